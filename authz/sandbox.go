@@ -7,17 +7,18 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Sandbox bounds the programs of a project and environment. Zero numbers and a nil Connect bound nothing.
+// Sandbox is a policy row that limits the programs of one project and environment; "*" stands for all of them. A zero
+// number and a nil Connect set no limit.
 type Sandbox struct {
 	ProjectID     string  `json:"projectId"`
 	EnvironmentID string  `json:"environmentId"`
 	Memory        int64   `json:"memory,omitempty"` // bytes
 	CPU           float64 `json:"cpu,omitempty"`    // cores
 	PIDs          int     `json:"pids,omitempty"`
-	Disk          int64   `json:"disk,omitempty"` // bytes of one file
-	// Connect lists the permitted TCP destinations as plan.Sandbox does; an empty list permits none.
+	Disk          int64   `json:"disk,omitempty"` // bytes, for each file
+	// Connect lists the permitted TCP destinations in the format of plan.Sandbox; an empty list permits none.
 	Connect []string `json:"connect,omitzero"`
-	// Require names the parts that every program must have.
+	// Require names the sandbox parts that every program must have.
 	Require []plan.SandboxPart `json:"require,omitempty"`
 }
 
@@ -28,10 +29,10 @@ func (b Sandbox) ceiling() plan.SandboxCeiling {
 	}
 }
 
-// Sandbox returns the ceiling of the programs of a project and environment. Of the tenant's rows that cover the place
-// the most specific one decides; of one for the project and one for the environment, the stricter of each value.
-// ErrUnavailable when the tenant's policy cannot be read: no program starts without its ceiling. It costs a few
-// look-ups.
+// Sandbox returns the ceiling for the programs of a project and environment. The tenant's most specific row that covers
+// both applies. When one row names the project and another names the environment, the stricter of each value applies. A
+// tenant without a policy has no ceiling. ErrUnavailable means that the tenant's policy cannot be read; no program may
+// start then. A call costs a few map look-ups.
 func (a *Authorizer) Sandbox(tenantID, project, environment string) (plan.SandboxCeiling, error) {
 	t := a.state.Load().tenants[tenantID]
 	if t == nil {
@@ -51,6 +52,7 @@ func (a *Authorizer) Sandbox(tenantID, project, environment string) (plan.Sandbo
 	return t.sandboxes[place{"*", "*"}], nil
 }
 
+// sandboxesOf returns the ceilings of rows by project and environment.
 func sandboxesOf(rows []Sandbox) map[place]plan.SandboxCeiling {
 	out := make(map[place]plan.SandboxCeiling, len(rows))
 	for _, r := range rows {
@@ -59,7 +61,7 @@ func sandboxesOf(rows []Sandbox) map[place]plan.SandboxCeiling {
 	return out
 }
 
-// sandboxes checks the ceilings of a document by the limits that plans have.
+// sandboxes checks the ceilings of a document against the same ranges that apply to plans.
 func (c *checking) sandboxes(rows []Sandbox) {
 	for i, r := range rows {
 		path := fmt.Sprintf("sandbox[%d]", i)

@@ -25,7 +25,7 @@ func TestSandbox_TheMostSpecificRowDecides(t *testing.T) {
 		want                         plan.SandboxCeiling
 	}{
 		{"acme", "shop", "dev", plan.SandboxCeiling{}},
-		{"acme", "shop", "prod", plan.SandboxCeiling{ // the stricter value of two rows that are as specific
+		{"acme", "shop", "prod", plan.SandboxCeiling{ // two equally specific rows: the stricter value
 			Limits: plan.SandboxLimits{Memory: 1 << 29, CPU: 2, PIDs: 9}, Connect: []string{"db:443"},
 			Require: []plan.SandboxPart{plan.SandboxFiles, plan.SandboxPIDs},
 		}},
@@ -46,7 +46,7 @@ func TestSandbox_APolicyThatCannotBeReadIsNoPermission(t *testing.T) {
 	t.Parallel()
 	a := loaded(t, time.Now, authz.Stored{Version: 1, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: 1}}})
 	if _, err := a.Sandbox("acme", "shop", "dev"); !errors.Is(err, authz.ErrUnavailable) {
-		t.Errorf("ceiling of an unreadable policy: %v, want ErrUnavailable", err)
+		t.Errorf("Sandbox with an unreadable policy returned %v, want ErrUnavailable", err)
 	}
 }
 
@@ -74,6 +74,6 @@ func TestCheck_NamesEverythingWrongWithCeilings(t *testing.T) {
 	}
 	doc.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", Memory: 512 << 20, CPU: 2, PIDs: 64, Disk: 1 << 30, Connect: []string{}}}
 	if ps := a.Check("acme", doc); len(ps) > 0 {
-		t.Errorf("a right document has problems: %v", ps)
+		t.Errorf("Check reported problems for a valid document: %v", ps)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// resetPeakMemory makes the kernel forget the highest resident memory of the service and returns the memory of now, in bytes.
+// resetPeakMemory resets the peak resident memory of the service in the kernel, and returns its current resident memory
+// in bytes.
 func (s *service) resetPeakMemory() (bytes int64, err error) {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.child.Process.Pid), []byte("5"), 0); err != nil {
 		return 0, err
@@ -14,7 +15,7 @@ func (s *service) resetPeakMemory() (bytes int64, err error) {
 	return s.status("VmRSS")
 }
 
-// status is a field of the service's /proc/PID/status, in bytes.
+// status returns a field of the service's /proc/PID/status, in bytes.
 func (s *service) status(field string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.child.Process.Pid))
 	if err != nil {
@@ -22,7 +23,7 @@ func (s *service) status(field string) (bytes int64, err error) {
 	}
 	_, rest, found := strings.Cut(string(status), "\n"+field+":")
 	if !found {
-		return 0, fmt.Errorf("the kernel does not tell %s of the server", field)
+		return 0, fmt.Errorf("the kernel does not report %s of the server", field)
 	}
 	_, err = fmt.Sscan(rest, &bytes)
 	return bytes << 10, err

@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-var errNoMemory = errors.New("the memory of another process is measured on Linux alone")
+var errNoMemory = errors.New("the memory of another process can be measured on Linux only")
 
 func (*service) resetPeakMemory() (int64, error) { return 0, errNoMemory }
 

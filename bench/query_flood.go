@@ -17,14 +17,15 @@ import (
 
 const (
 	floodQueries   = 20
-	floodAliases   = 49 // of the attack that took a gigabyte; the server refuses it
-	mostAliases    = 2  // of the largest query that it answers
+	floodAliases   = 49 // aliases of an attack that used a gigabyte; the server now refuses it
+	mostAliases    = 2  // aliases of the largest query that the server answers
 	floodPlanBytes = 3 << 20
 	neighbourAsks  = 200
 	neighbourQuery = `{runs(first:20){edges{node{runId status}}}}`
 )
 
-// flood is a `dvt dev` with a run whose plan is large, one tenant that asks for it many times at once, and another tenant.
+// flood is a `dvt dev` with a run that has a large plan. One tenant requests the plan many times at once; another
+// tenant is the neighbour.
 type flood struct {
 	*service
 	attacker, neighbour asker
@@ -109,7 +110,7 @@ func (f *flood) startLargeRun(ctx context.Context, engineer asker) (runID string
 	return started.Data.StartRun.Run.RunID, err
 }
 
-// floodQuery asks for one plan document by many aliases.
+// floodQuery returns a query for one plan document with many aliases.
 func floodQuery(runID string, aliases int) string {
 	var q strings.Builder
 	fmt.Fprintf(&q, "{run(runId:%q){", runID)
@@ -119,15 +120,15 @@ func floodQuery(runID string, aliases int) string {
 	return q.String() + "}}"
 }
 
-// during asks for the large plan by floodQueries clients until work returns: half of them by the attack, half by the largest
-// query that is permitted.
+// during requests the large plan with floodQueries clients until work returns. Half of them send the attack, the others
+// the largest permitted query.
 func (f *flood) during(ctx context.Context, work func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	for i := range floodQueries {
 		asking.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = f.attacker.post(ctx, f.addr, f.queries[i%2], nil) // a refusal for too many at once is an answer too
+				_, _ = f.attacker.post(ctx, f.addr, f.queries[i%2], nil) // a refusal for too many operations at once is expected
 			}
 		})
 	}
@@ -137,7 +138,7 @@ func (f *flood) during(ctx context.Context, work func() error) error {
 	return err
 }
 
-// neighbourP99 is the 99th percentile of the answers that another tenant gets.
+// neighbourP99 returns the 99th percentile of the response times of another tenant.
 func (f *flood) neighbourP99(ctx context.Context) (time.Duration, error) {
 	took := make([]time.Duration, neighbourAsks)
 	for i := range took {
@@ -152,8 +153,8 @@ func (f *flood) neighbourP99(ctx context.Context) (time.Duration, error) {
 	return quantile(took, 0.99), nil
 }
 
-// queryFloodNeighbour is the p99 of another tenant's list of runs while 20 clients ask for the large plan; the floor is the
-// same list on the idle server.
+// queryFloodNeighbour measures the p99 of another tenant's list of runs while 20 clients request the large plan. The
+// floor is the same list on the idle server.
 func queryFloodNeighbour(ctx context.Context, r *rig) (*trial, error) {
 	f, err := startFlood(ctx, r)
 	if err != nil {
@@ -171,8 +172,8 @@ func queryFloodNeighbour(ctx context.Context, r *rig) (*trial, error) {
 	}}, nil
 }
 
-// queryFloodMemory is by how many bytes the resident memory of the server grows, at its highest, while 20 clients ask for the
-// large plan; the floor is the memory before.
+// queryFloodMemory measures the growth of the server's peak resident memory, in bytes, while 20 clients request the
+// large plan. The floor is the memory before.
 func queryFloodMemory(ctx context.Context, r *rig) (*trial, error) {
 	f, err := startFlood(ctx, r)
 	if err != nil {

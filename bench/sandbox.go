@@ -12,8 +12,8 @@ import (
 )
 
 // sandboxStart compares a program in a sandbox with the same program as a plain child, from its start to its end. The
-// bench is the shim, so the packages that it initialises are those of the whole server.
-// With a pause between the starts a shim waits for each; without one the starts wait for shims.
+// bench is its own shim, so each shim initialises the packages of the whole server. With a pause between the starts a
+// spare shim is ready for each; without a pause the starts wait for shims.
 func sandboxStart(pause time.Duration) func(context.Context, *rig) (*trial, error) {
 	return func(context.Context, *rig) (*trial, error) { return startSandboxes(pause) }
 }

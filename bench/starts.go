@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// apiStarter starts runs of one project by the use case that serves startRun.
+// apiStarter starts runs of one project through the use case behind startRun. It is safe for concurrent use.
 type apiStarter struct {
 	api       *control.Service
 	principal authz.Principal
@@ -61,13 +61,14 @@ func (s *apiStarter) start(ctx context.Context) error {
 		Inline: s.document, Priority: control.DefaultPriority,
 	})
 	if err == nil && out.Deduplicated {
-		err = errors.New("a run was there already")
+		err = errors.New("the run existed before the start")
 	}
 	return err
 }
 
-// startsOneProject compares 20 who start runs of one project with one who does. Each pauses for a random time between two
-// starts, on average as long for each start of the 20 as of the one: 20 who do not pause measure the processors.
+// startsOneProject compares 20 concurrent starters of runs of one project with a single one. Each starter pauses for a
+// random time between two starts, so that both cases start the same number of runs per second. 20 starters without
+// pauses would only measure the processors.
 func startsOneProject(ctx context.Context, r *rig) (*trial, error) {
 	const starters, turns, forTime, pause = 20, 5, 2 * time.Second, 200 * time.Millisecond
 	s, _, err := r.store(ctx, oneMS, postgres.DefaultMaxConns)

@@ -22,10 +22,10 @@ const (
 	bareQueue = "tq-bare-bench"
 )
 
-// bareInput is the shape of layers: steps activities, each after the one that is width before it.
+// bareInput describes the same shape as layers: Steps activities, each after the activity Width positions before it.
 type bareInput struct{ Steps, Width int }
 
-// bareWorkflow is the least that Temporal can do for a plan of NOOP steps: as many activities with the options of a
+// bareWorkflow is the lower bound for a plan of NOOP steps on Temporal: the same activities, with the options of a
 // step, in the same order, and nothing else. It keeps no log, and its activities do nothing.
 func bareWorkflow(ctx workflow.Context, in bareInput) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -53,7 +53,7 @@ func bareWorkflow(ctx workflow.Context, in bareInput) error {
 	return failed
 }
 
-// startBare serves bareWorkflow in this process as temporal.Run serves a control queue.
+// startBare serves bareWorkflow in this process, with the options by which temporal.Run serves a control queue.
 func (b *bed) startBare() (stop func(), err error) {
 	w := worker.New(b.client, bareQueue, worker.Options{
 		DisableRegistrationAliasing: true, MaxConcurrentActivityExecutionSize: controlSlots,
@@ -64,10 +64,10 @@ func (b *bed) startBare() (stop func(), err error) {
 	return w.Stop, w.Start()
 }
 
-// controlSlots is how many steps a control worker executes at once by default.
+// controlSlots is the default number of steps that a control worker executes at once.
 const controlSlots = 50
 
-// bare is the contender that executes bareWorkflow, started as dvt starts runs.
+// bare returns a contender that executes bareWorkflow, with the start options of dvt's runs.
 func (b *bed) bare(steps, width int) contender {
 	return contender{
 		create: func(_ context.Context, n int) ([]run.Identity, error) {

@@ -11,13 +11,14 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Two lengths of linear runs, whose difference is what steps cost without what a run costs.
+// Two lengths of linear runs. Their difference is the cost of steps without the cost of a run.
 const (
 	fewSteps  = 3
 	manySteps = 23
 )
 
-// perStep counts something in the histories of a short and of a long run of each contender: what one step adds, rounded up.
+// perStep counts something in the histories of a short and a long run of each contender. The result is the number that
+// one step adds, rounded up.
 func perStep(count func([]*historypb.HistoryEvent) int) func(context.Context, *rig) (*trial, error) {
 	return func(ctx context.Context, r *rig) (*trial, error) {
 		b, err := newBed(ctx, r, bedOptions{})
@@ -91,13 +92,13 @@ func (b *bed) events(ctx context.Context, id run.Identity) (list []*historypb.Hi
 
 func countEvents(history []*historypb.HistoryEvent) int { return len(history) }
 
-// countActions counts what Temporal Cloud bills as actions: starts of workflows, with those that continue as new, tries
-// of activities, timers, signals, search attributes that change, and markers, where all local activities of one workflow
-// task are one. Heartbeats are billed too and are not in a history; a step that ends within half a second sends none.
+// countActions counts the actions that Temporal Cloud bills: starts of workflows including continue-as-new, tries of
+// activities, timers, signals, changes of search attributes, and markers. All local activities of one workflow task are
+// one action. Heartbeats are billed too, but are not in a history; a step that ends within half a second sends none.
 func countActions(history []*historypb.HistoryEvent) int {
 	n, local := 0, map[int64]bool{}
 	for _, e := range history {
-		switch e.GetEventType() { //nolint:exhaustive // the others are not billed
+		switch e.GetEventType() { //nolint:exhaustive // other events are not billed
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enumspb.EVENT_TYPE_TIMER_STARTED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
 			enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
 			n++

@@ -55,6 +55,6 @@ func TestCPUOfTree_CountsWhatThisProcessUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if used := after - before; used < work-2*tick {
-		t.Errorf("/proc says %s were used, and it were at least %s", used, work)
+		t.Errorf("/proc reports %s of processor time, want at least about %s", used, work)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// dispatched is how long a step may wait for a worker that has room.
-const dispatched = time.Minute
+// dispatchTimeout bounds the time until a step is RUNNING on a worker with free slots.
+const dispatchTimeout = time.Minute
 
-// dbtLike is an executor that prints a line a second, as dbt does, until it is let go.
+// dbtLike is an executor that prints a line per second, like dbt, until it receives a value.
 type dbtLike chan struct{}
 
 func (d dbtLike) Execute(ctx context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
@@ -33,8 +33,8 @@ func (d dbtLike) Execute(ctx context.Context, _ executor.Task, h executor.Host) 
 	}
 }
 
-// controlBesideDBT is the p95 of 1,000 control steps that are ready at once, from the start of their runs to the end of
-// the step, while 50 DBT_RUN steps hold the data queue, against nobody holding it.
+// controlBesideDBT measures the p95 of 1,000 control steps that are ready at once, from the start of their runs to the
+// end of the step, while 50 DBT_RUN steps hold the data queue. The floor is the same with an empty data queue.
 func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
 	const runs, width, heavy = 20, 50, 50
 	hold := make(dbtLike)
@@ -63,7 +63,7 @@ func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
 		for range heavy {
 			select {
 			case hold <- struct{}{}:
-			case <-time.After(dispatched):
+			case <-time.After(dispatchTimeout):
 				return 0, fmt.Errorf("a DBT_RUN does not run any more: %w", err)
 			}
 		}
@@ -86,9 +86,9 @@ func dbtRuns(n int) []byte {
 	return document(steps)
 }
 
-// untilRunning waits until so many steps of a run are RUNNING.
+// untilRunning waits until n steps of a run are RUNNING, for at most dispatchTimeout.
 func (b *bed) untilRunning(ctx context.Context, id run.Identity, n int) error {
-	for began := time.Now(); time.Since(began) < dispatched; {
+	for began := time.Now(); time.Since(began) < dispatchTimeout; {
 		l, err := b.store.Load(ctx, id.RunID)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func (b *bed) untilRunning(ctx context.Context, id run.Identity, n int) error {
 			return err
 		}
 	}
-	return fmt.Errorf("not all of %d steps of run %s run after %s", n, id.RunID, dispatched)
+	return fmt.Errorf("not all of %d steps of run %s run after %s", n, id.RunID, dispatchTimeout)
 }
 
 // stepsEnd starts n runs at once and returns the p95 of the time from the start of a run to the end of a step.
@@ -145,8 +145,8 @@ func (b *bed) stepsEnd(ctx context.Context, c contender, n int) (time.Duration, 
 	return ends.quantile(0.95)
 }
 
-// neighbour is how much longer the runs of one step of a tenant take, p95 from start to end, while another tenant's
-// 10,000 steps are in the queue. The floor is an empty system.
+// neighbour measures the p95, from start to end, of one tenant's runs of one step while 10,000 steps of another tenant
+// are in the queue. The floor is an empty system.
 func neighbour(ctx context.Context, r *rig) (*trial, error) {
 	const floods, width, runs = 100, 100, 40
 	quiet := b95(runs)
@@ -184,7 +184,7 @@ func neighbour(ctx context.Context, r *rig) (*trial, error) {
 	return &trial{repeat: repeat}, nil
 }
 
-// b95 runs n workflows one after the other and returns the p95 of what one takes.
+// b95 runs n workflows one after the other and returns the p95 of their durations.
 func b95(n int) func(context.Context, *bed, contender) (time.Duration, error) {
 	return func(ctx context.Context, b *bed, c contender) (time.Duration, error) {
 		took := make([]time.Duration, n)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// besideBare measures dvt and the bare workflow by turns, on one bed: cost and floor are made for a contender.
+// besideBare measures dvt (the cost) and the bare workflow (the floor) by turns on one bed.
 func besideBare(
 	turns int, o bedOptions, steps, width int, of func(*bed, contender) measure,
 ) func(context.Context, *rig) (*trial, error) {
@@ -24,7 +24,7 @@ func besideBare(
 			return nil, b.closing(err)
 		}
 		dvt, bare := b.dvt(layers(steps, width)), b.bare(steps, width)
-		// The first workflows of a worker pay for connections and caches.
+		// Warm up: the first workflows of a worker fill connections and caches.
 		for _, c := range []contender{bare, dvt} {
 			if _, err := b.through(ctx, c, 10, 10); err != nil {
 				stop()
@@ -38,7 +38,7 @@ func besideBare(
 	}
 }
 
-// stepsOf is what one step of so many takes, with so many runs at once.
+// stepsOf measures the time of one step, over runs of this many steps, with atOnce runs at a time.
 func stepsOf(runs, atOnce, steps int) func(*bed, contender) measure {
 	return func(b *bed, c contender) measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
@@ -48,10 +48,11 @@ func stepsOf(runs, atOnce, steps int) func(*bed, contender) measure {
 	}
 }
 
-// runsOf is what one run takes.
+// runsOf measures the time of one run.
 func runsOf(runs, atOnce int) func(*bed, contender) measure { return stepsOf(runs, atOnce, 1) }
 
-// cpuOf is the processor time of a step: of this process, which is worker, caller and SQLite, and of the servers.
+// cpuOf measures the processor time of a step: that of this process, with worker, caller and SQLite, and that of the
+// servers.
 func cpuOf(runs, atOnce, steps int) func(*bed, contender) measure {
 	return func(b *bed, c contender) measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
@@ -68,7 +69,8 @@ func cpuOf(runs, atOnce, steps int) func(*bed, contender) measure {
 	}
 }
 
-// settledCPU waits until the servers have done what workflows leave behind when they end.
+// settledCPU waits until the servers have finished the work that follows the end of workflows, and returns the
+// processor time so far.
 func (b *bed) settledCPU(ctx context.Context) (time.Duration, error) {
 	if err := wait(ctx, time.Second); err != nil {
 		return 0, err
@@ -85,7 +87,7 @@ func (b *bed) settledCPU(ctx context.Context) (time.Duration, error) {
 	return all, err
 }
 
-// ownCPU is the processor time of this process so far, in the kernel too.
+// ownCPU returns the processor time of this process so far, including that in the kernel.
 func ownCPU() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -95,7 +97,7 @@ func ownCPU() (time.Duration, error) {
 // tick is the unit of processor time in /proc.
 const tick = 10 * time.Millisecond
 
-// cpuOfTree is the processor time of a process, of its children, and of those that it has waited for.
+// cpuOfTree returns the processor time of a process, of its children, and of the ended children that it has waited for.
 func cpuOfTree(pid int) (time.Duration, error) {
 	own, err := processStat(pid)
 	if err != nil {
@@ -111,7 +113,7 @@ func cpuOfTree(pid int) (time.Duration, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := processStat(id); err == nil && s.parent == pid { // others end meanwhile
+		if s, err := processStat(id); err == nil && s.parent == pid { // other processes may have ended
 			all += s.cpu
 		}
 	}
@@ -128,7 +130,7 @@ func processStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The name of the program, in parentheses, may contain anything.
+	// The name of the program, in parentheses, may contain spaces and parentheses.
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(f) < 15 {
 		return stat{}, fmt.Errorf("/proc/%d/stat says %q", pid, text)

@@ -9,7 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// One key reads the payloads of all tenants, so nobody may where no tenant of operators is set.
+// One key decrypts the payloads of all tenants, so without an operators' tenant nobody may read them.
 func TestMayReadPayloads_IsForTheOperatorsSRE(t *testing.T) {
 	t.Parallel()
 	const no = run.CodeForbidden

@@ -7,13 +7,13 @@ import (
 	"github.com/dvt-engine/dvt/internal/contain"
 )
 
-// flight shares one read among its callers. Each caller gets the answer of a read that began after it asked, so that it
-// sees everything that was committed before. However many ask, one read is under way and one waits. The zero value is
-// ready; it is safe for concurrent use.
+// flight shares one read among concurrent callers. Each caller gets the result of a read that began after its call, so
+// it sees everything committed before the call. For any number of callers, at most one read runs and one is pending.
+// The zero value is ready; it is safe for concurrent use.
 type flight struct {
 	mu       sync.Mutex
 	underWay bool
-	next     *flightRead // of the callers who wait for the read under way to end
+	next     *flightRead // the pending read: it begins when the read under way ends
 }
 
 type flightRead struct {
@@ -21,8 +21,8 @@ type flightRead struct {
 	err  error
 }
 
-// do returns the error of a read that began after do was called, or ctx's cause when that ends first. read gets a context
-// of its own, because it serves others too: it must bound its time itself.
+// do returns the error of a read that began after do was called, or the cause of ctx when ctx ends first. read gets a
+// context without ctx's cancellation, because other callers wait for it too. It must therefore limit its own duration.
 func (f *flight) do(ctx context.Context, read func(context.Context) error) error {
 	f.mu.Lock()
 	if f.next == nil {
@@ -31,7 +31,7 @@ func (f *flight) do(ctx context.Context, read func(context.Context) error) error
 	own := f.next
 	if !f.underWay {
 		f.underWay = true
-		go f.fly(context.WithoutCancel(ctx), read)
+		go f.run(context.WithoutCancel(ctx), read)
 	}
 	f.mu.Unlock()
 	select {
@@ -42,8 +42,8 @@ func (f *flight) do(ctx context.Context, read func(context.Context) error) error
 	}
 }
 
-// fly reads until nobody waits for a read.
-func (f *flight) fly(ctx context.Context, read func(context.Context) error) {
+// run reads until no read is pending.
+func (f *flight) run(ctx context.Context, read func(context.Context) error) {
 	for {
 		f.mu.Lock()
 		r := f.next

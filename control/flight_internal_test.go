@@ -31,7 +31,7 @@ func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
 						t.Errorf("do: %v", err)
 					}
 					if d := time.Since(began); d != within {
-						t.Errorf("an answer after %v, want %v", d, within)
+						t.Errorf("do returned after %v, want %v", d, within)
 					}
 				})
 			}
@@ -39,10 +39,10 @@ func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
 		}
 		ask(1, time.Second)
 		time.Sleep(300 * time.Millisecond)
-		ask(1000, 1700*time.Millisecond) // what is left of the read under way, and one that began after they asked
+		ask(1000, 1700*time.Millisecond) // the rest of the read under way, then a read that began after these calls
 		wg.Wait()
 		if reads.Load() != 2 || most.Load() != 1 {
-			t.Errorf("%d reads, %d at once, want 2 and 1", reads.Load(), most.Load())
+			t.Errorf("%d reads, %d of them concurrent, want 2 and 1", reads.Load(), most.Load())
 		}
 	})
 }
@@ -78,10 +78,10 @@ func TestFlight_ACallerThatLeavesEndsNoRead(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("do returned %v, want the caller's own end", err)
+		t.Errorf("do returned %v, want the caller's context.Canceled", err)
 	}
 	close(release)
 	if err := <-ended; err != nil {
-		t.Errorf("the read was ended: %v", err)
+		t.Errorf("the context of the read ended with its caller: %v", err)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// sampleFresh is how long one answer serves everybody who asks.
+// sampleFresh is how long callers share one answer.
 const sampleFresh = time.Second
 
-// sample shares the answer to a question that strangers may ask at any rate. The zero value is ready; it is safe for
-// concurrent use.
+// sample limits the cost of a question that unauthenticated callers may ask at any rate. The zero value is ready; it is
+// safe for concurrent use.
 type sample[T any] struct {
 	flight flight
 
@@ -19,8 +19,9 @@ type sample[T any] struct {
 	at   time.Time // zero: never asked
 }
 
-// get returns an answer that is at most sampleFresh old, or that began after the call. However many call, ask runs once at
-// a time. It must bound its time. ok is false when ctx ended before there was any answer.
+// get returns an answer that is at most sampleFresh old, or that was computed after the call. For any number of
+// callers, only one ask runs at a time; ask must limit its own duration. ok is false when ctx ended first, or ask
+// panicked.
 func (s *sample[T]) get(ctx context.Context, ask func(context.Context) T) (answer T, ok bool) {
 	if last, age := s.now(); age < sampleFresh {
 		return last, true
@@ -45,8 +46,8 @@ func (s *sample[T]) now() (last T, age time.Duration) {
 	return s.last, time.Since(s.at)
 }
 
-// SampledHealth is Health as of at most a second ago. A flood of probes does not reach the store, the engine or the
-// artifacts. It is UNHEALTHY without checks when ctx ended first.
+// SampledHealth returns a Health that is at most one second old, so that a flood of probes does not reach the store,
+// the engine or the artifacts. It returns UNHEALTHY without checks when ctx ends first.
 func (s *Service) SampledHealth(ctx context.Context) Health {
 	if h, ok := s.healthSample.get(ctx, s.Health); ok {
 		return h
@@ -54,8 +55,8 @@ func (s *Service) SampledHealth(ctx context.Context) Health {
 	return Health{Status: "UNHEALTHY"}
 }
 
-// Ready reports whether the store answered a read at most a second ago. The engine is not asked: a server without it still
-// answers reads and takes signals.
+// Ready reports whether the store answered a read at most a second ago. The engine does not count: without it, a server
+// still answers reads and accepts signals.
 func (s *Service) Ready(ctx context.Context) bool {
 	answers, ok := s.readySample.get(ctx, func(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, healthTimeout)

@@ -14,10 +14,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// countingStore counts pings and looks at the version of rights.
+// countingStore counts pings and reads of the authority version.
 type countingStore struct {
 	store.Store
-	delay time.Duration // of the latter
+	delay time.Duration // added to reads of the authority version
 	pings atomic.Int32
 }
 
@@ -43,7 +43,7 @@ func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
 	for range 500 {
 		wg.Go(func() {
 			if h := w.SampledHealth(t.Context()); h.Status == "" || len(h.Checks) != 5 {
-				t.Errorf("a sample of %+v, want five checks", h)
+				t.Errorf("SampledHealth returned %+v, want five checks", h)
 			}
 			if !w.Ready(t.Context()) {
 				t.Error("the server is not ready while its store answers")
@@ -52,11 +52,11 @@ func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
 	}
 	wg.Wait()
 	if n := counted.pings.Load(); n == 0 || n > 10 {
-		t.Errorf("500 probes were %d looks at the store, want one a second", n)
+		t.Errorf("500 probes caused %d reads of the store, want about one a second", n)
 	}
 }
 
-// A browser's cookie that nobody issued costs no read of its own, so that a flood of them keeps no fresh session waiting.
+// Cookies that no server issued share their reads, so that a flood of them does not delay new sessions.
 func TestSession_AFloodOfMadeUpSessionsIsFewReads(t *testing.T) {
 	t.Parallel()
 	var counted *countingStore
@@ -70,14 +70,14 @@ func TestSession_AFloodOfMadeUpSessionsIsFewReads(t *testing.T) {
 		wg.Go(func() {
 			_, err := w.Session(t.Context(), fmt.Sprintf("dvt_%043d", i))
 			if !errors.Is(err, authz.ErrUnauthenticated) {
-				t.Errorf("a made-up session: %v, want ErrUnauthenticated", err)
+				t.Errorf("Session of a made-up cookie returned %v, want ErrUnauthenticated", err)
 			}
 		})
 	}
 	wg.Wait()
 	reads, took := counted.pings.Load(), time.Since(began)
 	if most := int32(2 + took/counted.delay); reads > most {
-		t.Errorf("500 made-up sessions were %d reads within %v, want at most %d, one after the other", reads, took, most)
+		t.Errorf("500 made-up sessions caused %d reads within %v, want at most %d consecutive reads", reads, took, most)
 	}
 }
 

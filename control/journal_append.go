@@ -52,7 +52,8 @@ func (j *Journal) append(ctx context.Context, a store.Append, unlessPaused bool)
 	return out, j.refusals.record(ctx, refusedCall{call: "append", actor: string(run.ByEngine), runID: a.RunID}, err)
 }
 
-// appendLocked appends what depends on more of the log than the store checks by itself, under the lock of the run's head.
+// appendLocked appends a batch whose acceptance depends on log contents that store.Append does not check. It holds the
+// lock of the run's head, so that the checks and the append see the same log.
 func (j *Journal) appendLocked(ctx context.Context, a store.Append, unlessPaused bool) (out store.Appended, err error) {
 	err = j.cfg.Store.InRun(ctx, a.RunID, func(tx store.RunTx) error {
 		var st *run.State
@@ -75,7 +76,7 @@ func (j *Journal) appendLocked(ctx context.Context, a store.Append, unlessPaused
 				return engine.ErrPaused
 			}
 		}
-		batch := a // the function may run again
+		batch := a // a copy, because the store may call the function again
 		if a.ClearGate&run.GateFailing != 0 {
 			st, err := state()
 			if err != nil {
@@ -100,7 +101,7 @@ func (j *Journal) appendLocked(ctx context.Context, a store.Append, unlessPaused
 		if out, err = tx.Append(ctx, batch); err != nil || ending < 0 {
 			return err
 		}
-		// What the batch itself ends is in the log now, or was refused.
+		// Steps that the batch itself ends are not open; the store may have refused some of these events.
 		for i, d := range a.Events[:ending] {
 			if out.Outcomes[i].Refused == "" && (d.Type == run.StepCompletedEvent || d.Type == run.StepSkippedEvent) {
 				open = slices.DeleteFunc(open, func(id string) bool { return id == d.StepID })
@@ -117,8 +118,8 @@ func (j *Journal) appendLocked(ctx context.Context, a store.Append, unlessPaused
 	return out, nil
 }
 
-// failedAfter reports whether a step is FAILED by an event behind a place, so that its failure closed the gate. An
-// attempt that a pause interrupted closes none.
+// failedAfter reports whether an event after seen made a step FAILED, so that this failure closed the gate. Failures of
+// attempts that a pause interrupted do not count.
 func failedAfter(st run.State, seen run.Seq) bool {
 	return slices.ContainsFunc(st.Steps, func(s *run.Step) bool {
 		if s.Status != run.StepFailed || len(s.Attempts) == 0 {
@@ -129,7 +130,8 @@ func failedAfter(st run.State, seen run.Seq) bool {
 	})
 }
 
-// openSteps are the steps that neither succeeded nor were skipped. A run without steps has not started.
+// openSteps returns the ids of the steps that neither succeeded nor were skipped. For a run that has not started it
+// returns one placeholder, because the state has no steps yet.
 func openSteps(st run.State) (open []string) {
 	if len(st.Steps) == 0 {
 		return []string{"none: the run has not started"}
@@ -142,7 +144,7 @@ func openSteps(st run.State) (open []string) {
 	return open
 }
 
-// isDone reports whether every step of a run is known to have succeeded or to be skipped.
+// isDone reports whether every step of a run is known to have succeeded or been skipped. It reads nothing.
 func (j *Journal) isDone(runID string) bool {
 	f, ok := j.runs.Get(runID)
 	if !ok {
@@ -155,7 +157,7 @@ func (j *Journal) isDone(runID string) bool {
 	return f.log.missing(all) < 0
 }
 
-// noteAppended keeps what an answered append says of the log.
+// noteAppended adds the events that the store accepted to the cached facts of the run.
 func (j *Journal) noteAppended(a store.Append, out store.Appended) {
 	f, ok := j.runs.Get(a.RunID)
 	if !ok || len(out.Outcomes) != len(a.Events) || len(out.Outcomes) == 0 {
@@ -168,9 +170,9 @@ func (j *Journal) noteAppended(a store.Append, out store.Appended) {
 	}
 }
 
-// checkStart refuses the start of a run that was not approved or has not had its turn: anybody who reaches the engine can
-// start the workflow of any run. A run has had its turn once a dispatcher leased its queue row, or when the row is due:
-// that is the state after restoring a backup that is older than the running workflow.
+// checkStart refuses the start of a run that is not approved or still waits for its turn: anybody who reaches the
+// engine can start the workflow of any run. A run has had its turn once a dispatcher has leased its queue row. A row
+// that is due counts too: a store restored from a backup may be older than the running workflow.
 func (j *Journal) checkStart(ctx context.Context, runID string) error {
 	if j.cfg.Restoring {
 		return nil
@@ -180,7 +182,7 @@ func (j *Journal) checkStart(ctx context.Context, runID string) error {
 		return err
 	}
 	switch st := l.State; {
-	case l.Head.Terminal, st.StartedAt != nil: // the store answers as it did before
+	case l.Head.Terminal, st.StartedAt != nil: // the store handles repetitions itself
 		return nil
 	case st.Status != run.Approved:
 		return newRefusal("not_approved", "the run is not approved")
@@ -199,7 +201,7 @@ func (j *Journal) checkStart(ctx context.Context, runID string) error {
 	return nil
 }
 
-// complete adds to an event of the interpreter what only the store knows.
+// complete adds the facts to an event of the interpreter that only the store has.
 func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) error {
 	switch d.Type {
 	case run.RunStarted:
@@ -251,7 +253,7 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 	f, err := j.facts(ctx, runID)
 	var broken *PlanError
 	switch {
-	case errors.As(err, &broken): // a run whose plan cannot be had starts without steps, and fails (T144)
+	case errors.As(err, &broken): // without its plan a run starts without steps and then fails, contract T144
 		p.Steps = []run.StepOutline{}
 	case err != nil:
 		return err

@@ -17,13 +17,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// gate is the gate of a run now.
+// gate returns the current gate of a run.
 func (w *world) gate(runID string) run.Gate {
 	w.t.Helper()
 	return must[store.Heads](w.t)(w.raw.Heads(w.t.Context(), []string{runID})).ByRun[runID].Gate
 }
 
-// A workflow that has not seen a failure does not reopen the gate that it closed.
+// A workflow must not reopen the gate that a failure closed before the workflow has seen this failure.
 func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -41,15 +41,15 @@ func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
 	}
 	skip := runtest.Draft(run.StepSkippedEvent, "s1", 2)
 	if g := clearing(first.Seq, skip); g != run.GateFailing {
-		t.Errorf("gate %b after a clear that knew the first failure only, want failing", g)
+		t.Errorf("gate %b after a clear that had seen only the first failure, want failing", g)
 	}
 	if w.count(id, run.StepSkippedEvent) != 1 {
 		t.Error("the events of the batch were not written")
 	}
 	if g := clearing(second.Seq); g != 0 {
-		t.Errorf("gate %b after a clear that knew both, want open", g)
+		t.Errorf("gate %b after a clear that had seen both failures, want open", g)
 	}
-	// an attempt that a pause interrupted closed no gate
+	// An attempt that a pause interrupted does not close the gate.
 	must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, SetGate: run.GateFailing}))
 	w.append(id, runtest.Draft(run.StepStartedEvent, "s2", 2), runtest.Draft(run.StepFailedEvent, "s2", 2, M{"errorCode": "CANCELLED_BY_PAUSE"}))
 	if g := clearing(second.Seq); g != 0 {
@@ -57,7 +57,7 @@ func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
 	}
 }
 
-// A wait for a person does not begin behind a failure that the workflow has not seen.
+// A wait for a person does not begin after a failure that the workflow has not seen.
 //
 // contract: T185
 func TestAppend_HoldsAWaitBackBehindAClosedGate(t *testing.T) {
@@ -71,10 +71,10 @@ func TestAppend_HoldsAWaitBackBehindAClosedGate(t *testing.T) {
 	}}
 	var closed *store.GateClosedError
 	if _, err := w.journal.Append(t.Context(), wait); !errors.As(err, &closed) || closed.Gate != run.GateFailing {
-		t.Errorf("error %v, want that the gate is closed by the failure", err)
+		t.Errorf("error %v, want a GateClosedError for the failure", err)
 	}
 	if diff := cmp.Diff(log, w.log(id)); diff != "" {
-		t.Errorf("the log moved (-before +after):\n%s", diff)
+		t.Errorf("the log changed (-before +after):\n%s", diff)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestAppend_RefusesToCompleteARunWithAnOpenStep(t *testing.T) {
 	}
 }
 
-// In the ordinary case the end of a run reads nothing and takes no lock.
+// Usually the end of a run reads nothing and takes no lock.
 func TestAppend_CompletesARunWithoutReading(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -129,8 +129,8 @@ func TestAppend_CompletesARunWithoutReading(t *testing.T) {
 	}
 }
 
-// Anybody who reaches the engine can start the workflow of any run. The log does not let it run before it was approved and
-// had its turn.
+// Anybody who reaches the engine can start the workflow of any run. The Journal refuses the start of a run that is not
+// approved or still waits for its turn.
 func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 	t.Parallel()
 	start := func(w *world, id string) error {
@@ -151,7 +151,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
 		waiting := w.asked("second").View.Run.RunID
-		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved") // its RunApproved comes with its turn
+		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved") // its RunApproved is written when its turn comes
 		w.policy(func(d *authz.Document) {
 			d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 1}}
 		})
@@ -178,9 +178,9 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 				t.Errorf("a run that was %s: %v", name, err)
 			}
 		}
-		// as a restored store has it: the workflow runs, and the row was not yet leased
+		// a restored store: the workflow runs, but the row is not leased
 		id := w.queued("restored", "s1")
-		for range 2 { // the second time it is a repetition
+		for range 2 { // the second append is a repetition
 			if err := start(w, id); err != nil {
 				t.Errorf("a run that is due: %v", err)
 			}
@@ -193,7 +193,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		waiting := w.asked("second").View.Run.RunID
 		w.journal = w.newJournal(func(c *control.JournalConfig) { c.Restoring = true })
 		if err := start(w, waiting); err != nil {
-			t.Errorf("repair puts back the start of a run that the older store let wait: %v", err)
+			t.Errorf("repair of a start that the older store let wait failed: %v", err)
 		}
 	})
 }
@@ -224,10 +224,10 @@ func TestTail_TellsBeginsAndEnds(t *testing.T) {
 		t.Errorf("read to %d of head %d with gate %b", tail.Seq, tail.Head.LastSeq, tail.Head.Gate)
 	}
 	if p := string(tail.Events[2].Payload); p != "" {
-		t.Errorf("a long result is told: %.40s", p)
+		t.Errorf("a long result has the payload %.40s, want none", p)
 	}
 	if p := must[run.FailurePayload](t)(run.PayloadOf[run.FailurePayload](tail.Events[3].Payload)); p.ErrorMessage != long.Failed.ErrorMessage {
-		t.Errorf("a long failure is told as %d bytes, want all", len(p.ErrorMessage))
+		t.Errorf("the message of a long failure has %d bytes, want all", len(p.ErrorMessage))
 	}
 	if tail.Events[4].Payload != nil || tail.Events[3].EngineAttempt != 1 || tail.Events[3].LogicalAttempt != 1 {
 		t.Errorf("the pause is told with %s, the failure of attempt %d.%d", tail.Events[4].Payload, tail.Events[3].LogicalAttempt, tail.Events[3].EngineAttempt)
@@ -236,14 +236,14 @@ func TestTail_TellsBeginsAndEnds(t *testing.T) {
 		t.Errorf("behind the end: %d events, read to %d", len(rest.Events), rest.Seq)
 	}
 	if _, err := w.journal.Tail(t.Context(), id, tail.Seq+1); !errors.Is(err, store.ErrRegressed) {
-		t.Errorf("a place that the log does not have: %v, want ErrRegressed", err)
+		t.Errorf("Tail after the end of the log returned %v, want ErrRegressed", err)
 	}
 	if _, err := w.journal.Tail(t.Context(), "none", 0); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown run: %v, want ErrNotFound", err)
 	}
 }
 
-// The window that a long end opened is told all the same, and a log longer than an answer is read on.
+// Tail keeps the retry window of a long payload, and a long log is read in several calls.
 func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,7 +255,7 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	tail := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq-1))
 	var p struct{ RetryDeadline *time.Time }
 	if err := json.Unmarshal(tail.Events[0].Payload, &p); err != nil || p.RetryDeadline == nil || len(tail.Events[0].Payload) > 100 {
-		t.Errorf("the end is told as %.200s: %v", tail.Events[0].Payload, err)
+		t.Errorf("the end has the payload %.200s: %v", tail.Events[0].Payload, err)
 	}
 	for i := range engine.MaxTail + 10 {
 		must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, "n"+string(rune('a'+i%26))+time.Duration(i).String(), 1)}}))
@@ -271,7 +271,7 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 
 // contract: T194
 //
-// A reader that knows of a longer log waits for the repair, and then hears that the log is another one.
+// A reader that knows a longer log gets ErrRegressed until the repair. Afterwards it learns that the log was replaced.
 func TestTail_OfALogThatFellBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

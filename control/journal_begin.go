@@ -13,9 +13,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Bounds of what a Begin may say.
+// Limits on the fields of a Begin.
 const (
-	// maxSkew is how far the clock of a worker may be from that of the Journal: EmittedAt comes into the log.
+	// maxSkew limits the difference between the clocks of a worker and the Journal, because EmittedAt enters the log.
 	maxSkew          = 10 * time.Minute
 	maxEngineAttempt = 1000
 )
@@ -85,7 +85,7 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 			err = j.overlay(ctx, &out)
 		}
 	case store.BeginDone:
-		// The result of an attempt is not this execution's to read.
+		// The caller may be a different execution, so it does not get the payload with the result.
 		out.Terminal = &run.Event{Type: begun.Terminal.Type, Seq: begun.Terminal.Seq}
 		end := engine.Receipt{Type: begun.Terminal.Type, Seq: begun.Terminal.Seq, At: begun.Terminal.EmittedAt}
 		receipt := j.prove(end, begun.Head, b.RunID, b.StepID, b.LogicalAttempt, false)
@@ -96,13 +96,14 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 	return out, err
 }
 
+// executionOf returns the execution that a Begin asks for. Its StartedSeq is not set yet.
 func executionOf(b engine.Begin, hook bool) ticket.Execution {
 	return ticket.Execution{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, N: b.N, EngineAttempt: b.EngineAttempt, Hook: hook,
 	}
 }
 
-// stepOf reads the facts of a run and the index of one of its steps.
+// stepOf returns the facts of a run and the index of one of its steps: store.ErrNotFound without such a run or step.
 func (j *Journal) stepOf(ctx context.Context, runID, stepID string) (*runFacts, int, error) {
 	f, err := j.facts(ctx, runID)
 	if err != nil {
@@ -115,7 +116,9 @@ func (j *Journal) stepOf(ctx context.Context, runID, stepID string) (*runFacts, 
 	return f, i, nil
 }
 
-// checkTicket checks that the worker may begin this execution by its ticket.
+// checkTicket verifies that b carries the ticket of exactly this dispatch, that the worker serves the run and the
+// queue, and that its clock and engine attempt are plausible. Otherwise it returns a refusal, or store.ErrNotFound for
+// a run or queue that the worker does not serve.
 func (a *attempts) checkTicket(ctx context.Context, b engine.Begin, hook bool) (ticket.Dispatch, error) {
 	j := a.journal
 	if _, err := a.identityOf(ctx, b.RunID); err != nil {
@@ -146,7 +149,7 @@ func (a *attempts) checkTicket(ctx context.Context, b engine.Begin, hook bool) (
 	return d, nil
 }
 
-// describe names a dispatch in a refusal.
+// describe names the dispatch of a ticket in a refusal.
 func describe(d ticket.Dispatch) string {
 	what := "step"
 	if d.Hook {
@@ -155,8 +158,9 @@ func describe(d ticket.Dispatch) string {
 	return fmt.Sprintf("%s %s of run %s, attempt %d, dispatch %d", what, d.StepID, d.RunID, d.LogicalAttempt, d.N)
 }
 
-// checkTurn refuses an attempt that is not next and one with an open dependency. An attempt that the log has already is
-// neither. In the ordinary case everything is known here and nothing is read.
+// checkTurn refuses an attempt that is not the next one of its step, or whose step has an open dependency. It accepts
+// an attempt that the log has already, because a Begin may be repeated. Usually the cached facts suffice, and nothing
+// is read.
 func (j *Journal) checkTurn(ctx context.Context, f *runFacts, i, logicalAttempt int) error {
 	needs := make([]int, 0, len(f.plan.Steps[i].DependsOn))
 	for _, id := range f.plan.Steps[i].DependsOn {
@@ -164,7 +168,7 @@ func (j *Journal) checkTurn(ctx context.Context, f *runFacts, i, logicalAttempt 
 	}
 	ok, err := j.learn(ctx, f, 0, func(k *knownLog) bool {
 		s := k.step(i)
-		_, over := k.phase() // the store says so
+		_, over := k.phase() // the store refuses it then
 		return over || max(s.begun, s.ended) >= logicalAttempt || s.ended == logicalAttempt-1 && k.missing(needs) < 0
 	})
 	if ok || err != nil {
@@ -174,7 +178,7 @@ func (j *Journal) checkTurn(ctx context.Context, f *runFacts, i, logicalAttempt 
 		return newRefusal("out_of_turn", "attempt %d of step %s is not next: the log has the end of attempt %d", logicalAttempt, f.plan.Steps[i].StepID, s.ended)
 	}
 	open := f.log.missing(needs)
-	if open < 0 { // it was satisfied just now
+	if open < 0 { // another call learned of it in the meantime
 		return nil
 	}
 	return newRefusal("dependency", "step %s depends on step %s, which neither succeeded nor was skipped", f.plan.Steps[i].StepID, f.plan.Steps[open].StepID)
@@ -200,7 +204,7 @@ func (a *attempts) compensation(ctx context.Context, b engine.Begin) (engine.Hoo
 	if hook == nil {
 		return engine.Hook{}, fmt.Errorf("%w: a compensation of step %s of run %s", store.ErrNotFound, b.StepID, b.RunID)
 	}
-	// The end of the run or of the hook may be news of another process, so the log is read.
+	// Another process may have ended the run or the hook, so the log is read.
 	if err := j.readLog(ctx, f); err != nil {
 		return engine.Hook{}, err
 	}

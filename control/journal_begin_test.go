@@ -20,15 +20,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// refusedFor checks that an error is engine.ErrRefused and says why.
+// refusedFor checks that err is engine.ErrRefused and contains the reason why.
 func refusedFor(t *testing.T, what string, err error, why string) {
 	t.Helper()
 	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), why) {
-		t.Errorf("%s: %v, want ErrRefused that says %q", what, err, why)
+		t.Errorf("%s: %v, want ErrRefused with %q", what, err, why)
 	}
 }
 
-// Nothing begins without the ticket of its own dispatch, and a refusal writes nothing but an audit row.
+// An execution begins only with the ticket of its own dispatch. A refusal writes only an audit row.
 func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,7 +68,7 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		begun, err := w.journal.Begin(t.Context(), c.b)
 		refusedFor(t, c.name, err, c.why)
 		if begun.Key != "" || begun.Verdict != "" {
-			t.Errorf("%s: the refusal answers %s with key %q", c.name, begun.Verdict, begun.Key)
+			t.Errorf("%s: the refusal returned verdict %s and key %q", c.name, begun.Verdict, begun.Key)
 		}
 		if _, err := w.journal.Compensation(t.Context(), c.b); c.b.Ticket != w.tickets.Ticket(hook) && !errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s as a compensation: %v, want ErrRefused", c.name, err)
@@ -78,18 +78,18 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		t.Errorf("refusals wrote to the log: %v", after[len(before):])
 	}
 	if begun, err := w.journal.Begin(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
-		t.Errorf("the run does not go on: %s, %v", begun.Verdict, err)
+		t.Errorf("Begin after the refusals returned %s, %v", begun.Verdict, err)
 	}
 	if _, err := w.newJournal(func(c *control.JournalConfig) { c.Tickets = ticket.Keys{} }).Begin(t.Context(), good); err != nil {
 		refusedFor(t, "a Journal without keys", err, "ticket-keys")
 	} else {
-		t.Error("a Journal without keys takes a ticket")
+		t.Error("a Journal without keys accepts a ticket")
 	}
 }
 
 // contract: T217
 //
-// A ticket, and not its bearer, says whether an attempt passes fail-fast.
+// Only the ticket decides whether an attempt passes fail-fast, regardless of the worker that presents it.
 func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,11 +130,11 @@ func TestBegin_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	}
 	b := w.begun(id, "s1", 1, 2)
 	if b.Verdict != store.BeginDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent || b.Terminal.Seq == 0 || b.Terminal.Payload != nil || b.Key != "" {
-		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with the type and the place of its end alone", b.Verdict, b.Terminal, b.Key)
+		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with only the type and the sequence number of its end", b.Verdict, b.Terminal, b.Key)
 	}
 }
 
-// reading counts the reads of a log that a Journal makes, and the locks that it takes.
+// reading counts the log reads and the locks of a Journal.
 type reading struct {
 	store.Store
 	tails, loads, locks atomic.Int64
@@ -172,7 +172,7 @@ func TestBegin_RefusesAnOpenDependency(t *testing.T) {
 	d := w.dispatch(id, "s2", 1)
 	d.PassFailing = true
 	if _, err := w.journal.Begin(t.Context(), w.beginBy(d, 1)); !errors.Is(err, engine.ErrRefused) {
-		t.Errorf("a ticket that passes fail-fast passes an open dependency: %v", err)
+		t.Errorf("a ticket that passes fail-fast also passed an open dependency: %v", err)
 	}
 	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
 		RunID: id, Events: []run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 2)}, ClearGate: run.GateFailing, Seen: 100,
@@ -304,10 +304,10 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	}
 	w.clock.advance(time.Minute)
 	if _, err := worker.Begin(t.Context(), forged); err == nil {
-		t.Error("a forged ticket passes a minute later")
+		t.Error("a forged ticket was accepted a minute later")
 	}
 	if n := rows("steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id + ` {"call":"begin","stepId":"s1","repeatedBefore":29}`); n != 1 {
-		t.Errorf("the next row does not stand for the 29 before: %v", w.audit("acme"))
+		t.Errorf("the next row does not count the 29 repetitions before it: %v", w.audit("acme"))
 	}
 	for i := range 30 {
 		j.ReportForgery(t.Context(), id, fmt.Sprintf("a result of step s1 came for dispatch %d, which was never made", i))
@@ -315,7 +315,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	if n := rows("engine ENGINE_FORGERY REJECTED TICKET_REFUSED " + id); n != 1 {
 		t.Errorf("%d rows of 30 forgeries in a minute, want 1", n)
 	}
-	j.ReportForgery(t.Context(), "no-such-run", "x") // has no tenant, and must not fail
+	j.ReportForgery(t.Context(), "no-such-run", "x") // without a tenant there is no audit row
 	for i := range 30 {
 		_, err := j.For(authz.Worker{ID: fmt.Sprintf("w%d", i), Serves: []string{"*"}, Queues: []string{"*"}}).Begin(t.Context(), forged)
 		refusedFor(t, "another worker", err, "ticket")
@@ -325,7 +325,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	}
 }
 
-// A ticket of a dispatch that is too old is no reason to lose the attempt: the next one is good.
+// An expired ticket does not lose the attempt: the next dispatch gets a new ticket.
 func TestBegin_TicketsExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

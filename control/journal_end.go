@@ -54,10 +54,10 @@ func (a *attempts) end(ctx context.Context, e engine.End) (engine.Receipt, error
 		return engine.Receipt{}, err
 	}
 	f.log.observe(before, out.Head.LastSeq)
-	return j.ended(ctx, f, i, e, batch, out)
+	return j.endReceipt(ctx, f, i, e, batch, out)
 }
 
-// checkKey checks that the worker serves the run and that its key is that of the execution.
+// checkKey verifies that the worker serves the run and that key is the key of execution x.
 func (a *attempts) checkKey(ctx context.Context, key string, x ticket.Execution) error {
 	if _, err := a.identityOf(ctx, x.RunID); err != nil {
 		return err
@@ -68,13 +68,13 @@ func (a *attempts) checkKey(ctx context.Context, key string, x ticket.Execution)
 	return nil
 }
 
-// noEnd is an end that the log does not take.
+// noEnd returns the run.SchemaError for an end that cannot become an event.
 func noEnd(path, message string) error {
 	return &run.SchemaError{Violations: []plan.Violation{{Path: path, Message: message}}}
 }
 
-// endOf is the event of an attempt's end. A worker says how the work went and nothing else: whose signal it was, what was
-// reused and when a retry window ends are not its to say.
+// endOf builds the append of an attempt's end. A worker reports only the outcome of the work. The engine and the store
+// decide the signal, the reuse and the end of a retry window, so these fields of the worker are dropped.
 func (j *Journal) endOf(f *runFacts, e engine.End) (store.Append, error) {
 	now := j.cfg.Now()
 	draft := j.endDraft(e, now, e.EngineAttempt)
@@ -86,7 +86,8 @@ func (j *Journal) endOf(f *runFacts, e engine.End) (store.Append, error) {
 		draft.Type, payload = run.StepCompletedEvent, p
 	} else {
 		p := *e.Failed
-		if p.ErrorCode == string(run.CodeCancelledByPause) { // such a failure does not count, so a worker may not say so
+		// Such a failure does not count as one, so workers may not claim it.
+		if p.ErrorCode == string(run.CodeCancelledByPause) {
 			return batch, noEnd("/failed/errorCode", "only the engine ends an attempt with "+p.ErrorCode)
 		}
 		p.RetryDeadline, p.Manual = nil, nil
@@ -108,8 +109,9 @@ func (j *Journal) endDraft(e engine.End, now time.Time, engineAttempt int) run.D
 	return run.Draft{StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: engineAttempt, EmittedAt: now, EmittedBy: run.ByEngine}
 }
 
-// ended is the end that stands in the log once the store has answered.
-func (j *Journal) ended(ctx context.Context, f *runFacts, i int, e engine.End, batch store.Append, out store.Appended) (engine.Receipt, error) {
+// endReceipt returns the receipt of the end that is in the log after the store answered: the worker's own, or an
+// earlier one.
+func (j *Journal) endReceipt(ctx context.Context, f *runFacts, i int, e engine.End, batch store.Append, out store.Appended) (engine.Receipt, error) {
 	j.writes.compare(ctx, batch, out)
 	d, o := batch.Events[0], out.Outcomes[0]
 	end := engine.Receipt{Seq: o.Seq, Type: d.Type, At: o.EmittedAt, StartedSeq: e.StartedSeq}
@@ -128,14 +130,14 @@ func (j *Journal) ended(ctx context.Context, f *runFacts, i int, e engine.End, b
 	return j.prove(end, out.Head, e.RunID, e.StepID, e.LogicalAttempt, e.Hook), nil
 }
 
-// prove completes a receipt.
+// prove completes a receipt with the head of the log and the proof that the workflow checks.
 func (j *Journal) prove(r engine.Receipt, head store.Head, runID, stepID string, logicalAttempt int, hook bool) engine.Receipt {
 	r.Head, r.Running, r.Gate = head.LastSeq, head.Running, head.Gate
 	r.Proof = j.cfg.Tickets.Seal(engine.ReceiptPurpose, r.Text(runID, stepID, logicalAttempt, hook))
 	return r
 }
 
-// hookEndOf is the event of the end of a step's compensation. The store takes the first end alone.
+// hookEndOf builds the append of the end of a step's compensation. The store accepts only the first end.
 func (j *Journal) hookEndOf(e engine.End) (store.Append, error) {
 	batch := store.Append{RunID: e.RunID}
 	p := run.CompensationPayload{

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// newest is the newest event of a run.
+// newest returns the newest event of a run.
 func (w *world) newest(runID string) run.Event {
 	w.t.Helper()
 	evs := must[[]run.Event](w.t)(w.raw.EventsBefore(w.t.Context(), runID, 1<<40, 1))
@@ -42,7 +42,7 @@ func TestEnd_WritesTheEndOfAnAttempt(t *testing.T) {
 	if !got.EmittedAt.Equal(w.clock.now()) || got.EmittedBy != run.ByEngine || got.EngineAttempt != 1 || string(got.Payload) != `{"result":{"rows":7},"durationMs":5}` {
 		t.Errorf("the event is by %s at %s, engine attempt %d, %s", got.EmittedBy, got.EmittedAt, got.EngineAttempt, got.Payload)
 	}
-	// the same report again, and one of another execution of the attempt, find the first
+	// A repeated report and the report of another execution return the first end.
 	n := len(w.log(id))
 	if again := w.end(e); again != ended {
 		t.Errorf("a repeated report is answered %+v, want %+v", again, ended)
@@ -58,7 +58,7 @@ func TestEnd_WritesTheEndOfAnAttempt(t *testing.T) {
 	}
 }
 
-// An end takes the key of its execution, which Begin gives; a key opens nothing else.
+// An end needs the key of its own execution, which Begin returns. A key is valid for nothing else.
 func TestEnd_RefusesWhatHasNoKeyForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,12 +79,12 @@ func TestEnd_RefusesWhatHasNoKeyForIt(t *testing.T) {
 		refusedFor(t, "evidence with "+name, w.journal.Evidence(t.Context(), evidenceOf(e, "x")), "the key is not that of")
 	}
 	if _, err := w.journal.End(t.Context(), with(func(e *engine.End) { e.Completed = nil })); !errors.Is(err, run.ErrSchema) {
-		t.Errorf("an end that is neither: %v, want ErrSchema", err)
+		t.Errorf("an end that neither completed nor failed: %v, want ErrSchema", err)
 	}
 	both := failing(one)
 	both.Completed = one.Completed
 	if _, err := w.journal.End(t.Context(), both); !errors.Is(err, run.ErrSchema) {
-		t.Errorf("an end that is both: %v, want ErrSchema", err)
+		t.Errorf("an end that both completed and failed: %v, want ErrSchema", err)
 	}
 	if !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
 		t.Errorf("no audit row: %v", w.audit("acme"))
@@ -95,7 +95,7 @@ func TestEnd_RefusesWhatHasNoKeyForIt(t *testing.T) {
 
 // contract: T185
 //
-// An execution whose Begin never came to the log has nothing to end.
+// An execution whose Begin is not in the log has nothing to end.
 func TestEnd_RefusesAnAttemptThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -113,8 +113,8 @@ func TestEnd_RefusesAnAttemptThatNeverBegan(t *testing.T) {
 	}
 }
 
-// A failure closes the gate in the commit that has it, so that nothing begins between the two; the retry window opens
-// where nothing runs any more.
+// A failure closes the gate in its own commit, so that nothing begins between the two. The retry window opens when no
+// step runs any more.
 func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -154,13 +154,13 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	interrupted := failing(w.execute(id, "s1", 2))
 	interrupted.Failed.ErrorCode = string(run.CodeCancelledByPause)
 	if _, err := w.journal.End(t.Context(), interrupted); !errors.Is(err, run.ErrSchema) {
-		t.Errorf("a worker may say that a pause interrupted it: %v, want ErrSchema", err)
+		t.Errorf("End with CANCELLED_BY_PAUSE returned %v, want ErrSchema", err)
 	}
 }
 
 // contract: T190
 //
-// What the log does not take is the worker's to say otherwise.
+// An end beyond the limits of the log is a SchemaError, and the worker may report a shorter one.
 func TestEnd_PassesTheLimitsOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,7 +209,7 @@ func TestEnd_AfterTheEndOfTheRun(t *testing.T) {
 	}
 }
 
-// Ends of one attempt that race leave one of them in the log, and both hear which.
+// Of concurrent ends of one attempt, one enters the log, and every caller gets that one.
 func TestEnd_TheFirstOfARaceWins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -269,7 +269,7 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 	refusedFor(t, "another process a second later", there.Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
 }
 
-// undoing makes a run that failed after s1 and undoes it.
+// undoing returns a run that failed after s1 and is being compensated.
 func (w *world) undoing(requestID string) string {
 	w.t.Helper()
 	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, compensable(w.t)))).View.Run.RunID
@@ -280,7 +280,7 @@ func (w *world) undoing(requestID string) string {
 	return id
 }
 
-// hookOf asks for the hook of a step.
+// hookOf returns the Begin of a step's hook.
 func (w *world) hookOf(runID, stepID string, la, ea int) engine.Begin {
 	d := w.dispatch(runID, stepID, la)
 	d.Hook = true
@@ -320,7 +320,7 @@ func TestCompensation_ByTicketAndKey(t *testing.T) {
 	if diff := cmp.Diff(want, must[run.CompensationPayload](t)(run.PayloadOf[run.CompensationPayload](got.Payload))); diff != "" || got.Type != run.StepCompensationFailed || got.Seq != ended.Seq {
 		t.Errorf("%s at %d, answered %d (-want +got):\n%s", got.Type, got.Seq, ended.Seq, diff)
 	}
-	// another end of the hook, reported elsewhere, finds the first
+	// A second end of the hook, reported by another process, returns the first.
 	other := e
 	other.Failed, other.Completed = nil, &run.StepCompletedPayload{}
 	for name, j := range map[string]*control.Journal{"here": there, "elsewhere": w.journal} {

@@ -16,13 +16,13 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// evidenceAge is how old the knowledge of a log may be by which evidence is taken: evidence comes several times a second
-// and step, and must not cost a read each time. An attempt that another process ended may leave evidence for that long
-// after its end.
+// evidenceAge is the age up to which cached facts of a log decide about evidence. A step sends evidence several times a
+// second, and a read for each would cost too much. So an attempt that another process ended may leave evidence for at
+// most this long after its end.
 const evidenceAge = time.Second
 
-// Evidence implements engine.AttemptJournal. An artifact is kept only where its attempt's artifacts belong and only if its
-// bytes are those of its reference.
+// Evidence implements engine.AttemptJournal. It stores an artifact only under a URI of the attempt, and only when size
+// and digest of the bytes match the reference.
 func (a *attempts) Evidence(ctx context.Context, e engine.Evidence) error {
 	err := a.evidence(ctx, e)
 	return a.journal.refusals.record(ctx, refusedCall{"evidence", a.worker.ID, e.RunID, e.StepID}, err)
@@ -62,21 +62,21 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 		}
 	}
 	if e.Artifact != nil {
-		return j.keep(ctx, id, stored, *e.Artifact)
+		return j.storeArtifact(ctx, id, stored, *e.Artifact)
 	}
 	return nil
 }
 
-// keep stores an artifact's bytes under its reference's uri.
-func (j *Journal) keep(ctx context.Context, id artifact.AttemptID, engineAttempt int, a engine.ArtifactBody) error {
+// storeArtifact stores the bytes of an artifact under the URI of its reference.
+func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engineAttempt int, a engine.ArtifactBody) error {
 	file, err := url.PathUnescape(a.Ref.URI[strings.LastIndexByte(a.Ref.URI, '/')+1:])
 	name := artifact.Name(id, engineAttempt, file)
 	if err != nil || a.Ref.URI != artifact.URI(name) {
-		return fmt.Errorf("%w: an artifact of step %s at %q", run.ErrSchema, id.StepID, a.Ref.URI)
+		return fmt.Errorf("%w: the artifact URI %q does not belong to the attempt of step %s", run.ErrSchema, a.Ref.URI, id.StepID)
 	}
 	sum := sha256.Sum256(a.Body)
 	if a.Ref.SHA256 != hex.EncodeToString(sum[:]) || a.Ref.SizeBytes != int64(len(a.Body)) {
-		return fmt.Errorf("%w: the bytes of %s are others than its reference says", run.ErrSchema, a.Ref.URI)
+		return fmt.Errorf("%w: the size or the digest of artifact %s differs from its reference", run.ErrSchema, a.Ref.URI)
 	}
 	_, _, _, err = j.cfg.Blobs.Put(ctx, name, bytes.NewReader(a.Body))
 	return err

@@ -13,26 +13,26 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// dispatch is what an interpreter gives a worker for one logical attempt. A retry passes fail-fast.
+// dispatch returns the dispatch of one logical attempt. A retry passes fail-fast.
 func (w *world) dispatch(runID, stepID string, la int) ticket.Dispatch {
 	return ticket.Dispatch{
 		RunID: runID, StepID: stepID, LogicalAttempt: la, N: la, Queue: "tq-data-dev", PassFailing: la > 1, Expires: w.clock.now().Add(ticket.Life),
 	}
 }
 
-// beginOf asks to begin an execution by a ticket of its own.
+// beginOf returns the Begin of an execution with its own ticket.
 func (w *world) beginOf(runID, stepID string, la, ea int) engine.Begin {
 	return w.beginBy(w.dispatch(runID, stepID, la), ea)
 }
 
-// beginBy asks to begin an execution of a dispatch.
+// beginBy returns the Begin of an execution of a dispatch.
 func (w *world) beginBy(d ticket.Dispatch, ea int) engine.Begin {
 	return engine.Begin{
 		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea, EmittedAt: w.clock.now(), Ticket: w.tickets.Ticket(d),
 	}
 }
 
-// execute begins an attempt as a worker does and returns the end that it reports when it succeeds.
+// execute begins an attempt like a worker, and returns the end that reports success.
 func (w *world) execute(runID, stepID string, la int) engine.End {
 	w.t.Helper()
 	b := w.beginOf(runID, stepID, la, 1)
@@ -46,20 +46,20 @@ func (w *world) execute(runID, stepID string, la int) engine.End {
 	}
 }
 
-// failing is the end of an execution that failed.
+// failing turns an end into a failed one.
 func failing(e engine.End) engine.End {
 	e.Completed = nil
 	e.Failed = &run.FailurePayload{ErrorCode: "EXIT_STATUS", Retryable: true, FailureCategory: run.CategoryUser, DurationMS: 5}
 	return e
 }
 
-// end reports the end of an execution, which the log must take.
+// end reports the end of an execution, which the log must accept.
 func (w *world) end(e engine.End) engine.Receipt {
 	w.t.Helper()
 	return must[engine.Receipt](w.t)(w.journal.End(w.t.Context(), e))
 }
 
-// evidenceOf is a line of an execution.
+// evidenceOf returns one log line of an execution as evidence.
 func evidenceOf(e engine.End, text string) engine.Evidence {
 	return engine.Evidence{
 		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt, Hook: e.Hook, StartedSeq: e.StartedSeq, Key: e.Key,
@@ -67,7 +67,7 @@ func evidenceOf(e engine.End, text string) engine.Evidence {
 	}
 }
 
-// compensable is a plan whose step s1 has a hook and whose step s2 comes after it.
+// compensable returns a plan in which s1 has a hook and s2 depends on s1.
 func compensable(t *testing.T) []byte {
 	t.Helper()
 	var doc M
@@ -82,5 +82,5 @@ func compensable(t *testing.T) []byte {
 	return out
 }
 
-// textLogger writes lines to out.
+// textLogger returns a logger that writes to out.
 func textLogger(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }

@@ -10,23 +10,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// knownLog is what this process knows that the log of a run says. It only ever lags behind the log, and what it says
-// stays true: an attempt that began or ended stays so. A log that was replaced by a restore is noticed by its epoch or by a
-// head below what is known; everything is forgotten then.
+// knownLog caches facts of a run's log in this process. It may lag behind the log, but its facts stay true: an attempt
+// that began or ended stays so. A restore may replace the log. Another epoch, or a head below the known one, shows
+// that, and knownLog then forgets everything. It is safe for concurrent use.
 type knownLog struct {
-	reading chan struct{} // holds one value while somebody reads
+	reading chan struct{} // a lock that a context can abandon: holds one value during a read
 
 	mu           sync.Mutex
 	epoch        string
-	seen         run.Seq // every event up to here is known
-	top          run.Seq // the highest event that is known
+	seen         run.Seq // every event up to this one is known
+	top          run.Seq // the highest known event
 	readAt       time.Time
 	steps        []knownStep // in the order of the plan
 	compensating bool        // RunCompensationStarted is in the log
 	over         bool        // the end of the run is in the log
 }
 
-// knownStep holds logical attempts, 0 for none.
+// knownStep holds the highest logical attempt that began, ended or succeeded; 0 for none.
 type knownStep struct {
 	begun, ended, succeeded int
 	skipped                 bool
@@ -40,14 +40,14 @@ func newKnownLog(steps int) *knownLog {
 // satisfied reports whether steps that depend on this one may start.
 func (s knownStep) satisfied() bool { return s.succeeded > 0 || s.skipped }
 
-// step is what is known of the step at an index of the plan.
+// step returns the known facts of the step at an index of the plan.
 func (k *knownLog) step(i int) knownStep {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.steps[i]
 }
 
-// missing is the first of the steps that is not known to be satisfied, -1 for none.
+// missing returns the first of the given steps that is not known to be satisfied, or -1 when all are.
 func (k *knownLog) missing(steps []int) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,26 +59,28 @@ func (k *knownLog) missing(steps []int) int {
 	return -1
 }
 
+// phase reports whether the log has the start of the compensation and the end of the run.
 func (k *knownLog) phase() (compensating, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.compensating, k.over
 }
 
-// position is the place up to which every event is known.
+// position is the sequence number up to which every event is known.
 func (k *knownLog) position() run.Seq {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.seen
 }
 
-// note takes one event that is in the log. Its place in the plan is at, -1 for an event of the run.
+// note adds one event of the log. at is the index of its step in the plan, or -1 for an event of the run.
 func (k *knownLog) note(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.take(t, at, logicalAttempt, seq)
 }
 
+// take is note for a caller that holds mu.
 func (k *knownLog) take(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 	k.top = max(k.top, seq)
 	if at < 0 {
@@ -103,15 +105,16 @@ func (k *knownLog) take(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 	}
 }
 
-// highest is the highest event that is known. It is what observe takes for the time before a call.
+// highest returns the sequence number of the highest known event. A caller passes it to observe after a call of the
+// store.
 func (k *knownLog) highest() run.Seq {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.top
 }
 
-// observe forgets everything when a call answers with a head below what was known before the call: the log was replaced.
-// What became known during the call says nothing, as answers of calls at the same time come in any order.
+// observe forgets everything when a call returned a head below the event that was known before the call: the log was
+// replaced. Events that became known during the call prove nothing, because concurrent answers arrive in any order.
 func (k *knownLog) observe(before, head run.Seq) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,12 +123,14 @@ func (k *knownLog) observe(before, head run.Seq) {
 	}
 }
 
+// forget discards all facts. The caller holds mu.
 func (k *knownLog) forget() {
 	clear(k.steps)
 	k.epoch, k.seen, k.top, k.compensating, k.over, k.readAt = "", 0, 0, false, false, time.Time{}
 }
 
-// at is the index of an event's step in the plan: -1 of an event of the run, ok unless the plan has no such step.
+// at returns the index of an event's step in the plan, or -1 for an event of the run. ok is false when the plan has no
+// such step.
 func (f *runFacts) at(stepID string) (i int, ok bool) {
 	if stepID == "" {
 		return -1, true
@@ -134,7 +139,7 @@ func (f *runFacts) at(stepID string) (i int, ok bool) {
 	return i, ok
 }
 
-// noteEvents takes events of the log that follow the place after. Nothing is between them.
+// noteEvents adds consecutive events of the log; the first one directly follows after.
 func (f *runFacts) noteEvents(epoch string, after run.Seq, evs []run.Event) {
 	k := f.log
 	k.mu.Lock()
@@ -153,14 +158,14 @@ func (f *runFacts) noteEvents(epoch string, after run.Seq, evs []run.Event) {
 	}
 }
 
-// reach says that nothing more is to be read up to a place.
+// reach marks every event up to seq as known.
 func (k *knownLog) reach(seq run.Seq) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.seen, k.top = max(k.seen, seq), max(k.top, seq)
 }
 
-// noteState takes a state of the log. The ends of hooks are not in it.
+// noteState adds the facts of a folded state. A state does not contain the ends of hooks.
 func (f *runFacts) noteState(st run.State) {
 	k := f.log
 	k.mu.Lock()
@@ -188,9 +193,9 @@ func (f *runFacts) noteState(st run.State) {
 	k.seen, k.top = max(k.seen, st.Seq), max(k.top, st.Seq)
 }
 
-// learn reports whether the log says something, and reads what this process does not know of it unless that is known
-// already. It reads no log that was read less than age ago, and not for every caller: those who come while it reads wait
-// for that.
+// learn reports whether says holds for the log. It reads the log only when says does not hold for the known facts, and
+// only when the last read is at least age old. Callers that arrive during a read wait for it and share its result. It
+// returns the error of the read, or of ctx while it waits.
 func (j *Journal) learn(ctx context.Context, f *runFacts, age time.Duration, says func(*knownLog) bool) (bool, error) {
 	if says(f.log) {
 		return true, nil
@@ -213,7 +218,8 @@ func (j *Journal) learn(ctx context.Context, f *runFacts, age time.Duration, say
 	return says(f.log), nil
 }
 
-// readLog reads the events that follow what is known, in one query; where they are more than fit, the state.
+// readLog reads the events that follow the known ones, in one query. When they do not fit into one answer, it reads the
+// state instead.
 func (j *Journal) readLog(ctx context.Context, f *runFacts) error {
 	now, after, before := j.cfg.Now(), f.log.position(), f.log.highest()
 	tails, err := j.cfg.Store.Tails(ctx, []store.Known{{RunID: f.run.RunID, Seq: after}})
@@ -240,7 +246,8 @@ func (j *Journal) readLog(ctx context.Context, f *runFacts) error {
 	return nil
 }
 
-// readState reads what a long log says. Hooks run at the end of a log, so the newest page of it has their ends.
+// readState learns from the folded state of a long log. The state lacks the ends of hooks; hooks run at the end of a
+// log, so the newest page of events has them.
 func (j *Journal) readState(ctx context.Context, f *runFacts) error {
 	l, err := j.cfg.Store.Load(ctx, f.run.RunID)
 	if err != nil {

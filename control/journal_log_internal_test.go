@@ -6,7 +6,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// What is known of a log is forgotten when the log was replaced, and not when answers come out of order.
+// The cached facts of a log are discarded when the log was replaced, but not when answers arrive out of order.
 //
 // contract: T194
 func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
@@ -41,15 +41,15 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 		f := known()
 		c.learn(f)
 		if kept := f.log.step(0).satisfied(); kept != c.kept {
-			t.Errorf("%s: the success of s1 is known %t, want %t", name, kept, c.kept)
+			t.Errorf("%s: satisfied() of s1 is %t, want %t", name, kept, c.kept)
 		}
 		if !c.kept && f.log.position() != 0 {
-			t.Errorf("%s: %d events count as read, want none", name, f.log.position())
+			t.Errorf("%s: position is %d, want 0", name, f.log.position())
 		}
 	}
 	f := known()
 	f.noteEvents("epoch-1", 7, []run.Event{{Type: run.RunPaused, Seq: 8}})
 	if f.log.position() != 2 {
-		t.Errorf("events 3 to 7 count as read: %d", f.log.position())
+		t.Errorf("position is %d, want 2, because events 3 to 7 were not read", f.log.position())
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// refusal is why a call to the Journal was refused; it is engine.ErrRefused.
+// refusal is the error of a refused call to the Journal; it matches engine.ErrRefused.
 type refusal struct {
-	reason string // a word of few, for metrics
+	reason string // one of a few constants, a label of metrics
 	text   string
-	// recorded says that the store has written an audit row already.
+	// recorded is true when the store has already written an audit row.
 	recorded bool
 }
 
@@ -36,7 +36,7 @@ func (r *refusal) Error() string { return engine.ErrRefused.Error() + ": " + r.t
 // Unwrap makes errors.Is(err, engine.ErrRefused) true.
 func (r *refusal) Unwrap() error { return engine.ErrRefused }
 
-// refusals keeps a record of the calls that a Journal refuses.
+// refusals counts, logs and audits the calls that a Journal refuses. It is safe for concurrent use.
 type refusals struct {
 	cfg   JournalConfig
 	seen  *minutes
@@ -49,12 +49,12 @@ func newRefusals(cfg JournalConfig) *refusals {
 	}, []string{"call", "reason"})}
 }
 
-// refusedCall is what a refused call was about.
+// refusedCall describes a refused call in logs and audit rows.
 type refusedCall struct {
 	call, actor, runID, stepID string
 }
 
-// record counts a refusal, logs it and writes its audit row, and returns err as it is. Other errors leave no trace.
+// record counts and logs err and writes its audit row when err is a refusal. It always returns err unchanged.
 func (r *refusals) record(ctx context.Context, c refusedCall, err error) error {
 	var why *refusal
 	if !errors.As(err, &why) {
@@ -70,8 +70,8 @@ func (r *refusals) record(ctx context.Context, c refusedCall, err error) error {
 	return err
 }
 
-// hide counts a call about something that its worker does not serve. That is no attack: workers of several tenants may
-// poll one queue, so there is no audit row.
+// hide counts a call about a run or queue that its worker does not serve, and returns err unchanged. It writes no audit
+// row, because such a call is no attack: workers of several tenants may poll one queue.
 func (r *refusals) hide(reason string, err error) error {
 	r.calls.WithLabelValues("any", reason).Inc()
 	return err
@@ -86,19 +86,19 @@ func (j *Journal) ReportForgery(ctx context.Context, runID, what string) {
 	r.audit(ctx, "ENGINE_FORGERY", refusedCall{call: "engine", actor: string(run.ByEngine), runID: runID}, newRefusal("forgery", "%s", what))
 }
 
-// actionRefuseWorker is the action of rows about calls of workers that were refused.
+// actionRefuseWorker is the action of audit rows about refused calls of workers.
 const actionRefuseWorker = "REFUSE_WORKER"
 
-// Bounds of what a refusal may cost.
+// Limits on the cost of refusals.
 const (
-	// auditRowsPerMinute is the most rows of one run in a minute; each stands for one reason of one actor.
+	// auditRowsPerMinute is the maximum number of audit rows for one run in a minute.
 	auditRowsPerMinute = 10
-	maxAuditedReason   = 500
+	maxAuditedReason   = 500 // bytes
 )
 
-// audit writes a row into the audit of the run's tenant: at most one a minute for each action, call and reason of an
-// actor on a run, and at most auditRowsPerMinute of a run. The next row says how many it stands for. A run that does not
-// exist has no tenant and so no row.
+// audit writes a row into the audit log of the run's tenant. Within a minute it writes one row for each action, call
+// and reason of an actor on a run, and at most auditRowsPerMinute for a run. The next row contains the number of
+// suppressed repetitions. A run that does not exist has no tenant, so it gets no row.
 func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why *refusal) {
 	w, known := r.seen.add(c.runID + "/" + action + "/" + c.actor + "/" + c.call + "/" + why.reason)
 	if known && w.n > 1 {
@@ -133,5 +133,5 @@ func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why 
 	}
 }
 
-// refusalAuditTime bounds the write of an audit row, so that a slow store delays a refusal by no more than this.
+// refusalAuditTime limits how long a slow store can delay a refusal while the audit row is written.
 const refusalAuditTime = time.Second

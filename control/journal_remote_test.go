@@ -14,8 +14,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Workers of two tenants and of two queues reach one Journal over HTTP: each may do what its tickets, its tenants and its
-// queues allow together, and an execution that one of them began is not the other's.
+// Workers of two tenants and of two queues call one Journal over HTTP. A worker needs a ticket, the tenant and the
+// queue for each call. It cannot use the key of an execution that another worker began.
 //
 // contract: T203
 func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {

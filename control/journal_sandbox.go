@@ -9,8 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// sandboxCeiling returns the ceiling of the programs of a run as the policy is now. Without a policy that can be read
-// no program begins; the worker repeats the call.
+// sandboxCeiling returns the ceiling that the policy sets now for the programs of a run. store.ErrUnavailable when the
+// policy cannot be read: no program begins without its ceiling, and the worker retries the call.
 func (j *Journal) sandboxCeiling(id run.Identity) (plan.SandboxCeiling, error) {
 	if j.cfg.Sandbox == nil {
 		return plan.SandboxCeiling{}, nil
@@ -22,8 +22,8 @@ func (j *Journal) sandboxCeiling(id run.Identity) (plan.SandboxCeiling, error) {
 	return ceiling, nil
 }
 
-// applyCeiling holds the sandbox of a step to the ceiling, and returns the limits that the worker holds its defaults
-// to. A policy that changed after the run was admitted applies to the steps that begin afterwards.
+// applyCeiling restricts the sandbox of a step to the ceiling, and returns the limits for the defaults of the worker. A
+// policy that changed after the run was admitted applies to the steps that begin afterwards.
 func applyCeiling(s *plan.Step, ceiling plan.SandboxCeiling) plan.SandboxLimits {
 	if !s.Type.RunsProgram() {
 		return plan.SandboxLimits{}
@@ -32,9 +32,10 @@ func applyCeiling(s *plan.Step, ceiling plan.SandboxCeiling) plan.SandboxLimits 
 	return ceiling.Limits
 }
 
-// sandboxFailure returns how a run ends before its first step, when its programs may or can not run in the sandboxes
-// that its plan asks for. It repeats the decision of StartRun, for plans by reference and for runs that waited. A queue
-// of which no worker reports is no failure here: the run was accepted, and waits. A run that has started goes on.
+// sandboxFailure returns the failure that ends a run before its first step when its programs may not or cannot run in
+// the requested sandboxes; nil otherwise. It repeats the check of StartRun for plans by reference and for runs that
+// waited. A queue without reports is no failure here, because the accepted run waits for a worker. Runs that have
+// started are not failed.
 func (j *Journal) sandboxFailure(ctx context.Context, f *runFacts) (*run.FailurePayload, error) {
 	ceiling, err := j.sandboxCeiling(f.run.Identity)
 	if err != nil {

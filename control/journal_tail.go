@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Tail implements engine.Journal. store.ErrNotFound of an unknown run; store.ErrRegressed when the log ends before the
-// place after, as it does when the store came back from an older backup and was not repaired yet.
+// Tail implements engine.Journal. store.ErrNotFound for an unknown run. store.ErrRegressed when the log ends before
+// after: the store was restored from an older backup and is not repaired yet.
 func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine.Tail, error) {
 	f, kept := j.runs.Get(runID)
 	before := run.Seq(0)
@@ -27,7 +27,8 @@ func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine
 	case !known:
 		return engine.Tail{}, fmt.Errorf("%w: run %s", store.ErrNotFound, runID)
 	case read.Head.LastSeq < after:
-		// Only a repair says that a shorter log is all that can be had (T194).
+		// Only a repair confirms that the shorter log is final, contract T194. The store returns ErrRegressed before
+		// it.
 		_, err := j.cfg.Store.Append(ctx, store.Append{RunID: runID, MinHead: after})
 		return engine.Tail{Seq: read.Head.LastSeq, Head: read.Head, Epoch: tails.Epoch}, err
 	}
@@ -39,8 +40,8 @@ func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine
 	for i := range read.Events {
 		e := &read.Events[i]
 		out.Seq = e.Seq
-		if told, ok := tell(e); ok {
-			out.Events = append(out.Events, told)
+		if event, ok := logEventOf(e); ok {
+			out.Events = append(out.Events, event)
 		}
 	}
 	if len(read.Events) < engine.MaxTail {
@@ -49,8 +50,8 @@ func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine
 	return out, nil
 }
 
-// tell is what an interpreter is told of an event, if anything.
-func tell(e *run.Event) (engine.LogEvent, bool) {
+// logEventOf returns the part of an event that the interpreter needs; false when it does not need the event.
+func logEventOf(e *run.Event) (engine.LogEvent, bool) {
 	out := engine.LogEvent{
 		Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, At: e.EmittedAt,
 	}
@@ -59,7 +60,7 @@ func tell(e *run.Event) (engine.LogEvent, bool) {
 		out.Payload = e.Payload
 	case run.StepStartedEvent, run.StepAwaitingManualCompletion, run.StepCompletedEvent, run.StepSkippedEvent:
 		if out.Payload = e.Payload; len(out.Payload) > engine.MaxTailPayload {
-			out.Payload = windowOf(e.Payload)
+			out.Payload = retryWindowOf(e.Payload)
 		}
 	case run.RunPaused, run.RunResumed, run.RunCompensationStarted, run.RunCompleted, run.RunFailed, run.RunCancelled:
 	default:
@@ -68,8 +69,9 @@ func tell(e *run.Event) (engine.LogEvent, bool) {
 	return out, true
 }
 
-// windowOf is a payload too long to tell without everything but the retry window that it opened; nil when it opened none.
-func windowOf(payload json.RawMessage) json.RawMessage {
+// retryWindowOf reduces a payload longer than engine.MaxTailPayload to the retry window that it opened. It returns nil
+// when it opened none.
+func retryWindowOf(payload json.RawMessage) json.RawMessage {
 	var p struct {
 		RetryDeadline json.RawMessage `json:"retryDeadline,omitempty"`
 	}
@@ -78,7 +80,7 @@ func windowOf(payload json.RawMessage) json.RawMessage {
 	}
 	short, err := json.Marshal(p)
 	if err != nil {
-		return nil // what was read as JSON marshals
+		return nil // cannot happen: the value was decoded from JSON
 	}
 	return short
 }

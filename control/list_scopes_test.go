@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// grant gives a principal these rights and no others.
+// grant replaces the rights of a principal.
 func (w *world) grant(id string, grants ...authz.Grant) authz.Principal {
 	w.t.Helper()
 	w.directory.SetGrants("acme", id, grants)
@@ -30,7 +30,7 @@ func viewerOf(project, environment string) authz.Grant {
 	return authz.Grant{Role: authz.Viewer, ProjectID: project, EnvironmentID: environment}
 }
 
-// A second right in another environment once emptied every list.
+// Regression: a second right in another environment emptied every list.
 func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")),
@@ -53,7 +53,7 @@ func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 		}
 	}
 	if _, err := w.ServiceState(t.Context(), p); err != nil {
-		t.Errorf("service: %v, want an answer", err)
+		t.Errorf("ServiceState returned %v, want no error", err)
 	}
 	counts := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), p, control.RunHistogram{From: from, To: from.Add(time.Hour), Buckets: 1}))
 	if counts[0].Total != 3 {
@@ -64,7 +64,7 @@ func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 		return len(tasks.Tasks) == 1 && tasks.Tasks[0].Identity.RunID == waiting
 	})
 	if _, err := w.InboxCount(t.Context(), p); err != nil {
-		t.Errorf("inbox: %v, want an answer", err)
+		t.Errorf("InboxCount returned %v, want no error", err)
 	}
 	frames := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), p, control.RunsQuery{First: 10}))
 	first := take(t, frames, "a page", func(f control.RunsFrame) bool { return f.Reset && len(f.Runs) > 0 })

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// The duties that work through runs, as dvt_panics_total names them.
+// Background duties that process runs; dvt_panics_total has them as labels.
 const (
 	dutyStart     = "start"
 	dutyDeliver   = "deliver"
@@ -25,24 +25,25 @@ const (
 	dutyNotify    = "notify"
 )
 
-// Pauses of a run that was put aside: they double from the first to the longest.
+// A run that made a duty panic is put aside for a pause. The pause doubles from the first to the longest.
 const (
 	firstAside   = 10 * time.Second
 	longestAside = 10 * time.Minute
-	maxAside     = 10_000 // runs, the one that was tried last stays longest
+	maxAside     = 10_000 // entries; the least recently used one is dropped first
 )
 
-// errAside says that a run is not worked on now, because it made a duty panic before.
+// errAside means that a run is skipped for now, because work on it panicked before.
 var errAside = errors.New("control: the run is put aside, because work on it panicked")
 
-// aside is until when a duty leaves a run alone, and for how long after the next panic.
+// aside says until when a duty skips a run, and how long the pause after the next panic is.
 type aside struct {
 	until time.Time
 	next  time.Duration
 }
 
-// ofRun does work of one run for a duty. An error names the run. A panic puts the run aside for this duty of this server,
-// and people are told of it once by an alert: a fault that the log of one run brings to light stops no other run.
+// ofRun calls f, which does the work of a duty on one run, and adds the run to its error. A panic in f puts the run
+// aside for this duty in this process and raises one alert. So a fault that one run triggers does not stop other runs.
+// ofRun returns errAside without calling f while the run is put aside.
 func (s *Service) ofRun(ctx context.Context, duty, runID string, f func() error) error {
 	key := duty + "/" + runID
 	was, known := s.asides.Get(key)
@@ -54,7 +55,7 @@ func (s *Service) ofRun(ctx context.Context, duty, runID string, f func() error)
 	case s.panics.Tell(duty, runID, err):
 		pause := max(was.next, firstAside)
 		s.asides.Add(key, aside{until: s.cfg.Now().Add(pause), next: min(2*pause, longestAside)})
-		err = errors.Join(err, s.tellOfPanic(ctx, duty, runID))
+		err = errors.Join(err, s.alertPanic(ctx, duty, runID))
 	case known && err == nil:
 		s.asides.Remove(key)
 	}
@@ -64,8 +65,8 @@ func (s *Service) ofRun(ctx context.Context, duty, runID string, f func() error)
 	return nil
 }
 
-// tellOfPanic raises the alert of a run that was put aside. Repeating it changes nothing.
-func (s *Service) tellOfPanic(ctx context.Context, duty, runID string) error {
+// alertPanic raises the alert about a run that was put aside. It is idempotent.
+func (s *Service) alertPanic(ctx context.Context, duty, runID string) error {
 	r, err := s.cfg.Store.Get(ctx, runID)
 	if err != nil {
 		return err

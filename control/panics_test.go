@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// panickingStore panics at one run.
+// panickingStore panics when InRun opens one run.
 type panickingStore struct {
 	store.Store
 	run string
@@ -25,13 +25,13 @@ type panickingStore struct {
 func (s *panickingStore) InRun(ctx context.Context, runID string, do func(store.RunTx) error) error {
 	return s.Store.InRun(ctx, runID, func(tx store.RunTx) error {
 		if runID == s.run {
-			panic("the log of this run brings a fault to light")
+			panic("a fault of this run")
 		}
 		return do(tx)
 	})
 }
 
-// safeBuffer is a log that several goroutines write.
+// safeBuffer is a log buffer that several goroutines may write.
 type safeBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -49,7 +49,7 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// panics is dvt_panics_total of a duty.
+// panics returns the value of dvt_panics_total of a duty.
 func panics(t *testing.T, r *prometheus.Registry, duty string) (n float64) {
 	t.Helper()
 	families, err := r.Gather()
@@ -66,7 +66,7 @@ func panics(t *testing.T, r *prometheus.Registry, duty string) (n float64) {
 	return n
 }
 
-// alertsOf are the alerts about a run.
+// alertsOf returns the alerts about a run.
 func alertsOf(w *world, runID string) (out []store.Alert) {
 	w.t.Helper()
 	for _, a := range must[[]store.Alert](w.t)(w.config.Store.Alerts(w.t.Context(), store.AlertFilter{TenantID: "acme", Limit: 100})) {
@@ -92,10 +92,10 @@ func TestExpireApprovals_APanicPutsOneRunAsideAndTellsPeople(t *testing.T) {
 	})
 	a := alertsOf(w, bad)[0]
 	if a.Level != store.AlertHigh || a.Code != run.CodeInternal || !strings.Contains(a.Note, "leaves the run alone") {
-		t.Errorf("the alert is %+v, want one of level HIGH that says what happens now", a)
+		t.Errorf("the alert is %+v, want level HIGH and a note that the duty leaves the run alone", a)
 	}
 	if n := panics(t, registry, "approvals"); n != 1 {
-		t.Errorf("dvt_panics_total is %v, want 1: the run is put aside", n)
+		t.Errorf("dvt_panics_total is %v, want 1, because the run is put aside", n)
 	}
 	if got := log.String(); !strings.Contains(got, bad) || !strings.Contains(got, "panics_test.go") {
 		t.Errorf("the log lacks the run and the stack:\n%s", got)
@@ -103,6 +103,6 @@ func TestExpireApprovals_APanicPutsOneRunAsideAndTellsPeople(t *testing.T) {
 	w.clock.advance(time.Minute)
 	eventually(t, "a second try after the pause", func() bool { return panics(t, registry, "approvals") == 2 })
 	if n := len(alertsOf(w, bad)); n != 1 {
-		t.Errorf("there are %d alerts about the run, want the first one alone", n)
+		t.Errorf("there are %d alerts about the run, want only the first one", n)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 )
 
-// Bounds of what this process remembers of queues.
+// Limits on the cached poller information.
 const (
 	maxQueues   = 1000
-	pollersLife = 15 * time.Second // of an answer of the engine
-	pollersWait = time.Second      // for one
+	pollersLife = 15 * time.Second // how long an answer of the engine is reused
+	pollersWait = time.Second      // how long a caller waits for an answer
 )
 
-// queueWatch remembers who serves which queue, so that views and sweeps ask the engine about a queue once in
-// pollersLife, however many they are. It is safe for concurrent use.
+// queueWatch caches the pollers of each queue. Views and sweeps together ask the engine about a queue at most once in
+// pollersLife. It is safe for concurrent use.
 type queueWatch struct {
-	engine engine.Pollers // nil: nothing is known of any queue
+	engine engine.Pollers // nil when the engine cannot describe pollers
 	now    func() time.Time
 	queues *lru.Cache[string, *watchedQueue]
 }
@@ -32,10 +32,10 @@ type watchedQueue struct {
 	queueSight
 }
 
-// queueSight is what is known of a queue.
+// queueSight is the known state of a queue.
 type queueSight struct {
-	engine.QueuePollers           // LastSeen never goes back, although engines forget
-	Since               time.Time // of the first look of this process
+	engine.QueuePollers           // LastSeen never decreases, although engines forget
+	Since               time.Time // when this process first looked at the queue
 }
 
 func newQueueWatch(e engine.Engine, now func() time.Time) *queueWatch {
@@ -43,8 +43,8 @@ func newQueueWatch(e engine.Engine, now func() time.Time) *queueWatch {
 	return &queueWatch{engine: pollers, now: now, queues: kept[*watchedQueue](maxQueues)}
 }
 
-// look says what is known of a queue; false while the engine has not answered. It waits for the engine for at most
-// pollersWait, and only when the last answer is old.
+// look returns the known state of a queue; false while the engine has never answered. It asks the engine only when the
+// last question is older than pollersLife, and waits for at most pollersWait.
 func (w *queueWatch) look(ctx context.Context, queue string) (queueSight, bool) {
 	if w.engine == nil {
 		return queueSight{}, false
@@ -59,7 +59,7 @@ func (w *queueWatch) look(ctx context.Context, queue string) (queueSight, bool) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if now := w.now(); q.asked.IsZero() || now.Sub(q.asked) >= pollersLife {
-		q.asked = now // also where there is no answer: an engine that is down is not asked for each view
+		q.asked = now // set even if the call fails, so that views do not flood an engine that is down
 		ctx, cancel := context.WithTimeout(ctx, pollersWait)
 		defer cancel()
 		if p, err := w.engine.Pollers(ctx, queue); err == nil {
@@ -72,7 +72,8 @@ func (w *queueWatch) look(ctx context.Context, queue string) (queueSight, bool) 
 	return q.queueSight, q.known
 }
 
-// PollerSeen is when a worker last asked a queue for work; nil when none is known to have. It is at most 15 s old.
+// PollerSeen returns when a worker last polled a queue, or nil when no poll is known. The answer is cached for up to 15
+// s.
 func (s *Service) PollerSeen(ctx context.Context, queue string) *time.Time {
 	sight, ok := s.queues.look(ctx, queue)
 	if !ok || sight.LastSeen.IsZero() {

@@ -16,19 +16,20 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// freshReport is the age up to which a report says that its worker is alive. Workers report each minute.
+// freshReport is the maximum age of a report whose worker counts as alive. Workers report once a minute.
 const freshReport = 2 * time.Minute
 
-// sandboxAdmission decides whether the programs of a plan may run, by the tenant's policy and by what workers report.
+// sandboxAdmission decides whether the programs of a plan may run. It uses the tenant's policy and the reports of
+// workers.
 type sandboxAdmission struct {
 	workers store.Workers
 	queues  plan.Queues
 	ceiling plan.SandboxCeiling
 }
 
-// check returns nil, or the refusal with all violations: SANDBOX_DENIED when the plan asks for more than the policy
-// permits, SANDBOX_UNAVAILABLE when the live workers of a queue cannot give what a step requires. awaited says that a
-// queue without any report is no refusal: the run waits for a worker. It makes at most one query.
+// check returns nil, or a refusal with the violations, at most plan.MaxViolations. SANDBOX_DENIED means that the plan
+// exceeds the policy. SANDBOX_UNAVAILABLE means that no live worker of a queue can provide a part that a step requires.
+// With awaited, a queue without any report is accepted, because the run waits for a worker. It makes at most one query.
 func (a sandboxAdmission) check(ctx context.Context, pl plan.Plan, awaited bool) (*Error, error) {
 	programs := programsOf(pl, a.queues)
 	var above []plan.Violation
@@ -53,7 +54,7 @@ func (a sandboxAdmission) check(ctx context.Context, pl plan.Plan, awaited bool)
 	return &Error{Code: run.CodeNoSandbox, Message: message, Violations: missing[:min(len(missing), plan.MaxViolations)]}, nil
 }
 
-// program is a step or a hook that starts a program.
+// program is a step or a compensation hook that starts a program.
 type program struct {
 	name, path string // in messages and in violations
 	queue      string
@@ -61,10 +62,11 @@ type program struct {
 	require    []plan.SandboxPart
 }
 
+// programsOf lists the programs of a plan, in the order of its steps.
 func programsOf(pl plan.Plan, q plan.Queues) (out []program) {
 	sk := pl.Skeleton(q)
 	for i, s := range pl.Steps {
-		path := fmt.Sprintf("steps[%q]", s.StepID) // the place in the document is not known here
+		path := fmt.Sprintf("steps[%q]", s.StepID) // the index in the submitted document is not known here
 		if s.Type.RunsProgram() {
 			out = append(out, program{
 				name: "step " + s.StepID, path: path + ".sandbox", queue: sk.Steps[i].TaskQueue, sandbox: s.Sandbox,
@@ -80,42 +82,43 @@ func programsOf(pl plan.Plan, q plan.Queues) (out []program) {
 	return out
 }
 
-// missing lists the programs that no live worker of their queue can isolate as required.
+// missing returns a violation for each program that no live worker of its queue can isolate as required.
 func (a sandboxAdmission) missing(ctx context.Context, programs []program, awaited bool) ([]plan.Violation, error) {
-	var asking []program
+	var requiring []program
 	queues := map[string]bool{}
 	for _, p := range programs {
 		if effective := a.ceiling.Apply(p.sandbox); effective != nil && len(effective.Require) > 0 {
 			p.require = effective.Require
-			asking, queues[p.queue] = append(asking, p), true
+			requiring, queues[p.queue] = append(requiring, p), true
 		}
 	}
-	if len(asking) == 0 {
+	if len(requiring) == 0 {
 		return nil, nil
 	}
 	live, err := a.live(ctx, queues)
 	if err != nil {
 		return nil, err
 	}
-	verdicts := map[string]string{} // plans have thousands of steps and few kinds of sandboxes
+	// One verdict for each queue and requirement: plans have thousands of steps, but few kinds of sandboxes.
+	verdicts := map[string]string{}
 	var out []plan.Violation
-	for _, p := range asking {
+	for _, p := range requiring {
 		key := fmt.Sprint(p.queue, p.require)
 		lack, known := verdicts[key]
 		if !known {
-			lack = lackOf(p, live[p.queue], awaited)
+			lack = describeLack(p, live[p.queue], awaited)
 			verdicts[key] = lack
 		}
 		if lack != "" {
 			out = append(out, plan.Violation{
-				Path: p.path + ".require", Code: plan.CodeInvalid, Message: fmt.Sprintf("%s requires %s; %s", p.name, joined(p.require), lack),
+				Path: p.path + ".require", Code: plan.CodeInvalid, Message: fmt.Sprintf("%s requires %s; %s", p.name, joinParts(p.require), lack),
 			})
 		}
 	}
 	return out, nil
 }
 
-// live reads the newest reports about queues.
+// live returns the fresh reports of workers, by queue.
 func (a sandboxAdmission) live(ctx context.Context, queues map[string]bool) (map[string][]engine.WorkerReport, error) {
 	names := make([]string, 0, len(queues))
 	for name := range queues {
@@ -129,15 +132,16 @@ func (a sandboxAdmission) live(ctx context.Context, queues map[string]bool) (map
 	out := map[string][]engine.WorkerReport{}
 	for _, row := range rows {
 		var r engine.WorkerReport
-		if json.Unmarshal(row.Doc, &r) == nil { // a report that cannot be read promises nothing
+		if json.Unmarshal(row.Doc, &r) == nil { // an unreadable report does not count
 			out[row.Queue] = append(out[row.Queue], r)
 		}
 	}
 	return out, nil
 }
 
-// lackOf says in words why no worker can isolate a program as required; "" when one can.
-func lackOf(p program, reports []engine.WorkerReport, awaited bool) string {
+// describeLack says why no worker can isolate a program as required, for the worker that lacks the fewest parts; ""
+// when one worker can.
+func describeLack(p program, reports []engine.WorkerReport, awaited bool) string {
 	if len(reports) == 0 {
 		if awaited {
 			return ""
@@ -150,7 +154,7 @@ func lackOf(p program, reports []engine.WorkerReport, awaited bool) string {
 		var lacks []string
 		for _, part := range p.require {
 			if !slices.Contains(r.Parts, part) {
-				lacks = append(lacks, lackOfPart(r, part))
+				lacks = append(lacks, describeMissingPart(r, part))
 			}
 		}
 		if len(lacks) == 0 && r.OK {
@@ -166,14 +170,15 @@ func lackOf(p program, reports []engine.WorkerReport, awaited bool) string {
 	return fmt.Sprintf("workers of queue %s lack: %s", p.queue, best)
 }
 
-func lackOfPart(r engine.WorkerReport, part plan.SandboxPart) string {
+// describeMissingPart names a part that a worker lacks, with the reason that the worker reported.
+func describeMissingPart(r engine.WorkerReport, part plan.SandboxPart) string {
 	if reason := r.Missing[part]; reason != "" {
 		return fmt.Sprintf("%s (%s)", part, reason)
 	}
 	return string(part)
 }
 
-func joined(parts []plan.SandboxPart) string {
+func joinParts(parts []plan.SandboxPart) string {
 	words := make([]string, len(parts))
 	for i, part := range parts {
 		words[i] = string(part)
@@ -181,23 +186,23 @@ func joined(parts []plan.SandboxPart) string {
 	return strings.Join(words, ", ")
 }
 
-// sandboxRefusal decides whether the programs of a new run may run. A plan by reference that no worker has fetched yet
-// is decided on when the run starts.
+// sandboxRefusal returns the refusal of a new run whose programs may not or cannot run; nil when they can. A plan by
+// reference that no worker has fetched yet is checked when the run starts.
 func (s *Service) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.Ref, pl *plan.Plan) (*Error, error) {
 	if pl == nil {
 		doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, nil //nolint:nilnil // a worker fetches it when the run starts
+			return nil, nil //nolint:nilnil // the plan is not fetched yet; the run checks it when it starts
 		}
 		if err != nil {
 			return nil, err
 		}
 		stored, err := openPlan(doc, ref, s.cfg.Queues)
 		if err != nil {
-			return nil, nil //nolint:nilnil,nilerr // the reference does not agree with the document; the run says so when it starts
+			return nil, nil //nolint:nilnil,nilerr // the run fails for this when it starts
 		}
 		if !ofPlace(stored.Scope, id) {
-			return nil, nil //nolint:nilnil // the steps of another place are not for the caller's eyes
+			return nil, nil //nolint:nilnil // a refusal would disclose steps of another scope to the caller
 		}
 		pl = &stored
 	}
@@ -208,8 +213,8 @@ func (s *Service) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.
 	return sandboxAdmission{workers: s.cfg.Store, queues: s.cfg.Queues, ceiling: ceiling}.check(ctx, *pl, false)
 }
 
-// admitSandboxes refuses a new run whose programs may or can not run in the sandboxes that the plan asks for. A request
-// that made its run before is not refused: it answers with that run.
+// admitSandboxes refuses a new run whose programs may not or cannot run in the requested sandboxes, and records the
+// denial. A repeated request whose run exists is not refused, because it returns that run.
 func (s *Service) admitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan, row store.AuditRow) error {
 	refusal, err := s.sandboxRefusal(ctx, r.Identity, r.PlanRef, pl)
 	if err != nil || refusal == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// programs is a plan with a COMMAND step for each sandbox; nil: the step says nothing.
+// programs returns a plan with a COMMAND step for each sandbox; nil leaves the sandbox out.
 func programs(t *testing.T, sandboxes ...M) []byte {
 	t.Helper()
 	var steps []M
@@ -33,7 +33,7 @@ func programs(t *testing.T, sandboxes ...M) []byte {
 	return document(M{"steps": steps})
 }
 
-// bound puts ceilings of the tenant in force.
+// bound replaces the sandbox ceilings of the tenant.
 func (w *world) bound(version int64, rows ...authz.Sandbox) {
 	w.t.Helper()
 	doc := &authz.Document{Sandbox: rows, Grants: []authz.PrincipalGrant{{Principal: w.eng().ID, Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}}
@@ -42,12 +42,12 @@ func (w *world) bound(version int64, rows ...authz.Sandbox) {
 	}
 }
 
-// reporter is the Journal of a worker of tq-data-dev.
+// reporter returns the Journal of a worker of tq-data-dev.
 func (w *world) reporter(id string) engine.WorkerReporter {
 	return w.journal.For(authz.Worker{ID: id, Serves: []string{"acme"}, Queues: []string{"tq-data-dev"}}).(engine.WorkerReporter)
 }
 
-// reportOf is the report of a worker with some parts; the others are missing.
+// reportOf returns the report of a worker that has some parts and lacks the others.
 func reportOf(worker string, parts ...plan.SandboxPart) engine.WorkerReport {
 	return engine.WorkerReport{
 		Worker: worker, Queues: []string{"tq-data-dev"}, Runtime: "process", OK: true, Parts: parts,
@@ -62,7 +62,7 @@ func (w *world) report(r engine.WorkerReport) {
 	}
 }
 
-// refusal starts a run and returns the code of its refusal and what it says of each step.
+// refusal starts a run and returns the code of the refusal and the messages of its violations.
 func (w *world) refusal(requestID string, doc []byte) (run.Code, []string) {
 	w.t.Helper()
 	_, err := w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))
@@ -110,7 +110,7 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 		t.Fatalf("the run fails with %+v", sk.Failure)
 	}
 	w.append(id, runtest.Start("s1<", "s2<"))
-	// The policy changes after the start: it applies to the steps that begin afterwards.
+	// A policy that changes after the start applies to the steps that begin afterwards.
 	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Memory: 64 << 20, PIDs: 5, Require: []plan.SandboxPart{plan.SandboxFiles}})
 	for step, memory := range map[string]int64{"s1": 0, "s2": 64 << 20} {
 		b := must[engine.Begun](t)(j.Begin(t.Context(), w.beginOf(id, step, 1, 1)))
@@ -131,7 +131,7 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 		}
 	})
 	if _, err := unreadable.Begin(t.Context(), w.beginOf(id, "s1", 1, 2)); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("without a policy that can be read a step begins: %v, want ErrUnavailable", err)
+		t.Errorf("Begin with an unreadable policy returned %v, want ErrUnavailable", err)
 	}
 }
 
@@ -183,7 +183,8 @@ func TestStartRun_RequiresThePartsOfThePolicy(t *testing.T) {
 	}
 }
 
-// A run that was accepted fails before its first step when the workers that live by then lack a part, and waits when none lives.
+// An accepted run fails before its first step when the live workers lack a part by then. It waits when there is no live
+// worker.
 func TestSkeleton_RepeatsTheDecisionBeforeTheFirstStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -228,7 +229,7 @@ func TestReport_IsOfTheWorkersOwnQueues(t *testing.T) {
 	rows := must[[]store.WorkerReport](t)(w.store.WorkerReports(t.Context(), nil, time.Hour))
 	var kept engine.WorkerReport
 	if err := json.Unmarshal(rows[0].Doc, &kept); err != nil || len(kept.Parts) != 1 || len(kept.Missing[plan.SandboxPIDs]) > 300 {
-		t.Errorf("kept report %+v (%v), want the known part alone and a shortened reason", kept, err)
+		t.Errorf("stored report %+v (%v), want only the known part and a shortened reason", kept, err)
 	}
 }
 
@@ -248,7 +249,7 @@ func TestReport_LeavesARowInTheAuditWhenTheSandboxChanges(t *testing.T) {
 	expect(1, "the first report")
 	w.report(whole)
 	expect(1, "the same report")
-	w.journal = w.newJournal() // another server, which has not heard of the worker
+	w.journal = w.newJournal() // another server, which has not cached the worker
 	w.report(whole)
 	expect(1, "the same report to another server")
 	w.report(reportOf("w1", plan.SandboxMemory))
@@ -263,7 +264,8 @@ func TestReport_LeavesARowInTheAuditWhenTheSandboxChanges(t *testing.T) {
 	expect(4, "it still fails ten minutes later")
 }
 
-// A policy that a client wrote without knowing of ceilings keeps them; an empty list removes them.
+// A policy document without ceilings, from a client that does not know them, keeps the stored ceilings. An empty list
+// removes them.
 func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -294,7 +296,7 @@ func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
 	}
 }
 
-// A policy that became stricter applies to reruns of earlier plans, and to a plan by reference that is in the store.
+// A policy that became stricter applies to reruns of earlier plans and to stored plans by reference.
 func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -321,7 +323,7 @@ func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
 	}
 }
 
-// queuedBy makes a run of a plan while the tenant has no ceiling, and puts the ceiling back.
+// queuedBy creates a run of a plan while the tenant has no ceiling, and then restores the ceiling.
 func (w *world) queuedBy(requestID string, doc []byte) string {
 	w.t.Helper()
 	w.bound(2)

@@ -11,20 +11,21 @@ import (
 	"strings"
 )
 
-// secretNames are members that hold a secret, by their name.
+// secretNames matches the names of members that hold a secret.
 var secretNames = regexp.MustCompile(`(?i)token([^s]|$)|passw(or)?d|passphrase|secret|credential|authorization|cookie|(api|access|private|signing|encryption)[_-]?key`)
 
-// addressNames are members that hold an address to call, by their name.
+// addressNames matches the names of members that hold the address of a service.
 var addressNames = regexp.MustCompile(`(?i)url|uri|webhook|endpoint`)
 
-// hiddenValue stands for a value that looks like a secret.
+// hiddenValue replaces values that look like a secret.
 const hiddenValue = "***"
 
-// secretMembers reports the path of each member of a JSON document that looks like a secret written down, in a stable order.
+// secretMembers calls report with the path of each member of a JSON document that looks like a literal secret, in a
+// stable order. A document that cannot be decoded has none.
 func secretMembers(doc json.RawMessage, path string, report func(path string)) {
 	v, err := decodeAny(doc)
 	if err != nil {
-		return // other checks name what is wrong with it
+		return // other checks report the syntax error
 	}
 	eachMember(v, path, func(object map[string]any, name, at string) {
 		if isSecret(object, name) {
@@ -33,13 +34,13 @@ func secretMembers(doc json.RawMessage, path string, report func(path string)) {
 	})
 }
 
-// hideSecrets returns the document with every value that secretMembers reports replaced by hiddenValue, and with the path and
-// the query of every address taken away: the path of a webhook is often its secret. A document without such values comes
-// back byte by byte.
+// hideSecrets returns the document with hiddenValue in place of each value that secretMembers reports. It also hides
+// the path and query of each address, because the path of a webhook is often its secret. A document without such values
+// is returned byte for byte.
 func hideSecrets(doc json.RawMessage) json.RawMessage {
 	v, err := decodeAny(doc)
 	if err != nil {
-		return doc // no document: a run without params has none
+		return doc // a run without params has an empty document
 	}
 	changed := false
 	eachMember(v, "", func(object map[string]any, name, _ string) {
@@ -56,12 +57,12 @@ func hideSecrets(doc json.RawMessage) json.RawMessage {
 	}
 	shown, err := json.Marshal(v)
 	if err != nil {
-		return json.RawMessage(`"` + hiddenValue + `"`) // what was decoded is always encoded
+		return json.RawMessage(`"` + hiddenValue + `"`) // cannot happen: the value was decoded from JSON
 	}
 	return shown
 }
 
-// withoutPath is an http or https address by its scheme and host, and any other text unchanged.
+// withoutPath reduces an http or https address to its scheme and host. It returns any other text unchanged.
 func withoutPath(text string) string {
 	if !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
 		return text
@@ -76,6 +77,7 @@ func withoutPath(text string) string {
 	return u.Scheme + "://" + u.Host + "/" + hiddenValue
 }
 
+// decodeAny decodes a JSON document without loss of precision in numbers.
 func decodeAny(doc json.RawMessage) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
@@ -83,7 +85,7 @@ func decodeAny(doc json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// eachMember calls visit with each member whose value is no object and no list of objects, and goes into the others.
+// eachMember walks a decoded document in a stable order and calls visit with each member whose value literal accepts.
 func eachMember(v any, path string, visit func(object map[string]any, name, at string)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -108,7 +110,7 @@ func isSecret(object map[string]any, name string) bool {
 	return literal(object[name]) && (secretNames.MatchString(name) || provider && key && name == "value")
 }
 
-// literal reports whether a value could be a secret itself: a text or a number, or a list that has one.
+// literal reports whether a value can itself be a secret: a non-empty text, a number, or a list that contains one.
 func literal(v any) bool {
 	switch v := v.(type) {
 	case string:

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// tellingStore says what CreateRun wrote, and counts the reads of states.
+// tellingStore passes the rows of CreateRun to NewRun.Written and counts reads of states.
 type tellingStore struct {
 	store.Store
 	loads int

@@ -12,8 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// reportForeign records that the engine had an execution under the id of a run that dvt did not start: a line of
-// the log, and one audit row for each such execution. It is best effort.
+// reportForeign logs an execution under the id of a run that dvt did not start, and writes one audit row for it. A
+// failure to write the row is only logged.
 func (s *Service) reportForeign(ctx context.Context, id run.Identity, f engine.ForeignExecution) {
 	const held = "An execution that dvt did not start held the id of the run in the engine (%s): %s."
 	why := fmt.Sprintf(held, f.EngineRunID, f.Why)
@@ -31,7 +31,8 @@ func (s *Service) reportForeign(ctx context.Context, id run.Identity, f engine.F
 	}
 }
 
-// oust ends the foreign execution that d describes, so that it holds the run's id no longer.
+// oust terminates the foreign execution that d describes, so that it releases the run's id. It does nothing when the
+// execution has already ended.
 func (w *sweeper) oust(ctx context.Context, id run.Identity, d engine.Description) error {
 	w.s.reportForeign(ctx, id, engine.ForeignExecution{EngineRunID: d.Ref.EngineRunID, Why: d.Foreign})
 	err := w.eye.Oust(ctx, id, "dvt: this execution held the id of a run, and dvt did not start it: "+d.Foreign)
@@ -41,8 +42,8 @@ func (w *sweeper) oust(ctx context.Context, id run.Identity, d engine.Descriptio
 	return err
 }
 
-// lookAtLeftovers ends executions of runs whose log has ended: the engine did not answer when dvt ended the run, or
-// somebody started them since. It reads one page of the engine's index in each look.
+// lookAtLeftovers terminates executions of runs whose log has ended. Either the engine did not answer when dvt ended
+// the run, or somebody started the execution later. Each call reads one page of the engine's index.
 func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
 	open, next, err := w.eye.Running(ctx, w.runningPage)
 	w.runningPage = next
@@ -60,7 +61,7 @@ func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
 	return eachOf(ctx, open, func(id run.Identity) error {
 		h, ok := heads.ByRun[id.RunID]
 		if !ok || !h.Terminal || heads.Now.Sub(h.LastAt) < max(w.cfg.Quiet, leftoverQuiet) {
-			return nil // its own workflow may be about to end
+			return nil // the workflow of the run may be closing by itself
 		}
 		return w.s.ofRun(ctx, dutySweep, id.RunID, func() error {
 			err := w.eye.Terminate(ctx, id, "dvt: the run has ended")
@@ -76,6 +77,6 @@ func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
 	})
 }
 
-// leftoverQuiet is the least time after the end of a run before its execution is ended: the workflow that wrote the end
-// closes by itself within seconds.
+// leftoverQuiet is the minimum time between the end of a run and the termination of its execution. The workflow that
+// wrote the end usually closes by itself within seconds.
 const leftoverQuiet = 10 * time.Second

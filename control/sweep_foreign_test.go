@@ -15,8 +15,8 @@ import (
 
 // contract: T166, T192
 //
-// An execution that dvt did not start holds the id of a run. One that never began is started again, one that had begun
-// ends as one whose execution was ended, and a stop wins. What the foreign execution says of the log is not believed.
+// A foreign execution holds the id of a run. A run that never began is started again. A run that had begun ends with
+// ENGINE_TERMINATED, and a stop wins. The sweep does not believe claims of the foreign execution about the log.
 func TestSweep_AnExecutionThatDvtDidNotStart(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -55,7 +55,7 @@ func TestSweep_AnExecutionThatDvtDidNotStart(t *testing.T) {
 	}
 }
 
-// Nothing is ended when this server's keys fit hardly any execution: a key is missing then.
+// The sweep ends nothing when most executions look foreign, because then this server probably lacks a key.
 func TestSweep_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -81,7 +81,7 @@ func TestSweep_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
 	}
 }
 
-// A closed execution whose id names the run of another tenant says nothing about that run.
+// A closed execution with the run id of another tenant does not affect that run.
 func TestSweep_AClosedExecutionOfAnotherTenantEndsNoRun(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -94,7 +94,7 @@ func TestSweep_AClosedExecutionOfAnotherTenantEndsNoRun(t *testing.T) {
 	}
 }
 
-// heldEngine is an engine under whose ids others start executions.
+// heldEngine is an engine in which other clients start executions under the ids of runs.
 type heldEngine struct {
 	*fakeEngine
 	foreign []engine.ForeignExecution
@@ -110,7 +110,7 @@ func (e *heldEngine) Start(ctx context.Context, id run.Identity, q plan.Queues) 
 	return out, err
 }
 
-// holding makes the engine one under whose ids executions were found that dvt did not start.
+// holding configures an engine that found foreign executions under the ids of runs.
 func holding(err error, engineRunIDs ...string) func(*control.Config) {
 	return func(c *control.Config) {
 		e := &heldEngine{fakeEngine: c.Engine.(*fakeEngine), err: err}
@@ -135,7 +135,7 @@ func TestReconcile_AuditsTheExecutionsThatHeldAnID(t *testing.T) {
 	})
 }
 
-// Somebody who holds up one run holds up no other: the breaker of starts stays closed.
+// Foreign executions delay only their own run: the circuit breaker of starts stays closed.
 func TestReconcile_AHeldRunDoesNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, holding(engine.ErrHeld, "e1"))

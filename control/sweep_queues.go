@@ -13,27 +13,29 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// toldAgain is how long an alert about a queue keeps a process that knows nothing of the time before it from another.
-const toldAgain = 24 * time.Hour
+// realertAfter is how long an alert about a queue prevents another one, in a process that does not know when a worker
+// last polled the queue.
+const realertAfter = 24 * time.Hour
 
-// silentQueue is a queue that has work and whose workers have been silent for too long.
+// silentQueue is a queue with waiting tasks that no worker has polled for too long.
 type silentQueue struct {
-	cycle int             // of the sweep in which that was noticed
-	busy  time.Time       // when one of its workers was last known to be at work
-	told  map[string]bool // tenants whose people were told
+	cycle   int             // the sweep cycle that noticed it first
+	busy    time.Time       // when one of its workers was last known to be at work
+	alerted map[string]bool // tenants with an alert
 }
 
-// lookAtQueues tells people of queues that a run waits for and that no worker serves (NO_WORKER_FOR_QUEUE): once for each queue
-// and tenant until a worker is back. A queue counts as unserved when no worker asked it for work for NoWorkerAfter, tasks
-// wait in it, and a whole cycle found no worker that is busy with a step of it: one with all slots taken asks for nothing.
+// lookAtQueues raises an alert (NO_WORKER_FOR_QUEUE) about each queue that a run waits for and that no worker serves.
+// It raises one for each queue and tenant until a worker is back. Three conditions make a queue unserved: no worker
+// polled it for NoWorkerAfter, tasks wait in it, and a whole cycle found no worker busy with one of its steps. The
+// third one is needed because a worker with all slots taken does not poll.
 func (w *sweeper) lookAtQueues(ctx context.Context, r store.QuietRun) error {
 	q := w.s.cfg.Queues.For(r.TenantID, r.EnvironmentID)
 	var due []string
 	for _, name := range q.Names() {
-		if x := w.silentQueues[name]; x != nil && x.told[r.TenantID] {
-			continue // the engine need not be asked about each of its runs again
+		if x := w.silentQueues[name]; x != nil && x.alerted[r.TenantID] {
+			continue // the tenant has its alert, so the engine is not asked again
 		}
-		silent, err := w.silent(ctx, r, name)
+		silent, err := w.noteSilence(ctx, r, name)
 		if err != nil {
 			return err
 		}
@@ -49,18 +51,19 @@ func (w *sweeper) lookAtQueues(ctx context.Context, r store.QuietRun) error {
 		return err
 	}
 	for _, s := range waitsForWorkers(l.State, q) {
-		if x := w.silentQueues[s.queue]; slices.Contains(due, s.queue) && !x.told[r.TenantID] {
-			if err := w.tellOfQueue(ctx, r.Identity, s.stepID, s.queue); err != nil {
+		if x := w.silentQueues[s.queue]; slices.Contains(due, s.queue) && !x.alerted[r.TenantID] {
+			if err := w.alertQueue(ctx, r.Identity, s.stepID, s.queue); err != nil {
 				return err
 			}
-			x.told[r.TenantID] = true
+			x.alerted[r.TenantID] = true
 		}
 	}
 	return nil
 }
 
-// silent reports whether a queue counts as unserved now, and takes note of that. r may show that a worker is busy.
-func (w *sweeper) silent(ctx context.Context, r store.QuietRun, name string) (bool, error) {
+// noteSilence reports whether a queue counts as unserved now, and records that in silentQueues. A step of r may prove
+// that a worker is busy.
+func (w *sweeper) noteSilence(ctx context.Context, r store.QuietRun, name string) (bool, error) {
 	sight, ok := w.s.queues.look(ctx, name)
 	if !ok || sight.Waiting == 0 || w.silence(sight) < w.cfg.NoWorkerAfter {
 		return false, nil
@@ -70,11 +73,11 @@ func (w *sweeper) silent(ctx context.Context, r store.QuietRun, name string) (bo
 	case x == nil && len(w.silentQueues) >= maxQueues:
 		return false, nil
 	case x == nil:
-		x = &silentQueue{cycle: w.cycle, told: map[string]bool{}}
+		x = &silentQueue{cycle: w.cycle, alerted: map[string]bool{}}
 		w.silentQueues[name] = x
 	case now.Sub(x.busy) < w.cfg.NoWorkerAfter:
 		return false, nil
-	case !x.busy.IsZero(): // what was busy then is to be found again, or not
+	case !x.busy.IsZero(): // the proof is too old: wait a whole cycle for a new one
 		x.busy, x.cycle = time.Time{}, w.cycle
 	}
 	busy, err := w.busy(ctx, r, name)
@@ -84,7 +87,7 @@ func (w *sweeper) silent(ctx context.Context, r store.QuietRun, name string) (bo
 	return err == nil && !busy, err
 }
 
-// silence is for how long no worker has asked a queue for work.
+// silence returns the time since a worker last polled a queue, or since this process first looked at it.
 func (w *sweeper) silence(sight queueSight) time.Duration {
 	last := sight.LastSeen
 	if last.IsZero() {
@@ -93,7 +96,7 @@ func (w *sweeper) silence(sight queueSight) time.Duration {
 	return w.s.cfg.Now().Sub(last)
 }
 
-// busy reports whether a worker of a queue gave a sign of life at a step of this run.
+// busy reports whether a worker of a queue sent a recent heartbeat for a step of this run.
 func (w *sweeper) busy(ctx context.Context, r store.QuietRun, queue string) (bool, error) {
 	on := func(s *run.Step) bool { return s.TaskQueue == queue }
 	if !slices.ContainsFunc(r.Running, on) {
@@ -113,39 +116,39 @@ func (w *sweeper) busy(ctx context.Context, r store.QuietRun, queue string) (boo
 	return false, nil
 }
 
-// lookAtSilentQueues notices the workers that are back, and the queues in which nothing waits any more.
+// lookAtSilentQueues forgets queues whose workers are back and queues without waiting tasks.
 func (w *sweeper) lookAtSilentQueues(ctx context.Context) error {
-	told := 0
+	alerted := 0
 	for name, x := range w.silentQueues {
 		sight, ok := w.s.queues.look(ctx, name)
 		served := w.silence(sight) < w.cfg.NoWorkerAfter
 		if ok && (served || sight.Waiting == 0) {
 			delete(w.silentQueues, name)
-			if len(x.told) > 0 {
+			if len(x.alerted) > 0 {
 				w.s.cfg.Logger.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name), slog.Bool("served", served))
 			}
-		} else if len(x.told) > 0 {
-			told++
+		} else if len(x.alerted) > 0 {
+			alerted++
 		}
 	}
-	w.metrics.open.WithLabelValues(noWorker).Set(float64(told))
+	w.metrics.open.WithLabelValues(noWorker).Set(float64(alerted))
 	return nil
 }
 
-// tellOfQueue raises the alert, unless another server or an earlier process has.
-func (w *sweeper) tellOfQueue(ctx context.Context, id run.Identity, stepID, queue string) error {
+// alertQueue raises the alert about a queue, unless another server or an earlier process already did.
+func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue string) error {
 	sight, _ := w.s.queues.look(ctx, queue)
 	alerts, err := w.s.cfg.Store.Alerts(ctx, store.AlertFilter{TenantID: id.TenantID, Limit: store.MaxPage})
 	if err != nil {
 		return err
 	}
 	named := fmt.Sprintf("No worker serves the queue %s: ", queue)
-	before := "" // the last alert about this queue, so that every server gives the next one the same id
+	before := "" // id of the last alert about this queue: every server derives the same id for the next one
 	for _, a := range alerts {
 		if a.Code != run.CodeNoWorker || !strings.HasPrefix(a.Note, named) {
 			continue
 		}
-		if a.At.After(sight.LastSeen) && (!sight.LastSeen.IsZero() || w.s.cfg.Now().Sub(a.At) < toldAgain) {
+		if a.At.After(sight.LastSeen) && (!sight.LastSeen.IsZero() || w.s.cfg.Now().Sub(a.At) < realertAfter) {
 			return nil
 		}
 		before = a.ID
@@ -173,12 +176,12 @@ func (w *sweeper) tellOfQueue(ctx context.Context, id run.Identity, stepID, queu
 	return nil
 }
 
-// queueWait is a step, or with "" the run itself, that waits for a worker of a queue.
+// queueWait is a step that waits for a worker of a queue; with an empty stepID, the run itself waits.
 type queueWait struct{ stepID, queue string }
 
-// waitsForWorkers says what an open run waits for, if nobody serves its queues.
+// waitsForWorkers returns the queues that an open run waits for if no worker serves them.
 func waitsForWorkers(st run.State, q plan.Queues) []queueWait {
-	out := []queueWait{{"", q.Control}} // without it nothing goes on, whatever the steps wait for
+	out := []queueWait{{"", q.Control}} // every run needs the control queue
 	done := make(map[string]bool, len(st.Steps))
 	for _, s := range st.Steps {
 		done[s.StepID] = s.Status == run.StepSuccess || s.Status == run.StepSkipped
@@ -186,7 +189,7 @@ func waitsForWorkers(st run.State, q plan.Queues) []queueWait {
 	open := func(id string) bool { return !done[id] }
 	for _, s := range st.Steps {
 		ready := s.Status == run.StepPending && st.Pause == nil && st.Counts.Failed == 0 && !slices.ContainsFunc(s.DependsOn, open)
-		lost := s.Status == run.StepRunning // a try of it may be lost, and the next one waits
+		lost := s.Status == run.StepRunning // the worker may have been lost, and the retry waits
 		if plan.StepType(s.Type).NeedsWorker() && (ready || lost) {
 			out = append(out, queueWait{s.StepID, s.TaskQueue})
 		}

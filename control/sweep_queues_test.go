@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// polledEngine is a sweptEngine that knows who serves its queues.
+// polledEngine is a sweptEngine that knows the pollers of its queues.
 type polledEngine struct {
 	*sweptEngine
 	queues map[string]engine.QueuePollers // under the lock of sweptEngine
@@ -32,7 +32,7 @@ func (e *polledEngine) Pollers(_ context.Context, queue string) (engine.QueuePol
 	return e.queues[queue], nil
 }
 
-// lockedBuffer is a log that is read while it is written.
+// lockedBuffer is a log buffer that a test reads while others write.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -50,7 +50,8 @@ func (l *lockedBuffer) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// polledWorld is a world whose data queue has work and a worker that asked for it just now. Its clock moves only when a test advances it.
+// polledWorld is a world in which a worker has just polled the data queue and a task waits there. Its clock moves only
+// when a test advances it.
 type polledWorld struct {
 	*sweptWorld
 	engine *polledEngine
@@ -73,7 +74,7 @@ func newPolledWorld(t *testing.T) *polledWorld {
 	return w
 }
 
-// waits makes a run whose only step waits for a worker of the data queue.
+// waits creates a run whose only step waits for a worker of the data queue.
 func (w *polledWorld) waits(requestID string) (runID string) {
 	w.t.Helper()
 	return w.runningPlan(requestID, document(M{"steps": []M{
@@ -81,7 +82,7 @@ func (w *polledWorld) waits(requestID string) (runID string) {
 	}}))
 }
 
-// polled lets a worker ask the data queue for work now, in which some tasks wait.
+// polled sets the workers that polled the data queue just now and the number of waiting tasks.
 func (w *polledWorld) polled(workers int, waiting int64) {
 	now := w.clock.now()
 	w.eye.change(func() {
@@ -89,8 +90,8 @@ func (w *polledWorld) polled(workers int, waiting int64) {
 	})
 }
 
-// told are the alerts about queues.
-func (w *polledWorld) told() (out []store.Alert) {
+// queueAlerts returns the alerts about queues.
+func (w *polledWorld) queueAlerts() (out []store.Alert) {
 	w.t.Helper()
 	for _, a := range w.alerts() {
 		if a.Code == run.CodeNoWorker {
@@ -100,21 +101,21 @@ func (w *polledWorld) told() (out []store.Alert) {
 	return out
 }
 
-func (w *polledWorld) notTold(when string) {
+func (w *polledWorld) expectNoAlert(when string) {
 	w.t.Helper()
 	w.looksOn()
-	if got := w.told(); len(got) != 0 {
-		w.t.Fatalf("%s people were told: %+v", when, got)
+	if got := w.queueAlerts(); len(got) != 0 {
+		w.t.Fatalf("%s there are the alerts %+v, want none", when, got)
 	}
 }
 
-func (w *polledWorld) toldTimes(n int) []store.Alert {
+func (w *polledWorld) expectAlerts(n int) []store.Alert {
 	w.t.Helper()
-	eventually(w.t, "people are told", func() bool { return len(w.told()) >= n })
+	eventually(w.t, "alerts about queues", func() bool { return len(w.queueAlerts()) >= n })
 	w.looksOn()
-	got := w.told()
+	got := w.queueAlerts()
 	if len(got) != n {
-		w.t.Fatalf("people were told %d times, want %d: %+v", len(got), n, got)
+		w.t.Fatalf("%d alerts, want %d: %+v", len(got), n, got)
 	}
 	return got
 }
@@ -125,11 +126,11 @@ func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
 	ids := []string{w.waits("r1"), w.waits("r2")}
 	w.sweep()
 	w.sweep() // another server
-	w.notTold("while a worker asks for work")
+	w.expectNoAlert("while a worker asks for work")
 	w.clock.advance(4 * time.Minute)
-	w.notTold("after 4 minutes")
+	w.expectNoAlert("after 4 minutes")
 	w.clock.advance(time.Minute + time.Second)
-	a := w.toldTimes(1)[0]
+	a := w.expectAlerts(1)[0]
 	if a.RunID != ids[0] && a.RunID != ids[1] || a.StepID != "s1" || a.Level != store.AlertHigh || !strings.Contains(a.Note, dataQueue) {
 		t.Errorf("the alert is %+v", a)
 	}
@@ -138,18 +139,18 @@ func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
 		t.Error("no line of the log names the queue")
 	}
 	w.clock.advance(time.Hour)
-	w.toldTimes(1)
+	w.expectAlerts(1)
 	w.polled(1, 1) // a worker is back
 	w.clock.advance(16 * time.Second)
 	w.counted("no_worker", "", 0)
 	if w.said.count("the alert about a queue is over") == 0 {
 		t.Error("no line of the log says that workers are back")
 	}
-	w.clock.advance(6 * time.Minute) // and goes again
-	w.toldTimes(2)
+	w.clock.advance(6 * time.Minute) // and ends again
+	w.expectAlerts(2)
 }
 
-// A worker whose slots are all taken asks for no work.
+// A worker whose slots are all taken does not poll.
 func TestSweep_AQueueWhoseWorkerIsBusyIsNotTold(t *testing.T) {
 	t.Parallel()
 	w := newPolledWorld(t)
@@ -172,10 +173,10 @@ func TestSweep_AQueueWhoseWorkerIsBusyIsNotTold(t *testing.T) {
 	for range 4 {
 		w.clock.advance(3 * time.Minute)
 		beats()
-		w.notTold("while a worker works")
+		w.expectNoAlert("while a worker works")
 	}
-	w.clock.advance(11 * time.Minute) // it is gone, and so are its steps
-	w.toldTimes(1)
+	w.clock.advance(11 * time.Minute) // the worker and its steps are gone
+	w.expectAlerts(1)
 }
 
 func TestSweep_AQueueInWhichNothingWaitsIsNotTold(t *testing.T) {
@@ -185,7 +186,7 @@ func TestSweep_AQueueInWhichNothingWaitsIsNotTold(t *testing.T) {
 	w.polled(0, 0)
 	w.sweep()
 	w.clock.advance(time.Hour)
-	w.notTold("while nothing waits")
+	w.expectNoAlert("while nothing waits")
 }
 
 func TestPollers_TheEngineIsAskedOnceForAll(t *testing.T) {

@@ -12,21 +12,21 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// terminateWait bounds one call that ends an execution, so that an engine that does not answer delays no other run.
+// terminateWait limits one call that ends an execution, so that an unresponsive engine does not delay other runs.
 const terminateWait = 2 * time.Second
 
-// stopSweep ends the runs whose stop the engine has not carried out within Sweeping.StopWithin, whatever the engine
-// says or does: it may be down, have lost the run, or execute something else under the run's id. It has a goroutine
-// of its own and needs the store alone, because the other looks of a sweep wait for an engine that does not answer.
+// stopSweep ends runs whose stop the engine has not carried out within Sweeping.StopWithin. It does so even if the
+// engine is down, has lost the run, or executes a foreign workflow under the run's id. It runs in its own goroutine and
+// depends only on the store, because the other parts of a sweep wait for an engine that does not answer.
 type stopSweep struct {
-	w      *sweeper // its settings, engine and metrics; nothing else of it
-	cursor string   // in the list of runs that were ordered to stop
-	// silent says that the engine did not answer in this look: it is not asked to end further executions. A later
-	// look at the executions of ended runs does that.
+	w      *sweeper // only its settings, engine and metrics, because the rest belongs to another goroutine
+	cursor string   // position in the list of runs that were ordered to stop
+	// silent is true when the engine did not answer in this look. The look then skips further calls to the engine;
+	// lookAtLeftovers ends these executions later.
 	silent bool
 }
 
-// run looks every Sweeping.Interval until ctx ends.
+// run looks every Sweeping.Interval until ctx ends. It always returns nil.
 func (x *stopSweep) run(ctx context.Context) error {
 	tick := time.NewTicker(x.w.cfg.Interval)
 	defer tick.Stop()
@@ -42,7 +42,7 @@ func (x *stopSweep) run(ctx context.Context) error {
 	}
 }
 
-// look ends the runs of the next page of overdue stops. A run that cannot be ended holds up no other.
+// look ends the runs of the next page of overdue stops. A run that cannot be ended does not delay the others.
 func (x *stopSweep) look(ctx context.Context) error {
 	cfg := x.w.cfg
 	rows, err := x.w.s.cfg.Store.Stopping(ctx, cfg.StopWithin, x.cursor, cfg.Batch)
@@ -66,8 +66,8 @@ func (x *stopSweep) look(ctx context.Context) error {
 	return err
 }
 
-// end ends one run in the store, and then its execution. The decision is made under the head lock, where the
-// receipt says whether the workflow or another server was faster, so that any number of sweeps end a run once.
+// end ends one run in the store and then terminates its execution. It decides under the lock of the run's head. The
+// receipt shows there whether the workflow or another server was faster, so concurrent sweeps end a run once.
 func (x *stopSweep) end(ctx context.Context, r store.StoppingRun) error {
 	s, within := x.w.s, x.w.cfg.StopWithin
 	var why string
@@ -92,8 +92,7 @@ func (x *stopSweep) end(ctx context.Context, r store.StoppingRun) error {
 	return nil
 }
 
-// terminate ends what the engine executes of a run that has ended, best effort: the look at executions of ended runs
-// repeats it.
+// terminate ends the execution of a run that has ended. It is best effort, because lookAtLeftovers repeats it.
 func (x *stopSweep) terminate(ctx context.Context, id run.Identity) {
 	if x.silent {
 		return
@@ -108,7 +107,7 @@ func (x *stopSweep) terminate(ctx context.Context, id run.Identity) {
 	}
 }
 
-// deliveryWords says how far a stop had come in the engine.
+// deliveryWords describes how far the engine got with a stop, as part of a sentence.
 func deliveryWords(stop run.Receipt) string {
 	if stop.DeliveredAt == nil {
 		return "the engine did not take the order"
@@ -116,14 +115,14 @@ func deliveryWords(stop run.Receipt) string {
 	return "the engine took the order at " + stop.DeliveredAt.UTC().Format(time.RFC3339) + " and did not end the run"
 }
 
-// appliedBySweep is the reason in the receipt of a stop that a sweep carried out.
+// appliedBySweep returns the reason for the receipt of a stop that a sweep carried out.
 func appliedBySweep(within time.Duration) string {
 	const why = "dvt ended the run by itself, because the engine had not carried out the order within %s"
 	return fmt.Sprintf(why, within)
 }
 
-// cutByStop is the failure of the attempts that a stop ends when nobody waits for their workers. It is that which the
-// workflow writes for a CANCEL (T79), and that of a kill for an EMERGENCY_STOP with forceKill (T99).
+// cutByStop returns the failure of attempts that a stop ends without waiting for their workers. It equals the failure
+// that the workflow writes for a CANCEL, contract T79, or for an EMERGENCY_STOP with forceKill, contract T99.
 func cutByStop(stop run.Receipt) run.FailurePayload {
 	if stop.Signal.Force {
 		return cutByKill()
@@ -134,8 +133,8 @@ func cutByStop(stop run.Receipt) run.FailurePayload {
 	}
 }
 
-// withStopDeadline adds to the receipt of a stop that is under way when dvt ends the run by itself. The reason is
-// computed and not stored: it is true from the moment in which the stop is accepted.
+// withStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The reason is
+// computed on each read, because it applies from the acceptance of the stop.
 func (s *Service) withStopDeadline(rc run.Receipt) run.Receipt {
 	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
 		return rc

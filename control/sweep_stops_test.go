@@ -20,13 +20,13 @@ import (
 
 const stopWithin = 2 * time.Minute // the default
 
-// receipt reads the receipt "stop" of a run as people see it.
+// receipt returns the receipt "stop" of a run as callers see it.
 func (w *sweptWorld) receipt(id string) control.Receipt {
 	w.t.Helper()
 	return must[control.Receipt](w.t)(w.Receipt(w.t.Context(), w.eng(), id, "stop"))
 }
 
-// stopped checks that a sweep ended a run on the word of its stop, and returns the events after SignalAccepted.
+// stopped checks that a sweep ended a run because of its stop, and returns the events after SignalAccepted.
 func (w *sweptWorld) stopped(id string) []string {
 	w.t.Helper()
 	st := w.ends(id)
@@ -44,8 +44,8 @@ func (w *sweptWorld) stopped(id string) []string {
 
 // contract: T99, T192, T200
 //
-// A stop that nobody carries out ends the run after StopWithin and not before, whatever is wrong with the engine,
-// with the events of a workflow. The run beside it goes on.
+// A stop that the engine does not carry out ends the run after StopWithin and not earlier, for every fault of the
+// engine. It writes the events that the workflow would have written. Another run is not affected.
 func TestSweep_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
 	t.Parallel()
 	for name, breakEngine := range map[string]func(*sweptEngine, string){
@@ -81,7 +81,7 @@ func TestSweep_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
 			w.clock.advance(stopWithin - time.Second)
 			w.looksOn()
 			if st := w.state(id); st.Status.Terminal() {
-				t.Fatalf("the run ended before the engine had had its time: %v", w.log(id))
+				t.Fatalf("the run ended before StopWithin: %v", w.log(id))
 			}
 			w.clock.advance(2 * time.Second)
 			want := []string{"5 StepFailed(s1)", "6 RunCancelled"}
@@ -127,7 +127,7 @@ func TestSweep_TwoSweepsEndAStoppedRunOnce(t *testing.T) {
 	w.counted("stop_unanswered", "cancelled", float64(len(ids)))
 }
 
-// stoppingStore calls hook between the list of stopped runs and the decision about one.
+// stoppingStore calls hook after the list of stopped runs is read and before the sweep decides about one.
 type stoppingStore struct {
 	store.Store
 	armed atomic.Bool
@@ -144,8 +144,8 @@ func (s *stoppingStore) InRun(ctx context.Context, runID string, f func(store.Ru
 
 // contract: A08, T10, T192
 //
-// The end of an attempt, or of the run, that comes between the sweep's list and its decision stays; the sweep ends
-// what is left.
+// The end of an attempt or of the run may enter the log between the sweep's list and its decision. It stays, and the
+// sweep ends the rest.
 func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,7 +189,7 @@ func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
 
 // contract: A08
 //
-// What a worker or a workflow writes after the sweep ended the run changes nothing.
+// Events that a worker or a workflow writes after the sweep ended the run are refused.
 func TestSweep_AnEndAfterTheStopIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -214,7 +214,7 @@ func TestSweep_AnEndAfterTheStopIsRefused(t *testing.T) {
 	}
 }
 
-// appendRaw writes past the Journal, as a worker or a workflow that is late does.
+// appendRaw writes without the Journal, like a late worker or workflow.
 func (w *sweptWorld) appendRaw(runID string, events ...run.Draft) {
 	w.t.Helper()
 	for i := range events {
@@ -228,8 +228,7 @@ func (w *sweptWorld) appendRaw(runID string, events ...run.Draft) {
 
 // contract: T100, T192
 //
-// A stop that comes while a start is under way ends the run too, when the engine never answers, and the start that was
-// under way changes nothing.
+// A stop that arrives during a start ends the run even if the engine never answers, and the start then changes nothing.
 func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -237,7 +236,7 @@ func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 	leased := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "starter", time.Hour, 1))[0]
 	w.send(w.eng(), signal(id, "stop", run.Cancel))
 	if st := w.state(id); st.Status.Terminal() {
-		t.Fatal("the fixture is wrong: nobody starts the run")
+		t.Fatal("invalid fixture: no server is starting the run")
 	}
 	w.clock.advance(stopWithin + time.Second)
 	w.sweep()
@@ -253,8 +252,8 @@ func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 
 // contract: O11, T192
 //
-// The receipt of a stop says from the first moment when dvt ends the run by itself, and since when the engine has
-// the order.
+// The receipt of a stop says from the beginning when dvt ends the run by itself, and since when the engine has the
+// order.
 func TestReceipt_OfAStopSaysWhenDvtEndsTheRunByItself(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -283,7 +282,7 @@ func TestReceipt_OfAStopSaysWhenDvtEndsTheRunByItself(t *testing.T) {
 	}
 }
 
-// The engine did not answer when the run was ended: its execution is ended when it does.
+// When the engine did not answer at the end of the run, a later sweep terminates the execution.
 func TestSweep_EndsTheExecutionOfAnEndedRunOnceTheEngineAnswers(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// stray is an attempt that is RUNNING in the log and that the engine was found not to execute.
+// stray is an attempt that is RUNNING in the log but that the engine did not execute at the first look.
 type stray struct {
 	head  run.Seq
 	since time.Time
 }
 
-// lookAtStrays ends attempts of a run that is being stopped and that the engine does not execute: nobody else would, and
-// the run would stay open for ever.
+// lookAtStrays ends attempts of a stopping run that the engine does not execute. Nothing else would end them, and the
+// run would stay open forever.
 func (w *sweeper) lookAtStrays(ctx context.Context, r store.QuietRun) error {
 	if len(r.Running) == 0 || r.Head.Gate&run.GateStopped == 0 {
 		return nil
@@ -37,8 +37,8 @@ func (w *sweeper) lookAtStrays(ctx context.Context, r store.QuietRun) error {
 	return nil
 }
 
-// endStray ends an attempt that d, the engine's account of the run, does not show, once two looks agree while the log
-// stands still. It reports whether the engine does not execute the attempt.
+// endStray ends an attempt that is missing in d, the engine's description of the run, once two looks agree and the log
+// has not moved between them. It reports whether the engine does not execute the attempt.
 func (w *sweeper) endStray(ctx context.Context, r store.QuietRun, stepID string, la int, d engine.Debug) (bool, error) {
 	subject := fmt.Sprintf("%s/%d", stepID, la)
 	id := sweepID(r.RunID, subject, stepStray)
@@ -85,5 +85,6 @@ func (w *sweeper) endStray(ctx context.Context, r store.QuietRun, stepID string,
 		return true, err
 	}
 	w.done(ctx, r.RunID, stepStray, didFail, fmt.Sprintf("Attempt %d of step %s was RUNNING in the log, and the engine did not execute it.", la, stepID))
-	return true, w.eye.Signal(ctx, r.Identity, engine.Signal{}) // it carries nothing: the workflow reads the log
+	// An empty signal wakes the workflow, which then reads the log.
+	return true, w.eye.Signal(ctx, r.Identity, engine.Signal{})
 }

@@ -11,8 +11,8 @@ import (
 
 // contract: T166
 //
-// An attempt that is RUNNING in the log and that the engine does not execute ends: nobody else would end it. One that the
-// engine has in hand is left alone.
+// A sweep ends an attempt that is RUNNING in the log but that the engine does not execute. It leaves an attempt alone
+// that the engine executes.
 func TestSweep_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -33,7 +33,7 @@ func TestSweep_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
 	w.clock.advance(time.Hour)
 	w.sweep()
 	eventually(t, "the end of the attempt", func() bool {
-		w.clock.advance(time.Second) // two looks must agree, some time apart
+		w.clock.advance(time.Second) // two looks must agree, at least Confirm apart
 		return w.count(lost, run.StepFailedEvent) == 1
 	})
 	if w.count(held, run.StepFailedEvent) != 0 {

@@ -16,23 +16,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// sweptEngine is a fakeEngine that can be swept: a test says what became of its executions.
+// sweptEngine is a fakeEngine with the methods that sweeps need. Tests set the state of its executions.
 type sweptEngine struct {
 	*fakeEngine
 	mu           sync.Mutex
 	down         bool
 	mute         bool              // its index answers, the engine itself does not
-	ends         map[string]string // closed executions, and as what
-	closedTenant string            // that the ids of those name
+	ends         map[string]string // status of closed executions, by run
+	closedTenant string            // tenant in the ids of closed executions
 	unknown      map[string]bool
 	unseen       bool              // the index shows nothing
-	open         []run.Identity    // the executions that are open, as Running lists them
-	ousted       []string          // the foreign executions that were ended, as "runId reason"
-	foreign      map[string]string // runs whose id an execution holds that dvt did not start, and why that is known
+	open         []run.Identity    // open executions, as Running lists them
+	ousted       []string          // terminated foreign executions, as "runId reason"
+	foreign      map[string]string // reason why the execution of a run is foreign, by run
 	heads        map[string]run.Seq
 	pending      map[string][]engine.Pending
-	hook         func() // when a history is read
-	rounds       int    // sweeps that asked for what is closed, which each does
+	hook         func() // called when a history is read
+	rounds       int    // calls of Closed; each sweep makes one
 }
 
 func (e *sweptEngine) change(f func()) {
@@ -41,7 +41,7 @@ func (e *sweptEngine) change(f func()) {
 	f()
 }
 
-// endOf is as what the execution of a run is closed; the caller holds mu.
+// endOf returns the status of a run's closed execution, or "". The caller holds mu.
 func (e *sweptEngine) endOf(id run.Identity) string {
 	if id.TenantID != e.closedTenant {
 		return ""
@@ -136,7 +136,7 @@ func (e *sweptEngine) Debug(_ context.Context, id run.Identity) (engine.Debug, e
 	return engine.Debug{Pending: e.pending[id.RunID]}, nil
 }
 
-// sweptWorld is a world whose engine can be swept, quickly.
+// sweptWorld is a world whose engine can be swept, with short intervals.
 type sweptWorld struct {
 	*world
 	eye      *sweptEngine
@@ -159,7 +159,7 @@ func newSweptWorld(t *testing.T, change ...func(*control.Config)) *sweptWorld {
 
 func (w *sweptWorld) sweep() (stop func()) { return w.spawn(w.Sweep) }
 
-// swept is the counter of one kind and action, or the gauge of a kind when action is "".
+// swept returns the counter of a kind and action, or the gauge of a kind when action is "".
 func (w *sweptWorld) swept(kind, action string) (n float64) {
 	w.t.Helper()
 	families, err := w.registry.Gather()
@@ -183,7 +183,7 @@ func (w *sweptWorld) swept(kind, action string) (n float64) {
 	return n
 }
 
-// counted waits until something was done n times: it is counted after it was committed.
+// counted waits until the counter of a kind and action is n, because sweeps count after the commit.
 func (w *sweptWorld) counted(kind, action string, n float64) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("%s %s is counted %v times", kind, action, n), func() bool { return w.swept(kind, action) == n })
@@ -194,7 +194,7 @@ func (w *sweptWorld) alerts() (out []store.Alert) {
 	return must[[]store.Alert](w.t)(w.raw.Alerts(w.t.Context(), store.AlertFilter{TenantID: "acme", Limit: 100}))
 }
 
-// atWork is a run with one step that runs.
+// atWork creates a run with one running step.
 func (w *sweptWorld) atWork(requestID string) string {
 	w.t.Helper()
 	id := w.running(requestID, "s1", "s2")
@@ -209,13 +209,13 @@ func (w *sweptWorld) ends(id string) run.State {
 	return w.state(id)
 }
 
-// looksOn lets a sweep look many times more, for longer than two looks are apart that must agree.
+// looksOn waits for further looks of the sweep, for longer than the time between two looks that must agree.
 func (w *sweptWorld) looksOn() {
 	w.t.Helper()
 	w.eye.sweeps(w.t, 40)
 }
 
-// sweeps waits for n whole sweeps.
+// sweeps waits for n complete sweeps.
 func (e *sweptEngine) sweeps(t *testing.T, n int) {
 	t.Helper()
 	rounds := func() int { e.mu.Lock(); defer e.mu.Unlock(); return e.rounds }

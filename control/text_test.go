@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// auditChainHolds links what waits and computes the chain again.
+// auditChainHolds links the pending audit rows, recomputes the chain, and returns its links.
 func (w *world) auditChainHolds(tenant string) []store.AuditLink {
 	w.t.Helper()
 	must[int](w.t)(w.raw.LinkAudit(w.t.Context(), 500))
@@ -37,7 +37,7 @@ func TestRefused_NoTextOfTheCallerKeepsItsRowOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i, reason := range []string{"probe\x00", strings.Repeat("a", 999) + "é", "\x1b]52;c;eA==\x07", "\xff"} {
-		w.clock.advance(2 * time.Minute) // each one leaves a row of its own
+		w.clock.advance(2 * time.Minute) // audit rows are limited per minute, and each refusal needs its own
 		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true, Reason: reason})
 		refusal(t, err, run.CodeForbidden)
 		if links := w.auditChainHolds("acme"); len(links) != i+1 {
@@ -46,7 +46,7 @@ func TestRefused_NoTextOfTheCallerKeepsItsRowOut(t *testing.T) {
 	}
 }
 
-// failingAudit refuses rows as a store does that is away.
+// failingAudit returns ErrUnavailable for the first calls of Audit.
 type failingAudit struct {
 	store.Store
 	fails int
@@ -70,7 +70,7 @@ func TestRefused_ARowThatWasNotWrittenIsWrittenByTheNextRefusal(t *testing.T) {
 		refusal(t, err, run.CodeForbidden)
 	}
 	if rows := w.audit("acme"); len(rows) != 1 {
-		t.Errorf("the audit has %q, want the one row that the second refusal wrote", rows)
+		t.Errorf("the audit log has %q, want one row, written by the second refusal", rows)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
 		if !errors.As(err, &own) || own.Code != run.CodeBadInput || !strings.Contains(own.Violations[0].Message, "control characters") {
 			t.Errorf("%s: error %v, want BAD_USER_INPUT about control characters", name, err)
 		}
-		// The same words without control characters are not refused for that.
+		// Text without control characters passes this check.
 		if err := call(t.Context(), "a line\u00a0é"); errors.As(err, &own) && own.Code == run.CodeBadInput {
 			t.Errorf("%s: plain text is refused with %v", name, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A time that JSON cannot write once ended the process.
+// Regression: a time that JSON cannot represent ended the process.
 func TestAdmitRuns_ATimeThatJSONCannotWriteIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

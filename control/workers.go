@@ -14,12 +14,12 @@ import (
 type WorkerState struct {
 	Account, Queue string
 	engine.WorkerReport
-	ReportedAt time.Time // by the store's clock
-	Live       bool      // plans are admitted by it
+	ReportedAt time.Time // the store's clock
+	Live       bool      // recent enough to count in the admission of plans
 }
 
-// Workers lists the reports of data workers of the last 24 hours, by queue, account and worker: FORBIDDEN as for the
-// health of the installation.
+// Workers lists the reports of data workers from the last 24 hours, by queue, account and worker. FORBIDDEN for callers
+// that may not see the health of the installation.
 func (s *Service) Workers(ctx context.Context, p authz.Principal) ([]WorkerState, error) {
 	if err := s.maySeeInstallation(ctx, p); err != nil {
 		return nil, err

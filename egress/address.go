@@ -2,24 +2,24 @@ package egress
 
 import "net/netip"
 
-// inner reports whether an address is no public one of the internet.
-func inner(a netip.Addr) bool {
+// isInner reports whether an address is not a public address of the internet.
+func isInner(a netip.Addr) bool {
 	if a.Is4() {
-		return covered(inner4, a)
+		return containsAddr(inner4, a)
 	}
-	// All public IPv6 addresses lie in one network. What is outside is not given to anybody: unspecified, loopback,
-	// IPv4-compatible, NAT64, site-local, unique local, link-local, multicast.
-	return !global6.Contains(a) || covered(inner6, a)
+	// All public IPv6 addresses lie in one network. The addresses outside are unspecified, loopback, IPv4-compatible,
+	// NAT64, site-local, unique local, link-local, multicast or not assigned.
+	return !global6.Contains(a) || containsAddr(inner6, a)
 }
 
-// never reports whether an address may be called by nobody, whatever the settings permit: it answers with the
-// credentials of the machine, or it is not one host.
-func never(a netip.Addr) bool {
-	return a.IsUnspecified() || a.IsMulticast() || covered(metadata, a) || a == broadcast
+// isForbidden reports whether an address is refused under all settings, because it returns the credentials of the
+// machine or does not stand for one host.
+func isForbidden(a netip.Addr) bool {
+	return a.IsUnspecified() || a.IsMulticast() || containsAddr(metadata, a) || a == broadcast
 }
 
-// formsOf returns an address and the IPv4 addresses that it carries inside. A translator on the way calls those, so every
-// rule is asked about all forms.
+// formsOf returns an address and the IPv4 addresses that are embedded in it. A translator on the route would call the
+// embedded address, so every rule must check all forms.
 func formsOf(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap() // a prefix contains no address with a zone
 	forms := []netip.Addr{a}
@@ -40,7 +40,7 @@ func formsOf(a netip.Addr) []netip.Addr {
 	case sixToFour.Contains(a):
 		v4(2)
 	case teredo.Contains(a):
-		v4(4) // the server; the client's address is stored inverted
+		v4(4) // the address of the server; that of the client is stored inverted
 		forms = append(forms, netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}))
 	}
 	if isatap(b) {
@@ -49,7 +49,7 @@ func formsOf(a netip.Addr) []netip.Addr {
 	return forms
 }
 
-// isatap reports whether the lower half of an address carries an IPv4 address by RFC 5214.
+// isatap reports whether an IPv4 address is embedded in the lower half of an address by RFC 5214.
 func isatap(b [16]byte) bool {
 	return b[8]&^0x02 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
@@ -63,7 +63,7 @@ func anyOf(forms []netip.Addr, is func(netip.Addr) bool) bool {
 	return false
 }
 
-func covered(prefixes []netip.Prefix, a netip.Addr) bool {
+func containsAddr(prefixes []netip.Prefix, a netip.Addr) bool {
 	for _, p := range prefixes {
 		if p.Contains(a) {
 			return true
@@ -114,7 +114,7 @@ var (
 		"2002::/16",     // 6to4
 		"3fff::/20",     // documentation
 	)
-	// metadata are the addresses where clouds give the credentials of a machine to its programs.
+	// metadata holds the addresses at which clouds give programs the credentials of their machine.
 	metadata = prefixes(
 		"169.254.169.254/32", // AWS, Azure, GCP, OpenStack and others
 		"169.254.170.2/32",   // AWS ECS

@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/egress"
 )
 
-// insideAddresses lead into the network or the machine of the caller, as they are or by a translator on the way.
+// insideAddresses lead into the network or the machine of the caller, directly or through a translator.
 var insideAddresses = strings.Fields(`
 	0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.254 169.254.0.1 172.16.0.1 172.31.255.255
 	192.0.0.1 192.0.0.170 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1
@@ -20,7 +20,7 @@ var insideAddresses = strings.Fields(`
 	fe80::1%eth0 2002:7f00:1::1%eth0 ::1%lo
 `)
 
-// metadataAddresses give the credentials of a machine in some cloud.
+// metadataAddresses return the credentials of a machine in some cloud.
 var metadataAddresses = strings.Fields(`
 	169.254.169.254 169.254.170.2 169.254.170.23 168.63.129.16 100.100.100.200 192.0.0.192
 	fd00:ec2::254 fd00:ec2::254%eth0 fd00:ec2::23 fd20:ce::254
@@ -137,13 +137,13 @@ func TestNew_NamesEveryRuleThatIsWrong(t *testing.T) {
 		long[i] = fmt.Sprintf("h%d.example", i)
 	}
 	if _, err := egress.New(egress.Settings{Rules: map[string]egress.Rules{"acme": {Deny: long}}}, nil); err == nil {
-		t.Errorf("a list of %d rules is taken", len(long))
+		t.Errorf("a list of %d rules is accepted, want an error", len(long))
 	}
 	many := map[string]egress.Rules{}
 	for i := range egress.MaxTenants + 1 {
 		many[fmt.Sprintf("t%d", i)] = egress.Rules{}
 	}
 	if _, err := egress.New(egress.Settings{Rules: many}, nil); err == nil {
-		t.Errorf("rules of %d tenants are taken", len(many))
+		t.Errorf("rules of %d tenants are accepted, want an error", len(many))
 	}
 }

@@ -1,9 +1,9 @@
-// Package egress guards every call that dvt makes to an address somebody else wrote: HTTP_NOTIFY steps and plan
-// references. A caller gets an http.RoundTripper from a Guard. The Guard checks the name before it is resolved and each
-// address when it is dialled, so neither a redirect nor a second answer of the resolver leads elsewhere.
+// Package egress guards the connections that dvt makes to addresses from users: HTTP_NOTIFY steps, plan references and
+// programs of steps. A caller gets an http.RoundTripper from a Guard. The Guard checks the name before it is resolved
+// and each address when it is dialled, so neither a redirect nor a second answer of the resolver evades the rules.
 //
-// An error of this package never holds an address or a resolver's answer: the people who read it may not know the
-// network that the process stands in. The details go to the Guard's log.
+// An error of this package never holds an address or a resolver's answer, because its readers may not have the right to
+// know the network of the process. The details go to the Guard's log.
 package egress
 
 import (
@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// ErrRefused says that an address may not be called. It is the same error for a name that is denied, a name that leads
-// into a private network and a name that does not exist: otherwise a caller could list the names of an inner network.
+// ErrRefused reports that an address may not be called. It is the same error for a denied name, a name that resolves
+// into a private network and a name that does not exist. Otherwise a caller could list the names of an inner network.
 var ErrRefused = errors.New("the address leads to no host that may be called")
 
 // Guard decides which addresses may be called. It is immutable and safe for concurrent use; a nil Guard permits public
@@ -33,11 +33,11 @@ type Guard struct {
 	lists   map[string]list
 	log     *slog.Logger
 
-	resolver *net.Resolver // nil: that of the system
-	resolved sync.Map      // of Judge: host to hostAddresses
+	resolver *net.Resolver // nil means the system's resolver
+	resolved sync.Map      // cache of Judge: host to hostAddresses
 }
 
-// New compiles the settings. It returns every problem of them at once. A nil log discards.
+// New returns a Guard with these settings. The error names every invalid setting. A nil log discards.
 func New(s Settings, log *slog.Logger) (*Guard, error) {
 	lists, err := s.compile()
 	if err != nil {
@@ -49,12 +49,13 @@ func New(s Settings, log *slog.Logger) (*Guard, error) {
 	return &Guard{private: s.AllowPrivate, lists: lists, log: log}, nil
 }
 
-// Private reports whether private networks may be called. A nil Guard says no.
+// Private reports whether private networks may be called. It is false for a nil Guard.
 func (g *Guard) Private() bool { return g != nil && g.private }
 
 type tenantKey struct{}
 
-// WithTenant returns a context in which calls are judged by the rules of a tenant. Without it the rules for all count.
+// WithTenant returns a context in which the rules of a tenant apply to calls. Without it only the rules of Everyone
+// apply.
 func WithTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
@@ -67,11 +68,12 @@ func tenantOf(ctx context.Context) string {
 // Timeouts bound one call.
 type Timeouts struct {
 	Dial   time.Duration // of a connection, and of the TLS handshake
-	Answer time.Duration // from the request to the header of the response; 0 is no limit
+	Answer time.Duration // from the request to the header of the response; 0 means no limit
 }
 
-// Transport returns a RoundTripper that calls permitted addresses only. It uses no proxy and keeps no connection: one
-// that was opened for a tenant must not carry the request of another whose rules differ.
+// Transport returns a RoundTripper that calls permitted addresses only; it returns ErrRefused for others. It uses no
+// proxy and keeps no connections, because a connection of one tenant must not carry the request of another with other
+// rules.
 func (g *Guard) Transport(t Timeouts) http.RoundTripper {
 	if g == nil {
 		g = &Guard{log: slog.New(slog.DiscardHandler)}
@@ -91,11 +93,11 @@ type transport struct {
 	next  *http.Transport
 }
 
-// RoundTrip also judges the Host header: behind an address that many sites share, that header names the site.
+// RoundTrip also checks the Host header, because that header names the site at an address that many sites share.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Host != "" && r.Host != r.URL.Host {
-		if !ascii(r.Host) || !t.guard.named(tenantOf(r.Context()), hostOf(r.Host)) {
-			t.guard.refused(r.Context(), r.Host, "", "the Host header")
+		if !isASCII(r.Host) || !t.guard.mayResolve(tenantOf(r.Context()), hostOf(r.Host)) {
+			t.guard.logRefusal(r.Context(), r.Host, "", "the Host header")
 			return nil, ErrRefused
 		}
 	}
@@ -109,53 +111,53 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 type hostKey struct{}
 
-// dial judges the name before the resolver is asked, so that a denied name cannot carry data out in a query.
+// dial checks the name before it is resolved, so that a denied name cannot carry data out in a DNS query.
 func (g *Guard) dial(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
 	host := hostOf(address)
-	if !g.named(tenantOf(ctx), host) {
-		g.refused(ctx, host, "", "the name")
+	if !g.mayResolve(tenantOf(ctx), host) {
+		g.logRefusal(ctx, host, "", "the name")
 		return nil, ErrRefused
 	}
 	conn, err := d.DialContext(context.WithValue(ctx, hostKey{}, host), network, address)
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, ErrRefused):
-		return nil, ErrRefused // not wrapped: the outer error names the address
+		return nil, ErrRefused // without wrapping, because the outer error names the address
 	case errors.As(err, &dns) && dns.IsNotFound && !g.private:
-		g.refused(ctx, host, "", "the name does not exist")
+		g.logRefusal(ctx, host, "", "the name does not exist")
 		return nil, ErrRefused
 	}
 	return conn, err
 }
 
-// control sees each address that is really dialled.
+// control checks each address immediately before the connection to it is made.
 func (g *Guard) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
 	host, _ := ctx.Value(hostKey{}).(string)
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") || !g.permits(tenantOf(ctx), host, at.Addr()) {
-		g.refused(ctx, host, address, "the address")
+		g.logRefusal(ctx, host, address, "the address")
 		return ErrRefused
 	}
 	return nil
 }
 
-func (g *Guard) refused(ctx context.Context, host, address, what string) {
+func (g *Guard) logRefusal(ctx context.Context, host, address, cause string) {
 	g.log.WarnContext(ctx, "a call was refused", slog.String("tenant", tenantOf(ctx)), slog.String("host", host),
-		slog.String("address", address), slog.String("cause", what))
+		slog.String("address", address), slog.String("cause", cause))
 }
 
-// named reports whether a host may be resolved. It is the first half of permits.
-func (g *Guard) named(tenant, host string) bool {
+// mayResolve reports whether a host may be resolved. permits decides about the addresses afterwards.
+func (g *Guard) mayResolve(tenant, host string) bool {
 	all, own := g.lists[Everyone], g.lists[tenant]
 	if all.deny.names(host) || own.deny.names(host) {
 		return false
 	}
 	allow := g.allowOf(tenant)
-	// A range of addresses may permit a name whose address is known later.
+	// An allowed network may permit the addresses of any name, and those are not known yet.
 	return allow.empty() || allow.names(host) || len(allow.prefixes) > 0
 }
 
-// allowOf returns the allow list of a tenant: its own, else that of everyone.
+// allowOf returns the allow list of a tenant: its own, else that of Everyone.
 func (g *Guard) allowOf(tenant string) matcher {
 	if own := g.lists[tenant].allow; !own.empty() {
 		return own
@@ -163,17 +165,17 @@ func (g *Guard) allowOf(tenant string) matcher {
 	return g.lists[Everyone].allow
 }
 
-// denies reports whether an address, in any of its forms, is refused whatever is allowed.
+// denies reports whether an address, in any of its forms, is refused regardless of the allow list.
 func (g *Guard) denies(tenant string, forms []netip.Addr) bool {
-	return g.lists[Everyone].deny.covers(forms) || g.lists[tenant].deny.covers(forms) || anyOf(forms, never)
+	return g.lists[Everyone].deny.covers(forms) || g.lists[tenant].deny.covers(forms) || anyOf(forms, isForbidden)
 }
 
-// isOpen reports whether an address may be reached without being allowed by name.
-func (g *Guard) isOpen(forms []netip.Addr) bool { return g.private || !anyOf(forms, inner) }
+// isOpen reports whether an address may be reached although no network of an allow list holds it.
+func (g *Guard) isOpen(forms []netip.Addr) bool { return g.private || !anyOf(forms, isInner) }
 
 // permits reports whether a host may be called at an address that it resolved to.
 func (g *Guard) permits(tenant, host string, a netip.Addr) bool {
-	if !g.named(tenant, host) {
+	if !g.mayResolve(tenant, host) {
 		return false
 	}
 	forms := formsOf(a)
@@ -187,7 +189,7 @@ func (g *Guard) permits(tenant, host string, a netip.Addr) bool {
 	return allow.admits(forms) || allow.names(host) && open
 }
 
-// Reason returns one of a few fixed sentences for an error of a Transport, without an address.
+// Reason returns a fixed sentence for an error of a Transport. It never holds an address.
 func Reason(err error) string {
 	var timeout net.Error
 	var dns *net.DNSError
@@ -219,7 +221,7 @@ func Reason(err error) string {
 	return "the call failed"
 }
 
-// hostOf is the name or address of host:port, in lower case and without a root dot.
+// hostOf returns the name or address in host:port, in lower case and without a root dot.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -228,6 +230,6 @@ func hostOf(address string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

@@ -47,7 +47,8 @@ func get(t *testing.T, g *egress.Guard, tenant, url string, change ...func(*http
 	return res.StatusCode, res.Body.Close()
 }
 
-// resolver answers questions about names with the addresses of the nth question; no address is "does not exist".
+// resolver returns a resolver that answers the nth query with the addresses of answer; an empty answer means that the
+// name does not exist. asked counts the queries.
 func resolver(t *testing.T, answer func(name string, n int) []string) (r *net.Resolver, asked *atomic.Int64) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

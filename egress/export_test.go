@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// WithResolver makes a guard ask another resolver.
+// WithResolver replaces the resolver of a guard.
 func WithResolver(g *Guard, r *net.Resolver) *Guard { g.resolver = r; return g }
 
-// Permits is the decision about an address that a host resolved to.
+// Permits reports whether a tenant may call a host at an address to which the host resolved.
 func (g *Guard) Permits(tenant, host, address string) bool {
 	return g.permits(tenant, host, addr(address))
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrNotPermitted says that the settings do not permit a tenant to connect to an address. The program that dialled the
-// address knows it, so unlike ErrRefused this error keeps no secret.
+// ErrNotPermitted reports that the settings do not permit a tenant to connect to an address. The program that dialled
+// the address knows it, so this error, unlike ErrRefused, hides nothing.
 var ErrNotPermitted = errors.New("the address is not permitted")
 
 const (
@@ -19,9 +19,10 @@ const (
 	maxResolving   = 16 // lookups at once
 )
 
-// Judge returns ErrNotPermitted for an address that a program of a tenant may not connect to. No name is known of such a
-// connection: an allowed host permits the addresses that it resolves to at this time, if they are public, and *.example.com
-// permits none. Rules that deny names do not apply; those that deny addresses and networks do.
+// Judge returns ErrNotPermitted for an address to which a program of a tenant may not connect. The name of such a
+// connection is unknown. An allowed host therefore permits the public addresses to which it resolves at this time, and
+// *.example.com permits none. Rules that deny names do not apply; rules that deny addresses and networks do. Judge may
+// take two seconds to resolve hosts.
 func (g *Guard) Judge(tenant string, a netip.Addr) error {
 	if g == nil {
 		g = &Guard{}
@@ -40,13 +41,13 @@ func (g *Guard) Judge(tenant string, a netip.Addr) error {
 	return ErrNotPermitted
 }
 
-// hostAddresses are the addresses of one host, as long as they are young.
+// hostAddresses is the cached answer of the resolver for one host. It is valid for resolvedFor.
 type hostAddresses struct {
 	at        time.Time
 	addresses []netip.Addr
 }
 
-// resolvesTo reports whether a host that m names has an address now.
+// resolvesTo reports whether one of the hosts of m resolves to a now. It looks up to maxResolving hosts up at once.
 func (g *Guard) resolvesTo(m matcher, a netip.Addr) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
@@ -67,10 +68,11 @@ func (g *Guard) resolvesTo(m matcher, a netip.Addr) bool {
 	return false
 }
 
-// addressesOf keeps the answers of the resolver for a short while. The settings bound how many hosts there are.
+// addressesOf returns the addresses of a host and caches them for resolvedFor. The settings bound the size of the
+// cache.
 func (g *Guard) addressesOf(ctx context.Context, host string) []netip.Addr {
-	if kept, ok := g.resolved.Load(host); ok && time.Since(kept.(hostAddresses).at) < resolvedFor {
-		return kept.(hostAddresses).addresses
+	if cached, ok := g.resolved.Load(host); ok && time.Since(cached.(hostAddresses).at) < resolvedFor {
+		return cached.(hostAddresses).addresses
 	}
 	resolver := g.resolver
 	if resolver == nil {

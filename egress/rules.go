@@ -22,21 +22,21 @@ const (
 type Settings struct {
 	// AllowPrivate permits private networks and loopback too. Addresses of cloud metadata stay refused.
 	AllowPrivate bool
-	// Rules by tenant; Everyone stands for all of them.
+	// Rules by tenant id; the rules of Everyone apply to all tenants.
 	Rules map[string]Rules
 }
 
 // Rules are hosts (hooks.example.com, *.example.com, * for every name), addresses and networks (10.1.0.0/16).
 //
-// A deny wins, that of all tenants too. With an allow list, its tenant calls what the list names and nothing else; a
-// tenant without one has that of all tenants. An allowed name permits its public addresses, because somebody else may
-// decide what it resolves to; an allowed network also permits private addresses.
+// Deny wins over Allow, and the Deny of Everyone applies to each tenant. A tenant with an allow list may call only the
+// hosts and networks in it; a tenant without one has the list of Everyone. An allowed name permits only its public
+// addresses, because a third party may control the name. An allowed network also permits private addresses.
 type Rules struct {
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny"`
 }
 
-// hostPattern is what a name may look like; international names are written in their ASCII form.
+// hostPattern matches a name or *.name. International names are written in their ASCII form.
 var hostPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
 type list struct{ allow, deny matcher }
@@ -84,7 +84,7 @@ func compile(rules []string) (m matcher, err error) {
 		switch {
 		case text == "*":
 			m.any = true
-		case len(text) > 255 || !hostPattern.MatchString(text) || numeric(text):
+		case len(text) > 255 || !hostPattern.MatchString(text) || endsWithNumber(text):
 			errs = append(errs, fmt.Errorf("%q is no host, address or network: write hooks.example.com, *.example.com, 10.1.2.3 or 10.1.0.0/16", rule))
 		case strings.HasPrefix(text, "*."):
 			m.suffixes = append(m.suffixes, text[1:])
@@ -95,8 +95,8 @@ func compile(rules []string) (m matcher, err error) {
 	return m, errors.Join(errs...)
 }
 
-// network reads an address or a network. Bits behind the mask are an error of the person who wrote it, so such a text is
-// none.
+// network parses an address or a network. It rejects a network with bits behind the mask, because that is probably a
+// mistake.
 func network(text string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()
@@ -109,8 +109,8 @@ func network(text string) (netip.Prefix, bool) {
 	return p, true
 }
 
-// numeric reports whether the last label is a number: such a text is an address that is not written as one.
-func numeric(text string) bool {
+// endsWithNumber reports whether the last label is a number. Such a text is a malformed address, not a name.
+func endsWithNumber(text string) bool {
 	last := text[strings.LastIndexByte(text, '.')+1:]
 	return strings.Trim(last, "0123456789") == ""
 }
@@ -123,16 +123,16 @@ func (m matcher) names(host string) bool {
 	return m.any || m.exact[host] || slices.ContainsFunc(m.suffixes, func(s string) bool { return strings.HasSuffix(host, s) })
 }
 
-// covers reports whether a network of the list holds one of the forms; that is enough to deny.
+// covers reports whether a network of the list holds at least one of the forms. That suffices to deny an address.
 func (m matcher) covers(forms []netip.Addr) bool {
-	return anyOf(forms, func(a netip.Addr) bool { return covered(m.prefixes, a) })
+	return anyOf(forms, func(a netip.Addr) bool { return containsAddr(m.prefixes, a) })
 }
 
-// admits reports whether the list permits an address by its network. The address itself must be in a network of the list,
-// and an address that it carries inside must be public or in one too.
+// admits reports whether a network of the list permits an address. The address itself must be in a network of the list.
+// An embedded address must be public or in a network of the list.
 func (m matcher) admits(forms []netip.Addr) bool {
 	for i, a := range forms {
-		if !covered(m.prefixes, a) && (i == 0 || inner(a)) {
+		if !containsAddr(m.prefixes, a) && (i == 0 || isInner(a)) {
 			return false
 		}
 	}

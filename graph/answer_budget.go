@@ -13,17 +13,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// largeFields are the fields whose values may have megabytes, and how many of each one operation may select.
+// largeFields contains the fields whose values may have megabytes, with the maximum number of selections in one
+// operation.
 var largeFields = map[string]int{ //nolint:gochecknoglobals // a table
 	"Run.planDocument": 2, "Run.planDiff": 2, "Query.stepLog": 25, "Step.inputs": 10, "Step.dbtNodes": 10,
 }
 
-// heavyReads is how many documents of plans one process handles at once, each caller at most one of them: a document costs
-// several times its size while its secrets are hidden.
+// heavyReads is the number of plan documents that one process handles concurrently, at most one for each caller. Hiding
+// the secrets of a document takes several times its size in memory.
 const heavyReads = 4
 
-// answerLimit bounds what an answer may hold: first by the fields that the operation selects, before anything is read,
-// then by the bytes of the large values, as they are read. It is safe for concurrent use.
+// answerLimit limits the size of an answer. Before anything is read it counts the large fields that the operation
+// selects. During reads it counts the bytes of the large values. It is safe for concurrent use.
 type answerLimit struct {
 	bytes int64
 	heavy *heavyGate
@@ -46,10 +47,10 @@ func (answerLimit) MutateOperationContext(_ context.Context, op *graphql.Operati
 	return largeCount{}.walk(op.Operation.SelectionSet, "")
 }
 
-// largeCount holds the places in the answer of each of largeFields. Selections that merge have one place.
+// largeCount maps each of largeFields to its paths in the answer. Selections that GraphQL merges share one path.
 type largeCount map[string]map[string]bool
 
-// walk visits every field; guard has bounded how many there are.
+// walk visits every field. The guard has already limited their number.
 func (c largeCount) walk(set ast.SelectionSet, place string) *gqlerror.Error {
 	for _, s := range set {
 		var err *gqlerror.Error
@@ -87,13 +88,14 @@ func (c largeCount) field(f *ast.Field, place string) *gqlerror.Error {
 }
 
 func (l answerLimit) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
-	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription { // frames have limits of their own
+	// Frames of subscriptions have separate limits.
+	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
 		ctx = context.WithValue(ctx, answerBudgetKey{}, &answerBudget{limit: l.bytes, heavy: l.heavy})
 	}
 	return next(ctx)
 }
 
-// answerBudget is what the large values of one answer may still take.
+// answerBudget tracks the bytes of large values in one answer.
 type answerBudget struct {
 	limit int64
 	spent atomic.Int64
@@ -102,8 +104,8 @@ type answerBudget struct {
 
 type answerBudgetKey struct{}
 
-// readLarge runs read, which returns a value and its size in bytes, within the budget of the operation. QUERY_TOO_COMPLEX
-// when the answer would hold too much; then nothing more is read for the operation.
+// readLarge calls read, which returns a value and its size in bytes, within the budget of the operation.
+// QUERY_TOO_COMPLEX when the value exceeds the budget; later calls for the same operation then fail without reading.
 func readLarge[V any](ctx context.Context, read func() (V, int, error)) (V, error) {
 	var none V
 	b, ok := ctx.Value(answerBudgetKey{}).(*answerBudget)
@@ -124,7 +126,8 @@ func readLarge[V any](ctx context.Context, read func() (V, int, error)) (V, erro
 	return v, nil
 }
 
-// readPlan is readLarge for what is made of a whole plan. It waits for its turn for as long as its caller does.
+// readPlan is readLarge for values that need a whole plan document. It waits for its turn in the heavyGate, at most
+// until ctx ends.
 func readPlan[V any](ctx context.Context, read func() (V, int, error)) (V, error) {
 	b, ok := ctx.Value(answerBudgetKey{}).(*answerBudget)
 	if !ok {
@@ -146,7 +149,7 @@ func (b *answerBudget) exceeded() error {
 	}
 }
 
-// sizeInJSON is how many bytes a text takes in an answer, but for its quotes.
+// sizeInJSON returns the number of bytes that a text takes in an answer, without its quotes.
 func sizeInJSON(text string) int {
 	n := len(text)
 	for i := range len(text) {

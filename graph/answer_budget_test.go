@@ -44,7 +44,7 @@ func TestAnswer_DocumentsOfPlansAreFewInOneOperation(t *testing.T) {
 		}
 	}
 	if n := reads.Load(); n > 0 {
-		t.Errorf("%d runs were read for operations that were refused", n)
+		t.Errorf("refused operations read %d runs, want none", n)
 	}
 	got := a.do(http.MethodPost, "/", request(aliases(2, `run(runId: "r1") { planDocument }`), nil))
 	if strings.Contains(got.body, "errors") {

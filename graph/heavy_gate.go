@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// heavyGate lets a few callers at once do heavy work, each of them one piece at a time: a caller with much to do waits for
-// itself and not others for him. It is safe for concurrent use.
+// heavyGate limits expensive work to a few concurrent callers, each with one piece at a time. A caller with much work
+// waits for its own pieces and does not delay other callers. It is safe for concurrent use.
 type heavyGate struct {
 	slots chan struct{}
 
@@ -14,17 +14,17 @@ type heavyGate struct {
 	callers map[string]*heavyCaller
 }
 
-// heavyCaller is a caller who works or waits.
+// heavyCaller is a caller that works or waits.
 type heavyCaller struct {
 	turn chan struct{}
-	here int // pieces of work, those that wait included
+	here int // pieces of work, including waiting ones
 }
 
 func newHeavyGate(slots int) *heavyGate {
 	return &heavyGate{slots: make(chan struct{}, slots), callers: map[string]*heavyCaller{}}
 }
 
-// enter waits for a turn and returns the function that ends it, or the cause of the end of ctx.
+// enter waits for a turn and returns the function that ends it. When ctx ends first, it returns the cause.
 func (g *heavyGate) enter(ctx context.Context, caller string) (leave func(), err error) {
 	c := g.arrive(caller)
 	select {

@@ -25,19 +25,19 @@ func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
 		go func() { second <- enter("eva") }()
 		synctest.Wait()
 		if len(second) > 0 {
-			t.Fatal("a caller had two turns at once")
+			t.Fatal("a caller had two concurrent turns")
 		}
 		other := enter("olga") // does not wait for the turn of another caller
 		third := make(chan func(), 1)
 		go func() { third <- enter("otto") }()
 		synctest.Wait()
 		if len(third) > 0 {
-			t.Fatal("three callers had two slots")
+			t.Fatal("three callers entered at once, want two")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := g.enter(ctx, "nora"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a caller who left: %v", err)
+			t.Errorf("enter of a caller whose context ended returned %v", err)
 		}
 		other()
 		(<-third)()

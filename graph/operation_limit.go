@@ -14,14 +14,14 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// operationLimit bounds how many queries and mutations of one caller this process answers at once and per minute. Subscriptions have the
-// limits of package ws. It is safe for concurrent use.
+// operationLimit limits the queries and mutations of one caller on this server, both concurrently and per minute.
+// Package ws limits subscriptions. It is safe for concurrent use.
 type operationLimit struct {
 	most int
 	rate *requestRate
 
 	mu       sync.Mutex
-	underWay map[string]int // by caller; callers without any are left out
+	underWay map[string]int // by caller; callers without operations have no entry
 }
 
 var (
@@ -36,7 +36,8 @@ func newOperationLimit(most, perMinute int) *operationLimit {
 func (*operationLimit) ExtensionName() string                   { return "OperationLimit" }
 func (*operationLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
-// enter counts an operation of a caller until leave, or refuses it with TOO_MANY_OPERATIONS or REQUEST_RATE_LIMITED.
+// enter counts an operation of a caller until the caller calls leave. TOO_MANY_OPERATIONS or REQUEST_RATE_LIMITED when
+// a limit is reached.
 func (l *operationLimit) enter(caller string) (leave func(), err error) {
 	if err := l.rate.take(caller); err != nil {
 		return nil, err
@@ -59,7 +60,8 @@ func (l *operationLimit) enter(caller string) (leave func(), err error) {
 	}, nil
 }
 
-// countedKey marks an operation that its transport has counted, because it holds the answer until it is written.
+// countedKey marks the context of an operation that its transport has already counted, because the transport keeps the
+// slot until the answer is written.
 type countedKey struct{}
 
 func (l *operationLimit) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {

@@ -18,9 +18,9 @@ func TestOperations_OfOneCallerAtOnceAreLimited(t *testing.T) {
 	f := answering()
 	known := f.run
 	here, release := make(chan struct{}, 9), make(chan struct{})
-	var reads atomic.Int32 // the first two are held
+	var reads atomic.Int32 // the first two wait for the test
 	f.run = func(p authz.Principal, id string, at *run.Seq) (control.RunView, error) {
-		held := reads.Add(1) <= 2 // before the test may go on: a later caller must not be counted first
+		held := reads.Add(1) <= 2 // read before the test continues, so that a later caller is not counted first
 		here <- struct{}{}
 		if held {
 			<-release

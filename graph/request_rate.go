@@ -11,12 +11,11 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// maxRated is how many callers, and how many addresses, a requestRate remembers. A caller that is forgotten begins with a
-// whole minute's requests again.
+// maxRated is the number of keys that a requestRate remembers. A forgotten key starts with a full minute's allowance.
 const maxRated = 16384
 
-// requestRate bounds the requests of each key per minute. A key that was quiet may send a whole minute's requests at
-// once. It is safe for concurrent use.
+// requestRate limits the requests of each key per minute. A quiet key may send a full minute's allowance at once. It is
+// safe for concurrent use.
 type requestRate struct {
 	perMinute int
 	whose     string // in messages: "your account" or "your address"
@@ -26,12 +25,12 @@ type requestRate struct {
 func newRequestRate(perMinute int, whose string) *requestRate {
 	buckets, err := lru.New[string, *rate.Limiter](maxRated)
 	if err != nil {
-		panic(err) // only a size below 1 is refused
+		panic(err) // cannot happen: the size is a positive constant
 	}
 	return &requestRate{perMinute: perMinute, whose: whose, buckets: buckets}
 }
 
-// take counts one request of key, or refuses it with REQUEST_RATE_LIMITED.
+// take counts one request of key. REQUEST_RATE_LIMITED when key has used its allowance.
 func (r *requestRate) take(key string) error {
 	bucket, known := r.buckets.Get(key)
 	if !known {

@@ -31,8 +31,7 @@ func TestRequests_OfOneCallerPerMinuteAreLimited(t *testing.T) {
 	}
 }
 
-// Requests of an address are counted before a token is looked at: a flood of wrong tokens costs no
-// lookup.
+// Requests of an address are counted before their token is looked up, so a flood of wrong tokens costs no look-ups.
 func TestRequests_OfOneAddressPerMinuteAreLimited(t *testing.T) {
 	t.Parallel()
 	looked := 0
@@ -52,7 +51,7 @@ func TestRequests_OfOneAddressPerMinuteAreLimited(t *testing.T) {
 		ask("2001:db8::1")
 	}
 	if got := ask("2001:db8::2"); code(t, got.body) != "REQUEST_RATE_LIMITED" || got.status != http.StatusTooManyRequests || looked != 3 {
-		t.Errorf("the fourth of one /64: %d %s after %d looks at a token, want REQUEST_RATE_LIMITED after 3", got.status, got.body, looked)
+		t.Errorf("the fourth of one /64: %d %s after %d token look-ups, want REQUEST_RATE_LIMITED after 3", got.status, got.body, looked)
 	}
 	if got := ask("192.0.2.1"); code(t, got.body) != "UNAUTHENTICATED" {
 		t.Errorf("another address: %d %s, want UNAUTHENTICATED", got.status, got.body)

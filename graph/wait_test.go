@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// PollerSeen knows a worker of the data queue and of no other.
+// PollerSeen returns a time only for the data queue.
 func (f *fake) PollerSeen(_ context.Context, queue string) *time.Time {
 	if queue != "tq-data-dev" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// faultyWire panics when somebody subscribes to one run.
+// faultyWire panics when anybody subscribes to one run.
 type faultyWire struct {
 	*wire
 	run string
@@ -18,12 +18,12 @@ type faultyWire struct {
 
 func (w *faultyWire) Subscribe(runID string) live.Subscription {
 	if runID == w.run {
-		panic("this run brings a fault to light")
+		panic("a fault of this run")
 	}
 	return w.wire.Subscribe(runID)
 }
 
-// A panic while a run is served ends the streams of that run with an error. Viewers of other runs notice nothing.
+// A panic while a run is served ends the streams of that run with an error. Streams of other runs continue.
 func TestHub_APanicAtOneRunStopsNoOther(t *testing.T) {
 	t.Parallel()
 	const bad = "run-bad"
@@ -36,7 +36,7 @@ func TestHub_APanicAtOneRunStopsNoOther(t *testing.T) {
 
 	within, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	for range 2 { // the second viewer has the run loaded again
+	for range 2 { // the second viewer makes the hub load the run a second time
 		_, err := h.Watch(within, bad, nil, "")
 		if p, panicked := errors.AsType[*contain.PanicError](err); !panicked || len(p.Stack) == 0 {
 			t.Fatalf("Watch of the run returned %v, want the panic", err)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Plane is a set of planes. Workers of the control plane hold the credentials of the store, so they run nothing that a
-// plan brings. Workers of the data plane run what plans bring and hold no such credentials.
+// Plane is a set of planes. Workers of the control plane hold the credentials of the store, so they run no program and
+// call no address of a plan. Workers of the data plane do both and hold no such credentials.
 type Plane uint8
 
 // The planes. Isolation queues belong to the data plane.
@@ -17,16 +17,16 @@ const (
 	DataPlane
 )
 
-// ControlPrefix begins the names of all control queues, and of no other queue.
+// ControlPrefix is the prefix of the names of all control queues, and of no other queue.
 const ControlPrefix = "tq-control-"
 
-// logSuffix ends the name of the queue that carries the appends of a control queue.
+// logSuffix is the suffix of the queue that carries the appends of a control queue.
 const logSuffix = "-log"
 
-// maxIsolationTenants bounds the comparison of the names of their queues.
+// maxIsolationTenants bounds IsolationTenants, because Check compares the names of their queues pairwise.
 const maxIsolationTenants = 1000
 
-// Planes gives the planes that steps and hooks of a type may run on; none for a type that is not known.
+// Planes returns the planes on which steps and hooks of a type may run, or 0 for an unknown type.
 func (t StepType) Planes() Plane {
 	switch t {
 	case Command, DBTCompile, DBTRun, DBTTest, HTTPNotify:
@@ -41,25 +41,26 @@ func (t StepType) Planes() Plane {
 // MANUAL step waits for a person.
 func (t StepType) NeedsWorker() bool { return t != Sleep && t != Manual }
 
-// Queues are the task queues that the configuration knows (T218). In names {env} stands for the environment of a run
-// and {tenant} for its tenant; a name without them is the same for all. Parse and Skeleton expand the names with the
-// scope of the plan, everybody else uses For.
+// Queues are the task queues of the configuration (contract T218). In a name {env} stands for the environment of a run
+// and {tenant} for its tenant; a name without placeholders is the same for all. Parse and Skeleton expand the names
+// with the scope of the plan; other callers use For.
 type Queues struct {
 	Control string // workflows, and the steps that run on either plane
 	Data    string // steps of the data plane
-	// Isolation is the data queue of each of IsolationTenants. They use no other queue of the data plane, but for those of
-	// Known that have {tenant} in their name.
+	// Isolation is the data queue of each of IsolationTenants. These tenants use no other queue of the data plane,
+	// except for queues of Known with {tenant} in their name.
 	Isolation        string
 	IsolationTenants []string
 	Known            []string // further queues that a plan may name; Control and Data may be repeated
 }
 
-// DefaultQueues are those of an installation that names no others.
+// DefaultQueues returns the queues of an installation whose settings name none.
 func DefaultQueues() Queues {
 	return Queues{Control: ControlPrefix + "{env}", Data: "tq-data-{env}", Isolation: "tq-isolation-{tenant}-{env}"}
 }
 
-// For gives the queues of one tenant's runs in one environment, without placeholders. Both ids must be ids of a plan.
+// For returns the queues of one tenant's runs in one environment, without placeholders. Both ids must be valid in a
+// plan.
 func (q Queues) For(tenantID, environmentID string) Queues {
 	expand := strings.NewReplacer("{tenant}", tenantID, "{env}", environmentID).Replace
 	isolated := slices.Contains(q.IsolationTenants, tenantID)
@@ -97,7 +98,7 @@ func (q Queues) planeOf(name string) Plane {
 // allows reports whether steps of a type may run on a queue.
 func (q Queues) allows(t StepType, name string) bool { return t.Planes()&q.planeOf(name) != 0 }
 
-// namesFor lists the queues that a step of a type may name; every queue for a type that is not known.
+// namesFor lists the queues that a step of a type may name; every queue for an unknown type.
 func (q Queues) namesFor(t StepType) []string {
 	names := q.Names()
 	if t.Planes() == 0 {
@@ -106,7 +107,7 @@ func (q Queues) namesFor(t StepType) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !q.allows(t, name) })
 }
 
-// of is the queue that a step runs on: the one it names, else that of its type.
+// of returns the queue of a step: the one that the step names, else that of its type.
 func (q Queues) of(s Step) string {
 	if s.Dispatch.TaskQueue != "" {
 		return s.Dispatch.TaskQueue
@@ -121,9 +122,9 @@ func (q Queues) ofType(t StepType) string {
 	return q.Control
 }
 
-// Check names all that is wrong with the queues of a configuration, under the names of its settings: a name on the wrong
-// plane, an unknown placeholder, and names with which a run of one tenant or environment could reach the queue of
-// another. It does not apply to the result of For.
+// Check returns every problem of the queues of a configuration, under the names of the settings. Problems are a name on
+// the wrong plane, an unknown placeholder, and names by which a run of one tenant or environment could reach the queue
+// of another. Do not call it on the result of For.
 func (q Queues) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -153,7 +154,7 @@ func (q Queues) Check() error {
 			bad("%s must not begin with %s: workers of control queues run no steps of the data plane", s.key, ControlPrefix)
 		case control && strings.HasSuffix(s.name, logSuffix):
 			bad("%s must not end with %s: dvt makes such a queue for each control queue", s.key, logSuffix)
-		case s.key != "isolation-queue" && ambiguous(s.name):
+		case s.key != "isolation-queue" && isAmbiguous(s.name):
 			bad("%s: %s does not tell tenants from environments: acme-x in prod has the same queue as acme in x-prod; "+
 				"put a character between them that ids do not have, as in {tenant}:{env}", s.key, s.name)
 		}
@@ -172,7 +173,7 @@ func (q Queues) Check() error {
 	return errors.Join(errs...)
 }
 
-// setting is a name, or a template of names, and the setting that gives it.
+// setting is the key of a setting with its value: the name of a queue or a template of names.
 type setting struct{ key, name string }
 
 // collisions finds pairs of settings that can give the same name.
@@ -183,7 +184,7 @@ func (q Queues) collisions(all []setting) (errs []error) {
 			templates = append(templates, s)
 			continue
 		}
-		for _, tenant := range q.IsolationTenants { // whose ids are known, so that they need no placeholder
+		for _, tenant := range q.IsolationTenants { // these ids are known, so they need no placeholder
 			templates = append(templates, setting{"isolation-queue of " + tenant, strings.ReplaceAll(s.name, "{tenant}", tenant)})
 		}
 	}
@@ -198,9 +199,9 @@ func (q Queues) collisions(all []setting) (errs []error) {
 	return append(errs, workloadCollisions(templates)...)
 }
 
-// ambiguous reports whether two scopes can give a template the same name: that is so when nothing but characters of
-// ids stands between the placeholders.
-func ambiguous(template string) bool {
+// isAmbiguous reports whether a template can give two scopes the same name. That is the case when only characters of
+// ids stand between the placeholders.
+func isAmbiguous(template string) bool {
 	tenant, env := strings.Index(template, "{tenant}"), strings.Index(template, "{env}")
 	if tenant < 0 || env < 0 {
 		return false
@@ -216,10 +217,10 @@ func isIDChar(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '-'
 }
 
-// overlap reports whether two templates can give the same name, for whatever ids. An id may be empty here, which errs
-// on the safe side.
+// overlap reports whether two templates can give the same name for some ids. It treats an empty id as possible, so it
+// may report an overlap that cannot occur.
 func overlap(x, y string) bool {
-	const id = 0 // stands for a placeholder: no name has a NUL
+	const id = 0 // stands for a placeholder, because no name contains NUL
 	tokens := strings.NewReplacer("{tenant}", "\x00", "{env}", "\x00").Replace
 	a, b := tokens(x), tokens(y)
 	// reach[j] says whether a[:i] and b[:j] can be the same text.
@@ -244,7 +245,7 @@ func overlap(x, y string) bool {
 	return reach[len(b)]
 }
 
-// reserved reports an environment whose control queue has the name of the queue that another one's log has.
+// reserved reports an environment whose control queue would have the name of another environment's log queue.
 func (r *reader) reserved(p *at, q, expanded Queues) {
 	for _, name := range expanded.Names() {
 		if expanded.planeOf(name) == ControlPlane && strings.HasSuffix(name, logSuffix) && !slices.Contains(q.Names(), name) {
@@ -257,7 +258,7 @@ func (r *reader) reserved(p *at, q, expanded Queues) {
 // queue reads the name of the queue of a step of type t.
 func (r *reader) queue(v value, p *at, t StepType, s Scope, q Queues) string {
 	name, ok := r.text(v, p)
-	if !ok || s.TenantID == "" || s.EnvironmentID == "" { // which queues there are is not known then
+	if !ok || s.TenantID == "" || s.EnvironmentID == "" { // without both ids the queues are unknown
 		return name
 	}
 	right := q.namesFor(t)
@@ -273,7 +274,8 @@ func (r *reader) queue(v value, p *at, t StepType, s Scope, q Queues) string {
 	return name
 }
 
-// plane reports a type whose default queue is on a plane that it never runs on. Only a wrong configuration does that.
+// plane reports a type whose default queue is on a plane that the type must not use. Only a wrong configuration causes
+// it.
 func (r *reader) plane(p *at, t StepType, q Queues) {
 	if t.Planes() != 0 && !q.allows(t, q.ofType(t)) {
 		r.report(p, CodeInvalid, "%s never runs on a control queue, and this installation's data queue %s is one; its operators must correct data-queue",

@@ -17,7 +17,7 @@ var templates = plan.Queues{
 	Known: []string{"tq-gpu-{env}", "tq-own-{tenant}:{env}", "tq-control-big-{env}"},
 }
 
-// inScope is a plan of one step for a tenant and an environment.
+// inScope returns a plan of one step for a tenant and an environment.
 func inScope(tenant, env, step string) []byte {
 	return []byte(strings.NewReplacer(`"tenantId":"t"`, `"tenantId":"`+tenant+`"`, `"environmentId":"e"`, `"environmentId":"`+env+`"`).Replace(string(withSteps(step))))
 }

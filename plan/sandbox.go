@@ -1,19 +1,19 @@
 package plan
 
-// Sandbox says what the program of a COMMAND or DBT step may reach and use. The zero value asks for the defaults of the
-// step's type. A tenant's policy may lower each limit; it never raises one. Executors apply it.
+// Sandbox describes the files, connections and resources of the program of a COMMAND or DBT step. The zero value asks
+// for the defaults of the worker. A tenant's policy may lower each limit but never raises one. Executors apply it.
 type Sandbox struct {
-	// Read names files and directories that the program may read beside the defaults: the system's programs and
+	// Read names files and directories that the program may read in addition to the defaults: the system's programs and
 	// libraries, the project root and the run's workspace. A relative path lies under the project root.
 	Read []string `json:"read,omitempty"`
 	// Write names files and directories that the program may also change. The run's workspace is always among them.
 	Write []string `json:"write,omitempty"`
-	// Connect lists what the program may connect to by TCP: "PORT" or "HOST:PORT". nil leaves it to the guard of outgoing
-	// addresses alone; an empty list permits no connection. The guard judges every address in any case.
+	// Connect lists the permitted TCP destinations: "PORT" or "HOST:PORT". With nil the guard of outgoing addresses
+	// decides alone; an empty list permits no connection. The guard judges every address in any case.
 	Connect []string `json:"connect,omitzero"`
 	// Memory bounds the memory of all processes of the step together, in bytes; 0 is the default of the worker.
 	Memory int64 `json:"memory,omitempty"`
-	// CPU bounds the processor time per time, in cores; 0 is the default of the worker.
+	// CPU bounds the use of the processor, in cores; 0 is the default of the worker.
 	CPU float64 `json:"cpu,omitempty"`
 	// PIDs bounds how many processes and threads exist at once; 0 is the default of the worker.
 	PIDs int `json:"pids,omitempty"`
@@ -24,17 +24,17 @@ type Sandbox struct {
 	Require []SandboxPart `json:"require,omitempty"`
 }
 
-// SandboxPart is one kind of isolation that a worker may or may not be able to give.
+// SandboxPart is one kind of isolation. Not every worker can enforce each part.
 type SandboxPart string
 
 // The parts of a sandbox.
 const (
-	SandboxFiles     SandboxPart = "files"     // Landlock, and a mount namespace of its own: other files do not exist
-	SandboxNetwork   SandboxPart = "network"   // a network namespace of its own: no UDP, no abstract sockets, no loopback of the host
+	SandboxFiles     SandboxPart = "files"     // Landlock, and an own mount namespace: other files do not exist
+	SandboxNetwork   SandboxPart = "network"   // an own network namespace: no UDP, no abstract sockets, no loopback of the host
 	SandboxConnect   SandboxPart = "connect"   // each TCP connection is judged by address
-	SandboxProcesses SandboxPart = "processes" // a process namespace of its own: it sees and outlives nothing
+	SandboxProcesses SandboxPart = "processes" // an own process namespace: no other processes are visible, and none survives the program
 	SandboxSyscalls  SandboxPart = "syscalls"  // seccomp, no new privileges
-	SandboxMemory    SandboxPart = "memory"    // the bound holds for all processes together (cgroup), not for each
+	SandboxMemory    SandboxPart = "memory"    // the limit holds for all processes together (cgroup), not for each
 	SandboxCPU       SandboxPart = "cpu"
 	SandboxPIDs      SandboxPart = "pids"
 )

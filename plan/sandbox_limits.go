@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SandboxLimits are the numbers of a Sandbox: what one asks for, the defaults of a worker, or a ceiling. Zero is no
-// number.
+// SandboxLimits are the numbers of a Sandbox: those of a step, the defaults of a worker, or a ceiling. Zero means that
+// the number is not set.
 type SandboxLimits struct {
 	Memory int64   `json:"memory,omitempty"` // bytes
 	CPU    float64 `json:"cpu,omitempty"`    // cores
@@ -15,7 +15,7 @@ type SandboxLimits struct {
 	Disk   int64   `json:"disk,omitempty"` // bytes
 }
 
-// Limits returns the numbers that s asks for. nil asks for none.
+// Limits returns the numbers of s. nil has none.
 func (s *Sandbox) Limits() SandboxLimits {
 	if s == nil {
 		return SandboxLimits{}
@@ -23,7 +23,7 @@ func (s *Sandbox) Limits() SandboxLimits {
 	return SandboxLimits{Memory: s.Memory, CPU: s.CPU, PIDs: s.PIDs, Disk: s.Disk}
 }
 
-// Or returns l with the numbers of defaults where l has none.
+// Or returns l with each unset number replaced by that of defaults.
 func (l SandboxLimits) Or(defaults SandboxLimits) SandboxLimits {
 	return SandboxLimits{
 		Memory: either(l.Memory, defaults.Memory), CPU: either(l.CPU, defaults.CPU),
@@ -31,8 +31,8 @@ func (l SandboxLimits) Or(defaults SandboxLimits) SandboxLimits {
 	}
 }
 
-// Within returns the lower number of l and ceiling, and the only one where the other has none. A worker uses
-// asked.Or(defaults).Within(ceiling): the ceiling also bounds a step that asks for nothing.
+// Within returns the lower number of l and ceiling, or the set one where the other is not set. A worker uses
+// asked.Or(defaults).Within(ceiling), so that the ceiling also bounds a step without numbers.
 func (l SandboxLimits) Within(ceiling SandboxLimits) SandboxLimits {
 	return SandboxLimits{
 		Memory: lower(l.Memory, ceiling.Memory), CPU: lower(l.CPU, ceiling.CPU),
@@ -54,26 +54,25 @@ func lower[T int | int64 | float64](a, b T) T {
 	return min(a, b)
 }
 
-// SandboxCeiling is the most that a tenant's policy permits in one place, and the least isolation that it asks for. The
-// zero value permits everything.
+// SandboxCeiling holds the highest limits that a tenant's policy permits in one project and environment, and the
+// isolation that it requires. The zero value permits everything.
 type SandboxCeiling struct {
 	Limits SandboxLimits
-	// Connect lists the destinations that programs may have; nil permits all that the guard of outgoing addresses
-	// permits.
+	// Connect lists the permitted destinations; nil leaves the decision to the guard of outgoing addresses.
 	Connect []string
 	Require []SandboxPart // of every program
 }
 
-// Strictest returns the ceiling that holds where both a and b hold.
+// Strictest returns the ceiling that enforces both a and b.
 func (a SandboxCeiling) Strictest(b SandboxCeiling) SandboxCeiling {
 	return SandboxCeiling{
 		Limits: a.Limits.Within(b.Limits), Connect: commonDestinations(a.Connect, b.Connect), Require: unionOfParts(a.Require, b.Require),
 	}
 }
 
-// Apply returns the sandbox that a step gets that asked for s: its numbers at most those of the ceiling, its
-// destinations those that both permit, its required parts those of both. A number that the step leaves to the worker
-// stays 0; the worker holds its default to the ceiling. s is left as it is, and may be nil.
+// Apply returns the sandbox of a step that asks for s. Numbers are at most those of the ceiling, destinations are those
+// that both permit, and required parts are those of either. A number that the step does not set stays 0, because the
+// worker bounds its own default by the ceiling. Apply does not change s, which may be nil.
 func (a SandboxCeiling) Apply(s *Sandbox) *Sandbox {
 	if a.Connect == nil && len(a.Require) == 0 && s == nil {
 		return nil
@@ -83,7 +82,8 @@ func (a SandboxCeiling) Apply(s *Sandbox) *Sandbox {
 		out = &Sandbox{}
 	}
 	asked := s.Limits()
-	// The ceiling alone stands where the step asks for nothing; that number is the worker's to choose.
+	// Where the step sets no number, within has that of the ceiling. The worker chooses that number, so it is not
+	// copied.
 	within := asked.Within(a.Limits)
 	if asked.Memory != 0 {
 		out.Memory = within.Memory
@@ -102,7 +102,7 @@ func (a SandboxCeiling) Apply(s *Sandbox) *Sandbox {
 	return out
 }
 
-// Exceeds lists everything in which s asks for more than the ceiling permits. The paths begin with path.
+// Exceeds lists every field of s that asks for more than the ceiling permits. The paths begin with path.
 func (a SandboxCeiling) Exceeds(s *Sandbox, path string) (out []Violation) {
 	if s == nil {
 		return nil
@@ -121,14 +121,14 @@ func (a SandboxCeiling) Exceeds(s *Sandbox, path string) (out []Violation) {
 		return out
 	}
 	for i, entry := range s.Connect {
-		above(fmt.Sprintf("connect[%d]", i), !covered(entry, a.Connect),
-			"the tenant's policy does not permit connections to %s here; it permits %s", quote(entry), listed(a.Connect))
+		above(fmt.Sprintf("connect[%d]", i), !isCovered(entry, a.Connect),
+			"the tenant's policy does not permit connections to %s here; it permits %s", quote(entry), formatDestinations(a.Connect))
 	}
 	return out
 }
 
-// listed shows the first destinations of a list.
-func listed(entries []string) string {
+// formatDestinations returns the first destinations of a list as text.
+func formatDestinations(entries []string) string {
 	const most = 5
 	switch {
 	case len(entries) == 0:
@@ -139,8 +139,8 @@ func listed(entries []string) string {
 	return strings.Join(entries, ", ")
 }
 
-// covered reports whether one entry of wide permits everything that an entry permits.
-func covered(entry string, wide []string) bool {
+// isCovered reports whether one entry of wide permits everything that entry permits.
+func isCovered(entry string, wide []string) bool {
 	d, err := ParseDestination(entry)
 	return err == nil && slices.ContainsFunc(wide, func(w string) bool {
 		c, err := ParseDestination(w)
@@ -148,7 +148,7 @@ func covered(entry string, wide []string) bool {
 	})
 }
 
-// commonDestinations lists what both lists permit. nil permits everything.
+// commonDestinations lists the destinations that both lists permit. nil permits every destination.
 func commonDestinations(a, b []string) []string {
 	switch {
 	case a == nil:
@@ -159,7 +159,7 @@ func commonDestinations(a, b []string) []string {
 	out := []string{}
 	add := func(from, other []string) {
 		for _, entry := range from {
-			if covered(entry, other) && !covered(entry, out) {
+			if isCovered(entry, other) && !isCovered(entry, out) {
 				out = append(out, entry)
 			}
 		}

@@ -19,7 +19,7 @@ func TestSandboxCeiling_AppliesToAStep(t *testing.T) {
 		asked, want *plan.Sandbox
 	}{
 		"a policy without ceilings changes nothing":   {plan.SandboxCeiling{}, &plan.Sandbox{PIDs: 5}, &plan.Sandbox{PIDs: 5}},
-		"nothing asked and nothing said":              {plan.SandboxCeiling{Limits: ceiling.Limits}, nil, nil},
+		"neither step nor ceiling":                    {plan.SandboxCeiling{Limits: ceiling.Limits}, nil, nil},
 		"a step that asks for nothing":                {ceiling, nil, &plan.Sandbox{Connect: ceiling.Connect, Require: ceiling.Require}},
 		"numbers above the ceiling become it":         {plan.SandboxCeiling{Limits: ceiling.Limits}, &plan.Sandbox{Memory: 101, CPU: 3, PIDs: 11, Disk: 51}, &plan.Sandbox{Memory: 100, CPU: 2, PIDs: 10, Disk: 50}},
 		"numbers below the ceiling stay":              {plan.SandboxCeiling{Limits: ceiling.Limits}, &plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}, &plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}},
@@ -35,7 +35,7 @@ func TestSandboxCeiling_AppliesToAStep(t *testing.T) {
 				t.Errorf("effective sandbox (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, c.asked); diff != "" {
-				t.Errorf("Apply changed what was asked (-before +after):\n%s", diff)
+				t.Errorf("Apply changed its argument (-before +after):\n%s", diff)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Limits of a Sandbox. A plan that needs more is refused, because the number is then a mistake.
+// Limits of a Sandbox. Parse refuses a number outside of them, because it is probably a mistake.
 const (
 	MinSandboxMemory = 16 << 20 // bytes
 	MaxSandboxMemory = 16 << 40
@@ -47,11 +47,11 @@ func (s *Sandbox) Clone() *Sandbox {
 	return &c
 }
 
-// sandbox reads the sandbox of a step or hook of type t. what names that holder in a violation.
-func (r *reader) sandbox(v value, p *at, t StepType, what string) *Sandbox {
+// sandbox reads the sandbox of a step or hook of type t. owner is "step" or "hook", for violations.
+func (r *reader) sandbox(v value, p *at, t StepType, owner string) *Sandbox {
 	if !t.RunsProgram() {
-		if t != "" { // a type that is not known is reported already
-			r.report(p, CodeInvalid, "remove this: a %s %s starts no program", t, what)
+		if t != "" { // an unknown type was reported already
+			r.report(p, CodeInvalid, "remove this: a %s %s starts no program", t, owner)
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (r *reader) sandbox(v value, p *at, t StepType, what string) *Sandbox {
 		s.Write = sandboxList(r, v, vp, r.sandboxPath)
 	}
 	if v, vp, ok := o.take("connect"); ok {
-		// An empty list permits no connection. It differs from no list at all.
+		// An empty list permits no connection; nil leaves the decision to the guard.
 		s.Connect = append([]string{}, sandboxList(r, v, vp, r.destination)...)
 	}
 	if v, vp, ok := o.take("memory"); ok {
@@ -132,8 +132,8 @@ func (r *reader) sandboxPath(v value, p *at) (path, key string, ok bool) {
 	return path, strings.TrimSuffix(path, "/"), true
 }
 
-// SandboxPathProblem says what is wrong with a path of a Sandbox; "" means nothing. A path with ".." is refused even
-// where it stays inside: behind a symbolic link it leads somewhere else.
+// SandboxPathProblem returns the problem of a path of a Sandbox, or "" for a valid path. It refuses ".." even where the
+// path stays inside, because behind a symbolic link ".." leads to another directory.
 func SandboxPathProblem(path string) string {
 	switch {
 	case path == "":
@@ -141,7 +141,7 @@ func SandboxPathProblem(path string) string {
 	case len(path) > maxSandboxPath:
 		return fmt.Sprintf("shorten this to %d bytes", maxSandboxPath)
 	case strings.ContainsRune(path, 0):
-		return "remove the NUL character; no path has one"
+		return "remove the NUL character; paths cannot contain it"
 	case slices.Contains(strings.Split(path, "/"), ".."):
 		return "remove the .. from this path; write the path that it leads to"
 	}
@@ -170,7 +170,7 @@ func (r *reader) sandboxPart(v value, p *at) (part SandboxPart, key string, ok b
 	return SandboxPart(key), key, ok
 }
 
-// Destination is where a program may connect to by TCP. Host is a name in lower case or an address; "" is every host.
+// Destination is a TCP destination of a program. Host is a name in lower case or an address; "" means every host.
 type Destination struct {
 	Host string
 	Port uint16
@@ -182,7 +182,8 @@ var (
 	lastNumeric = regexp.MustCompile(`(^|\.)[0-9]+$`)
 )
 
-// ParseDestination reads an entry of Sandbox.Connect: "PORT", "HOST:PORT" or "[IPv6]:PORT". Its error says what to do.
+// ParseDestination parses an entry of Sandbox.Connect: "PORT", "HOST:PORT" or "[IPv6]:PORT". Its error names the
+// remedy.
 func ParseDestination(entry string) (Destination, error) {
 	host, port := "", entry
 	if i := strings.LastIndexByte(entry, ':'); i >= 0 {
@@ -205,7 +206,8 @@ func ParseDestination(entry string) (Destination, error) {
 	return Destination{Host: host, Port: uint16(n)}, nil
 }
 
-// canonicalHost reads the host of a destination. A name ends with no number, so that no mistyped address is a name.
+// canonicalHost parses the host of a destination. It refuses a name that ends with a number, because that is probably a
+// mistyped address.
 func canonicalHost(host string) (string, bool) {
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		inner, closed := strings.CutSuffix(inner, "]")
@@ -219,7 +221,7 @@ func canonicalHost(host string) (string, bool) {
 	return host, len(host) <= maxHostName && hostPattern.MatchString(host) && !lastNumeric.MatchString(host)
 }
 
-// String writes the destination as ParseDestination reads it.
+// String returns the destination in the form that ParseDestination accepts.
 func (d Destination) String() string {
 	port := strconv.Itoa(int(d.Port))
 	switch {
@@ -231,7 +233,7 @@ func (d Destination) String() string {
 	return d.Host + ":" + port
 }
 
-// Covers reports whether every connection that other permits is one that d permits.
+// Covers reports whether d permits every connection that other permits.
 func (d Destination) Covers(other Destination) bool {
 	return d.Port == other.Port && (d.Host == "" || d.Host == other.Host)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// program writes a COMMAND step with further members.
+// program returns a COMMAND step with further members, as JSON.
 func program(id, more string) string {
 	return `{"stepId":"` + id + `","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"` + more + `}`
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Workload names step types that share the slots of a worker. The steps of one workload have a task queue of the
-// engine to themselves, so that a workload whose slots are all taken waits there and holds up no other.
+// Workload is a group of step types that share the slots of a worker. Each workload has its own task queue in the
+// engine, so that a workload without a free slot waits there and does not delay the others.
 type Workload string
 
 // The workloads.
@@ -31,7 +31,7 @@ func WorkloadsOf(queue string) []Workload {
 	return []Workload{CommandWorkload, DBTWorkload, HTTPWorkload}
 }
 
-// WorkloadOn gives the workload of a step type on a queue of a configuration.
+// WorkloadOn returns the workload of a step type on a queue of a configuration.
 func (t StepType) WorkloadOn(queue string) Workload {
 	switch {
 	case strings.HasPrefix(queue, ControlPrefix):
@@ -44,8 +44,8 @@ func (t StepType) WorkloadOn(queue string) Workload {
 	return CommandWorkload
 }
 
-// suffix is what the name of the engine's task queue has behind that of the queue. No id has a colon, which is how
-// Queues.Check knows that the names of two scopes differ.
+// suffix returns the part of the engine's task queue after the name of the queue. It begins with a colon, which no id
+// has, so that Queues.Check can prove that the names of two scopes differ.
 func (w Workload) suffix() string {
 	switch w {
 	case DBTWorkload:
@@ -57,17 +57,17 @@ func (w Workload) suffix() string {
 	return ""
 }
 
-// TaskQueue gives the name of the engine's task queue for this workload of a queue. People, plans, tickets and the
-// settings of workers name the queue alone: a worker of a queue serves all its workloads.
+// TaskQueue returns the name of the engine's task queue for this workload of a queue. People, plans, tickets and the
+// settings of workers use the name of the queue, because a worker of a queue serves all its workloads.
 func (w Workload) TaskQueue(queue string) string { return queue + w.suffix() }
 
-// workloadCollisions finds names of queues that can be the task queue of a workload of another queue. Task queues of
-// two workloads differ where the queues do, since their suffixes differ or are the same.
+// workloadCollisions finds queues whose name can be the task queue of a workload of another queue. It need not compare
+// two names with suffixes: they differ whenever the queues differ.
 func workloadCollisions(templates []setting) (errs []error) {
 	for _, a := range templates {
 		last := strings.LastIndexByte(a.name, ':')
 		if last < 0 {
-			continue // no name of a workload is without a colon
+			continue // the suffix of a workload has a colon
 		}
 		for _, w := range []Workload{DBTWorkload, HTTPWorkload} {
 			if !overlap(a.name[last:], w.suffix()) {

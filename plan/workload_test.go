@@ -36,7 +36,7 @@ func TestWorkload_TaskQueuesOfAQueue(t *testing.T) {
 	}
 }
 
-// A worker of a queue serves every task queue that a step of it can be on.
+// A worker of a queue serves every task queue on which a step of the queue can be.
 func TestWorkload_AWorkerServesAllWorkloadsOfItsQueue(t *testing.T) {
 	t.Parallel()
 	for queue, want := range map[string][]plan.Workload{

@@ -24,7 +24,7 @@ func (s *faultyStore) Load(ctx context.Context, runID string) (store.Loaded, err
 	return s.Store.Load(ctx, runID)
 }
 
-// A run whose projection panics keeps its mark, is tried again, and holds up no other run of the same round.
+// A run whose projection panics stays marked and is retried. It delays no other run of the same batch.
 func TestProjector_APanicOfOneRunStopsNoOther(t *testing.T) {
 	t.Parallel()
 	s := &faultyStore{Store: openSQLite(t), run: identity(1).RunID}
@@ -42,9 +42,9 @@ func TestProjector_APanicOfOneRunStopsNoOther(t *testing.T) {
 	eventually(t, 5*time.Second, "the other run is published", head(2))
 	eventually(t, 5*time.Second, "the run is tried again", func() bool { return value(t, "dvt_panics_total", "duty=project") >= 2 })
 	begin(t, s, good, 0)
-	eventually(t, 5*time.Second, "the other run is published after that too", head(3))
+	eventually(t, 5*time.Second, "the other run is published again after the panic", head(3))
 	if n := len(bus.of(bad)); n != 0 {
-		t.Errorf("%d messages went out of the run that cannot be folded, want none", n)
+		t.Errorf("%d messages were published for the run that cannot be folded, want none", n)
 	}
 }
 
@@ -61,7 +61,7 @@ func (b *faultyBus) Publish(ctx context.Context, m live.Message) error {
 	return b.post.Publish(ctx, m)
 }
 
-// A panic while a message is published ends the work on its run alone.
+// A panic while a message is published aborts the work on that run only.
 func TestProjector_APanicOfABusEndsTheWorkOnOneRun(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)

@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s as it may stand in a row: valid UTF-8, without control characters other than tab and line feed, and at
-// most limit bytes, cut between two letters. Each byte or letter that may not stand there becomes U+FFFD. A database
-// refuses NUL and broken UTF-8 in a text, which would lose the row; a terminal obeys the others.
+// Text returns s in a form that a database row and a terminal accept: valid UTF-8, without control characters other
+// than tab and line feed, and at most limit bytes, cut between characters. U+FFFD replaces each invalid byte and each
+// forbidden character. A database rejects a row with NUL or invalid UTF-8 in a text, so the row would be lost; a
+// terminal executes other control characters.
 func Text(s string, limit int) string {
 	if !IsText(s) {
-		s = strings.Map(func(r rune) rune { // a byte that is no UTF-8 comes as U+FFFD
+		s = strings.Map(func(r rune) rune { // strings.Map passes invalid UTF-8 as U+FFFD
 			if isControl(r) {
 				return utf8.RuneError
 			}
@@ -28,10 +29,11 @@ func Text(s string, limit int) string {
 	return s[:cut]
 }
 
-// IsText reports whether Text leaves s as it is, apart from its length.
+// IsText reports whether Text returns s unchanged for every limit of at least len(s).
 func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, isControl) }
 
-// isControl also names the separators and the overrides of direction, which change how a line around them reads.
+// isControl also covers line separators and overrides of text direction, because they change how the text around them
+// is displayed.
 func isControl(r rune) bool {
 	switch {
 	case r == '\t', r == '\n':

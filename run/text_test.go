@@ -24,8 +24,8 @@ func TestText_MakesTextFitForARow(t *testing.T) {
 		{"C1 control", "a\u009bb", 100, "a\uFFFDb"},
 		{"broken UTF-8", "a\xc3", 100, "a\uFFFD"},
 		{"override of direction", "a\u202eb", 100, "a\uFFFDb"},
-		{"cut between letters", strings.Repeat("a", 999) + "é", 1000, strings.Repeat("a", 999)},
-		{"cut after a letter", strings.Repeat("a", 998) + "éx", 1000, strings.Repeat("a", 998) + "é"},
+		{"cut between characters", strings.Repeat("a", 999) + "é", 1000, strings.Repeat("a", 999)},
+		{"cut after a character", strings.Repeat("a", 998) + "éx", 1000, strings.Repeat("a", 998) + "é"},
 		{"no room", "é", 0, ""},
 	} {
 		if got := run.Text(c.in, c.limit); got != c.want {

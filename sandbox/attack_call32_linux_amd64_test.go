@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call32 asks for its process id by the interrupt of 32 bits.
+// call32 calls getpid with the interrupt of 32-bit programs.
 func call32(world) error {
 	code, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

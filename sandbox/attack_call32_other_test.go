@@ -4,4 +4,4 @@ package sandbox_test
 
 import "errors"
 
-func call32(world) error { return errors.New("this architecture has no calls of 32 bits here") }
+func call32(world) error { return errors.New("this test knows no 32-bit calls of this architecture") }

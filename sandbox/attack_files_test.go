@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reads succeeds when a file can be read to its first byte.
+// reads succeeds when the first byte of a file can be read.
 func reads(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -183,7 +183,7 @@ func symlinkRace(w world) error {
 	return errors.New("the secret was never behind the link")
 }
 
-// leaveCgroup moves the process into the root of any hierarchy.
+// leaveCgroup succeeds when it can move the process into the root of a hierarchy.
 func leaveCgroup(world) error {
 	for _, name := range []string{"/sys/fs/cgroup/memory/cgroup.procs", "/sys/fs/cgroup/pids/cgroup.procs", "/sys/fs/cgroup/cgroup.procs"} {
 		if os.WriteFile(name, []byte("0"), 0) == nil {

@@ -112,7 +112,7 @@ func kernelAttempts() []attempt {
 	}
 }
 
-// setuidProgram makes a program that runs as root for everybody and looks at its capabilities.
+// setuidProgram starts a setuid program of root and succeeds when that program has capabilities.
 func setuidProgram(w world) error {
 	name := filepath.Join(w.Workspace, "setuid")
 	text, err := os.ReadFile("/bin/cat")
@@ -137,7 +137,7 @@ func setuidProgram(w world) error {
 	return nil
 }
 
-// memoryProgram executes a copy of this program that has no file, with another attempt.
+// memoryProgram executes a copy of this program from a memory file, with another attempt.
 func memoryProgram(w world) error {
 	text, err := os.ReadFile(w.Self)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 func uintptrOf(b []byte) uintptr     { return uintptr(unsafe.Pointer(&b[0])) }
 func uintptrOf64(b []uint64) uintptr { return uintptr(unsafe.Pointer(&b[0])) }
 
-// noLoopbackBut judges as a worker that serves some addresses to its steps.
+// noLoopbackBut returns noLoopback with exceptions, as for a worker that offers some servers to its steps.
 func noLoopbackBut(permitted ...string) func(netip.AddrPort) error {
 	return func(to netip.AddrPort) error {
 		if slices.Contains(permitted, to.String()) {
@@ -30,7 +30,7 @@ func noLoopbackBut(permitted ...string) func(netip.AddrPort) error {
 	}
 }
 
-// reaches succeeds when a server of the host greets.
+// reaches succeeds when a server of the host sends its greeting.
 func reaches(network, address string) error {
 	conn, err := net.DialTimeout(network, address, 2*time.Second)
 	if err != nil {
@@ -48,7 +48,7 @@ func reaches(network, address string) error {
 	return nil
 }
 
-// echoes succeeds when a datagram comes back.
+// echoes succeeds when a server returns a datagram.
 func echoes(address string) error {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -65,7 +65,7 @@ func echoes(address string) error {
 
 func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// hostAddress is an address of the host beside the loopback.
+// hostAddress returns an address of the host other than the loopback.
 func hostAddress(family string) (string, error) {
 	conn, err := net.Dial(family, "192.0.2.200:9")
 	if err != nil {
@@ -154,7 +154,7 @@ func networkAttempts() []attempt {
 	}
 }
 
-// rawConnect6 connects a socket of IPv6 to an address that Go would turn into one of IPv4.
+// rawConnect6 connects an IPv6 socket to an address that package net would convert to IPv4.
 func rawConnect6(host string, port int) error {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -204,7 +204,7 @@ func rewriteAddress(w world) error {
 	return errors.Join(errors.New("the store was never reached"), last)
 }
 
-// fastOpen connects by a message instead of connect.
+// fastOpen connects with a message (MSG_FASTOPEN) instead of the call connect.
 func fastOpen(address string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {

@@ -55,7 +55,7 @@ func processAttempts() []attempt {
 		{name: "trace the first process", named: "ptrace", attack: func(w world) error {
 			pid := 1
 			if _, err := os.Stat(w.Secret); err == nil {
-				pid = w.Victim // outside the first process belongs to the system
+				pid = w.Victim // outside the sandbox, process 1 belongs to the system
 			}
 			if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0); errno != 0 {
 				return errno
@@ -114,7 +114,7 @@ func searchEnvironments(world) error {
 	return errors.Join(err, errors.New("no environment has the secret"))
 }
 
-// copyMemory counts an invalid address as success: the kernel checks the right first.
+// copyMemory counts an invalid address as success, because the kernel checks the permission first.
 func copyMemory(number uintptr, pid int) error {
 	var buffer [8]byte
 	local := unix.Iovec{Base: &buffer[0], Len: 8}
@@ -136,7 +136,7 @@ func doubleFork(w world) error {
 	return exec.Command("/bin/sh", "-c", `(setsid /bin/sh -c "sleep 600; :" "$0" >/dev/null 2>&1 &) &`, w.Marker).Run()
 }
 
-// marked succeeds when a process with the marker is still there.
+// marked succeeds when a process with the marker still exists.
 func marked(w world) error {
 	if len(markedProcesses(w.Marker)) == 0 {
 		return errors.New("nothing was left")
@@ -160,7 +160,7 @@ func markedProcesses(marker string) []int {
 	return found
 }
 
-// endMarked ends what an attempt left.
+// endMarked kills the processes that an attempt left.
 func endMarked(marker string) {
 	for range 3 {
 		for _, pid := range markedProcesses(marker) {
@@ -170,7 +170,8 @@ func endMarked(marker string) {
 	}
 }
 
-// call makes a system call. Errors other than a refusal count as success: the kernel checked the right and then the arguments.
+// call makes a system call. Errors other than a refusal count as success, because the kernel checks the permission
+// before the arguments.
 func call(number uintptr, args ...uintptr) error {
 	err := plainCall(number, args...)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ESRCH) {

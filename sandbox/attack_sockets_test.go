@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A permitted connection is a socket of the worker's network. These attacks use it for something else.
+// socketAttempts returns attacks that reuse a permitted connection, because that is a socket of the worker's network.
 func socketAttempts() []attempt {
 	return []attempt{
 		{name: "disconnect a permitted connection and connect it to the store", attack: func(w world) error {
@@ -35,7 +35,7 @@ func socketAttempts() []attempt {
 			defer unix.Close(fd)
 			_ = connect4(fd, w.Closed)
 			time.Sleep(50 * time.Millisecond)
-			_ = connect4(fd, w.Store["store"]) // tells of the refusal
+			_ = connect4(fd, w.Store["store"]) // adds the refusal to the log
 			if err := unix.SetNonblock(fd, false); err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func connect4(fd int, address string) error {
 	return unix.Connect(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
 }
 
-// disconnect makes a connected socket one that can be connected again.
+// disconnect dissolves the connection of a socket, so that it can be connected again.
 func disconnect(fd int) error {
 	var unspecified [16]byte
 	if _, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptrOf(unspecified[:]), 16); errno != 0 {
@@ -98,8 +98,8 @@ func greets(fd int, address string) error {
 	return nil
 }
 
-// swapSocket connects a socket of its own network to one that the kernel may connect by itself, while other threads put a
-// socket of the worker's network in its place and the store's address into the memory.
+// swapSocket connects to a Unix socket, which the supervisor leaves to the kernel. Meanwhile other threads put a socket
+// of the worker's network in its place and the store's address into the memory.
 func swapSocket(w world) error {
 	outside, err := connected(w.Permitted)
 	if err != nil {
@@ -141,7 +141,7 @@ func swapSocket(w world) error {
 	return errors.New("the store was never reached")
 }
 
-// closedPort is an address of the loopback on which nobody listens.
+// closedPort returns an address of the loopback on which no server listens.
 func closedPort() (string, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -20,15 +20,16 @@ import (
 
 const (
 	cpuPeriod = 100_000 // microseconds
-	// shimThreads are added to the bound of processes, because the shim of a sandbox has threads of its own.
+	// shimThreads is added to the limit of processes, because the shim of a sandbox has its own threads.
 	shimThreads = 16
-	// cgroupLeaf is where a worker moves itself in a delegated cgroup of version 2: only leaves may hold processes.
+	// cgroupLeaf is the child of a delegated cgroup of version 2 into which a worker moves itself. In version 2 only
+	// leaves may hold processes.
 	cgroupLeaf = "dvt-worker"
-	// cgroupRemoval bounds how long a directory is tried to be removed: the kernel needs a moment after the last process.
+	// cgroupRemoval bounds the attempts to remove a directory: the kernel needs a moment after the last process.
 	cgroupRemoval = 5 * time.Second
 )
 
-// cgroups makes a child cgroup for each program, in one hierarchy of version 2 or in one per controller of version 1.
+// cgroups creates a child cgroup for each program, in one hierarchy of version 2 or in one per controller of version 1.
 type cgroups struct {
 	prefix string // of the names of children
 	parent map[plan.SandboxPart]string
@@ -37,12 +38,13 @@ type cgroups struct {
 	reason map[plan.SandboxPart]string // why a part is missing
 }
 
-// controllers are the names of the parts in the kernel.
+// controllers maps the parts that cgroups enforce to the kernel's names of their controllers.
 func controllers() map[plan.SandboxPart]string {
 	return map[plan.SandboxPart]string{plan.SandboxMemory: "memory", plan.SandboxCPU: "cpu", plan.SandboxPIDs: "pids"}
 }
 
-// findCgroups looks where this process may make children, and removes those of workers with the same name that died.
+// findCgroups finds the cgroups in which this process may create children. It removes the children of workers of the
+// same name that died.
 func findCgroups(worker string) *cgroups {
 	c := &cgroups{
 		parent: map[plan.SandboxPart]string{}, reason: map[plan.SandboxPart]string{}, prefix: fmt.Sprintf("dvt-sandbox-%s-", worker),
@@ -189,7 +191,7 @@ type group struct {
 	v2   bool
 }
 
-// create makes a group with limits. Without any controller it returns an empty group.
+// create creates a cgroup with limits. Without any controller it returns an empty group.
 func (c *cgroups) create(l Limits) (*group, error) {
 	g := &group{dirs: map[plan.SandboxPart]string{}, v2: c.v2}
 	name := fmt.Sprintf("%s%d-%d", c.prefix, os.Getpid(), c.count.Add(1))
@@ -227,12 +229,13 @@ func (g *group) limit(l Limits) error {
 	if g.v2 {
 		_ = write(plan.SandboxMemory, "memory.swap.max", "0")
 	} else if write(plan.SandboxMemory, "memory.memsw.limit_in_bytes", memory) == nil && bounded != nil {
-		bounded = write(plan.SandboxMemory, file, memory) // it may not pass the bound of both, which was lower
+		// The limit of memory may not exceed that of memory with swap, which was lower until now.
+		bounded = write(plan.SandboxMemory, file, memory)
 	}
 	return errors.Join(err, bounded)
 }
 
-// add moves a process into the group, before it starts others.
+// add moves a process into the group. Its later children start in the group; earlier ones are not moved.
 func (g *group) add(pid int) error {
 	for _, dir := range g.dirs {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
@@ -242,7 +245,7 @@ func (g *group) add(pid int) error {
 	return nil
 }
 
-// oomKills returns how often the kernel ended a process because of the bound of memory.
+// oomKills returns how many processes the kernel ended because of the memory limit.
 func (g *group) oomKills() int64 {
 	file := "memory.oom_control"
 	if g.v2 {
@@ -251,7 +254,7 @@ func (g *group) oomKills() int64 {
 	return g.counter(plan.SandboxMemory, file, "oom_kill")
 }
 
-// refusedForks returns how often a process or thread was not started because of the bound of processes.
+// refusedForks returns how many processes or threads were refused because of the limit of processes.
 func (g *group) refusedForks() int64 { return g.counter(plan.SandboxPIDs, "pids.events", "max") }
 
 func (g *group) counter(part plan.SandboxPart, file, key string) int64 {
@@ -266,7 +269,7 @@ func (g *group) counter(part plan.SandboxPart, file, key string) int64 {
 	return count
 }
 
-// remove deletes the group's directories. All of its processes have ended.
+// remove deletes the group's directories. All of its processes must have ended.
 func (g *group) remove() {
 	for _, dir := range g.dirs {
 		removeCgroup(dir)
@@ -283,7 +286,7 @@ func removeCgroup(dir string) {
 	}
 }
 
-// childName is what follows the prefix in the name of a child: the worker's process and a number.
+// childName matches a child's name after the prefix: the worker's process id and a number.
 var childName = regexp.MustCompile(`^(\d+)-(?:\d+|probe)$`)
 
 // removeLeftovers ends the programs of workers of this name that died, and removes their cgroups.
@@ -293,7 +296,7 @@ func (c *cgroups) removeLeftovers() {
 		for _, dir := range dirs {
 			match := childName.FindStringSubmatch(strings.TrimPrefix(filepath.Base(dir), c.prefix))
 			if match == nil {
-				continue // of a worker whose name begins like this one's
+				continue // the cgroup belongs to a worker whose name begins with this worker's name
 			}
 			pid, err := strconv.Atoi(match[1])
 			if err != nil || pid == os.Getpid() || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {

@@ -31,17 +31,19 @@ const (
 	DefaultDisk   = 20 << 30
 )
 
-// Config is what New needs to know of the worker. The zero value is the process runtime with all defaults.
+// Config configures a Runtime for one worker. The zero value selects the process runtime with all defaults.
 type Config struct {
 	Runtime string // RuntimeProcess, RuntimeDocker or RuntimeGVisor; empty means RuntimeProcess
-	Limits  Limits // of programs that bring none; zero values mean the defaults
+	Limits  Limits // for fields that a program leaves zero; zero values mean the defaults
 
-	// Worker names the worker in the names of cgroups and containers: letters, digits, dot, dash and underscore.
+	// Worker is part of the names of cgroups and containers: at most 64 letters, digits, dots, dashes and underscores.
+	// Empty means "worker".
 	Worker string
-	// Read lists the files and directories of the system that every program may read and execute. nil means DefaultRead.
+	// Read lists the files and directories of the system that every program may read and execute. nil means
+	// DefaultRead.
 	Read []string
-	// DeniedPaths are hidden from every program, also when they lie below a path that a program may read or write. A path
-	// that a program names explicitly below a denied one stays visible.
+	// DeniedPaths are hidden from every program, even below a path that a program may read or write. A path below a
+	// denied one stays visible when a program names it explicitly.
 	DeniedPaths []string
 	// Resolve looks up the addresses of a name for the programs of steps; network is "ip4" or "ip6". nil means the
 	// resolver of the system.
@@ -57,7 +59,7 @@ func DefaultRead() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix"}
 }
 
-// New returns the runtime that the configuration names. The error says what is missing and what to install or change.
+// New returns the runtime that the configuration names. The error names the missing program or setting and the remedy.
 func New(c Config) (Runtime, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// or fills zero values from the defaults.
+// or returns l with each zero value replaced by the default.
 func (l Limits) or(defaults Limits) Limits {
 	if l.Memory == 0 {
 		l.Memory = defaults.Memory
@@ -147,7 +149,7 @@ func (c Capabilities) require(parts []plan.SandboxPart) error {
 	return nil
 }
 
-// check refuses programs whose description contradicts the contract.
+// check returns an error for a program that breaks the contract of Program.
 func (p Program) check() error {
 	if !filepath.IsAbs(p.Path) || len(p.Argv) == 0 || p.Stdout == nil || p.Stderr == nil {
 		return errors.New("sandbox: a program needs an absolute path, arguments, stdout and stderr")
@@ -166,8 +168,8 @@ func (p Program) check() error {
 	return err
 }
 
-// checkLinks refuses paths that lead through symbolic links: a program of an earlier step may have planted them. Mounts
-// of the process runtime check it once more when they are made.
+// checkLinks refuses paths that lead through symbolic links: a program of an earlier step may have planted them. The
+// process runtime repeats the check when it opens the mounts, because a link may appear in between.
 func (p Program) checkLinks() error {
 	for _, path := range slices.Concat([]string{p.Dir}, p.Read, p.Write) {
 		resolved, err := filepath.EvalSymlinks(path)
@@ -177,7 +179,7 @@ func (p Program) checkLinks() error {
 		case err != nil:
 			return fmt.Errorf("%w: %q cannot be read", ErrPath, path)
 		case resolved != path:
-			return fmt.Errorf("%w: %q leads through a symbolic link; name the place that it leads to", ErrPath, path)
+			return fmt.Errorf("%w: %q leads through a symbolic link; name the target of the link", ErrPath, path)
 		}
 	}
 	return nil

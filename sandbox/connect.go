@@ -18,7 +18,7 @@ type connectRule struct {
 	port uint16
 }
 
-// connectRules is the compiled Program.Connect. open means that Judge decides alone.
+// connectRules is the compiled Program.Connect. open means that Connect is nil, so Judge decides alone.
 type connectRules struct {
 	open  bool
 	rules []connectRule
@@ -54,7 +54,8 @@ func parseConnect(entries []string) (connectRules, error) {
 	return c, nil
 }
 
-// permits reports whether an address may be dialled whose names the program resolved before.
+// permits reports whether an entry permits an address. hasName reports whether the program resolved a name to it
+// before.
 func (c connectRules) permits(to netip.AddrPort, hasName func(addr netip.Addr, name string) bool) bool {
 	if c.open {
 		return true
@@ -82,7 +83,8 @@ func (r connectRule) names(addr netip.Addr, hasName func(addr netip.Addr, name s
 	return r.addr.IsValid() && r.addr == addr || hasName(addr, r.host)
 }
 
-// resolves reports whether a name may be looked up: names carry data out, so a step with a list of hosts gets those only.
+// resolves reports whether a name may be looked up. Look-ups can carry data out, so only listed hosts are resolved,
+// unless an entry permits a port on every host.
 func (c connectRules) resolves(name string) bool {
 	if c.open {
 		return true

@@ -79,10 +79,10 @@ func TestWithoutCgroups_ProcessesAndMemoryAreBounded(t *testing.T) {
 	p := f.program(python, "-c", "x = bytearray(600 << 20)")
 	p.Read = append(p.Read, prefix)
 	if r := f.run(p); !strings.Contains(r.output, "MemoryError") {
-		t.Errorf("600 MiB gave %+v and %q, want that the memory ends", r.exit, r.output)
+		t.Errorf("the use of 600 MiB ended with %+v and %q, want a MemoryError", r.exit, r.output)
 	}
 	if os.Geteuid() == 0 {
-		return // the kernel does not count the processes of root, and Capabilities says that the part is missing
+		return // the kernel does not limit the processes of root, and Capabilities reports the part as missing
 	}
 	if r := f.shell("i=0; while [ $i -lt 200 ]; do sleep 1 & i=$((i+1)); done"); r.exit.Status == 0 {
 		t.Errorf("200 processes ended with %+v and %q, want a refusal", r.exit, r.output)

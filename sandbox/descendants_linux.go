@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalDescendants sends a signal to every living process below this one and returns how many there were.
+// signalDescendants sends a signal to every living descendant of this process and returns how many received it.
 func signalDescendants(signal unix.Signal) int { return signalBelow(os.Getpid(), signal) }
 
-// signalBelow sends a signal to every living process below root, not to root.
+// signalBelow sends a signal to every living descendant of root, but not to root. It returns how many received it.
 func signalBelow(root int, signal unix.Signal) int {
 	children := map[int][]int{}
 	entries, err := os.ReadDir("/proc")
@@ -27,7 +27,7 @@ func signalBelow(root int, signal unix.Signal) int {
 		if err != nil {
 			continue
 		}
-		// pid (name) state ppid …; the name may hold anything
+		// The format is "pid (name) state ppid …". The name may contain parentheses and spaces.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) < 2 || string(fields[0]) == "Z" {
 			continue

@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// dial answers one connect.
+// dial answers one connect call of the program.
 func (s *supervisor) dial(n notification) verdict {
 	tid := int(n.PID)
 	to, family, err := readAddress(tid, uintptr(n.Args[1]), int(int32(n.Args[2])))
@@ -44,7 +44,8 @@ func (s *supervisor) dial(n notification) verdict {
 	if family != unix.AF_INET && family != unix.AF_INET6 {
 		return failure(unix.EAFNOSUPPORT)
 	}
-	// A permitted connection is a socket of the worker's network, so the address is not enough to tell what it reaches.
+	// A permitted connection is a socket of the worker's network. The address alone does not say which network it
+	// reaches.
 	inside := s.ownNetwork && !theirs.ofWorker
 	if inside && (theirs.kind != unix.SOCK_STREAM || isLoopback(to.Addr()) && !s.leavesLoopback(tid, to)) {
 		return s.connectInside(n, theirs, to)
@@ -62,18 +63,18 @@ func (s *supervisor) dial(n notification) verdict {
 	return s.connectFor(n, theirs, to)
 }
 
-// dialFile answers a connect to a socket of a file or an abstract one. Only the kernel can carry it out, because the path is
-// that of the program's mounts: files end there and abstract sockets at the network namespace. The program may swap socket
-// and address in between, so this takes Landlock's refusal of TCP.
+// dialFile answers a connect to a Unix socket. Only the kernel can carry it out, because the path is resolved in the
+// program's mounts. The mounts bound sockets with a path; the network namespace bounds abstract ones. The program may
+// swap socket and address in between, so dialFile requires that Landlock refuses TCP.
 func (s *supervisor) dialFile() verdict {
 	if s.ownNetwork && s.landlocked {
 		return verdict{pass: true}
 	}
-	s.violations.add(plan.SandboxNetwork, "connect to a socket of a file was refused: it takes network namespaces and Landlock of Linux 6.7")
+	s.violations.add(plan.SandboxNetwork, "connect to a Unix socket was refused: it needs network namespaces and Landlock of Linux 6.7")
 	return failure(unix.EACCES)
 }
 
-// listen answers one listen. It acts on the socket itself, which the program cannot swap.
+// listen answers one listen call. It acts on its own descriptor of the socket, so the program cannot swap the socket.
 func (s *supervisor) listen(n notification) verdict {
 	theirs, err := openTheirs(int(n.PID), int(int32(n.Args[0])))
 	if err != nil {
@@ -90,7 +91,8 @@ func (s *supervisor) listen(n notification) verdict {
 	return failure(errnoOf(unix.Listen(theirs.fd, int(int32(n.Args[1])))))
 }
 
-// leavesLoopback reports whether a loopback address is that of the host. Without a list a server of the step comes first.
+// leavesLoopback reports whether a loopback address means that of the host. Without a list of connections, a server
+// that listens in the step takes precedence.
 func (s *supervisor) leavesLoopback(tid int, to netip.AddrPort) bool {
 	if s.connect.open {
 		return s.judge != nil && !listens(tid, to.Port()) && s.judge(to) == nil
@@ -104,7 +106,7 @@ func listens(tid int, port uint16) bool {
 	suffix := fmt.Sprintf(":%04X", port)
 	for _, name := range []string{"tcp", "tcp6"} {
 		eachLine(fmt.Sprintf("/proc/%d/net/%s", tid, name), func(line string) {
-			// sl local_address remote_address state …; 0A is LISTEN
+			// The format is "sl local_address remote_address state …"; the state 0A is LISTEN.
 			fields := strings.Fields(line)
 			found = found || len(fields) > 3 && strings.HasSuffix(fields[1], suffix) && fields[3] == "0A"
 		})
@@ -112,7 +114,7 @@ func listens(tid int, port uint16) bool {
 	return found
 }
 
-// permit applies the list of the step and the judge of the worker.
+// permit applies the step's list of connections and then the worker's Judge. It returns 0 or the errno of the refusal.
 func (s *supervisor) permit(to netip.AddrPort) unix.Errno {
 	if !s.connect.permits(to, s.names.has) {
 		s.violations.add(plan.SandboxConnect, fmt.Sprintf("connect to %s was refused: the step does not list it", to))
@@ -127,13 +129,15 @@ func (s *supervisor) permit(to netip.AddrPort) unix.Errno {
 	return 0
 }
 
-// isLoopback also counts the unspecified address: the kernel takes it as the loopback.
+// isLoopback reports whether the kernel connects to the loopback for this address. That includes the unspecified
+// address.
 func isLoopback(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.IsLoopback() || a.IsUnspecified()
 }
 
-// readAddress reads the address of a connect from the memory of the caller, once.
+// readAddress reads the address of a connect call from the caller's memory. The supervisor reads it only once, because
+// another thread may change it.
 func readAddress(tid int, at uintptr, length int) (netip.AddrPort, int, error) {
 	var buffer [128]byte
 	length = min(length, len(buffer))
@@ -162,10 +166,10 @@ func readAddress(tid int, at uintptr, length int) (netip.AddrPort, int, error) {
 	return netip.AddrPort{}, family, nil
 }
 
-// socket is a socket of the program, opened in the worker too.
+// socket is a socket of the program. The worker holds a duplicate descriptor of it.
 type socket struct {
-	fd           int
-	number       int // in the program
+	fd           int // the worker's descriptor
+	number       int // the program's descriptor
 	domain, kind int
 	nonblock     bool
 	cloexec      bool
@@ -212,7 +216,7 @@ func openTheirs(tid, number int) (socket, error) {
 	return t, nil
 }
 
-// inWorkersNetwork reports whether a socket belongs to the network namespace of this process. Linux 5.14 tells.
+// inWorkersNetwork reports whether a socket belongs to the network namespace of this process. It needs Linux 5.14.
 func inWorkersNetwork(fd int) (bool, error) {
 	its, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
@@ -258,7 +262,7 @@ func fdFlags(tid, number int) (int64, error) {
 	return 0, unix.EBADF
 }
 
-// copiedOptions are settings that clients make before they connect.
+// copiedOptions are socket options that clients set before they connect. The new socket must have them too.
 var copiedOptions = []struct{ level, name int }{
 	{unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_NODELAY}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE},
 	{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT}, {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT},
@@ -271,14 +275,14 @@ func (s *supervisor) connectInside(n notification, theirs socket, to netip.AddrP
 		return failure(errno)
 	}
 	err := unix.Connect(theirs.fd, address)
-	if errors.Is(err, unix.EINTR) { // a signal of the worker; the kernel goes on with the connection
+	if errors.Is(err, unix.EINTR) { // a signal interrupted the worker; the kernel continues to connect
 		err = s.await(n, theirs.fd)
 	}
 	return failure(errnoOf(err))
 }
 
-// connectFor makes a connection in the worker's network and puts it into the place of the program's socket. A socket that
-// does not block gets its connection while it is being made, so that the program waits for it as usual.
+// connectFor connects a new socket in the worker's network and replaces the program's socket with it. A nonblocking
+// socket is replaced while it still connects, so that the program waits for it as usual.
 func (s *supervisor) connectFor(n notification, theirs socket, to netip.AddrPort) verdict {
 	fd, err := unix.Socket(theirs.domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -325,7 +329,7 @@ func (s *supervisor) connectFor(n notification, theirs socket, to netip.AddrPort
 	return verdict{}
 }
 
-// await waits for a connection while the program does.
+// await waits until a socket is connected, the program's call ends, or connectTimeout has passed.
 func (s *supervisor) await(n notification, fd int) error {
 	for deadline := time.Now().Add(connectTimeout); time.Now().Before(deadline) && s.valid(n); {
 		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
@@ -347,7 +351,7 @@ func (s *supervisor) await(n notification, fd int) error {
 	return unix.ETIMEDOUT
 }
 
-// sockaddr is an address in the form of a socket's family.
+// sockaddr converts an address to the form that the socket's family needs.
 func sockaddr(domain int, to netip.AddrPort) (unix.Sockaddr, unix.Errno) {
 	if domain == unix.AF_INET6 {
 		return &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}, 0

@@ -9,12 +9,12 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// ErrProgram is wrapped by errors of Start when the file cannot be executed: it does not exist, is no program, or may not
-// be executed.
+// ErrProgram is wrapped by errors of Start when the file cannot be executed: it does not exist, is not a program, or
+// may not be executed. Arguments or an environment with a zero byte give this error too.
 var ErrProgram = errors.New("sandbox: the program cannot be started")
 
 // ErrPath is wrapped by errors of Start when a path of Read, Write or Dir cannot be given to the program: it does not
-// exist, leads through a symbolic link, or is not absolute.
+// exist, leads through a symbolic link, is not absolute, or is the root.
 var ErrPath = errors.New("sandbox: the path cannot be given to the program")
 
 // ErrConnect is wrapped by errors of Start when an entry of Connect is malformed.
@@ -22,7 +22,7 @@ var ErrConnect = errors.New("sandbox: the list of permitted connections is inval
 
 // Unavailable is the error of Start when required parts of the sandbox cannot be applied on this machine.
 //
-//nolint:errname // The name of the contract.
+//nolint:errname // The name is part of the contract.
 type Unavailable struct {
 	Missing map[plan.SandboxPart]string // each part with the reason
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// attempt is one way out of a sandbox.
+// attempt is one attempt to leave a sandbox.
 type attempt struct {
 	name string
 	// attack runs as the program of a step. nil means that it succeeded.
@@ -40,7 +40,7 @@ type attempt struct {
 	named string
 }
 
-// world is what an attack aims at.
+// world holds the targets of the attacks.
 type world struct {
 	Secret    string // a file of another workspace
 	Denied    string // a file of the project that no program may read

@@ -33,7 +33,7 @@ type fixture struct {
 	resolved []string // names that reached the worker's resolver
 }
 
-// newFixture fails where the kernel lacks a part that is no limit: a test that passes without it would prove nothing.
+// newFixture fails where the kernel lacks a part other than a limit, because a test without it would prove nothing.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -69,7 +69,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// resolve knows two names.
+// resolve answers every name with the IPv4 loopback and no IPv6 address.
 func (f *fixture) resolve(_ context.Context, network, host string) ([]netip.Addr, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +95,7 @@ func (f *fixture) program(argv ...string) sandbox.Program {
 	}
 }
 
-// result is what a program left.
+// result holds the exit, output and violations of a program.
 type result struct {
 	exit       sandbox.Exit
 	output     string
@@ -135,7 +135,7 @@ func (f *fixture) start(p sandbox.Program) (running sandbox.Process, wait func()
 		defer watchdog.Stop()
 		exit, err := running.Wait()
 		if err != nil {
-			f.t.Errorf("the program %q has no end: %s", p.Argv, err)
+			f.t.Errorf("Wait for the program %q returned the error %s", p.Argv, err)
 		}
 		<-read
 		mu.Lock()
@@ -165,7 +165,7 @@ func (r result) wantOutput(t *testing.T, want string) {
 	}
 }
 
-// noLoopback is a judge of a test.
+// noLoopback is a Judge that refuses loopback, private and link-local addresses.
 func noLoopback(to netip.AddrPort) error {
 	a := to.Addr().Unmap()
 	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(a) || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified() {

@@ -11,13 +11,13 @@ import (
 const (
 	landlockRead = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	landlockRun  = landlockRead | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	// landlockDevice is for /dev/null and its relatives.
+	// landlockDevice holds the rights on the devices of deviceNames.
 	landlockDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
 	landlockV1     = landlockRun | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
 		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
-	// landlockFiles are the rights that a rule of a file, not of a directory, may hold.
+	// landlockFiles are the rights that a rule for a file, not a directory, may hold.
 	landlockFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
@@ -28,7 +28,7 @@ type landlockRule struct {
 	Access uint64
 }
 
-// landlockABI returns the version that the kernel speaks, 0 for none.
+// landlockABI returns the version of Landlock's ABI that the kernel supports, or 0.
 func landlockABI() int {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -37,7 +37,7 @@ func landlockABI() int {
 	return int(abi)
 }
 
-// landlockAll returns every right on files that an ABI knows. The right to commands of devices is not handled before 5.
+// landlockAll returns every right on files that an ABI knows. An ABI before 5 does not restrict ioctl on devices.
 func landlockAll(abi int) uint64 {
 	all := uint64(landlockV1)
 	if abi >= 2 {
@@ -52,17 +52,17 @@ func landlockAll(abi int) uint64 {
 	return all
 }
 
-// landlockWrite returns the rights on a directory that a program may change. It may make no device.
+// landlockWrite returns the rights on a directory that a program may change. They exclude devices.
 func landlockWrite(abi int) uint64 {
 	return landlockAll(abi) &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
 }
 
-// landlockConnects is the ABI from which Landlock judges connections.
+// landlockConnects is the first ABI with which Landlock can refuse TCP connections.
 const landlockConnects = 4
 
-// restrict applies Landlock to the calling thread and all that it starts. It also refuses each TCP connection that the
-// program makes by itself: the worker's supervisor makes the permitted ones. A connection that the supervisor leaves to the
-// kernel thus cannot become one of TCP, even if the program swaps socket and address in between.
+// restrict applies Landlock to the calling thread and its later children. It also refuses every TCP connection that the
+// program makes by itself, because the worker's supervisor makes the permitted ones. A connect that the supervisor
+// leaves to the kernel thus cannot become a TCP connection, even if the program swaps socket and address in between.
 func restrict(s *spec) error {
 	if s.Landlock == 0 {
 		return nil
@@ -93,7 +93,7 @@ func restrict(s *spec) error {
 	return nil
 }
 
-// addLandlockRule skips paths that do not exist: not every system has all of them.
+// addLandlockRule adds one rule. It skips paths that do not exist, because not every system has all of them.
 func addLandlockRule(ruleset int, r landlockRule, handled uint64) error {
 	fd, err := unix.Open(r.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

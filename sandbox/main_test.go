@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attackMain tries one attempt. Status 0 means that it succeeded.
+// attackMain runs the attempt that argv[1] names and returns the exit status. 0 means that the attempt succeeded.
 func attackMain() int {
 	runtime.LockOSThread()
 	var w world

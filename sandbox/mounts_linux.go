@@ -16,21 +16,21 @@ import (
 type mountKind string
 
 const (
-	mountRead   mountKind = "read"   // a bind mount that cannot be changed
+	mountRead   mountKind = "read"   // a read-only bind mount
 	mountWrite  mountKind = "write"  // a bind mount
 	mountHide   mountKind = "hide"   // an empty directory or file over the path
 	mountLink   mountKind = "link"   // the system's own symbolic link, for example /bin
-	mountSystem mountKind = "system" // as read, but the path may be absent and lead through links
+	mountSystem mountKind = "system" // as read, but skipped when the path is absent or leads through a link
 )
 
 // mount is one path of the root of a step.
 type mount struct {
 	Path string
 	Kind mountKind
-	To   string `json:",omitempty"` // of a link
+	To   string `json:",omitempty"` // target of a link
 }
 
-// systemMounts returns the mounts of a runtime's Config.Read.
+// systemMounts returns the mounts for Config.Read. It skips paths that do not exist.
 func systemMounts(paths []string) []mount {
 	var mounts []mount
 	for _, path := range paths {
@@ -49,8 +49,8 @@ func systemMounts(paths []string) []mount {
 	return mounts
 }
 
-// orderMounts sorts by depth, so that a deeper path overrides what lies above it. Of two entries for one path the later
-// wins. Paths to hide that nothing shows are dropped.
+// orderMounts sorts by depth, so that a deeper path overrides the paths above it. The later of two entries for one path
+// wins. Hidden paths that no other mount would show are dropped.
 func orderMounts(mounts []mount) []mount {
 	last := map[string]mount{}
 	for _, m := range mounts {
@@ -81,10 +81,12 @@ func isShown(path string, mounts map[string]mount) bool {
 	return false
 }
 
-// newRoot is where the shim builds the root: any directory that exists will do, it is covered in the shim's namespace only.
+// newRoot is the directory on which the shim builds the root. Any existing directory serves, because it is covered only
+// in the shim's namespace.
 const newRoot = "/tmp"
 
-// buildRoot makes a root in the shim's mount namespace that holds the mounts and nothing else, and enters it.
+// buildRoot creates and enters a root in the shim's mount namespace. It holds the mounts of the description and the
+// system directories /dev, /proc and /tmp.
 func buildRoot(s *spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts: make the root private: %w", err)
@@ -112,7 +114,7 @@ func buildRoot(s *spec) error {
 			return fmt.Errorf("mounts: %s: %w", m.Path, err)
 		}
 	}
-	// Only now: a path below a hidden one needed a directory in it.
+	// Hidden paths become read-only last, because a visible path below a hidden one needed a directory in it.
 	for _, m := range s.Mounts {
 		if m.Kind != mountHide {
 			continue
@@ -128,7 +130,7 @@ func buildRoot(s *spec) error {
 	return enterRoot()
 }
 
-// openTree returns a copy of the tree at a path, -1 for mounts without a source.
+// openTree returns a descriptor of a detached copy of the mount tree at a path, or -1 for mounts without a source.
 func openTree(m mount) (int, error) {
 	if m.Kind == mountHide || m.Kind == mountLink {
 		return -1, nil
@@ -137,7 +139,7 @@ func openTree(m mount) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, m.Path, &how)
 	switch {
 	case errors.Is(err, unix.ELOOP) && m.Kind != mountSystem:
-		return -1, &pathError{fmt.Sprintf("%q leads through a symbolic link; name the place that it leads to", m.Path)}
+		return -1, &pathError{fmt.Sprintf("%q leads through a symbolic link; name the target of the link", m.Path)}
 	case err != nil && m.Kind == mountSystem:
 		return -1, nil
 	case err != nil:
@@ -188,8 +190,9 @@ func place(m mount, tree int) error {
 	return nil
 }
 
-// makeTarget makes what a mount covers. Below a mount that cannot be changed the target exists already, because it is the
-// same tree. Every component is checked for links: a program of an earlier step may have planted them in a writable tree.
+// makeTarget creates the file or directory that a mount covers. Below a read-only mount the target exists already,
+// because it is the same tree. Every component is checked for links: a program of an earlier step may have planted them
+// in a writable tree.
 func makeTarget(path string, dir bool) error {
 	at := newRoot
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -216,7 +219,7 @@ func makeTarget(path string, dir bool) error {
 	return nil
 }
 
-// hide covers a path that exists below newRoot.
+// hide covers a path below newRoot with an empty directory or file. A path that does not exist needs no cover.
 func hide(target string) error {
 	info, err := os.Lstat(target)
 	switch {
@@ -248,7 +251,7 @@ func openDevices() ([]int, error) {
 	return fds, nil
 }
 
-// makeSystemDirs makes /dev, /proc and /tmp of the step.
+// makeSystemDirs creates /dev, /proc and /tmp of the step.
 func makeSystemDirs(s *spec, devices []int) error {
 	for _, dir := range []string{"/dev", "/dev/shm", "/proc", "/tmp", "/old"} {
 		if err := os.Mkdir(newRoot+dir, 0o755); err != nil {
@@ -270,7 +273,7 @@ func makeSystemDirs(s *spec, devices []int) error {
 			return fmt.Errorf("mounts: %w", err)
 		}
 	}
-	// An empty file without rights: what covers it cannot be read.
+	// An empty file without permissions. Paths that it covers cannot be read.
 	if err := os.WriteFile(newRoot+"/dev/hidden", nil, 0o000); err != nil {
 		return fmt.Errorf("mounts: %w", err)
 	}
@@ -283,8 +286,8 @@ func makeSystemDirs(s *spec, devices []int) error {
 	return mountProc(newRoot + "/proc")
 }
 
-// mountProc mounts the process table of the shim's own process namespace. Nothing below it may be written: settings of
-// the kernel belong to root, which the program is when the worker is.
+// mountProc mounts the process table of the shim's own process namespace. All of it is read-only: root may change the
+// kernel's settings there, and the program is root when the worker is.
 func mountProc(at string) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if err := unix.Mount("proc", at, "proc", flags, ""); err != nil {
@@ -312,7 +315,8 @@ func mountProc(at string) error {
 	return nil
 }
 
-// writeResolver covers the files by which libraries find names: the worker answers on the loopback of the step.
+// writeResolver covers the files that configure name resolution, because the worker answers look-ups on the step's
+// loopback.
 func writeResolver() error {
 	files := map[string]string{
 		"resolv.conf": "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n",
@@ -346,7 +350,7 @@ func writeResolver() error {
 	return nil
 }
 
-// linkTarget makes the file that a link of /etc names, for example /run/systemd/resolve/stub-resolv.conf.
+// linkTarget creates the file that a link of /etc names, for example /run/systemd/resolve/stub-resolv.conf.
 func linkTarget(link string) (string, error) {
 	to, err := os.Readlink(link)
 	if err != nil {
@@ -361,7 +365,7 @@ func linkTarget(link string) (string, error) {
 	return newRoot + filepath.Clean(to), nil
 }
 
-// enterRoot makes newRoot the root and drops the old one.
+// enterRoot makes newRoot the root, detaches the old one and makes the new one read-only.
 func enterRoot() error {
 	if err := os.Chdir(newRoot); err != nil {
 		return fmt.Errorf("mounts: %w", err)

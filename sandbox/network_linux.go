@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the descriptors of a ready message are.
+// The kinds of descriptors in a ready message.
 const (
 	socketListener = "seccomp"
-	socketUDP      = "udp" // bound to the loopback of the step, for questions of name servers
+	socketUDP      = "udp" // bound to port 53 of the step's loopback, for DNS queries
 	socketTCP      = "tcp"
 )
 
 // openNetwork brings up the loopback of the shim's network namespace and opens the sockets on which the worker answers
-// questions for names.
+// DNS queries.
 func openNetwork() (fds []int, kinds []string, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -46,8 +46,8 @@ func openNetwork() (fds []int, kinds []string, err error) {
 	return []int{udp, tcp}, []string{socketUDP, socketTCP}, nil
 }
 
-// upLoopback also gives it an address of the documentation networks. Libraries that ask whether the machine has IPv4 and
-// IPv6 do not count 127.0.0.1 and ::1, and would ask for no addresses of names.
+// upLoopback brings up the loopback and gives it addresses of the documentation networks. Some libraries look up IPv4
+// or IPv6 addresses only on a machine with such an address, and do not count 127.0.0.1 and ::1.
 func upLoopback(fd int) error {
 	ifr, err := unix.NewIfreq("lo")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const probeTimeout = 20 * time.Second
 
-// probe finds the best level at which a program really starts, and returns the parts that are missing there.
+// probe finds the best level at which a program starts, sets it, and returns the parts that are missing there.
 func (r *processRuntime) probe() map[plan.SandboxPart]string {
 	missing := map[plan.SandboxPart]string{}
 	r.seccomp = true
@@ -57,7 +57,7 @@ func (r *processRuntime) probe() map[plan.SandboxPart]string {
 	return missing
 }
 
-// try starts a program that ends at once.
+// try starts a program in a new shim at this level and ends it. It returns nil when the sandbox was applied.
 func (r *processRuntime) try(l level) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *processRuntime) try(l level) error {
 		Connect: []string{},
 	}, fresh)
 	if err != nil {
-		// The first program of the system that the probe finds is not the point: all parts are in force by then.
+		// The execution itself may be refused, because the sandbox is complete before it.
 		if errors.Is(err, ErrProgram) {
 			return nil
 		}
@@ -83,7 +83,7 @@ func (r *processRuntime) try(l level) error {
 	return nil
 }
 
-// spaceAdvice says how to get namespaces.
+// spaceAdvice returns the reason for missing namespaces and a way to permit them.
 func spaceAdvice(err error) string {
 	text := "user, mount, process and network namespaces are refused (" + err.Error() + ")"
 	switch {
@@ -113,8 +113,8 @@ func secretFiles() []string {
 // maxHidden bounds how many files of /etc are hidden one by one.
 const maxHidden = 200
 
-// hiddenMounts returns what is covered in every sandbox. The program has the worker's user, so for a worker that is root
-// the modes of files protect nothing: files of /etc that others may not read are hidden too.
+// hiddenMounts returns the paths to hide in every sandbox. The program runs as the worker's user, so file modes protect
+// nothing from it when the worker is root. Files of /etc that are not readable by all users are then hidden too.
 func hiddenMounts(c Config) []mount {
 	paths := map[string]bool{}
 	for _, path := range slices.Concat(c.DeniedPaths, secretFiles()) {
@@ -129,10 +129,10 @@ func hiddenMounts(c Config) []mount {
 			}
 			info, err := e.Info()
 			if err != nil || info.Mode()&os.ModeSymlink != 0 || info.Mode()&0o004 != 0 {
-				return nil //nolint:nilerr // A file that is gone needs no cover.
+				return nil //nolint:nilerr // A file that no longer exists needs no cover.
 			}
 			if dir := filepath.Dir(path); len(paths) >= maxHidden && dir != "/etc" {
-				paths[dir] = true // the bound is kept by hiding more
+				paths[dir] = true // hide the whole directory to stay near the bound
 				return fs.SkipDir
 			}
 			paths[path] = true

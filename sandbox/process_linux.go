@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	maxTmp    = 10 << 30 // bytes of /tmp, unless the bound of memory is lower
+	maxTmp    = 10 << 30 // bytes of /tmp, unless the limit of memory or disk is lower
 	openFiles = 8192
 	// startTimeout bounds the time from the start of the shim to the start of the program.
 	startTimeout = 30 * time.Second
 )
 
-// processRuntime isolates by the kernel of this machine.
+// processRuntime isolates programs with the features of this machine's kernel.
 type processRuntime struct {
 	config   Config
 	caps     Capabilities
@@ -34,11 +34,11 @@ type processRuntime struct {
 	cgroups  *cgroups
 
 	spawns  chan func()   // run by one thread that lives as long as the runtime
-	spares  chan spare    // shims that wait for a program
+	spares  chan spare    // shims that are ready for a program
 	prepare sync.Once     // starts the preparation of spares
 	stopped chan struct{} // closed by Close
 	close   sync.Once
-	ends    sync.WaitGroup
+	ends    sync.WaitGroup // goroutines that Close waits for
 }
 
 func newProcessRuntime(c Config) (Runtime, error) {
@@ -101,7 +101,7 @@ func (r *processRuntime) Start(ctx context.Context, p Program) (Process, error) 
 	return started, nil
 }
 
-// describe builds what the shim does for a program.
+// describe builds the description by which the shim sets up the sandbox and starts the program.
 func (r *processRuntime) describe(p Program, l level) *spec {
 	s := &spec{
 		Level: l, UID: os.Geteuid(), GID: os.Getegid(), Landlock: r.landlock, Seccomp: r.seccomp,
@@ -132,7 +132,7 @@ func (r *processRuntime) describe(p Program, l level) *spec {
 	return s
 }
 
-// lowered returns a limit that a process without privileges may set.
+// lowered returns the value, or the current hard limit when that is lower, because raising it needs privileges.
 func lowered(resource int, value uint64) uint64 {
 	var now unix.Rlimit
 	if unix.Getrlimit(resource, &now) == nil {
@@ -141,16 +141,17 @@ func lowered(resource int, value uint64) uint64 {
 	return value
 }
 
-// rules derives Landlock's rules from the mounts. Landlock stands beside the mount namespace, and alone without one.
+// rules derives Landlock's rules from the mounts. Landlock repeats the protection of the mount namespace, and replaces
+// it where the kernel refuses one.
 func (r *processRuntime) rules(mounts []mount, l level) []landlockRule {
 	rules := []landlockRule{{"/proc", landlockRead}, {"/dev", landlockRead}, {"/run", landlockRead}}
 	if l.Space {
-		// The root holds only what the step was given, so its directories may be listed.
+		// The root holds only paths of the step, so its directories may be listed.
 		rules = append(rules, landlockRule{"/", unix.LANDLOCK_ACCESS_FS_READ_DIR})
 		rules = append(rules, landlockRule{"/tmp", landlockWrite(r.landlock)}, landlockRule{"/dev/shm", landlockWrite(r.landlock)})
 	}
 	if !l.Space {
-		// Landlock keeps memory, environment and descriptors of other processes closed, as it does tracing.
+		// /proc may be read, because Landlock itself protects memory, environment and descriptors of other processes.
 		rules = []landlockRule{{"/proc", landlockRead}}
 	}
 	for _, name := range deviceNames() {
@@ -172,7 +173,7 @@ func (r *processRuntime) rules(mounts []mount, l level) []landlockRule {
 	return rules
 }
 
-// start starts a program in a shim and returns when it runs.
+// start starts a program in a shim from take and returns when the program runs.
 func (r *processRuntime) start(ctx context.Context, p Program, take func(context.Context) (*shimProcess, error)) (*process, error) {
 	connect, err := parseConnect(p.Connect)
 	if err != nil {
@@ -181,7 +182,7 @@ func (r *processRuntime) start(ctx context.Context, p Program, take func(context
 	for try := 1; ; try++ {
 		q, err := r.startOnce(ctx, p, connect, take)
 		if errors.Is(err, errShimGone) && try < maxTries {
-			continue // a spare shim that the kernel ended while it waited; nothing of the program has run
+			continue // the spare shim ended while it waited, so the program has not run
 		}
 		return q, err
 	}

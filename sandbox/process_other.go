@@ -12,10 +12,11 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Main does nothing on this system: there is no shim.
+// Main does nothing on this system, because it has no shim.
 func Main() {}
 
-// groupRuntime starts programs in process groups of their own, without isolation.
+// groupRuntime starts each program in its own process group, without isolation. Signals miss processes that left the
+// group.
 type groupRuntime struct{ caps Capabilities }
 
 func newProcessRuntime(Config) (Runtime, error) {

@@ -50,11 +50,11 @@ mkdir -p a/b; cp %s/model.sql a/b/; mv a/b/model.sql a/c; ln -s a/c link; ln a/c
 mktemp >/dev/null; echo x > /tmp/x; cat /tmp/x; ls /dev/shm; : > /dev/null; head -c 1 /dev/urandom | wc -c`, f.project)
 	f.shell(script).wantOutput(t, "select 1x\n1")
 	if _, err := os.Stat("/tmp/x"); err == nil {
-		t.Error("the file of the step's /tmp is in that of the host")
+		t.Error("a file of the step's /tmp appeared in the host's /tmp")
 	}
 	info, err := os.Stat(filepath.Join(f.workspace, "hard"))
 	if err != nil || info.Size() != 8 {
-		t.Errorf("the file of the workspace is not there for the worker: %v", err)
+		t.Errorf("the worker cannot read the file that the program wrote into the workspace: %v", err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestNew_EndsWhatADeadWorkerLeft(t *testing.T) {
 	}
 	defer r.Close()
 	if err := victim.Wait(); err == nil {
-		t.Error("the program of the dead worker ended by itself, want that New ends it")
+		t.Error("the program of the dead worker ended with success, want that New kills it")
 	}
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		if _, err := os.Stat(left); err != nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// The bounds of the answers that a program gets for names.
+// The bounds of the DNS queries of one program.
 const (
 	maxQuestions     = 8       // at once
-	questionRate     = 100     // a second, after a burst of as many
-	maxQuestionBytes = 1 << 20 // of all names that a program asked for, because names carry data out
-	maxNames         = 4096    // pairs of name and address that are remembered
+	questionRate     = 100     // queries a second, and the size of a burst
+	maxQuestionBytes = 1 << 20 // over all queried names, because names can carry data out
+	maxNames         = 4096    // remembered pairs of name and address
 	questionTimeout  = 10 * time.Second
 	answerTTL        = 30 // seconds
 )
 
-// nameTable remembers to which addresses the names led that a program asked for.
+// nameTable remembers the addresses of the names that a program resolved. Several goroutines may use it at once.
 type nameTable struct {
 	mu    sync.Mutex
 	pairs map[namePair]bool
@@ -54,21 +54,21 @@ func (t *nameTable) has(addr netip.Addr, name string) bool {
 	return t.pairs[namePair{addr.Unmap(), name}]
 }
 
-// stubResolver answers questions for addresses on the loopback of a step, by the worker's own resolver. It answers nothing
-// else, so no other record carries data in or out.
+// stubResolver answers queries for addresses on the step's loopback with the worker's own resolver. It returns no other
+// records, so none of them can carry data in or out.
 type stubResolver struct {
 	connect    connectRules
 	names      *nameTable
 	violations *violations
-	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error) // nil: that of the system
+	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error) // nil means the system's resolver
 
 	closers  []io.Closer
 	once     sync.Once
 	slots    chan struct{}
 	mu       sync.Mutex
-	allowed  float64 // questions that may be asked at once
-	at       time.Time
-	nameSize int // bytes of all names
+	allowed  float64   // tokens of the rate limit
+	at       time.Time // time of the last refill
+	nameSize int       // bytes of all queried names
 }
 
 func (r *stubResolver) init() {
@@ -81,7 +81,7 @@ func (r *stubResolver) init() {
 	})
 }
 
-// serveUDP owns f.
+// serveUDP answers datagrams until close. It takes ownership of f.
 func (r *stubResolver) serveUDP(f *os.File) error {
 	r.init()
 	conn, err := net.FilePacketConn(f)
@@ -108,7 +108,7 @@ func (r *stubResolver) serveUDP(f *os.File) error {
 	return nil
 }
 
-// serveTCP owns f.
+// serveTCP answers connections until close. It takes ownership of f.
 func (r *stubResolver) serveTCP(f *os.File) error {
 	r.init()
 	listener, err := net.FileListener(f)
@@ -131,7 +131,7 @@ func (r *stubResolver) serveTCP(f *os.File) error {
 	return nil
 }
 
-// serveConn answers one question of a connection.
+// serveConn answers one query of a connection and closes it.
 func (r *stubResolver) serveConn(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(questionTimeout))
@@ -148,7 +148,7 @@ func (r *stubResolver) serveConn(conn net.Conn) {
 	}
 }
 
-// limited runs f beside at most maxQuestions others, or drops it.
+// limited runs f in a goroutine and returns true, or returns false when maxQuestions are running.
 func (r *stubResolver) limited(f func()) bool {
 	select {
 	case r.slots <- struct{}{}:
@@ -158,7 +158,7 @@ func (r *stubResolver) limited(f func()) bool {
 		}()
 		return true
 	default:
-		return false // the library asks again
+		return false // the client of the step repeats its query
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *stubResolver) close() {
 	}
 }
 
-// answer returns the reply to a question, nil when it cannot be read.
+// answer returns the reply to a query, or nil when it is malformed.
 func (r *stubResolver) answer(question []byte) []byte {
 	var parser dnsmessage.Parser
 	header, err := parser.Start(question)
@@ -201,7 +201,7 @@ func (r *stubResolver) answer(question []byte) []byte {
 	return out
 }
 
-// maxAddresses bounds an answer, so that it fits into a datagram.
+// maxAddresses bounds the addresses of a reply, so that it fits into a datagram.
 const maxAddresses = 16
 
 func (r *stubResolver) find(header dnsmessage.Header, q dnsmessage.Question) (dnsmessage.RCode, []netip.Addr) {
@@ -239,7 +239,7 @@ func (r *stubResolver) find(header dnsmessage.Header, q dnsmessage.Question) (dn
 	return dnsmessage.RCodeSuccess, out
 }
 
-// admit takes a question from the budgets.
+// admit reports whether a query with a name of size bytes fits into the rate and the budget of bytes, and charges both.
 func (r *stubResolver) admit(size int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// killGrace is how long a shim without a process namespace may take to end what its program left behind.
+// killGrace is the time in which a shim without a process namespace must end its descendants.
 const killGrace = 2 * time.Second
 
 // process is a program in its sandbox.
@@ -27,10 +27,10 @@ type process struct {
 	violations *violations
 	supervisor *supervisor
 	resolver   *stubResolver
-	landlocked bool // see supervisor
+	landlocked bool // see supervisor.landlocked
 	resolve    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-	background func(func()) // runs what Close waits for
+	background func(func()) // runs a function in a goroutine for which Close waits
 
 	killed atomic.Bool
 	exited chan struct{} // closed when exit and err are set
@@ -39,7 +39,8 @@ type process struct {
 	order  sync.Once
 }
 
-// converse tells the shim of the program and follows it until the program runs.
+// converse sends the description to the shim and handles the shim's messages until the program runs. The error is
+// errShimGone when the shim ended before it received the description.
 func (q *process) converse(s *spec, connect connectRules) error {
 	memory, err := specFile(s)
 	if err != nil {
@@ -48,7 +49,7 @@ func (q *process) converse(s *spec, connect connectRules) error {
 	defer memory.Close()
 	fds := []int{int(memory.Fd()), int(q.program.Stdout.Fd()), int(q.program.Stderr.Fd())}
 	for _, fd := range fds {
-		if err := unix.SetNonblock(fd, false); err != nil { // programs expect it of their output
+		if err := unix.SetNonblock(fd, false); err != nil { // programs expect that writes to their output block
 			return fmt.Errorf("sandbox: output: %w", err)
 		}
 	}
@@ -89,7 +90,7 @@ func startError(m message) error {
 	return fmt.Errorf("sandbox: %s", m.Text)
 }
 
-// serve takes over the descriptors of the shim. It owns them.
+// serve starts the supervisor and the resolver on the descriptors of the shim. It takes ownership of them.
 func (q *process) serve(kinds []string, fds []int, connect connectRules) error {
 	names := newNameTable()
 	q.resolver = &stubResolver{connect: connect, names: names, violations: q.violations, lookup: q.resolve}
@@ -122,7 +123,7 @@ func (q *process) Kill() {
 	q.order.Do(func() {
 		q.killed.Store(true)
 		if q.level.Space {
-			_ = q.cmd.Process.Kill() // the kernel ends the namespace with its first process
+			_ = q.cmd.Process.Kill() // the kernel ends all processes of the namespace with the first one
 			return
 		}
 		_ = q.control.send(message{Kind: msgKill})
@@ -143,7 +144,7 @@ func (q *process) Wait() (Exit, error) {
 	return q.exit, q.err
 }
 
-// watch waits for the end of the program and of the sandbox.
+// watch waits for the end of the program and of the sandbox, and records the result for Wait.
 func (q *process) watch() {
 	var end message
 	for end.Kind != msgExited {
@@ -166,7 +167,7 @@ func (q *process) watch() {
 	close(q.exited)
 }
 
-// judgeEnd finds the bound that ended the program.
+// judgeEnd reports the bounds that the program met, and sets the one that ended it as the cause of the exit.
 func (q *process) judgeEnd(end message) {
 	kills, forks := q.group.oomKills(), q.group.refusedForks()
 	if kills > 0 {
@@ -189,7 +190,7 @@ func (q *process) judgeEnd(end message) {
 	}
 }
 
-// finish releases what the worker keeps for the process. All of its processes have ended.
+// finish releases the worker's resources of the sandbox. All of its processes must have ended.
 func (q *process) finish() {
 	if q.supervisor != nil {
 		q.supervisor.close()
@@ -202,7 +203,8 @@ func (q *process) finish() {
 	q.violations.close()
 }
 
-// violations passes refused actions on, each once.
+// violations reports refused actions, each distinct one once and at most MaxViolations of them. Several goroutines may
+// use it at once.
 type violations struct {
 	report func(Violation)
 
@@ -225,7 +227,7 @@ func (v *violations) add(part plan.SandboxPart, action string) {
 	v.report(one)
 }
 
-// close waits for a call that is under way; there is none afterwards.
+// close waits for a running call of report and prevents further ones.
 func (v *violations) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

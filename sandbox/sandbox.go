@@ -1,5 +1,5 @@
-// Package sandbox starts the program of a step so that the program reaches only what the step was given: its files, its
-// connections, its share of memory, processor, processes and disk. Runtimes implement one contract with different means.
+// Package sandbox starts the program of a step so that it reaches only the files, connections, memory, processor,
+// processes and disk that the step was given. Each Runtime implements the same contract with different means.
 package sandbox
 
 import (
@@ -12,59 +12,59 @@ import (
 
 // Runtime starts programs with one kind of isolation. It may be used by several goroutines at once.
 type Runtime interface {
-	// Capabilities returns what New found out about this machine. It does not change afterwards.
+	// Capabilities returns the parts that New found enforceable on this machine. The result does not change afterwards.
 	Capabilities() Capabilities
-	// Start starts the program in a sandbox. An error means that nothing of the program has run: *Unavailable when a
-	// required part cannot be applied on this machine, ErrProgram when the program itself cannot be executed.
-	// The end of ctx does not stop the program; call Terminate or Kill.
+	// Start starts the program in a sandbox. An error means that the program has not run at all: *Unavailable when a
+	// required part cannot be applied on this machine, ErrProgram when the program itself cannot be executed, ErrPath
+	// or ErrConnect when p is invalid. The end of ctx does not stop a started program; call Terminate or Kill.
 	Start(ctx context.Context, p Program) (Process, error)
-	// Close ends what the runtime keeps between programs. No program may be running.
+	// Close releases the resources that the runtime holds between programs. No program may be running.
 	Close() error
 }
 
-// Process is a started program with everything that it started.
+// Process is a started program with all of its descendants. Terminate and Kill may be called from several goroutines.
 type Process interface {
 	// Terminate asks every process of the sandbox to end (SIGTERM).
 	Terminate()
 	// Kill ends every process of the sandbox at once, including those that left the process group or the session.
 	Kill()
-	// Wait returns when the program has ended. Every process that it left behind has ended by then too.
+	// Wait returns when the program and every process that it left behind have ended. The caller calls it once.
 	Wait() (Exit, error)
 }
 
-// Program is one program with its bounds. All paths are absolute, and lead through no symbolic links: the caller resolves
-// those of operators, and a link that a program planted is refused with ErrPath.
+// Program is one program with its bounds. All paths are absolute and contain no symbolic links. The caller resolves the
+// links of operators; Start refuses any other link with ErrPath, because an earlier program may have planted it.
 type Program struct {
 	Path   string   // the file to execute
 	Argv   []string // Argv[0] is the name that the program sees
-	Env    []string // KEY=VALUE; nothing is added
+	Env    []string // KEY=VALUE; the complete environment
 	Dir    string   // working directory
 	Stdout *os.File // the caller closes its own copies
 	Stderr *os.File
 
-	Read  []string // files and directories that may be read and executed, beside the system's
+	Read  []string // files and directories that may be read and executed, in addition to those of Config.Read
 	Write []string // files and directories that may also be changed
 
 	// Connect lists the permitted TCP destinations as "PORT" or "HOST:PORT". nil leaves the decision to Judge alone; an
 	// empty list permits none. A malformed entry is refused with ErrConnect.
 	//
-	// The loopback belongs to the step. That of the host is dialled when an entry names it, and when Connect is nil, nothing
-	// in the step listens on the port and Judge permits it.
+	// A step has its own loopback. A loopback address means that of the host in two cases: an entry of Connect names
+	// it, or Connect is nil, no server of the step listens on the port, and Judge permits the address.
 	Connect []string
-	// Judge returns an error for an address that no program of this worker may reach. It is asked for each connection, with
-	// the address that is dialled, by several goroutines at once. nil permits every address but the loopback of the host.
+	// Judge returns an error for an address that no program of this worker may reach. It is called for each connection
+	// with the dialled address, from several goroutines at once. nil permits every address except the host's loopback.
 	Judge func(netip.AddrPort) error
 
 	Limits Limits
 	// Require lists parts without which the program does not start.
 	Require []plan.SandboxPart
 
-	// Violation is called for each refused action that the sandbox notices, from one goroutine at a time. The runtime calls
-	// it at most MaxViolations times for a program.
+	// Violation is called for each refused action that the sandbox notices, from one goroutine at a time. The runtime
+	// calls it at most MaxViolations times for a program.
 	Violation func(Violation)
 }
 
-// Limits bounds what all processes of a program use together. Zero values mean the runtime's defaults.
+// Limits bounds the resources of all processes of a program together. Zero values mean the runtime's defaults.
 type Limits struct {
 	Memory int64   // bytes
 	CPU    float64 // cores
@@ -78,7 +78,7 @@ const MaxViolations = 50
 // Violation is an action that the sandbox refused.
 type Violation struct {
 	Part   plan.SandboxPart
-	Action string // one sentence, for example "connect to 169.254.169.254:80 was refused by the address guard"
+	Action string // for people, for example "connect to 169.254.169.254:80 was refused by the address guard"
 }
 
 // Exit is how a program ended.
@@ -93,11 +93,11 @@ type Cause string
 // The causes.
 const (
 	CauseMemory Cause = "memory" // the kernel ended a process of the sandbox because Limits.Memory was used up
-	CausePIDs   Cause = "pids"   // a process or thread could not be started because Limits.PIDs was used up, and the program failed
-	CauseDisk   Cause = "disk"   // a file would have grown past Limits.Disk
+	CausePIDs   Cause = "pids"   // a process or thread was refused because Limits.PIDs was used up, and the program failed
+	CauseDisk   Cause = "disk"   // a file would have grown past Limits.Disk, or a temporary directory was full
 )
 
-// Capabilities is what a runtime can enforce on this machine.
+// Capabilities lists the parts of the sandbox that a runtime can and cannot enforce on this machine.
 type Capabilities struct {
 	Runtime string                      // "process", "docker" or "gvisor"
 	Digest  string                      // SHA-256 of the runtime's own program, in hexadecimal

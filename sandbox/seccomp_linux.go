@@ -16,18 +16,18 @@ const (
 	actKill   = 0x80000000 // SECCOMP_RET_KILL_PROCESS
 )
 
-// Offsets in struct seccomp_data. Arguments are 64 bits wide, the low half comes first on both architectures.
+// Offsets in struct seccomp_data. Arguments are 64 bits wide; the low half comes first on both architectures.
 const (
 	dataNumber = 0
 	dataArch   = 4
 	dataArgs   = 16
 )
 
-// cloneNamespaces are the flags of clone that make namespaces.
+// cloneNamespaces are the flags of clone that create namespaces.
 const cloneNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// namedCalls are refused by the supervisor, so that the refusal has a name in the log of the step.
+// namedCalls are refused by the supervisor, so that the step's log names the refused call.
 var namedCalls = map[uint32]string{
 	unix.SYS_PTRACE: "ptrace", unix.SYS_PROCESS_VM_READV: "process_vm_readv", unix.SYS_PROCESS_VM_WRITEV: "process_vm_writev",
 	unix.SYS_PIDFD_GETFD: "pidfd_getfd", unix.SYS_KCMP: "kcmp",
@@ -47,7 +47,8 @@ var namedCalls = map[uint32]string{
 	unix.SYS_FANOTIFY_INIT: "fanotify_init", unix.SYS_PERSONALITY: "personality",
 }
 
-// quietCalls fail with EPERM. Libraries try some of them on their own, so they are no sign of an attack.
+// quietCalls fail with EPERM and are not logged. Libraries try some of them on their own, so they do not indicate an
+// attack.
 var quietCalls = append([]uint32{
 	unix.SYS_LOOKUP_DCOOKIE, unix.SYS_NFSSERVCTL, unix.SYS_VHANGUP, unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
 	443, // quotactl_fd
@@ -87,7 +88,8 @@ func (p *program) branch(condition uint16, k uint32, inverted bool, body func(*p
 	*p = append(append(*p, jump), inner...)
 }
 
-// call appends rules of one system call. The body has the number loaded; what it does not decide is allowed.
+// call appends the rules of one system call. The number is loaded when the body begins. The call is allowed when the
+// body does not return an action.
 func (p *program) call(number uint32, body func(*program)) {
 	p.when(unix.BPF_JEQ, number, func(p *program) {
 		body(p)
@@ -95,7 +97,7 @@ func (p *program) call(number uint32, body func(*program)) {
 	})
 }
 
-// device notifies of calls whose argument i is the mode of a device.
+// device returns rules that notify the supervisor when argument i is the mode of a device.
 func device(i uint32) func(*program) {
 	return func(p *program) {
 		p.load(arg(i))
@@ -159,12 +161,13 @@ func filter() []unix.SockFilter {
 		}
 		p.ret(actNotify)
 	})
-	// No device can be opened, because all mounts are nodev. This names the attempt.
+	// A device could not be opened anyway, because all mounts are nodev. These rules make the attempt visible in the
+	// log.
 	p.call(unix.SYS_MKNODAT, device(2))
 	for _, number := range archMknod {
 		p.call(number, device(1))
 	}
-	// A message with MSG_FASTOPEN connects without connect.
+	// A message with MSG_FASTOPEN connects without the call connect.
 	for number, flags := range map[uint32]uint32{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
 		p.call(number, func(p *program) {
 			p.load(arg(flags))
@@ -184,8 +187,8 @@ func filter() []unix.SockFilter {
 	return p
 }
 
-// installFilter applies the filter to the calling thread and all that it starts, and returns the descriptor on which the
-// supervisor hears of calls with actNotify. The thread needs no_new_privs.
+// installFilter applies the filter to the calling thread and its later children. It returns the descriptor on which the
+// supervisor receives calls with actNotify. The thread must have set no_new_privs.
 func installFilter() (int, error) {
 	f := filter()
 	prog := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
@@ -193,7 +196,7 @@ func installFilter() (int, error) {
 		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 		return fd, errno
 	}
-	// With WAIT_KILLABLE_RECV a signal does not repeat a connect that the supervisor already makes. Linux 5.19 has it.
+	// WAIT_KILLABLE_RECV, since Linux 5.19, keeps a signal from repeating a connect that the supervisor already makes.
 	fd, errno := install(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if errno == unix.EINVAL {
 		fd, errno = install(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)

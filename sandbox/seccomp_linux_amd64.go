@@ -2,7 +2,7 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// auditArch is how the kernel names this architecture to a filter.
+// auditArch is the kernel's number of this architecture in audit records and filters.
 const auditArch = 0xc000003e
 
 var archMknod = []uint32{unix.SYS_MKNOD}

@@ -1,6 +1,6 @@
 package sandbox
 
-// auditArch is how the kernel names this architecture to a filter.
+// auditArch is AUDIT_ARCH_AARCH64, the kernel's number of this architecture.
 const auditArch = 0xc00000b7
 
 var archMknod []uint32

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main turns the process into the shim of a sandbox when the runtime started it as one, and does not return then. A
-// program that uses the process runtime calls it before anything else in main, and its tests in TestMain.
+// Main runs the shim of a sandbox and exits, if the process runtime started this process as one; otherwise it returns.
+// A program that uses the process runtime calls it first in main, and its tests call it first in TestMain.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != shimName {
 		return
@@ -27,13 +27,13 @@ func Main() {
 // shim prepares the sandbox, starts the program and stays as the first process of its process namespace. The kernel
 // ends every other process of the namespace with it.
 func shim() int {
-	debug.SetGCPercent(-1) // it ends or waits before it has garbage worth collecting
+	debug.SetGCPercent(-1) // the shim allocates little
 	runtime.LockOSThread()
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 70
 	}
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	// Every signal has a handler, so that the program cannot end the shim and with it the report of how it ended.
+	// Every signal has a handler. Otherwise the program could end the shim and suppress the report of its own end.
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	signal.Reset(unix.SIGURG, unix.SIGCHLD)
@@ -67,7 +67,7 @@ func shim() int {
 		exit.Status, exit.Signal = -1, int(status.Signal())
 	}
 	if !s.Level.Space {
-		// This thread has the bounds of the program; another one may look at all processes and end them.
+		// Landlock binds this thread as it binds the program. Another thread may signal all processes.
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -100,9 +100,9 @@ func readSpec(fd int) (*spec, error) {
 	return &s, nil
 }
 
-// launch applies the sandbox to the calling thread and starts the program from it. A thread passes its credentials,
-// Landlock domain and filter on to what it starts, so no second execution of the shim is needed. The other threads of the
-// shim stay as they are.
+// launch applies the sandbox to the calling thread and starts the program from it. Children inherit the thread's
+// credentials, Landlock domain and filter, so the shim need not execute itself a second time. Its other threads are not
+// restricted.
 func launch(c control, s *spec, stdout, stderr int) (pid int, stage string, err error) {
 	if s.Level.User {
 		if err := mapIDs(s); err != nil {
@@ -163,7 +163,7 @@ func launch(c control, s *spec, stdout, stderr int) (pid int, stage string, err 
 	if err != nil {
 		return 0, "exec", err
 	}
-	// The program alone holds its output now. The reader of a pipe sees the end when the last program has ended.
+	// Only the program holds its output now, so the reader of a pipe sees the end when the last process has ended.
 	closeAll([]int{stdout, stderr})
 	return pid, "", nil
 }
@@ -182,7 +182,7 @@ func mapIDs(s *spec) error {
 	return nil
 }
 
-// dropCapabilities leaves the calling thread without capabilities and without a way to get any.
+// dropCapabilities drops the calling thread's capabilities and prevents it from gaining any.
 func dropCapabilities() error {
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
@@ -190,13 +190,13 @@ func dropCapabilities() error {
 			break // one past the last capability of this kernel
 		}
 		if errors.Is(err, unix.EPERM) {
-			break // without CAP_SETPCAP; no_new_privs still holds
+			break // the thread lacks CAP_SETPCAP; no_new_privs still protects
 		}
 		if err != nil {
 			return fmt.Errorf("capabilities: %w", err)
 		}
 	}
-	// Root is a user like others: NOROOT, NO_SETUID_FIXUP, KEEP_CAPS off, NO_CAP_AMBIENT_RAISE, each locked.
+	// Root gets no capabilities: NOROOT, NO_SETUID_FIXUP, KEEP_CAPS off and NO_CAP_AMBIENT_RAISE, each locked.
 	if err := unix.Prctl(unix.PR_SET_SECUREBITS, 0b1110_1111, 0, 0, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("capabilities: secure bits: %w", err)
 	}
@@ -211,7 +211,7 @@ func dropCapabilities() error {
 	return nil
 }
 
-// obey carries out the worker's orders. The sandbox ends when the worker is gone.
+// obey carries out the worker's orders. It ends the sandbox when the worker has ended.
 func obey(c control, l level) {
 	for {
 		m, _, err := c.receive()
@@ -243,8 +243,8 @@ func reap(program int) syscall.WaitStatus {
 	}
 }
 
-// killDescendants ends every process below the shim where no process namespace does it. A process that is started while
-// the list is read is found in the next round.
+// killDescendants ends every descendant of the shim where no process namespace does. It repeats until none is left,
+// because a process may start while the list is read.
 func killDescendants() {
 	for range 1000 {
 		if signalDescendants(unix.SIGKILL) == 0 {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// spareShims are kept ready. The start of the worker's own program, with all of its packages, and the making of the
-	// namespaces are most of the time that a sandbox takes; a program does not wait for them.
+	// spareShims is the number of shims that are kept ready. Most of the time to start a sandbox goes into the start of
+	// the worker's own executable and into the namespaces, and a program need not wait for either.
 	spareShims = 2
-	// spareRetry is the pause after a shim could not be started.
+	// spareRetry is the pause after the start of a shim failed.
 	spareRetry = time.Second
-	// maxTries bounds how many dead spares a start passes over.
+	// maxTries bounds how many shims one start tries when spares have died.
 	maxTries = spareShims + 2
 )
 
-// errShimGone says that a shim ended before it knew of a program.
+// errShimGone reports that a shim ended before it received a program. The caller may try another shim.
 var errShimGone = errors.New("sandbox: the shim ended early")
 
 var errClosed = errors.New("sandbox: the runtime is closed")
 
-// shimProcess is a shim in its namespaces. It waits for a program.
+// shimProcess is a shim in its namespaces, before and after it receives a program.
 type shimProcess struct {
 	level   level
 	cmd     *exec.Cmd
@@ -43,20 +43,21 @@ func (s *shimProcess) kill() {
 	_ = s.cmd.Wait()
 }
 
-// end also releases what the worker keeps for the shim.
+// end kills the shim and releases its connection and cgroup.
 func (s *shimProcess) end() {
 	s.kill()
 	s.control.conn.Close()
 	s.group.remove()
 }
 
-// spare is a shim, or why there is none.
+// spare is a shim that is ready, or the error of its start.
 type spare struct {
 	shim *shimProcess
 	err  error
 }
 
-// runSpawns starts shims from one thread. The kernel ends a shim when the thread that started it ends.
+// runSpawns starts shims from one thread that lives as long as the runtime. The kernel ends a shim when the thread that
+// started it ends.
 func (r *processRuntime) runSpawns() {
 	runtime.LockOSThread()
 	for {
@@ -91,7 +92,7 @@ func (r *processRuntime) keepSpare() {
 	}
 }
 
-// takeSpare returns a shim that is ready, or the next one.
+// takeSpare returns a shim that is ready, and waits for one if necessary. It returns errClosed after Close.
 func (r *processRuntime) takeSpare(ctx context.Context) (*shimProcess, error) {
 	select {
 	case s := <-r.spares:
@@ -103,7 +104,8 @@ func (r *processRuntime) takeSpare(ctx context.Context) (*shimProcess, error) {
 	}
 }
 
-// newShim starts a shim in its namespaces and in a cgroup: the kernel takes some milliseconds to move a process there.
+// newShim starts a shim in its namespaces and moves it into a cgroup. The move takes the kernel some milliseconds, so
+// it does not wait until a program is known.
 func (r *processRuntime) newShim(l level) (*shimProcess, error) {
 	ours, theirs, err := controlPair()
 	if err != nil {
@@ -141,7 +143,7 @@ func (r *processRuntime) newShim(l level) (*shimProcess, error) {
 	return s, nil
 }
 
-// shimCapabilities survive the execution of the shim in a user namespace whose ids are not mapped yet.
+// shimCapabilities are ambient, so that they survive the execution of the shim in a user namespace without mapped ids.
 func shimCapabilities() []uintptr {
 	return []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SETPCAP, unix.CAP_SETUID, unix.CAP_SETGID,
@@ -149,7 +151,7 @@ func shimCapabilities() []uintptr {
 	}
 }
 
-// specFile returns a file in memory with the description. It holds the secrets of the step, so it has no name.
+// specFile returns a memory file with the description. It has no name, because it holds the secrets of the step.
 func specFile(s *spec) (*os.File, error) {
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {

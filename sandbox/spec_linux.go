@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shimName is argv[0] of the process that Main recognises. The description never travels by argv or the environment:
-// other processes of the machine may read those.
+// shimName is argv[0] of the process that Main recognises. The description never travels by argv or the environment,
+// because other processes of the machine may read those.
 const shimName = "dvt-sandbox"
 
 // controlFD is the descriptor that a shim inherits: a socket to the worker.
 const controlFD = 3
 
-// spec is what the shim does, in its order.
+// spec is the description of a sandbox for the shim. The fields stand in the order in which the shim uses them.
 type spec struct {
 	Level  level
 	UID    int
@@ -39,13 +39,13 @@ type spec struct {
 	Disk  int64
 }
 
-// level is which namespaces the kernel grants.
+// level says which namespaces the kernel grants.
 type level struct {
 	User  bool // a user namespace, in which the shim has the capabilities for the others
 	Space bool // mount, process, network, IPC and UTS namespaces
 }
 
-// flags are the flags of clone.
+// flags returns the flags of clone that create the namespaces.
 func (l level) flags() uintptr {
 	var flags uintptr
 	if l.User {
@@ -62,9 +62,9 @@ type rlimit struct {
 	Value    uint64
 }
 
-// The kinds of messages. Messages of the shim: ready carries descriptors, started and failed answer the start, exited ends
-// the conversation. Messages of the worker: start carries the spec, as JSON in a file in memory,
-// and the program's stdout and stderr; term and kill are orders.
+// The kinds of messages. The worker sends start, with the spec as JSON in a memory file and the program's stdout and
+// stderr; later it may send term or kill. The shim sends ready with its descriptors, then started or failed, and exited
+// at the end.
 const (
 	msgStart   = "start"
 	msgTerm    = "term"
@@ -84,12 +84,12 @@ type message struct {
 	Status int           `json:",omitempty"` // of exited
 	Signal int           `json:",omitempty"` // of exited
 	Full   bool          `json:",omitempty"` // of exited: a file has exactly the permitted size, or /tmp is full
-	Socket []string      `json:",omitempty"` // of ready: what each descriptor is
+	Socket []string      `json:",omitempty"` // of ready: the kind of each descriptor
 }
 
 const maxMessage = 16 << 10
 
-// control is one end of the conversation.
+// control is one end of the connection between worker and shim.
 type control struct{ conn *net.UnixConn }
 
 // controlPair returns the worker's end and the file that the shim inherits.
@@ -107,7 +107,7 @@ func controlPair() (control, *os.File, error) {
 	return c, theirs, nil
 }
 
-// openControl takes ownership of fd.
+// openControl returns the connection of a socket descriptor. It takes ownership of fd.
 func openControl(fd int) (control, error) {
 	f := os.NewFile(uintptr(fd), "sandbox control")
 	defer f.Close()
@@ -118,7 +118,7 @@ func openControl(fd int) (control, error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
 		conn.Close()
-		return control{}, errors.New("sandbox: control: the descriptor is no socket of this machine")
+		return control{}, errors.New("sandbox: control: the descriptor is not a Unix socket")
 	}
 	return control{c}, nil
 }
@@ -136,7 +136,7 @@ func (c control) send(m message, fds ...int) error {
 	return err
 }
 
-// receive returns the next message. The caller owns the descriptors.
+// receive waits for the next message. The caller owns the returned descriptors.
 func (c control) receive() (message, []int, error) {
 	text, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*8))
 	n, rn, _, _, err := c.conn.ReadMsgUnix(text, rights)

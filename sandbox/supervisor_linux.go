@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxConnecting bounds how many connections of a program are being made at once. More fail with EAGAIN.
+	// maxConnecting bounds the connect and listen calls of a program that are answered at once. Others fail with
+	// EAGAIN.
 	maxConnecting = 64
 	// connectTimeout bounds a blocking connect.
 	connectTimeout = 60 * time.Second
@@ -49,15 +50,15 @@ type addedFD struct {
 	NewFlags uint32
 }
 
-// supervisor answers the system calls of a program that its filter does not decide. It makes the permitted connections
-// itself, in the worker's network, and gives the program the connected socket: the program's memory is read once, so
-// another thread that changes the address afterwards changes nothing.
+// supervisor answers the system calls that the program's filter does not decide. It makes the permitted connections
+// itself, in the worker's network, and gives the program the connected socket. It reads an address from the program's
+// memory only once, so another thread cannot change the address after it was judged.
 type supervisor struct {
 	connect    connectRules
 	judge      func(netip.AddrPort) error
 	names      *nameTable
 	violations *violations
-	ownNetwork bool // the program has a network of its own, in which only its loopback exists
+	ownNetwork bool // the program has its own network namespace, which has only a loopback
 	landlocked bool // the kernel refuses each TCP connection that the program makes by itself
 	slots      chan struct{}
 
@@ -65,7 +66,8 @@ type supervisor struct {
 	done     chan struct{}
 }
 
-// serve answers until the last process with the filter has ended. It owns the listener.
+// serve starts to answer calls, until close or until the last process with the filter has ended. It takes ownership of
+// the listener.
 func (s *supervisor) serve(listener int) error {
 	if err := unix.SetNonblock(listener, true); err != nil {
 		_ = unix.Close(listener)
@@ -94,7 +96,7 @@ func (s *supervisor) serve(listener int) error {
 	return nil
 }
 
-// close ends serve. Connections that are being made may go on for a while; their sockets reach nobody.
+// close ends serve. Connections in progress may continue for a while, but no program receives their sockets.
 func (s *supervisor) close() {
 	if s.listener != nil {
 		s.listener.Close()
@@ -102,7 +104,7 @@ func (s *supervisor) close() {
 	}
 }
 
-// receive handles one notification. wait asks to be called when there is more.
+// receive handles at most one notification. wait means that none is pending; alive is false when none can follow.
 func (s *supervisor) receive(fd int) (wait, alive bool) {
 	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	switch n, err := unix.Poll(polled, 0); {
@@ -113,7 +115,7 @@ func (s *supervisor) receive(fd int) (wait, alive bool) {
 	case n == 0:
 		return true, true
 	case polled[0].Revents&unix.POLLIN == 0:
-		return false, false // nobody has the filter any more
+		return false, false // no process has the filter any more
 	}
 	var n notification
 	if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
@@ -138,10 +140,10 @@ func (s *supervisor) receive(fd int) (wait, alive bool) {
 	return false, true
 }
 
-// verdict is how a call is answered.
+// verdict is the answer to a call: an errno, 0 for success.
 type verdict struct {
 	errno unix.Errno
-	pass  bool // the kernel carries the call out
+	pass  bool // the kernel carries out the call
 }
 
 func failure(errno unix.Errno) verdict { return verdict{errno: errno} }
@@ -154,7 +156,7 @@ func (s *supervisor) respond(n notification, v verdict) {
 	_ = s.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a))
 }
 
-// control is an ioctl on the listener. It fails after close.
+// control makes an ioctl on the listener. It fails after close.
 func (s *supervisor) control(request uint, arg unsafe.Pointer) error {
 	raw, err := s.listener.SyscallConn()
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *supervisor) control(request uint, arg unsafe.Pointer) error {
 	return result
 }
 
-// valid reports whether the caller still waits, so that its pid is still its own.
+// valid reports whether the caller still waits. Only then does its thread id still belong to it.
 func (s *supervisor) valid(n notification) bool {
 	return s.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.ID)) == nil
 }
@@ -180,7 +182,7 @@ func ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// refuse names a call that no program may make.
+// refuse reports a call that no program may make, and returns the errno for it.
 func (s *supervisor) refuse(n notification) verdict {
 	switch n.Nr {
 	case unix.SYS_CLONE:

@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// bucketURL makes the URL of a bucket of a URL or a directory.
+// bucketURL returns place unchanged when it is a URL, and otherwise the file:// URL of the directory.
 func bucketURL(place string) (string, error) {
 	if strings.Contains(place, "://") {
 		return place, nil
@@ -31,7 +31,8 @@ func bucketURL(place string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: dir}).String(), nil
 }
 
-// openAuditHeads opens what `audit-heads` names; the zero value when it names nothing.
+// openAuditHeads opens the archive of the setting audit-heads and its key. It returns the zero value when the setting
+// is empty.
 func (p *parts) openAuditHeads(ctx context.Context) (control.AuditHeads, error) {
 	if p.cfg.AuditHeads == "" {
 		return control.AuditHeads{}, nil
@@ -50,6 +51,7 @@ func (p *parts) openAuditHeads(ctx context.Context) (control.AuditHeads, error) 
 	return control.AuditHeads{Archive: p.auditHeads, Key: key.Get, Every: p.cfg.AuditHeadsInterval, Installation: p.cfg.PublicURL}, nil
 }
 
+// openHeadsKey opens an Ed25519 private key in PKCS 8 and PEM.
 func openHeadsKey(log *slog.Logger, path string) (*secretfile.Value[ed25519.PrivateKey], error) {
 	return secretfile.Open(log, func(contents [][]byte) (ed25519.PrivateKey, error) {
 		block, _ := pem.Decode(contents[0])
@@ -64,11 +66,11 @@ func openHeadsKey(log *slog.Logger, path string) (*secretfile.Value[ed25519.Priv
 	}, path)
 }
 
-// SignedHeads are the ends of the audit's chains at one moment.
+// SignedHeads contains the last link of each audit chain at one moment, with a signature.
 type SignedHeads = store.SignedHeads
 
-// ReadAuditHeads gives each signed document at place, a bucket URL or a directory, to good, and the name of each that the
-// public key in the PEM file did not sign to bad. They come in the order of their times.
+// ReadAuditHeads reads the signed documents at place, a bucket URL or a directory, in the order of their times. It
+// calls good with each document, and bad with the name of each one that the public key in the PEM file did not sign.
 func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(SignedHeads), bad func(name string)) error {
 	text, err := os.ReadFile(publicKeyFile)
 	if err != nil {

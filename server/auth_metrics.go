@@ -6,10 +6,11 @@ import (
 	"github.com/dvt-engine/dvt/graph"
 )
 
-// newAuthFailures registers dvt_auth_failures_total with every kind, so that a rule on a kind holds before its first failure.
+// newAuthFailures registers dvt_auth_failures_total with every kind at 0, so that an alert rule sees the first failure
+// of a kind as an increase.
 func newAuthFailures(r prometheus.Registerer) func(kind string) {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "dvt_auth_failures_total", Help: "Requests whose sender could not be told, by kind.",
+		Name: "dvt_auth_failures_total", Help: "Requests whose sender could not be authenticated, by kind.",
 	}, []string{"kind"})
 	for _, kind := range graph.FailedKinds() {
 		c.WithLabelValues(kind)

@@ -70,7 +70,7 @@ func (p *parts) interfaceFiles() http.Handler {
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		if p.signsInByKey(w, r) {
+		if p.signInByKey(w, r) {
 			return
 		}
 		if !built {

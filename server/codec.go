@@ -9,10 +9,11 @@ import (
 // codecPath is where Temporal's UI and CLI find the codec server.
 const codecPath = "/engine/codec"
 
-// maxPayloads is the most that one request may hold, in bytes: Temporal answers no more at once.
+// maxPayloads is the maximum size of a request, in bytes. Temporal's own answers are not larger.
 const maxPayloads = 8 << 20
 
-// codecRoutes offer clear text to operators. Only decoding is offered: nobody but dvt writes payloads.
+// codecRoutes adds the codec server, which decodes payloads for operators. It does not encode, because only dvt writes
+// payloads.
 func (p *parts) codecRoutes(mux *http.ServeMux) {
 	if p.payloads == nil {
 		return
@@ -24,7 +25,7 @@ func (p *parts) codecRoutes(mux *http.ServeMux) {
 			return
 		}
 		r = r.Clone(r.Context())
-		r.Header.Del("Cookie") // a token shows that the caller means it; a session is sent by any page
+		r.Header.Del("Cookie") // a browser adds the session to requests of any page, so only a token proves intent
 		who, err := p.callers.Caller(r)
 		if err == nil {
 			err = p.control.MayReadPayloads(r.Context(), who)
@@ -48,8 +49,8 @@ func (p *parts) codecRoutes(mux *http.ServeMux) {
 	})
 }
 
-// codecOrigin reports whether the page that sent a request may read the answer, and says so to its browser. A program
-// names no origin.
+// codecOrigin reports whether the page that sent a request may read the answer, and sets the CORS headers for it.
+// Programs send no origin and may read it.
 func (p *parts) codecOrigin(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	w.Header().Set("Vary", "Origin")

@@ -14,10 +14,11 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// Encryption is every setting of how a process secures its connections, and of the files that its secrets are in. Files
-// are read again when they change.
+// Encryption contains the settings that secure the connections of a process, and the files of its secrets. The process
+// reads a file again when it changes.
 type Encryption struct {
-	// AllowPlaintext names what may cross a network in plain text: temporal, store, redis, journal, metrics.
+	// AllowPlaintext names the connections that may cross a network in plain text: temporal, store, redis, journal,
+	// metrics.
 	AllowPlaintext []string `koanf:"allow-plaintext"`
 
 	TemporalTLS     string `koanf:"temporal-tls"` // on, off, or auto: on when one of the settings below is given
@@ -38,7 +39,8 @@ type Encryption struct {
 
 	ListenTLSCert string `koanf:"listen-tls-cert"`
 	ListenTLSKey  string `koanf:"listen-tls-key"`
-	// ListenTLSClientCA issues the certificates that workers must show at the Journal; nobody must when empty.
+	// ListenTLSClientCA issues the certificates that workers must present to the Journal. When it is empty, they need
+	// none.
 	ListenTLSClientCA string `koanf:"listen-tls-client-ca"`
 
 	ServerTLSCA     string `koanf:"server-tls-ca"`
@@ -47,16 +49,16 @@ type Encryption struct {
 	ServerTLSName   string `koanf:"server-tls-name"` // in the server's certificate; the host of server when empty
 	WorkerTokenFile string `koanf:"worker-token-file"`
 
-	// PayloadKeys are those of what Temporal stores, as id:secret, the one that encrypts first.
+	// PayloadKeys encrypt the payloads that Temporal stores, as id:secret; the first one encrypts.
 	PayloadKeys     []Secret `koanf:"payload-keys"`
 	PayloadKeysFile string   `koanf:"payload-keys-file"` // one key a line
-	// DispatchKeys are those of what workers of steps read and write; payload-keys when empty.
+	// DispatchKeys encrypt the payloads that data workers read and write. When they are empty, payload-keys do.
 	DispatchKeys     []Secret `koanf:"dispatch-keys"`
 	DispatchKeysFile string   `koanf:"dispatch-keys-file"` // one key a line
-	CodecOrigins     []string `koanf:"codec-origins"`      // origins of Temporal UIs whose pages may ask for clear text
+	CodecOrigins     []string `koanf:"codec-origins"`      // origins of Temporal UIs whose pages may request decrypted payloads
 }
 
-// plaintextNames are what allow-plaintext may name.
+// plaintextNames are the values that allow-plaintext accepts.
 var plaintextNames = []string{"temporal", "store", "redis", "journal", "metrics"} //nolint:gochecknoglobals // a constant
 
 // Values of temporal-tls.
@@ -66,7 +68,7 @@ const (
 	tlsAuto = "auto"
 )
 
-// keysOf are the keys of the settings of a struct, and which of them are lists.
+// keysOf returns the keys of the settings in a struct; true means that the setting is a list.
 func keysOf(settings any) map[string]bool {
 	out := map[string]bool{}
 	for f := range reflect.TypeOf(settings).Fields() {
@@ -77,14 +79,14 @@ func keysOf(settings any) map[string]bool {
 	return out
 }
 
-// groupedKeys are the keys of all settings that stand in a struct of their own, and which of them are lists.
+// groupedKeys returns the keys of all settings that have a struct of their own; true means that the setting is a list.
 func groupedKeys() map[string]bool {
 	out := keysOf(Encryption{})
 	maps.Copy(out, keysOf(Sandboxing{}))
 	return out
 }
 
-// helpOfEncryption is the help of those settings that commands take as flags.
+// helpOfEncryption is the help text of the settings that are also flags of commands.
 var helpOfEncryption = map[string]string{ //nolint:gochecknoglobals // a table
 	"allow-plaintext":          "of temporal, store, redis, journal, metrics: what may cross a network in plain text",
 	"temporal-tls":             "on, off, or auto: on when another setting of Temporal's TLS or an API key is given",
@@ -112,7 +114,8 @@ var helpOfEncryption = map[string]string{ //nolint:gochecknoglobals // a table
 	"codec-origins":            "origins of Temporal UIs whose pages may ask this server for clear text",
 }
 
-// verifyEncryption names everything that is wrong with these settings. Files are looked at where they are opened.
+// verifyEncryption returns all errors in these settings. It does not open files; the code that opens them reports their
+// errors.
 func (c *Config) verifyEncryption() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range c.AllowPlaintext {
@@ -163,12 +166,13 @@ func (c *Config) verifyEncryption() (errs []error) {
 	return errs
 }
 
-// refusal says what to do about a connection in plain text.
-func (c *Config) refusal(name, address, instead string) error {
+// refusePlaintext returns the error for a plain-text connection to another machine, with instead as the remedy; nil
+// when allow-plaintext names the connection.
+func (c *Config) refusePlaintext(name, address, instead string) error {
 	if slices.Contains(c.AllowPlaintext, name) {
 		return nil
 	}
-	return fmt.Errorf("%s: %s is not on this machine, and what is sent there could be read and changed on "+
+	return fmt.Errorf("%s: %s is not on this machine, and others could read and change the data on "+
 		"the way: %s. Where the network itself is trusted, set allow-plaintext: [%s]", name, address, instead, name)
 }
 
@@ -176,7 +180,7 @@ func (c *Config) temporalTLS() bool {
 	return c.TemporalTLS == tlsOn || c.TemporalTLS == tlsAuto && c.temporalSecured()
 }
 
-// temporalSecured reports whether a setting is given that makes sense with TLS alone.
+// temporalSecured reports whether a setting is given that makes sense only with TLS.
 func (c *Config) temporalSecured() bool {
 	return c.TemporalTLSCA+c.TemporalTLSCert+c.TemporalTLSServerName+c.TemporalAPIKeyFile != ""
 }
@@ -197,7 +201,7 @@ func (c *Config) verifyTemporal() (errs []error) {
 			"temporal-tls is off, and an API key would cross the network in plain text: set temporal-tls: on"))
 	}
 	instead := "set temporal-tls: on, and temporal-tls-ca for a private authority"
-	if err := c.refusal("temporal", c.Temporal, instead); err != nil {
+	if err := c.refusePlaintext("temporal", c.Temporal, instead); err != nil {
 		errs = append(errs, err)
 	}
 	return errs
@@ -222,7 +226,7 @@ func (c *Config) verifyStore() (errs []error) {
 	}
 	for _, host := range hosts {
 		instead := "add sslmode=verify-full to store, and sslrootcert=FILE for a private authority"
-		if err := c.refusal("store", host, instead); err != nil {
+		if err := c.refusePlaintext("store", host, instead); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -246,7 +250,7 @@ func (c *Config) verifyRedis() (errs []error) {
 	}
 	if u.Scheme == "redis" && u.Hostname() != "" && !loopback(u.Host) {
 		instead := "use rediss:// in redis, and redis-tls-ca for a private authority"
-		if err := c.refusal("redis", u.Host, instead); err != nil {
+		if err := c.refusePlaintext("redis", u.Host, instead); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -255,7 +259,7 @@ func (c *Config) verifyRedis() (errs []error) {
 
 func (c *Config) verifyJournal() (errs []error) {
 	if c.Server == "" || string(c.WorkerToken)+c.WorkerTokenFile == "" {
-		return nil // the address is for commands, which have their own rules
+		return nil // only commands use the address; they check it themselves
 	}
 	u, err := url.Parse(c.Server)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -266,15 +270,15 @@ func (c *Config) verifyJournal() (errs []error) {
 	}
 	if u.Scheme == "http" && !loopback(u.Host) {
 		instead := "use https:// in server, and server-tls-ca for a private authority"
-		if err := c.refusal("journal", u.Host, instead); err != nil {
+		if err := c.refusePlaintext("journal", u.Host, instead); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errs
 }
 
-// exposedListener says what a server offers in plain text to others, empty when it does not.
-func (c *Config) exposedListener(at net.Addr) string {
+// plaintextWarning returns the reason why the listener at is unsafe, or "" when it is not exposed in plain text.
+func (c *Config) plaintextWarning(at net.Addr) string {
 	if c.ListenTLSCert != "" || loopback(at.String()) || slices.Contains(c.AllowPlaintext, "journal") {
 		return ""
 	}

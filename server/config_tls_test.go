@@ -21,7 +21,7 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 	const journal = "server: http://dvt.internal:8080\nworker-token: t\n"
 	for name, c := range map[string]struct {
 		file string
-		want []string // parts of the error, none for none
+		want []string // parts of the error; nil when the settings are valid
 	}{
 		"all on this machine": {"store: postgres://dvt@127.0.0.1/dvt\nredis: redis://localhost:6379/0\n" +
 			"temporal: '[::1]:7233'\nserver: http://127.0.0.1:1\n", nil},
@@ -66,7 +66,7 @@ func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
 			}
 		}
 		if n := strings.Count(fmt.Sprint(err), "is not on this machine"); name == "one is not named" && n != 1 {
-			t.Errorf("%s: %d connections are refused: %v", name, n, err)
+			t.Errorf("%s: the error names %d connections: %v", name, n, err)
 		}
 	}
 }
@@ -137,11 +137,11 @@ func TestLoad_ReadsEncryptionFromFileEnvironmentAndFlags(t *testing.T) {
 		t.Errorf("lists (-want +got):\n%s", diff)
 	}
 	if said := fmt.Sprintf("%v %+v", c, c.PayloadKeys); strings.Contains(said, secret) {
-		t.Error("the settings show a payload key")
+		t.Error("printing the settings shows a payload key")
 	}
 }
 
-// What a process was given in its environment is not there any more when it runs steps.
+// Programs of steps must not find the worker's secrets in its environment.
 func TestWorker_TakesItsTokenOutOfItsEnvironment(t *testing.T) {
 	t.Parallel()
 	p := spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken, "DVT_LOG_LEVEL=info"}, "worker",
@@ -157,7 +157,7 @@ func TestWorker_TakesItsTokenOutOfItsEnvironment(t *testing.T) {
 	})
 }
 
-// A server that others reach in plain text says so, once, unless that is meant.
+// A server that serves plain text to other machines warns once, unless allow-plaintext names it.
 func TestServer_WarnsOfPlainTextForOtherMachines(t *testing.T) {
 	t.Parallel()
 	for allowed, want := range map[string]bool{"": true, "journal": false} {
@@ -175,7 +175,7 @@ func TestServer_WarnsOfPlainTextForOtherMachines(t *testing.T) {
 			"--redis", "redis://127.0.0.1:1/0", "--temporal", "127.0.0.1:1", "--artifacts", "mem://")
 		answers(t, "http://127.0.0.1:"+port)
 		if name := "can read a file of secrets"; strings.Contains(p.said(), name) != (mode == 0o644) {
-			t.Errorf("settings of mode %o: it says\n%s", mode, p.said())
+			t.Errorf("settings file of mode %o: the log is\n%s", mode, p.said())
 		}
 		if got := strings.Contains(p.said(), "served in plain text to other machines"); got != want {
 			t.Errorf("allow-plaintext: [%s]: it warns %t, want %t:\n%s", allowed, got, want, p.said())

@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Bounds of what the settings of a worker may say.
+// Allowed range of the settings of a worker.
 const (
 	maxSlots         = 1000
 	maxRate          = 10_000
@@ -23,7 +23,7 @@ const (
 	maxRequests      = 1_000_000
 )
 
-// verifyWorker names what is wrong with the settings of a worker.
+// verifyWorker returns all errors in the settings of a worker.
 func (c *Config) verifyWorker() (errs []error) {
 	if c.Concurrency < 1 || c.Concurrency > maxSlots {
 		errs = append(errs, fmt.Errorf("concurrency must be between 1 and %d", maxSlots))
@@ -44,10 +44,10 @@ func (c *Config) verifyWorker() (errs []error) {
 	return errs
 }
 
-// limits reads what bounds a worker. It names everything that is wrong.
+// limits parses the limits of a worker. Its error joins all errors in these settings.
 func (c *Config) limits() (l temporal.Limits, err error) {
 	var errs []error
-	slots, err := byType("slots-by-type", c.SlotsByType, 1, maxSlots)
+	slots, err := parseByType("slots-by-type", c.SlotsByType, 1, maxSlots)
 	errs = append(errs, err)
 	l.Slots = map[plan.Workload]int{}
 	for w, n := range slots {
@@ -56,16 +56,16 @@ func (c *Config) limits() (l temporal.Limits, err error) {
 		}
 		l.Slots[w] = int(n)
 	}
-	l.Rates, err = byType("rate-by-type", c.RateByType, temporal.MinRate, maxRate)
+	l.Rates, err = parseByType("rate-by-type", c.RateByType, temporal.MinRate, maxRate)
 	errs = append(errs, err)
-	l.QueueRates, err = byType("queue-rate-by-type", c.QueueRateByType, minQueueRate, maxRate)
+	l.QueueRates, err = parseByType("queue-rate-by-type", c.QueueRateByType, minQueueRate, maxRate)
 	errs = append(errs, err)
-	l.TenantShare, l.TenantShares, err = tenantShares(c.SlotsByTenant)
+	l.TenantShare, l.TenantShares, err = parseTenantShares(c.SlotsByTenant)
 	return l, errors.Join(append(errs, err)...)
 }
 
-// byType reads TYPE=N of a setting, with N from least to most.
-func byType(setting string, list []string, least, most float64) (map[plan.Workload]float64, error) {
+// parseByType parses a list of TYPE=N, with N from least to most. Its error joins all errors in the list.
+func parseByType(setting string, list []string, least, most float64) (map[plan.Workload]float64, error) {
 	var errs []error
 	out := map[plan.Workload]float64{}
 	for _, entry := range list {
@@ -78,9 +78,9 @@ func byType(setting string, list []string, least, most float64) (map[plan.Worklo
 			errs = append(errs, fmt.Errorf("%s: %q must look like HTTP_NOTIFY=20", setting, entry))
 		case !slices.Contains(plan.Workloads(), w):
 			errs = append(errs, fmt.Errorf("%s: %q is not one of NOOP, COMMAND, DBT and HTTP_NOTIFY, "+
-				"of which DBT is DBT_COMPILE, DBT_RUN and DBT_TEST together", setting, name))
+				"where DBT covers DBT_COMPILE, DBT_RUN and DBT_TEST", setting, name))
 		case twice:
-			errs = append(errs, fmt.Errorf("%s: %s is there twice", setting, name))
+			errs = append(errs, fmt.Errorf("%s: %s is given twice", setting, name))
 		case err != nil || !(n >= least && n <= most):
 			errs = append(errs, fmt.Errorf("%s: %s must be between %v and %v, not %q", setting, name, least, most, value))
 		default:
@@ -90,8 +90,8 @@ func byType(setting string, list []string, least, most float64) (map[plan.Worklo
 	return out, errors.Join(errs...)
 }
 
-// tenantShares reads TENANT=N%.
-func tenantShares(list []string) (others int, of map[string]int, err error) {
+// parseTenantShares parses a list of TENANT=N%. others is the share of "*", or 0 without one.
+func parseTenantShares(list []string) (others int, of map[string]int, err error) {
 	var errs []error
 	of = map[string]int{}
 	if len(list) > maxTenantShares {
@@ -107,7 +107,7 @@ func tenantShares(list []string) (others int, of map[string]int, err error) {
 			errs = append(errs, fmt.Errorf("slots-by-tenant: %q must look like acme=50%%, "+
 				"with the id of a tenant or * for every other one", entry))
 		case twice || tenant == everyOtherTenant && others > 0:
-			errs = append(errs, fmt.Errorf("slots-by-tenant: %s is there twice", tenant))
+			errs = append(errs, fmt.Errorf("slots-by-tenant: %s is given twice", tenant))
 		case err != nil || !percent || n < 1 || n > 100:
 			errs = append(errs, fmt.Errorf("slots-by-tenant: the share of %s must be from 1%% to 100%%, not %q", tenant, entry))
 		case tenant == everyOtherTenant:

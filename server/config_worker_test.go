@@ -53,16 +53,16 @@ slots-by-tenant: ["*=0%", "*=101%", acme=5, "a b=5%", "globex=10%", "globex=20%"
 metrics-listen: 0.0.0.0:9464
 `)
 	if err == nil {
-		t.Fatal("nothing is refused")
+		t.Fatal("invalid settings were accepted")
 	}
 	for _, want := range []string{
 		"concurrency must be between 1 and 1000",
-		`slots-by-type: "DBT_RUN" is not one of NOOP, COMMAND, DBT and HTTP_NOTIFY, of which DBT is DBT_COMPILE, DBT_RUN`,
+		`slots-by-type: "DBT_RUN" is not one of NOOP, COMMAND, DBT and HTTP_NOTIFY, where DBT covers DBT_COMPILE, DBT_RUN`,
 		`slots-by-type: "HTTP_NOTIFY" must look like HTTP_NOTIFY=20`,
 		`slots-by-type: COMMAND must be between 1 and 1000, not "0"`,
 		`slots-by-type: NOOP must be between 1 and 1000, not "1001"`,
 		"slots-by-type: DBT needs a whole number",
-		"slots-by-type: HTTP_NOTIFY is there twice",
+		"slots-by-type: HTTP_NOTIFY is given twice",
 		`rate-by-type: "SLEEP" is not one of`,
 		`rate-by-type: COMMAND must be between 0.5 and 10000, not "0.4"`,
 		`rate-by-type: DBT must be between 0.5 and 10000, not "fast"`,
@@ -73,7 +73,7 @@ metrics-listen: 0.0.0.0:9464
 		`slots-by-tenant: the share of * must be from 1% to 100%, not "*=101%"`,
 		`slots-by-tenant: the share of acme must be from 1% to 100%, not "acme=5"`,
 		`slots-by-tenant: "a b=5%" must look like acme=50%`,
-		"slots-by-tenant: globex is there twice",
+		"slots-by-tenant: globex is given twice",
 		`slots-by-tenant: the share of initech must be from 1% to 100%, not "initech"`,
 		"metrics-listen: 0.0.0.0:9464 is not on this machine's loopback",
 	} {

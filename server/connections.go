@@ -16,8 +16,8 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// temporalConnection is how this process reaches Temporal. dispatchOnly is for a data worker, which has no other keys
-// than those of dispatches.
+// temporalConnection returns the settings of the connection to Temporal. With dispatchOnly, as in data workers, it
+// omits payload-keys when dispatch-keys are set.
 func (c *Config) temporalConnection(log *slog.Logger, dispatchOnly bool) (to temporal.Connection, err error) {
 	to = temporal.Connection{HostPort: c.Temporal, Namespace: c.TemporalNamespace}
 	if c.temporalTLS() {
@@ -41,7 +41,7 @@ func (c *Config) temporalConnection(log *slog.Logger, dispatchOnly bool) (to tem
 	return to, err
 }
 
-// hostOf is the host of host:port.
+// hostOf returns the host of host:port.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -49,7 +49,7 @@ func hostOf(address string) string {
 	return address
 }
 
-// payloads are nil where no keys are set: then Temporal stores in clear.
+// payloads returns the codec of payloads, or nil without keys: Temporal then stores payloads unencrypted.
 func (c *Config) payloads(log *slog.Logger, dispatchOnly bool) (*temporal.Payloads, error) {
 	own, dispatch := keyList{list: texts(c.PayloadKeys), file: c.PayloadKeysFile},
 		keyList{list: texts(c.DispatchKeys), file: c.DispatchKeysFile}
@@ -88,7 +88,7 @@ func (c *Config) payloads(log *slog.Logger, dispatchOnly bool) (*temporal.Payloa
 
 var errNoKeys = fmt.Errorf("there is no key: write id:SECRET, one a line, with a secret of `openssl rand -base64 32`")
 
-// keyList is a list of keys in the settings or in a file.
+// keyList is a list of keys, given either in the settings or as a file.
 type keyList struct {
 	list []string
 	file string
@@ -96,8 +96,8 @@ type keyList struct {
 
 func (l keyList) empty() bool { return len(l.list) == 0 && l.file == "" }
 
-// read takes the content of the list's own file, if it has one, from the front of contents. Empty lines and lines that
-// begin with # are not keys.
+// read returns the keys. When the list has a file, read consumes the file's content from the front of contents. It
+// skips empty lines and lines that begin with #.
 func (l keyList) read(contents *[][]byte) []string {
 	if l.file == "" {
 		return l.list
@@ -113,8 +113,8 @@ func (l keyList) read(contents *[][]byte) []string {
 	return out
 }
 
-// text reads a secret that a file holds; nil when no file is named.
-func text(log *slog.Logger, setting, path string) (func() string, error) {
+// secretText opens the file of a secret and returns a function that reads the current secret; nil when path is empty.
+func secretText(log *slog.Logger, setting, path string) (func() string, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -138,23 +138,23 @@ func (c *Config) openBus(log *slog.Logger) (*redisbus.Bus, error) {
 			return nil, fmt.Errorf("redis-tls: %w", err)
 		}
 	}
-	if cfg.Password, err = text(log, "redis-password-file", c.RedisPasswordFile); err != nil {
+	if cfg.Password, err = secretText(log, "redis-password-file", c.RedisPasswordFile); err != nil {
 		return nil, err
 	}
 	return redisbus.Open(cfg)
 }
 
-// storeOptions are those of a connection to PostgreSQL.
+// storeOptions returns the options of a connection to PostgreSQL.
 func (c *Config) storeOptions(log *slog.Logger) (postgres.Options, error) {
-	password, err := text(log, "store-password-file", c.StorePasswordFile)
+	password, err := secretText(log, "store-password-file", c.StorePasswordFile)
 	return postgres.Options{Logger: log, Password: password}, err
 }
 
-// journalClient is the Journal of a data worker.
+// journalClient returns the client through which a data worker calls the Journal.
 func (c *Config) journalClient(log *slog.Logger) (*remote.Client, error) {
-	// verifyJournal refuses
+	// AllowPlaintext is safe here, because verifyJournal has already refused plain text to other machines.
 	cfg := remote.Config{URL: c.Server, AllowPlaintext: true, Token: func() string { return string(c.WorkerToken) }}
-	token, err := text(log, "worker-token-file", c.WorkerTokenFile)
+	token, err := secretText(log, "worker-token-file", c.WorkerTokenFile)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,8 @@ func (c *Config) journalClient(log *slog.Logger) (*remote.Client, error) {
 	return remote.New(cfg)
 }
 
-// listenSecured opens the address of the API, with TLS where a certificate is set.
+// listenSecured opens the listener of the API, with TLS when a certificate is set. It warns when it serves plain text
+// to other machines.
 func (c *Config) listenSecured(ctx context.Context, log *slog.Logger) (net.Listener, error) {
 	var secured *tls.Config
 	if c.ListenTLSCert != "" {
@@ -191,8 +192,8 @@ func (c *Config) listenSecured(ctx context.Context, log *slog.Logger) (net.Liste
 	if secured != nil {
 		return tls.NewListener(ln, secured), nil
 	}
-	if said := c.exposedListener(ln.Addr()); said != "" {
-		log.WarnContext(ctx, "plain text", slog.String("reason", said))
+	if reason := c.plaintextWarning(ln.Addr()); reason != "" {
+		log.WarnContext(ctx, "plain text", slog.String("reason", reason))
 	}
 	return ln, nil
 }

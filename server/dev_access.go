@@ -22,14 +22,14 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// DevAccess is the key ring of a `dvt dev`: the file `tokens` of its data directory, which only its owner can read.
-// `dvt dev` makes it at its first start and keeps the tokens at later ones; the command line reads it.
+// DevAccess is the content of the file `tokens` in the data directory of a `dvt dev`, which only its owner can read.
+// `dvt dev` creates it at its first start and keeps the tokens at later starts; the command line reads it.
 type DevAccess struct {
 	// Address is the host:port of the process that uses the data directory. It is empty until that process listens.
 	Address string `json:"address"`
-	// Secret is what sessions of browsers and the path of the receiver of notifications are derived from.
+	// Secret is the key from which browser sessions and the path of the notification receiver are derived.
 	Secret string `json:"secret"`
-	// Tokens of the dev principals, by name.
+	// Tokens are the tokens of the dev principals, by name.
 	Tokens map[string]string `json:"tokens"`
 
 	data string
@@ -37,14 +37,15 @@ type DevAccess struct {
 
 const (
 	accessFile = "tokens"
-	maxAccess  = 64 << 10 // bytes that are read of the file
+	maxAccess  = 64 << 10 // bytes read from the file
 )
 
-// ErrNoDevData says that no `dvt dev` has run on a data directory.
+// ErrNoDevData means that `dvt dev` has never used the data directory.
 var ErrNoDevData = errors.New("no `dvt dev` has run on this data directory")
 
-// ReadDevAccess reads the key ring of a data directory: ErrNoDevData when there is none. A file that others may read, or
-// that somebody else owns, is an error: another user would choose which token is sent where.
+// ReadDevAccess reads the file `tokens` of a data directory. It returns ErrNoDevData when the file is missing. A file
+// that other users can read or that another user owns is an error, because that user could choose the server that
+// receives a token.
 func ReadDevAccess(data string) (DevAccess, error) {
 	data, err := filepath.Abs(data)
 	if err != nil {
@@ -66,7 +67,7 @@ func ReadDevAccess(data string) (DevAccess, error) {
 
 func (a DevAccess) path() string { return filepath.Join(a.data, accessFile) }
 
-// readOwn reads a file that is this user's and nobody else's.
+// readOwn reads at most maxAccess bytes of a regular file that belongs to this user and that others cannot open.
 func readOwn(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -87,8 +88,8 @@ func readOwn(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxAccess))
 }
 
-// openDevAccess reads the key ring or makes it. The caller holds the lock of the data directory. The address of an
-// earlier process is removed, because another program may listen there now.
+// openDevAccess reads the file `tokens` or creates it. The caller holds the lock of the data directory. It clears the
+// address of an earlier process, because another program may listen there now.
 func openDevAccess(data string) (DevAccess, error) {
 	a, err := ReadDevAccess(data)
 	if errors.Is(err, ErrNoDevData) {
@@ -110,7 +111,7 @@ func openDevAccess(data string) (DevAccess, error) {
 	return a, a.write()
 }
 
-// write replaces the file whole, or not at all.
+// write replaces the file atomically.
 func (a DevAccess) write() error {
 	doc, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
@@ -130,20 +131,21 @@ func (a DevAccess) write() error {
 	return nil
 }
 
-// Running reports whether the process that wrote Address still runs. The kernel drops the lock of a process that ended,
-// so a program that took its port does not get a token.
+// Running reports whether the process that wrote Address still runs. The kernel releases the lock of a process that
+// ended. So a program that took over its port does not receive a token.
 func (a DevAccess) Running() bool {
 	if a.Address == "" {
 		return false
 	}
-	unlock, err := flock(filepath.Join(a.data, lockFile), syscall.LOCK_SH) // two commands may ask at once
+	// A shared lock, because two commands may ask at the same time.
+	unlock, err := flock(filepath.Join(a.data, lockFile), syscall.LOCK_SH)
 	if err == nil {
 		unlock()
 	}
 	return errors.Is(err, errLocked)
 }
 
-// NotifyURL is the address that takes the notifications of sample plans. Its path cannot be guessed, because an
+// NotifyURL returns the address that receives the notifications of sample plans. Its path cannot be guessed, because an
 // HTTP_NOTIFY step sends no token.
 func (a DevAccess) NotifyURL() string {
 	return "http://" + a.Address + notifyPath + a.derive(notifyPurpose)
@@ -151,14 +153,15 @@ func (a DevAccess) NotifyURL() string {
 
 const notifyPurpose = "notify"
 
-// derive makes a value that only the holder of the secret can make.
+// derive returns a value for a purpose that only the holder of the secret can compute.
 func (a DevAccess) derive(purpose string) string {
 	mac := hmac.New(sha256.New, []byte(a.Secret))
 	_, _ = mac.Write([]byte(purpose)) // it never fails
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// cookieName differs between data directories: browsers send the cookies of an address to all of its ports.
+// cookieName returns a name that differs between data directories, because browsers send the cookies of a host to all
+// of its ports.
 func (a DevAccess) cookieName() string {
 	sum := sha256.Sum256([]byte(a.derive("cookie")))
 	return sessionCookie + "_" + hex.EncodeToString(sum[:4])
@@ -167,14 +170,15 @@ func (a DevAccess) cookieName() string {
 // devSessionLife is how long a browser stays signed in to `dvt dev`.
 const devSessionLife = 30 * 24 * time.Hour
 
-// session is the value of the cookie that signs a browser in as a dev principal until a moment: NAME.SECONDS.MAC. It is
-// no token: the API takes it from a cookie only.
+// session returns the value of the cookie that signs a browser in as a dev principal until a moment: NAME.SECONDS.MAC.
+// It is not a token: the API accepts it only as a cookie.
 func (a DevAccess) session(principal string, until time.Time) string {
-	said := principal + "." + strconv.FormatInt(until.Unix(), 10)
-	return said + "." + a.derive("session "+said)
+	claim := principal + "." + strconv.FormatInt(until.Unix(), 10)
+	return claim + "." + a.derive("session "+claim)
 }
 
-// principalOf is whom a session signs in: authz.ErrUnauthenticated or authz.ErrExpired.
+// principalOf returns the principal of a session: authz.ErrUnauthenticated when the session is invalid,
+// authz.ErrExpired when it is too old.
 func (a DevAccess) principalOf(session string, now time.Time) (string, error) {
 	principal, rest, _ := strings.Cut(session, ".")
 	seconds, _, _ := strings.Cut(rest, ".")
@@ -188,7 +192,8 @@ func (a DevAccess) principalOf(session string, now time.Time) (string, error) {
 	return principal, nil
 }
 
-// nameOf is the dev principal whose own token it is. API tokens of a principal do not count: they may hold fewer rights.
+// nameOf returns the dev principal with this token. It ignores API tokens of a principal, because they may hold fewer
+// rights.
 func (a DevAccess) nameOf(token string) (principal string, ok bool) {
 	for name, t := range a.Tokens {
 		if same(token, t) {
@@ -200,8 +205,9 @@ func (a DevAccess) nameOf(token string) (principal string, ok bool) {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// IsDevAddress reports whether an http URL's host and port lead to the process that wrote Address. The name localhost
-// counts, and the caller sends to Address then: by its name another program could answer on another loopback address.
+// IsDevAddress reports whether hostPort, from an http URL, leads to the process that wrote Address. The name localhost
+// counts too. The caller must then connect to Address, because another program could listen on another address of
+// localhost.
 func (a DevAccess) IsDevAddress(hostPort string) bool {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil || a.Address == "" {
@@ -211,8 +217,8 @@ func (a DevAccess) IsDevAddress(hostPort string) bool {
 	return hostPort == a.Address || strings.EqualFold(host, "localhost") && port == own
 }
 
-// closeToOthers lets only this user into the data directory: the database, the logs of steps and the tokens lie in it. A
-// directory that many users share is refused instead.
+// closeToOthers removes the access of other users from the data directory, which contains the database, the logs of
+// steps and the tokens. It refuses a directory that belongs to another user or has the sticky bit, such as /tmp.
 func closeToOthers(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/graph"
 )
 
-// devDoor is how people get into `dvt dev`, and the routes that only it has.
+// devDoor contains the sign-in of `dvt dev` and the state of the routes that only `dvt dev` has.
 type devDoor struct {
 	access DevAccess
 	keys   *signInKeys
@@ -38,12 +38,12 @@ func (p *parts) devRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+devSessionPath, p.devSession)
 	mux.HandleFunc("POST "+devLinkPath, p.devLink)
 	mux.HandleFunc("POST "+notifyPath+"{key}", p.receiveNote)
-	mux.HandleFunc("GET "+strings.TrimSuffix(notifyPath, "/"), p.asDev(p.dev.notes.list))
-	mux.HandleFunc("GET "+devPlansPath+"{name}", p.asDev(p.devPlan))
+	mux.HandleFunc("GET "+strings.TrimSuffix(notifyPath, "/"), p.requireCaller(p.dev.notes.list))
+	mux.HandleFunc("GET "+devPlansPath+"{name}", p.requireCaller(p.devPlan))
 }
 
-// asDev serves those who are known.
-func (p *parts) asDev(next http.HandlerFunc) http.HandlerFunc {
+// requireCaller passes only authenticated requests to next.
+func (p *parts) requireCaller(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := p.callers.Caller(r); refusedHTTP(w, err) {
 			return
@@ -52,7 +52,7 @@ func (p *parts) asDev(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// devPrincipal is the principal of that name.
+// devPrincipal returns the dev principal with a name.
 func (p *parts) devPrincipal(name string) (authz.Principal, error) {
 	return p.directory.Authenticate(p.dev.access.Tokens[name])
 }
@@ -65,16 +65,17 @@ func devPrincipals() []graph.DevPrincipal {
 	return out
 }
 
-// setDevSession signs a browser in.
+// setDevSession sets the cookie that signs a browser in.
 func (p *parts) setDevSession(w http.ResponseWriter, principal string) {
 	value := p.dev.access.session(principal, p.cfg.now().Add(devSessionLife))
 	http.SetCookie(w, p.cookie(p.sessionName(), value, "/", http.SameSiteStrictMode, int(devSessionLife.Seconds())))
 }
 
-// devSession makes a browser that is signed in another dev principal. Only a page of this server may ask.
+// devSession switches a browser that is signed in to another dev principal. It accepts requests only from pages of this
+// server.
 func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 	if !p.callers.OwnOrigin(r) {
-		http.Error(w, "only a page of this server may change who is signed in", http.StatusForbidden)
+		http.Error(w, "only a page of this server may switch the principal", http.StatusForbidden)
 		return
 	}
 	cookie, _ := p.session(r)
@@ -94,7 +95,7 @@ func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// devLink makes a link that signs a browser in once, as the dev principal whose own token is shown.
+// devLink answers with a link that signs a browser in once, as the dev principal whose own token the request carries.
 func (p *parts) devLink(w http.ResponseWriter, r *http.Request) {
 	who, err := p.callers.Caller(r)
 	if refusedHTTP(w, err) {
@@ -110,14 +111,14 @@ func (p *parts) devLink(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"url": p.signInLink(principal)})
 }
 
-// signInLink is the address of the UI with a new key.
+// signInLink returns the address of the UI with a new key.
 func (p *parts) signInLink(principal string) string {
 	return "http://" + p.cfg.Listen + "/?" + url.Values{"key": {p.dev.keys.add(principal)}}.Encode()
 }
 
-// signsInByKey answers a page's request that has a key: it signs the browser in and leads to the page without the key,
-// so that the key stays out of the history.
-func (p *parts) signsInByKey(w http.ResponseWriter, r *http.Request) bool {
+// signInByKey handles a request for a page with a key and reports whether it did. It signs the browser in and redirects
+// to the page without the key, so that the key stays out of the history.
+func (p *parts) signInByKey(w http.ResponseWriter, r *http.Request) bool {
 	q := r.URL.Query()
 	if p.dev == nil || !q.Has("key") {
 		return false
@@ -142,7 +143,7 @@ func (p *parts) signsInByKey(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// usedKeyPage needs no file and no style: it follows the theme of the browser, also where the UI was not built.
+// usedKeyPage loads no files, so that it also works when the UI is not built. It follows the theme of the browser.
 var usedKeyPage = template.Must(template.New("").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -157,8 +158,8 @@ var usedKeyPage = template.Must(template.New("").Parse(`<!doctype html>
 </html>
 `)) //nolint:gochecknoglobals // a constant
 
-// onLoopback refuses requests that reached `dvt dev` under a name that is not this machine's own: a foreign page can give
-// its name this machine's address (DNS rebinding). Hosts of allowed origins pass.
+// onLoopback refuses requests whose Host is neither localhost nor a loopback address: a foreign site can point its name
+// at this machine (DNS rebinding). Hosts of allowed origins pass.
 func (p *parts) onLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()

@@ -11,12 +11,12 @@ import (
 
 const (
 	signInKeyLife = 24 * time.Hour
-	// maxSignInKeys bounds the keys that wait; the oldest makes room.
+	// maxSignInKeys is the maximum number of unused keys; a new key replaces the oldest.
 	maxSignInKeys = 20
 )
 
-// signInKeys are the keys of links that sign a browser in to `dvt dev`, each once. They are in memory only: a start
-// makes a new one. It is safe for concurrent use.
+// signInKeys holds the keys of links that each sign a browser in to `dvt dev` once. They are lost when the process
+// ends, and the next start creates a new one. It is safe for concurrent use.
 type signInKeys struct {
 	now func() time.Time
 
@@ -30,10 +30,10 @@ type signInKey struct {
 	until     time.Time
 }
 
-// add makes a key of 256 random bits.
+// add creates a key of 256 random bits for a principal.
 func (k *signInKeys) add(principal string) (key string) {
 	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // it never fails
+	_, _ = rand.Read(raw) // never fails
 	key = base64.RawURLEncoding.EncodeToString(raw)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,7 +44,8 @@ func (k *signInKeys) add(principal string) (key string) {
 	return key
 }
 
-// take uses a key up. The key is hashed before anything is compared, so the time says nothing about it.
+// take removes a key and returns its principal; false when the key is unknown or expired. It compares hashes, so the
+// duration of a comparison reveals nothing about the keys.
 func (k *signInKeys) take(key string) (principal string, ok bool) {
 	hash := sha256.Sum256([]byte(key))
 	k.mu.Lock()

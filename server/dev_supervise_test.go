@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// engineHealth returns the status of everything, and what the check of the engine says.
+// engineHealth returns the overall status, and the status and message of the engine's check.
 func engineHealth(t *testing.T, c *client.Client) (status client.HealthStatus, message string) {
 	t.Helper()
 	out, err := client.ShowHealth(t.Context(), c)
@@ -29,7 +29,7 @@ func engineHealth(t *testing.T, c *client.Client) (status client.HealthStatus, m
 	return out.Health.Status, message
 }
 
-// waitForHealth waits until health has the status and the engine's check says words.
+// waitForHealth waits until health has a status and the engine's check contains words.
 func waitForHealth(t *testing.T, c *client.Client, want client.HealthStatus, words string, patience time.Duration) {
 	t.Helper()
 	var status client.HealthStatus
@@ -42,7 +42,7 @@ func waitForHealth(t *testing.T, c *client.Client, want client.HealthStatus, wor
 	t.Fatalf("health was not %s with %q within %s: last %s, %q", want, words, patience, status, message)
 }
 
-// recorded reads what dvt dev recorded of its Temporal server.
+// recorded reads the file in which dvt dev records its Temporal server.
 func recorded(t *testing.T, data string) (id struct{ PID, Port int }) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
@@ -51,7 +51,7 @@ func recorded(t *testing.T, data string) (id struct{ PID, Port int }) {
 	return id
 }
 
-// endTemporal kills, when t ends, the Temporal server that a `dvt dev` on data leaves behind when t fails.
+// endTemporal kills the Temporal server of a `dvt dev` on data when t ends, because a failing test leaves it behind.
 func endTemporal(t *testing.T, data string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -64,7 +64,7 @@ func endTemporal(t *testing.T, data string) {
 	})
 }
 
-// commandLine is that of a process, its words separated by spaces.
+// commandLine returns the command line of a process, with spaces between its arguments.
 func commandLine(t *testing.T, pid int) string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -72,7 +72,7 @@ func commandLine(t *testing.T, pid int) string {
 	return strings.ReplaceAll(string(b), "\x00", " ")
 }
 
-// A child that is stopped keeps its port and its connections and answers nothing: only probes find it.
+// A stopped process keeps its port and its connections but answers nothing, so only probes detect it.
 func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
@@ -93,7 +93,7 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 		if out, err := client.ShowRun(t.Context(), c, id, nil); err != nil || out.Run == nil {
 			t.Errorf("run %s cannot be read while the Temporal server hangs: %v", id, err)
 		} else if out.Run.CompletedAt != nil {
-			t.Errorf("run %s ended before the Temporal server was stopped: the test proves nothing of it", id)
+			t.Errorf("run %s ended before the Temporal server was stopped, so the test proves nothing about it", id)
 		}
 	}
 	waitForHealth(t, c, client.HealthStatusHealthy, "", time.Until(stopped.Add(60*time.Second)))
@@ -108,12 +108,12 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 		}
 	}
 	if said := p.said(); strings.Count(said, "the embedded Temporal server is started again") != 1 || !strings.Contains(said, "it has not answered for 1") {
-		t.Errorf("the log does not say once that the server is started again because it has not answered")
+		t.Errorf("want exactly one log line that the server is started again because it has not answered")
 	}
 	p.terminate()
 }
 
-// A server may answer and not know its namespace. It makes the namespace again when it starts.
+// A server may answer but lack its namespace. A restart creates the namespace again.
 func TestDev_LostNamespaceComesBack(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
@@ -136,7 +136,8 @@ func TestDev_LostNamespaceComesBack(t *testing.T) {
 	p.terminate()
 }
 
-// Whoever does not ask for the Temporal UI gets none: it would be a page without a password on a port that nobody knows.
+// Without temporal-ui-port there is no Temporal UI, because it would be a page without authentication on an unknown
+// port.
 func TestDev_TemporalHasAUIOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	_, port, _ := strings.Cut(testserver.FreeAddress(t), ":")

@@ -9,7 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/web"
 )
 
-// edgeSession signs a browser in by the link of the ready line.
+// edgeSession signs a browser in with the link of the ready line.
 func edgeSession(t *testing.T, data, base, link string) {
 	if _, built := web.Dist(); !built {
 		t.Fatal("the user interface is not built: run `make build`")
@@ -23,14 +23,14 @@ func edgeSession(t *testing.T, data, base, link string) {
 		t.Errorf("a query with the session: %d %s", a.StatusCode, a.body)
 	}
 	if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+session.Value); a.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a session was taken for a token: %d %s", a.StatusCode, a.body)
+		t.Errorf("the API accepted a session as a token: %d %s", a.StatusCode, a.body)
 	}
 	for name, value := range map[string]string{
 		"a token": devToken(t, data, "dev-engineer"), "another name": strings.Replace(session.Value, "dev-engineer", "dev-admin", 1),
 		"a longer life": strings.Replace(session.Value, ".1", ".2", 1), "nothing": "",
 	} {
 		if a := ask(t, base, whoAmI, nil, "Cookie: "+session.Name+"="+value); a.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%s was taken for a session: %d %s", name, a.StatusCode, a.body)
+			t.Errorf("the server accepted %s as a session: %d %s", name, a.StatusCode, a.body)
 		}
 	}
 	if a := ask(t, base, cancel, map[string]any{"id": "x"}, mine); a.StatusCode != http.StatusForbidden || a.code() != "FORBIDDEN" {
@@ -40,7 +40,7 @@ func edgeSession(t *testing.T, data, base, link string) {
 		t.Errorf("a mutation from the page: %d %s", a.StatusCode, a.body)
 	}
 	if a := ask(t, base, cancel, map[string]any{"id": "x"}, "Authorization: Bearer "+devToken(t, data, "dev-engineer")); a.code() != "NOT_FOUND" {
-		t.Errorf("a mutation with a token needs no origin: %d %s", a.StatusCode, a.body)
+		t.Errorf("a mutation with a token but without an origin was refused: %d %s", a.StatusCode, a.body)
 	}
 
 	become := func(principal string, header ...string) answer {
@@ -72,7 +72,7 @@ func edgeSession(t *testing.T, data, base, link string) {
 	}
 }
 
-// edgeLink opens the link of the ready line: it signs in once, and leads to the page without the key.
+// edgeLink opens the link of the ready line. The link signs in once and redirects to the page without the key.
 func edgeLink(t *testing.T, base, link string) *http.Cookie {
 	t.Helper()
 	key := strings.TrimPrefix(link, base+"/?key=")

@@ -7,7 +7,8 @@ import (
 	"github.com/dvt-engine/dvt/egress"
 )
 
-// egressRules reads the setting egress. Unknown keys and rules that are no host, address or network are errors.
+// egressRules parses the setting egress. Unknown keys, and rules that are not a host, an address or a network, are
+// errors.
 func egressRules(said any) (map[string]egress.Rules, error) {
 	if said == nil {
 		return nil, nil
@@ -22,7 +23,7 @@ func egressRules(said any) (map[string]egress.Rules, error) {
 	return out, nil
 }
 
-// guard makes the guard of calls to addresses that plans name. private permits private networks.
+// guard creates the guard for calls to addresses that plans name. With private, it permits private networks.
 func (c *Config) guard(private bool, log *slog.Logger) (*egress.Guard, error) {
 	g, err := egress.New(egress.Settings{AllowPrivate: private, Rules: c.Egress}, log)
 	if err != nil {

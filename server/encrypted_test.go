@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// encrypted is an installation whose every connection is encrypted and whose every secret is in a file.
+// encrypted is an installation in which every connection is encrypted and every secret is in a file.
 type encrypted struct {
 	dir              string
 	servers, clients *testserver.Authority
@@ -25,7 +25,7 @@ type encrypted struct {
 	engine           *testserver.TemporalServer
 	proxy            *testserver.TLSProxy // in front of engine
 	config, worker   string               // files of settings
-	journal, api     string               // URLs of a server that speaks HTTPS and of one on loopback
+	journal, api     string               // URLs of the HTTPS server and of the server on loopback
 }
 
 const sreToken = "sam-looks-after-the-engine"
@@ -111,14 +111,14 @@ dispatch-keys-file: %[1]s/dispatch-keys
 	return e
 }
 
-// server issues the certificate of a server.
+// server issues a server certificate.
 func (e *encrypted) server(t *testing.T) testserver.Pair {
 	t.Helper()
 	return e.servers.Issue(t, "server", "127.0.0.1", "temporal.internal", "dvt.internal")
 }
 
-// files writes what the processes show and believe, of the authorities of the moment. generation stands in the name of
-// the certificate that Temporal is shown.
+// files writes certificates and trusted authorities for all processes, from the current authorities. generation is part
+// of the name in the certificate for Temporal.
 func (e *encrypted) files(t *testing.T, generation string) {
 	t.Helper()
 	testserver.WriteFile(t, e.dir, "ca.pem", e.servers.PEM)
@@ -137,13 +137,13 @@ func (e *encrypted) secret(t *testing.T, name string, lines ...string) {
 	testserver.WriteFile(t, e.dir, name, []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// key is a line of a file of keys.
+// key returns a line of a key file.
 func key(id string) string {
 	return id + ":" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 16)))
 }
 
-// Every connection is encrypted by a private authority, and every certificate, authority, password and key is replaced
-// while a run is open. No process is started again.
+// Every connection uses a private authority. The test replaces every certificate, authority, password and key while a
+// run is open, without restarting a process.
 //
 // contract: T115, T203
 func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
@@ -163,7 +163,7 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 		return err == nil && out.Run != nil && out.Run.StepCounts.Running == 1
 	})
 	if e.proxy.Clients("dvt-1") < 3 {
-		t.Errorf("%d connections came with the first certificate, want those of two servers and two workers",
+		t.Errorf("%d connections used the first certificate, want those of two servers and two workers",
 			e.proxy.Clients("dvt-1"))
 	}
 	e.servers, e.clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
@@ -187,13 +187,13 @@ func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
 		}
 	}
 	if bytes.Contains(stored, []byte("canary")) {
-		t.Error("Temporal's database shows a step or what it was given")
+		t.Error("Temporal's database contains the name or the input of a step in plain text")
 	}
 	e.readsForOperators(t, runID)
 }
 
-// readsForOperators shows that Temporal's CLI sees clear text through the server's codec, with an operator's token
-// alone.
+// readsForOperators checks that Temporal's CLI shows decrypted payloads through the codec server, but only with an
+// operator's token.
 func (e *encrypted) readsForOperators(t *testing.T, runID string) {
 	t.Helper()
 	show := func(args ...string) string {
@@ -202,7 +202,7 @@ func (e *encrypted) readsForOperators(t *testing.T, runID string) {
 			"dvt/acme/" + runID, "--detailed",
 		}, args...)...)
 		cmd.Env = append(environment(), "HOME="+e.dir, "SSL_CERT_FILE="+filepath.Join(e.dir, "ca.pem"))
-		out, _ := cmd.CombinedOutput() // a codec that refuses is an error of the CLI
+		out, _ := cmd.CombinedOutput() // the CLI fails when the codec server refuses
 		return string(out)
 	}
 	endpoint := "https://" + strings.TrimPrefix(e.journal, "https://") + "/engine/codec"
@@ -239,6 +239,6 @@ func (e *encrypted) readsForOperators(t *testing.T, runID string) {
 	must(t, err)
 	_ = res.Body.Close()
 	if res.StatusCode == http.StatusOK {
-		t.Error("the server encodes for strangers")
+		t.Error("the codec server encodes payloads, want only decoding")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// secretVariables are the variables of settings that are secrets, or may hold one.
+// secretVariables returns the environment variables of settings that are or may contain secrets.
 func secretVariables() []string {
 	return []string{
 		"DVT_WORKER_TOKEN", "DVT_STORE", "DVT_REDIS", "DVT_SIGN_IN_KEY", "DVT_MANUAL_KEYS", "DVT_TICKET_KEYS",
@@ -15,16 +15,15 @@ func secretVariables() []string {
 	}
 }
 
-// ForgetEnvironment takes the secrets of the settings out of the environment of this process, once Load has read them,
-// so that nothing that it starts inherits them. Where the system allows it they also leave the text that other
-// processes of the same user can read, as /proc/PID/environ on Linux. It does what it can: a secret in a file is never
-// there.
+// ForgetEnvironment removes the secrets of the settings from the environment of this process, so that child processes
+// do not inherit them. Call it after Load. On Linux it also erases them from the text that other processes of the same
+// user can read in /proc/PID/environ. It is best effort; secrets in files never enter the environment.
 func ForgetEnvironment() {
 	var values []string
 	for _, name := range secretVariables() {
 		if value, ok := os.LookupEnv(name); ok {
 			values = append(values, name+"="+value)
-			_ = os.Unsetenv(name) // it fails for names that are none
+			_ = os.Unsetenv(name) // fails only for invalid names
 		}
 	}
 	if len(values) > 0 {
@@ -32,8 +31,8 @@ func ForgetEnvironment() {
 	}
 }
 
-// WarnOfReadableFiles names files of secrets that every user of this machine can read. settings is the file of
-// --config, or empty; it counts because it may hold secrets.
+// WarnOfReadableFiles logs a warning for each file of secrets that every user of this machine can read. settings is the
+// path of the --config file, or empty; it is checked too, because it may contain secrets.
 func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
 	for _, path := range append(c.secretFiles(), settings) {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
@@ -42,7 +41,7 @@ func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
 	}
 }
 
-// secretFiles are the files of secrets that the settings name.
+// secretFiles returns the files of secrets in the settings.
 func (c *Config) secretFiles() []string {
 	return slices.DeleteFunc([]string{
 		c.TemporalTLSKey, c.TemporalAPIKeyFile, c.StorePasswordFile, c.RedisTLSKey, c.RedisPasswordFile, c.ListenTLSKey,
@@ -50,7 +49,8 @@ func (c *Config) secretFiles() []string {
 	}, func(path string) bool { return path == "" })
 }
 
-// erasures are where in a block of variables, each ended by a zero byte, the values of some stand: offset and length.
+// erasures returns the offset and length of each value to erase. block is a sequence of variables that end with a zero
+// byte.
 func erasures(block string, erase func(variable string) bool) (out [][2]int) {
 	at := 0
 	for variable := range strings.SplitSeq(block, "\x00") {

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// eraseEnvironment overwrites values in the block of memory in which the kernel handed over the environment.
+// eraseEnvironment overwrites values in the memory block that the kernel shows as /proc/PID/environ. It does nothing
+// when it cannot locate the block with certainty.
 func eraseEnvironment(erase func(variable string) bool) {
 	block, err := os.ReadFile("/proc/self/environ")
 	if err != nil {
@@ -27,31 +28,31 @@ func eraseEnvironment(erase func(variable string) bool) {
 	defer memory.Close()
 	now := make([]byte, len(block))
 	if _, err := memory.ReadAt(now, start); err != nil || !bytes.Equal(now, block) {
-		return // it is elsewhere, and nothing else may be overwritten
+		return // the block is elsewhere; writing here would corrupt other memory
 	}
 	for _, e := range erasures(string(block), erase) {
 		_, _ = memory.WriteAt(bytes.Repeat([]byte{'x'}, e[1]), start+int64(e[0]))
 	}
 }
 
-// environmentStart is the address of the block: env_start, field 50 of /proc/self/stat.
+// environmentStart returns the address of the block: env_start, field 50 of /proc/self/stat.
 func environmentStart() (int64, error) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return 0, err
 	}
 	rest := string(stat)
-	rest = rest[strings.LastIndexByte(rest, ')')+1:] // the name of the program may hold anything
+	rest = rest[strings.LastIndexByte(rest, ')')+1:] // the program's name may contain spaces and parentheses
 	fields := strings.Fields(rest)
 	if len(fields) < 48 {
 		return 0, errors.New("server: /proc/self/stat is too short")
 	}
-	return strconv.ParseInt(fields[47], 10, 64) // the third field is the first one here
+	return strconv.ParseInt(fields[47], 10, 64) // field 50: fields begins with the third field of the file
 }
 
-// ProtectMemory keeps other processes of the same user from reading the memory, the environment and the open files of
-// this one through /proc, and from tracing it. There are no core dumps afterwards. Call it after ForgetEnvironment, which
-// writes to this process's own memory. Programs that this process starts are not protected by it.
+// ProtectMemory prevents other processes of the same user from tracing this one and from reading its memory,
+// environment and open files through /proc. It also disables core dumps. Call it after ForgetEnvironment, which writes
+// to this process's own memory. It does not protect child processes.
 func ProtectMemory() error {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("server: PR_SET_DUMPABLE: %w", errno)

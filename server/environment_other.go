@@ -2,7 +2,7 @@
 
 package server
 
-// eraseEnvironment does nothing: other systems show the environment to nobody else, or have no way to change it.
+// eraseEnvironment does nothing: other systems do not show the environment to others, or offer no way to change it.
 func eraseEnvironment(func(variable string) bool) {}
 
 // ProtectMemory does nothing on this system.

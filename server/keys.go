@@ -14,23 +14,23 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
-// manualKeys are the keys of completion tokens (T201).
+// manualKeys parses the keys of completion tokens, contract T201.
 func (c *Config) manualKeys() ([]control.ManualKey, error) {
 	return control.ParseManualKeys(texts(c.ManualKeys))
 }
 
-// ticketKeys are the keys of tickets of dispatches.
+// ticketKeys parses the keys of dispatch tickets.
 func (c *Config) ticketKeys() (ticket.Keys, error) {
 	return ticket.ParseKeys(texts(c.TicketKeys))
 }
 
-// needsTicketKeys reports whether a duty makes or checks proofs: api serves the Journal, reconcile seals the executions
-// that it starts, and sweep ends executions without such a seal.
+// needsTicketKeys reports whether a duty creates or checks proofs. The duty api serves the Journal, reconcile seals the
+// executions that it starts, and sweep terminates executions without a seal.
 func needsTicketKeys(duty string) bool {
 	return duty == "api" || duty == "reconcile" || duty == "sweep"
 }
 
-// needTicketKeys is the error of a process that must know tickets and has no keys of them.
+// needTicketKeys returns an error when a process that must check tickets has no ticket-keys.
 func (c *Config) needTicketKeys() error {
 	if len(c.TicketKeys) > 0 {
 		return nil
@@ -47,15 +47,15 @@ func texts(secrets []Secret) []string {
 	return out
 }
 
-// makeKeys gives `dvt dev` keys of its own where the settings give none.
+// makeKeys creates keys for `dvt dev` that the settings do not give.
 func (c *Config) makeKeys() error {
 	manual := func() error { _, err := c.manualKeys(); return err }
 	tickets := func() error { _, err := c.ticketKeys(); return err }
 	return errors.Join(c.makeKey(&c.ManualKeys, "manual-key", manual), c.makeKey(&c.TicketKeys, "ticket-key", tickets))
 }
 
-// makeKey gives `dvt dev` a key of its own, kept in a file of its data directory for its owner alone, unless the settings
-// give some.
+// makeKey loads the key in a file of the data directory into keys, and creates the file, readable only by its owner, at
+// the first start. It does nothing when the settings give keys.
 func (c *Config) makeKey(keys *[]Secret, file string, check func() error) error {
 	if len(*keys) > 0 {
 		return nil

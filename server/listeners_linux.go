@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// listensHere reports whether this process, or one that it started, listens on a TCP port of this machine. The Temporal
-// server of `dvt dev` has ports beside its frontend that ask nobody for a password.
+// listensHere reports whether this process or one of its descendants listens on a TCP port of this machine. The
+// Temporal server of `dvt dev` has other ports beside its frontend, and they require no authentication.
 func listensHere(port uint16) bool {
 	inodes := map[string]bool{}
 	for _, file := range []string{"tcp", "tcp6"} {
@@ -28,7 +28,7 @@ func listensHere(port uint16) bool {
 	if len(inodes) == 0 {
 		return false
 	}
-	for _, pid := range family(os.Getpid()) {
+	for _, pid := range descendants(os.Getpid()) {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 		for _, f := range files {
 			if to, err := os.Readlink(f); err == nil && inodes[to] {
@@ -39,8 +39,8 @@ func listensHere(port uint16) bool {
 	return false
 }
 
-// family is a process and all that descend from it.
-func family(root int) []int {
+// descendants returns the ids of a process and all processes that descend from it.
+func descendants(root int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range stats {
@@ -48,7 +48,7 @@ func family(root int) []int {
 		if err != nil {
 			continue
 		}
-		// pid (name) state ppid …; the name may hold anything
+		// pid (name) state ppid …; the name may contain spaces and parentheses
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil || len(fields) < 2 {

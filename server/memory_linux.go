@@ -11,8 +11,9 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// memoryPressure is the used share of the memory of this process's control group, the largest of those that have a limit,
-// or of the machine when none has. The kernel ends processes when it reaches 1. It is 0 where nothing can be read.
+// memoryPressure returns the used share of memory, from 0 to 1: the largest share among the control groups of this
+// process that have a limit, or that of the machine when none has. The kernel kills processes when it reaches 1. It
+// returns 0 when nothing can be read.
 func memoryPressure() float64 {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -45,7 +46,7 @@ func groupPressure(root, membership string) (ratio float64, ok bool) {
 	return ratio, ok
 }
 
-// readNumber reads a file of a control group; "max" is no number.
+// readNumber reads a number from a file of a control group; false for "max", which means no limit.
 func readNumber(path string) (float64, bool) {
 	text, err := os.ReadFile(path)
 	if err != nil {

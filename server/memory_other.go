@@ -2,5 +2,5 @@
 
 package server
 
-// memoryPressure is not known on this system.
+// memoryPressure returns 0, because it is unknown on this system.
 func memoryPressure() float64 { return 0 }

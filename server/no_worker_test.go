@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// waitOf is what a server says of the first step's wait.
+// waitOf is the wait of a run's first step in an answer of a server.
 type waitOf struct {
 	Kind         string
 	TaskQueue    string
@@ -34,7 +34,7 @@ func (p *parts) waitOf(t *testing.T, base, runID string) (w waitOf) {
 	if err := json.Unmarshal([]byte(got.body), &out); err != nil || got.StatusCode != http.StatusOK {
 		t.Fatalf("%s answered %d %s (%v), want a run", base, got.StatusCode, got.body, err)
 	}
-	if s := out.Data.Run.Steps; len(s) == 1 && s[0].Wait != nil { // there are none before the run has begun
+	if s := out.Data.Run.Steps; len(s) == 1 && s[0].Wait != nil { // a run has no steps before it begins
 		w = *s[0].Wait
 	}
 	return w
@@ -42,12 +42,12 @@ func (p *parts) waitOf(t *testing.T, base, runID string) (w waitOf) {
 
 var openNoWorker = regexp.MustCompile(`(?m)^dvt_sweep_open\{kind="no_worker"\} (\d+)$`)
 
-// unserved is how many queues without a worker a server tells of.
+// unserved returns the number of queues without a worker from the metrics of a server.
 func unserved(t *testing.T, base string) string {
 	t.Helper()
 	found := openNoWorker.FindStringSubmatch(get(t, base+"/metrics", "Authorization: Bearer "+samToken).body)
 	if found == nil {
-		t.Fatalf("the metrics of %s do not tell of queues without a worker", base)
+		t.Fatalf("the metrics of %s lack the gauge of queues without a worker", base)
 	}
 	return found[1]
 }
@@ -59,10 +59,11 @@ func (p *parts) alerts(t *testing.T) []store.Alert {
 	return all
 }
 
-// The only worker of a queue goes. Both servers find that out, one alert is raised, and it is over when a worker comes.
+// The only worker of a queue ends. Both servers notice it, together they raise one alert, and the alert ends when a
+// worker comes back.
 func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 	t.Parallel()
-	p := startParts(t, "no-worker-after: 2m") // the least there can be: an idle worker asks for work once a minute
+	p := startParts(t, "no-worker-after: 2m") // the minimum, because an idle worker polls once a minute
 	c := client.New(p.urlA, adaToken)
 	const step = `{"stepId":"stranded","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`
 	served := start(t, c, "served", stepsPlan("served", step))
@@ -78,7 +79,7 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 			w = p.waitOf(t, base, id)
 			return w.Kind == "WORKER" && w.PollerSeenAt != nil
 		})
-		// A poll counts once more when the engine notices that its worker is gone.
+		// The engine counts one more poll when it notices that the worker is gone.
 		ago := gone.Sub(*w.PollerSeenAt)
 		if w.TaskQueue != "tq-data-dev" || ago > 2*time.Minute || ago < -pace.Of(30*time.Second) {
 			t.Errorf("%s says that the step waits for %s, whose worker was seen %v before it went; want tq-data-dev, and shortly before",

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// observers is everything that the listener of metrics-listen answers. It asks nobody for a token. Profiles show memory,
-// which holds secrets: they are answered on loopback alone.
+// observers returns the routes of the listener metrics-listen, which requires no token. Profiles show memory and
+// therefore secrets, so they exist only when the listener is on loopback.
 func (p *parts) observers() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)
@@ -31,8 +31,8 @@ func (p *parts) observers() http.Handler {
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
-// protectedMetrics answers /metrics on the listener of the API for those with DEBUG on the installation: its labels name
-// tenants.
+// protectedMetrics serves /metrics on the listener of the API. It requires DEBUG on the installation, because the
+// labels name tenants.
 func (p *parts) protectedMetrics(w http.ResponseWriter, r *http.Request) {
 	who, err := p.callers.Caller(r)
 	if err == nil {
@@ -45,7 +45,7 @@ func (p *parts) protectedMetrics(w http.ResponseWriter, r *http.Request) {
 	refusedHTTP(w, err)
 }
 
-// verifyMetricsListen says what is wrong with metrics-listen.
+// verifyMetricsListen returns the error in metrics-listen, if there is one.
 func (c *Config) verifyMetricsListen() error {
 	if c.MetricsListen == "" {
 		return nil
@@ -60,7 +60,7 @@ func (c *Config) verifyMetricsListen() error {
 		"127.0.0.1:9464, or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
 }
 
-// serveObservers serves routes on metrics-listen, if that is set, until ctx ends.
+// serveObservers serves routes on metrics-listen until ctx ends. It does nothing when metrics-listen is empty.
 func serveObservers(ctx context.Context, cfg Config, routes http.Handler, g *errgroup.Group) error {
 	if cfg.MetricsListen == "" {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// The metrics name tenants and the profiles hold memory: the listener of the API gives them to nobody, and to those with
-// DEBUG the metrics alone.
+// The labels of metrics name tenants, and profiles contain memory. The listener of the API serves metrics only to
+// callers with DEBUG, and never profiles.
 func TestObservers_HaveAListenerOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	data, api, observers := dataDir(t), testserver.FreeAddress(t), testserver.FreeAddress(t)
@@ -41,6 +41,6 @@ func TestObservers_HaveAListenerOfTheirOwn(t *testing.T) {
 		}
 	}
 	if a := get(t, "http://"+api+"/debug/pprof/heap"); strings.Contains(a.Header.Get("Content-Type"), "octet-stream") {
-		t.Errorf("the API gives away a profile: %d %s", a.StatusCode, a.Header.Get("Content-Type"))
+		t.Errorf("the API serves a profile: %d %s", a.StatusCode, a.Header.Get("Content-Type"))
 	}
 }

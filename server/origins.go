@@ -8,19 +8,19 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// fromOurPages refuses what a page of another origin makes a browser send, before anything of it is read: requests and
-// upgrades to websockets with an Origin that is neither this server's own nor allowed. `dvt dev` also refuses what
-// browsers send without an Origin, such as images and frames, unless a person opens a page by a link: every page of this
-// machine, of whatever port, is the same site to a browser.
+// fromOurPages refuses requests and websocket upgrades that a page of another origin makes a browser send, before it
+// reads anything of them. The Origin must be this server's own or an allowed one. `dvt dev` also refuses cross-origin
+// requests without an Origin, such as images and frames, because a browser treats all ports of this machine as one
+// site. Only opening a page by a link is permitted.
 //
-// The codec decides by itself: its setting codec-origins names pages of Temporal's UI.
+// The codec server checks origins itself, because its setting codec-origins names the pages of Temporal's UI.
 func (p *parts) fromOurPages(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, origin := r.Header["Origin"]
 		switch {
 		case strings.HasPrefix(r.URL.Path, codecPath+"/"):
 		case origin && (len(r.Header["Origin"]) > 1 || !p.callers.OwnOrigin(r)),
-			!origin && p.dev != nil && fromElsewhere(r) && !opensPage(mux, r):
+			!origin && p.dev != nil && isCrossOrigin(r) && !opensPage(mux, r):
 			refuseOrigin(w)
 			return
 		}
@@ -28,22 +28,23 @@ func (p *parts) fromOurPages(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// fromElsewhere reports whether a browser says that a page of another origin made it send a request. Programs and old
-// browsers say nothing.
-func fromElsewhere(r *http.Request) bool {
+// isCrossOrigin reports whether the browser marked a request as sent by a page of another origin. Programs and old
+// browsers send no such mark.
+func isCrossOrigin(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site != "" && site != "none" && site != "same-origin"
 }
 
-// opensPage reports whether a request shows a page in a window of its own, which the page that led there cannot read.
+// opensPage reports whether a request opens a page in a window of its own. The linking page cannot read the content of
+// that window.
 func opensPage(mux *http.ServeMux, r *http.Request) bool {
 	_, route := mux.Handler(r)
 	return (route == "/" || route == "GET /schema.graphqls") && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// refuseOrigin answers in the form of the API, so that clients show the sentence. The connection is closed: the rest of
-// the request is not read.
+// refuseOrigin answers in the format of the API, so that clients show the message. It closes the connection instead of
+// reading the rest of the request.
 func refuseOrigin(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")

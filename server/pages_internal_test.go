@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A page that the router of the UI has and the server does not know would answer 404 when it is opened by its link.
+// If the server did not know a page of the UI's router, a link to that page would answer 404.
 func TestPages_AreThoseOfTheRouter(t *testing.T) {
 	source, err := os.ReadFile("../web/src/routes/router.tsx")
 	if err != nil {

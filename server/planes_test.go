@@ -27,10 +27,10 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// graceToken is that of an Engineer in globex.
+// graceToken is the token of an Engineer in globex.
 const graceToken = "grace-has-one-of-her-own"
 
-// routedToControl sends every step and every hook to the control queue, as if the plan had been read before plans were
+// routedToControl sends every step and every hook to the control queue, like a plan that was stored before plans were
 // checked for planes.
 type routedToControl struct {
 	engine.Journal
@@ -56,7 +56,7 @@ func (j routedToControl) Skeleton(ctx context.Context, runID string) (engine.Ske
 	return out, err
 }
 
-// controlOnly is a control worker in this process, on SQLite, and no data worker.
+// controlOnly is an installation on SQLite with a control worker in this process and without a data worker.
 type controlOnly struct {
 	control  *control.Service
 	people   *authz.Directory
@@ -65,7 +65,7 @@ type controlOnly struct {
 	dir      string
 }
 
-// startControlOnly serves control queues. journal makes the Journal of the worker of the real one.
+// startControlOnly starts a worker for control queues. journal wraps the Journal of the worker.
 func startControlOnly(t *testing.T, journal func(engine.Journal) engine.Journal, queues ...string) *controlOnly {
 	t.Helper()
 	frontend, redis := testserver.TemporalAlone(t), testserver.Redis(t)
@@ -181,7 +181,7 @@ func TestControlWorker_RunsNothingThatAPlanBrings(t *testing.T) {
 	}
 }
 
-// A plan by reference is not read before a control worker fetches it.
+// A plan by reference is not checked before a control worker fetches it.
 //
 // contract: T203, T144
 func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
@@ -202,13 +202,13 @@ func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 	}
 }
 
-// worked is what data workers did: by their queue, the scopes and types of the steps that landed there.
+// worked records the executions of data workers: the scopes and types of the steps, by queue.
 type worked struct {
 	mu   sync.Mutex
 	what map[string]map[string]bool
 }
 
-// on is an executor of a worker of one queue.
+// on returns the executor of a worker of one queue.
 func (w *worked) on(queue string) executor.Executor { return workedOn{w, queue} }
 
 type workedOn struct {
@@ -226,7 +226,7 @@ func (w workedOn) Execute(_ context.Context, t executor.Task, _ executor.Host) (
 	return executor.Result{}, nil
 }
 
-// Two environments and an isolated tenant, each with workers of their own.
+// Two environments and an isolated tenant have separate workers.
 //
 // contract: E-13, T218
 func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
@@ -286,14 +286,14 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	if diff := cmp.Diff(map[string]map[string]bool{
 		"tq-data-dev": scope("acme/dev"), "tq-data-prod": scope("acme/prod"), "tq-isolation-initech-prod": scope("initech/prod"),
 	}, w.what); diff != "" {
-		t.Errorf("what landed on which worker (-want +got):\n%s", diff)
+		t.Errorf("executions by worker (-want +got):\n%s", diff)
 	}
 	for _, id := range stranded {
 		l, err := c.store.Load(t.Context(), id)
 		must(t, err)
 		for _, s := range l.State.Steps {
 			if s.Type != string(plan.Noop) && s.Status != run.StepPending {
-				t.Errorf("%s of %s in %s is %s, and nobody serves its queue", s.StepID, l.State.TenantID, l.State.EnvironmentID, s.Status)
+				t.Errorf("%s of %s in %s is %s, although no worker serves its queue", s.StepID, l.State.TenantID, l.State.EnvironmentID, s.Status)
 			}
 		}
 	}

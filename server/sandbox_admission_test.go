@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// A worker process reports what its sandbox can do, and servers admit plans by that.
+// A worker process reports the capabilities of its sandbox, and servers admit plans by this report.
 func TestSandbox_PlansAreAdmittedByTheReportOfTheirWorker(t *testing.T) {
 	t.Parallel()
 	p := startParts(t)

@@ -23,14 +23,14 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// declared is a runtime that says what it can do.
-type declared struct {
+// fixedRuntime is a runtime with fixed capabilities.
+type fixedRuntime struct {
 	sandbox.Runtime
 	capabilities sandbox.Capabilities
 }
 
-func (d declared) Capabilities() sandbox.Capabilities { return d.capabilities }
-func (d declared) Close() error                       { return nil }
+func (d fixedRuntime) Capabilities() sandbox.Capabilities { return d.capabilities }
+func (d fixedRuntime) Close() error                       { return nil }
 
 func whole() sandbox.Capabilities {
 	return sandbox.Capabilities{Runtime: "process", Digest: "abc", Parts: plan.SandboxParts()}
@@ -78,13 +78,13 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 	}
 }
 
-// isolationOf is the sandbox of a worker whose later verifications find what now returns.
+// isolationOf returns the isolation of a worker whose later verifications see the capabilities that now returns.
 func isolationOf(now func() (sandbox.Capabilities, error)) *isolation {
 	i := &isolation{
-		cfg: &Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: declared{capabilities: whole()}, tenants: map[string]bool{},
+		cfg: &Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: whole()}, tenants: map[string]bool{},
 		open: func(string) (sandbox.Runtime, error) {
 			c, err := now()
-			return declared{capabilities: c}, err
+			return fixedRuntime{capabilities: c}, err
 		},
 		violations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "violations"}, []string{"worker", "tenant"}),
 	}
@@ -147,7 +147,7 @@ func TestSandbox_ViolationsNameABoundedNumberOfTenants(t *testing.T) {
 	t.Parallel()
 	i := isolationOf(nil)
 	for n := range maxViolationTenants + 5 {
-		i.violated(executor.Violation{TenantID: fmt.Sprint("tenant", n)})
+		i.countViolation(executor.Violation{TenantID: fmt.Sprint("tenant", n)})
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(i.violations)

@@ -9,15 +9,15 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-var notOfNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+var invalidNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// maxWorkerName is the length of a worker's name in names of cgroups and containers.
+// maxWorkerName limits the length, in bytes, of a worker's name in names of cgroups and containers.
 const maxWorkerName = 48
 
-// openRuntime opens a runtime that isolates. Runtimes of one process that are open at the same time need different names:
-// each removes what an earlier one of its name left behind.
+// openRuntime opens a runtime that isolates. Runtimes that one process has open at the same time need different names,
+// because opening one removes the leftovers of an earlier runtime with its name.
 func openRuntime(c *Config, name string, normal sandbox.Limits) (sandbox.Runtime, error) {
-	name, verifier := strings.CutSuffix(notOfNames.ReplaceAllString(name, "-"), verifierSuffix)
+	name, verifier := strings.CutSuffix(invalidNameChars.ReplaceAllString(name, "-"), verifierSuffix)
 	name = name[:min(len(name), maxWorkerName)]
 	if verifier {
 		name += verifierSuffix
@@ -30,6 +30,6 @@ func openRuntime(c *Config, name string, normal sandbox.Limits) (sandbox.Runtime
 	}
 	return sandbox.New(sandbox.Config{
 		Runtime: c.SandboxRuntime, Limits: normal, Worker: name, DeniedPaths: denied, Image: c.SandboxImage,
-		Log: slog.New(slog.DiscardHandler), // judgeCapabilities names missing parts
+		Log: slog.New(slog.DiscardHandler), // judgeCapabilities already logs missing parts
 	})
 }

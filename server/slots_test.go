@@ -24,7 +24,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// silentHost takes requests and answers none before the test opens it.
+// silentHost accepts requests and does not answer them until the test opens it.
 type silentHost struct {
 	*httptest.Server
 	held   atomic.Int32 // requests that wait for an answer
@@ -49,7 +49,7 @@ func newSilentHost(t *testing.T) *silentHost {
 	return h
 }
 
-// serveData runs a data worker with the executors of the real one, in this process.
+// serveData runs a data worker with the real executors in this process.
 func (c *controlOnly) serveData(t *testing.T, j engine.Journal, w temporal.WorkerConfig) {
 	t.Helper()
 	frontend, err := temporal.Dial(c.frontend.Addr, c.frontend.Namespace, slog.New(slog.DiscardHandler))
@@ -92,7 +92,7 @@ func (c *controlOnly) besideIt(t *testing.T, step string) {
 	}
 }
 
-// Fifty calls of one tenant to a host that does not answer hold the slots of HTTP_NOTIFY and no others.
+// Fifty calls of one tenant to a host that does not answer occupy only the slots of HTTP_NOTIFY.
 func TestSlots_AHostThatHangsHoldsUpNoCommandOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	var journal engine.Journal
@@ -111,7 +111,7 @@ func TestSlots_AHostThatHangsHoldsUpNoCommandOfAnotherTenant(t *testing.T) {
 	}
 }
 
-// Where one tenant's steps take all that slots-by-tenant allows, another tenant's steps of the same type run.
+// When one tenant's steps occupy its whole share of slots-by-tenant, another tenant's steps of the same type still run.
 func TestSlots_AFloodLeavesSlotsOfItsTypeToAnotherTenant(t *testing.T) {
 	t.Parallel()
 	var journal engine.Journal
@@ -133,7 +133,7 @@ func TestSlots_AFloodLeavesSlotsOfItsTypeToAnotherTenant(t *testing.T) {
 	})
 }
 
-// A data worker serves its own metrics where it is told to, and nothing else.
+// A data worker serves its own metrics on metrics-listen, and not the API.
 func TestWorker_ServesItsMetricsOnLoopback(t *testing.T) {
 	t.Parallel()
 	frontend, address := testserver.TemporalAlone(t), testserver.FreeAddress(t)

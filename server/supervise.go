@@ -84,14 +84,14 @@ func (t *temporalServer) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(t.health.ended(cause)):
+		case <-time.After(t.health.noteEnd(cause)):
 		}
 	}
 }
 
 // once starts the server and returns why it ended or was killed, as the predicate of a sentence about it.
 func (t *temporalServer) once(ctx context.Context) (cause string) {
-	t.health.started()
+	t.health.noteStart()
 	child, err := t.start()
 	if err != nil {
 		return fmt.Sprintf("cannot be started: %v", err)
@@ -192,7 +192,7 @@ func (t *temporalServer) watch(ctx context.Context) (cause string) {
 			return ""
 		case err == nil:
 			failed, patience, every = 0, times.silence, times.probeEvery
-			t.health.answered()
+			t.health.noteAnswer()
 		default:
 			if failed++; failed == 1 {
 				failing = began
@@ -202,7 +202,7 @@ func (t *temporalServer) watch(ctx context.Context) (cause string) {
 			if failed >= 3 && took >= patience {
 				return cause
 			}
-			t.health.doubted(cause)
+			t.health.noteFailedProbe(cause)
 		}
 		select {
 		case <-ctx.Done():

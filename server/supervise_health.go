@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// supervisorTimes are the times and bounds of a supervisor.
+// supervisorTimes contains the intervals and limits of a supervisor.
 type supervisorTimes struct {
-	probeEvery time.Duration // from one probe to the next
-	startEvery time.Duration // the same until the server has answered once
-	probe      time.Duration // how long one probe may take
-	silence    time.Duration // after which a server that answered before is killed
-	start      time.Duration // how long a server has until its first answer
-	backoff    time.Duration // before the first restart; it doubles with each one
+	probeEvery time.Duration // interval between probes
+	startEvery time.Duration // interval until the server has answered once
+	probe      time.Duration // time limit of one probe
+	silence    time.Duration // kill a server that stops answering for this long
+	start      time.Duration // kill a server that has not answered this long after its start
+	backoff    time.Duration // delay before the first restart; it doubles with each restart
 	maxBackoff time.Duration
-	healthy    time.Duration // after which the backoff begins at its minimum again
-	giveUp     int           // starts in a row without one answer, after which slow is the backoff
+	healthy    time.Duration // reset the backoff after answering this long
+	giveUp     int           // use slow as the backoff after this many starts in a row without an answer
 	slow       time.Duration
 }
 
-// supervisionTimes are those of `dvt dev`. They are no settings: nobody runs a dev server whose right values differ.
+// supervisionTimes are the values for `dvt dev`. They are not settings, because no dev server needs other values.
 // silence has room for three probes that take their full time.
 var supervisionTimes = supervisorTimes{ //nolint:gochecknoglobals // a table
 	probeEvery: 2 * time.Second, startEvery: 100 * time.Millisecond, probe: 5 * time.Second,
@@ -30,20 +30,20 @@ var supervisionTimes = supervisorTimes{ //nolint:gochecknoglobals // a table
 	giveUp: 20, slow: 5 * time.Minute,
 }
 
-// supervisedHealth is what a supervisor knows of its server. It decides how long to wait before a restart, and says
-// what happens in the log, once for each change, and to health. It is safe for concurrent use.
+// supervisedHealth tracks the health of a supervised server. It computes the delay before a restart, logs each change
+// once, and provides the text for health checks. It is safe for concurrent use.
 type supervisedHealth struct {
 	times   supervisorTimes
-	logFile string // of the server
+	logFile string // the server's own log
 	log     *slog.Logger
 	first   chan struct{} // closed at the first answer
 
 	mu       sync.Mutex
 	state    supervisedState
 	since    time.Time // when state began
-	cause    string    // why the server was ended, or why it may be soon; "" while it answers
+	cause    string    // why the server ended, or why it may be killed soon; "" while it answers
 	wait     time.Duration
-	restarts int       // since the server was healthy
+	restarts int       // since the server was last healthy
 	failed   int       // starts in a row without one answer
 	broken   time.Time // when the server last stopped answering; zero at its first start
 }
@@ -54,7 +54,7 @@ const (
 	stateStarting  supervisedState = iota // no answer yet
 	stateAnswering                        // the last probe was answered
 	stateDoubted                          // it answered before, and the last probes failed
-	stateEnded                            // no process; one is started after wait
+	stateEnded                            // no process; the supervisor starts one after wait
 )
 
 func newSupervisedHealth(times supervisorTimes, logFile string, log *slog.Logger) *supervisedHealth {
@@ -63,13 +63,13 @@ func newSupervisedHealth(times supervisorTimes, logFile string, log *slog.Logger
 
 func (h *supervisedHealth) enter(s supervisedState) { h.state, h.since = s, time.Now() }
 
-func (h *supervisedHealth) started() {
+func (h *supervisedHealth) noteStart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.enter(stateStarting)
 }
 
-func (h *supervisedHealth) answered() {
+func (h *supervisedHealth) noteAnswer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cause, h.failed = "", 0
@@ -94,20 +94,20 @@ func (h *supervisedHealth) answered() {
 	h.enter(stateAnswering)
 }
 
-// doubted records that a probe failed, and why.
-func (h *supervisedHealth) doubted(cause string) {
+// noteFailedProbe records a failed probe and its cause.
+func (h *supervisedHealth) noteFailedProbe(cause string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.state == stateAnswering {
 		h.enter(stateDoubted)
 	}
 	if h.state == stateDoubted {
-		h.cause = cause // while it starts, the cause is that of the process before
+		h.cause = cause // during a start, cause still describes the previous process
 	}
 }
 
-// ended records why there is no process, and returns how long to wait before the next one is started.
-func (h *supervisedHealth) ended(cause string) time.Duration {
+// noteEnd records why there is no process, and returns the delay before the next start.
+func (h *supervisedHealth) noteEnd(cause string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.state == stateStarting {
@@ -122,7 +122,7 @@ func (h *supervisedHealth) ended(cause string) time.Duration {
 	h.cause = cause
 	h.restarts++
 	h.wait = h.times.maxBackoff
-	if doublings := h.restarts - 1; doublings < 16 { // no overflow
+	if doublings := h.restarts - 1; doublings < 16 { // larger shifts could overflow
 		h.wait = min(h.times.backoff<<doublings, h.times.maxBackoff)
 	}
 	switch {
@@ -140,7 +140,7 @@ func (h *supervisedHealth) ended(cause string) time.Duration {
 	return h.wait
 }
 
-// advice is what a person can do about a server that does not come up.
+// advice returns the remedy for a server that does not start, as part of a sentence.
 func (h *supervisedHealth) advice() string {
 	return fmt.Sprintf("read %s, remove the cause (a full disk, too little memory, a damaged file), or start dvt dev with --temporal HOST:PORT; "+
 		"dvt tries again every %s", h.logFile, h.times.slow)
@@ -152,7 +152,7 @@ func (h *supervisedHealth) lastCause() string {
 	return h.cause
 }
 
-// trouble says why the server does not answer and what dvt does about it; "" when the supervisor knows of nothing.
+// trouble explains why the server does not answer and how dvt reacts; "" when there is no known problem.
 func (h *supervisedHealth) trouble() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -59,11 +59,11 @@ func TestSupervisedHealth_BackoffDoublesAndBeginsAgainAfterTwoMinutesOfHealth(t 
 	synctest.Test(t, func(t *testing.T) {
 		h, lines := newTestHealth()
 		fail := func() time.Duration {
-			h.started()
-			h.answered()
+			h.noteStart()
+			h.noteAnswer()
 			time.Sleep(time.Second)
-			h.doubted("has failed for 1s: interrupted (9)")
-			return h.ended("has failed for 15s: interrupted (9)")
+			h.noteFailedProbe("has failed for 1s: interrupted (9)")
+			return h.noteEnd("has failed for 15s: interrupted (9)")
 		}
 		for i, want := range []time.Duration{
 			300 * time.Millisecond, 600 * time.Millisecond, 1200 * time.Millisecond, 2400 * time.Millisecond, 4800 * time.Millisecond,
@@ -79,12 +79,12 @@ func TestSupervisedHealth_BackoffDoublesAndBeginsAgainAfterTwoMinutesOfHealth(t 
 		if got := fail(); got != 30*time.Second {
 			t.Errorf("a server that answers after every restart waits %s, want 30s for ever", got)
 		}
-		h.started()
+		h.noteStart()
 		for range 62 {
-			h.answered()
+			h.noteAnswer()
 			time.Sleep(2 * time.Second)
 		}
-		if got := h.ended("ended: signal: killed"); got != 300*time.Millisecond {
+		if got := h.noteEnd("ended: signal: killed"); got != 300*time.Millisecond {
 			t.Errorf("after two minutes of health a restart waits %s, want 300ms", got)
 		}
 		if n := lines.count("level=ERROR"); n != 0 {
@@ -97,22 +97,22 @@ func TestSupervisedHealth_GivesUpOnceAndRetriesSlowly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, lines := newTestHealth()
-		h.started()
-		h.answered()
+		h.noteStart()
+		h.noteAnswer()
 		if got := h.trouble(); got != "" {
 			t.Errorf("a server that answers has the trouble %q, want none", got)
 		}
 		time.Sleep(time.Hour)
-		h.answered()
-		time.Sleep(h.ended("ended: exit status 1"))
+		h.noteAnswer()
+		time.Sleep(h.noteEnd("ended: exit status 1"))
 		const starts = 25
 		var waited time.Duration
 		for i := 1; i <= starts; i++ {
-			h.started()
+			h.noteStart()
 			if want := fmt.Sprintf("(restart %d)", i); i <= 20 && !strings.Contains(h.trouble(), want) {
 				t.Errorf("start %d: health says %q, want %s", i, h.trouble(), want)
 			}
-			waited = h.ended("ended: exit status 1")
+			waited = h.noteEnd("ended: exit status 1")
 			if slow := waited == 5*time.Minute; slow != (i >= 20) {
 				t.Errorf("after %d starts without an answer the next one is in %s", i, waited)
 			}
@@ -126,15 +126,15 @@ func TestSupervisedHealth_GivesUpOnceAndRetriesSlowly(t *testing.T) {
 		if n := lines.count("level=WARN", "is started again"); n != 20 {
 			t.Errorf("%d WARN lines, want one for each of 20 restarts", n)
 		}
-		h.started()
-		h.answered()
+		h.noteStart()
+		h.noteAnswer()
 		if n := lines.count("level=INFO", "answers again"); n != 1 || h.trouble() != "" {
 			t.Errorf("%d INFO lines after it recovered, want 1; trouble %q, want none", n, h.trouble())
 		}
-		h.ended("ended: exit status 1")
+		h.noteEnd("ended: exit status 1")
 		for range 19 {
-			h.started()
-			waited = h.ended("ended: exit status 1")
+			h.noteStart()
+			waited = h.noteEnd("ended: exit status 1")
 		}
 		if n := lines.count("level=ERROR"); n != 1 || waited != 30*time.Second {
 			t.Errorf("19 starts after an answer made %d ERROR lines and wait %s, want still 1 and 30s", n, waited)
@@ -146,22 +146,22 @@ func TestSupervisedHealth_ASlowProbeIsNoTroubleForTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, lines := newTestHealth()
-		h.started()
+		h.noteStart()
 		for range 10 {
-			h.answered()
-			h.doubted("has not answered for 5s")
+			h.noteAnswer()
+			h.noteFailedProbe("has not answered for 5s")
 			if want := "The embedded Temporal server has not answered for 5s. dvt starts it again when this lasts for 15s."; h.trouble() != want {
 				t.Errorf("health says %q, want %q", h.trouble(), want)
 			}
 		}
-		h.answered()
+		h.noteAnswer()
 		if h.trouble() != "" || lines.count("") != 0 {
 			t.Errorf("trouble %q and %d lines of log, want none", h.trouble(), lines.count(""))
 		}
 	})
 }
 
-// probeResult is what one probe takes and returns.
+// probeResult is the duration and the error of one probe.
 type probeResult struct {
 	takes time.Duration
 	err   error
@@ -230,7 +230,7 @@ func TestKeepWorking_StartsAWorkerAgainThatEndedBeforeItsContext(t *testing.T) {
 	})
 }
 
-// fakeTemporal starts a supervisor with short times on a script in place of the Temporal CLI.
+// fakeTemporal starts a supervisor with short times that runs a script instead of the Temporal CLI.
 func fakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporalServer, *logBuffer) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "temporal")
@@ -256,12 +256,12 @@ func eventually(t *testing.T, patience time.Duration, what string, holds func() 
 	t.Helper()
 	for deadline := time.Now().Add(pace.Of(patience)); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("within %s it did not happen that %s", patience, what)
+			t.Fatalf("condition not met within %s: %s", patience, what)
 		}
 	}
 }
 
-// The script answers nothing and has a child, until it finds the real Temporal CLI.
+// The script starts a child and answers nothing until the test points it at the real Temporal CLI.
 func TestTemporalServer_OneThatAnswersNothingIsGivenUpAndComesBack(t *testing.T) {
 	t.Parallel()
 	cli, err := findTemporal("../.tools/bin/temporal")
@@ -291,7 +291,7 @@ sleep 600 & echo $! >> children; wait`)
 	}
 	b, err := os.ReadFile(filepath.Join(server.dir, "children"))
 	if err != nil || len(strings.Fields(string(b))) < 2 {
-		t.Fatalf("the script started %q (%v), want two children or more", b, err)
+		t.Fatalf("the script started %q (%v), want at least two children", b, err)
 	}
 	for _, pid := range strings.Fields(string(b)) {
 		n, _ := strconv.Atoi(pid)

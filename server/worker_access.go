@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	// accessEvery is the time between two looks at whether a worker still has access to the Journal.
+	// accessEvery is the time between two checks of the worker's access to the Journal.
 	accessEvery = 20 * time.Second
-	// mostDenied looks in a row end the worker. One that goes on takes steps from workers that could execute them.
+	// mostDenied is the number of consecutive denied checks that end the worker. Without access, a worker would only
+	// take steps away from workers that could execute them.
 	mostDenied = 3
 )
 
-// checker asks the server of a worker for access; remote.Client is one.
+// checker asks the server of a worker for access; remote.Client implements it.
 type checker interface {
 	Check(ctx context.Context) error
 }
 
-// checkJournal refuses to start a worker whom its server does not know: it would take steps and begin none. A server that
-// does not answer may be about to start.
+// checkJournal returns engine.ErrDenied when the server does not know the worker, because such a worker would take
+// steps and begin none. It only logs other errors, because the server may be starting.
 func checkJournal(ctx context.Context, j checker, log *slog.Logger) error {
 	err := j.Check(ctx)
 	if errors.Is(err, engine.ErrDenied) {
@@ -36,8 +37,8 @@ func checkJournal(ctx context.Context, j checker, log *slog.Logger) error {
 	return nil
 }
 
-// whileGranted runs a worker until its access to the Journal is gone for mostDenied looks, so that its process ends with
-// the reason.
+// whileGranted runs work until it ends or until mostDenied consecutive checks deny access to the Journal. It then
+// returns the denial, so that the process ends with the reason.
 func whileGranted(ctx context.Context, j checker, log *slog.Logger, work func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -67,6 +68,6 @@ func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 		if denied++; denied == mostDenied {
 			return err
 		}
-		log.WarnContext(ctx, "this worker begins no steps, and ends when that goes on", slog.Any("error", err))
+		log.WarnContext(ctx, "the server denied access: this worker begins no steps, and ends if this continues", slog.Any("error", err))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// access answers Check with one error after the other, the last one again and again.
+// access returns its errors from Check one after the other, and then repeats the last one.
 type access struct{ answers []error }
 
 func (a *access) Check(context.Context) error {

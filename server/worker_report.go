@@ -15,15 +15,15 @@ import (
 const (
 	// reportEvery is the time between two reports of a worker. Servers count a worker as alive for two minutes.
 	reportEvery = time.Minute
-	// reportTimeout bounds one call, so that a report that hangs does not delay the next one.
+	// reportTimeout limits one call, so that a call that hangs does not delay the next report.
 	reportTimeout = 20 * time.Second
-	// reportQueues is how many queues one report names.
+	// reportQueues is the maximum number of queues in one report.
 	reportQueues = 64
 )
 
-// reportSandbox sends what current returns for the queues of a worker, at once and then each minute until ctx ends. A
-// report that does not arrive is made good by the next one; the first failure in a row is logged, and the end of the
-// failures.
+// reportSandbox sends the report that current returns for the queues of a worker, at once and then every reportEvery
+// until ctx ends. A lost report is not repeated, because the next one replaces it. Of consecutive failures only the
+// first is logged, and then the recovery.
 func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger) error {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
@@ -35,9 +35,9 @@ func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []strin
 		}
 		switch {
 		case err != nil && !failing:
-			log.WarnContext(ctx, "the report of this worker's sandbox was not taken: plans that require a part of it are refused", slog.Any("error", err))
+			log.WarnContext(ctx, "the report of this worker's sandbox was not accepted: plans that require a part of it are refused", slog.Any("error", err))
 		case err == nil && failing:
-			log.InfoContext(ctx, "the report of this worker's sandbox is taken again")
+			log.InfoContext(ctx, "the report of this worker's sandbox is accepted again")
 		}
 		failing = err != nil
 		select {
@@ -48,7 +48,7 @@ func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []strin
 	}
 }
 
-// whileReporting does the work of data queues, and reports the sandbox of the worker until the work ends.
+// whileReporting runs work, the service of data queues, and reports the worker's sandbox until work ends.
 func whileReporting(
 	ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger,
 	work func(context.Context) error,

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// reports is a server that takes reports, or answers an error.
+// reports is a server that accepts reports or returns an error.
 type reports struct {
 	taken []engine.WorkerReport
 	err   error
@@ -76,7 +76,7 @@ func TestSendReport_NamesAtMost64QueuesInOneReport(t *testing.T) {
 	}
 }
 
-// unsandboxed is the report of a worker that starts programs without a sandbox.
+// unsandboxed returns the report of a worker that starts programs without a sandbox.
 func unsandboxed() engine.WorkerReport {
 	r := engine.WorkerReport{Worker: "host/1", Runtime: "none", Parts: []plan.SandboxPart{}, Missing: map[plan.SandboxPart]string{}, OK: true, At: time.Now().UTC()}
 	for _, part := range plan.SandboxParts() {

@@ -2,27 +2,29 @@ package store
 
 import "slices"
 
-// Scope is a project and an environment of a tenant. An empty member stands for all of its kind.
+// Scope is a project and an environment of a tenant. An empty member stands for all projects or all environments.
 type Scope struct {
 	ProjectID     string `json:"projectId,omitempty"`
 	EnvironmentID string `json:"environmentId,omitempty"`
 }
 
-// Covers reports whether a project and an environment, or a whole of them, lie in the scope.
+// Covers reports whether the scope contains a project and an environment. An empty argument means all, and is contained
+// only in a scope that covers all.
 func (s Scope) Covers(projectID, environmentID string) bool {
 	return (s.ProjectID == "" || s.ProjectID == projectID) && (s.EnvironmentID == "" || s.EnvironmentID == environmentID)
 }
 
-// Scopes are a union of scopes. nil restricts nothing; an empty list holds nothing.
+// Scopes is a union of scopes. nil is unrestricted; an empty list contains nothing.
 type Scopes []Scope
 
-// Hold reports whether one of the scopes covers a run's project and environment.
+// Hold reports whether one of the scopes covers a project and an environment; nil covers everything.
 func (s Scopes) Hold(projectID, environmentID string) bool {
 	return s == nil || slices.ContainsFunc(s, func(one Scope) bool { return one.Covers(projectID, environmentID) })
 }
 
-// Split returns the scopes as an adapter compares them: environments of every project, projects with every environment,
-// and single places as "project/environment". Ids have no slash. all is true when one scope covers everything.
+// Split returns the scopes in the form that adapters compare: environments of every project, projects with every
+// environment, and pairs as "project/environment". Ids contain no slash. all is true when one scope covers everything,
+// and for nil.
 func (s Scopes) Split() (environments, projects, places []string, all bool) {
 	environments, projects, places = []string{}, []string{}, []string{}
 	for _, one := range s {

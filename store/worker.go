@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Bounds of the reports of workers.
+// Limits of stored worker reports.
 const (
 	MaxWorkerReports  = 1000           // rows of an installation; the oldest go first
 	MaxAccountReports = 500            // rows of one account, so that no account displaces all others
-	WorkerReportLife  = 24 * time.Hour // of a row
+	WorkerReportLife  = 24 * time.Hour // a row is deleted when it is older
 )
 
 // WorkerReport is the newest report of a worker about one of its queues.
@@ -18,11 +18,11 @@ type WorkerReport struct {
 	Account string // the worker account that sent it
 	Worker  string // names the process within its account
 	Queue   string
-	Doc     json.RawMessage // the report itself, which the store does not read
+	Doc     json.RawMessage // the report; opaque to the store
 	At      time.Time       // set by the store
 }
 
-// Workers keeps the newest report of each worker about each of its queues.
+// Workers stores the newest report of each worker about each of its queues.
 type Workers interface {
 	// PutWorkerReports replaces the rows of the same account, worker and queue, and adds the audit rows in the same
 	// transaction. It also deletes rows older than WorkerReportLife, and the oldest ones above MaxAccountReports and

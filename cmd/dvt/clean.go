@@ -14,23 +14,23 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// escape begins each escape sequence that dvt itself prints. The random part tells it from one in a text of somebody
-// else, who cannot know it.
+// escape begins each escape sequence that dvt itself prints. The random part distinguishes it from an escape sequence
+// in a text from outside, because an attacker cannot know it.
 var escape = "\x1b" + rand.Text() //nolint:gochecknoglobals // a key of this process
 
-// ownEscapes returns an escape sequence of dvt as it is given to a cleanWriter.
+// ownEscapes returns text with its escape sequences marked as dvt's own, for a cleanWriter.
 func ownEscapes(text string) string { return strings.ReplaceAll(text, "\x1b", escape) }
 
-// cleanWriter is the one writer of the commands. It passes text and the escape sequences of dvt, and writes U+FFFD for
-// each other control character: names, reasons and messages of other people must not move the cursor, set the title or
-// write the clipboard. It is safe for concurrent use.
+// cleanWriter is the only writer of the commands. It passes text and the escape sequences of dvt, and replaces each
+// other control character by U+FFFD. Names, reasons and messages of other people must not move the cursor, set the
+// title or write the clipboard. It is safe for concurrent use.
 type cleanWriter struct {
 	to   io.Writer
 	mu   sync.Mutex
-	rest []byte // the beginning of a letter or of an escape whose end comes with the next call
+	rest []byte // the beginning of a character or escape sequence that the next call completes
 }
 
-// cleaned returns a cleanWriter to w.
+// cleaned returns a cleanWriter that writes to w, or w if it is one.
 func cleaned(w io.Writer) io.Writer {
 	if _, ok := w.(*cleanWriter); ok {
 		return w
@@ -38,7 +38,7 @@ func cleaned(w io.Writer) io.Writer {
 	return &cleanWriter{to: w}
 }
 
-// terminalOf returns the terminal that w ends on, or nil.
+// terminalOf returns the terminal to which w writes, or nil.
 func terminalOf(w io.Writer) *os.File {
 	if c, ok := w.(*cleanWriter); ok {
 		w = c.to
@@ -49,7 +49,8 @@ func terminalOf(w io.Writer) *os.File {
 	return nil
 }
 
-// exactly returns the writer for output that programs read: its bytes stay as they are, unless a terminal would obey them.
+// exactly returns the writer for output that programs read. It does not change the bytes, unless w writes to a
+// terminal.
 func exactly(w io.Writer) io.Writer {
 	if c, ok := w.(*cleanWriter); ok && terminalOf(w) == nil {
 		return c.to
@@ -71,7 +72,7 @@ func (w *cleanWriter) Write(p []byte) (int, error) {
 		case bytes.HasPrefix(in, []byte(escape)):
 			out.WriteByte('\x1b')
 			size = len(escape)
-		case r == '\r' && in[1] == '\n': // alone it would write over its line
+		case r == '\r' && in[1] == '\n': // a lone carriage return would overwrite its line
 			out.WriteByte('\r')
 		default:
 			out.WriteString(run.Text(string(in[:size]), utf8.UTFMax))

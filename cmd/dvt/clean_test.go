@@ -19,7 +19,7 @@ func TestCleanWriter_PassesTextAndOwnEscapesOnly(t *testing.T) {
 	const text = "a\x1b]52;c;eA==\x07b\u009b2J\x00é\xff\u202e\r\nx\ry\tz\n"
 	const want = "a\uFFFD]52;c;eA==\uFFFDb\uFFFD2J\uFFFDé\uFFFD\uFFFD\r\nx\uFFFDy\tz\n"
 	own := line{{"bad", bad}}.print(true)
-	for size := 1; size <= len(text)+len(own); size++ { // however the calls cut the text
+	for size := 1; size <= len(text)+len(own); size++ { // for each way to split the text into calls
 		var out bytes.Buffer
 		w := cleaned(&out)
 		in := text + own + "\n"
@@ -36,7 +36,7 @@ func TestCleanWriter_PassesTextAndOwnEscapesOnly(t *testing.T) {
 	}
 }
 
-// hostile answers every call with texts that a terminal would obey.
+// hostile starts a server that answers every call with control sequences for terminals.
 func hostile(t *testing.T) string {
 	t.Helper()
 	const bad = `\u001b]52;c;eA==\u0007\u009b2J\u202e`

@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-// devPrincipal is who the commands are to a `dvt dev` that is asked without a token.
+// devPrincipal is the principal of commands that work on a `dvt dev` without a token.
 const devPrincipal = "dev-engineer"
 
 func devCommand() *cobra.Command {
@@ -45,17 +45,18 @@ func devCommand() *cobra.Command {
 	return c
 }
 
-// devData is the data directory of the `dvt dev` that commands look for.
+// devData returns the data directory in which commands look for a `dvt dev`.
 func devData() string {
 	return cmp.Or(os.Getenv("DVT_DATA"), fmt.Sprint(server.Defaults(true)["data"]))
 }
 
-// dataFlag is the directory that a command reads the tokens of.
+// dataFlag adds the flag for the directory from which a command reads the tokens.
 func dataFlag(c *cobra.Command) *string {
 	return c.Flags().String("data", devData(), "data directory of dvt dev (DVT_DATA)")
 }
 
-// access reads the key ring of a data directory and gives the token of a principal, with the exit status of what is wrong.
+// access reads the tokens of a data directory and returns the token of a principal. The errors carry the exit status: 4
+// when the data or the principal does not exist, that of usage when the data cannot be used.
 func access(data, principal string) (server.DevAccess, string, error) {
 	a, err := server.ReadDevAccess(data)
 	switch {
@@ -90,9 +91,9 @@ func devTokenCommand() *cobra.Command {
 	return c
 }
 
-// principalNames completes the name of a dev principal.
+// principalNames completes the names of dev principals for a shell.
 func principalNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	data, _ := c.Flags().GetString("data") // the flag is there
+	data, _ := c.Flags().GetString("data") // the command has this flag
 	a, err := server.ReadDevAccess(data)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -139,10 +140,11 @@ func devSampleCommand() *cobra.Command {
 	return c
 }
 
-// maxDevAnswer is the most that is read of an answer of dvt dev, in bytes.
+// maxDevAnswer bounds an answer of dvt dev, in bytes.
 const maxDevAnswer = 1 << 20
 
-// askDev asks the `dvt dev` that runs on a data directory. The token goes to the address that the process wrote down.
+// askDev sends a request to the `dvt dev` that runs on a data directory and returns the body of the answer. The token
+// goes to the address that the process wrote into the directory.
 func askDev(ctx context.Context, data, principal, method, path string) ([]byte, error) {
 	a, token, err := access(data, principal)
 	if err != nil {
@@ -175,9 +177,9 @@ func askDev(ctx context.Context, data, principal, method, path string) ([]byte, 
 	return body, nil
 }
 
-// beDevPrincipal gives the session the token of a dev principal when its server is the `dvt dev` that runs on the data
-// directory of this environment. The token is sent to the address that the process wrote down, and nowhere else: behind
-// the name localhost, or on the port of a process that has ended, another program may listen.
+// beDevPrincipal gives the session the token of devPrincipal when its server is the `dvt dev` that runs on the data
+// directory of this environment. The session then uses only the address that the process wrote into the directory.
+// Another program may listen behind the name localhost, or on the port of a process that has ended.
 func (s *session) beDevPrincipal() error {
 	u, err := url.Parse(s.server)
 	if err != nil {
@@ -206,8 +208,8 @@ func onLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// noteReceiver is the address that takes the notifications of a sample: that of the `dvt dev` of this environment, or one
-// for people to replace.
+// noteReceiver returns the URL for the notifications of a sample: that of the `dvt dev` of this environment, or an
+// example that people must replace.
 func noteReceiver() string {
 	if a, err := server.ReadDevAccess(devData()); err == nil && a.Address != "" {
 		return a.NotifyURL()

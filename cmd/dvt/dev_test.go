@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// A token of the form that dvt makes; the last letter tells them apart.
+// aSecret has the form of dvt's tokens without the last letter, which distinguishes the tokens of a test.
 const aSecret = "dvt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// keyRing writes what a `dvt dev` leaves in its data directory. running holds the lock that the process would hold.
+// keyRing writes the files that a `dvt dev` leaves in its data directory. With running it also holds the lock of the
+// process.
 func keyRing(t *testing.T, address string, running bool) (data string) {
 	t.Helper()
 	data = t.TempDir()
@@ -42,7 +43,7 @@ func keyRing(t *testing.T, address string, running bool) (data string) {
 	return data
 }
 
-// A token of `dvt dev` goes to the process that wrote its address beside it, while that process runs, and nowhere else.
+// A token of `dvt dev` goes only to the process that wrote its address beside it, and only while that process runs.
 func TestDevToken_GoesToItsOwnAddressOnly(t *testing.T) {
 	alone(t)
 	own, gotOwn := bearer(t)
@@ -65,7 +66,7 @@ func TestDevToken_GoesToItsOwnAddressOnly(t *testing.T) {
 	ask("another port", gotOther, "", other)
 }
 
-// Another user who can write or replace the file would choose which token goes where.
+// A user who can write or replace the file could choose the destination of each token.
 func TestDevToken_IsReadFromAPrivateFileOnly(t *testing.T) {
 	for want, spoil := range map[string]func(path string) error{
 		"is open to other users (mode 0640)": func(path string) error { return os.Chmod(path, 0o640) },
@@ -89,7 +90,7 @@ func TestDevToken_IsReadFromAPrivateFileOnly(t *testing.T) {
 	}
 }
 
-// localhost may lead to another program on another loopback address: the command asks the address in the file.
+// localhost may lead to another program on another loopback address, so the command uses the address in the file.
 func TestDevToken_LocalhostIsTheAddressInTheFile(t *testing.T) {
 	alone(t)
 	keyRing(t, "127.0.0.1:1", true)

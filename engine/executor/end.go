@@ -14,12 +14,12 @@ import (
 const (
 	endRetry     = 500 * time.Millisecond
 	endRetryMost = 5 * time.Second
-	// stopGrace is how long a worker that stops still tries to write an end.
+	// stopGrace is the time for which a stopping worker continues to write an end.
 	stopGrace = 5 * time.Second
 )
 
-// RetryError is a failure that the engine should try again. It carries no message: the engine's history must
-// not hold a step's output. The step's log has it.
+// RetryError is a failure that the engine should retry. It carries no message, because the engine's history must not
+// hold the output of a step. The step's log has the message.
 type RetryError struct {
 	Class string // error class of the retry policy, may be empty
 	Code  string
@@ -29,7 +29,7 @@ func (e *RetryError) Error() string {
 	return fmt.Sprintf("executor: the attempt failed with %s and may be tried again", e.Code)
 }
 
-// finish reports an outcome: to the Journal if it is an end, else to the engine alone.
+// finish reports an outcome: to the Journal when it ends the execution, otherwise only to the engine.
 func (r *Runner) finish(ctx context.Context, x execution, o outcome) (engine.Return, error) {
 	switch {
 	case o.completed == nil && o.failed == nil:
@@ -39,17 +39,16 @@ func (r *Runner) finish(ctx context.Context, x execution, o outcome) (engine.Ret
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) || x.workerStops(ctx):
 		return x.returned(""), &RetryError{Class: o.class, Code: o.failed.ErrorCode}
 	}
-	// The engine tries nothing again that it asked to stop.
+	// The engine asked to stop this execution, so it must not retry it.
 	return x.returned(engine.ReturnCancelled), nil
 }
 
-// end has the Journal write the end of an execution, again and again until it
-// is answered. The work is done, so a request to stop does not keep it from being written. Only
-// a worker that stops gives up, and another one does the work again.
+// end asks the Journal to write the end of an execution and repeats the call until the Journal answers. The work is
+// done, so a request to stop does not prevent the end. Only a stopping worker gives up with ErrStopping, and another
+// worker repeats the work.
 //
-// A completion waits for two write budgets at most. Then the step fails,
-// so that its successors do not wait for a store that hangs (contract T120). A late try that still comes to the log changes
-// nothing: the first end wins.
+// The completion of a step waits for at most two write budgets. Then the step fails, so that its successors do not wait
+// for a store that hangs (contract T120). A late write of the completion has no effect, because the first end wins.
 func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return, error) {
 	writing, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
@@ -83,7 +82,7 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 				r.warn(ctx, x.Dispatch, "end unanswered", answer)
 				return answer
 			}
-			// The next try follows at once: the last one took the whole budget, or has other content.
+			// Try again at once: the last try took the whole budget, or the next one has other content.
 			r.warn(ctx, x.Dispatch, "end not written", answer)
 		}
 	})
@@ -99,11 +98,11 @@ func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return
 	return back, nil
 }
 
-// reword drops content of an end that the log does not take. It reports whether there was something to drop.
+// reword drops content of an end that the log refuses. It returns false when nothing is left to drop.
 func reword(e *engine.End) bool {
 	switch {
 	case e.Hook && e.Completed != nil && (len(e.Completed.Result) > 0 || len(e.Completed.ArtifactRefs) > 0):
-		// The step is undone, whatever its hook returned.
+		// The compensation succeeded, so the hook must not fail because of its result.
 		e.Completed = &run.StepCompletedPayload{DurationMS: e.Completed.DurationMS}
 	case e.Completed != nil:
 		e.Completed, e.Failed = nil, &run.FailurePayload{
@@ -120,7 +119,7 @@ func reword(e *engine.End) bool {
 	return true
 }
 
-// budgetExceeded is the failure of a step whose completion the store did not confirm in time.
+// budgetExceeded returns the failure of a step whose completion the store did not confirm in time.
 func budgetExceeded(of run.StepCompletedPayload) *run.FailurePayload {
 	return &run.FailurePayload{
 		ErrorCode: string(run.CodeWriteBudget), ErrorMessage: "The step completed, but the log did not confirm it in time.",

@@ -22,7 +22,7 @@ import (
 
 var artifacts = []run.ArtifactRef{{URI: "artifact:t1/x", Kind: "report"}}
 
-// works takes a second and leaves an artifact.
+// works is the work of a step that takes a second and leaves an artifact.
 func works(context.Context, executor.Task, executor.Host) (executor.Result, error) {
 	time.Sleep(time.Second)
 	return executor.Result{Value: json.RawMessage(`{"a":1}`), Artifacts: artifacts}, nil
@@ -35,7 +35,7 @@ func fails(_ context.Context, _ executor.Task, h executor.Host) (executor.Result
 		Category: run.CategoryUser, Artifacts: artifacts}
 }
 
-// virtual runs f on virtual time, with a worker that does the work.
+// virtual runs f in virtual time, with a runner that does the work.
 func virtual(t *testing.T, work scripted, f func(t *testing.T, j *journal, r *executor.Runner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestEnd_FollowsTheOutputAndPrecedesTheReturn(t *testing.T) {
 	})
 }
 
-// The engine's history must not hold what a step printed: the error names the failure and no more.
+// The engine's history must not hold the output of a step, so the error names only the code of the failure.
 func TestEnd_AFailureThatIsTriedAgainIsNone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestEnd_AFailureThatIsTriedAgainIsNone(t *testing.T) {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error tells what the step printed: %v", err)
+				t.Errorf("the error holds output of the step: %v", err)
 			}
 			if len(j.tries) != 0 {
 				t.Errorf("the worker wrote an end: %+v", j.tries)
@@ -116,8 +116,8 @@ func TestEnd_AFailureThatIsTriedAgainIsNone(t *testing.T) {
 	}
 }
 
-// The engine tries nothing again that it asked to stop: a failure then is what it asked for. A worker that stops
-// and a time limit of the engine's own ask for nothing.
+// The engine does not retry an execution that it asked to stop. A stopping worker and a time limit of the engine are no
+// such request.
 func TestEnd_AFailureAfterARequestToStop(t *testing.T) {
 	t.Parallel()
 	stopping := errors.New("stopping")
@@ -251,10 +251,10 @@ func TestEnd_CompletionHasTwoWriteBudgets(t *testing.T) {
 					t.Errorf("failure (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(j.tries[0], j.tries[1]); diff != "" {
-					t.Errorf("the completion was not said again as it was:\n%s", diff)
+					t.Errorf("the second try differs from the first (-first +second):\n%s", diff)
 				}
 				if name == "two silences" && saidFailed != 2*budget {
-					t.Errorf("it was said to have failed after %s, want two budgets", saidFailed)
+					t.Errorf("the failure was written after %s, want two budgets", saidFailed)
 				}
 			})
 		})
@@ -315,7 +315,7 @@ func TestEnd_ContentThatTheLogDoesNotTakeIsDropped(t *testing.T) {
 	})
 }
 
-// The work is done: who asks the execution to stop while its end is being written comes too late.
+// The work is done, so a request to stop while its end is being written comes too late.
 func TestEnd_ARequestToStopComesTooLate(t *testing.T) {
 	t.Parallel()
 	virtual(t, works, func(t *testing.T, j *journal, r *executor.Runner) {
@@ -383,7 +383,7 @@ func TestEnd_AWorkerThatStopsGivesUpAfterItsGrace(t *testing.T) {
 	}
 }
 
-// hanging does not answer End.
+// hanging is a journal whose End does not return before its context ends.
 type hanging struct{ *journal }
 
 func (*hanging) End(ctx context.Context, _ engine.End) (engine.Receipt, error) {

@@ -62,8 +62,8 @@ func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
 	}
 }
 
-// Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the bubble: a journal
-// that no core is given to would be one that does not answer.
+// Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the
+// bubble: a journal that no core is given to would be one that does not answer.
 func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
 	})
 }
 
-// What is refused once is refused for good: nothing is sent again, and one line of the worker's log says so.
+// A refusal of evidence is final: nothing is sent again, and the worker's log has one line about it.
 func TestRunner_RefusedEvidenceIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

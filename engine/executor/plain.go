@@ -16,9 +16,9 @@ import (
 
 const groupPoll = 20 * time.Millisecond
 
-// Plain returns a runtime without isolation: a program runs with all rights of the worker, in a process group of its own.
-// It is for systems without a sandbox, and for operators who say `none` by name. A program that leaves its group outlives
-// its step.
+// Plain returns a runtime without isolation. Each program runs with all rights of the worker, in its own process group.
+// It is for systems without a sandbox, and for operators who set sandbox-runtime to none. A program that leaves its
+// group outlives its step.
 func Plain() sandbox.Runtime { return plainRuntime{} }
 
 type plainRuntime struct{}
@@ -33,7 +33,7 @@ func (plainRuntime) Capabilities() sandbox.Capabilities {
 
 func (plainRuntime) Close() error { return nil }
 
-// Start ignores files, connections and limits. It refuses a program that requires a part.
+// Start ignores files, connections and limits. It returns *sandbox.Unavailable for a program that requires a part.
 func (r plainRuntime) Start(_ context.Context, p sandbox.Program) (sandbox.Process, error) {
 	if len(p.Require) > 0 {
 		missing := map[plan.SandboxPart]string{}
@@ -48,8 +48,8 @@ func (r plainRuntime) Start(_ context.Context, p sandbox.Program) (sandbox.Proce
 	out := &plainProcess{cmd: cmd, exited: make(chan struct{}), killed: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel's signal at the parent's death is tied to the thread that
-		// started the child: it must live as long as the child.
+		// The kernel sends the parent-death signal when the thread that started the child ends. The thread must
+		// therefore live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -65,10 +65,10 @@ func (r plainRuntime) Start(_ context.Context, p sandbox.Program) (sandbox.Proce
 	return out, nil
 }
 
-// plainProcess is a process group.
+// plainProcess is a program with its process group.
 type plainProcess struct {
 	cmd         *exec.Cmd
-	exited      chan struct{} // the leader has ended, and err says how
+	exited      chan struct{} // closed when the leader has ended and err is set
 	err         error
 	terminating atomic.Bool
 	killing     atomic.Bool
@@ -89,7 +89,7 @@ func (p *plainProcess) Kill() {
 	}
 }
 
-// Wait kills what the program left behind in its group. After Terminate it gives that the time until Kill.
+// Wait kills the processes that the program left behind in its group. After Terminate they have time until Kill.
 func (p *plainProcess) Wait() (sandbox.Exit, error) {
 	<-p.exited
 	if p.terminating.Load() {

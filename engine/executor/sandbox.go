@@ -23,8 +23,8 @@ type Violation struct {
 	sandbox.Violation
 }
 
-// program returns the program of a task with its files, connections and bounds. dirs are further directories that dir has
-// allowed.
+// program returns the program of a task with its files, connections and limits. The program runs in dir and may also
+// read dirs; the caller has checked that the task may use them.
 func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...string) (p sandbox.Program, err error) {
 	p = sandbox.Program{Argv: argv, Env: env}
 	if p.Dir, err = filepath.EvalSymlinks(dir); err != nil {
@@ -34,7 +34,7 @@ func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...
 		return p, err
 	}
 	tree := c.treeOf(p.Path)
-	// The name of the file stays: a virtual environment of Python is found by the name of a link.
+	// Keep the name of the file, because Python finds its virtual environment by the name of a link.
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(p.Path)); err == nil {
 		p.Path = filepath.Join(parent, filepath.Base(p.Path))
 	}
@@ -45,7 +45,7 @@ func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...
 	view := c.view(t)
 	read := slices.Concat(view.grants, c.Read, toolPaths(env), tree, []string{dir}, dirs)
 	for _, named := range asked.Read {
-		path, err := c.named(t, view, named, "sandbox.read")
+		path, err := c.resolveNamed(t, view, named, "sandbox.read")
 		if err != nil {
 			return p, err
 		}
@@ -53,13 +53,13 @@ func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...
 	}
 	write := append([]string{t.Workspace}, c.Write...)
 	for _, named := range asked.Write {
-		path, err := c.named(t, view, named, "sandbox.write")
+		path, err := c.resolveNamed(t, view, named, "sandbox.write")
 		if err != nil {
 			return p, err
 		}
 		write = append(write, path)
 	}
-	p.Read, p.Write = resolved(read), resolved(write)
+	p.Read, p.Write = resolveAll(read), resolveAll(write)
 	p.Limits = sandbox.Limits(plan.SandboxLimits(c.limits(asked, h)).Within(t.SandboxCeiling))
 	p.Connect, p.Require = asked.Connect, asked.Require
 	var refusals refusals
@@ -78,7 +78,7 @@ func (c Config) program(t Task, h Host, argv, env []string, dir string, dirs ...
 	return p, nil
 }
 
-// refusals remember why the judge refused addresses, for the lines about them.
+// refusals remembers the reasons for which the judge refused addresses, for the step's log.
 type refusals struct {
 	mu  sync.Mutex
 	why map[string]error
@@ -96,7 +96,7 @@ func (r *refusals) note(address netip.AddrPort, err error) {
 	r.why[address.String()] = err
 }
 
-// reason returns ": " and the reason for a refused connection, if the judge refused it.
+// reason returns ": " and the reason for a connection that the judge refused, or "".
 func (r *refusals) reason(v sandbox.Violation) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +108,8 @@ func (r *refusals) reason(v sandbox.Violation) string {
 	return ""
 }
 
-// resolved follows the links in paths. It leaves out duplicates, the root, and paths that do not exist.
-func resolved(paths []string) (out []string) {
+// resolveAll resolves the links in paths. It omits duplicates, the root, and paths that do not exist.
+func resolveAll(paths []string) (out []string) {
 	for _, path := range paths {
 		to, err := filepath.EvalSymlinks(path)
 		if err != nil || !filepath.IsAbs(to) || to == "/" || slices.Contains(out, to) {
@@ -120,7 +120,7 @@ func resolved(paths []string) (out []string) {
 	return out
 }
 
-// errOwnAddress refuses an address of the installation itself. It does not say which part listens there.
+// errOwnAddress reports an address of the installation itself. It does not name the part that listens there.
 var errOwnAddress = errors.New("it belongs to dvt itself (Temporal, the API, the store, Redis or metrics), which no step may reach")
 
 // judge returns an error for an address that a program of a tenant may not reach.
@@ -134,7 +134,7 @@ func (c Config) judge(tenant string, address netip.AddrPort) error {
 	return nil
 }
 
-// limits are those that the step asks for, else those of the worker, and never more than the worker's most.
+// limits returns the limits of the step, or the worker's defaults where the step sets none, at most MaxLimits.
 func (c Config) limits(asked plan.Sandbox, h Host) sandbox.Limits {
 	l := sandbox.Limits{
 		Memory: bound(h, "sandbox.memory", asked.Memory, c.Limits.Memory, c.MaxLimits.Memory, formatBytes),
@@ -156,7 +156,7 @@ func bound[T int | int64 | float64](h Host, field string, asked, normal, most T,
 	return most
 }
 
-// formatBytes writes a size as settings take it.
+// formatBytes returns a size in the form of the settings.
 func formatBytes(n int64) string {
 	const units = "KMGT"
 	if n < 1<<10 || n%(1<<10) != 0 {
@@ -170,7 +170,7 @@ func formatBytes(n int64) string {
 	return fmt.Sprintf("%d%ci", n, units[unit])
 }
 
-// boundFailure returns the failure of a program that a bound ended, nil where none did.
+// boundFailure returns the failure of a program that a limit ended, or nil.
 func boundFailure(exit sandbox.Exit, l sandbox.Limits, name string) *Failure {
 	if exit.Status == 0 {
 		return nil
@@ -208,19 +208,19 @@ func boundFailure(exit sandbox.Exit, l sandbox.Limits, name string) *Failure {
 	return nil
 }
 
-// view decides which paths a plan may name. Of the grants and the hidden paths above a path, the longest decides: a worker's
+// view decides which paths a plan may name. The longest grant or hidden path above a path decides, because a worker's
 // data may lie below its project root, and a run's workspace lies below those data.
 type view struct {
 	grants []string // resolved
 	hidden []string // resolved
-	all    bool     // paths below none of them are allowed
+	all    bool     // whether paths below none of them are allowed
 }
 
 func (c Config) view(t Task) view {
 	return view{
 		all:    c.AllowAnyDir,
-		grants: resolved(slices.Concat([]string{t.ProjectRoot, t.Workspace}, c.AllowedRoots, c.Write)),
-		hidden: resolved(c.Hidden),
+		grants: resolveAll(slices.Concat([]string{t.ProjectRoot, t.Workspace}, c.AllowedRoots, c.Write)),
+		hidden: resolveAll(c.Hidden),
 	}
 }
 
@@ -228,7 +228,7 @@ func (c Config) view(t Task) view {
 func (v view) allows(path string) bool {
 	longest, allowed := -1, v.all
 	for _, g := range v.grants {
-		if below(path, g) && len(g) >= longest { // of equal ones the grant decides
+		if below(path, g) && len(g) >= longest { // a grant wins over an equal hidden path
 			longest, allowed = len(g), true
 		}
 	}
@@ -245,8 +245,9 @@ func below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// named resolves a path that a step's sandbox names.
-func (c Config) named(t Task, v view, named, field string) (string, error) {
+// resolveNamed resolves a path that a step's sandbox names. The error is a *Failure when the path does not exist or the
+// step may not use it.
+func (c Config) resolveNamed(t Task, v view, named, field string) (string, error) {
 	path := named
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(t.ProjectRoot, path)
@@ -254,7 +255,7 @@ func (c Config) named(t Task, v view, named, field string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", &Failure{Code: CodeDirNotFound, Retryable: true, Category: run.CategoryUser,
-			Message: fmt.Sprintf("%s: %q is not there, or the worker cannot open it", field, named)}
+			Message: fmt.Sprintf("%s: %q does not exist, or the worker cannot open it", field, named)}
 	}
 	if v.allows(resolved) || field == "sandbox.read" && slices.ContainsFunc(c.Read, func(root string) bool {
 		root, err := filepath.EvalSymlinks(root)
@@ -272,7 +273,8 @@ func ownPath() []string {
 	return filepath.SplitList(path)
 }
 
-// toolPaths are the directories of the worker's PATH: its operator chose them.
+// toolPaths returns the directories of a program's PATH that are also in the worker's PATH, because its operator chose
+// those.
 func toolPaths(env []string) (dirs []string) {
 	own := ownPath()
 	for _, kv := range env {
@@ -289,8 +291,8 @@ func toolPaths(env []string) (dirs []string) {
 	return dirs
 }
 
-// treeOf returns where a program that the worker provides keeps its files: the file itself, the Python environment that
-// it belongs to, and the interpreter's installation. It returns nothing for a program that a plan names by a path.
+// treeOf returns the files that a program of the worker needs: the file itself, its Python environment, and the
+// interpreter's installation. It returns nothing for a program that is neither DBTPath nor in the worker's PATH.
 func (c Config) treeOf(program string) (paths []string) {
 	trusted := program == c.DBTPath || slices.Contains(ownPath(), filepath.Dir(program))
 	if !trusted {
@@ -309,7 +311,7 @@ func (c Config) treeOf(program string) (paths []string) {
 	return paths
 }
 
-// interpreter is the absolute path in the first line of a script.
+// interpreter returns the absolute path in the first line of a script, or "".
 func interpreter(script string) string {
 	f, err := os.Open(script)
 	if err != nil {
@@ -324,8 +326,8 @@ func interpreter(script string) string {
 	return words[0]
 }
 
-// pythonTree returns the virtual environment of PREFIX/bin/FILE and the installation that it is made of, or PREFIX where
-// it is an installation of Python by itself.
+// pythonTree returns the virtual environment of PREFIX/bin/FILE and its base installation, or PREFIX when that is an
+// installation of Python itself.
 func pythonTree(file string) (paths []string) {
 	bin := filepath.Dir(file)
 	prefix := filepath.Dir(bin)

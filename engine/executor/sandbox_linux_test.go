@@ -21,7 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// isolated is the process runtime of this machine. The tests fail where it cannot isolate.
+// isolated returns the process runtime of this machine. The test fails when the runtime cannot isolate.
 func isolated(t *testing.T, denied ...string) sandbox.Runtime {
 	t.Helper()
 	r, err := sandbox.New(sandbox.Config{
@@ -223,7 +223,7 @@ func TestSandbox_RefusedConnectionsNameTheSetting(t *testing.T) {
 		}
 	}
 	if len(violations) != 3 || violations[0].TenantID != "t1" || violations[0].StepID != "s1" {
-		t.Errorf("the worker was told of %+v, want three violations of the step", violations)
+		t.Errorf("the worker received %+v, want three violations of the step", violations)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestSandbox_MissingPartsAreNoFailureOfTheProgram(t *testing.T) {
 	}
 }
 
-// recorded is a runtime that keeps what it is asked to start.
+// recorded is a runtime that records the programs that it starts.
 type recorded struct {
 	sandbox.Runtime
 	programs []sandbox.Program
@@ -297,7 +297,7 @@ func TestSandbox_LimitsAreTheStepsWithinThoseOfTheWorker(t *testing.T) {
 	}
 }
 
-// dbt runs in the sandbox with nothing but its own installation, the project and a directory for the database.
+// dbt needs only its own installation, the project and a directory for the database in the sandbox.
 func TestSandbox_DBTRunsUnchanged(t *testing.T) {
 	t.Parallel()
 	bin, project, data := dbtBin(t), t.TempDir(), t.TempDir()

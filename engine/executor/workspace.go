@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// workspace is the directory of a run, as the worker itself uses it. Programs of steps write into it, also while the worker
-// reads: every name is resolved below the directory and no link leads out of it.
+// workspace gives the worker access to the directory of a run. Programs of steps may change it at the same time, so
+// every name is resolved below the directory and no link leads out of it.
 type workspace struct{ dir string }
 
-// read returns the content of a regular file with at most most bytes. A program may leave a pipe, a device or a link of that
-// name, which would otherwise block the worker, fill its memory or show it another file.
+// read returns the content of a regular file of at most most bytes, and an error for any other file. A program may
+// leave a pipe, a device or a link of that name to block the worker, fill its memory or show it another file.
 func (w workspace) read(path string, most int64) (body []byte, err error) {
 	err = w.within(path, func(root *os.Root, name string) error {
 		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -28,7 +28,7 @@ func (w workspace) read(path string, most int64) (body []byte, err error) {
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular():
-			return errors.New("it is no regular file")
+			return errors.New("it is not a regular file")
 		case info.Size() > most:
 			return fmt.Errorf("it has %d bytes, more than %d", info.Size(), most)
 		}
@@ -41,14 +41,14 @@ func (w workspace) read(path string, most int64) (body []byte, err error) {
 	return body, err
 }
 
-// renew makes an empty directory, in place of whatever has its name.
+// renew creates an empty directory and replaces any file or directory of that name.
 func (w workspace) renew(path string) error {
 	return w.within(path, func(root *os.Root, name string) error {
 		return errors.Join(root.RemoveAll(name), root.MkdirAll(name, 0o700))
 	})
 }
 
-// create writes a new file that is private to the worker's user, in place of whatever has its name.
+// create writes a file that only the worker's user can read, and replaces any file or directory of that name.
 func (w workspace) create(path string, body []byte) error {
 	return w.within(path, func(root *os.Root, name string) error {
 		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -66,7 +66,7 @@ func (w workspace) create(path string, body []byte) error {
 	})
 }
 
-// remove removes a file; one that is gone is no error.
+// remove removes a file. A missing file is not an error.
 func (w workspace) remove(path string) error {
 	return w.within(path, func(root *os.Root, name string) error {
 		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A program of a step that runs beside the worker's read may plant what it likes in the workspace.
+// A program of a step may create any file in the workspace while the worker reads.
 func TestWorkspace_ReadsRegularFilesBelowItAlone(t *testing.T) {
 	t.Parallel()
 	outside, dir := t.TempDir(), t.TempDir()
@@ -42,7 +42,7 @@ func TestWorkspace_ReadsRegularFilesBelowItAlone(t *testing.T) {
 				t.Errorf("%s: the worker read %q", name, body)
 			}
 		case <-time.After(10 * time.Second):
-			t.Errorf("%s: the worker waits for what no program writes", name)
+			t.Errorf("%s: the worker's read blocks, want an error", name)
 		}
 	}
 	if body, err := w.read(filepath.Join(dir, "good"), 10); err != nil || string(body) != "good" {

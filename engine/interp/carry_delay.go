@@ -9,16 +9,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A due time is carried as what it lies behind the time to which the timer is set, rounded up: in quarters of a second, in a byte, of an
-// attempt that is RUNNING in the log; of any other as a power of two seconds, in half a byte with the mark below.
+// A due time is carried as its distance from the earliest due time, rounded up. The distance of an attempt that is
+// RUNNING in the log is a byte in units of carriedQuarter. That of another step is a power of two seconds in half a
+// byte, together with carriedApart.
 const (
 	carriedQuarter      = 250 * time.Millisecond
-	carriedApart   byte = 8 // it does not wait for a token
+	carriedApart   byte = 8 // the step does not wait for a token
 )
 
-// packDelayed writes which steps are delayed, a bit each, and half a byte for each of those. Of the ones that are RUNNING,
-// which are no more than the width, it writes the ordinal behind the one before, the due time in a byte, and how often the
-// attempt vanished, doubled, with 1 more where it waits for a token.
+// packDelayed writes the delayed steps. Steps that are not RUNNING take one bit each in Delayed and half a byte in
+// DelayedHow. RUNNING ones, at most the width of the run, take an entry in DelayedRunning: the distance to the ordinal
+// before, the due time in a byte, and twice the number of times that the attempt vanished, plus 1 for a wait for a
+// token.
 func (m *Machine) packDelayed(c *Carried) {
 	d := &m.delays
 	first := m.nextDelay()
@@ -32,7 +34,7 @@ func (m *Machine) packDelayed(c *Carried) {
 		if st.stage != delayed {
 			continue
 		}
-		behind := max(0, st.due.Sub(first)) // one that is due and has no turn yet takes its turn as before
+		behind := max(0, st.due.Sub(first)) // a step that is due but waits for its turn keeps its turn
 		if st.begun {
 			quarters := min((behind+carriedQuarter-1)/carriedQuarter, math.MaxUint8)
 			how := uint64(st.vanished) << 1
@@ -59,7 +61,7 @@ func (m *Machine) packDelayed(c *Carried) {
 	}
 }
 
-// dueBehind is what a due time is carried as: 0, or from 1 to 64 seconds.
+// dueBehind returns the distance that how stands for: 0, or 1 to 64 seconds.
 func dueBehind(how byte) time.Duration {
 	if how &^= carriedApart; how == 0 {
 		return 0
@@ -67,7 +69,8 @@ func dueBehind(how byte) time.Duration {
 	return time.Second << (how - 1)
 }
 
-// unpackDelayed is packDelayed backwards. It comes before the steps are placed.
+// unpackDelayed restores the state that packDelayed wrote. It must run before the steps are placed. Its errors wrap
+// ErrCarried.
 func (m *Machine) unpackDelayed(c Carried) error {
 	n := 0
 	for i := range 8 * len(c.Delayed) {

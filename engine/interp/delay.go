@@ -9,34 +9,36 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Bounds of how long a delayed step waits before it is dispatched again.
+// Bounds of the delay before a step is dispatched again.
 const (
 	leastDelay = 100 * time.Millisecond
-	// longestDelay is also how soon a raised quota is noticed.
+	// longestDelay also bounds the time until a raised quota is noticed.
 	longestDelay = time.Minute
-	// firstDelay is that of the first dispatch that comes back without a reason. It doubles with each that follows.
+	// firstDelay is the delay after the first dispatch that comes back without a reason. It doubles with each further
+	// one.
 	firstDelay = time.Second
 )
 
-// delays are the steps that came back and are dispatched again later: there was no token for them (T113), their worker
-// declined, or they came back without a reason. Each has a due time of its own, and one timer is armed for the earliest.
-// A delayed step takes no place of the width, and nothing waits for it but the steps behind it and the end of a run that
-// still has to run it. One that is RUNNING in the log keeps its place, and the run does not drain without it.
+// delays holds the steps that came back and are dispatched again later. Either they got no token (contract T113), or
+// their worker declined, or they came back without a reason. Each has its own due time, and one timer is armed for the
+// earliest. A delayed step takes no slot of the width. Only its successors wait for it, and the end of the run if the
+// run must still execute it. A step that is RUNNING in the log keeps its slot, and the run does not drain without it.
 //
-// Steps without a token share a bucket, so they do not all ask at their due times. One asks at first; each time that
-// nobody is sent back the next asking lets twice as many ask. So what goes into the engine's history grows with the
-// tokens, not with the steps that wait, and a quota that was raised is noticed soon.
+// Steps without a token share a bucket, so they do not all ask at their due times. At first one of them asks. Each
+// round in which none is sent back doubles the number for the next round. The engine's history therefore grows with the
+// tokens and not with the waiting steps, and a raised quota is noticed soon.
 type delays struct {
-	apart   heap[deadline] // each asks at its due time; entries whose step waits no longer are skipped
-	tokens  heap[deadline] // of these, row ask at once, the one that is due first before the others
+	apart   heap[deadline] // steps that do not wait for a token; entries whose step no longer waits are skipped
+	tokens  heap[deadline] // steps that wait for a token, in the order of their due times
 	running []run.Ord      // see runningDelayed
-	row     int
-	gap     time.Duration // between two askings for tokens
-	next    time.Time     // no step asks for a token before
-	firesAt time.Time     // what TimerDelay is set to
+	row     int            // number of steps that ask for a token in the next round
+	gap     time.Duration  // between two rounds
+	next    time.Time      // no step asks for a token before this time
+	firesAt time.Time      // the time to which TimerDelay is set
 }
 
-// delay has a step wait before it is dispatched again, as the same attempt.
+// delay makes a step wait before it is dispatched again as the same attempt. It bounds after by leastDelay and
+// longestDelay.
 func (m *Machine) delay(o run.Ord, after time.Duration, forToken bool) {
 	d := &m.delays
 	after = min(max(after, leastDelay), longestDelay)
@@ -46,7 +48,7 @@ func (m *Machine) delay(o run.Ord, after time.Duration, forToken bool) {
 	}
 }
 
-// wait has a step wait until it is due.
+// wait makes a step wait until it is due.
 func (m *Machine) wait(o run.Ord, due time.Time, forToken bool) {
 	d, st := &m.delays, &m.steps[o]
 	st.stage, st.due, st.forToken = delayed, due, forToken
@@ -60,10 +62,11 @@ func (m *Machine) wait(o run.Ord, due time.Time, forToken bool) {
 	}
 }
 
-// growing is the delay of a dispatch that came back without a reason, the n-th time from 1.
+// growing returns the delay after the n-th dispatch, counted from 1, that came back without a reason.
 func growing(n int) time.Duration { return firstDelay << min(max(n, 1)-1, 6) }
 
-// earliest brings the step of one of the heaps of delays that is due first to the top; false when nobody waits there.
+// earliest removes outdated entries until the first step that still waits is on top of the heap. It returns false when
+// none waits.
 func (m *Machine) earliest(h *heap[deadline], forToken bool) bool {
 	for len(*h) > 0 {
 		top := (*h)[0]
@@ -75,7 +78,7 @@ func (m *Machine) earliest(h *heap[deadline], forToken bool) bool {
 	return false
 }
 
-// nextDelay is the earliest time at which a delayed step, or a hook, is dispatched again; zero for none.
+// nextDelay returns the earliest time at which a delayed step or hook is dispatched again, or the zero time.
 func (m *Machine) nextDelay() time.Time {
 	d := &m.delays
 	at := m.compensation.due
@@ -95,7 +98,7 @@ func (m *Machine) nextDelay() time.Time {
 	return at
 }
 
-// armDelay keeps the timer at the earliest of the due times.
+// armDelay sets the timer to the earliest due time.
 func (m *Machine) armDelay() {
 	if at := m.nextDelay(); !at.Equal(m.delays.firesAt) {
 		m.delays.firesAt = at
@@ -103,10 +106,10 @@ func (m *Machine) armDelay() {
 	}
 }
 
-// delayFired lets those ask again that are due.
+// delayFired puts the steps that are due up for dispatch.
 func (m *Machine) delayFired() {
 	d := &m.delays
-	d.firesAt = time.Time{} // it is armed again where there is more to wait for
+	d.firesAt = time.Time{} // armDelay sets the timer again if more steps wait
 	if c := &m.compensation; !c.due.IsZero() && !m.now.Before(c.due) {
 		c.due = time.Time{}
 	}
@@ -126,7 +129,8 @@ func (m *Machine) delayFired() {
 	d.next = m.now.Add(d.gap)
 }
 
-// askAgain puts a delayed step up for dispatch; one that is RUNNING in the log goes at once, whatever the gate (T52).
+// askAgain puts a delayed step up for dispatch. A step that is RUNNING in the log is dispatched at once, regardless of
+// the gate (contract T52).
 func (m *Machine) askAgain(o run.Ord) {
 	if m.steps[o].begun {
 		m.launch(o)
@@ -135,15 +139,15 @@ func (m *Machine) askAgain(o run.Ord) {
 	m.makeReady(o)
 }
 
-// runningDelayed are the delayed steps whose attempts are RUNNING in the log, ascending. They keep their places of the
-// width, so they are few.
+// runningDelayed returns the delayed steps whose attempts are RUNNING in the log, ascending. Each keeps its slot, so
+// there are at most as many as the width. The result is valid until the next change.
 func (m *Machine) runningDelayed() []run.Ord {
 	d := &m.delays
 	d.running = slices.DeleteFunc(d.running, func(o run.Ord) bool { return m.steps[o].stage != delayed || !m.steps[o].begun })
 	return d.running
 }
 
-// keepPlace notes a delayed step whose attempt is RUNNING in the log.
+// keepPlace adds a step to runningDelayed, so that it keeps its slot of the width.
 func (m *Machine) keepPlace(o run.Ord) {
 	d := &m.delays
 	if i, there := slices.BinarySearch(d.running, o); !there {
@@ -151,8 +155,8 @@ func (m *Machine) keepPlace(o run.Ord) {
 	}
 }
 
-// cancelDelayed ends the delayed attempts that are RUNNING in the log, as their executions would that were asked to stop:
-// nobody executes them.
+// cancelDelayed ends the delayed attempts that are RUNNING in the log and for which applies returns true. No worker
+// executes them, so no worker would answer a request to stop.
 func (m *Machine) cancelDelayed(why cause, applies func(*plan.SkeletonStep) bool) {
 	running := append([]run.Ord(nil), m.runningDelayed()...)
 	for _, o := range running {
@@ -163,7 +167,7 @@ func (m *Machine) cancelDelayed(why cause, applies func(*plan.SkeletonStep) bool
 	}
 }
 
-// favouredDelayed reports whether a step that passes fail-fast waits.
+// favouredDelayed reports whether a step that passes fail-fast is delayed.
 func (m *Machine) favouredDelayed() bool {
 	favours := func(e deadline) bool { return m.steps[e.ord].stage == delayed && m.favours(e.ord) }
 	return slices.ContainsFunc(m.delays.apart, favours) || slices.ContainsFunc(m.delays.tokens, favours)

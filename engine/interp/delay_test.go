@@ -9,14 +9,14 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// back lets a dispatch come back that did not begin, to be dispatched again after a while.
+// back returns a dispatch that did not begin, to be dispatched again after a delay.
 func (w *world) back(stepID string, kind engine.ReturnKind, after time.Duration) {
 	w.tb.Helper()
 	w.comeBack(w.flight(stepID), engine.Return{Kind: kind, RetryAfter: after})
 	w.record()
 }
 
-// expectFires says when the next delayed step is dispatched, and lets the clock reach that moment.
+// expectFires checks the time of the next delayed dispatch, and advances the clock to it.
 func (w *world) expectFires(after time.Duration, flights string) {
 	w.tb.Helper()
 	if at, want := w.timers[interp.TimerDelay], epoch.Add(after); !at.Equal(want) {
@@ -26,7 +26,7 @@ func (w *world) expectFires(after time.Duration, flights string) {
 	w.expectInFlight(flights)
 }
 
-// Each delayed step has a due time of its own, whatever it waits for: none queues behind one that waits longer.
+// Each delayed step has its own due time, so none waits behind a step with a longer delay.
 //
 // contract: T113
 func TestDelay_EachStepIsDispatchedAtItsOwnTime(t *testing.T) {
@@ -50,7 +50,7 @@ func TestDelay_EachStepIsDispatchedAtItsOwnTime(t *testing.T) {
 				}
 				w.expectFires(100*time.Millisecond, "short")
 				w.succeed("short")
-				if name != "throttled, throttled" { // these take turns at one bucket
+				if name != "throttled, throttled" { // throttled steps take turns at one bucket
 					w.expectFires(time.Minute, "long")
 				} else {
 					w.fire(interp.TimerDelay)
@@ -89,7 +89,7 @@ func TestDelay_ARotationKeepsTheOrderOfDueTimes(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A step that was retried by hand passes fail-fast, also where it is due before the next execution has read its signal
+// A step that was retried by hand passes fail-fast, even when it is due before the next execution has read its signal
 // again.
 //
 // contract: T195, T217
@@ -110,7 +110,7 @@ func TestDelay_ARetryThatIsDueBeforeItsSignalIsReadAgain(t *testing.T) {
 	w.expectInFlight("a")
 }
 
-// What counts towards giving an attempt up is not forgotten when the workflow goes on in another execution.
+// The count of vanished dispatches survives when the workflow continues in another execution.
 //
 // contract: T195
 func TestDelay_ARotationKeepsHowOftenAnAttemptVanished(t *testing.T) {
@@ -149,7 +149,7 @@ func TestDelay_ARotationKeepsHowOftenAnAttemptVanished(t *testing.T) {
 	hooked.expectDone(run.Failed)
 }
 
-// Nobody executes a delayed attempt, so it is ended at once where its execution would be asked to stop.
+// No worker executes a delayed attempt, so a request to stop ends it at once.
 //
 // contract: T51, T79
 func TestDelay_ARunningAttemptThatWaitsIsEndedByPauseStopAndFailure(t *testing.T) {
@@ -182,7 +182,7 @@ func TestDelay_ARunningAttemptThatWaitsIsEndedByPauseStopAndFailure(t *testing.T
 	}
 }
 
-// An attempt that is RUNNING keeps its place of the width while it waits, and people cannot skip it.
+// An attempt that is RUNNING keeps its slot of the width while it waits, and people cannot skip it.
 func TestDelay_ARunningAttemptThatWaitsKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()

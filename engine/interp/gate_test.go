@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// A wait for a person begins under the gate as the log has it, not as the machine knows it: a step may have failed since
+// The gate in the log decides whether a wait for a person begins, not the machine's copy: a step may have failed since
 // the machine read the log.
 //
 // contract: T185, T214
@@ -37,7 +37,7 @@ func TestWait_DoesNotBeginBehindAFailureThatTheMachineHasNotObserved(t *testing.
 	w.expectDone(run.Completed)
 }
 
-// A wait that was retried by hand passes the gate of fail-fast, as any other attempt does.
+// A wait that was retried by hand passes the gate of fail-fast, like any other attempt.
 //
 // contract: T217
 func TestWait_ARetriedOnePassesFailFast(t *testing.T) {
@@ -54,7 +54,7 @@ func TestWait_ARetriedOnePassesFailFast(t *testing.T) {
 	}
 }
 
-// A wait that meets the gate of a stop goes back, and the machine asks for the signal behind it.
+// A wait that meets the gate of a stop goes back, and the machine reads the signal that closed the gate.
 //
 // contract: T79, T185
 func TestWait_DoesNotBeginBehindAStopThatTheMachineHasNotHeardOf(t *testing.T) {
@@ -71,8 +71,8 @@ func TestWait_DoesNotBeginBehindAStopThatTheMachineHasNotHeardOf(t *testing.T) {
 	w.expect("RunApproved", "RunStarted", "StepStarted(b,1)", "StepCompleted(b,1)", "SignalAccepted(C)", "RunCancelled")
 }
 
-// The clock of a workflow stands still while a workflow task lasts. What the machine writes is emitted no earlier than
-// the ends that the Journal wrote meanwhile.
+// The clock of a workflow stands still during a workflow task. Events of the machine are emitted no earlier than the
+// ends that the Journal wrote meanwhile.
 func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 	t.Parallel()
 	const lag = 700 * time.Millisecond
@@ -106,7 +106,7 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 	w.expectDone(run.Failed)
 	last(w)
 
-	w = lagging(noWindow, "a", "ask<a") // the deadline of a wait is counted from what its begin says
+	w = lagging(noWindow, "a", "ask<a") // the deadline of a wait counts from the time in its begin
 	w.succeed("a")
 	ask, _ := w.state.Step("ask")
 	if a := ask.Attempts[0]; a.StartedAt == nil || a.WaitDeadline == nil || !a.WaitDeadline.Equal(a.StartedAt.Add(time.Minute)) {
@@ -114,7 +114,7 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 	}
 	last(w)
 
-	w = lagging(noWindow, "a", "b<a") // what is known outlives a rotation
+	w = lagging(noWindow, "a", "b<a") // the latest known time survives a rotation
 	w.succeed("a")
 	w.feed(interp.Pressure{At: w.now})
 	w.succeed("b")

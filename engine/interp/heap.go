@@ -2,10 +2,10 @@ package interp
 
 import "github.com/dvt-engine/dvt/run"
 
-// ranked is what a heap orders.
+// ranked is an element of a heap. before is a strict order.
 type ranked[T any] interface{ before(T) bool }
 
-// heap is a binary heap, smallest first.
+// heap is a binary heap with the smallest element at index 0. The zero value is empty.
 type heap[T ranked[T]] []T
 
 func (h *heap[T]) push(v T) {
@@ -21,7 +21,7 @@ func (h *heap[T]) push(v T) {
 	*h = s
 }
 
-// pop removes the smallest; the heap must not be empty.
+// pop removes and returns the smallest element. The heap must not be empty.
 func (h *heap[T]) pop() T {
 	s := *h
 	top, last := s[0], len(s)-1

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// newLossyWorld is a world whose engine can lose what a workflow task did, but not what it wrote.
+// newLossyWorld returns a world whose engine can lose a workflow task, but not the events that the task wrote.
 func newLossyWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 	w := newWorld(tb, sk, policy)
 	w.loseTasks()
@@ -19,7 +19,7 @@ func newLossyWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 	return w
 }
 
-// hearWithoutWriting delivers accepted signals and lets the machine observe the log; what it then writes is pending.
+// hearWithoutWriting delivers accepted signals and lets the machine observe the log. Its writes stay pending.
 func (w *world) hearWithoutWriting(signals ...engine.Signal) {
 	w.tb.Helper()
 	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(signals...)})
@@ -65,8 +65,8 @@ func TestLostTask_AWaitKeepsItsDeadline(t *testing.T) {
 	}
 }
 
-// A try that was lost opened the gate for a retry. The next try, which has not heard of the retry yet, is about to end the
-// run: it closes the gate first, so that nothing is RUNNING when the run ends.
+// A try that was lost opened the gate for a retry. The next try, which has not heard of the retry yet, is about to end
+// the run: it closes the gate first, so that nothing is RUNNING when the run ends.
 //
 // contract: T74
 func TestLostTask_TheGateIsClosedBeforeTheRunFails(t *testing.T) {
@@ -120,7 +120,7 @@ func TestLostTask_ACompensationThatBeganGoesOn(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-// A signal that had no effect has none when a task is tried again, whatever has become of its step meanwhile.
+// A signal without effect has none when a task is tried again, even if its step has changed meanwhile.
 //
 // contract: T193
 func TestLostTask_ASignalWithoutEffectIsNotJudgedAgain(t *testing.T) {
@@ -142,7 +142,7 @@ func TestLostTask_ASignalWithoutEffectIsNotJudgedAgain(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// What a try that was lost has skipped stays skipped, also where the next one hears late of the signal.
+// A step that a lost try has skipped stays skipped, even when the next try reads the signal late.
 //
 // contract: T77
 func TestLostTask_AStepThatWasSkippedIsNotDispatched(t *testing.T) {
@@ -172,7 +172,7 @@ func TestLostTask_AStepThatWasSkippedIsNotDispatched(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A pause that a try wrote and lost is in force, and the next try begins nothing without having heard of it.
+// A pause that a lost try wrote is in force, and the next try begins no step before it has read the pause.
 //
 // contract: T48, T185
 func TestLostTask_APauseThatWasWritten(t *testing.T) {
@@ -194,8 +194,8 @@ func TestLostTask_APauseThatWasWritten(t *testing.T) {
 		"RunResumed(1)", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)", "StepCompleted(ask,1)", "RunCompleted")
 }
 
-// A try that was lost paused and resumed the run. The next one says so again, together with a fact that is new: the pause
-// that is over must not close the gate again.
+// A lost try paused and resumed the run. The next try writes both again, together with a new event. The pause that is
+// over must not close the gate again.
 //
 // contract: T48
 func TestLostTask_APauseThatIsOverClosesNoGate(t *testing.T) {
@@ -224,7 +224,7 @@ func TestLostTask_APauseThatIsOverClosesNoGate(t *testing.T) {
 	}
 }
 
-// A failure that a try wrote for a lost worker and then lost is found in the log.
+// The machine finds in the log a failure that a lost try wrote for a lost worker.
 //
 // contract: T191
 func TestLostTask_AFailureThatWasWritten(t *testing.T) {
@@ -246,8 +246,8 @@ func TestLostTask_AFailureThatWasWritten(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A try that was about to fail the run ended a wait, and was lost. The next one hears of a retry first, and the run goes on:
-// the wait has ended for it too, or nobody could ever complete it.
+// A lost try was about to fail the run and ended a wait. The next try reads a retry first, and the run continues. The
+// wait has ended for it too; otherwise nobody could ever complete it.
 //
 // contract: T74, T82
 func TestLostTask_AWaitThatWasEndedHasEnded(t *testing.T) {
@@ -272,8 +272,8 @@ func TestLostTask_AWaitThatWasEndedHasEnded(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A RESUME that a try applied and lost is applied again, although an attempt has begun since and a PAUSE was accepted: the
-// PAUSE is a new one, and does not take the RESUME back.
+// A RESUME of a lost try is applied again, although an attempt has begun since and a PAUSE was accepted. That PAUSE is
+// a new one and does not cancel the RESUME.
 //
 // contract: T46, T48
 func TestLostTask_AResumeThatWasWritten(t *testing.T) {

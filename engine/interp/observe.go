@@ -9,7 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Seen is the place up to which the log was observed: what a driver reads from for the next Observed.
+// Seen returns the position up to which the machine has observed the log. The driver reads after it for the next
+// Observed.
 func (m *Machine) Seen() run.Seq { return m.record.seen }
 
 // InFlight reports whether the machine waits for the end of this dispatch of a step, or of its hook.
@@ -32,13 +33,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// applyTail takes what the log says, in its order.
+// applyTail applies the events of the log that the machine has not seen, in the order of the log.
 func (m *Machine) applyTail(t engine.Tail) {
 	r := &m.record
 	r.reading = false
 	for i := range t.Events {
 		if e := &t.Events[i]; e.Seq > r.seen {
-			if e.Type != run.StepStartedEvent { // which has the time of a worker's clock
+			if e.Type != run.StepStartedEvent { // a StepStarted has the time of a worker's clock
 				m.latest = later(m.latest, e.At)
 			}
 			m.applyWindow(e)
@@ -48,7 +49,7 @@ func (m *Machine) applyTail(t engine.Tail) {
 	r.seen = max(r.seen, t.Seq)
 	r.known = slices.DeleteFunc(r.known, func(seq run.Seq) bool { return seq <= r.seen })
 	m.knowHead(t.Head.LastSeq, t.Head.Running)
-	if r.seen < r.needed { // what was read is older than the receipt
+	if r.seen < r.needed { // this answer is older than a receipt
 		r.wanted = true
 	}
 	if r.partial = r.seen < t.Head.LastSeq; r.partial {
@@ -60,7 +61,7 @@ func (m *Machine) applyTail(t engine.Tail) {
 		r.behind = false
 	}
 	if t.Head.Terminal && !r.closing {
-		m.finish("") // by another hand
+		m.finish("") // another writer ended the run
 		return
 	}
 	if at := r.window; !at.IsZero() {
@@ -69,7 +70,7 @@ func (m *Machine) applyTail(t engine.Tail) {
 	}
 }
 
-// applyWindow notes the retry window that the store stamped on an event, until the log was observed to its head.
+// applyWindow remembers the retry window that the store stamped on an event, until the log is observed to its head.
 func (m *Machine) applyWindow(e *engine.LogEvent) {
 	switch e.Type {
 	case run.StepStartedEvent, run.RunPaused:
@@ -81,14 +82,15 @@ func (m *Machine) applyWindow(e *engine.LogEvent) {
 	}
 }
 
-// forgetPlaces makes the machine observe the whole log again. What it knows of the run stays: events that it has taken
-// change nothing.
+// forgetPlaces makes the machine observe the whole log again. It keeps its state of the run, because events that it has
+// applied before have no effect.
 func (m *Machine) forgetPlaces() {
 	r := &m.record
 	r.seen, r.head, r.needed, r.known, r.signalNo, r.wanted, r.reading = 0, 0, 0, nil, 0, true, false
 }
 
-// takeReceipt takes the end of an attempt on the word of the Journal. An attempt that is not in flight has its end.
+// takeReceipt applies the end of an attempt by the receipt of the Journal, without reading the log. It has no effect on
+// an attempt that has ended.
 func (m *Machine) takeReceipt(in Ended) {
 	r := in.Receipt
 	m.latest = later(m.latest, r.At)
@@ -106,24 +108,24 @@ func (m *Machine) takeReceipt(in Ended) {
 	m.record.know(r.Seq)
 }
 
-// knowHead takes a head of the log, in any order.
+// knowHead remembers the highest head of the log. Heads may arrive in any order.
 func (m *Machine) knowHead(head run.Seq, running int) {
 	if r := &m.record; head >= r.head {
 		r.head, r.running = head, running
 	}
 }
 
-// windowIn is the end of the retry window that the store stamped on an event, nil for none.
+// windowIn returns the end of the retry window that the store stamped on an event, or nil.
 func windowIn(payload json.RawMessage) *time.Time {
 	var p struct {
 		RetryDeadline *time.Time `json:"retryDeadline"`
 	}
-	_ = json.Unmarshal(payload, &p) // a payload that was left out opened none
+	_ = json.Unmarshal(payload, &p) // an event without payload opened no window
 	return p.RetryDeadline
 }
 
-// applyEvent takes one event. An earlier try of this machine may have written it: an engine that loses a try knows
-// nothing of it, and the log does.
+// applyEvent applies one event. An earlier try of the workflow task may have written it: when an engine loses a try,
+// only the log has its events.
 func (m *Machine) applyEvent(e *engine.LogEvent) {
 	if e.Type == run.RunCompensationStarted || e.Type == run.StepSkippedEvent && skippedAtTheEnd(e.Payload) {
 		m.failure.final = true
@@ -146,7 +148,8 @@ func (m *Machine) applyEvent(e *engine.LogEvent) {
 	case m.isManual(o) && e.Type != run.StepSkippedEvent:
 		m.applyWait(o, e)
 	case e.LogicalAttempt != st.la:
-	case st.stage != flying && st.stage != ready && st.stage != delayed && st.stage != waiting: // it is known, or on its way
+	case st.stage != flying && st.stage != ready && st.stage != delayed && st.stage != waiting:
+		// The machine knows the end, or is writing one.
 	case e.Type == run.StepSkippedEvent:
 		m.land(o)
 		m.applyEnd(o, e)
@@ -165,16 +168,17 @@ func (m *Machine) applyEvent(e *engine.LogEvent) {
 	}
 }
 
-// skippedAtTheEnd reports whether a step was skipped because the run fails: nothing changes that any more (T91).
+// skippedAtTheEnd reports whether a step was skipped because the run fails. Such a failure is final (contract T91).
 func skippedAtTheEnd(payload json.RawMessage) bool {
 	p, err := run.PayloadOf[run.StepSkippedPayload](payload)
 	return err == nil && (p.ReasonCode == run.FailFast || p.ReasonCode == run.DependencyFailed)
 }
 
-// takeStrays takes attempts that began though the engine had lost their dispatches: their workers were late, or die
-// with them. Each is dispatched again whatever the gate (T52), and ended where the run ends: nobody else would.
+// takeStrays handles attempts that began although the engine had lost their dispatches. Their workers may be late or
+// dead, so no worker may ever end them. Each attempt is dispatched again regardless of the gate (contract T52), or
+// ended when a stop ends the run.
 func (m *Machine) takeStrays() {
-	if m.record.partial { // the end may follow
+	if m.record.partial { // the rest of the log may hold the end
 		return
 	}
 	strays := m.record.strays
@@ -192,7 +196,7 @@ func (m *Machine) takeStrays() {
 	}
 }
 
-// applyEnd makes an end count that a worker wrote.
+// applyEnd applies the end of an attempt that the log holds.
 func (m *Machine) applyEnd(o run.Ord, e *engine.LogEvent) {
 	st := &m.steps[o]
 	favoured := m.favours(o)
@@ -212,20 +216,20 @@ func (m *Machine) applyEnd(o run.Ord, e *engine.LogEvent) {
 			m.interrupted(o, favoured)
 			return
 		}
-		m.record.gate |= run.GateFailing // the log closed it with the failure
+		m.record.gate |= run.GateFailing // the store closed the gate together with the failure
 		m.failed(o)
 	}
 }
 
-// closeAttempt ends the current attempt of a step.
+// closeAttempt settles the current attempt of a step and resets its counters.
 func (m *Machine) closeAttempt(o run.Ord) {
 	st := &m.steps[o]
 	st.stage, st.signalID = settled, ""
 	st.begun, st.spent, st.vanished = false, 0, 0
 }
 
-// isCurrent reports whether the machine has observed the log up to the highest head that it knows of. If not it asks:
-// an end that it does not know of must not be missing from what it concludes.
+// isCurrent reports whether the machine has observed the log up to the highest head that it knows. Otherwise it
+// requests the log, because a conclusion must not miss an end.
 func (m *Machine) isCurrent() bool {
 	r := &m.record
 	if r.seen >= r.head {
@@ -235,7 +239,7 @@ func (m *Machine) isCurrent() bool {
 	return false
 }
 
-// readLog asks for the log where something is missing, once at a time.
+// readLog emits ReadLog when events are missing and no read is outstanding.
 func (m *Machine) readLog() {
 	r := &m.record
 	if (r.wanted || r.behind) && !r.reading {

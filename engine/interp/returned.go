@@ -9,12 +9,12 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// mostVanished is how often an attempt that is RUNNING may come back without an end and without a reason before it is
-// ended as a failure of the engine. It bounds what forged answers of an engine can cost a run.
+// mostVanished is the number of times that a RUNNING attempt may come back without an end and a reason. Then it fails
+// with ENGINE_ERROR. The bound limits the cost of forged answers of an engine.
 const mostVanished = 10
 
-// takeReturn takes a dispatch that the engine no longer executes; any other is stale. What was observed before says
-// whether the attempt began: nothing that the engine says of it is believed.
+// takeReturn handles the return of the current dispatch of a step and ignores any other. Only the observed log decides
+// whether the attempt began, because the machine does not trust the engine's word about it.
 func (m *Machine) takeReturn(got engine.Return) {
 	o, known := m.ords[got.StepID]
 	if !known {
@@ -26,11 +26,11 @@ func (m *Machine) takeReturn(got engine.Return) {
 	}
 	m.land(o)
 	switch {
-	case m.record.closing: // only what never began is left, and the end is being written
+	case m.record.closing: // the end of the run is being written, and this attempt never began
 		st.stage = waiting
 	case got.Kind == engine.ReturnParked && !st.begun:
 		m.parked(o)
-	case st.asked != nobody && st.begun: // whatever it says: nobody executes it any more
+	case st.asked != nobody && st.begun: // regardless of the kind, no worker executes the attempt any more
 		m.endCancelled(o, got)
 	case got.Kind == engine.ReturnThrottled, got.Kind == engine.ReturnDeclined:
 		if st.begun {
@@ -46,7 +46,8 @@ func (m *Machine) takeReturn(got engine.Return) {
 	}
 }
 
-// endCancelled ends an attempt that was asked to stop. One that never began is as it was (T79, T185).
+// endCancelled ends an attempt that was asked to stop. An attempt that never began becomes ready again (contract T79,
+// T185).
 func (m *Machine) endCancelled(o run.Ord, got engine.Return) {
 	st := &m.steps[o]
 	if !st.begun {
@@ -63,8 +64,9 @@ func (m *Machine) endCancelled(o run.Ord, got engine.Return) {
 	m.endAttempt(o, got, f)
 }
 
-// takeLost takes an execution whose worker stopped answering. An attempt that had not begun has lost nothing; one that had
-// has spent an engine attempt, and is dispatched again where the plan retries timeouts (T66, T216).
+// takeLost handles an execution whose worker stopped answering. An attempt that had not begun becomes ready again. One
+// that had begun has spent an engine attempt, and is dispatched again if the plan retries timeouts (contract T66,
+// T216).
 func (m *Machine) takeLost(o run.Ord, got engine.Return) {
 	st := &m.steps[o]
 	if !st.begun {
@@ -83,9 +85,9 @@ func (m *Machine) takeLost(o run.Ord, got engine.Return) {
 	})
 }
 
-// redispatch takes a dispatch that came back without an end in the log: its worker stopped or was refused, or somebody
-// forged an answer of the engine. The attempt goes on in another dispatch, after a delay that grows each time: an outage
-// must not use up an attempt that is RUNNING within a second, and a refusal that lasts must cost little.
+// redispatch handles a dispatch that came back without an end in the log: its worker stopped or was refused, or
+// somebody forged an answer of the engine. It dispatches the attempt again after a delay that grows each time. A short
+// outage must not use up a RUNNING attempt, and a lasting refusal must cost little.
 func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 	st := &m.steps[o]
 	st.vanished++
@@ -102,15 +104,16 @@ func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 	})
 }
 
-// vanishedMessage says to people why a step, or a hook, was given up whose dispatches came back without an end.
+// vanishedMessage returns the message for people about a step or hook that failed because its dispatches came back
+// without an end.
 func vanishedMessage(what string, dispatches int, queue, remedy string) string {
 	return fmt.Sprintf("%d dispatches of this %s to the queue %s came back without an end in the log and without a reason. "+
 		"Their workers were stopped or refused, or somebody forged answers of the engine. "+
 		"Check the workers of that queue and the audit of the run, then %s.", dispatches, what, queue, remedy)
 }
 
-// spend counts the engine attempts that a dispatch used up, so that the next one goes on behind them. The engine's word
-// for how many there were is bounded by what the dispatch was allowed.
+// spend counts the engine attempts that a dispatch used, so that the next dispatch continues after them. It bounds the
+// number that the engine reports by the number that the dispatch was allowed.
 func (st *step) spend(got engine.Return, r plan.Retry) {
 	most := max(1, r.MaxAttempts-st.spent)
 	used := got.EngineAttempt - st.spent
@@ -123,14 +126,14 @@ func (st *step) spend(got engine.Return, r plan.Retry) {
 	st.spent += used
 }
 
-// spendBefore counts the engine attempts before the one that a worker declined. The engine tries a failed execution again
+// spendBefore counts the engine attempts before the one that a worker declined. The engine retries a failed execution
 // within its dispatch, and another worker may decline that try.
 func (st *step) spendBefore(got engine.Return, r plan.Retry) {
-	most := max(1, r.MaxAttempts-st.spent) - 1 // one is left for the dispatch that follows
+	most := max(1, r.MaxAttempts-st.spent) - 1 // leave one for the next dispatch
 	st.spent += min(max(0, got.EngineAttempt-1-st.spent), most)
 }
 
-// endAttempt writes the end of an attempt that is RUNNING in the log and that no worker will end.
+// endAttempt writes the failure of an attempt that is RUNNING in the log and that no worker will end.
 func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload) {
 	st := &m.steps[o]
 	st.stage = ended
@@ -146,9 +149,8 @@ func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload)
 	m.enqueue(e)
 }
 
-// parked puts back a step that met a closed gate. Where the machine knows of no
-// gate that was closed meanwhile, somebody has ordered a stop that it has not
-// heard of: it asks before it tries again.
+// parked puts back a step that met a closed gate. If the machine knows no reason for the closed gate, a signal that it
+// has not read yet closed it. The machine then reads the signals before it dispatches the step again.
 func (m *Machine) parked(o run.Ord) {
 	if m.shut(o) || m.steps[o].openings != m.schedule.openings {
 		m.makeReady(o)
@@ -159,7 +161,7 @@ func (m *Machine) parked(o run.Ord) {
 	m.signals.lookUp = true
 }
 
-// shut reports whether the gate is closed to the step, as far as the machine knows.
+// shut reports whether the gate is closed to the step, to the machine's knowledge.
 func (m *Machine) shut(o run.Ord) bool {
 	return m.pause.on || m.pause.unheard || m.Finalizing() || m.failFast() && !m.favours(o)
 }

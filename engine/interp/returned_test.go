@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// expectFlight says how an attempt is dispatched.
+// expectFlight checks the attempt, the dispatch and the spent engine attempts of a step in flight.
 func (w *world) expectFlight(stepID string, la, n, spent int) {
 	w.tb.Helper()
 	if f := w.flight(stepID); f.la != la || f.n != n || f.spent != spent {
@@ -21,7 +21,7 @@ func (w *world) expectFlight(stepID string, la, n, spent int) {
 	}
 }
 
-// An attempt that began spends one engine attempt each time that its worker is lost. It is the same attempt to people.
+// An attempt that began spends one engine attempt each time its worker is lost. People see it as the same attempt.
 //
 // contract: T66, T216
 func TestReturned_LostAfterItBeganSpendsAnEngineAttempt(t *testing.T) {
@@ -73,8 +73,8 @@ func TestReturned_LostTooOftenTimesOut(t *testing.T) {
 	}
 }
 
-// An engine tries a failed execution again within its dispatch, and a worker may decline that try. The tries before it are
-// spent: else an attempt that fails and is declined in turn would never end.
+// An engine retries a failed execution within its dispatch, and a worker may decline that try. The tries before it are
+// spent; otherwise an attempt that fails and is declined in turn would never end.
 //
 // contract: T66
 func TestReturned_ADeclinedTryKeepsTheEngineAttemptsBefore(t *testing.T) {
@@ -93,7 +93,7 @@ func TestReturned_ADeclinedTryKeepsTheEngineAttemptsBefore(t *testing.T) {
 	w.comeBack(w.flight("a"), declined(3)) // the first of this dispatch
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 4, 2)
-	w.comeBack(w.flight("a"), declined(1000)) // no engine is believed more than a dispatch was allowed
+	w.comeBack(w.flight("a"), declined(1000)) // the count of the engine is bounded by that of the dispatch
 	w.fire(interp.TimerDelay)
 	w.expectFlight("a", 1, 5, 3)
 	w.succeed("a")
@@ -112,7 +112,8 @@ func TestReturned_LostAfterItsEndWasWritten(t *testing.T) {
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 }
 
-// A worker that the engine lost may write its end late. It counts, whoever executes the attempt by then.
+// A worker that the engine lost may write its end late. That end counts, even if another worker executes the attempt by
+// then.
 //
 // contract: T10
 func TestReturned_ALateEndCounts(t *testing.T) {
@@ -127,8 +128,8 @@ func TestReturned_ALateEndCounts(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// Where a worker's failure is in the log already, it counts and not the one that the machine was about to write: its
-// code is that of the run, and a pause does not start the step again.
+// When a worker's failure is already in the log, it counts instead of the one that the machine was about to write. The
+// run has its code, and a pause does not start the step again.
 //
 // contract: T10, T51
 func TestRecorded_AFailureThatWasThereFirstCounts(t *testing.T) {
@@ -154,7 +155,7 @@ func TestRecorded_AFailureThatWasThereFirstCounts(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-// A receipt tells of a failure, and the machine reads the log. An answer that was read before that failure is none.
+// The machine reads the log after the receipt of a failure. It ignores an answer that was read before that failure.
 func TestObserved_AnAnswerThatIsOlderThanTheReceiptIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a"), with(calm, noWindow)).start()
@@ -168,9 +169,9 @@ func TestObserved_AnAnswerThatIsOlderThanTheReceiptIsAskedForAgain(t *testing.T)
 	w.expectDone(run.Failed)
 }
 
-// An engine that says of a running attempt what the log does not have is not believed: the attempt is dispatched again,
-// and what its worker writes counts. The delay grows, so that an outage of some minutes costs no attempt. After ten times
-// the attempt, not the run, has failed.
+// The machine does not trust an engine that reports an end which the log does not have. It dispatches the attempt
+// again, and the end of the worker counts. The delay grows, so that an outage of some minutes costs no attempt. After
+// ten times the attempt fails, but not the run.
 //
 // contract: T191
 func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
@@ -219,7 +220,7 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 	}
 }
 
-// A dispatch that is refused before it begins waits longer each time, and never fails.
+// A dispatch that is refused before the attempt begins waits longer each time and never fails.
 func TestReturned_ARefusedDispatchWaitsLongerEachTime(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []engine.ReturnKind{engine.ReturnAbandoned, engine.ReturnEnded, engine.ReturnRunTerminal, engine.ReturnCancelled} {
@@ -241,7 +242,7 @@ func TestReturned_ARefusedDispatchWaitsLongerEachTime(t *testing.T) {
 	}
 }
 
-// A worker that may not serve the run says when to ask again.
+// A worker that may not serve the run names the time after which to dispatch again.
 func TestReturned_DeclinedWaitsAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), calm).start()
@@ -255,7 +256,7 @@ func TestReturned_DeclinedWaitsAsLongAsItSays(t *testing.T) {
 	w.expectFlight("a", 1, 2, 0)
 }
 
-// A stop ends an attempt that is RUNNING and that nobody executes: it would keep the run open.
+// A stop ends a RUNNING attempt that no worker executes, because that attempt would keep the run open.
 //
 // contract: T79
 func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
@@ -300,8 +301,8 @@ func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
 	})
 }
 
-// An attempt that began though the engine had lost its dispatch is dispatched again whatever the gate. Its worker may be
-// dead, and the run would wait for it for ever.
+// An attempt that began although the engine had lost its dispatch is dispatched again regardless of the gate. Its
+// worker may be dead, and the run would wait for it for ever.
 //
 // contract: T52
 func TestObserved_AnAttemptThatBeganLateIsDispatchedAgain(t *testing.T) {
@@ -349,7 +350,7 @@ func TestObserved_AnAttemptThatBeganLateIsDispatchedAgain(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A conclusion waits until the machine has observed all that the log is known to hold.
+// The machine concludes nothing before it has observed the log up to the head that it knows.
 //
 // contract: T191
 func TestObserved_NoConclusionWhileTheLogHoldsMore(t *testing.T) {
@@ -373,7 +374,7 @@ func TestObserved_NoConclusionWhileTheLogHoldsMore(t *testing.T) {
 	}
 }
 
-// The order of compensation counts a completion that was written before the failure and observed behind it.
+// The order of compensation includes a completion that was written before the failure and observed after it.
 //
 // contract: R185
 func TestObserved_CompensationKnowsEveryCompletion(t *testing.T) {
@@ -390,7 +391,7 @@ func TestObserved_CompensationKnowsEveryCompletion(t *testing.T) {
 	}
 	w.record()
 	if diff := cmp.Diff([]string{"a", "b"}, w.compensationStarted()); diff != "" {
-		t.Errorf("what is undone (-want +got):\n%s", diff)
+		t.Errorf("steps to compensate (-want +got):\n%s", diff)
 	}
 }
 
@@ -422,7 +423,7 @@ func TestObserved_AWindowIsNotTakenWhileARetryMayBegin(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-// The window that the log has is the one that counts, however the log is read.
+// The retry window of the log counts, even when the log is read in parts.
 //
 // contract: T221
 func TestObserved_AWindowInAPartOfTheLog(t *testing.T) {
@@ -474,7 +475,7 @@ func TestRecorded_ALaterFailureKeepsTheGateClosed(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A dispatch that met a gate nobody knows of waits for an answer. What the log tells of it meanwhile stands.
+// A dispatch that met a gate unknown to the machine waits for the signals. Its events in the log apply meanwhile.
 //
 // contract: T185
 func TestObserved_AnEndWhileTheMachineAsksWhoClosedTheGate(t *testing.T) {
@@ -497,7 +498,7 @@ func TestObserved_AnEndWhileTheMachineAsksWhoClosedTheGate(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// A wait that was on its way when a failure was observed is taken back. Nothing is left to do then but to end the run.
+// A failure withdraws a wait whose append is outstanding. Then only the end of the run is left.
 //
 // contract: T74, T185
 func TestObserved_AWithdrawnWaitDoesNotHoldTheEnd(t *testing.T) {

@@ -8,22 +8,22 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 )
 
-// history is what an engine keeps of a machine. A workflow task begins with what happened outside (timers, wake-ups,
-// ends of activities), and then carries out appends and reads, whose answers the history gets when the task completes.
-// A task that is lost with its worker is tried again: the log has what it wrote, and the machine knows nothing of it.
+// history is the engine's history of a machine. A workflow task begins with outside inputs (timers, wake-ups, ends of
+// activities), and then carries out appends and reads. The history gets their answers when the task completes. A task
+// that is lost with its worker is tried again: the log has its events, but the machine does not know them.
 type history struct {
-	lossy  bool // tasks can be lost; else nothing is kept
-	task   int  // number of the task that runs
-	local  bool // it has carried out something
+	lossy  bool // tasks can be lost; otherwise nothing is recorded
+	task   int  // number of the current task
+	local  bool // the current task has carried out an append or read
 	losses int
 
 	born   int    // inputs of earlier executions of the workflow
-	carry  []byte // what the execution goes on from; nil for the first
+	carry  []byte // the state from which this execution continues; nil for the first
 	kept   kept
 	armers map[interp.Timer]int // the tasks that armed the timers
 }
 
-// kept is what stood when the last task completed.
+// kept is the state of the world when the last task completed.
 type kept struct {
 	inputs    int
 	flights   []*flight
@@ -39,13 +39,13 @@ type kept struct {
 	known     int // knownSeq
 }
 
-// loseTasks makes a world whose engine may lose workflow tasks.
+// loseTasks allows the engine of a world to lose workflow tasks.
 func (w *world) loseTasks() {
 	w.history.lossy, w.history.armers = true, map[interp.Timer]int{}
 	w.completeTask()
 }
 
-// completeTask puts all that the machine has heard and done into the engine's history.
+// completeTask records the inputs and effects of the machine in the engine's history.
 func (w *world) completeTask() {
 	h := &w.history
 	if !h.lossy {
@@ -65,14 +65,14 @@ func (w *world) completeTask() {
 	}
 }
 
-// needTask completes the task that runs if something outside depends on what it did.
+// needTask completes the current task if an outside input depends on its effects.
 func (w *world) needTask(task int) {
 	if task == w.history.task {
 		w.completeTask()
 	}
 }
 
-// beginTask begins a task with something that happened outside.
+// beginTask begins a task with an outside input.
 func (w *world) beginTask() {
 	if w.history.local {
 		w.completeTask()
@@ -88,7 +88,7 @@ func (w *world) beginInput(in interp.Input) {
 	}
 }
 
-// loseTask loses the task that runs: what it wrote stays in the log. The next try hears of the same things outside.
+// loseTask loses the current task. Its events stay in the log, and the next try gets the same outside inputs.
 func (w *world) loseTask() {
 	w.tb.Helper()
 	h, k := &w.history, &w.history.kept
@@ -131,7 +131,7 @@ func (w *world) loseTask() {
 	}
 }
 
-// newest is the machine of this execution of the workflow before its first input.
+// newest returns the machine of this execution of the workflow before its first input.
 func (w *world) newest() *interp.Machine {
 	w.tb.Helper()
 	if w.history.carry == nil {

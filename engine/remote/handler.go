@@ -16,39 +16,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// MaxCalls is how many calls of one token are served at once. It bounds what a worker can make a server hold in memory:
-// a call with an artifact is far larger than any other.
+// MaxCalls is the number of calls of one token that are served at once. It bounds the memory that a worker can make a
+// server use.
 const MaxCalls = 64
 
-// Bounds of calls with a body above MaxCall, each of which holds its body several times in memory.
+// Bounds of large calls, with a body above MaxCall or of unknown length. Each holds its body in memory several times.
 const (
 	MaxLarge      = 8           // served at once, of all tokens together
-	MaxLargeOfOne = 2           // of one token
-	largeWithin   = time.Minute // until the whole body was read, so that a slow caller does not hold a place
+	MaxLargeOfOne = 2           // served at once, of one token
+	largeWithin   = time.Minute // to read the whole body, so that a slow caller does not hold a slot
 )
 
-// busyFor is when a worker with MaxCalls open calls is told to come again.
+// busyFor is the pause that the server asks of a worker that has reached its bound of calls.
 const busyFor = 500 * time.Millisecond
 
-// Server is what the handler stands on. Its fields are not to be changed once it serves.
+// Server is the HTTP handler of the Journal. Set Authenticate and Logger, and do not change the fields once it serves.
+// ServeHTTP is safe for concurrent use.
 type Server struct {
 	// Authenticate returns the Journal of the worker with this token, or an error.
 	Authenticate func(token string) (engine.AttemptJournal, error)
-	// ClientCertificates says that a call must come over TLS with a certificate that the listener verified.
+	// ClientCertificates requires that a call comes over TLS with a certificate that the listener verified.
 	ClientCertificates bool
 	Logger             *slog.Logger
 
 	mu      sync.Mutex
 	open    map[string]int // calls by token
-	large   map[string]int // calls with a body above MaxCall, by token
-	logged  time.Time      // when logUnknown last wrote a line
-	unknown int            // calls with unknown tokens since
+	large   map[string]int // large calls by token
+	logged  time.Time      // time of the last line of logUnknown
+	unknown int            // calls with unknown tokens since then
 }
 
 // unknownEvery is the time between two lines about unknown tokens.
 const unknownEvery = time.Minute
 
-// logUnknown logs that a worker with an unknown token called, at most once in unknownEvery, with the number of such calls.
+// logUnknown logs the number of calls with unknown tokens since the last line, at most once in unknownEvery.
 func (s *Server) logUnknown(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +90,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer s.leaveLarge(token)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // a test's recorder has no connection
+		// The error is ignored: the recorder of a test has no connection.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin))
 	}
 	out, err := call.serve(r.Context(), journal, json.NewDecoder(http.MaxBytesReader(w, r.Body, call.most)))
 	if err != nil {
@@ -99,9 +101,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, out)
 }
 
-// call is one call of a Journal.
+// call describes one call of a Journal.
 type call struct {
-	most  int64 // bytes of its body
+	most  int64 // maximum size of its body in bytes
 	serve func(context.Context, engine.AttemptJournal, *json.Decoder) (response, error)
 }
 
@@ -131,7 +133,7 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 	}},
 }
 
-// errBody says that a body is not the JSON of its call.
+// errBody reports that a body is not the JSON of its call.
 var errBody = errors.New("remote: the body cannot be read")
 
 func serve[In, Out any](ctx context.Context, body *json.Decoder, f func(context.Context, In) (Out, error), as func(Out) response) (response, error) {
@@ -143,7 +145,8 @@ func serve[In, Out any](ctx context.Context, body *json.Decoder, f func(context.
 	return as(out), err
 }
 
-// refuse answers an error.
+// refuse answers a call with the status and code for an error. The text of an unexpected error stays in the server's
+// log.
 func (s *Server) refuse(ctx context.Context, w http.ResponseWriter, err error) {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	schema, _ := errors.AsType[*run.SchemaError](err)
@@ -179,10 +182,10 @@ func retryLater(w http.ResponseWriter, status int, code run.Code, after time.Dur
 func answer(w http.ResponseWriter, status int, out response) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out) // a worker that is gone asks again
+	_ = json.NewEncoder(w).Encode(out) // a worker that lost the connection repeats its call
 }
 
-// enter counts a call of a token in; false: it has MaxCalls open.
+// enter counts a call of a token, or returns false when the token has MaxCalls open calls.
 func (s *Server) enter(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +207,7 @@ func (s *Server) leave(token string) {
 	}
 }
 
-// enterLarge takes a place for a body above MaxCall and reports whether there was one.
+// enterLarge takes a slot for a large call, or returns false when none is free.
 func (s *Server) enterLarge(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

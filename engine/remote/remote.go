@@ -1,5 +1,5 @@
-// Package remote is engine.AttemptJournal over HTTPS, for data-plane workers that hold no store credentials (T203): a
-// client, and the handler that a server offers under Path. Every call is safe to repeat.
+// Package remote offers engine.AttemptJournal over HTTPS to data workers, which hold no credentials of the store
+// (contract T203). It has a client, and the handler that a server offers under Path. Every call is safe to repeat.
 package remote
 
 import (
@@ -22,24 +22,24 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Path is where a server offers the Journal: one call each under Path/begin, Path/compensation, Path/evidence and
-// Path/end. A call is a POST of the engine's own type as JSON.
+// Path is the URL path under which a server offers the Journal: Path/begin, Path/compensation, Path/evidence, Path/end
+// and Path/check. A call is a POST of the engine's own type as JSON.
 const Path = "/engine/journal"
 
-// Calls, as they stand in the path.
+// The names of the calls in the path.
 const (
 	callBegin        = "begin"
 	callCompensation = "compensation"
 	callEvidence     = "evidence"
 	callEnd          = "end"
-	callCheck        = "check" // may carry a WorkerReport; changes nothing else
+	callCheck        = "check" // stores the WorkerReport of its body, if any, and changes nothing else
 )
 
 // Bounds of the body of a call, in bytes.
 const (
 	MaxEvidence = 80 << 20 // an artifact and its frame
-	MaxCall     = 1 << 20  // any other: the log takes no payload near it
-	MaxReport   = 64 << 10 // of a worker
+	MaxCall     = 1 << 20  // any other call; the log accepts no payload of this size
+	MaxReport   = 64 << 10 // the report of a worker
 )
 
 type response struct {
@@ -47,29 +47,30 @@ type response struct {
 	Hook  *engine.Hook    `json:"hook,omitempty"`
 	Ended *engine.Receipt `json:"ended,omitempty"`
 	Code  run.Code        `json:"code,omitempty"`
-	// Reason is a sentence; it goes with TICKET_REFUSED.
+	// Reason is a sentence; only with TICKET_REFUSED.
 	Reason string `json:"reason,omitempty"`
-	// Violations go with SCHEMA_VALIDATION_FAILED.
+	// Violations are only with SCHEMA_VALIDATION_FAILED.
 	Violations []plan.Violation `json:"violations,omitempty"`
-	// RetryAfterMS goes with STORE_OVERLOADED and TOO_MANY_CALLS.
+	// RetryAfterMS is only with STORE_OVERLOADED and TOO_MANY_CALLS.
 	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
 }
 
-// Client is the worker's end.
+// Client calls the Journal of a server on behalf of a worker. It is safe for concurrent use.
 type Client struct {
 	url   *url.URL
 	token func() string
 	http  *http.Client
 }
 
-// Config of a Client.
+// Config configures a Client.
 type Config struct {
-	// URL is that of the server. Off loopback it must be https unless AllowPlaintext is set.
+	// URL is the address of the server. It must be https unless the server is on this machine or AllowPlaintext is set.
 	URL string
-	// Token returns the worker's token; it is asked for each call.
+	// Token returns the worker's token. The client calls it for each call, so that the token may change.
 	Token          func() string
 	AllowPlaintext bool
-	// TLS is nil for the authorities of the system. It may read its certificates anew in each handshake.
+	// TLS holds the TLS settings; nil trusts the system's authorities. Its callbacks may read certificates per
+	// handshake.
 	TLS *tls.Config
 }
 
@@ -78,12 +79,13 @@ var (
 	_ engine.WorkerReporter = (*Client)(nil)
 )
 
-// NewClient is New with a token that stays.
+// NewClient is New with a fixed token.
 func NewClient(base, token string) (*Client, error) {
 	return New(Config{URL: base, Token: func() string { return token }})
 }
 
-// New makes a client. It connects when it is first used. Redirects are not followed, so that the token goes nowhere else.
+// New returns a client. It connects at its first call. It follows no redirects, so that the token goes to no other
+// server.
 func New(c Config) (*Client, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -130,7 +132,7 @@ func (c *Client) End(ctx context.Context, e engine.End) (engine.Receipt, error) 
 	return answerOf(out.Ended, err)
 }
 
-// Check asks whether the server takes calls of this client's token. engine.ErrDenied, store.ErrUnavailable.
+// Check returns nil when the server accepts this client's token. Errors: engine.ErrDenied, store.ErrUnavailable.
 func (c *Client) Check(ctx context.Context) error {
 	_, err := c.call(ctx, callCheck, check{})
 	return err
@@ -142,12 +144,12 @@ func (c *Client) Report(ctx context.Context, r engine.WorkerReport) error {
 	return err
 }
 
-// check is the body of a check.
+// check is the body of the call check.
 type check struct {
 	Report *engine.WorkerReport `json:"report,omitempty"`
 }
 
-// answerOf is the part of an answer that a call must have.
+// answerOf returns the part of an answer that the call requires, or store.ErrUnavailable when it is missing.
 func answerOf[T any](part *T, err error) (out T, _ error) {
 	if err != nil {
 		return out, err
@@ -185,8 +187,8 @@ func (c *Client) call(ctx context.Context, call string, in any) (response, error
 	return response{}, out.problem(res.StatusCode, c.url.Host)
 }
 
-// problem converts an answer that is not OK to an error, by its code. A server of dvt always sends one, proxies in front of
-// it do not.
+// problem converts an answer that is not OK to an error, by its code. A server of dvt always sends a code; a proxy in
+// front of it does not.
 func (r response) problem(status int, host string) error {
 	switch r.Code {
 	case run.CodeNotFound:
@@ -213,7 +215,7 @@ func (r response) problem(status int, host string) error {
 	return fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, status, r.Code)
 }
 
-// isTemporary reports whether a proxy answers with this status while a server behind it is away or busy.
+// isTemporary reports whether a proxy answers with this status while the server behind it is unavailable or busy.
 func isTemporary(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
@@ -223,7 +225,7 @@ func isTemporary(status int) bool {
 	return false
 }
 
-// reasonOf is the sentence of an error that wraps engine.ErrRefused.
+// reasonOf returns the sentence of an error that wraps engine.ErrRefused.
 func reasonOf(err error) string {
 	return strings.TrimPrefix(err.Error(), engine.ErrRefused.Error()+": ")
 }

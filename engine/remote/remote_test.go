@@ -24,8 +24,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// journal is the server's side of the tests: it answers what it was told to and
-// keeps what it was asked.
+// journal is the Journal of the test's server. It returns the given answers and records the calls.
 type journal struct {
 	begun engine.Begun
 	hook  engine.Hook
@@ -66,14 +65,14 @@ func (j *journal) End(_ context.Context, e engine.End) (engine.Receipt, error) {
 	return j.ended, j.err
 }
 
-// asked is how many calls came.
-func (j *journal) asked() int {
+// callCount returns the number of recorded calls.
+func (j *journal) callCount() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.begins) + len(j.hooks) + len(j.evidence) + len(j.ends)
 }
 
-// serve offers j to the worker "good", and to "other".
+// serve offers j to the workers with the tokens "good" and "other".
 func serve(t *testing.T, j *journal) (base string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -102,7 +101,7 @@ func client(t *testing.T, base, token string) *remote.Client {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC)
 
-// sameDocument compares JSON by what it says: every digit and character, however escaped.
+// sameDocument compares JSON documents by value, regardless of escaping.
 var sameDocument = cmp.Transformer("document", func(doc json.RawMessage) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(doc))
@@ -113,7 +112,7 @@ var sameDocument = cmp.Transformer("document", func(doc json.RawMessage) any {
 	return v
 })
 
-var asking = engine.Begin{RunID: "r1", StepID: "s", LogicalAttempt: 2, N: 4, EngineAttempt: 3, EmittedAt: noon, Ticket: "k1.x.y"}
+var beginInput = engine.Begin{RunID: "r1", StepID: "s", LogicalAttempt: 2, N: 4, EngineAttempt: 3, EmittedAt: noon, Ticket: "k1.x.y"}
 
 // contract: T203
 func TestBegin_RoundTrip(t *testing.T) {
@@ -131,14 +130,14 @@ func TestBegin_RoundTrip(t *testing.T) {
 		ParamsSeq: 7,
 	}
 	j := &journal{begun: want}
-	got, err := client(t, serve(t, j), "good").Begin(t.Context(), asking)
+	got, err := client(t, serve(t, j), "good").Begin(t.Context(), beginInput)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, sameDocument); diff != "" {
 		t.Errorf("answer (-sent +received):\n%s", diff)
 	}
-	if diff := cmp.Diff([]engine.Begin{asking}, j.begins); diff != "" {
+	if diff := cmp.Diff([]engine.Begin{beginInput}, j.begins); diff != "" {
 		t.Errorf("question (-sent +received):\n%s", diff)
 	}
 }
@@ -147,7 +146,7 @@ func TestBegin_RoundTrip(t *testing.T) {
 func TestBegin_Throttled(t *testing.T) {
 	t.Parallel()
 	want := store.Begun{Verdict: store.BeginThrottled, RetryAfter: 2*time.Second + 345*time.Microsecond}
-	got, err := client(t, serve(t, &journal{begun: engine.Begun{Begun: want}}), "good").Begin(t.Context(), asking)
+	got, err := client(t, serve(t, &journal{begun: engine.Begun{Begun: want}}), "good").Begin(t.Context(), beginInput)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,14 +181,14 @@ func TestCompensation_RoundTrip(t *testing.T) {
 		Key:      "k1.z",
 	}
 	j := &journal{hook: want}
-	got, err := client(t, serve(t, j), "good").Compensation(t.Context(), asking)
+	got, err := client(t, serve(t, j), "good").Compensation(t.Context(), beginInput)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, sameDocument); diff != "" {
 		t.Errorf("answer (-sent +received):\n%s", diff)
 	}
-	if diff := cmp.Diff([]engine.Begin{asking}, j.hooks); diff != "" {
+	if diff := cmp.Diff([]engine.Begin{beginInput}, j.hooks); diff != "" {
 		t.Errorf("question (-sent +received):\n%s", diff)
 	}
 }
@@ -215,7 +214,7 @@ func TestEnd_RoundTrip(t *testing.T) {
 	}
 }
 
-// What the Journal answers reaches the worker as what it was, with its reason and nothing of the server's inside.
+// An error of the Journal reaches the worker as the same error with its reason, and without details of the server.
 func TestClient_ErrorsAreThoseOfTheJournal(t *testing.T) {
 	t.Parallel()
 	schema := &run.SchemaError{Violations: []plan.Violation{{Path: "/result", Message: "is too long"}}}
@@ -236,8 +235,8 @@ func TestClient_ErrorsAreThoseOfTheJournal(t *testing.T) {
 		j := &journal{err: c.err}
 		base := serve(t, j)
 		w := client(t, base, "good")
-		_, begin := w.Begin(t.Context(), asking)
-		_, hook := w.Compensation(t.Context(), asking)
+		_, begin := w.Begin(t.Context(), beginInput)
+		_, hook := w.Compensation(t.Context(), beginInput)
 		_, end := w.End(t.Context(), engine.End{})
 		for call, err := range map[string]error{"begin": begin, "compensation": hook, "end": end, "evidence": w.Evidence(t.Context(), engine.Evidence{})} {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") || strings.Count(err.Error(), "refused") > 1 {
@@ -275,8 +274,8 @@ func TestServer_OffersNothingElse(t *testing.T) {
 	if res.StatusCode != http.StatusBadRequest {
 		t.Errorf("GET: %d, want 400", res.StatusCode)
 	}
-	if j.asked() > 0 {
-		t.Errorf("the journal was asked %d times", j.asked())
+	if j.callCount() > 0 {
+		t.Errorf("the journal was asked %d times", j.callCount())
 	}
 }
 
@@ -315,8 +314,8 @@ func TestServer_TooLarge(t *testing.T) {
 			t.Errorf("%s: %d %s, want 413 BAD_USER_INPUT", call, status, code)
 		}
 	}
-	if j.asked() > 0 {
-		t.Errorf("the journal was asked %d times", j.asked())
+	if j.callCount() > 0 {
+		t.Errorf("the journal was asked %d times", j.callCount())
 	}
 	_, err := client(t, base, "good").End(t.Context(), engine.End{Completed: &run.StepCompletedPayload{Result: json.RawMessage(`"` + strings.Repeat("x", remote.MaxCall) + `"`)}})
 	if !errors.Is(err, run.ErrSchema) {
@@ -331,7 +330,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A token may have MaxCalls calls open, which does not concern any other.
+// A token may have MaxCalls open calls, regardless of other tokens.
 func TestServer_BoundsTheCallsOfAToken(t *testing.T) {
 	t.Parallel()
 	j := &journal{begun: engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, wait: make(chan struct{})}
@@ -340,14 +339,14 @@ func TestServer_BoundsTheCallsOfAToken(t *testing.T) {
 	var wg sync.WaitGroup
 	for range remote.MaxCalls {
 		wg.Go(func() {
-			if _, err := good.Begin(t.Context(), asking); err != nil {
+			if _, err := good.Begin(t.Context(), beginInput); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	for began := time.Now(); j.asked() < remote.MaxCalls; time.Sleep(time.Millisecond) {
+	for began := time.Now(); j.callCount() < remote.MaxCalls; time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("%d calls came", j.asked())
+			t.Fatalf("%d calls came", j.callCount())
 		}
 	}
 	full, ok := errors.AsType[*store.OverloadedError](good.Evidence(t.Context(), engine.Evidence{}))
@@ -377,9 +376,9 @@ func TestServer_WrongToken(t *testing.T) {
 			t.Errorf("token %q: %d %s", token, status, code)
 		}
 	}
-	_, err := client(t, base, "bad").Begin(t.Context(), asking)
+	_, err := client(t, base, "bad").Begin(t.Context(), beginInput)
 	if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "worker-token") {
-		t.Errorf("the worker hears %v, want ErrDenied that names the setting worker-token", err)
+		t.Errorf("the worker gets %v, want ErrDenied that names the setting worker-token", err)
 	}
 	if err := client(t, base, "bad").Check(t.Context()); !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("a check with a wrong token: %v, want ErrDenied", err)
@@ -387,7 +386,7 @@ func TestServer_WrongToken(t *testing.T) {
 	if err := client(t, base, "good").Check(t.Context()); err != nil {
 		t.Errorf("a check with a good token: %v", err)
 	}
-	if j.asked() > 0 {
+	if j.callCount() > 0 {
 		t.Error("the journal was asked")
 	}
 }
@@ -415,7 +414,7 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 		"an answer without verdict": answering(http.StatusOK, "{}"),
 		"half an answer":            answering(http.StatusOK, `{"begun":{"ver`),
 	} {
-		_, err := client(t, at, "good").Begin(t.Context(), asking)
+		_, err := client(t, at, "good").Begin(t.Context(), beginInput)
 		_, end := client(t, at, "good").End(t.Context(), engine.End{})
 		for call, err := range map[string]error{"begin": err, "end": end} {
 			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotFound) || errors.Is(err, engine.ErrRefused) {
@@ -431,16 +430,16 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 		"a page of sign-in":        answering(http.StatusOK, "<h1>Sign in</h1>"),
 		"a redirect":               answering(http.StatusTemporaryRedirect, ""),
 	} {
-		if _, err := client(t, at, "good").Begin(t.Context(), asking); !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "proxies") {
+		if _, err := client(t, at, "good").Begin(t.Context(), beginInput); !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "proxies") {
 			t.Errorf("%s: begin is %v, want ErrDenied that names proxies", name, err)
 		}
 	}
-	if j.asked() != 2 {
-		t.Errorf("the journal was asked %d times: a redirect was followed", j.asked())
+	if j.callCount() != 2 {
+		t.Errorf("the journal was asked %d times: a redirect was followed", j.callCount())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := client(t, base, "good").Begin(ctx, asking); !errors.Is(err, context.Canceled) {
+	if _, err := client(t, base, "good").Begin(ctx, beginInput); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call: %v", err)
 	}
 }
@@ -459,12 +458,12 @@ func TestNewClient_Address(t *testing.T) {
 	}
 }
 
-// A full store reaches the worker as one, with the time that it asked for.
+// The error of a full store reaches the worker with the pause that the store asked for.
 func TestBegin_OverloadedKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	j := &journal{err: fmt.Errorf("append: %w", &store.OverloadedError{RetryAfter: 1250 * time.Millisecond})}
 	base := serve(t, j)
-	_, err := client(t, base, "good").Begin(t.Context(), asking)
+	_, err := client(t, base, "good").Begin(t.Context(), beginInput)
 	full, ok := errors.AsType[*store.OverloadedError](err)
 	if !ok || full.RetryAfter != 1250*time.Millisecond || !errors.Is(err, store.ErrOverloaded) {
 		t.Fatalf("the worker got %v", err)
@@ -479,7 +478,7 @@ func TestBegin_OverloadedKeepsItsTime(t *testing.T) {
 	}
 }
 
-// A call with a large body waits for a place: each place is memory of the server.
+// Calls with a large body have slots of their own, because each uses memory of the server.
 func TestServer_BoundsTheLargeCallsOfAToken(t *testing.T) {
 	t.Parallel()
 	j := &journal{}

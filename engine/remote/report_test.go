@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Report is that of the journal as servers have it.
+// Report implements engine.WorkerReporter.
 func (j *journal) Report(_ context.Context, r engine.WorkerReport) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -37,7 +37,7 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]engine.WorkerReport{want}, j.reports); diff != "" {
-		t.Errorf("the server was told (-want +got):\n%s", diff)
+		t.Errorf("the reports that reached the journal (-want +got):\n%s", diff)
 	}
 	if err := client(t, base, "good").Check(t.Context()); err != nil || len(j.reports) != 1 {
 		t.Errorf("a check without a report: %v, %d reports, want none more", err, len(j.reports))

@@ -16,8 +16,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// secured offers j over TLS, to workers with a certificate and the token of the moment.
-func secured(t *testing.T, j *journal, files secretfile.Files, token *atomic.Value) (base string) {
+// serveTLS offers j over TLS to workers with a certificate and the current token.
+func serveTLS(t *testing.T, j *journal, files secretfile.Files, token *atomic.Value) (base string) {
 	t.Helper()
 	c, err := files.Server(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -55,7 +55,7 @@ func TestClient_ShowsItsCertificateAndTheTokenOfTheMoment(t *testing.T) {
 	known.Store("first")
 	shown.Store("first")
 	j := &journal{begun: engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}}
-	base := secured(t, j, secretfile.Files{CA: ca, Cert: serverCert, Key: serverKey}, &known)
+	base := serveTLS(t, j, secretfile.Files{CA: ca, Cert: serverCert, Key: serverKey}, &known)
 	client := func(f secretfile.Files) *remote.Client {
 		c, err := f.Client(slog.New(slog.DiscardHandler), "127.0.0.1")
 		if err != nil {
@@ -68,7 +68,7 @@ func TestClient_ShowsItsCertificateAndTheTokenOfTheMoment(t *testing.T) {
 		return made
 	}
 	good := client(secretfile.Files{CA: ca, Cert: workerCert, Key: workerKey})
-	begin := func(c *remote.Client) error { _, err := c.Begin(t.Context(), asking); return err }
+	begin := func(c *remote.Client) error { _, err := c.Begin(t.Context(), beginInput); return err }
 	if err := begin(good); err != nil {
 		t.Errorf("with certificate and token: %v", err)
 	}
@@ -88,7 +88,7 @@ func TestClient_ShowsItsCertificateAndTheTokenOfTheMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := begin(plain); err == nil {
-		t.Error("a server of a private authority was believed without it")
+		t.Error("a server of a private authority was accepted without that authority")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestNew_PlainTextOffLoopbackIsAllowedByNameOnly(t *testing.T) {
 	t.Parallel()
 	token := func() string { return "t" }
 	if _, err := remote.New(remote.Config{URL: "http://dvt.example", Token: token}); err == nil {
-		t.Error("http off loopback was taken")
+		t.Error("http off loopback was accepted")
 	}
 	if _, err := remote.New(remote.Config{URL: "http://dvt.example", Token: token, AllowPlaintext: true}); err != nil {
 		t.Errorf("http off loopback where it is allowed: %v", err)

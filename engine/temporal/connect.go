@@ -11,19 +11,19 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 )
 
-// Connection says how to reach one namespace of a server. Only HostPort and Namespace are needed, for a server on this
-// machine.
+// Connection describes the connection to one namespace of a Temporal server. A server on this machine needs only
+// HostPort and Namespace.
 type Connection struct {
 	HostPort, Namespace string
-	// TLS is nil for plain text. It may read its certificates anew in each handshake.
+	// TLS holds the TLS settings; nil means plain text. Its callbacks may read certificates in each handshake.
 	TLS *tls.Config
-	// APIKey returns the key that each call carries, nil for none.
+	// APIKey returns the API key of each call; nil means none. Several goroutines call it.
 	APIKey func() string
-	// Payloads encrypt what the server stores, nil for none.
+	// Payloads encrypts the payloads that the server stores; nil stores them in clear.
 	Payloads *Payloads
 }
 
-// options are those of a client.
+// options returns the options of a client for this connection.
 func (to Connection) options(log *slog.Logger) client.Options {
 	o := client.Options{HostPort: to.HostPort, Namespace: to.Namespace, Logger: sdklog.NewStructuredLogger(log)}
 	if onThisMachine(to.HostPort) {
@@ -32,8 +32,7 @@ func (to Connection) options(log *slog.Logger) client.Options {
 	o.ConnectionOptions.TLS, o.ConnectionOptions.TLSDisabled = to.TLS, to.TLS == nil
 	if to.APIKey != nil {
 		o.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) {
-			return to.APIKey(),
-				nil
+			return to.APIKey(), nil
 		})
 	}
 	if to.Payloads != nil {
@@ -42,8 +41,8 @@ func (to Connection) options(log *slog.Logger) client.Options {
 	return o
 }
 
-// Connect makes a client. It connects when it is first used, so that a server starts, reads and streams while Temporal
-// is down.
+// Connect returns a client. The client connects at its first call, so that a dvt server can start, read and stream
+// while Temporal is down.
 func Connect(to Connection, log *slog.Logger) (Client, error) {
 	made, err := client.NewLazyClient(to.options(log))
 	if err != nil {
@@ -52,13 +51,13 @@ func Connect(to Connection, log *slog.Logger) (Client, error) {
 	return made, nil
 }
 
-// Dial is Connect to a server on this machine, in plain text.
+// Dial is Connect in plain text without keys, for a server on this machine.
 func Dial(hostPort, namespace string, log *slog.Logger) (Client, error) {
 	return Connect(Connection{HostPort: hostPort, Namespace: namespace}, log)
 }
 
-// onThisMachine reports whether requests to an address cross no network. The SDK compresses requests by default, which
-// then costs processor time and saves nothing.
+// onThisMachine reports whether an address is on the loopback. The SDK compresses requests by default, and without a
+// network that only costs processor time.
 func onThisMachine(hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {

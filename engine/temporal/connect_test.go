@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
-// Each call of one client carries the API key of the moment, as Temporal Cloud wants it.
+// Each call of a client carries the current API key, in the form that Temporal Cloud requires.
 func TestConnection_CarriesTheAPIKeyOfTheMoment(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -23,7 +23,7 @@ func TestConnection_CarriesTheAPIKeyOfTheMoment(t *testing.T) {
 		shown[r.Header.Get("Authorization")] = true
 		mu.Unlock()
 		w.Header().Set("Content-Type", "application/grpc")
-		w.Header().Set("Grpc-Status", "7") // PERMISSION_DENIED, which is not tried again
+		w.Header().Set("Grpc-Status", "7") // PERMISSION_DENIED, which the client does not retry
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -39,7 +39,7 @@ func TestConnection_CarriesTheAPIKeyOfTheMoment(t *testing.T) {
 	t.Cleanup(c.Close)
 	for _, key = range []string{"first", "second"} {
 		if _, err := c.DescribeWorkflowExecution(t.Context(), "w", ""); err == nil {
-			t.Error("the server answered")
+			t.Error("the call succeeded, want PERMISSION_DENIED")
 		}
 	}
 	mu.Lock()

@@ -15,33 +15,32 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// beginSlack is added to a step's timeout: the runner enforces the timeout from
-// the moment Begin was answered, and a Begin that the store does not answer is
-// waited for, not failed (T216). Heartbeats find a dead worker long before.
+// beginSlack is added to a step's timeout. The runner enforces the timeout after the answer to Begin, and waits for a
+// store that does not answer Begin (contract T216). Heartbeats find a dead worker long before.
 const beginSlack = 24 * time.Hour
 
-// longestWait is the most that a worker's answer may ask a dispatch to wait.
+// longestWait is the longest delay that the answer of a worker may ask for.
 const longestWait = time.Minute
 
-// hookAttempts is how often a hook is executed at most (R186).
+// hookAttempts bounds the executions of a hook (contract R186).
 const hookAttempts = 2
 
-// executeInput is what a worker is given. The ticket says for what; the rest is for its logs and its counting.
+// executeInput is the input of a worker. The ticket authorises the dispatch; the other fields serve logs and counting.
 type executeInput struct {
 	RunID  string `json:"runId"`
 	StepID string `json:"stepId"`
 	LA     int    `json:"logicalAttempt"`
 	N      int    `json:"n"`
-	// Spent engine attempts lie behind the first one of this dispatch, and MaxAttempts are allowed to it.
+	// Spent is the number of engine attempts before this dispatch; MaxAttempts is the number that it may use.
 	Spent       int    `json:"spent,omitempty"`
 	MaxAttempts int    `json:"maxAttempts"`
 	Ticket      string `json:"ticket"`
-	// SignalID is the RETRY_STEP that caused the attempt, for a Historian.
+	// SignalID is the id of the RETRY_STEP that caused the attempt, for a Historian.
 	SignalID string `json:"signalId,omitempty"`
 }
 
-// executeOptions turn a step's policy into Temporal's (T55, T65, T66, T205). A lost worker is for the interpreter to
-// judge, which knows whether the attempt had begun.
+// executeOptions translates a step's policy into Temporal's (contract T55, T65, T66, T205). Temporal does not retry
+// timeouts: only the interpreter knows whether the attempt of a lost worker had begun.
 func (d *driver) executeOptions(id string, s plan.SkeletonStep, attempts int) workflow.ActivityOptions {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	return workflow.ActivityOptions{
@@ -61,7 +60,7 @@ func (d *driver) executeOptions(id string, s plan.SkeletonStep, attempts int) wo
 	}
 }
 
-// hookOptions are R186's, with the queue and the time limit that the plan gives.
+// hookOptions returns the fixed retry policy of hooks (contract R186) with the queue and timeout of the plan.
 func (d *driver) hookOptions(id string, s plan.SkeletonStep, attempts int) workflow.ActivityOptions {
 	o := d.executeOptions(id, s, attempts)
 	o.TaskQueue = s.CompensationType.WorkloadOn(s.CompensationQueue).TaskQueue(s.CompensationQueue)
@@ -70,13 +69,14 @@ func (d *driver) hookOptions(id string, s plan.SkeletonStep, attempts int) workf
 	return o
 }
 
-// ticketFor makes the ticket of a dispatch to a queue.
+// ticketFor returns the ticket of a dispatch. It sets the run and the expiry.
 func (d *driver) ticketFor(t ticket.Dispatch) string {
 	t.RunID, t.Expires = d.in.Identity.RunID, workflow.Now(d.ctx).Add(ticket.Life)
 	return d.keys.Ticket(t)
 }
 
-// nameOf is a step in the ids of its activities: its id, or its place in the plan, from 1, where ids tell nothing.
+// nameOf returns the name of a step in the ids of its activities: its id, or its number in the plan, from 1, when
+// activity ids must not show step ids.
 func (d *driver) nameOf(ord run.Ord) string {
 	if d.in.OpaqueIDs {
 		return fmt.Sprintf("#%d", ord+1)
@@ -94,7 +94,7 @@ func (d *driver) execute(e interp.Execute) {
 			StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.TaskQueue, PassFailing: e.PassFailing, SignalID: e.SignalID,
 		}),
 	}
-	ctx := d.launched(execution{ord: e.Ord, id: id})
+	ctx := d.trackExecution(execution{ord: e.Ord, id: id})
 	if s.Type == plan.Sleep {
 		d.sleep(ctx, id, in)
 		return
@@ -112,19 +112,19 @@ func (d *driver) compensate(e interp.Compensate) {
 		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent, MaxAttempts: max(1, hookAttempts-e.Spent),
 		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.CompensationQueue, Hook: true}),
 	}
-	ctx := workflow.WithActivityOptions(d.launched(execution{ord: e.Ord, id: id}), d.hookOptions(id, s, in.MaxAttempts))
+	ctx := workflow.WithActivityOptions(d.trackExecution(execution{ord: e.Ord, id: id}), d.hookOptions(id, s, in.MaxAttempts))
 	d.await(workflow.ExecuteActivity(ctx, activityCompensate, in), id, in, true)
 }
 
-// launched notes an execution and returns the context that CancelSteps ends.
-func (d *driver) launched(x execution) workflow.Context {
+// trackExecution remembers an execution and returns the context that CancelSteps cancels.
+func (d *driver) trackExecution(x execution) workflow.Context {
 	ctx, cancel := workflow.WithCancel(d.ctx)
 	d.cancels[x.id] = cancel
 	d.running = append(d.running, x)
 	return ctx
 }
 
-// await puts into the inbox that Temporal no longer executes a dispatch.
+// await waits in a coroutine for the return of a dispatch and hands it to cameBack.
 func (d *driver) await(f workflow.Future, id string, in executeInput, hook bool) {
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var out engine.Return
@@ -150,15 +150,15 @@ func (d *driver) cameBack(id string, in executeInput, out engine.Return, err err
 	d.returns = append(d.returns, returned{Return: back, hook: hook, claimed: isClaim(in, out, err)})
 }
 
-// isClaim reports whether Temporal says that a dispatch is over in a way that is worth a look: the log should have its end, or no
-// worker of this installation answers like this.
+// isClaim reports whether the return of a dispatch must be compared with the log. Either the log should then have its
+// end, or no worker of this installation returns such an answer.
 func isClaim(in executeInput, out engine.Return, err error) bool {
 	var app *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
 	var cancelled *temporal.CanceledError
 	switch {
 	case errors.As(err, &app):
-		return app.NonRetryable() // workers leave it to the policy whether an error is tried again
+		return app.NonRetryable() // workers never mark an error as non-retryable
 	case errors.As(err, &timeout), errors.As(err, &cancelled):
 		return false
 	case err != nil:
@@ -175,14 +175,14 @@ func isClaim(in executeInput, out engine.Return, err error) bool {
 	return true
 }
 
-// isProven reports whether the Journal of this installation wrote a receipt about this attempt. The answer must be the same
-// in every replay: keys stay in the list of ticket-keys until the runs that were open when they were replaced are over.
+// isProven reports whether the Journal of this installation wrote a receipt about this attempt. The answer must be the
+// same in every replay, so a replaced key stays in ticket-keys until the runs that were open at that time are over.
 func (d *driver) isProven(r engine.Receipt, in executeInput) bool {
 	return d.replays || d.keys.Sealed(r.Proof, engine.ReceiptPurpose, r.Text(d.in.Identity.RunID, in.StepID, in.LA, false))
 }
 
-// returnOf says how a dispatch came back. Whoever reaches Temporal can have written out and the details of err, so
-// nothing of them goes further that is not bounded, and what names another dispatch tells of none.
+// returnOf converts the result of a dispatch. Anybody with access to Temporal can forge out and the details of err.
+// returnOf therefore bounds their values and ignores an out that names another dispatch.
 func returnOf(in executeInput, out engine.Return, err error) engine.Return {
 	back := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, Kind: engine.ReturnAbandoned}
 	var timeout *temporal.TimeoutError

@@ -25,15 +25,15 @@ type executeActivity struct {
 	flights  *flights
 }
 
-// shareRetry is the longest wait of a step whose tenant holds all slots that it may: each dispatch costs the history of its
-// workflow some events.
+// shareRetry bounds the delay of a step whose tenant holds its whole share of slots. Each dispatch adds events to the
+// history of the workflow, so the delay grows up to this bound.
 const shareRetry = time.Minute
 
-// flights counts the executions of a worker.
+// flights counts the running executions of a worker. It is safe for concurrent use; only one goroutine may wait.
 type flights struct {
 	mu     sync.Mutex
 	active int
-	idle   chan struct{} // closed when nothing is active and somebody waits
+	idle   chan struct{} // non-nil while a goroutine waits; closed when no execution is active
 }
 
 func (x *executeActivity) register(w worker.ActivityRegistry) {
@@ -51,8 +51,7 @@ func (x *flights) count(by int) {
 	}
 }
 
-// wait returns when no execution is in flight, or after most. Nothing may begin
-// any more.
+// wait returns when no execution is running, or after most. No further execution may begin.
 func (x *flights) wait(most time.Duration) {
 	x.mu.Lock()
 	if x.active == 0 {
@@ -78,11 +77,12 @@ func (x *executeActivity) compensate(ctx context.Context, in executeInput) (engi
 	return x.work(ctx, x.runner.Compensate, in, true)
 }
 
-// runFunc is what a Runner does with a dispatch.
+// runFunc is Runner.Run or Runner.Compensate.
 type runFunc func(context.Context, executor.Dispatch, func(executor.Beat)) (engine.Return, error)
 
-// work runs one execution or hook on the runner, reported alive. An execution whose tenant holds all slots that it may
-// is declined before the Journal hears of it. A hook never is: a run has one hook at a time, and few tries for it.
+// work runs one execution or hook on the runner and sends its heartbeats. It declines an execution whose tenant holds
+// its whole share of slots, before any call of the Journal. It never declines a hook, because a run has only one hook
+// at a time and few tries for it.
 func (x *executeActivity) work(ctx context.Context, run runFunc, in executeInput, hook bool) (engine.Return, error) {
 	x.flights.count(1)
 	defer x.flights.count(-1)

@@ -19,8 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Inputs and results of the activities that reach the log. A local activity leaves no input in the history: its result
-// holds what a replay and a Historian need.
+// Inputs and results of the activities that reach the log. A local activity leaves no input in the history, so its
+// result holds the data that a replay and a Historian need.
 type (
 	startInput struct {
 		Identity run.Identity `json:"identity"`
@@ -43,12 +43,12 @@ type (
 	appendResult struct {
 		Batch    int             `json:"batch"`
 		Recorded interp.Recorded `json:"recorded"`
-		Append   store.Append    `json:"append"` // as it was asked for, so that a Historian can tell of it
+		Append   store.Append    `json:"append"` // the request, for a Historian
 	}
 	tailInput struct {
 		RunID string  `json:"runId"`
 		After run.Seq `json:"after"`
-		// Claims are attempts and hooks of which Temporal says that they are over.
+		// Claims are the attempts and hooks that Temporal reports as ended.
 		Claims []claim `json:"claims,omitempty"`
 	}
 	claim struct {
@@ -59,7 +59,7 @@ type (
 	signalsInput struct {
 		RunID string `json:"runId"`
 		After int64  `json:"after"`
-		Hint  int64  `json:"hint,omitempty"` // the highest number that Temporal named
+		Hint  int64  `json:"hint,omitempty"` // the highest signal number that came by Temporal
 	}
 	signalsResult struct {
 		After   int64           `json:"after"`
@@ -73,14 +73,15 @@ const (
 	sealContinued = "continued"
 )
 
-// logActivities reach the log on behalf of workflows, in control workers.
+// logActivities are the activities of control workers that reach the log on behalf of workflows. They are safe for
+// concurrent use.
 type logActivities struct {
 	journal   engine.Journal
 	keys      ticket.Keys
 	namespace string
 }
 
-// register offers the activities on the log queue.
+// register registers the activities on a worker of the log queue.
 func (l *logActivities) register(w worker.ActivityRegistry) {
 	for name, f := range map[string]any{
 		activityAppend: l.appendSealed, activityTail: l.tail, activitySignals: l.signals, activitySkeleton: l.skeleton, activityStart: l.start,
@@ -116,7 +117,7 @@ func (l *logActivities) append(ctx context.Context, in appendInput) (appendResul
 	return out, nil
 }
 
-// addRef says in RunStarted where the run is executed.
+// addRef adds the engine's reference of the execution to RunStarted.
 func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
 	for i := range events {
 		if events[i].Type != run.RunStarted {
@@ -137,7 +138,7 @@ func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
 	return nil
 }
 
-// tail reads the log and reports the claims of Temporal that it does not bear out.
+// tail reads the log and reports the claims of Temporal that the log contradicts.
 func (l *logActivities) tail(ctx context.Context, in tailInput) (engine.Tail, error) {
 	out, err := l.journal.Tail(ctx, in.RunID, in.After)
 	if err != nil {
@@ -163,7 +164,7 @@ func (c claim) isMetBy(e engine.LogEvent) bool {
 	return e.LogicalAttempt == c.LogicalAttempt && e.Type.EndsAttempt()
 }
 
-// signals reads accepted signals and reports a number that Temporal named and that was never given out.
+// signals reads accepted signals. It reports a signal number that came by Temporal and that no accepted signal has.
 func (l *logActivities) signals(ctx context.Context, in signalsInput) (signalsResult, error) {
 	list, err := l.journal.Signals(ctx, in.RunID, in.After)
 	if err != nil {
@@ -190,7 +191,7 @@ func (l *logActivities) skeleton(ctx context.Context, runID string) (engine.Skel
 	return sk, retried(err)
 }
 
-// start reads the skeleton and then appends what a run begins with.
+// start reads the skeleton and then appends RunStarted.
 func (l *logActivities) start(ctx context.Context, in startInput) (out startResult, err error) {
 	if out.Skeleton, err = l.skeleton(ctx, in.Identity.RunID); err != nil {
 		return out, err
@@ -198,13 +199,13 @@ func (l *logActivities) start(ctx context.Context, in startInput) (out startResu
 	if out.Skeleton.Failure != nil {
 		return out, nil // the driver ends the run in one batch
 	}
-	first := started(in.Identity, in.At)
+	first := firstAppend(in.Identity, in.At)
 	out.Append, err = l.append(ctx, appendInput{Batch: first.Batch, Append: first.Append})
 	return out, err
 }
 
-// retried has the platform try again by the usual policy, when a full store says that it may have room
-// (STORE_OVERLOADED), and never when the run is not in the store or the Journal refuses.
+// retried converts an error of the Journal for Temporal's retries. An overloaded store sets the delay of the next try.
+// A missing run and a refusal of the Journal are not retried. Other errors follow the retry policy.
 func retried(err error) error {
 	full, overloaded := errors.AsType[*store.OverloadedError](err)
 	switch {

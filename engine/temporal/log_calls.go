@@ -15,9 +15,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// The activities that reach the log for the workflow. Each is first tried as a local activity: inside the workflow task,
-// for one event of history and no round trip. A store that does not answer soon is asked by an activity of the same name on
-// the log queue, which waits for as long as it takes without making the history grow.
+// The activities that reach the log for the workflow. Each first runs as a local activity inside the workflow task,
+// which costs one event of history and no round trip. If the store does not answer within localFor, an activity of the
+// same name on the log queue takes over. It waits without limit and without adding to the history.
 const (
 	activityAppend   = "dvt.append"
 	activityTail     = "dvt.tail"
@@ -29,20 +29,20 @@ const (
 )
 
 const (
-	// localTry bounds one try of a local activity, and localFor all of them: together well below the timeout of a
-	// workflow task, so that a store which is down makes no workflow task time out.
+	// localTry bounds one try of a local activity, and localFor bounds all tries. Both are well below the timeout of a
+	// workflow task, so that no workflow task times out while the store is down.
 	localTry = 3 * time.Second
 	localFor = 5 * time.Second
-	// longestRetry is the most that a full store may ask to wait.
+	// longestRetry is the longest delay that an overloaded store may ask for.
 	longestRetry = 30 * time.Second
 )
 
-// logQueue is the queue of the activities that reach the log for the runs of a
-// control queue. It is their own, so that an append never waits behind steps.
+// logQueue returns the queue of the activities that reach the log for the runs of a control queue. It is a separate
+// queue, so that an append never waits behind steps.
 func logQueue(control string) string { return control + "-log" }
 
-// logOptions are those of the activities on the log queue: they are
-// retried without end, because nothing else can record what happened (T120).
+// logOptions returns the options of the activities on the log queue. They are retried without limit, because the run
+// cannot continue without the log (contract T120).
 func logOptions(ctx workflow.Context, id string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		ActivityID:          id,
@@ -61,8 +61,8 @@ func localOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// call runs a log activity and hands its answer to done, in a coroutine. local is what the local activity runs and
-// name the activity on the log queue, which is given remote: the same input, sealed where it changes the log.
+// call runs a log activity and hands its result to done, in a coroutine. The local activity runs local with in. The
+// activity of this name on the log queue gets remote, which is the same input, sealed if it changes the log.
 func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 	d.calls++
 	id := fmt.Sprintf("%s/%d", name, d.calls)
@@ -81,18 +81,18 @@ func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 	})
 }
 
-// isFinal reports whether an activity that reaches the log said that trying again is in vain.
+// isFinal reports whether the error of a log activity must not be retried.
 func isFinal(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.NonRetryable()
 }
 
-// lose ends the workflow: appends and reads are retried without end, so that
-// only a run that left the store, or what the Journal refuses, comes here.
+// lose ends the workflow with an error. Appends and reads are retried without limit, so only a run that is not in the
+// store, or a refusal of the Journal, leads here.
 func (d *driver) lose(err error) { d.done, d.lost = true, err }
 
-// readSkeleton asks for the skeleton. RunStarted goes with the question where this
-// execution begins the run: a machine says it of every plan alike.
+// readSkeleton reads the skeleton. The first execution of a run appends RunStarted in the same call, because that event
+// is the same for every plan.
 func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
 	answered := false
 	if d.in.Continued != nil {
@@ -109,8 +109,8 @@ func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
 	return sk, d.lost
 }
 
-// started is the first Append of a run, which the machine of every plan makes alike.
-func started(id run.Identity, at time.Time) interp.Append {
+// firstAppend returns the first Append of a run. It is the same for every plan.
+func firstAppend(id run.Identity, at time.Time) interp.Append {
 	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: id, PauseAhead: true}).Step(interp.Begin{At: at}) {
 		if a, ok := e.(interp.Append); ok {
 			a.RunID = id.RunID
@@ -122,26 +122,27 @@ func started(id run.Identity, at time.Time) interp.Append {
 
 func (d *driver) append(e interp.Append) {
 	if d.early != nil && len(e.Events) == 1 && e.Events[0].Type == run.RunStarted {
-		d.appended(e.Batch, *d.early)
+		d.takeAppended(e.Batch, *d.early)
 		return
 	}
 	a := e.Append
 	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
 	in := appendInput{Batch: e.Batch, Append: a, UnlessPaused: e.UnlessPaused}
-	call(d, activityAppend, d.log.append, in, d.sealed(in), func(out appendResult) { d.appended(e.Batch, out) })
+	call(d, activityAppend, d.log.append, in, d.seal(in), func(out appendResult) { d.takeAppended(e.Batch, out) })
 }
 
-// sealed is in for an activity on the log queue: whoever reaches Temporal can schedule activities there.
-func (d *driver) sealed(in appendInput) sealedAppend {
+// seal seals the input of an activity on the log queue, because anybody with access to Temporal can schedule activities
+// there.
+func (d *driver) seal(in appendInput) sealedAppend {
 	body, err := json.Marshal(in)
 	if err != nil {
-		panic(err) // the machine made the payloads, which are JSON
+		panic(err) // unreachable: the machine created the payloads as JSON
 	}
 	return sealedAppend{Body: body, Seal: d.keys.Seal(sealAppend, string(body))}
 }
 
-// appended takes the answer to an Append.
-func (d *driver) appended(batch int, out appendResult) {
+// takeAppended queues the result of an Append for the machine.
+func (d *driver) takeAppended(batch int, out appendResult) {
 	if out.Batch != batch {
 		panic(fmt.Sprintf("append %d answered for %d", batch, out.Batch))
 	}
@@ -152,7 +153,7 @@ func (d *driver) appended(batch int, out appendResult) {
 	d.recorded = append(d.recorded, r)
 }
 
-// readLog reads what the log says after what the machine has seen, for the dispatches that have come back.
+// readLog reads the log after the position that the machine has seen, together with the dispatches that came back.
 func (d *driver) readLog() {
 	returns := d.returns
 	d.reading, d.unread, d.returns = true, false, nil

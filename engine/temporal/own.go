@@ -14,10 +14,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Whoever reaches Temporal can start an execution under the id of a run. Two seals tell the executions that dvt
-// started: one in the memo, which a Describe and a list show, and one over the input, which the workflow checks
-// itself. A copy of both under the same id and on the same queue is as good as the original: workers of this
-// installation run it, with an input that dvt wrote, and the log decides what it may do.
+// Anybody with access to Temporal can start an execution under the id of a run. Two seals identify the executions that
+// dvt started. One is in the memo, which Describe and lists show. The other covers the input, and the workflow checks
+// it. A copy of both under the same id and on the same queue is as good as the original: workers of this installation
+// run it, with an input from dvt, and the log decides about its effects.
 
 // memoSeal is the key of the seal in the memo of an execution. It is part of recorded histories.
 const memoSeal = "dvt.seal"
@@ -28,17 +28,17 @@ const (
 	sealInput     = "input"     // of Input.text, in the input
 )
 
-// mostBackoff is the longest time between the start of an execution and its first task that is not somebody's doing:
-// Temporal delays an execution that continues another one by a second or so. dvt never asks for a delay.
+// mostBackoff is the longest plausible time between the start of an execution and its first task. Temporal delays an
+// execution that continues another one by about a second, and dvt never asks for a delay.
 const mostBackoff = time.Minute
 
-// executionText is what the seal in the memo covers: the parts of an execution that whoever starts it chooses and that
-// decide who runs it.
+// executionText returns the text under the seal in the memo. It holds the fields of a start that decide which workers
+// run the execution.
 func executionText(workflowType, workflowID, queue string) string {
 	return fmt.Sprintf("%q|%q|%q", workflowType, workflowID, queue)
 }
 
-// text is what the seal of an Input covers, for the execution that it starts. Continued has a seal of its own.
+// text returns the text under the seal of an Input, for the execution that it starts. Continued has its own seal.
 func (in Input) text(workflowID, queue string) string {
 	in.Continued, in.Seal, in.StartSeal = nil, "", ""
 	b, err := json.Marshal(struct {
@@ -46,18 +46,18 @@ func (in Input) text(workflowID, queue string) string {
 		Input
 	}{workflowID, queue, in})
 	if err != nil {
-		return "" // strings and numbers always marshal
+		return "" // unreachable: strings and numbers always marshal
 	}
 	return string(b)
 }
 
-// sealed is in with the seal for the execution that it starts.
+// sealed returns a copy of in with the seal for the execution that it starts.
 func (in Input) sealed(keys ticket.Keys, workflowID, queue string) Input {
 	in.StartSeal = keys.Seal(sealInput, in.text(workflowID, queue))
 	return in
 }
 
-// memoOf is the memo of an execution that dvt starts; nil without keys.
+// memoOf returns the memo of an execution that dvt starts, or nil without keys.
 func memoOf(keys ticket.Keys, workflowID, queue string) map[string]any {
 	if keys.Empty() {
 		return nil
@@ -65,8 +65,8 @@ func memoOf(keys ticket.Keys, workflowID, queue string) map[string]any {
 	return map[string]any{memoSeal: keys.Seal(sealExecution, executionText(workflowName, workflowID, queue))}
 }
 
-// foreign says why dvt did not start an execution, a part of a sentence; empty when it did. An engine without keys,
-// which only reads, takes every execution for its own.
+// foreign returns the reason, as a part of a sentence, why an execution counts as not started by dvt, or "". An engine
+// without keys only reads and treats every execution as its own.
 func (e *Engine) foreign(info *workflowpb.WorkflowExecutionInfo) string {
 	if e.cfg.Tickets.Empty() {
 		return ""
@@ -84,7 +84,7 @@ func (e *Engine) foreign(info *workflowpb.WorkflowExecutionInfo) string {
 	return ""
 }
 
-// sealIn reads the seal in a memo; empty when there is none.
+// sealIn returns the seal in a memo, or "".
 func sealIn(memo *commonpb.Memo, c converter.DataConverter) (seal string) {
 	p := memo.GetFields()[memoSeal]
 	if p == nil || c.FromPayload(p, &seal) != nil {
@@ -93,8 +93,8 @@ func sealIn(memo *commonpb.Memo, c converter.DataConverter) (seal string) {
 	return seal
 }
 
-// runOf is the tenant and the run that a workflow id names; false when it is not one of WorkflowID. Ids hold no
-// slash (T12).
+// runOf returns the tenant and the run of a workflow id, or false when WorkflowID did not make it. Ids hold no slash
+// (contract T12).
 func runOf(workflowID string) (run.Identity, bool) {
 	var id run.Identity
 	rest, ok := strings.CutPrefix(workflowID, "dvt/")

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// holdID starts an execution under the id of a run, as whoever reaches Temporal can.
+// holdID starts an execution under the id of a run, as anybody with access to Temporal can.
 func (h *harness) holdID(
 	id run.Identity, workflowType string, o client.StartWorkflowOptions, input ...any,
 ) client.WorkflowRun {
@@ -31,7 +31,7 @@ func (h *harness) holdID(
 	return w
 }
 
-// finishing serves a queue with workflows that complete at once, and returns the queue.
+// finishing serves a queue with workflows of a type that complete at once, and returns the queue.
 func (h *harness) finishing(workflowType string) (queue string) {
 	h.t.Helper()
 	queue = "tq-stranger-" + uuid.NewString()[:8]
@@ -43,7 +43,7 @@ func (h *harness) finishing(workflowType string) (queue string) {
 	return queue
 }
 
-// approved makes a run that is due and that nobody starts.
+// approved creates a run that is due and that no dispatcher starts.
 func (h *harness) approved() run.Identity {
 	h.t.Helper()
 	return h.identity(h.start(document(0, step{id: "s1"})))
@@ -56,7 +56,7 @@ func (h *harness) approved() run.Identity {
 func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true, rotateAfter: 3})
-	model := h.approved() // whose memo a stranger can read
+	model := h.approved() // a run whose memo a stranger can read
 	h.hold("s1")
 	_, err := h.engine.Start(t.Context(), model, h.queues)
 	must(t, err)
@@ -111,7 +111,7 @@ func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 
 // contract: T111, T130
 //
-// A start with the seal of the run itself is delayed by years: it is as foreign as one without a seal.
+// A start with the run's own seal and a long delay is as foreign as one without a seal.
 func TestDescribe_ACopyThatIsDelayedIsForeign(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
@@ -142,7 +142,7 @@ func TestDescribe_ACopyThatIsDelayedIsForeign(t *testing.T) {
 	}
 }
 
-// Each execution of a chain is known as dvt's own.
+// Each execution of a chain counts as dvt's own.
 func TestDescribe_AnExecutionThatContinuesIsOwn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 2})
@@ -204,7 +204,7 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 
 // contract: T111
 //
-// Whoever starts dvt's workflow with an input of his own, on the right queue, has nothing executed.
+// A stranger who starts dvt's workflow with his own input, on the right queue, gets nothing executed.
 func TestWorkflow_RefusesAnInputThatNoServerSealed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})

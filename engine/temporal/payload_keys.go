@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// PayloadKeys encrypt what Temporal stores. The zero value has no keys. It is immutable and safe for concurrent use;
-// its secrets are never printed.
+// PayloadKeys encrypt the payloads that Temporal stores. The zero value has no keys. PayloadKeys are immutable and safe
+// for concurrent use; fmt and slog never print their secrets.
 type PayloadKeys struct {
 	all      []payloadKey // the first one encrypts, except dispatches
 	dispatch int          // index of the key that encrypts dispatches to workers of steps
@@ -24,29 +24,29 @@ type PayloadKeys struct {
 
 type payloadKey struct {
 	id string
-	// secret is a function because fmt would print a slice where it cannot call String.
+	// secret is a function, because fmt prints a slice where it cannot call String.
 	secret func() []byte
 }
 
-// ErrPayloadKey says that a payload is encrypted by a key that this process does not have.
+// ErrPayloadKey reports that a payload is encrypted by a key that this process does not have.
 var ErrPayloadKey = errors.New(
 	"temporal: a payload is encrypted by a key that is not among payload-keys and dispatch-keys")
 
-// errPayload says that a payload was changed, or made by something else.
+// errPayload reports that a payload was changed, or not encrypted by dvt.
 var errPayload = errors.New("temporal: a payload cannot be decrypted")
 
 const (
 	minPayloadSecret = 32 // bytes
-	payloadSalt      = 16 // bytes, from which each payload has a key of its own
+	payloadSalt      = 16 // bytes; each payload has its own key, derived from a random salt
 	payloadKeySize   = 32 // bytes: AES-256
 	payloadPurpose   = "dvt temporal payload 1"
 )
 
 var payloadKeyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// ParsePayloadKeys reads two lists of keys written as id:secret, the secret in base64 of at least 32 bytes. The first
-// key of a list encrypts; the keys of both decrypt. dispatch is for what data workers read and write; when it is
-// empty, own is used for that too, and the reverse. Errors never show a secret.
+// ParsePayloadKeys parses two lists of keys of the form id:secret; the secret is at least 32 bytes in base64. The first
+// key of each list encrypts; the keys of both lists decrypt. dispatch encrypts the payloads that data workers read and
+// write, own all others. If one list is empty, the other serves both. Errors never show a secret.
 func ParsePayloadKeys(own, dispatch []string) (PayloadKeys, error) {
 	var out PayloadKeys
 	secrets := map[string]string{}
@@ -83,10 +83,10 @@ func ParsePayloadKeys(own, dispatch []string) (PayloadKeys, error) {
 	return out, nil
 }
 
-// Empty reports whether there is no key.
+// Empty reports whether k has no key.
 func (k PayloadKeys) Empty() bool { return len(k.all) == 0 }
 
-// String hides the secrets.
+// String returns the ids of the keys without their secrets.
 func (k PayloadKeys) String() string {
 	ids := make([]string, len(k.all))
 	for i, key := range k.all {
@@ -95,10 +95,10 @@ func (k PayloadKeys) String() string {
 	return strings.Join(ids, " ")
 }
 
-// LogValue hides the secrets.
+// LogValue returns the ids of the keys without their secrets.
 func (k PayloadKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// encrypt seals a text under the first key and names that key.
+// encrypt encrypts a text with the first key, or with the key of dispatches, and returns the id of that key.
 func (k PayloadKeys) encrypt(text []byte, dispatch bool) (id string, sealed []byte, err error) {
 	if k.Empty() {
 		return "", nil, errors.New("temporal: there is no key to encrypt payloads with")
@@ -115,10 +115,10 @@ func (k PayloadKeys) encrypt(text []byte, dispatch bool) (id string, sealed []by
 	if err != nil {
 		return "", nil, err
 	}
-	return key.id, aead.Seal(salt, nil, text, key.covered()), nil
+	return key.id, aead.Seal(salt, nil, text, key.additionalData()), nil
 }
 
-// decrypt opens what encrypt made. Errors: ErrPayloadKey, errPayload.
+// decrypt decrypts the result of encrypt. Errors: ErrPayloadKey, errPayload.
 func (k PayloadKeys) decrypt(id string, sealed []byte) ([]byte, error) {
 	i := slices.IndexFunc(k.all, func(key payloadKey) bool { return key.id == id })
 	if i < 0 {
@@ -131,14 +131,15 @@ func (k PayloadKeys) decrypt(id string, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := aead.Open(nil, nil, sealed[payloadSalt:], k.all[i].covered())
+	text, err := aead.Open(nil, nil, sealed[payloadSalt:], k.all[i].additionalData())
 	if err != nil {
 		return nil, errPayload
 	}
 	return text, nil
 }
 
-// aead is AES-256-GCM under a key of its own for each salt: random nonces alone would limit one key to 2^32 payloads.
+// aead returns AES-256-GCM under a key derived from the salt. Random nonces under one key would limit it to 2^32
+// payloads.
 func (k payloadKey) aead(salt []byte) (cipher.AEAD, error) {
 	derived, err := hkdf.Key(sha256.New, k.secret(), salt, payloadPurpose, payloadKeySize)
 	if err != nil {
@@ -151,5 +152,5 @@ func (k payloadKey) aead(salt []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// covered is what the seal covers beside the text.
-func (k payloadKey) covered() []byte { return []byte(payloadPurpose + "\x00" + k.id) }
+// additionalData returns the data that is authenticated together with the text.
+func (k payloadKey) additionalData() []byte { return []byte(payloadPurpose + "\x00" + k.id) }

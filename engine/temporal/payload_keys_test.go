@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 )
 
-// secretOf is a key as the settings have it.
+// secretOf returns a key in the form of the settings.
 func secretOf(id string) string {
 	return id + ":" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 32)[:32]))
 }
@@ -37,7 +37,7 @@ func keysOf(t *testing.T, own, dispatch string) temporal.PayloadKeys {
 	return k
 }
 
-// payloadsOf encrypts by the first of some keys.
+// payloadsOf returns Payloads that encrypt with the first of the keys.
 func payloadsOf(t *testing.T, own, dispatch string) *temporal.Payloads {
 	t.Helper()
 	k := keysOf(t, own, dispatch)
@@ -164,7 +164,7 @@ func TestPayloads_DispatchesHaveTheirOwnKey(t *testing.T) {
 			t.Errorf("%s is encrypted by %s, want %s", name, got, c.want)
 		}
 	}
-	// A data worker has the keys of dispatches alone.
+	// A data worker has only the keys of dispatches.
 	p, err := temporal.ConverterOf(payloadsOf(t, "", "d1")).ToPayload("x")
 	must(t, err)
 	if got := string(p.GetMetadata()["encryption-key-id"]); got != "d1" {

@@ -12,13 +12,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Payloads encrypt what Temporal stores of runs: inputs, results, details of heartbeats, memos, and messages and
-// traces of failures. What was stored before in clear can still be read. The same is used by clients, workers, the
-// Historian and replays. It is safe for concurrent use.
+// Payloads encrypt the data of runs that Temporal stores: inputs, results, details of heartbeats, memos, and messages
+// and traces of failures. Data that was stored in clear before stays readable. Clients, workers, the Historian and
+// replays use the same Payloads. It is safe for concurrent use; nil stores in clear.
 type Payloads struct{ keys func() PayloadKeys }
 
-// NewPayloads encrypts by the keys of the moment. keys is asked for each payload, also inside workflow tasks: it must
-// not wait.
+// NewPayloads returns Payloads with the current keys. It calls keys for each payload, also inside workflow tasks, so
+// keys must not block.
 func NewPayloads(keys func() PayloadKeys) *Payloads { return &Payloads{keys: keys} }
 
 // Metadata of an encrypted payload. Temporal's UI shows them.
@@ -29,10 +29,10 @@ const (
 	cipherName     = "AES-256-GCM/HKDF-SHA256/dvt-1"
 )
 
-// codec is Payloads as a converter.PayloadCodec. The SDK compares codecs, so it is of comparable parts.
+// codec is Payloads as a converter.PayloadCodec. The SDK compares codecs, so all its fields are comparable.
 type codec struct {
-	payloads *Payloads // nil: it has no keys
-	dispatch bool      // what it encodes goes to workers of steps
+	payloads *Payloads // nil means no keys
+	dispatch bool      // whether the payloads go to workers of steps
 }
 
 func (c codec) keys() PayloadKeys {
@@ -74,8 +74,7 @@ func (c codec) Encode(in []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return out, nil
 }
 
-// Decode decrypts what Encode made and leaves everything else as it is. Errors: ErrPayloadKey, or that a payload was
-// changed.
+// Decode decrypts the payloads of Encode and returns others unchanged. Errors: ErrPayloadKey, errPayload.
 func (c codec) Decode(in []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(in))
 	for i, p := range in {
@@ -96,8 +95,8 @@ func (c codec) Decode(in []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return out, nil
 }
 
-// dataConverter is the SDK's converter behind the codec. Within a workflow a missing key is a panic: the SDK then tries
-// the workflow task again, as long as a worker has no such key, where an error would end the workflow as failed.
+// dataConverter is the SDK's converter with the codec. Within a workflow it panics when a key is missing. The SDK then
+// retries the workflow task until a worker has the key, whereas an error would fail the workflow.
 type dataConverter struct {
 	converter.DataConverter
 	inWorkflow bool
@@ -108,7 +107,7 @@ var (
 	_ converter.DataConverterWithSerializationContext = dataConverter{}
 )
 
-// converter is the data converter of clients and workers; a nil Payloads stores in clear.
+// converter returns the data converter of clients and workers. A nil Payloads stores in clear.
 func (p *Payloads) converter() converter.DataConverter {
 	if p == nil {
 		return converter.GetDefaultDataConverter()
@@ -117,14 +116,14 @@ func (p *Payloads) converter() converter.DataConverter {
 		codec{payloads: p})}
 }
 
-// failures is the failure converter of clients and workers: messages and traces of failures are payloads too.
+// failures returns the failure converter of clients and workers, which encrypts messages and traces of failures.
 func (p *Payloads) failures() converter.FailureConverter {
 	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: p.converter(),
 		EncodeCommonAttributes: p != nil})
 }
 
-// Decoder answers POST …/decode as Temporal's UI and CLI ask it of a codec server. The caller bounds bodies and asks
-// who may. There is no need for …/encode: only dvt writes payloads.
+// Decoder returns a handler for POST …/decode, by the protocol of a codec server of Temporal's UI and CLI. The caller
+// must bound the body and authorise the request.
 func (p *Payloads) Decoder() http.Handler {
 	return converter.NewPayloadCodecHTTPHandler(codec{payloads: p})
 }

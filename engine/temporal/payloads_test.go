@@ -21,7 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// What no byte of Temporal may show.
+// Texts that must not appear in any byte of Temporal's database.
 const (
 	canaryStep    = "canary-step"
 	canaryResult  = "canary-result"
@@ -29,8 +29,8 @@ const (
 	canaryClass   = "transport" // a class is one of a list and may be seen
 )
 
-// canaryRun runs a plan that leaves a trace of every kind: inputs, results, heartbeats, failures that are tried again,
-// a timer, a signal, a hook, and a chain of executions.
+// canaryRun runs a plan that leaves every kind of data in Temporal: inputs, results, heartbeats, retried failures, a
+// timer, a signal, a hook, and a chain of executions.
 func canaryRun(t *testing.T, server *testserver.TemporalServer, payloads *temporal.Payloads) (h *harness,
 	runID string) {
 	t.Helper()
@@ -106,7 +106,7 @@ func TestPayloads_TemporalStoresNothingInClear(t *testing.T) {
 	}
 }
 
-// The keys of a process change while a run is open. What was written before is read by the keys behind the first one.
+// The keys of a process change while a run is open. The keys after the first one still decrypt older payloads.
 func TestPayloads_ARotatedKeyReadsOldHistories(t *testing.T) {
 	t.Parallel()
 	var keys atomic.Pointer[temporal.PayloadKeys]
@@ -120,7 +120,7 @@ func TestPayloads_ARotatedKeyReadsOldHistories(t *testing.T) {
 	h.running(runID, "b")
 	set("k2 k1", "d2")
 	release()
-	stop() // another worker replays what k1 encrypted
+	stop() // another worker replays payloads that k1 encrypted
 	h.worker(0)
 	if st := h.ended(runID); st.Status != run.Completed {
 		t.Fatalf("the run ended %s", st.Status)
@@ -162,7 +162,7 @@ func TestPayloads_ARotatedKeyReadsOldHistories(t *testing.T) {
 	}
 }
 
-// A worker that was given the wrong keys must not end runs: they wait for one with the right keys.
+// A worker with the wrong keys must not end runs. They wait for a worker with the right keys.
 func TestPayloads_AWorkerWithoutTheKeyEndsNoRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{payloads: payloadsOf(t, "k1", ""), workers: -1})
@@ -198,7 +198,7 @@ func TestPayloads_AWorkerWithoutTheKeyEndsNoRun(t *testing.T) {
 	}
 }
 
-// A data worker has the keys of dispatches, which read nothing else of a run.
+// A data worker needs only the keys of dispatches, and they decrypt nothing else of a run.
 func TestPayloads_ADataWorkerNeedsTheKeysOfDispatchesOnly(t *testing.T) {
 	t.Parallel()
 	server := testserver.Temporal(t)
@@ -225,7 +225,7 @@ func TestPayloads_ADataWorkerNeedsTheKeysOfDispatchesOnly(t *testing.T) {
 	}
 }
 
-// What people see of a pending execution is in words, also where Temporal has it encrypted.
+// People see the message of a pending execution in clear, although Temporal stores it encrypted.
 func TestDebug_ReadsTheMessageOfAnEncryptedFailure(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{payloads: payloadsOf(t, "k1", "d1")})
@@ -249,7 +249,7 @@ func TestDebug_ReadsTheMessageOfAnEncryptedFailure(t *testing.T) {
 	})
 }
 
-// A repair must not take a step in flight for one that never began because it lacks the key of the step's heartbeats.
+// A repair that lacks the key of a step's heartbeats must not treat a step in flight as one that never began.
 func TestHistory_NamesAKeyThatOnlyAHeartbeatNeeds(t *testing.T) {
 	t.Parallel()
 	server := testserver.Temporal(t)

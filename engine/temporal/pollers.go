@@ -15,12 +15,12 @@ import (
 
 var _ engine.Pollers = (*Engine)(nil)
 
-// describeTime bounds one description of a queue.
+// describeTime bounds one call of Pollers.
 const describeTime = 2 * time.Second
 
-// Pollers implements engine.Pollers. A worker of a queue serves the task queues of all its workloads, so that the queue
-// has a worker as long as one of them is polled. Temporal remembers pollers for five minutes. An idle worker asks once
-// a minute.
+// Pollers implements engine.Pollers. A worker of a queue serves the task queues of all its workloads, so the queue has
+// a worker as long as one of them is polled. Temporal remembers pollers for five minutes. An idle worker polls once a
+// minute.
 func (e *Engine) Pollers(ctx context.Context, queue string) (out engine.QueuePollers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTime)
 	defer cancel()
@@ -38,7 +38,7 @@ func (e *Engine) Pollers(ctx context.Context, queue string) (out engine.QueuePol
 	return out, nil
 }
 
-// addPollers adds what Temporal says of one task queue.
+// addPollers adds the pollers and the backlog of one task queue to out.
 func (e *Engine) addPollers(
 	ctx context.Context, taskQueue string, kind enumspb.TaskQueueType, out *engine.QueuePollers,
 ) error {

@@ -17,26 +17,26 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// A SLEEP is a timer of the workflow: it holds no worker while it waits. Its begin and its end go through the Journal as
-// those of any other step, by a ticket and a key, from this worker.
+// A SLEEP is a timer of the workflow, so no worker is busy while it waits. The control worker reports its begin and its
+// end to the Journal with a ticket and a key, like those of any other step.
 
-// sleepResult is the answer of the begin of a SLEEP. It names the attempt for a Historian: a local activity leaves no
-// input in the history.
+// sleepResult is the result of the begin of a SLEEP. It names the attempt for a Historian, because a local activity
+// leaves no input in the history.
 type sleepResult struct {
 	StepID   string `json:"stepId"`
 	LA       int    `json:"logicalAttempt"`
-	SignalID string `json:"signalId,omitempty"` // as in executeInput
-	// Kind is set when there is nothing to wait for.
+	SignalID string `json:"signalId,omitempty"` // see executeInput
+	// Kind is set when the workflow must not wait.
 	Kind       engine.ReturnKind `json:"kind,omitempty"`
 	RetryAfter time.Duration     `json:"retryAfter,omitempty"`
 	Receipt    *engine.Receipt   `json:"receipt,omitempty"` // of an end that the log has
 	StartedSeq run.Seq           `json:"startedSeq,omitempty"`
 	For        time.Duration     `json:"for,omitempty"`
-	// TimesOut says that the step's timeout ends first.
+	// TimesOut means that the step's timeout is shorter than its sleep; For is then the timeout.
 	TimesOut bool `json:"timesOut,omitempty"`
 }
 
-// wakeUpInput ends a SLEEP.
+// wakeUpInput is the input of the end of a SLEEP.
 type wakeUpInput struct {
 	executeInput
 	StartedSeq run.Seq       `json:"startedSeq"`
@@ -44,7 +44,8 @@ type wakeUpInput struct {
 	TimesOut   bool          `json:"timesOut,omitempty"`
 }
 
-// sealedWakeUp is a wakeUpInput for the log queue, where whoever reaches Temporal can schedule activities.
+// sealedWakeUp is a sealed wakeUpInput for the log queue, because anybody with access to Temporal can schedule
+// activities there.
 type sealedWakeUp struct {
 	Body []byte `json:"body"`
 	Seal string `json:"seal"`
@@ -52,7 +53,7 @@ type sealedWakeUp struct {
 
 const sealWakeUp = "wake-up"
 
-// sleep waits for a SLEEP; cancelling ends it.
+// sleep executes a SLEEP in coroutines. The end of cancellable ends the wait.
 func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput) {
 	call(d, activitySleep, d.log.sleep, in, in, func(out sleepResult) {
 		if out.Kind != "" {
@@ -71,7 +72,7 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 			end := wakeUpInput{executeInput: in, StartedSeq: out.StartedSeq, Slept: out.For, TimesOut: out.TimesOut}
 			body, err := json.Marshal(end)
 			if err != nil {
-				panic(err) // it holds numbers and ids
+				panic(err) // unreachable: numbers and ids always marshal
 			}
 			sealed := sealedWakeUp{Body: body, Seal: d.keys.Seal(sealWakeUp, string(body))}
 			call(d, activityWakeUp, d.log.wakeUp, end, sealed, func(out engine.Return) { d.cameBack(id, in, out, nil, false) })
@@ -79,7 +80,7 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 	})
 }
 
-// sleep begins a SLEEP and says for how long it lasts.
+// sleep begins a SLEEP and returns its duration.
 func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
 	out := sleepResult{StepID: in.StepID, LA: in.LA, SignalID: in.SignalID}
 	begun, err := l.journal.Begin(ctx, engine.Begin{
@@ -123,7 +124,7 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 	return out, nil
 }
 
-// wakeUp ends a SLEEP.
+// wakeUp writes the end of a SLEEP.
 func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Return, error) {
 	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: engine.ReturnEnded}
 	end := l.end(in.executeInput, in.StartedSeq, nil)

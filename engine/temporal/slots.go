@@ -10,37 +10,38 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Limits bound what one worker does at once and per second on each of its queues. The zero value limits nothing but the
-// slots, by their defaults.
+// Limits bound the executions of one worker, at once and per second, on each of its queues. The zero value sets no
+// limit except the default slots.
 type Limits struct {
-	// Slots are how many executions of a workload run at once on one queue. Defaults: NOOP 50, HTTP_NOTIFY 20, others
-	// WorkerConfig.DataConcurrency.
+	// Slots bounds the executions of a workload that run at once on one queue. Defaults: NOOP 50, HTTP_NOTIFY 20,
+	// others WorkerConfig.DataConcurrency.
 	Slots map[plan.Workload]int
-	// Rates are how many executions of a workload this worker begins per second on one queue, at least MinRate. What is
-	// above waits in the engine's task queue.
+	// Rates bounds the executions of a workload that this worker begins per second on one queue; at least MinRate.
+	// Further ones wait in the engine's task queue.
 	Rates map[plan.Workload]float64
-	// QueueRates are the same for all workers of a queue together. The engine keeps the one that a worker sent last.
+	// QueueRates bounds the same for all workers of a queue together. The engine uses the value that a worker sent
+	// last.
 	QueueRates map[plan.Workload]float64
-	// TenantShare is how many percent of the slots of a workload the steps of one tenant may hold, from 1; 0 is all.
-	// A tenant may always hold one. TenantShares are exceptions by tenant id.
+	// TenantShare is the percentage of the slots of a workload that the steps of one tenant may hold, from 1; 0 means
+	// all. A tenant may always hold one slot. TenantShares holds exceptions by tenant id.
 	TenantShare  int
 	TenantShares map[string]int
 }
 
-// MinRate is the least of Limits.Rates, in executions a second: a task that was polled waits in the worker for its
-// turn, and nobody reports it alive there.
+// MinRate is the lowest permitted value of Limits.Rates, in executions per second. A polled task waits in the worker
+// for its turn without heartbeats, so a lower rate would let it time out.
 const MinRate = 0.5
 
-// longestTurn is how long a task that was polled should wait for its turn at most. It is below the heartbeat timeouts
-// that installations have by default: 30 s, and 10 s in `dvt dev`.
+// longestTurn is the longest intended wait of a polled task for its turn. It is below the default heartbeat timeouts:
+// 30 s, and 10 s in `dvt dev`.
 const longestTurn = 5 * time.Second
 
-// defaultSlots are how many executions of a workload run at once on one queue.
+// defaultSlots returns the default of Limits.Slots for a workload.
 func defaultSlots(w plan.Workload, data int) int {
 	switch w {
 	case plan.NoopWorkload:
 		return 50
-	case plan.HTTPWorkload: // they wait for others and cost this machine little
+	case plan.HTTPWorkload: // these steps mostly wait for other servers
 		return 20
 	case plan.CommandWorkload, plan.DBTWorkload:
 	}
@@ -54,32 +55,32 @@ func (c WorkerConfig) slots(w plan.Workload) int {
 	return defaultSlots(w, c.DataConcurrency)
 }
 
-// bound sets the options that limit the activities of a workload.
+// bound sets the worker options that limit the activities of a workload.
 func (c WorkerConfig) bound(o *worker.Options, w plan.Workload) {
 	o.MaxConcurrentActivityExecutionSize = c.slots(w)
 	o.TaskQueueActivitiesPerSecond = c.Limits.QueueRates[w]
 	if rate := c.Limits.Rates[w]; rate > 0 {
 		o.WorkerActivitiesPerSecond = rate
-		// The SDK polls first and then waits for the rate, so that each poller can have one task that waits.
+		// The SDK polls first and then waits for the rate, so each poller can hold one waiting task.
 		o.MaxConcurrentActivityTaskPollers = min(ActivityPollers, max(1, int(rate*longestTurn.Seconds())))
 	}
-	o.DisableEagerActivities = c.Limits.Rates[w] > 0 || c.Limits.QueueRates[w] > 0 // no rate counts them
+	o.DisableEagerActivities = c.Limits.Rates[w] > 0 || c.Limits.QueueRates[w] > 0 // rates do not count eager activities
 }
 
-// tenantSlots are the slots of one workload of one queue, by the tenants that hold them. It is safe for concurrent use.
+// tenantSlots counts the slots of one workload of one queue that each tenant holds. It is safe for concurrent use.
 type tenantSlots struct {
 	slots  int
 	limits Limits
 
 	mu   sync.Mutex
-	held map[string]int // positive; at most as many as there are slots
+	held map[string]int // slots by tenant id; only positive values
 }
 
 func newTenantSlots(slots int, limits Limits) *tenantSlots {
 	return &tenantSlots{slots: slots, limits: limits, held: map[string]int{}}
 }
 
-// most is how many slots a tenant may hold.
+// most returns the number of slots that a tenant may hold.
 func (t *tenantSlots) most(tenantID string) int {
 	share, ok := t.limits.TenantShares[tenantID]
 	if !ok {
@@ -91,7 +92,7 @@ func (t *tenantSlots) most(tenantID string) int {
 	return max(1, t.slots*share/100)
 }
 
-// take gives a tenant a slot, unless it holds all that it may; must gives it one in any case.
+// take gives a tenant a slot, or returns false when the tenant holds its whole share. With must it always gives one.
 func (t *tenantSlots) take(tenantID string, must bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +103,7 @@ func (t *tenantSlots) take(tenantID string, must bool) bool {
 	return true
 }
 
-// release gives back a slot that was taken.
+// release returns a slot of take.
 func (t *tenantSlots) release(tenantID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +112,7 @@ func (t *tenantSlots) release(tenantID string) {
 	}
 }
 
-// atShare counts the tenants that hold all that they may and less than all.
+// atShare counts the tenants that hold their whole share, if the share is less than all slots.
 func (t *tenantSlots) atShare() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,8 +124,8 @@ func (t *tenantSlots) atShare() (n int) {
 	return n
 }
 
-// tenantOf reads the tenant from the id of a run's workflow. Whoever reaches Temporal can give a workflow any id, and
-// gains by it no more than a place in a queue: the Journal decides by the ticket whose step it is.
+// tenantOf returns the tenant in the id of a run's workflow. A forged id can evade the share of a tenant, but gives no
+// rights, because the Journal checks the ticket of the dispatch.
 func tenantOf(workflowID string) string {
 	rest, _ := strings.CutPrefix(workflowID, workflowPrefix)
 	tenantID, _, _ := strings.Cut(rest, "/")

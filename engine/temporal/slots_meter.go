@@ -6,21 +6,21 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Why a worker declined an execution before it began.
+// The reasons for which a worker declines an execution before it begins.
 const (
-	declinedShare     = "tenant_share"   // its tenant holds all slots that it may
+	declinedShare     = "tenant_share"   // its tenant holds its whole share of slots
 	declinedNotServed = "not_served"     // the worker's token is not for its tenant or queue
-	declinedHeavy     = "heavy_throttle" // there was no token for a heavy step
+	declinedHeavy     = "heavy_throttle" // no token was left for a heavy step
 )
 
-// slotMeter counts what the slots of one worker are used for. Its labels are workloads and reasons, so that their
-// number is fixed; tenants are counted and not named.
+// slotMeter holds the metrics of one worker's slots. The labels are workloads and reasons only, so that their number is
+// fixed; tenants are counted but not named.
 type slotMeter struct {
 	limit, used *prometheus.GaugeVec
 	begun       *prometheus.CounterVec
 	declined    *prometheus.CounterVec
 	atShare     prometheus.GaugeFunc
-	all         []*tenantSlots // complete before it is registered
+	all         []*tenantSlots // complete before the collectors are registered
 }
 
 func newSlotMeter() *slotMeter {
@@ -50,7 +50,7 @@ func newSlotMeter() *slotMeter {
 	return m
 }
 
-// serves notes slots of a workload, before the worker starts.
+// serves adds the slots of a workload. The caller calls it before the worker starts.
 func (m *slotMeter) serves(w plan.Workload, t *tenantSlots) {
 	m.all = append(m.all, t)
 	m.limit.WithLabelValues(string(w)).Add(float64(t.slots))
@@ -65,7 +65,8 @@ func (m *slotMeter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.limit, m.used, m.begun, m.declined, m.atShare}
 }
 
-// register offers collectors until the returned function is called, which is never nil.
+// register registers collectors until the caller calls unregister. unregister is never nil; after an error it removes
+// the collectors that were registered. With a nil r register does nothing.
 func register(r prometheus.Registerer, all ...prometheus.Collector) (unregister func(), err error) {
 	var registered []prometheus.Collector
 	unregister = func() {

@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// crowd holds executions and counts how many there were at once.
+// crowd holds executions and counts how many run at once.
 type crowd struct {
 	mu        sync.Mutex
 	now, most int
@@ -52,7 +52,7 @@ func (c *crowd) inside() (now, most int) {
 	return c.now, c.most
 }
 
-// crowdOf makes n steps of one type that work when c lets them, and none of it before.
+// crowdOf returns n steps of one type whose work c holds until it is released.
 func (h *harness) crowdOf(c *crowd, n int, extra map[string]any) []step {
 	var out []step
 	for i := range n {
@@ -69,7 +69,7 @@ var (
 	dbts     = map[string]any{"type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"}}
 )
 
-// counted is a Journal that counts calls of Begin by step.
+// counted is a Journal that counts the calls of Begin by step.
 type counted struct {
 	engine.Journal
 	mu     sync.Mutex
@@ -83,7 +83,7 @@ func (c *counted) Begin(ctx context.Context, b engine.Begin) (engine.Begun, erro
 	return c.Journal.Begin(ctx, b)
 }
 
-// A workload whose slots are all taken waits in the engine's queue, without another dispatch, and holds up no other.
+// A workload without a free slot waits in the engine's queue, without another dispatch, and does not delay the others.
 func TestSlots_AFullWorkloadHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][]map[string]any{
@@ -123,7 +123,8 @@ func TestSlots_AFullWorkloadHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// What a tenant has above its share is declined before it begins: the Journal hears of it once, when it has a slot.
+// Steps of a tenant above its share are declined before they begin. The Journal gets one Begin for each, when it has a
+// slot.
 func TestSlots_ATenantKeepsItsShare(t *testing.T) {
 	t.Parallel()
 	journal := &counted{begins: map[string]int{}}
@@ -173,7 +174,7 @@ func TestSlots_ATenantKeepsItsShare(t *testing.T) {
 	})
 }
 
-// A run has one hook at a time and few tries for it, so a hook runs although its tenant holds all that it may.
+// A hook runs although its tenant holds its whole share, because a run has one hook at a time and few tries for it.
 func TestSlots_AHookIsNeverDeclined(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1})
@@ -204,7 +205,7 @@ func TestSlots_AHookIsNeverDeclined(t *testing.T) {
 	h.ended(other)
 }
 
-// sampled are the values of a worker's own metrics, by name and labels.
+// sampled returns the values of a worker's own metrics, by name and labels.
 func sampled(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	all, err := r.Gather()
@@ -242,7 +243,8 @@ func TestSlots_RatesBoundHowManyBegin(t *testing.T) {
 			free := &crowd{open: make(chan struct{})}
 			close(free.open)
 			h.ended(h.start(document(0, h.crowdOf(free, 40, commands)...)))
-			// Without a rate they begin within a second. A queue has four parts, each of which lets a few through at first.
+			// Without a rate they begin within a second. A queue has four partitions, and each lets a few through at
+			// first.
 			if took := free.began[len(free.began)-1].Sub(free.began[0]); len(free.began) != 40 || took < 4*time.Second {
 				t.Errorf("%d steps began within %v, want 40 within 8 s, less what is let through at first", len(free.began), took)
 			}

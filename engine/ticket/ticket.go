@@ -1,7 +1,7 @@
-// Package ticket makes and checks the proofs that tie a worker's calls to the dispatch that it was given: a ticket
-// for each dispatch, made where the interpreter decides it, and a key for each execution, made by the Journal when the
-// execution begins. Both are MACs under keys that control workers and servers share and that no data worker and no engine
-// has. The package does no I/O and reads no clock.
+// Package ticket creates and checks the proofs that tie a worker's calls to its dispatch. The driver of the interpreter
+// creates a ticket for each dispatch. The Journal creates a key for each execution when the execution begins. Both are
+// MACs under keys that control workers and servers share; data workers and engines do not have them. The package does
+// no I/O and reads no clock.
 package ticket
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Errors of Check. Both mean that nothing may be done by this ticket.
+// Errors of Check. With both of them the ticket authorises nothing.
 var (
 	ErrForged  = errors.New("ticket: not made by this installation")
 	ErrExpired = errors.New("ticket: expired")
 )
 
-// Life is how long a ticket is good from when it is made: longer than a step waits for a worker in any ordinary
-// backlog. A dispatch whose ticket expired is dispatched again with a new one and has lost no attempt.
+// Life is the validity of a ticket after its creation. It exceeds the time that a step waits for a worker in an
+// ordinary backlog. A dispatch with an expired ticket is dispatched again with a new one and has lost no attempt.
 const Life = 24 * time.Hour
 
-// Dispatch is what a ticket is for.
+// Dispatch is the dispatch that a ticket authorises.
 type Dispatch struct {
 	RunID          string    `json:"run"`
 	StepID         string    `json:"step"`
@@ -42,31 +42,32 @@ type Dispatch struct {
 	Expires        time.Time `json:"expires"`
 }
 
-// Execution is what a key is for.
+// Execution is the execution that a key authorises.
 type Execution struct {
 	RunID, StepID                    string
 	LogicalAttempt, N, EngineAttempt int
 	Hook                             bool
-	StartedSeq                       run.Seq // of the attempt's StepStarted; 0 of a hook
+	StartedSeq                       run.Seq // position of the attempt's StepStarted; 0 for a hook
 }
 
-// Keys sign tickets and keys of executions. The zero value signs nothing and knows nothing. It is immutable and safe
-// for concurrent use; its secrets are never printed.
+// Keys sign tickets and keys of executions. The zero value has no key: it signs nothing and accepts nothing. Keys are
+// immutable and safe for concurrent use; fmt and slog never print their secrets.
 type Keys struct{ list []secret }
 
 type secret struct {
 	id string
-	// bytes is a function because fmt would print a slice where it cannot call String.
+	// bytes is a function, because fmt prints a slice where it cannot call String.
 	bytes func() []byte
 }
 
-// minSecret is as many bytes as the hash has.
+// minSecret is the least length of a secret in bytes: that of the hash.
 const minSecret = sha256.Size
 
 var keyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// ParseKeys reads keys written as id:secret, the secret in base64 of at least 32 bytes. The first one signs, the
-// others are still accepted: to change a key, put the new one first, and drop the old one when the runs that were open then are over. Errors never show a secret.
+// ParseKeys parses keys of the form id:secret; the secret is at least 32 bytes in base64. The first key signs, and all
+// are accepted. To change a key, put the new one first, and remove the old one when the runs that were open then are
+// over. Errors never show a secret.
 func ParseKeys(list []string) (Keys, error) {
 	var out Keys
 	known := map[string]bool{}
@@ -87,10 +88,10 @@ func ParseKeys(list []string) (Keys, error) {
 	return out, nil
 }
 
-// Empty reports whether there is no key.
+// Empty reports whether k has no key.
 func (k Keys) Empty() bool { return len(k.list) == 0 }
 
-// String hides the secrets.
+// String returns the ids of the keys without their secrets.
 func (k Keys) String() string {
 	ids := make([]string, len(k.list))
 	for i, s := range k.list {
@@ -99,10 +100,10 @@ func (k Keys) String() string {
 	return strings.Join(ids, " ")
 }
 
-// LogValue hides the secrets.
+// LogValue returns the ids of the keys without their secrets.
 func (k Keys) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// Ticket makes the ticket of a dispatch, empty when there is no key. The same dispatch gives the same ticket.
+// Ticket returns the ticket of a dispatch, or "" when k is empty. The same dispatch always gives the same ticket.
 func (k Keys) Ticket(d Dispatch) string {
 	if k.Empty() {
 		return ""
@@ -110,13 +111,13 @@ func (k Keys) Ticket(d Dispatch) string {
 	d.Expires = d.Expires.UTC().Truncate(time.Second)
 	body, err := json.Marshal(d)
 	if err != nil {
-		return "" // a year that JSON cannot write
+		return "" // JSON cannot represent the year of Expires
 	}
 	text := base64.RawURLEncoding.EncodeToString(body)
 	return k.list[0].id + "." + text + "." + k.list[0].mac("ticket", text)
 }
 
-// Check reads a ticket. ErrForged, or ErrExpired together with what it was for.
+// Check verifies a ticket and returns its dispatch. Errors: ErrForged; ErrExpired, with the dispatch.
 func (k Keys) Check(ticket string, now time.Time) (d Dispatch, err error) {
 	id, rest, _ := strings.Cut(ticket, ".")
 	text, mac, _ := strings.Cut(rest, ".")
@@ -133,7 +134,7 @@ func (k Keys) Check(ticket string, now time.Time) (d Dispatch, err error) {
 	return d, nil
 }
 
-// Key makes the key of an execution, empty when there is no key to sign with.
+// Key returns the key of an execution, or "" when k is empty.
 func (k Keys) Key(e Execution) string {
 	if k.Empty() {
 		return ""
@@ -141,13 +142,13 @@ func (k Keys) Key(e Execution) string {
 	return k.list[0].id + "." + k.list[0].mac("execution", e.text())
 }
 
-// Fits reports whether key was made for this execution. How long that takes says nothing about the key.
+// Fits reports whether key was made for this execution. The comparison takes constant time.
 func (k Keys) Fits(key string, e Execution) bool {
 	id, mac, _ := strings.Cut(key, ".")
 	return k.signed(id, mac, "execution", e.text())
 }
 
-// Seal makes a proof that this installation wrote a text, for a purpose; Sealed checks it.
+// Seal returns a proof that this installation wrote a text for a purpose, or "" when k is empty. Sealed checks it.
 func (k Keys) Seal(purpose, text string) string {
 	if k.Empty() {
 		return ""
@@ -155,13 +156,14 @@ func (k Keys) Seal(purpose, text string) string {
 	return k.list[0].id + "." + k.list[0].mac("seal:"+purpose, text)
 }
 
-// Sealed reports whether seal is that of the text for the purpose.
+// Sealed reports whether Seal returned seal for this purpose and text.
 func (k Keys) Sealed(seal, purpose, text string) bool {
 	id, mac, _ := strings.Cut(seal, ".")
 	return k.signed(id, mac, "seal:"+purpose, text)
 }
 
-// text is unambiguous: ids are quoted, because a caller chooses those that a key is compared for.
+// text returns the text under the MAC. It quotes ids, because the caller chooses them and could otherwise shift the
+// separators.
 func (e Execution) text() string {
 	return fmt.Sprintf("%q|%q|%d|%d|%d|%t|%d", e.RunID, e.StepID, e.LogicalAttempt, e.N, e.EngineAttempt, e.Hook, e.StartedSeq)
 }

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// secretOf is a secret that follows from a letter.
+// secretOf returns a secret that is derived from a letter.
 func secretOf(letter string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))
 }
@@ -54,7 +54,7 @@ func TestCheck_ReadsWhatTicketWrote(t *testing.T) {
 	}
 }
 
-// Whoever changes a field of a ticket, or makes one without the secret, has no ticket.
+// A ticket with a changed field, or made without the secret, is forged.
 func TestCheck_EveryFieldIsBound(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "k1:"+secretOf("a"))
@@ -94,8 +94,7 @@ func TestCheck_EveryFieldIsBound(t *testing.T) {
 	}
 }
 
-// What is signed with a key that is not in the list any more, or never was, counts for nothing; whoever has another
-// secret under the same id forges.
+// A signature counts only under a key of the list. Another secret under the same id does not count.
 func TestCheck_ForeignAndRotatedKeys(t *testing.T) {
 	t.Parallel()
 	before, changing, after := keys(t, "old:"+secretOf("a")), keys(t, "new:"+secretOf("b"), "old:"+secretOf("a")), keys(t, "new:"+secretOf("b"))
@@ -110,7 +109,7 @@ func TestCheck_ForeignAndRotatedKeys(t *testing.T) {
 		{"made before, checked in it", before, changing, true},
 		{"made in it, checked after", changing, after, true},
 		{"made before, checked after", before, after, false},
-		{"made in it by the new key, checked by who has the old one alone", changing, before, false},
+		{"made in it by the new key, checked with the old one alone", changing, before, false},
 		{"another secret under the same id", keys(t, "old:"+secretOf("x")), before, false},
 		{"the same secret under another id", keys(t, "other:"+secretOf("a")), before, false},
 		{"no keys at all", ticket.Keys{}, before, false},
@@ -142,7 +141,7 @@ func TestCheck_ExpiredStillSaysWhatItWasFor(t *testing.T) {
 	}
 }
 
-// The key of one execution is that of no other.
+// The key of one execution fits no other execution.
 func TestFits_EveryFieldIsBound(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "k1:"+secretOf("a"))
@@ -158,7 +157,7 @@ func TestFits_EveryFieldIsBound(t *testing.T) {
 		"dispatch":       {RunID: "r1", StepID: "load", LogicalAttempt: 1, N: 2, EngineAttempt: 1},
 		"engine attempt": {RunID: "r1", StepID: "load", LogicalAttempt: 1, N: 1, EngineAttempt: 2},
 		"hook":           {RunID: "r1", StepID: "load", LogicalAttempt: 1, N: 1, EngineAttempt: 1, Hook: true},
-		// A caller chooses the ids that a key is compared for: no separator may move a border between them.
+		// The caller chooses these ids, so a separator in one must not shift the border between them.
 		"ids that are another split of the same text": {RunID: "r1|load", StepID: "", LogicalAttempt: 1, N: 1, EngineAttempt: 1},
 	} {
 		if k.Fits(key, other) {
@@ -184,7 +183,7 @@ func TestParseKeys_SaysWhatIsWrongAndNeverTheSecret(t *testing.T) {
 	} {
 		_, err := ticket.ParseKeys(list)
 		if err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted, want an error", name)
 			continue
 		}
 		for _, secret := range []string{long, short, secretOf("b"), strings.Repeat("!", 44)} {

@@ -2,14 +2,14 @@ package ws
 
 import "net/http"
 
-// unknownSockets counts sockets that have not said who they are. They have places of their own: anybody who reaches the port
-// may open them, so they must not use up the places of callers who are known. The lock of the Server guards it.
+// unknownSockets counts sockets that are not authenticated yet. They have separate limits: anybody who reaches the port
+// may open them, so they must not use up the places of authenticated callers. The lock of the Server guards it.
 type unknownSockets struct {
 	total     int
-	byAddress map[string]int // addresses without any are left out
+	byAddress map[string]int // addresses without sockets have no entry
 }
 
-// admit counts a socket that nobody is known to be behind; false when there are too many or the server stops.
+// admit counts an unauthenticated socket; false when there are too many or the server is stopping.
 func (s *Server) admit(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,8 +23,8 @@ func (s *Server) admit(address string) bool {
 	return true
 }
 
-// know makes a socket that was admitted one of a known caller; false when there are too many of those. It is then still an
-// unknown one.
+// know moves an admitted socket to the authenticated ones; false when there are too many of those. The socket then
+// stays counted as unauthenticated.
 func (s *Server) know(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *Server) know(address string) bool {
 	return true
 }
 
-// dropUnknown ends what admit began.
+// dropUnknown reverts admit.
 func (s *Server) dropUnknown(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +51,7 @@ func (u *unknownSockets) forget(address string) {
 	}
 }
 
-// ServeWebSocket upgrades the request and returns; the socket is served until it
-// is closed.
+// ServeWebSocket upgrades the request and returns; a goroutine serves the socket until it is closed.
 func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	address := s.cfg.Address(r)
 	if !s.admit(address) {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// The tests speak GraphQL in words of their own, so that they also understand a binary with an older schema.
+// The tests write their GraphQL documents by hand, so that they also work with a binary that has an older schema.
 
-// answer is one of the API, or of the Journal.
+// answer is an HTTP answer of the API or the Journal.
 type answer struct {
 	status int
 	body   string
@@ -41,7 +41,7 @@ func (w *world) post(ctx context.Context, path, token string, body any) (answer,
 	return answer{res.StatusCode, string(text)}, err
 }
 
-// graphql asks the API. The error holds what the API said.
+// graphql sends a document to the API and decodes the data into into. The error holds the errors of the API.
 func (w *world) graphql(ctx context.Context, token, query string, variables map[string]any, into any) error {
 	a, err := w.post(ctx, "/graphql", token, map[string]any{"query": query, "variables": variables})
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *world) graphql(ctx context.Context, token, query string, variables map[
 	return json.Unmarshal(out.Data, into)
 }
 
-// requireApprovals has every run of acme's project vault wait for one approval.
+// requireApprovals makes every run of acme's project vault wait for one approval.
 func (w *world) requireApprovals() error {
 	var none any
 	return w.graphql(context.Background(), admin, `mutation($d: PolicyInput!) {
@@ -71,7 +71,7 @@ func (w *world) requireApprovals() error {
 		}}, &none)
 }
 
-// step is one of a plan, as JSON.
+// step is a step of a plan, as JSON.
 type step map[string]any
 
 func command(id, queue string, argv ...string) step {
@@ -92,7 +92,7 @@ func (s step) undoneBy(operation string, input map[string]any) step {
 	return s
 }
 
-// planOf is a plan of a tenant and project whose failures are final at once.
+// planOf returns a plan of a tenant and project whose failures are final at once.
 func planOf(tenant, project, id string, steps ...step) map[string]any {
 	return map[string]any{
 		"schemaVersion": "v1.2",
@@ -105,7 +105,7 @@ func planOf(tenant, project, id string, steps ...step) map[string]any {
 	}
 }
 
-// submit starts a run, or says why the API refuses it.
+// submit starts a run of a plan. The error holds the refusal of the API.
 func (w *world) submit(ctx context.Context, token, requestID, project string, plan map[string]any) (runID string, err error) {
 	var out struct {
 		StartRun struct{ Run struct{ RunID string } }
@@ -116,7 +116,7 @@ func (w *world) submit(ctx context.Context, token, requestID, project string, pl
 	return out.StartRun.Run.RunID, err
 }
 
-// startRun starts a run of a plan of a tenant, by the token of its operator.
+// startRun starts a run of these steps with the token of an operator, in the tenant of that operator.
 func (w *world) startRun(t *testing.T, token, project string, steps ...step) (runID string) {
 	t.Helper()
 	tenant := "acme"
@@ -135,7 +135,7 @@ func planName(t *testing.T) string {
 	return strings.NewReplacer("/", "-").Replace(t.Name())
 }
 
-// runState is what the API says of a run.
+// runState is the state of a run in the API.
 type runState struct {
 	StatusRaw string
 	Message   string
@@ -173,7 +173,7 @@ func (w *world) look(ctx context.Context, token, runID string) (runState, error)
 		events(first: 200) { edges { node { eventType stepId runSeq logicalAttemptId engineAttemptId emittedBy payload } } }
 	} }`, map[string]any{"r": runID}, &out)
 	if err == nil && out.Run == nil {
-		err = fmt.Errorf("run %s is not there", runID)
+		err = fmt.Errorf("run %s does not exist", runID)
 	}
 	if err != nil {
 		return runState{}, err
@@ -194,7 +194,7 @@ func (r runState) step(id string) stepState {
 	return stepState{StepID: id}
 }
 
-// of counts the events of a type of a step; an empty step is the run's own.
+// of counts the events of a type of a step; an empty stepID counts events of the run itself.
 func (r runState) of(eventType, stepID string) (n int) {
 	for _, e := range r.Events.Edges {
 		if e.Node.EventType == eventType && e.Node.StepID == stepID {
@@ -204,7 +204,7 @@ func (r runState) of(eventType, stepID string) (n int) {
 	return n
 }
 
-// String is the log in a few words, for messages.
+// String returns the log in short form, for messages.
 func (r runState) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %d:", r.StatusRaw, r.RunSeq)
@@ -221,7 +221,7 @@ func (r runState) String() string {
 	return b.String()
 }
 
-// expectEnd waits until a run is over and says when it ended another way.
+// expectEnd waits until a run is over and fails the test when it has another status.
 func (w *world) expectEnd(t *testing.T, token, runID, status string, patience time.Duration) runState {
 	t.Helper()
 	last := w.ended(t, token, runID, patience)
@@ -233,7 +233,7 @@ func (w *world) expectEnd(t *testing.T, token, runID, status string, patience ti
 	return last
 }
 
-// ended waits until a run is over, or patience is, and returns how it stands then.
+// ended waits until a run is over, for at most patience, and returns its state.
 func (w *world) ended(t *testing.T, token, runID string, patience time.Duration) (last runState) {
 	t.Helper()
 	for deadline := time.Now().Add(patient(patience)); time.Now().Before(deadline); time.Sleep(150 * time.Millisecond) {
@@ -248,7 +248,7 @@ func (w *world) ended(t *testing.T, token, runID string, patience time.Duration)
 	return last
 }
 
-// begun waits until the log has the begin of a step.
+// begun waits until the log has a StepStarted of a step.
 func (w *world) begun(t *testing.T, token, runID, stepID string) {
 	t.Helper()
 	until(t, "the step "+stepID+" began", time.Minute, func() bool {
@@ -264,7 +264,7 @@ func (w *world) cancel(t *testing.T, token, runID string) {
 		map[string]any{"r": runID}, &none))
 }
 
-// receipt is what became of a signal.
+// receipt is the receipt of a signal.
 type receipt struct{ Application, ApplicationReason string }
 
 // receiptOf reads the receipt of the first signal of a run.
@@ -291,7 +291,7 @@ func (w *world) approve(t *testing.T, runID string) {
 		map[string]any{"r": runID}, &none))
 }
 
-// auditRow is one of a tenant's audit.
+// auditRow is a row of a tenant's audit.
 type auditRow struct{ At, Actor, Action, RunID, Outcome, Code, Reason string }
 
 func (w *world) audit(t *testing.T, token, runID string, actions ...string) (rows []auditRow) {
@@ -313,7 +313,8 @@ func (w *world) audit(t *testing.T, token, runID string, actions ...string) (row
 	return rows
 }
 
-// expectAudit waits for a row of the run about what was refused: servers link rows a moment after they are written.
+// expectAudit waits for a row of the run about a refusal. It waits because servers link rows a moment after they are
+// written.
 func (w *world) expectAudit(t *testing.T, token, runID, about string) {
 	t.Helper()
 	if old {

@@ -38,14 +38,14 @@ func (w *world) asServer(t *testing.T, sql string) error {
 	return err
 }
 
-// The credentials of a server, stolen, mint a token and stop no audit. verify names the token.
+// A thief with the credentials of a server can insert a token but cannot stop the audit. verify names the token.
 func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
 	w := installation(t)
 	if out, ok := w.cli(t, foreignAdmin, "audit", "verify"); !ok {
 		t.Fatalf("verify before the attack:\n%s", out)
 	}
 	if err := w.asServer(t, `INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`); err == nil {
-		t.Error("a server may write a link of its own")
+		t.Error("the role of servers could insert a link, want a refusal")
 	}
 	must(t, w.asServer(t, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
 		VALUES ('00000000-0000-4000-8000-0000000000aa', 'globex', 'mine', 'gus', '`+hash("dvt_minted")+`', '[]', 'gus', now() + interval '1 day')`))
@@ -55,7 +55,7 @@ func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
 	}
 }
 
-// A row tells a thief from the owner: it names the credential and the address.
+// A row distinguishes a thief from the owner by the credential and the address.
 func TestAudit_RowsNameCredentialAndAddress(t *testing.T) {
 	w := installation(t)
 	runID := w.startRun(t, operator, "shop", command("s", queueNobody, "true"))
@@ -106,7 +106,7 @@ func (w *world) makeHeadsKey() error {
 		os.WriteFile(filepath.Join(w.dir, "heads.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: open}), 0o600))
 }
 
-// signedNo is the greatest number of a tenant in the signed heads.
+// signedNo returns the greatest number of a tenant in the signed heads.
 func (w *world) signedNo(t *testing.T, tenant string) (no int64) {
 	t.Helper()
 	must(t, filepath.WalkDir(w.headsDir(), func(path string, d fs.DirEntry, err error) error {
@@ -134,7 +134,7 @@ func (w *world) signedNo(t *testing.T, tenant string) (no int64) {
 	return no
 }
 
-// The owner of the database cuts the end of a chain and mends its head. Only the signed heads tell.
+// The owner of the database cuts the end of a chain and repairs its head. Only the signed heads reveal it.
 func TestAudit_ACutTailIsFoundBySignedHeads(t *testing.T) {
 	w := installation(t)
 	flags := []string{"audit", "verify", "--heads", w.headsDir(), "--heads-key", filepath.Join(w.dir, "heads.pub")}

@@ -20,12 +20,12 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// devHome is a `dvt dev` of somebody, and the pages and programs that attack it.
+// devHome is a `dvt dev` that pages and programs attack.
 type devHome struct {
 	data, url, link string
 	tokens          map[string]string
 	runID           string // a run that sleeps
-	before          string // what the API says of all runs
+	before          string // the state of all runs in the API before the attack
 	done            func()
 }
 
@@ -64,7 +64,7 @@ func dvtDev(t *testing.T) *devHome {
 		}
 		return line != nil
 	})
-	h.tokens = map[string]string{"dev-engineer": "dev-engineer", "dev-admin": "dev-admin"} // what was enough once
+	h.tokens = map[string]string{"dev-engineer": "dev-engineer", "dev-admin": "dev-admin"} // the tokens of earlier versions
 	if doc, err := os.ReadFile(filepath.Join(h.data, "tokens")); err == nil {
 		var ring struct{ Tokens map[string]string }
 		must(t, json.Unmarshal(doc, &ring))
@@ -105,18 +105,18 @@ const (
 	whoAmI   = `{"query":"{viewer{principal}}"}`
 )
 
-// state is what the API says of the runs and of the signals of the one that sleeps.
+// state returns the state of all runs in the API, and the signals of the run that sleeps.
 func (h *devHome) state(t *testing.T) string {
 	t.Helper()
 	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(
 		`{"query":"{runs(first:50){edges{node{runId}}} run(runId:\"%s\"){signals(first:50){edges{node{signalId}}}}}"}`, h.runID), h.bearer("dev-admin"), jsonBody)
 	if !strings.Contains(text, h.runID) {
-		t.Fatalf("the run of the test is not there: %s", text)
+		t.Fatalf("the run of the test does not exist: %s", text)
 	}
 	return text
 }
 
-// origins are pages that are not of `dvt dev`: of the internet, of this machine, of a sandboxed frame.
+// origins are pages that do not belong to `dvt dev`: of the internet, of this machine, of a sandboxed frame.
 var origins = map[string]string{
 	"a page of the internet":   "Origin: https://evil.example",
 	"a page of another port":   "Origin: http://127.0.0.1:3000",
@@ -177,7 +177,7 @@ func TestDev_ForeignPagesAreRefusedBeforeTheyAreRead(t *testing.T) {
 	}
 }
 
-// refusesUpgrade tries what was enough once: a socket, and the name of a principal as its token.
+// refusesUpgrade opens a socket with the name of a principal as its token, which earlier versions accepted.
 func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
 	t.Helper()
 	_, value, _ := strings.Cut(origin, ": ")
@@ -202,7 +202,7 @@ func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
 	}
 }
 
-// answersBeforeTheBody sends the head of a request alone: the answer does not wait for the rest.
+// answersBeforeTheBody sends only the head of a request and expects the answer before the body.
 func (h *devHome) answersBeforeTheBody(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -224,7 +224,8 @@ func (h *devHome) answersBeforeTheBody(t *testing.T) {
 	}
 }
 
-// Browsers send images, frames and requests in mode no-cors without an Origin, and say by Sec-Fetch what they are for.
+// Browsers request images, frames and no-cors resources without an Origin, and state their purpose in Sec-Fetch
+// headers.
 func TestDev_WhatForeignPagesLoadIsRefused(t *testing.T) {
 	h := dvtDev(t)
 	page := strings.TrimPrefix(h.link, h.url)
@@ -252,7 +253,7 @@ func TestDev_WhatForeignPagesLoadIsRefused(t *testing.T) {
 			}
 		}
 	}
-	// The key was not used up, and is now.
+	// The foreign pages did not use up the key. Its owner does.
 	if res, _ := h.ask(t, http.MethodGet, page, "", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"); res.StatusCode != http.StatusSeeOther || res.Header.Get("Set-Cookie") == "" {
 		t.Errorf("the link of its owner: %d %q", res.StatusCode, res.Header.Get("Set-Cookie"))
 	}
@@ -306,7 +307,8 @@ func TestDev_StrangersOfTheMachineGetNothing(t *testing.T) {
 	h.secondStart(t)
 }
 
-// narrowTokenGetsNoLink: a link signs in with all rights of a principal, and an API token may have fewer.
+// narrowTokenGetsNoLink checks that an API token gets no link. A link signs in with all rights of a principal, and an
+// API token may have fewer.
 func (h *devHome) narrowTokenGetsNoLink(t *testing.T) {
 	t.Helper()
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
@@ -321,7 +323,7 @@ func (h *devHome) narrowTokenGetsNoLink(t *testing.T) {
 	}
 }
 
-// secondStart keeps the tokens on the same data, and makes others on another.
+// secondStart checks that tokens survive a restart on the same data, and that another data directory has other tokens.
 func (h *devHome) secondStart(t *testing.T) {
 	t.Helper()
 	before, err := os.ReadFile(filepath.Join(h.data, "tokens"))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// beginCall is what a worker says to begin an attempt.
+// beginCall is the call by which a worker begins an attempt.
 type beginCall struct {
 	runID, stepID string
 	la, n, ea     int
@@ -15,12 +15,12 @@ type beginCall struct {
 	ticket        string
 }
 
-// attempt is the first execution of a step's first attempt, now.
+// attempt returns the call for the first execution of a step's first attempt, at the current time.
 func attempt(runID, stepID, ticket string) beginCall {
 	return beginCall{runID: runID, stepID: stepID, la: 1, n: 1, ea: 1, at: time.Now().UTC(), ticket: ticket}
 }
 
-// begin asks the Journal, as a worker does.
+// begin sends a begin to the Journal, like a worker.
 func (w *world) begin(t *testing.T, token string, b beginCall) answer {
 	t.Helper()
 	path, body := "/engine/journal/begin", any(map[string]any{
@@ -32,7 +32,7 @@ func (w *world) begin(t *testing.T, token string, b beginCall) answer {
 	return w.journal(t, path, token, body)
 }
 
-// evidence sends a line that an attempt printed.
+// evidence sends a line of an attempt's output.
 func (w *world) evidence(t *testing.T, token string, b beginCall, g granted, text string) answer {
 	t.Helper()
 	body := map[string]any{
@@ -48,7 +48,7 @@ func (w *world) evidence(t *testing.T, token string, b beginCall, g granted, tex
 	return w.journal(t, "/engine/journal/evidence", token, body)
 }
 
-// end says that an attempt completed with a result.
+// end reports that an attempt completed with a result.
 func (w *world) end(t *testing.T, token string, b beginCall, g granted, result string) answer {
 	t.Helper()
 	return w.journal(t, "/engine/journal/end", token, map[string]any{
@@ -64,7 +64,7 @@ func (w *world) journal(t *testing.T, path, token string, body any) answer {
 	return a
 }
 
-// granted is what a begin gives: the key and the place of the StepStarted.
+// granted is the result of a begin: the verdict, the key and the position of the StepStarted.
 type granted struct {
 	verdict string
 	key     string
@@ -84,7 +84,7 @@ func (a answer) granted(t *testing.T) granted {
 	return granted{verdict: out.Begun.Verdict, key: out.Begun.Key, seq: out.Begun.StartedSeq}
 }
 
-// refused reports whether the Journal did nothing.
+// refused reports whether the Journal refused the call.
 func (a answer) refused() bool { return a.status == 403 || a.status == 404 || a.status == 401 }
 
 func (w *world) expectRefused(t *testing.T, what string, a answer) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The audit of attacks is worth something only while nothing else is refused.
+// An ordinary run must leave no row about an attack. Otherwise the rows of real attacks would not stand out.
 //
 // contract: T203, T229
 func TestOrdinaryRun_IsRefusedNothingAndKeepsItsLog(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// lane lies between a data worker and the server. While it is shut it takes calls and answers none.
+// lane is a proxy between a data worker and the server. While it is shut it accepts calls and answers none.
 type lane struct {
 	*httptest.Server
 	shut   atomic.Bool
@@ -36,7 +36,7 @@ func newLane(t *testing.T, server string) *lane {
 				l.waits.Add(1)
 			}
 			<-l.opened
-			rw.WriteHeader(http.StatusBadGateway) // the call never came to the server
+			rw.WriteHeader(http.StatusBadGateway) // the call did not reach the server
 			return
 		}
 		forward.ServeHTTP(rw, q)
@@ -47,7 +47,7 @@ func newLane(t *testing.T, server string) *lane {
 
 func (l *lane) open() { l.shut.Store(false); close(l.opened) }
 
-// A data worker is stopped right after it took tasks, for longer than the heartbeat: it has begun none of them.
+// A data worker is stopped right after it took tasks, for longer than the heartbeat timeout. It has begun none of them.
 //
 // contract: T216, E-08
 func TestStepsThatNeverBegan_AreNotFailedWhenTheirWorkerStops(t *testing.T) {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// thief is a program that keeps what its parent, a worker, was started with.
+// thief returns a program that copies the environment and command line of its parent, a worker, into the file loot.
 func (w *world) thief(t *testing.T) (argv []string, loot string) {
 	t.Helper()
 	loot = filepath.Join(t.TempDir(), "loot")
 	return []string{"/bin/sh", "-c", `tr '\0' '\n' </proc/$PPID/environ >` + loot + `.part; tr '\0' ' ' </proc/$PPID/cmdline >>` + loot + `.part; mv ` + loot + `.part ` + loot}, loot
 }
 
-// expectNoLoot says what the program saw where the store's credentials are.
+// expectNoLoot fails the test when the program of thief ran, and reports the store's credentials that it found.
 func (w *world) expectNoLoot(t *testing.T, loot string) {
 	t.Helper()
 	seen, err := os.ReadFile(loot)
@@ -33,7 +33,7 @@ func (w *world) expectNoLoot(t *testing.T, loot string) {
 	t.Errorf("the program of the plan ran on a worker with %.200s", strings.ReplaceAll(string(seen[max(0, len(seen)-200):]), "\n", " "))
 }
 
-// expectInvalid submits a plan that the API must refuse. Where it takes it, the run is awaited.
+// expectInvalid submits a plan that the API must refuse. If the API accepts it, expectInvalid waits for the run.
 func (w *world) expectInvalid(t *testing.T, what string, steps ...step) {
 	t.Helper()
 	name := planName(t) + "-" + what
@@ -64,7 +64,7 @@ func TestPlan_CannotSendAProgramToTheControlWorker(t *testing.T) {
 	fails := command("b", queueData, "false").after("a")
 	id := "hook-" + planName(t)
 	runID, err := w.submit(t.Context(), operator, id, "shop", map[string]any{"inline": planOf("acme", "shop", id, undone, fails)})
-	if err == nil { // a plan may say where its step runs; the hook must not follow it there
+	if err == nil { // a plan may name the queue of its step; the hook must not run there
 		w.expectEnd(t, operator, runID, "FAILED", time.Minute)
 		if seen, err := os.ReadFile(loot); err == nil && strings.Contains(string(seen), w.dsn) {
 			w.expectNoLoot(t, loot)
@@ -74,7 +74,7 @@ func TestPlan_CannotSendAProgramToTheControlWorker(t *testing.T) {
 	}
 }
 
-// A plan that was stored before plans were checked for planes, or that somebody wrote into the store by hand.
+// A plan from before the check of planes, or one that was written into the store by hand, must not run there either.
 //
 // contract: T203
 func TestStoredPlan_RunsNoProgramOnTheControlWorker(t *testing.T) {
@@ -99,12 +99,12 @@ func TestStoredPlan_RunsNoProgramOnTheControlWorker(t *testing.T) {
 	last := w.expectEnd(t, operator, runID, "FAILED", time.Minute)
 	w.expectNoLoot(t, loot)
 	if !strings.Contains(last.String(), "TYPE_UNSUPPORTED") && !strings.Contains(last.String(), "PLAN_INVALID") {
-		t.Errorf("the run says nothing of TYPE_UNSUPPORTED or PLAN_INVALID: %s", last)
+		t.Errorf("the run has neither TYPE_UNSUPPORTED nor PLAN_INVALID: %s", last)
 	}
 }
 
-// Somebody who reaches Temporal schedules the execution of a step where the store's credentials are, by the ticket that the
-// step's own dispatch carries.
+// A stranger with access to Temporal schedules the execution of a step on a worker with the store's credentials. He
+// uses the ticket of the step's own dispatch.
 //
 // contract: T203, T218
 func TestStranger_CannotMoveAStepToTheControlWorker(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// waiter is a step that runs until a file is there, and then leaves a mark.
+// waiter returns a step that runs until release creates a file, and then leaves the file mark.
 func waiter(t *testing.T, id, queue string) (s step, release func(), mark string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +23,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// expectNoEnd looks for a while at a step whose program has not ended.
+// expectNoEnd checks for a while that the log has no end of a step whose program still runs.
 func (w *world) expectNoEnd(t *testing.T, token, runID, stepID, mark string) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
@@ -34,7 +34,7 @@ func (w *world) expectNoEnd(t *testing.T, token, runID, stepID, mark string) {
 	}
 }
 
-// expectRealEnd checks that the step ended once, as its worker says.
+// expectRealEnd checks that the step ended once, with the result of its worker.
 func (w *world) expectRealEnd(t *testing.T, token, runID, stepID, mark string) {
 	t.Helper()
 	last := w.expectEnd(t, token, runID, "COMPLETED", time.Minute)
@@ -70,7 +70,7 @@ func TestStranger_CannotCompleteAStep(t *testing.T) {
 	}
 	for what, result := range runs {
 		if old && what == "a made-up receipt" {
-			continue // it knows none
+			continue // the old binary has no receipts
 		}
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

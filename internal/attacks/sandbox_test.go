@@ -22,14 +22,14 @@ const fileToken = "a-data-worker-with-a-token-in-a-file"
 type prison struct {
 	*world
 	worker *process
-	token  string // the file of it
+	token  string // the file of the worker's token
 }
 
-// newPrison starts the worker. Tests that have one do not run at once, because its queue is theirs alone.
+// newPrison starts the worker. Tests with a prison must not run in parallel, because they share its queue.
 // DVT_ATTACKS_SANDBOX=none shows how the attacks end without a sandbox.
 func newPrison(t *testing.T, settings ...string) *prison { return newPrisonOf(t, nil, settings...) }
 
-// newPrisonOf starts the worker as another user; nil is that of the test.
+// newPrisonOf starts the worker as another user; nil means the user of the test.
 func newPrisonOf(t *testing.T, user *syscall.Credential, settings ...string) *prison {
 	t.Helper()
 	w := installation(t)
@@ -63,7 +63,7 @@ func newPrisonOf(t *testing.T, user *syscall.Credential, settings ...string) *pr
 	return p
 }
 
-// attack runs a program as a step and returns what it printed.
+// attack runs a program as a step and returns its output.
 func (p *prison) attack(t *testing.T, argv ...string) string {
 	t.Helper()
 	runID := p.startRun(t, operator, "shop", command("a", queueSandbox, argv...))
@@ -71,7 +71,7 @@ func (p *prison) attack(t *testing.T, argv ...string) string {
 	return p.stepLog(t, runID, "a")
 }
 
-// Each attack is a program that prints BROKEN-OUT when it reaches what it must not. The findings are S3 and S12.
+// Each attack is a program that prints BROKEN-OUT when it reaches its target.
 func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
 	p := newPrison(t)
 	pid := fmt.Sprint(p.worker.cmd.Process.Pid)
@@ -96,7 +96,7 @@ func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if log := p.attack(t, argv...); strings.Contains(log, "BROKEN-OUT") {
-				t.Errorf("the program reached it: %s", log)
+				t.Errorf("the program reached its target: %s", log)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
 	})
 }
 
-// ordinary is a user without privileges: that of the test, or nobody when the test has root's.
+// ordinary returns a user without privileges: that of the test, or the user nobody when the test runs as root.
 func ordinary() *syscall.Credential {
 	if os.Getuid() != 0 {
 		return nil
@@ -118,7 +118,7 @@ func ordinary() *syscall.Credential {
 	return &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
-// A worker closes its memory to processes of its own user, also where it runs programs without a sandbox.
+// A worker protects its memory from processes of its own user, even when it runs programs without a sandbox.
 func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
 	p := newPrisonOf(t, ordinary(), "--sandbox-runtime", "none")
 	pid := fmt.Sprint(p.worker.cmd.Process.Pid)
@@ -137,7 +137,8 @@ func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
 	}
 }
 
-// The shim of a sandbox is the worker's own program, and the worker is closed to its own user.
+// The shim of a sandbox executes the worker's own file. It must start although the worker protects itself from its
+// user.
 func TestSandbox_WorksForAWorkerWithoutPrivileges(t *testing.T) {
 	p := newPrisonOf(t, ordinary(), "--sandbox-allow-missing", "syscalls")
 	if log := p.attack(t, "sh", "-c", `echo kept > file && cat file; grep -qs "$2" "$1" && echo BROKEN-OUT; ls /proc | grep -c '^[0-9]'`, "sh", p.token, fileToken); !strings.Contains(log, "kept") || strings.Contains(log, "BROKEN-OUT") {
@@ -145,7 +146,7 @@ func TestSandbox_WorksForAWorkerWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// processesOf are the processes of this machine with a command line.
+// processesOf returns the processes of this machine with a command line.
 func processesOf(cmdline string) (out []*os.Process) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -175,7 +176,7 @@ func TestSandbox_ViolationsAreNamedInTheStepsLogAndTheWorkersLog(t *testing.T) {
 	}
 }
 
-// A workspace that was open to other users is closed when a worker starts.
+// A worker removes the access of other users from existing workspaces when it starts.
 func TestSandbox_WorkspacesAreClosedToOthers(t *testing.T) {
 	p := newPrison(t)
 	p.attack(t, "true")

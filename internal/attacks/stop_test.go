@@ -13,18 +13,18 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// byItself is what the receipt of a stop says that dvt carried out without the engine.
+// byItself is the reason in the receipt of a stop that dvt carried out without the engine.
 const byItself = "dvt ended the run by itself"
 
-// slack is what an end by the sweep may take beyond stopWithin: the interval of the sweep and this machine.
+// slack is the time beyond stopWithin that an end by the sweep may take: the interval of the sweep, and a slow machine.
 const slack = 25 * time.Second
 
 const queueUnserved = "tq-nobody-runs-workflows-here"
 
-// unserved starts an execution that takes signals and does nothing.
+// unserved starts an execution on a queue without workers. It accepts signals and does nothing.
 var unserved = sdk.StartWorkflowOptions{TaskQueue: queueUnserved}
 
-// takeID starts an execution of the stranger's under the id of a run of acme.
+// takeID starts an execution of the stranger under the id of a run of acme.
 func (s *stranger) takeID(
 	ctx context.Context, runID, workflowType string, o sdk.StartWorkflowOptions, input ...any,
 ) (sdk.WorkflowRun, error) {
@@ -40,7 +40,8 @@ func (s *stranger) replace(t *testing.T, runID, workflowType string, o sdk.Start
 	must(t, err)
 }
 
-// expectStoppedByDvt waits until a run that was cancelled at a time is CANCELLED, within stop-within, by dvt itself.
+// expectStoppedByDvt waits until a run that was cancelled at a given time is CANCELLED by dvt itself, within
+// stopWithin.
 func (w *world) expectStoppedByDvt(t *testing.T, runID string, cancelled time.Time) {
 	t.Helper()
 	w.expectEnd(t, operator, runID, "CANCELLED", stopWithin+slack)
@@ -51,14 +52,14 @@ func (w *world) expectStoppedByDvt(t *testing.T, runID string, cancelled time.Ti
 	}
 }
 
-// expectOrdinary starts a run and sees it COMPLETED.
+// expectOrdinary starts a run and waits until it is COMPLETED.
 func (w *world) expectOrdinary(t *testing.T) {
 	t.Helper()
 	runID := w.startRun(t, operator, "shop", noop("n"))
 	w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
 }
 
-// A stranger's execution under the id of a run does not keep the run from being executed, whatever it is and
+// A stranger's execution under the id of a run does not keep the run from being executed, regardless of its type and
 // whether it is open.
 //
 // contract: T111, T130
@@ -94,7 +95,7 @@ func TestStranger_CannotKeepARunFromItsStart(t *testing.T) {
 	}
 }
 
-// holdForEver takes the id of a run again and again, from whoever has it, until the test ends.
+// holdForEver ends the execution under the id of a run and takes the id, again and again until the test ends.
 func (s *stranger) holdForEver(t *testing.T, runID string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -109,14 +110,14 @@ func (s *stranger) holdForEver(t *testing.T, runID string) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			_ = take() // he tries again
+			_ = take() // the loop tries again after an error
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// A stranger who takes the id of a run again and again keeps it from being executed. cancelRun ends it all the same.
+// A stranger who takes the id of a run again and again keeps the run from being executed. cancelRun still ends it.
 //
 // contract: T99, T200
 func TestCancelRun_EndsARunWhoseIDAStrangerTakesForEver(t *testing.T) {
@@ -129,12 +130,12 @@ func TestCancelRun_EndsARunWhoseIDAStrangerTakesForEver(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s, release, _ := waiter(t, "s", queueData) // the run cannot end by itself where dvt is faster for a moment
+			s, release, _ := waiter(t, "s", queueData) // the run cannot complete if dvt starts it for a moment
 			defer release()
 			runID := w.startRun(t, operator, "vault", s)
 			w.stranger.holdForEver(t, runID)
 			w.approve(t, runID)
-			time.Sleep(2 * time.Second) // the reconciler tries to start it
+			time.Sleep(2 * time.Second) // time for the reconciler to try a start
 			var none any
 			mutation := "mutation($r: String!) { " + stop + " { signal { signalId } } }"
 			must(t, w.graphql(t.Context(), admin, mutation, map[string]any{"r": runID}, &none))
@@ -144,7 +145,7 @@ func TestCancelRun_EndsARunWhoseIDAStrangerTakesForEver(t *testing.T) {
 	}
 }
 
-// A stranger ends the execution of a run and starts one of his own in its place, which takes signals and does nothing.
+// A stranger ends the execution of a run and starts his own in its place. It accepts signals and does nothing.
 //
 // contract: T99, T192, T200
 func TestCancelRun_EndsARunWhoseExecutionAStrangerReplaced(t *testing.T) {
@@ -188,8 +189,8 @@ func TestCancelRun_EndsARunWhoseExecutionAStrangerReplaced(t *testing.T) {
 	}
 }
 
-// Temporal takes the order and no control worker carries it out: its process is stopped. The test is alone, since
-// no other run goes on meanwhile.
+// Temporal accepts the order, but no control worker carries it out, because its process is stopped. The test is not
+// parallel, because it stops all other runs too.
 //
 // contract: T99, T192, T200
 func TestCancelRun_EndsARunWhileItsControlWorkerIsStopped(t *testing.T) {
@@ -216,7 +217,7 @@ func TestCancelRun_EndsARunWhileItsControlWorkerIsStopped(t *testing.T) {
 	w.expectRealEnd(t, operator, other, "beside", mark)
 }
 
-// startOf reads the input and the memo of a run's execution.
+// startOf returns the input and the memo of a run's execution.
 func (s *stranger) startOf(t *testing.T, runID string) (input map[string]any, memo map[string]any) {
 	t.Helper()
 	a := s.history(t, "acme", runID)[0].GetWorkflowExecutionStartedEventAttributes()
@@ -239,7 +240,7 @@ func (s *stranger) expectClosed(t *testing.T, runID string) {
 	})
 }
 
-// Nobody cancels here: dvt finds the stranger's execution by itself, ends it, and the run as one whose execution ended.
+// Without a cancel dvt finds the stranger's execution and ends it. The run fails as one whose execution was terminated.
 //
 // contract: E-16, T99
 func TestStranger_CannotWedgeARunByReplacingItsExecution(t *testing.T) {
@@ -257,8 +258,8 @@ func TestStranger_CannotWedgeARunByReplacingItsExecution(t *testing.T) {
 	w.expectAudit(t, admin, runID, "dvt did not start")
 }
 
-// A copy of the run's own start, under its id and on its queue, is run by dvt's own workers: it goes on where the
-// log is.
+// dvt's own workers run a copy of the run's own start, under its id and on its queue. It continues from the state in
+// the log.
 //
 // contract: T111, T130
 func TestStranger_ACopyOfTheRunsExecutionGoesOnWithTheRun(t *testing.T) {
@@ -281,7 +282,7 @@ func TestStranger_ACopyOfTheRunsExecutionGoesOnWithTheRun(t *testing.T) {
 	t.Logf("the run ended: %s", last)
 }
 
-// The id of an execution names a run of another tenant, and the execution was ended: nothing follows for the run.
+// A terminated execution whose id names a run of another tenant has no effect on that run.
 //
 // contract: T99
 func TestStranger_CannotEndARunByAnExecutionThatNamesIt(t *testing.T) {
@@ -310,8 +311,8 @@ func TestStranger_CannotEndARunByAnExecutionThatNamesIt(t *testing.T) {
 	w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
 }
 
-// Temporal does not answer at all while cancelRun is asked: its process is stopped. The test is alone, since no
-// other run goes on meanwhile.
+// Temporal does not answer during cancelRun, because its process is stopped. The test is not parallel, because it stops
+// all other runs too.
 //
 // contract: T99, T192, T200
 func TestCancelRun_EndsARunWhileTemporalIsStopped(t *testing.T) {

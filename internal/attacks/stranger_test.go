@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// stranger is somebody who reaches Temporal and has nothing else: no store, no token, no keys. He has a worker of his own.
+// stranger has access to Temporal and nothing else: no store, no token, no keys. He runs his own worker.
 type stranger struct {
 	client sdk.Client
 	worker worker.Worker
@@ -28,7 +28,7 @@ const (
 	strangerDone     = "stranger.done" // completes at once
 )
 
-// errand is an activity that the stranger's workflow schedules on somebody else's queue.
+// errand is an activity that the stranger's workflow schedules on a queue of dvt.
 type errand struct {
 	Queue, Activity string
 	Input           json.RawMessage
@@ -49,7 +49,7 @@ func newStranger(c sdk.Client) (*stranger, error) {
 	return &stranger{client: c, worker: w}, w.Start()
 }
 
-// call schedules an activity on a queue of dvt and returns what its worker answered.
+// call schedules an activity on a queue of dvt and returns the answer of the worker.
 func (s *stranger) call(t *testing.T, queue, activity string, input any) string {
 	t.Helper()
 	raw, err := json.Marshal(input)
@@ -67,7 +67,7 @@ func (s *stranger) call(t *testing.T, queue, activity string, input any) string 
 
 func workflowID(tenant, runID string) string { return fmt.Sprintf("dvt/%s/%s", tenant, runID) }
 
-// history reads the events of a run's newest execution.
+// history returns the events of a run's newest execution, or nil when none has started.
 func (s *stranger) history(t *testing.T, tenant, runID string) (out []*history.HistoryEvent) {
 	t.Helper()
 	events := s.client.GetWorkflowHistory(t.Context(), workflowID(tenant, runID), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -81,7 +81,8 @@ func (s *stranger) history(t *testing.T, tenant, runID string) (out []*history.H
 	return out
 }
 
-// ticket waits until a step was dispatched and takes its ticket out of Temporal's history; empty for the old binary, which has none.
+// ticket waits until a step is dispatched and returns its ticket from Temporal's history. It returns "" for the old
+// binary, which has no tickets.
 func (s *stranger) ticket(t *testing.T, tenant, runID, stepID string) (ticket string) {
 	t.Helper()
 	until(t, "the step "+stepID+" is dispatched", time.Minute, func() bool {
@@ -103,13 +104,13 @@ func (s *stranger) ticket(t *testing.T, tenant, runID, stepID string) (ticket st
 	return ticket
 }
 
-// complete says to Temporal that a step's activity has a result.
+// complete reports to Temporal that a step's activity has a result.
 func (s *stranger) complete(t *testing.T, tenant, runID, activityID string, result any) {
 	t.Helper()
 	must(t, s.client.CompleteActivityByID(t.Context(), "dvt", workflowID(tenant, runID), "", activityID, result, nil))
 }
 
-// fail says to Temporal that a step's activity failed for good.
+// fail reports to Temporal that a step's activity failed finally.
 func (s *stranger) fail(t *testing.T, tenant, runID, activityID string) {
 	t.Helper()
 	failure := temporal.NewNonRetryableApplicationError("it failed, says somebody", "ENGINE_ERROR", nil)

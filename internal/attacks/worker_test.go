@@ -13,15 +13,15 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
-// minted is a ticket that this installation would make for the first dispatch of an attempt. The tests have its keys, so they
-// see what the Journal checks beside the ticket. The old binary knows no tickets.
+// minted returns the ticket that this installation would create for the first dispatch of an attempt. The tests have
+// its keys, so they can test the Journal's checks beyond the ticket. For the old binary it returns "".
 func (w *world) minted(runID, stepID string, la int, expires time.Duration) string {
 	return w.keys.Ticket(ticket.Dispatch{
 		RunID: runID, StepID: stepID, LogicalAttempt: la, N: 1, Queue: queueNobody, Expires: time.Now().Add(expires),
 	})
 }
 
-// secretStep calls an address with a header that no worker should see before its turn.
+// secretStep returns a step with a secret header that no worker may see before the step's turn.
 func secretStep(id string, dependsOn ...string) step {
 	return step{
 		"stepId": id, "type": "HTTP_NOTIFY", "dependsOn": dependsOn, "timeout": "1m", "retry": map[string]any{"maxAttempts": 1},
@@ -92,7 +92,7 @@ func TestWorkerToken_CannotWedgeARunByAnAttemptOutOfTurn(t *testing.T) {
 	}
 }
 
-// A run whose attempt was begun by a token and a ticket, and then by nobody executed, still ends when people cancel it.
+// A run with an attempt that began with a valid token and ticket, but that no worker executes, still ends by a cancel.
 //
 // contract: T200
 func TestCancel_EndsARunWhoseAttemptNobodyExecutes(t *testing.T) {
@@ -135,7 +135,7 @@ func TestWorkerToken_WritesNothingAfterTheEnd(t *testing.T) {
 	if old {
 		w.stranger.complete(t, "acme", runID, "a/1.1", map[string]any{"stepId": "a", "la": 1, "n": 1, "ea": 1, "kind": "COMPLETED", "completed": map[string]any{"result": map[string]any{"said": "first"}}})
 	} else {
-		for _, result := range []string{"first", "forged: second"} { // the second finds the first
+		for _, result := range []string{"first", "forged: second"} { // the second end must not replace the first
 			if a := w.end(t, acmeWorker, own, g, result); a.status != http.StatusOK || !strings.Contains(a.body, "StepCompleted") {
 				t.Fatalf("end: %d %s", a.status, a.body)
 			}

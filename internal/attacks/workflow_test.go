@@ -18,7 +18,7 @@ func identity(runID, project, plan string) map[string]any {
 	return map[string]any{"runId": runID, "tenantId": "acme", "projectId": project, "environmentId": "dev", "planId": plan, "planVersion": "1.0"}
 }
 
-// startWorkflow starts a run's workflow and waits a little for what becomes of it.
+// startWorkflow starts a run's workflow and waits a short time for its end.
 func (s *stranger) startWorkflow(t *testing.T, id string, input any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient(10*time.Second))
@@ -32,7 +32,8 @@ func (s *stranger) startWorkflow(t *testing.T, id string, input any) {
 	t.Logf("the workflow %s: %v", id, w.Get(waiting, nil))
 }
 
-// expectNotStarted checks that a run waits for its approval as before, then approves it and sees it run.
+// expectNotStarted checks that a run still waits for its approval. Then it approves the run and checks that it
+// completes.
 func (w *world) expectNotStarted(t *testing.T, runID, mark string) {
 	t.Helper()
 	r, err := w.look(t.Context(), operator, runID)
@@ -67,7 +68,8 @@ func TestStranger_CannotStartARunThatWaitsForApproval(t *testing.T) {
 	}
 }
 
-// wide is a plan that outgrows one execution of its workflow. Its last step leaves a mark named for the run.
+// wide returns the steps of a plan that is too large for one execution of its workflow. The last step leaves a mark
+// named for the run.
 func wide(dir string) (steps []step) {
 	for i := range 52 {
 		steps = append(steps, noop(fmt.Sprintf("n%02d", i)))
@@ -139,7 +141,7 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 		{"dvt.sleep", map[string]any{"runId": runID, "stepId": "s", "logicalAttempt": 2, "n": 1, "maxAttempts": 1, "ticket": "k1.e30.e30"}},
 	} {
 		if old && c.activity != "dvt.append" {
-			continue // it does not know them
+			continue // the old binary does not have these activities
 		}
 		t.Logf("%s: %.160s", c.activity, w.stranger.call(t, logQueue, c.activity, c.input))
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// old says that the binary is from before the tickets.
+// old means that the binary is from before the tickets.
 var old = os.Getenv("DVT_ATTACKS_OLD") != ""
 
 // Tokens of the accounts.
@@ -47,7 +47,7 @@ const (
 	narrowWorker = "a-data-worker-of-one-queue" // of acme, for queueNarrow
 )
 
-// Queues of the tests. Each test with workers of its own has one, so that no test takes the steps of another.
+// Queues of the tests. Each test with its own workers has its own queue, so that no test takes the steps of another.
 const (
 	queueData   = "tq-data-dev"
 	queueNobody = "tq-nobody" // a step that is sent there is never taken
@@ -65,7 +65,7 @@ const (
 	controlQueue = "tq-control-dev"
 )
 
-// world is one installation: PostgreSQL, Redis, Temporal, a server, a control worker and a data worker of acme.
+// world is an installation: PostgreSQL, Redis, Temporal, a server, a control worker and a data worker of acme.
 type world struct {
 	dir, dsn, config, url, frontend, namespace string // dsn is the owner's
 	serverDSN                                  string // of the role of servers
@@ -99,7 +99,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// installation returns the one that all tests share. It is started by the first test.
+// installation returns the installation that all tests share. The first test starts it.
 func installation(t *testing.T) *world {
 	t.Helper()
 	startOnce.Do(func() {
@@ -188,7 +188,7 @@ func (w *world) start() (err error) {
 	return w.requireApprovals()
 }
 
-// serverRole is the role that servers and control workers connect as.
+// serverRole is the database role of servers and control workers.
 const serverRole = "dvt_server"
 
 func (w *world) createServerRole() error {
@@ -251,7 +251,7 @@ func hash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// dataWorker starts a data worker of one queue that finds the Journal at server.
+// dataWorker starts a data worker of one queue. server is the URL of the Journal.
 func (w *world) dataWorker(name, token, queue, server string) (*process, error) {
 	workspace, err := os.MkdirTemp(w.dir, "workspace-")
 	if err != nil {
@@ -262,7 +262,8 @@ func (w *world) dataWorker(name, token, queue, server string) (*process, error) 
 		"--server", server, "--workspace", workspace, "--project-root", w.dir, "--concurrency", "16",
 	}
 	if !old {
-		// Programs of these tests leave marks in directories of the tests. A sandbox without them would hide an attack that works.
+		// Programs of these tests leave marks in directories of the tests. A sandbox without these directories would
+		// hide a successful attack.
 		args = append(args, "--sandbox-write", os.TempDir())
 		if dir := os.Getenv("GOTMPDIR"); dir != "" { // where t.TempDir is
 			args = append(args, "--sandbox-write", dir)
@@ -271,7 +272,7 @@ func (w *world) dataWorker(name, token, queue, server string) (*process, error) 
 	return w.spawn(name, []string{"DVT_WORKER_TOKEN=" + token}, args...)
 }
 
-// freeAddress is a loopback address that nobody listens on.
+// freeAddress returns a loopback address on which no process listens.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -302,8 +303,8 @@ func (w *world) ready() error {
 	return errors.New("the server was not ready within a minute")
 }
 
-// close ends all processes, the youngest first. With told it prints what dvt's own have said.
-func (w *world) close(told bool) error {
+// close ends all processes, the newest first. With verbose it prints the output of the processes of dvt.
+func (w *world) close(verbose bool) error {
 	w.mu.Lock()
 	processes := slices.Clone(w.processes)
 	w.mu.Unlock()
@@ -311,7 +312,7 @@ func (w *world) close(told bool) error {
 	for _, p := range processes {
 		p.kill()
 	}
-	if told {
+	if verbose {
 		for _, p := range processes {
 			if said := p.said(); said != "" {
 				fmt.Fprintf(os.Stderr, "--- %s said:\n%s\n", p.name, said)
@@ -325,7 +326,7 @@ func (w *world) close(told bool) error {
 	return errors.Join(errs...)
 }
 
-// exec runs a statement on the store, past the product.
+// exec runs a statement on the store directly, without dvt.
 func (w *world) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), w.dsn)
@@ -335,7 +336,7 @@ func (w *world) exec(t *testing.T, sql string, args ...any) {
 	must(t, err)
 }
 
-// process is one dvt process.
+// process is a process of dvt.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -344,13 +345,13 @@ type process struct {
 	exited chan struct{}
 }
 
-const maxOutput = 64 << 10 // that is kept of one process
+const maxOutput = 64 << 10 // bytes of output that are kept of one process
 
 func (w *world) spawn(name string, env []string, args ...string) (*process, error) {
 	return w.spawnAs(nil, name, env, args...)
 }
 
-// spawnAs starts a process as another user; nil is that of the test.
+// spawnAs starts a process as another user; nil means the user of the test.
 func (w *world) spawnAs(user *syscall.Credential, name string, env []string, args ...string) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(w.binary, args...), exited: make(chan struct{})}
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
@@ -386,7 +387,7 @@ func (p *process) said() string {
 	return p.output.String()
 }
 
-// kill ends the process at once, also one that is stopped.
+// kill ends the process at once, even when it is stopped.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
@@ -397,7 +398,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	must(t, p.cmd.Process.Signal(s))
 }
 
-// spawnFor is a data worker that ends with the test.
+// spawnFor starts a data worker that ends with the test.
 func (w *world) spawnFor(t *testing.T, name, token, queue, server string) *process {
 	t.Helper()
 	p, err := w.dataWorker(name, token, queue, server)
@@ -413,7 +414,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// patient is how long a test waits for something that takes d on a quiet machine. With the old binary most waits are in vain.
+// patient returns the time that a test waits for an event that takes d on an idle machine. It is shorter for the old
+// binary, where most waits are in vain.
 func patient(d time.Duration) time.Duration {
 	if old {
 		return min(d, 20*time.Second)
@@ -429,5 +431,5 @@ func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
 			return
 		}
 	}
-	t.Fatalf("within %s it did not come that %s", patience, what)
+	t.Fatalf("after %s this still does not hold: %s", patience, what)
 }

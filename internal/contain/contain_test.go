@@ -20,7 +20,7 @@ func TestCall_ReturnsAPanicAsAnError(t *testing.T) {
 		t.Fatalf("Call returned %v, want the panic with the stack of this test", err)
 	}
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the message is %q, want none that repeats the value", err)
+		t.Errorf("the message is %q, want one without the value", err)
 	}
 	boom := errors.New("boom")
 	if err := Call(func() error { return boom }); !errors.Is(err, boom) {
@@ -46,7 +46,7 @@ func TestGuard_LogsAndCountsByDuty(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%s", want, log.String())
 		}
 	}
-	_ = (&Guard{}).Call("sweep", "", func() error { panic("told to nobody") })
+	_ = (&Guard{}).Call("sweep", "", func() error { panic("neither logged nor counted") })
 }
 
 func TestGuard_LoopGoesOnAfterAPanic(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package secretfile reads secrets and certificates from files and reads them again when the files change, so that
-// operators replace them without a restart. A changed file that cannot be used is reported once and the value before
-// stays in use.
+// operators can replace them without a restart. A changed file that cannot be used is reported once, and the previous
+// value stays in use.
 package secretfile
 
 import (
@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// Interval is the least time between two looks at the files of one Value.
+	// Interval is the least time between two checks of the files of one Value.
 	Interval = time.Second
 	// settled is the age from which a modification time identifies a version. Two writes of the same size within one
-	// tick of a file system's clock leave the same time, so a younger file is read at each look.
+	// tick of a file system's clock leave the same time, so a younger file is read at each check.
 	settled = 3 * time.Second
-	// MaxBytes is the most that one file may hold.
+	// MaxBytes is the maximum size of one file.
 	MaxBytes = 1 << 20
 )
 
-// Value is what some files say. It is safe for concurrent use. Make it with Open.
+// Value is a value parsed from files. It is safe for concurrent use. Create it with Open.
 type Value[T any] struct {
 	paths []string
 	parse func(contents [][]byte) (T, error)
@@ -32,19 +32,19 @@ type Value[T any] struct {
 
 	mu       sync.Mutex
 	value    T
-	looked   time.Time
+	checked  time.Time // time of the last check of the files
 	versions []version
-	trouble  string // that was reported, empty while the files can be used
+	trouble  string // the reported error; empty while the files can be used
 }
 
-// version tells apart what a path named at two looks.
+// version identifies the file that a path named at one check.
 type version struct {
 	info os.FileInfo
 	read time.Time
 }
 
-// Open reads the files. parse makes the value of their contents, in the order of paths, and must not keep them. The
-// error names the file and never its content, if that holds for the errors of parse.
+// Open reads the files. parse returns the value for their contents, in the order of paths, and must not retain them.
+// The error names the file. It never holds the content, provided that the errors of parse do not. log must not be nil.
 func Open[T any](log *slog.Logger, parse func(contents [][]byte) (T, error), paths ...string) (*Value[T], error) {
 	v := &Value[T]{paths: paths, parse: parse, log: log, now: time.Now}
 	if err := v.read(v.now()); err != nil {
@@ -53,16 +53,17 @@ func Open[T any](log *slog.Logger, parse func(contents [][]byte) (T, error), pat
 	return v, nil
 }
 
-// Get returns the value. It looks at the files when the last look is Interval ago, and reads them when one changed.
+// Get returns the value. It checks the files when the last check is at least Interval ago, and reads them when one
+// changed. It returns the previous value while a file cannot be used.
 func (v *Value[T]) Get() T {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.now()
-	if now.Sub(v.looked) < Interval && !now.Before(v.looked) {
+	if now.Sub(v.checked) < Interval && !now.Before(v.checked) {
 		return v.value
 	}
-	if v.trouble == "" && !v.changed() {
-		v.looked = now
+	if v.trouble == "" && !v.hasChanged() {
+		v.checked = now
 		return v.value
 	}
 	switch err := v.read(now); {
@@ -71,13 +72,13 @@ func (v *Value[T]) Get() T {
 		v.log.Info("a changed file is in use", slog.Any("files", v.paths))
 	case err != nil && err.Error() != v.trouble:
 		v.trouble = err.Error()
-		v.log.Error("a changed file cannot be used, what it held before stays in use", slog.Any("error", err))
+		v.log.Error("a changed file cannot be used; its previous content stays in use", slog.Any("error", err))
 	}
 	return v.value
 }
 
-// changed reports whether a file is not the one that was read, or may not be.
-func (v *Value[T]) changed() bool {
+// hasChanged reports whether a file differs, or may differ, from the version that was read.
+func (v *Value[T]) hasChanged() bool {
 	for i, path := range v.paths {
 		before := v.versions[i]
 		now, err := os.Stat(path)
@@ -91,10 +92,10 @@ func (v *Value[T]) changed() bool {
 }
 
 func (v *Value[T]) read(now time.Time) error {
-	v.looked = now
+	v.checked = now
 	contents, versions := make([][]byte, len(v.paths)), make([]version, len(v.paths))
 	for i, path := range v.paths {
-		info, err := os.Stat(path) // before the content, so that a write in between is seen at the next look
+		info, err := os.Stat(path) // before the content, so that the next check finds a write in between
 		if err != nil {
 			return unreadable(path, err)
 		}
@@ -121,7 +122,7 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("the file %s cannot be read: %w", path, err)
 }
 
-// Text reads a secret of one line, such as a token or a password. Space around it is not part of it.
+// Text reads a secret of one line, such as a token or a password. It trims white space around the secret.
 func Text(log *slog.Logger, path string) (*Value[string], error) {
 	return Open(log, func(contents [][]byte) (string, error) {
 		secret := strings.TrimSpace(string(contents[0]))

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// clock is a time that tests move.
+// clock is a clock that tests set.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-// opened reads one file by a clock of the test's own, which begins a minute after the file was written.
-func opened(t *testing.T, content string) (v *Value[string], path string, c *clock, log *bytes.Buffer) {
+// openAt opens one file with the test's own clock, which begins a minute after the file was written.
+func openAt(t *testing.T, content string) (v *Value[string], path string, c *clock, log *bytes.Buffer) {
 	t.Helper()
 	path, log, c = filepath.Join(t.TempDir(), "secret"), &bytes.Buffer{}, &clock{time.Now().Add(time.Minute)}
 	write(t, path, content)
@@ -50,7 +50,7 @@ func expect(t *testing.T, v *Value[string], want, why string) {
 
 func TestValue_FollowsItsFileOnceAnInterval(t *testing.T) {
 	t.Parallel()
-	v, path, c, _ := opened(t, "one")
+	v, path, c, _ := openAt(t, "one")
 	write(t, path, "two!")
 	expect(t, v, "one", "within the interval")
 	c.at = c.at.Add(Interval)
@@ -63,7 +63,7 @@ func TestValue_FollowsItsFileOnceAnInterval(t *testing.T) {
 // Secrets of Kubernetes change by renaming a directory, so path, size and time may all stay the same.
 func TestValue_FollowsAReplacementOfTheSameSizeAndTime(t *testing.T) {
 	t.Parallel()
-	v, path, c, _ := opened(t, "one")
+	v, path, c, _ := openAt(t, "one")
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -79,10 +79,10 @@ func TestValue_FollowsAReplacementOfTheSameSizeAndTime(t *testing.T) {
 	expect(t, v, "two", "after a rename")
 }
 
-// A file system's clock has ticks: what is written right after a read may leave size and time as they were.
+// A write right after a read may leave size and time unchanged, because the clock of a file system has ticks.
 func TestValue_ReadsAFileAgainWhileItsTimeIsYoung(t *testing.T) {
 	t.Parallel()
-	v, path, c, _ := opened(t, "one")
+	v, path, c, _ := openAt(t, "one")
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestValue_ReadsAFileAgainWhileItsTimeIsYoung(t *testing.T) {
 
 func TestValue_KeepsWhatCanBeUsedAndReportsOnce(t *testing.T) {
 	t.Parallel()
-	v, path, c, log := opened(t, "one")
+	v, path, c, log := openAt(t, "one")
 	write(t, path, "bad content")
 	for range 3 {
 		c.at = c.at.Add(Interval)

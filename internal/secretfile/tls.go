@@ -10,7 +10,7 @@ import (
 
 // Files are the PEM files of one end of TLS connections. Each may be empty; Cert and Key go together.
 type Files struct {
-	CA   string // certificates of the authorities that are trusted; empty: those of the system
+	CA   string // certificates of the trusted authorities; empty means those of the system
 	Cert string // the certificate of this end, with its chain
 	Key  string // the private key of Cert
 }
@@ -44,8 +44,8 @@ func (f Files) pool(log *slog.Logger) (*Value[*x509.CertPool], error) {
 	}, f.CA)
 }
 
-// Client makes the settings of connections to the server with this name, a host name or an IP address. Each handshake
-// uses the files as they are then.
+// Client returns the TLS settings for connections to a server. name is its host name or IP address. Each handshake uses
+// the current content of the files.
 func (f Files) Client(log *slog.Logger, name string) (*tls.Config, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (f Files) Client(log *slog.Logger, name string) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		// RootCAs cannot change while a Config is in use. VerifyConnection does the same check with the roots of now;
-		// it runs in every handshake, resumed ones too. It takes the name from here: the state has none for an address.
+		// RootCAs cannot change while a Config is in use. VerifyConnection does the same check with the current roots,
+		// in every handshake including resumed ones. The connection state has no name for an IP address, so use name.
 		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(s tls.ConnectionState) error { return verify(s, pool.Get(), name) }
 	}
@@ -88,8 +88,9 @@ func verify(s tls.ConnectionState, roots *x509.CertPool, name string) error {
 	return nil
 }
 
-// Server makes the settings of a listener. With CA a client may show a certificate, which must then come from there:
-// handlers decide who needs one. Each handshake uses the files as they are then.
+// Server returns the TLS settings of a listener. With CA a client may send a certificate, which must then come from one
+// of these authorities; handlers decide whether a caller needs one. Each handshake uses the current content of the
+// files.
 func (f Files) Server(log *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" || f.Key == "" {
 		return nil, errors.New("a listener with TLS needs a certificate and its key")
@@ -100,7 +101,7 @@ func (f Files) Server(log *slog.Logger) (*tls.Config, error) {
 	}
 	base := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"}, // sockets need it, and limits of streams are those of their connections
+		NextProtos:     []string{"http/1.1"}, // WebSockets need it, and limits for connections would not bound HTTP/2 streams
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Get(), nil },
 	}
 	if f.CA == "" {
@@ -111,7 +112,7 @@ func (f Files) Server(log *slog.Logger) (*tls.Config, error) {
 		return nil, err
 	}
 	base.ClientAuth = tls.VerifyClientCertIfGiven
-	base.SessionTicketsDisabled = true // a resumed session would keep the trust in an authority that was taken away
+	base.SessionTicketsDisabled = true // a resumed session would still trust a removed authority
 	base.ClientCAs = pool.Get()
 	with := base.Clone()
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

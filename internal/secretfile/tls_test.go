@@ -18,7 +18,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// echo is a server behind TLS that sends back what it gets.
+// echo starts a TLS server that returns the bytes that it receives.
 func echo(t *testing.T) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func echo(t *testing.T) (addr string) {
 	return ln.Addr().String()
 }
 
-// say makes a connection and sends a byte back and forth.
+// say makes a connection, sends a byte and reads it back.
 func say(addr string, c *tls.Config) error {
 	d := &net.Dialer{Timeout: 5 * time.Second}
 	conn, err := tls.DialWithDialer(d, "tcp", addr, c)
@@ -52,11 +52,11 @@ func say(addr string, c *tls.Config) error {
 	if _, err := conn.Write([]byte("x")); err != nil {
 		return err
 	}
-	_, err = io.ReadFull(conn, make([]byte, 1)) // TLS 1.3 tells of a refused client certificate here
+	_, err = io.ReadFull(conn, make([]byte, 1)) // with TLS 1.3 this read reports a refused client certificate
 	return err
 }
 
-// eventually repeats f until it returns what is wanted.
+// eventually repeats f until its success is as wanted, and fails the test otherwise.
 func eventually(t *testing.T, what string, want bool, f func() error) {
 	t.Helper()
 	var err error
@@ -86,7 +86,7 @@ func TestClient_UsesReplacedFilesWithoutAnotherConfig(t *testing.T) {
 	servers, clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
 	proxy.Replace(t, servers.Issue(t, "server", "127.0.0.1"), clients)
 	if err := say(proxy.Addr, c); err == nil {
-		t.Fatal("a server of an authority that is not trusted was believed")
+		t.Fatal("a server of an untrusted authority was accepted")
 	}
 	testserver.WriteFile(t, dir, "ca.pem", servers.PEM)
 	clients.Issue(t, "second").Write(t, dir, "client")
@@ -126,7 +126,7 @@ func TestClient_BelievesTheRightNameOnly(t *testing.T) {
 		}
 	}
 	if _, err := (secretfile.Files{CA: ca}).Client(quiet, ""); err == nil {
-		t.Error("a config that expects no name was made")
+		t.Error("Client without a name succeeded, want an error")
 	}
 }
 
@@ -169,7 +169,7 @@ func TestServer_TakesClientsOfTheAuthorityOfNow(t *testing.T) {
 		t.Errorf("a client of the authority: %v", err)
 	}
 	if err := say(addr, stranger); err == nil {
-		t.Error("a client of another authority was believed")
+		t.Error("a client of another authority was accepted")
 	}
 	testserver.WriteFile(t, dir, "clients.pem", others.PEM)
 	eventually(t, "a client of the replaced authority", false, func() error { return say(addr, known) })

@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 )
 
-// lines is a log that many may write to.
+// lines is a log buffer that several goroutines may write.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -71,15 +71,15 @@ func TestBus_SpeaksTLSWithThePasswordOfTheMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	drop()
-	eventually(t, 5*time.Second, "down, as it has the old password", func() bool { return !b.Up() })
+	eventually(t, 5*time.Second, "down, because the bus still sends the old password", func() bool { return !b.Up() })
 	password.Store("second")
-	eventually(t, 5*time.Second, "up, by the new password", b.Up)
+	eventually(t, 5*time.Second, "up with the new password", b.Up)
 	publish(t, b, message("r1", 8))
 	said := log.String()
 	if n := strings.Count(said, "level=WARN"); n == 0 || n > 3 || !strings.Contains(said, "WRONGPASS") ||
 		!strings.Contains(said, "answers again") ||
 		strings.Contains(said, "second") {
-		t.Errorf("the log names the reason once and no password:\n%s", said)
+		t.Errorf("want a log that names the reason one to three times and never the password; got:\n%s", said)
 	}
 	others, err := secretfile.Files{CA: ca}.Client(slog.New(slog.DiscardHandler), "127.0.0.1")
 	if err != nil {
@@ -88,6 +88,6 @@ func TestBus_SpeaksTLSWithThePasswordOfTheMoment(t *testing.T) {
 	stranger := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: others, Password: "second", MaxRetries: -1})
 	defer stranger.Close()
 	if err := stranger.Ping(t.Context()).Err(); err == nil {
-		t.Error("the server takes connections without a certificate, so this test shows nothing of them")
+		t.Error("the server accepts connections without a client certificate, so this test proves nothing about certificates")
 	}
 }

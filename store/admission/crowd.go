@@ -6,9 +6,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Crowd judges runs that arrive in one transaction. A store reads the rows of each lane once, under its
-// lock, and Arrive counts in memory what the runs before took, so that the verdicts are those of as many
-// transactions one after the other. The zero value is ready to use. It is for one goroutine.
+// Crowd judges runs that arrive in one transaction. A store reads the rows of each lane once, under its lock, and
+// Arrive counts earlier runs in memory. So the verdicts equal those of consecutive transactions. The zero value is
+// ready to use. It is not safe for concurrent use.
 type Crowd struct {
 	installation Lane
 	others       bool // OthersOfInstallation
@@ -28,8 +28,8 @@ type crowdProject struct {
 	others bool // OthersOfTenant
 }
 
-// Add takes the rows by which runs of one project are judged. All rows are read under the same lock,
-// before the first call of Arrive.
+// Add sets the rows that decide about runs of one project. The store reads all rows under the same lock, before the
+// first call of Arrive.
 func (c *Crowd) Add(tenantID, projectID string, r Rows) {
 	c.installation, c.others = r.Installation, r.OthersOfInstallation
 	if c.tenants == nil {
@@ -44,8 +44,8 @@ func (c *Crowd) Add(tenantID, projectID string, r Rows) {
 	t.projects[projectID] = &crowdProject{now: r.Now, lane: r.Project, full: r.ProjectFull, others: r.OthersOfTenant}
 }
 
-// Arrive is the function of that name for the next run of the crowd. It also returns the rows by which the run
-// was judged. A run that is refused changes nothing for those after it.
+// Arrive judges the next run like the function Arrive, and also returns the rows that decided. A refused run changes
+// nothing for later runs. The project must have been added.
 func (c *Crowd) Arrive(tenantID, projectID string, terms store.Terms) (Verdict, Rows, error) {
 	t := c.tenants[tenantID]
 	p := t.projects[projectID]
@@ -68,7 +68,7 @@ func (c *Crowd) Arrive(tenantID, projectID string, terms store.Terms) (Verdict, 
 		}
 		return v, r, nil
 	}
-	if p.lane.Waiting == 0 { // its lane is ready from now on, and goes before the other lanes
+	if p.lane.Waiting == 0 { // its lane now has a waiting run, which other lanes must take into account
 		c.others = true
 		for id, other := range t.projects {
 			other.others = other.others || id != projectID

@@ -70,10 +70,10 @@ func TestCreateRun_CallerWhoLeavesIsNotWritten(t *testing.T) {
 			t.Errorf("transactions (-want +got):\n%s", diff)
 		}
 		if !errors.Is(errs[1], context.Canceled) {
-			t.Errorf("the caller who left got %v, want the end of its context", errs[1])
+			t.Errorf("the cancelled caller got %v, want context.Canceled", errs[1])
 		}
 		if !errors.Is(errs[3], store.ErrOverloaded) {
-			t.Errorf("the third that would wait got %v, want ErrOverloaded", errs[3])
+			t.Errorf("the third pending call got %v, want ErrOverloaded", errs[3])
 		}
 	})
 }

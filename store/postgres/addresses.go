@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Addresses returns host:port of each server that a connection string names, without those of sockets in the file system.
-// It returns nothing for a string that cannot be parsed.
+// Addresses returns the host:port of each server in a connection string, without Unix sockets. It returns nil for a
+// string that cannot be parsed.
 func Addresses(dsn string) (out []string) {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {

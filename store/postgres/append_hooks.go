@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// needsLock reports whether an entry is decided here, under the head lock, and not by dvt_append alone: it begins with
-// a token, it must not pass a closed gate, or it ends a hook.
+// needsLock reports whether an entry must be decided in Go under the lock of the run's head, because dvt_append alone
+// cannot: a begin that takes a token, an append that a closed gate stops, or the end of a hook.
 func needsLock(e store.Entry) bool {
 	if e.Begin != nil {
 		return e.Begin.Heavy != nil
@@ -28,9 +28,9 @@ func endsHook(a store.Append) bool {
 	return false
 }
 
-// appendFirstEnds is write for an append that ends hooks. dvt_append does not know that the two ends of a hook exclude
-// each other, because their keys differ. So an end whose hook has the other end already is taken out of the append
-// and refused here, as package authority would refuse it.
+// appendFirstEnds is write for an append that ends hooks. The two ends of a hook exclude each other, but dvt_append
+// cannot see that, because their keys differ. So appendFirstEnds removes an end whose hook already has the other end,
+// and refuses it like package authority does.
 func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appended, error) {
 	batch, err := authority.Prepare(t.id, a)
 	if err != nil {
@@ -42,9 +42,9 @@ func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appende
 	}
 	rest := a
 	rest.Events, rest.Outcomes = nil, nil
-	place := make([]int, len(a.Events)) // in rest, or -1
+	place := make([]int, len(a.Events)) // index in rest, or -1
 	winner := make([]*run.Event, len(a.Events))
-	wonBy := make([]int, len(a.Events)) // the draft of this append that won where winner is nil
+	wonBy := make([]int, len(a.Events)) // index of the winning draft in this append, if winner is nil
 	passed := map[run.Key]int{}
 	over := t.head.Terminal
 	for i, d := range a.Events {
@@ -92,8 +92,8 @@ func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appende
 	return out, nil
 }
 
-// movedOutcomes are outcomes of an append of which the events moved to these places. An effect that was taken out did
-// not apply its signal.
+// movedOutcomes maps the outcomes of signals to the new indexes of their events. A removed event did not apply its
+// signal.
 func movedOutcomes(outcomes []store.SignalOutcome, place []int) []store.SignalOutcome {
 	moved := make([]store.SignalOutcome, 0, len(outcomes))
 	for _, o := range outcomes {
@@ -107,7 +107,7 @@ func movedOutcomes(outcomes []store.SignalOutcome, place []int) []store.SignalOu
 	return moved
 }
 
-// eventsOf reads the events of the run that have these keys.
+// eventsOf reads the events of the run with these keys.
 func (t *tx) eventsOf(ctx context.Context, keys []run.Key) (map[run.Key]run.Event, error) {
 	names := make([]string, len(keys))
 	for i, key := range keys {

@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// insertRunsSQL inserts in the order of the arrays, which is that of request keys: two transactions that make runs
-// of the same requests wait for each other in one order.
+// insertRunsSQL inserts in the order of the arrays, which queueRuns sorts by request key. Two transactions that create
+// runs of the same requests then lock them in one order, so they cannot deadlock.
 const insertRunsSQL = `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
   request_key, request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
 SELECT id, tenant, project, environment, plan, version, nullif(key, ''), request, ref::json, by, source, parent, params::json, policy::json,
@@ -26,7 +26,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
   u (id, tenant, project, environment, plan, version, key, request, ref, by, source, parent, params, policy, at, n) ORDER BY n
 ON CONFLICT DO NOTHING RETURNING run_id, coalesce(request_key, ''), created_at`
 
-// queueRuns queues the rows of run. Afterwards each creation has its CreatedAt, or exists.
+// queueRuns queues the insertion into run. When the batch has run, each creation either has its CreatedAt or has exists
+// set.
 func queueRuns(b *pgx.Batch, runs []*creation) error {
 	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *creation) int {
 		return cmp.Or(cmp.Compare(a.Run.RequestKey, b.Run.RequestKey), cmp.Compare(a.Run.RunID, b.Run.RunID))
@@ -77,7 +78,8 @@ func queueRuns(b *pgx.Batch, runs []*creation) error {
 	return nil
 }
 
-// queuePlans queues the bodies of plans, each once and in one order, in which transactions wait for each other.
+// queuePlans queues the bodies of plans, each once and sorted by digest, so that concurrent transactions cannot
+// deadlock.
 func queuePlans(b *pgx.Batch, runs []*creation) {
 	bodies := map[string][]byte{}
 	for _, c := range runs {
@@ -90,7 +92,7 @@ func queuePlans(b *pgx.Batch, runs []*creation) {
 	}
 }
 
-// newRows are the rows of new runs besides those of run, by column.
+// newRows collects the rows of new runs for all tables but run, by column.
 type newRows struct {
 	heads struct {
 		id            []string
@@ -108,7 +110,7 @@ type newRows struct {
 	audit  []store.AuditRow
 }
 
-// add adds the rows of a run. It queues only what few runs have.
+// add adds the rows of a run. It queues separate statements only for rows that few runs have.
 func (n *newRows) add(b *pgx.Batch, c *creation) error {
 	plan, err := authority.Decide(store.Head{RunID: c.Run.RunID}, c.batch, authority.Facts{}, c.now)
 	if err != nil {
@@ -137,7 +139,7 @@ func (n *newRows) add(b *pgx.Batch, c *creation) error {
 	return err
 }
 
-// checkpoint makes a new run visible in lists before any projector saw it.
+// checkpoint adds the state of a new run, so that lists show it before a projector has seen it.
 func (n *newRows) checkpoint(b *pgx.Batch, r store.Run, evs []run.Event) (store.Loaded, error) {
 	l := authority.Fold(store.Loaded{}, authority.Base(r), evs)
 	st := l.State

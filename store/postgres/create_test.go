@@ -17,10 +17,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// asking is a run that asks for a place, with what it was told.
+// asking is a run with the admission that the store reported for it.
 type asking struct {
 	store.NewRun
-	told store.Admission
+	admission store.Admission
 }
 
 func newAsking(n int, tenant, project string, terms store.Terms, priority int) *asking {
@@ -33,8 +33,8 @@ func newAsking(n int, tenant, project string, terms store.Terms, priority int) *
 	}
 	a.Plan, a.Events = []byte(`{}`), []run.Draft{runtest.Draft(run.RunApproved, "", 1)}
 	a.Enqueue = &store.Enqueue{Terms: terms, Priority: priority}
-	a.Wait = func(told store.Admission) ([]run.Draft, error) {
-		a.told = told
+	a.Wait = func(admission store.Admission) ([]run.Draft, error) {
+		a.admission = admission
 		return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil
 	}
 	return a
@@ -50,7 +50,7 @@ func openNew(t *testing.T) *Store {
 	return s
 }
 
-// outcome is what a run was told, as one line. Estimates depend on the time that passed.
+// outcome returns the answer for a run as one line, without estimates, because they depend on elapsed time.
 func (a *asking) outcome(r store.CreatedRun) string {
 	refused := (*store.RefusedError)(nil)
 	switch {
@@ -59,10 +59,10 @@ func (a *asking) outcome(r store.CreatedRun) string {
 	case r.Err != nil:
 		return fmt.Sprint(a.Run.RunID, " ", r.Err)
 	}
-	return fmt.Sprint(a.Run.RunID, " ", r.Created, " waiting ", a.told.Waiting, " ", a.told.Why, " position ", a.told.Position)
+	return fmt.Sprint(a.Run.RunID, " ", r.Created, " waiting ", a.admission.Waiting, " ", a.admission.Why, " position ", a.admission.Position)
 }
 
-// A crowd is judged as its runs would be one by one: the answers and the lanes of random histories are equal.
+// A crowd gets the same verdicts as its runs one by one: answers and lanes of random histories are equal.
 func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -116,8 +116,8 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 	}
 }
 
-// Of a crowd each run fails alone: one that exists, one that is there twice, one that is refused, one whose Wait fails
-// and one that the database cannot keep.
+// A run of a crowd fails without the others: one that exists already, a duplicate, a refused one, one whose Wait fails,
+// and one that the database cannot store.
 func TestCreateRuns_EachFailsAlone(t *testing.T) {
 	t.Parallel()
 	for name, poisoned := range map[string]bool{"in one transaction": false, "beside a text that the database refuses": true} {
@@ -184,7 +184,7 @@ func TestCreateRuns_EachFailsAlone(t *testing.T) {
 	}
 }
 
-// Two processes make the same requests, in crowds of another order, and do not lock each other out.
+// Two processes send the same requests in crowds of different order, without deadlocks.
 func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -220,7 +220,7 @@ func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
 		go create(round, 0)
 		go create(round, 1)
 		if n := <-made + <-made; n != each {
-			t.Errorf("%d runs were made of %d requests", n, each)
+			t.Errorf("%d runs were created for %d requests", n, each)
 		}
 	}
 	time.Sleep(1200 * time.Millisecond) // sessions report when they are idle, once a second

@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Exposed returns the hosts of a DSN that are not on this machine and that it reaches in plain text, or without
-// checking that the certificate is that of the host: the hosts of every sslmode below verify-full. The environment of
-// the process counts as it does in Open. The error shows no password.
+// Exposed returns the hosts of a DSN that are on other machines and whose connections are in plain text or do not
+// verify the host's certificate. These are all sslmodes below verify-full. Environment variables such as PGSSLMODE
+// count as in Open. The error contains no password.
 func Exposed(dsn string) ([]string, error) {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -35,26 +35,27 @@ func Exposed(dsn string) ([]string, error) {
 	return out, nil
 }
 
-// onThisMachine reports whether a host of a DSN is a socket of this machine or its loopback.
+// onThisMachine reports whether a host of a DSN is a Unix socket or loopback.
 func onThisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || strings.EqualFold(host, "localhost") ||
 		ip != nil && ip.IsLoopback()
 }
 
-// credentials are what each new connection shows and trusts: the files that a DSN names are read again for each.
+// credentials provides the certificates and the password of each new connection. It reads the files of the DSN again
+// for each one. It is safe for concurrent use.
 type credentials struct {
 	dsn      string
-	password func() string // nil: that of the DSN
+	password func() string // nil: the password of the DSN
 	log      *slog.Logger
 
 	mu      sync.Mutex
-	last    *pgx.ConnConfig // of the last time that the files could be used
+	last    *pgx.ConnConfig // from the last successful read of the files
 	trouble string
 }
 
-// refresh sets certificates and password of a connection that is about to be made. While a file cannot be used, for
-// example because the certificate is replaced and its key is not yet, those of the connection before are.
+// refresh sets the certificates and the password of a new connection. While a file is unusable, it keeps the previous
+// credentials, because a certificate may be replaced shortly before its key. It always returns nil.
 func (c *credentials) refresh(ctx context.Context, to *pgx.ConnConfig) error {
 	fresh, err := pgx.ParseConfig(c.dsn)
 	c.mu.Lock()
@@ -64,7 +65,7 @@ func (c *credentials) refresh(ctx context.Context, to *pgx.ConnConfig) error {
 		c.last, c.trouble = fresh, ""
 	case err.Error() != c.trouble:
 		c.trouble = err.Error()
-		c.log.ErrorContext(ctx, "a file of the store's connection cannot be used, what it held before stays in use",
+		c.log.ErrorContext(ctx, "a file of the store's connection cannot be used; its previous content stays in use",
 			slog.Any("error", err))
 	}
 	if c.last != nil {

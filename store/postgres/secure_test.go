@@ -44,15 +44,15 @@ func TestExposed_NamesHostsWithoutAVerifiedName(t *testing.T) {
 	}
 	t.Setenv("PGSSLMODE", "verify-full")
 	if got, err := postgres.Exposed("postgres://dvt@db.internal/dvt"); err != nil || got != nil {
-		t.Errorf("with PGSSLMODE=verify-full: %v, %v", got, err)
+		t.Errorf("Exposed with PGSSLMODE=verify-full returned %v, %v", got, err)
 	}
 	if _, err := postgres.Exposed("postgres://dvt:hush@db.internal:x/dvt"); err == nil ||
 		strings.Contains(err.Error(), "hush") {
-		t.Errorf("a DSN that cannot be read: %v", err)
+		t.Errorf("the error of an invalid DSN shows the password or is missing: %v", err)
 	}
 }
 
-// A store goes on with new certificates, authorities and passwords of both sides, without being opened again.
+// An open store uses new certificates, authorities and passwords of both sides.
 func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 	t.Parallel()
 	servers, clients, dir := testserver.NewAuthority(t, "servers"), testserver.NewAuthority(t, "clients"), t.TempDir()
@@ -76,7 +76,7 @@ func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 		return postgres.Open(t.Context(), dsn, o)
 	}
 	if _, err := open(strings.Replace(u.String(), "verify-full", "disable", 1)); err == nil {
-		t.Fatal("the server takes connections without TLS, so this test shows nothing")
+		t.Fatal("the server accepts connections without TLS, so this test proves nothing")
 	}
 	st, err := open(u.String())
 	if err != nil {
@@ -93,14 +93,14 @@ func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("%s: the last answer was %v", what, err)
+		t.Fatalf("timeout: %s; the last answer was %v", what, err)
 	}
 	servers, clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
 	server.Secure(t, servers.Issue(t, "server", "127.0.0.1"), clients, "second")
 	until("a connection by the old files", false)
 	trust("second")
 	until("a connection by the new files", true)
-	// A certificate that is replaced before its key does not stop the store.
+	// The store keeps working when a certificate is replaced before its key.
 	key, err := os.ReadFile(filepath.Join(dir, "app.key"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ const putWorkerReportsSQL = `INSERT INTO worker_report (account, worker, queue, 
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) u (account, worker, queue, doc) ORDER BY 1, 2, 3
   ON CONFLICT (account, worker, queue) DO UPDATE SET doc = excluded.doc, at = excluded.at`
 
-// The rows are ordered by the whole key behind the time, so that two servers that delete at once choose the same.
+// Rows of equal time are ordered by their key, so that concurrent servers delete the same rows.
 const (
 	forgetOldReportsSQL = `DELETE FROM worker_report WHERE at < clock_timestamp() - $1::interval`
 	forgetMostOfSQL     = `DELETE FROM worker_report WHERE (account, worker, queue) IN
@@ -23,7 +23,7 @@ const (
   (SELECT account, worker, queue FROM worker_report ORDER BY at DESC, account, worker, queue OFFSET $1)`
 )
 
-// PutWorkerReports implements store.Workers. Its transactions go one after the other, so that no two of them wait for
+// PutWorkerReports implements store.Workers. A table lock serializes its transactions, so that they cannot deadlock on
 // each other's rows.
 func (s *Store) PutWorkerReports(ctx context.Context, rows []store.WorkerReport, audit ...store.AuditRow) error {
 	if len(rows) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Migration 9 needs functions that SQLite lacks. They exist before a connection is opened.
+// Migration 9 needs functions that SQLite lacks. They must be registered before a connection is opened.
 func init() { //nolint:gochecknoinits // the driver is registered in the same way
 	sqlite.MustRegisterDeterministicScalarFunction("dvt_digest", -1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 		parts := make([]string, len(args))

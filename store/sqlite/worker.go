@@ -29,7 +29,7 @@ func (s *Store) PutWorkerReports(ctx context.Context, rows []store.WorkerReport,
 	})
 }
 
-// forgetReports deletes the rows beyond the bounds.
+// forgetReports deletes rows that are too old or exceed the limits of the account or the installation.
 func forgetReports(ctx context.Context, c *conn, account string, at time.Time) error {
 	if _, err := c.exec(ctx, "forget old worker reports", `DELETE FROM worker_report WHERE at < ?`, micros(at.Add(-store.WorkerReportLife))); err != nil {
 		return err

@@ -19,7 +19,7 @@ func reportOf(account, worker, queue, runtime string) store.WorkerReport {
 	return store.WorkerReport{Account: account, Worker: worker, Queue: queue, Doc: json.RawMessage(`{"runtime":"` + runtime + `"}`)}
 }
 
-// reports reads them without the times that the store sets.
+// reports reads the reports, checks the times that the store set, and clears them.
 func (f *fixture) reports(age time.Duration, queues ...string) []store.WorkerReport {
 	f.Helper()
 	out, err := f.store.WorkerReports(f.ctx(), queues, age)
@@ -50,7 +50,7 @@ func workerReads(f *fixture) {
 	f.equal([]store.WorkerReport{reportOf("a", "w", "q1", "process"), reportOf("a", "w", "q3", "process")}, f.reports(time.Minute, "q3", "q1", "q9"), "of some queues")
 	f.equal([]store.WorkerReport(nil), f.reports(time.Minute, "q9"), "of a queue without workers")
 	f.equal(3, len(f.reports(time.Hour)), "reports of all queues")
-	f.equal([]store.WorkerReport(nil), f.reports(-time.Minute), "reports that are younger than the future")
+	f.equal([]store.WorkerReport(nil), f.reports(-time.Minute), "reports with a negative maximum age")
 }
 
 func workerBounds(f *fixture) {
@@ -72,5 +72,5 @@ func workerAudit(f *fixture) {
 	row := audited("t1")
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row, audited("t2")))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row))
-	f.equal(2, f.audits(), "audit rows: one whose id is known is left as it is")
+	f.equal(2, f.audits(), "audit rows: a row with a known id is not written again")
 }
