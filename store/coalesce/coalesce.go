@@ -40,7 +40,8 @@ type Config struct {
 	MaxGroup int
 	// MaxGroupBytes of the payloads of one group, unless a single call has more; 1 MiB.
 	MaxGroupBytes int
-	// MaxGroups are under way at once, each on a connection of its own; 2.
+	// MaxGroups is how many groups are under way at once, each on a connection of its own; 4. With fewer, the processor
+	// is idle while the flushes of commits wait for each other.
 	MaxGroups int
 	// MaxWaiting is how many calls wait in all lanes and for a group together; 4,096.
 	// Further ones are refused with a *store.OverloadedError before anything was tried.
@@ -63,7 +64,7 @@ func New(s Store, cfg Config) store.Store {
 		Store: s, batcher: s, grouper: s, creator: s, lanes: map[string]*lane{},
 		batch:     limits{min(cmp.Or(cfg.MaxEntries, 128), store.MaxEntries), cmp.Or(cfg.MaxBytes, 4<<20)},
 		group:     limits{min(cmp.Or(cfg.MaxGroup, 64), store.MaxEntries), cmp.Or(cfg.MaxGroupBytes, 1<<20)},
-		maxGroups: cmp.Or(cfg.MaxGroups, 2), maxWaiting: cmp.Or(cfg.MaxWaiting, 4096), panics: cfg.Panics,
+		maxGroups: cmp.Or(cfg.MaxGroups, 4), maxWaiting: cmp.Or(cfg.MaxWaiting, 4096), panics: cfg.Panics,
 	}
 }
 
