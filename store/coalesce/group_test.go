@@ -82,7 +82,7 @@ func TestGroup_SizesByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
 		c := newCrowd(t, s, coalesce.Config{})
-		for i := range 3 + 64 + 64 + 1 {
+		for i := range 5 + 64 + 64 + 1 {
 			c.call(t.Context(), fmt.Sprintf("r%03d", i), "s")
 		}
 		c.wg.Wait()
@@ -90,7 +90,7 @@ func TestGroup_SizesByDefault(t *testing.T) {
 		for _, line := range s.writes {
 			sizes[(len(line)-len("group:"))/len(" r000")]++
 		}
-		if diff := cmp.Diff(map[int]int{0: 1, 1: 3, 64: 2}, sizes); diff != "" {
+		if diff := cmp.Diff(map[int]int{0: 1, 1: 5, 64: 2}, sizes); diff != "" {
 			t.Errorf("how many groups of what size (-want +got):\n%s", diff)
 		}
 	})
