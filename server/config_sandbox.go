@@ -146,7 +146,7 @@ func setLimit(l *sandbox.Limits, field, value string) (err error) {
 	size := func(to *int64, least, most int64) {
 		n, wrong := parseSize(value)
 		if *to = n; wrong != nil || n < least || n > most {
-			err = fmt.Errorf("%s must be a size from %dMi to %dGi, such as 512Mi or 2Gi, not %q", field, least>>20, most>>30, value)
+			err = fmt.Errorf("%s must be a size from %dMi to %dTi, such as 512Mi or 2Gi, not %q", field, least>>20, most>>40, value)
 		}
 	}
 	switch field {

@@ -52,10 +52,10 @@ sandbox-allow-missing: [firewall]
 	}
 	for _, want := range []string{
 		`sandbox-runtime: "chroot" is not one of process, docker, gvisor, none`,
-		`sandbox-memory: memory must be a size from 16Mi to 16384Gi, such as 512Mi or 2Gi, not "1Mi"`,
+		`sandbox-memory: memory must be a size from 16Mi to 16Ti, such as 512Mi or 2Gi, not "1Mi"`,
 		`sandbox-cpu: cpu must be a number of cores from 0.01 to 1024, not "-1"`,
 		`sandbox-pids: pids must be a whole number from 8 to 32768, not "3"`,
-		`sandbox-disk: disk must be a size from 1Mi to 1048576Gi, such as 512Mi or 2Gi, not "5GB"`,
+		`sandbox-disk: disk must be a size from 1Mi to 16Ti, such as 512Mi or 2Gi, not "5GB"`,
 		`sandbox-max: memory must be a size`, `sandbox-max: "swap" is not one of memory, cpu, pids, disk`, "sandbox-max: pids is given twice",
 		`sandbox-read: "shared" must be an absolute path, and not /`, `sandbox-read: "/" must be an absolute path`,
 		`sandbox-roots: "relative/path" must be an absolute path`,
