@@ -67,6 +67,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return temporal.NewNonRetryableApplicationError("the workflow "+id+" is not that of its run", "FORGED", nil)
 	}
 	if !w.replays && !w.keys.Sealed(in.StartSeal, sealInput, in.text(id, queue)) {
+		w.leave(in.StartSeal)
 		why := "no server of this installation started this execution"
 		return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
 	}
@@ -79,6 +80,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
 	}
 	if c := in.Continued; c != nil && !w.replays && !w.keys.Sealed(in.Seal, sealContinued, c.text(in.Identity)) {
+		w.leave(in.Seal)
 		return temporal.NewNonRetryableApplicationError("no worker of this installation wrote what this execution goes on from", "FORGED", nil)
 	}
 	failure, err := d.load()
@@ -102,6 +104,16 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return d.continueAsNew()
 	}
 	return d.lost
+}
+
+// leave fails the workflow task when a key that this worker lacks may have made a seal. Temporal gives the task to a
+// worker again and again until one has the key, so that a worker with wrong ticket-keys ends no run. To return an error
+// would end the execution, and the run with it.
+func (w *workflows) leave(seal string) {
+	if w.keys.Foreign(seal) {
+		panic(fmt.Sprintf("ticket-keys of this worker do not hold the key %.40q with which a server sealed this execution: give every server "+
+			"and every control worker the same ticket-keys", ticket.KeyOf(seal)))
+	}
 }
 
 // driver carries effects out and turns what comes back into inputs. Each

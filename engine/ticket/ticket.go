@@ -162,6 +162,20 @@ func (k Keys) Sealed(seal, purpose, text string) bool {
 	return k.signed(id, mac, "seal:"+purpose, text)
 }
 
+// Foreign reports whether a seal that Sealed refuses has the form of one. Then a key that k lacks may have made it, and
+// a process with that key could tell; any other text is no seal of anybody.
+func (k Keys) Foreign(seal string) bool {
+	id, mac, _ := strings.Cut(seal, ".")
+	b, err := base64.RawURLEncoding.DecodeString(mac)
+	return id != "" && err == nil && len(b) == sha256.Size
+}
+
+// KeyOf returns the id of the key that a seal names.
+func KeyOf(seal string) string {
+	id, _, _ := strings.Cut(seal, ".")
+	return id
+}
+
 // text returns the text under the MAC. It quotes ids, because the caller chooses them and could otherwise shift the
 // separators.
 func (e Execution) text() string {
