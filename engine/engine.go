@@ -134,10 +134,15 @@ type Capability struct {
 // Repeating the call does not help.
 var ErrRefused = errors.New("engine: refused")
 
-// ErrDenied is the answer to a worker whom a Journal does not know, or whose calls reach something that is no Journal. It
+// ErrDenied is the answer to a worker whom a Journal does not know, whose account does not cover a queue that it serves,
+// or whose calls reach something that is no Journal. It
 // says nothing about the attempt: a worker that is set up right can begin it. Repeating the call does not help before
 // somebody changes the settings.
 var ErrDenied = errors.New("engine: this worker has no access to the journal")
+
+// ErrUndelivered means that a call never reached a Journal, because its server cannot be connected to. Nothing was
+// written, and another worker may reach it.
+var ErrUndelivered = errors.New("engine: the server of the journal cannot be reached")
 
 // Journal is all that code running on behalf of an engine may do to the log
 // (T203): straight to the store in control workers, over HTTPS in data workers.

@@ -26,6 +26,10 @@ const (
 	beginRetry     = time.Second
 	beginRetryMost = 5 * time.Second
 	flushTimeout   = 10 * time.Second
+	// handBackAfter is how long a dispatch waits for a server that its worker cannot connect to. It is then handed back,
+	// because another worker may reach the server, and returns after noServerRetry at the latest.
+	handBackAfter = 10 * time.Second
+	noServerRetry = 15 * time.Second
 	// declinedRetry is when to dispatch a step again for the first time that a worker declined.
 	declinedRetry = 2 * time.Second
 	// notServedRetry is the longest wait that this grows to where this worker may not serve the step. Another worker of the
@@ -150,6 +154,7 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Beat), startedAt *atomic.Pointe
 // A Return with a Kind, or an error, means that there is nothing to execute.
 func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.Begin) error) (engine.Return, error) {
 	var answer error
+	began, delivered := time.Now(), false // a call that was delivered may have begun the attempt, although its answer was lost
 	err := persist(ctx, beginRetry, beginRetryMost, func() error {
 		answer = call(engine.Begin{
 			RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
@@ -158,12 +163,18 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.Begin) 
 		if answer == nil || errors.Is(answer, engine.ErrRefused) || errors.Is(answer, engine.ErrDenied) || errors.Is(answer, store.ErrNotFound) {
 			return nil
 		}
+		if delivered = delivered || !errors.Is(answer, engine.ErrUndelivered); !delivered && time.Since(began) > handBackAfter {
+			return nil
+		}
 		r.warn(ctx, d, "begin unanswered", answer)
 		return answer
 	})
 	switch {
 	case err != nil:
 		return d.interrupted(ctx)
+	case errors.Is(answer, engine.ErrUndelivered):
+		r.warn(ctx, d, "dispatch handed back: another worker may reach the server", answer)
+		return d.Declined(noServerRetry), nil
 	case errors.Is(answer, engine.ErrRefused):
 		r.warn(ctx, d, "begin refused", answer)
 		return d.returned(engine.ReturnAbandoned), nil

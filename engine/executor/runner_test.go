@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -357,5 +358,43 @@ func TestRunner_ALongMessageKeepsBothEnds(t *testing.T) {
 	said := execute(t, t.Context(), r).Failed.ErrorMessage
 	if len(said) > 2100 || !utf8.ValidString(said) || !strings.HasPrefix(said, "Traceback\n") || !strings.HasSuffix(said, "KeyError: 'amount'") {
 		t.Errorf("%d bytes: %q", len(said), said)
+	}
+}
+
+// A dispatch whose worker cannot connect to its server goes to another worker, unless a call may have begun the attempt.
+func TestRunner_HandsADispatchBackThatItCannotBegin(t *testing.T) {
+	t.Parallel()
+	away := fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrUndelivered)
+	for name, c := range map[string]struct {
+		first error
+		kind  engine.ReturnKind
+	}{
+		"no call was delivered":   {away, engine.ReturnDeclined},
+		"a call may have arrived": {store.ErrUnavailable, engine.ReturnCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				j := newJournal(t, plan.Noop, struct{}{})
+				j.begin = func(n int) (engine.Begun, error) {
+					if n == 1 {
+						return engine.Begun{}, c.first
+					}
+					return engine.Begun{}, away
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				back, err := scriptedWorker(t, j, mustNotWork(t)).Run(ctx, dispatch, quiet)
+				wantReturn(t, back, err, c.kind)
+				took := time.Since(began)
+				if c.kind == engine.ReturnDeclined && (took > 20*time.Second || back.RetryAfter <= 0 || back.RetryAfter > 15*time.Second) {
+					t.Errorf("the dispatch was held for %v and returns after %v, want at most 20 s and 15 s", took, back.RetryAfter)
+				}
+				if c.kind == engine.ReturnCancelled && took < time.Minute {
+					t.Errorf("the dispatch was given up after %v, although its attempt may have begun", took)
+				}
+			})
+		})
 	}
 }

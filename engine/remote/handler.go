@@ -159,7 +159,9 @@ func (s *Server) refuse(ctx context.Context, w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrNotFound):
 		answer(w, http.StatusNotFound, response{Code: run.CodeNotFound})
 	case errors.Is(err, engine.ErrRefused):
-		answer(w, http.StatusForbidden, response{Code: run.CodeTicketRefused, Reason: reasonOf(err)})
+		answer(w, http.StatusForbidden, response{
+			Code: run.CodeTicketRefused, Reason: reasonOf(err), Denied: errors.Is(err, engine.ErrDenied),
+		})
 	case schema != nil:
 		answer(w, http.StatusUnprocessableEntity, response{Code: run.CodeSchemaValidation, Violations: schema.Violations})
 	case errors.Is(err, run.ErrSchema):

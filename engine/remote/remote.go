@@ -49,6 +49,9 @@ type response struct {
 	Code  run.Code        `json:"code,omitempty"`
 	// Reason is a sentence; only with TICKET_REFUSED.
 	Reason string `json:"reason,omitempty"`
+	// Denied is only with TICKET_REFUSED: the refused error also wraps engine.ErrDenied. It is no code of its own, so that
+	// a client of an earlier version still gets the reason.
+	Denied bool `json:"denied,omitempty"`
 	// Violations are only with SCHEMA_VALIDATION_FAILED.
 	Violations []plan.Violation `json:"violations,omitempty"`
 	// RetryAfterMS is only with STORE_OVERLOADED and TOO_MANY_CALLS.
@@ -138,7 +141,9 @@ func (c *Client) Check(ctx context.Context) error {
 	return err
 }
 
-// Report implements engine.WorkerReporter. A server of an earlier version ignores the report.
+// Report implements engine.WorkerReporter. A server of an earlier version ignores the report. The error wraps
+// engine.ErrDenied when the server does not know the worker or the worker's account does not cover a queue of the
+// report, and engine.ErrRefused when the server refuses the report for another reason.
 func (c *Client) Report(ctx context.Context, r engine.WorkerReport) error {
 	_, err := c.call(ctx, callCheck, check{Report: &r})
 	return err
@@ -173,7 +178,7 @@ func (c *Client) call(ctx context.Context, call string, in any) (response, error
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return response{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return response{}, &unreachableError{c.url.Host, err}
 	}
 	defer res.Body.Close()
 	var out response
@@ -187,6 +192,24 @@ func (c *Client) call(ctx context.Context, call string, in any) (response, error
 	return response{}, out.problem(res.StatusCode, c.url.Host)
 }
 
+// unreachableError is a call without an answer. It is store.ErrUnavailable, and engine.ErrUndelivered when no connection
+// was made.
+type unreachableError struct {
+	host  string
+	cause error
+}
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("the server at %s (setting server) does not answer: %s", e.host, e.cause)
+}
+
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+func (e *unreachableError) Is(target error) bool {
+	var dial *net.OpError
+	return target == store.ErrUnavailable || target == engine.ErrUndelivered && errors.As(e.cause, &dial) && dial.Op == "dial"
+}
+
 // problem converts an answer that is not OK to an error, by its code. A server of dvt always sends a code; a proxy in
 // front of it does not.
 func (r response) problem(status int, host string) error {
@@ -194,6 +217,9 @@ func (r response) problem(status int, host string) error {
 	case run.CodeNotFound:
 		return store.ErrNotFound
 	case run.CodeTicketRefused:
+		if r.Denied {
+			return fmt.Errorf("%w: %s", engine.ErrDenied, r.Reason)
+		}
 		return fmt.Errorf("%w: %s", engine.ErrRefused, r.Reason)
 	case run.CodeSchemaValidation:
 		return &run.SchemaError{Violations: r.Violations}

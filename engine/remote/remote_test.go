@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -516,5 +517,41 @@ func TestServer_BoundsTheLargeCallsOfAToken(t *testing.T) {
 	open.Wait()
 	if status, _ := post(t, base, "good", "evidence", chunked()); status != http.StatusOK {
 		t.Errorf("a large call once the others are done: %d", status)
+	}
+}
+
+// A worker may hand a dispatch to another one only when its call cannot have arrived.
+func TestClient_TellsACallThatNeverArrivedFromOneWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	go func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for name, c := range map[string]struct {
+		address string
+		never   bool
+	}{"nobody listens": {gone.Addr().String(), true}, "the connection breaks": {silent.Addr().String(), false}} {
+		_, err := client(t, "http://"+c.address, "good").Begin(t.Context(), beginInput)
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUndelivered) != c.never {
+			t.Errorf("%s: %v, want ErrUnavailable, and ErrUndelivered: %t", name, err, c.never)
+		}
+		if err != nil && !strings.Contains(err.Error(), "setting server") {
+			t.Errorf("%s: %q does not name the setting", name, err)
+		}
 	}
 }

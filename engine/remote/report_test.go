@@ -53,4 +53,29 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 	if err := client(t, base, "good").Report(t.Context(), want); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "not yours") {
 		t.Errorf("a report that is refused: %v, want ErrRefused with the reason", err)
 	}
+	if err := client(t, base, "good").Report(t.Context(), want); errors.Is(err, engine.ErrDenied) {
+		t.Errorf("a report that is refused, but not because of the account: %v matches ErrDenied", err)
+	}
+}
+
+// deniedRefusal is a refusal that wraps engine.ErrDenied too, as that of a Journal.
+type deniedRefusal struct{}
+
+func (deniedRefusal) Error() string {
+	return engine.ErrRefused.Error() + ": the account lacks tq-data-dev"
+}
+func (deniedRefusal) Unwrap() []error { return []error{engine.ErrDenied, engine.ErrRefused} }
+
+func TestClient_ReportOutsideTheAccountIsDenied(t *testing.T) {
+	t.Parallel()
+	base := serve(t, &journal{err: deniedRefusal{}})
+	err := client(t, base, "good").Report(t.Context(), engine.WorkerReport{Worker: "host/7", Queues: []string{"tq-data-dev"}})
+	if want := engine.ErrDenied.Error() + ": the account lacks tq-data-dev"; !errors.Is(err, engine.ErrDenied) || err.Error() != want {
+		t.Errorf("the report is answered with %v, want %s", err, want)
+	}
+	// A client of an earlier version knows only the code.
+	status, code := post(t, base, "good", "check", strings.NewReader(`{"report":{"worker":"host/7"}}`))
+	if status != http.StatusForbidden || code != run.CodeTicketRefused {
+		t.Errorf("the report is answered with %d %s, want 403 TICKET_REFUSED", status, code)
+	}
 }
