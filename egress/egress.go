@@ -31,6 +31,7 @@ var ErrRefused = errors.New("the address leads to no host that may be called")
 type Guard struct {
 	private bool
 	lists   map[string]list
+	own     func(netip.AddrPort) bool // nil means no address
 	log     *slog.Logger
 
 	resolver *net.Resolver // nil means the system's resolver
@@ -46,7 +47,7 @@ func New(s Settings, log *slog.Logger) (*Guard, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Guard{private: s.AllowPrivate, lists: lists, log: log}, nil
+	return &Guard{private: s.AllowPrivate, lists: lists, own: s.Own, log: log}, nil
 }
 
 // Private reports whether private networks may be called. It is false for a nil Guard.
@@ -136,6 +137,10 @@ func (g *Guard) control(ctx context.Context, network, address string, _ syscall.
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") || !g.permits(tenantOf(ctx), host, at.Addr()) {
 		g.logRefusal(ctx, host, address, "the address")
+		return ErrRefused
+	}
+	if g.own != nil && g.own(at) {
+		g.logRefusal(ctx, host, address, "the address belongs to this installation")
 		return ErrRefused
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,6 +144,29 @@ func TestTransport_JudgesEachAddressWhenItIsDialled(t *testing.T) {
 	if n := calls.Load(); n != 0 {
 		t.Errorf("%d calls reached the inner server, want 0", n)
 	}
+}
+
+// No setting permits a call to the installation itself.
+func TestTransport_RefusesTheInstallation(t *testing.T) {
+	t.Parallel()
+	own, calls := serve(t)
+	other, _ := serve(t)
+	g, err := egress.New(egress.Settings{
+		AllowPrivate: true, Rules: map[string]egress.Rules{egress.Everyone: {Allow: []string{"127.0.0.0/8"}}},
+		Own: func(a netip.AddrPort) bool { return strconv.Itoa(int(a.Port())) == own },
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Transport: g.Transport(egress.Timeouts{})}
+	if _, err := c.Get("http://127.0.0.1:" + own); !errors.Is(err, egress.ErrRefused) || calls.Load() > 0 { //nolint:noctx // a test
+		t.Errorf("a call to the installation: %v after %d calls, want ErrRefused and none", err, calls.Load())
+	}
+	res, err := c.Get("http://127.0.0.1:" + other) //nolint:noctx // a test
+	if err != nil {
+		t.Fatalf("a call beside the installation: %v", err)
+	}
+	_ = res.Body.Close()
 }
 
 func TestTransport_ASecondAnswerOfTheResolverIsJudgedToo(t *testing.T) {

@@ -24,6 +24,9 @@ type Settings struct {
 	AllowPrivate bool
 	// Rules by tenant id; the rules of Everyone apply to all tenants.
 	Rules map[string]Rules
+	// Own reports whether an address belongs to the installation itself. No call reaches such an address, whatever the
+	// other settings permit. nil means that none does. It may be called from several goroutines at once.
+	Own func(netip.AddrPort) bool
 }
 
 // Rules are hosts (hooks.example.com, *.example.com, * for every name), addresses and networks (10.1.0.0/16).

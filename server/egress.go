@@ -23,9 +23,14 @@ func egressRules(said any) (map[string]egress.Rules, error) {
 	return out, nil
 }
 
-// guard creates the guard for calls to addresses that plans name. With private, it permits private networks.
+// guard creates the guard for calls to addresses that plans name. With private, it permits private networks. It permits
+// no address of this installation, except in `dvt dev`, whose samples call it.
 func (c *Config) guard(private bool, log *slog.Logger) (*egress.Guard, error) {
-	g, err := egress.New(egress.Settings{AllowPrivate: private, Rules: c.Egress}, log)
+	s := egress.Settings{AllowPrivate: private, Rules: c.Egress}
+	if !c.dev {
+		s.Own = newOwnAddresses(c, log).contains
+	}
+	g, err := egress.New(s, log)
 	if err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}

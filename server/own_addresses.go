@@ -24,6 +24,7 @@ const (
 // them, regardless of other rules. It is safe for concurrent use.
 type ownAddresses struct {
 	targets []string // host:port; an empty host is this machine
+	engine  string   // of targets: Temporal
 	log     *slog.Logger
 
 	refresh sync.Mutex // held by the one caller that resolves
@@ -44,7 +45,9 @@ func newOwnAddresses(c *Config, log *slog.Logger) *ownAddresses {
 			o.targets = append(o.targets, net.JoinHostPort(host, p))
 		}
 	}
-	add(c.Temporal[strings.LastIndexByte(c.Temporal, '/')+1:], "7233")
+	if add(c.Temporal[strings.LastIndexByte(c.Temporal, '/')+1:], "7233"); len(o.targets) > 0 {
+		o.engine = o.targets[0]
+	}
 	for _, address := range []struct{ url, port string }{{c.Server, "80"}, {c.Redis, "6379"}} {
 		if u, err := url.Parse(address.url); err == nil && u.Host != "" {
 			port := address.port
@@ -70,7 +73,8 @@ func newOwnAddresses(c *Config, log *slog.Logger) *ownAddresses {
 }
 
 // contains reports whether an address belongs to the installation. When a part listens on this machine, every address
-// of the machine counts. So does every port on which this process or a descendant listens.
+// of the machine counts. So does every port on which this process or a descendant listens. Of another machine with
+// Temporal every port counts, because Temporal serves its API on several.
 func (o *ownAddresses) contains(a netip.AddrPort) bool {
 	addr := a.Addr().WithZone("").Unmap()
 	local := isLocal(addr)
@@ -78,6 +82,9 @@ func (o *ownAddresses) contains(a netip.AddrPort) bool {
 		return true
 	}
 	for target, addresses := range o.addresses() {
+		if target == o.engine && !local && slices.Contains(addresses, addr) {
+			return true
+		}
 		_, port, _ := net.SplitHostPort(target)
 		if port != strconv.Itoa(int(a.Port())) {
 			continue

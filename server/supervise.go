@@ -145,6 +145,8 @@ func (t *temporalServer) start() (*child, error) {
 	defer out.Close() // the process has its own
 	args := []string{
 		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--dynamic-config-value", "system.enableActivityEagerExecution=true",
+		// Temporal serves its API by HTTP too, without a password, and a page of a browser could send it requests.
+		"--dynamic-config-value", `frontend.httpAllowedHosts=["nobody.invalid"]`,
 		"--ip", "127.0.0.1", "--port", strconv.Itoa(t.port),
 		"--db-filename", filepath.Join(t.dir, "temporal.db"), "--namespace", t.namespace, "--log-level", "error",
 	}
