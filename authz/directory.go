@@ -61,7 +61,7 @@ type Directory struct {
 	trusted  []Provider
 }
 
-var aQueue = regexp.MustCompile(`^[A-Za-z0-9._-]*(?:[A-Za-z0-9._-]|\*)$`)
+var aQueue = regexp.MustCompile(`^[A-Za-z0-9._:-]*(?:[A-Za-z0-9._:-]|\*)$`)
 
 // name of a principal.
 type name struct{ tenantID, id string }

@@ -25,6 +25,7 @@ const (
 	maxReportReason  = 300 // bytes
 	maxKnownWorkers  = 2000
 	maxReportTenants = 100 // tenants that get an audit row for one report
+	maxNamedQueues   = 10  // queues that one refusal names
 	// failedReportAgain is the time between two audit rows about a worker whose verification keeps failing.
 	failedReportAgain = 10 * time.Minute
 )
@@ -109,9 +110,37 @@ func fingerprintOf(r engine.WorkerReport) string {
 	return fmt.Sprint(r.OK, r.Runtime, r.Digest, r.UID, r.Parts)
 }
 
+// accountRefusal refuses a report because of the worker's account. Besides engine.ErrRefused it matches
+// engine.ErrDenied, which ends the worker. Only a change of the settings helps; until then the worker would take steps
+// away from workers that could execute them.
+type accountRefusal struct{ *refusal }
+
+// Unwrap makes errors.Is true for engine.ErrDenied and engine.ErrRefused.
+func (r accountRefusal) Unwrap() []error { return []error{engine.ErrDenied, r.refusal} }
+
+// checkQueues returns an accountRefusal when the worker's account does not cover each of the queues.
+func (a *attempts) checkQueues(queues []string) error {
+	var outside []string
+	for _, queue := range queues {
+		if !a.worker.MayServeQueue(queue) {
+			outside = append(outside, queue)
+		}
+	}
+	if len(outside) == 0 {
+		return nil
+	}
+	named := strings.Join(outside[:min(len(outside), maxNamedQueues)], ", ")
+	if more := len(outside) - maxNamedQueues; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return accountRefusal{newRefusal("report", "the account %s of this worker does not cover the queues that it serves: %s; "+
+		"add them to the setting queues of the account, in the settings of the servers, and restart the servers, "+
+		"or remove them from --queues of this worker", a.worker.ID, named)}
+}
+
 // checkReport refuses a report that is malformed or names a queue outside the worker's account, and returns the part to
-// store. It drops sandbox parts that this server does not know: they belong to a later version, and no plan here can
-// require them.
+// store. Only the second refusal matches engine.ErrDenied. It drops sandbox parts that this server does not know: they
+// belong to a later version, and no plan here can require them.
 func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, error) {
 	bad := func(format string, args ...any) (engine.WorkerReport, error) {
 		return engine.WorkerReport{}, newRefusal("report", format, args...)
@@ -130,9 +159,10 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 			return bad("the name of a queue must have 1 to %d printable characters", maxReportName)
 		case slices.Contains(r.Queues[:i], queue):
 			return bad("the report names the queue %s twice", queue)
-		case !a.worker.MayServeQueue(queue):
-			return bad("the queue %s is not one of this worker's account", queue)
 		}
+	}
+	if err := a.checkQueues(r.Queues); err != nil {
+		return engine.WorkerReport{}, err
 	}
 	out := engine.WorkerReport{
 		Worker: r.Worker, Runtime: run.Text(r.Runtime, maxReportRuntime), Digest: run.Text(r.Digest, maxReportRuntime),

@@ -34,12 +34,36 @@ func (c *Config) verifyWorker() (errs []error) {
 	if err := c.verifyMetricsListen(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, c.verifyQueueSuffixes()...)
 	for name, n := range map[string]int{
 		"requests-per-minute": c.RequestsPerMinute, "address-requests-per-minute": c.AddressRequestsPerMinute,
 	} {
 		if n < minRequests || n > maxRequests {
 			errs = append(errs, fmt.Errorf("%s must be between %d and %d, not %d", name, minRequests, maxRequests, n))
 		}
+	}
+	return errs
+}
+
+// verifyQueueSuffixes returns an error for each data queue whose name ends like the task queue of a workload in
+// Temporal. A worker of such a queue would take steps of another queue, which it cannot begin.
+func (c *Config) verifyQueueSuffixes() (errs []error) {
+	check := func(key string, queues ...string) {
+		for _, queue := range queues {
+			for _, w := range plan.WorkloadsOf(queue) {
+				suffix := w.TaskQueue("")
+				if name, found := strings.CutSuffix(queue, suffix); found && suffix != "" {
+					errs = append(errs, fmt.Errorf("%s: %s must not end in %s, which dvt adds to the name of a data queue in Temporal "+
+						"for its %s steps; name the queue %s, whose workers serve these steps too", key, queue, suffix, w, name))
+				}
+			}
+		}
+	}
+	check("queues", c.Queues...)
+	check("data-queue", c.DataQueue)
+	check("known-queues", c.KnownQueues...)
+	if len(c.IsolationTenants) > 0 {
+		check("isolation-queue", c.IsolationQueue)
 	}
 	return errs
 }

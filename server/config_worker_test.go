@@ -82,3 +82,42 @@ metrics-listen: 0.0.0.0:9464
 		}
 	}
 }
+
+func TestLoad_RefusesDataQueuesThatEndLikeTheTaskQueueOfAWorkload(t *testing.T) {
+	t.Setenv("DVT_QUEUES", "tq-data-dev:dbt,tq-data-dev:http,tq-data-prod")
+	_, err := load(t, false, `
+concurrency: 0
+data-queue: tq-shop:dbt
+isolation-queue: "tq-alone-{tenant}:http"
+isolation-tenants: [acme]
+known-queues: ["tq-gpu-{env}:dbt"]
+`)
+	if err == nil {
+		t.Fatal("names of data queues that end in :dbt and :http were accepted")
+	}
+	for _, want := range []string{
+		"queues: tq-data-dev:dbt must not end in :dbt, which dvt adds to the name of a data queue in Temporal for its DBT steps; " +
+			"name the queue tq-data-dev, whose workers serve these steps too",
+		"queues: tq-data-dev:http must not end in :http",
+		"data-queue: tq-shop:dbt must not end in :dbt",
+		"isolation-queue: tq-alone-{tenant}:http must not end in :http",
+		"known-queues: tq-gpu-{env}:dbt must not end in :dbt",
+		"concurrency must be between 1 and 1000",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "tq-data-prod must not") {
+		t.Errorf("the error names a queue that is right: %v", err)
+	}
+}
+
+func TestLoad_AcceptsQueuesThatEndLikeNoTaskQueueOfTheirOwn(t *testing.T) {
+	for _, queues := range []string{"tq-data-dev", "tq-data-dbt,tq-data-http", "tq-isolation-acme:prod", "tq-control-dev:dbt"} {
+		t.Setenv("DVT_QUEUES", queues)
+		if _, err := load(t, false, ""); err != nil {
+			t.Errorf("queues %s: %v, want no error", queues, err)
+		}
+	}
+}

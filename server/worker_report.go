@@ -21,46 +21,95 @@ const (
 	reportQueues = 64
 )
 
-// reportSandbox sends the report that current returns for the queues of a worker, at once and then every reportEvery
-// until ctx ends. A lost report is not repeated, because the next one replaces it. Of consecutive failures only the
-// first is logged, and then the recovery.
-func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger) error {
-	tick := time.NewTicker(reportEvery)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := sendReport(ctx, to, queues, current())
-		if ctx.Err() != nil {
-			return nil
-		}
-		switch {
-		case err != nil && !failing:
-			log.WarnContext(ctx, "the report of this worker's sandbox was not accepted: plans that require a part of it are refused", slog.Any("error", err))
-		case err == nil && failing:
-			log.InfoContext(ctx, "the report of this worker's sandbox is accepted again")
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+// sandboxReports sends the reports of a worker's sandbox for its queues. One goroutine at a time may use it.
+type sandboxReports struct {
+	to      engine.WorkerReporter
+	queues  []string
+	current func() engine.WorkerReport
+	log     *slog.Logger
+
+	failing bool // the last report was not accepted
+	denied  int  // consecutive reports that were denied
 }
 
-// whileReporting runs work, the service of data queues, and reports the worker's sandbox until work ends.
+// whileReporting reports the worker's sandbox and runs work, the service of data queues, until work ends or the server
+// denies the reports. It returns the denial, which wraps engine.ErrDenied, so that the process ends with the reason.
+//
+// work starts after the answer to the first report. A worker whose first report is denied therefore polls no queue, not
+// even when a supervisor keeps restarting it. Later only mostDenied consecutive denials end work, because servers that
+// restart one after the other may know different accounts for a moment. Other errors never end work.
 func whileReporting(
 	ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger,
 	work func(context.Context) error,
 ) error {
+	r := &sandboxReports{to: to, queues: queues, current: current, log: log}
+	if err := r.send(ctx); errors.Is(err, engine.ErrDenied) {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	reporting, stop := context.WithCancel(ctx)
 	g.Go(func() error {
 		defer stop()
 		return work(ctx)
 	})
-	g.Go(func() error { return reportSandbox(reporting, to, queues, current, log) })
+	g.Go(func() error { return r.repeat(reporting) })
 	return g.Wait()
+}
+
+// reportSandbox is whileReporting for a process that runs the work itself.
+func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger) error {
+	r := &sandboxReports{to: to, queues: queues, current: current, log: log}
+	if err := r.send(ctx); errors.Is(err, engine.ErrDenied) {
+		return err
+	}
+	return r.repeat(ctx)
+}
+
+// repeat sends a report every reportEvery until ctx ends, and after a denial every accessEvery. A lost report is not
+// repeated, because the next one replaces it. The error is the last of mostDenied consecutive denials.
+func (r *sandboxReports) repeat(ctx context.Context) error {
+	for {
+		pause := reportEvery
+		if r.denied > 0 {
+			pause = accessEvery
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		err := r.send(ctx)
+		if r.denied == mostDenied {
+			return err
+		}
+		if err != nil && r.denied > 0 {
+			r.log.WarnContext(ctx, "the server denied the report of this worker's sandbox: this worker ends if this continues",
+				slog.Any("error", err))
+		}
+	}
+}
+
+// send sends one report and returns its error, or nil when ctx ended. Of consecutive failures it logs only the first,
+// and then the recovery. It logs no denial.
+func (r *sandboxReports) send(ctx context.Context) error {
+	err := sendReport(ctx, r.to, r.queues, r.current())
+	if ctx.Err() != nil {
+		return nil
+	}
+	if errors.Is(err, engine.ErrDenied) {
+		r.denied++
+		r.failing = true
+		return err
+	}
+	r.denied = 0
+	switch {
+	case err != nil && !r.failing:
+		r.log.WarnContext(ctx, "the report of this worker's sandbox was not accepted: plans that require a part of it are refused", slog.Any("error", err))
+	case err == nil && r.failing:
+		r.log.InfoContext(ctx, "the report of this worker's sandbox is accepted again")
+	}
+	r.failing = err != nil
+	return err
 }
 
 func sendReport(ctx context.Context, to engine.WorkerReporter, queues []string, r engine.WorkerReport) (err error) {

@@ -15,15 +15,27 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// reports is a server that accepts reports or returns an error.
+// reports is a server that accepts reports or returns an error. It returns the errors of answers before err.
 type reports struct {
-	taken []engine.WorkerReport
-	err   error
+	taken   []engine.WorkerReport
+	answers []error
+	err     error
 }
 
 func (r *reports) Report(_ context.Context, w engine.WorkerReport) error {
 	r.taken = append(r.taken, w)
+	if len(r.answers) > 0 {
+		err := r.answers[0]
+		r.answers = r.answers[1:]
+		return err
+	}
 	return r.err
+}
+
+// idle is the work of a worker without steps.
+func idle(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
 }
 
 func TestWorker_ReportsItsSandboxAtItsStartAndEachMinute(t *testing.T) {
@@ -33,7 +45,7 @@ func TestWorker_ReportsItsSandboxAtItsStartAndEachMinute(t *testing.T) {
 		defer cancel()
 		to := &reports{}
 		queues := []string{"tq-data-b", "tq-data-a", "tq-data-b"}
-		if err := reportSandbox(ctx, to, queues, unsandboxed, slog.New(slog.DiscardHandler)); err != nil {
+		if err := whileReporting(ctx, to, queues, unsandboxed, slog.New(slog.DiscardHandler), idle); err != nil {
 			t.Fatal(err)
 		}
 		if len(to.taken) != 3 {
@@ -52,11 +64,73 @@ func TestWorker_LogsOnceThatItsReportsAreNotTaken(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		to := &reports{err: errors.Join(store.ErrUnavailable)}
-		if err := reportSandbox(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)), idle); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(out.String(), "level=WARN"); lines != 1 || len(to.taken) != 6 {
 			t.Errorf("%d warnings of %d reports, want 1 of 6", lines, len(to.taken))
+		}
+	})
+}
+
+func TestWorker_EndsWhenTheReportOfItsSandboxIsDenied(t *testing.T) {
+	t.Parallel()
+	denied := fmt.Errorf("%w: the account data-1 does not cover tq-data-prod", engine.ErrDenied)
+	refused, away := fmt.Errorf("%w: no name", engine.ErrRefused), store.ErrUnavailable
+	for name, test := range map[string]struct {
+		answers []error
+		last    error         // answers all further reports
+		ends    time.Duration // when the worker ends with the denial; 0: it goes on
+		idles   bool          // no work starts
+	}{
+		"denied at its start":           {nil, denied, 0, true},
+		"denied later":                  {[]error{nil}, denied, reportEvery + 2*accessEvery, false},
+		"denied after an outage":        {[]error{away, away}, denied, 2*reportEvery + 2*accessEvery, false},
+		"denied while servers restart":  {[]error{nil, denied, denied, nil, denied, denied, away, denied}, nil, 0, false},
+		"refused for a reason besides":  {nil, refused, 0, false},
+		"a server that does not answer": {nil, away, 0, false},
+		"accepted":                      {nil, nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began, worked := time.Now(), false
+				err := whileReporting(ctx, &reports{answers: test.answers, err: test.last}, []string{"tq-data-prod"}, unsandboxed,
+					slog.New(slog.DiscardHandler), func(ctx context.Context) error { worked = true; return idle(ctx) })
+				took := time.Since(began)
+				if worked == test.idles {
+					t.Errorf("the worker served its queues: %t, want %t", worked, !test.idles)
+				}
+				if test.ends == 0 && !test.idles {
+					if err != nil || took != time.Hour {
+						t.Errorf("the worker ended after %s with %v, want it to go on", took, err)
+					}
+					return
+				}
+				if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "tq-data-prod") || took != test.ends {
+					t.Errorf("the worker ended after %s with %v, want ErrDenied that names the queue after %s", took, err, test.ends)
+				}
+			})
+		})
+	}
+}
+
+func TestWorker_LogsThatItsReportsAreDeniedAndAcceptedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		var out strings.Builder
+		to := &reports{answers: []error{nil, fmt.Errorf("%w: tq-data-prod", engine.ErrDenied)}}
+		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)), idle); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"ends if this continues", "tq-data-prod", "is accepted again"} {
+			if strings.Count(out.String(), want) != 1 {
+				t.Errorf("the log does not say %q once:\n%s", want, out.String())
+			}
 		}
 	})
 }

@@ -1,0 +1,99 @@
+package control_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/remote"
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// A worker whose account does not cover a queue that it polls must end, because it takes steps that it cannot begin. Its
+// report is denied with a sentence that names the queue and the setting. A malformed report is only refused.
+func TestReport_IsDeniedForQueuesOutsideTheAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var out bytes.Buffer
+	registry := prometheus.NewRegistry()
+	w.journal = w.newJournal(func(c *control.JournalConfig) {
+		c.Metrics, c.Logger = registry, slog.New(slog.NewTextHandler(&out, nil))
+	})
+	var many []string
+	for i := range 12 {
+		many = append(many, fmt.Sprintf("tq-data-%02d", i))
+	}
+	for _, c := range []struct {
+		name   string
+		queues []string
+		denied string // part of the sentence; empty: refused and not denied
+	}{
+		{"one other queue", []string{"tq-data-dev", "tq-data-prod"}, "does not cover the queues that it serves: tq-data-prod; add them"},
+		{"two other queues", []string{"tq-data-prod", "tq-data-dev", "tq-data-qa"}, "serves: tq-data-prod, tq-data-qa; add them"},
+		{"many other queues", many, "tq-data-09 and 2 more; add them"},
+		{"another queue twice", []string{"tq-data-prod", "tq-data-prod"}, ""},
+		{"no queue", nil, ""},
+	} {
+		r := reportOf("w1", plan.SandboxMemory)
+		r.Queues = c.queues
+		err := w.reporter("acme-worker").Report(t.Context(), r)
+		if !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrDenied) != (c.denied != "") {
+			t.Errorf("%s: %v, want ErrRefused, and ErrDenied: %t", c.name, err, c.denied != "")
+			continue
+		}
+		if !strings.Contains(err.Error(), c.denied) {
+			t.Errorf("%s: the error %q does not say %q", c.name, err, c.denied)
+		}
+		for _, want := range []string{"acme-worker", "setting queues of the account", "--queues of this worker"} {
+			if c.denied != "" && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error %q does not say %q", c.name, err, want)
+			}
+		}
+	}
+	if got := metrics(t, registry)["engine_refused_calls_total"]; got != 5 {
+		t.Errorf("engine_refused_calls_total is %v, want 5: one for each refused report", got)
+	}
+	if got := strings.Count(out.String(), "a call to the log was refused"); got != 5 {
+		t.Errorf("%d lines about refused calls, want 5:\n%s", got, out.String())
+	}
+}
+
+func TestReport_IsDeniedOverHTTPWithTheSameSentence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := httptest.NewServer(&remote.Server{
+		Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(token string) (engine.AttemptJournal, error) {
+			return w.journal.For(authz.Worker{ID: token, Serves: []string{"acme"}, Queues: []string{"tq-data-dev"}}), nil
+		},
+	})
+	t.Cleanup(server.Close)
+	client := must[*remote.Client](t)(remote.NewClient(server.URL, "data-1"))
+	r := reportOf("w1", plan.SandboxMemory)
+	if err := client.Report(t.Context(), r); err != nil {
+		t.Errorf("a report of the account's own queue: %v", err)
+	}
+	r.Queues = append(r.Queues, "tq-data-prod")
+	err := client.Report(t.Context(), r)
+	if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "the account data-1 of this worker does not cover the queues that it serves: tq-data-prod;") {
+		t.Errorf("a report of another queue: %v, want ErrDenied that names account and queue", err)
+	}
+	r.Queues = nil
+	if err := client.Report(t.Context(), r); !errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrDenied) {
+		t.Errorf("a malformed report: %v, want ErrRefused and not ErrDenied", err)
+	}
+	w.raw.Close()
+	r.Queues = []string{"tq-data-dev"}
+	if err := client.Report(t.Context(), r); err == nil || errors.Is(err, engine.ErrDenied) {
+		t.Errorf("a report without a store: %v, want an error that is not ErrDenied", err)
+	}
+}
