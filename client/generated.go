@@ -8328,7 +8328,12 @@ func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
 // ShowRunRunStepsStep includes the requested fields of the GraphQL type Step.
 type ShowRunRunStepsStep struct {
 	StepRow `json:"-"`
+	// Follows from the whole run; a DELTA brings a step again only when its own events changed it.
+	Wait *StepWait `json:"wait"`
 }
+
+// GetWait returns ShowRunRunStepsStep.Wait, and is useful for accessing the field via an interface.
+func (v *ShowRunRunStepsStep) GetWait() *StepWait { return v.Wait }
 
 // GetStepId returns ShowRunRunStepsStep.StepId, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetStepId() string { return v.StepRow.StepId }
@@ -8395,6 +8400,8 @@ func (v *ShowRunRunStepsStep) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalShowRunRunStepsStep struct {
+	Wait *StepWait `json:"wait"`
+
 	StepId string `json:"stepId"`
 
 	Type string `json:"type"`
@@ -8433,6 +8440,7 @@ func (v *ShowRunRunStepsStep) MarshalJSON() ([]byte, error) {
 func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsStep, error) {
 	var retval __premarshalShowRunRunStepsStep
 
+	retval.Wait = v.Wait
 	retval.StepId = v.StepRow.StepId
 	retval.Type = v.StepRow.Type
 	retval.Status = v.StepRow.Status
@@ -9505,6 +9513,45 @@ var AllStepStatus = []StepStatus{
 	StepStatusUnknown,
 }
 
+// StepWait includes the requested fields of the GraphQL type Wait.
+// The GraphQL type's documentation follows.
+//
+// Why a step is not running.
+type StepWait struct {
+	Kind          WaitKind   `json:"kind"`
+	Since         *time.Time `json:"since"`
+	Until         *time.Time `json:"until"`
+	BlockingSteps []string   `json:"blockingSteps"`
+	// Who can end the wait.
+	Who *string `json:"who"`
+	// Of kind WORKER: the queue that a worker must serve.
+	TaskQueue *string `json:"taskQueue"`
+	// Of kind WORKER: when a worker last asked that queue for work, as this server knew at most 15 s ago; null when none is known to
+	// have. A worker whose slots are all taken asks for nothing. Not in subscriptions, which say nothing while the run stands still.
+	PollerSeenAt *time.Time `json:"pollerSeenAt"`
+}
+
+// GetKind returns StepWait.Kind, and is useful for accessing the field via an interface.
+func (v *StepWait) GetKind() WaitKind { return v.Kind }
+
+// GetSince returns StepWait.Since, and is useful for accessing the field via an interface.
+func (v *StepWait) GetSince() *time.Time { return v.Since }
+
+// GetUntil returns StepWait.Until, and is useful for accessing the field via an interface.
+func (v *StepWait) GetUntil() *time.Time { return v.Until }
+
+// GetBlockingSteps returns StepWait.BlockingSteps, and is useful for accessing the field via an interface.
+func (v *StepWait) GetBlockingSteps() []string { return v.BlockingSteps }
+
+// GetWho returns StepWait.Who, and is useful for accessing the field via an interface.
+func (v *StepWait) GetWho() *string { return v.Who }
+
+// GetTaskQueue returns StepWait.TaskQueue, and is useful for accessing the field via an interface.
+func (v *StepWait) GetTaskQueue() *string { return v.TaskQueue }
+
+// GetPollerSeenAt returns StepWait.PollerSeenAt, and is useful for accessing the field via an interface.
+func (v *StepWait) GetPollerSeenAt() *time.Time { return v.PollerSeenAt }
+
 // StoreTimeResponse is returned by StoreTime on success.
 type StoreTimeResponse struct {
 	// A run as it moves. Frames never go back within a `storeEpoch`; `sync` says honestly
@@ -9715,6 +9762,26 @@ func (v *UpdateTargetInput) GetNewTarget() TargetInput { return v.NewTarget }
 
 // GetReason returns UpdateTargetInput.Reason, and is useful for accessing the field via an interface.
 func (v *UpdateTargetInput) GetReason() string { return v.Reason }
+
+type WaitKind string
+
+const (
+	WaitKindDependencies WaitKind = "DEPENDENCIES"
+	WaitKindPaused       WaitKind = "PAUSED"
+	WaitKindFailedStep   WaitKind = "FAILED_STEP"
+	WaitKindWorker       WaitKind = "WORKER"
+	WaitKindPerson       WaitKind = "PERSON"
+	WaitKindRetry        WaitKind = "RETRY"
+)
+
+var AllWaitKind = []WaitKind{
+	WaitKindDependencies,
+	WaitKindPaused,
+	WaitKindFailedStep,
+	WaitKindWorker,
+	WaitKindPerson,
+	WaitKindRetry,
+}
 
 // WatchBulkBulkUpdatesBulkUpdate includes the requested fields of the GraphQL type BulkUpdate.
 type WatchBulkBulkUpdatesBulkUpdate struct {
@@ -13881,6 +13948,15 @@ query ShowRun ($runId: String!, $at: Seq) {
 		... RunRow
 		steps {
 			... StepRow
+			wait {
+				kind
+				since
+				until
+				blockingSteps
+				who
+				taskQueue
+				pollerSeenAt
+			}
 		}
 		pause {
 			requestedBy

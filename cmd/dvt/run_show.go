@@ -61,14 +61,14 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 	}
 	fmt.Fprintln(s.out)
-	t := s.table("STEP", "TYPE", "STATUS", "ATTEMPT", "TOOK", "ERROR")
+	t := s.table("STEP", "TYPE", "STATUS", "ATTEMPT", "TOOK", "WHY")
 	for _, st := range run.Steps {
-		stepRow(t, st.StepRow)
+		s.stepRow(t, st, past)
 	}
 	return t.print()
 }
 
-func stepRow(t *table, st client.StepRow) {
+func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 	took, why := "-", ""
 	if st.DurationMs != nil {
 		took = milliseconds(*st.DurationMs)
@@ -79,7 +79,66 @@ func stepRow(t *table, st client.StepRow) {
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode
 	}
+	if st.Wait != nil {
+		why = strings.TrimPrefix(why+"; "+s.waitWords(st, past), "; ")
+	}
 	t.row(st.StepId, st.Type, span{st.StatusRaw, stepSigns[st.Status].style}, nth(st.LogicalAttemptId), took, why)
+}
+
+// waitWords returns what the step waits for, which must be something. In a past view it leaves out when a worker was
+// last seen, because the server knows that of the present only.
+func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
+	w := st.Wait
+	switch w.Kind {
+	case client.WaitKindWorker:
+		switch {
+		case deref(w.TaskQueue) == "": // a timer or a manual step, or a log of a version that recorded no queues
+			return "waits to be started"
+		case past:
+			return "waits for a worker on " + *w.TaskQueue
+		case w.PollerSeenAt == nil: // the engine forgets pollers, so "never" could be false
+			return "waits for a worker on " + *w.TaskQueue + ", none seen recently"
+		}
+		return "waits for a worker on " + *w.TaskQueue + ", last seen " + s.seen(*w.PollerSeenAt)
+	case client.WaitKindDependencies:
+		return "waits for " + stepNames(w.BlockingSteps)
+	case client.WaitKindFailedStep: // the named steps may be pending themselves, behind the failed one
+		return "blocked by a failed step, waits for " + stepNames(w.BlockingSteps)
+	case client.WaitKindPaused:
+		if by := deref(w.Who); by != "" {
+			return "waits because " + by + " paused the run"
+		}
+		return "waits because the run is paused"
+	case client.WaitKindPerson:
+		if st.Status == client.StepStatusFailed {
+			return "waits for a person to retry or skip it"
+		}
+		return "waits for a person to complete it"
+	case client.WaitKindRetry:
+		return "waits to be retried"
+	}
+	return "waits: " + string(w.Kind) // a kind of a newer server
+}
+
+// seen returns a past moment as a list shows it. The server's clock may be ahead of this one; "in 2s" would be nonsense
+// for something that has happened.
+func (s *session) seen(at time.Time) string {
+	if s.display.terminal() && !s.utc && at.After(time.Now()) {
+		return "just now"
+	}
+	return s.when(&at)
+}
+
+// stepNames returns the ids of the first three steps, and how many more there are.
+func stepNames(ids []string) string {
+	const named = 3
+	if len(ids) == 0 {
+		return "other steps"
+	}
+	if more := len(ids) - named; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], ", "), more)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // nth says which attempt it is.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -25,8 +27,11 @@ func TestRunShowAndDiff_AnyMoment(t *testing.T) {
 		says   []string
 		not    string
 	}{
-		{"run show r1", 0, []string{"PAUSED", "at seq 6", "FAILED"}, "as it was"},
-		{"run show r1 --at 3", 0, []string{"RUNNING as it was at seq 3", "s1"}, "FAILED"},
+		{"run show r1", 0, []string{"PAUSED", "at seq 6", "FAILED", "blocked by a failed step, waits for s1\n"}, "as it was"},
+		{"run show r1 --at 2", 0, []string{"  waits to be started\n", "  waits for s1\n"}, "blocked"},
+		{"run show r1 --at 3", 0, []string{"RUNNING as it was at seq 3", "s1", "  waits for s1\n"}, "FAILED"},
+		{"run show r1 -o json", 0, []string{`"kind": "FAILED_STEP"`, `"pollerSeenAt": null`}, "blocked by"},
+		{"run show r1 --at 2 -o yaml", 0, []string{"kind: WORKER", "kind: DEPENDENCIES", "taskQueue: null"}, ""},
 		{"run show r1 --at 0", 0, []string{"as it was at seq 0"}, "s1"},
 		{"run show r1 --at 7", 2, []string{"ends at seq 6"}, ""},
 		{"run show r1 --at=-1", 2, nil, ""},
@@ -53,6 +58,66 @@ func TestRunShowAndDiff_AnyMoment(t *testing.T) {
 				t.Errorf("dvt %s: no %q in\n%s", c.args, want, out)
 			}
 		}
+	}
+}
+
+// A step that stands still says beside its status what it waits for.
+func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
+	alone(t)
+	const worker = `"kind":"WORKER","taskQueue":"tq-data-dev","pollerSeenAt":`
+	ago := time.Now().Add(-3*time.Minute - 5*time.Second)
+	for _, c := range []struct {
+		name, status, wait, args string
+		want, not                string
+	}{
+		{"worker seen", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "", "waits for a worker on tq-data-dev, last seen 2026-11-21 02:12:07Z\n", ""},
+		{"worker seen, on a terminal", "PENDING", worker + `"` + ago.Format(time.RFC3339Nano) + `"`, "terminal", "waits for a worker on tq-data-dev, last seen 3m ago", ""},
+		{"worker seen by a clock ahead", "PENDING", worker + `"` + ago.Add(time.Hour).Format(time.RFC3339Nano) + `"`, "terminal", "last seen just now", " in "},
+		{"no worker seen", "PENDING", worker + `null`, "", "waits for a worker on tq-data-dev, none seen recently\n", ""},
+		{"worker in the past", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "--at 3", "waits for a worker on tq-data-dev\n", "seen"},
+		{"worker as data", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "-o json", `"pollerSeenAt": "2026-11-21T02:12:07.123Z"`, ""},
+		{"no queue", "PENDING", `"kind":"WORKER"`, "", "waits to be started\n", "worker"},
+		{"dependencies", "PENDING", `"kind":"DEPENDENCIES","blockingSteps":["a","b","c","d","e"]`, "", "  waits for a, b, c and 2 more\n", ""},
+		{"failed step", "PENDING", `"kind":"FAILED_STEP","blockingSteps":["a","b"]`, "", "blocked by a failed step, waits for a, b\n", ""},
+		{"paused by somebody", "PENDING", `"kind":"PAUSED","who":"ben"`, "", "waits because ben paused the run\n", ""},
+		{"paused", "PENDING", `"kind":"PAUSED"`, "", "waits because the run is paused\n", ""},
+		{"manual step", "RUNNING", `"kind":"PERSON"`, "", "waits for a person to complete it\n", ""},
+		{"failed, retry window open", "FAILED", `"kind":"PERSON"`, "", "EXIT_1: boom; waits for a person to retry or skip it\n", ""},
+		{"failed, to be retried", "FAILED", `"kind":"RETRY"`, "", "EXIT_1: boom; waits to be retried\n", ""},
+		{"a kind of a newer server", "PENDING", `"kind":"WEATHER"`, "", "waits: WEATHER\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			failed := "null"
+			if c.status == "FAILED" {
+				failed = `{"code":"EXIT_1","message":"boom"}`
+			}
+			address := answering(t, 200, fmt.Sprintf(
+				`{"data":{"run":{"runId":"r1","status":"RUNNING","steps":[{"stepId":"s","type":"COMMAND","status":%q,"statusRaw":%q,"error":%s,"wait":{%s}}]}}}`,
+				c.status, c.status, failed, c.wait))
+			var out string
+			if c.args == "terminal" {
+				tty := openTerminal(t, 140, 12)
+				cmd := root()
+				cmd.SetOut(tty.file)
+				cmd.SetErr(tty.file)
+				cmd.SetArgs([]string{"run", "show", "r1", "--server", address, "--token", "t"})
+				if err := cmd.ExecuteContext(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				out = tty.await(`COMMAND.*`)
+			} else {
+				var status int
+				if out, _, status = apart(t, address, "t", append([]string{"run", "show", "r1"}, strings.Fields(c.args)...)...); status != 0 {
+					t.Fatalf("exit status %d, want 0\n%s", status, out)
+				}
+			}
+			if !strings.Contains(out, c.want) {
+				t.Errorf("no %q in\n%s", c.want, out)
+			}
+			if c.not != "" && strings.Contains(out, c.not) {
+				t.Errorf("%q, which is not to be said, in\n%s", c.not, out)
+			}
+		})
 	}
 }
 
