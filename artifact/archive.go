@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 
 	"gocloud.dev/blob"
@@ -22,12 +23,23 @@ const maxArchived = 1 << 20
 // OpenArchive opens the bucket at a URL: file:///a/directory, which it creates when it is missing, or mem://. The
 // caller closes the archive.
 func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
+	return openArchive(ctx, bucketURL, url.Values{"create_dir": {"1"}})
+}
+
+// ReadArchive opens the bucket for Each alone. A directory that does not exist is an error: an empty archive in its place
+// would look like one in which nothing is wrong.
+func ReadArchive(ctx context.Context, bucketURL string) (*Archive, error) {
+	return openArchive(ctx, bucketURL, url.Values{})
+}
+
+func openArchive(ctx context.Context, bucketURL string, options url.Values) (*Archive, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
 		return nil, fmt.Errorf("artifact: bucket address: %w", err)
 	}
 	if u.Scheme == "file" {
-		u.RawQuery = url.Values{"create_dir": {"1"}, "dir_file_mode": {"0700"}, "metadata": {"skip"}, "no_tmp_dir": {"1"}}.Encode()
+		maps.Copy(options, url.Values{"dir_file_mode": {"0700"}, "metadata": {"skip"}, "no_tmp_dir": {"1"}})
+		u.RawQuery = options.Encode()
 	}
 	bucket, err := blob.OpenBucket(ctx, u.String())
 	if err != nil {

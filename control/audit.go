@@ -95,7 +95,7 @@ type AuditCheckPage struct {
 }
 
 // CheckAudit compares a page of the tenant's tokens, policies, settings and decisions with the audit rows that made
-// them, and after those the logs of runs with their seals. The operators' tenant has the objects of the installation
+// them, then looks for objects that are gone, and compares the logs of runs with their seals. The operators' tenant has the objects of the installation
 // beside its own. FORBIDDEN, CURSOR_INVALID.
 func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
 	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
@@ -105,11 +105,14 @@ func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after strin
 	if after != "" {
 		number, rest, ok := strings.Cut(after, ":")
 		n, err := strconv.Atoi(number)
-		if kind, cursor = n, rest; !ok || err != nil || n < 0 || n > len(parts) {
+		if kind, cursor = n, rest; !ok || err != nil || n < 0 || n > len(parts)+1 {
 			return AuditCheckPage{}, cursorInvalid()
 		}
 	}
-	if kind == len(parts) {
+	switch kind {
+	case len(parts):
+		return s.checkMissing(ctx, p.TenantID, kind, cursor)
+	case len(parts) + 1:
 		return s.checkLogs(ctx, p.TenantID, kind, cursor)
 	}
 	f := parts[kind]

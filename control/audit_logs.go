@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -14,16 +15,50 @@ import (
 // Seals lie about 1,000 events apart.
 const checkedEvents = 20_000
 
+// sealedWithin is how soon after an event the projector has sealed the log of a run that ended, with room for an outage
+// of the bus.
+const sealedWithin = 5 * time.Minute
+
+// checkMissing names the objects that a row made and that are gone: an older version of a policy would be in force.
+func (s *Service) checkMissing(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
+	no, err := numberIn(after)
+	if err != nil {
+		return AuditCheckPage{}, err
+	}
+	links, err := s.cfg.Store.AuditMissing(ctx, tenantID, no, CheckedObjects)
+	if err != nil {
+		return AuditCheckPage{}, translate(err)
+	}
+	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
+	for _, l := range links {
+		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s made it by number %d of the audit", l.Row.Object, l.Row.Actor, l.No))
+		out.Checked++
+	}
+	if len(links) == CheckedObjects {
+		out.Next = fmt.Sprintf("%d:%d", kind, links[len(links)-1].No)
+	}
+	return out, nil
+}
+
+// numberIn reads the number of a link from a cursor; "" is 0. CURSOR_INVALID.
+func numberIn(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	no, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || no < 1 {
+		return 0, cursorInvalid()
+	}
+	return no, nil
+}
+
 // checkLogs compares the logs of runs with their seals, in the order of the tenant's chain. Each log is hashed from the
 // seal before, so all pages together read each sealed event once.
 func (s *Service) checkLogs(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
 	f := store.AuditFilter{TenantID: tenantID, Action: store.ActionSealLog, Outcome: "ACCEPTED", Limit: CheckedObjects}
-	if after != "" {
-		no, err := strconv.ParseInt(after, 10, 64)
-		if err != nil || no < 1 {
-			return AuditCheckPage{}, cursorInvalid()
-		}
-		f.After = no
+	var err error
+	if f.After, err = numberIn(after); err != nil {
+		return AuditCheckPage{}, err
 	}
 	links, err := s.cfg.Store.AuditLinks(ctx, f)
 	if err != nil {
@@ -68,5 +103,31 @@ func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem str
 		return fmt.Sprintf("the log of run %s is not as it was sealed at %s: an event between %d and %d was changed",
 			row.RunID, sealed, before.Seq+1, seal.Seq), events, nil
 	}
-	return "", events, nil
+	problem, err = s.checkUnsealed(ctx, row, seal)
+	return problem, events, err
 }
+
+// checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those of
+// a run that had ended before.
+func (s *Service) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string, err error) {
+	newest, err := s.cfg.Store.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
+	if err != nil || newest.Seq != seal.Seq {
+		return "", err
+	}
+	next, err := s.cfg.Store.Events(ctx, row.RunID, seal.Seq, 1)
+	if err != nil || len(next) == 0 || s.cfg.Now().Sub(next[0].PersistedAt).Abs() < sealedWithin {
+		return "", err
+	}
+	heads, err := s.cfg.Store.Heads(ctx, []string{row.RunID})
+	if err != nil {
+		return "", err
+	}
+	last, err := s.cfg.Store.Events(ctx, row.RunID, seal.Seq-1, 1)
+	if err != nil || !heads.ByRun[row.RunID].Terminal && (len(last) == 0 || !last[0].Type.EndsRun()) {
+		return "", err
+	}
+	return fmt.Sprintf("the log of run %s has events after its end at %d that dvt did not seal", row.RunID, seal.Seq), nil
+}
+
+// maxSeq lies behind every event: seals have twelve digits.
+const maxSeq run.Seq = 999_999_999_999

@@ -89,7 +89,7 @@ func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(
 	if err != nil {
 		return err
 	}
-	archive, err := artifact.OpenArchive(ctx, at)
+	archive, err := artifact.ReadArchive(ctx, at)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ type LogSeal struct {
 // LogSeals finds seals of logs. A seal is a row of the audit, so the tenant's chain and its signed heads cover it.
 type LogSeals interface {
 	// LastLogSeal returns the newest seal of a run below an event, which need not exist; the zero value when there is
-	// none. Of several rows for one event the first counts, so that a later row excuses no change.
+	// none. Of several rows for one event the first of the chain counts, so that a later row excuses no change. A row
+	// that has not the form of a seal does not count, so that nobody keeps the seals of a run out by one.
 	LastLogSeal(ctx context.Context, tenantID, runID string, below run.Seq) (LogSeal, error)
 }
 
@@ -63,6 +64,9 @@ func SealLog(ctx context.Context, s sealedLogs, id run.Identity, to run.Seq) (ro
 // LogHash computes the seal of a run's log at an event from an earlier seal and the events between them, MaxPage at a
 // time. ErrLogShort when the log does not reach the event or lacks one before it.
 func LogHash(ctx context.Context, s sealedLogs, runID string, from LogSeal, to run.Seq) (LogSeal, error) {
+	if from.Seq > to {
+		return LogSeal{}, fmt.Errorf("store: the seal at event %d of run %s lies behind event %d", from.Seq, runID, to)
+	}
 	for from.Seq < to {
 		events, err := s.Events(ctx, runID, from.Seq, int(min(int64(to-from.Seq), MaxPage)))
 		if err != nil {

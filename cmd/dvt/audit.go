@@ -167,8 +167,11 @@ type auditCheck struct {
 	Head     string   `json:"head"`
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
-	Objects  int      `json:"objects"` // tokens, policies, settings, decisions and seals of logs that are as their rows say
+	Objects  int      `json:"objects"`         // tokens, policies, settings, decisions and seals of logs that are as their rows say
+	Heads    int      `json:"heads,omitempty"` // signed heads that were compared
 	previous string
+	newest   signedHead           // the latest of the signed heads
+	newestNo int64                // its number
 	latest   time.Time            // the latest time of a row so far
 	signed   map[int64]signedHead // by number, those that the chain has not reached
 }
@@ -186,7 +189,7 @@ func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key s
 		return failure(err)
 	}
 	check.signed = map[int64]signedHead{}
-	return server.ReadAuditHeads(ctx, place, key, func(doc server.SignedHeads) {
+	err = server.ReadAuditHeads(ctx, place, key, func(doc server.SignedHeads) {
 		for _, h := range doc.Heads {
 			if h.TenantID != who.Viewer.TenantId {
 				continue
@@ -196,9 +199,17 @@ func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key s
 					before.at.UTC().Format(time.RFC3339), doc.At.UTC().Format(time.RFC3339), h.No)
 			} else if !ok {
 				check.signed[h.No] = signedHead{h.Hash, doc.At}
+				check.Heads++
+			}
+			if doc.At.After(check.newest.at) {
+				check.newest, check.newestNo = signedHead{h.Hash, doc.At}, h.No
 			}
 		}
 	}, func(name string) { check.problem("%s was not signed by the key of --heads-key", name) })
+	if err == nil && check.Heads == 0 {
+		check.problem("%s holds no signed head of tenant %s: look whether it is the place that servers write to (audit-heads)", place, who.Viewer.TenantId)
+	}
+	return err
 }
 
 // missingHeads names the signed heads that the chain does not reach, the first one first.
@@ -247,6 +258,10 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 			fmt.Fprintln(s.out, p)
 		}
 		fmt.Fprintf(s.out, "%s as recorded, seals of logs included\n", counted(check.Objects, "object"))
+		if check.Heads > 0 {
+			fmt.Fprintf(s.out, "%s compared; the newest is of %s and covers rows up to %d\n",
+				counted(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
+		}
 		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
 	}
 	if n := len(check.Problems); n > 0 {

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
 	"database/sql"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,6 +112,23 @@ func TestAuditVerify_T208_NamesWhatWasTamperedWith(t *testing.T) {
 			[]string{"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', 'dev-admin', '', '', 0)"},
 			[]string{"policy 1 of tenant acme has no row that created it"},
 		},
+		"a policy is removed": {
+			[]string{
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest) VALUES ('y', 0, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/7', 'x')",
+				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 231, 'y', zeroblob(32))",
+			},
+			[]string{"policy/7 was removed: dev-admin made it by number 231"},
+		},
+		"a row that is dated back excuses a policy": {
+			[]string{
+				"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', 'dev-admin', '', '', 0)",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest) VALUES ('y', 9, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/1', 'x')",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest) VALUES ('z', 8, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/1', '" + policyDigest() + "')",
+				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 231, 'y', zeroblob(32))",
+				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 232, 'z', zeroblob(32))",
+			},
+			[]string{"policy 1 of tenant acme is not as the row that created it recorded it"},
+		},
 		"cut": {[]string{"DELETE FROM audit_link WHERE no > 200", "DELETE FROM audit WHERE id > " + row(200)}, []string{"the chain ends at 200; it was known to have 230"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +149,39 @@ func TestAuditVerify_T208_NamesWhatWasTamperedWith(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// policyDigest is that of the policy which a case writes.
+func policyDigest() string {
+	return store.MadePolicy(store.AuditRow{}, store.StoredPolicy{TenantID: "acme", Version: 1, Doc: []byte("{}"), Actor: "dev-admin"}).Digest
+}
+
+// Heads that are not there are no heads that agree.
+func TestAuditVerify_WithoutSignedHeadsFails(t *testing.T) {
+	address, _, _ := audited(t, 3)
+	public, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "heads.pub")
+	if err := os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	absent := filepath.Join(t.TempDir(), "absent")
+	if _, status, err := dvt(t, address, "dev-admin", "audit", "verify", "--heads", absent, "--heads-key", key); status == 0 {
+		t.Errorf("a place that does not exist: status 0, %v", err)
+	}
+	if _, err := os.Stat(absent); err == nil {
+		t.Error("verify made the place that it was to read")
+	}
+	out, status, err := dvt(t, address, "dev-admin", "audit", "verify", "--heads", t.TempDir(), "--heads-key", key)
+	if status != 1 || !strings.Contains(out, "holds no signed head of tenant acme") {
+		t.Errorf("an empty place: status %d, %v\n%s", status, err, out)
 	}
 }
 
@@ -191,8 +245,11 @@ func TestAuditExport_Z02(t *testing.T) {
 // The owner of the database changes the log of a run that was sealed.
 func TestAuditVerify_NamesALogThatIsNotAsItWasSealed(t *testing.T) {
 	for name, c := range map[string]struct{ do, says string }{
-		"an event was changed":       {"UPDATE event SET payload = x'7b7d' WHERE run_seq = 2", "an event between 1 and 3 was changed"},
-		"an event got another time":  {"UPDATE event SET persisted_at = persisted_at + 1000 WHERE run_seq = 3", "an event between 1 and 3 was changed"},
+		"an event was changed":      {"UPDATE event SET payload = x'7b7d' WHERE run_seq = 2", "an event between 1 and 3 was changed"},
+		"an event got another time": {"UPDATE event SET persisted_at = persisted_at + 1000 WHERE run_seq = 3", "an event between 1 and 3 was changed"},
+		"an event behind the end": {"INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload) " +
+			"SELECT run_id, 4, key || 'x', event_id || 'x', 'StepStarted', 'a', '', 2, 1, emitted_at, persisted_at - 600000000, emitted_by, NULL FROM event WHERE run_seq = 3",
+			"has events after its end at 3 that dvt did not seal"},
 		"an event was removed":       {"DELETE FROM event WHERE run_seq = 2", "lacks events between 1 and 3"},
 		"the end of it was removed":  {"DELETE FROM event WHERE run_seq = 3", "lacks events between 1 and 3"},
 		"all of it was removed":      {"DELETE FROM event", "lacks events between 1 and 3"},

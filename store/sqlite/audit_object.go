@@ -10,8 +10,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// madeSQL reads the digest of the first row that names the object in %s. A later row cannot excuse a change.
-const madeSQL = `coalesce((SELECT a.digest FROM audit a WHERE a.object = %s AND a.outcome = 'ACCEPTED' ORDER BY a.at, a.id LIMIT 1), '')`
+// madeSQL reads the digest of the first row that names the object in %s. The chain says which one is first: the owner
+// of the file can date a row back, and cannot put one before an existing link.
+const madeSQL = `coalesce((SELECT a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id WHERE a.object = %s AND a.outcome = 'ACCEPTED'
+	ORDER BY l.no IS NULL, l.no, a.at, a.id LIMIT 1), '')`
 
 // AuditObjects implements store.Audits.
 func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
@@ -116,11 +118,29 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 			return store.LogSeal{}, err
 		}
 		return store.ParseLogSeal(object, digest)
-	}, `SELECT object, digest FROM audit WHERE tenant_id = ? AND run_id = ? AND object > ? AND object < ? AND object <> ''
-		AND action = ? AND outcome = 'ACCEPTED' ORDER BY object DESC, at, id LIMIT 1`,
+	}, `SELECT a.object, a.digest FROM audit a LEFT JOIN audit_link l ON l.id = a.id
+		WHERE a.tenant_id = ?1 AND a.run_id = ?2 AND a.object > ?3 AND a.object < ?4 AND a.object <> '' AND length(a.object) = length(?3)
+		AND substr(a.object, -12) NOT GLOB '*[^0-9]*' AND length(a.digest) = 64 AND a.digest NOT GLOB '*[^0-9a-f]*'
+		AND a.action = ?5 AND a.outcome = 'ACCEPTED' ORDER BY a.object DESC, l.no IS NULL, l.no, a.at, a.id LIMIT 1`,
 		tenantID, runID, store.LogSealObject(runID, 0), store.LogSealObject(runID, below), store.ActionSealLog)
 	if err != nil || len(seals) == 0 {
 		return store.LogSeal{}, err
 	}
 	return seals[0], nil
+}
+
+// missingSQL selects accepted rows of a tenant whose object is gone. A token may go when it has expired.
+const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = ?1 AND l.no > ?2 AND a.outcome = 'ACCEPTED' AND a.object <> '' AND (
+	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' || p.version = a.object)
+	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version = a.object)
+	OR a.object LIKE 'decision/%' AND NOT EXISTS (
+		SELECT 1 FROM approval_decision d WHERE d.run_id = a.run_id AND 'decision/' || d.run_id || '/' || d.principal = a.object)
+	) ORDER BY l.no LIMIT ?3`
+
+// AuditMissing implements store.AuditProofs.
+func (s *Store) AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error) {
+	return readAll(ctx, s, "audit missing", func(row scanner) (l store.AuditLink, err error) {
+		l.Row = &store.AuditRow{}
+		return l, row.Scan(&l.No, &l.ID, &l.Row.Object, &l.Row.Actor)
+	}, `SELECT l.no, a.id, a.object, a.actor `+missingSQL, tenantID, max(after, 0), clamp(limit, store.MaxPage))
 }

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,9 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{clock: o.Now, trace: o.Trace}
+	if err := makePrivate(path); err != nil {
+		return nil, err
+	}
 	db, err := sql.Open("sqlite", dsn(path, o))
 	if err != nil {
 		return nil, s.failed("open", err)
@@ -104,6 +108,16 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+ofWriter, true) })
 	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+ofReader, false) })
 	return s, nil
+}
+
+// makePrivate creates a missing file for its owner alone, because plans may hold secrets. SQLite gives the files beside it
+// the same mode. The mode of an existing file is the choice of its owner.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("sqlite: open the database %s: %w", path, err)
+	}
+	return f.Close()
 }
 
 // ofWriter are settings of the writer alone. Its cache holds the pages that appends

@@ -281,6 +281,24 @@ func auditObjects(f *fixture) {
 	f.ok(err)
 	f.equal(0, len(f.objects("t2")), "objects of another tenant")
 	f.equal(1, len(f.objects("")), "objects of the installation")
+	missing := func() (objects []string) {
+		f.Helper()
+		for after := int64(0); ; {
+			page, err := f.store.AuditMissing(f.ctx(), "t1", after, 1)
+			f.ok(err)
+			if len(page) == 0 {
+				return objects
+			}
+			after, objects = page[0].No, append(objects, page[0].Row.Object)
+		}
+	}
+	f.link(100)
+	f.equal([]string(nil), missing(), "missing objects")
+	gone := row(60)
+	gone.Object, gone.Digest = "policy/9", "x"
+	f.ok(f.store.Audit(f.ctx(), gone))
+	f.link(100)
+	f.equal([]string{"policy/9"}, missing(), "missing objects after a row without its policy")
 	objects := f.objects("t1")
 	f.equal(6, len(objects), "objects of t1")
 	for name, o := range objects {
@@ -335,6 +353,16 @@ func logSeals(f *fixture) {
 	forged.ID, forged.Digest = auditOf("t1", 7).ID, first.Digest
 	f.ok(f.store.Audit(f.ctx(), forged))
 	f.equal(whole, last(end.LastSeq+1), "seal after a later row for the same event")
+	for n, object := range []string{"log/" + id.RunID + "/00000000000A", "log/" + id.RunID + "/0000000000009", "log/" + id.RunID + "/000000000002"} {
+		odd := second
+		odd.ID, odd.Object = auditOf("t1", 20+n).ID, object
+		if n == 2 {
+			odd.Digest = "no hash"
+		}
+		f.ok(f.store.Audit(f.ctx(), odd))
+	}
+	f.equal(whole, last(end.LastSeq+10), "seal after rows that have not the form of one")
+	f.equal(store.LogSeal{}, last(3), "seal at 2, which has no hash")
 	denied := second
 	denied.ID, denied.Outcome, denied.Object = auditOf("t1", 8).ID, "DENIED", store.LogSealObject(id.RunID, end.LastSeq+1)
 	f.ok(f.store.Audit(f.ctx(), denied))
@@ -348,8 +376,8 @@ func logSeals(f *fixture) {
 
 	row := auditOf(id.TenantID, 9)
 	f.ok(f.store.Audit(f.ctx(), row))
-	f.equal(5, f.link(10), "links")
-	f.equal(5, len(f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10})), "all links")
+	f.equal(8, f.link(10), "links")
+	f.equal(8, len(f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10})), "all links")
 	without := f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10, WithoutSeals: true, WithMissingRows: true})
 	f.equal(1, len(without), "links without seals")
 	f.equal(row.ID, without[0].ID, "row without seals")
