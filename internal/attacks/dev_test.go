@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +27,7 @@ type devHome struct {
 	data, url, link string
 	tokens          map[string]string
 	runID           string // a run that sleeps
+	pid             int
 	before          string // the state of all runs in the API before the attack
 	done            func()
 }
@@ -42,6 +45,7 @@ func dvtDev(t *testing.T) *devHome {
 	h := &devHome{data: filepath.Join(w.dir, "data"), url: "http://" + address}
 	p, err := w.spawn("dvt dev", nil, "dev", "--listen", address, "--data", h.data, "--no-sample")
 	must(t, err)
+	h.pid = p.cmd.Process.Pid
 	h.done = func() {
 		p.signal(t, syscall.SIGTERM)
 		<-p.exited
@@ -340,4 +344,76 @@ func (h *devHome) secondStart(t *testing.T) {
 	if after, err := os.ReadFile(filepath.Join(h.data, "tokens")); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the tokens changed after the end: %v", err)
 	}
+}
+
+// A page of a browser can send requests to every port of the machine. None that `dvt dev` opens lets it end a run by the
+// API of Temporal.
+func TestDev_NoPortLetsAPageEndRuns(t *testing.T) {
+	h := dvtDev(t)
+	ports := listeningPorts(t, h.pid)
+	if len(ports) < 3 {
+		t.Fatalf("dvt dev and its servers listen on %v, want several ports", ports)
+	}
+	body := `{"reason":"evil","visibilityQuery":"ExecutionStatus='Running'","terminationOperation":{"identity":"evil"}}`
+	for i, port := range ports {
+		for _, host := range []string{"evil.example", "127.0.0.1", "localhost"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+				fmt.Sprintf("http://127.0.0.1:%d/api/v1/namespaces/dvt/batch-operations/job-%d-%s", port, i, host), strings.NewReader(body))
+			must(t, err)
+			r.Host = host
+			r.Header.Set("Origin", "http://evil.example")
+			r.Header.Set("Content-Type", "text/plain")
+			if res, err := (&http.Client{Timeout: 5 * time.Second}).Do(r); err == nil {
+				if _ = res.Body.Close(); res.StatusCode < 300 {
+					t.Errorf("port %d ends runs for %s: %s", port, host, res.Status)
+				}
+			}
+		}
+	}
+	time.Sleep(2 * time.Second) // Temporal carries the order out in the background
+	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"{run(runId:\"%s\"){status}}"}`, h.runID), h.bearer("dev-admin"), jsonBody)
+	if !strings.Contains(text, "RUNNING") {
+		t.Errorf("the run after the attack: %s", text)
+	}
+}
+
+// listeningPorts returns the TCP ports on which a process and its descendants listen.
+func listeningPorts(t *testing.T, pid int) (ports []int) {
+	t.Helper()
+	sockets := map[string]bool{}
+	for pids := []int{pid}; len(pids) > 0; pids = pids[1:] {
+		dir := fmt.Sprintf("/proc/%d", pids[0])
+		fds, _ := filepath.Glob(dir + "/fd/*")
+		for _, fd := range fds {
+			if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "socket:[") {
+				sockets[strings.Trim(to, "socket:[]")] = true
+			}
+		}
+		children, _ := filepath.Glob(dir + "/task/*/children")
+		for _, file := range children {
+			list, _ := os.ReadFile(file)
+			for _, child := range strings.Fields(string(list)) {
+				n, err := strconv.Atoi(child)
+				must(t, err)
+				pids = append(pids, n)
+			}
+		}
+	}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		must(t, err)
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			const listening = "0A"
+			if len(f) < 10 || f[3] != listening || !sockets[f[9]] {
+				continue
+			}
+			port, err := strconv.ParseInt(f[1][strings.LastIndexByte(f[1], ':')+1:], 16, 32)
+			must(t, err)
+			if !slices.Contains(ports, int(port)) {
+				ports = append(ports, int(port))
+			}
+		}
+	}
+	return ports
 }
