@@ -85,7 +85,7 @@ func (s *Service) checkLogs(ctx context.Context, tenantID string, kind int, afte
 // checkLog says why a log is not as a row sealed it, "" when it is, and how many events that took.
 func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem string, events int64, err error) {
 	seal, err := store.ParseLogSeal(row.Object, row.Digest)
-	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) {
+	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) { //nolint:nilerr // the row is what is wrong
 		return fmt.Sprintf("audit row %s names no log that dvt sealed", row.ID), 0, nil
 	}
 	before, err := s.cfg.Store.LastLogSeal(ctx, row.TenantID, row.RunID, seal.Seq)

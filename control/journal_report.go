@@ -110,15 +110,15 @@ func fingerprintOf(r engine.WorkerReport) string {
 	return fmt.Sprint(r.OK, r.Runtime, r.Digest, r.UID, r.Parts)
 }
 
-// accountRefusal refuses a report because of the worker's account. Besides engine.ErrRefused it matches
+// accountError refuses a report because of the worker's account. Besides engine.ErrRefused it matches
 // engine.ErrDenied, which ends the worker. Only a change of the settings helps; until then the worker would take steps
 // away from workers that could execute them.
-type accountRefusal struct{ *refusal }
+type accountError struct{ *refusal }
 
 // Unwrap makes errors.Is true for engine.ErrDenied and engine.ErrRefused.
-func (r accountRefusal) Unwrap() []error { return []error{engine.ErrDenied, r.refusal} }
+func (r accountError) Unwrap() []error { return []error{engine.ErrDenied, r.refusal} }
 
-// checkQueues returns an accountRefusal when the worker's account does not cover each of the queues.
+// checkQueues returns an accountError when the worker's account does not cover each of the queues.
 func (a *attempts) checkQueues(queues []string) error {
 	var outside []string
 	for _, queue := range queues {
@@ -133,7 +133,7 @@ func (a *attempts) checkQueues(queues []string) error {
 	if more := len(outside) - maxNamedQueues; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return accountRefusal{newRefusal("report", "the account %s of this worker does not cover the queues that it serves: %s; "+
+	return accountError{newRefusal("report", "the account %s of this worker does not cover the queues that it serves: %s; "+
 		"add them to the setting queues of the account, in the settings of the servers, and restart the servers, "+
 		"or remove them from --queues of this worker", a.worker.ID, named)}
 }

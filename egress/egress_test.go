@@ -159,10 +159,10 @@ func TestTransport_RefusesTheInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &http.Client{Transport: g.Transport(egress.Timeouts{})}
-	if _, err := c.Get("http://127.0.0.1:" + own); !errors.Is(err, egress.ErrRefused) || calls.Load() > 0 { //nolint:noctx // a test
+	if _, err := c.Get("http://127.0.0.1:" + own); !errors.Is(err, egress.ErrRefused) || calls.Load() > 0 {
 		t.Errorf("a call to the installation: %v after %d calls, want ErrRefused and none", err, calls.Load())
 	}
-	res, err := c.Get("http://127.0.0.1:" + other) //nolint:noctx // a test
+	res, err := c.Get("http://127.0.0.1:" + other)
 	if err != nil {
 		t.Fatalf("a call beside the installation: %v", err)
 	}

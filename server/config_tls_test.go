@@ -174,7 +174,7 @@ func TestServer_WarnsOfPlainTextForOtherMachines(t *testing.T) {
 			"sqlite:"+filepath.Join(t.TempDir(), "dvt.db"),
 			"--redis", "redis://127.0.0.1:1/0", "--temporal", "127.0.0.1:1", "--artifacts", "mem://")
 		answers(t, "http://127.0.0.1:"+port)
-		if name := "can read a file of secrets"; strings.Contains(p.said(), name) != (mode == 0o644) {
+		if name := "can read this file, which may hold secrets"; strings.Contains(p.said(), name) != (mode == 0o644) {
 			t.Errorf("settings file of mode %o: the log is\n%s", mode, p.said())
 		}
 		if got := strings.Contains(p.said(), "served in plain text to other machines"); got != want {

@@ -158,17 +158,22 @@ var usedKeyPage = template.Must(template.New("").Parse(`<!doctype html>
 </html>
 `)) //nolint:gochecknoglobals // a constant
 
+// namesLoopback reports whether the Host of a request is localhost or a loopback address.
+func namesLoopback(r *http.Request) bool {
+	host := (&url.URL{Host: r.Host}).Hostname()
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
 // onLoopback refuses requests whose Host is neither localhost nor a loopback address: a foreign site can point its name
 // at this machine (DNS rebinding). Hosts of allowed origins pass.
 func (p *parts) onLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := (&url.URL{Host: r.Host}).Hostname()
-		ip := net.ParseIP(host)
 		named := slices.ContainsFunc(p.cfg.AllowedOrigins, func(origin string) bool {
 			u, err := url.Parse(origin)
 			return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 		})
-		if !named && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+		if !named && !namesLoopback(r) {
 			http.Error(w, "dvt dev answers under localhost and loopback addresses only", http.StatusMisdirectedRequest)
 			return
 		}

@@ -13,20 +13,28 @@ import (
 )
 
 // observers returns the routes of the listener metrics-listen, which requires no token. Profiles show memory and
-// therefore secrets, so they exist only when the listener is on loopback.
+// therefore secrets, so they exist only when the listener is on loopback. It then answers under names of loopback alone:
+// a web page can point its own name at this machine and read the answers (DNS rebinding).
 func (p *parts) observers() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.Handle("GET /metrics", p.metricsHandler)
-	if loopback(p.cfg.MetricsListen) {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	if !loopback(p.cfg.MetricsListen) {
+		return mux
 	}
-	return mux
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !namesLoopback(r) {
+			http.Error(w, "metrics-listen answers under localhost and loopback addresses only", http.StatusMisdirectedRequest)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }

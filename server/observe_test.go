@@ -21,6 +21,18 @@ func TestObservers_HaveAListenerOfTheirOwn(t *testing.T) {
 			t.Errorf("%s of metrics-listen: %d, want 200 with %q:\n%.300s", path, a.StatusCode, want, a.body)
 		}
 	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+observers+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "evil.example" // as a page whose name leads to this machine
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = res.Body.Close(); res.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("metrics-listen under a foreign name: %d, want 421", res.StatusCode)
+	}
 	for _, path := range []string{"/graphql", "/", "/engine/journal/begin"} {
 		if a := get(t, "http://"+observers+path); a.StatusCode != http.StatusNotFound {
 			t.Errorf("%s of metrics-listen: %d, want 404", path, a.StatusCode)

@@ -94,7 +94,7 @@ func (r *sandboxReports) repeat(ctx context.Context) error {
 func (r *sandboxReports) send(ctx context.Context) error {
 	err := sendReport(ctx, r.to, r.queues, r.current())
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the process ends
 	}
 	if errors.Is(err, engine.ErrDenied) {
 		r.denied++

@@ -58,17 +58,17 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 	}
 }
 
-// deniedRefusal is a refusal that wraps engine.ErrDenied too, as that of a Journal.
-type deniedRefusal struct{}
+// deniedError is a refusal that wraps engine.ErrDenied too, as that of a Journal.
+type deniedError struct{}
 
-func (deniedRefusal) Error() string {
+func (deniedError) Error() string {
 	return engine.ErrRefused.Error() + ": the account lacks tq-data-dev"
 }
-func (deniedRefusal) Unwrap() []error { return []error{engine.ErrDenied, engine.ErrRefused} }
+func (deniedError) Unwrap() []error { return []error{engine.ErrDenied, engine.ErrRefused} }
 
 func TestClient_ReportOutsideTheAccountIsDenied(t *testing.T) {
 	t.Parallel()
-	base := serve(t, &journal{err: deniedRefusal{}})
+	base := serve(t, &journal{err: deniedError{}})
 	err := client(t, base, "good").Report(t.Context(), engine.WorkerReport{Worker: "host/7", Queues: []string{"tq-data-dev"}})
 	if want := engine.ErrDenied.Error() + ": the account lacks tq-data-dev"; !errors.Is(err, engine.ErrDenied) || err.Error() != want {
 		t.Errorf("the report is answered with %v, want %s", err, want)

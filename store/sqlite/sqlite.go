@@ -115,7 +115,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("sqlite: open the database %s: %w", path, err)
+		return fmt.Errorf("%w: sqlite: open the database %s: %w", store.ErrUnavailable, path, err)
 	}
 	return f.Close()
 }
