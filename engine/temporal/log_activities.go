@@ -94,7 +94,7 @@ func (l *logActivities) register(w worker.ActivityRegistry) {
 func (l *logActivities) appendSealed(ctx context.Context, in sealedAppend) (appendResult, error) {
 	var a appendInput
 	if !l.keys.Sealed(in.Seal, sealAppend, string(in.Body)) || json.Unmarshal(in.Body, &a) != nil {
-		return appendResult{}, temporal.NewNonRetryableApplicationError("no worker of this installation asked for this append", "FORGED", nil)
+		return appendResult{}, unsealed(l.keys, in.Seal, "no worker of this installation asked for this append")
 	}
 	return l.append(ctx, a)
 }

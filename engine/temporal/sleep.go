@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -151,7 +150,7 @@ func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Retu
 func (l *logActivities) wakeUpSealed(ctx context.Context, in sealedWakeUp) (engine.Return, error) {
 	var w wakeUpInput
 	if !l.keys.Sealed(in.Seal, sealWakeUp, string(in.Body)) || json.Unmarshal(in.Body, &w) != nil {
-		return engine.Return{}, temporal.NewNonRetryableApplicationError("no worker of this installation asked for this end", "FORGED", nil)
+		return engine.Return{}, unsealed(l.keys, in.Seal, "no worker of this installation asked for this end")
 	}
 	return l.wakeUp(ctx, w)
 }

@@ -111,9 +111,23 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 // would end the execution, and the run with it.
 func (w *workflows) leave(seal string) {
 	if w.keys.Foreign(seal) {
-		panic(fmt.Sprintf("ticket-keys of this worker do not hold the key %.40q with which a server sealed this execution: give every server "+
-			"and every control worker the same ticket-keys", ticket.KeyOf(seal)))
+		panic(lacksKey(seal))
 	}
+}
+
+// lacksKey says what to do about a seal that a key made which this worker lacks.
+func lacksKey(seal string) string {
+	return fmt.Sprintf("ticket-keys of this worker do not hold the key %.40q that made a seal: give every server and every control worker "+
+		"the same ticket-keys", ticket.KeyOf(seal))
+}
+
+// unsealed returns the error of an activity whose seal does not verify. Temporal tries the activity again when a worker
+// with another key may verify it, and otherwise not: why says what is wrong.
+func unsealed(keys ticket.Keys, seal, why string) error {
+	if keys.Foreign(seal) {
+		return temporal.NewApplicationError(lacksKey(seal), "KEY_MISSING")
+	}
+	return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
 }
 
 // driver carries effects out and turns what comes back into inputs. Each
