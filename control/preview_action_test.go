@@ -14,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // tell is a preview in one line a part.
@@ -251,6 +252,9 @@ func TestPreview_O10_LeavesNoTrace(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("r1", "a", "b<a")
 	ended := w.failedRun("r2")
+	eventually(t, "the log of the run that ended is sealed", func() bool {
+		return must[store.LogSeal](t)(w.raw.LastLogSeal(t.Context(), "acme", ended, 1000)).Seq > 0
+	})
 	before := w.tables()
 	for _, who := range []authz.Principal{w.who("dev-admin"), w.who("dev-viewer")} {
 		for _, s := range []run.SignalType{

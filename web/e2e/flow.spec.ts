@@ -29,7 +29,7 @@ test("pause drains, says so, and resumes", async ({ page, url }) => {
   await page.getByRole("dialog").getByRole("button", { name: "Send: resume" }).click();
   await expect(status(page)).toHaveText("Completed", { timeout: 30_000 });
   await page.getByRole("link", { name: /Receipts/ }).click();
-  await expect(page.getByText(/quiescent at seq/)).toBeVisible();
+  await expect(page.getByRole("region", { name: "Receipts" }).getByText(/quiescent at seq/)).toBeVisible();
 });
 
 test("a broken step is found, mended and retried", async ({ page, url }) => {

@@ -48,9 +48,7 @@ export function AuditPage() {
   useDocumentStatus(m.audit.title);
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const filter: AuditFilter = {
-    // Seals of logs are made by dvt for each run; they show when somebody asks for the action.
-    ...(search.action ? {} : { seals: false }),
+  const chosen: AuditFilter = {
     ...(search.actor ? { actor: search.actor } : {}),
     ...(search.action ? { action: search.action } : {}),
     ...(search.outcome ? { outcome: search.outcome } : {}),
@@ -58,6 +56,8 @@ export function AuditPage() {
     ...(search.from ? { from: new Date(search.from).toISOString() } : {}),
     ...(search.to ? { to: new Date(search.to).toISOString() } : {}),
   };
+  // dvt seals the log of each run; these rows show when somebody asks for their action.
+  const filter: AuditFilter = search.action ? chosen : { ...chosen, seals: false };
   const pages = useConnection(AuditDocument, { filter }, (result) => result.audit);
   const [exporting, setExporting] = useState<string | null>(null);
 
@@ -120,7 +120,7 @@ export function AuditPage() {
         <Field name="from" label={m.audit.from} value={search.from} type="date" />
         <Field name="to" label={m.audit.to} value={search.to} type="date" />
         <Button type="submit">{m.audit.find}</Button>
-        {Object.keys(filter).length > 0 && (
+        {Object.keys(chosen).length > 0 && (
           <Link to="/audit" search={{}} className={css.beside}>
             {m.runs.clearFilter}
           </Link>
