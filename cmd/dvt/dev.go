@@ -203,6 +203,15 @@ func (s *session) beDevPrincipal() error {
 	return nil
 }
 
+// runningDev returns the address of the `dvt dev` that runs on the data directory of this environment, or "".
+func runningDev() string {
+	a, err := server.ReadDevAccess(devData())
+	if err != nil || !a.Running() {
+		return ""
+	}
+	return "http://" + a.Address
+}
+
 func onLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()

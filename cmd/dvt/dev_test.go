@@ -66,6 +66,16 @@ func TestDevToken_GoesToItsOwnAddressOnly(t *testing.T) {
 	ask("another port", gotOther, "", other)
 }
 
+// Without --server commands ask the process that runs on the data directory, whatever its port.
+func TestCommands_FindTheDevThatRuns(t *testing.T) {
+	alone(t)
+	own, got := bearer(t)
+	keyRing(t, strings.TrimPrefix(own, "http://"), true)
+	if says(t, 3, "FORBIDDEN", "whoami"); *got != aSecret+"e" {
+		t.Errorf("the process got the token %q, want that of dev-engineer", *got)
+	}
+}
+
 // A user who can write or replace the file could choose the destination of each token.
 func TestDevToken_IsReadFromAPrivateFileOnly(t *testing.T) {
 	for want, spoil := range map[string]func(path string) error{

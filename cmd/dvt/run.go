@@ -65,7 +65,8 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 const here = "http://127.0.0.1:8080"
 
 // resolve says which server is asked, and as whom: flags win over the environment, that
-// over the context in use. The token of a context goes to its own server only.
+// over the context in use, and that over the `dvt dev` that runs on the data directory of this environment. The token of
+// a context goes to its own server only.
 func (s *session) resolve() error {
 	if s.context != "" && s.server != "" {
 		return usage(errors.New("give --context or --server, not both"))
@@ -94,7 +95,7 @@ func (s *session) resolve() error {
 			}
 		}
 	}
-	s.server = cmp.Or(s.server, here)
+	s.server = cmp.Or(s.server, runningDev(), here)
 	if err := (profile{Server: s.server}).check(); err != nil {
 		return err
 	}
