@@ -59,7 +59,7 @@ func TestWithoutNamespaces_NothingOutlivesTheProgram(t *testing.T) {
 	if left := markedProcesses(marker); len(left) > 0 {
 		t.Errorf("the processes %v outlived the program", left)
 	}
-	running, wait := f.start(f.program("/bin/sh", "-c", daemon+"echo > ready; trap '' TERM; while :; do sleep 1; done", marker))
+	running, wait := f.start(f.program("/bin/sh", "-c", daemon+"trap '' TERM; echo > ready; while :; do sleep 1; done", marker))
 	f.waitForFile("ready")
 	running.Terminate()
 	<-time.After(50 * time.Millisecond)
