@@ -47,7 +47,8 @@ type Engine interface {
 	// Signal hands over one signal; the engine drops what it has seen (T196).
 	// ErrNotStarted, ErrClosed or ErrUnavailable.
 	Signal(ctx context.Context, id run.Identity, s Signal) error
-	// Terminate ends the execution under the run's id without its cooperation, whoever started it (T99, T200).
+	// Terminate ends the execution under the run's id without its cooperation, also when a stranger started it
+	// (T99, T200).
 	// ErrNotStarted, ErrClosed or ErrUnavailable.
 	Terminate(ctx context.Context, id run.Identity, reason string) error
 	Describe(ctx context.Context, id run.Identity) (Description, error)
@@ -361,8 +362,8 @@ type ArtifactBody struct {
 	Body []byte          `json:"body"`
 }
 
-// Return is what an engine knows of a dispatch that it no longer executes. It is no fact of the run: whoever reaches
-// the engine can forge it. What became of the attempt stands in the log. It echoes its subject (T184).
+// Return is what an engine knows of a dispatch that it no longer executes. It is no fact of the run: anybody with
+// access to the engine can forge it. The log holds the end of the attempt. Return echoes its subject (T184).
 type Return struct {
 	StepID         string     `json:"stepId"`
 	LogicalAttempt int        `json:"logicalAttempt"`

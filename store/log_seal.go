@@ -43,10 +43,10 @@ type sealedLogs interface {
 var ErrLogShort = errors.New("store: the log ends before that event")
 
 // SealLog returns the audit row that seals the log of a run up to an event, by its events since the seal before.
-// found is false when that event is sealed already. ErrLogShort when the log does not reach the event.
+// missing is false when that event is sealed already. ErrLogShort when the log does not reach the event.
 // The caller gives the row a random id and writes it: a row under an id that somebody can guess and write first would
 // keep the seal out. Two callers at once make two rows that say the same, which is harmless.
-func SealLog(ctx context.Context, s sealedLogs, id run.Identity, to run.Seq) (row AuditRow, found bool, err error) {
+func SealLog(ctx context.Context, s sealedLogs, id run.Identity, to run.Seq) (row AuditRow, missing bool, err error) {
 	last, err := s.LastLogSeal(ctx, id.TenantID, id.RunID, to+1)
 	if err != nil || last.Seq == to {
 		return AuditRow{}, false, err

@@ -141,7 +141,7 @@ func TestStep_E01_UnlockedStepsTakeTheirPlaceInOrder(t *testing.T) {
 	}
 }
 
-// An end counts when the machine observes it in the log. Whoever reaches the engine cannot make one up.
+// An end counts when the machine observes it in the log. Access to the engine is not enough to forge one.
 //
 // contract: T191
 func TestStep_AnEndCountsWhenTheLogHasIt(t *testing.T) {

@@ -416,8 +416,8 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq2[engine.Description, error] 
 	}
 }
 
-// known is an execution of a list. Its id says which run it is of, since whoever starts an execution chooses its search
-// attributes; the project alone is read from them. The RunID is empty when the id is not that of a run.
+// known is an execution of a list. Its id names the run, because anybody who starts an execution chooses its
+// search attributes; only the project is read from them. The RunID is empty when the id is not that of a run.
 func (e *Engine) known(info *workflowpb.WorkflowExecutionInfo) (engine.Description, error) {
 	d := engine.Description{
 		Ref: run.EngineRunRef{

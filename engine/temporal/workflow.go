@@ -36,7 +36,8 @@ type Input struct {
 	OpaqueIDs bool `json:"opaqueIds,omitempty"`
 	// Continued is nil for the first execution of the chain.
 	Continued *Continued `json:"continued,omitempty"`
-	// Seal proves that a worker of this installation wrote Continued: whoever reaches Temporal can start workflows.
+	// Seal proves that a worker of this installation wrote Continued, because anybody with access to Temporal can
+	// start workflows.
 	Seal string `json:"seal,omitempty"`
 	// StartSeal proves that a server of this installation chose the fields before Continued, for this run and this queue.
 	StartSeal string `json:"startSeal,omitempty"`
@@ -323,8 +324,8 @@ func (d *driver) failAtOnce(f run.FailurePayload) error {
 	return d.lost
 }
 
-// receiveSignals takes signals of Temporal. Whoever reaches Temporal can send one, so it says no more than that the log
-// may have one: the machine reads what was accepted (T196).
+// receiveSignals takes signals of Temporal. Anybody with access to Temporal can send one. It therefore only means that the
+// log may hold a signal, and the machine reads the accepted ones (T196).
 func (d *driver) receiveSignals() {
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		ch := workflow.GetSignalChannel(ctx, signalChannel)

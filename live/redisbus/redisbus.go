@@ -30,7 +30,7 @@ type Config struct {
 	URL    string // redis://[user:password@]host:port/db, rediss:// for TLS
 	Logger *slog.Logger
 	// TLS is for a URL of rediss://; nil: the authorities of the system, and the host of the URL. It may read its certificates
-	// anew in each handshake.
+	// again in each handshake.
 	TLS *tls.Config
 	// Password returns the password of the next connection; nil: that of the URL.
 	Password func() string
