@@ -64,7 +64,8 @@ func add(t *testing.T, s *artifact.Store, ea int, from int64, ls []artifact.Line
 	}
 }
 
-func TestLogs_T229_RepeatedAppendChangesNothing(t *testing.T) {
+// contract: T229
+func TestLogs_RepeatedAppendChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, folder(t), artifact.Limits{})
 	add(t, s, 1, 1, text(1, 3))

@@ -7,7 +7,8 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-func TestApproval_O3_TheMostSpecificRowDecides(t *testing.T) {
+// contract: O3
+func TestApproval_TheMostSpecificRowDecides(t *testing.T) {
 	t.Parallel()
 	d, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {

@@ -68,7 +68,8 @@ func decide(t testing.TB, a *authz.Authorizer, p authz.Principal, action authz.A
 
 // The table is the policy as people agreed on it (O3, T92): every action has a
 // line for every role, and some lines are about places.
-func TestDecide_T92_Table(t *testing.T) {
+// contract: T92
+func TestDecide_Table(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/decisions.csv")
 	if err != nil {
@@ -153,7 +154,8 @@ func TestDecide_DenyByDefault(t *testing.T) {
 	}
 }
 
-func TestDecide_T101_OtherTenant(t *testing.T) {
+// contract: T101
+func TestDecide_OtherTenant(t *testing.T) {
 	t.Parallel()
 	d, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), clock)
 	if err != nil {
@@ -224,7 +226,8 @@ func TestDirectory_SaysEverythingWrongAtOnce(t *testing.T) {
 	}
 }
 
-func TestDirectory_O6_Tokens(t *testing.T) {
+// contract: O6
+func TestDirectory_Tokens(t *testing.T) {
 	t.Parallel()
 	soon := account("soon", grant(authz.Viewer))
 	soon.ExpiresAt = now.Add(time.Nanosecond)
@@ -293,7 +296,8 @@ func TestSetGrants_ReachesWhoSignedInBeforeAndAfter(t *testing.T) {
 	}
 }
 
-func TestSwap_T202_ABrokenPolicyChangesNothing(t *testing.T) {
+// contract: T202
+func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := directory(t, account("ola", grant(authz.Operator)))
 	a := authorizer(t, d)

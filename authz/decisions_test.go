@@ -13,7 +13,8 @@ import (
 // Each line of the table holds also for one who has its grant only by a token that narrows every role,
 // for a token of every role of one who has only its grant, and for one who took it in an
 // emergency, until that ends.
-func TestDecide_O3_O6_TheTableThroughTokensAndBreakGlass(t *testing.T) {
+// contract: O3, O6
+func TestDecide_TheTableThroughTokensAndBreakGlass(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/decisions.csv")
 	if err != nil {

@@ -46,7 +46,8 @@ func loaded(t testing.TB, clock func() time.Time, s authz.Stored, accounts ...au
 
 func who(id string) authz.Principal { return authz.Principal{ID: id, TenantID: "acme"} }
 
-func TestLoad_T202_AnOutageIsNoDenial(t *testing.T) {
+// contract: T202
+func TestLoad_AnOutageIsNoDenial(t *testing.T) {
 	t.Parallel()
 	clock := &moving{}
 	a := loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{holder("ola", authz.Operator)}}), account("ola", grant(authz.Viewer)))
@@ -79,7 +80,8 @@ func TestLoad_T202_AnOutageIsNoDenial(t *testing.T) {
 }
 
 // A policy of a tenant takes the place of the settings' grants and of the default rules, for that tenant alone.
-func TestLoad_O3_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
+// contract: O3
+func TestLoad_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 	t.Parallel()
 	other := account("mallory", grant(authz.Admin))
 	other.TenantID = "globex"
@@ -126,7 +128,8 @@ func TestLoad_O3_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 }
 
 // Casbin with the places in its matcher is asked about whole random policies; the look-up says the same.
-func TestLoad_O3_TheLookUpIsWhatCasbinSays(t *testing.T) {
+// contract: O3
+func TestLoad_TheLookUpIsWhatCasbinSays(t *testing.T) {
 	t.Parallel()
 	const scoped = `
 [request_definition]
@@ -243,7 +246,8 @@ func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
 	}
 }
 
-func TestToken_O6_NarrowsItsPrincipal(t *testing.T) {
+// contract: O6
+func TestToken_NarrowsItsPrincipal(t *testing.T) {
 	t.Parallel()
 	clock := &moving{}
 	secret, _ := authz.NewSecret()
@@ -312,7 +316,8 @@ func TestToken_O6_NarrowsItsPrincipal(t *testing.T) {
 	}
 }
 
-func TestMayGive_O6_NobodyGivesMoreThanItHas(t *testing.T) {
+// contract: O6
+func TestMayGive_NobodyGivesMoreThanItHas(t *testing.T) {
 	t.Parallel()
 	rules := append(authz.DefaultPolicy(), authz.Rule{authz.Viewer, authz.Cancel, "lab", "*"})
 	a := loaded(t, clock, given(authz.Document{Rules: rules, Grants: []authz.PrincipalGrant{

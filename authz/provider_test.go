@@ -47,7 +47,8 @@ func people() []authz.StoredPolicy {
 
 var inShop = authz.Object{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev"}
 
-func TestDecide_O6_GroupsHaveGrants(t *testing.T) {
+// contract: O6
+func TestDecide_GroupsHaveGrants(t *testing.T) {
 	t.Parallel()
 	a := federated(t, time.Now)
 	ada := authz.Principal{ID: "ada", TenantID: "acme", Provider: "corp"}
@@ -93,7 +94,8 @@ func secretOf(t *testing.T, token authz.Token) (string, authz.Token) {
 	return secret, token
 }
 
-func TestSession_O6_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
+// contract: O6
+func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	session := authz.Token{ID: "s", TenantID: "acme", Principal: "ada", Session: true, Provider: "corp", Groups: []string{"group:ops"}, CreatedAt: now, ExpiresAt: now.Add(12 * time.Hour)}
@@ -154,7 +156,8 @@ func TestSession_O6_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestDirectory_O6_WhatOIDCKnowsHasNoToken(t *testing.T) {
+// contract: O6
+func TestDirectory_WhatOIDCKnowsHasNoToken(t *testing.T) {
 	t.Parallel()
 	for name, account := range map[string]authz.Account{
 		"oidc with a token":       {ID: "x", TenantID: "acme", OIDC: true, TokenSHA256: hashOf("x")},

@@ -13,7 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestSignalRun_G26_EscalateAlert(t *testing.T) {
+// contract: G26
+func TestSignalRun_EscalateAlert(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *control.Config) { c.Metrics = registry })

@@ -61,7 +61,8 @@ func (w *world) reconciling() {
 	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "r1") })
 }
 
-func TestApproveRun_W20_TheLogBeginsWithTheApproval(t *testing.T) {
+// contract: W-20
+func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1)
 	ctx := t.Context()
@@ -115,7 +116,8 @@ func TestApproveRun_W20_TheLogBeginsWithTheApproval(t *testing.T) {
 	}
 }
 
-func TestApproveRun_O4_TheTenantMaySwitchItOff(t *testing.T) {
+// contract: O4
+func TestApproveRun_TheTenantMaySwitchItOff(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1, func(d *authz.Document) { d.SOD.Approve = false })
 	id := w.queued("r1", "s1")
@@ -124,7 +126,8 @@ func TestApproveRun_O4_TheTenantMaySwitchItOff(t *testing.T) {
 	}
 }
 
-func TestApproveRun_W20_NOfM(t *testing.T) {
+// contract: W-20
+func TestApproveRun_NOfM(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 2)
 	ctx := t.Context()
@@ -206,7 +209,8 @@ func TestApproveRun_RejectedAndExpired(t *testing.T) {
 	}
 }
 
-func TestCancelRun_W20_NeverReachesTheEngine(t *testing.T) {
+// contract: W-20
+func TestCancelRun_NeverReachesTheEngine(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1)
 	ctx := t.Context()
@@ -365,7 +369,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	}
 }
 
-func TestRerun_W20_WhatItTakesOverWaitsWithIt(t *testing.T) {
+// contract: W-20
+func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
@@ -403,7 +408,8 @@ func TestRerun_W20_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	}
 }
 
-func TestCompleteManual_T87_AnApproverDoesNot(t *testing.T) {
+// contract: T87
+func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
 	ctx, admin, other := t.Context(), w.who("dev-admin"), w.who("dev-operator")

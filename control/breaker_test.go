@@ -22,7 +22,8 @@ func (w *world) slowly(d time.Duration) {
 	})
 }
 
-func TestBreaker_H02_T135_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
+// contract: H02, T135
+func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
@@ -57,7 +58,8 @@ func TestBreaker_H02_T135_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	}
 }
 
-func TestBreaker_T135_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
+// contract: T135
+func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
@@ -106,7 +108,8 @@ func (w *world) handedOver(ids ...string) {
 	}
 }
 
-func TestBreaker_T135_OldSamplesDoNotCount(t *testing.T) {
+// contract: T135
+func TestBreaker_OldSamplesDoNotCount(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	var ids []string

@@ -61,10 +61,11 @@ func appendOf(t run.EventType) store.Append {
 	return store.Append{RunID: "r", Events: []run.Draft{{Type: run.StepStartedEvent, StepID: "s"}, {Type: t, StepID: "s"}}}
 }
 
-// TestAppend_T120_WhatHasABudget stalls a store for 4 s: only what says that a
+// TestAppend_WhatHasABudget stalls a store for 4 s: only what says that a
 // step completed, or begins one, is given up, and a store that answers with an
 // error has answered.
-func TestAppend_T120_WhatHasABudget(t *testing.T) {
+// contract: T120
+func TestAppend_WhatHasABudget(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		do         func(context.Context, *control.Journal) error
@@ -120,7 +121,8 @@ func begins(ctx context.Context, j *control.Journal) error {
 }
 
 // A caller that gives up itself has not met the budget.
-func TestAppend_T120_CallersOwnDeadline(t *testing.T) {
+// contract: T120
+func TestAppend_CallersOwnDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := control.NewJournal(control.JournalConfig{Store: &slow{takes: time.Minute}})
@@ -132,8 +134,9 @@ func TestAppend_T120_CallersOwnDeadline(t *testing.T) {
 	})
 }
 
-// TestMetrics_R378_Buffered follows events whose confirmation is outstanding.
-func TestMetrics_R378_Buffered(t *testing.T) {
+// TestMetrics_Buffered follows events whose confirmation is outstanding.
+// contract: R378
+func TestMetrics_Buffered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -164,8 +167,9 @@ func TestMetrics_R378_Buffered(t *testing.T) {
 	})
 }
 
-// TestMetrics_B06_Alert: more than ten timeouts in a minute raise the alert, once a minute.
-func TestMetrics_B06_Alert(t *testing.T) {
+// TestMetrics_Alert: more than ten timeouts in a minute raise the alert, once a minute.
+// contract: B06
+func TestMetrics_Alert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -196,8 +200,9 @@ func TestMetrics_B06_Alert(t *testing.T) {
 	})
 }
 
-// TestAppend_T15_A04_Mismatch counts events that came again with another payload.
-func TestAppend_T15_A04_Mismatch(t *testing.T) {
+// TestAppend_Mismatch counts events that came again with another payload.
+// contract: T15, A04
+func TestAppend_Mismatch(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	registry := prometheus.NewRegistry()

@@ -18,7 +18,8 @@ import (
 )
 
 // The server dies after signals were accepted and before that was kept: another one goes on, and each run has one signal.
-func TestBulk_T128_CrashInTheMiddleHasOneEffect(t *testing.T) {
+// contract: T128
+func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(40)
@@ -96,7 +97,8 @@ func after(n int, do func()) func() error {
 }
 
 // What may not be sent yet waits, the others do not, and the bulk says why.
-func TestBulk_T96_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
+// contract: T96
+func TestBulk_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t, func(c *control.Config) { c.Limits.SignalsPerMinute = 1 })
 	ids := w.many(40)
@@ -122,7 +124,8 @@ func TestBulk_T96_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 }
 
 // What the quota of the tenant lets through goes through, and the rest when there is more.
-func TestBulk_T96_TheQuotaOfTheTenantPacesIt(t *testing.T) {
+// contract: T96
+func TestBulk_TheQuotaOfTheTenantPacesIt(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t, withQuotas(hobby(func(q *control.Quotas) {
 		tier := q.Tiers["hobby"] // 20 signals a minute

@@ -12,7 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestBulk_T178_RightsThatAreLostInTheMiddle(t *testing.T) {
+// contract: T178
+func TestBulk_RightsThatAreLostInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(64)
@@ -43,7 +44,8 @@ func TestBulk_T178_RightsThatAreLostInTheMiddle(t *testing.T) {
 }
 
 // A token that is revoked, or has expired, sends nothing more; nor does the account of a principal that has gone.
-func TestBulk_T178_TheAskerMustStillBeGood(t *testing.T) {
+// contract: T178
+func TestBulk_TheAskerMustStillBeGood(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, tokenID string){
 		"revoked": func(w *world, tokenID string) {
@@ -77,7 +79,8 @@ func TestBulk_T178_TheAskerMustStillBeGood(t *testing.T) {
 }
 
 // Who came with neither token nor session is good for as long as what they came with said.
-func TestBulk_T178_AnAskerWhoseTimeIsOver(t *testing.T) {
+// contract: T178
+func TestBulk_AnAskerWhoseTimeIsOver(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids, p := w.many(40), w.who("dev-operator")
@@ -91,7 +94,8 @@ func TestBulk_T178_AnAskerWhoseTimeIsOver(t *testing.T) {
 }
 
 // What one may not READ is never in one's bulk, and a bulk is its asker's alone.
-func TestBulk_T101_NothingOfOthers(t *testing.T) {
+// contract: T101
+func TestBulk_NothingOfOthers(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids, ctx := w.many(2), t.Context()

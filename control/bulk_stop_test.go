@@ -30,7 +30,8 @@ func (w *world) bulkStopped(p authz.Principal, id string) (b control.Bulk) {
 }
 
 // A stop comes while a round of 16 is on its way: the rest is not sent, whoever sends, and what was sent stays so.
-func TestBulkStop_T128_WhatIsNotSentStaysSo(t *testing.T) {
+// contract: T128
+func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(80)
@@ -72,7 +73,8 @@ func (w *world) onlyBulk() string {
 
 // The server dies with a round accepted and not noted, and the bulk is stopped before another one takes it: what was
 // sent is found by its receipt.
-func TestBulkStop_T128_CrashInTheMiddle(t *testing.T) {
+// contract: T128
+func TestBulkStop_CrashInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(40)
@@ -107,7 +109,8 @@ func TestBulkStop_T128_CrashInTheMiddle(t *testing.T) {
 
 // A server sleeps past its lease, just before it sends. The bulk is stopped, and another server settles what waits: what the first one
 // sends when it wakes up is too late.
-func TestBulkStop_T128_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
+// contract: T128
+func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(20)
@@ -140,7 +143,8 @@ func TestBulkStop_T128_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 }
 
 // The stop comes while a round is about to be sent, and its server has its lease still: nothing is sent after the answer.
-func TestBulkStop_T128_NothingIsSentAfterTheAnswer(t *testing.T) {
+// contract: T128
+func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t, func(c *control.Config) { c.Limits.LeaseTTL = time.Minute })
 	ids := w.many(20)
@@ -173,7 +177,8 @@ func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
 }
 
 // A bulk is its asker's alone, and so is its stop.
-func TestBulkStop_T101_OfNobodyElse(t *testing.T) {
+// contract: T101
+func TestBulkStop_OfNobodyElse(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	b := w.bulk(w.eng(), bulkOf("b1", 1, control.BulkRuns{IDs: w.many(1)}))

@@ -17,7 +17,7 @@ import (
 )
 
 // Check 32: a receipt for each of 200 runs, 3 of which refuse; asked for again, only these.
-func TestBulk_32_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
+func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids := w.many(200)
@@ -128,7 +128,8 @@ func TestBulk_OpenOnesAreBounded(t *testing.T) {
 }
 
 // First the state, then rows as they change, a receipt that moves included; honest when the store is away; over when the rights are.
-func TestBulk_T178_Watch(t *testing.T) {
+// contract: T178
+func TestBulk_Watch(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids, who := w.many(20), w.eng()

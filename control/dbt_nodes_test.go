@@ -71,7 +71,8 @@ func (w *world) dbtStep(requestID string, body []byte, uri string) string {
 }
 
 // T219: what dbt says of its nodes is there especially when it failed.
-func TestDBTNodes_T219_OfAFailedRunOfTheRealDBT(t *testing.T) {
+// contract: T219
+func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	results := brokenShop(t)

@@ -135,7 +135,8 @@ func TestDeadLetters_Pages(t *testing.T) {
 }
 
 // Nothing of another tenant is seen, named or redriven, and no answer tells that it is there.
-func TestDeadLetters_T101_OneTenant(t *testing.T) {
+// contract: T101
+func TestDeadLetters_OneTenant(t *testing.T) {
 	t.Parallel()
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
@@ -208,7 +209,8 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 	}
 }
 
-func TestRedriveDeadLetters_O04_EachLetterHasItsResult(t *testing.T) {
+// contract: O04
+func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 	t.Parallel()
 	r := &redriver{fails: map[string]error{}}
 	w := newWorld(t, withRedriver(r))
@@ -314,7 +316,8 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 }
 
 // With the projector that publishes, a redriven letter is marked and the bus has the run's state.
-func TestRedriveDeadLetters_O04_ByTheProjector(t *testing.T) {
+// contract: O04
+func TestRedriveDeadLetters_ByTheProjector(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) {
 		c.Redriver = project.New(c.Store, c.Bus, project.Config{})

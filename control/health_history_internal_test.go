@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMeasured_H01_KeepsTheNewest(t *testing.T) {
+// contract: H01
+func TestMeasured_KeepsTheNewest(t *testing.T) {
 	t.Parallel()
 	m := &measured{}
 	if got := m.newest(5); len(got) != 0 || got == nil {
@@ -36,7 +37,8 @@ func TestMeasured_H01_KeepsTheNewest(t *testing.T) {
 	}
 }
 
-func TestLagOf_H01_EstimatesAnInterval(t *testing.T) {
+// contract: H01
+func TestLagOf_EstimatesAnInterval(t *testing.T) {
 	t.Parallel()
 	buckets := func(counts ...uint64) []LagBucket {
 		out := make([]LagBucket, len(counts))
@@ -68,7 +70,8 @@ func TestLagOf_H01_EstimatesAnInterval(t *testing.T) {
 	}
 }
 
-func TestSampleOf_H01_SaysWhatDidNotAnswer(t *testing.T) {
+// contract: H01
+func TestSampleOf_SaysWhatDidNotAnswer(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 12, 7, 0, time.UTC)
 	checks := func(store, temporal string) Health {

@@ -12,7 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func TestHealthHistory_H01_OfThisProcessAlone(t *testing.T) {
+// contract: H01
+func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	t.Parallel()
 	var frames, looks atomic.Uint64
 	counted := func() control.Counted {
@@ -70,7 +71,8 @@ func TestHealthHistory_H01_OfThisProcessAlone(t *testing.T) {
 	}
 }
 
-func TestHealthHistory_T136_IsForTheOperatorsSRE(t *testing.T) {
+// contract: T136
+func TestHealthHistory_IsForTheOperatorsSRE(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
 	want := map[string]run.Code{"dev-sre": "", "dev-admin": run.CodeForbidden, "dev-viewer": run.CodeForbidden, "dev-mallory": run.CodeForbidden}

@@ -92,7 +92,8 @@ func (w *world) tells(s control.Stream[control.InboxFrame], want string) {
 
 // O4, T87: an inbox counts what its viewer may decide now, says what moved at once, and is of
 // nobody else.
-func TestInbox_W20_T201_CountsWhatTheViewerMayDecide(t *testing.T) {
+// contract: W-20, T201
+func TestInbox_CountsWhatTheViewerMayDecide(t *testing.T) {
 	t.Parallel()
 	w := staffed(t)
 	operator, admin, viewer := w.who("dev-operator"), w.who("dev-admin"), w.who("dev-viewer")
@@ -192,7 +193,8 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 }
 
 // T178: who may read something else than before is shown that anew.
-func TestInbox_T178_RightsThatMoveShowWhatIsLeft(t *testing.T) {
+// contract: T178
+func TestInbox_RightsThatMoveShowWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	s := w.inbox(w.who("two-viewer"))

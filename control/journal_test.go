@@ -82,7 +82,8 @@ func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 	}
 }
 
-func TestJournal_T145_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
+// contract: T145
+func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}}, "s1", "b<s1"))))
@@ -122,7 +123,8 @@ func fileRef(t *testing.T, path string, doc []byte) plan.Ref {
 	return plan.RefOf(doc, p, "file://"+path)
 }
 
-func TestFetch_T225_Files(t *testing.T) {
+// contract: T225
+func TestFetch_Files(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	roots, outside := t.TempDir(), t.TempDir()
@@ -211,7 +213,8 @@ func privateGuard(t *testing.T) *egress.Guard {
 }
 
 // L03: a document whose bytes differ is asked for once more, then the run fails.
-func TestFetch_L03_OneRefetch(t *testing.T) {
+// contract: L03
+func TestFetch_OneRefetch(t *testing.T) {
 	t.Parallel()
 	doc := document(nil, "s1")
 	p, err := plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"})

@@ -11,7 +11,8 @@ import (
 )
 
 // "me" is whoever asks: two who ask the same are shown their own, and never share a stream.
-func TestRuns_T101_MineAreThoseThatTheCallerStarted(t *testing.T) {
+// contract: T101
+func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	started := func(token, requestID string) string {

@@ -110,7 +110,8 @@ func outcome(t testing.TB, r control.Receipt) (out run.ManualOutcome) {
 	return p.Outcome
 }
 
-func TestManualKeys_T201_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
+// contract: T201
+func TestManualKeys_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 	t.Parallel()
 	for _, list := range [][]string{
 		{"k1"}, {":" + secret("a")}, {"k 1:" + secret("a")}, {"k1:" + base64.StdEncoding.EncodeToString([]byte("short"))}, {"k1:%%%"},
@@ -129,7 +130,8 @@ func TestManualKeys_T201_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 	}
 }
 
-func TestManualTasks_T85_T201_TokensForThoseWhoMayComplete(t *testing.T) {
+// contract: T85, T201
+func TestManualTasks_TokensForThoseWhoMayComplete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check", "sign-any")
@@ -204,7 +206,8 @@ func TestManualTasks_PagesByTheLongestWait(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 }
 
-func TestCompleteManual_M01_TheLogSaysWhoWhenAndWhat(t *testing.T) {
+// contract: M01
+func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check")
@@ -243,7 +246,8 @@ func TestCompleteManual_M01_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	}
 }
 
-func TestCompleteManual_M02_Refusals(t *testing.T) {
+// contract: M02
+func TestCompleteManual_Refusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check", "other", "late")
@@ -307,7 +311,8 @@ func TestCompleteManual_M02_Refusals(t *testing.T) {
 	}
 }
 
-func TestCompleteManual_M02_T86_TheFirstOutcomeStands(t *testing.T) {
+// contract: M02, T86
+func TestCompleteManual_TheFirstOutcomeStands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check-any")
@@ -342,7 +347,8 @@ func TestCompleteManual_M02_T86_TheFirstOutcomeStands(t *testing.T) {
 	}
 }
 
-func TestCompleteManual_M03_ARetryMakesTheTokenVoid(t *testing.T) {
+// contract: M03
+func TestCompleteManual_ARetryMakesTheTokenVoid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check")
@@ -369,7 +375,8 @@ func TestCompleteManual_M03_ARetryMakesTheTokenVoid(t *testing.T) {
 	}
 }
 
-func TestCompleteManual_M03_WhilePaused(t *testing.T) {
+// contract: M03
+func TestCompleteManual_WhilePaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check")
@@ -380,7 +387,8 @@ func TestCompleteManual_M03_WhilePaused(t *testing.T) {
 	}
 }
 
-func TestCompleteManual_T201_KeysRotate(t *testing.T) {
+// contract: T201
+func TestCompleteManual_KeysRotate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check", "b")
@@ -416,7 +424,8 @@ func TestCompleteManual_T201_KeysRotate(t *testing.T) {
 	}
 }
 
-func TestSignalRun_T86_IDsOfCompletionsAreReserved(t *testing.T) {
+// contract: T86
+func TestSignalRun_IDsOfCompletionsAreReserved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check")

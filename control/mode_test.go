@@ -35,7 +35,8 @@ type outlet struct{ shut atomic.Bool }
 
 func (o *outlet) Shut(shut bool) { o.shut.Store(shut) }
 
-func TestSetEngineMode_H03_T169_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
+// contract: H03, T169
+func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	t.Parallel()
 	out := &outlet{}
 	w := operated(t, func(c *control.Config) { c.Outlet = out })
@@ -120,7 +121,8 @@ func TestSetEngineMode_OnlyTheOperators(t *testing.T) {
 	refusal(t, err, run.CodeForbidden)
 }
 
-func TestFreezeTenant_H03_TenantFrozen(t *testing.T) {
+// contract: H03
+func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
@@ -173,7 +175,8 @@ func TestFreezeTenant_H03_TenantFrozen(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-func TestReconcile_H03_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
+// contract: H03
+func TestReconcile_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	id := w.queued("r0", "s1")
@@ -188,7 +191,8 @@ func TestReconcile_H03_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestApproveRun_H03_RefusedByModeButNotARejection(t *testing.T) {
+// contract: H03
+func TestApproveRun_RefusedByModeButNotARejection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
 	w.policy(func(d *authz.Document) {
@@ -226,7 +230,8 @@ func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
 	refusal(t, err, run.CodeEngineDraining)
 }
 
-func TestWatchService_T178_EndsWithTheRightToRead(t *testing.T) {
+// contract: T178
+func TestWatchService_EndsWithTheRightToRead(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()

@@ -91,7 +91,8 @@ func compact(t *testing.T, doc json.RawMessage) string {
 	return string(runtest.JSON(v))
 }
 
-func TestBegin_T197_G25_OverlaysAsOfStepStarted(t *testing.T) {
+// contract: T197, G25
+func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stepsWith("t197", json.RawMessage(`{"day":"mon","n":1}`), "COMMAND s1", "DBT_RUN s2", "COMMAND s3")
@@ -155,7 +156,8 @@ func signalAbout(in control.SignalRun, stepID string, members M) control.SignalR
 
 // A gate that is closed for another reason parks all the same, and opens to the
 // overlays that came meanwhile.
-func TestBegin_T185_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
+// contract: T185
+func TestBegin_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("t185", "COMMAND s1")
@@ -177,7 +179,8 @@ func TestBegin_T185_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 
 // Begins and overlays race: each StepStarted names the newest overlay before it, and
 // its attempt got exactly those.
-func TestBegin_T197_Race(t *testing.T) {
+// contract: T197
+func TestBegin_Race(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const n = 30
@@ -225,7 +228,8 @@ func TestBegin_T197_Race(t *testing.T) {
 }
 
 // A real process sees the override in attempt 2 only.
-func TestOverlay_G25_ARealCommandSeesIt(t *testing.T) {
+// contract: G25
+func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stepsWith("real", json.RawMessage(`{"day":"mon"}`), "COMMAND s1")
@@ -262,7 +266,8 @@ func TestOverlay_G25_ARealCommandSeesIt(t *testing.T) {
 	}
 }
 
-func TestSignalRun_G25_FinishedStep(t *testing.T) {
+// contract: G25
+func TestSignalRun_FinishedStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("g25", "COMMAND s1", "DBT_RUN s2")
@@ -286,7 +291,8 @@ func TestSignalRun_G25_FinishedStep(t *testing.T) {
 	}
 }
 
-func TestSignalRun_T104_AllViolationsAtOnce(t *testing.T) {
+// contract: T104
+func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("t104", "COMMAND s1", "DBT_RUN s2", "NOOP s3")
@@ -336,7 +342,8 @@ func TestSignalRun_T104_AllViolationsAtOnce(t *testing.T) {
 	}
 }
 
-func TestSignalRun_W12_HugeOverlay(t *testing.T) {
+// contract: W-12
+func TestSignalRun_HugeOverlay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("w12", "COMMAND s1")

@@ -41,7 +41,8 @@ func pausing(runID, id string) control.SignalRun {
 	return in
 }
 
-func TestSignalRun_G01_C01_PauseIsInForceAtOnce(t *testing.T) {
+// contract: G01, C01
+func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engine.set(func(e *fakeEngine) {
@@ -93,9 +94,10 @@ func TestSignalRun_G01_C01_PauseIsInForceAtOnce(t *testing.T) {
 	}
 }
 
-// TestSignalRun_T45_T196_PausesThatWait lists what keeps a PAUSE on the way that all
+// TestSignalRun_PausesThatWait lists what keeps a PAUSE on the way that all
 // signals go.
-func TestSignalRun_T45_T196_PausesThatWait(t *testing.T) {
+// contract: T45, T196
+func TestSignalRun_PausesThatWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct {
@@ -153,8 +155,9 @@ func (w *world) outcome(runID string, o store.SignalOutcome) {
 	must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{RunID: runID, Outcomes: []store.SignalOutcome{o}}))
 }
 
-// TestSignalRun_P06_SecondEpoch: each pause is an epoch, whoever wrote the one before.
-func TestSignalRun_P06_SecondEpoch(t *testing.T) {
+// TestSignalRun_SecondEpoch: each pause is an epoch, whoever wrote the one before.
+// contract: P06
+func TestSignalRun_SecondEpoch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.adopting("p06", "s1")
@@ -175,9 +178,10 @@ func TestSignalRun_P06_SecondEpoch(t *testing.T) {
 	}
 }
 
-// TestJournal_T43_AppendUnlessPaused: what must not follow RunPaused is written before
+// TestJournal_AppendUnlessPaused: what must not follow RunPaused is written before
 // it or not at all, and a repetition of what was written is answered.
-func TestJournal_T43_AppendUnlessPaused(t *testing.T) {
+// contract: T43
+func TestJournal_AppendUnlessPaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.adopting("t43", "s1", "s2")
@@ -210,9 +214,10 @@ func TestJournal_T43_AppendUnlessPaused(t *testing.T) {
 	}
 }
 
-// TestSignalRun_T96_W13_Limits: a run takes 60 signals a minute, its tenant what its
+// TestSignalRun_Limits: a run takes 60 signals a minute, its tenant what its
 // bucket gives; what is known is answered all the same, and who may not send anything uses nothing up.
-func TestSignalRun_T96_W13_Limits(t *testing.T) {
+// contract: T96, W-13
+func TestSignalRun_Limits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("w13", "s1")
@@ -247,7 +252,8 @@ func TestSignalRun_T96_W13_Limits(t *testing.T) {
 	}
 }
 
-func TestSignalRun_T96_TenantLimit(t *testing.T) {
+// contract: T96
+func TestSignalRun_TenantLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) {
 		c.Quotas = &control.Quotas{MaxActive: 10, Strategy: store.StrategyQueue, Tiers: map[string]control.Tier{control.DefaultTier: {

@@ -24,7 +24,8 @@ func command(id string, change M) M {
 }
 
 // L07: how a plan differs from that of the run before it, of the same plan and place, is told without secrets.
-func TestPlanDiff_L07_WithTheRunBefore(t *testing.T) {
+// contract: L07
+func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	start := func(requestID string, change M) run.Header {
@@ -113,7 +114,8 @@ func TestPlanDiff_Bounds(t *testing.T) {
 }
 
 // L07 T197: what an attempt was given has the changes that were accepted before it began, and no secret.
-func TestStepInputs_L07_T197_AsOfTheAttempt(t *testing.T) {
+// contract: L07, T197
+func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stepsWith("i1", json.RawMessage(`{"day":"1","password":"hunter2"}`), "COMMAND s1", "COMMAND s2")

@@ -13,7 +13,8 @@ import (
 )
 
 // L07: who may read a run may read its plan, but for what looks like a secret in it.
-func TestPlanDocument_L07_WithoutSecrets(t *testing.T) {
+// contract: L07
+func TestPlanDocument_WithoutSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plain := document(nil, "s1", "b<s1")

@@ -57,7 +57,8 @@ func coded(err error) run.Code {
 	return ""
 }
 
-func TestSetPolicy_O3_T178_TakesEffectBeforeItAnswers(t *testing.T) {
+// contract: O3, T178
+func TestSetPolicy_TakesEffectBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, admin, viewer := t.Context(), w.who("dev-admin"), w.who("dev-viewer")
@@ -114,7 +115,8 @@ func TestSetPolicy_O3_T178_TakesEffectBeforeItAnswers(t *testing.T) {
 	}
 }
 
-func TestSetPolicy_O4_SodIsPolicy(t *testing.T) {
+// contract: O4
+func TestSetPolicy_SodIsPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if sod := w.authz.SOD("acme"); !sod.Approve || !sod.CompleteManual {
@@ -177,7 +179,8 @@ func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
 	}
 }
 
-func TestTokens_O6_LifeOfAToken(t *testing.T) {
+// contract: O6
+func TestTokens_LifeOfAToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, ola := t.Context(), w.who("dev-operator")
@@ -298,7 +301,8 @@ type broken struct{ store.Store }
 
 func (broken) AuthorityVersion(context.Context) (int64, error) { return 0, store.ErrUnavailable }
 
-func TestFollowPolicy_T202_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
+// contract: T202
+func TestFollowPolicy_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.Store = broken{c.Store} })
 	if err := w.LoadPolicy(t.Context()); err != nil {

@@ -84,7 +84,8 @@ func (w *world) runningPlan(requestID string, doc []byte) string {
 	return id
 }
 
-func TestPreview_O10_SignalsOfARunningRun(t *testing.T) {
+// contract: O10
+func TestPreview_SignalsOfARunningRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.runningPlan("r1", cancellable("a", "b<a", "c1", "cp", "d<cp"))
@@ -105,7 +106,8 @@ func TestPreview_O10_SignalsOfARunningRun(t *testing.T) {
 	w.previews(about(id, run.EscalateAlert, ""), "REFUSED FORBIDDEN")
 }
 
-func TestPreview_O10_ARunThatFails(t *testing.T) {
+// contract: O10
+func TestPreview_ARunThatFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a", "b<a", "c", "d<c")
@@ -124,7 +126,8 @@ func TestPreview_O10_ARunThatFails(t *testing.T) {
 	w.previews(about(id, run.RetryStep, "a"), "REFUSED RUN_TERMINAL")
 }
 
-func TestPreview_O10_PendingSignalsAreCountedIn(t *testing.T) {
+// contract: O10
+func TestPreview_PendingSignalsAreCountedIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a", "b", "c<a")
@@ -139,7 +142,8 @@ func TestPreview_O10_PendingSignalsAreCountedIn(t *testing.T) {
 	w.previews(about(id, run.Resume, ""), "APPLY  RUNNING", "RERUN a FAILED>RUNNING", "SCHEDULE b PENDING>RUNNING", "! 1 signal is on the way and counted in.")
 }
 
-func TestPreview_T46_ResumeWaitsForTheDrain(t *testing.T) {
+// contract: T46
+func TestPreview_ResumeWaitsForTheDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a", "b<a")
@@ -149,7 +153,8 @@ func TestPreview_T46_ResumeWaitsForTheDrain(t *testing.T) {
 	w.previews(about(id, run.Resume, ""), "APPLY  PAUSED", "blocked b", "! The run stays PAUSED until this has ended: a.")
 }
 
-func TestPreview_O10_ARunThatHasNotStarted(t *testing.T) {
+// contract: O10
+func TestPreview_ARunThatHasNotStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("r1", "a", "b<a")
@@ -158,7 +163,8 @@ func TestPreview_O10_ARunThatHasNotStarted(t *testing.T) {
 	w.previews(about(id, run.UpdateParams, ""), "APPLY  APPROVED", "CHANGE a PENDING>PENDING", "CHANGE b PENDING>PENDING")
 }
 
-func TestPreview_O10_ManualStep(t *testing.T) {
+// contract: O10
+func TestPreview_ManualStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
 	doc := document(M{"steps": []M{
@@ -187,7 +193,8 @@ func TestPreview_O10_ManualStep(t *testing.T) {
 	ask(other, "NOOP SUPERSEDED RUNNING")
 }
 
-func TestPreview_O10_Start(t *testing.T) {
+// contract: O10
+func TestPreview_Start(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	start := startOf("r1", document(nil, "a", "b<a", "c"))
@@ -200,7 +207,8 @@ func TestPreview_O10_Start(t *testing.T) {
 	refusal(t, err, run.CodePlanInvalid)
 }
 
-func TestPreview_O10_Rerun(t *testing.T) {
+// contract: O10
+func TestPreview_Rerun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
@@ -216,7 +224,8 @@ func TestPreview_O10_Rerun(t *testing.T) {
 	}
 }
 
-func TestPreview_T193_RunMoved(t *testing.T) {
+// contract: T193
+func TestPreview_RunMoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a")
@@ -226,7 +235,8 @@ func TestPreview_T193_RunMoved(t *testing.T) {
 	w.previews(in, "REFUSED RUN_MOVED")
 }
 
-func TestPreview_T101_WhoMay(t *testing.T) {
+// contract: T101
+func TestPreview_WhoMay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a")
@@ -245,9 +255,10 @@ func TestPreview_T101_WhoMay(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 }
 
-// TestPreview_O10_LeavesNoTrace compares every table but the checkpoints, which the
+// TestPreview_LeavesNoTrace compares every table but the checkpoints, which the
 // projector writes when it likes.
-func TestPreview_O10_LeavesNoTrace(t *testing.T) {
+// contract: O10
+func TestPreview_LeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a", "b<a")

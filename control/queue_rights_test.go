@@ -11,7 +11,8 @@ import (
 
 // A page has as many runs as were asked for when there are as many that p may see, and goes on behind one of them:
 // else nobody could read on.
-func TestQueue_T137_PagesOfWhatOneMaySee(t *testing.T) {
+// contract: T137
+func TestQueue_PagesOfWhatOneMaySee(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	for i := range 2 {

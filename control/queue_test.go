@@ -46,7 +46,8 @@ func (w *world) leased() {
 	eventually(w.t, "another tenant's run is started", func() bool { return w.queueRow(id).Status == store.QueueStarted })
 }
 
-func TestStartRun_Q01_Q02_T213_TheThirdOfTwoWaits(t *testing.T) {
+// contract: Q01, Q02, T213
+func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	var two []string
@@ -104,7 +105,8 @@ func (w *world) depth() int64 {
 	return must[store.Usage](w.t)(w.raw.Usage(w.t.Context(), "acme")).Tenant.Waiting
 }
 
-func TestQueue_Q03_W8_T131_TTL(t *testing.T) {
+// contract: Q03, W-8, T131
+func TestQueue_TTL(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	e := &sweptEngine{}
@@ -149,7 +151,8 @@ func TestQueue_Q03_W8_T131_TTL(t *testing.T) {
 	}
 }
 
-func TestStartRun_Q04_T132_FullAndRefused(t *testing.T) {
+// contract: Q04, T132
+func TestStartRun_FullAndRefused(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
@@ -189,7 +192,8 @@ func (w *world) quotas(doc control.QuotaDocument) {
 	}
 }
 
-func TestStartRun_Q11_DelayedToItsToken(t *testing.T) {
+// contract: Q11
+func TestStartRun_DelayedToItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.Strategy = store.StrategyDelay })))
 	w.clock.hold()
@@ -211,7 +215,8 @@ func TestStartRun_Q11_DelayedToItsToken(t *testing.T) {
 	eventually(t, "it is started", func() bool { return w.engine.starts(id) == 1 })
 }
 
-func TestRerun_T209_T224_WhatItTakesOverSurvivesTheWait(t *testing.T) {
+// contract: T209, T224
+func TestRerun_WhatItTakesOverSurvivesTheWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.Tenants = nil })))
 	id := w.failedRun("r1")
@@ -235,7 +240,8 @@ func TestRerun_T209_T224_WhatItTakesOverSurvivesTheWait(t *testing.T) {
 	}
 }
 
-func TestSignalRun_T100_T192_CancelOfAWaitingRun(t *testing.T) {
+// contract: T100, T192
+func TestSignalRun_CancelOfAWaitingRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	w.asked("r1")
@@ -290,7 +296,8 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-func TestReconcile_Q05_Q12_FairAndOnce(t *testing.T) {
+// contract: Q05, Q12
+func TestReconcile_FairAndOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
 		q.Tenants = nil
@@ -337,7 +344,8 @@ func TestReconcile_Q05_Q12_FairAndOnce(t *testing.T) {
 	}
 }
 
-func TestStartRun_Q09_T138_WarnsOfAnotherVersion(t *testing.T) {
+// contract: Q09, T138
+func TestStartRun_WarnsOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
 	w := newWorld(t, func(c *control.Config) { c.Logger = slog.New(slog.NewTextHandler(&said, nil)) })

@@ -263,7 +263,8 @@ func TestStepLog_BoundsAndFind(t *testing.T) {
 	refusal(t, err, run.CodeNotFound)
 }
 
-func TestHealth_T136(t *testing.T) {
+// contract: T136
+func TestHealth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eventually(t, "healthy", func() bool { return w.Health(t.Context()).Status == "HEALTHY" })
@@ -300,7 +301,8 @@ func (unwritable) Writable(context.Context) error { return store.ErrUnavailable 
 
 // What is shown as possible is what becomes of the signal, for everybody and every
 // kind of step.
-func TestActions_T193_AgreeWithWhatIsDecided(t *testing.T) {
+// contract: T193
+func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Limits.DenialsPerMinute, w.config.Limits.SignalsPerMinute = 1000, -1

@@ -44,7 +44,8 @@ func (w *world) reused(runID string) string {
 	return strings.Join(out, " ")
 }
 
-func TestRerun_O2_T209_WhatRunsAgain(t *testing.T) {
+// contract: O2, T209
+func TestRerun_WhatRunsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
@@ -77,7 +78,8 @@ func TestRerun_O2_T209_WhatRunsAgain(t *testing.T) {
 	}
 }
 
-func TestRerun_T209_TheLogSaysWhereTheOutputsCameFrom(t *testing.T) {
+// contract: T209
+func TestRerun_TheLogSaysWhereTheOutputsCameFrom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	parent := w.failedRun("r1")
@@ -197,7 +199,8 @@ func TestRerun_SafeToRepeat(t *testing.T) {
 	refusal(t, err, run.CodeRequestConflict)
 }
 
-func TestRerun_T209_OperatorSkipsRunAgain(t *testing.T) {
+// contract: T209
+func TestRerun_OperatorSkipsRunAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a", "b<a", "c<b", "d")

@@ -27,7 +27,8 @@ func (w *world) signedIn() authz.Principal {
 	return authz.Principal{ID: "ada", TenantID: "acme", Provider: "corp", Groups: []string{"group:ops"}}
 }
 
-func TestSignIn_O6_ASessionIsAPersonAndEnds(t *testing.T) {
+// contract: O6
+func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.Sessions = control.Sessions{Life: time.Hour} })
 	ctx, ada := t.Context(), w.signedIn()
@@ -80,7 +81,8 @@ func TestSignIn_O6_ASessionIsAPersonAndEnds(t *testing.T) {
 }
 
 // A person has 20 sessions; the oldest makes room.
-func TestSignIn_O6_TheOldestOfTooManyEnds(t *testing.T) {
+// contract: O6
+func TestSignIn_TheOldestOfTooManyEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.signedIn()
@@ -113,7 +115,8 @@ func TestSignIn_O6_TheOldestOfTooManyEnds(t *testing.T) {
 
 // A service has the rights of its grants in the policy and of its token, sees its own tokens,
 // and is known as what it is.
-func TestCreateToken_O6_ServicePrincipals(t *testing.T) {
+// contract: O6
+func TestCreateToken_ServicePrincipals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.signedIn()

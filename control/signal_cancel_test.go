@@ -12,7 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-func TestSignalRun_G24_CancelQueued(t *testing.T) {
+// contract: G24
+func TestSignalRun_CancelQueued(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("g24", "s1")
@@ -36,7 +37,8 @@ func TestSignalRun_G24_CancelQueued(t *testing.T) {
 }
 
 // Somebody is starting the run just now: the stop is an intent (T192).
-func TestSignalRun_G24_CancelWhileStarting(t *testing.T) {
+// contract: G24
+func TestSignalRun_CancelWhileStarting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("g24", "s1")

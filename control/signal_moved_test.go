@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-func TestSignalRun_T193_RunMoved(t *testing.T) {
+// contract: T193
+func TestSignalRun_RunMoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("moved", "s1", "b", "c")
@@ -51,7 +52,8 @@ func TestSignalRun_T193_RunMoved(t *testing.T) {
 
 // Each of the signals is compared with what it concerns, and nothing but the audit
 // row is left of one that comes too late (O10, T193).
-func TestSignalRun_O10_ExpectedRunSeqOfEverySignal(t *testing.T) {
+// contract: O10
+func TestSignalRun_ExpectedRunSeqOfEverySignal(t *testing.T) {
 	t.Parallel()
 	for _, sig := range catalogue {
 		w := newWorld(t)

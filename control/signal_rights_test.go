@@ -43,7 +43,8 @@ var catalogue = []run.SignalType{
 	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
 }
 
-func TestSignalRun_G02_T92_RoleMatrix(t *testing.T) {
+// contract: G02, T92
+func TestSignalRun_RoleMatrix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Limits.DenialsPerMinute = 100
@@ -107,7 +108,8 @@ func TestSignalRun_G02_T92_RoleMatrix(t *testing.T) {
 	}
 }
 
-func TestSignalRun_G03_OtherTenant(t *testing.T) {
+// contract: G03
+func TestSignalRun_OtherTenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g03", "s1")
@@ -202,7 +204,8 @@ func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
 	}
 }
 
-func TestSignalRun_T102_DenialLimit(t *testing.T) {
+// contract: T102
+func TestSignalRun_DenialLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("t102", "s1")

@@ -18,7 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestSignalRun_G04_ConcurrentDuplicates(t *testing.T) {
+// contract: G04
+func TestSignalRun_ConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g04", "s1")
@@ -46,7 +47,8 @@ func TestSignalRun_G04_ConcurrentDuplicates(t *testing.T) {
 	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
 }
 
-func TestSignalRun_G05_IDConflict(t *testing.T) {
+// contract: G05
+func TestSignalRun_IDConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g05", "s1")
@@ -63,7 +65,8 @@ func TestSignalRun_G05_IDConflict(t *testing.T) {
 	}
 }
 
-func TestDeliver_G06_CrashBetweenAcceptAndDelivery(t *testing.T) {
+// contract: G06
+func TestDeliver_CrashBetweenAcceptAndDelivery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g06", "s1")
@@ -95,7 +98,8 @@ func TestDeliver_G06_CrashBetweenAcceptAndDelivery(t *testing.T) {
 	}
 }
 
-func TestSignalRun_G10_NotApplicable(t *testing.T) {
+// contract: G10
+func TestSignalRun_NotApplicable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	rejected := func(id, sig string, in control.SignalRun, code run.Code) {
@@ -140,7 +144,8 @@ func TestSignalRun_G10_NotApplicable(t *testing.T) {
 	refusal(t, err, run.CodeNotSupported)
 }
 
-func TestSignalRun_G19_RetryAfterTheEnd(t *testing.T) {
+// contract: G19
+func TestSignalRun_RetryAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g19", "s1")
@@ -157,7 +162,8 @@ func TestSignalRun_G19_RetryAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestSignalRun_G21_StepNotFailed(t *testing.T) {
+// contract: G21
+func TestSignalRun_StepNotFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g21", "s1", "b", "c<b", "d", "e")
@@ -197,7 +203,8 @@ func TestSignalRun_G21_StepNotFailed(t *testing.T) {
 	}
 }
 
-func TestSignalRun_G08_Size(t *testing.T) {
+// contract: G08
+func TestSignalRun_Size(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g08", "s1")

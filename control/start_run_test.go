@@ -25,7 +25,8 @@ func (w *world) runs(tenant string) int {
 	return len(must[[]store.RunRow](w.t)(w.raw.List(w.t.Context(), store.RunFilter{TenantID: tenant, Limit: 201})))
 }
 
-func TestStartRun_T224_Approved(t *testing.T) {
+// contract: T224
+func TestStartRun_Approved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("r1", document(nil, "s1", "b<s1"))))
@@ -48,7 +49,8 @@ func TestStartRun_T224_Approved(t *testing.T) {
 	}
 }
 
-func TestStartRun_Q09_SameRequest(t *testing.T) {
+// contract: Q09
+func TestStartRun_SameRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	doc := document(nil, "s1")
@@ -92,7 +94,8 @@ func TestStartRun_Q09_SameRequest(t *testing.T) {
 	}
 }
 
-func TestStartRun_W9_InvalidPlan(t *testing.T) {
+// contract: W-9
+func TestStartRun_InvalidPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	doc := document(M{"steps": []M{
@@ -119,7 +122,8 @@ func TestStartRun_W9_InvalidPlan(t *testing.T) {
 	}
 }
 
-func TestStartRun_W10_UnknownSchemaVersion(t *testing.T) {
+// contract: W-10
+func TestStartRun_UnknownSchemaVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := startOf("w10", document(nil, "s1"))
@@ -190,7 +194,8 @@ func (w *world) queueRow(id string) store.QueueRow {
 	return must[store.QueueRow](w.t)(w.raw.QueueRow(w.t.Context(), id))
 }
 
-func TestReconcile_Q05_TwoReconcilers(t *testing.T) {
+// contract: Q05
+func TestReconcile_TwoReconcilers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var ids []string
@@ -215,7 +220,8 @@ func TestReconcile_Q05_TwoReconcilers(t *testing.T) {
 	}
 }
 
-func TestReconcile_Q07_CrashWhileLocked(t *testing.T) {
+// contract: Q07
+func TestReconcile_CrashWhileLocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("q07", "s1")
@@ -235,7 +241,8 @@ func TestReconcile_Q07_CrashWhileLocked(t *testing.T) {
 }
 
 // Q06 as well: the first one had started the run when it lost its lease.
-func TestReconcile_W7_FenceAfterAPause(t *testing.T) {
+// contract: W-7
+func TestReconcile_FenceAfterAPause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("w7", "s1")

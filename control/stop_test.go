@@ -34,7 +34,8 @@ func (w *world) stopping(requestID string) string {
 	return id
 }
 
-func TestDeliver_W18_G23_ForceKill(t *testing.T) {
+// contract: W-18, G23
+func TestDeliver_ForceKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stopping("w18")
@@ -102,7 +103,8 @@ func TestDeliver_W18_G23_ForceKill(t *testing.T) {
 }
 
 // Whatever the engine says, the stop is carried out once, or tried again.
-func TestDeliver_T192_WhatTheEngineSaysOfATermination(t *testing.T) {
+// contract: T192
+func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answers []error // of Terminate, the last one stays
@@ -172,7 +174,8 @@ func TestDeliver_T192_WhatTheEngineSaysOfATermination(t *testing.T) {
 
 // A stop and the run's own end race for the head: one of them wins, and the receipt
 // says which.
-func TestDeliver_T192_TheRunEndsMeanwhile(t *testing.T) {
+// contract: T192
+func TestDeliver_TheRunEndsMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stopping("t192-race")
@@ -191,7 +194,8 @@ func TestDeliver_T192_TheRunEndsMeanwhile(t *testing.T) {
 	}
 }
 
-func TestSignalRun_G24_EmergencyStopOfAQueuedRun(t *testing.T) {
+// contract: G24
+func TestSignalRun_EmergencyStopOfAQueuedRun(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
 		w := newWorld(t)
@@ -210,7 +214,8 @@ func TestSignalRun_G24_EmergencyStopOfAQueuedRun(t *testing.T) {
 }
 
 // A graceful stop is a signal like a cancel: the engine ends the run (T200).
-func TestDeliver_G23_GracefulStopIsASignal(t *testing.T) {
+// contract: G23
+func TestDeliver_GracefulStopIsASignal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stopping("graceful")
@@ -229,7 +234,8 @@ func TestDeliver_G23_GracefulStopIsASignal(t *testing.T) {
 }
 
 // A kill of a pause that drains says when nothing ran any more (O11).
-func TestDeliver_O11_KillDuringADrainIsQuiescent(t *testing.T) {
+// contract: O11
+func TestDeliver_KillDuringADrainIsQuiescent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stopping("drain")

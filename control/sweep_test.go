@@ -19,7 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestSweep_E16_T99_TheExecutionWasEnded(t *testing.T) {
+// contract: E-16, T99
+func TestSweep_TheExecutionWasEnded(t *testing.T) {
 	t.Parallel()
 	for name, unseen := range map[string]bool{"seen among the closed": false, "seen because it is quiet": true} {
 		w := newSweptWorld(t)
@@ -48,7 +49,8 @@ func TestSweep_E16_T99_TheExecutionWasEnded(t *testing.T) {
 	}
 }
 
-func TestSweep_T192_AStopWins(t *testing.T) {
+// contract: T192
+func TestSweep_AStopWins(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	began, never := w.atWork("r1"), w.queued("r2", "s1")
@@ -82,7 +84,8 @@ func (s *stopStore) After(ctx context.Context, runID string, no int64) ([]run.Re
 	return out, err
 }
 
-func TestSweep_T192_AStopThatRacesWins(t *testing.T) {
+// contract: T192
+func TestSweep_AStopThatRacesWins(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"before the receipts are read": false, "after they were read": true} {
 		var racing *stopStore
@@ -105,7 +108,8 @@ func TestSweep_T192_AStopThatRacesWins(t *testing.T) {
 	}
 }
 
-func TestSweep_T192_ARunTheEngineDoesNotKnow(t *testing.T) {
+// contract: T192
+func TestSweep_ARunTheEngineDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	never, began, fine := w.queued("r1", "s1"), w.atWork("r2"), w.atWork("r3")
@@ -129,7 +133,8 @@ func TestSweep_T192_ARunTheEngineDoesNotKnow(t *testing.T) {
 	eventually(t, "the start is counted", func() bool { return w.swept("workflow_missing", "restarted") >= 1 })
 }
 
-func TestSweep_T192_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
+// contract: T192
+func TestSweep_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
 	t.Parallel()
 	for _, mute := range []bool{false, true} {
 		w := newSweptWorld(t)
@@ -172,7 +177,8 @@ func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
 	w.ends(id)
 }
 
-func TestSweep_T194_ALogThatIsTooShortIsForRepair(t *testing.T) {
+// contract: T194
+func TestSweep_ALogThatIsTooShortIsForRepair(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.atWork("r1")
@@ -265,7 +271,8 @@ func TestSweep_AStartThatNobodyMakes(t *testing.T) {
 	w.counted("start_stuck", "woken", 1)
 }
 
-func TestSweep_T166_H06_AStepThatHangs(t *testing.T) {
+// contract: T166, H06
+func TestSweep_AStepThatHangs(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	hung, paused := w.atWork("r1"), w.atWork("r2")

@@ -12,7 +12,8 @@ import (
 )
 
 // Deny by default: a place that somebody may not read is not there, whoever has runs in it.
-func TestPlaces_T101_OnlyWhereTheViewerMayRead(t *testing.T) {
+// contract: T101
+func TestPlaces_OnlyWhereTheViewerMayRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i, at := range []string{"shop dev", "shop dev", "store dev", "bank prod", "bank dev"} {

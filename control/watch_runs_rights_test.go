@@ -128,7 +128,8 @@ func (r *reader) agrees() string {
 
 // Whatever is granted and taken away while runs change: nobody is shown a row that
 // it may not read at that moment, and in the end everybody sees the page that a query gives.
-func TestWatchRuns_S16_T178_OnlyWhatMayBeRead(t *testing.T) {
+// contract: S16, T178
+func TestWatchRuns_OnlyWhatMayBeRead(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -217,7 +218,8 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 }
 
 // Viewers of one class share a page, and those of another see nothing of it.
-func TestOpenRuns_T101_ATicketOfEachClass(t *testing.T) {
+// contract: T101
+func TestOpenRuns_ATicketOfEachClass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.inProject("a", "shop", "dev")

@@ -14,7 +14,8 @@ import (
 
 // A list that is watched across a change of the epoch begins anew once and is
 // live again: its cursor belongs to the former history (T186, T194).
-func TestWatchRuns_T194_LiveInTheNextEpoch(t *testing.T) {
+// contract: T194
+func TestWatchRuns_LiveInTheNextEpoch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.running("a", "s1"), w.running("b", "s1")

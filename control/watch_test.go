@@ -52,7 +52,8 @@ func (w *world) demote(id string) {
 }
 
 // S16: no frame follows the loss of the right, whatever the stream shows.
-func TestWatch_S16_RightRemovedMidStream(t *testing.T) {
+// contract: S16
+func TestWatch_RightRemovedMidStream(t *testing.T) {
 	t.Parallel()
 	for name, watch := range map[string]func(*world, authz.Principal, string) (func() (int, error), error){
 		"run": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
@@ -129,7 +130,8 @@ func (l revokingLogs) Read(ctx context.Context, id artifact.AttemptID, from int6
 }
 
 // S16, T202: what was read under a right that is gone by now is not given out.
-func TestWatch_S16_RightRemovedWhileReading(t *testing.T) {
+// contract: S16
+func TestWatch_RightRemovedWhileReading(t *testing.T) {
 	t.Parallel()
 	var w *world
 	w = newWorld(t, func(c *control.Config) {
@@ -144,7 +146,8 @@ func TestWatch_S16_RightRemovedWhileReading(t *testing.T) {
 	}
 }
 
-func TestWatchRun_T178_TokenExpires(t *testing.T) {
+// contract: T178
+func TestWatchRun_TokenExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("expiry", "s1")
@@ -161,7 +164,8 @@ func TestWatchRun_T178_TokenExpires(t *testing.T) {
 	}
 }
 
-func TestWatchRun_T178_Recheck(t *testing.T) {
+// contract: T178
+func TestWatchRun_Recheck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.Recheck = 50 * time.Millisecond })
 	id := w.running("recheck", "s1")
@@ -394,7 +398,8 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 }
 
 // A viewer of a log costs what changes in the run: its state is read whole once.
-func TestWatchStepLog_T212_AsksForWhatChanged(t *testing.T) {
+// contract: T212
+func TestWatchStepLog_AsksForWhatChanged(t *testing.T) {
 	t.Parallel()
 	var counting *readings
 	w := newWorld(t, func(c *control.Config) {

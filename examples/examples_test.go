@@ -24,7 +24,8 @@ func render(t *testing.T, name, data string) plan.Plan {
 	return p
 }
 
-func TestShop_T219_WritersFollowEachOther(t *testing.T) {
+// contract: T219
+func TestShop_WritersFollowEachOther(t *testing.T) {
 	t.Parallel()
 	p := render(t, examples.Shop, "/data")
 	before := map[string]map[string]bool{} // all steps that must have ended before a step
@@ -61,7 +62,8 @@ func TestShop_T219_WritersFollowEachOther(t *testing.T) {
 	}
 }
 
-func TestBroken_T230_OneAttemptAtItsSecondStep(t *testing.T) {
+// contract: T230
+func TestBroken_OneAttemptAtItsSecondStep(t *testing.T) {
 	t.Parallel()
 	p := render(t, examples.Broken, "/data")
 	if len(p.Steps) != 3 {

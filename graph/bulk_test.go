@@ -172,7 +172,8 @@ func TestBulk_WhatIsAskedFor(t *testing.T) {
 }
 
 // Where a bulk cannot be answered, and what is none, is said before anything is done.
-func TestBulk_T155_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
+// contract: T155
+func TestBulk_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{Control: &bulks{}})
 	for operation, want := range map[string]string{

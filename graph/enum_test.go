@@ -21,7 +21,8 @@ import (
 
 // A constant that is added in Go and forgotten in the schema would break typed
 // clients or become UNKNOWN: every one of them is an enum value (T153).
-func TestEnums_T153_EveryConstantIsInTheSchema(t *testing.T) {
+// contract: T153
+func TestEnums_EveryConstantIsInTheSchema(t *testing.T) {
 	t.Parallel()
 	schema, err := gqlparser.LoadSchema(&gql.Source{Input: dvt.Schema})
 	if err != nil {
@@ -90,7 +91,8 @@ func constants(t *testing.T, dir, typeName string) []string {
 }
 
 // Later versions may store words that this schema does not know (S15).
-func TestEnums_S15_T153_UnknownWordsAreShownRaw(t *testing.T) {
+// contract: S15, T153
+func TestEnums_UnknownWordsAreShownRaw(t *testing.T) {
 	t.Parallel()
 	f := answering()
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) {

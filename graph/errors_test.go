@@ -19,7 +19,8 @@ import (
 
 const signalMutation = `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {}}}) { signal { signalId } } }`
 
-func TestErrors_T134_T222_OnePresenter(t *testing.T) {
+// contract: T134, T222
+func TestErrors_OnePresenter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err        error
@@ -82,7 +83,8 @@ func TestErrors_PanicIsInternalAndLoggedOnce(t *testing.T) {
 
 // What does not exist and what is another tenant's cannot be told apart: null
 // and no error in queries, NOT_FOUND in the rest (T101, T222).
-func TestErrors_T101_T222_NotFound(t *testing.T) {
+// contract: T101, T222
+func TestErrors_NotFound(t *testing.T) {
 	t.Parallel()
 	f := answering()
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) {
@@ -163,7 +165,8 @@ func TestInput_PlanKeepsItsDigits(t *testing.T) {
 	}
 }
 
-func TestInput_T154_T228_Seq(t *testing.T) {
+// contract: T154, T228
+func TestInput_Seq(t *testing.T) {
 	t.Parallel()
 	var got *run.Seq
 	f := answering()

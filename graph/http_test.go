@@ -20,7 +20,8 @@ const (
 	watched = `subscription { signalUpdates(runId: "r1") { signalId } }`
 )
 
-func TestHTTP_Z01_Authentication(t *testing.T) {
+// contract: Z01
+func TestHTTP_Authentication(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
 	for name, test := range map[string]struct {

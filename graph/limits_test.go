@@ -17,7 +17,8 @@ import (
 )
 
 // Each crosses one limit, and is answered with its code before it costs anything.
-func TestLimits_Z01_HostileDocuments(t *testing.T) {
+// contract: Z01
+func TestLimits_HostileDocuments(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering(), func(c *graph.Config) { c.Introspection = true })
 	many := func(n int, format string) string {
@@ -148,7 +149,8 @@ func TestLimits_BodyIsBounded(t *testing.T) {
 
 // Fields that need I/O for each frame or row, or that are the viewer's own, are
 // refused where they stand, with the place to ask for them (T155).
-func TestPlacement_T155_FieldsThatCannotBeAnswered(t *testing.T) {
+// contract: T155
+func TestPlacement_FieldsThatCannotBeAnswered(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
 	for _, operation := range []string{

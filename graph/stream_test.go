@@ -74,7 +74,8 @@ func (s *socket) expect(parts ...string) {
 	}
 }
 
-func TestSocket_Z01_WhoMayOpenOne(t *testing.T) {
+// contract: Z01
+func TestSocket_WhoMayOpenOne(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
 	for name, test := range map[string]struct {
@@ -134,7 +135,8 @@ func TestSocket_OperationsOfEveryKind(t *testing.T) {
 
 // Rights that were lost, and tokens that expired, since the socket was opened
 // count for the next operation (T178).
-func TestSocket_T178_RightsOfNow(t *testing.T) {
+// contract: T178
+func TestSocket_RightsOfNow(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	f := answering()
@@ -170,7 +172,8 @@ func TestSocket_T178_RightsOfNow(t *testing.T) {
 	}
 }
 
-func TestStreams_T222_NotFoundIsAnError(t *testing.T) {
+// contract: T222
+func TestStreams_NotFoundIsAnError(t *testing.T) {
 	t.Parallel()
 	f := answering()
 	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) { return nil, errNotFound }

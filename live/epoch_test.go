@@ -162,7 +162,8 @@ func restoration(t *testing.T, now, copied store.Store, bump bool) {
 	v.live(v.view, 121)
 }
 
-func TestHub_S13_T30_RestoredSQLite(t *testing.T) {
+// contract: S13, T30
+func TestHub_RestoredSQLite(t *testing.T) {
 	for _, bump := range []bool{true, false} {
 		t.Run(fmt.Sprintf("new epoch %v", bump), func(t *testing.T) {
 			dir := t.TempDir()
@@ -186,7 +187,8 @@ func TestHub_S13_T30_RestoredSQLite(t *testing.T) {
 }
 
 // A base backup that is started again, and a standby that takes over (T194).
-func TestHub_S13_T30_T194_RestoredAndFailedOverPostgres(t *testing.T) {
+// contract: S13, T30, T194
+func TestHub_RestoredAndFailedOverPostgres(t *testing.T) {
 	primary, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off"}})
 	ok(t, err)
 	t.Cleanup(func() { _ = primary.Close() })
@@ -228,7 +230,8 @@ func TestHub_S13_T30_T194_RestoredAndFailedOverPostgres(t *testing.T) {
 
 // A longer log of another epoch is read whole: what changed in it since the seq in
 // hand says nothing of what was in hand.
-func TestHub_T30_T212_ALogOfAnotherEpochIsReadWhole(t *testing.T) {
+// contract: T30, T212
+func TestHub_ALogOfAnotherEpochIsReadWhole(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	stores := make([]store.Store, 2)

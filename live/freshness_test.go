@@ -16,7 +16,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestHub_T34_CommittedAtIsSaidByReadsMessagesAndHeadChecks(t *testing.T) {
+// contract: T34
+func TestHub_CommittedAtIsSaidByReadsMessagesAndHeadChecks(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		committed := func(n run.Seq) time.Time { return s.archive.runs[theRun].at[n-1] }
@@ -59,7 +60,8 @@ func TestHub_T34_CommittedAtIsSaidByReadsMessagesAndHeadChecks(t *testing.T) {
 }
 
 // A server whose clock is wrong says the same as one whose clock is right.
-func TestHub_T34_OnlyTheStoresClockIsSaid(t *testing.T) {
+// contract: T34
+func TestHub_OnlyTheStoresClockIsSaid(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{0, time.Minute, -time.Minute} {
 		t.Run(off.String(), func(t *testing.T) {
@@ -136,7 +138,8 @@ func TestHub_T34_OnlyTheStoresClockIsSaid(t *testing.T) {
 }
 
 // Head checks are answered, a read is not: viewers hear of it before it is given up.
-func TestHub_T226_AReadThatHangsIsSaid(t *testing.T) {
+// contract: T226
+func TestHub_AReadThatHangsIsSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lose   func(*scene)
@@ -174,7 +177,8 @@ func TestHub_T226_AReadThatHangsIsSaid(t *testing.T) {
 }
 
 // A store that does not answer is not waited for again by each who wants to read.
-func TestHub_T226_AStoreThatIsDownIsNotWaitedFor(t *testing.T) {
+// contract: T226
+func TestHub_AStoreThatIsDownIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -197,7 +201,8 @@ func TestHub_T226_AStoreThatIsDownIsNotWaitedFor(t *testing.T) {
 }
 
 // More runs than one query takes: the last ones hear of it as soon as the first.
-func TestHub_T226_StoreDownIsSaidToAllRuns(t *testing.T) {
+// contract: T226
+func TestHub_StoreDownIsSaidToAllRuns(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		const runs = store.MaxHeads + 1
@@ -235,7 +240,8 @@ func TestHub_T226_StoreDownIsSaidToAllRuns(t *testing.T) {
 	})
 }
 
-func TestStream_S14_ALateReaderGetsTheNewestAndNoBacklog(t *testing.T) {
+// contract: S14
+func TestStream_ALateReaderGetsTheNewestAndNoBacklog(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -258,7 +264,8 @@ func TestStream_S14_ALateReaderGetsTheNewestAndNoBacklog(t *testing.T) {
 }
 
 // A reset that waits for its viewer is heard, whatever else happens before it reads.
-func TestStream_T30_AResetIsNeverSwallowed(t *testing.T) {
+// contract: T30
+func TestStream_AResetIsNeverSwallowed(t *testing.T) {
 	t.Parallel()
 	for _, then := range []string{"nothing", "another one", "gaps", "time"} {
 		t.Run(then, func(t *testing.T) {
@@ -306,7 +313,8 @@ func TestStream_T30_AResetIsNeverSwallowed(t *testing.T) {
 }
 
 // What does not change the state does not hide that it changed.
-func TestStream_O9_AFrameWithoutNewsSwallowsNone(t *testing.T) {
+// contract: O9
+func TestStream_AFrameWithoutNewsSwallowsNone(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watchAt(at(10), "e1")
@@ -361,9 +369,10 @@ func TestStream_O9_AFrameWithoutNewsSwallowsNone(t *testing.T) {
 	}
 }
 
-// TestHub_T125_T173_MassReconnect opens 10,000 viewers of 200 runs at once, half of
+// TestHub_MassReconnect opens 10,000 viewers of 200 runs at once, half of
 // whom had a place, and counts what the store is asked.
-func TestHub_T125_T173_MassReconnect(t *testing.T) {
+// contract: T125, T173
+func TestHub_MassReconnect(t *testing.T) {
 	t.Parallel()
 	const runs, viewers = 200, 10000
 	ids := make([]string, runs)

@@ -18,7 +18,8 @@ import (
 )
 
 // While nothing is said a list looks every 5 s, and every second without a bus.
-func TestLists_T127_T226_NetAndPoll(t *testing.T) {
+// contract: T127, T226
+func TestLists_NetAndPoll(t *testing.T) {
 	r := prometheus.NewRegistry()
 	exhibit(t, live.ListsConfig{Metrics: r}, func(g *gallery) {
 		s := g.watch(only(5))
@@ -78,7 +79,8 @@ func gathered(t *testing.T, r *prometheus.Registry, name, cause string) (n float
 }
 
 // A wake-up that is lost costs one net interval, and AsOf does not claim otherwise.
-func TestLists_T125_LostWakeUp(t *testing.T) {
+// contract: T125
+func TestLists_LostWakeUp(t *testing.T) {
 	exhibit(t, live.ListsConfig{Quiet: time.Second}, func(g *gallery) {
 		s := g.watch(only(5))
 		g.expect(s, notice{Sync: live.Live, Reset: true})
@@ -103,7 +105,8 @@ func TestLists_T125_LostWakeUp(t *testing.T) {
 	})
 }
 
-func TestLists_T226_StoreDownAndBack(t *testing.T) {
+// contract: T226
+func TestLists_StoreDownAndBack(t *testing.T) {
 	for name, fault := range map[string]func(*shelf){
 		"refuses": func(s *shelf) { s.err = store.ErrUnavailable },
 		"hangs":   func(s *shelf) { s.hang = true },
@@ -143,7 +146,8 @@ func TestLists_T226_StoreDownAndBack(t *testing.T) {
 	}
 }
 
-func TestLists_T30_AnotherHistory(t *testing.T) {
+// contract: T30
+func TestLists_AnotherHistory(t *testing.T) {
 	exhibit(t, live.ListsConfig{}, func(g *gallery) {
 		g.shelf.put(1, run.Running)
 		g.shelf.put(2, run.Completed)

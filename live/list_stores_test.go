@@ -303,7 +303,8 @@ func (o *onlooker) drain(d time.Duration) {
 
 // Whatever happens to runs, whatever the filters, with wake-ups lost, viewers late
 // and slow, and histories changing: every page ends as the store lists it.
-func TestLists_T186_EveryPageEndsAsTheStoreListsIt(t *testing.T) {
+// contract: T186
+func TestLists_EveryPageEndsAsTheStoreListsIt(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		for seed := range uint64(3) {
 			everyPage(t, newLibrary(t, s, 100+seed), seed)

@@ -41,7 +41,8 @@ func (g *gallery) within(d time.Duration, s *live.ListStream, want notice) live.
 }
 
 // Rows enter, change, leave and push others out, of a filtered page.
-func TestLists_T186_EnterChangeLeave(t *testing.T) {
+// contract: T186
+func TestLists_EnterChangeLeave(t *testing.T) {
 	exhibit(t, live.ListsConfig{}, func(g *gallery) {
 		for n := range 3 {
 			g.shelf.put(n+1, run.Running)
@@ -175,7 +176,8 @@ func TestLists_WakeUpsCoalesce(t *testing.T) {
 }
 
 // A slow viewer gets the newest page, one frame.
-func TestLists_O9_SlowViewer(t *testing.T) {
+// contract: O9
+func TestLists_SlowViewer(t *testing.T) {
 	exhibit(t, live.ListsConfig{}, func(g *gallery) {
 		g.shelf.put(1, run.Running)
 		g.shelf.put(2, run.Running)
@@ -202,7 +204,8 @@ func TestLists_O9_SlowViewer(t *testing.T) {
 }
 
 // Frames are never more than 15 s apart, and AsOf is never older than 6 s.
-func TestLists_O9_Quiet(t *testing.T) {
+// contract: O9
+func TestLists_Quiet(t *testing.T) {
 	exhibit(t, live.ListsConfig{}, func(g *gallery) {
 		s := g.watch(only(5))
 		g.next(s)

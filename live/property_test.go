@@ -18,10 +18,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestHub_Property_O9_T21_T22_T187_T226 plays a store and two buses that do
+// TestHub_Property plays a store and two buses that do
 // everything that they may do to the hubs of two servers, one of which has a clock
 // that is a minute off, and holds each frame of each viewer to what a frame promises.
-func TestHub_Property_O9_T21_T22_T187_T226(t *testing.T) {
+// contract: O9, T21, T22, T187, T226
+func TestHub_Property(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestHub_S08_StuckReadIsNeverLive(t *testing.T) {
+// contract: S08
+func TestHub_StuckReadIsNeverLive(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -32,7 +33,8 @@ func TestHub_S08_StuckReadIsNeverLive(t *testing.T) {
 	})
 }
 
-func TestHub_S13_T30_Restore(t *testing.T) {
+// contract: S13, T30
+func TestHub_Restore(t *testing.T) {
 	t.Parallel()
 	for name, restore := range map[string]func(*scene){
 		"seen by the head check": func(s *scene) { s.archive.restore(theRun, 100, "e2") },
@@ -65,7 +67,8 @@ func TestHub_S13_T30_Restore(t *testing.T) {
 	}
 }
 
-func TestHub_T176_T226_StoreDownAndBack(t *testing.T) {
+// contract: T176, T226
+func TestHub_StoreDownAndBack(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(a *archive){
 		"refuses":       func(a *archive) { a.err = store.ErrUnavailable },
@@ -106,7 +109,8 @@ func TestHub_T176_T226_StoreDownAndBack(t *testing.T) {
 	}
 }
 
-func TestHub_T226_StoreDownIsSaidAlsoDuringASlowRead(t *testing.T) {
+// contract: T226
+func TestHub_StoreDownIsSaidAlsoDuringASlowRead(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{ReadTimeout: time.Minute}, func(s *scene) {
 		st := s.watch()
@@ -124,7 +128,8 @@ func TestHub_T226_StoreDownIsSaidAlsoDuringASlowRead(t *testing.T) {
 	})
 }
 
-func TestHub_T127_S12_BusDegraded(t *testing.T) {
+// contract: T127, S12
+func TestHub_BusDegraded(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()

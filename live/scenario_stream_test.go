@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestHub_S09_T33_RunsDoNotDelayEachOther(t *testing.T) {
+// contract: S09, T33
+func TestHub_RunsDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{ReadTimeout: time.Minute}, func(s *scene) {
 		s.archive.create("run-b", 10)
@@ -42,7 +43,8 @@ func TestHub_S09_T33_RunsDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-func TestHub_T187_After(t *testing.T) {
+// contract: T187
+func TestHub_After(t *testing.T) {
 	t.Parallel()
 	t.Run("catch-up is LIVE and says from where", func(t *testing.T) {
 		t.Parallel()
@@ -113,7 +115,8 @@ func TestHub_T187_After(t *testing.T) {
 	})
 }
 
-func TestHub_O9_QuietFrames(t *testing.T) {
+// contract: O9
+func TestHub_QuietFrames(t *testing.T) {
 	t.Parallel()
 	play(t, 9, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -162,7 +165,8 @@ func TestHub_QuietFrameFollowsNews(t *testing.T) {
 	})
 }
 
-func TestHub_T204_OperationalChangeAlone(t *testing.T) {
+// contract: T204
+func TestHub_OperationalChangeAlone(t *testing.T) {
 	t.Parallel()
 	play(t, 9, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -181,7 +185,8 @@ func TestHub_T204_OperationalChangeAlone(t *testing.T) {
 	})
 }
 
-func TestHub_O5_SlowViewerGetsTheNewestState(t *testing.T) {
+// contract: O5
+func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 	t.Parallel()
 	play(t, 2, live.Config{}, func(s *scene) {
 		fast, slow := s.watch(), s.watch()
@@ -221,7 +226,8 @@ func TestHub_O5_SlowViewerGetsTheNewestState(t *testing.T) {
 	})
 }
 
-func TestHub_T173_OneSubscriptionForAThousandStreams(t *testing.T) {
+// contract: T173
+func TestHub_OneSubscriptionForAThousandStreams(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		streams := make(chan *live.Stream, 1000)

@@ -11,7 +11,8 @@ import (
 
 func at(seq run.Seq) *run.Seq { return &seq }
 
-func TestHub_S01_FirstFrameIsLive(t *testing.T) {
+// contract: S01
+func TestHub_FirstFrameIsLive(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -30,7 +31,8 @@ func TestHub_S01_FirstFrameIsLive(t *testing.T) {
 	})
 }
 
-func TestHub_S01_NothingLostBetweenSubscribeAndRead(t *testing.T) {
+// contract: S01
+func TestHub_NothingLostBetweenSubscribeAndRead(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		s.wire.manual = true
@@ -62,7 +64,8 @@ func TestHub_S01_NothingLostBetweenSubscribeAndRead(t *testing.T) {
 	})
 }
 
-func TestHub_T206_UnconfirmedChannelIsPolledAndHeals(t *testing.T) {
+// contract: T206
+func TestHub_UnconfirmedChannelIsPolledAndHeals(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		s.wire.manual = true
@@ -92,7 +95,8 @@ func gap(s *scene, st *live.Stream) {
 	}
 }
 
-func TestHub_S02_W4_LostMiddleMessage(t *testing.T) {
+// contract: S02, W-4
+func TestHub_LostMiddleMessage(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -101,7 +105,8 @@ func TestHub_S02_W4_LostMiddleMessage(t *testing.T) {
 	})
 }
 
-func TestHub_S03_W3_OutOfOrder(t *testing.T) {
+// contract: S03, W-3
+func TestHub_OutOfOrder(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -115,7 +120,8 @@ func TestHub_S03_W3_OutOfOrder(t *testing.T) {
 	})
 }
 
-func TestHub_S04_W2_DuplicatesAreOneUpdate(t *testing.T) {
+// contract: S04, W-2
+func TestHub_DuplicatesAreOneUpdate(t *testing.T) {
 	t.Parallel()
 	play(t, 5, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -135,7 +141,8 @@ func TestHub_S04_W2_DuplicatesAreOneUpdate(t *testing.T) {
 	})
 }
 
-func TestHub_T188_OverlapIsApplied(t *testing.T) {
+// contract: T188
+func TestHub_OverlapIsApplied(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -150,7 +157,8 @@ func TestHub_T188_OverlapIsApplied(t *testing.T) {
 	})
 }
 
-func TestHub_S05_W4_LostLastMessage(t *testing.T) {
+// contract: S05, W-4
+func TestHub_LostLastMessage(t *testing.T) {
 	t.Parallel()
 	play(t, len(story())-1, live.Config{}, func(s *scene) {
 		last := run.Seq(len(story()))
@@ -175,7 +183,8 @@ func TestHub_S05_W4_LostLastMessage(t *testing.T) {
 	})
 }
 
-func TestHub_T187_ABusyRunIsNotTailLoss(t *testing.T) {
+// contract: T187
+func TestHub_ABusyRunIsNotTailLoss(t *testing.T) {
 	t.Parallel()
 	play(t, 2, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -193,7 +202,8 @@ func TestHub_T187_ABusyRunIsNotTailLoss(t *testing.T) {
 	})
 }
 
-func TestHub_T187_ProjectorLag(t *testing.T) {
+// contract: T187
+func TestHub_ProjectorLag(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -211,7 +221,8 @@ func TestHub_T187_ProjectorLag(t *testing.T) {
 	})
 }
 
-func TestHub_S06_W17_QuietReconnect(t *testing.T) {
+// contract: S06, W-17
+func TestHub_QuietReconnect(t *testing.T) {
 	t.Parallel()
 	play(t, 9, live.Config{}, func(s *scene) {
 		st := s.watchAt(at(9), "e1")
@@ -222,7 +233,8 @@ func TestHub_S06_W17_QuietReconnect(t *testing.T) {
 	})
 }
 
-func TestHub_W17_ClientAhead(t *testing.T) {
+// contract: W-17
+func TestHub_ClientAhead(t *testing.T) {
 	t.Parallel()
 	play(t, 9, live.Config{}, func(s *scene) {
 		st := s.watchAt(at(12), "e1")
@@ -234,7 +246,8 @@ func TestHub_W17_ClientAhead(t *testing.T) {
 	})
 }
 
-func TestHub_S07_T213_PhantomIsDropped(t *testing.T) {
+// contract: S07, T213
+func TestHub_PhantomIsDropped(t *testing.T) {
 	t.Parallel()
 	play(t, 9, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -251,7 +264,8 @@ func TestHub_S07_T213_PhantomIsDropped(t *testing.T) {
 	})
 }
 
-func TestHub_T188_UnreadableMessagesAreNotices(t *testing.T) {
+// contract: T188
+func TestHub_UnreadableMessagesAreNotices(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*live.Message){
 		"no delta":         func(m *live.Message) { m.Delta = nil },
@@ -282,7 +296,8 @@ func TestHub_T188_UnreadableMessagesAreNotices(t *testing.T) {
 	}
 }
 
-func TestHub_T206_OverflowIsOneReadAndNotStale(t *testing.T) {
+// contract: T206
+func TestHub_OverflowIsOneReadAndNotStale(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		st := s.watch()
@@ -298,7 +313,8 @@ func TestHub_T206_OverflowIsOneReadAndNotStale(t *testing.T) {
 	})
 }
 
-func TestHub_T187_AheadOfTheLogCostsFewReads(t *testing.T) {
+// contract: T187
+func TestHub_AheadOfTheLogCostsFewReads(t *testing.T) {
 	t.Parallel()
 	play(t, 10, live.Config{}, func(s *scene) {
 		s.watch()

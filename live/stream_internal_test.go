@@ -37,7 +37,8 @@ func TestStream_AFrameCostsNoAllocation(t *testing.T) {
 }
 
 // A frame that conflates with a reset is one.
-func TestStream_T30_AResetStaysOne(t *testing.T) {
+// contract: T30
+func TestStream_AResetStaysOne(t *testing.T) {
 	t.Parallel()
 	h := New(nil, nil, Config{})
 	s := &Stream{hub: h, entry: &entry{hub: h}, wake: make(chan struct{}, 1), shown: 120}
@@ -52,7 +53,8 @@ func TestStream_T30_AResetStaysOne(t *testing.T) {
 }
 
 // The store's time is off by no more than the reading says, whatever the delays.
-func TestClock_T34_IsOffByHalfARoundTrip(t *testing.T) {
+// contract: T34
+func TestClock_IsOffByHalfARoundTrip(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

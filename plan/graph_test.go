@@ -34,7 +34,8 @@ func steps(names ...string) []string {
 	return list
 }
 
-func TestParse_T71_StepsStandInByteOrder(t *testing.T) {
+// contract: T71
+func TestParse_StepsStandInByteOrder(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(steps("b", "B", "a", "_x", "s10", "s2", "A")...))
 	if got, want := ids(p), "A B _x a b s10 s2"; got != want {
@@ -42,7 +43,8 @@ func TestParse_T71_StepsStandInByteOrder(t *testing.T) {
 	}
 }
 
-func TestParse_T70_OrderSortsBeforeID(t *testing.T) {
+// contract: T70
+func TestParse_OrderSortsBeforeID(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(noop("a", `,"order":3`), noop("z", `,"order":1`), noop("c", `,"order":2`), noop("b", `,"order":2`)))
 	if got, want := ids(p), "z b c a"; got != want {
@@ -50,7 +52,8 @@ func TestParse_T70_OrderSortsBeforeID(t *testing.T) {
 	}
 }
 
-func TestParse_T70_L01_OrdersWithGapsOrMixed(t *testing.T) {
+// contract: T70, L01
+func TestParse_OrdersWithGapsOrMixed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		doc  []byte
@@ -71,7 +74,8 @@ func TestParse_T70_L01_OrdersWithGapsOrMixed(t *testing.T) {
 	}
 }
 
-func TestParse_T72_L06_DependsOnAbsentOrEmpty(t *testing.T) {
+// contract: T72, L06
+func TestParse_DependsOnAbsentOrEmpty(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		doc  []byte
@@ -93,7 +97,8 @@ func TestParse_T72_L06_DependsOnAbsentOrEmpty(t *testing.T) {
 	}
 }
 
-func TestParse_L01_T146_Dependencies(t *testing.T) {
+// contract: L01, T146
+func TestParse_Dependencies(t *testing.T) {
 	t.Parallel()
 	got := violations(t, withSteps(
 		noop("a", `,"dependsOn":["a","ghost"]`),
@@ -112,7 +117,8 @@ func TestParse_L01_T146_Dependencies(t *testing.T) {
 }
 
 // W-9: whichever step stands where, the three things come in this order.
-func TestParse_W9_CycleDuplicateMissing(t *testing.T) {
+// contract: W-9
+func TestParse_CycleDuplicateMissing(t *testing.T) {
 	t.Parallel()
 	untimed := `{"stepId":"b","type":"NOOP","inputs":{},"dependsOn":["a"]}`
 	doc := withSteps(noop("a", `,"dependsOn":["b"]`), untimed, noop("a", ""))
@@ -128,7 +134,8 @@ func TestParse_W9_CycleDuplicateMissing(t *testing.T) {
 	}
 }
 
-func TestParse_L01_EachCycleOnceInCanonicalOrder(t *testing.T) {
+// contract: L01
+func TestParse_EachCycleOnceInCanonicalOrder(t *testing.T) {
 	t.Parallel()
 	on := func(id, dep string) string { return noop(id, fmt.Sprintf(`,"dependsOn":[%q]`, dep)) }
 	_, err := plan.Parse(withSteps(on("z", "y"), on("y", "x"), on("x", "z"), on("b", "a"), on("a", "b"), on("tail", "a")), queues)

@@ -15,7 +15,8 @@ func manual(id, more string) string {
 	return `{"stepId":"` + id + `","type":"MANUAL","inputs":{},"timeout":"1m"` + more + `}`
 }
 
-func TestParse_T83_T87_ManualWait(t *testing.T) {
+// contract: T83, T87
+func TestParse_ManualWait(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(
 		manual("a", ""), manual("b", `,"manual":{}`), manual("c", `,"manual":{"sod":false,"timeout":"1s"}`),
@@ -60,7 +61,8 @@ func TestParse_T83_T87_ManualWait(t *testing.T) {
 	}
 }
 
-func TestParse_R183_Compensation(t *testing.T) {
+// contract: R183
+func TestParse_Compensation(t *testing.T) {
 	t.Parallel()
 	p := mustParse(t, withSteps(
 		noop("a", `,"compensation":{"operation":"COMMAND","input":{ "argv": ["undo", "<a>"] }}`),
@@ -110,7 +112,8 @@ func TestParse_R183_Compensation(t *testing.T) {
 }
 
 // What a step of a type asks for is asked of a hook of that type too.
-func TestParse_R183_HookInputsAreThoseOfTheType(t *testing.T) {
+// contract: R183
+func TestParse_HookInputsAreThoseOfTheType(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ typ, inputs string }{
 		{"COMMAND", `{"argv":["a",1],"env":{"A=B":"x"}}`}, {"HTTP_NOTIFY", `{"url":"file:///x","method":"BREW"}`},
@@ -127,7 +130,8 @@ func TestParse_R183_HookInputsAreThoseOfTheType(t *testing.T) {
 	}
 }
 
-func TestSkeleton_T195_HooksCostLittle(t *testing.T) {
+// contract: T195
+func TestSkeleton_HooksCostLittle(t *testing.T) {
 	t.Parallel()
 	const n = 5000
 	sk := mustParse(t, realistic(n)).Skeleton(queues)

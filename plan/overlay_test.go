@@ -10,7 +10,8 @@ import (
 )
 
 // The examples of RFC 7396, appendix A, as far as they are patches of objects, and numbers that no float64 holds.
-func TestMergePatch_T197_RFC7396(t *testing.T) {
+// contract: T197
+func TestMergePatch_RFC7396(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ target, patch, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
@@ -33,7 +34,8 @@ func TestMergePatch_T197_RFC7396(t *testing.T) {
 	}
 }
 
-func TestCheckInputs_T104_SaysWhatParseSays(t *testing.T) {
+// contract: T104
+func TestCheckInputs_SaysWhatParseSays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		typ    plan.StepType

@@ -38,7 +38,8 @@ func TestParse_ReadsTheDocumentedPlan(t *testing.T) {
 	}
 }
 
-func TestParse_L01_EachRequiredField(t *testing.T) {
+// contract: L01
+func TestParse_EachRequiredField(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
 		"schemaVersion", "metadata", "scope", "steps",
@@ -74,7 +75,8 @@ func field(t *testing.T, key, raw string) []byte {
 	})
 }
 
-func TestParse_L01_T13_T66_T142_StepFields(t *testing.T) {
+// contract: L01, T13, T66, T142
+func TestParse_StepFields(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ key, raw, want string }{
 		{"stepId", `"a|1"`, "INVALID steps[1].stepId"}, // A02
@@ -125,7 +127,8 @@ func TestParse_L01_T13_T66_T142_StepFields(t *testing.T) {
 	}
 }
 
-func TestParse_L01_DocumentFields(t *testing.T) {
+// contract: L01
+func TestParse_DocumentFields(t *testing.T) {
 	t.Parallel()
 	under := func(parent, key string, val any) func(map[string]any) {
 		return func(doc map[string]any) { doc[parent].(map[string]any)[key] = val }
@@ -161,7 +164,8 @@ func TestParse_L01_DocumentFields(t *testing.T) {
 	}
 }
 
-func TestParse_L01_AllViolationsAtOnceInDocumentOrder(t *testing.T) {
+// contract: L01
+func TestParse_AllViolationsAtOnceInDocumentOrder(t *testing.T) {
 	t.Parallel()
 	doc := `{"steps":[{"stepId":"a|1","type":"X","inputs":{},"timeout":"0s","retry":{"maxAttempts":11}},` +
 		`{"stepId":"b","type":"COMMAND","inputs":{"argv":[]},"timeout":"1s","dependsOn":["c"]}],` +
@@ -213,7 +217,8 @@ func TestParse_NotADocument(t *testing.T) {
 	}
 }
 
-func TestParse_L02_T140_SchemaVersions(t *testing.T) {
+// contract: L02, T140
+func TestParse_SchemaVersions(t *testing.T) {
 	t.Parallel()
 	doc := func(top, inner string) []byte {
 		return mutate(t, func(doc map[string]any) {
@@ -244,7 +249,8 @@ func TestParse_AdapterConstraintsAreIgnored(t *testing.T) {
 	}))
 }
 
-func TestParse_L07_LiteralSecret(t *testing.T) {
+// contract: L07
+func TestParse_LiteralSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2"
 	_, err := plan.Parse(field(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB","value":"`+secret+`"}]`), queues)
@@ -257,7 +263,8 @@ func TestParse_L07_LiteralSecret(t *testing.T) {
 	}
 }
 
-func TestParse_O5_Limits(t *testing.T) {
+// contract: O5
+func TestParse_Limits(t *testing.T) {
 	t.Parallel()
 	many := func(n int) []byte {
 		var list []string

@@ -47,7 +47,8 @@ func TestRef_OfADocumentHoldsAndOpens(t *testing.T) {
 	}
 }
 
-func TestRefValidate_W10_L02_UnknownSchemaVersion(t *testing.T) {
+// contract: W-10, L02
+func TestRefValidate_UnknownSchemaVersion(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"v7.0", "v9", "v2"} {
 		// Refused whatever else is wrong.
@@ -80,7 +81,8 @@ func TestRefValidate_AllViolationsAtOnce(t *testing.T) {
 	}
 }
 
-func TestRef_L04_TooLargeBeforeFetch(t *testing.T) {
+// contract: L04
+func TestRef_TooLargeBeforeFetch(t *testing.T) {
 	t.Parallel()
 	ref := goodRef(t)
 	ref.SizeBytes = plan.MaxDocumentBytes + 1
@@ -95,7 +97,8 @@ func TestRef_L04_TooLargeBeforeFetch(t *testing.T) {
 	}
 }
 
-func TestRefCheck_L03_AlteredByte(t *testing.T) {
+// contract: L03
+func TestRefCheck_AlteredByte(t *testing.T) {
 	t.Parallel()
 	ref := goodRef(t)
 	altered := []byte(apiPlan)
@@ -107,7 +110,8 @@ func TestRefCheck_L03_AlteredByte(t *testing.T) {
 	}
 }
 
-func TestRefOpen_T139_HashIsOfTheStoredBytes(t *testing.T) {
+// contract: T139
+func TestRefOpen_HashIsOfTheStoredBytes(t *testing.T) {
 	t.Parallel()
 	stored := packed(t, []byte(apiPlan))
 	doc, err := refTo(stored).Open(stored)
@@ -121,7 +125,8 @@ func TestRefOpen_T139_HashIsOfTheStoredBytes(t *testing.T) {
 	}
 }
 
-func TestRefOpen_L04_GzipBombIsBounded(t *testing.T) {
+// contract: L04
+func TestRefOpen_GzipBombIsBounded(t *testing.T) {
 	t.Parallel()
 	full := packed(t, make([]byte, plan.MaxDocumentBytes))
 	if doc, err := refTo(full).Open(full); err != nil || len(doc) != plan.MaxDocumentBytes {

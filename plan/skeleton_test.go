@@ -46,7 +46,8 @@ func realistic(n int) []byte {
 	return withSteps(list...)
 }
 
-func TestSkeleton_T110_T218_CarriesTheGraphAndThePolicy(t *testing.T) {
+// contract: T110, T218
+func TestSkeleton_CarriesTheGraphAndThePolicy(t *testing.T) {
 	t.Parallel()
 	window := 600
 	retry := plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000}
@@ -81,7 +82,8 @@ func again(t testing.TB, sk plan.Skeleton) plan.Skeleton {
 	return back
 }
 
-func TestSkeleton_T218_QueueByType(t *testing.T) {
+// contract: T218
+func TestSkeleton_QueueByType(t *testing.T) {
 	t.Parallel()
 	step := func(id, typ, inputs, more string) string {
 		return fmt.Sprintf(`{"stepId":%q,"type":%q,"timeout":"1m","inputs":%s%s}`, id, typ, inputs, more)
@@ -98,7 +100,8 @@ func TestSkeleton_T218_QueueByType(t *testing.T) {
 	}
 }
 
-func TestSkeleton_T195_AtMost32BytesAStep(t *testing.T) {
+// contract: T195
+func TestSkeleton_AtMost32BytesAStep(t *testing.T) {
 	t.Parallel()
 	const n = 5000
 	sk := mustParse(t, realistic(n)).Skeleton(queues)

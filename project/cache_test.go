@@ -43,7 +43,8 @@ func (c *counting) Advance(ctx context.Context, published []store.PublishedTo, s
 	return c.Store.Advance(ctx, published, save)
 }
 
-func TestProjector_T212_AWakeReadsWhatIsNew(t *testing.T) {
+// contract: T212
+func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	s, bus := &counting{Store: openSQLite(t)}, &post{}
 	runID := create(t, s, 1)
@@ -74,7 +75,8 @@ func TestProjector_T212_AWakeReadsWhatIsNew(t *testing.T) {
 	replay(t, s, runID, bus.of(runID))
 }
 
-func TestProjector_T189_RunsWokenTogetherShareTheirWrites(t *testing.T) {
+// contract: T189
+func TestProjector_RunsWokenTogetherShareTheirWrites(t *testing.T) {
 	t.Parallel()
 	s, bus := &counting{Store: openSQLite(t)}, &post{}
 	p := project.New(s, bus, project.Config{Workers: 1, SweepAge: time.Hour, SaveInterval: 300 * time.Millisecond}) // in which they gather
@@ -139,7 +141,8 @@ func (s sameEpoch) Tails(ctx context.Context, known []store.Known) (store.Tails,
 	return t, err
 }
 
-func TestProjector_T194_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
+// contract: T194
+func TestProjector_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		events int // of the other history, beyond those of the one that is known
@@ -195,7 +198,8 @@ func TestProjector_T194_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
 	}
 }
 
-func TestProjector_T173_ACheckpointOfAnotherProjectorIsNoObstacle(t *testing.T) {
+// contract: T173
+func TestProjector_ACheckpointOfAnotherProjectorIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	runID := create(t, s, 1)

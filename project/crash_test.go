@@ -94,7 +94,8 @@ func appendAndDie(ctx context.Context, stage string) error {
 	return project.New(k, k, project.Config{}).Project(ctx, runID)
 }
 
-func TestProjector_O01_W1_AKilledProcessLosesNothing(t *testing.T) {
+// contract: O01, W-1
+func TestProjector_AKilledProcessLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"before publish", "after publish", "before save", "after save", "before clear"} {
 		t.Run(stage, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-func TestProjector_P15_T34_LagIsAnAlertOnce(t *testing.T) {
+// contract: P15, T34
+func TestProjector_LagIsAnAlertOnce(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64 // what has passed by the store's clock, however long this machine takes
 	began := time.Now()
@@ -68,7 +69,8 @@ func TestProjector_P15_T34_LagIsAnAlertOnce(t *testing.T) {
 	}
 }
 
-func TestProjector_R008_R015_AnomaliesAreCounted(t *testing.T) {
+// contract: R008, R015
+func TestProjector_AnomaliesAreCounted(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	runID := create(t, s, 1)

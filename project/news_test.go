@@ -22,7 +22,8 @@ import (
 var databases = map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres}
 
 // What an append tells is what the log keeps, to the byte; what it cannot tell is read.
-func TestTold_T211_IsWhatTheLogHas(t *testing.T) {
+// contract: T211
+func TestTold_IsWhatTheLogHas(t *testing.T) {
 	t.Parallel()
 	berlin := time.FixedZone("CET", 3600)
 	odd := func(d run.Draft) run.Draft { // a payload that nobody would write, at a time that no store keeps
@@ -159,7 +160,8 @@ func (w *watched) close() (open func()) {
 	})
 }
 
-func TestProjector_T211_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
+// contract: T211
+func TestProjector_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
 	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +194,8 @@ func TestProjector_T211_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
 }
 
 // What is not told whole is read: somebody else's events, a Begin, what the store stamps.
-func TestProjector_T211_WhatWasNotToldIsRead(t *testing.T) {
+// contract: T211
+func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +252,8 @@ func (b *backwards) Appended(a store.Append, out store.Appended) {
 	b.kept = append(b.kept, func() { b.Projector.Appended(a, out) })
 }
 
-func TestProjector_T211_WakesInAnyOrder(t *testing.T) {
+// contract: T211
+func TestProjector_WakesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	p := project.New(s, bus, project.Config{SweepAge: time.Hour})
@@ -276,7 +280,8 @@ func TestProjector_T211_WakesInAnyOrder(t *testing.T) {
 
 // A log that is another one than was folded is published and saved as it is, even
 // when an append fits what is known by its number.
-func TestProjector_T194_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
+// contract: T194
+func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		events int  // of the other history
@@ -337,7 +342,8 @@ func TestProjector_T194_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 }
 
 // The log may be replaced after it was read, while its message is on the way.
-func TestProjector_T194_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
+// contract: T194
+func TestProjector_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	t.Parallel()
 	one, two, bus := openSQLite(t), openSQLite(t), &post{}
 	s := &restored{Store: one, now: one}
@@ -401,7 +407,8 @@ func (b *patient) Publish(ctx context.Context, m live.Message) error {
 }
 
 // Errors of a round's messages are each message's own.
-func TestProjector_T124_OneRefusalOfARound(t *testing.T) {
+// contract: T124
+func TestProjector_OneRefusalOfARound(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	bus.refuse = func(m live.Message) error {
@@ -428,7 +435,8 @@ func TestProjector_T124_OneRefusalOfARound(t *testing.T) {
 var errLists = errors.New("connection reset")
 
 // A list that is woken shows what the message said, also when waking it failed once.
-func TestProjector_T186_ListsAreWokenWhenItIsSaved(t *testing.T) {
+// contract: T186
+func TestProjector_ListsAreWokenWhenItIsSaved(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	id := identity(1)

@@ -105,7 +105,8 @@ func letters(t *testing.T, s store.Outbox) []store.DeadLetter {
 	return out
 }
 
-func TestProjector_O02_T124_AnOutageBuriesNothing(t *testing.T) {
+// contract: O02, T124
+func TestProjector_AnOutageBuriesNothing(t *testing.T) {
 	t.Parallel()
 	const runs, events = 50, 20
 	s, bus := openSQLite(t), &post{down: true, err: errors.New("connection refused")}
@@ -163,7 +164,8 @@ func TestProjector_O02_T124_AnOutageBuriesNothing(t *testing.T) {
 	}
 }
 
-func TestProjector_O06_T124_AReturnIsFoundAtOnce(t *testing.T) {
+// contract: O06, T124
+func TestProjector_AReturnIsFoundAtOnce(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{down: true, err: errors.New("connection refused")}
 	cfg := quick(func(c *project.Config) {
@@ -262,7 +264,8 @@ func watching(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Str
 	return st
 }
 
-func TestProjector_O03_O04_W16_RefusedBuriedRedriven(t *testing.T) {
+// contract: O03, O04, W-16
+func TestProjector_RefusedBuriedRedriven(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -360,7 +363,8 @@ func TestProjector_O03_O04_W16_RefusedBuriedRedriven(t *testing.T) {
 }
 
 // A run that is held back is not asked for more often because it is woken.
-func TestProjector_T123_AWakeRespectsTheHold(t *testing.T) {
+// contract: T123
+func TestProjector_AWakeRespectsTheHold(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
 	bus := &poisoned{Bus: &post{}, seq: 1}
@@ -387,7 +391,8 @@ func TestProjector_T123_AWakeRespectsTheHold(t *testing.T) {
 }
 
 // News of receipts and queue alone can be refused too; nothing of the log is buried.
-func TestProjector_T204_RefusedOperationalNewsIsGivenUp(t *testing.T) {
+// contract: T204
+func TestProjector_RefusedOperationalNewsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	p := project.New(s, bus, quick(func(c *project.Config) { c.MaxRefusals = 3 }))
@@ -414,7 +419,8 @@ func TestProjector_T204_RefusedOperationalNewsIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestProjector_O07_ARolledBackTransactionSendsNothing(t *testing.T) {
+// contract: O07
+func TestProjector_ARolledBackTransactionSendsNothing(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	p := project.New(s, bus, quick())
@@ -438,7 +444,8 @@ func TestProjector_O07_ARolledBackTransactionSendsNothing(t *testing.T) {
 	}
 }
 
-func TestProjector_T125_NobodyListensIsSuccess(t *testing.T) {
+// contract: T125
+func TestProjector_NobodyListensIsSuccess(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), openRedis(t)
 	runID := create(t, s, 1)

@@ -21,7 +21,8 @@ func inSeconds(ns ...int) (out []time.Duration) {
 	return out
 }
 
-func TestBackoff_O06_R101_GrowsToAMinuteWithFullJitter(t *testing.T) {
+// contract: O06, R101
+func TestBackoff_GrowsToAMinuteWithFullJitter(t *testing.T) {
 	t.Parallel()
 	b := backoff{base: time.Second, most: time.Minute, random: sometimes(0)}
 	var limits []time.Duration
@@ -46,7 +47,8 @@ func TestBackoff_O06_R101_GrowsToAMinuteWithFullJitter(t *testing.T) {
 	}
 }
 
-func TestBreaker_O06_T124_OpensProbesAndCloses(t *testing.T) {
+// contract: O06, T124
+func TestBreaker_OpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(backoff{base: time.Second, most: time.Minute, random: sometimes(0)})
 	now, up := epoch, true
@@ -85,7 +87,8 @@ func TestBreaker_O06_T124_OpensProbesAndCloses(t *testing.T) {
 	}
 }
 
-func TestBreaker_T124_ABusThatComesBackIsProbedAtOnce(t *testing.T) {
+// contract: T124
+func TestBreaker_ABusThatComesBackIsProbedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(backoff{base: time.Hour, most: time.Hour, random: sometimes(0)})
 	b.fail(epoch, true) // the fault was seen before the bus was
@@ -122,7 +125,8 @@ func atMostIn(window time.Duration, times []time.Time) (most int) {
 
 // In any second at most ten messages are due. What is on the wire follows what is
 // due: never a tenth of a second before, and late only when the work is (O8).
-func TestMotions_O8_AtMostTenAreDueInAnySecond(t *testing.T) {
+// contract: O8
+func TestMotions_AtMostTenAreDueInAnySecond(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond, 99 * time.Millisecond} {
 		for _, hiccup := range []time.Duration{0, 350 * time.Millisecond} { // of the workers, in the second second
@@ -172,7 +176,8 @@ func TestMotions_O8_AtMostTenAreDueInAnySecond(t *testing.T) {
 }
 
 // A run that emits as often as it may goes on as before when messages were late.
-func TestMotions_O8_AHiccupDelaysNothingAfterIt(t *testing.T) {
+// contract: O8
+func TestMotions_AHiccupDelaysNothingAfterIt(t *testing.T) {
 	t.Parallel()
 	ms := newMotions(time.Second, 10, 100)
 	last := epoch
@@ -197,7 +202,8 @@ func TestMotions_O8_AHiccupDelaysNothingAfterIt(t *testing.T) {
 	}
 }
 
-func TestMotions_O8_WhateverWakes(t *testing.T) {
+// contract: O8
+func TestMotions_WhateverWakes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -230,7 +236,8 @@ func TestMotions_O8_WhateverWakes(t *testing.T) {
 	}
 }
 
-func TestMotions_O8_TenASecondAreNeverDelayed(t *testing.T) {
+// contract: O8
+func TestMotions_TenASecondAreNeverDelayed(t *testing.T) {
 	t.Parallel()
 	ms := newMotions(time.Second, 10, 100)
 	for i := range 100 {

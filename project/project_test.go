@@ -18,7 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestProjector_O01_W1_CrashBetweenAppendAndPublish(t *testing.T) {
+// contract: O01, W-1
+func TestProjector_CrashBetweenAppendAndPublish(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	runID := create(t, s, 1) // nobody projects: the process is gone
@@ -79,7 +80,8 @@ func (f *failing) Publish(ctx context.Context, m live.Message) error {
 
 func (f *failing) Close() error { return nil }
 
-func TestProjector_T189_W1_KilledAtAnyStageLosesNothing(t *testing.T) {
+// contract: T189, W-1
+func TestProjector_KilledAtAnyStageLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"after load", "after tail", "before save", "after save", "before publish", "after publish", "before clear"} {
 		t.Run(stage, func(t *testing.T) {
@@ -114,7 +116,8 @@ func TestProjector_T189_W1_KilledAtAnyStageLosesNothing(t *testing.T) {
 	}
 }
 
-func TestProjector_T173_O05_TwoAtOnce(t *testing.T) {
+// contract: T173, O05
+func TestProjector_TwoAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +152,8 @@ func TestProjector_T173_O05_TwoAtOnce(t *testing.T) {
 	}
 }
 
-func TestProjector_O8_CoalescesAndFlushesTheLast(t *testing.T) {
+// contract: O8
+func TestProjector_CoalescesAndFlushesTheLast(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	p := project.New(s, bus, project.Config{SweepAge: time.Hour}) // no sweep may help
@@ -183,7 +187,8 @@ func TestProjector_O8_CoalescesAndFlushesTheLast(t *testing.T) {
 	replay(t, s, runID, messages)
 }
 
-func TestProjector_T189_AppendDuringPublishIsPublishedNext(t *testing.T) {
+// contract: T189
+func TestProjector_AppendDuringPublishIsPublishedNext(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	runID := create(t, s, 1)
@@ -202,7 +207,8 @@ func TestProjector_T189_AppendDuringPublishIsPublishedNext(t *testing.T) {
 	replay(t, s, runID, bus.of(runID))
 }
 
-func TestProjector_T204_OperationalChangeAloneIsPublished(t *testing.T) {
+// contract: T204
+func TestProjector_OperationalChangeAloneIsPublished(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{}
 	p := project.New(s, bus, project.Config{SweepAge: time.Hour})
@@ -225,7 +231,8 @@ func TestProjector_T204_OperationalChangeAloneIsPublished(t *testing.T) {
 	replay(t, s, runID, bus.of(runID))
 }
 
-func TestProjector_S12_BusDownKeepsTheMarkAndMovesTheCheckpoint(t *testing.T) {
+// contract: S12
+func TestProjector_BusDownKeepsTheMarkAndMovesTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{down: true, err: errors.New("down")}
 	runID := create(t, s, 1)

@@ -27,7 +27,8 @@ func (c *calm) WakeLists(context.Context, ...live.List) error {
 	return nil
 }
 
-func TestSwitch_T169_ReadersKnowBeforeThePublisherStops(t *testing.T) {
+// contract: T169
+func TestSwitch_ReadersKnowBeforeThePublisherStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := &calm{}
 		s := NewSwitch(bus)

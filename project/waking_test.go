@@ -18,7 +18,8 @@ func (w wakes) Wake(runID string) { w.n[runID]++ }
 
 func (w wakes) Appended(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
 
-func TestWaking_T211_EveryCommitThatMarksWakes(t *testing.T) {
+// contract: T211
+func TestWaking_EveryCommitThatMarksWakes(t *testing.T) {
 	t.Parallel()
 	s, w := openSQLite(t), wakes{map[string]int{}}
 	d := project.Waking(s, w)

@@ -12,7 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func TestCodeTable_O12_EveryConstantOnce(t *testing.T) {
+// contract: O12
+func TestCodeTable_EveryConstantOnce(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
 	if err != nil {

@@ -47,7 +47,8 @@ func step(t *testing.T, s run.State, id string) *run.Step {
 	return got
 }
 
-func TestFold_A01_HappyLinear(t *testing.T) {
+// contract: A01
+func TestFold_HappyLinear(t *testing.T) {
 	t.Parallel()
 	s, anomalies := project(t, ofRun(run.RunApproved), runtest.Start("s1", "s2<s1", "s3<s2"),
 		started("s1", 1), completed("s1", 1), started("s2", 1), completed("s2", 1), started("s3", 1), completed("s3", 1), ofRun(run.RunCompleted))
@@ -68,7 +69,8 @@ func TestFold_A01_HappyLinear(t *testing.T) {
 	}
 }
 
-func TestFold_T182_EmptyAndLateBeginnings(t *testing.T) {
+// contract: T182
+func TestFold_EmptyAndLateBeginnings(t *testing.T) {
 	t.Parallel()
 	s := run.Project(runtest.ID, nil)
 	if s.Status != run.Pending || s.Seq != 0 || s.Rev != run.ReducerRev || s.Identity != runtest.ID {
@@ -80,7 +82,8 @@ func TestFold_T182_EmptyAndLateBeginnings(t *testing.T) {
 	}
 }
 
-func TestFold_P04_UnknownType(t *testing.T) {
+// contract: P04
+func TestFold_UnknownType(t *testing.T) {
 	t.Parallel()
 	evs := runtest.Log(runtest.Start("s1"), started("s1", 1), completed("s1", 1), ofRun(run.RunCompleted))
 	before := run.Project(runtest.ID, evs[:3])
@@ -93,7 +96,8 @@ func TestFold_P04_UnknownType(t *testing.T) {
 	}
 }
 
-func TestFold_P06_TwoPauses(t *testing.T) {
+// contract: P06
+func TestFold_TwoPauses(t *testing.T) {
 	t.Parallel()
 	drafts := []run.Draft{ofRun(run.RunApproved), runtest.Start("s1", "s2<s1", "s3<s2"),
 		started("s1", 1), accepted("A"), pausedAt(1), completed("s1", 1), accepted("B"), resumedAt(1),
@@ -115,7 +119,8 @@ func TestFold_P06_TwoPauses(t *testing.T) {
 	}
 }
 
-func TestFold_P07_T53_PauseInversion(t *testing.T) {
+// contract: P07, T53
+func TestFold_PauseInversion(t *testing.T) {
 	t.Parallel()
 	s, anomalies := project(t, runtest.Start("s1"), resumedAt(1), pausedAt(1))
 	if s.Status != run.Running || s.Pause != nil || s.Seq != 3 || len(anomalies) != 1 {
@@ -127,7 +132,8 @@ func TestFold_P07_T53_PauseInversion(t *testing.T) {
 	}
 }
 
-func TestFold_P08_T42_LateStepStarted(t *testing.T) {
+// contract: P08, T42
+func TestFold_LateStepStarted(t *testing.T) {
 	t.Parallel()
 	s, anomalies := project(t, runtest.Start("s1", "s2"), started("s2", 1), completed("s1", 1), started("s1", 1))
 	got := step(t, s, "s1")
@@ -141,7 +147,8 @@ func TestFold_P08_T42_LateStepStarted(t *testing.T) {
 	}
 }
 
-func TestFold_P09_T35_T39_LateApprovalAndQueue(t *testing.T) {
+// contract: P09, T35, T39
+func TestFold_LateApprovalAndQueue(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("s1"), ofRun(run.RunApproved), ofRun(run.RunQueued))
 	if s.Status != run.Running || s.Queued || s.Seq != 3 || s.StatusSeq != 1 {
@@ -149,7 +156,8 @@ func TestFold_P09_T35_T39_LateApprovalAndQueue(t *testing.T) {
 	}
 }
 
-func TestFold_P10_DependencyInversion(t *testing.T) {
+// contract: P10
+func TestFold_DependencyInversion(t *testing.T) {
 	t.Parallel()
 	s, anomalies := project(t, runtest.Start("a<init", "b<init", "final<a,b", "init"), started("init", 1), completed("init", 1),
 		started("a", 1), started("b", 1), completed("a", 1), started("final", 1), completed("b", 1))
@@ -158,7 +166,8 @@ func TestFold_P10_DependencyInversion(t *testing.T) {
 	}
 }
 
-func TestFold_P11_T60_AttemptsHistory(t *testing.T) {
+// contract: P11, T60
+func TestFold_AttemptsHistory(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("s2"), started("s2", 1), failed("s2", 1, "E1"), started("s2", 2), completed("s2", 2))
 	got := step(t, s, "s2")
@@ -180,7 +189,8 @@ func TestFold_P11_T60_AttemptsHistory(t *testing.T) {
 	}
 }
 
-func TestFold_P12_TerminalImmutable(t *testing.T) {
+// contract: P12
+func TestFold_TerminalImmutable(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("s1"), started("s1", 1), completed("s1", 1), ofRun(run.RunCompleted))
 	late := []run.Event{runtest.Event(5, pausedAt(1)), runtest.Event(6, ofRun(run.RunFailed)), runtest.Event(7, started("s1", 2)),
@@ -193,7 +203,8 @@ func TestFold_P12_TerminalImmutable(t *testing.T) {
 	}
 }
 
-func TestFold_P13_FailedStepsOnce(t *testing.T) {
+// contract: P13
+func TestFold_FailedStepsOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("s1"), started("s1", 1), failed("s1", 1, "E"), failed("s1", 1, "E"), failed("s1", 1, "E"))
 	if s.FailedSteps() != 1 || s.Seq != 5 {
@@ -201,7 +212,8 @@ func TestFold_P13_FailedStepsOnce(t *testing.T) {
 	}
 }
 
-func TestFold_P14_T150_Artifacts(t *testing.T) {
+// contract: P14, T150
+func TestFold_Artifacts(t *testing.T) {
 	t.Parallel()
 	refs := func(step string, uris ...string) run.Draft {
 		var list []runtest.M
@@ -223,7 +235,8 @@ func TestFold_P14_T150_Artifacts(t *testing.T) {
 	}
 }
 
-func TestFold_P16_T25_NaturalHole(t *testing.T) {
+// contract: P16, T25
+func TestFold_NaturalHole(t *testing.T) {
 	t.Parallel()
 	evs := runtest.Log(runtest.Start("s1"), started("s1", 1))
 	evs[0].Seq, evs[1].Seq = 10, 12
@@ -233,7 +246,8 @@ func TestFold_P16_T25_NaturalHole(t *testing.T) {
 	}
 }
 
-func TestFold_T145_T156_StepsBeforeTheirAnnouncement(t *testing.T) {
+// contract: T145, T156
+func TestFold_StepsBeforeTheirAnnouncement(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, started("stranger", 1), started("b", 1), runtest.Start("z", "b", "a"), completed("b", 1))
 	var order []string
@@ -252,7 +266,8 @@ func TestFold_T145_T156_StepsBeforeTheirAnnouncement(t *testing.T) {
 	}
 }
 
-func TestFold_T19_SourceTimesAndClamp(t *testing.T) {
+// contract: T19
+func TestFold_SourceTimesAndClamp(t *testing.T) {
 	t.Parallel()
 	at := func(d run.Draft, seconds int) run.Draft {
 		p := runtest.M{"sourceOccurredAt": runtest.Epoch.Add(time.Duration(seconds) * time.Second)}
@@ -264,7 +279,8 @@ func TestFold_T19_SourceTimesAndClamp(t *testing.T) {
 	}
 }
 
-func TestFold_T214_RootCause(t *testing.T) {
+// contract: T214
+func TestFold_RootCause(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("a", "b"), started("a", 1), started("b", 1), failed("a", 1, "A1"), failed("b", 1, "B1"), started("a", 2), failed("a", 2, "A2"))
 	if c := s.RootCause; c.StepID != "b" || c.LogicalAttempt != 1 || c.Seq != 5 || c.Error == nil || c.Error.Code != "B1" {
@@ -281,7 +297,8 @@ func TestFold_T214_RootCause(t *testing.T) {
 	}
 }
 
-func TestFold_T221_RetryWindow(t *testing.T) {
+// contract: T221
+func TestFold_RetryWindow(t *testing.T) {
 	t.Parallel()
 	deadline := runtest.Epoch.Add(time.Hour)
 	opens := func(d run.Draft) run.Draft {
@@ -319,7 +336,8 @@ func TestFold_T221_RetryWindow(t *testing.T) {
 	}
 }
 
-func TestFold_T82_WaitsForAPerson(t *testing.T) {
+// contract: T82
+func TestFold_WaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	since, deadline := runtest.Epoch.Add(time.Minute), runtest.Epoch.Add(time.Hour)
 	wait := runtest.Draft(run.StepAwaitingManualCompletion, "m", 1, runtest.M{"sinceIso": since, "deadline": deadline})
@@ -350,7 +368,8 @@ func TestFold_T82_WaitsForAPerson(t *testing.T) {
 	wantEqual(t, "stored", 0, s, stored(t, s))
 }
 
-func TestSubstatus_T50_T47_G11(t *testing.T) {
+// contract: T50, T47, G11
+func TestSubstatus(t *testing.T) {
 	t.Parallel()
 	two := []run.Draft{runtest.Start("a", "b", "m"), started("a", 1), started("b", 1)}
 	manual := []run.Draft{runtest.Start("a", "b", "m"), started("m", 1), runtest.Draft(run.StepAwaitingManualCompletion, "m", 1)}
@@ -389,7 +408,8 @@ func TestSubstatus_T50_T47_G11(t *testing.T) {
 }
 
 // Two continuations of one state know nothing of each other.
-func TestFold_P01_Forks(t *testing.T) {
+// contract: P01
+func TestFold_Forks(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("a", "b", "c", "d", "e"), completed("a", 1), completed("b", 1), completed("c", 1))
 	left := fold(s, []run.Event{runtest.Event(5, completed("d", 1))})
@@ -402,7 +422,8 @@ func TestFold_P01_Forks(t *testing.T) {
 }
 
 // What a producer wrote in its own way reads the same from a checkpoint.
-func TestFold_P03_ResultsAsWritten(t *testing.T) {
+// contract: P03
+func TestFold_ResultsAsWritten(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{
 		`{"result": {"html": "<b>&</b>", "n" : 1.0}, "artifactRefs": []}`,

@@ -152,7 +152,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestJudge_T56_PolicyOfTheRun(t *testing.T) {
+// contract: T56
+func TestJudge_PolicyOfTheRun(t *testing.T) {
 	t.Parallel()
 	s := run.Project(runtest.ID, runtest.Log(runtest.Start("bad"), failed("bad", 2, "E")))
 	policy := *s.Policy

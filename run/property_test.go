@@ -89,7 +89,8 @@ func TestRandomLog_IsValid(t *testing.T) {
 // in about ten places that differ from seed to seed.
 func every(evs []run.Event) int { return max(1, len(evs)/10) }
 
-func TestFold_P01_EverySplit(t *testing.T) {
+// contract: P01
+func TestFold_EverySplit(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +108,8 @@ func TestFold_P01_EverySplit(t *testing.T) {
 
 // A state that was stored at k goes on like one that was not, and one event at
 // a time is as good as all of them; neither changes its input.
-func TestFold_P01_P03_StoredAndStepwise(t *testing.T) {
+// contract: P01, P03
+func TestFold_StoredAndStepwise(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +156,8 @@ func checkChanges(t *testing.T, seed int, before, after run.State, c run.Changes
 	}
 }
 
-func TestFold_P02_P05_ReplayIsNothing(t *testing.T) {
+// contract: P02, P05
+func TestFold_ReplayIsNothing(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +205,8 @@ func recount(s run.State) (c run.StepCounts, root *run.StepRef) {
 	return c, root
 }
 
-func TestFold_T149_T214_T24_Invariants(t *testing.T) {
+// contract: T149, T214, T24
+func TestFold_Invariants(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +242,8 @@ func TestFold_T149_T214_T24_Invariants(t *testing.T) {
 
 // Any overlapping deltas, in any order that leaves no gap, repeated and late
 // ones included, give the fold.
-func TestApply_T188_OverlappingDeltas(t *testing.T) {
+// contract: T188
+func TestApply_OverlappingDeltas(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +292,8 @@ func verdictOf(w run.Seq, d run.Delta) run.Verdict {
 	return run.Applied
 }
 
-func TestApply_T188_RefusesWhatDoesNotFit(t *testing.T) {
+// contract: T188
+func TestApply_RefusesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	s := run.Project(runtest.ID, runtest.Log(runtest.Start("a", "b"), runtest.Draft(run.StepStartedEvent, "a", 1)))
 	foreign := s.Since(0)

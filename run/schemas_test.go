@@ -192,7 +192,8 @@ func semantic(err error) bool {
 	return true
 }
 
-func TestSchemas_A09_GoValidationAgrees(t *testing.T) {
+// contract: A09
+func TestSchemas_GoValidationAgrees(t *testing.T) {
 	t.Parallel()
 	schemas := compiled(t)
 	r := rand.New(rand.NewPCG(3, 3))

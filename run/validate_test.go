@@ -18,7 +18,8 @@ import (
 // draftOf is a valid draft of every type.
 func draftOf(t run.EventType) run.Draft { return runtest.Draft(t, "s1", 1) }
 
-func TestValidate_A09_AcceptsEveryType(t *testing.T) {
+// contract: A09
+func TestValidate_AcceptsEveryType(t *testing.T) {
 	t.Parallel()
 	for _, typ := range runtest.Types {
 		if err := draftOf(typ).Validate(runtest.ID); err != nil {
@@ -27,7 +28,8 @@ func TestValidate_A09_AcceptsEveryType(t *testing.T) {
 	}
 }
 
-func TestValidate_A09_A10_T40_Refuses(t *testing.T) {
+// contract: A09, A10, T40
+func TestValidate_Refuses(t *testing.T) {
 	t.Parallel()
 	change := func(typ run.EventType, f func(*run.Draft)) run.Draft {
 		d := draftOf(typ)
@@ -89,7 +91,8 @@ func TestValidate_A09_A10_T40_Refuses(t *testing.T) {
 	}
 }
 
-func TestValidate_A09_AllViolationsAtOnce(t *testing.T) {
+// contract: A09
+func TestValidate_AllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	d := runtest.Draft(run.StepFailedEvent, "a|1", 0, runtest.M{"errorCode": nil, "retryable": "yes"})
 	d.EmittedBy = run.ByPlanner
@@ -117,7 +120,8 @@ func TestValidate_A09_AllViolationsAtOnce(t *testing.T) {
 	}
 }
 
-func TestProducer_T183_T223_MayAppend(t *testing.T) {
+// contract: T183, T223
+func TestProducer_MayAppend(t *testing.T) {
 	t.Parallel()
 	want := map[run.Producer][]run.EventType{
 		run.ByEngine: {run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed, run.RunCancelled,
@@ -142,7 +146,8 @@ func TestProducer_T183_T223_MayAppend(t *testing.T) {
 	}
 }
 
-func TestPayloadOf_A11_UnknownMembersAndLenience(t *testing.T) {
+// contract: A11
+func TestPayloadOf_UnknownMembersAndLenience(t *testing.T) {
 	t.Parallel()
 	d := runtest.Draft(run.StepFailedEvent, "s1", 1, runtest.M{"colour": "red"})
 	if err := d.Validate(runtest.ID); err != nil {
@@ -159,7 +164,8 @@ func TestPayloadOf_A11_UnknownMembersAndLenience(t *testing.T) {
 }
 
 // Ids are looked at byte by byte; their regular expressions say the same.
-func TestDraft_T13_T228_IdsAreWhatTheirExpressionsSay(t *testing.T) {
+// contract: T13, T228
+func TestDraft_IdsAreWhatTheirExpressionsSay(t *testing.T) {
 	t.Parallel()
 	word, runID := regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`), regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 	rapid.Check(t, func(r *rapid.T) {

@@ -280,16 +280,18 @@ func (p *parts) head(t *testing.T, runID string) run.Seq {
 	return h.ByRun[runID].LastSeq
 }
 
-// TestApart_T203_KillsLoseNothing runs every process of dvt by itself on
+// TestApart_KillsLoseNothing runs every process of dvt by itself on
 // PostgreSQL, Redis and Temporal: the sample completes, a viewer of one server
 // sees what others write, and after a kill -9 of each process every run ended and
 // every log is valid (T203, T220, T227, T229).
-func TestApart_T203_KillsLoseNothing(t *testing.T) {
+// contract: T203
+func TestApart_KillsLoseNothing(t *testing.T) {
 	p := startParts(t)
 	a, b := client.New(p.urlA, adaToken), client.New(p.urlB, adaToken)
 	t.Run("the sample", func(t *testing.T) { p.sample(t, a, b) })
 	t.Run("doors", func(t *testing.T) { p.doors(t) })
-	t.Run("W-1 and W-2", func(t *testing.T) { p.messages(t, a, b) })
+	// contract: W-1, W-2
+	t.Run("messages that come twice and out of order", func(t *testing.T) { p.messages(t, a, b) })
 	t.Run("kills", func(t *testing.T) { p.kills(t, a, b) })
 	for _, one := range []*process{p.data, p.control, p.a, p.b} {
 		if took := one.terminate(); took > pace.Of(15*time.Second) || !one.cmd.ProcessState.Success() {

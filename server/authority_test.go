@@ -29,7 +29,8 @@ const inForce = 2 * time.Second
 
 // Two servers on one database: what one of them is told holds on the other within 2 s. The
 // streams there of a viewer that lost the right end FORBIDDEN, with no frame after that.
-func TestAuthority_S16_T178_AChangeReachesTheOtherServer(t *testing.T) {
+// contract: S16, T178
+func TestAuthority_AChangeReachesTheOtherServer(t *testing.T) {
 	t.Parallel()
 	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
 	dir := t.TempDir()

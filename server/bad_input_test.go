@@ -78,7 +78,8 @@ func (d *damage) stored() (out string) {
 	return out
 }
 
-func TestBadInput_Z01_NothingBreaksLeaksOrChanges(t *testing.T) {
+// contract: Z01
+func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 	n := badRequests
 	if v, err := strconv.Atoi(os.Getenv("DVT_BAD_REQUESTS")); err == nil {
 		n = v

@@ -127,7 +127,8 @@ func TestLoad_NamesEverythingWrong(t *testing.T) {
 
 // Nothing is fail-open, whatever a setting that asks for it is called, and the
 // process says why it does not start.
-func TestLoad_B05_T216_NothingIsFailOpen(t *testing.T) {
+// contract: B05, T216
+func TestLoad_NothingIsFailOpen(t *testing.T) {
 	for name, file := range map[string]string{
 		"state-write-fail-open": "state-write-fail-open: [StepCompleted]\n",
 		"state_write_fail_open": "state_write_fail_open: true\n",
@@ -153,7 +154,8 @@ stateStore:
 	}
 }
 
-func TestLoad_T120_WriteBudget(t *testing.T) {
+// contract: T120
+func TestLoad_WriteBudget(t *testing.T) {
 	c, err := load(t, false, "")
 	if must(t, err); c.WriteBudget != 3*time.Second {
 		t.Errorf("default %s", c.WriteBudget)
@@ -165,7 +167,8 @@ func TestLoad_T120_WriteBudget(t *testing.T) {
 	}
 }
 
-func TestLoad_T105_RotateAfter(t *testing.T) {
+// contract: T105
+func TestLoad_RotateAfter(t *testing.T) {
 	c, err := load(t, false, "")
 	if must(t, err); c.RotateAfter != 50 {
 		t.Errorf("default %d", c.RotateAfter)
@@ -186,7 +189,8 @@ func TestLoad_SecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-func TestLoad_T201_ManualKeys(t *testing.T) {
+// contract: T201
+func TestLoad_ManualKeys(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))
 	c, err := load(t, false, "manual-keys: [\"new:"+secret+"\", \"old:"+secret+"\"]\n")
 	if must(t, err); len(c.ManualKeys) != 2 || strings.Contains(fmt.Sprintf("%v %+v %s", c, c, c.ManualKeys), secret) {

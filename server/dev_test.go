@@ -134,9 +134,10 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Logf("%d kills, %d runs, %d events, every log valid", kills, len(all), events)
 }
 
-// TestDev_T226_EndsOrphans kills dvt dev while a step has a child of its own: the next start ends what was left before it
+// TestDev_EndsOrphans kills dvt dev while a step has a child of its own: the next start ends what was left before it
 // runs the step again. With a sandbox the kernel ends it at once, so the test has none.
-func TestDev_T226_EndsOrphans(t *testing.T) {
+// contract: T226
+func TestDev_EndsOrphans(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Fatal("the test reads /proc: run it on Linux")
 	}

@@ -37,10 +37,11 @@ const (
 	randomViewers = 200
 )
 
-// TestTwoServers_O9_T22_T187_T226_RandomFaults breaks everything at random while 200
+// TestTwoServers_RandomFaults breaks everything at random while 200
 // viewers look at 20 runs that move, and has every frame judged by the log alone.
 // DVT_FAULT_SECONDS says for how long, DVT_FAULT_SEED repeats the faults of a failure.
-func TestTwoServers_O9_T22_T187_T226_RandomFaults(t *testing.T) {
+// contract: O9, T22, T187, T226
+func TestTwoServers_RandomFaults(t *testing.T) {
 	seed := fromEnvironment(t, "DVT_FAULT_SEED", uint64(time.Now().UnixNano()))
 	length := time.Duration(fromEnvironment(t, "DVT_FAULT_SECONDS", 15)) * time.Second
 	t.Logf("DVT_FAULT_SEED=%d for %s", seed, length)

@@ -11,9 +11,10 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
-// TestServer_O9_ReconnectingCostsReadsByRunsNotByViewers cuts all viewers off at once.
+// TestServer_ReconnectingCostsReadsByRunsNotByViewers cuts all viewers off at once.
 // They come back where they were, and the server reads each run, not each viewer.
-func TestServer_O9_ReconnectingCostsReadsByRunsNotByViewers(t *testing.T) {
+// contract: O9
+func TestServer_ReconnectingCostsReadsByRunsNotByViewers(t *testing.T) {
 	p := startPair(t)
 	front := testserver.NewProxy(t, strings.TrimPrefix(p.a.url, "http://"))
 	entrance := &node{name: "A", url: "http://" + front.Addr}

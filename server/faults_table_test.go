@@ -102,9 +102,10 @@ func (m measured) String() string {
 	return fmt.Sprintf("| %s | %s | %s | %s | %s |", m.fault, m.server, round(m.after), m.told, round(m.live))
 }
 
-// TestTwoServers_T226_FaultTable measures, for every fault, how soon viewers are told
+// TestTwoServers_FaultTable measures, for every fault, how soon viewers are told
 // and how soon they are up to date again.
-func TestTwoServers_T226_FaultTable(t *testing.T) {
+// contract: T226
+func TestTwoServers_FaultTable(t *testing.T) {
 	p := startPair(t)
 	var mu sync.Mutex
 	var rows []measured

@@ -24,24 +24,41 @@ func machine() time.Duration { return 500*time.Millisecond + pace.Of(tailLossWit
 func TestTwoServers_ScenariosOfFreshness(t *testing.T) {
 	p := startPair(t)
 	t.Run("messages", func(t *testing.T) {
-		t.Run("S01 T206 nothing between subscribe and snapshot is lost or doubled", onPair(p, subscribing))
-		t.Run("S02 W-4 T23 a message in the middle is lost", onPair(p, lostInTheMiddle))
-		t.Run("S03 W-3 T23 T188 messages out of order", onPair(p, outOfOrder))
-		t.Run("S04 W-2 T24 T188 a message comes three times", onPair(p, repeated))
-		t.Run("S05 W-4 T22 T187 the last message is lost", onPair(p, lostAtTheEnd))
-		t.Run("S06 W-17 T21 reconnecting to a quiet run", onPair(p, quietReconnect))
-		t.Run("S07 T213 a message about what is not", onPair(p, phantom))
-		t.Run("S09 T33 a gap in one run delays no other", onPair(p, isolation))
-		t.Run("S10 O9 T26 T187 resuming after any seq", onPair(p, resuming))
-		t.Run("T187 O8 a busy run is not called stale", onPair(p, busy))
-		t.Run("S14 T31 a viewer that does not read", onPair(p, slowViewer))
-		t.Run("S15 T40 a status of the future", onPair(p, drift))
-		t.Run("S16 T178 T202 rights", onPair(p, rights))
+		// contract: S01, T206
+		t.Run("nothing between subscribe and snapshot is lost or doubled", onPair(p, subscribing))
+		// contract: S02, W-4, T23
+		t.Run("a message in the middle is lost", onPair(p, lostInTheMiddle))
+		// contract: S03, W-3, T23, T188
+		t.Run("messages out of order", onPair(p, outOfOrder))
+		// contract: S04, W-2, T24, T188
+		t.Run("a message comes three times", onPair(p, repeated))
+		// contract: S05, W-4, T22, T187
+		t.Run("the last message is lost", onPair(p, lostAtTheEnd))
+		// contract: S06, W-17, T21
+		t.Run("reconnecting to a quiet run", onPair(p, quietReconnect))
+		// contract: S07, T213
+		t.Run("a message about what is not", onPair(p, phantom))
+		// contract: S09, T33
+		t.Run("a gap in one run delays no other", onPair(p, isolation))
+		// contract: S10, O9, T26, T187
+		t.Run("resuming after any seq", onPair(p, resuming))
+		// contract: T187, O8
+		t.Run("a busy run is not called stale", onPair(p, busy))
+		// contract: S14, T31
+		t.Run("a viewer that does not read", onPair(p, slowViewer))
+		// contract: S15, T40
+		t.Run("a status of the future", onPair(p, drift))
+		// contract: S16, T178, T202
+		t.Run("rights", onPair(p, rights))
 	})
-	t.Run("S08 T21 T29 never LIVE before the store is read", onPairAlone(p, criterion))
-	t.Run("S11 T125 T206 the subscribing connections are killed", onPairAlone(p, killedSubscribers))
-	t.Run("S12 T127 T169 T226 Redis is down", onPairAlone(p, redisDown))
-	t.Run("S13 W-17 T30 T194 the store is restored", onPairAlone(p, restored))
+	// contract: S08, T21, T29
+	t.Run("never LIVE before the store is read", onPairAlone(p, criterion))
+	// contract: S11, T125, T206
+	t.Run("the subscribing connections are killed", onPairAlone(p, killedSubscribers))
+	// contract: S12, T127, T169, T226
+	t.Run("Redis is down", onPairAlone(p, redisDown))
+	// contract: S13, W-17, T30, T194
+	t.Run("the store is restored", onPairAlone(p, restored))
 }
 
 func onPair(p *pair, scenario func(*testing.T, *pair)) func(*testing.T) {

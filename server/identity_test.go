@@ -24,7 +24,8 @@ func settings(t *testing.T, doc string) (server.Config, error) {
 
 const corp = "oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme}]\n"
 
-func TestLoad_O6_OIDC(t *testing.T) {
+// contract: O6
+func TestLoad_OIDC(t *testing.T) {
 	c, err := settings(t, corp+"public-url: https://dvt.example/\nlisten: 0.0.0.0:8080\nsign-in-key: "+strings.Repeat("k", 32)+"\n")
 	must(t, err)
 	if i := c.Issuers[0]; i.Audience != "dvt" || i.PrincipalClaim != "sub" || i.Label != "corp" || c.PublicURL != "https://dvt.example" {
@@ -55,7 +56,8 @@ func TestLoad_O6_OIDC(t *testing.T) {
 }
 
 // A server that others could reach and that knows nobody does not start.
-func TestRun_O6_RefusesToServeWithoutAuthentication(t *testing.T) {
+// contract: O6
+func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 	const parts = "store: sqlite:/nowhere/dvt.db\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\n"
 	for doc, refused := range map[string]bool{
 		"listen: 0.0.0.0:8080\n": true, "listen: ':8080'\n": true, "listen: '[::]:8080'\n": true, "listen: dvt.example:8080\n": true,
@@ -78,7 +80,8 @@ func TestRun_O6_RefusesToServeWithoutAuthentication(t *testing.T) {
 	}
 }
 
-func TestClientAddress_O6_OnlyTrustedProxiesAreBelieved(t *testing.T) {
+// contract: O6
+func TestClientAddress_OnlyTrustedProxiesAreBelieved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ remote, forwarded, want string }{
 		{"203.0.113.9:5", "198.51.100.1", "203.0.113.9"},

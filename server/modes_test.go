@@ -74,12 +74,18 @@ func startPlant(t *testing.T) *plant {
 func TestModes(t *testing.T) {
 	t.Parallel()
 	o := startPlant(t)
-	t.Run("H01 health", o.health)
-	t.Run("H01 its history", o.healthHistory)
-	t.Run("H03 read-only", o.readOnly)
-	t.Run("H03 frozen", o.frozen)
-	t.Run("H02 slow engine", o.slowEngine)
-	t.Run("W20 approval", o.approval)
+	// contract: H01
+	t.Run("health", o.health)
+	// contract: H01
+	t.Run("its history", o.healthHistory)
+	// contract: H03
+	t.Run("read-only", o.readOnly)
+	// contract: H03
+	t.Run("frozen", o.frozen)
+	// contract: H02
+	t.Run("slow engine", o.slowEngine)
+	// contract: W-20
+	t.Run("approval", o.approval)
 }
 
 func (o *plant) health(t *testing.T) {

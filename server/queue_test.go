@@ -113,7 +113,8 @@ func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
 	}
 }
 
-func TestQueue_W7_Q05_Q06_AServerThatStopsWhileItStarts(t *testing.T) {
+// contract: W-7, Q05, Q06
+func TestQueue_AServerThatStopsWhileItStarts(t *testing.T) {
 	t.Parallel()
 	d := startDepot(t, `{tiers: {default: {startRunPerMinute: 1000, maxActive: 1}}}`)
 	first := d.ask(t, d.urlA, adaToken, "acme", "first", napStep).Run.RunId
@@ -150,7 +151,8 @@ func TestQueue_W7_Q05_Q06_AServerThatStopsWhileItStarts(t *testing.T) {
 	}
 }
 
-func TestQueue_Q02_Q12_T137_TwoServersShareABacklog(t *testing.T) {
+// contract: Q02, Q12, T137
+func TestQueue_TwoServersShareABacklog(t *testing.T) {
 	t.Parallel()
 	const backlog = 200
 	d := startDepot(t, `{maxActive: 4, tiers: {default: {startRunPerMinute: 100000, maxQueueDepth: 1000}}}`)

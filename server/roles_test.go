@@ -27,7 +27,8 @@ var nineSignals = map[authz.Action]string{ //nolint:gochecknoglobals // a table
 // Each of the nine signals by each role over the API: who may gets a receipt or is told what is wrong with the
 // signal, who may not FORBIDDEN and a SignalRejected, and the run stays as it is. A stranger gets NOT_FOUND and
 // a row in its own audit, and the log stays as it is.
-func TestSignals_G02_G03_EveryRoleOverTheAPI(t *testing.T) {
+// contract: G02, G03
+func TestSignals_EveryRoleOverTheAPI(t *testing.T) {
 	t.Parallel()
 	may := decisions(t)
 	var accounts []authz.Account

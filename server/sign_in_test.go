@@ -166,7 +166,8 @@ const (
 
 // A person signs in on one server and is known on the other at once; what a browser holds
 // can be used by pages of this server alone, and ends when it is told to.
-func TestSignIn_O6_Z01_TwoServersAndAProvider(t *testing.T) {
+// contract: O6, Z01
+func TestSignIn_TwoServersAndAProvider(t *testing.T) {
 	t.Parallel()
 	o := newReception(t)
 	ada := newPerson(t)

@@ -146,7 +146,8 @@ func TestStoreCommands_SayWhatIsMissing(t *testing.T) {
 
 // What a newcomer does whose disk went: the backup of an hour ago, repair, verify,
 // and the runs go on.
-func TestStoreRepair_T30_OfDvtDev(t *testing.T) {
+// contract: T30
+func TestStoreRepair_OfDvtDev(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")

@@ -49,7 +49,8 @@ type walk struct {
 	requests            int
 }
 
-func TestStranger_Z01_T101_G03_AnotherTenant(t *testing.T) {
+// contract: Z01, T101, G03
+func TestStranger_AnotherTenant(t *testing.T) {
 	t.Parallel()
 	secret := place{secretMark, secretMark + "-tenant", secretMark + "-project", secretMark + "-env", "", time.Hour}
 	own := place{"own", "globex", "shop", "dev", "mallory", 2 * time.Hour}
@@ -65,7 +66,8 @@ func TestStranger_Z01_T101_G03_AnotherTenant(t *testing.T) {
 	w.summary()
 }
 
-func TestStranger_O3_T222_AnotherProject(t *testing.T) {
+// contract: O3, T222
+func TestStranger_AnotherProject(t *testing.T) {
 	t.Parallel()
 	secret := place{secretMark, "acme", secretMark + "-project", secretMark + "-env", "", time.Hour}
 	own := place{"own", "acme", "shop", "dev", "pia", 2 * time.Hour}

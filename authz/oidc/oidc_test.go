@@ -90,7 +90,8 @@ func (w *world) is(t *testing.T, what, token string, want error) authz.Principal
 	return p
 }
 
-func TestAuthenticate_O6_AJWTOfTheIssuer(t *testing.T) {
+// contract: O6
+func TestAuthenticate_AJWTOfTheIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	exp := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
@@ -122,7 +123,8 @@ func TestAuthenticate_O6_AJWTOfTheIssuer(t *testing.T) {
 }
 
 // What a forger could write himself.
-func TestAuthenticate_O6_ForgedTokens(t *testing.T) {
+// contract: O6
+func TestAuthenticate_ForgedTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := w.with(nil)
@@ -167,7 +169,8 @@ func TestAuthenticate_O6_ForgedTokens(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_O6_ExpiryAndSkew(t *testing.T) {
+// contract: O6
+func TestAuthenticate_ExpiryAndSkew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ends := time.Now().Add(10 * time.Minute)
@@ -188,7 +191,8 @@ func TestAuthenticate_O6_ExpiryAndSkew(t *testing.T) {
 
 // A new key counts at once, also for many at a time with one question to the issuer; one that was
 // taken back ends with the next look.
-func TestAuthenticate_O6_KeysRotate(t *testing.T) {
+// contract: O6
+func TestAuthenticate_KeysRotate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.with(nil)
@@ -217,7 +221,8 @@ func TestAuthenticate_O6_KeysRotate(t *testing.T) {
 }
 
 // Nobody shows a new key: the former ends by the regular look.
-func TestRun_O6_AKeyThatWasTakenBackEnds(t *testing.T) {
+// contract: O6
+func TestRun_AKeyThatWasTakenBackEnds(t *testing.T) {
 	t.Parallel()
 	op := testserver.OIDC(t, callback)
 	ps := oidc.New(oidc.Config{
@@ -243,7 +248,8 @@ func TestRun_O6_AKeyThatWasTakenBackEnds(t *testing.T) {
 	}
 }
 
-func TestAuthenticate_O6_TheIssuerIsDown(t *testing.T) {
+// contract: O6
+func TestAuthenticate_TheIssuerIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	known := w.with(nil)
@@ -266,7 +272,8 @@ func TestAuthenticate_O6_TheIssuerIsDown(t *testing.T) {
 	w.is(t, "of another issuer", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.AAAA", authz.ErrUnauthenticated)
 }
 
-func TestAuthenticate_O6_WhoAndWhere(t *testing.T) {
+// contract: O6
+func TestAuthenticate_WhoAndWhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(i *oidc.Issuer) {
 		i.PrincipalClaim, i.Prefix, i.TenantID, i.TenantClaim, i.Tenants, i.GroupsClaim = "email", "corp:", "", "realm.tenant", []string{"acme", "globex"}, "https://example.com/groups"
@@ -320,7 +327,8 @@ func browser(t *testing.T, at, user string) url.Values {
 	return back.Query()
 }
 
-func TestSignIn_O6_CodeWithPKCE(t *testing.T) {
+// contract: O6
+func TestSignIn_CodeWithPKCE(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string][2]string{"a client with a secret": {"dvt", "secret"}, "a public client": {"dvt-public", ""}} {
 		t.Run(name, func(t *testing.T) {
@@ -348,7 +356,8 @@ func TestSignIn_O6_CodeWithPKCE(t *testing.T) {
 	}
 }
 
-func TestSignIn_O6_RefusesWhatIsNotItsOwn(t *testing.T) {
+// contract: O6
+func TestSignIn_RefusesWhatIsNotItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	begin := func() (string, string) {
@@ -389,7 +398,8 @@ func TestSignIn_O6_RefusesWhatIsNotItsOwn(t *testing.T) {
 }
 
 // The provider's answer may be another's: what it holds is looked at.
-func TestSignIn_O6_TheIDTokenIsOfThisSignIn(t *testing.T) {
+// contract: O6
+func TestSignIn_TheIDTokenIsOfThisSignIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for what, c := range map[string]struct {

@@ -60,7 +60,8 @@ func tamper(t *testing.T, file string, statements ...string) {
 	}
 }
 
-func TestAuditVerify_T208_NamesWhatWasTamperedWith(t *testing.T) {
+// contract: T208
+func TestAuditVerify_NamesWhatWasTamperedWith(t *testing.T) {
 	row := func(n int) string { return fmt.Sprintf("'00000000-0000-4000-8000-%012d'", n) }
 	for name, c := range map[string]struct {
 		do   []string
@@ -219,7 +220,8 @@ func TestAuditHash_IsTheStores(t *testing.T) {
 	}
 }
 
-func TestAuditExport_Z02(t *testing.T) {
+// contract: Z02
+func TestAuditExport(t *testing.T) {
 	address, _, _ := audited(t, 250)
 	out, status, err := dvt(t, address, "dev-admin", "audit", "export")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 250 || !strings.HasPrefix(lines[0], `{"no":1,`) {

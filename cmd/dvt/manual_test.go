@@ -73,7 +73,8 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	return server.URL, runID, write
 }
 
-func TestManual_M02_ListAndComplete(t *testing.T) {
+// contract: M02
+func TestManual_ListAndComplete(t *testing.T) {
 	address, id, write := waiting(t)
 	for _, c := range []struct {
 		token  string

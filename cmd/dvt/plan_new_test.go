@@ -39,7 +39,8 @@ func TestPlanNew_EverySampleIsValid(t *testing.T) {
 }
 
 // What is wrong has a line and a column, in YAML and in JSON, also when it is missing: those of what holds it.
-func TestPlanValidate_L01_SaysWhere(t *testing.T) {
+// contract: L01
+func TestPlanValidate_SaysWhere(t *testing.T) {
 	t.Parallel()
 	wrong := strings.ReplaceAll(twoSteps, "[load]", "[lode]")
 	wrong = strings.Replace(wrong, "timeout: 1m, ", "", 1)

@@ -109,7 +109,8 @@ func TestPlanTest_JSON(t *testing.T) {
 	}
 }
 
-func TestPlanValidate_L01_NamesEveryViolation(t *testing.T) {
+// contract: L01
+func TestPlanValidate_NamesEveryViolation(t *testing.T) {
 	t.Parallel()
 	_, status, err := local(t, strings.ReplaceAll(twoSteps, "timeout: 1m, ", ""), "plan", "validate", "-")
 	if status != 2 || strings.Count(err.Error(), "MISSING") != 2 {

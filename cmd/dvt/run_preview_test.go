@@ -12,7 +12,8 @@ import (
 )
 
 // With --dry-run every verb says what it would do, and does nothing (O10).
-func TestRunDryRun_O10_SaysAndDoesNothing(t *testing.T) {
+// contract: O10
+func TestRunDryRun_SaysAndDoesNothing(t *testing.T) {
 	address, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
 	if _, err := s.Append(t.Context(), store.Append{RunID: "r1", Events: []log.Draft{

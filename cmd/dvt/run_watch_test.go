@@ -164,7 +164,8 @@ func append1(t *testing.T, s store.Store, d log.Draft) {
 }
 
 // The clocks are three hours apart, and a latency is what it is; news that comes late is told so.
-func TestRunWatchLatency_T34_IsMeasuredByTheStoresClock(t *testing.T) {
+// contract: T34
+func TestRunWatchLatency_IsMeasuredByTheStoresClock(t *testing.T) {
 	address, s := served(t)
 	out, stop := watchingLatency(t, address)
 	out.await(t, `run +RUNNING`)

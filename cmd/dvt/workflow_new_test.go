@@ -9,7 +9,8 @@ import (
 )
 
 // What is written is valid, and each test that is written beside it passes.
-func TestWorkflowNew_Z06_WritesAValidPlanAndTestsThatPass(t *testing.T) {
+// contract: Z06
+func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 	t.Parallel()
 	for _, kind := range sampleTypes() {
 		dir := filepath.Join(t.TempDir(), "nightly-"+kind)

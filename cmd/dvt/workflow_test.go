@@ -11,7 +11,8 @@ import (
 
 const recorded = "../../engine/temporal/testdata/"
 
-func TestWorkflowReplay_E03_SaysWhere(t *testing.T) {
+// contract: E-03
+func TestWorkflowReplay_SaysWhere(t *testing.T) {
 	t.Parallel()
 	junk := filepath.Join(t.TempDir(), "junk.json")
 	if err := os.WriteFile(junk, []byte(`{"runs":[]}`), 0o600); err != nil {
@@ -40,7 +41,8 @@ func TestWorkflowReplay_E03_SaysWhere(t *testing.T) {
 	}
 }
 
-func TestWorkflowDebug_T107_Chain(t *testing.T) {
+// contract: T107
+func TestWorkflowDebug_Chain(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

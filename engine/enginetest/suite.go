@@ -53,7 +53,7 @@ func cases() []testCase {
 
 func happyCases() []testCase {
 	return []testCase{
-		{name: "A01_HappyLinear", test: func(w *world) {
+		{name: "HappyLinear", test: func(w *world) {
 			id := w.Start(l3(0, nil))
 			st := w.ended(id)
 			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepCompleted(s2,1) StepStarted(s3,1) StepCompleted(s3,1) RunCompleted")

@@ -21,7 +21,8 @@ func sh(script string, args ...string) plan.CommandInputs {
 	return plan.CommandInputs{Argv: append([]string{"sh", "-c", script, "sh"}, args...)}
 }
 
-func TestCommand_O13_NoShellAndAllowedEnvironment(t *testing.T) {
+// contract: O13
+func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
 	t.Setenv("DVT_TEST_CANARY", "not for steps")
 	in := plan.CommandInputs{Argv: []string{"env"}, Env: map[string]string{"OWN": "of the step", "API_TOKEN": "canary-4711"}}
 	j := newJournal(t, plan.Command, in)
@@ -47,7 +48,8 @@ func TestCommand_O13_NoShellAndAllowedEnvironment(t *testing.T) {
 	}
 }
 
-func TestCommand_T219_ExitStatus(t *testing.T) {
+// contract: T219
+func TestCommand_ExitStatus(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, sh("echo first >&2; echo 'no such table' >&2; exit 3"))
 	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
@@ -60,7 +62,8 @@ func TestCommand_T219_ExitStatus(t *testing.T) {
 	wantFailed(t, execute(t, t.Context(), worker(t, j, executor.Config{})), executor.CodeProgramNotFound, false)
 }
 
-func TestCommand_T230_Directories(t *testing.T) {
+// contract: T230
+func TestCommand_Directories(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	for name, c := range map[string]struct {

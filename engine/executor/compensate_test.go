@@ -33,7 +33,8 @@ func compensate(t *testing.T, r *executor.Runner) engine.End {
 	return end
 }
 
-func TestCompensate_M04_R183_KeyAndLog(t *testing.T) {
+// contract: M04, R183
+func TestCompensate_KeyAndLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, plan.Noop, map[string]any{"env": map[string]string{"API_TOKEN": "sesame-street"}})
@@ -86,7 +87,8 @@ func TestCompensate_M04_R183_KeyAndLog(t *testing.T) {
 	})
 }
 
-func TestCompensate_M04_Ends(t *testing.T) {
+// contract: M04
+func TestCompensate_Ends(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	r := scriptedWorker(t, j, fails)

@@ -83,7 +83,8 @@ func dbtStep(t *testing.T, r *executor.Runner, j *journal, typ plan.StepType, in
 	return end, s
 }
 
-func TestDBT_T219_EqualsTheCommandLine(t *testing.T) {
+// contract: T219
+func TestDBT_EqualsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
@@ -164,7 +165,8 @@ func TestDBT_T219_EqualsTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestDBT_T219_ExitStatuses(t *testing.T) {
+// contract: T219
+func TestDBT_ExitStatuses(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	j := newJournal(t, plan.DBTRun, struct{}{})

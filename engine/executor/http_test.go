@@ -26,7 +26,8 @@ func guard(s egress.Settings) *egress.Guard {
 	return g
 }
 
-func TestHTTP_T69_Request(t *testing.T) {
+// contract: T69
+func TestHTTP_Request(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
@@ -59,7 +60,8 @@ func TestHTTP_T69_Request(t *testing.T) {
 	}
 }
 
-func TestHTTP_T67_Statuses(t *testing.T) {
+// contract: T67
+func TestHTTP_Statuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status    int
@@ -129,7 +131,8 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 	wantReturn(t, back, err, engine.ReturnCancelled)
 }
 
-func TestHTTP_T225_PrivateAddressesAreRefused(t *testing.T) {
+// contract: T225
+func TestHTTP_PrivateAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the private address was called") }))
 	defer srv.Close()

@@ -17,7 +17,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestRunner_T229_LinesAreShippedWhileItWorks(t *testing.T) {
+// contract: T229
+func TestRunner_LinesAreShippedWhileItWorks(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
@@ -27,7 +28,8 @@ func TestRunner_T229_LinesAreShippedWhileItWorks(t *testing.T) {
 	}))
 }
 
-func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
+// contract: T229
+func TestRunner_BoundedWhileTheJournalIsSilent(t *testing.T) {
 	t.Parallel()
 	const half = 5000
 	j := newJournal(t, plan.Noop, struct{}{})
@@ -64,7 +66,8 @@ func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
 
 // Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the
 // bubble: a journal that no core is given to would be one that does not answer.
-func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
+// contract: T229
+func TestRunner_NothingIsLostToAJournalThatAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, plan.Noop, struct{}{})

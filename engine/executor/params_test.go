@@ -12,7 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-func TestCommand_T197_ParametersAreAFile(t *testing.T) {
+// contract: T197
+func TestCommand_ParametersAreAFile(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, sh(`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
 	j.params = json.RawMessage(`{"day":"mon","n":12345678901234567890}`)
@@ -47,7 +48,8 @@ func fakeDBT(t *testing.T) string {
 	return path
 }
 
-func TestDBT_T197_ParametersAreVars(t *testing.T) {
+// contract: T197
+func TestDBT_ParametersAreVars(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ params, vars, want string }{
 		"both":          {`{"day":"mon","n":1}`, `{"n":2}`, `vars {"day":"mon","n":2}`},
@@ -67,7 +69,8 @@ func TestDBT_T197_ParametersAreVars(t *testing.T) {
 }
 
 // UPDATE_TARGET is vars that a profile reads: the real dbt writes where it says.
-func TestDBT_T197_TargetByVars(t *testing.T) {
+// contract: T197
+func TestDBT_TargetByVars(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")

@@ -35,7 +35,8 @@ func scriptedWorker(t *testing.T, j *journal, f scripted) *executor.Runner {
 	return r
 }
 
-func TestRunner_T216_BeginIsRepeatedUntilAnswered(t *testing.T) {
+// contract: T216
+func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 	t.Parallel()
 	var worked, beats atomic.Int32
 	j := newJournal(t, plan.Noop, struct{}{})
@@ -68,7 +69,8 @@ func TestRunner_T216_BeginIsRepeatedUntilAnswered(t *testing.T) {
 	}
 }
 
-func TestRunner_T185_VerdictsWithoutWork(t *testing.T) {
+// contract: T185
+func TestRunner_VerdictsWithoutWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		begun store.Begun
@@ -196,7 +198,8 @@ func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
 	}
 }
 
-func TestRunner_E11_TimeoutCountsFromBegin(t *testing.T) {
+// contract: E-11
+func TestRunner_TimeoutCountsFromBegin(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.step.Timeout = 100 * time.Millisecond
@@ -261,7 +264,8 @@ func TestRunner_CancelAndStopDiffer(t *testing.T) {
 	}
 }
 
-func TestRunner_T51_SuccessInSpiteOfCancelCounts(t *testing.T) {
+// contract: T51
+func TestRunner_SuccessInSpiteOfCancelCounts(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -321,7 +325,8 @@ func TestRunner_AStepWithoutItsSecretsSaysSo(t *testing.T) {
 	}
 }
 
-func TestRetryable_T67_T68_T205(t *testing.T) {
+// contract: T67, T68, T205
+func TestRetryable(t *testing.T) {
 	t.Parallel()
 	listed := plan.Retry{RetryableErrors: []string{plan.ClassTransport}}
 	for _, c := range []struct {

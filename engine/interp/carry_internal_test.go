@@ -15,9 +15,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// TestCarry_T109_EveryField fails when somebody adds a field to the machine and
+// TestCarry_EveryField fails when somebody adds a field to the machine and
 // does not say how the next machine comes by it.
-func TestCarry_T109_EveryField(t *testing.T) {
+// contract: T109
+func TestCarry_EveryField(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{
 		"Machine": "sk who ords next now latest out status begun done schedule record signals pause failure stop rotation steps manual delays compensation",
@@ -50,8 +51,9 @@ func TestCarry_T109_EveryField(t *testing.T) {
 	}
 }
 
-// TestCarry_T109_Size measures the worst states of the largest plan.
-func TestCarry_T109_Size(t *testing.T) {
+// TestCarry_Size measures the worst states of the largest plan.
+// contract: T109
+func TestCarry_Size(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	nos := r.Perm(16_000)
@@ -123,7 +125,8 @@ func TestCarry_T109_Size(t *testing.T) {
 }
 
 // What is too large says so.
-func TestCarry_T109_TooLarge(t *testing.T) {
+// contract: T109
+func TestCarry_TooLarge(t *testing.T) {
 	t.Parallel()
 	c := Carried{Steps: make([]byte, 50<<10)}
 	if err := c.Fits(); err == nil || !strings.Contains(err.Error(), "at most 65536 are allowed") {

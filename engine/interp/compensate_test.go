@@ -29,7 +29,8 @@ func undoneD4(t *testing.T, change ...func(*run.Policy)) *world {
 
 // R182, R183, R185 to R188: the reverse order of completion, one at a time, and the
 // one that fails keeps no other from running.
-func TestCompensate_M04_ReverseOrderOfCompletion(t *testing.T) {
+// contract: M04
+func TestCompensate_ReverseOrderOfCompletion(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
 	if w.state.Status != run.Running || w.state.Substatus() != run.Compensating {
@@ -79,7 +80,8 @@ func TestCompensate_OneAtATime(t *testing.T) {
 	}
 }
 
-func TestCompensate_R187_OneThatFailsKeepsNoOtherFromRunning(t *testing.T) {
+// contract: R187
+func TestCompensate_OneThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
 	w.undo("a", 2, "STUCK")
@@ -91,7 +93,8 @@ func TestCompensate_R187_OneThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 }
 
 // M05: only steps that succeeded in this run are undone, and only by a run that fails.
-func TestCompensate_M05_T88_WhenNot(t *testing.T) {
+// contract: M05, T88
+func TestCompensate_WhenNot(t *testing.T) {
 	t.Parallel()
 	t.Run("nothing succeeded", func(t *testing.T) {
 		t.Parallel()
@@ -135,7 +138,8 @@ func TestCompensate_M05_T88_WhenNot(t *testing.T) {
 }
 
 // T88: the retry window comes first, and a retry in it leaves everything as it is.
-func TestCompensate_T88_AfterTheRetryWindow(t *testing.T) {
+// contract: T88
+func TestCompensate_AfterTheRetryWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, undoable(l3(), "s1", "s2"), calm).start()
 	w.succeed("s1")
@@ -168,7 +172,8 @@ func without(story []string) (out []string) {
 }
 
 // T91: nothing but an emergency stop changes a run that compensates.
-func TestCompensate_T91_Signals(t *testing.T) {
+// contract: T91
+func TestCompensate_Signals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		signal run.SignalType
@@ -202,7 +207,8 @@ func TestCompensate_T91_Signals(t *testing.T) {
 	}
 }
 
-func TestCompensate_T91_EmergencyStop(t *testing.T) {
+// contract: T91
+func TestCompensate_EmergencyStop(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
 	w.signal(run.EmergencyStop, "E", "")
@@ -217,7 +223,8 @@ func TestCompensate_T91_EmergencyStop(t *testing.T) {
 }
 
 // T80, T192: what another hand ended is over.
-func TestCompensate_T192_EndedByAnotherHand(t *testing.T) {
+// contract: T192
+func TestCompensate_EndedByAnotherHand(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
 	w.write(store.Append{Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl}}})
@@ -327,7 +334,8 @@ func TestCompensate_ForgedReturnsAreBounded(t *testing.T) {
 }
 
 // A run of the largest plan can still end: its last event has a room.
-func TestCompensate_R188_TheSummaryIsBounded(t *testing.T) {
+// contract: R188
+func TestCompensate_TheSummaryIsBounded(t *testing.T) {
 	t.Parallel()
 	const n = 250
 	specs := []string{"last"}

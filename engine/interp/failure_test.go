@@ -9,7 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func TestStep_W19_E12_ParallelFailure(t *testing.T) {
+// contract: W-19, E-12
+func TestStep_ParallelFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, d4(), with(calm, noWindow)).start()
 	w.succeed("start")
@@ -69,7 +70,8 @@ func TestStep_LostBeforeItBeganCostsNothing(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-func TestStep_G17_RetryWithinTheWindow(t *testing.T) {
+// contract: G17
+func TestStep_RetryWithinTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.succeed("s1")
@@ -90,7 +92,8 @@ func TestStep_G17_RetryWithinTheWindow(t *testing.T) {
 	w.expectReceipt("R", run.SignalApplied, "", 8)
 }
 
-func TestStep_G18_WindowExpires(t *testing.T) {
+// contract: G18
+func TestStep_WindowExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.succeed("s1")
@@ -105,7 +108,8 @@ func TestStep_G18_WindowExpires(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-func TestStep_G18_ARetryThatFailsOpensAFreshWindow(t *testing.T) {
+// contract: G18
+func TestStep_ARetryThatFailsOpensAFreshWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a"), calm).start()
 	w.fail("a", "BROKEN")
@@ -122,7 +126,8 @@ func TestStep_G18_ARetryThatFailsOpensAFreshWindow(t *testing.T) {
 	}
 }
 
-func TestStep_G20_TwoRetries(t *testing.T) {
+// contract: G20
+func TestStep_TwoRetries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.succeed("s1")
@@ -141,7 +146,8 @@ func TestStep_G20_TwoRetries(t *testing.T) {
 }
 
 // T214: of several failures the first one is the root cause, unless it was retried.
-func TestStep_T214_RootCause(t *testing.T) {
+// contract: T214
+func TestStep_RootCause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c"), calm).start()
 	w.begin("a", "b", "c")
@@ -166,7 +172,8 @@ func TestStep_T214_RootCause(t *testing.T) {
 }
 
 // T217: what passes while another step is FAILED and not retried.
-func TestStep_T217_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
+// contract: T217
+func TestStep_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
 	t.Parallel()
 	// a and b fail; a1 and a2 hang on a alone, ab on both; x was ready and held.
 	setup := func(t *testing.T) *world {
@@ -217,7 +224,8 @@ func TestStep_T217_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
 }
 
 // The run does not end while a step that was retried waits for a worker.
-func TestStep_T217_ARetryOnItsWayKeepsTheRun(t *testing.T) {
+// contract: T217
+func TestStep_ARetryOnItsWayKeepsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c"), with(calm, noWindow)).start()
 	w.begin("a", "b", "c")
@@ -234,7 +242,8 @@ func TestStep_T217_ARetryOnItsWayKeepsTheRun(t *testing.T) {
 }
 
 // What passed one failure does not pass the next, once the first was lifted.
-func TestStep_T217_PassingEndsWithTheFailure(t *testing.T) {
+// contract: T217
+func TestStep_PassingEndsWithTheFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "a1<a", "a2<a", "a3<a", "b"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.begin("a", "b")
@@ -250,7 +259,8 @@ func TestStep_T217_PassingEndsWithTheFailure(t *testing.T) {
 
 // The log says FAILED before the machine was told: a RETRY_STEP that was accepted
 // on it waits for Recorded.
-func TestStep_T193_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
+// contract: T193
+func TestStep_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.begin("s1")
@@ -266,7 +276,8 @@ func TestStep_T193_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
 	w.expectReceipt("R", run.SignalApplied, "", 6)
 }
 
-func TestStep_T56_UnforcedRetryOfAFinalError(t *testing.T) {
+// contract: T56
+func TestStep_UnforcedRetryOfAFinalError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.end("s1", failed("BAD_INPUT", false))
@@ -279,7 +290,8 @@ func TestStep_T56_UnforcedRetryOfAFinalError(t *testing.T) {
 	w.expectInFlight("s1")
 }
 
-func TestStep_T77_Skip(t *testing.T) {
+// contract: T77
+func TestStep_Skip(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.signal(run.SkipStep, "K", "s2") // PENDING
@@ -307,7 +319,8 @@ func TestStep_CancelRunningPolicy(t *testing.T) {
 		"StepFailed(b,1,CANCELLED)", "StepCompleted(c,1)", "RunFailed(a,1,BROKEN)")
 }
 
-func TestStep_T79_Cancel(t *testing.T) {
+// contract: T79
+func TestStep_Cancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c", "d<a"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 3 })).start()
 	w.begin("a", "b")
@@ -336,7 +349,8 @@ func TestStep_T79_Cancel(t *testing.T) {
 }
 
 // T214: a cancel in an open retry window ends the run as CANCELLED.
-func TestStep_T214_CancelInTheWindow(t *testing.T) {
+// contract: T214
+func TestStep_CancelInTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.fail("s1", "BROKEN")

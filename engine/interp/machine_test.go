@@ -113,7 +113,8 @@ func TestStep_Join(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-func TestStep_E01_CanonicalOrder(t *testing.T) {
+// contract: E-01
+func TestStep_CanonicalOrder(t *testing.T) {
 	t.Parallel()
 	sk := steps("A", "B", "_x", "a", "b", "s10", "s2") // plan.Skeleton's order is canonical
 	w := newWorld(t, sk, calm).start()
@@ -127,7 +128,8 @@ func TestStep_E01_CanonicalOrder(t *testing.T) {
 	w.expectInFlight("a b")
 }
 
-func TestStep_E01_UnlockedStepsTakeTheirPlaceInOrder(t *testing.T) {
+// contract: E-01
+func TestStep_UnlockedStepsTakeTheirPlaceInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a<z", "m", "n", "z"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
 	var order []string
@@ -226,7 +228,8 @@ func TestStep_EngineAttemptsOfEvents(t *testing.T) {
 
 // A log that refuses the run's own events, or a failure after the result, leaves
 // nothing to say: the machine ends and leaves the run to the sweeper.
-func TestStep_T190_RefusedForGood(t *testing.T) {
+// contract: T190
+func TestStep_RefusedForGood(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []run.EventType{run.RunStarted, run.StepFailedEvent, run.RunPaused} {
 		m := interp.New(steps("a"), interp.Config{Policy: calm})
@@ -266,7 +269,8 @@ func TestStep_T190_RefusedForGood(t *testing.T) {
 
 // T185: a parked step goes back to ready with the same attempt, and asks what
 // closed the gate when the machine does not know.
-func TestStep_T185_ParkedByAnUnknownStop(t *testing.T) {
+// contract: T185
+func TestStep_ParkedByAnUnknownStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.accept(engine.Signal{ID: "C", Type: run.Cancel}) // in the log, not delivered
@@ -282,7 +286,8 @@ func TestStep_T185_ParkedByAnUnknownStop(t *testing.T) {
 	w.expectDone(run.Cancelled)
 }
 
-func TestStep_T192_RunTerminalEndsAtOnce(t *testing.T) {
+// contract: T192
+func TestStep_RunTerminalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), calm).start()
 	w.begin("a")

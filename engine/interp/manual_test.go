@@ -14,7 +14,8 @@ import (
 )
 
 // R165, R166, T82: nobody executes it; it waits, and goes on where a person says so.
-func TestManual_M01_WaitsAndIsCompleted(t *testing.T) {
+// contract: M01
+func TestManual_WaitsAndIsCompleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("a", "ask<a", "b<ask"), 0, "ask"), calm).start()
 	w.succeed("a")
@@ -38,7 +39,8 @@ func TestManual_M01_WaitsAndIsCompleted(t *testing.T) {
 
 // T47, T185: a wait is in nobody's way: it takes no place, and the step behind it
 // in order still finds one.
-func TestManual_T47_TakesNoPlace(t *testing.T) {
+// contract: T47
+func TestManual_TakesNoPlace(t *testing.T) {
 	t.Parallel()
 	one := with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })
 	w := newWorld(t, asking(steps("a", "b", "c", "d"), 0, "b", "d"), one).start()
@@ -52,7 +54,8 @@ func TestManual_T47_TakesNoPlace(t *testing.T) {
 	}
 }
 
-func TestManual_R178_OutcomesAndReceipts(t *testing.T) {
+// contract: R178
+func TestManual_OutcomesAndReceipts(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[run.ManualOutcome]run.StepError{
 		run.ManualFailed:    {Code: "MANUAL_FAILED", Message: "A person said that the step failed.", Retryable: true, Category: run.CategoryUser},
@@ -71,7 +74,8 @@ func TestManual_R178_OutcomesAndReceipts(t *testing.T) {
 }
 
 // R180: two completions of one attempt that were both accepted: the first counts.
-func TestManual_M02_TheSecondCompletionHasNoEffect(t *testing.T) {
+// contract: M02
+func TestManual_TheSecondCompletionHasNoEffect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), calm).start()
 	w.accept(w.completion("D1", "ask", run.ManualSucceeded))
@@ -91,7 +95,8 @@ func TestManual_M02_TheSecondCompletionHasNoEffect(t *testing.T) {
 
 // M03: a retry opens a new wait, of which the retry's receipt tells; what was meant
 // for the old one has no effect.
-func TestManual_M03_RetryOpensANewWait(t *testing.T) {
+// contract: M03
+func TestManual_RetryOpensANewWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), calm).start()
 	w.accept(w.completion("D1", "ask", run.ManualFailed))
@@ -117,7 +122,8 @@ func TestManual_M03_RetryOpensANewWait(t *testing.T) {
 
 // T83: only the wait's own timeout ends it, at the earliest deadline first; a
 // retry waits as long again.
-func TestManual_T83_TimesOut(t *testing.T) {
+// contract: T83
+func TestManual_TimesOut(t *testing.T) {
 	t.Parallel()
 	sk := asking(asking(steps("a", "b", "c"), time.Hour, "a"), time.Minute, "b")
 	w := newWorld(t, asking(sk, 0, "c"), calm).start()
@@ -151,7 +157,8 @@ func TestManual_T83_TimesOut(t *testing.T) {
 
 // T47, G12: a wait neither drains nor blocks; its completion counts during a pause,
 // and what it unlocks starts after it.
-func TestManual_T47_G12_Pause(t *testing.T) {
+// contract: T47, G12
+func TestManual_Pause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask", "b<ask", "later<b"), 0, "ask", "later"), calm).start()
 	w.signal(run.Pause, "P", "")
@@ -173,7 +180,8 @@ func TestManual_T47_G12_Pause(t *testing.T) {
 }
 
 // T185: no wait begins under a closed gate, also where it was on its way already.
-func TestManual_T185_NoWaitBeginsUnderAClosedGate(t *testing.T) {
+// contract: T185
+func TestManual_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 	t.Parallel()
 	t.Run("pause", func(t *testing.T) {
 		t.Parallel()
@@ -202,7 +210,8 @@ func TestManual_T185_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 	})
 }
 
-func TestManual_T79_StopEndsTheWait(t *testing.T) {
+// contract: T79
+func TestManual_StopEndsTheWait(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []run.SignalType{run.Cancel, run.EmergencyStop} {
 		w := newWorld(t, asking(steps("ask", "b"), time.Hour, "ask"), calm).start()
@@ -223,7 +232,8 @@ func TestManual_T79_StopEndsTheWait(t *testing.T) {
 
 // T74: a run that fails ends what still waits, and blames what failed first; from
 // there on it takes no orders (T91).
-func TestManual_T74_FailureEndsTheWait(t *testing.T) {
+// contract: T74
+func TestManual_FailureEndsTheWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask", "b", "c<ask"), 0, "ask"), calm).start()
 	w.fail("b", "BROKEN")
@@ -251,7 +261,8 @@ func TestManual_T74_FailureEndsTheWait(t *testing.T) {
 }
 
 // T217: a wait that a retry opened passes fail-fast, and so does what it unlocks.
-func TestManual_T217_RetriedWaitPassesFailFast(t *testing.T) {
+// contract: T217
+func TestManual_RetriedWaitPassesFailFast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask", "b", "c<ask", "d"), 0, "ask"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
 	w.begin("b")
@@ -268,7 +279,8 @@ func TestManual_T217_RetriedWaitPassesFailFast(t *testing.T) {
 }
 
 // T190: what a person left may be more than the log takes.
-func TestManual_T190_RefusedCompletion(t *testing.T) {
+// contract: T190
+func TestManual_RefusedCompletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask"), 0, "ask"), calm).start()
 	w.refuse = func(d run.Draft) bool { return d.Type == run.StepCompletedEvent }
@@ -278,7 +290,8 @@ func TestManual_T190_RefusedCompletion(t *testing.T) {
 }
 
 // T83, T195: waits are state: 700 of them, with deadlines, over a rotation.
-func TestManual_M03_SurvivesRotation(t *testing.T) {
+// contract: M03
+func TestManual_SurvivesRotation(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	for i := range 700 {
@@ -308,7 +321,8 @@ func TestManual_M03_SurvivesRotation(t *testing.T) {
 }
 
 // The order: RunStarted, then the waits in the plan's order, all of one batch.
-func TestManual_E01_OneAppendForManyWaits(t *testing.T) {
+// contract: E-01
+func TestManual_OneAppendForManyWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("b", "a", "c"), 0, "a", "b"), calm)
 	w.feed(interp.Begin{At: w.now})

@@ -60,9 +60,10 @@ func (w *world) expectHeld(n int) {
 	}
 }
 
-// TestStep_T48_PauseAhead: the pause is in force before the machine hears of it, and it
+// TestStep_PauseAhead: the pause is in force before the machine hears of it, and it
 // writes no second RunPaused.
-func TestStep_T48_PauseAhead(t *testing.T) {
+// contract: T48
+func TestStep_PauseAhead(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, d4(), calm).start()
 	w.succeed("start")
@@ -85,8 +86,9 @@ func TestStep_T48_PauseAhead(t *testing.T) {
 	w.expectHeld(0)
 }
 
-// TestStep_T43_G13_G14_EndHeldBack: the run was about to end when it was paused.
-func TestStep_T43_G13_G14_EndHeldBack(t *testing.T) {
+// TestStep_EndHeldBack: the run was about to end when it was paused.
+// contract: T43, G13, G14
+func TestStep_EndHeldBack(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{true, false} {
 		w := newAheadWorld(t, l3(), calm).start()
@@ -111,9 +113,10 @@ func TestStep_T43_G13_G14_EndHeldBack(t *testing.T) {
 	}
 }
 
-// TestStep_T43_G16_FailureHeldBack: without a retry window RunFailed is on its way at
+// TestStep_FailureHeldBack: without a retry window RunFailed is on its way at
 // once; a retry that is ordered during the pause is not too late.
-func TestStep_T43_G16_FailureHeldBack(t *testing.T) {
+// contract: T43, G16
+func TestStep_FailureHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, steps("a", "b", "c"), with(with(calm, noWindow), func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.begin("a")
@@ -131,9 +134,10 @@ func TestStep_T43_G16_FailureHeldBack(t *testing.T) {
 	w.expectReceipt("R", run.SignalApplied, "", w.seqOf("StepStarted(a,2)"))
 }
 
-// TestStep_T43_ParkedWhileClosing: what comes home unbegun while the end is held back
+// TestStep_ParkedWhileClosing: what comes home unbegun while the end is held back
 // starts once the run is resumed and retried.
-func TestStep_T43_ParkedWhileClosing(t *testing.T) {
+// contract: T43
+func TestStep_ParkedWhileClosing(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, steps("a", "b"), with(calm, noWindow)).start()
 	w.begin("a")
@@ -155,8 +159,9 @@ func TestStep_T43_ParkedWhileClosing(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_T91_CompensationHeldBack: what succeeded is not undone while the run is paused.
-func TestStep_T91_CompensationHeldBack(t *testing.T) {
+// TestStep_CompensationHeldBack: what succeeded is not undone while the run is paused.
+// contract: T91
+func TestStep_CompensationHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, undoable(l3(), "s1"), with(calm, noWindow)).start()
 	w.succeed("s1")
@@ -178,9 +183,10 @@ func TestStep_T91_CompensationHeldBack(t *testing.T) {
 	}
 }
 
-// TestStep_T221_WindowEndsInAPause: the window's time is over between the pause and the
+// TestStep_WindowEndsInAPause: the window's time is over between the pause and the
 // moment at which the machine hears of it; the resume opens another one.
-func TestStep_T221_WindowEndsInAPause(t *testing.T) {
+// contract: T221
+func TestStep_WindowEndsInAPause(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm).start()
 	w.succeed("s1")
@@ -202,9 +208,10 @@ func TestStep_T221_WindowEndsInAPause(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_T185_ManualWaitHeldBack: a wait for a person begins without an executor's
+// TestStep_ManualWaitHeldBack: a wait for a person begins without an executor's
 // Begin, and does not begin in a paused run.
-func TestStep_T185_ManualWaitHeldBack(t *testing.T) {
+// contract: T185
+func TestStep_ManualWaitHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, asking(l3(), 0, "s2"), calm).start()
 	w.begin("s1")
@@ -221,9 +228,10 @@ func TestStep_T185_ManualWaitHeldBack(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_T185_LostBeforeItBegan: an execution that nobody saw begin does not fail in a
+// TestStep_LostBeforeItBegan: an execution that nobody saw begin does not fail in a
 // run that is paused.
-func TestStep_T185_LostBeforeItBegan(t *testing.T) {
+// contract: T185
+func TestStep_LostBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, steps("a"), calm).start()
 	w.pauseAhead("A")
@@ -237,8 +245,9 @@ func TestStep_T185_LostBeforeItBegan(t *testing.T) {
 		"StepStarted(a,1)", "StepCompleted(a,1)", "RunCompleted")
 }
 
-// TestStep_T209_ReuseHeldBack: the run is paused between RunStarted and what it takes over.
-func TestStep_T209_ReuseHeldBack(t *testing.T) {
+// TestStep_ReuseHeldBack: the run is paused between RunStarted and what it takes over.
+// contract: T209
+func TestStep_ReuseHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm)
 	w.who.Reused = []run.Ord{0, 1}
@@ -266,8 +275,9 @@ func TestStep_T209_ReuseHeldBack(t *testing.T) {
 	}
 }
 
-// TestStep_W14_PauseAheadRotates: the machine that hears of the pause is the next one.
-func TestStep_W14_PauseAheadRotates(t *testing.T) {
+// TestStep_PauseAheadRotates: the machine that hears of the pause is the next one.
+// contract: W-14
+func TestStep_PauseAheadRotates(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm)
 	w.who.RotateAfter = 1
@@ -289,9 +299,10 @@ func TestStep_W14_PauseAheadRotates(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_T196_LaterSignalsWait: what was ordered after the pause is taken after it,
+// TestStep_LaterSignalsWait: what was ordered after the pause is taken after it,
 // in whatever order it is delivered.
-func TestStep_T196_LaterSignalsWait(t *testing.T) {
+// contract: T196
+func TestStep_LaterSignalsWait(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm).start()
 	w.begin("s1")
@@ -311,9 +322,10 @@ func TestStep_T196_LaterSignalsWait(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_T196_NotAheadOfOthers: while an earlier signal waits to be applied a PAUSE
+// TestStep_NotAheadOfOthers: while an earlier signal waits to be applied a PAUSE
 // goes the way of all signals.
-func TestStep_T196_NotAheadOfOthers(t *testing.T) {
+// contract: T196
+func TestStep_NotAheadOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm).start()
 	w.fail("s1", "BROKEN")
@@ -327,9 +339,10 @@ func TestStep_T196_NotAheadOfOthers(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_T48_OlderMachine: a machine of an older program, which knows nothing of a
+// TestStep_OlderMachine: a machine of an older program, which knows nothing of a
 // pause ahead, finds its RunPaused there and goes on.
-func TestStep_T48_OlderMachine(t *testing.T) {
+// contract: T48
+func TestStep_OlderMachine(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm).start()
 	w.begin("s1")
@@ -351,9 +364,10 @@ func TestStep_T48_OlderMachine(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-// TestStep_O11_QuiescentAhead: the store says of a pause ahead when nothing ran any
+// TestStep_QuiescentAhead: the store says of a pause ahead when nothing ran any
 // more, as of any other.
-func TestStep_O11_QuiescentAhead(t *testing.T) {
+// contract: O11
+func TestStep_QuiescentAhead(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm).start()
 	w.begin("s1")
@@ -378,8 +392,9 @@ func (w *world) seqOf(told string) run.Seq {
 	return w.log[i].Seq
 }
 
-// TestHoldsBack_T43_T185 is the table of what a paused run does not take.
-func TestHoldsBack_T43_T185(t *testing.T) {
+// TestHoldsBack is the table of what a paused run does not take.
+// contract: T43, T185
+func TestHoldsBack(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, undoable(l3(), "s1"), calm).start()
 	w.succeed("s1")
@@ -410,9 +425,10 @@ func TestHoldsBack_T43_T185(t *testing.T) {
 	}
 }
 
-// TestPausesAhead_T91: once a part of the end of the run is in the log a PAUSE does not
+// TestPausesAhead: once a part of the end of the run is in the log a PAUSE does not
 // come before it any more.
-func TestPausesAhead_T91(t *testing.T) {
+// contract: T91
+func TestPausesAhead(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]run.Draft{
 		"compensation": {Type: run.RunCompensationStarted, Payload: []byte(`{"stepIds":["s1"]}`)},
@@ -429,9 +445,10 @@ func TestPausesAhead_T91(t *testing.T) {
 	}
 }
 
-// TestStep_T91_FinalTakenBack: the run was about to fail, and had ended what waits for
+// TestStep_FinalTakenBack: the run was about to fail, and had ended what waits for
 // people, when the pause came; afterwards it can be retried.
-func TestStep_T91_FinalTakenBack(t *testing.T) {
+// contract: T91
+func TestStep_FinalTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, asking(steps("a", "b"), 0, "b"), with(calm, noWindow)).start()
 	w.begin("a")

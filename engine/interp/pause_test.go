@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func TestStep_W5_P06_TwoPauses(t *testing.T) {
+// contract: W-5, P06
+func TestStep_TwoPauses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.begin("s1")
@@ -34,7 +35,8 @@ func TestStep_W5_P06_TwoPauses(t *testing.T) {
 	}
 }
 
-func TestStep_W6_G16_RetryInAPausedRun(t *testing.T) {
+// contract: W-6, G16
+func TestStep_RetryInAPausedRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.succeed("s1")
@@ -62,7 +64,8 @@ func TestStep_W6_G16_RetryInAPausedRun(t *testing.T) {
 }
 
 // W-6 with no retry window: without T59 RunFailed would follow RunResumed.
-func TestStep_T59_LatchedRetryBeforeFailFast(t *testing.T) {
+// contract: T59
+func TestStep_LatchedRetryBeforeFailFast(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), with(calm, noWindow)).start()
 	w.begin("s1")
@@ -76,7 +79,8 @@ func TestStep_T59_LatchedRetryBeforeFailFast(t *testing.T) {
 	w.expectReceipt("B2", run.SignalNoop, run.CodeSuperseded, 0)
 }
 
-func TestStep_G10_SignalsWithoutEffect(t *testing.T) {
+// contract: G10
+func TestStep_SignalsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm)
 	if d := w.accept(engine.Signal{ID: "P0", Type: run.Pause}); d.Code != run.CodeInvalidRunState {
@@ -96,7 +100,8 @@ func TestStep_G10_SignalsWithoutEffect(t *testing.T) {
 	}
 }
 
-func TestStep_G11_Draining(t *testing.T) {
+// contract: G11
+func TestStep_Draining(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, d4(), calm).start()
 	w.succeed("start")
@@ -117,7 +122,8 @@ func TestStep_G11_Draining(t *testing.T) {
 
 // T185: steps that were dispatched and had not begun do not start while paused,
 // and start after it as the same attempt.
-func TestStep_T185_PauseParksWhatHasNotBegun(t *testing.T) {
+// contract: T185
+func TestStep_PauseParksWhatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c"), calm).start()
 	w.begin("a")
@@ -135,7 +141,8 @@ func TestStep_T185_PauseParksWhatHasNotBegun(t *testing.T) {
 }
 
 // An execution that was parked by a pause comes home after the resume.
-func TestStep_T185_ParkedLate(t *testing.T) {
+// contract: T185
+func TestStep_ParkedLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a"), calm).start()
 	f := w.flight("a")
@@ -151,7 +158,8 @@ func TestStep_T185_ParkedLate(t *testing.T) {
 
 // Ends of executions that never began, on both sides of a resume: neither is in
 // the log, and both steps go on as the attempt that they were.
-func TestStep_T185_UnbegunEndsAroundAResume(t *testing.T) {
+// contract: T185
+func TestStep_UnbegunEndsAroundAResume(t *testing.T) {
 	t.Parallel()
 	sk := steps("a", "b")
 	sk.Steps[0].Cancellable, sk.Steps[0].AllowCancelOnPause = true, true
@@ -167,7 +175,8 @@ func TestStep_T185_UnbegunEndsAroundAResume(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-func TestStep_T46_ResumeWaitsForTheDrain(t *testing.T) {
+// contract: T46
+func TestStep_ResumeWaitsForTheDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.begin("s1")
@@ -189,7 +198,8 @@ func TestStep_T46_ResumeWaitsForTheDrain(t *testing.T) {
 	}
 }
 
-func TestStep_T46_DrainTimeout(t *testing.T) {
+// contract: T46
+func TestStep_DrainTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, d4(), calm).start()
 	w.succeed("start")
@@ -208,7 +218,8 @@ func TestStep_T46_DrainTimeout(t *testing.T) {
 		"StepStarted(final,1)", "StepCompleted(final,1)", "RunCompleted")
 }
 
-func TestStep_G13_T43_LastStepEndsWhilePaused(t *testing.T) {
+// contract: G13, T43
+func TestStep_LastStepEndsWhilePaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("s3"), calm).start()
 	w.begin("s3")
@@ -223,7 +234,8 @@ func TestStep_G13_T43_LastStepEndsWhilePaused(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
-func TestStep_T43_FailureWhilePaused(t *testing.T) {
+// contract: T43
+func TestStep_FailureWhilePaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b<a"), with(calm, noWindow)).start()
 	w.begin("a")
@@ -234,7 +246,8 @@ func TestStep_T43_FailureWhilePaused(t *testing.T) {
 		"SignalAccepted(B)", "RunResumed(1)", "StepSkipped(b,1,DEPENDENCY_FAILED)", "RunFailed(a,1,BROKEN)")
 }
 
-func TestStep_G14_T44_PauseAgainstCompletion(t *testing.T) {
+// contract: G14, T44
+func TestStep_PauseAgainstCompletion(t *testing.T) {
 	t.Parallel()
 	t.Run("the pause first", func(t *testing.T) {
 		t.Parallel()
@@ -271,7 +284,8 @@ func TestStep_G14_T44_PauseAgainstCompletion(t *testing.T) {
 	})
 }
 
-func TestStep_G15_T51_CancelOnPause(t *testing.T) {
+// contract: G15, T51
+func TestStep_CancelOnPause(t *testing.T) {
 	t.Parallel()
 	sk := l3()
 	sk.Steps[1].Cancellable, sk.Steps[1].AllowCancelOnPause = true, true
@@ -316,7 +330,8 @@ func TestStep_G15_T51_CancelOnPause(t *testing.T) {
 }
 
 // T221: a pause closes the retry window, RunResumed opens a fresh one.
-func TestStep_T221_PauseClosesTheWindow(t *testing.T) {
+// contract: T221
+func TestStep_PauseClosesTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.fail("s1", "BROKEN")
@@ -335,7 +350,8 @@ func TestStep_T221_PauseClosesTheWindow(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-func TestStep_T196_SignalsInOrderOnce(t *testing.T) {
+// contract: T196
+func TestStep_SignalsInOrderOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.accept(engine.Signal{ID: "A", Type: run.Pause})
@@ -356,7 +372,8 @@ func TestStep_T196_SignalsInOrderOnce(t *testing.T) {
 }
 
 // The inbox is bounded; what did not fit is fetched again.
-func TestStep_T196_BoundedInbox(t *testing.T) {
+// contract: T196
+func TestStep_BoundedInbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm)
 	w.feed(interp.Begin{At: w.now}) // nothing applies before RunStarted is recorded

@@ -17,11 +17,12 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// TestPreview_O10_EqualsWhatHappens previews random signals of every type in random
+// TestPreview_EqualsWhatHappens previews random signals of every type in random
 // states of random runs, sends them, and compares with what then happens. Left out
 // are states that no log tells: the machine had not observed a failure when a step
 // completed or a wait began, so what passes fail-fast is another.
-func TestPreview_O10_EqualsWhatHappens(t *testing.T) {
+// contract: O10
+func TestPreview_EqualsWhatHappens(t *testing.T) {
 	t.Parallel()
 	var compared, untold atomic.Int64
 	t.Cleanup(func() {

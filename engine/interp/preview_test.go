@@ -13,7 +13,8 @@ import (
 
 // A RETRY_STEP that came before the pause has taken effect: its step is ready and
 // waits for the gate. One that came after it is latched.
-func TestRestore_O10_RetriedBeforeThePause(t *testing.T) {
+// contract: O10
+func TestRestore_RetriedBeforeThePause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), calm).start()
 	w.begin("a", "b")
@@ -34,7 +35,8 @@ func TestRestore_O10_RetriedBeforeThePause(t *testing.T) {
 	}
 }
 
-func TestPreviewStart_O10_FirstWave(t *testing.T) {
+// contract: O10
+func TestPreviewStart_FirstWave(t *testing.T) {
 	t.Parallel()
 	sk := steps("a", "b<a", "c", "d")
 	sk.Steps[3].Type = plan.Manual

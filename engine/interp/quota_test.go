@@ -69,7 +69,8 @@ func (w *world) isState(status run.Status, flights string) {
 }
 
 // Q10: a step over the quota waits by timer and is executed as the same attempt; others go on.
-func TestThrottled_Q10_T113_WaitsByTimerAndRuns(t *testing.T) {
+// contract: Q10, T113
+func TestThrottled_WaitsByTimerAndRuns(t *testing.T) {
 	t.Parallel()
 	w, _ := throttledWorld(t, 2, calm, "h1", "h2", "h3", "x", "y<h3")
 	w.arriveAll()
@@ -95,7 +96,8 @@ func TestThrottled_Q10_T113_WaitsByTimerAndRuns(t *testing.T) {
 }
 
 // A step without a token takes no place of the width.
-func TestThrottled_T113_TakesNoPlace(t *testing.T) {
+// contract: T113
+func TestThrottled_TakesNoPlace(t *testing.T) {
 	t.Parallel()
 	narrow := calm
 	narrow.MaxParallelSteps = 1
@@ -111,7 +113,8 @@ func TestThrottled_T113_TakesNoPlace(t *testing.T) {
 }
 
 // T175: it does not hold up a pause, starts nothing while it lasts, and goes on after it.
-func TestThrottled_T175_PauseDoesNotDrainIt(t *testing.T) {
+// contract: T175
+func TestThrottled_PauseDoesNotDrainIt(t *testing.T) {
 	t.Parallel()
 	w, _ := throttledWorld(t, 0, calm, "h1", "x")
 	w.arriveAll()
@@ -127,7 +130,8 @@ func TestThrottled_T175_PauseDoesNotDrainIt(t *testing.T) {
 	w.isState(run.Completed, "")
 }
 
-func TestThrottled_T175_PauseAndResumeWhileItWaits(t *testing.T) {
+// contract: T175
+func TestThrottled_PauseAndResumeWhileItWaits(t *testing.T) {
 	t.Parallel()
 	w, _ := throttledWorld(t, 0, calm, "h1")
 	w.arriveAll()
@@ -140,7 +144,8 @@ func TestThrottled_T175_PauseAndResumeWhileItWaits(t *testing.T) {
 	w.isState(run.Completed, "")
 }
 
-func TestThrottled_T113_StopSkipAndFailure(t *testing.T) {
+// contract: T113
+func TestThrottled_StopSkipAndFailure(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []run.SignalType{run.Cancel, run.EmergencyStop} {
 		w, _ := throttledWorld(t, 0, calm, "h1", "h2")
@@ -175,7 +180,8 @@ func TestThrottled_T113_StopSkipAndFailure(t *testing.T) {
 
 // A step that somebody retries waits as the attempt that the signal caused, and the run
 // does not end meanwhile.
-func TestThrottled_T217_ARetryWaitsToo(t *testing.T) {
+// contract: T217
+func TestThrottled_ARetryWaitsToo(t *testing.T) {
 	t.Parallel()
 	w, b := throttledWorld(t, 1, calm, "h1", "x<h1")
 	w.fail("h1", "BROKEN")
@@ -207,7 +213,8 @@ func TestThrottled_T217_ARetryWaitsToo(t *testing.T) {
 
 // What goes into the history grows with the tokens: a hundred that wait ask about once
 // for each token, not each of them for each.
-func TestThrottled_T113_AsksAsOftenAsThereAreTokens(t *testing.T) {
+// contract: T113
+func TestThrottled_AsksAsOftenAsThereAreTokens(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	for i := range 100 {
@@ -236,7 +243,8 @@ func TestThrottled_T113_AsksAsOftenAsThereAreTokens(t *testing.T) {
 }
 
 // A quota that was raised is noticed, though each step that asks is let in.
-func TestThrottled_T113_NoticesAHigherQuota(t *testing.T) {
+// contract: T113
+func TestThrottled_NoticesAHigherQuota(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	for i := range 200 {
@@ -259,7 +267,8 @@ func TestThrottled_T113_NoticesAHigherQuota(t *testing.T) {
 	t.Fatal("they ask one by one")
 }
 
-func TestResume_T195_DelayedStepsWaitOn(t *testing.T) {
+// contract: T195
+func TestResume_DelayedStepsWaitOn(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, steps("h1", "x", "y<x"), calm, 2)
 	b := &bucket{w: w, every: 2 * time.Second, fresh: w.now.Add(2 * time.Second)}
@@ -282,7 +291,8 @@ func TestResume_T195_DelayedStepsWaitOn(t *testing.T) {
 	w.isState(run.Completed, "")
 }
 
-func TestResume_T195_RefusesDelayedStepsOfAnotherPlan(t *testing.T) {
+// contract: T195
+func TestResume_RefusesDelayedStepsOfAnotherPlan(t *testing.T) {
 	t.Parallel()
 	w, _ := throttledWorld(t, 0, calm, "h1", "h2")
 	w.arriveAll()
@@ -298,7 +308,8 @@ func TestResume_T195_RefusesDelayedStepsOfAnotherPlan(t *testing.T) {
 }
 
 // An answer that is late or repeated changes nothing.
-func TestThrottled_T184_StaleEnds(t *testing.T) {
+// contract: T184
+func TestThrottled_StaleEnds(t *testing.T) {
 	t.Parallel()
 	w, _ := throttledWorld(t, 0, calm, "h1")
 	w.arriveAll()
@@ -314,7 +325,8 @@ func TestThrottled_T184_StaleEnds(t *testing.T) {
 
 // While a retry waits for a token the run does not begin to wait for somebody to retry another
 // step: its window opens when the retried one has ended.
-func TestThrottled_T217_ARetryThatWaitsHoldsTheWindow(t *testing.T) {
+// contract: T217
+func TestThrottled_ARetryThatWaitsHoldsTheWindow(t *testing.T) {
 	t.Parallel()
 	w, b := throttledWorld(t, 1, calm, "h1", "x", "y<h1")
 	w.begin("h1", "x")

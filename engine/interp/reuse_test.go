@@ -18,7 +18,8 @@ func rerun(tb tb, sk plan.Skeleton, policy run.Policy, reused ...run.Ord) *world
 	return w
 }
 
-func TestReuse_T209_OneBatchBehindRunStarted(t *testing.T) {
+// contract: T209
+func TestReuse_OneBatchBehindRunStarted(t *testing.T) {
 	t.Parallel()
 	// The canonical order is by id, against that of the edges.
 	w := rerun(t, steps("a<z", "b<a", "c<b", "z"), calm, 3, 0, 1).start()
@@ -27,21 +28,24 @@ func TestReuse_T209_OneBatchBehindRunStarted(t *testing.T) {
 	w.expectInFlight("c")
 }
 
-func TestReuse_T209_AllOfIt(t *testing.T) {
+// contract: T209
+func TestReuse_AllOfIt(t *testing.T) {
 	t.Parallel()
 	w := rerun(t, l3(), calm, 0, 1, 2).start()
 	w.record()
 	w.expectDone(run.Completed)
 }
 
-func TestReuse_T209_NothingBehindAStepThatRuns(t *testing.T) {
+// contract: T209
+func TestReuse_NothingBehindAStepThatRuns(t *testing.T) {
 	t.Parallel()
 	w := rerun(t, d4(), calm, 0, 2, 3, 3, -1, 9).start() // final depends on a, which runs
 	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(b,1)", "StepCompleted(b,1)")
 	w.expectInFlight("a")
 }
 
-func TestReuse_T209_ManyBatches(t *testing.T) {
+// contract: T209
+func TestReuse_ManyBatches(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	var reused []run.Ord
@@ -61,7 +65,8 @@ func TestReuse_T209_ManyBatches(t *testing.T) {
 	}
 }
 
-func TestReuse_T209_NeverCompensated(t *testing.T) {
+// contract: T209
+func TestReuse_NeverCompensated(t *testing.T) {
 	t.Parallel()
 	for _, rotates := range []bool{false, true} {
 		sk := steps("s1", "s2<s1", "s3<s2")

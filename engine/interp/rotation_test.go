@@ -63,7 +63,8 @@ func (w *world) answerFetch() {
 	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[after:]...)})
 }
 
-func TestRotate_E04_LinearPlan(t *testing.T) {
+// contract: E-04
+func TestRotate_LinearPlan(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(120), calm, 50).start()
 	w.drive()
@@ -75,7 +76,8 @@ func TestRotate_E04_LinearPlan(t *testing.T) {
 	}
 }
 
-func TestRotate_E06_WidePlan(t *testing.T) {
+// contract: E-06
+func TestRotate_WidePlan(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, wide(200), calm, 50).start()
 	w.drive()
@@ -98,9 +100,10 @@ func TestRotate_E06_WidePlan(t *testing.T) {
 	}
 }
 
-// TestRotate_E05_SignalsInFlight accepts and delivers signals in 200 random orders
+// TestRotate_SignalsInFlight accepts and delivers signals in 200 random orders
 // while a run rotates after every third step.
-func TestRotate_E05_SignalsInFlight(t *testing.T) {
+// contract: E-05
+func TestRotate_SignalsInFlight(t *testing.T) {
 	t.Parallel()
 	for seed := range 200 {
 		w := newRotatingWorld(t, linear(9), calm, 3)
@@ -196,7 +199,8 @@ func interleave(w *world, r *rand.Rand) {
 	}
 }
 
-func TestRotate_W14_PauseWhileItRotates(t *testing.T) {
+// contract: W-14
+func TestRotate_PauseWhileItRotates(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(9), calm, 3).start()
 	w.doubled = true
@@ -232,7 +236,8 @@ func TestRotate_W14_PauseWhileItRotates(t *testing.T) {
 	}
 }
 
-func TestRotate_T43_PauseEpochsContinue(t *testing.T) {
+// contract: T43
+func TestRotate_PauseEpochsContinue(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(3), calm, 0).start()
 	w.begin("s0001")
@@ -254,7 +259,8 @@ func TestRotate_T43_PauseEpochsContinue(t *testing.T) {
 	}
 }
 
-func TestRotate_T195_PatienceOfTheBarrier(t *testing.T) {
+// contract: T195
+func TestRotate_PatienceOfTheBarrier(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, wide(70), calm, 3).start()
 	w.succeed("s0001", "s0002")
@@ -280,7 +286,8 @@ func TestRotate_T195_PatienceOfTheBarrier(t *testing.T) {
 	w.drive()
 }
 
-func TestRotate_T195_NextQuietPoint(t *testing.T) {
+// contract: T195
+func TestRotate_NextQuietPoint(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, steps("a", "b", "c<b", "d<a,c"), calm, 2).start()
 	w.succeed("b")
@@ -299,7 +306,8 @@ func TestRotate_T195_NextQuietPoint(t *testing.T) {
 		"StepStarted(c,1)", "StepCompleted(c,1)", "StepStarted(d,1)", "StepCompleted(d,1)", "RunCompleted")
 }
 
-func TestRotate_T195_HardPressure(t *testing.T) {
+// contract: T195
+func TestRotate_HardPressure(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, wide(9), run.Policy{MaxParallelSteps: 3, RetryWindowMS: 60_000}, 0).start()
 	w.feed(interp.Pressure{At: w.now, Hard: true})
@@ -315,7 +323,8 @@ func TestRotate_T195_HardPressure(t *testing.T) {
 	w.expectInFlight("s0004 s0005 s0006")
 }
 
-func TestRotate_T195_OneStepAtLeast(t *testing.T) {
+// contract: T195
+func TestRotate_OneStepAtLeast(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(3), calm, 0)
 	w.feed(interp.Begin{At: w.now})
@@ -331,7 +340,8 @@ func TestRotate_T195_OneStepAtLeast(t *testing.T) {
 	}
 }
 
-func TestRotate_T195_RetryWindowGoesOn(t *testing.T) {
+// contract: T195
+func TestRotate_RetryWindowGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(3), calm, 1).start()
 	w.doubled = true
@@ -351,7 +361,8 @@ func TestRotate_T195_RetryWindowGoesOn(t *testing.T) {
 
 // A retry that waits for its turn, and one that waits for the run to go on, are
 // read again by their numbers.
-func TestRotate_T196_SignalsAreReadAgain(t *testing.T) {
+// contract: T196
+func TestRotate_SignalsAreReadAgain(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, steps("a", "b", "c"), calm, 0).start()
 	w.doubled = true
@@ -386,7 +397,8 @@ func TestRotate_T196_SignalsAreReadAgain(t *testing.T) {
 }
 
 // Signals that the store has lost do not hold the run for ever.
-func TestRotate_T196_SignalsThatAreGone(t *testing.T) {
+// contract: T196
+func TestRotate_SignalsThatAreGone(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, steps("a", "b"), calm, 0).start()
 	w.begin("a", "b")

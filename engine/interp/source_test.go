@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// TestSource_T116_Deterministic holds what the package doc promises: no clock,
+// TestSource_Deterministic holds what the package doc promises: no clock,
 // no random number, no goroutine, no channel, no map iteration, and no package
 // beyond plan, run, the types of store and engine, and a few of the standard
 // library.
-func TestSource_T116_Deterministic(t *testing.T) {
+// contract: T116
+func TestSource_Deterministic(t *testing.T) {
 	t.Parallel()
 	for _, breach := range breaches(t, nil) {
 		t.Error(breach)
@@ -24,7 +25,8 @@ func TestSource_T116_Deterministic(t *testing.T) {
 }
 
 // The check sees each breach in a file that has all of them.
-func TestSource_T116_ChecksBite(t *testing.T) {
+// contract: T116
+func TestSource_ChecksBite(t *testing.T) {
 	t.Parallel()
 	found := strings.Join(breaches(t, []byte(`package interp
 

@@ -72,7 +72,8 @@ func expect(t *testing.T, s mock.Simulation, want ...string) {
 	}
 }
 
-func TestSimulate_A01_HappyLinear(t *testing.T) {
+// contract: A01
+func TestSimulate_HappyLinear(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1", "s3<s2"), calm, `{"steps": {"s2": [{"takes": "30s"}]}}`)
 	if err != nil {
@@ -86,7 +87,8 @@ func TestSimulate_A01_HappyLinear(t *testing.T) {
 }
 
 // The log of W-6, from a script alone.
-func TestSimulate_W6_RetryInAPausedRun(t *testing.T) {
+// contract: W-6
+func TestSimulate_RetryInAPausedRun(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1", "s3<s2"), calm, `{
 		"steps": {"s2": [{"takes": "2s", "fails": "DB_CONNECTION_FAILED", "retryable": false}]},
@@ -108,7 +110,8 @@ func TestSimulate_W6_RetryInAPausedRun(t *testing.T) {
 }
 
 // Platform retries take their backoff, in virtual time (E-10).
-func TestSimulate_E10_Retries(t *testing.T) {
+// contract: E-10
+func TestSimulate_Retries(t *testing.T) {
 	t.Parallel()
 	step := `{"stepId": "s1", "type": "COMMAND", "inputs": {"argv": ["true"]}, "timeout": "10s", "retry": {"maxAttempts": 10}}`
 	var tries []string
@@ -124,7 +127,8 @@ func TestSimulate_E10_Retries(t *testing.T) {
 	}
 }
 
-func TestSimulate_E11_Timeout(t *testing.T) {
+// contract: E-11
+func TestSimulate_Timeout(t *testing.T) {
 	t.Parallel()
 	policy := calm
 	policy.RetryWindowMS = 0
@@ -137,7 +141,8 @@ func TestSimulate_E11_Timeout(t *testing.T) {
 	}
 }
 
-func TestSimulate_G18_WindowExpires(t *testing.T) {
+// contract: G18
+func TestSimulate_WindowExpires(t *testing.T) {
 	t.Parallel()
 	s, err := simulate(t, document("s1", "s2<s1"), calm, `{"steps": {"s1": [{"takes": "1s", "fails": "X"}]}}`)
 	if err != nil {
@@ -214,7 +219,8 @@ func TestSimulate_LongPlans(t *testing.T) {
 }
 
 // A run has as many generations as its dispatches fill (E-04).
-func TestEngine_E04_Rotates(t *testing.T) {
+// contract: E-04
+func TestEngine_Rotates(t *testing.T) {
 	t.Parallel()
 	var steps []string
 	for i := range 8 {
@@ -242,7 +248,8 @@ func TestEngine_E04_Rotates(t *testing.T) {
 
 // A wait that a retry opened while another step is FAILED shows until when the run
 // can be saved (T221), as any other event that opens the window does.
-func TestSimulate_T221_AWaitOpensTheRetryWindow(t *testing.T) {
+// contract: T221
+func TestSimulate_AWaitOpensTheRetryWindow(t *testing.T) {
 	t.Parallel()
 	ok := `{"stepId": "ok", "type": "MANUAL", "inputs": {"instructions": "look"}, "timeout": "1m", "dependsOn": []}`
 	s, err := simulate(t, document("a", ok), calm, `{"expect": "FAILED", "steps": {"a": [{"takes": "1s", "fails": "X"}]}, "signals": [

@@ -137,8 +137,9 @@ func expectOnce(t *testing.T, h *harness, executions ...string) {
 	}
 }
 
-// TestBudget_B01_ShortStall has a store that takes 2 s of the 3 s that it has.
-func TestBudget_B01_ShortStall(t *testing.T) {
+// TestBudget_ShortStall has a store that takes 2 s of the 3 s that it has.
+// contract: B01
+func TestBudget_ShortStall(t *testing.T) {
 	t.Parallel()
 	f := &faulty{completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
 		if err := after(ctx, 2*time.Second); err != nil {
@@ -156,8 +157,9 @@ func TestBudget_B01_ShortStall(t *testing.T) {
 	}
 }
 
-// TestBudget_B02_T216_BeginStalls keeps the StepStarted for 4 s in a store that has 3 s.
-func TestBudget_B02_T216_BeginStalls(t *testing.T) {
+// TestBudget_BeginStalls keeps the StepStarted for 4 s in a store that has 3 s.
+// contract: B02, T216
+func TestBudget_BeginStalls(t *testing.T) {
 	t.Parallel()
 	var first atomic.Int64
 	f := &faulty{begin: func(ctx context.Context, _ int, write func(context.Context) error) error {
@@ -192,8 +194,9 @@ func TestBudget_B02_T216_BeginStalls(t *testing.T) {
 	}
 }
 
-// TestBudget_B03_E09_AnswerLost commits the completion and never says so.
-func TestBudget_B03_E09_AnswerLost(t *testing.T) {
+// TestBudget_AnswerLost commits the completion and never says so.
+// contract: B03, E-09
+func TestBudget_AnswerLost(t *testing.T) {
 	t.Parallel()
 	f := &faulty{completed: func(ctx context.Context, try int, write func(context.Context) error) error {
 		if err := write(ctx); err != nil || try > 1 {
@@ -219,9 +222,10 @@ func TestBudget_B03_E09_AnswerLost(t *testing.T) {
 	must(t, replay(h.history(id)))
 }
 
-// TestBudget_B04_NeverConfirmed lets no completion through until an operator
+// TestBudget_NeverConfirmed lets no completion through until an operator
 // retries the step, and the first tries of the failure neither.
-func TestBudget_B04_NeverConfirmed(t *testing.T) {
+// contract: B04
+func TestBudget_NeverConfirmed(t *testing.T) {
 	t.Parallel()
 	var healed atomic.Bool
 	f := &faulty{
@@ -261,9 +265,10 @@ func TestBudget_B04_NeverConfirmed(t *testing.T) {
 	must(t, replay(h.history(id)))
 }
 
-// TestBudget_T10_T120_TheFirstTerminalWins has a completion on its way that nobody
+// TestBudget_TheFirstTerminalWins has a completion on its way that nobody
 // waits for, before the failure and after it.
-func TestBudget_T10_T120_TheFirstTerminalWins(t *testing.T) {
+// contract: T10, T120
+func TestBudget_TheFirstTerminalWins(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		late bool // the completion comes after the failure
@@ -320,8 +325,9 @@ func TestBudget_T10_T120_TheFirstTerminalWins(t *testing.T) {
 	}
 }
 
-// TestBudget_T120_DownIsNotSilent takes the store away for many budgets: the run waits.
-func TestBudget_T120_DownIsNotSilent(t *testing.T) {
+// TestBudget_DownIsNotSilent takes the store away for many budgets: the run waits.
+// contract: T120
+func TestBudget_DownIsNotSilent(t *testing.T) {
 	t.Parallel()
 	lasts := short()
 	var first atomic.Int64
@@ -373,9 +379,10 @@ func TestBudget_OverloadedComesBackWhenAsked(t *testing.T) {
 	}
 }
 
-// TestBudget_E09_WorkerKilled kills the process of a data worker between the
+// TestBudget_WorkerKilled kills the process of a data worker between the
 // commit of a completion and the end of the activity that wrote it.
-func TestBudget_E09_WorkerKilled(t *testing.T) {
+// contract: E-09
+func TestBudget_WorkerKilled(t *testing.T) {
 	t.Parallel()
 	if cfg := os.Getenv(workerEnv); cfg != "" {
 		suicidalWorker(t, cfg)
@@ -388,7 +395,7 @@ func TestBudget_E09_WorkerKilled(t *testing.T) {
 		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Queues: h.queues,
 	})
 	must(t, err)
-	child := exec.Command(os.Args[0], "-test.run=^TestBudget_E09_WorkerKilled$")
+	child := exec.Command(os.Args[0], "-test.run=^TestBudget_WorkerKilled$")
 	child.Env = append(os.Environ(), workerEnv+"="+string(cfg))
 	must(t, child.Start())
 	t.Cleanup(func() { _ = child.Process.Kill() })

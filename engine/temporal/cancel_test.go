@@ -57,7 +57,8 @@ func (h *harness) pending(runID, stepID string, ok func(*workflowpb.PendingActiv
 	})
 }
 
-func TestCancel_T79_RunningSteps(t *testing.T) {
+// contract: T79
+func TestCancel_RunningSteps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.hold("a")
@@ -128,7 +129,8 @@ func TestCancel_RetryBackoff(t *testing.T) {
 	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "StepFailed(s1,1)", "RunCancelled")
 }
 
-func TestCancel_T214_RetryWindowAndPause(t *testing.T) {
+// contract: T214
+func TestCancel_RetryWindowAndPause(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("s2", failing(9, failure("BROKEN", true, "")))
@@ -142,7 +144,8 @@ func TestCancel_T214_RetryWindowAndPause(t *testing.T) {
 	h.expect(paused, 5, "StepStarted(s2,1)", "StepFailed(s2,1)", "SignalAccepted", "RunPaused(1)", "SignalAccepted", "RunCancelled")
 }
 
-func TestCancel_G24_Queued(t *testing.T) {
+// contract: G24
+func TestCancel_Queued(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
 	id := h.start(l3(0))
@@ -174,8 +177,9 @@ func TestCancel_BeforeTheFirstStep(t *testing.T) {
 	}
 }
 
-// TestCancel_T200_FromOutside cancels the workflow past dvt: the log decides.
-func TestCancel_T200_FromOutside(t *testing.T) {
+// TestCancel_FromOutside cancels the workflow past dvt: the log decides.
+// contract: T200
+func TestCancel_FromOutside(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s2")

@@ -53,7 +53,8 @@ func (k *hooked) on(h *harness, steps ...string) {
 	}
 }
 
-func TestCompensate_M04_R185_R186_R187(t *testing.T) {
+// contract: M04, R185, R186, R187
+func TestCompensate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	k := &hooked{fails: func(step string, try int) error {
@@ -101,9 +102,10 @@ func TestCompensate_M04_R185_R186_R187(t *testing.T) {
 	h.verify()
 }
 
-// TestCompensate_R186_WorkerLost loses the worker that runs a hook; another one
+// TestCompensate_WorkerLost loses the worker that runs a hook; another one
 // runs it again with the same key.
-func TestCompensate_R186_WorkerLost(t *testing.T) {
+// contract: R186
+func TestCompensate_WorkerLost(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1, heartbeat: 3 * time.Second})
 	stop := h.worker(0)

@@ -29,7 +29,8 @@ func l3(window int) []byte {
 	return document(window, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"})
 }
 
-func TestFailure_E12_W19_FailFast(t *testing.T) {
+// contract: E-12, W-19
+func TestFailure_FailFast(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	openA, openB := make(gate), h.hold("b")
@@ -57,7 +58,8 @@ func TestFailure_E12_W19_FailFast(t *testing.T) {
 	}
 }
 
-func TestFailure_G17_G20_RetryWithinWindow(t *testing.T) {
+// contract: G17, G20
+func TestFailure_RetryWithinWindow(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
@@ -88,7 +90,8 @@ func TestFailure_G17_G20_RetryWithinWindow(t *testing.T) {
 	}
 }
 
-func TestFailure_G18_WindowExpires(t *testing.T) {
+// contract: G18
+func TestFailure_WindowExpires(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
@@ -110,7 +113,8 @@ func TestFailure_G18_WindowExpires(t *testing.T) {
 	h.expect(id, 9, "SignalRejected") // G19
 }
 
-func TestFailure_G21_RetryRefused(t *testing.T) {
+// contract: G21
+func TestFailure_RetryRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s2")
@@ -142,8 +146,9 @@ func TestFailure_G21_RetryRefused(t *testing.T) {
 	}
 }
 
-// TestFailure_T144_PlanByReference starts runs of documents that cannot be had.
-func TestFailure_T144_PlanByReference(t *testing.T) {
+// TestFailure_PlanByReference starts runs of documents that cannot be had.
+// contract: T144
+func TestFailure_PlanByReference(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	write := func(name string, doc []byte) plan.Ref {

@@ -146,7 +146,8 @@ var patient = map[string]any{"retry": map[string]any{"maxAttempts": 5, "initialB
 
 // T30, T194: a backup from before almost everything is restored, and refilled from
 // the engine's history.
-func TestRepair_T30_T194_RefillsARestoredStore(t *testing.T) {
+// contract: T30, T194
+func TestRepair_RefillsARestoredStore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{server: testserver.TemporalAlone(t), workers: -1, noStarts: true, noDeliveries: true})
 	stop := h.work()
@@ -318,7 +319,8 @@ func TestRepair_RefillsTheBeginsAndEndsOfSleeps(t *testing.T) {
 
 // T194: a workflow whose log fell back waits, and goes on after the repair; what
 // people send it after that arrives.
-func TestRepair_T194_ARegressedRunWaitsForItsRepair(t *testing.T) {
+// contract: T194
+func TestRepair_ARegressedRunWaitsForItsRepair(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{server: testserver.TemporalAlone(t), workers: -1, noStarts: true, noDeliveries: true})
 	stop := h.work()

@@ -64,7 +64,8 @@ func approval(id, deps string) step {
 	return step{id: id, deps: deps, extra: map[string]any{"type": "MANUAL", "inputs": map[string]any{}, "timeout": "1s"}}
 }
 
-func TestManual_M01_M03_WaitsThroughTimeoutRestartAndPause(t *testing.T) {
+// contract: M01, M03
+func TestManual_WaitsThroughTimeoutRestartAndPause(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1, rotateAfter: 1}) // and through rotations
 	stop := h.worker(0)
@@ -102,7 +103,8 @@ func TestManual_M01_M03_WaitsThroughTimeoutRestartAndPause(t *testing.T) {
 	}
 }
 
-func TestManual_M02_M03_RefusalsAndARetry(t *testing.T) {
+// contract: M02, M03
+func TestManual_RefusalsAndARetry(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	id := h.start(document(60, approval("check", "")))

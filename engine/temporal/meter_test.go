@@ -25,9 +25,10 @@ func gauges(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-// TestMeter_R388_OpenExecutions reads the metrics of a worker while a run is open,
+// TestMeter_OpenExecutions reads the metrics of a worker while a run is open,
 // after it has rotated, and when it is over.
-func TestMeter_R388_OpenExecutions(t *testing.T) {
+// contract: R388
+func TestMeter_OpenExecutions(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	h := newHarness(t, options{rotateAfter: 3, workers: -1})
@@ -47,7 +48,8 @@ func TestMeter_R388_OpenExecutions(t *testing.T) {
 	h.until(id, "forgotten", func(run.State) bool { return gauges(t, registry)["workflow_history_size_bytes"] == 0 })
 }
 
-func TestMeter_R388_SilentExecutionsDoNotCount(t *testing.T) {
+// contract: R388
+func TestMeter_SilentExecutionsDoNotCount(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	size, steps := temporal.Most(func() time.Time { return now }, map[string][3]int64{

@@ -27,7 +27,8 @@ func (h *harness) as(token, runID string, sig run.Signal, payload string) contro
 	return r
 }
 
-func TestSignals_G22_SkipOfAFailedStep(t *testing.T) {
+// contract: G22
+func TestSignals_SkipOfAFailedStep(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("b", failing(1, failure("E", true, "")))
@@ -48,7 +49,8 @@ func TestSignals_G22_SkipOfAFailedStep(t *testing.T) {
 
 // What is applied without the engine has numbers like any other signal; the workflow
 // reads what it never got and goes on (T196, T197).
-func TestSignals_T196_OverlaysBetweenOtherSignals(t *testing.T) {
+// contract: T196
+func TestSignals_OverlaysBetweenOtherSignals(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	var mu sync.Mutex

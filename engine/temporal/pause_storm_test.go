@@ -19,10 +19,11 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// TestPause_G12_G14_E05_Storm pauses, resumes, retries, skips and cancels at random while
+// TestPause_Storm pauses, resumes, retries, skips and cancels at random while
 // a hundred short steps run, some of which fail, workers come and go and the run rotates. The
 // log is judged afterwards.
-func TestPause_G12_G14_E05_Storm(t *testing.T) {
+// contract: G12, G14, E-05
+func TestPause_Storm(t *testing.T) {
 	t.Parallel()
 	for _, adapter := range []string{"sqlite", "postgres"} {
 		t.Run(adapter, func(t *testing.T) {

@@ -30,7 +30,8 @@ func (h *harness) resume(runID string) string {
 	return h.signal(runID, run.Signal{Type: run.Resume}).Signal.ID
 }
 
-func TestPause_W5_P06_G01_TwoPauses(t *testing.T) {
+// contract: W-5, P06, G01
+func TestPause_TwoPauses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open1, open2 := h.hold("s1"), h.hold("s2")
@@ -67,7 +68,8 @@ func TestPause_W5_P06_G01_TwoPauses(t *testing.T) {
 	}
 }
 
-func TestPause_W6_G16_RetryWhilePaused(t *testing.T) {
+// contract: W-6, G16
+func TestPause_RetryWhilePaused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := make(gate)
@@ -103,7 +105,8 @@ func TestPause_W6_G16_RetryWhilePaused(t *testing.T) {
 	}
 }
 
-func TestPause_G04_Duplicates(t *testing.T) {
+// contract: G04
+func TestPause_Duplicates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s1")
@@ -135,9 +138,10 @@ func TestPause_G04_Duplicates(t *testing.T) {
 	}
 }
 
-// TestPause_G07_T196_Deliveries hands signals to the workflow twice, late, and
+// TestPause_Deliveries hands signals to the workflow twice, late, and
 // one before its predecessor.
-func TestPause_G07_T196_Deliveries(t *testing.T) {
+// contract: G07, T196
+func TestPause_Deliveries(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noDeliveries: true})
 	open := h.hold("s1")
@@ -167,7 +171,8 @@ func TestPause_G07_T196_Deliveries(t *testing.T) {
 		"StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 }
 
-func TestPause_G11_Draining(t *testing.T) {
+// contract: G11
+func TestPause_Draining(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	openA, openB := h.hold("a"), h.hold("b")
@@ -193,7 +198,8 @@ func TestPause_G11_Draining(t *testing.T) {
 	}
 }
 
-func TestPause_G12_DrainTimeout(t *testing.T) {
+// contract: G12
+func TestPause_DrainTimeout(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{policy: run.Policy{DrainTimeoutMS: 1000}})
 	openA, openB := h.hold("a"), h.hold("b")
@@ -209,7 +215,8 @@ func TestPause_G12_DrainTimeout(t *testing.T) {
 	}
 }
 
-func TestPause_G13_LastStepWhilePaused(t *testing.T) {
+// contract: G13
+func TestPause_LastStepWhilePaused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s3")
@@ -226,9 +233,10 @@ func TestPause_G13_LastStepWhilePaused(t *testing.T) {
 	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted", "RunResumed(1)", "RunCompleted")
 }
 
-// TestPause_G14_T43_AheadOfTheEnd pauses a run whose workflow does not hear of it before
+// TestPause_AheadOfTheEnd pauses a run whose workflow does not hear of it before
 // it is about to end: the end waits for RESUME.
-func TestPause_G14_T43_AheadOfTheEnd(t *testing.T) {
+// contract: G14, T43
+func TestPause_AheadOfTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noDeliveries: true})
 	open := h.hold("s3")
@@ -250,9 +258,10 @@ func TestPause_G14_T43_AheadOfTheEnd(t *testing.T) {
 	must(t, replay(h.history(id)))
 }
 
-// TestPause_G14_T44_TooLate accepts a PAUSE after a signal that the workflow never hears
+// TestPause_TooLate accepts a PAUSE after a signal that the workflow never hears
 // of, and so it does not hear of the PAUSE either.
-func TestPause_G14_T44_TooLate(t *testing.T) {
+// contract: G14, T44
+func TestPause_TooLate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noDeliveries: true})
 	open := h.hold("s3")
@@ -270,7 +279,8 @@ func TestPause_G14_T44_TooLate(t *testing.T) {
 	}
 }
 
-func TestPause_G15_CancelOnPause(t *testing.T) {
+// contract: G15
+func TestPause_CancelOnPause(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.steps.on("s2", func(ctx context.Context, task executor.Task) error {

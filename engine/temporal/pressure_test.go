@@ -19,9 +19,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestRotate_R381_T114_T195_Thresholds has a history be of a size while the fourth of
+// TestRotate_Thresholds has a history be of a size while the fourth of
 // twenty steps runs.
-func TestRotate_R381_T114_T195_Thresholds(t *testing.T) {
+// contract: R381, T114, T195
+func TestRotate_Thresholds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bytes, events int

@@ -126,8 +126,10 @@ func completion(sent []byte) bool {
 	return bytes.Contains(sent, []byte(run.StepCompletedEvent)) && !bytes.Contains(sent, []byte("SELECT"))
 }
 
-// TestBudget_W15a_B02_ProxyDelaysStepStarted: the step waits for the log, and begins once.
-func TestBudget_W15a_B02_ProxyDelaysStepStarted(t *testing.T) {
+// TestBudget_ProxyDelaysStepStarted: the step waits for the log, and begins once.
+// contract: B02
+// contract: W-15
+func TestBudget_ProxyDelaysStepStarted(t *testing.T) {
 	t.Parallel()
 	h, f, p := proxied(t, 3*time.Second, func(*proxy, *link, []byte) {})
 	f.begin = func(ctx context.Context, try int, write func(context.Context) error) error {
@@ -146,9 +148,11 @@ func TestBudget_W15a_B02_ProxyDelaysStepStarted(t *testing.T) {
 	}
 }
 
-// TestBudget_W15b_B03_ProxySwallowsTheAnswer: PostgreSQL commits the completion and
+// TestBudget_ProxySwallowsTheAnswer: PostgreSQL commits the completion and
 // its answer never comes.
-func TestBudget_W15b_B03_ProxySwallowsTheAnswer(t *testing.T) {
+// contract: B03
+// contract: W-15
+func TestBudget_ProxySwallowsTheAnswer(t *testing.T) {
 	t.Parallel()
 	var muted atomic.Int64
 	h, f, _ := proxied(t, short(), func(_ *proxy, l *link, sent []byte) {
@@ -168,10 +172,12 @@ func TestBudget_W15b_B03_ProxySwallowsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestBudget_W15c_B04_ProxyBlocksTheCompletion blocks everything from the
+// TestBudget_ProxyBlocksTheCompletion blocks everything from the
 // completion on until the failure is being tried: then what was held goes on to
 // PostgreSQL, or is lost. Whichever terminal is confirmed first stands alone.
-func TestBudget_W15c_B04_ProxyBlocksTheCompletion(t *testing.T) {
+// contract: B04
+// contract: W-15
+func TestBudget_ProxyBlocksTheCompletion(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"held bytes go on": false, "held bytes are lost": true} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,8 @@ func (h *harness) at(runID, word string) time.Time {
 
 // Q10: what is over the quota waits by a timer, is executed once, and nothing in the log
 // says that it waited.
-func TestQuota_Q10_T113_HeavyStepsWaitAndRun(t *testing.T) {
+// contract: Q10, T113
+func TestQuota_HeavyStepsWaitAndRun(t *testing.T) {
 	t.Parallel()
 	h, drain := limited(t, 20, options{}) // one each 3 s
 	h.steps.on("first", func(context.Context, executor.Task) error {
@@ -104,7 +105,8 @@ func TestQuota_Q10_T113_HeavyStepsWaitAndRun(t *testing.T) {
 }
 
 // T175: a step that waits for a token is PENDING: a pause does not wait for it, and it goes on after.
-func TestQuota_T175_PauseDoesNotWaitForIt(t *testing.T) {
+// contract: T175
+func TestQuota_PauseDoesNotWaitForIt(t *testing.T) {
 	t.Parallel()
 	h, drain := limited(t, 30, options{})
 	drain()
@@ -123,7 +125,8 @@ func TestQuota_T175_PauseDoesNotWaitForIt(t *testing.T) {
 	}
 }
 
-func TestQuota_T195_TheWaitSurvivesRotation(t *testing.T) {
+// contract: T195
+func TestQuota_TheWaitSurvivesRotation(t *testing.T) {
 	t.Parallel()
 	h, drain := limited(t, 30, options{rotateAfter: 2})
 	drain()
@@ -143,7 +146,8 @@ func TestQuota_T195_TheWaitSurvivesRotation(t *testing.T) {
 	}
 }
 
-func TestQuota_T113_CancelWhileItWaits(t *testing.T) {
+// contract: T113
+func TestQuota_CancelWhileItWaits(t *testing.T) {
 	t.Parallel()
 	h, drain := limited(t, 1, options{})
 	drain()

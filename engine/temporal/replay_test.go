@@ -49,9 +49,10 @@ var kept = []string{
 	"quota", "retry", "rotation-1", "rotation-2", "skip", "sleep",
 }
 
-// TestReplay_E02_E03_Recorded replays the histories that each version recorded: a
+// TestReplay_Recorded replays the histories that each version recorded: a
 // change of the workflow that breaks one needs a version.
-func TestReplay_E02_E03_Recorded(t *testing.T) {
+// contract: E-02, E-03
+func TestReplay_Recorded(t *testing.T) {
 	if *record {
 		recordAll(t)
 	}
@@ -68,9 +69,10 @@ func TestReplay_E02_E03_Recorded(t *testing.T) {
 	}
 }
 
-// TestReplay_E03_Unguarded changes the workflow: what it does now that it did not
+// TestReplay_Unguarded changes the workflow: what it does now that it did not
 // do when the histories were recorded must have a version of its own.
-func TestReplay_E03_Unguarded(t *testing.T) {
+// contract: E-03
+func TestReplay_Unguarded(t *testing.T) {
 	t.Parallel()
 	unguarded := func(ctx workflow.Context, in temporal.Input) error {
 		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
@@ -128,8 +130,9 @@ func TestReplay_Words(t *testing.T) {
 	}
 }
 
-// TestReplay_E02_T184_Bad replays histories of workflows that decided otherwise.
-func TestReplay_E02_T184_Bad(t *testing.T) {
+// TestReplay_Bad replays histories of workflows that decided otherwise.
+// contract: E-02, T184
+func TestReplay_Bad(t *testing.T) {
 	want := map[string]string{
 		"swapped-steps":   "nondeterministic workflow",
 		"other-attempt":   "nondeterministic workflow",
@@ -149,8 +152,9 @@ func TestReplay_E02_T184_Bad(t *testing.T) {
 	}
 }
 
-// TestReplay_E02_Live replays what a server just recorded, often.
-func TestReplay_E02_Live(t *testing.T) {
+// TestReplay_Live replays what a server just recorded, often.
+// contract: E-02
+func TestReplay_Live(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	id := h.start(d4(0))

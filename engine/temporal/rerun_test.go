@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func TestRerun_O2_T209_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
+// contract: O2, T209
+func TestRerun_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 1}) // and what is taken over survives rotations
 	var calls atomic.Int32

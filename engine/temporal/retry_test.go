@@ -38,7 +38,8 @@ func retry(attempts, backoffMS int, classes ...string) map[string]any {
 	return map[string]any{"retry": m}
 }
 
-func TestRetry_E10_BackoffThenOneFailure(t *testing.T) {
+// contract: E-10
+func TestRetry_BackoffThenOneFailure(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	var mu sync.Mutex
@@ -65,8 +66,9 @@ func TestRetry_E10_BackoffThenOneFailure(t *testing.T) {
 	}
 }
 
-// TestRetry_T67_T205_Classes fails steps in ways that may be tried again or not.
-func TestRetry_T67_T205_Classes(t *testing.T) {
+// TestRetry_Classes fails steps in ways that may be tried again or not.
+// contract: T67, T205
+func TestRetry_Classes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	tests := map[string]struct {
@@ -94,7 +96,8 @@ func TestRetry_T67_T205_Classes(t *testing.T) {
 	}
 }
 
-func TestRetry_E11_AttemptTimeout(t *testing.T) {
+// contract: E-11
+func TestRetry_AttemptTimeout(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	for _, id := range []string{"s1", "once"} {
@@ -147,8 +150,9 @@ func (l *lossy) Append(ctx context.Context, a store.Append) (store.Appended, err
 	return out, err
 }
 
-// TestRetry_T216_BeginStalls keeps Begin unanswered for longer than a heartbeat timeout.
-func TestRetry_T216_BeginStalls(t *testing.T) {
+// TestRetry_BeginStalls keeps Begin unanswered for longer than a heartbeat timeout.
+// contract: T216
+func TestRetry_BeginStalls(t *testing.T) {
 	t.Parallel()
 	silence := pace.Of(3 * time.Second)
 	var since atomic.Int64
@@ -170,8 +174,9 @@ func TestRetry_T216_BeginStalls(t *testing.T) {
 	}
 }
 
-// TestRetry_T120_E09_AnswersLost commits every append and loses its first answer.
-func TestRetry_T120_E09_AnswersLost(t *testing.T) {
+// TestRetry_AnswersLost commits every append and loses its first answer.
+// contract: T120, E-09
+func TestRetry_AnswersLost(t *testing.T) {
 	t.Parallel()
 	lost := sync.Map{}
 	l := &lossy{append: func(a store.Append, err error) error {
@@ -199,9 +204,10 @@ func TestRetry_T120_E09_AnswersLost(t *testing.T) {
 	}
 }
 
-// TestRetry_T199_ServiceAway takes Temporal away in the middle of a step, for
+// TestRetry_ServiceAway takes Temporal away in the middle of a step, for
 // longer than one report may take and for less than the heartbeat timeout.
-func TestRetry_T199_ServiceAway(t *testing.T) {
+// contract: T199
+func TestRetry_ServiceAway(t *testing.T) {
 	t.Parallel()
 	server := testserver.TemporalAlone(t)
 	h := newHarness(t, options{server: server})
@@ -227,9 +233,10 @@ type childConfig struct {
 	Queues               plan.Queues
 }
 
-// TestRetry_E08_WorkerKilled kills the process of a worker in the middle of a
+// TestRetry_WorkerKilled kills the process of a worker in the middle of a
 // step; a policy that does not retry timeouts gives the step up instead (T205).
-func TestRetry_E08_WorkerKilled(t *testing.T) {
+// contract: E-08
+func TestRetry_WorkerKilled(t *testing.T) {
 	t.Parallel()
 	if cfg := os.Getenv(workerEnv); cfg != "" {
 		hangingWorker(t, cfg)
@@ -241,7 +248,7 @@ func TestRetry_E08_WorkerKilled(t *testing.T) {
 		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
 	})
 	must(t, err)
-	child := exec.Command(os.Args[0], "-test.run=^TestRetry_E08_WorkerKilled$")
+	child := exec.Command(os.Args[0], "-test.run=^TestRetry_WorkerKilled$")
 	child.Env = append(os.Environ(), workerEnv+"="+string(cfg))
 	child.Stderr = os.Stderr
 	must(t, child.Start())
@@ -320,8 +327,9 @@ func (x hanging) Execute(ctx context.Context, t executor.Task, _ executor.Host) 
 	return executor.Result{}, context.Cause(ctx)
 }
 
-// TestRetry_T226_WorkerStops stops a worker in an orderly way in the middle of a step.
-func TestRetry_T226_WorkerStops(t *testing.T) {
+// TestRetry_WorkerStops stops a worker in an orderly way in the middle of a step.
+// contract: T226
+func TestRetry_WorkerStops(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: -1})
 	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})

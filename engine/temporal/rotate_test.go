@@ -93,7 +93,8 @@ func (h *harness) tally(runID string) map[run.EventType]int {
 	return out
 }
 
-func TestRotate_E04_T108_Linear120(t *testing.T) {
+// contract: E-04, T108
+func TestRotate_Linear120(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 2 * time.Minute
 	id := h.start(document(0, row(120)...))
@@ -125,7 +126,8 @@ func TestRotate_E04_T108_Linear120(t *testing.T) {
 	h.verify()
 }
 
-func TestRotate_E06_T105_Wide200(t *testing.T) {
+// contract: E-06, T105
+func TestRotate_Wide200(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 2 * time.Minute
 	var wide []step
@@ -182,7 +184,8 @@ func (h *harness) update(runID string) string {
 	return r.Signal.ID
 }
 
-func TestRotate_W14_SignalsInFlight(t *testing.T) {
+// contract: W-14
+func TestRotate_SignalsInFlight(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 3})
 	steps := row(9)
@@ -226,8 +229,9 @@ func TestRotate_W14_SignalsInFlight(t *testing.T) {
 	h.verify()
 }
 
-// TestRotate_E05_Interleavings sends signals at random moments around rotations.
-func TestRotate_E05_Interleavings(t *testing.T) {
+// TestRotate_Interleavings sends signals at random moments around rotations.
+// contract: E-05
+func TestRotate_Interleavings(t *testing.T) {
 	h := newHarness(t, options{rotateAfter: 2, slots: 16})
 	h.patience = 3 * time.Minute
 	h.steps.on("s003", failing(1, failure("BROKEN", true, "")))
@@ -318,7 +322,8 @@ func (h *harness) interleave(doc []byte, dice *rand.Rand) {
 	}
 }
 
-func TestRotate_E07_T107_CancelAndSignalAfterRotation(t *testing.T) {
+// contract: E-07, T107
+func TestRotate_CancelAndSignalAfterRotation(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 2})
 	h.hold("s004")
@@ -352,9 +357,10 @@ func TestRotate_E07_T107_CancelAndSignalAfterRotation(t *testing.T) {
 	t.Error("the last execution has lost its search attributes")
 }
 
-// TestRotate_T195_WorkerLostAtTheBarrier stops the worker while the barrier waits
+// TestRotate_WorkerLostAtTheBarrier stops the worker while the barrier waits
 // for its steps; another one runs them again and rotates.
-func TestRotate_T195_WorkerLostAtTheBarrier(t *testing.T) {
+// contract: T195
+func TestRotate_WorkerLostAtTheBarrier(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 2, workers: -1, heartbeat: 3 * time.Second})
 	stop := h.worker(0)
@@ -383,9 +389,10 @@ func TestRotate_T195_WorkerLostAtTheBarrier(t *testing.T) {
 	}
 }
 
-// TestRotate_T195_PauseAndWindowAreState rotates right before a pause and a retry
+// TestRotate_PauseAndWindowAreState rotates right before a pause and a retry
 // window, which are carried as what they are.
-func TestRotate_T195_PauseAndWindowAreState(t *testing.T) {
+// contract: T195
+func TestRotate_PauseAndWindowAreState(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 1})
 	open := h.hold("s001")

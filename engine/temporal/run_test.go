@@ -64,7 +64,8 @@ func TestRun_EndsNoEarlierThanItsSleeps(t *testing.T) {
 	}
 }
 
-func TestRun_A01_HappyLinear(t *testing.T) {
+// contract: A01
+func TestRun_HappyLinear(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"}))

@@ -60,7 +60,8 @@ func (h *harness) dispatched(runID string) (ids []string, queues map[string]stri
 	return ids, queues
 }
 
-func TestSchedule_E01_CanonicalOrder(t *testing.T) {
+// contract: E-01
+func TestSchedule_CanonicalOrder(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	plain, ordered := []step{}, []step{}
@@ -81,7 +82,8 @@ func TestSchedule_E01_CanonicalOrder(t *testing.T) {
 	}
 }
 
-func TestSchedule_E13_T218_Queues(t *testing.T) {
+// contract: E-13, T218
+func TestSchedule_Queues(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	extra := h.queues.Known[2]
@@ -120,7 +122,8 @@ func refusedWith(t *testing.T, err error, code run.Code) {
 	}
 }
 
-func TestSchedule_E15_ParallelStepsOverlap(t *testing.T) {
+// contract: E-15
+func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	var steps []step
@@ -153,8 +156,9 @@ func TestSchedule_E15_ParallelStepsOverlap(t *testing.T) {
 	}
 }
 
-// TestSchedule_E15_HundredLinearPlans runs 100 plans of three steps, all at once.
-func TestSchedule_E15_HundredLinearPlans(t *testing.T) {
+// TestSchedule_HundredLinearPlans runs 100 plans of three steps, all at once.
+// contract: E-15
+func TestSchedule_HundredLinearPlans(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 3 * time.Minute
 	three := document(0, step{id: "s1", extra: spare}, step{id: "s2", deps: "s1", extra: spare}, step{id: "s3", deps: "s2", extra: spare})
@@ -169,9 +173,10 @@ func TestSchedule_E15_HundredLinearPlans(t *testing.T) {
 	}
 }
 
-// TestSchedule_T185_NothingStartsAfterRunPaused dispatches 100 steps to two
+// TestSchedule_NothingStartsAfterRunPaused dispatches 100 steps to two
 // workers with two slots each and pauses after ten began.
-func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {
+// contract: T185
+func TestSchedule_NothingStartsAfterRunPaused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{workers: 2, slots: 2, rotateAfter: 200})
 	h.patience = 2 * time.Minute

@@ -231,7 +231,8 @@ func crashCases() []crashCase {
 // A server that is killed at any stage of any signal leaves a receipt that is true in
 // the end, and an effect that happened once, when it is back and the client asks again
 // (G06, G23, W-18, O11).
-func TestSignals_G06_W18_KilledAtEachStage(t *testing.T) {
+// contract: G06, W-18
+func TestSignals_KilledAtEachStage(t *testing.T) {
 	t.Parallel()
 	for _, c := range crashCases() {
 		for _, adapter := range []string{"sqlite", "postgres"} {

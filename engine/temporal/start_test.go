@@ -10,7 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func TestStart_T111_T130_T107_OneExecution(t *testing.T) {
+// contract: T111, T130, T107
+func TestStart_OneExecution(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s2")

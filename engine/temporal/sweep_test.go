@@ -22,7 +22,8 @@ func hurried() control.Sweeping {
 }
 
 // The settings of a server: who ends a workflow by hand sees its run fail within a minute.
-func TestSweep_E16_TerminatedByHand(t *testing.T) {
+// contract: E-16
+func TestSweep_TerminatedByHand(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	h.spawn(h.control.Sweep)
@@ -47,7 +48,8 @@ func TestSweep_E16_TerminatedByHand(t *testing.T) {
 	}
 }
 
-func TestSweep_T192_TemporalForgot(t *testing.T) {
+// contract: T192
+func TestSweep_TemporalForgot(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true, sweeping: hurried()})
 	h.hold("s1")

@@ -21,7 +21,8 @@ const (
 	subscription = "subscription { a }"
 )
 
-func TestSocket_Z01_QueryAndSubscription(t *testing.T) {
+// contract: Z01
+func TestSocket_QueryAndSubscription(t *testing.T) {
 	t.Parallel()
 	s := start(t, ws.Config{}, once(`{"a":1}`))
 	c := s.open(t)
@@ -37,7 +38,8 @@ func TestSocket_Z01_QueryAndSubscription(t *testing.T) {
 	c.expect(`{"id":"2","type":"error","payload":[{"message":"INVALID","extensions":{"code":"OTHER"}}]}`)
 }
 
-func TestSocket_Z01_CloseCodes(t *testing.T) {
+// contract: Z01
+func TestSocket_CloseCodes(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
 	s := start(t, ws.Config{MessageBytes: 1 << 10}, quiet(&live))

@@ -76,7 +76,8 @@ func (c *class) viewer(t *testing.T, s *server) *client {
 
 const forbidden = `{"id":"1","type":"error","payload":[{"message":"FORBIDDEN","extensions":{"code":"OTHER"}}]}`
 
-func TestRights_T202_NoPayloadAfterARefusalAndOthersGoOn(t *testing.T) {
+// contract: T202
+func TestRights_NoPayloadAfterARefusalAndOthersGoOn(t *testing.T) {
 	t.Parallel()
 	c := newClass()
 	s := start(t, ws.Config{Share: c.share}, nobody)
@@ -107,7 +108,8 @@ func (e *expiring) Check() error {
 	return nil
 }
 
-func TestRights_T178_EveryPayloadIsAskedFor(t *testing.T) {
+// contract: T178
+func TestRights_EveryPayloadIsAskedFor(t *testing.T) {
 	t.Parallel()
 	for allowed := range int64(6) {
 		source := newCounter(0)
@@ -134,7 +136,8 @@ func TestRights_T178_EveryPayloadIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestRights_T178_ChangeIsSeenAtOnceWithoutAPayload(t *testing.T) {
+// contract: T178
+func TestRights_ChangeIsSeenAtOnceWithoutAPayload(t *testing.T) {
 	t.Parallel()
 	c := newClass()
 	s := start(t, ws.Config{Share: c.share, RightsChanged: c.rightsChanged}, nobody)
@@ -148,7 +151,8 @@ func TestRights_T178_ChangeIsSeenAtOnceWithoutAPayload(t *testing.T) {
 	}
 }
 
-func TestRights_T178_EverySecondWithoutAnyNews(t *testing.T) {
+// contract: T178
+func TestRights_EverySecondWithoutAnyNews(t *testing.T) {
 	t.Parallel()
 	c := newClass()
 	s := start(t, ws.Config{Share: c.share}, nobody)
@@ -161,7 +165,8 @@ func TestRights_T178_EverySecondWithoutAnyNews(t *testing.T) {
 	}
 }
 
-func TestRights_T202_MovedViewerIsSharedAnew(t *testing.T) {
+// contract: T202
+func TestRights_MovedViewerIsSharedAnew(t *testing.T) {
 	t.Parallel()
 	c := newClass()
 	s := start(t, ws.Config{Share: c.share}, nobody)

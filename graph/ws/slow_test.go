@@ -80,7 +80,8 @@ func metric(t *testing.T, r *prometheus.Registry, name string) float64 {
 	return sum
 }
 
-func TestSlow_S14_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
+// contract: S14
+func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
 	others := 100
@@ -124,7 +125,8 @@ type bytewise struct{ io.Reader }
 
 func (b bytewise) Read(p []byte) (int, error) { return b.Reader.Read(p[:1]) }
 
-func TestSlow_S14_PartialWritesNeverCorruptAFrame(t *testing.T) {
+// contract: S14
+func TestSlow_PartialWritesNeverCorruptAFrame(t *testing.T) {
 	t.Parallel()
 	const updates = 400
 	registry := prometheus.NewRegistry()
@@ -163,7 +165,8 @@ func TestSlow_S14_PartialWritesNeverCorruptAFrame(t *testing.T) {
 	}
 }
 
-func TestSlow_S14_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
+// contract: S14
+func TestSlow_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
@@ -203,7 +206,8 @@ func TestSlow_S14_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
 	}
 }
 
-func TestSlow_T202_RevokedWhileBehindIsShownNothingMore(t *testing.T) {
+// contract: T202
+func TestSlow_RevokedWhileBehindIsShownNothingMore(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	c := newClass()

@@ -102,7 +102,8 @@ func TestEvents_GroupEndsWithItsError(t *testing.T) {
 	t.Error("no complete at the end")
 }
 
-func TestEvents_S14_SlowViewerIsBroughtToTheNewest(t *testing.T) {
+// contract: S14
+func TestEvents_SlowViewerIsBroughtToTheNewest(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)

@@ -103,7 +103,8 @@ func (s *storm) all(at int64) bool {
 
 // Whatever viewers do while payloads rush past: each is shown a chain without gaps
 // that never goes back, and reaches the end.
-func TestStorm_S14_EveryViewerIsShownAnUnbrokenChain(t *testing.T) {
+// contract: S14
+func TestStorm_EveryViewerIsShownAnUnbrokenChain(t *testing.T) {
 	t.Parallel()
 	const lasts = 2 * time.Second
 	sockets := 24

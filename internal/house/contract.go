@@ -80,41 +80,74 @@ func Citations(text string) []string {
 	return slices.Compact(ids)
 }
 
-// Test is one test and the ids its name carries.
+// Test is one test and the contract ids that it proves.
 type Test struct {
 	Name string // its file and its name
 	IDs  []string
 }
 
 var (
-	goTestName = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\bt\.Run\("([^"\n]+)"|(?m)^\t+\{"(\w+)", \w+\},?$`)
-	tsTestName = regexp.MustCompile("(?m)\\b(?:test|it|describe)(?:\\.\\w+)?\\(\\s*[\"'`]([^\"'`\\n]+)")
+	goTestName = regexp.MustCompile(`^(?:func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\t+t\.Run\("([^"]+)"|\t+\{"(\w+)", \w+\},?$)`)
+	tsTestName = regexp.MustCompile("^\\s*(?:test|it|describe)(?:\\.\\w+)?\\(\\s*[\"'`]([^\"'`]+)")
+	// proof is the line above a test that names the contract ids that the test proves.
+	proof = regexp.MustCompile(`^\s*// contract: (.+)$`)
 )
 
-// Tests returns the tests among files whose names carry contract ids: Go tests, their named subtests, the cases of conformance suites, and
-// the UI's.
+// Tests returns the tests among files that prove contract ids, which the line `// contract: A03, T190` directly above a test names. It reads
+// Go tests, their named subtests, cases of conformance suites, and tests of the UI. Errors: a contract line that names no id, or that stands
+// above no test.
 func Tests(root string, files []string) ([]Test, error) {
 	var tests []Test
 	for _, name := range files {
-		var pattern *regexp.Regexp
-		switch {
-		case strings.HasSuffix(name, "_test.go"), strings.HasPrefix(name, "store/storetest/"), strings.HasPrefix(name, "engine/enginetest/"):
-			pattern = goTestName
-		case strings.HasSuffix(name, ".test.ts"), strings.HasSuffix(name, ".test.tsx"), strings.HasSuffix(name, ".spec.ts"):
-			pattern = tsTestName
-		default:
+		pattern := testPattern(name)
+		if pattern == nil {
 			continue
 		}
 		text, _, err := ReadText(root, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range pattern.FindAllStringSubmatch(text, -1) {
-			title := strings.Join(m[1:], "")
-			if ids := Citations(title); len(ids) > 0 {
-				tests = append(tests, Test{Name: name + " " + title, IDs: ids})
-			}
+		found, err := testsIn(text, pattern)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		for _, t := range found {
+			tests = append(tests, Test{Name: name + " " + t.Name, IDs: t.IDs})
+		}
+	}
+	return tests, nil
+}
+
+// testPattern returns the pattern of a line that begins a test in the named file; nil for a file without tests.
+func testPattern(name string) *regexp.Regexp {
+	switch {
+	case strings.HasSuffix(name, "_test.go"), strings.HasPrefix(name, "store/storetest/"), strings.HasPrefix(name, "engine/enginetest/"):
+		return goTestName
+	case strings.HasSuffix(name, ".test.ts"), strings.HasSuffix(name, ".test.tsx"), strings.HasSuffix(name, ".spec.ts"):
+		return tsTestName
+	}
+	return nil
+}
+
+// testsIn returns the tests in the text of one file that have a contract line.
+func testsIn(text string, pattern *regexp.Regexp) ([]Test, error) {
+	var tests []Test
+	var ids []string
+	for number, line := range strings.Split(text, "\n") {
+		if m := proof.FindStringSubmatch(line); m != nil {
+			if ids = Citations(m[1]); len(ids) == 0 {
+				return nil, fmt.Errorf("line %d: a contract line names at least one id of %s", number+1, ContractDir)
+			}
+			continue
+		}
+		if ids == nil {
+			continue
+		}
+		m := pattern.FindStringSubmatch(line)
+		if m == nil {
+			return nil, fmt.Errorf("line %d: a contract line stands directly above a test", number+1)
+		}
+		tests, ids = append(tests, Test{Name: strings.Join(m[1:], ""), IDs: ids}), nil
 	}
 	return tests, nil
 }

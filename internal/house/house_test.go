@@ -131,8 +131,7 @@ func TestContract_AllChecksAreRead(t *testing.T) {
 func TestCitations_FindsIDsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		"TestAppend_A03_DuplicateReturnsExisting":                 {"A03"},
-		"TestCancel_E11_W1_Ends":                                  {"E-11", "W-1"},
+		"// contract: A03, E-11, W-1":                             {"A03", "E-11", "W-1"},
 		"see T184, T215 and (O5); R142/R143":                      {"O5", "R142", "T184", "T215"},
 		"E-08, W-20. DD-4: O01":                                   {"DD-4", "E-08", "O01", "W-20"},
 		"p95 P95 23505 40P01 P0001 UTF16 S3 sha256 2026-01-02T03": nil,
@@ -141,6 +140,65 @@ func TestCitations_FindsIDsAndNothingElse(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, house.Citations(text)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestTests_ReadsTheContractLineAboveATest(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"a_test.go":            "// It proves two.\n// contract: A03, E-08\nfunc TestAppend_Twice(t *testing.T) {\n\t// contract: W-1\n\tt.Run(\"once more\", nil)\n}\n",
+		"store/storetest/a.go": "var cases = []testCase{\n\t// contract: Q01\n\t{\"TheThirdWaits\", third},\n\t{\"Other\", other},\n}\n",
+		"web/src/a.test.ts":    "// contract: R048\nit(\"calls the second attempt the first retry\", () => {})\n",
+		"bare_test.go":         "// contract: A03\nvar x = 1\n",
+		"empty_test.go":        "// contract: none\nfunc TestA(t *testing.T) {}\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := house.Tests(root, []string{"a_test.go", "store/storetest/a.go", "web/src/a.test.ts"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []house.Test{
+		{Name: "a_test.go TestAppend_Twice", IDs: []string{"A03", "E-08"}},
+		{Name: "a_test.go once more", IDs: []string{"W-1"}},
+		{Name: "store/storetest/a.go TheThirdWaits", IDs: []string{"Q01"}},
+		{Name: "web/src/a.test.ts calls the second attempt the first retry", IDs: []string{"R048"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tests with ids (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"bare_test.go", "empty_test.go"} {
+		if _, err := house.Tests(root, []string{name}); err == nil {
+			t.Errorf("%s has a contract line that proves nothing, and no error says so", name)
+		}
+	}
+}
+
+// An id in a name says nothing to a reader of a report. It belongs into the contract line.
+func TestTests_AreNamedInWords(t *testing.T) {
+	t.Parallel()
+	root, files := repository(t)
+	name := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
+	id := regexp.MustCompile(`_(?:[TR]\d{2,3}|[APSGLCQBXHMZEW]\d{1,2}|O\d{1,2})(?:_|$)`)
+	for _, file := range files {
+		text, ok, err := house.ReadText(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok || !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, m := range name.FindAllStringSubmatch(text, -1) {
+			if id.MatchString(m[1]) {
+				t.Errorf("%s: %s carries a contract id: name it in words, with a line `// contract: …` above it", file, m[1])
+			}
 		}
 	}
 }

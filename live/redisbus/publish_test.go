@@ -25,7 +25,8 @@ func quiet(t *testing.T, addr string) *redisbus.Bus {
 	return b
 }
 
-func TestPublish_T124_RefusedOrDown(t *testing.T) {
+// contract: T124
+func TestPublish_RefusedOrDown(t *testing.T) {
 	t.Parallel()
 	for reply, refused := range map[string]bool{
 		"ERR Protocol error: invalid bulk length":                       true,
@@ -57,7 +58,8 @@ func TestPublish_T124_RefusedOrDown(t *testing.T) {
 	}
 }
 
-func TestPublish_T124_NetworkAndTimeAreNoRefusal(t *testing.T) {
+// contract: T124
+func TestPublish_NetworkAndTimeAreNoRefusal(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	b := quiet(t, server.Addr())
@@ -74,7 +76,8 @@ func TestPublish_T124_NetworkAndTimeAreNoRefusal(t *testing.T) {
 }
 
 // A user of the server may not publish here: nothing is wrong with the message.
-func TestPublish_T124_RightsOfTheRealServer(t *testing.T) {
+// contract: T124
+func TestPublish_RightsOfTheRealServer(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})

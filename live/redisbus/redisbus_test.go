@@ -97,7 +97,8 @@ var servers = map[string]func(t *testing.T) string{
 	"miniredis": func(t *testing.T) string { return miniredis.RunT(t).Addr() },
 }
 
-func TestBus_T206_ConfirmedThenMessages(t *testing.T) {
+// contract: T206
+func TestBus_ConfirmedThenMessages(t *testing.T) {
 	t.Parallel()
 	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +165,8 @@ func TestBus_UnsubscribesWithTheLastListener(t *testing.T) {
 	}
 }
 
-func TestBus_O8_LargeDeltaBecomesANotice(t *testing.T) {
+// contract: O8
+func TestBus_LargeDeltaBecomesANotice(t *testing.T) {
 	t.Parallel()
 	b := open(t, miniredis.RunT(t).Addr())
 	s := b.Subscribe("r1")
@@ -180,7 +182,8 @@ func TestBus_O8_LargeDeltaBecomesANotice(t *testing.T) {
 	}
 }
 
-func TestBus_T206_OverflowIsToldWithoutAnotherMessage(t *testing.T) {
+// contract: T206
+func TestBus_OverflowIsToldWithoutAnotherMessage(t *testing.T) {
 	t.Parallel()
 	b := open(t, miniredis.RunT(t).Addr())
 	s, probe := b.Subscribe("r1"), b.Subscribe("r1")
@@ -214,7 +217,8 @@ func TestBus_UnreadableMessageIsACatchUp(t *testing.T) {
 	}
 }
 
-func TestBus_T125_S11_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
+// contract: T125, S11
+func TestBus_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})
@@ -238,7 +242,8 @@ func TestBus_T125_S11_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
 	}
 }
 
-func TestBus_S12_StopAndStart(t *testing.T) {
+// contract: S12
+func TestBus_StopAndStart(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	b := open(t, server.Addr)
@@ -378,7 +383,8 @@ func reached(seq run.Seq, reason live.Reason) func(live.Frame) bool {
 	return func(f live.Frame) bool { return f.Sync == live.Live && f.State.Seq == seq && f.Reason == reason }
 }
 
-func TestHub_S11_RedisConnectionKilledWhileAppending(t *testing.T) {
+// contract: S11
+func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})
@@ -403,7 +409,8 @@ func TestHub_S11_RedisConnectionKilledWhileAppending(t *testing.T) {
 	}
 }
 
-func TestHub_S12_RedisDownAndBack(t *testing.T) {
+// contract: S12
+func TestHub_RedisDownAndBack(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	p := newPlant(t, server.Addr)

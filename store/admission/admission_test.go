@@ -132,7 +132,8 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 }
 
 // Tokens alone: whoever waits is admitted when it was told, to the microsecond.
-func TestEstimate_Q01_TokensAreExact(t *testing.T) {
+// contract: Q01
+func TestEstimate_TokensAreExact(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -184,7 +185,8 @@ func TestEstimate_ByPaceAndByTurns(t *testing.T) {
 }
 
 // However lanes come and go, those that wait all the time have had turns by their weights.
-func TestTurn_Q12_SharesAreByWeight(t *testing.T) {
+// contract: Q12
+func TestTurn_SharesAreByWeight(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 3))

@@ -10,7 +10,8 @@ import (
 
 var epoch = time.Date(2026, 2, 16, 12, 0, 0, 0, time.UTC)
 
-func TestTake_Q01_ABucketIsItsSizeThenItsRate(t *testing.T) {
+// contract: Q01
+func TestTake_ABucketIsItsSizeThenItsRate(t *testing.T) {
 	t.Parallel()
 	for _, perMinute := range []int{1, 2, 5, 7, 10, 60, 600, 6000} {
 		var fullAt time.Time
@@ -38,7 +39,8 @@ func TestTake_Q01_ABucketIsItsSizeThenItsRate(t *testing.T) {
 	}
 }
 
-func TestTake_Q01_NoneAndNoBucket(t *testing.T) {
+// contract: Q01
+func TestTake_NoneAndNoBucket(t *testing.T) {
 	t.Parallel()
 	if at, wait := admission.Take(epoch, epoch, 0); wait >= 0 || !at.Equal(epoch) {
 		t.Errorf("of none: %v, %v", at, wait)
@@ -50,7 +52,8 @@ func TestTake_Q01_NoneAndNoBucket(t *testing.T) {
 
 // However takers come, no minute has more than twice the size of the bucket, and a long time
 // has its rate and one size more.
-func TestTake_Q01_RateHolds(t *testing.T) {
+// contract: Q01
+func TestTake_RateHolds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -80,7 +80,8 @@ func verdicts(p authority.Plan) string {
 	return strings.Join(out, " ")
 }
 
-func TestDecide_T228_OrderOfChecksAndNumbers(t *testing.T) {
+// contract: T228
+func TestDecide_OrderOfChecksAndNumbers(t *testing.T) {
 	t.Parallel()
 	s1, s1done, s1failed := d(run.StepStartedEvent, "s1", 1), d(run.StepCompletedEvent, "s1", 1), d(run.StepFailedEvent, "s1", 1)
 	manual := d(run.StepAwaitingManualCompletion, "s1", 1)
@@ -135,7 +136,8 @@ func TestDecide_T228_OrderOfChecksAndNumbers(t *testing.T) {
 	}
 }
 
-func TestDecide_A08_OneAuditRowAnOrphan(t *testing.T) {
+// contract: A08
+func TestDecide_OneAuditRowAnOrphan(t *testing.T) {
 	t.Parallel()
 	l := written(t, d(run.RunCancelled, "", 1))
 	orphan := d(run.StepCompletedEvent, "s1", 1)
@@ -148,7 +150,8 @@ func TestDecide_A08_OneAuditRowAnOrphan(t *testing.T) {
 	}
 }
 
-func TestDecide_T18_PersistedAtNeverFalls(t *testing.T) {
+// contract: T18
+func TestDecide_PersistedAtNeverFalls(t *testing.T) {
 	t.Parallel()
 	l := written(t, d(run.RunApproved, "", 1))
 	l.head.LastAt = now.Add(time.Hour)
@@ -158,7 +161,8 @@ func TestDecide_T18_PersistedAtNeverFalls(t *testing.T) {
 	}
 }
 
-func TestDecide_T194_Regressed(t *testing.T) {
+// contract: T194
+func TestDecide_Regressed(t *testing.T) {
 	t.Parallel()
 	b, err := authority.Prepare(runtest.ID, store.Append{MinHead: 2})
 	if err != nil {
@@ -189,7 +193,8 @@ func TestDecide_Gate(t *testing.T) {
 	}
 }
 
-func TestDecide_T221_WindowOpens(t *testing.T) {
+// contract: T221
+func TestDecide_WindowOpens(t *testing.T) {
 	t.Parallel()
 	deadline := now.Add(time.Minute).Truncate(authority.Precision)
 	start := d(run.StepStartedEvent, "s1", 1)
@@ -231,7 +236,8 @@ func TestDecide_T221_WindowOpens(t *testing.T) {
 	}
 }
 
-func TestDecide_O11_MovesAndQuiescence(t *testing.T) {
+// contract: O11
+func TestDecide_MovesAndQuiescence(t *testing.T) {
 	t.Parallel()
 	l := written(t, d(run.StepStartedEvent, "s1", 1), d(run.StepStartedEvent, "s2", 1), d(run.StepCompletedEvent, "s2", 1))
 	p := decide(t, l, store.Append{
@@ -261,7 +267,8 @@ func TestDecide_O11_MovesAndQuiescence(t *testing.T) {
 	}
 }
 
-func TestDecideBegin_T185_Verdicts(t *testing.T) {
+// contract: T185
+func TestDecideBegin_Verdicts(t *testing.T) {
 	t.Parallel()
 	s1, done, end := d(run.StepStartedEvent, "s1", 1), d(run.StepCompletedEvent, "s1", 1), d(run.RunCancelled, "", 1)
 	for _, c := range []struct {
@@ -302,7 +309,8 @@ func TestDecideBegin_T185_Verdicts(t *testing.T) {
 	}
 }
 
-func TestImported_T40_Head(t *testing.T) {
+// contract: T40
+func TestImported_Head(t *testing.T) {
 	t.Parallel()
 	evs := runtest.Log(runtest.Start("s1", "s2"), d(run.StepStartedEvent, "s1", 1), d(run.StepStartedEvent, "s2", 1),
 		d(run.StepCompletedEvent, "s1", 1), d(run.RunPaused, "u1", 1))

@@ -117,7 +117,8 @@ func TestGroup_BoundsItsBytes(t *testing.T) {
 
 // Runs whose heads somebody holds delay nobody else, not even while one's append is the
 // one that goes alone: others wait at most for one group.
-func TestGroup_T185_RunsDoNotWaitForAHeadThatIsHeld(t *testing.T) {
+// contract: T185
+func TestGroup_RunsDoNotWaitForAHeadThatIsHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{locked: map[string]time.Duration{"held": time.Minute, "held too": time.Minute}}
@@ -134,7 +135,8 @@ func TestGroup_T185_RunsDoNotWaitForAHeadThatIsHeld(t *testing.T) {
 }
 
 // What a group leaves goes by itself, and a poison event fails alone.
-func TestGroup_T190_PoisonFailsAlone(t *testing.T) {
+// contract: T190
+func TestGroup_PoisonFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}

@@ -94,7 +94,8 @@ func idle(ctx context.Context, dsn string) error {
 
 // What a store on PostgreSQL promises it promises behind a coalescer, whose groups are
 // cut off and killed like everything else (T09, T27, T190).
-func TestModelCheck_A05_A06_A07_T09_T190(t *testing.T) {
+// contract: A05, A06, A07, T09, T190
+func TestModelCheck(t *testing.T) {
 	for range 3 { // whether runs wait together is up to the machine
 		if modelcheck.Run(t, modelTarget, *modelFor, *modelSeed); grouped.Load() > 0 || testing.Short() {
 			break

@@ -148,7 +148,8 @@ func (c *consumer) has(want map[string]run.Seq, what string) {
 	}
 }
 
-func TestReader_T186_EveryEventInOrder(t *testing.T) {
+// contract: T186
+func TestReader_EveryEventInOrder(t *testing.T) {
 	s := embedded(t)
 	for i, tenant := range []string{"t1", "t1", "t2"} {
 		create(t, s, fmt.Sprint("run-", i), tenant)
@@ -172,7 +173,8 @@ func TestReader_T186_EveryEventInOrder(t *testing.T) {
 }
 
 // A consumer that is killed after any batch goes on from its last checkpoint.
-func TestReader_T186_ResumesAnywhere(t *testing.T) {
+// contract: T186
+func TestReader_ResumesAnywhere(t *testing.T) {
 	s := embedded(t)
 	want := map[string]run.Seq{}
 	for i := range 7 {
@@ -194,7 +196,8 @@ func TestReader_T186_ResumesAnywhere(t *testing.T) {
 	}
 }
 
-func TestReader_T194_BeginsAnewInAnotherEpoch(t *testing.T) {
+// contract: T194
+func TestReader_BeginsAnewInAnotherEpoch(t *testing.T) {
 	s := embedded(t)
 	create(t, s, "run", "t1")
 	for _, stored := range []bool{false, true} {
@@ -293,7 +296,8 @@ func TestReader_RefusesWhatIsNoCheckpoint(t *testing.T) {
 }
 
 // Writers whose transactions overlap, a consumer that is killed again and again.
-func TestReader_T186_ConcurrentWriters(t *testing.T) {
+// contract: T186
+func TestReader_ConcurrentWriters(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": embedded, "postgres": server} {
 		t.Run(name, func(t *testing.T) {
 			const writers, rounds = 8, 12

@@ -46,7 +46,8 @@ func crowded(t *testing.T) (dsn string, c *pgx.Conn) {
 
 // What is picked next is found by the indexes of what waits and is ready, however many
 // others there are.
-func TestPlans_Q12_PicksReadIndexesOfWhatWaits(t *testing.T) {
+// contract: Q12
+func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 	t.Parallel()
 	_, c := crowded(t)
 	if _, err := c.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`); err != nil {
@@ -89,7 +90,8 @@ func TestPlans_Q12_PicksReadIndexesOfWhatWaits(t *testing.T) {
 
 // A server of the schema before makes, leases, ends and stops runs beside this one:
 // its runs have no place, those that wait are beside it, and lanes count right.
-func TestUpgrade_R508_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
+// contract: R508
+func TestUpgrade_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dsn := testserver.Postgres(t)
@@ -172,7 +174,8 @@ func TestUpgrade_R508_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 }
 
 // Two who end runs and one who admits lock in one order.
-func TestAdmit_T207_NoDeadlockWithEnds(t *testing.T) {
+// contract: T207
+func TestAdmit_NoDeadlockWithEnds(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dsn := testserver.Postgres(t)

@@ -13,7 +13,8 @@ import (
 
 // An event that the database cannot keep fails alone, in a batch and by itself, and
 // says so as what it is.
-func TestBatch_T190_PoisonFailsAlone(t *testing.T) {
+// contract: T190
+func TestBatch_PoisonFailsAlone(t *testing.T) {
 	s := open(t, migrated.Postgres(t))
 	create(t, s, "r1")
 	poison := started("s2", 1)

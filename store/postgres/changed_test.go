@@ -13,7 +13,8 @@ import (
 
 // A read of the feed is one statement, whatever the number of runs, and reads
 // what changed since the cursor, not the table.
-func TestFeed_T186_OneStatementAlongTheIndex(t *testing.T) {
+// contract: T186
+func TestFeed_OneStatementAlongTheIndex(t *testing.T) {
 	ctx := t.Context()
 	s := loaded(t)
 	cfg := s.pool.Load().Config()

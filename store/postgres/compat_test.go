@@ -19,7 +19,8 @@ import (
 )
 
 // Every statement of the previous version means something on today's schema.
-func TestUpgrade_R508_EveryStatementOfThePreviousVersionPrepares(t *testing.T) {
+// contract: R508
+func TestUpgrade_EveryStatementOfThePreviousVersionPrepares(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
 	if err := Migrate(t.Context(), dsn); err != nil {
@@ -34,7 +35,8 @@ func TestUpgrade_R508_EveryStatementOfThePreviousVersionPrepares(t *testing.T) {
 }
 
 // Indexes that this version put in the place of others serve the previous one, too.
-func TestUpgrade_R508_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
+// contract: R508
+func TestUpgrade_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dsn := testserver.Postgres(t)
@@ -72,7 +74,8 @@ func TestUpgrade_R508_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 
 // Servers of the previous version write and project while the database is
 // migrated under them, and go on beside servers of this version.
-func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
+// contract: R508
+func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dsn := testserver.Postgres(t)
@@ -212,7 +215,8 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 }
 
 // This version, with its statements and plans prepared, runs on while the next one migrates.
-func TestUpgrade_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
+// contract: R508
+func TestUpgrade_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dsn := testserver.Postgres(t)

@@ -93,7 +93,8 @@ func (s *server) stop(sig syscall.Signal) {
 
 // Every append that was acknowledged survives the immediate end of the server in
 // the middle of the load, and the same Store goes on afterwards (T09).
-func TestAppend_T09_ServerCrashLosesNothingAcknowledged(t *testing.T) {
+// contract: T09
+func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 	ctx := context.Background()
 	srv := newServer(t)
 	s := open(t, srv.dsn)

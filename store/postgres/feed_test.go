@@ -158,7 +158,8 @@ func naiveReaders(t testing.TB, dsn string) []*naive {
 
 // Two writers take their xids in one order and commit in the other, with the
 // reader looking in between. The naive cursors lose the first one for ever.
-func TestFeed_T186_CommitsOutOfOrder(t *testing.T) {
+// contract: T186
+func TestFeed_CommitsOutOfOrder(t *testing.T) {
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	for _, id := range []string{"early", "late", "third"} {
@@ -198,7 +199,8 @@ func TestFeed_T186_CommitsOutOfOrder(t *testing.T) {
 }
 
 // A row's xid may fall: the writer that began first gets the row last.
-func TestFeed_T186_OneRunByTwoWriters(t *testing.T) {
+// contract: T186
+func TestFeed_OneRunByTwoWriters(t *testing.T) {
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "run")
@@ -220,7 +222,8 @@ func TestFeed_T186_OneRunByTwoWriters(t *testing.T) {
 
 // One transaction stays open while hundreds commit after it: pages smaller than
 // what changed go on all the same, and nobody waits for it.
-func TestFeed_T186_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
+// contract: T186
+func TestFeed_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 	const others, limit = 300, 20
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -279,7 +282,8 @@ func TestFeed_T186_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 }
 
 // One transaction changes many runs, as a projector's does: they have one xid.
-func TestFeed_T186_ManyRunsOfOneTransaction(t *testing.T) {
+// contract: T186
+func TestFeed_ManyRunsOfOneTransaction(t *testing.T) {
 	const runs = 50
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -305,7 +309,8 @@ func TestFeed_T186_ManyRunsOfOneTransaction(t *testing.T) {
 
 // A pass ends although writers never let the reader catch up, so that what
 // committed behind it is read.
-func TestFeed_T186_PassEndsUnderLoad(t *testing.T) {
+// contract: T186
+func TestFeed_PassEndsUnderLoad(t *testing.T) {
 	const limit = 5
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -339,7 +344,8 @@ func TestFeed_T186_PassEndsUnderLoad(t *testing.T) {
 
 // Many writers through Save, their commits shuffled by a trigger that sleeps
 // after the xid was taken, and readers of several page sizes all the while.
-func TestFeed_T186_ManyWritersCommitOutOfOrder(t *testing.T) {
+// contract: T186
+func TestFeed_ManyWritersCommitOutOfOrder(t *testing.T) {
 	const writers, runs, saves = 12, 4, 8
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -432,7 +438,8 @@ func TestFeed_T186_ManyWritersCommitOutOfOrder(t *testing.T) {
 
 // A dump that is loaded into another server names transactions that are far in
 // that server's future, and a restored backup knows fewer of them than a cursor does.
-func TestFeed_T194_RestoredElsewhere(t *testing.T) {
+// contract: T194
+func TestFeed_RestoredElsewhere(t *testing.T) {
 	const limit = 4
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)

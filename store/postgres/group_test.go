@@ -70,7 +70,8 @@ func execSQL(t testing.TB, db *pgx.Conn, sql string) {
 // A group writes what is plain and leaves everything else as it was, for the one
 // statement that decides: duplicates, attempts that are not as expected, runs that
 // are over, gates, logs that are too short, heads that somebody holds.
-func TestGroup_T190_T28_LeavesWhatIsNotPlain(t *testing.T) {
+// contract: T190, T28
+func TestGroup_LeavesWhatIsNotPlain(t *testing.T) {
 	completed := runtest.Draft(run.StepCompletedEvent, "s0", 1)
 	cases := []struct {
 		what    string
@@ -164,7 +165,8 @@ func runIDs(n int) []string {
 
 // Event, head and mark of every run of a group are there together, whether a mark was
 // there or not.
-func TestGroup_T189_MarksEveryRun(t *testing.T) {
+// contract: T189
+func TestGroup_MarksEveryRun(t *testing.T) {
 	s, db := groups(t, 3)
 	execSQL(t, db, `UPDATE run_head SET ops_rev = 7`)
 	execSQL(t, db, `DELETE FROM run_dirty WHERE run_id = 'r1'`)
@@ -184,7 +186,8 @@ func TestGroup_T189_MarksEveryRun(t *testing.T) {
 }
 
 // PersistedAt is the clock's after the locks were won, and never falls (T18).
-func TestGroup_T18_PersistedAtNeverFalls(t *testing.T) {
+// contract: T18
+func TestGroup_PersistedAtNeverFalls(t *testing.T) {
 	s, db, dsn := groupsAt(t, 2)
 	ahead := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	if _, err := db.Exec(t.Context(), `UPDATE run_head SET last_at = $1 WHERE run_id = 'r1'`, ahead); err != nil {
@@ -221,7 +224,8 @@ func TestGroup_T18_PersistedAtNeverFalls(t *testing.T) {
 
 // Marks are locked in the order of runs, whatever that of the group: whoever else
 // takes them so is never in a deadlock with it (T207).
-func TestGroup_T207_LocksInOrder(t *testing.T) {
+// contract: T207
+func TestGroup_LocksInOrder(t *testing.T) {
 	s, db, dsn := groupsAt(t, 8)
 	execSQL(t, db, `BEGIN`)
 	execSQL(t, db, `SELECT FROM run_dirty WHERE run_id = 'r0' FOR UPDATE`)
@@ -246,7 +250,8 @@ func TestGroup_T207_LocksInOrder(t *testing.T) {
 
 // Of a group with an event that the database refuses nothing is written: its events go
 // one by one.
-func TestGroup_T190_PoisonLeavesAll(t *testing.T) {
+// contract: T190
+func TestGroup_PoisonLeavesAll(t *testing.T) {
 	s, db := groups(t, 2)
 	execSQL(t, db, `ALTER TABLE event ADD CONSTRAINT poison CHECK (step_id <> 'poison')`)
 	results, err := asGroup(t, s, one("r0", started("s1", 1)), one("r1", started("poison", 1)))
@@ -282,7 +287,8 @@ func TestGroup_IsBounded(t *testing.T) {
 }
 
 // What is not plain to look at is never prepared.
-func TestPlain_T190_WhatIsNot(t *testing.T) {
+// contract: T190
+func TestPlain_WhatIsNot(t *testing.T) {
 	s, _ := groups(t, 1)
 	d := started("s1", 1)
 	for what, e := range map[string]store.Entry{
@@ -357,7 +363,8 @@ func (d groupedDatabase) Open(t testing.TB) store.Store {
 
 // A store that writes what it can by Group passes what every store passes, with the
 // rights of a server.
-func TestGroups_T190_Conformance(t *testing.T) {
+// contract: T190
+func TestGroups_Conformance(t *testing.T) {
 	var written atomic.Int64
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB) storetest.DB {
@@ -371,7 +378,8 @@ func TestGroups_T190_Conformance(t *testing.T) {
 
 // Groups and other writers meet on the same runs: every event is there once, numbers
 // have no hole, and nobody is in a deadlock with anybody.
-func TestGroup_A06_T27_ManyAtOnce(t *testing.T) {
+// contract: A06, T27
+func TestGroup_ManyAtOnce(t *testing.T) {
 	const runs, writers, each = 12, 4, 30
 	s, db := groups(t, runs)
 	var left atomic.Int64

@@ -18,7 +18,8 @@ const filled = `INSERT INTO %s SELECT 'r' || n, 't1', 'p1', CASE WHEN rare OR n 
 	CASE WHEN rare THEN 'ana' ELSE 'scheduler' END%s FROM (SELECT n, n %% ($1 / 20) = 0 AS rare, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series(1, $1::int) n) t`
 
 // What is read for a page or a count does not grow with the runs that there are.
-func TestList_T101_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
+// contract: T101
+func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	place := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", PlanID: "nightly"}

@@ -79,7 +79,8 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 
 // Servers of the version before go on while old rows are filled and indexes are built: none waits for long, and what they
 // write meanwhile is filled, too. Two processes migrate at once.
-func TestMigrate_R508_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
+// contract: R508
+func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 	t.Parallel()
 	dsn, c := oldRuns(t, pace.Rounds(10_000))
 	ctx, stop := context.WithCancel(t.Context())
@@ -126,7 +127,8 @@ func filledAndBuilt(t *testing.T, c *pgx.Conn) {
 }
 
 // A process is killed while it fills old rows: nothing reads them, servers of the version before go on, and the next one fills the rest.
-func TestMigrate_R508_KilledWhileItFillsOldRows(t *testing.T) {
+// contract: R508
+func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	t.Parallel()
 	const runs = 3000
 	dsn, c := oldRuns(t, runs)
@@ -168,7 +170,8 @@ func TestMigrate_R508_KilledWhileItFillsOldRows(t *testing.T) {
 }
 
 // A process is killed while it builds an index, and leaves one that is not valid.
-func TestMigrate_R508_KilledWhileItBuildsAnIndex(t *testing.T) {
+// contract: R508
+func TestMigrate_KilledWhileItBuildsAnIndex(t *testing.T) {
 	t.Parallel()
 	dsn, c := oldRuns(t, 100)
 	reader := dial(t, dsn)

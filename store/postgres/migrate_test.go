@@ -127,7 +127,8 @@ func TestMigrations_ReleasedOnesStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestMigrations_R508_AreAdditive(t *testing.T) {
+// contract: R508
+func TestMigrations_AreAdditive(t *testing.T) {
 	t.Parallel()
 	for _, adapter := range adapters {
 		oldest := 0
@@ -161,7 +162,8 @@ func TestMigrations_R508_AreAdditive(t *testing.T) {
 }
 
 // What is ahead of a migration may run twice: a process may die after it.
-func TestMigrations_R508_WhatIsAheadIsAdditiveAndMayBeRepeated(t *testing.T) {
+// contract: R508
+func TestMigrations_WhatIsAheadIsAdditiveAndMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	files, begins := schemaFiles(t, "postgres/ahead"), regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
 	if len(files) != len(allAhead) {
@@ -297,7 +299,8 @@ func dial(t *testing.T, dsn string) *pgx.Conn {
 }
 
 // A server that restarts after the next version migrated must come up again.
-func TestOpen_R508_OnALaterSchemaThatSaysSo(t *testing.T) {
+// contract: R508
+func TestOpen_OnALaterSchemaThatSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, last string
@@ -361,7 +364,8 @@ func (s *said) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, ni
 
 // Somebody reads the table that the migration changes for longer than a server
 // may wait: the migration steps aside again and again, and servers go on between.
-func TestMigrate_R508_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
+// contract: R508
+func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
 	migrateTo(t, dsn, upTo(t, 1))
@@ -402,7 +406,8 @@ func TestMigrate_R508_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 }
 
 // The publishing of the previous version takes its tables in another order than its appends.
-func TestMigrate_R508_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
+// contract: R508
+func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
 	migrateTo(t, dsn, upTo(t, 1))
@@ -518,7 +523,8 @@ func await(t *testing.T, c *pgx.Conn, query string) {
 
 // Servers of the version before write what lists read through triggers, with their own
 // rights, before anybody gives them those of this version.
-func TestMigrate_T208_WhoMadeRunsMayListThem(t *testing.T) {
+// contract: T208
+func TestMigrate_WhoMadeRunsMayListThem(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
 	migrateTo(t, dsn, upTo(t, 3))

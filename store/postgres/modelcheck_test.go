@@ -60,7 +60,8 @@ func othersGone(ctx context.Context, dsn string) error {
 
 // Two processes that are killed, behind connections that are lost before a commit
 // and after it (T09, T27, T186).
-func TestModelCheck_A05_A06_A07_T09_T186_T190(t *testing.T) {
+// contract: A05, A06, A07, T09, T186, T190
+func TestModelCheck(t *testing.T) {
 	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
 }
 

@@ -135,7 +135,8 @@ func TestWritable_ADatabaseThatIsReadAloneIsNot(t *testing.T) {
 	}
 }
 
-func TestTables_T208_InsertOnly(t *testing.T) {
+// contract: T208
+func TestTables_InsertOnly(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -157,7 +158,8 @@ func TestTables_T208_InsertOnly(t *testing.T) {
 
 // The transaction of the first writer began before and ends after that of the
 // second: its row has the lower xid and shows last.
-func TestChanged_T186_LateCommitIsNotMissed(t *testing.T) {
+// contract: T186
+func TestChanged_LateCommitIsNotMissed(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -206,7 +208,8 @@ func project(t testing.TB, s *postgres.Store, id string, drafts ...run.Draft) {
 	must[bool](t)(s.Save(ctx, l.State, l.Changes))
 }
 
-func TestChanged_T186_OverlappingWriters(t *testing.T) {
+// contract: T186
+func TestChanged_OverlappingWriters(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	writer, reader := open(t, dsn), open(t, dsn)
@@ -250,7 +253,8 @@ func TestChanged_T186_OverlappingWriters(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAppend_T27_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
+// contract: T27
+func TestAppend_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	stores := []*postgres.Store{open(t, dsn), open(t, dsn)}
@@ -280,7 +284,8 @@ func TestAppend_T27_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 
 // A projector that decided on a checkpoint which another one replaces meanwhile
 // must not put its older state over the newer one.
-func TestSave_T173_NewerCheckpointInBetweenStays(t *testing.T) {
+// contract: T173
+func TestSave_NewerCheckpointInBetweenStays(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -327,7 +332,8 @@ func awaitLockWait(t testing.TB, c *pgx.Conn) {
 	}
 }
 
-func TestAppend_T18_PersistedAfterTheLockWasWon(t *testing.T) {
+// contract: T18
+func TestAppend_PersistedAfterTheLockWasWon(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
@@ -358,7 +364,8 @@ func TestAppend_T18_PersistedAfterTheLockWasWon(t *testing.T) {
 	}
 }
 
-func TestHead_T189_UpdatesAreHOT(t *testing.T) {
+// contract: T189
+func TestHead_UpdatesAreHOT(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)
 	s := open(t, dsn)

@@ -39,7 +39,8 @@ func (r *reads) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)
 
 // Every read is one statement, whatever the number of steps, and what changed since
 // w costs what changed (T212).
-func TestReads_T212_OneStatementEach(t *testing.T) {
+// contract: T212
+func TestReads_OneStatementEach(t *testing.T) {
 	ctx := t.Context()
 	s, err := Open(ctx, testserver.Postgres(t), Options{Migrate: true, MaxConns: 1})
 	if err != nil {

@@ -81,11 +81,13 @@ var served = testserver.Template{Prepare: func(dsn string) error {
 }}
 
 // A server does all that it does with the rights that it is given.
-func TestConformance_T208_AsTheRoleOfServers(t *testing.T) {
+// contract: T208
+func TestConformance_AsTheRoleOfServers(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.DB { return database{as(t, served.Postgres(t), "Server")} })
 }
 
-func TestRoles_Z02_T208_NothingChangesEventsOrAudit(t *testing.T) {
+// contract: Z02, T208
+func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	r.migrate(t)
@@ -157,7 +159,8 @@ func TestRoles_Z02_T208_NothingChangesEventsOrAudit(t *testing.T) {
 
 // dvt_append is called with the rights of its caller: it is no way around them. The functions that link the audit run as
 // their owner, with a search path that no caller changes.
-func TestRoles_T208_FunctionsGiveNoRights(t *testing.T) {
+// contract: T208
+func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	r.migrate(t)
@@ -208,7 +211,8 @@ func payloads(ctx context.Context, s *postgres.Store) (out []string, err error) 
 }
 
 // Every table has its line in the rights, and PUBLIC has nothing on any.
-func TestRoles_T208_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
+// contract: T208
+func TestRoles_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	execute(t, r.owner, `ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC`, `GRANT CREATE ON SCHEMA public TO PUBLIC`) // as bad as it can be
@@ -244,7 +248,8 @@ func TestRoles_T208_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
 	}
 }
 
-func TestMigration_T208_RolesThatDoNotDo(t *testing.T) {
+// contract: T208
+func TestMigration_RolesThatDoNotDo(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	owner := strings.Replace(r.name, "Server ", "owner_", 1)
@@ -268,7 +273,8 @@ func TestMigration_T208_RolesThatDoNotDo(t *testing.T) {
 }
 
 // Old rights that are no longer needed go; many at once do not disturb each other.
-func TestMigration_T208_RightsAreGivenAnewEachTime(t *testing.T) {
+// contract: T208
+func TestMigration_RightsAreGivenAnewEachTime(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	if err := postgres.Migrate(ctx, r.owner); err != nil {
@@ -292,7 +298,8 @@ func TestMigration_T208_RightsAreGivenAnewEachTime(t *testing.T) {
 	}
 }
 
-func TestOpen_T208_WarnsOfARoleThatMayChangeEvents(t *testing.T) {
+// contract: T208
+func TestOpen_WarnsOfARoleThatMayChangeEvents(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
 	if err := postgres.Migrate(ctx, r.owner); err != nil {

@@ -40,7 +40,8 @@ func loaded(t *testing.T) *Store {
 
 // With a transaction-level pooler the next transaction may run in another
 // session: nothing that matters may be left in this one, and nothing is needed from it.
-func TestSession_T203_NothingStaysInIt(t *testing.T) {
+// contract: T203
+func TestSession_NothingStaysInIt(t *testing.T) {
 	s := loaded(t)
 	err := s.do(context.Background(), "look", func(ctx context.Context, c *pgx.Conn) error {
 		var locks int
@@ -62,7 +63,8 @@ func TestSession_T203_NothingStaysInIt(t *testing.T) {
 
 // A pooler that hands the next transaction to another session loses prepared
 // statements: the caller does not notice, and from then on none are prepared.
-func TestSession_T203_LostStatementsAreNotNoticed(t *testing.T) {
+// contract: T203
+func TestSession_LostStatementsAreNotNoticed(t *testing.T) {
 	ctx := context.Background()
 	for _, lost := range []struct {
 		name string

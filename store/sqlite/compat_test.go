@@ -84,7 +84,8 @@ func runOld(t *testing.T, path string) {
 	}
 }
 
-func TestUpgrade_R508_EveryStatementOfThePreviousVersionCompiles(t *testing.T) {
+// contract: R508
+func TestUpgrade_EveryStatementOfThePreviousVersionCompiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	open(t, path, Options{})
@@ -101,7 +102,8 @@ func TestUpgrade_R508_EveryStatementOfThePreviousVersionCompiles(t *testing.T) {
 
 // A process of the previous version has the file open and writes; this version
 // migrates it and writes, too; the old one goes on.
-func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
+// contract: R508
+func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "dvt.db")
@@ -236,7 +238,8 @@ func sameState(t *testing.T, before *old, after *Store, id run.Identity) {
 
 // A program of the schema before makes, leases, ends and stops runs on the same file: its
 // runs have no place, those that wait are beside it, and lanes count right.
-func TestUpgrade_R508_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
+// contract: R508
+func TestUpgrade_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "dvt.db")

@@ -57,7 +57,8 @@ func TestVictim(t *testing.T) {
 
 // Every append that was acknowledged survives the end of its process in the
 // middle of a group, and no append is there by half.
-func TestCrash_T27_NothingAcknowledgedIsLost(t *testing.T) {
+// contract: T27
+func TestCrash_NothingAcknowledgedIsLost(t *testing.T) {
 	t.Parallel()
 	for round := range 3 {
 		path := filepath.Join(t.TempDir(), "dvt.db")

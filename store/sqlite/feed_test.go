@@ -11,7 +11,8 @@ import (
 
 // A cursor from after the moment to which a file was put back is of a history that
 // never was: it reads from the beginning, though the epoch says nothing.
-func TestFeed_T194_FilePutBack(t *testing.T) {
+// contract: T194
+func TestFeed_FilePutBack(t *testing.T) {
 	f := file(filepath.Join(t.TempDir(), "dvt.db"))
 	s := f.Open(t)
 	if _, _, err := s.CreateRun(t.Context(), store.NewRun{

@@ -12,7 +12,8 @@ import (
 )
 
 // Pages and counts walk an index that begins with all that is asked for, or has the rest of it: no row is read to be left out.
-func TestPlans_T101_ListsAndCountsWalkIndexes(t *testing.T) {
+// contract: T101
+func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -53,7 +54,8 @@ func TestPlans_T101_ListsAndCountsWalkIndexes(t *testing.T) {
 	}
 }
 
-func TestPlans_T101_PlacesProbeAnIndex(t *testing.T) {
+// contract: T101
+func TestPlans_PlacesProbeAnIndex(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for next, want := range map[string]string{

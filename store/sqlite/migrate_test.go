@@ -79,7 +79,8 @@ func appendStep(t *testing.T, s *Store, la int) {
 	}
 }
 
-func TestOpen_R508_OnALaterFileThatSaysSo(t *testing.T) {
+// contract: R508
+func TestOpen_OnALaterFileThatSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, last string
@@ -111,7 +112,8 @@ func TestOpen_R508_OnALaterFileThatSaysSo(t *testing.T) {
 }
 
 // This version, with its statements prepared, runs on while the next one migrates.
-func TestOpen_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
+// contract: R508
+func TestOpen_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	s := open(t, path, Options{})
@@ -168,7 +170,8 @@ func child(t *testing.T, what, path string) *exec.Cmd {
 	return c
 }
 
-func TestOpen_T227_ManyProcessesAtOnce(t *testing.T) {
+// contract: T227
+func TestOpen_ManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	var children []*exec.Cmd
@@ -234,7 +237,8 @@ func TestOpen_KilledInTheMiddleOfAMigration(t *testing.T) {
 
 // No statement of the store could change what is insert-only, REPLACE included,
 // which deletes without saying so.
-func TestTriggers_Z02_T208_InsertOnly(t *testing.T) {
+// contract: Z02, T208
+func TestTriggers_InsertOnly(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "dvt.db")

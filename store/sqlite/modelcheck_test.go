@@ -44,7 +44,8 @@ var modelTarget = modelcheck.Target{
 }
 
 // Two processes on one file, killed and started again, held up by a third (T227).
-func TestModelCheck_A05_A06_A07_T186_T190_T227(t *testing.T) {
+// contract: A05, A06, A07, T186, T190, T227
+func TestModelCheck(t *testing.T) {
 	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
 }
 

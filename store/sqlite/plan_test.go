@@ -83,7 +83,8 @@ func harmless(detail string) bool {
 
 // What is picked next is found by the indexes of what waits and is ready, however many
 // others there are.
-func TestPlans_Q12_PicksReadIndexesOfWhatWaits(t *testing.T) {
+// contract: Q12
+func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for query, indexes := range map[string][]string{

@@ -37,7 +37,8 @@ func (s *Store) statementsOf(t testing.TB, f func() error) int64 {
 	return s.statements.Load() - before
 }
 
-func TestReads_T193_OneStatementWhateverTheSteps(t *testing.T) {
+// contract: T193
+func TestReads_OneStatementWhateverTheSteps(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for _, n := range []int{10, 1000} {
@@ -90,7 +91,8 @@ func TestReads_T193_OneStatementWhateverTheSteps(t *testing.T) {
 	}
 }
 
-func TestSince_T212_ReadsWhatChangedAlone(t *testing.T) {
+// contract: T212
+func TestSince_ReadsWhatChangedAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	wide(t, s, "run", 100)
@@ -131,7 +133,8 @@ func TestSince_T212_ReadsWhatChangedAlone(t *testing.T) {
 	}
 }
 
-func TestSave_T212_CostFollowsTheChange(t *testing.T) {
+// contract: T212
+func TestSave_CostFollowsTheChange(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	cost := map[int]int64{}

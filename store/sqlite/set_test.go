@@ -113,7 +113,8 @@ func wait(t *testing.T, s *Store, id string) {
 
 // What is made together, on several runs and several times on one, is what calls
 // one by one would have made of it: answers, logs, heads, receipts, marks.
-func TestSet_T190_TogetherIsAsOneByOne(t *testing.T) {
+// contract: T190
+func TestSet_TogetherIsAsOneByOne(t *testing.T) {
 	t.Parallel()
 	now := runtest.Epoch
 	o := Options{Now: func() time.Time { return now }}
@@ -230,7 +231,8 @@ func refusedAlone(t *testing.T, span time.Duration, i int) {
 }
 
 // What the authority refuses takes nothing of the others along.
-func TestSet_T194_ARegressedAppendFailsAlone(t *testing.T) {
+// contract: T194
+func TestSet_ARegressedAppendFailsAlone(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
 	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
@@ -253,7 +255,8 @@ func TestSet_T194_ARegressedAppendFailsAlone(t *testing.T) {
 
 // What is made alone, because something of its set was refused, may be refused by
 // the authority then.
-func TestSet_T194_RegressedWithoutWhatTheFileRefused(t *testing.T) {
+// contract: T194
+func TestSet_RegressedWithoutWhatTheFileRefused(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, func(tx store.RunTx) error {
 		_, err := tx.(*runTx).conn.exec(t.Context(), "test", poison)

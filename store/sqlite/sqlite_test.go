@@ -87,7 +87,8 @@ func TestOpen_RefusesNewerSchema(t *testing.T) {
 	}
 }
 
-func TestOpen_T227_ManyAtOnce(t *testing.T) {
+// contract: T227
+func TestOpen_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	var wg sync.WaitGroup
@@ -182,7 +183,8 @@ func TestErrors_Unavailable(t *testing.T) {
 	})
 }
 
-func TestAppend_T18_ClockThatFalls(t *testing.T) {
+// contract: T18
+func TestAppend_ClockThatFalls(t *testing.T) {
 	t.Parallel()
 	at := runtest.Epoch
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{Now: func() time.Time { return at }})

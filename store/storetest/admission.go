@@ -11,26 +11,39 @@ import (
 )
 
 var admissionCases = []testCase{
-	{"Q01_T207_TheThirdOfTwoWaits", admitThird},
-	{"Q03_W8_ExpiredWaiting", admitExpired},
-	{"Q04_T132_QueueFullAndReject", admitRefusals},
-	{"Q09_T207_ARepeatedRequestTakesNothing", admitRepeated},
-	{"Q11_DelayBorrowsItsToken", admitDelayed},
-	{"Q02_Q08_TokensComeWithTime", admitByTokens},
+	// contract: Q01, T207
+	{"TheThirdOfTwoWaits", admitThird},
+	// contract: Q03, W-8
+	{"ExpiredWaiting", admitExpired},
+	// contract: Q04, T132
+	{"QueueFullAndReject", admitRefusals},
+	// contract: Q09, T207
+	{"ARepeatedRequestTakesNothing", admitRepeated},
+	// contract: Q11
+	{"DelayBorrowsItsToken", admitDelayed},
+	// contract: Q02, Q08
+	{"TokensComeWithTime", admitByTokens},
 	{"PlaceIsFreedByTheEnd", admitFreed},
-	{"W7_T128_AdmittedRowsAreFenced", admitFenced},
-	{"Q06_Q07_LeaseOfAnAdmittedRowExpires", admitLeaseExpires},
-	{"Q12_OneIsNotBehindTwoHundred", admitFair},
-	{"Q12_Weights", admitWeights},
+	// contract: W-7, T128
+	{"AdmittedRowsAreFenced", admitFenced},
+	// contract: Q06, Q07
+	{"LeaseOfAnAdmittedRowExpires", admitLeaseExpires},
+	// contract: Q12
+	{"OneIsNotBehindTwoHundred", admitFair},
+	// contract: Q12
+	{"Weights", admitWeights},
 	{"ProjectsTakeTurns", admitProjects},
 	{"PriorityWithinALane", admitPriority},
 	{"BlockedLanesHoldNobodyUp", admitBlocked},
 	{"NobodySavesUpTurns", admitNoSavings},
 	{"HoldKeepsWaiting", admitHold},
 	{"InstallationIsSharedInTurn", admitInstallation},
-	{"T36_T131_CancelledWhileItWaits", admitCancelled},
-	{"T224_EnqueueLater", admitLater},
-	{"T137_WaitingRuns", admitWaitingRuns},
+	// contract: T36, T131
+	{"CancelledWhileItWaits", admitCancelled},
+	// contract: T224
+	{"EnqueueLater", admitLater},
+	// contract: T137
+	{"WaitingRuns", admitWaitingRuns},
 	{"UsageOfTenantAndProjects", admitUsage},
 	{"WhatCreateRunSaysItWroteIsWhatIsRead", writtenIsRead},
 }

@@ -13,7 +13,8 @@ import (
 )
 
 var admissionRaceCases = []testCase{
-	{"Q05_NobodyIsAdmittedTwiceOrOverALimit", admitTogether},
+	// contract: Q05
+	{"NobodyIsAdmittedTwiceOrOverALimit", admitTogether},
 	{"LanesCountWhatRowsSay", admitHistories},
 	{"StartersOfOneLaneGetEachSlotAndPositionOnce", startTogether},
 }

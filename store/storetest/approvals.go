@@ -11,13 +11,20 @@ import (
 )
 
 var approvalCases = []testCase{
-	{"W20_ARunThatNeedsApprovalHasNoLog", approvalNoLog},
-	{"W20_DecisionsAreKeptInOrder", approvalDecisions},
-	{"T208_DecisionsAreInsertOnly", approvalInsertOnly},
-	{"W20_ApprovalStartsTheLog", approvalStarts},
-	{"W20_TheEndOfARunEndsItsWait", approvalEnds},
-	{"W20_OpenApprovalsByTenantProjectAndPage", approvalPages},
-	{"W20_ExpiredApprovals", approvalExpired},
+	// contract: W-20
+	{"ARunThatNeedsApprovalHasNoLog", approvalNoLog},
+	// contract: W-20
+	{"DecisionsAreKeptInOrder", approvalDecisions},
+	// contract: T208
+	{"DecisionsAreInsertOnly", approvalInsertOnly},
+	// contract: W-20
+	{"ApprovalStartsTheLog", approvalStarts},
+	// contract: W-20
+	{"TheEndOfARunEndsItsWait", approvalEnds},
+	// contract: W-20
+	{"OpenApprovalsByTenantProjectAndPage", approvalPages},
+	// contract: W-20
+	{"ExpiredApprovals", approvalExpired},
 }
 
 // unapproved makes the next run, which needs the approval of two.

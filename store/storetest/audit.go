@@ -13,11 +13,16 @@ import (
 )
 
 var auditCases = []testCase{
-	{"T208_AuditInsertOnly", auditInsertOnly},
-	{"T208_AuditChain", auditChain},
-	{"T208_AuditChainOfManyServers", auditChainOfMany},
-	{"Z02_AuditFilter", auditFilter},
-	{"T208_AuditTextIsFit", auditTextIsFit},
+	// contract: T208
+	{"AuditInsertOnly", auditInsertOnly},
+	// contract: T208
+	{"AuditChain", auditChain},
+	// contract: T208
+	{"AuditChainOfManyServers", auditChainOfMany},
+	// contract: Z02
+	{"AuditFilter", auditFilter},
+	// contract: T208
+	{"AuditTextIsFit", auditTextIsFit},
 	{"AuditLink_OnlyTheNextNumberOfARow", auditLinkIsNext},
 	{"AuditBacklog_NamesTheOldestRow", auditBacklog},
 	{"AuditObjects_NameTheRowThatMadeThem", auditObjects},

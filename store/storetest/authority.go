@@ -16,14 +16,22 @@ import (
 )
 
 var authorityCases = []testCase{
-	{"O3_PolicyIsCompareAndSet", policyCAS},
-	{"O3_PolicyRacesHaveOneWinner", policyRace},
-	{"T208_PolicyIsInsertOnly", policyInsertOnly},
-	{"O3_PolicyHistoryByTenantAndPage", policyHistory},
-	{"T202_AuthorityIsOneSnapshotWithAVersion", authoritySnapshot},
-	{"O6_TokensAreMadeOnceAndRevokedOnce", tokensOnce},
-	{"O6_TokensByTenantPrincipalAndPage", tokensListed},
-	{"O6_TokensUsedIsNoChange", tokensUsed},
+	// contract: O3
+	{"PolicyIsCompareAndSet", policyCAS},
+	// contract: O3
+	{"PolicyRacesHaveOneWinner", policyRace},
+	// contract: T208
+	{"PolicyIsInsertOnly", policyInsertOnly},
+	// contract: O3
+	{"PolicyHistoryByTenantAndPage", policyHistory},
+	// contract: T202
+	{"AuthorityIsOneSnapshotWithAVersion", authoritySnapshot},
+	// contract: O6
+	{"TokensAreMadeOnceAndRevokedOnce", tokensOnce},
+	// contract: O6
+	{"TokensByTenantPrincipalAndPage", tokensListed},
+	// contract: O6
+	{"TokensUsedIsNoChange", tokensUsed},
 }
 
 func audited(tenantID string) store.AuditRow {

@@ -12,15 +12,24 @@ import (
 )
 
 var bucketCases = []testCase{
-	{"Q01_T207_ABucketIsItsSizeThenItsRate", takeRate},
-	{"Q01_BucketsAreByTenantProjectAndAction", takeApart},
-	{"T207_AFailedDecisionTakesNothing", takeRolledBack},
-	{"T207_SeveralServersShareABucket", takeShared},
-	{"T96_RecentSignals", recentSignals},
-	{"Q10_T113_ABeginWithoutATokenIsThrottled", heavyThrottled},
-	{"T113_OnlyABeginThatInsertsTakesAToken", heavyOnce},
-	{"T113_HeavyBeginsInABatchAndUnderTheLock", heavyTogether},
-	{"T113_HeavyBeginsOfManyRunsAtOnce", heavyRace},
+	// contract: Q01, T207
+	{"ABucketIsItsSizeThenItsRate", takeRate},
+	// contract: Q01
+	{"BucketsAreByTenantProjectAndAction", takeApart},
+	// contract: T207
+	{"AFailedDecisionTakesNothing", takeRolledBack},
+	// contract: T207
+	{"SeveralServersShareABucket", takeShared},
+	// contract: T96
+	{"RecentSignals", recentSignals},
+	// contract: Q10, T113
+	{"ABeginWithoutATokenIsThrottled", heavyThrottled},
+	// contract: T113
+	{"OnlyABeginThatInsertsTakesAToken", heavyOnce},
+	// contract: T113
+	{"HeavyBeginsInABatchAndUnderTheLock", heavyTogether},
+	// contract: T113
+	{"HeavyBeginsOfManyRunsAtOnce", heavyRace},
 }
 
 func heavy(project string, perMinute int) store.Bucket {

@@ -21,15 +21,19 @@ var bulkCases = []testCase{
 	{"BulksOpenAreBoundedInARace", bulksOpenRace},
 	{"BulksBeyondThoseKeptAreForgotten", bulksKept},
 	{"BulksByActorAndPage", bulksListed},
-	{"T128_BulkLeaseIsFenced", bulkFence},
+	// contract: T128
+	{"BulkLeaseIsFenced", bulkFence},
 	{"BulkLeaseIsOneAtATime", bulkLeaseRace},
 	{"BulkRowsEndOnce", bulkRowsEnd},
 	{"BulkRowsThatWaitComeBack", bulkRowsWait},
 	{"BulkRowsReadTheirReceipts", bulkReceipts},
 	{"BulkThatIsStoppedIsDueWithAllItsRows", bulkStops},
-	{"T128_BulkIsHeldUnderItsFence", bulkHeld},
-	{"T128_BulkThatIsHeldIsNotStoppedOrLeased", bulkHeldAgainstOthers},
-	{"T101_IdentitiesAreOfOneTenant", bulkIdentities},
+	// contract: T128
+	{"BulkIsHeldUnderItsFence", bulkHeld},
+	// contract: T128
+	{"BulkThatIsHeldIsNotStoppedOrLeased", bulkHeldAgainstOthers},
+	// contract: T101
+	{"IdentitiesAreOfOneTenant", bulkIdentities},
 }
 
 func bulkID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }

@@ -12,11 +12,16 @@ import (
 )
 
 var changedCases = []testCase{
-	{"T186_ChangedFollowsSaves", changedFollows},
-	{"T186_ChangedPages", changedPages},
-	{"T186_ChangedBeginsAnew", changedBeginsAnew},
-	{"T101_ChangedKnowsOneTenantOrSaysAll", changedTenants},
-	{"T186_ChangedLosesNothing", changedLosesNothing},
+	// contract: T186
+	{"ChangedFollowsSaves", changedFollows},
+	// contract: T186
+	{"ChangedPages", changedPages},
+	// contract: T186
+	{"ChangedBeginsAnew", changedBeginsAnew},
+	// contract: T101
+	{"ChangedKnowsOneTenantOrSaysAll", changedTenants},
+	// contract: T186
+	{"ChangedLosesNothing", changedLosesNothing},
 }
 
 // changed reads once and adds to seen the highest seq of each run.

@@ -12,14 +12,20 @@ import (
 )
 
 var gateCases = []testCase{
-	{"T185_T217_BeginTable", beginTable},
-	{"T185_BeginTwice", beginTwice},
-	{"T185_GateOfRepeatedAppend", gateOfRepeatedAppend},
-	{"T185_AppendUnlessTheGateIsClosed", appendUnlessGate},
+	// contract: T185, T217
+	{"BeginTable", beginTable},
+	// contract: T185
+	{"BeginTwice", beginTwice},
+	// contract: T185
+	{"GateOfRepeatedAppend", gateOfRepeatedAppend},
+	// contract: T185
+	{"AppendUnlessTheGateIsClosed", appendUnlessGate},
 	{"AppendUnlessTheAttemptHasEnded", appendUnlessEnded},
-	{"T185_T47_RunningCount", runningCount},
+	// contract: T185, T47
+	{"RunningCount", runningCount},
 	{"RunPausedRunningStepsCount", pausedCount},
-	{"T221_RetryWindow", retryWindow},
+	// contract: T221
+	{"RetryWindow", retryWindow},
 }
 
 func (f *fixture) gate(id run.Identity, shut, open run.Gate) {

@@ -10,13 +10,19 @@ import (
 )
 
 var guardCases = []testCase{
-	{"A07_T10_TwoTerminals", twoTerminals},
+	// contract: A07, T10
+	{"TwoTerminals", twoTerminals},
 	{"AHookEndsOnce", aHookEndsOnce},
-	{"A08_T80_EventAfterTheEnd", afterTheEnd},
-	{"T228_OrderOfChecks", orderOfChecks},
-	{"T42_LateStepStarted", lateStart},
-	{"T79_IfStarted", ifStarted},
-	{"T93_CreateRunOnce", createOnce},
+	// contract: A08, T80
+	{"EventAfterTheEnd", afterTheEnd},
+	// contract: T228
+	{"OrderOfChecks", orderOfChecks},
+	// contract: T42
+	{"LateStepStarted", lateStart},
+	// contract: T79
+	{"IfStarted", ifStarted},
+	// contract: T93
+	{"CreateRunOnce", createOnce},
 	{"CreateRunConflicts", createConflicts},
 	{"InRunRollsBack", rollsBack},
 	{"InRunPanics", panicRollsBack},

@@ -12,12 +12,14 @@ import (
 var listCases = []testCase{
 	{"ListPagesBothWays", listPages},
 	{"ListFilters", listFilters},
-	{"T101_ListKnowsOneTenant", listTenants},
+	// contract: T101
+	{"ListKnowsOneTenant", listTenants},
 	{"ListShowsCheckpointAndHead", listHeads},
 	{"ListIsWhatALoopWouldFind", listNaively},
 	{"CountIsWhatListShows", countNaively},
 	{"ListSteps", listSteps},
-	{"T101_PlacesAreWhereTheTenantsRunsAre", places},
+	// contract: T101
+	{"PlacesAreWhereTheTenantsRunsAre", places},
 	{"ListSteps_AreBounded", listManySteps},
 }
 

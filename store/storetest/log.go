@@ -13,18 +13,29 @@ import (
 )
 
 var logCases = []testCase{
-	{"A01_HappyLinear", happyLinear},
-	{"A03_DuplicateReturnsExisting", duplicate},
-	{"A03_DuplicateInOneBatch", duplicateInBatch},
-	{"A04_T15_DuplicateWithOtherPayload", payloadMismatch},
-	{"A09_T190_SchemaErrorAbortsTheCall", schemaError},
-	{"A10_A13_T40_ImportKeepsWhatItIsGiven", importVerbatim},
-	{"A11_PayloadVerbatim", payloadVerbatim},
-	{"A12_T18_ClockNeverFalls", clock},
-	{"A14_RunStartedTwice", startedTwice},
-	{"T13_IdsByBytes", idsByBytes},
+	// contract: A01
+	{"HappyLinear", happyLinear},
+	// contract: A03
+	{"DuplicateReturnsExisting", duplicate},
+	// contract: A03
+	{"DuplicateInOneBatch", duplicateInBatch},
+	// contract: A04, T15
+	{"DuplicateWithOtherPayload", payloadMismatch},
+	// contract: A09, T190
+	{"SchemaErrorAbortsTheCall", schemaError},
+	// contract: A10, A13, T40
+	{"ImportKeepsWhatItIsGiven", importVerbatim},
+	// contract: A11
+	{"PayloadVerbatim", payloadVerbatim},
+	// contract: A12, T18
+	{"ClockNeverFalls", clock},
+	// contract: A14
+	{"RunStartedTwice", startedTwice},
+	// contract: T13
+	{"IdsByBytes", idsByBytes},
 	{"EventsPages", eventPages},
-	{"T194_MinHead", minHead},
+	// contract: T194
+	{"MinHead", minHead},
 	{"NotFound", notFound},
 	{"CancelledContext", cancelled},
 	{"BatchTooLarge", batchTooLarge},

@@ -15,7 +15,8 @@ import (
 )
 
 var modelCases = []testCase{
-	{"T190_EveryAppendIsAsTheAuthorityDecides", asTheAuthority},
+	// contract: T190
+	{"EveryAppendIsAsTheAuthorityDecides", asTheAuthority},
 }
 
 // model is one run in memory, as package authority decides it.

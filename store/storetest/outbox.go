@@ -9,13 +9,20 @@ import (
 )
 
 var outboxCases = []testCase{
-	{"T123_FirstRefusalFixesUpto", firstRefusal},
-	{"T123_RefusedRunsWait", refusedWait},
-	{"T189_PublishedForgetsRefusals", publishedForgets},
-	{"T123_BuryMovesOn", buryMovesOn},
-	{"T189_BuryWithNewerEventsKeepsTheMark", buryKeepsMark},
-	{"T189_BuryIsOnce", buryOnce},
-	{"T189_BuryNeedsItsRefusal", buryNeedsRefusal},
+	// contract: T123
+	{"FirstRefusalFixesUpto", firstRefusal},
+	// contract: T123
+	{"RefusedRunsWait", refusedWait},
+	// contract: T189
+	{"PublishedForgetsRefusals", publishedForgets},
+	// contract: T123
+	{"BuryMovesOn", buryMovesOn},
+	// contract: T189
+	{"BuryWithNewerEventsKeepsTheMark", buryKeepsMark},
+	// contract: T189
+	{"BuryIsOnce", buryOnce},
+	// contract: T189
+	{"BuryNeedsItsRefusal", buryNeedsRefusal},
 	{"DeadLettersByTenantAndPage", deadLetters},
 	{"RedrivenOnce", redrivenOnce},
 }

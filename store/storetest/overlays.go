@@ -12,9 +12,12 @@ import (
 )
 
 var overlayCases = []testCase{
-	{"T197_OverlaysOfAStep", overlaysOfAStep},
-	{"T197_OverlaidRunsBeginUnderTheLock", overlaidBegin},
-	{"T197_AlertsAreInsertOnly", alerts},
+	// contract: T197
+	{"OverlaysOfAStep", overlaysOfAStep},
+	// contract: T197
+	{"OverlaidRunsBeginUnderTheLock", overlaidBegin},
+	// contract: T197
+	{"AlertsAreInsertOnly", alerts},
 }
 
 // overlay is what control does with a parameter signal.

@@ -9,8 +9,10 @@ import (
 )
 
 var queueCases = []testCase{
-	{"T128_LeaseAndFence", queueLease},
-	{"T128_ExpiredLeaseIsTaken", queueExpired},
+	// contract: T128
+	{"LeaseAndFence", queueLease},
+	// contract: T128
+	{"ExpiredLeaseIsTaken", queueExpired},
 	{"QueueReleaseDelays", queueRelease},
 	{"QueueOldestFirst", queueOrder},
 	{"SetQueueFenced", queueSet},

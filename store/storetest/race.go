@@ -11,18 +11,26 @@ import (
 )
 
 var raceCases = []testCase{
-	{"A05_ConcurrentDuplicates", concurrentDuplicates},
-	{"A06_T27_ConcurrentDistinct", concurrentDistinct},
-	{"T227_TwoProcessesOneRun", twoProcesses},
-	{"T185_ConcurrentBegins", concurrentBegins},
-	{"T93_ConcurrentCreateRun", concurrentCreate},
-	{"T128_ConcurrentLeases", concurrentLeases},
+	// contract: A05
+	{"ConcurrentDuplicates", concurrentDuplicates},
+	// contract: A06, T27
+	{"ConcurrentDistinct", concurrentDistinct},
+	// contract: T227
+	{"TwoProcessesOneRun", twoProcesses},
+	// contract: T185
+	{"ConcurrentBegins", concurrentBegins},
+	// contract: T93
+	{"ConcurrentCreateRun", concurrentCreate},
+	// contract: T128
+	{"ConcurrentLeases", concurrentLeases},
 }
 
 var opsCases = []testCase{
-	{"T194_Epoch", epoch},
+	// contract: T194
+	{"Epoch", epoch},
 	{"EventsInsertOnly", eventsInsertOnly},
-	{"T187_Heads", heads},
+	// contract: T187
+	{"Heads", heads},
 	{"ClosedIsUnavailable", closedUnavailable},
 }
 

@@ -13,11 +13,15 @@ import (
 )
 
 var settingCases = []testCase{
-	{"O3_SettingIsCompareAndSet", settingCAS},
-	{"O3_SettingRacesHaveOneWinner", settingRace},
-	{"T208_SettingIsInsertOnly", settingInsertOnly},
+	// contract: O3
+	{"SettingIsCompareAndSet", settingCAS},
+	// contract: O3
+	{"SettingRacesHaveOneWinner", settingRace},
+	// contract: T208
+	{"SettingIsInsertOnly", settingInsertOnly},
 	{"SettingHistoryByKindTenantAndPage", settingHistory},
-	{"T202_AuthorityHasTheNewestOfEachSetting", settingNewest},
+	// contract: T202
+	{"AuthorityHasTheNewestOfEachSetting", settingNewest},
 }
 
 func settingOf(kind store.SettingKind, tenantID string, version int64) store.StoredSetting {

@@ -11,21 +11,31 @@ import (
 )
 
 var receiptCases = []testCase{
-	{"T196_ReceiptsAreNumbered", numbered},
-	{"T94_ReceiptConflict", receiptConflict},
-	{"O11_ReceiptMoves", receiptMoves},
-	{"T196_EndOfRunEndsReceipts", endOfRun},
-	{"O11_Quiescent", quiescent},
-	{"T185_BeginAppliesItsSignal", beginApplies},
-	{"T204_OpsRev", opsRev},
-	{"T196_Undecided", undecided},
+	// contract: T196
+	{"ReceiptsAreNumbered", numbered},
+	// contract: T94
+	{"ReceiptConflict", receiptConflict},
+	// contract: O11
+	{"ReceiptMoves", receiptMoves},
+	// contract: T196
+	{"EndOfRunEndsReceipts", endOfRun},
+	// contract: O11
+	{"Quiescent", quiescent},
+	// contract: T185
+	{"BeginAppliesItsSignal", beginApplies},
+	// contract: T204
+	{"OpsRev", opsRev},
+	// contract: T196
+	{"Undecided", undecided},
 }
 
 var deliveryCases = []testCase{
-	{"T196_DeliveredInOrder", delivery},
+	// contract: T196
+	{"DeliveredInOrder", delivery},
 	{"DeliveryLeaseExpiresAndFences", deliveryLease},
 	{"DeliveryEndsWithTheRun", deliveryEnds},
-	{"O11_DeliveredAfterApplied", deliveredAfterApplied},
+	// contract: O11
+	{"DeliveredAfterApplied", deliveredAfterApplied},
 }
 
 func receipt(id string, t run.SignalType) run.Receipt {

@@ -11,20 +11,30 @@ import (
 )
 
 var stateCases = []testCase{
-	{"T193_LoadEqualsFold", loadEqualsFold},
-	{"T193_CheckpointsAreCaches", checkpointsAreCaches},
-	{"T212_SaveOnlyNewer", saveNewer},
-	{"T212_SaveAfterAMissedSave", saveAfterMissed},
-	{"T32_OtherRevisionFoldsAnew", otherRevision},
-	{"T34_OldestUnprojected", oldestUnprojected},
+	// contract: T193
+	{"LoadEqualsFold", loadEqualsFold},
+	// contract: T193
+	{"CheckpointsAreCaches", checkpointsAreCaches},
+	// contract: T212
+	{"SaveOnlyNewer", saveNewer},
+	// contract: T212
+	{"SaveAfterAMissedSave", saveAfterMissed},
+	// contract: T32
+	{"OtherRevisionFoldsAnew", otherRevision},
+	// contract: T34
+	{"OldestUnprojected", oldestUnprojected},
 	{"SaveUnknownRun", saveUnknown},
-	{"S10_T26_T32_StateAtASeq", stateAt},
+	// contract: S10, T26, T32
+	{"StateAtASeq", stateAt},
 }
 
 var dirtyCases = []testCase{
-	{"T189_DirtyUntilPublished", dirtyUntilPublished},
-	{"T189_AppendDuringPublish", appendDuringPublish},
-	{"T204_OpsDuringPublish", opsDuringPublish},
+	// contract: T189
+	{"DirtyUntilPublished", dirtyUntilPublished},
+	// contract: T189
+	{"AppendDuringPublish", appendDuringPublish},
+	// contract: T204
+	{"OpsDuringPublish", opsDuringPublish},
 	{"DirtyAgeAndOrder", dirtyOrder},
 }
 

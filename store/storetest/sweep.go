@@ -11,11 +11,15 @@ import (
 )
 
 var sweepCases = []testCase{
-	{"T99_QuietRuns", quietRuns},
-	{"T166_QuietShowsRunningSteps", quietSteps},
+	// contract: T99
+	{"QuietRuns", quietRuns},
+	// contract: T166
+	{"QuietShowsRunningSteps", quietSteps},
 	{"StuckStarts", stuckStarts},
-	{"T192_StoppingRuns", stoppingRuns},
-	{"T82_WaitingSteps", waitingSteps},
+	// contract: T192
+	{"StoppingRuns", stoppingRuns},
+	// contract: T82
+	{"WaitingSteps", waitingSteps},
 }
 
 func (f *fixture) quiet(quiet time.Duration, after string, limit int) []store.QuietRun {

@@ -10,12 +10,17 @@ import (
 )
 
 var tailCases = []testCase{
-	{"T193_TailsBringAKnownStateToTheHead", tailsToTheHead},
-	{"T189_TailsShowTheMark", tailsMark},
+	// contract: T193
+	{"TailsBringAKnownStateToTheHead", tailsToTheHead},
+	// contract: T189
+	{"TailsShowTheMark", tailsMark},
 	{"TailsOfManyRunsAndOfALongOne", tailsMany},
-	{"T212_AdvanceEqualsSave", advanceEqualsSave},
-	{"T212_AdvanceOnlyNewer", advanceOnlyNewer},
-	{"T189_AdvanceRecordsWhatWasPublished", advancePublished},
+	// contract: T212
+	{"AdvanceEqualsSave", advanceEqualsSave},
+	// contract: T212
+	{"AdvanceOnlyNewer", advanceOnlyNewer},
+	// contract: T189
+	{"AdvanceRecordsWhatWasPublished", advancePublished},
 }
 
 func (f *fixture) tails(known ...store.Known) store.Tails {

@@ -10,8 +10,10 @@ import (
 var upkeepCases = []testCase{
 	{"AllRunsInPages", allRuns},
 	{"CheckpointAsItIsStored", checkpointStored},
-	{"T193_DropCheckpointChangesNoAnswer", dropCheckpoint},
-	{"T30_RepairedForgivesAShorterLog", repaired},
+	// contract: T193
+	{"DropCheckpointChangesNoAnswer", dropCheckpoint},
+	// contract: T30
+	{"RepairedForgivesAShorterLog", repaired},
 }
 
 func allRuns(f *fixture) {

@@ -48,7 +48,8 @@ func (d *db) receipts(runID string) []run.Receipt {
 	return out
 }
 
-func TestExport_Z09_FreshStoreIsIdentical(t *testing.T) {
+// contract: Z09
+func TestExport_FreshStoreIsIdentical(t *testing.T) {
 	t.Parallel()
 	for _, way := range [][2]string{{"sqlite", "sqlite"}, {"sqlite", "postgres"}, {"postgres", "sqlite"}, {"postgres", "postgres"}} {
 		t.Run(way[0]+" to "+way[1], func(t *testing.T) {
@@ -96,7 +97,8 @@ func TestExport_Z09_FreshStoreIsIdentical(t *testing.T) {
 }
 
 // Bytes that JSON writers would change come through: blanks, HTML, nothing at all.
-func TestExport_A11_PayloadsKeepTheirBytes(t *testing.T) {
+// contract: A11
+func TestExport_PayloadsKeepTheirBytes(t *testing.T) {
 	onEach(t, func(d *db) {
 		log := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.StepStartedEvent, "a", 1), runtest.Draft(run.StepCompletedEvent, "a", 1))
 		log[0].Payload = json.RawMessage("{ \"x\" :\n \"<b>&\u2028\\u2028\", \"x\": 1.0}")

@@ -9,7 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/store/upkeep"
 )
 
-func TestRebuild_T193_ChangesNoAnswer(t *testing.T) {
+// contract: T193
+func TestRebuild_ChangesNoAnswer(t *testing.T) {
 	onEach(t, func(d *db) {
 		want := map[string]run.State{}
 		for n := range 6 {
@@ -46,7 +47,8 @@ func TestRebuild_T193_ChangesNoAnswer(t *testing.T) {
 	})
 }
 
-func TestBumpEpoch_T30(t *testing.T) {
+// contract: T30
+func TestBumpEpoch(t *testing.T) {
 	onEach(t, func(d *db) {
 		before, after, err := upkeep.BumpEpoch(d.Context(), d.Store)
 		must(d.T, err)

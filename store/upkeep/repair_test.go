@@ -66,7 +66,8 @@ func (d *db) lines(runID string) (out []string) {
 
 // What the store stamps depends on what ran at the time, so a refilled log has the
 // order that it had, gates and windows included; doing it twice changes nothing.
-func TestRepair_T221_OrderGatesAndWindows(t *testing.T) {
+// contract: T221
+func TestRepair_OrderGatesAndWindows(t *testing.T) {
 	onEach(t, func(d *db) {
 		id := identity(1)
 		_, _, err := d.CreateRun(d.Context(), newRun(id))

@@ -23,7 +23,8 @@ const seed = `{"eventType":"onRunQueued","eventId":"01234567-89ab-cdef-0123-4567
 
 const seedRun = "run_2026-02-11_abc123"
 
-func TestImport_T147_T181_ShapesOfVersion1(t *testing.T) {
+// contract: T147, T181
+func TestImport_ShapesOfVersion1(t *testing.T) {
 	onEach(t, func(d *db) {
 		out := d.load(seed)
 		if out.Runs != 1 || out.Events != 5 {
@@ -80,7 +81,8 @@ func TestImport_T147_T181_ShapesOfVersion1(t *testing.T) {
 	})
 }
 
-func TestImport_A10_W11_UnknownTypesOnlyHere(t *testing.T) {
+// contract: A10, W-11
+func TestImport_UnknownTypesOnlyHere(t *testing.T) {
 	onEach(t, func(d *db) {
 		d.load(seed)
 		_, err := d.Append(d.Context(), store.Append{RunID: seedRun, Events: []run.Draft{{
@@ -95,7 +97,8 @@ func TestImport_A10_W11_UnknownTypesOnlyHere(t *testing.T) {
 	})
 }
 
-func TestImport_T147_WhatContradictsItselfIsRefused(t *testing.T) {
+// contract: T147
+func TestImport_WhatContradictsItselfIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
 		"tenant":     {`"tenantId":"tenant_acme","stepId"`, `"tenantId":"other","stepId"`, `line 3: tenantId: is "other"; line 2 says "tenant_acme"`},

@@ -14,7 +14,8 @@ import (
 	"github.com/dvt-engine/dvt/store/upkeep"
 )
 
-func TestVerify_T30_WhatWasWrittenIsClean(t *testing.T) {
+// contract: T30
+func TestVerify_WhatWasWrittenIsClean(t *testing.T) {
 	onEach(t, func(d *db) {
 		events := int64(0)
 		for n := range 12 {
@@ -116,7 +117,8 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 	})
 }
 
-func TestVerify_T04_ForeignKeysOfImportsAreNotes(t *testing.T) {
+// contract: T04
+func TestVerify_ForeignKeysOfImportsAreNotes(t *testing.T) {
 	onEach(t, func(d *db) {
 		n := newRun(identity(1))
 		n.Run.TriggerSource = upkeep.TriggerImport

@@ -1,4 +1,4 @@
-// Command contract prints each acceptance check of docs/contract with the tests whose names carry its id, then those that none carries yet.
+// Command contract prints each acceptance check of docs/contract with the tests that prove it, then the checks without a test.
 package main
 
 import (
@@ -57,7 +57,7 @@ func list(out io.Writer) error {
 			fmt.Fprintf(out, "      %s\n", name)
 		}
 	}
-	fmt.Fprintln(out, "\nNo test carries the id of these yet:")
+	fmt.Fprintln(out, "\nNo test proves these yet:")
 	for _, check := range uncovered {
 		fmt.Fprintf(out, "%-5s %s\n", check.ID, check.Title)
 	}

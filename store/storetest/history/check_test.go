@@ -362,7 +362,8 @@ func TestCheck_FindsEachFault(t *testing.T) {
 }
 
 // The vectors of T05: the checker's own formula is the contract's.
-func TestKey_T05_Vectors(t *testing.T) {
+// contract: T05
+func TestKey_Vectors(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[run.Key]subject{
 		"60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc": {run.RunStarted, "", "", 1},
