@@ -16,11 +16,11 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
-	"github.com/dvt-engine/dvt/graph/stock"
+	"github.com/dvt-engine/dvt/graph/gqlgenpeer"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -51,8 +51,8 @@ func serveRuns(ctx context.Context, o options) (served, error) {
 	if err != nil {
 		return served{}, err
 	}
-	p := project.New(s, bus, project.Config{})
-	woken := project.Waking(s, p)
+	p := projector.New(s, bus, projector.Config{})
+	woken := projector.Waking(s, p)
 	ids, err := makeRuns(ctx, s, o.Runs, o.Steps)
 	if err != nil {
 		return served{}, err
@@ -118,7 +118,7 @@ func (l looking) serve(ctx context.Context, o options) (served, error) {
 // handlerOf is the API by dvt, or the same resolvers by gqlgen's own handler.
 func handlerOf(isStock bool, c graph.Control, cfg graph.Config) http.Handler {
 	if isStock {
-		return stock.Handler(c, cfg)
+		return gqlgenpeer.Handler(c, cfg)
 	}
 	return graph.NewHandler(c, cfg)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -171,7 +171,7 @@ func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
 	if b = w.bulkStopped(w.eng(), b.ID); b.NotSent != 3 {
 		t.Errorf("%d are not sent, want 3", b.NotSent)
 	}
-	if took := b.FinishedAt.Sub(*b.StoppedAt); took > pace.Of(5*time.Second) {
+	if took := b.FinishedAt.Sub(*b.StoppedAt); took > testtime.Of(5*time.Second) {
 		t.Errorf("it took %s", took)
 	}
 }

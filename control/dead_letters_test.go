@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/live"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -320,7 +320,7 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 func TestRedriveDeadLetters_ByTheProjector(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) {
-		c.Redriver = project.New(c.Store, c.Bus, project.Config{})
+		c.Redriver = projector.New(c.Store, c.Bus, projector.Config{})
 	})
 	id := w.running("run", "s1")
 	letter := w.bury("acme", "shop", id, 0, 2)

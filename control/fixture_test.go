@@ -22,11 +22,11 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -209,12 +209,12 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	t.Cleanup(func() { _ = w.artifacts.Close() })
 	w.directory = must[*authz.Directory](t)(authz.NewDirectory(accounts(), w.clock.now))
 	w.authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
-	projector := project.New(w.raw, w.bus, project.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
-	w.store = project.Waking(w.raw, projector)
+	pr := projector.New(w.raw, w.bus, projector.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
+	w.store = projector.Waking(w.raw, pr)
 	// A head check that takes 3/4 of its interval says that the store is down, and refuses who comes just then.
 	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute, Quiet: 2 * time.Second})
 	w.spawn(hub.Run)
-	w.spawn(projector.Run)
+	w.spawn(pr.Run)
 	w.config = control.Config{
 		Store: w.store, Engine: w.engine, Hub: hub, Bus: w.bus, Authz: w.authz, Logs: w.artifacts, Blobs: w.artifacts,
 		Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}, Now: w.clock.now, Quiet: 2 * time.Second,
@@ -476,7 +476,7 @@ func refusal(t testing.TB, err error, code run.Code) *control.Error {
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); {
-		if time.Since(began) > pace.Of(time.Minute) {
+		if time.Since(began) > testtime.Of(time.Minute) {
 			t.Fatalf("never: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -486,7 +486,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // take reads frames until one is wanted.
 func take[T any](t testing.TB, s control.Stream[T], what string, want func(T) bool) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(time.Minute))
+	ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(time.Minute))
 	defer cancel()
 	for {
 		f, err := s.Next(ctx)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -85,7 +85,7 @@ func (w *world) tells(s control.Stream[control.InboxFrame], want string) {
 	if got := told(all); got != want {
 		w.t.Fatalf("told %q, want %q", got, want)
 	}
-	if took := time.Since(began); took > pace.Of(4*time.Second) {
+	if took := time.Since(began); took > testtime.Of(4*time.Second) {
 		w.t.Errorf("%s came after %s: nothing woke it", want, took)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
-	"github.com/dvt-engine/dvt/internal/weighed"
+	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -55,7 +55,7 @@ type Journal struct {
 	*attempts // of code in this process
 	cfg       JournalConfig
 	writes    *writes
-	runs      *weighed.Cache[*runFacts]
+	runs      *sizedlru.Cache[*runFacts]
 	refusals  *refusals
 	workers   *lru.Cache[string, knownWorker] // by account and worker
 }
@@ -81,7 +81,7 @@ func NewJournal(cfg JournalConfig) *Journal {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: weighed.New[*runFacts](maxKept, maxKeptBytes), refusals: newRefusals(cfg), workers: kept[knownWorker](maxKnownWorkers)}
+	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*runFacts](maxKept, maxKeptBytes), refusals: newRefusals(cfg), workers: kept[knownWorker](maxKnownWorkers)}
 	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: []string{"*"}}}
 	return j
 }

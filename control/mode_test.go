@@ -10,7 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -221,7 +221,7 @@ func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	w.mode("m1", control.ModeDrained)
-	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(2*time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*time.Second))
 	defer cancel()
 	if s := must[control.ServiceState](t)(stream.Next(ctx)); s.Mode != control.ModeDrained || s.ModeReason != "maintenance" {
 		t.Errorf("%+v", s)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -257,7 +257,7 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 		if coded(err) != run.CodeForbidden || !strings.Contains(err.Error(), "was revoked") {
 			t.Errorf("the stream ended with %v", err)
 		}
-	case <-time.After(pace.Of(time.Second)):
+	case <-time.After(testtime.Of(time.Second)):
 		t.Error("the stream of a revoked token went on for a second")
 	}
 	if _, err := w.authz.Authenticate(made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -291,7 +291,7 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 		active = next
 	}
 	t.Logf("from the end of a run to the start of the next: at most %s", slowest)
-	if slowest > pace.Of(2*time.Second) { // the look without a word comes after 5 s
+	if slowest > testtime.Of(2*time.Second) { // the look without a word comes after 5 s
 		t.Errorf("the next was started after %s", slowest)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/internal/contain"
-	"github.com/dvt-engine/dvt/internal/weighed"
+	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -91,7 +91,7 @@ type Service struct {
 	starts       chan struct{} // wakes the reconciler
 	signals      chan struct{} // wakes delivery
 	bulks        chan struct{} // wakes who sends bulks
-	plans        *weighed.Cache[planFacts]
+	plans        *sizedlru.Cache[planFacts]
 	sweeps       sweepMetrics
 	alerts       *prometheus.CounterVec
 	auditing     *auditMetrics
@@ -173,7 +173,7 @@ func New(cfg Config) *Service {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		plans: weighed.New[planFacts](maxPlans, maxFactsBytes), identities: identities{kept: kept[run.Identity](maxIdentities)},
+		plans: sizedlru.New[planFacts](maxPlans, maxFactsBytes), identities: identities{kept: kept[run.Identity](maxIdentities)},
 		inboxes:      inboxes{open: map[authz.Class]*inbox{}},
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),

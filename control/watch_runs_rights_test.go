@@ -13,7 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -195,7 +195,7 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(pace.Of(time.Minute)); ; {
+	for deadline := time.Now().Add(testtime.Of(time.Minute)); ; {
 		apart := slices.IndexFunc(readers, func(v *reader) bool { v.read(); return v.agrees() != "" })
 		if apart < 0 {
 			break

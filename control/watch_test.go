@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -108,7 +108,7 @@ func TestWatch_RightRemovedMidStream(t *testing.T) {
 			began := time.Now()
 			w.demote("shop-viewer")
 			refusal(t, <-result, run.CodeForbidden)
-			if took := time.Since(began); took > pace.Of(time.Second) {
+			if took := time.Since(began); took > testtime.Of(time.Second) {
 				t.Errorf("the stream ended after %s", took)
 			}
 			if !w.audited("acme", "dev-viewer READ DENIED FORBIDDEN") {
@@ -159,7 +159,7 @@ func TestWatchRun_TokenExpires(t *testing.T) {
 	w.clock.release()
 	_, err := ends(s)
 	refusal(t, err, run.CodeTokenExpired)
-	if late := w.clock.now().Sub(p.ExpiresAt); late < 0 || late > pace.Of(time.Second) {
+	if late := w.clock.now().Sub(p.ExpiresAt); late < 0 || late > testtime.Of(time.Second) {
 		t.Errorf("ended %s after it expired", late)
 	}
 }
@@ -174,7 +174,7 @@ func TestWatchRun_Recheck(t *testing.T) {
 	began := time.Now()
 	_, err := ends(s)
 	refusal(t, err, run.CodeForbidden)
-	if took := time.Since(began); took > pace.Of(time.Second) {
+	if took := time.Since(began); took > testtime.Of(time.Second) {
 		t.Errorf("ended after %s", took)
 	}
 }

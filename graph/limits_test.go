@@ -13,7 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/graph"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // Each crosses one limit, and is answered with its code before it costs anything.
@@ -62,7 +62,7 @@ func TestLimits_HostileDocuments(t *testing.T) {
 		if code(t, got.body) != test.code || got.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %.300s, want %s", name, got.status, got.body, test.code)
 		}
-		if took := time.Since(began); took > pace.Of(3*time.Second) {
+		if took := time.Since(began); took > testtime.Of(3*time.Second) {
 			t.Errorf("%s took %v", name, took)
 		}
 		if len(got.body) > 16<<10 {

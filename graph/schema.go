@@ -11,7 +11,7 @@ import (
 
 // Schema is the types and resolvers over c for an executor of somebody else's,
 // without what Handler puts around them: limits, presenter, shared and compiled
-// rendering, transports. graph/stock is the one user. Its resolvers act for the
+// rendering, transports. graph/gqlgenpeer is the one user. Its resolvers act for the
 // principal of ActingFor.
 func Schema(c Control, cfg Config) graphql.ExecutableSchema {
 	return exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals}, Complexity: weights()})

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -90,7 +90,7 @@ func (v *viewing) watch(after *run.Seq, epoch string) *live.Stream {
 	v.Helper()
 	for began := time.Now(); ; {
 		s, err := v.hub.Watch(v.Context(), theRun, after, epoch)
-		if errors.Is(err, store.ErrUnavailable) && time.Since(began) < pace.Of(20*time.Second) {
+		if errors.Is(err, store.ErrUnavailable) && time.Since(began) < testtime.Of(20*time.Second) {
 			continue // on a busy machine a read, or a head check meanwhile, may take too long
 		}
 		ok(v, err)
@@ -102,7 +102,7 @@ func (v *viewing) watch(after *run.Seq, epoch string) *live.Stream {
 // until reads frames up to the first that fits. No frame of an epoch goes back, but for a reset.
 func (v *viewing) until(s *live.Stream, what string, fits func(live.Frame) bool) live.Frame {
 	v.Helper()
-	ctx, cancel := context.WithTimeout(v.Context(), pace.Of(20*time.Second))
+	ctx, cancel := context.WithTimeout(v.Context(), testtime.Of(20*time.Second))
 	defer cancel()
 	var last live.Frame
 	for {

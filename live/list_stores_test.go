@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -315,7 +315,7 @@ func TestLists_EveryPageEndsAsTheStoreListsIt(t *testing.T) {
 func everyPage(t *testing.T, l *library, seed uint64) {
 	b := newBell()
 	lists := live.NewLists(l.store, b, live.ListsConfig{
-		MinInterval: 5 * time.Millisecond, NetInterval: 50 * time.Millisecond, CheckInterval: pace.Of(200 * time.Millisecond), ReadTimeout: 10 * time.Second,
+		MinInterval: 5 * time.Millisecond, NetInterval: 50 * time.Millisecond, CheckInterval: testtime.Of(200 * time.Millisecond), ReadTimeout: 10 * time.Second,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -360,7 +360,7 @@ func everyPage(t *testing.T, l *library, seed uint64) {
 	}
 	b.setDown(false)
 	var frames int
-	for deadline := time.Now().Add(pace.Of(20 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(20 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
 		late := ""
 		frames = 0
 		for _, o := range viewers {

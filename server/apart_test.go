@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/examples"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -181,7 +181,7 @@ func (p *parts) knowsNoStore(t *testing.T, dsn string) {
 // answers waits until a server may get requests.
 func answers(t *testing.T, base string) {
 	t.Helper()
-	for deadline := time.Now().Add(pace.Of(30 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(30 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if res, err := http.Get(base + "/readyz"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
@@ -231,7 +231,7 @@ func (v *viewer) seen() []frame {
 func (v *viewer) until(seq run.Seq, patience time.Duration) time.Duration {
 	v.t.Helper()
 	began := time.Now()
-	timeout := time.After(pace.Of(patience))
+	timeout := time.After(testtime.Of(patience))
 	for {
 		frames := v.seen()
 		if n := len(frames); n > 0 && frames[n-1].Sync == client.SyncStateLive && frames[n-1].RunSeq >= int64(seq) {
@@ -294,7 +294,7 @@ func TestApart_KillsLoseNothing(t *testing.T) {
 	t.Run("messages that come twice and out of order", func(t *testing.T) { p.messages(t, a, b) })
 	t.Run("kills", func(t *testing.T) { p.kills(t, a, b) })
 	for _, one := range []*process{p.data, p.control, p.a, p.b} {
-		if took := one.terminate(); took > pace.Of(15*time.Second) || !one.cmd.ProcessState.Success() {
+		if took := one.terminate(); took > testtime.Of(15*time.Second) || !one.cmd.ProcessState.Success() {
 			t.Errorf("%s ended after %s: %s", one.name, took, one.cmd.ProcessState)
 		}
 	}
@@ -437,7 +437,7 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 	}
 
 	first := commit() // W-1: nobody in this process publishes
-	if took := v.until(first, 3*time.Second); took > pace.Of(2500*time.Millisecond) {
+	if took := v.until(first, 3*time.Second); took > testtime.Of(2500*time.Millisecond) {
 		t.Errorf("what a dead process had committed was shown after %s", took)
 	}
 	repeated := message(t, heard, first)

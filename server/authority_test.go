@@ -12,7 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/examples"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -65,7 +65,7 @@ accounts:
 
 	viewers := map[string]*viewer{"vic": watch(t, client.New(urlB, leaverToken), runID)}
 	viewers["vic"].until(1, 10*time.Second)
-	time.Sleep(pace.Of(inForce)) // a token too takes so long to be known everywhere
+	time.Sleep(testtime.Of(inForce)) // a token too takes so long to be known everywhere
 	viewers["her token"] = watch(t, client.New(urlB, secret), runID)
 	viewers["her token"].until(1, 10*time.Second)
 
@@ -91,10 +91,10 @@ accounts:
 			if !errors.As(err, &named) || named.Code != "FORBIDDEN" {
 				t.Errorf("the stream of %s ended with %v", name, err)
 			}
-			if took := time.Since(changed); took > pace.Of(inForce) {
+			if took := time.Since(changed); took > testtime.Of(inForce) {
 				t.Errorf("the stream of %s ended after %v", name, took)
 			}
-		case <-time.After(pace.Of(2 * inForce)):
+		case <-time.After(testtime.Of(2 * inForce)):
 			t.Fatalf("the stream of %s has not ended", name)
 		}
 	}
@@ -117,7 +117,7 @@ func tokenOf(t *testing.T, c *client.Client) string {
 // stir makes something to show, again and again for a while.
 func stir(t *testing.T, s store.Store, runID string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(2*inForce))
+	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*inForce))
 	t.Cleanup(cancel)
 	go func() {
 		for n := 0; ctx.Err() == nil; n++ {

@@ -22,7 +22,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -219,7 +219,7 @@ func (d *damage) socket(i int, s *spoiler) {
 	}
 	_ = res.Body.Close()
 	defer c.Close()
-	must(d.t, c.SetReadDeadline(time.Now().Add(pace.Of(20*time.Second))))
+	must(d.t, c.SetReadDeadline(time.Now().Add(testtime.Of(20*time.Second))))
 	var sent strings.Builder
 	say := func(kind int, m []byte) bool {
 		fmt.Fprintf(&sent, "%d %.500q\n", kind, m)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/egress"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/server"
 )
@@ -255,7 +255,7 @@ func TestServer_Duties(t *testing.T) {
 		if status := get(t, "http://"+address+"/graphql?query={viewer{principal}}").StatusCode; status != want {
 			t.Errorf("%s: /graphql %d, want %d", duties, status, want)
 		}
-		if took := p.terminate(); took > pace.Of(15*time.Second) {
+		if took := p.terminate(); took > testtime.Of(15*time.Second) {
 			t.Errorf("%s: ending took %s", duties, took)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -38,10 +38,10 @@ func stall(t *testing.T, routes http.HandlerFunc, request string, read func(io.R
 	}
 	select {
 	case <-handled:
-	case <-time.After(pace.Of(10 * time.Second)):
+	case <-time.After(testtime.Of(10 * time.Second)):
 		t.Fatal("the handler is held for ever")
 	}
-	_ = peer.SetReadDeadline(time.Now().Add(pace.Of(10 * time.Second)))
+	_ = peer.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 	read(peer)
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
@@ -34,7 +34,7 @@ func waitForHealth(t *testing.T, c *client.Client, want client.HealthStatus, wor
 	t.Helper()
 	var status client.HealthStatus
 	var message string
-	for deadline := time.Now().Add(pace.Of(patience)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(patience)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if status, message = engineHealth(t, c); status == want && strings.Contains(message, words) {
 			return
 		}

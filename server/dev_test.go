@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -37,7 +37,7 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 		t.Fatalf("the sample ended %s: %+v", done.StatusRaw, done.RootCause)
 	}
 	engine := temporalPID(t, data)
-	if took := p.terminate(); took > pace.Of(15*time.Second) {
+	if took := p.terminate(); took > testtime.Of(15*time.Second) {
 		t.Errorf("ending took %s", took)
 	}
 	if alive(engine) {
@@ -46,7 +46,7 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 	began := time.Now()
 	p.args = append(p.args, "--no-sample")
 	p.start()
-	if took := time.Since(began); took > pace.Of(10*time.Second) {
+	if took := time.Since(began); took > testtime.Of(10*time.Second) {
 		t.Errorf("the second start took %s", took)
 	}
 	again, err := client.ShowRun(t.Context(), c, sample, nil)

@@ -24,7 +24,7 @@ import (
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/engine/remote"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
@@ -417,7 +417,7 @@ func edgeShutdown(t *testing.T, p *process, c *client.Client, data, address, run
 	defer stuck.Close()
 	_, err = io.WriteString(stuck, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+devToken(t, data, "dev-viewer")+"\r\nContent-Length: 100\r\n\r\n{")
 	must(t, err)
-	if took := p.terminate(); took > pace.Of(15*time.Second) {
+	if took := p.terminate(); took > testtime.Of(15*time.Second) {
 		t.Errorf("ending took %s", took)
 	}
 	if !p.cmd.ProcessState.Success() {

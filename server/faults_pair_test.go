@@ -21,7 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server"
@@ -83,9 +83,9 @@ func startPair(t *testing.T) *pair {
 	p.bus, err = redisbus.Open(redisbus.Config{URL: "redis://" + p.redis.Addr + "/0"})
 	must(t, err)
 	t.Cleanup(func() { must(t, p.bus.Close()) })
-	projector := project.New(raw, p.bus, project.Config{})
-	p.store = project.Waking(raw, projector)
-	background(t, func(ctx context.Context) error { return projector.Run(ctx) })
+	pr := projector.New(raw, p.bus, projector.Config{})
+	p.store = projector.Waking(raw, pr)
+	background(t, func(ctx context.Context) error { return pr.Run(ctx) })
 
 	p.a, p.b = p.newNode(t, "A"), p.newNode(t, "B")
 	a := spawn(t, "server A", nil, "server", "--config", p.config(t, p.a))

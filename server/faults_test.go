@@ -10,14 +10,14 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 )
 
 // machine is what a busy machine may add to the times of the contract.
-func machine() time.Duration { return 500*time.Millisecond + pace.Of(tailLossWithin) - tailLossWithin }
+func machine() time.Duration { return 500*time.Millisecond + testtime.Of(tailLossWithin) - tailLossWithin }
 
 // TestTwoServers_ScenariosOfFreshness plays what acceptance.md tells of streams, on two
 // servers at once, over real sockets. B's clock is a minute ahead all the time.
@@ -159,7 +159,7 @@ func rights(t *testing.T, p *pair) {
 		t.Errorf("vic's stream ended with %q", code)
 	}
 	us := vic.seen()
-	if late := us[len(us)-1].at.Sub(revoked); late > pace.Of(time.Second) {
+	if late := us[len(us)-1].at.Sub(revoked); late > testtime.Of(time.Second) {
 		t.Errorf("vic got a frame %s after the role was taken away", late)
 	}
 	stays.liveAt(h.head(), causeWithin)
@@ -217,7 +217,7 @@ func redisDown(t *testing.T, p *pair) {
 	}
 	began := time.Now()
 	id := start(t, client.New(p.a.url, viewerToken(0)), "in-the-dark", stepsPlan("dark", `{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`))
-	if took := time.Since(began); took > pace.Of(causeWithin) {
+	if took := time.Since(began); took > testtime.Of(causeWithin) {
 		t.Errorf("startRun took %s while Redis was down", took)
 	}
 	look(t, p.b, watching{runID: id}).liveAt(1, causeWithin)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -350,7 +350,7 @@ func (o *onlooker) seen() []update {
 // until waits for a frame from the one at from on for which ok holds, and gives its place.
 func (o *onlooker) until(from int, patience time.Duration, what string, ok func(update) bool) int {
 	o.t.Helper()
-	deadline := time.NewTimer(pace.Of(patience))
+	deadline := time.NewTimer(testtime.Of(patience))
 	defer deadline.Stop()
 	for {
 		o.mu.Lock()
@@ -392,7 +392,7 @@ func (o *onlooker) ends(patience time.Duration) string {
 	o.t.Helper()
 	select {
 	case <-o.over:
-	case <-time.After(pace.Of(patience)):
+	case <-time.After(testtime.Of(patience)):
 		o.t.Fatalf("%s: the stream goes on: %s", o.name, said(o.seen()))
 	}
 	var named *streamError

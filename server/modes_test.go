@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live/redisbus"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -169,7 +169,7 @@ func (o *plant) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 
 // readOnly: what runs goes on to its end, nobody publishes, and its viewers stay LIVE on the store (T169).
 func (o *plant) readOnly(t *testing.T) {
-	known := pace.Of(inForce) // everywhere
+	known := testtime.Of(inForce) // everywhere
 	id := start(t, o.as("ada"), "read-only", sleepPlan("read-only", int((10*time.Second+known).Milliseconds())))
 	v := watch(t, o.as("ada"), id)
 	v.until(2, 20*time.Second)
@@ -191,7 +191,7 @@ func (o *plant) readOnly(t *testing.T) {
 	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
-	time.Sleep(known + project.Settle)
+	time.Sleep(known + projector.Settle)
 	for len(sub.C()) > 0 {
 		<-sub.C()
 	}
@@ -201,7 +201,7 @@ func (o *plant) readOnly(t *testing.T) {
 	}
 	head, err := o.store.Heads(t.Context(), []string{id})
 	must(t, err)
-	if took := v.until(head.ByRun[id].LastSeq, 5*time.Second); took > pace.Of(2*time.Second) {
+	if took := v.until(head.ByRun[id].LastSeq, 5*time.Second); took > testtime.Of(2*time.Second) {
 		t.Errorf("the end was seen after %v", took)
 	}
 	v.honest()
@@ -374,7 +374,7 @@ type eventLines struct {
 // until waits for a payload that has word, as long as a change of the service may take.
 func (e *eventLines) until(word string) {
 	e.t.Helper()
-	for timeout := time.After(pace.Of(2 * inForce)); ; {
+	for timeout := time.After(testtime.Of(2 * inForce)); ; {
 		select {
 		case line := <-e.lines:
 			if strings.Contains(line, word) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -81,7 +81,7 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 		})
 		// The engine counts one more poll when it notices that the worker is gone.
 		ago := gone.Sub(*w.PollerSeenAt)
-		if w.TaskQueue != "tq-data-dev" || ago > 2*time.Minute || ago < -pace.Of(30*time.Second) {
+		if w.TaskQueue != "tq-data-dev" || ago > 2*time.Minute || ago < -testtime.Of(30*time.Second) {
 			t.Errorf("%s says that the step waits for %s, whose worker was seen %v before it went; want tq-data-dev, and shortly before",
 				base, w.TaskQueue, ago)
 		}

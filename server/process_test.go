@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/server"
 )
@@ -108,7 +108,7 @@ func (p *process) start() {
 		}
 	case <-exited:
 		p.t.Fatalf("%s ended before it was ready:\n%s", p.name, p.said())
-	case <-time.After(pace.Of(time.Minute)):
+	case <-time.After(testtime.Of(time.Minute)):
 		p.t.Fatalf("%s was not ready within a minute:\n%s", p.name, p.said())
 	}
 }
@@ -137,7 +137,7 @@ func (p *process) terminate() time.Duration {
 	must(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.exited:
-	case <-time.After(pace.Of(30 * time.Second)):
+	case <-time.After(testtime.Of(30 * time.Second)):
 		p.t.Fatalf("%s did not end:\n%s", p.name, p.said())
 	}
 	return time.Since(began)
@@ -167,7 +167,7 @@ func dataDir(t *testing.T) string {
 // that was just killed is started again first.
 func temporalPID(t *testing.T, data string) int {
 	t.Helper()
-	for deadline := time.Now().Add(pace.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var id struct{ PID int }
 		b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
 		must(t, err)
@@ -198,7 +198,7 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 	t.Helper()
 	raw := json.RawMessage(doc)
 	var err error
-	for deadline := time.Now().Add(pace.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		var out *client.StartRunResponse
 		out, err = client.StartRun(t.Context(), c, client.StartRunInput{
 			Plan: client.PlanInput{Inline: &raw}, RunRequestId: requestID, ProjectId: "shop", EnvironmentId: "dev",
@@ -214,7 +214,7 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 // ended waits until the run is over, whatever becomes of the server meanwhile.
 func ended(t *testing.T, c *client.Client, runID string, patience time.Duration) client.ShowRunRun {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(patience))
+	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(patience))
 	defer cancel()
 	last := "nothing"
 	for ctx.Err() == nil {

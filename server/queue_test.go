@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -107,7 +107,7 @@ func (d *depot) events(t *testing.T, runID string) (at map[run.EventType]time.Ti
 func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > pace.Of(patience) {
+		if time.Since(began) > testtime.Of(patience) {
 			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
@@ -234,7 +234,7 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 	}
 	t.Logf("from the last end before it to an approval: p50 %s p95 %s max %s", at(gaps, .5), at(gaps, .95), at(gaps, 1))
 	t.Logf("what %d runs were told when they came was off by: p50 %s p95 %s max %s", len(off), at(off, .5), at(off, .95), at(off, 1))
-	if at(gaps, .5) > pace.Of(time.Second) { // a server that is not told looks after 5 s
+	if at(gaps, .5) > testtime.Of(time.Second) { // a server that is not told looks after 5 s
 		t.Errorf("places stood free for %s", at(gaps, .5))
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
@@ -66,8 +66,8 @@ type parts struct {
 	throttle   *authz.Throttle
 	providers  *oidc.Providers
 	address    func(*http.Request) string // where a request comes from
-	projector  *project.Projector
-	outlet     *project.Switch
+	projector  *projector.Projector
+	outlet     *projector.Switch
 	hub        *live.Hub
 	lists      *live.Lists
 	control    *control.Service
@@ -135,9 +135,9 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		return p, err
 	}
 	p.address = clientAddress(proxies)
-	p.outlet = project.NewSwitch(p.bus)
-	p.projector = project.New(p.raw, p.outlet.Publisher(), project.Config{Metrics: p.registry, Logger: log})
-	p.store = control.FreeingPlaces(project.Waking(p.raw, p.projector), p.bus)
+	p.outlet = projector.NewSwitch(p.bus)
+	p.projector = projector.New(p.raw, p.outlet.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
+	p.store = control.FreeingPlaces(projector.Waking(p.raw, p.projector), p.bus)
 	p.hub = live.New(p.raw, p.outlet.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.outlet.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ticketKeys(); err != nil {

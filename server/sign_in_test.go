@@ -20,7 +20,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/examples"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -259,7 +259,7 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 	}
 	began := time.Now()
 	for _, c := range streams {
-		must(t, c.SetReadDeadline(time.Now().Add(pace.Of(2*inForce))))
+		must(t, c.SetReadDeadline(time.Now().Add(testtime.Of(2*inForce))))
 		for {
 			var m struct {
 				Type    string
@@ -273,7 +273,7 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 				break
 			}
 		}
-		if took := time.Since(began); took > pace.Of(inForce) {
+		if took := time.Since(began); took > testtime.Of(inForce) {
 			t.Errorf("a stream ended %v after signing out", took)
 		}
 	}
@@ -377,7 +377,7 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 		t.Errorf("a JWT: %s", a.body)
 	}
 	runID := startHere(t, o)
-	claims["exp"] = time.Now().Add(min(pace.Of(6*time.Second), 30*time.Second)).Unix()
+	claims["exp"] = time.Now().Add(min(testtime.Of(6*time.Second), 30*time.Second)).Unix()
 	short := o.op.Sign(claims, "")
 	v := watch(t, client.New(o.urlB, short), runID)
 	v.until(1, 10*time.Second)
@@ -389,7 +389,7 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 		if early := time.Until(time.Unix(claims["exp"].(int64), 0)); early > 0 {
 			t.Errorf("the stream ended %v before its token", early)
 		}
-	case <-time.After(pace.Of(time.Minute)):
+	case <-time.After(testtime.Of(time.Minute)):
 		t.Error("the stream outlived its token")
 	}
 	delete(claims, "groups")

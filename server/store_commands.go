@@ -18,25 +18,25 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/upkeep"
+	"github.com/dvt-engine/dvt/store/storeadmin"
 )
 
 // What `dvt store …` does, on the store that the settings name: that of `dvt dev`
 // under data when they name none. Each opens it, works and closes it.
 
-// VerifyStore is `dvt store verify`; upkeep.Verify says what it promises.
-func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out upkeep.Verified, err error) {
+// VerifyStore is `dvt store verify`; storeadmin.Verify says what it promises.
+func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out storeadmin.Verified, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
-		out, err = upkeep.Verify(ctx, s, runs, done)
+		out, err = storeadmin.Verify(ctx, s, runs, done)
 		return err
 	})
 	return out, err
 }
 
 // RebuildStore is `dvt store rebuild`.
-func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out upkeep.Rebuilt, err error) {
+func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out storeadmin.Rebuilt, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
-		out, err = upkeep.Rebuild(ctx, s, runs, done)
+		out, err = storeadmin.Rebuild(ctx, s, runs, done)
 		return err
 	})
 	return out, err
@@ -45,7 +45,7 @@ func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []stri
 // BumpStoreEpoch is `dvt store epoch bump`.
 func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, after string, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
-		before, after, err = upkeep.BumpEpoch(ctx, s)
+		before, after, err = storeadmin.BumpEpoch(ctx, s)
 		return err
 	})
 	return before, after, err
@@ -53,7 +53,7 @@ func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, 
 
 // RepairStore is `dvt store repair --from-engine`. Without a Temporal address it
 // starts that of `dvt dev` on the same data, which must not run.
-func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out upkeep.Repaired, err error) {
+func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out storeadmin.Repaired, err error) {
 	if cfg.Temporal == "" {
 		address, stop, err := devTemporal(ctx, cfg, log)
 		if err != nil {
@@ -82,7 +82,7 @@ func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 		journal := control.NewJournal(control.JournalConfig{
 			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, guard), Restoring: true,
 		})
-		out, err = upkeep.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}), journal, runs, done)
+		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}), journal, runs, done)
 		return err
 	})
 	return out, err
@@ -121,10 +121,10 @@ func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (address str
 
 // ExportStore is `dvt store export`. A file appears under its name when it is whole;
 // - is out, and a name that ends in .gz is compressed.
-func ExportStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, file string, stdout io.Writer, done func(runID string)) (out upkeep.Exported, err error) {
+func ExportStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, file string, stdout io.Writer, done func(runID string)) (out storeadmin.Exported, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		return writeFile(file, stdout, func(w io.Writer) error {
-			out, err = upkeep.Export(ctx, s, runs, w, done)
+			out, err = storeadmin.Export(ctx, s, runs, w, done)
 			return err
 		})
 	})
@@ -167,7 +167,7 @@ func ignore(err, target error) error {
 
 // ImportStore is `dvt store import`. Standard input is kept in a temporary file,
 // because it is read twice.
-func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool, done func(runID string)) (out upkeep.Imported, err error) {
+func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool, done func(runID string)) (out storeadmin.Imported, err error) {
 	open := func() (io.ReadCloser, error) { return os.Open(file) }
 	if file == "-" {
 		spool, err := os.CreateTemp("", "dvt-import-*")
@@ -191,7 +191,7 @@ func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string,
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return upkeep.Import(ctx, s, open, skipExisting, done)
+	return storeadmin.Import(ctx, s, open, skipExisting, done)
 }
 
 // onStore opens a store that is there.
@@ -235,8 +235,8 @@ const (
 
 // StoreStatus is the exit status for an error of a store command.
 func StoreStatus(err error) int {
-	var invalid *upkeep.InvalidError
-	var exist *upkeep.ExistError
+	var invalid *storeadmin.InvalidError
+	var exist *storeadmin.ExistError
 	switch {
 	case err == nil:
 		return 0

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // logBuffer keeps the lines of a logger.
@@ -254,7 +254,7 @@ func fakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporal
 // eventually waits until holds returns true.
 func eventually(t *testing.T, patience time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(pace.Of(patience)); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(patience)); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("condition not met within %s: %s", patience, what)
 		}
@@ -269,7 +269,7 @@ func TestTemporalServer_OneThatAnswersNothingIsGivenUpAndComesBack(t *testing.T)
 		t.Fatal(err)
 	}
 	times := supervisionTimes
-	times.probe, times.start, times.giveUp, times.slow = time.Second, pace.Of(3*time.Second), 2, 200*time.Millisecond
+	times.probe, times.start, times.giveUp, times.slow = time.Second, testtime.Of(3*time.Second), 2, 200*time.Millisecond
 	server, lines := fakeTemporal(t, times, `
 cd "$HOME"
 echo the disk is full

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -116,7 +116,7 @@ func TestComplete_IsQuickAndSilent(t *testing.T) {
 				t.Errorf("%v: %q", args, out)
 			}
 		}
-		if took := time.Since(began); took > pace.Of(2*completionWait+3*time.Second) || completionWait > patienter*time.Second {
+		if took := time.Since(began); took > testtime.Of(2*completionWait+3*time.Second) || completionWait > patienter*time.Second {
 			t.Errorf("it took %v, and a person waits for %v", took, completionWait/patienter)
 		}
 	}

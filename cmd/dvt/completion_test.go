@@ -13,7 +13,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // asDVT makes this test binary be dvt.
@@ -93,7 +93,7 @@ func (p *typist) types(text, pattern string) {
 		p.t.Fatal(err)
 	}
 	var seen string
-	for began := time.Now(); time.Since(began) < pace.Of(20*time.Second); time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < testtime.Of(20*time.Second); time.Sleep(20 * time.Millisecond) {
 		p.mu.Lock()
 		seen = strings.ReplaceAll(ansi.ReplaceAllString(p.seen.String(), ""), "\r", "")
 		p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -66,7 +66,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), pace.Of(10*time.Second))
+		ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Error(err)

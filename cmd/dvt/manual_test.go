@@ -11,7 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -42,7 +42,7 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	h := graph.NewHandler(service, graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), pace.Of(10*time.Second))
+		ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Error(err)

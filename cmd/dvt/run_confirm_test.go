@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -41,7 +41,7 @@ func typing(t *testing.T, ctx context.Context, address string, args ...string) (
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(pace.Of(20 * time.Second)):
+		case <-time.After(testtime.Of(20 * time.Second)):
 			t.Fatalf("it does not end:\n%s", out)
 			return nil
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -87,7 +87,7 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), pace.Of(10*time.Second))
+		ctx, stop := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))
 		defer stop()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Error(err)

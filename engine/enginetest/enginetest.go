@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -128,7 +128,7 @@ func await[T any](w *world, runID string, read func() T, ok func(T) bool, vain f
 		if ok(got) {
 			return got
 		}
-		if time.Since(began) > pace.Of(30*time.Second) {
+		if time.Since(began) > testtime.Of(30*time.Second) {
 			w.t.Fatalf("%s; its log:\n%s", vain(got), strings.Join(w.log(runID), "\n"))
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -124,8 +124,8 @@ func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
 		atMost  time.Duration
 	}{
 		"a program that obeys":               {"sleep 300 & echo $$ $!; wait", time.Minute, 0, 30 * time.Second},
-		"a program that ignores SIGTERM":     {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done", 2 * time.Second, 2 * time.Second, pace.Of(8 * time.Second)},
-		"a child that ignores SIGTERM":       {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second, 2 * time.Second, pace.Of(8 * time.Second)},
+		"a program that ignores SIGTERM":     {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done", 2 * time.Second, 2 * time.Second, testtime.Of(8 * time.Second)},
+		"a child that ignores SIGTERM":       {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second, 2 * time.Second, testtime.Of(8 * time.Second)},
 		"a program that tidies up meanwhile": {"trap 'sleep 0.5; echo tidied; exit 0' TERM; sleep 300 & echo $$ $!; wait", time.Minute, 400 * time.Millisecond, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

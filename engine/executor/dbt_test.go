@@ -17,7 +17,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -72,7 +72,7 @@ func dbtStep(t *testing.T, r *executor.Runner, j *journal, typ plan.StepType, in
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.step = plan.Step{StepID: "s1", Type: typ, Inputs: raw, Timeout: pace.Of(3 * time.Minute)}
+	j.step = plan.Step{StepID: "s1", Type: typ, Inputs: raw, Timeout: testtime.Of(3 * time.Minute)}
 	end := execute(t, t.Context(), r)
 	var s summary
 	if end.Completed != nil {

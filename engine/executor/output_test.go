@@ -12,7 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -46,7 +46,7 @@ func TestRunner_BoundedWhileTheJournalIsSilent(t *testing.T) {
 		for i := range 20_000 {
 			h.Print("stdout", fmt.Sprint("line ", i))
 		}
-		if took := time.Since(began); took > pace.Of(5*time.Second) {
+		if took := time.Since(began); took > testtime.Of(5*time.Second) {
 			t.Errorf("printing waited for the journal: %s", took)
 		}
 		silent.Store(false)

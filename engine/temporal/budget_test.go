@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -109,7 +109,7 @@ func (f *faulty) metric(t *testing.T, name string) float64 {
 }
 
 // budget is d, or as much more as a busy machine needs and a server may have.
-func budget(d time.Duration) time.Duration { return min(pace.Of(d), 5*time.Second) }
+func budget(d time.Duration) time.Duration { return min(testtime.Of(d), 5*time.Second) }
 
 // short is a budget that is soon over, and enough for a store that answers.
 func short() time.Duration { return budget(1500 * time.Millisecond) }

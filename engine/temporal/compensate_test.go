@@ -11,7 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -78,7 +78,7 @@ func TestCompensate(t *testing.T) {
 	key := func(step string) string { return id + ":" + step + ":compensate" }
 	if d := cmp.Diff([]string{key("s3"), key("s3"), key("s2"), key("s2"), key("s1")}, k.keys); d != "" {
 		t.Errorf("hooks (-want +got):\n%s", d)
-	} else if gap := k.at[1].Sub(k.at[0]); gap < 900*time.Millisecond || gap > pace.Of(5*time.Second) {
+	} else if gap := k.at[1].Sub(k.at[0]); gap < 900*time.Millisecond || gap > testtime.Of(5*time.Second) {
 		t.Errorf("the second try came after %s, want 1 s", gap)
 	}
 	summary := payload[run.RunFailedPayload](h, id, "RunFailed").Compensation

@@ -25,7 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/engine/ticket"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -312,7 +312,7 @@ func (h *harness) signal(runID string, sig run.Signal) control.Receipt {
 // until waits for the run's state to satisfy ok.
 func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
 	h.t.Helper()
-	deadline := time.Now().Add(pace.Of(h.patience))
+	deadline := time.Now().Add(testtime.Of(h.patience))
 	for {
 		l, err := h.store.Load(h.t.Context(), runID)
 		must(h.t, err)

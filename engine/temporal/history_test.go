@@ -27,7 +27,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store/sqlite"
-	"github.com/dvt-engine/dvt/store/upkeep"
+	"github.com/dvt-engine/dvt/store/storeadmin"
 )
 
 // backup copies the harness's store as an operator would, while it is written to.
@@ -108,16 +108,16 @@ func (h *harness) timers(runID string, want int) {
 	})
 }
 
-func (h *harness) repair() upkeep.Repaired {
+func (h *harness) repair() storeadmin.Repaired {
 	h.t.Helper()
-	out, err := upkeep.Repair(h.t.Context(), h.store, h.engine, h.journal, nil, nil)
+	out, err := storeadmin.Repair(h.t.Context(), h.store, h.engine, h.journal, nil, nil)
 	must(h.t, err)
 	return out
 }
 
 func (h *harness) verify() {
 	h.t.Helper()
-	out, err := upkeep.Verify(h.t.Context(), h.store, nil, nil)
+	out, err := storeadmin.Verify(h.t.Context(), h.store, nil, nil)
 	must(h.t, err)
 	if out.Differences > 0 {
 		h.t.Errorf("the store has differences: %v", out.Found)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -40,7 +40,7 @@ func TestPause_Storm(t *testing.T) {
 			h := newHarness(t, o)
 			h.patience = 2 * time.Minute
 			ahead := 0
-			for i := 0; i < pace.Rounds(2) || ahead == 0 && i < 10; i++ { // whether a pause comes ahead is chance
+			for i := 0; i < testtime.Rounds(2) || ahead == 0 && i < 10; i++ { // whether a pause comes ahead is chance
 				seed := rand.Uint64()
 				t.Logf("storm %d has the seed %d", i, seed)
 				ahead += h.storm(rand.New(rand.NewPCG(seed, 1)), i%2 == 1)
@@ -109,7 +109,7 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 		}
 		return ids
 	}
-	deadline := time.Now().Add(pace.Of(h.patience))
+	deadline := time.Now().Add(testtime.Of(h.patience))
 	for i := 0; ; i++ {
 		st := h.operator().State(id)
 		if st.Status.Terminal() {

@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -57,7 +57,7 @@ func TestRetry_BackoffThenOneFailure(t *testing.T) {
 		t.Fatalf("%d executions, want 3", len(at))
 	}
 	for i, want := range []time.Duration{time.Second, 2 * time.Second} {
-		if got := at[i+1].Sub(at[i]); got < want-50*time.Millisecond || got > want+pace.Of(2*time.Second) {
+		if got := at[i+1].Sub(at[i]); got < want-50*time.Millisecond || got > want+testtime.Of(2*time.Second) {
 			t.Errorf("delay %d is %s, want about %s", i+1, got, want)
 		}
 	}
@@ -154,7 +154,7 @@ func (l *lossy) Append(ctx context.Context, a store.Append) (store.Appended, err
 // contract: T216
 func TestRetry_BeginStalls(t *testing.T) {
 	t.Parallel()
-	silence := pace.Of(3 * time.Second)
+	silence := testtime.Of(3 * time.Second)
 	var since atomic.Int64
 	l := &lossy{begin: func() error {
 		since.CompareAndSwap(0, time.Now().UnixNano())
@@ -242,7 +242,7 @@ func TestRetry_WorkerKilled(t *testing.T) {
 		hangingWorker(t, cfg)
 		return
 	}
-	h := newHarness(t, options{workers: -1, heartbeat: pace.Of(3 * time.Second)})
+	h := newHarness(t, options{workers: -1, heartbeat: testtime.Of(3 * time.Second)})
 	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
 	cfg, err := json.Marshal(childConfig{
 		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
@@ -345,7 +345,7 @@ func TestRetry_WorkerStops(t *testing.T) {
 	h.running(id, "s1")
 	began := time.Now()
 	stop()
-	if took := time.Since(began); took > pace.Of(5*time.Second) {
+	if took := time.Since(began); took > testtime.Of(5*time.Second) {
 		t.Errorf("stopping took %s", took)
 	}
 	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})

@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -236,7 +236,7 @@ func TestRotate_Interleavings(t *testing.T) {
 	h.patience = 3 * time.Minute
 	h.steps.on("s003", failing(1, failure("BROKEN", true, "")))
 	doc := document(600, row(8)...)
-	runs := pace.Rounds(12)
+	runs := testtime.Rounds(12)
 	if testing.Short() {
 		runs = 6
 	}

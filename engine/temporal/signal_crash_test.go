@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -312,7 +312,7 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 		}
 		select {
 		case <-d.killed.Done():
-		case <-time.After(pace.Of(20 * time.Second)):
+		case <-time.After(testtime.Of(20 * time.Second)):
 			t.Fatalf("the server never came to die %s", stage)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // counter is a number that grows; its sources show from which value to which a
@@ -288,7 +288,7 @@ func TestGroup_ManyAreServedOnSeveralProcessorsAndTheRefusedAreTakenOut(t *testi
 				}
 			}
 			for len(told) > 0 {
-				_ = c.SetReadDeadline(time.Now().Add(pace.Of(10 * time.Second)))
+				_ = c.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 				_, data, err := c.ReadMessage()
 				var m struct{ ID string }
 				if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {

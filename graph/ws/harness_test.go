@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -182,7 +182,7 @@ func (c *client) subscribe(id, query string) {
 
 func (c *client) expect(want string) {
 	c.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(pace.Of(10 * time.Second)))
+	_ = c.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 	_, got, err := c.ReadMessage()
 	if err != nil || string(got) != want {
 		c.t.Fatalf("got %s, %v; want %s", got, err, want)
@@ -191,7 +191,7 @@ func (c *client) expect(want string) {
 
 func (c *client) expectClose(code int) {
 	c.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(pace.Of(10 * time.Second)))
+	_ = c.SetReadDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 	for {
 		_, data, err := c.ReadMessage()
 		if err == nil {
@@ -207,7 +207,7 @@ func (c *client) expectClose(code int) {
 
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(pace.Of(within)); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(within)); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", within, what)
 		}

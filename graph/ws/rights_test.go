@@ -12,7 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // class is who may see what: the tickets that were given, and the key of each viewer.
@@ -146,7 +146,7 @@ func TestRights_ChangeIsSeenAtOnceWithoutAPayload(t *testing.T) {
 	began := time.Now()
 	c.change(0, errors.New("FORBIDDEN"))
 	v.expect(forbidden)
-	if took := time.Since(began); took > pace.Of(700*time.Millisecond) {
+	if took := time.Since(began); took > testtime.Of(700*time.Millisecond) {
 		t.Errorf("took %v", took)
 	}
 }
@@ -160,7 +160,7 @@ func TestRights_EverySecondWithoutAnyNews(t *testing.T) {
 	began := time.Now()
 	c.ticket(0).revoke(errors.New("FORBIDDEN"))
 	v.expect(forbidden)
-	if took := time.Since(began); took > pace.Of(2*time.Second) {
+	if took := time.Since(began); took > testtime.Of(2*time.Second) {
 		t.Errorf("took %v", took)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // rudeness is how far a peer comes before it goes without a word.
@@ -84,7 +84,7 @@ func TestRude_NothingIsLeft(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_ = conn.SetDeadline(time.Now().Add(pace.Of(10 * time.Second)))
+				_ = conn.SetDeadline(time.Now().Add(testtime.Of(10 * time.Second)))
 				rng := rand.New(rand.NewPCG(1, uint64(i)))
 				rudeness[i%len(rudeness)].do(raw{conn, t})
 				goodbyes[rng.IntN(len(goodbyes))](conn.(*net.TCPConn))
@@ -100,7 +100,7 @@ func TestRude_NothingIsLeft(t *testing.T) {
 		t.Errorf("%d sources were opened, %d closed", opened, closed)
 	}
 	began := time.Now()
-	if err := s.Shutdown(t.Context()); err != nil || time.Since(began) > pace.Of(time.Second) {
+	if err := s.Shutdown(t.Context()); err != nil || time.Since(began) > testtime.Of(time.Second) {
 		t.Errorf("shutdown: %v after %v", err, time.Since(began))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // small is a connection with a small window. With a smaller one the kernel waits for
@@ -112,7 +112,7 @@ func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 		}
 		gone = metric(t, registry, "dvt_slow_peers_dropped_total") == 1
 	}
-	if took := time.Since(behind); !gone || took > pace.Of(timeout+2*time.Second) {
+	if took := time.Since(behind); !gone || took > testtime.Of(timeout+2*time.Second) {
 		t.Errorf("gone is %v, %v after it was behind", gone, took)
 	}
 	eventually(t, 5*time.Second, "its socket is closed", func() bool {
@@ -236,7 +236,7 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
-	timeout := max(5*time.Second, pace.Of(time.Second))
+	timeout := max(5*time.Second, testtime.Of(time.Second))
 	s := start(t, ws.Config{WriteTimeout: timeout, Share: sharing(source.open), Metrics: registry}, nobody)
 	c, never := s.narrow(t), s.narrow(t)
 	eventually(t, 5*time.Second, "both are behind", func() bool {
@@ -260,7 +260,7 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 		t.Errorf("closed with %d %q", opcode, data)
 	}
 	c.Close()
-	if err := <-done; err != nil || time.Since(began) > timeout+pace.Of(3*time.Second) {
+	if err := <-done; err != nil || time.Since(began) > timeout+testtime.Of(3*time.Second) {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	if n := metric(t, registry, "dvt_sockets"); n != 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 func (s *server) events(ctx context.Context, t *testing.T, query string) *http.Response {
@@ -97,7 +97,7 @@ func TestEvents_OutliveTheTimesOfTheirServer(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
 	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, quiet(&live))
-	within := max(time.Second, pace.Of(200*time.Millisecond)) // which the request itself has
+	within := max(time.Second, testtime.Of(200*time.Millisecond)) // which the request itself has
 	short := httptest.NewUnstartedServer(s.http.Config.Handler)
 	short.Config.ReadTimeout, short.Config.WriteTimeout = within, within
 	short.Start()

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/graph/ws"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // A peer that answers one ping and then stops reading held gqlgen's goroutines
@@ -63,7 +63,7 @@ func TestSocket_SilentPeerIsGone(t *testing.T) {
 func TestSocket_PeerThatAnswersPingsStays(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	idle := max(2*time.Second, pace.Of(500*time.Millisecond))
+	idle := max(2*time.Second, testtime.Of(500*time.Millisecond))
 	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: idle}, quiet(&live))
 	c := s.open(t)
 	c.subscribe("1", subscription)

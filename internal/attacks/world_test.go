@@ -28,7 +28,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/dvt-engine/dvt/engine/ticket"
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
@@ -420,7 +420,7 @@ func patient(d time.Duration) time.Duration {
 	if old {
 		return min(d, 20*time.Second)
 	}
-	return pace.Of(d)
+	return testtime.Of(d)
 }
 
 // until waits for a condition.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/secretfile"
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
@@ -60,7 +60,7 @@ func say(addr string, c *tls.Config) error {
 func eventually(t *testing.T, what string, want bool, f func() error) {
 	t.Helper()
 	var err error
-	deadline := time.Now().Add(pace.Of(10 * time.Second))
+	deadline := time.Now().Add(testtime.Of(10 * time.Second))
 	for ; time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if err = f(); (err == nil) == want {
 			return

@@ -12,12 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
-	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -69,7 +69,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	t.Helper()
 	began := time.Now()
 	for !ok() {
-		if time.Since(began) > pace.Of(within) {
+		if time.Since(began) > testtime.Of(within) {
 			t.Fatalf("%s: not within %v", what, within)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -233,7 +233,7 @@ func TestBus_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
 	began := time.Now()
 	confirmed(t, one)
 	confirmed(t, two)
-	if d := time.Since(began); d > pace.Of(2*time.Second) {
+	if d := time.Since(began); d > testtime.Of(2*time.Second) {
 		t.Errorf("reconnected after %v", d)
 	}
 	publish(t, b, message("r2", 9))
@@ -254,14 +254,14 @@ func TestBus_StopAndStart(t *testing.T) {
 	began := time.Now()
 	two := b.Subscribe("r2") // returns at once
 	err := b.Publish(t.Context(), message("r1", 9))
-	if d := time.Since(began); err == nil || d > pace.Of(100*time.Millisecond) {
+	if d := time.Since(began); err == nil || d > testtime.Of(100*time.Millisecond) {
 		t.Errorf("Publish while down: %v after %v", err, d)
 	}
 	time.Sleep(2 * time.Second)
 	server.Start()
 	back := eventually(t, 5*time.Second, "up", b.Up)
 	t.Logf("up %v after the start", back)
-	if back > pace.Of(2*time.Second) {
+	if back > testtime.Of(2*time.Second) {
 		t.Errorf("up %v after the start", back)
 	}
 	confirmed(t, one)
@@ -311,12 +311,12 @@ func newPlant(t *testing.T, addr string) *plant {
 	}
 	t.Cleanup(func() { _ = raw.Close() })
 	p := &plant{T: t, bus: open(t, addr), id: runtest.ID}
-	projector := project.New(raw, p.bus, project.Config{})
-	p.store = project.Waking(raw, projector)
+	pr := projector.New(raw, p.bus, projector.Config{})
+	p.store = projector.Waking(raw, pr)
 	p.hub = live.New(raw, p.bus, live.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
-	go func() { done <- projector.Run(ctx) }()
+	go func() { done <- pr.Run(ctx) }()
 	go func() { done <- p.hub.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -361,7 +361,7 @@ func (p *plant) append(n int) {
 // until takes frames until one fits; none may be older than the one before.
 func (p *plant) until(st *live.Stream, within time.Duration, ok func(live.Frame) bool) []live.Frame {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), pace.Of(within))
+	ctx, cancel := context.WithTimeout(p.Context(), testtime.Of(within))
 	defer cancel()
 	var out []live.Frame
 	for {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -74,7 +74,7 @@ func (s *server) start(t *testing.T) {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(pace.Of(30 * time.Second)); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(30 * time.Second)); ; time.Sleep(50 * time.Millisecond) {
 		c, err := pgx.Connect(context.Background(), s.dsn)
 		if err == nil {
 			c.Close(context.Background())

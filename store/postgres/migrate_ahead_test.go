@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -82,7 +82,7 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 // contract: R508
 func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 	t.Parallel()
-	dsn, c := oldRuns(t, pace.Rounds(10_000))
+	dsn, c := oldRuns(t, testtime.Rounds(10_000))
 	ctx, stop := context.WithCancel(t.Context())
 	var servers sync.WaitGroup
 	waits, statements, errs := make([]time.Duration, 3), make([]int, 3), make([]error, 3)
@@ -103,7 +103,7 @@ func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	longest := max(waits[0], waits[1], waits[2])
-	if longest > pace.Of(time.Second) && longest > took/4 {
+	if longest > testtime.Of(time.Second) && longest > took/4 {
 		t.Errorf("a server waited %v for a migration of %v, after %v statements:\n%s", longest, took, statements, log.String())
 	}
 	filledAndBuilt(t, c)

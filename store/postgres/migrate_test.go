@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -386,7 +386,7 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 		}
 		longest = max(longest, time.Since(from))
 	}
-	if longest < time.Second || longest > pace.Of(5*time.Second) {
+	if longest < time.Second || longest > testtime.Of(5*time.Second) {
 		t.Errorf("a server waited %v for the migration: either it never waited or it waited too long", longest)
 	}
 	select {
@@ -498,7 +498,7 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(from); took > pace.Of(20*time.Second) {
+	if took := time.Since(from); took > testtime.Of(20*time.Second) {
 		t.Errorf("the next one waited %v for the lease of a dead process", took)
 	}
 	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(), fmt.Sprintf("-%d-", victim.Process.Pid)) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
@@ -86,7 +86,7 @@ func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 	until := func(what string, want bool) {
 		t.Helper()
 		var err error
-		deadline := time.Now().Add(pace.Of(20 * time.Second))
+		deadline := time.Now().Add(testtime.Of(20 * time.Second))
 		for ; time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 			server.Cut(t)
 			if err = st.Ping(t.Context()); (err == nil) == want {

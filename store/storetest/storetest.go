@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -230,7 +230,7 @@ func (f *fixture) load(id run.Identity) store.Loaded {
 func (f *fixture) within(d time.Duration, what string, holds func() bool) {
 	f.Helper()
 	for began := time.Now(); !holds(); {
-		if time.Since(began) > pace.Of(d) {
+		if time.Since(began) > testtime.Of(d) {
 			f.Fatalf("not within %v: %s", d, what)
 		}
 		time.Sleep(5 * time.Millisecond)

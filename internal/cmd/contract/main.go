@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/dvt-engine/dvt/internal/house"
+	"github.com/dvt-engine/dvt/internal/archtest"
 )
 
 func main() {
@@ -23,19 +23,19 @@ func main() {
 }
 
 func list(out io.Writer) error {
-	root, err := house.Root()
+	root, err := archtest.Root()
 	if err != nil {
 		return err
 	}
-	contract, err := house.LoadContract(root)
+	contract, err := archtest.LoadContract(root)
 	if err != nil {
 		return err
 	}
-	files, err := house.Files(root)
+	files, err := archtest.Files(root)
 	if err != nil {
 		return err
 	}
-	tests, err := house.Tests(root, files)
+	tests, err := archtest.Tests(root, files)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func list(out io.Writer) error {
 			carriers[id] = append(carriers[id], t.Name)
 		}
 	}
-	var uncovered []house.Check
+	var uncovered []archtest.Check
 	for _, check := range contract.Checks {
 		names := carriers[check.ID]
 		if len(names) == 0 {

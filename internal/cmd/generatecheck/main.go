@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dvt-engine/dvt/internal/house"
+	"github.com/dvt-engine/dvt/internal/archtest"
 )
 
 func main() {
@@ -30,11 +30,11 @@ func main() {
 
 // check returns the files that generating changes, makes or removes.
 func check() (stale []string, err error) {
-	root, err := house.Root()
+	root, err := archtest.Root()
 	if err != nil {
 		return nil, err
 	}
-	before, err := house.Files(root)
+	before, err := archtest.Files(root)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func check() (stale []string, err error) {
 	if err := os.Remove(filepath.Join(dir, modules)); err != nil {
 		return nil, err
 	}
-	after, err := house.Files(dir)
+	after, err := archtest.Files(dir)
 	if err != nil {
 		return nil, err
 	}

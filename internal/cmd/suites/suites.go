@@ -29,7 +29,7 @@ type task struct {
 // serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
 // they drive is raced in packages of its own. A path stands for itself and what is below it. They start in this order, the long ones first.
 var serverPackages = []string{
-	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/upkeep", "cmd", "store/storetest", "internal/testserver", "engine/remote",
+	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/storeadmin", "cmd", "store/storetest", "internal/testserver", "engine/remote",
 	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
 }
 
@@ -112,7 +112,7 @@ func suites(root string, race bool) ([]task, error) {
 		},
 		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
-		{name: "house", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/house"})},
+		{name: "archtest", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/house"})},
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"}, argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
 		{
 			name: "workflowcheck", what: "workflow code is deterministic", needs: []string{"workflowcheck"},
@@ -125,7 +125,7 @@ func suites(root string, race bool) ([]task, error) {
 	}, nil
 }
 
-// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others; internal/house and internal/attacks
+// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others; internal/archtest and internal/attacks
 // are suites of their own.
 func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
@@ -144,7 +144,7 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 		below := func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
 		switch {
 		// A folder named node_modules may hold Go code that is not ours.
-		case pkg == "internal/house", pkg == "internal/attacks", below("web/node_modules"):
+		case pkg == "internal/archtest", pkg == "internal/attacks", below("web/node_modules"):
 		case slices.ContainsFunc(serverPackages, below):
 			i := slices.IndexFunc(serverPackages, below)
 			order[i] = append(order[i], "./"+pkg)

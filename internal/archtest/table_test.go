@@ -1,0 +1,168 @@
+package archtest_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dvt-engine/dvt/internal/archtest"
+)
+
+// everything stands for all packages but the commands.
+const everything = "*"
+
+// imports is the architecture: what each package may import of the product's own. Tests are free. Change it together with
+// docs/architecture.md, and say why.
+var imports = map[string][]string{
+	".":    {}, // the public schema, embedded
+	"plan": {},
+	"run":  {"plan"},
+
+	"store":           {"run", "plan"},
+	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
+	"store/coalesce":  {"store", "internal/contain"},
+	// One arithmetic of quotas for both adapters.
+	"store/admission": {"store", "run"},
+	"store/postgres":  {"store", "store/admission", "run", "plan"},
+	"store/sqlite":    {"store", "store/admission", "run", "plan"},
+	"store/storeadmin":    {"store", "engine", "run", "plan"},
+	"store/feed":      {"store", "run"},
+
+	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary would be a copy.
+	"engine":        {"store", "run", "plan"},
+	"engine/interp": {"engine", "store", "run", "plan"},
+	"engine/ticket": {"run"},
+	"engine/remote": {"engine", "store", "run", "plan"},
+	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
+	"egress":          {},
+	"sandbox":         {"plan"},
+	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox"},
+	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
+	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
+	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run", "plan"},
+	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said here once, not by each engine's tests.
+	"engine/enginetest": {"control", "store", "authz", "run", "internal/testtime"},
+
+	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
+	"live":          {"store", "run", "plan", "authz", "internal/contain"},
+	"live/redisbus": {"live", "run"},
+	"authz":         {"run", "plan"}, // a policy bounds the sandboxes that plans ask for
+	"authz/oidc":    {"authz"},       // it asks issuers, which a decision never does
+	"artifact":      {},
+	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "engine/ticket", "projector", "live", "authz", "artifact", "egress", "internal/sizedlru", "internal/contain"},
+	"graph":         {"control", "run", "plan", "live", "authz", "graph/ws"},
+	"graph/ws":      {},
+	"server":        {everything},
+	"client":        {},
+	"web":           {},
+	"examples":      {},
+	"cmd/dvt":       {"server", "client", "plan", "run", "engine/mock", "sandbox"}, // plans are tried out without a server; a sandbox executes this binary
+	"bench":         {everything},
+
+	"internal/attacks": {}, // tests only, which speak to processes
+	// A panic of background work ends that work and not the process.
+	"internal/contain": {},
+	"internal/archtest":   {},
+	"internal/testtime":    {},
+	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.
+	"internal/secretfile":        {},
+	"internal/sizedlru":           {},
+	"internal/testserver":        {},
+	"internal/cmd/contract":      {"internal/archtest"},
+	"internal/cmd/generatecheck": {"internal/archtest"},
+	"internal/cmd/suites":        {},
+}
+
+// pure packages import nothing but the standard library and what the table allows.
+var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/ticket", "egress", "web", "internal/archtest"}
+
+// drivers are the libraries that only one package may speak.
+var drivers = map[string][]string{
+	"github.com/jackc/pgx":          {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
+	"go.temporal.io":                {"engine/temporal", "bench"},                       // a floor is a workflow written by hand
+	"github.com/casbin":             {"authz"},
+	"github.com/redis/go-redis":     {"live/redisbus"},
+	"github.com/alicebob/miniredis": {"live/redisbus", "server"},
+	"github.com/gorilla/websocket":  {"graph/ws", "bench"}, // a floor is its PreparedMessage
+	"modernc.org/sqlite":            {"store/sqlite", "bench"},
+	"gocloud.dev":                   {"artifact"},
+	"github.com/coreos/go-oidc":     {"authz/oidc"},
+	"github.com/go-jose":            {"authz/oidc"},
+	"golang.org/x/oauth2":           {"authz/oidc"},
+}
+
+func TestImports_FollowTheTable(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	for _, p := range packages(t) {
+		found[row(p.Dir)] = true
+		allowed, listed := imports[row(p.Dir)]
+		if !listed {
+			t.Errorf("%s is not in the import table: add a row and say why the package exists", p.Dir)
+			continue
+		}
+		for _, dir := range p.Internal() {
+			if row(dir) == row(p.Dir) && dir != p.Dir {
+				continue // its own internal packages and test support
+			}
+			if slices.Contains(allowed, everything) && !strings.HasPrefix(dir, "cmd/") {
+				continue
+			}
+			if !slices.Contains(allowed, row(dir)) {
+				t.Errorf("%s imports %s, which the table does not allow: it may import %v", p.Dir, dir, allowed)
+			}
+		}
+		if slices.Contains(pure, p.Dir) && len(p.External()) > 0 {
+			t.Errorf("%s imports %v: it is to stand on the standard library alone", p.Dir, p.External())
+		}
+		for _, external := range p.External() {
+			for driver, speakers := range drivers {
+				if strings.HasPrefix(external+"/", driver+"/") && !slices.Contains(speakers, row(p.Dir)) {
+					t.Errorf("%s imports %s: only %v may", p.Dir, external, speakers)
+				}
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(imports)) {
+		if !found[dir] {
+			t.Errorf("the import table lists %s, which does not exist", dir)
+		}
+	}
+}
+
+// row is the listed package that dir is, or whose private parts (its internal/ and what is below it unlisted, such as run/runtest) it belongs to.
+func row(dir string) string {
+	if _, listed := imports[dir]; listed {
+		return dir
+	}
+	for parent := dir; strings.Contains(parent, "/"); {
+		parent = parent[:strings.LastIndex(parent, "/")]
+		if _, listed := imports[parent]; listed {
+			return parent
+		}
+	}
+	return dir
+}
+
+func packages(t *testing.T) []archtest.Package {
+	t.Helper()
+	root, files := repository(t)
+	found, err := archtest.Packages(root, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func repository(t *testing.T) (root string, files []string) {
+	t.Helper()
+	root, err := archtest.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err = archtest.Files(root); err != nil {
+		t.Fatal(err)
+	}
+	return root, files
+}

@@ -1,0 +1,22 @@
+package testtime
+
+import (
+	"testing"
+	"time"
+)
+
+func TestStretched_OnlyByWhatWaitsForACore(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]time.Duration{
+		"0.40 3.00 9.00 2/512 4711": time.Second,
+		"2.00 0.00 0.00 2/512 4711": time.Second,
+		"6.00 0.00 0.00 1/512 4711": 3 * time.Second,
+		"0.40 0.00 0.00 8/512 4711": 4 * time.Second,
+		"6.00":                      3 * time.Second,
+		"":                          time.Second,
+	} {
+		if got := stretched(time.Second, said, 2); got != want {
+			t.Errorf("%q: %v, want %v", said, got, want)
+		}
+	}
+}

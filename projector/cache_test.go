@@ -1,0 +1,256 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/projector"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// counting counts what a projector reads and writes.
+type counting struct {
+	store.Store
+	loads, tails, events, saves, rounds atomic.Int64
+}
+
+func (c *counting) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	c.loads.Add(1)
+	return c.Store.Load(ctx, runID)
+}
+
+func (c *counting) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+	c.tails.Add(1)
+	t, err := c.Store.Tails(ctx, known)
+	for _, tail := range t.ByRun {
+		c.events.Add(int64(len(tail.Events)))
+	}
+	return t, err
+}
+
+func (c *counting) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+	c.rounds.Add(1)
+	c.saves.Add(int64(len(save)))
+	return c.Store.Advance(ctx, published, save)
+}
+
+// contract: T212
+func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	s, bus := &counting{Store: openSQLite(t)}, &post{}
+	runID := create(t, s, 1)
+	p := projector.New(s, bus, projector.Config{})
+	for i := range 50 {
+		begin(t, s, runID, i)
+		if err := p.Project(t.Context(), runID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.loads.Load() != 1 || s.tails.Load() != 50 || s.events.Load() != 49 || s.rounds.Load() != 100 {
+		t.Errorf("%d loads, %d tails with %d events, %d writes", s.loads.Load(), s.tails.Load(), s.events.Load(), s.rounds.Load())
+	}
+	if err := p.Project(t.Context(), runID); err != nil || len(bus.of(runID)) != 50 || s.rounds.Load() != 100 {
+		t.Errorf("nothing is new, and it wrote or sent: %v", err)
+	}
+	replay(t, s, runID, bus.of(runID))
+	var long []run.Draft // more than one answer holds
+	for i := range store.MaxTail + 10 {
+		long = append(long, runtest.Draft(run.SignalRejected, fmt.Sprint(i), 1))
+	}
+	if _, err := s.Append(t.Context(), store.Append{RunID: runID, Events: long}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Project(t.Context(), runID); err != nil {
+		t.Fatal(err)
+	}
+	replay(t, s, runID, bus.of(runID))
+}
+
+// contract: T189
+func TestProjector_RunsWokenTogetherShareTheirWrites(t *testing.T) {
+	t.Parallel()
+	s, bus := &counting{Store: openSQLite(t)}, &post{}
+	p := projector.New(s, bus, projector.Config{Workers: 1, SweepAge: time.Hour, SaveInterval: 300 * time.Millisecond}) // in which they gather
+	var ids []string
+	for i := range 40 {
+		ids = append(ids, create(t, s, i))
+		p.Wake(ids[i])
+	}
+	start(t, p)
+	eventually(t, 5*time.Second, "the marks are gone", clean(t, s))
+	if s.rounds.Load() != 2 || s.saves.Load() != 0 { // saved when they were made, and cleared at once
+		t.Logf("%d writes, %d saves", s.rounds.Load(), s.saves.Load())
+	}
+	if n := s.rounds.Load(); n > 3 {
+		t.Errorf("%d writes for 40 runs", n)
+	}
+	for _, id := range ids {
+		replay(t, s, id, bus.of(id))
+	}
+}
+
+// restored is a store whose database is replaced under the projector's feet.
+type restored struct {
+	store.Store
+	mu  sync.Mutex
+	now store.Store
+}
+
+func (r *restored) current() store.Store {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *restored) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	return r.current().Load(ctx, runID)
+}
+
+func (r *restored) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+	return r.current().Tails(ctx, known)
+}
+
+func (r *restored) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+	return r.current().Advance(ctx, published, save)
+}
+
+// sameEpoch hides that the database is another one.
+type sameEpoch struct {
+	store.Store
+	epoch string
+}
+
+func (s sameEpoch) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	l, err := s.Store.Load(ctx, runID)
+	l.Epoch = s.epoch
+	return l, err
+}
+
+func (s sameEpoch) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+	t, err := s.Store.Tails(ctx, known)
+	t.Epoch = s.epoch
+	return t, err
+}
+
+// contract: T194
+func TestProjector_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events int // of the other history, beyond those of the one that is known
+		hide   bool
+	}{
+		"another epoch, a longer log":  {events: 4},
+		"another epoch, a log as long": {events: 0},
+		"a shorter log":                {events: -2, hide: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, two, bus := openSQLite(t), openSQLite(t), &post{}
+			runID := create(t, one, 1)
+			create(t, two, 1)
+			for i := range 4 {
+				begin(t, one, runID, i)
+			}
+			for i := range 4 + c.events { // other steps
+				begin(t, two, runID, 50+i)
+			}
+			s := &restored{Store: one, now: one}
+			p := projector.New(s, bus, projector.Config{})
+			if err := p.Project(t.Context(), runID); err != nil {
+				t.Fatal(err)
+			}
+			epoch, err := one.Epoch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			if s.now = two; c.hide {
+				s.now = sameEpoch{two, epoch}
+			}
+			s.mu.Unlock()
+			if err := p.Project(t.Context(), runID); err != nil {
+				t.Fatal(err)
+			}
+			l, err := two.Load(t.Context(), runID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := bus.of(runID)[len(bus.of(runID))-1]
+			if diff := cmp.Diff(l.State.Since(0), *got.Delta, alike); diff != "" || got.From != 0 {
+				t.Errorf("from %d (-log +message):\n%s", got.From, diff)
+			}
+			if l.CheckpointAt != l.Head.LastSeq || !clean(t, two)() {
+				t.Errorf("checkpoint at %d of %d", l.CheckpointAt, l.Head.LastSeq)
+			}
+			if !c.hide && got.Epoch == epoch {
+				t.Error("the message carries the epoch of the past")
+			}
+		})
+	}
+}
+
+// contract: T173
+func TestProjector_ACheckpointOfAnotherProjectorIsNoObstacle(t *testing.T) {
+	t.Parallel()
+	s, bus := openSQLite(t), &post{}
+	runID := create(t, s, 1)
+	ps := []*projector.Projector{projector.New(s, bus, projector.Config{}), projector.New(s, bus, projector.Config{})}
+	for i := range 30 {
+		begin(t, s, runID, i)
+		if i%7 == 3 {
+			if err := s.DropCheckpoint(t.Context(), runID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ps[(i/3)%2].Project(t.Context(), runID); err != nil {
+			t.Fatal(err)
+		}
+		replay(t, s, runID, bus.of(runID))
+	}
+}
+
+// picky cannot write the checkpoint of one run.
+type picky struct {
+	store.Store
+	runID string
+}
+
+var errPicky = errors.New("not this one")
+
+func (p *picky) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+	for _, c := range save {
+		if c.State.RunID == p.runID {
+			return nil, errPicky
+		}
+	}
+	return p.Store.Advance(ctx, published, save)
+}
+
+func TestProjector_ARunThatCannotBeSavedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	s, bus := openSQLite(t), &post{}
+	var ids []string
+	p := projector.New(&picky{Store: s, runID: identity(3).RunID}, bus, projector.Config{Workers: 1})
+	for i := range 8 {
+		ids = append(ids, create(t, s, i))
+		begin(t, s, ids[i], 0)
+		p.Wake(ids[i])
+	}
+	start(t, p)
+	eventually(t, 5*time.Second, "seven marks are gone", func() bool {
+		dirty, err := s.Dirty(t.Context(), 0, 10)
+		return err == nil && len(dirty) == 1 && dirty[0].RunID == ids[3]
+	})
+	if n := len(bus.of(ids[3])); n != 1 { // a reader folds the log: the message waits for no checkpoint
+		t.Errorf("%d messages of a state that is not saved", n)
+	}
+}

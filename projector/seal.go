@@ -1,0 +1,67 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// sealEvery is how many events the log of an open run grows between two seals. The log of a run that ended is sealed
+// with its last event.
+const sealEvery = 1000
+
+// sealer chains the logs of runs: before it lets a checkpoint be saved, it writes the seal of the log up to there into
+// the audit. The order matters: the dirty mark is cleared after the checkpoint, so a crash in between seals again.
+// SealLog finds a seal that is there already.
+type sealer struct {
+	store Store
+	last  *lru.Cache[sealKey, run.Seq] // seq of the newest seal; a run that is missing is looked up
+}
+
+// sealKey has the epoch, because a restored store has lost seals.
+type sealKey struct {
+	epoch, runID string
+}
+
+func newSealer(s Store, most int) *sealer {
+	last, err := lru.New[sealKey, run.Seq](most)
+	if err != nil {
+		panic(err) // only a size below 1 is refused
+	}
+	return &sealer{store: s, last: last}
+}
+
+// seal writes the seal of w's log at the state that is about to be saved, when one is due.
+func (s *sealer) seal(ctx context.Context, w *work) error {
+	state, key := w.known.state, sealKey{w.known.epoch, w.runID}
+	last, known := s.last.Get(key)
+	due := func() bool { return state.Seq-last >= sealEvery || state.Status.Terminal() && state.Seq > last }
+	if !due() {
+		return nil
+	}
+	if !known && !state.Status.Terminal() { // another server may have sealed it, or this one before a restart
+		found, err := s.store.LastLogSeal(ctx, state.TenantID, w.runID, state.Seq+1)
+		if err != nil {
+			return fmt.Errorf("find the seal of the log: %w", err)
+		}
+		if last = found.Seq; !due() {
+			s.last.Add(key, last)
+			return nil
+		}
+	}
+	row, missing, err := store.SealLog(ctx, s.store, state.Identity, state.Seq)
+	if err == nil && missing {
+		row.ID = uuid.NewString()
+		err = s.store.Audit(ctx, row)
+	}
+	if err != nil {
+		return fmt.Errorf("seal the log: %w", err)
+	}
+	s.last.Add(key, state.Seq)
+	return nil
+}

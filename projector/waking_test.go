@@ -1,0 +1,118 @@
+package projector_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/projector"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// wakes counts what was woken.
+type wakes struct{ n map[string]int }
+
+func (w wakes) Wake(runID string) { w.n[runID]++ }
+
+func (w wakes) Appended(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
+
+// contract: T211
+func TestWaking_EveryCommitThatMarksWakes(t *testing.T) {
+	t.Parallel()
+	s, w := openSQLite(t), wakes{map[string]int{}}
+	d := projector.Waking(s, w)
+	id := identity(1)
+	runID, ctx := id.RunID, t.Context()
+	var lease store.QueueRow
+	var delivery store.Delivery
+	for _, c := range []struct {
+		name string
+		call func() error
+	}{
+		{"CreateRun", func() error {
+			n := newRun(id)
+			n.Enqueue.Terms.Hold, n.Wait = true, func(store.Admission) ([]run.Draft, error) { return n.Events, nil }
+			_, _, err := d.CreateRun(ctx, n)
+			return err
+		}},
+		{"AdmitWaiting", func() error {
+			out, err := d.AdmitWaiting(ctx, func(string, string) store.Terms { return store.Unlimited() }, 1)
+			if err == nil && len(out.Rows) != 1 {
+				err = fmt.Errorf("%d admitted", len(out.Rows))
+			}
+			return err
+		}},
+		{"Lease", func() error {
+			rows, err := d.Lease(ctx, "me", time.Minute, 1)
+			if err == nil {
+				lease = rows[0]
+			}
+			return err
+		}},
+		{"Release", func() error { return d.Release(ctx, runID, lease.Generation, 0, "") }},
+		{"Lease again", func() error {
+			rows, err := d.Lease(ctx, "me", time.Minute, 1)
+			if err == nil {
+				lease = rows[0]
+			}
+			return err
+		}},
+		{"Started", func() error { return d.Started(ctx, runID, lease.Generation) }},
+		{"Append", func() error {
+			_, err := d.Append(ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, steps[0], 1)}})
+			return err
+		}},
+		{"Begin", func() error {
+			_, err := d.Begin(ctx, store.Begin{RunID: runID, StepID: steps[1], LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch})
+			return err
+		}},
+		{"InRun", func() error {
+			return d.InRun(ctx, runID, func(tx store.RunTx) error {
+				_, err := tx.PutReceipt(ctx, run.Receipt{
+					Signal: run.Signal{ID: "u1", Type: run.Pause}, Actor: "ola", Reason: "because",
+					Payload: []byte(`{"pause":{"reason":"because"}}`), Application: run.SignalPending,
+				}, true)
+				return err
+			})
+		}},
+		{"Delivered", func() error {
+			ds, err := d.LeaseDeliveries(ctx, "me", time.Minute, 1)
+			if err != nil || len(ds) != 1 {
+				return fmt.Errorf("%d deliveries: %w", len(ds), err)
+			}
+			delivery = ds[0]
+			return d.Delivered(ctx, delivery, 1)
+		}},
+		{"Settle", func() error { return d.Settle(ctx, delivery, 0) }},
+	} {
+		before, woken := mark(t, s, runID), w.n[runID]
+		if err := c.call(); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if after := mark(t, s, runID); after != before && w.n[runID] == woken {
+			t.Errorf("%s moved the mark from %v to %v and woke nobody", c.name, before, after)
+		} else if after == before && c.name != "Settle" {
+			t.Errorf("%s did not move the mark: the case proves nothing", c.name)
+		}
+	}
+	other := identity(2)
+	if err := d.Import(ctx, newRun(other), nil); err == nil && w.n[other.RunID] == 0 {
+		t.Error("Import woke nobody")
+	}
+}
+
+func mark(t *testing.T, s store.Store, runID string) store.DirtyRun {
+	t.Helper()
+	dirty, err := s.Dirty(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirty {
+		if d.RunID == runID {
+			return d
+		}
+	}
+	return store.DirtyRun{}
+}

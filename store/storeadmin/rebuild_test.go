@@ -1,0 +1,61 @@
+package storeadmin_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/storeadmin"
+)
+
+// contract: T193
+func TestRebuild_ChangesNoAnswer(t *testing.T) {
+	onEach(t, func(d *db) {
+		want := map[string]run.State{}
+		for n := range 6 {
+			id := d.live(n)
+			if n%2 == 0 {
+				d.project(id.RunID)
+			}
+			want[id.RunID] = d.state(id.RunID)
+		}
+		must(d.T, d.exec(d.dialect(`UPDATE run_state SET header = replace(CAST(header AS text), '"seq"', '"sequence"')::json`)))
+		if d.verify().Differences == 0 {
+			d.Fatal("the spoiled checkpoints are not noticed")
+		}
+		for range 2 {
+			out, err := storeadmin.Rebuild(d.Context(), d.Store, nil, nil)
+			must(d.T, err)
+			if out.Runs != 6 {
+				d.Errorf("%+v", out)
+			}
+			d.clean()
+			for runID, state := range want {
+				equal(d.T, runID, state, d.state(runID))
+				cp, err := d.Checkpoint(d.Context(), runID)
+				must(d.T, err)
+				equal(d.T, "checkpoint of "+runID, state, cp)
+			}
+		}
+		if out, err := storeadmin.Rebuild(d.Context(), d.Store, []string{"run-002"}, nil); err != nil || out.Runs != 1 {
+			d.Errorf("one: %+v %v", out, err)
+		}
+		if _, err := storeadmin.Rebuild(d.Context(), d.Store, []string{"nobody"}, nil); !errors.Is(err, store.ErrNotFound) {
+			d.Errorf("unknown: %v", err)
+		}
+	})
+}
+
+// contract: T30
+func TestBumpEpoch(t *testing.T) {
+	onEach(t, func(d *db) {
+		before, after, err := storeadmin.BumpEpoch(d.Context(), d.Store)
+		must(d.T, err)
+		now, err := d.Epoch(d.Context())
+		must(d.T, err)
+		if before == after || after != now {
+			d.Errorf("%q -> %q, now %q", before, after, now)
+		}
+	})
+}

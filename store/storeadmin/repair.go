@@ -1,0 +1,241 @@
+package storeadmin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Recorder is the way by which a worker appends: engine.Journal has it.
+type Recorder interface {
+	Append(ctx context.Context, a store.Append) (store.Appended, error)
+}
+
+// Repaired is what Repair did.
+type Repaired struct {
+	EpochBefore string        `json:"epochBefore"`
+	Epoch       string        `json:"epoch"`
+	Looked      int           `json:"looked"` // runs that were open in the store
+	Refilled    []RefilledRun `json:"refilled,omitempty"`
+	Lost        []LostRun     `json:"lost,omitempty"`
+}
+
+// RefilledRun is a run whose log lacked something that the engine knew.
+type RefilledRun struct {
+	RunID  string  `json:"runId"`
+	From   run.Seq `json:"from"`   // where the log ended
+	To     run.Seq `json:"to"`     // and where it ends now
+	Events int     `json:"events"` // appended again
+	// Receipts are those made again: who sent the signal and why is lost.
+	Receipts []LostReceipt `json:"receipts,omitempty"`
+	// Known is where the engine knew the log to end, when it ends before that: refused
+	// signals leave no trace in the engine, and cannot be had back.
+	Known run.Seq `json:"known,omitempty"`
+	// Refused is what the log had and does not take any more: somebody wrote to it
+	// between the restore and the repair.
+	Refused []string `json:"refused,omitempty"`
+}
+
+// LostReceipt is a signal that the store had forgotten.
+type LostReceipt struct {
+	SignalID string         `json:"signalId"`
+	Type     run.SignalType `json:"type"`
+	StepID   string         `json:"stepId,omitempty"`
+	// Renumbered says that another signal has its number now, which the engine will
+	// take for one that it has seen.
+	Renumbered bool `json:"renumbered,omitempty"`
+}
+
+// LostRun is a run that the engine knows and the store does not: it was made after
+// the backup. Without its plan it cannot be refilled.
+type LostRun struct {
+	RunID      string `json:"runId"`
+	TenantID   string `json:"tenantId"`
+	ProjectID  string `json:"projectId"`
+	WorkflowID string `json:"workflowId"`
+	Open       bool   `json:"open"`
+}
+
+// Repair makes a restored store go on (T30, T194): a new epoch, so that viewers
+// start anew, then every run that is open in the store is refilled from the
+// engine's history through rec, in the order that its log had. Keys are those of
+// before, so what is there already stays and repeating it is harmless; numbers and
+// times are new. Its workflow goes on afterwards by itself.
+//
+// Nothing else may write meanwhile. Runs that the store does not have any more are
+// in Lost, unless runs are named.
+func Repair(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, only []string, p Progress) (Repaired, error) {
+	var out Repaired
+	if _, err := named(ctx, s, only); err != nil {
+		return out, err
+	}
+	var err error
+	if out.EpochBefore, out.Epoch, err = BumpEpoch(ctx, s); err != nil {
+		return out, err
+	}
+	err = each(ctx, s, only, func(r store.Run) error {
+		head, ok, err := headOf(ctx, s, r.RunID)
+		if err != nil {
+			return err
+		}
+		if !ok || head.Terminal {
+			p.done(r.RunID)
+			return nil // a log that has its end is whole
+		}
+		out.Looked++
+		refilled, err := refill(ctx, s, h, rec, r, head)
+		if err != nil {
+			return err
+		}
+		if refilled != nil {
+			out.Refilled = append(out.Refilled, *refilled)
+		}
+		p.done(r.RunID)
+		return nil
+	})
+	if err != nil || len(only) > 0 {
+		return out, err
+	}
+	for d, err := range h.Runs(ctx) {
+		if err != nil {
+			return out, err
+		}
+		_, err := s.Get(ctx, d.Identity.RunID)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			out.Lost = append(out.Lost, LostRun{
+				RunID: d.Identity.RunID, TenantID: d.Identity.TenantID, ProjectID: d.Identity.ProjectID, WorkflowID: d.Ref.WorkflowID, Open: d.Open,
+			})
+		case err != nil:
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// BumpEpoch gives the store a new epoch: every viewer and cursor starts anew.
+func BumpEpoch(ctx context.Context, s store.Ops) (before, after string, err error) {
+	if before, err = s.Epoch(ctx); err != nil {
+		return "", "", err
+	}
+	if err = s.BumpEpoch(ctx); err != nil {
+		return before, "", err
+	}
+	after, err = s.Epoch(ctx)
+	return before, after, err
+}
+
+// refill repairs one run; nil when nothing was missing.
+func refill(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, r store.Run, head store.Head) (*RefilledRun, error) {
+	if cp, err := s.Checkpoint(ctx, r.RunID); err == nil && cp.Seq > head.LastSeq {
+		if err := s.DropCheckpoint(ctx, r.RunID); err != nil {
+			return nil, err
+		}
+	}
+	have := map[run.Key]bool{}
+	for page, err := range pages(ctx, s, r.RunID, head.LastSeq) {
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page {
+			have[e.Key] = true
+		}
+	}
+	past, err := pastOf(ctx, h, r.Identity)
+	if errors.Is(err, engine.ErrNotStarted) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &RefilledRun{RunID: r.RunID, From: head.LastSeq}
+	for _, f := range past.missing(have) {
+		if f.signal != nil {
+			lost, err := putSignal(ctx, s, r, *f.signal, f.at)
+			if err != nil {
+				return nil, err
+			}
+			if lost != nil {
+				out.Receipts = append(out.Receipts, *lost)
+			}
+			continue
+		}
+		f.append.RunID = r.RunID
+		done, err := rec.Append(ctx, f.append)
+		if err != nil {
+			return nil, err
+		}
+		for i, o := range done.Outcomes {
+			switch {
+			case o.Refused != "":
+				d := f.append.Events[i]
+				out.Refused = append(out.Refused, fmt.Sprintf("%s(%s,%d): %s", d.Type, d.StepID, d.LogicalAttempt, o.Refused))
+			case !o.Deduplicated:
+				out.Events++
+			}
+		}
+	}
+	now, _, err := headOf(ctx, s, r.RunID)
+	if err != nil {
+		return nil, err
+	}
+	out.To = now.LastSeq
+	if past.known > out.To {
+		out.Known = past.known
+		if err := s.Repaired(ctx, r.RunID, past.known); err != nil {
+			return nil, err
+		}
+	}
+	if out.Events == 0 && len(out.Receipts) == 0 && len(out.Refused) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// Of a receipt that was made again.
+const (
+	repairActor  = "dvt/repair"
+	repairReason = "The receipt was lost in a restore; the engine's history shows that the signal had been accepted."
+)
+
+// putSignal makes the receipt and the decision of a signal that reached the engine,
+// if they are gone. Its number must not be given to another: the engine drops
+// numbers that it has seen (T196).
+func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signal, at time.Time) (lost *LostReceipt, err error) {
+	err = s.InRun(ctx, r.RunID, func(tx store.RunTx) error {
+		lost = nil
+		if old, err := tx.Receipt(ctx, sig.ID); !errors.Is(err, store.ErrNotFound) {
+			if err == nil && old.No != sig.No {
+				lost = &LostReceipt{SignalID: sig.ID, Type: sig.Type, StepID: sig.StepID, Renumbered: true}
+			}
+			return err
+		}
+		payload, err := json.Marshal(run.SignalPayload{SignalID: sig.ID, SignalType: sig.Type, StepID: sig.StepID, Actor: repairActor, Reason: repairReason})
+		if err != nil {
+			return err
+		}
+		a := store.Append{RunID: r.RunID, Events: []run.Draft{{
+			Type: run.SignalAccepted, SignalID: sig.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByAuthz, Payload: payload,
+		}}}
+		if sig.Type == run.Cancel || sig.Type == run.EmergencyStop {
+			a.SetGate = run.GateStopped // as when it was accepted (T192)
+		}
+		done, err := tx.Append(ctx, a)
+		if err != nil {
+			return err
+		}
+		stored, err := tx.PutReceipt(ctx, run.Receipt{
+			RunID: r.RunID, Actor: repairActor, Reason: repairReason, Application: run.SignalDelivered, AcceptedSeq: done.Outcomes[0].Seq,
+			Signal: run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LA, Force: sig.Force},
+		}, false)
+		lost = &LostReceipt{SignalID: sig.ID, Type: sig.Type, StepID: sig.StepID, Renumbered: stored.No != sig.No}
+		return err
+	})
+	return lost, err
+}

@@ -1,0 +1,185 @@
+package storeadmin_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/storeadmin"
+)
+
+// contract: T30
+func TestVerify_WhatWasWrittenIsClean(t *testing.T) {
+	onEach(t, func(d *db) {
+		events := int64(0)
+		for n := range 12 {
+			id := d.live(n)
+			if n%3 > 0 {
+				d.project(id.RunID)
+			}
+			events += int64(len(d.log(id.RunID)))
+		}
+		out := d.verify()
+		if out.Differences+out.Notes > 0 || out.Runs != 12 || out.Events != events {
+			d.Errorf("%+v, want 12 clean runs with %d events", out, events)
+		}
+		if one := d.verify("run-003"); one.Runs != 1 {
+			d.Errorf("%+v", one)
+		}
+		_, err := storeadmin.Verify(d.Context(), d.Store, []string{"run-001", "nobody", "nothing"}, nil)
+		if !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "nobody, no run nothing") {
+			d.Errorf("unknown runs: %v", err)
+		}
+	})
+}
+
+// corrupt is the run that each corruption is done to.
+func corrupt(d *db) string {
+	d.Helper()
+	for _, table := range []string{"run", "run_head", "event", "run_state", "step_state", "run_dirty", "signal", "delivery"} {
+		must(d.T, d.exec(`DELETE FROM `+table))
+	}
+	runID := d.sample()
+	d.project(runID)
+	d.clean()
+	return runID
+}
+
+func TestVerify_NamesEachCorruption(t *testing.T) {
+	uuid := "00000000-0000-4000-8000-000000000000"
+	cases := map[string]struct {
+		do   []string
+		want []string
+	}{
+		"key":       {[]string{`UPDATE event SET key = 'k' WHERE run_seq = 3`}, []string{"event.eventId", "event.key"}},
+		"eventId":   {[]string{`UPDATE event SET event_id = '` + uuid + `' WHERE run_seq = 3`}, []string{"event.eventId"}},
+		"same key":  {[]string{`UPDATE event SET key = (SELECT key FROM event WHERE run_seq = 3) WHERE run_seq = 8`}, []string{"event.eventId", "event.key"}},
+		"type":      {[]string{`UPDATE event SET type = 'StepCompleted', la = 3 WHERE run_seq = 6`}, []string{"event.key", "steps[a].attempts", "steps[a].logicalAttemptId"}},
+		"attempt":   {[]string{`UPDATE event SET la = 7 WHERE run_seq = 3`}, []string{"event.key", "steps[a].attempts"}},
+		"payload":   {[]string{`UPDATE event SET payload = DOC('{"errorCode":"OTHER","retryable":true}') WHERE run_seq = 4`}, []string{"steps[a].attempts[0].error.code"}},
+		"no JSON":   {[]string{`UPDATE event SET payload = DOC('[]') WHERE run_seq = 4`}, []string{"event.StepFailed"}},
+		"lost":      {[]string{`DELETE FROM event WHERE run_seq = 4`}, []string{"event.runSeq", "head.running", "steps[a].attempts[0].status"}},
+		"lost last": {[]string{`DELETE FROM event WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq", "head.running"}},
+		"moved":     {[]string{`UPDATE event SET run_seq = 12 WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq"}},
+		"beyond":    {[]string{`UPDATE run_head SET last_seq = 7`}, []string{"checkpoint.seq", "head.lastSeq"}},
+		"times":     {[]string{`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 3) WHERE run_seq = 1`, `UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 8) WHERE run_seq = 2`}, []string{"event.persistedAt"}},
+		"two ends of an attempt": {
+			[]string{`UPDATE event SET type = 'StepSkipped', la = 1, payload = DOC('{"reasonCode":"OPERATOR_SKIP"}') WHERE run_seq = 7`},
+			[]string{"event.StepSkipped", "event.key", "head.running"},
+		},
+		"two ends of the run": {
+			[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq IN (7, 8)`},
+			[]string{"event.RunCompleted", "head.terminal", "header.status"},
+		},
+		"after the end":     {[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq = 7`}, []string{"event.StepStarted", "head.terminal"}},
+		"head seq":          {[]string{`UPDATE run_head SET last_seq = 9`}, []string{"head.lastSeq"}},
+		"head time":         {[]string{`UPDATE run_head SET last_at = (SELECT persisted_at FROM event WHERE run_seq = 1)`}, []string{"head.lastAt"}},
+		"head terminal":     {[]string{`UPDATE run_head SET terminal = (1 = 1)`}, []string{"head.terminal"}},
+		"head running":      {[]string{`UPDATE run_head SET running = 2`}, []string{"head.running"}},
+		"gate":              {[]string{`UPDATE run_head SET gate = 1`}, []string{"head.gate.paused"}},
+		"no head":           {[]string{`DELETE FROM run_head`}, []string{"head"}},
+		"signal number":     {[]string{`UPDATE run_head SET signal_no = 0`}, []string{"head.signalNo"}},
+		"no receipt":        {[]string{`DELETE FROM signal`}, []string{"receipt[sig-1]"}},
+		"receipt":           {[]string{`UPDATE signal SET accepted_seq = 3`}, []string{"receipt[sig-1].acceptedSeq"}},
+		"checkpoint ahead":  {[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"seq":8', '"seq":88')::json`}, []string{"checkpoint.seq"}},
+		"checkpoint status": {[]string{`UPDATE run_state SET header = replace(CAST(header AS text), 'RUNNING', 'PAUSED')::json`}, []string{"header.status"}},
+		"checkpoint counts": {[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"running":1', '"running":2')::json`}, []string{"header.counts.running"}},
+		"checkpoint step":   {[]string{`UPDATE step_state SET body = replace(CAST(body AS text), 'RUNNING', 'FAILED')::json WHERE ord = 1`}, []string{"steps[b].attempts[0].status", "steps[b].status"}},
+		"checkpoint lacks":  {[]string{`DELETE FROM step_state WHERE ord = 1`}, []string{"steps"}},
+		"checkpoint broken": {[]string{`UPDATE step_state SET body = '[]' WHERE ord = 1`}, []string{"checkpoint"}},
+	}
+	onEach(t, func(d *db) {
+		d.unlocked()
+		for name, c := range cases {
+			runID := corrupt(d)
+			for _, q := range c.do {
+				must(d.T, d.exec(d.dialect(q)))
+			}
+			out := d.verify()
+			got := whats(out.Found)
+			for _, want := range c.want {
+				if !slices.Contains(got, want) {
+					d.Errorf("%s: does not name %s; found:\n%v", name, want, out.Found)
+				}
+			}
+			for _, f := range out.Found {
+				if f.RunID != runID || f.Stored == f.Expected {
+					d.Errorf("%s: odd finding %s", name, f)
+				}
+			}
+		}
+	})
+}
+
+// contract: T04
+func TestVerify_ForeignKeysOfImportsAreNotes(t *testing.T) {
+	onEach(t, func(d *db) {
+		n := newRun(identity(1))
+		n.Run.TriggerSource = storeadmin.TriggerImport
+		log := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"))
+		log[0].Key = runtest.Draft(run.RunApproved, "", 1).Key(n.Run.Identity)
+		log[0].EventID = log[0].Key.EventID()
+		log[1].Key, log[1].Seq = "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26", 5
+		log[1].EventID = "01234567-89ab-cdef-0123-456789abcdef"
+		must(d.T, d.Import(d.Context(), n, log))
+		out := d.verify()
+		if out.Differences > 0 || !slices.Equal(whats(out.Noted), []string{"event.eventId", "event.key", "event.runSeq"}) {
+			d.Errorf("%+v", out)
+		}
+		must(d.T, d.exec(`UPDATE run SET trigger_source = 'api'`))
+		if out := d.verify(); out.Differences != 3 || out.Notes != 0 {
+			d.Errorf("a run that was not imported: %+v", out)
+		}
+	})
+}
+
+// A run of 10^5 events: 500 steps that failed 99 times each and succeeded then.
+func TestVerify_ALongRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20 s")
+	}
+	t.Parallel()
+	d := newSQLite(t)
+	const steps, attempts = 500, 100
+	names := make([]string, steps)
+	for i := range names {
+		names[i] = fmt.Sprintf("s%d", i)
+	}
+	drafts := []run.Draft{runtest.Start(names...)}
+	for la := 1; la <= attempts; la++ {
+		for _, name := range names {
+			end := run.StepFailedEvent
+			if la == attempts {
+				end = run.StepCompletedEvent
+			}
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, name, la), runtest.Draft(end, name, la))
+		}
+	}
+	log := runtest.Log(drafts...)
+	for i := range log {
+		log[i].RunID = identity(1).RunID
+		log[i].Key = drafts[i].Key(identity(1))
+		log[i].EventID = log[i].Key.EventID()
+	}
+	must(t, d.Import(t.Context(), newRun(identity(1)), log))
+	began := time.Now()
+	out := d.verify()
+	if out.Differences+out.Notes > 0 || out.Events != 1+2*steps*attempts {
+		t.Errorf("%d events, %d differences, such as %v", out.Events, out.Differences, out.Found[:min(3, len(out.Found))])
+	}
+	t.Logf("%d events in %v", out.Events, time.Since(began))
+	must(t, d.exec(`UPDATE step_state SET body = replace(body, '"s77"', '"s78"') WHERE ord = 77`))
+	if out := d.verify(); !slices.Equal(whats(out.Found), []string{"steps[s77].stepId"}) {
+		t.Errorf("found %v", out.Found)
+	}
+	if _, err := storeadmin.Rebuild(t.Context(), d.Store, nil, nil); err != nil {
+		t.Error(err)
+	}
+	d.clean()
+}
