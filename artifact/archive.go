@@ -17,7 +17,8 @@ import (
 // safe for concurrent use.
 type Archive struct{ bucket *blob.Bucket }
 
-// maxArchived is the size, in bytes, of the largest document. Write refuses a larger one, because Each could not read it.
+// maxArchived is the size, in bytes, of the largest document. Write refuses a larger one, because Each could not read
+// it.
 const maxArchived = 1 << 20
 
 // OpenArchive opens the bucket at a URL: file:///a/directory, which it creates when it is missing, or mem://. The
@@ -26,8 +27,8 @@ func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return openArchive(ctx, bucketURL, url.Values{"create_dir": {"1"}})
 }
 
-// ReadArchive opens the bucket for Each alone. A directory that does not exist is an error: an empty archive in its place
-// would look like one in which nothing is wrong.
+// ReadArchive opens the bucket for Each alone. A directory that does not exist is an error: an empty archive in its
+// place would look like one in which nothing is wrong.
 func ReadArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return openArchive(ctx, bucketURL, url.Values{})
 }

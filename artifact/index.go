@@ -81,7 +81,8 @@ func (ix index) trim(l Limits) (dropped []piece, resumes int64) {
 	return dropped, resumes
 }
 
-// index lists one log; dropped is what still lies in its hole. ErrNotFound says that an object went while it was listed.
+// index lists one log; dropped is what still lies in its hole. ErrNotFound says that an object went while it was
+// listed.
 func (s *Store) index(ctx context.Context, prefix string) (ix index, dropped []piece, err error) {
 	var all []piece
 	resumes := int64(1)

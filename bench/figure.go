@@ -36,7 +36,8 @@ type sample struct{ cost, floor time.Duration }
 // measure returns what one operation takes; i counts its calls within a repetition.
 type measure func(ctx context.Context, i int) (time.Duration, error)
 
-// byTurns is the medians of n calls of each, one after the other, which keeps what disturbs the machine out of their ratio.
+// byTurns is the medians of n calls of each, one after the other, which keeps what disturbs the machine out of their
+// ratio.
 func byTurns(n int, cost, floor measure) func(context.Context) (sample, error) {
 	return func(ctx context.Context) (sample, error) {
 		costs, floors := make([]time.Duration, n), make([]time.Duration, n)

@@ -277,7 +277,8 @@ func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {
 	return db.QueryRowContext(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.named)
 }
 
-// sqliteIndexes are the statements that drop the indexes of the tables, and the trigger of one, and make the indexes again.
+// sqliteIndexes are the statements that drop the indexes of the tables, and the trigger of one, and make the indexes
+// again.
 func sqliteIndexes(ctx context.Context, db *sql.DB) (drops, creates []string, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT 'DROP INDEX ' || name, sql FROM sqlite_schema
 		WHERE type = 'index' AND sql IS NOT NULL AND tbl_name IN ('run', 'run_state')`)

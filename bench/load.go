@@ -124,8 +124,9 @@ func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Co
 	return time.Since(began) / time.Duration(max(1, calls.Load())), nil
 }
 
-// paced has n workers call, each once an interval and not at the same moment, for d. A call is told when it was due: what delays one call
-// delays its worker's next ones too, and their times are counted from then. Falling behind by more than lateness is an error.
+// paced has n workers call, each once an interval and not at the same moment, for d. A call is told when it was due:
+// what delays one call delays its worker's next ones too, and their times are counted from then. Falling behind by more
+// than lateness is an error.
 func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int, due time.Time) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	began := time.Now()

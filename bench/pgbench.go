@@ -19,8 +19,8 @@ import (
 // bareEvent is a table with the columns, primary key and unique key of event, and nothing else of it.
 const bareEvent = `CREATE TABLE event_bare (LIKE event, PRIMARY KEY (run_id, run_seq), UNIQUE (run_id, key))`
 
-// bareInsert is pgbench's script: the row that an appender's append inserts. Each client has a run of its own and counts its events; the key
-// is as long and as random as a real one.
+// bareInsert is pgbench's script: the row that an appender's append inserts. Each client has a run of its own and
+// counts its events; the key is as long and as random as a real one.
 const bareInsert = `\set n :n + 1
 INSERT INTO event_bare (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
 VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_random_uuid()::text, md5(:n::text) || md5((:n + 1)::text),
@@ -29,7 +29,8 @@ VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_r
 
 var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// newPgbench returns what one insert takes with so many clients: the inverse of pgbench's rate. It starts each time where it ended.
+// newPgbench returns what one insert takes with so many clients: the inverse of pgbench's rate. It starts each time
+// where it ended.
 func newPgbench(ctx context.Context, r *rig, dsn string, clients int, d time.Duration) (measure, error) {
 	program, err := testserver.PostgresProgram("pgbench")
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 	oneMS  disk = "1 ms"
 )
 
-// postgresSettings are those of the measured servers besides the defaults, which are durable: a cache that a small machine has, and no
-// checkpoint that the clock, not the figure, puts into a repetition.
+// postgresSettings are those of the measured servers besides the defaults, which are durable: a cache that a small
+// machine has, and no checkpoint that the clock, not the figure, puts into a repetition.
 var postgresSettings = []string{
 	"shared_buffers=512MB", "maintenance_work_mem=512MB", "max_wal_size=16GB", "checkpoint_timeout=1h", "wal_sync_method=fdatasync",
 }

@@ -95,8 +95,8 @@ type AuditCheckPage struct {
 }
 
 // CheckAudit compares a page of the tenant's tokens, policies, settings and decisions with the audit rows that made
-// them, then looks for objects that are gone, and compares the logs of runs with their seals. The operators' tenant has the objects of the installation
-// beside its own. FORBIDDEN, CURSOR_INVALID.
+// them, then looks for objects that are gone, and compares the logs of runs with their seals. The operators' tenant has
+// the objects of the installation beside its own. FORBIDDEN, CURSOR_INVALID.
 func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
 	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditCheckPage{}, err

@@ -107,8 +107,8 @@ func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem str
 	return problem, events, err
 }
 
-// checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those of
-// a run that had ended before.
+// checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those
+// of a run that had ended before.
 func (s *Service) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string, err error) {
 	newest, err := s.cfg.Store.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
 	if err != nil || newest.Seq != seal.Seq {

@@ -170,8 +170,8 @@ func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
 	return false, w.began.Add(time.Minute).Sub(s.cfg.Now())
 }
 
-// sameOne reports whether p must not complete a step because it wants another person than those who asked for the run and
-// approved it. wanted is what the plan says of the step (O4, T87).
+// sameOne reports whether p must not complete a step because it wants another person than those who asked for the run
+// and approved it. wanted is what the plan says of the step (O4, T87).
 func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool, error) {
 	if triggeredBy == p.ID || !s.involved(wanted, true, p) {
 		return s.involved(wanted, true, p), nil

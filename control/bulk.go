@@ -95,10 +95,10 @@ type bulkAction struct {
 	Reason  string          `json:"reason"`
 }
 
-// SignalRuns accepts a bulk: which runs it is of is fixed when it answers, and they are runs that p may
-// READ. What p may do to each of them is decided when it is that run's turn (SendBulks). It is safe
-// to repeat. BULK_MOVED when other than ExpectedCount runs are meant now, BULK_TOO_LARGE, TOO_MANY_BULKS,
-// REQUEST_ID_CONFLICT, NOT_FOUND of FailedOf, FORBIDDEN for who may READ nothing. What it accepts or refuses is audited.
+// SignalRuns accepts a bulk: which runs it is of is fixed when it answers, and they are runs that p may READ. What p
+// may do to each of them is decided when it is that run's turn (SendBulks). It is safe to repeat. BULK_MOVED when other
+// than ExpectedCount runs are meant now, BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, NOT_FOUND of FailedOf,
+// FORBIDDEN for who may READ nothing. What it accepts or refuses is audited.
 func (s *Service) SignalRuns(ctx context.Context, p authz.Principal, in SignalRuns) (MadeBulk, error) {
 	if err := s.checkBulk(ctx, in); err != nil {
 		return MadeBulk{}, err

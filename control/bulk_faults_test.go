@@ -17,7 +17,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// The server dies after signals were accepted and before that was kept: another one goes on, and each run has one signal.
+// The server dies after signals were accepted and before that was kept: another one goes on, and each run has one
+// signal.
 // contract: T128
 func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 	t.Parallel()

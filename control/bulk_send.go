@@ -28,9 +28,10 @@ const (
 	bulkStoreRetry                = 500 * time.Millisecond
 )
 
-// SendBulks sends the signals of bulks until ctx ends: 16 of a bulk at once, those of a bulk by one server at a
-// time. A signal's id follows from the bulk and the number of its row, so that what is sent again after a crash
-// has one effect, and each is decided under the fence of its bulk, so that a server that slept past its lease sends nothing more. A row that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
+// SendBulks sends the signals of bulks until ctx ends: 16 of a bulk at once, those of a bulk by one server at a time. A
+// signal's id follows from the bulk and the number of its row, so that what is sent again after a crash has one effect,
+// and each is decided under the fence of its bulk, so that a server that slept past its lease sends nothing more. A row
+// that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
 func (s *Service) SendBulks(ctx context.Context, owner string) error {
 	return s.duty(ctx, s.bulks, func(ctx context.Context) (bool, error) {
 		leased, err := s.cfg.Store.LeaseBulks(ctx, owner, s.cfg.Limits.LeaseTTL, bulksAtOnce)
@@ -164,8 +165,8 @@ type bulkJob struct {
 	action bulkAction
 }
 
-// round sends the signals of some rows at once, and counts those that have their outcome. It says nothing of rows whose bulk
-// was stopped or taken over meanwhile.
+// round sends the signals of some rows at once, and counts those that have their outcome. It says nothing of rows whose
+// bulk was stopped or taken over meanwhile.
 func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
 	var mu sync.Mutex
 	atOnce(rows, func(r store.BulkRow) {
@@ -211,7 +212,8 @@ func (j *bulkJob) leave(ctx context.Context, rows []store.BulkRow) ([]store.Bulk
 	return ends, err
 }
 
-// send sends the signal of one row and says what came back; false when the bulk is no longer held, and so nothing was sent.
+// send sends the signal of one row and says what came back; false when the bulk is no longer held, and so nothing was
+// sent.
 func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd, held bool) {
 	rc, err := j.signal(ctx, r)
 	if errors.Is(err, store.ErrConflict) {

@@ -18,8 +18,9 @@ type CancelBulk struct {
 	Reason    string
 }
 
-// CancelBulk stops one of p's own bulks: signals that wait are not sent, and their rows say NOT_SENT as soon as a server
-// has looked at them. None is sent after it answered, by whomever. What was sent stays so. A bulk that is finished or was stopped is left as it is, and only the first stop is audited. NOT_FOUND as Bulk.
+// CancelBulk stops one of p's own bulks: signals that wait are not sent, and their rows say NOT_SENT as soon as a
+// server has looked at them. None is sent after it answered, by whomever. What was sent stays so. A bulk that is
+// finished or was stopped is left as it is, and only the first stop is audited. NOT_FOUND as Bulk.
 func (s *Service) CancelBulk(ctx context.Context, p authz.Principal, in CancelBulk) (Bulk, error) {
 	if vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
 		return Bulk{}, badInput(vs)

@@ -107,8 +107,8 @@ func TestBulkStop_CrashInTheMiddle(t *testing.T) {
 	}
 }
 
-// A server sleeps past its lease, just before it sends. The bulk is stopped, and another server settles what waits: what the first one
-// sends when it wakes up is too late.
+// A server sleeps past its lease, just before it sends. The bulk is stopped, and another server settles what waits:
+// what the first one sends when it wakes up is too late.
 // contract: T128
 func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,8 @@ func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 	}
 }
 
-// The stop comes while a round is about to be sent, and its server has its lease still: nothing is sent after the answer.
+// The stop comes while a round is about to be sent, and its server has its lease still: nothing is sent after the
+// answer.
 // contract: T128
 func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 	t.Parallel()

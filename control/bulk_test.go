@@ -127,7 +127,8 @@ func TestBulk_OpenOnesAreBounded(t *testing.T) {
 	w.bulk(w.who("dev-operator"), bulkOf("b5", 1, control.BulkRuns{IDs: ids}))
 }
 
-// First the state, then rows as they change, a receipt that moves included; honest when the store is away; over when the rights are.
+// First the state, then rows as they change, a receipt that moves included; honest when the store is away; over when
+// the rights are.
 // contract: T178
 func TestBulk_Watch(t *testing.T) {
 	t.Parallel()

@@ -239,7 +239,8 @@ type StepLog struct {
 	artifact.Page
 	Matches      []int64
 	TotalMatches int64
-	// ErrorLine is where to begin to read why the attempt failed (artifact.Logs); 0: it has not failed, or was not asked for.
+	// ErrorLine is where to begin to read why the attempt failed (artifact.Logs); 0: it has not failed, or was not asked
+	// for.
 	ErrorLine int64
 }
 

@@ -57,8 +57,8 @@ const fetchAttempts = 3
 
 const maxRedirects = 5
 
-// NewFetcher makes a Fetcher. A nil guard permits public addresses only; one that permits private networks permits http:
-// too.
+// NewFetcher makes a Fetcher. A nil guard permits public addresses only; one that permits private networks permits
+// http: too.
 func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 	f := &Fetcher{private: guard.Private()}
 	for _, root := range roots {
@@ -137,8 +137,8 @@ func refusedURI(why string) error {
 	return &PlanError{Code: run.CodePlanFetchFailed, Message: "The reference's uri " + why + ".", Category: run.CategoryUser}
 }
 
-// file reads a file below one of the roots. It judges the path as it is written before it asks the file system, so a path
-// outside the roots gets one answer whether something is there or not.
+// file reads a file below one of the roots. It judges the path as it is written before it asks the file system, so a
+// path outside the roots gets one answer whether something is there or not.
 func (f *Fetcher) file(path string) ([]byte, error) {
 	path = filepath.Clean(path)
 	for _, root := range f.roots {

@@ -274,8 +274,8 @@ func (w *world) eng() authz.Principal { return w.who("dev-engineer") }
 
 type M = map[string]any
 
-// document is a plan of NOOP steps; a step is written "b<a" when it depends on a, and "b<" when it depends on nothing. If
-// no step says so, each depends on the one before.
+// document is a plan of NOOP steps; a step is written "b<a" when it depends on a, and "b<" when it depends on nothing.
+// If no step says so, each depends on the one before.
 func document(change M, steps ...string) []byte {
 	var list []M
 	for _, s := range steps {

@@ -147,8 +147,8 @@ func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	return out, translate(err)
 }
 
-// MayObserve reports whether p may see what an installation measures of all tenants: FORBIDDEN without DEBUG on the whole
-// tenant of the operators.
+// MayObserve reports whether p may see what an installation measures of all tenants: FORBIDDEN without DEBUG on the
+// whole tenant of the operators.
 func (s *Service) MayObserve(ctx context.Context, p authz.Principal) error {
 	return s.maySeeInstallation(ctx, p)
 }

@@ -97,8 +97,8 @@ type attempts struct {
 	worker  authz.Worker
 }
 
-// For is the part of the Journal that a worker may use. A run of a tenant and a dispatch to a queue that the worker does
-// not serve answer store.ErrNotFound.
+// For is the part of the Journal that a worker may use. A run of a tenant and a dispatch to a queue that the worker
+// does not serve answer store.ErrNotFound.
 func (j *Journal) For(w authz.Worker) engine.AttemptJournal { return &attempts{journal: j, worker: w} }
 
 // identityOf reads whose a run is. A run of a tenant that the worker does not serve answers as one that does not exist.

@@ -18,8 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// A worker whose account does not cover a queue that it polls must end, because it takes steps that it cannot begin. Its
-// report is denied with a sentence that names the queue and the setting. A malformed report is only refused.
+// A worker whose account does not cover a queue that it polls must end, because it takes steps that it cannot begin.
+// Its report is denied with a sentence that names the queue and the setting. A malformed report is only refused.
 func TestReport_IsDeniedForQueuesOutsideTheAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -112,7 +112,8 @@ func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
 	})
 }
 
-// eachOverlay gives take the overlays that were accepted for a step behind one event of its run up to another, in order.
+// eachOverlay gives take the overlays that were accepted for a step behind one event of its run up to another, in
+// order.
 func eachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq, take func(run.Receipt, overlay)) error {
 	for {
 		receipts, err := from.Overlays(ctx, runID, stepID, after, upTo)

@@ -11,10 +11,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// PlanDocument reads the document of a run's plan: nil when no worker has fetched it yet, or when it is
-// of another place than the run, which will not start. Values of members that look like a secret by their names
-// are hidden, and so is the path of an address, which is the secret of many webhooks. The document need not have the plan's
-// digest. NOT_FOUND.
+// PlanDocument reads the document of a run's plan: nil when no worker has fetched it yet, or when it is of another
+// place than the run, which will not start. Values of members that look like a secret by their names are hidden, and so
+// is the path of an address, which is the secret of many webhooks. The document need not have the plan's digest.
+// NOT_FOUND.
 func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
 	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {

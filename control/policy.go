@@ -117,8 +117,8 @@ func (s *Service) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy
 	return out, err
 }
 
-// keepSandbox gives a document without ceilings of sandboxes those of the policy that it was made from. A client that does
-// not know them would remove them otherwise.
+// keepSandbox gives a document without ceilings of sandboxes those of the policy that it was made from. A client that
+// does not know them would remove them otherwise.
 func (s *Service) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
 	if in.Document.Sandbox != nil || in.ExpectedVersion == 0 {
 		return nil

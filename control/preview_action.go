@@ -185,7 +185,8 @@ func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, erro
 }
 
 // planOfRun reads the plan of a run; false where no worker has fetched it yet. Bodies are kept by their hash: one that
-// is there for another place, or is no plan as the run's reference says, is as if it were not, for who names a hash may not know what has it (T101).
+// is there for another place, or is no plan as the run's reference says, is as if it were not, for who names a hash may
+// not know what has it (T101).
 func (s *Service) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
 	pl, err := s.storedPlan(ctx, r.PlanRef)
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ended makes a run of the steps of took, each of which takes so many minutes (which no machine is late by), and ends it; a
-// step that takes 0 fails.
+// ended makes a run of the steps of took, each of which takes so many minutes (which no machine is late by), and ends
+// it; a step that takes 0 fails.
 func (w *world) ended(requestID string, change M, end run.EventType, took map[string]int) string {
 	w.t.Helper()
 	doc := document(change, "s1", "s2")

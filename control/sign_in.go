@@ -103,10 +103,10 @@ func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, address
 	})
 }
 
-// Session returns the principal of a browser's session by the secret in its cookie:
-// authz.ErrUnauthenticated, ErrExpired, or ErrUnavailable. For one that is not known here, or was
-// used elsewhere, it reads the store. Callers with sessions that nobody knows share one read, so that a flood of made-up
-// sessions costs one read at a time and fresh sessions get in.
+// Session returns the principal of a browser's session by the secret in its cookie: authz.ErrUnauthenticated,
+// ErrExpired, or ErrUnavailable. For one that is not known here, or was used elsewhere, it reads the store. Callers
+// with sessions that nobody knows share one read, so that a flood of made-up sessions costs one read at a time and
+// fresh sessions get in.
 func (s *Service) Session(ctx context.Context, secret string) (authz.Principal, error) {
 	if !authz.LooksLikeSecret(secret) {
 		return authz.Principal{}, authz.ErrUnauthenticated

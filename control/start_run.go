@@ -98,11 +98,10 @@ func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// approve makes a run of n that is approved and waits for its start, or first for its turn,
-// or one that waits for people to approve it where the policy asks for them (W-20), and the row of
-// its audit, in one transaction; pin is what a rerun takes over, else nil; pl is the plan, nil when it is not at hand. It gives
-// both their ids and the run its request key. false comes with the run that the
-// request id made before.
+// approve makes a run of n that is approved and waits for its start, or first for its turn, or one that waits for
+// people to approve it where the policy asks for them (W-20), and the row of its audit, in one transaction; pin is what
+// a rerun takes over, else nil; pl is the plan, nil when it is not at hand. It gives both their ids and the run its
+// request key. false comes with the run that the request id made before.
 func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow, pin *run.Rerun, pl *plan.Plan) (store.Run, bool, error) {
 	approved, err := s.approved(pin)
 	if err != nil {

@@ -89,9 +89,9 @@ func (s *Service) openStop(ctx context.Context, runID string) (run.Receipt, bool
 }
 
 // completeStop ends a run on the word of a stop that no engine is to carry out any more: StepFailed with cut for every
-// attempt that runs, RunCancelled, and the receipt APPLIED by it with reason, in the caller's transaction (T99). A start that
-// is under way conflicts with the queue row, and the workflow that it makes finds the run ended. A run that ended, or a
-// stop that was carried out, stays as it is.
+// attempt that runs, RunCancelled, and the receipt APPLIED by it with reason, in the caller's transaction (T99). A
+// start that is under way conflicts with the queue row, and the workflow that it makes finds the run ended. A run that
+// ended, or a stop that was carried out, stays as it is.
 func (s *Service) completeStop(
 	ctx context.Context, tx store.RunTx, stop run.Receipt, cut run.FailurePayload, reason string,
 ) error {

@@ -39,10 +39,10 @@ var ErrPaused = errors.New("engine: the run is paused")
 // concurrent use and may be repeated: Start of a started run finds it, Signal is
 // at least once and in order per caller.
 type Engine interface {
-	// Start starts the run under an id derived from the run's id, or finds it
-	// started, even closed (T111, T130). q is the queues of this run, without placeholders. An execution that dvt did not
-	// start never counts as the run's: Start ends it where it is open, starts the run all the same, and names it in Foreign,
-	// also together with an error. ErrHeld or ErrUnavailable.
+	// Start starts the run under an id derived from the run's id, or finds it started, even closed (T111, T130). q is the
+	// queues of this run, without placeholders. An execution that dvt did not start never counts as the run's: Start ends
+	// it where it is open, starts the run all the same, and names it in Foreign, also together with an error. ErrHeld or
+	// ErrUnavailable.
 	Start(ctx context.Context, id run.Identity, q plan.Queues) (Started, error)
 	// Signal hands over one signal; the engine drops what it has seen (T196).
 	// ErrNotStarted, ErrClosed or ErrUnavailable.
@@ -92,8 +92,8 @@ type Description struct {
 	Open        bool
 	ClosedAs    string // the engine's own word when not open
 	HistorySize int64  // events
-	// Foreign says why dvt did not start the execution, a part of a sentence; empty when it did. Nothing else that the engine
-	// says of a foreign execution is about the run.
+	// Foreign says why dvt did not start the execution, a part of a sentence; empty when it did. Nothing else that the
+	// engine says of a foreign execution is about the run.
 	Foreign string
 }
 
@@ -135,10 +135,9 @@ type Capability struct {
 // Repeating the call does not help.
 var ErrRefused = errors.New("engine: refused")
 
-// ErrDenied is the answer to a worker whom a Journal does not know, whose account does not cover a queue that it serves,
-// or whose calls reach something that is no Journal. It
-// says nothing about the attempt: a worker that is set up right can begin it. Repeating the call does not help before
-// somebody changes the settings.
+// ErrDenied is the answer to a worker whom a Journal does not know, whose account does not cover a queue that it
+// serves, or whose calls reach something that is no Journal. It says nothing about the attempt: a worker that is set up
+// right can begin it. Repeating the call does not help before somebody changes the settings.
 var ErrDenied = errors.New("engine: this worker has no access to the journal")
 
 // ErrUndelivered means that a call never reached a Journal, because its server cannot be connected to. Nothing was
@@ -191,9 +190,9 @@ type AttemptJournal interface {
 	// Evidence keeps what an attempt printed and left behind (T229). ErrRefused, also once the attempt has an end.
 	Evidence(ctx context.Context, e Evidence) error
 	// End writes the end of an attempt, or of a hook, by its key: StepCompleted, StepFailed, StepCompensated or
-	// StepCompensationFailed. A StepFailed closes the gate of fail-fast in the same commit, and the retry window opens where
-	// nothing runs any more. The answer names the end that stands in the log, which may be an earlier one: the first wins
-	// (T10). It is given up after the write budget with ErrUnanswered: the write may still come to the log. A
+	// StepCompensationFailed. A StepFailed closes the gate of fail-fast in the same commit, and the retry window opens
+	// where nothing runs any more. The answer names the end that stands in the log, which may be an earlier one: the first
+	// wins (T10). It is given up after the write budget with ErrUnanswered: the write may still come to the log. A
 	// *run.SchemaError when the log does not take what the attempt returned (T190). ErrRefused.
 	End(ctx context.Context, e End) (Receipt, error)
 }
@@ -243,8 +242,8 @@ type End struct {
 	Failed    *run.FailurePayload       `json:"failed,omitempty"`
 }
 
-// Receipt is a Journal's word that the log has the end of an attempt or hook. An engine carries it from the worker to the
-// interpreter and can neither make nor change one.
+// Receipt is a Journal's word that the log has the end of an attempt or hook. An engine carries it from the worker to
+// the interpreter and can neither make nor change one.
 type Receipt struct {
 	Type       run.EventType `json:"type"`
 	StartedSeq run.Seq       `json:"startedSeq,omitempty"` // of the attempt's StepStarted, 0 when it is not known
@@ -338,8 +337,8 @@ type Evidence struct {
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
 }
 
-// StoredAttempt is the engine attempt under which the evidence of an execution is kept: that of a hook stands behind that of
-// its step, which has at most ten engine attempts.
+// StoredAttempt is the engine attempt under which the evidence of an execution is kept: that of a hook stands behind
+// that of its step, which has at most ten engine attempts.
 func StoredAttempt(engineAttempt int, hook bool) int {
 	if hook {
 		return engineAttempt + 10

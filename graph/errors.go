@@ -65,7 +65,8 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	return out
 }
 
-// ofInput reports whether an error is about a value inside the arguments of the field of ctx: its path goes on behind it.
+// ofInput reports whether an error is about a value inside the arguments of the field of ctx: its path goes on behind
+// it.
 func ofInput(ctx context.Context, err *gqlerror.Error) bool {
 	return graphql.GetFieldContext(ctx) != nil && len(err.Path) > len(graphql.GetPath(ctx))
 }

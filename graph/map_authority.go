@@ -54,7 +54,8 @@ func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
 	}
 }
 
-// bytesOf converts a number of bytes. A number outside the range of int64 becomes one that the check of the policy refuses.
+// bytesOf converts a number of bytes. A number outside the range of int64 becomes one that the check of the policy
+// refuses.
 func bytesOf(n *float64) int64 {
 	const most = 1 << 53 // up to here a float64 holds each whole number
 	return int64(min(max(orZero(n), -1), most))

@@ -56,9 +56,9 @@ func isPage(name string) bool {
 	return slices.Contains(pages, first)
 }
 
-// interfaceFiles serves the built UI: its files, and one document for all of its pages. Other paths answer 404 with the same
-// document, which says so, because programs that probe paths read the status alone. In `dvt dev` a page signs the browser in
-// that opens it with a key (T230).
+// interfaceFiles serves the built UI: its files, and one document for all of its pages. Other paths answer 404 with the
+// same document, which says so, because programs that probe paths read the status alone. In `dvt dev` a page signs the
+// browser in that opens it with a key (T230).
 func (p *parts) interfaceFiles() http.Handler {
 	files, built := web.Dist()
 	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

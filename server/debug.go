@@ -61,8 +61,8 @@ type HistoryMismatchError = temporal.MismatchError
 // ErrPayloadKey is ReplayWorkflow's word for a history that is encrypted by a key that it was not given.
 var ErrPayloadKey = temporal.ErrPayloadKey
 
-// ReplayWorkflow runs the workflow of this program over a history (T117). The keys of an encrypted one are in files; the
-// names of files may be empty.
+// ReplayWorkflow runs the workflow of this program over a history (T117). The keys of an encrypted one are in files;
+// the names of files may be empty.
 func ReplayWorkflow(history io.Reader, payloadKeysFile, dispatchKeysFile string) (temporal.Replayed, error) {
 	cfg := Config{Encryption: Encryption{PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile}}
 	payloads, err := cfg.payloads(slog.New(slog.DiscardHandler), false)

@@ -78,8 +78,8 @@ func HTTPServer(routes http.Handler) *http.Server {
 	return srv
 }
 
-// ControlInside is `dvt worker` on the control queues of w and the duty reconcile, in this process. The worker's Journal
-// is what journal makes of the real one.
+// ControlInside is `dvt worker` on the control queues of w and the duty reconcile, in this process. The worker's
+// Journal is what journal makes of the real one.
 func ControlInside(
 	ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger, journal func(engine.Journal) engine.Journal, ready func(*control.Service, *authz.Directory),
 ) error {

@@ -205,7 +205,8 @@ func (n *node) decide(m testserver.BusMessage) testserver.Fate {
 	return testserver.Fate{}
 }
 
-// told waits until the message of the head has been on its way to both servers: what is committed next is in another one.
+// told waits until the message of the head has been on its way to both servers: what is committed next is in another
+// one.
 func (h *history) told(p *pair) {
 	h.t.Helper()
 	for _, n := range p.nodes() {

@@ -81,8 +81,8 @@ func (i *Issuer) verify() (errs []error) {
 	return errs
 }
 
-// mayNameSame reports whether both may say the name of one principal: a person of the one would have the rights of a person
-// of the other.
+// mayNameSame reports whether both may say the name of one principal: a person of the one would have the rights of a
+// person of the other.
 func (i *Issuer) mayNameSame(other Issuer) bool {
 	if !strings.HasPrefix(i.Prefix, other.Prefix) && !strings.HasPrefix(other.Prefix, i.Prefix) {
 		return false

@@ -13,8 +13,8 @@ import (
 )
 
 // observers returns the routes of the listener metrics-listen, which requires no token. Profiles show memory and
-// therefore secrets, so they exist only when the listener is on loopback. It then answers under names of loopback alone:
-// a web page can point its own name at this machine and read the answers (DNS rebinding).
+// therefore secrets, so they exist only when the listener is on loopback. It then answers under names of loopback
+// alone: a web page can point its own name at this machine and read the answers (DNS rebinding).
 func (p *parts) observers() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)

@@ -52,8 +52,8 @@ func (p *parts) routes() http.Handler {
 	return p.withHeaders(p.fromOurPages(mux))
 }
 
-// withHeaders gives every answer the headers that keep a browser from guessing types, from sharing a process or a window
-// with pages of others, and, where people come by https, from coming by http again.
+// withHeaders gives every answer the headers that keep a browser from guessing types, from sharing a process or a
+// window with pages of others, and, where people come by https, from coming by http again.
 func (p *parts) withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -344,8 +344,8 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 	return g.Wait()
 }
 
-// controlSteps runs the steps of control queues in this process. It declines a step that was dispatched to another queue,
-// because anybody with access to Temporal can schedule the step here with the ticket of its own dispatch.
+// controlSteps runs the steps of control queues in this process. It declines a step that was dispatched to another
+// queue, because anybody with access to Temporal can schedule the step here with the ticket of its own dispatch.
 func (p *parts) controlSteps(queues []string) *executor.Runner {
 	j := p.journal.For(authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: queues})
 	return &executor.Runner{Journal: j, WorkspaceRoot: p.cfg.Workspace, Log: p.log, Executors: executor.Light()}

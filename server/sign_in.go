@@ -34,8 +34,8 @@ const (
 // it is the same for everybody, and what it asks for itself comes from this site.
 const attemptCookie = "dvt_sign_in"
 
-// attemptName and attemptPath are those of the cookie. By https the name keeps other hosts of the same domain from setting
-// one: they could else sign somebody in as themselves.
+// attemptName and attemptPath are those of the cookie. By https the name keeps other hosts of the same domain from
+// setting one: they could else sign somebody in as themselves.
 func (p *parts) attemptName() string {
 	if p.secure() {
 		return "__Host-" + attemptCookie

@@ -432,7 +432,8 @@ func TestSignIn_TheIDTokenIsOfThisSignIn(t *testing.T) {
 	}
 }
 
-// Without an audience of their own, bearer tokens and ID tokens have the same one. An ID token lies in logs and in browsers.
+// Without an audience of their own, bearer tokens and ID tokens have the same one. An ID token lies in logs and in
+// browsers.
 func TestAuthenticate_AnIDTokenIsNoBearerToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(i *oidc.Issuer) { i.Audience = i.ClientID })

@@ -119,8 +119,8 @@ func (s *session) auditWriter(format string) (write func(auditEntry) error, flus
 	return nil, nil, fmt.Errorf("--format is jsonl or csv, not %q", format)
 }
 
-// cell is a text as a spreadsheet shows it. A spreadsheet computes a text that begins with one of these signs, so a reason
-// that somebody wrote would run in the program of the auditor; an apostrophe before it makes it a text.
+// cell is a text as a spreadsheet shows it. A spreadsheet computes a text that begins with one of these signs, so a
+// reason that somebody wrote would run in the program of the auditor; an apostrophe before it makes it a text.
 func cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
@@ -274,8 +274,8 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 const (
 	// auditLinkTime is how long a row may wait for its link.
 	auditLinkTime = 10 * time.Second
-	// auditClockSlack is how far the time of a row may lie before that of an earlier one: rows commit in another order than
-	// they are dated, and a standby that takes over may have a clock that is behind.
+	// auditClockSlack is how far the time of a row may lie before that of an earlier one: rows commit in another order
+	// than they are dated, and a standby that takes over may have a clock that is behind.
 	auditClockSlack = 5 * time.Minute
 	// auditMaxNo bounds the numbers of a chain. A link at or above it was written past dvt.
 	auditMaxNo = 1 << 62

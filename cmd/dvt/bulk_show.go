@@ -114,7 +114,8 @@ func (s *session) bulkWatchCommand() *cobra.Command {
 	}
 }
 
-// watchBulk prints a line for each run that failed and for each frame that moves on, over as many connections as it takes.
+// watchBulk prints a line for each run that failed and for each frame that moves on, over as many connections as it
+// takes.
 func (s *session) watchBulk(ctx context.Context, id string) error {
 	var last client.BulkHead
 	said, told := "", map[string]bool{}

@@ -104,8 +104,8 @@ func (p *typist) types(text, pattern string) {
 	p.t.Errorf("after %q no %s in\n%q", text, pattern, seen)
 }
 
-// The scripts are sourced by the shells themselves, without a package beside, and a person presses the tabulator. bash must be
-// there; zsh and fish are tried where they are.
+// The scripts are sourced by the shells themselves, without a package beside, and a person presses the tabulator. bash
+// must be there; zsh and fish are tried where they are.
 func TestCompletion_InRealShells(t *testing.T) {
 	t.Parallel()
 	address, _ := several(t)

@@ -77,7 +77,8 @@ func documentYAML(v any) (string, error) {
 	return string(text), err
 }
 
-// readable prepares a document for YAML: whole numbers have no exponent, and fields of rows without a value are left out.
+// readable prepares a document for YAML: whole numbers have no exponent, and fields of rows without a value are left
+// out.
 func readable(v any) any {
 	switch v := v.(type) {
 	case float64:

@@ -64,9 +64,9 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 // here is where `dvt dev` listens.
 const here = "http://127.0.0.1:8080"
 
-// resolve says which server is asked, and as whom: flags win over the environment, that
-// over the context in use, and that over the `dvt dev` that runs on the data directory of this environment. The token of
-// a context goes to its own server only.
+// resolve says which server is asked, and as whom: flags win over the environment, that over the context in use, and
+// that over the `dvt dev` that runs on the data directory of this environment. The token of a context goes to its own
+// server only.
 func (s *session) resolve() error {
 	if s.context != "" && s.server != "" {
 		return usage(errors.New("give --context or --server, not both"))

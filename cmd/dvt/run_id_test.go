@@ -51,7 +51,8 @@ func TestRunID_TheBeginningIsEnough(t *testing.T) {
 	}
 }
 
-// @last is the newest run of one's own, @failed the newest that failed or waits with a failed step; which one it is is said.
+// @last is the newest run of one's own, @failed the newest that failed or waits with a failed step; which one it is is
+// said.
 func TestRunID_Names(t *testing.T) {
 	t.Parallel()
 	address, r := serve(t)

@@ -146,8 +146,8 @@ var (
 	escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?`)
 )
 
-// harmless is a line that a program printed, as it may be shown: a terminal gets its colours, when colours are
-// wanted, and nothing else that would move the cursor, name the window or write the clipboard. What is piped is as it was.
+// harmless is a line that a program printed, as it may be shown: a terminal gets its colours, when colours are wanted,
+// and nothing else that would move the cursor, name the window or write the clipboard. What is piped is as it was.
 func (d display) harmless(text string) string {
 	if !d.terminal() {
 		return text

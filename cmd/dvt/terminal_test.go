@@ -223,7 +223,8 @@ func (s *terminal) clean() {
 	}
 }
 
-// paced fails when more than 10 frames a second were drawn since then: when one was drawn is not known, only when it was read.
+// paced fails when more than 10 frames a second were drawn since then: when one was drawn is not known, only when it
+// was read.
 func (s *terminal) paced(began time.Time) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -280,7 +281,8 @@ func TestLine_IsCutNotWrapped(t *testing.T) {
 	}
 }
 
-// What a program printed cannot do to a terminal what it likes: it keeps its colours and loses the rest. A pipe gets it as it was.
+// What a program printed cannot do to a terminal what it likes: it keeps its colours and loses the rest. A pipe gets it
+// as it was.
 func TestTerminal_LogLinesAreHarmless(t *testing.T) {
 	t.Parallel()
 	seen := display{file: os.Stdout, colour: true}

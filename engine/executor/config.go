@@ -72,8 +72,8 @@ func New(cfg Config) map[plan.StepType]Executor {
 }
 
 // Light makes the executors of a worker that holds the store's credentials: none of them runs a program or opens a
-// connection that a plan names. A step of another type fails with CodeTypeUnsupported, even where a plan from before that
-// rule is in the store.
+// connection that a plan names. A step of another type fails with CodeTypeUnsupported, even where a plan from before
+// that rule is in the store.
 func Light() map[plan.StepType]Executor {
 	return map[plan.StepType]Executor{plan.Noop: noopExecutor{}}
 }

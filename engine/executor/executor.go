@@ -53,8 +53,8 @@ type Host interface {
 	// Print keeps one line of output; safe for concurrent use, bounded. It waits while lines
 	// come faster than they are kept, and for at most two seconds when none is kept.
 	Print(stream, line string)
-	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name; body has at
-	// most MaxArtifactBytes.
+	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name; body has
+	// at most MaxArtifactBytes.
 	Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error)
 }
 

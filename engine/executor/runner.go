@@ -32,8 +32,8 @@ const (
 	noServerRetry = 15 * time.Second
 	// declinedRetry is when to dispatch a step again for the first time that a worker declined.
 	declinedRetry = 2 * time.Second
-	// notServedRetry is the longest wait that this grows to where this worker may not serve the step. Another worker of the
-	// queue may, and may be the last of its pollers to get the step: several dispatches come here before.
+	// notServedRetry is the longest wait that this grows to where this worker may not serve the step. Another worker of
+	// the queue may, and may be the last of its pollers to get the step: several dispatches come here before.
 	notServedRetry = 5 * time.Second
 	maxValueBytes  = 16 << 10
 	maxMessage     = 2 << 10
@@ -188,9 +188,9 @@ func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.Begin) 
 	return engine.Return{}, nil
 }
 
-// Declined is the answer to a dispatch that this worker does not begin now. Nothing is spent by it. It is to come back after
-// a delay that doubles with each dispatch of the attempt, up to most, less up to a fifth at random, so that steps that
-// were declined together do not come back together.
+// Declined is the answer to a dispatch that this worker does not begin now. Nothing is spent by it. It is to come back
+// after a delay that doubles with each dispatch of the attempt, up to most, less up to a fifth at random, so that steps
+// that were declined together do not come back together.
 func (d Dispatch) Declined(most time.Duration) engine.Return {
 	delay := min(declinedRetry<<min(max(d.N-1, 0), 10), most)
 	back := d.returned(engine.ReturnDeclined)

@@ -366,7 +366,8 @@ func TestRunner_ALongMessageKeepsBothEnds(t *testing.T) {
 	}
 }
 
-// A dispatch whose worker cannot connect to its server goes to another worker, unless a call may have begun the attempt.
+// A dispatch whose worker cannot connect to its server goes to another worker, unless a call may have begun the
+// attempt.
 func TestRunner_HandsADispatchBackThatItCannotBegin(t *testing.T) {
 	t.Parallel()
 	away := fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrUndelivered)

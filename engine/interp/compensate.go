@@ -124,8 +124,8 @@ func (m *Machine) applyHookEnd(o run.Ord, e *engine.LogEvent) {
 }
 
 // takeHookReturn takes the hook in flight that the engine no longer executes and whose end is not in the log; any other
-// is stale. It is dispatched again while it has engine attempts left: after a delay that grows, where nobody knows why it
-// came back.
+// is stale. It is dispatched again while it has engine attempts left: after a delay that grows, where nobody knows why
+// it came back.
 func (m *Machine) takeHookReturn(got engine.Return) {
 	c := &m.compensation
 	if !c.flying || m.sk.Steps[c.todo[0]].StepID != got.StepID || got.N != c.n {

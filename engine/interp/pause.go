@@ -113,8 +113,8 @@ func (m *Machine) resumeWhenDrained() {
 }
 
 // isResumed reports whether the log has the RunResumed of this pause: an earlier try of this machine, which the engine
-// lost, wrote it. It waits for no drain and for no end of the run, which that try may have begun behind it, and no PAUSE
-// takes it back.
+// lost, wrote it. It waits for no drain and for no end of the run, which that try may have begun behind it, and no
+// PAUSE takes it back.
 func (p *pause) isResumed() bool { return p.resumedEpoch >= p.epoch }
 
 // resumed opens the run again once RunResumed is recorded.

@@ -154,7 +154,8 @@ func (m *Machine) apply(s engine.Signal) {
 	}
 }
 
-// ordersMachine reports whether a signal is for the machine to apply. Others are applied where they are accepted (T197).
+// ordersMachine reports whether a signal is for the machine to apply. Others are applied where they are accepted
+// (T197).
 func ordersMachine(t run.SignalType) bool {
 	switch t {
 	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.CompleteManual, run.Cancel, run.EmergencyStop:

@@ -192,8 +192,8 @@ func (c *Client) call(ctx context.Context, call string, in any) (response, error
 	return response{}, out.problem(res.StatusCode, c.url.Host)
 }
 
-// unreachableError is a call without an answer. It is store.ErrUnavailable, and engine.ErrUndelivered when no connection
-// was made.
+// unreachableError is a call without an answer. It is store.ErrUnavailable, and engine.ErrUndelivered when no
+// connection was made.
 type unreachableError struct {
 	host  string
 	cause error

@@ -82,8 +82,8 @@ func (d *driver) observe() {
 	})
 }
 
-// continueAsNew ends this execution in favour of the next one. Signals that nobody took are not lost: the next execution
-// reads what was accepted (T106, T196). One that comes after this makes Temporal repeat the workflow task.
+// continueAsNew ends this execution in favour of the next one. Signals that nobody took are not lost: the next
+// execution reads what was accepted (T106, T196). One that comes after this makes Temporal repeat the workflow task.
 func (d *driver) continueAsNew() error {
 	ch := workflow.GetSignalChannel(d.ctx, signalChannel)
 	for ch.ReceiveAsync(nil) {

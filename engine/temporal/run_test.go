@@ -49,7 +49,8 @@ func strays() (left string) {
 	return left
 }
 
-// The end of a SLEEP is written within a workflow task, whose clock stands still meanwhile: harness.ended compares times.
+// The end of a SLEEP is written within a workflow task, whose clock stands still meanwhile: harness.ended compares
+// times.
 func TestRun_EndsNoEarlierThanItsSleeps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})

@@ -159,10 +159,10 @@ var ErrNoNamespace = errors.New("the namespace is not found")
 // pingID is the id of a workflow that no run has: those begin with dvt/ and a tenant.
 const pingID = "ping"
 
-// Ping reports whether a server serves a namespace: it describes the namespace, and a workflow that does not exist.
-// The second call goes the way of every call for a run, through the namespace cache and a history shard, which the first
-// does not reach. ctx bounds both. Errors: ErrNoNamespace, otherwise engine.ErrUnavailable,
-// with context.DeadlineExceeded when the server did not answer in time.
+// Ping reports whether a server serves a namespace: it describes the namespace, and a workflow that does not exist. The
+// second call goes the way of every call for a run, through the namespace cache and a history shard, which the first
+// does not reach. ctx bounds both. Errors: ErrNoNamespace, otherwise engine.ErrUnavailable, with
+// context.DeadlineExceeded when the server did not answer in time.
 func Ping(ctx context.Context, hostPort, namespace string) error {
 	return Connection{HostPort: hostPort, Namespace: namespace}.Ping(ctx)
 }

@@ -198,8 +198,8 @@ func (d *driver) hasInput() bool {
 		!d.reading && (d.unread || len(d.returns) > 0)
 }
 
-// takeInbox feeds the machine in the fixed order: what was recorded, what the log says, receipts, signals, dispatches that came
-// back without one, timers. Such dispatches are handed over with what the log said after they had come back.
+// takeInbox feeds the machine in the fixed order: what was recorded, what the log says, receipts, signals, dispatches
+// that came back without one, timers. Such dispatches are handed over with what the log said after they had come back.
 func (d *driver) takeInbox() {
 	recorded, read, ended, signals, fetched, woken, fired := d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken, d.fired
 	d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken, d.fired = nil, nil, nil, nil, false, false, nil
@@ -324,8 +324,8 @@ func (d *driver) failAtOnce(f run.FailurePayload) error {
 	return d.lost
 }
 
-// receiveSignals takes signals of Temporal. Anybody with access to Temporal can send one. It therefore only means that the
-// log may hold a signal, and the machine reads the accepted ones (T196).
+// receiveSignals takes signals of Temporal. Anybody with access to Temporal can send one. It therefore only means that
+// the log may hold a signal, and the machine reads the accepted ones (T196).
 func (d *driver) receiveSignals() {
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		ch := workflow.GetSignalChannel(ctx, signalChannel)

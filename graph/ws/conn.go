@@ -72,7 +72,8 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, address string)
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{subprotocol}, HandshakeTimeout: s.cfg.WriteTimeout,
 		ReadBufferSize: readBuffer, WriteBufferSize: readBuffer, WriteBufferPool: &s.buffers,
-		// The server refuses the Origin of foreign pages before this, and Connect asks for an own one where there is a cookie.
+		// The server refuses the Origin of foreign pages before this, and Connect asks for an own one where there is a
+		// cookie.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	sock, err := upgrader.Upgrade(w, r, nil)

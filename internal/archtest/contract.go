@@ -22,10 +22,11 @@ type Contract struct {
 }
 
 var (
-	// definition finds where an id is defined: bold at the start of a line or an item, or the heading of a table of fields.
+	// definition finds where an id is defined: bold at the start of a line or an item, or the heading of a table of
+	// fields.
 	definition = regexp.MustCompile(`(?m)^(?:- )?(?:\*\*|### )([A-Z]{1,2}-?\d{1,3})(?:\*\*|[ .])([^\n*]*)`)
-	// citation finds what looks like one of the contract's ids. The letters before are those that it defines; a hyphen that a Go name cannot
-	// have may be missing. It never finds a part of a longer word or number.
+	// citation finds what looks like one of the contract's ids. The letters before are those that it defines; a hyphen
+	// that a Go name cannot have may be missing. It never finds a part of a longer word or number.
 	citation = regexp.MustCompile(`(?:^|[^A-Za-z0-9.%#$/-])((?:T|R)\d{2,3}|[APSGLCQBXHMZ]\d{2}|O\d{1,2}|E-?\d{2}|W-?\d{1,2}|DD-\d{1,2})(?:[^A-Za-z0-9]|$)`)
 	hyphened = regexp.MustCompile(`^([EW])(\d+)$`)
 	// drawing is what follows in the path of a picture, where M10 moves the pen.
@@ -93,9 +94,9 @@ var (
 	proof = regexp.MustCompile(`^\s*// contract: (.+)$`)
 )
 
-// Tests returns the tests among files that prove contract ids, which the line `// contract: A03, T190` directly above a test names. It reads
-// Go tests, their named subtests, cases of conformance suites, and tests of the UI. Errors: a contract line that names no id, or that stands
-// above no test.
+// Tests returns the tests among files that prove contract ids, which the line `// contract: A03, T190` directly above a
+// test names. It reads Go tests, their named subtests, cases of conformance suites, and tests of the UI. Errors: a
+// contract line that names no id, or that stands above no test.
 func Tests(root string, files []string) ([]Test, error) {
 	var tests []Test
 	for _, name := range files {

@@ -1,5 +1,6 @@
-// Package archtest reads the repository the way a reviewer does: its packages and their imports, the contract ids it defines and cites, its
-// tracked files. The tests of this package hold the architecture with it; `make contract` prints from it.
+// Package archtest reads the repository the way a reviewer does: its packages and their imports, the contract ids it
+// defines and cites, its tracked files. The tests of this package hold the architecture with it; `make contract` prints
+// from it.
 package archtest
 
 import (
@@ -22,7 +23,8 @@ func Root() (string, error) {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file))), nil
 }
 
-// Files lists what belongs to the repository, slash-separated and relative to root: what git tracks, and what it would track if added.
+// Files lists what belongs to the repository, slash-separated and relative to root: what git tracks, and what it would
+// track if added.
 func Files(root string) ([]string, error) {
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = root

@@ -39,7 +39,8 @@ func TestGoMod_HasNoReplace(t *testing.T) {
 	}
 }
 
-// The UI's packages are installed from the lock without npm's own check of it (tools/prepare says why), so it is checked here.
+// The UI's packages are installed from the lock without npm's own check of it (tools/prepare says why), so it is
+// checked here.
 func TestPackageLock_AgreesWithPackageJSON(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)

@@ -25,7 +25,8 @@ var (
 	shown = regexp.MustCompile(`!\[[^\]]+\]\((?:[./]|docs/)*images/([a-z-]+)\.png\)`)
 )
 
-// Every picture that a document shows is taken by the script, is there with its words, is small, and none is there that nobody shows.
+// Every picture that a document shows is taken by the script, is there with its words, is small, and none is there that
+// nobody shows.
 func TestPictures_AreTakenByTheScriptAndShown(t *testing.T) {
 	t.Parallel()
 	root, files := repository(t)

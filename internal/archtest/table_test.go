@@ -12,8 +12,8 @@ import (
 // everything stands for all packages but the commands.
 const everything = "*"
 
-// imports is the architecture: what each package may import of the product's own. Tests are free. Change it together with
-// docs/architecture.md, and say why.
+// imports is the architecture: what each package may import of the product's own. Tests are free. Change it together
+// with docs/architecture.md, and say why.
 var imports = map[string][]string{
 	".":    {}, // the public schema, embedded
 	"plan": {},
@@ -23,13 +23,14 @@ var imports = map[string][]string{
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
 	"store/coalesce":  {"store", "internal/contain"},
 	// One arithmetic of quotas for both adapters.
-	"store/admission": {"store", "run"},
-	"store/postgres":  {"store", "store/admission", "run", "plan"},
-	"store/sqlite":    {"store", "store/admission", "run", "plan"},
-	"store/storeadmin":    {"store", "engine", "run", "plan"},
-	"store/feed":      {"store", "run"},
+	"store/admission":  {"store", "run"},
+	"store/postgres":   {"store", "store/admission", "run", "plan"},
+	"store/sqlite":     {"store", "store/admission", "run", "plan"},
+	"store/storeadmin": {"store", "engine", "run", "plan"},
+	"store/feed":       {"store", "run"},
 
-	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary would be a copy.
+	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary
+	// would be a copy.
 	"engine":        {"store", "run", "plan"},
 	"engine/interp": {"engine", "store", "run", "plan"},
 	"engine/ticket": {"run"},
@@ -41,7 +42,8 @@ var imports = map[string][]string{
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run", "plan"},
-	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said here once, not by each engine's tests.
+	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said
+	// here once, not by each engine's tests.
 	"engine/enginetest": {"control", "store", "authz", "run", "internal/testtime"},
 
 	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
@@ -62,12 +64,12 @@ var imports = map[string][]string{
 
 	"internal/attacks": {}, // tests only, which speak to processes
 	// A panic of background work ends that work and not the process.
-	"internal/contain": {},
-	"internal/archtest":   {},
-	"internal/testtime":    {},
+	"internal/contain":  {},
+	"internal/archtest": {},
+	"internal/testtime": {},
 	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.
 	"internal/secretfile":        {},
-	"internal/sizedlru":           {},
+	"internal/sizedlru":          {},
 	"internal/testserver":        {},
 	"internal/cmd/contract":      {"internal/archtest"},
 	"internal/cmd/generatecheck": {"internal/archtest"},
@@ -131,7 +133,8 @@ func TestImports_FollowTheTable(t *testing.T) {
 	}
 }
 
-// row is the listed package that dir is, or whose private parts (its internal/ and what is below it unlisted, such as run/runtest) it belongs to.
+// row is the listed package that dir is, or whose private parts (its internal/ and what is below it unlisted, such as
+// run/runtest) it belongs to.
 func row(dir string) string {
 	if _, listed := imports[dir]; listed {
 		return dir

@@ -346,8 +346,8 @@ func (h *devHome) secondStart(t *testing.T) {
 	}
 }
 
-// A page of a browser can send requests to every port of the machine. None that `dvt dev` opens lets it end a run by the
-// API of Temporal.
+// A page of a browser can send requests to every port of the machine. None that `dvt dev` opens lets it end a run by
+// the API of Temporal.
 func TestDev_NoPortLetsAPageEndRuns(t *testing.T) {
 	h := dvtDev(t)
 	ports := listeningPorts(t, h.pid)

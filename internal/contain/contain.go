@@ -41,8 +41,8 @@ const (
 	longestPause = time.Minute
 )
 
-// Guard logs and counts the panics of one process. The zero value and a nil Guard neither log nor count. A Guard is safe
-// for concurrent use.
+// Guard logs and counts the panics of one process. The zero value and a nil Guard neither log nor count. A Guard is
+// safe for concurrent use.
 type Guard struct {
 	log    *slog.Logger
 	panics *prometheus.CounterVec

@@ -13,15 +13,15 @@ import (
 
 var builtBinary = sync.OnceValues(buildBinary)
 
-// binary is a built program and the sandbox it lies in, nil for one that somebody else built. The sandbox must stay reachable because the
-// watchdog's pipe closes with it.
+// binary is a built program and the sandbox it lies in, nil for one that somebody else built. The sandbox must stay
+// reachable because the watchdog's pipe closes with it.
 type binary struct {
 	path string
 	box  *sandbox
 }
 
-// Binary returns the path of the dvt binary for tests of whole processes: the one that DVT_TEST_BINARY names, else one built from the
-// sources, once for each test process.
+// Binary returns the path of the dvt binary for tests of whole processes: the one that DVT_TEST_BINARY names, else one
+// built from the sources, once for each test process.
 func Binary(t testing.TB) string {
 	t.Helper()
 	built, err := builtBinary()

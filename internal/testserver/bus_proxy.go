@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BusProxy is a Proxy in front of Redis that sees every message of pub/sub on its way to a subscriber, in RESP 2 and 3. Everything else
-// passes unchanged.
+// BusProxy is a Proxy in front of Redis that sees every message of pub/sub on its way to a subscriber, in RESP 2 and 3.
+// Everything else passes unchanged.
 type BusProxy struct {
 	*Proxy
 

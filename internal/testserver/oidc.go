@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// OIDCProvider is an OpenID provider of zitadel's, with users ada and bob, whose password is verysecure, and the clients
-// dvt (secret: secret) and dvt-public. Its ID tokens name the groups dvt-NAME and everybody.
+// OIDCProvider is an OpenID provider of zitadel's, with users ada and bob, whose password is verysecure, and the
+// clients dvt (secret: secret) and dvt-public. Its ID tokens name the groups dvt-NAME and everybody.
 type OIDCProvider struct {
 	// URL is the issuer.
 	URL string

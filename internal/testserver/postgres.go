@@ -31,9 +31,9 @@ var (
 	databases, templates atomic.Int64
 )
 
-// Postgres returns the address of a fresh, empty database of its own for t, in the UTF-8 encoding and the C collation, on a server shared
-// by the test process. The database is dropped when t ends, its connections cut. The server runs without fsync: it is for tests that
-// kill clients, not for tests that kill the server.
+// Postgres returns the address of a fresh, empty database of its own for t, in the UTF-8 encoding and the C collation,
+// on a server shared by the test process. The database is dropped when t ends, its connections cut. The server runs
+// without fsync: it is for tests that kill clients, not for tests that kill the server.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
 	return database(t, "")

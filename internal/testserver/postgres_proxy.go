@@ -60,7 +60,8 @@ func (p *PostgresProxy) count(sql string) {
 
 const maxPostgresMessage = 1 << 30
 
-// carry passes on what a client says, message by message: https://www.postgresql.org/docs/current/protocol-message-formats.html.
+// carry passes on what a client says, message by message:
+// https://www.postgresql.org/docs/current/protocol-message-formats.html.
 func (p *PostgresProxy) carry(l *link) error {
 	in, out := bufio.NewReader(l.client), bufio.NewWriter(l.server)
 	prepared := map[string]string{}

@@ -27,8 +27,8 @@ const (
 	outputBytes   = 4 << 10
 )
 
-// watchdogScript reads the process id to guard, one a line and the last one counts (0: none), until its input ends; then it ends that
-// process with the signal $2 and removes the directory $1.
+// watchdogScript reads the process id to guard, one a line and the last one counts (0: none), until its input ends;
+// then it ends that process with the signal $2 and removes the directory $1.
 const watchdogScript = `pid=0
 while read -r p; do pid=$p; done
 alive() { kill -0 "$pid" 2>/dev/null && ! grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null; }
@@ -167,7 +167,8 @@ func (s *sandbox) stop(p *process, sig syscall.Signal) error {
 	return s.guard(0)
 }
 
-// await polls ready until it answers true, the process ends or startTimeout passes; the error carries the end of the output.
+// await polls ready until it answers true, the process ends or startTimeout passes; the error carries the end of the
+// output.
 func (p *process) await(ready func(*process) bool) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
@@ -187,7 +188,8 @@ func (p *process) await(ready func(*process) bool) error {
 	}
 }
 
-// retry runs start with fresh ports until it succeeds: between choosing a free port and using it another process may take it.
+// retry runs start with fresh ports until it succeeds: between choosing a free port and using it another process may
+// take it.
 func retry(start func() error) error {
 	var err error
 	for range startAttempts {
@@ -208,8 +210,8 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// freePort finds a port that nobody listens on, among those that the system gives to no connection: it could take the port before its
-// server listens, and while that starts again.
+// freePort finds a port that nobody listens on, among those that the system gives to no connection: it could take the
+// port before its server listens, and while that starts again.
 func freePort() (int, error) {
 	var l net.Listener
 	var err error

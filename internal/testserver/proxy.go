@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Proxy is a TCP proxy on loopback in front of a server, at which a test breaks what lies between the two. It passes everything until told
-// otherwise; its methods may be called at any time, from anywhere.
+// Proxy is a TCP proxy on loopback in front of a server, at which a test breaks what lies between the two. It passes
+// everything until told otherwise; its methods may be called at any time, from anywhere.
 type Proxy struct {
 	// Addr is host:port.
 	Addr string
@@ -57,7 +57,8 @@ func (p *Proxy) Pass() { p.set(passing) }
 // Refuse resets every connection that is made from now on. Those that exist go on; Cut ends them.
 func (p *Proxy) Refuse() { p.set(refusing) }
 
-// Hold makes a black hole: connections are accepted, and neither they nor the ones that exist carry a byte, nor learn of an end, until Pass.
+// Hold makes a black hole: connections are accepted, and neither they nor the ones that exist carry a byte, nor learn
+// of an end, until Pass.
 func (p *Proxy) Hold() { p.set(holding) }
 
 // Cut resets every connection that exists.

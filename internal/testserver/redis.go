@@ -64,7 +64,8 @@ func RedisTLS(t testing.TB, server Pair, clients *Authority, args ...string) (se
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// StartRedis starts a server for a process that is no test: only Close may be called. It ends with the process, or with Close.
+// StartRedis starts a server for a process that is no test: only Close may be called. It ends with the process, or with
+// Close.
 func StartRedis() (*RedisServer, error) { return startRedis(nil) }
 
 func startRedis(args []string) (*RedisServer, error) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Copy starts a server on a base backup of this one, ended when t ends: a standby that follows until Promote, or else what a restored
-// backup is, the databases as they are now on the same timeline.
+// Copy starts a server on a base backup of this one, ended when t ends: a standby that follows until Promote, or else
+// what a restored backup is, the databases as they are now on the same timeline.
 func (s *PostgresServer) Copy(t testing.TB, standby bool) *PostgresServer {
 	t.Helper()
 	c, err := s.copy(standby)

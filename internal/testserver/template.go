@@ -12,8 +12,8 @@ import (
 
 // Template is a database whose copies tests get: what many of them need in it is made once for each test process.
 type Template struct {
-	// Prepare fills the database, which is empty, and leaves no connection open. Roles that it makes are those of the server: its copies
-	// share them.
+	// Prepare fills the database, which is empty, and leaves no connection open. Roles that it makes are those of the
+	// server: its copies share them.
 	Prepare func(dsn string) error
 
 	once    sync.Once

@@ -36,8 +36,8 @@ type TemporalServer struct {
 
 var sharedTemporal = sync.OnceValues(StartTemporal)
 
-// Temporal returns the server that the tests of this process share. Callers keep apart by task queues and workflow ids of their own. A
-// test that kills the server takes it from all of them: use TemporalAlone for that.
+// Temporal returns the server that the tests of this process share. Callers keep apart by task queues and workflow ids
+// of their own. A test that kills the server takes it from all of them: use TemporalAlone for that.
 func Temporal(t testing.TB) *TemporalServer {
 	t.Helper()
 	s, err := sharedTemporal()
@@ -99,7 +99,8 @@ func TemporalCLI(t testing.TB) string {
 	return bin
 }
 
-// StartTemporal starts a server for a process that is no test: only Close may be called. It ends with the process, or with Close.
+// StartTemporal starts a server for a process that is no test: only Close may be called. It ends with the process, or
+// with Close.
 func StartTemporal() (*TemporalServer, error) {
 	bin, err := program("bin/temporal", "temporal")
 	if errors.Is(err, exec.ErrNotFound) {

@@ -16,8 +16,9 @@ func Rounds(n int) int {
 	return n
 }
 
-// Of is d on a machine that has a core for all that wants one, and as much longer as there are more who want a core than there are cores.
-// A promise that names a time is held to pace.Of(it): strictly where it can be kept, and not broken by who else works here.
+// Of is d on a machine that has a core for all that wants one, and as much longer as there are more who want a core
+// than there are cores. A promise that names a time is held to pace.Of(it): strictly where it can be kept, and not
+// broken by who else works here.
 func Of(d time.Duration) time.Duration {
 	said, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -26,7 +27,8 @@ func Of(d time.Duration) time.Duration {
 	return stretched(d, string(said), runtime.NumCPU())
 }
 
-// stretched looks at the last minute and at this moment: the average of a minute is slow to show that others have begun.
+// stretched looks at the last minute and at this moment: the average of a minute is slow to show that others have
+// begun.
 func stretched(d time.Duration, loadavg string, cores int) time.Duration {
 	var lastMinute, others, now float64
 	if n, _ := fmt.Sscanf(loadavg, "%g %g %g %g/", &lastMinute, &others, &others, &now); n == 0 {

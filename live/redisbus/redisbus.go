@@ -29,8 +29,8 @@ const mailbox = 16
 type Config struct {
 	URL    string // redis://[user:password@]host:port/db, rediss:// for TLS
 	Logger *slog.Logger
-	// TLS is for a URL of rediss://; nil: the authorities of the system, and the host of the URL. It may read its certificates
-	// again in each handshake.
+	// TLS is for a URL of rediss://; nil: the authorities of the system, and the host of the URL. It may read its
+	// certificates again in each handshake.
 	TLS *tls.Config
 	// Password returns the password of the next connection; nil: that of the URL.
 	Password func() string
@@ -310,8 +310,8 @@ func (b *Bus) deliver(name, payload string) {
 
 const unreachable = "Redis cannot be used; views go on by polling the store"
 
-// quietDriver takes away the driver's own lines on standard error, which are several a second while a server refuses. The
-// bus says once why it is lost.
+// quietDriver takes away the driver's own lines on standard error, which are several a second while a server refuses.
+// The bus says once why it is lost.
 var quietDriver = sync.OnceFunc(func() { redis.SetLogger(silent{}) }) //nolint:gochecknoglobals // the driver has one logger for the process
 
 type silent struct{}

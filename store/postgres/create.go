@@ -176,7 +176,8 @@ func (c *creation) tell(epoch string) {
 	c.Written(w)
 }
 
-// admitNew decides about the runs that ask for a place, and queues their rows. A run that waits gets its events from Wait.
+// admitNew decides about the runs that ask for a place, and queues their rows. A run that waits gets its events from
+// Wait.
 func (t *tx) admitNew(ctx context.Context, runs []*creation, crowd *admission.Crowd) error {
 	var asking []*arrival
 	for _, c := range runs {

@@ -32,8 +32,8 @@ func textRestricts(rf store.RunFilter) bool {
 	return rf.Text != "" && (rf.PlanID == "" || !strings.Contains(rf.PlanID, rf.Text))
 }
 
-// match looks up a text among the plans and the ids of the runs of the filter's tenant
-// and projects: what there is elsewhere changes neither the answer nor what it costs (T101). Both only grow, so that a list which is read after it
+// match looks up a text among the plans and the ids of the runs of the filter's tenant and projects: what there is
+// elsewhere changes neither the answer nor what it costs (T101). Both only grow, so that a list which is read after it
 // misses nothing that was there before.
 func match(ctx context.Context, c *pgx.Conn, rf store.RunFilter) (found matches, err error) {
 	var f filter

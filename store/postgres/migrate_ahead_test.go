@@ -14,8 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -46,8 +46,8 @@ func seed(t *testing.T, c *pgx.Conn, runs int) {
 // oldRun is the id of the n-th of them.
 func oldRun(n int) string { return fmt.Sprintf("%x", md5.Sum([]byte(strconv.Itoa(n)))) }
 
-// oldServer creates runs and moves old ones as servers of schema 7 do, and lists, at least once and until ctx ends. It tells the longest that a
-// statement took and how many there were.
+// oldServer creates runs and moves old ones as servers of schema 7 do, and lists, at least once and until ctx ends. It
+// tells the longest that a statement took and how many there were.
 func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, statements int, err error) {
 	c, err := pgx.Connect(context.WithoutCancel(ctx), dsn)
 	if err != nil {
@@ -77,8 +77,8 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 	return longest, statements, nil
 }
 
-// Servers of the version before go on while old rows are filled and indexes are built: none waits for long, and what they
-// write meanwhile is filled, too. Two processes migrate at once.
+// Servers of the version before go on while old rows are filled and indexes are built: none waits for long, and what
+// they write meanwhile is filled, too. Two processes migrate at once.
 // contract: R508
 func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 	t.Parallel()
@@ -126,7 +126,8 @@ func filledAndBuilt(t *testing.T, c *pgx.Conn) {
 	}
 }
 
-// A process is killed while it fills old rows: nothing reads them, servers of the version before go on, and the next one fills the rest.
+// A process is killed while it fills old rows: nothing reads them, servers of the version before go on, and the next
+// one fills the rest.
 // contract: R508
 func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	t.Parallel()

@@ -157,8 +157,8 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	}
 }
 
-// dvt_append is called with the rights of its caller: it is no way around them. The functions that link the audit run as
-// their owner, with a search path that no caller changes.
+// dvt_append is called with the rights of its caller: it is no way around them. The functions that link the audit run
+// as their owner, with a search path that no caller changes.
 // contract: T208
 func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	ctx := context.Background()

@@ -23,7 +23,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkAppend is what an append costs: alone, from 32 appenders on 32 runs, and in batches of 16. ns/event and cpu-ns/event are its figures.
+// BenchmarkAppend is what an append costs: alone, from 32 appenders on 32 runs, and in batches of 16. ns/event and
+// cpu-ns/event are its figures.
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		name             string

@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Pages and counts walk an index that begins with all that is asked for, or has the rest of it: no row is read to be left out.
+// Pages and counts walk an index that begins with all that is asked for, or has the rest of it: no row is read to be
+// left out.
 // contract: T101
 func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 	t.Parallel()

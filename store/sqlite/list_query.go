@@ -142,9 +142,9 @@ func (q *listQuery) keys(plan key) []key {
 	return keys
 }
 
-// streams are the selects of the rows that have a value of plan and meet the filter
-// and more, one for each combination of the values of an index: one of who started them, of the
-// plans, of the projects or of the environment, whichever comes first, and the statuses. Runs of one plan at one place have an index of their own.
+// streams are the selects of the rows that have a value of plan and meet the filter and more, one for each combination
+// of the values of an index: one of who started them, of the plans, of the projects or of the environment, whichever
+// comes first, and the statuses. Runs of one plan at one place have an index of their own.
 func (q *listQuery) streams(plan key, more ...string) string {
 	const ofTenant = `run_state_tenant`
 	terms := slices.Concat(q.terms, more)

@@ -110,8 +110,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// makePrivate creates a missing file for its owner alone, because plans may hold secrets. SQLite gives the files beside it
-// the same mode. The mode of an existing file is the choice of its owner.
+// makePrivate creates a missing file for its owner alone, because plans may hold secrets. SQLite gives the files beside
+// it the same mode. The mode of an existing file is the choice of its owner.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {

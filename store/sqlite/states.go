@@ -13,11 +13,10 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// loadSQL is checkpoint and tail in one snapshot (T193): a row of the run, then
-// its steps, then its events, each with its own columns after the kind. With ?3,
-// the seq of what the caller knows, above 0 and a checkpoint at the head it reads
-// the changed steps alone (T212). ?4 is where it ends: a checkpoint beyond it is not used. A trigger makes sure that a usable checkpoint
-// has all of its steps.
+// loadSQL is checkpoint and tail in one snapshot (T193): a row of the run, then its steps, then its events, each with
+// its own columns after the kind. With ?3, the seq of what the caller knows, above 0 and a checkpoint at the head it
+// reads the changed steps alone (T212). ?4 is where it ends: a checkpoint beyond it is not used. A trigger makes sure
+// that a usable checkpoint has all of its steps.
 const loadSQL = `WITH st AS (
 	SELECT s.seq, s.header, s.published_seq, s.rev = ?2 AND s.seq <= ?4 AS usable, s.rev = ?2 AND ?3 > 0 AND s.seq = h.last_seq AS brief
 	FROM run_state s JOIN run_head h ON h.run_id = s.run_id WHERE s.run_id = ?1)

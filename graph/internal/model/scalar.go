@@ -112,8 +112,8 @@ func appendDigits(b []byte, n, digits int) []byte {
 	return b
 }
 
-// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, or no answer could write
-// it.
+// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, or no answer could
+// write it.
 func UnmarshalTime(v any) (time.Time, error) {
 	s, _ := v.(string)
 	t, err := time.Parse(time.RFC3339Nano, s)

@@ -1,4 +1,5 @@
-// Command contract prints each acceptance check of docs/contract with the tests that prove it, then the checks without a test.
+// Command contract prints each acceptance check of docs/contract with the tests that prove it, then the checks without
+// a test.
 package main
 
 import (

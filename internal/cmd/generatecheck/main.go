@@ -1,5 +1,5 @@
-// Command generatecheck fails when generating would change a file. It generates in a copy of the repository, so that it may run beside
-// other checks and leaves the checkout as it is.
+// Command generatecheck fails when generating would change a file. It generates in a copy of the repository, so that it
+// may run beside other checks and leaves the checkout as it is.
 package main
 
 import (
@@ -73,7 +73,8 @@ func check() (stale []string, err error) {
 	return differences(dir, was, after)
 }
 
-// differences compares the files that the copy holds now with what they were when they were copied; a file that is new or gone differs.
+// differences compares the files that the copy holds now with what they were when they were copied; a file that is new
+// or gone differs.
 func differences(dir string, was map[string][]byte, now []string) ([]string, error) {
 	var stale []string
 	for _, name := range now {

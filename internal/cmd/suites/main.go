@@ -1,8 +1,8 @@
 // Command suites runs the project's checks side by side and says at the end what ran: suites [NAME...].
 //
-// It prepares what the chosen suites need, runs at most two heavy suites and a light one at a time, keeps one log for each under .tools/logs, prints the
-// log of what fails, and ends with a table, the skipped tests with their reasons, and one line that counts. It exits 1 when a suite
-// failed, 2 when it was called wrongly.
+// It prepares what the chosen suites need, runs at most two heavy suites and a light one at a time, keeps one log for
+// each under .tools/logs, prints the log of what fails, and ends with a table, the skipped tests with their reasons,
+// and one line that counts. It exits 1 when a suite failed, 2 when it was called wrongly.
 package main
 
 import (

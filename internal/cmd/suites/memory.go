@@ -15,9 +15,9 @@ const (
 	freeMemory = 8 << 30
 )
 
-// filesInMemory makes a folder for what tests keep while they run. Hundreds of databases are made and dropped, which costs most disks
-// more than all that the tests do in them; none of them ends the machine, so nothing shows whether it was on a disk. It returns "" when
-// the machine has too little memory, or somebody has chosen where by TMPDIR.
+// filesInMemory makes a folder for what tests keep while they run. Hundreds of databases are made and dropped, which
+// costs most disks more than all that the tests do in them; none of them ends the machine, so nothing shows whether it
+// was on a disk. It returns "" when the machine has too little memory, or somebody has chosen where by TMPDIR.
 func filesInMemory() (dir string, err error) {
 	if os.Getenv("TMPDIR") != "" || freeIn(sharedMemory) < freeFiles || availableMemory() < freeMemory {
 		return "", nil

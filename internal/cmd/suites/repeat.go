@@ -11,9 +11,9 @@ import (
 // maxRepeated is how many tests of a suite may be repeated: more have not failed by chance.
 const maxRepeated = 5
 
-// repeated runs what failed of a suite once more, alone, where continuous integration has nobody who could. Tests that then pass are
-// flaky, and named so, with what they said, in the report. Nothing is repeated that is broken whatever comes of it: a race, a
-// panic, what does not build.
+// repeated runs what failed of a suite once more, alone, where continuous integration has nobody who could. Tests that
+// then pass are flaky, and named so, with what they said, in the report. Nothing is repeated that is broken whatever
+// comes of it: a race, a panic, what does not build.
 func (r *runner) repeated(ctx context.Context, t task, log *os.File, first *goTest) (passed bool) {
 	tests := first.repeatable()
 	if os.Getenv("CI") == "" || len(tests) == 0 {
@@ -40,7 +40,8 @@ func (r *runner) repeated(ctx context.Context, t task, log *os.File, first *goTe
 	return true
 }
 
-// noChance is what a test or its package says when repeating proves nothing: the race detector, a panic or a time that was over, goroutines that were left.
+// noChance is what a test or its package says when repeating proves nothing: the race detector, a panic or a time that
+// was over, goroutines that were left.
 var noChance = []string{"DATA RACE", "race detected", "panic: ", "found unexpected goroutines"}
 
 // repeatable are the tests that failed, of each package; none when something failed that is no

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// slots are how many tasks of a kind run at once. Two heavy suites keep two cores busy while some of their tests wait; preparations mostly
-// wait for the network.
+// slots are how many tasks of a kind run at once. Two heavy suites keep two cores busy while some of their tests wait;
+// preparations mostly wait for the network.
 var slots = map[string]int{"heavy": 2, "light": 1, "prepare": 3}
 
 // job is one task on its way.
@@ -28,8 +28,8 @@ func newJob(t task, kind string) *job {
 	return j
 }
 
-// schedule runs every task once, after what it needs: whenever there is a free slot, the first in order that may start. A task whose need
-// failed fails with that reason. The results are those of the chosen.
+// schedule runs every task once, after what it needs: whenever there is a free slot, the first in order that may start.
+// A task whose need failed fails with that reason. The results are those of the chosen.
 func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []result {
 	var waiting []*job
 	for _, t := range preparations {

@@ -26,8 +26,9 @@ type task struct {
 	tests bool
 }
 
-// serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
-// they drive is raced in packages of its own. A path stands for itself and what is below it. They start in this order, the long ones first.
+// serverPackages start real servers or link large databases: they run without the race detector, which would multiply
+// their time; what they drive is raced in packages of its own. A path stands for itself and what is below it. They
+// start in this order, the long ones first.
 var serverPackages = []string{
 	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/storeadmin", "cmd", "store/storetest", "internal/testserver", "engine/remote",
 	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
@@ -39,8 +40,9 @@ var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
 // longPackages are those of the others that take longest under the race detector; they start first.
 var longPackages = []string{"control", "store/coalesce", "engine/executor", "live", "authz"}
 
-// unraced are packages of others that are compiled without the race detector's hooks: C that was translated to Go, whose memory is outside
-// the heap and so not looked at. The hooks of each of its reads multiplied the time of all that keeps a store; what calls it is raced.
+// unraced are packages of others that are compiled without the race detector's hooks: C that was translated to Go,
+// whose memory is outside the heap and so not looked at. The hooks of each of its reads multiplied the time of all that
+// keeps a store; what calls it is raced.
 var unraced = []string{"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory"}
 
 func preparations() []task {
@@ -125,8 +127,8 @@ func suites(root string, race bool) ([]task, error) {
 	}, nil
 }
 
-// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others; internal/archtest and internal/attacks
-// are suites of their own.
+// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others;
+// internal/archtest and internal/attacks are suites of their own.
 func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	list.Dir = root
