@@ -56,13 +56,13 @@ func TestOperations_CodesAreThoseOfTheTable(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s | %s |\n", c.Code, status, retry, c.Meaning, c.WhatToDo)
 	}
 	page := text(t, operations)
-	const from, to = "<!-- codes: from run.CodeTable, by: go test ./internal/house -run Operations -update -->", "<!-- end of codes -->"
+	const from, to = "<!-- codes: from run.CodeTable, by: go test ./internal/archtest -run Operations -update -->", "<!-- end of codes -->"
 	got := section(t, page, from, to) + "\n"
 	if got == want.String() {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s differs from run.CodeTable: go test ./internal/house -run Operations -update (-want +got):\n%s", operations, cmp.Diff(want.String(), got))
+		t.Fatalf("%s differs from run.CodeTable: go test ./internal/archtest -run Operations -update (-want +got):\n%s", operations, cmp.Diff(want.String(), got))
 	}
 	root, _ := repository(t)
 	page = strings.Replace(page, from+got, from+want.String(), 1)

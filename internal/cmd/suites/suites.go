@@ -114,7 +114,7 @@ func suites(root string, race bool) ([]task, error) {
 		},
 		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
-		{name: "archtest", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/house"})},
+		{name: "archtest", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/archtest"})},
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"}, argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
 		{
 			name: "workflowcheck", what: "workflow code is deterministic", needs: []string{"workflowcheck"},
