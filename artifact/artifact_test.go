@@ -196,7 +196,8 @@ func TestLogs_PastItsLimitsTheMiddleIsDropped(t *testing.T) {
 			want := int64(1)
 			for _, l := range page.Lines {
 				if l.No == hole.To {
-					if said := fmt.Sprintf("%d lines are missing here", hole.To-hole.From+1); l.Stream != "dvt" || !strings.Contains(l.Text, said) {
+					if said := fmt.Sprintf("%d lines are missing here", hole.To-hole.From+1); l.Stream != "dvt" ||
+						!strings.Contains(l.Text, said) {
 						t.Errorf("where lines are missing stands %+v", l)
 					}
 					want = hole.To + 1
@@ -291,7 +292,8 @@ func TestLogs_Find(t *testing.T) {
 		t.Errorf("%v of %d, %v", nos, total, err)
 	}
 	for text, want := range map[string]int64{
-		`a "quoted" <tag> & \back`: 1, "\x1b[31mred": 1, "naïve €": 1, "u003c": 0, "nred": 0, "stdout": 0, `"`: 1, "\t": 1, "e": 602,
+		`a "quoted" <tag> & \back`: 1, "\x1b[31mred": 1, "naïve €": 1, "u003c": 0, "nred": 0, "stdout": 0, `"`: 1, "\t": 1,
+		"e": 602,
 	} {
 		add(t, s, 2, 1, []artifact.Line{{Text: `a "quoted" <tag> & \back`}, {Text: "\x1b[31mred\tnaïve €"}})
 		if _, total, err := s.Find(t.Context(), attempt, text, 3); total != want || err != nil {
@@ -315,11 +317,15 @@ func TestLogs_ErrorLine(t *testing.T) {
 		lines []artifact.Line
 		want  int64
 	}{
-		"nothing":                    {nil, 0},
-		"no stderr":                  {on("stdout", "error: not said on stderr", "the last"), 2},
-		"stderr without the word":    {append(on("stdout", "a"), append(on("stderr", "no such file", "bye"), on("stdout", "z")...)...), 2},
-		"progress before the error":  {append(on("stderr", "10 %", "20 %"), append(on("stderr", "Traceback (most recent call last):"), on("stderr", "ValueError: x")...)...), 3},
-		"dbt":                        {append(on("stdout", "1 of 2 FAIL 3 not_null"), on("stderr", "Failure in test not_null_stg_orders_id")...), 2},
+		"nothing":   {nil, 0},
+		"no stderr": {on("stdout", "error: not said on stderr", "the last"), 2},
+		"stderr without the word": {
+			append(on("stdout", "a"), append(on("stderr", "no such file", "bye"), on("stdout", "z")...)...), 2},
+		"progress before the error": {
+			append(on("stderr", "10 %", "20 %"), append(on("stderr", "Traceback (most recent call last):"),
+				on("stderr", "ValueError: x")...)...), 3},
+		"dbt": {
+			append(on("stdout", "1 of 2 FAIL 3 not_null"), on("stderr", "Failure in test not_null_stg_orders_id")...), 2},
 		"dvt's own word is the last": {append(on("stdout", "a"), on("dvt", "killed")...), 2},
 	} {
 		s := open(t, "mem://", artifact.Limits{})

@@ -68,7 +68,8 @@ func (ix index) trim(l Limits) (dropped []piece, resumes int64) {
 	beginning := true
 	for i, p := range ix[:len(ix)-1] {
 		before += p.bytes
-		beginning = i == 0 || beginning && ix.hole(i) == (Missing{}) && p.to() <= l.AttemptLines/4 && before <= l.AttemptBytes/4
+		beginning = i == 0 || beginning && ix.hole(i) == (Missing{}) && p.to() <= l.AttemptLines/4 &&
+			before <= l.AttemptBytes/4
 		if beginning {
 			continue
 		}

@@ -43,7 +43,8 @@ func (s *Store) Append(ctx context.Context, id AttemptID, engineAttempt int, fro
 	return err
 }
 
-func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, from int64, lines []Line) (added bool, err error) {
+func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, from int64, lines []Line) (added bool,
+	err error) {
 	ix, gone, err := s.index(ctx, prefix)
 	if err != nil {
 		return false, err
@@ -138,7 +139,8 @@ func (s *Store) Read(ctx context.Context, id AttemptID, from int64, limit int) (
 // mark stands where lines are missing.
 func (s *Store) mark(hole Missing, next Line) Line {
 	return Line{No: hole.To, At: next.At, Stream: "dvt", EngineAttempt: next.EngineAttempt,
-		Text: fmt.Sprintf("%d lines are missing here, %d to %d: an attempt keeps %d lines and %d MiB, its beginning and its end",
+		Text: fmt.Sprintf(
+			"%d lines are missing here, %d to %d: an attempt keeps %d lines and %d MiB, its beginning and its end",
 			hole.To-hole.From+1, hole.From, hole.To, s.limits.AttemptLines, s.limits.AttemptBytes>>20)}
 }
 

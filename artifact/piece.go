@@ -95,7 +95,8 @@ func encode(ls []Line) ([]byte, error) {
 }
 
 func (s *Store) write(ctx context.Context, prefix string, p piece, ls []Line, body []byte) error {
-	if err := s.bucket.WriteAll(ctx, p.key(prefix), body, &blob.WriterOptions{ContentType: "application/x-ndjson"}); err != nil {
+	if err := s.bucket.WriteAll(ctx, p.key(prefix), body,
+		&blob.WriterOptions{ContentType: "application/x-ndjson"}); err != nil {
 		return fmt.Errorf("artifact: write log: %w", err)
 	}
 	s.pieces.put(p.key(prefix), ls, len(body))

@@ -27,7 +27,9 @@ func TestApproval_TheMostSpecificRowDecides(t *testing.T) {
 		{ProjectID: "shop", EnvironmentID: "*", Required: 2},
 		{ProjectID: "shop", EnvironmentID: "dev", Required: 5},
 	}
-	if err := a.Load(authz.Stored{Version: 1, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: 1, Document: &authz.Document{Approvals: rows}}}}); err != nil {
+	if err := a.Load(authz.Stored{
+		Version: 1, Policies: []authz.StoredPolicy{
+			{TenantID: "acme", Version: 1, Document: &authz.Document{Approvals: rows}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

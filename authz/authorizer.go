@@ -175,7 +175,8 @@ func (a *Authorizer) Policy(tenantID string) (Document, int64) {
 	for _, id := range a.directory.all(tenantID) {
 		held, _ := a.directory.Grants(tenantID, id)
 		for _, g := range held {
-			doc.Grants = append(doc.Grants, PrincipalGrant{Principal: id, Role: g.Role, ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID})
+			doc.Grants = append(doc.Grants, PrincipalGrant{Principal: id, Role: g.Role, ProjectID: g.ProjectID,
+				EnvironmentID: g.EnvironmentID})
 		}
 	}
 	return doc, 0

@@ -136,7 +136,8 @@ func TestDecide_DenyByDefault(t *testing.T) {
 		for _, rule := range rules {
 			want = want || rule.Action == action && above(g.Role, rule.Role)
 		}
-		want = want && (g.ProjectID == "*" || g.ProjectID == o.ProjectID) && (g.EnvironmentID == "*" || g.EnvironmentID == o.EnvironmentID)
+		want = want && (g.ProjectID == "*" || g.ProjectID == o.ProjectID) && (g.EnvironmentID == "*" ||
+			g.EnvironmentID == o.EnvironmentID)
 		if d := decide(t, a, authz.Principal{ID: "x", TenantID: "acme"}, action, o); d.Allowed != want {
 			t.Fatalf("rules %v, grant %v, %s on %v: allowed %t", rules, g, action, o, d.Allowed)
 		}
@@ -144,7 +145,8 @@ func TestDecide_DenyByDefault(t *testing.T) {
 	a := authorizer(t, directory(t, account("x", grant(authz.Admin))))
 	for _, p := range []authz.Principal{
 		{}, {ID: "x"}, {ID: "y", TenantID: "acme"}, {ID: "x", TenantID: "globex"},
-		{ID: "y", TenantID: "acme", Grants: []authz.Grant{grant(authz.Admin)}}, // what a caller says of itself counts for nothing
+		// what a caller says of itself counts for nothing
+		{ID: "y", TenantID: "acme", Grants: []authz.Grant{grant(authz.Admin)}},
 	} {
 		for _, action := range actions {
 			if decide(t, a, p, action, shopDev).Allowed || decide(t, a, p, action, authz.Object{}).Allowed {
@@ -218,7 +220,8 @@ func TestDirectory_SaysEverythingWrongAtOnce(t *testing.T) {
 		`accounts[1] "": id is missing`, `accounts[1] "": tenant is missing`, `accounts[1] "": tokenSha256 must`,
 		`accounts[1] "": grant BOSS on "*"/"*" is not known`, `accounts[1] "": grant VIEWER on ""/"" is not known`,
 		`accounts[2] "good": the id is taken`, `accounts[3] "same": another account has the same token`,
-		`accounts[4] "w": serves must name`, `accounts[4] "w": tokenSha256 must`, `accounts[5] "nobody": tokenSha256 is that of no token`,
+		`accounts[4] "w": serves must name`, `accounts[4] "w": tokenSha256 must`,
+		`accounts[5] "nobody": tokenSha256 is that of no token`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q:\n%v", want, err)
@@ -248,10 +251,12 @@ func TestDirectory_Tokens(t *testing.T) {
 		}
 	}
 	for token, want := range map[string]error{
-		"token of w1": nil, "token of w2": authz.ErrExpired, "token of vic": authz.ErrUnauthenticated, "": authz.ErrUnauthenticated,
+		"token of w1": nil, "token of w2": authz.ErrExpired, "token of vic": authz.ErrUnauthenticated,
+		"": authz.ErrUnauthenticated,
 	} {
 		w, err := d.AuthenticateWorker(token)
-		if !errors.Is(err, want) || err == nil && (w.ID != "w1" || !w.MayServe("acme") || w.MayServe("globex") || w.MayServe("")) {
+		if !errors.Is(err, want) || err == nil && (w.ID != "w1" || !w.MayServe("acme") || w.MayServe("globex") ||
+			w.MayServe("")) {
 			t.Errorf("AuthenticateWorker(%q): %+v, %v; want %v", token, w, err, want)
 		}
 	}
@@ -302,7 +307,8 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 	d := directory(t, account("ola", grant(authz.Operator)))
 	a := authorizer(t, d)
 	changed := a.Changed()
-	for _, rules := range [][]authz.Rule{{{Role: "BOSS", Action: authz.Read}}, {{Role: authz.Viewer, Action: "EVERYTHING"}}} {
+	for _, rules := range [][]authz.Rule{{{Role: "BOSS", Action: authz.Read}},
+		{{Role: authz.Viewer, Action: "EVERYTHING"}}} {
 		if err := a.Swap(rules); err == nil {
 			t.Errorf("%v is a policy", rules)
 		}
@@ -312,7 +318,8 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 		t.Error("a policy that was not taken woke streams")
 	default:
 	}
-	if got := decide(t, a, authz.Principal{ID: "ola", TenantID: "acme"}, authz.Pause, shopDev); !got.Allowed || got.Version != 1 {
+	if got := decide(t, a, authz.Principal{ID: "ola", TenantID: "acme"}, authz.Pause, shopDev); !got.Allowed ||
+		got.Version != 1 {
 		t.Errorf("%+v after broken policies", got)
 	}
 	var all sync.WaitGroup
@@ -320,7 +327,8 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 		all.Go(func() { _ = a.Swap(nil) })
 	}
 	all.Wait()
-	if got := decide(t, a, authz.Principal{ID: "ola", TenantID: "acme"}, authz.Pause, shopDev); got.Allowed || got.Version != 9 || got.RequiredRole != "" {
+	if got := decide(t, a, authz.Principal{ID: "ola", TenantID: "acme"}, authz.Pause, shopDev); got.Allowed ||
+		got.Version != 9 || got.RequiredRole != "" {
 		t.Errorf("%+v under an empty policy", got)
 	}
 }
@@ -328,7 +336,8 @@ func TestSwap_ABrokenPolicyChangesNothing(t *testing.T) {
 func TestAllows(t *testing.T) {
 	t.Parallel()
 	a := authorizer(t, directory(t))
-	if diff := cmp.Diff([]authz.Action{authz.Read, authz.Start, authz.Pause, authz.Resume, authz.CreateToken}, a.Allows(authz.Principal{ID: "x", TenantID: "acme"}, grant(authz.Operator))); diff != "" {
+	if diff := cmp.Diff([]authz.Action{authz.Read, authz.Start, authz.Pause, authz.Resume, authz.CreateToken},
+		a.Allows(authz.Principal{ID: "x", TenantID: "acme"}, grant(authz.Operator))); diff != "" {
 		t.Errorf("an Operator's actions (-want +got):\n%s", diff)
 	}
 }
@@ -337,7 +346,8 @@ func TestAllows(t *testing.T) {
 func BenchmarkDecide(b *testing.B) {
 	var accounts []authz.Account
 	for i := range 1000 {
-		accounts = append(accounts, account(fmt.Sprintf("p%d", i), grant(authz.Viewer, "a", "b"), grant(authz.Operator, "c", "d"), grant(authz.Engineer)))
+		accounts = append(accounts, account(fmt.Sprintf("p%d", i), grant(authz.Viewer, "a", "b"),
+			grant(authz.Operator, "c", "d"), grant(authz.Engineer)))
 	}
 	a := authorizer(b, directory(b, accounts...))
 	p := authz.Principal{ID: "p500", TenantID: "acme"}
@@ -366,9 +376,11 @@ func TestWorker_MayServeQueue(t *testing.T) {
 		queue  string
 		want   bool
 	}{
-		{nil, "tq-data-dev", true}, {[]string{"tq-data-dev"}, "tq-data-dev", true}, {[]string{"tq-data-dev"}, "tq-data-dev2", false},
+		{nil, "tq-data-dev", true}, {[]string{"tq-data-dev"}, "tq-data-dev", true}, {[]string{"tq-data-dev"}, "tq-data-dev2",
+			false},
 		{[]string{"tq-data-*"}, "tq-data-prod", true}, {[]string{"tq-data-*"}, "tq-isolation-acme-prod", false},
-		{[]string{"tq-a", "tq-b*"}, "tq-bc", true}, {[]string{"tq-data-dev"}, "", false}, {[]string{"*"}, "tq-data-dev", true},
+		{[]string{"tq-a", "tq-b*"}, "tq-bc", true}, {[]string{"tq-data-dev"}, "", false},
+		{[]string{"*"}, "tq-data-dev", true},
 	} {
 		w, err := worker(c.queues...)
 		if err != nil || w.MayServeQueue(c.queue) != c.want {
@@ -385,7 +397,8 @@ func TestWorker_MayServeQueue(t *testing.T) {
 	}
 	person := account("p")
 	person.Queues = []string{"tq-data-dev"}
-	if _, err := authz.NewDirectory([]authz.Account{person}, clock); err == nil || !strings.Contains(err.Error(), "only a worker serves queues") {
+	if _, err := authz.NewDirectory([]authz.Account{person}, clock); err == nil || !strings.Contains(err.Error(),
+		"only a worker serves queues") {
 		t.Errorf("a person with queues: %v", err)
 	}
 }

@@ -18,7 +18,8 @@ func BenchmarkDecide_PolicyOfATenant(b *testing.B) {
 			actions := authz.Actions()
 			for i := range size.rows {
 				doc.Rules = append(doc.Rules, authz.Rule{
-					Role: authz.Viewer, Action: actions[i%len(actions)], ProjectID: fmt.Sprintf("p%d", i%100), EnvironmentID: fmt.Sprintf("e%d", i/100),
+					Role: authz.Viewer, Action: actions[i%len(actions)], ProjectID: fmt.Sprintf("p%d", i%100),
+					EnvironmentID: fmt.Sprintf("e%d", i/100),
 				})
 			}
 			for i := range size.principals {

@@ -54,12 +54,15 @@ func TestDecide_TheTableThroughTokensAndBreakGlass(t *testing.T) {
 		clock.set(0)
 		h, made := of[line]
 		if !made {
-			h = holders{byToken(every, []authz.Grant{line}), byToken([]authz.Grant{line}, every), holder{loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{{
-				Principal: "x", Role: line.Role, ProjectID: line.ProjectID, EnvironmentID: line.EnvironmentID, ExpiresAt: &ends, BreakGlass: true,
-			}}}), account("x")), who("x")}}
+			h = holders{byToken(every, []authz.Grant{line}), byToken([]authz.Grant{line}, every),
+				holder{loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{{
+					Principal: "x", Role: line.Role, ProjectID: line.ProjectID, EnvironmentID: line.EnvironmentID, ExpiresAt: &ends,
+					BreakGlass: true,
+				}}}), account("x")), who("x")}}
 			of[line] = h
 		}
-		for name, by := range map[string]holder{"a token narrows": h.narrowed, "a token gives no more": h.widened, "in an emergency": h.emergency} {
+		for name, by := range map[string]holder{"a token narrows": h.narrowed, "a token gives no more": h.widened,
+			"in an emergency": h.emergency} {
 			if d := decide(t, by.Authorizer, by.Principal, action, o); d.Allowed != want {
 				t.Errorf("line %d: %v, %s: allowed %t", i+2, row, name, d.Allowed)
 			}

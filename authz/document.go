@@ -81,8 +81,10 @@ const LockedOut = "LOCKED_OUT"
 // the whole tenant, by a grant that does not end by itself.
 func (a *Authorizer) Check(tenantID string, doc Document) []Problem {
 	c := &checking{seen: map[string]bool{}, grants: map[string]int{}}
-	if n := len(doc.Rules) + len(doc.Grants) + len(doc.Approvals) + len(doc.BreakGlass) + len(doc.Sandbox); n > MaxPolicyRows {
-		c.bad("document", "RANGE", "it has %d rules, grants, approvals, break-glass entries and ceilings of sandboxes; at most %d are allowed", n, MaxPolicyRows)
+	if n := len(doc.Rules) + len(doc.Grants) + len(doc.Approvals) + len(doc.BreakGlass) +
+		len(doc.Sandbox); n > MaxPolicyRows {
+		c.bad("document", "RANGE", "it has %d rules, grants, approvals, break-glass entries and ceilings of sandboxes; at "+
+			"most %d are allowed", n, MaxPolicyRows)
 		return c.out
 	}
 	if size, err := json.Marshal(doc); err != nil || len(size) > MaxPolicyBytes {
@@ -96,7 +98,8 @@ func (a *Authorizer) Check(tenantID string, doc Document) []Problem {
 		return c.out
 	}
 	if !a.changeable(tenantID, doc) {
-		c.bad("grants", LockedOut, "nobody with an account that has not expired could change the policy any more: leave a lasting grant on %q/%q of a role that has %s", "*", "*", SetPolicy)
+		c.bad("grants", LockedOut, "nobody with an account that has not expired could change the policy any more: leave a "+
+			"lasting grant on %q/%q of a role that has %s", "*", "*", SetPolicy)
 	}
 	return c.out
 }
@@ -171,7 +174,8 @@ func (c *checking) place(path, project, environment string) {
 
 func (c *checking) name(path, s string) {
 	if s == "" || len(s) > maxNameLength || strings.ContainsFunc(s, unprintable) {
-		c.bad(path, "INVALID", "must be 1 to %d printable characters without spaces; * is all projects or environments", maxNameLength)
+		c.bad(path, "INVALID", "must be 1 to %d printable characters without spaces; * is all projects or environments",
+			maxNameLength)
 	}
 }
 
@@ -199,7 +203,8 @@ func (a *Authorizer) changeable(tenantID string, doc Document) bool {
 	}
 	tables := r.covering(place{"*", "*"})
 	for _, g := range doc.Grants {
-		if g.ExpiresAt == nil && g.ProjectID == "*" && g.EnvironmentID == "*" && allow(tables, g.Role, SetPolicy) != "" && !IsService(g.Principal) && a.directory.mayCome(tenantID, g.Principal) {
+		if g.ExpiresAt == nil && g.ProjectID == "*" && g.EnvironmentID == "*" && allow(tables, g.Role, SetPolicy) != "" &&
+			!IsService(g.Principal) && a.directory.mayCome(tenantID, g.Principal) {
 			return true
 		}
 	}

@@ -50,7 +50,8 @@ func who(id string) authz.Principal { return authz.Principal{ID: id, TenantID: "
 func TestLoad_AnOutageIsNoDenial(t *testing.T) {
 	t.Parallel()
 	clock := &moving{}
-	a := loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{holder("ola", authz.Operator)}}), account("ola", grant(authz.Viewer)))
+	a := loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{holder("ola", authz.Operator)}}),
+		account("ola", grant(authz.Viewer)))
 	for _, c := range []struct {
 		after time.Duration
 		ok    bool
@@ -68,7 +69,8 @@ func TestLoad_AnOutageIsNoDenial(t *testing.T) {
 	if !decide(t, a, who("ola"), authz.Pause, shopDev).Allowed {
 		t.Error("a source that is back decides nothing")
 	}
-	if err := a.Load(authz.Stored{Version: 2, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: 2}}}); err != nil {
+	if err := a.Load(authz.Stored{
+		Version: 2, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := a.Decide(who("ola"), authz.Pause, shopDev); d.Allowed || !errors.Is(err, authz.ErrUnavailable) {
@@ -85,16 +87,19 @@ func TestLoad_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 	t.Parallel()
 	other := account("mallory", grant(authz.Admin))
 	other.TenantID = "globex"
-	a := loaded(t, clock, authz.Stored{Version: 7}, account("ola", grant(authz.Operator)), account("ana", grant(authz.Admin)), other)
+	a := loaded(t, clock, authz.Stored{Version: 7}, account("ola", grant(authz.Operator)),
+		account("ana", grant(authz.Admin)), other)
 	if !decide(t, a, who("ola"), authz.Pause, shopDev).Allowed {
 		t.Error("without a policy the settings do not hold")
 	}
-	if doc, version := a.Policy("acme"); version != 0 || len(doc.Grants) != 2 || !doc.SOD.Approve || !doc.SOD.CompleteManual || doc.Rules != nil {
+	if doc, version := a.Policy("acme"); version != 0 || len(doc.Grants) != 2 || !doc.SOD.Approve ||
+		!doc.SOD.CompleteManual || doc.Rules != nil {
 		t.Errorf("version %d %+v", version, doc)
 	}
 	changed := a.Changed()
 	doc := authz.Document{
-		Rules:  []authz.Rule{{authz.Viewer, authz.Read, "*", "*"}, {authz.Viewer, authz.Pause, "shop", "dev"}, {"LATER", authz.Read, "*", "*"}},
+		Rules: []authz.Rule{{authz.Viewer, authz.Read, "*", "*"}, {authz.Viewer, authz.Pause, "shop", "dev"},
+			{"LATER", authz.Read, "*", "*"}},
 		Grants: []authz.PrincipalGrant{holder("ola", authz.Viewer, "shop", "*"), holder("eve", "LATER")},
 	}
 	if err := a.Load(given(doc)); err != nil {
@@ -112,14 +117,16 @@ func TestLoad_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 		o      authz.Object
 		rule   string
 	}{
-		{"ola", authz.Read, prod, "p, VIEWER, READ"}, {"ola", authz.Pause, shopDev, "p, VIEWER, PAUSE, shop, dev"}, {"ola", authz.Pause, prod, ""},
+		{"ola", authz.Read, prod, "p, VIEWER, READ"}, {"ola", authz.Pause, shopDev, "p, VIEWER, PAUSE, shop, dev"},
+		{"ola", authz.Pause, prod, ""},
 		{"ana", authz.Read, prod, ""}, {"eve", authz.Read, prod, ""}, {"ola", authz.Resume, shopDev, ""},
 	} {
 		if d := decide(t, a, who(c.id), c.action, c.o); d.Rule != c.rule || d.Allowed != (c.rule != "") || d.Policy != 1 {
 			t.Errorf("%s %s on %v: %+v", c.id, c.action, c.o, d)
 		}
 	}
-	if d := decide(t, a, authz.Principal{ID: "mallory", TenantID: "globex"}, authz.Cancel, authz.Object{TenantID: "globex", ProjectID: "x", EnvironmentID: "y"}); !d.Allowed || d.Policy != 0 {
+	if d := decide(t, a, authz.Principal{ID: "mallory", TenantID: "globex"}, authz.Cancel,
+		authz.Object{TenantID: "globex", ProjectID: "x", EnvironmentID: "y"}); !d.Allowed || d.Policy != 0 {
 		t.Errorf("another tenant: %+v", d)
 	}
 	if could := a.WhoCould(authz.Pause, shopDev); !cmp.Equal(could, []string{"ola"}) {
@@ -162,7 +169,8 @@ m = g(r.role, p.role) && r.act == p.act && (p.project == "*" || p.project == r.p
 		}
 		doc := authz.Document{Rules: []authz.Rule{}}
 		for range r.IntN(12) {
-			rule := authz.Rule{Role: roles[r.IntN(len(roles))], Action: actions[r.IntN(4)], ProjectID: projects[r.IntN(3)], EnvironmentID: environments[r.IntN(3)]}
+			rule := authz.Rule{Role: roles[r.IntN(len(roles))], Action: actions[r.IntN(4)], ProjectID: projects[r.IntN(3)],
+				EnvironmentID: environments[r.IntN(3)]}
 			doc.Rules = append(doc.Rules, rule)
 			if _, err := e.AddPolicy(string(rule.Role), string(rule.Action), rule.ProjectID, rule.EnvironmentID); err != nil {
 				t.Fatal(err)
@@ -180,9 +188,11 @@ m = g(r.role, p.role) && r.act == p.act && (p.project == "*" || p.project == r.p
 						if err != nil {
 							t.Fatal(err)
 						}
-						got := decide(t, a, who(string(role)), action, authz.Object{TenantID: "acme", ProjectID: project, EnvironmentID: environment})
+						got := decide(t, a, who(string(role)), action, authz.Object{TenantID: "acme", ProjectID: project,
+							EnvironmentID: environment})
 						if got.Allowed != want {
-							t.Fatalf("%v: %s %s on %s/%s: %t, Casbin says %t", doc.Rules, role, action, project, environment, got.Allowed, want)
+							t.Fatalf("%v: %s %s on %s/%s: %t, Casbin says %t", doc.Rules, role, action, project, environment, got.Allowed,
+								want)
 						}
 					}
 				}
@@ -198,8 +208,10 @@ func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
 	a := loaded(t, clock, authz.Stored{}, account("ana"), account("ola"), gone)
 	until := now.Add(time.Hour)
 	bad := authz.Document{
-		Rules:      []authz.Rule{{"BOSS", "FLY", "", "*"}, {authz.Viewer, authz.Read, "*", "*"}, {authz.Viewer, authz.Read, "*", "*"}},
-		Grants:     []authz.PrincipalGrant{{Role: authz.Viewer, ProjectID: "a b", EnvironmentID: "*"}, {Principal: "x", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*", BreakGlass: true}},
+		Rules: []authz.Rule{{"BOSS", "FLY", "", "*"}, {authz.Viewer, authz.Read, "*", "*"},
+			{authz.Viewer, authz.Read, "*", "*"}},
+		Grants: []authz.PrincipalGrant{{Role: authz.Viewer, ProjectID: "a b", EnvironmentID: "*"},
+			{Principal: "x", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*", BreakGlass: true}},
 		Approvals:  []authz.Approval{{"*", "*", 0}},
 		BreakGlass: []authz.BreakGlass{{"ana", authz.Admin, 0}},
 	}
@@ -208,8 +220,10 @@ func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
 		got = append(got, p.Path+" "+p.Code)
 	}
 	want := []string{
-		"rules[0].role UNKNOWN", "rules[0].action UNKNOWN", "rules[0].projectId INVALID", "rules[2] DUPLICATE", "grants[0].principal INVALID",
-		"grants[0].projectId INVALID", "grants[1].expiresAt REQUIRED", "approvals[0].required RANGE", "breakGlass[0].maxMinutes RANGE",
+		"rules[0].role UNKNOWN", "rules[0].action UNKNOWN", "rules[0].projectId INVALID", "rules[2] DUPLICATE",
+		"grants[0].principal INVALID",
+		"grants[0].projectId INVALID", "grants[1].expiresAt REQUIRED", "approvals[0].required RANGE",
+		"breakGlass[0].maxMinutes RANGE",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -222,15 +236,19 @@ func TestCheck_NamesEverythingWrongAndKeepsTheTenantOpen(t *testing.T) {
 		doc authz.Document
 		ok  bool
 	}{
-		"an admin":               {authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Admin)}}, true},
-		"nobody":                 {authz.Document{}, false},
-		"an engineer":            {authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Engineer)}}, false},
-		"of one project":         {authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Admin, "shop", "*")}}, false},
-		"expired account":        {authz.Document{Grants: []authz.PrincipalGrant{holder("gone", authz.Admin)}}, false},
-		"no account":             {authz.Document{Grants: []authz.PrincipalGrant{holder("eve", authz.Admin)}}, false},
-		"a grant that ends":      {authz.Document{Grants: []authz.PrincipalGrant{lapses}}, false},
-		"no rule":                {authz.Document{Rules: narrow, Grants: []authz.PrincipalGrant{holder("ana", authz.Admin)}}, false},
-		"a rule for an operator": {authz.Document{Rules: append(slices.Clone(narrow), authz.Rule{authz.Operator, authz.SetPolicy, "*", "*"}), Grants: []authz.PrincipalGrant{holder("ola", authz.Operator)}}, true},
+		"an admin":    {authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Admin)}}, true},
+		"nobody":      {authz.Document{}, false},
+		"an engineer": {authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Engineer)}}, false},
+		"of one project": {authz.Document{Grants: []authz.PrincipalGrant{holder("ana", authz.Admin, "shop", "*")}},
+			false},
+		"expired account":   {authz.Document{Grants: []authz.PrincipalGrant{holder("gone", authz.Admin)}}, false},
+		"no account":        {authz.Document{Grants: []authz.PrincipalGrant{holder("eve", authz.Admin)}}, false},
+		"a grant that ends": {authz.Document{Grants: []authz.PrincipalGrant{lapses}}, false},
+		"no rule": {authz.Document{Rules: narrow, Grants: []authz.PrincipalGrant{holder("ana", authz.Admin)}},
+			false},
+		"a rule for an operator": {
+			authz.Document{Rules: append(slices.Clone(narrow), authz.Rule{authz.Operator, authz.SetPolicy, "*", "*"}),
+				Grants: []authz.PrincipalGrant{holder("ola", authz.Operator)}}, true},
 	} {
 		ps := a.Check("acme", c.doc)
 		if (len(ps) == 0) != c.ok || !c.ok && ps[0].Code != authz.LockedOut {
@@ -252,13 +270,16 @@ func TestToken_NarrowsItsPrincipal(t *testing.T) {
 	clock := &moving{}
 	secret, _ := authz.NewSecret()
 	token := func(id, principal string, grants ...authz.Grant) authz.Token {
-		return authz.Token{ID: id, TenantID: "acme", Principal: principal, SHA256: sha256.Sum256([]byte(secret + id)), Grants: grants, ExpiresAt: now.Add(time.Hour)}
+		return authz.Token{ID: id, TenantID: "acme", Principal: principal, SHA256: sha256.Sum256([]byte(secret + id)),
+			Grants: grants, ExpiresAt: now.Add(time.Hour)}
 	}
 	stored := given(authz.Document{Grants: []authz.PrincipalGrant{
-		holder("ana", authz.Admin), holder("ola", authz.Operator, "shop", "*"), holder("service/ci", authz.Operator, "shop", "dev"), holder("left", authz.Admin),
+		holder("ana", authz.Admin), holder("ola", authz.Operator, "shop", "*"), holder("service/ci", authz.Operator, "shop",
+			"dev"), holder("left", authz.Admin),
 	}})
 	stored.Tokens = []authz.Token{
-		token("1", "ana", grant(authz.Viewer)), token("2", "ola", grant(authz.Admin, "*", "dev")), token("3", "service/ci", grant(authz.Engineer)),
+		token("1", "ana", grant(authz.Viewer)), token("2", "ola", grant(authz.Admin, "*", "dev")),
+		token("3", "service/ci", grant(authz.Engineer)),
 		token("4", "left", grant(authz.Admin)), token("5", "service/none", grant(authz.Admin)),
 	}
 	a := loaded(t, clock.now, stored, account("ana"), account("ola"))
@@ -269,9 +290,11 @@ func TestToken_NarrowsItsPrincipal(t *testing.T) {
 		o      authz.Object
 		want   bool
 	}{
-		{"1", authz.Read, shopDev, true}, {"1", authz.Pause, shopDev, false}, {"1", authz.SetPolicy, authz.Object{TenantID: "acme", ProjectID: "*", EnvironmentID: "*"}, false},
+		{"1", authz.Read, shopDev, true}, {"1", authz.Pause, shopDev, false}, {"1", authz.SetPolicy,
+			authz.Object{TenantID: "acme", ProjectID: "*", EnvironmentID: "*"}, false},
 		{"2", authz.Pause, shopDev, true}, {"2", authz.Cancel, shopDev, false}, {"2", authz.Pause, store, false},
-		{"3", authz.Pause, shopDev, true}, {"3", authz.Cancel, shopDev, false}, {"3", authz.Pause, store, false}, {"5", authz.Read, shopDev, false},
+		{"3", authz.Pause, shopDev, true}, {"3", authz.Cancel, shopDev, false}, {"3", authz.Pause, store, false},
+		{"5", authz.Read, shopDev, false},
 	} {
 		p, err := a.Authenticate(secret + c.id)
 		if err != nil || p.TokenID != c.id {
@@ -321,16 +344,20 @@ func TestMayGive_NobodyGivesMoreThanItHas(t *testing.T) {
 	t.Parallel()
 	rules := append(authz.DefaultPolicy(), authz.Rule{authz.Viewer, authz.Cancel, "lab", "*"})
 	a := loaded(t, clock, given(authz.Document{Rules: rules, Grants: []authz.PrincipalGrant{
-		holder("ana", authz.Admin), holder("ola", authz.Operator, "shop", "*"), holder("vic", authz.Viewer), holder("pat", authz.Planner),
+		holder("ana", authz.Admin), holder("ola", authz.Operator, "shop", "*"), holder("vic", authz.Viewer),
+		holder("pat", authz.Planner),
 	}}), account("ana"))
 	for _, c := range []struct {
 		id    string
 		grant authz.Grant
 		want  bool
 	}{
-		{"ana", grant(authz.Admin), true}, {"ana", grant(authz.System), false}, {"ola", grant(authz.Operator, "shop", "dev"), true},
-		{"ola", grant(authz.Operator), false}, {"ola", grant(authz.Engineer, "shop", "dev"), false}, {"vic", grant(authz.Viewer), true},
-		{"pat", grant(authz.Viewer), false}, {"pat", grant(authz.Viewer, "shop", "*"), true}, {"nobody", grant(authz.Viewer), false},
+		{"ana", grant(authz.Admin), true}, {"ana", grant(authz.System), false}, {"ola", grant(authz.Operator, "shop", "dev"),
+			true},
+		{"ola", grant(authz.Operator), false}, {"ola", grant(authz.Engineer, "shop", "dev"), false},
+		{"vic", grant(authz.Viewer), true},
+		{"pat", grant(authz.Viewer), false}, {"pat", grant(authz.Viewer, "shop", "*"), true},
+		{"nobody", grant(authz.Viewer), false},
 	} {
 		if got, err := a.MayGive(who(c.id), []authz.Grant{c.grant}); err != nil || got != c.want {
 			t.Errorf("%s gives %v: %t, %v", c.id, c.grant, got, err)
@@ -344,13 +371,16 @@ func TestUntil_GrantsEndByThemselves(t *testing.T) {
 	until := now.Add(10 * time.Minute)
 	taken := holder("ola", authz.Admin)
 	taken.ExpiresAt, taken.BreakGlass = &until, true
-	a := loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{holder("ola", authz.Operator), taken}}), account("ola"))
-	if !decide(t, a, who("ola"), authz.EmergencyStop, shopDev).Allowed || !a.Until(who("ola")).Equal(until) || len(a.Grants(who("ola"))) != 2 {
+	a := loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{holder("ola", authz.Operator), taken}}),
+		account("ola"))
+	if !decide(t, a, who("ola"), authz.EmergencyStop, shopDev).Allowed || !a.Until(who("ola")).Equal(until) ||
+		len(a.Grants(who("ola"))) != 2 {
 		t.Errorf("until %v with %v", a.Until(who("ola")), a.Grants(who("ola")))
 	}
 	clock.set(10 * time.Minute)
 	a.Confirm()
-	if decide(t, a, who("ola"), authz.EmergencyStop, shopDev).Allowed || !decide(t, a, who("ola"), authz.Pause, shopDev).Allowed || !a.Until(who("ola")).IsZero() {
+	if decide(t, a, who("ola"), authz.EmergencyStop, shopDev).Allowed || !decide(t, a, who("ola"), authz.Pause,
+		shopDev).Allowed || !a.Until(who("ola")).IsZero() {
 		t.Errorf("until %v with %v", a.Until(who("ola")), a.Grants(who("ola")))
 	}
 }

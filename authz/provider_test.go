@@ -19,7 +19,8 @@ func federated(t *testing.T, now func() time.Time, tokens ...authz.Token) *authz
 	t.Helper()
 	d, err := authz.NewDirectory([]authz.Account{
 		{ID: "ana", TenantID: "acme", TokenSHA256: hashOf("ana")},
-		{ID: "group:base", TenantID: "globex", OIDC: true, Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}},
+		{ID: "group:base", TenantID: "globex", OIDC: true,
+			Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}},
 	}, now)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,8 @@ func TestDecide_GroupsHaveGrants(t *testing.T) {
 		{ops, authz.Pause, authz.Object{TenantID: "acme", ProjectID: "mill", EnvironmentID: "dev"}, false},
 		{ops, authz.Read, authz.Object{TenantID: "globex", ProjectID: "shop", EnvironmentID: "dev"}, false},
 		{ops, authz.SetPolicy, inShop, false},
-		{authz.Principal{ID: "eve", TenantID: "globex", Groups: []string{"group:base"}}, authz.Read, authz.Object{TenantID: "globex", ProjectID: "p", EnvironmentID: "e"}, true},
+		{authz.Principal{ID: "eve", TenantID: "globex", Groups: []string{"group:base"}}, authz.Read,
+			authz.Object{TenantID: "globex", ProjectID: "p", EnvironmentID: "e"}, true},
 	} {
 		if d, err := a.Decide(c.who, c.action, c.at); err != nil || d.Allowed != c.want {
 			t.Errorf("%s %v %s: %v (%v)", c.who.ID, c.who.Groups, c.action, d.Allowed, err)
@@ -78,7 +80,8 @@ func TestDecide_GroupsHaveGrants(t *testing.T) {
 	if got := a.WhoCould(authz.SetPolicy, inShop); !cmp.Equal(got, []string{"group:admins"}) {
 		t.Errorf("who could set the policy: %v", got)
 	}
-	held := authz.Document{Grants: []authz.PrincipalGrant{{Principal: "group:admins", Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}}
+	held := authz.Document{
+		Grants: []authz.PrincipalGrant{{Principal: "group:admins", Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}}
 	if problems := a.Check("acme", held); len(problems) != 0 {
 		t.Errorf("administrators that a provider knows: %v", problems)
 	}
@@ -98,7 +101,8 @@ func secretOf(t *testing.T, token authz.Token) (string, authz.Token) {
 func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	session := authz.Token{ID: "s", TenantID: "acme", Principal: "ada", Session: true, Provider: "corp", Groups: []string{"group:ops"}, CreatedAt: now, ExpiresAt: now.Add(12 * time.Hour)}
+	session := authz.Token{ID: "s", TenantID: "acme", Principal: "ada", Session: true, Provider: "corp",
+		Groups: []string{"group:ops"}, CreatedAt: now, ExpiresAt: now.Add(12 * time.Hour)}
 	secret, session := secretOf(t, session)
 	foreign := session
 	foreign.ID, foreign.Provider = "f", "former"
@@ -116,8 +120,10 @@ func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 		t.Error("it may not do what its group may")
 	}
 	for name, err := range map[string]error{
-		"an unknown one": second(a.Session("dvt_unknown", 0)), "of a provider that is not trusted": second(a.Session(foreignSecret, 0)),
-		"a token as a session": second(a.Session(apiSecret, 0)), "a session as a token": second(a.Authenticate(secret)),
+		"an unknown one":                    second(a.Session("dvt_unknown", 0)),
+		"of a provider that is not trusted": second(a.Session(foreignSecret, 0)),
+		"a token as a session":              second(a.Session(apiSecret, 0)),
+		"a session as a token":              second(a.Authenticate(secret)),
 	} {
 		if !errors.Is(err, authz.ErrUnauthenticated) {
 			t.Errorf("%s: %v", name, err)
@@ -146,7 +152,8 @@ func TestSession_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 	if err := a.Load(authz.Stored{Version: 2, Policies: people()}); err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := a.Decide(p, authz.Read, authz.Object{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev"}); d.Allowed || len(a.Grants(p)) != 0 {
+	if d, _ := a.Decide(p, authz.Read, authz.Object{TenantID: "acme", ProjectID: "shop",
+		EnvironmentID: "dev"}); d.Allowed || len(a.Grants(p)) != 0 {
 		t.Error("it has rights after its end")
 	}
 	if _, err := a.Session(secret, 0); !errors.Is(err, authz.ErrUnauthenticated) {
@@ -170,7 +177,8 @@ func TestDirectory_WhatOIDCKnowsHasNoToken(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	d, err := authz.NewDirectory([]authz.Account{{ID: "x", TenantID: "acme", OIDC: true}, {ID: "y", TenantID: "acme", OIDC: true}}, time.Now)
+	d, err := authz.NewDirectory([]authz.Account{{ID: "x", TenantID: "acme", OIDC: true},
+		{ID: "y", TenantID: "acme", OIDC: true}}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +188,8 @@ func TestDirectory_WhatOIDCKnowsHasNoToken(t *testing.T) {
 }
 
 func FuzzBearer(f *testing.F) {
-	for _, s := range []string{"", "Bearer", "Bearer ", "bearer a", "BEARER  a ", "Bearer a b", "Basic YTpi", "Bearer a\tb", "Bearer \x00", "Bearer ü", "a", "Bearer a,Bearer b"} {
+	for _, s := range []string{"", "Bearer", "Bearer ", "bearer a", "BEARER  a ", "Bearer a b", "Basic YTpi",
+		"Bearer a\tb", "Bearer \x00", "Bearer ü", "a", "Bearer a,Bearer b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
@@ -188,7 +197,8 @@ func FuzzBearer(f *testing.F) {
 		if token == "" {
 			return
 		}
-		if len(header) < len("bearer ")+len(token) || !strings.EqualFold(header[:7], "bearer ") || !strings.HasSuffix(strings.TrimRight(header, " "), token) {
+		if len(header) < len("bearer ")+len(token) || !strings.EqualFold(header[:7], "bearer ") ||
+			!strings.HasSuffix(strings.TrimRight(header, " "), token) {
 			t.Errorf("%q has the token %q", header, token)
 		}
 		for _, r := range token {

@@ -25,7 +25,8 @@ func (a *Authorizer) Grants(p Principal) []Grant {
 		for _, narrow := range t.Grants {
 			for _, own := range held {
 				if at, ok := (place{narrow.ProjectID, narrow.EnvironmentID}).and(place{own.ProjectID, own.EnvironmentID}); ok {
-					g := Grant{Role: narrow.Role, ProjectID: at.project, EnvironmentID: at.environment, ExpiresAt: own.ExpiresAt, BreakGlass: own.BreakGlass}
+					g := Grant{Role: narrow.Role, ProjectID: at.project, EnvironmentID: at.environment, ExpiresAt: own.ExpiresAt,
+						BreakGlass: own.BreakGlass}
 					if !slices.Contains(out, g) {
 						out = append(out, g)
 					}

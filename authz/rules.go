@@ -30,7 +30,8 @@ func DefaultPolicy() []Rule {
 		{Viewer, []Action{Read, CreateToken}},
 		{Operator, []Action{Start, Pause, Resume}},
 		{Engineer, []Action{RetryStep, SkipStep, Cancel, Rerun, CompleteManual}},
-		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, ManageTokens, ReadAudit, SetQuota, FreezeTenant}},
+		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy,
+			SetPolicy, ManageTokens, ReadAudit, SetQuota, FreezeTenant}},
 		{Planner, []Action{Read, CreateToken, Approve}},
 		{System, []Action{Read, CreateToken, EscalateAlert}},
 		{SRE, []Action{Read, CreateToken, Debug, ReadDeadLetters, Redrive, ReadAudit, FreezeTenant, SetEngineMode}},
@@ -46,7 +47,8 @@ func DefaultPolicy() []Rule {
 func Actions() []Action {
 	return []Action{
 		Read, Start, Pause, Resume, RetryStep, SkipStep, Cancel, Rerun, CompleteManual, UpdateParams, InjectOverride,
-		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, CreateToken, ManageTokens, ReadAudit,
+		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy,
+		CreateToken, ManageTokens, ReadAudit,
 		SetQuota, FreezeTenant, SetEngineMode,
 	}
 }
@@ -55,7 +57,9 @@ func Actions() []Action {
 func Roles() []Role { return []Role{Viewer, Operator, Engineer, Admin, Planner, System, SRE} }
 
 // inherits is the ladder of O3: each role has what the one after it has.
-var inherits = [][2]Role{{Admin, Engineer}, {Engineer, Operator}, {Operator, Viewer}} //nolint:gochecknoglobals // a table
+//
+//nolint:gochecknoglobals // a table
+var inherits = [][2]Role{{Admin, Engineer}, {Engineer, Operator}, {Operator, Viewer}}
 
 const policyModel = `
 [request_definition]
@@ -138,7 +142,10 @@ func compile(list []Rule) (*rules, error) {
 	out := &rules{at: make(map[place]*table, len(at))}
 	answers := map[string]map[roleAction]roleAction{} // places mostly have the same rules
 	for p, pairs := range at {
-		slices.SortFunc(pairs, func(a, b roleAction) int { return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.action, b.action)) })
+		slices.SortFunc(pairs, func(a, b roleAction) int {
+			return cmp.Or(cmp.Compare(a.role, b.role),
+				cmp.Compare(a.action, b.action))
+		})
 		pairs = slices.Compact(pairs)
 		key := fmt.Sprint(pairs)
 		if answers[key] == nil {

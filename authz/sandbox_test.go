@@ -15,8 +15,10 @@ func TestSandbox_TheMostSpecificRowDecides(t *testing.T) {
 	t.Parallel()
 	rows := []authz.Sandbox{
 		{ProjectID: "*", EnvironmentID: "*", Memory: 1 << 30},
-		{ProjectID: "*", EnvironmentID: "prod", Memory: 2 << 30, PIDs: 9, Connect: []string{"443"}, Require: []plan.SandboxPart{plan.SandboxPIDs}},
-		{ProjectID: "shop", EnvironmentID: "*", Memory: 1 << 29, CPU: 2, Connect: []string{"db:443", "80"}, Require: []plan.SandboxPart{plan.SandboxFiles}},
+		{ProjectID: "*", EnvironmentID: "prod", Memory: 2 << 30, PIDs: 9, Connect: []string{"443"},
+			Require: []plan.SandboxPart{plan.SandboxPIDs}},
+		{ProjectID: "shop", EnvironmentID: "*", Memory: 1 << 29, CPU: 2, Connect: []string{"db:443", "80"},
+			Require: []plan.SandboxPart{plan.SandboxFiles}},
 		{ProjectID: "shop", EnvironmentID: "dev"},
 	}
 	a := loaded(t, time.Now, given(authz.Document{Sandbox: rows}))
@@ -57,7 +59,8 @@ func TestCheck_NamesEverythingWrongWithCeilings(t *testing.T) {
 	many := make([]string, plan.MaxSandboxEntries+1)
 	doc.Sandbox = []authz.Sandbox{
 		{ProjectID: "*", EnvironmentID: "*", Memory: 1, CPU: 5000, PIDs: -1, Disk: 1 << 60},
-		{ProjectID: "*", EnvironmentID: "*", Connect: []string{"h", "80", "80"}, Require: []plan.SandboxPart{"gpu", plan.SandboxPIDs, plan.SandboxPIDs}},
+		{ProjectID: "*", EnvironmentID: "*", Connect: []string{"h", "80", "80"}, Require: []plan.SandboxPart{"gpu",
+			plan.SandboxPIDs, plan.SandboxPIDs}},
 		{ProjectID: "", EnvironmentID: "dev", Connect: many},
 	}
 	var got []string
@@ -66,13 +69,15 @@ func TestCheck_NamesEverythingWrongWithCeilings(t *testing.T) {
 	}
 	want := []string{
 		"RANGE sandbox[0].memory", "RANGE sandbox[0].cpu", "RANGE sandbox[0].pids", "RANGE sandbox[0].disk",
-		"DUPLICATE sandbox[1]", "INVALID sandbox[1].connect[0]", "DUPLICATE sandbox[1].connect[2]", "UNKNOWN sandbox[1].require[0]", "DUPLICATE sandbox[1].require[2]",
+		"DUPLICATE sandbox[1]", "INVALID sandbox[1].connect[0]", "DUPLICATE sandbox[1].connect[2]",
+		"UNKNOWN sandbox[1].require[0]", "DUPLICATE sandbox[1].require[2]",
 		"INVALID sandbox[2].projectId", "RANGE sandbox[2].connect",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	doc.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", Memory: 512 << 20, CPU: 2, PIDs: 64, Disk: 1 << 30, Connect: []string{}}}
+	doc.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", Memory: 512 << 20, CPU: 2, PIDs: 64, Disk: 1 << 30,
+		Connect: []string{}}}
 	if ps := a.Check("acme", doc); len(ps) > 0 {
 		t.Errorf("Check reported problems for a valid document: %v", ps)
 	}

@@ -74,7 +74,10 @@ func LooksLikeSecret(s string) bool {
 func Bearer(header string) string {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.Trim(token, " ")
-	if !strings.EqualFold(scheme, "Bearer") || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !strings.EqualFold(scheme, "Bearer") || strings.ContainsFunc(token, func(r rune) bool {
+		return r <= ' ' ||
+			r > '~'
+	}) {
 		return ""
 	}
 	return token

@@ -45,7 +45,8 @@ func (s *admitter) start(ctx context.Context, terms store.Terms) error {
 
 func startedRun(id run.Identity, terms store.Terms) store.NewRun {
 	return store.NewRun{
-		Run:     store.Run{Identity: id, RequestID: id.RunID, RequestKey: run.Key(id.RunID), TriggeredBy: "bench", TriggerSource: "api"},
+		Run: store.Run{Identity: id, RequestID: id.RunID, RequestKey: run.Key(id.RunID), TriggeredBy: "bench",
+			TriggerSource: "api"},
 		Events:  []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
 		Enqueue: &store.Enqueue{Terms: terms, Priority: 5},
 		Wait: func(a store.Admission) ([]run.Draft, error) {
@@ -64,7 +65,8 @@ func bareRows(n int) [3][]any {
 	id, now := runName(n), time.Now()
 	key := runtest.Draft(run.RunApproved, "", 1).Key(runtest.ID)
 	return [3][]any{
-		{id, runtest.ID.TenantID, runtest.ID.ProjectID, runtest.ID.EnvironmentID, runtest.ID.PlanID, runtest.ID.PlanVersion, id, id, `{}`, "bench", "api", "", nil, `{}`, now},
+		{id, runtest.ID.TenantID, runtest.ID.ProjectID, runtest.ID.EnvironmentID, runtest.ID.PlanID, runtest.ID.PlanVersion,
+			id, id, `{}`, "bench", "api", "", nil, `{}`, now},
 		{id, runtest.ID.TenantID, runtest.ID.ProjectID, "PENDING", now, now},
 		{id, 1, key.EventID() + id, string(key) + id, string(run.RunApproved), "", "", 1, 1, now, now, "planner", `{}`},
 	}

@@ -110,7 +110,8 @@ func queuePickPostgres(ctx context.Context, r *rig) (*trial, error) {
 			_, err := conn.Exec(ctx, query)
 			return err
 		}
-		if err := exec(ctx, `ALTER TABLE run_queue DISABLE TRIGGER USER`); err != nil { // a lane that a hundred thousand rows count one by one
+		// a lane that a hundred thousand rows count one by one
+		if err := exec(ctx, `ALTER TABLE run_queue DISABLE TRIGGER USER`); err != nil {
 			return err
 		}
 		err := fillWaiting(ctx, fmt.Sprintf(`generate_series(1, %d) n`, waitingRuns), runName(1), exec)
@@ -143,7 +144,8 @@ func queuePickSQLite(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	series := fmt.Sprintf(`(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s)`, waitingRuns)
+	series := fmt.Sprintf(
+		`(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s)`, waitingRuns)
 	err = fillWaiting(ctx, series, runName(1), func(ctx context.Context, query string) error {
 		if query == countLanesSQL {
 			return nil // its triggers have

@@ -25,7 +25,8 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 		actions := authz.Actions()
 		for i := range rows - len(doc.Rules) {
 			doc.Rules = append(doc.Rules, authz.Rule{
-				Role: authz.Viewer, Action: actions[1+i/places%(len(actions)-1)], ProjectID: fmt.Sprintf("p%d", i%places), EnvironmentID: fmt.Sprintf("e%d", i/places),
+				Role: authz.Viewer, Action: actions[1+i/places%(len(actions)-1)], ProjectID: fmt.Sprintf("p%d", i%places),
+				EnvironmentID: fmt.Sprintf("e%d", i/places),
 			})
 		}
 		who := make([]authz.Principal, principals)
@@ -35,7 +36,8 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 				Principal: who[i].ID, Role: authz.Roles()[i%4], ProjectID: fmt.Sprintf("p%d", i%places), EnvironmentID: "*",
 			})
 		}
-		if err := a.Load(authz.Stored{Version: 1, Policies: []authz.StoredPolicy{{TenantID: "t", Version: 1, Document: &doc}}}); err != nil {
+		if err := a.Load(authz.Stored{
+			Version: 1, Policies: []authz.StoredPolicy{{TenantID: "t", Version: 1, Document: &doc}}}); err != nil {
 			return nil, err
 		}
 		at := make([]authz.Object, places)

@@ -23,7 +23,8 @@ func browser(name string) func(context.Context, *rig) (*trial, error) {
 }
 
 func inBrowser(ctx context.Context, name, file string) (s sample, err error) {
-	test := exec.CommandContext(ctx, "npx", "--no-install", "playwright", "test", "--config", "playwright.bench.config.ts", "-g", name+"$")
+	test := exec.CommandContext(ctx, "npx", "--no-install", "playwright", "test", "--config", "playwright.bench.config.ts",
+		"-g", name+"$")
 	test.Dir = "web"
 	test.Env = append(os.Environ(), "DVT_E2E_FIGURE="+file)
 	said, err := test.CombinedOutput()

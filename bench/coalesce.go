@@ -36,7 +36,8 @@ func fanOut(ctx context.Context, r *rig) (*trial, error) {
 				g, ctx := errgroup.WithContext(ctx)
 				for i := range executors {
 					g.Go(func() error {
-						b, err := log.Begin(ctx, store.Begin{RunID: id, StepID: stepName(i), LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now()})
+						b, err := log.Begin(ctx, store.Begin{RunID: id, StepID: stepName(i), LogicalAttempt: 1, EngineAttempt: 1,
+							EmittedAt: time.Now()})
 						if err == nil && b.Verdict != store.BeginRun {
 							err = verdictError(b.Verdict)
 						}

@@ -25,13 +25,15 @@ var shim string
 func buildShim(ctx context.Context, dir string) (string, error) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
-		return "", errors.New("there is no C compiler on this machine, which builds what makes a flush take 1 ms: run `make tools/bench`")
+		return "", errors.New(
+			"there is no C compiler on this machine, which builds what makes a flush take 1 ms: run `make tools/bench`")
 	}
 	source, library := filepath.Join(dir, "fsync.c"), filepath.Join(dir, "fsync.so")
 	if err := os.WriteFile(source, []byte(shim), 0o644); err != nil {
 		return "", err
 	}
-	if out, err := exec.CommandContext(ctx, cc, "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, cc, "-O2", "-shared", "-fPIC", "-o", library, source,
+		"-ldl").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s shim/fsync.c: %w: %s", cc, err, out)
 	}
 	return library, os.Chmod(library, 0o755)
@@ -40,7 +42,8 @@ func buildShim(ctx context.Context, dir string) (string, error) {
 // slowed measures each repetition of the named figure in a process of its own
 // whose flushes take 1 ms longer. strace injects the delay, because a Go program
 // flushes by a system call and no library stands in between.
-func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func(context.Context, *rig) (*trial, error) {
+func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func(context.Context, *rig) (*trial,
+	error) {
 	return func(ctx context.Context, r *rig) (*trial, error) {
 		if r.child {
 			if err := slowDisk(r.dir); err != nil {
@@ -57,7 +60,8 @@ func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func
 			return nil, err
 		}
 		return &trial{repeat: func(ctx context.Context) (sample, error) {
-			child := exec.CommandContext(ctx, strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fsync,fdatasync",
+			child := exec.CommandContext(ctx, strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e",
+				"trace=fsync,fdatasync",
 				"-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", delay.Microseconds()), self, "-once", name)
 			// The scheduler's signals would stop every thread at the tracer.
 			child.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")

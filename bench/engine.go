@@ -17,7 +17,8 @@ import (
 func machineRun(n int) error {
 	steps := make([]plan.SkeletonStep, n)
 	for i := range steps {
-		steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%05d", i), TaskQueue: "q", Retry: plan.Retry{MaxAttempts: 1}, Timeout: time.Minute}
+		steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%05d", i), TaskQueue: "q", Retry: plan.Retry{MaxAttempts: 1},
+			Timeout: time.Minute}
 		if i > 0 {
 			steps[i].Deps = []int{i - 1}
 		}
@@ -40,9 +41,10 @@ func machineRun(n int) error {
 				todo = append(todo, r)
 			case interp.Execute:
 				seq += 2
-				todo = append(todo, interp.Ended{At: now, StepID: steps[e.Ord].StepID, LogicalAttempt: e.LA, Receipt: engine.Receipt{
-					Type: run.StepCompletedEvent, StartedSeq: seq - 1, Seq: seq, Head: seq,
-				}})
+				todo = append(todo, interp.Ended{At: now, StepID: steps[e.Ord].StepID, LogicalAttempt: e.LA,
+					Receipt: engine.Receipt{
+						Type: run.StepCompletedEvent, StartedSeq: seq - 1, Seq: seq, Head: seq,
+					}})
 			}
 		}
 	}
@@ -85,12 +87,14 @@ func logOf(n int) []run.Event {
 		outline = fmt.Appendf(outline, `{"stepId":"s%05d","type":"NOOP"}`, i)
 	}
 	at := time.Unix(1, 0)
-	evs := []run.Event{{Identity: id, Type: run.RunStarted, Seq: 1, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, PersistedAt: at, Payload: fmt.Appendf(nil, `{"steps":[%s]}`, outline)}}
+	evs := []run.Event{{Identity: id, Type: run.RunStarted, Seq: 1, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at,
+		PersistedAt: at, Payload: fmt.Appendf(nil, `{"steps":[%s]}`, outline)}}
 	for i := range n {
 		for _, t := range []run.EventType{run.StepStartedEvent, run.StepCompletedEvent} {
 			evs = append(evs, run.Event{
-				Identity: id, Type: t, Seq: run.Seq(len(evs) + 1), StepID: fmt.Sprintf("s%05d", i), LogicalAttempt: 1, EngineAttempt: 1,
-				EmittedAt: at, PersistedAt: at, Payload: []byte(`{}`),
+				Identity: id, Type: t, Seq: run.Seq(len(evs) + 1), StepID: fmt.Sprintf("s%05d", i), LogicalAttempt: 1,
+				EngineAttempt: 1,
+				EmittedAt:     at, PersistedAt: at, Payload: []byte(`{}`),
 			})
 		}
 	}

@@ -30,7 +30,8 @@ func TestLine_SaysWhetherTheMedianMeetsTheGoal(t *testing.T) {
 		{atLeast(4), samples(ms/4, ms/2, ms), "ok f ratio 4.00 goal >= 4.00 floor 2ms spread 2.00-8.00 (w)"},
 		{atLeast(4.1), samples(ms/4, ms/2, ms), "short f ratio 4.00 goal >= 4.10 floor 2ms spread 2.00-8.00 (w)"},
 		{within(3 * ms).called("g"), samples(4*ms, 3*ms, ms), "ok g time 3ms goal <= 3ms floor 2ms spread 1ms-4ms (w)"},
-		{atMost(0.02), samples(ms/20, ms/10, ms/100), "short f ratio 0.0250 goal <= 0.0200 floor 2ms spread 0.0050-0.0500 (w)"},
+		{atMost(0.02), samples(
+			ms/20, ms/10, ms/100), "short f ratio 0.0250 goal <= 0.0200 floor 2ms spread 0.0050-0.0500 (w)"},
 		{within(2 * ms), samples(4*ms, 3*ms, ms), "short f time 3ms goal <= 2ms floor 2ms spread 1ms-4ms (w)"},
 	} {
 		got := strings.Join(strings.Fields(figure{name: "f", what: "w"}.line(c.goal, c.samples)), " ")
@@ -43,7 +44,8 @@ func TestLine_SaysWhetherTheMedianMeetsTheGoal(t *testing.T) {
 func TestLine_CountsInTheFiguresUnit(t *testing.T) {
 	t.Parallel()
 	f := figure{name: "f", what: "w", unit: "bytes"}
-	got := strings.Join(strings.Fields(f.line(within(12*1024), []sample{{9000, 20000}, {9100, 20000}, {20000, 20000}})), " ")
+	got := strings.Join(strings.Fields(f.line(within(12*1024), []sample{{9000, 20000}, {9100, 20000}, {20000, 20000}})),
+		" ")
 	if want := "ok f count 9100 bytes goal <= 12288 bytes floor 20000 bytes spread 9000 bytes-20000 bytes (w)"; got != want {
 		t.Errorf("line is\n%s, want\n%s", got, want)
 	}

@@ -41,7 +41,8 @@ func watchRuns(ctx context.Context, o options, query string, n int, beside *watc
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, runsDialect(viewerToken, query, func(viewer int) string { return runName(viewer % o.Runs) }), n, beside)
+	return lookOn(ctx, s, runsDialect(viewerToken, query, func(viewer int) string { return runName(viewer % o.Runs) }), n,
+		beside)
 }
 
 // warmed makes some updates, after which everything is as it stays.
@@ -96,7 +97,8 @@ func sameMessages(p pair) error {
 }
 
 // alone measures a server that is started for it, and ends it.
-func alone(begin func(context.Context) (*watching, error), of func(context.Context, *watching) (time.Duration, error)) measure {
+func alone(begin func(context.Context) (*watching, error), of func(context.Context, *watching) (time.Duration,
+	error)) measure {
 	return func(ctx context.Context, _ int) (_ time.Duration, err error) {
 		w, err := begin(ctx)
 		if w != nil {
@@ -114,7 +116,8 @@ func alone(begin func(context.Context) (*watching, error), of func(context.Conte
 
 // againstCentrifuge measures a server of one run and then centrifuge with the same
 // payload, each with so many viewers at first, by turns.
-func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration, error)) (*trial, error) {
+func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of func(context.Context,
+	*watching) (time.Duration, error)) (*trial, error) {
 	return against(ctx, o, viewers, turns, of, func(ctx context.Context, payload string) (*watching, error) {
 		return watchCentrifuge(ctx, payload, viewers)
 	})
@@ -122,7 +125,8 @@ func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of fu
 
 // against measures a server of one run and then a floor that shows the same payload,
 // each with so many viewers at first, by turns.
-func against(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration, error),
+func against(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration,
+	error),
 	floor func(ctx context.Context, payload string) (*watching, error),
 ) (*trial, error) {
 	var payload string
@@ -134,7 +138,8 @@ func against(ctx context.Context, o options, viewers, turns int, of func(context
 		})(ctx, 0); err != nil {
 		return nil, err
 	}
-	return &trial{repeat: byTurns(turns, alone(ours, of), alone(func(ctx context.Context) (*watching, error) { return floor(ctx, payload) }, of))}, nil
+	return &trial{repeat: byTurns(turns, alone(ours, of),
+		alone(func(ctx context.Context) (*watching, error) { return floor(ctx, payload) }, of))}, nil
 }
 
 // watchPrepared starts a server that does nothing but send a message to its viewers (see servePrepared).

@@ -21,7 +21,8 @@ type asker struct {
 }
 
 func newAsker(token string, atOnce int) asker {
-	return asker{token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, DisableCompression: true}}}
+	return asker{token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce,
+		DisableCompression: true}}}
 }
 
 // post sends a GraphQL document and returns the answer.
@@ -30,7 +31,8 @@ func (a asker) post(ctx context.Context, addr, query string, variables any) ([]b
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/graphql", strings.NewReader(string(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/graphql",
+		strings.NewReader(string(body)))
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,9 @@ func pageQuestions() []question {
 		{"the last page", always(store.RunFilter{Before: &store.RunPos{}})},
 		{"a page in the middle", func(l shelf, i int) store.RunFilter { return store.RunFilter{After: l.at(i)} }},
 		{"a page in the middle, backward", func(l shelf, i int) store.RunFilter { return store.RunFilter{Before: l.at(i)} }},
-		{"a page in the middle, the oldest first", func(l shelf, i int) store.RunFilter { return store.RunFilter{After: l.at(i), Ascending: true} }},
+		{"a page in the middle, the oldest first", func(l shelf, i int) store.RunFilter {
+			return store.RunFilter{After: l.at(i), Ascending: true}
+		}},
 	}
 }
 
@@ -98,7 +100,8 @@ func filterQuestions() []question {
 		{"the beginning of a runId", func(l shelf, _ int) store.RunFilter { return store.RunFilter{Text: l.named[:8]} }},
 		{"a text that is nowhere", always(store.RunFilter{Text: "nowhere"})},
 		{"a status of a project", always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
-		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"}, Statuses: failed})},
+		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"},
+			Statuses: failed})},
 		{"a status and a text", always(store.RunFilter{Text: "ight", Statuses: failed})},
 		{"a status of an environment", always(store.RunFilter{EnvironmentID: "dev", Statuses: []run.Status{run.Completed}})},
 		{"an environment of a project", always(store.RunFilter{EnvironmentID: "prod", ProjectIDs: []string{"p1"}})},
@@ -154,7 +157,10 @@ func postgresLists(questions []question) func(context.Context, *rig) (*trial, er
 			}
 			sides = append(sides, l)
 		}
-		return lists(sides[0], sides[1], questions, func() error { return errors.Join(opened[0].Close(), opened[1].Close()) }), nil
+		return lists(sides[0], sides[1], questions, func() error {
+			return errors.Join(opened[0].Close(),
+				opened[1].Close())
+		}), nil
 	}
 }
 
@@ -168,7 +174,8 @@ const marks = `CASE WHEN k IN (4, 5, 10, 11) THEN 'small' ELSE 'p' || HASH END A
 // fillListSQL copies the run that is there. The triggers, which would do the same a row at a time, are off.
 var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 	`SET session_replication_role = replica`,
-	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH", "ascii(run_id) % 4") + `, timestamptz '2026-01-01Z' + n * interval '1 second' AS created_at
+	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH",
+		"ascii(run_id) % 4") + `, timestamptz '2026-01-01Z' + n * interval '1 second' AS created_at
 	FROM (SELECT n, md5('r' || n)::uuid::text AS run_id, CASE WHEN n % ($RUNS / 1000) = 0 THEN n / ($RUNS / 1000) % 20 END AS k FROM generate_series(0, $RUNS - 1) n) t`,
 	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, m.triggered_by,
 	trigger_source, parent_run_id, params, policy, m.created_at FROM made m, run ORDER BY n`,
@@ -188,7 +195,10 @@ func fillList(ctx context.Context, conn *pgx.Conn, l *shelf) error {
 	if err != nil {
 		return err
 	}
-	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x index, err error) { return x, row.Scan(&x.drop, &x.create) })
+	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x index, err error) {
+		return x,
+			row.Scan(&x.drop, &x.create)
+	})
 	if err != nil {
 		return err
 	}
@@ -243,7 +253,8 @@ func sqliteLists(questions []question) func(context.Context, *rig) (*trial, erro
 
 // fillSQLiteListSQL copies the run that is there, in the order of ids, which is that of the tables.
 var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
-	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH", "(unicode(run_id) % 4)") + `, unixepoch('2026-01-01') * 1000000 + n * 1000000 AS created_at
+	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH",
+		"(unicode(run_id) % 4)") + `, unixepoch('2026-01-01') * 1000000 + n * 1000000 AS created_at
 	FROM (SELECT n, iif(n % ($RUNS / 1000) = 0, n / ($RUNS / 1000) % 20, NULL) AS k, printf('%08x-', n * 2654435761 & 4294967295) || lower(hex(randomblob(13))) AS run_id
 	FROM (WITH RECURSIVE t (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM t WHERE n + 1 < $RUNS) SELECT n FROM t)) ORDER BY run_id`,
 	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, m.triggered_by,
@@ -264,7 +275,9 @@ func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {
 	if err != nil {
 		return err
 	}
-	statements := append([]string{`PRAGMA cache_size = -524288`, `PRAGMA temp_store = memory`, `PRAGMA synchronous = off`}, drops...) // KiB: what is filled stays in memory
+	// KiB: what is filled stays in memory
+	statements := append([]string{`PRAGMA cache_size = -524288`, `PRAGMA temp_store = memory`, `PRAGMA synchronous = off`},
+		drops...)
 	for _, q := range fillSQLiteListSQL {
 		statements = append(statements, l.filled(q))
 	}

@@ -25,8 +25,10 @@ func makeRun(ctx context.Context, s store.Transactor, id string, steps int) erro
 	of.RunID = id
 	_, created, err := s.CreateRun(ctx, store.NewRun{
 		Run: store.Run{
-			Identity: of, RequestID: id, RequestKey: run.RequestKey(of.TenantID, of.ProjectID, of.EnvironmentID, of.PlanID, of.PlanVersion, id),
-			PlanRef: plan.Ref{SHA256: fmt.Sprintf("%064d", 1), SchemaVersion: "v1.2", PlanID: of.PlanID, PlanVersion: of.PlanVersion},
+			Identity: of, RequestID: id, RequestKey: run.RequestKey(of.TenantID, of.ProjectID, of.EnvironmentID, of.PlanID,
+				of.PlanVersion, id),
+			PlanRef: plan.Ref{SHA256: fmt.Sprintf("%064d", 1), SchemaVersion: "v1.2", PlanID: of.PlanID,
+				PlanVersion: of.PlanVersion},
 		},
 		Events: []run.Draft{runtest.Start(names...)},
 	})
@@ -103,7 +105,8 @@ func writersOf(log store.Log, runIDs []string, steps int) []*writer {
 }
 
 // crowd has n workers call again and again for d, and returns d over the number of calls.
-func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (time.Duration, error) {
+func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (
+	time.Duration, error) {
 	var calls atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
@@ -127,7 +130,8 @@ func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Co
 // paced has n workers call, each once an interval and not at the same moment, for d. A call is told when it was due:
 // what delays one call delays its worker's next ones too, and their times are counted from then. Falling behind by more
 // than lateness is an error.
-func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int, due time.Time) error) error {
+func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int,
+	due time.Time) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
 	for w := range n {

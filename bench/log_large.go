@@ -95,7 +95,8 @@ func fill(ctx context.Context, dsn string) error {
 		if _, err := conn.Exec(ctx, fmt.Sprintf(fillLongSQL, runName(0), stepsOfRun, longRun-1)); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, `UPDATE run_head SET last_seq = $1 WHERE run_id = $2`, longRun+1, runName(0)); err != nil {
+		if _, err := conn.Exec(ctx, `UPDATE run_head SET last_seq = $1 WHERE run_id = $2`, longRun+1,
+			runName(0)); err != nil {
 			return err
 		}
 		if err := fillOthers(ctx, dsn, (largeEvents-longRun)/shortRun, say); err != nil {
@@ -157,7 +158,10 @@ func definitions(ctx context.Context, conn *pgx.Conn) ([]index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (x index, err error) { return x, row.Scan(&x.drop, &x.create) })
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (x index, err error) {
+		return x,
+			row.Scan(&x.drop, &x.create)
+	})
 }
 
 // sqliteLargeLog fills one file and leaves another empty.
@@ -178,8 +182,9 @@ func sqliteLargeLog(ctx context.Context, r *rig) (*trial, error) {
 		return nil, err
 	}
 	return &trial{
-		repeat: byTurns(appendsToLarge, afterLong(opened[0]).timed, writersOf(opened[1], []string{runName(0)}, stepsOfRun)[0].timed),
-		done:   func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
+		repeat: byTurns(appendsToLarge, afterLong(opened[0]).timed, writersOf(opened[1], []string{runName(0)},
+			stepsOfRun)[0].timed),
+		done: func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
 	}, nil
 }
 

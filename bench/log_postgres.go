@@ -88,7 +88,8 @@ func newRaw(ctx context.Context, dsn string) (*raw, error) {
 	if _, err := conn.Exec(ctx, likeEvent); err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
-	_, err = conn.Prepare(ctx, "row", `INSERT INTO event_like (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea,
+	_, err = conn.Prepare(
+		ctx, "row", `INSERT INTO event_like (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea,
 		emitted_at, persisted_at, emitted_by, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`)
 	return w, err
 }
@@ -99,7 +100,8 @@ func (w *raw) insert(ctx context.Context) error {
 	id.RunID = w.runID
 	key := d.Key(id)
 	w.n++
-	_, err := w.conn.Exec(ctx, "row", w.runID, w.n, key.EventID(), string(key), string(d.Type), d.StepID, "", d.LogicalAttempt, d.EngineAttempt,
+	_, err := w.conn.Exec(ctx, "row", w.runID, w.n, key.EventID(), string(key), string(d.Type), d.StepID, "",
+		d.LogicalAttempt, d.EngineAttempt,
 		d.EmittedAt, time.Now(), string(d.EmittedBy), string(d.Payload))
 	return err
 }

@@ -16,7 +16,8 @@ import (
 
 // durable opens a file as durably as the store does, with one connection.
 func durable(file string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
+	db, err := sql.Open(
+		"sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	if err == nil {
 		db.SetMaxOpenConns(1)
 	}
@@ -32,7 +33,8 @@ func sqliteAppend(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = db.ExecContext(ctx, `CREATE TABLE event (run_id TEXT, seq INTEGER, key TEXT UNIQUE, body TEXT, PRIMARY KEY (run_id, seq))`); err != nil {
+	if _, err = db.ExecContext(
+		ctx, `CREATE TABLE event (run_id TEXT, seq INTEGER, key TEXT UNIQUE, body TEXT, PRIMARY KEY (run_id, seq))`); err != nil {
 		return nil, err
 	}
 	ids, err := makeRuns(ctx, s, 1, stepsOfRun)
@@ -77,7 +79,8 @@ func sqliteAppenders32(ctx context.Context, r *rig) (*trial, error) {
 	floor := func(ctx context.Context, _ int) (time.Duration, error) {
 		return crowd(ctx, appenders, forTime, singly.append)
 	}
-	return &trial{repeat: byTurns(turns, cost, floor), done: func() error { return errors.Join(singly.close(), s.Close()) }}, nil
+	return &trial{repeat: byTurns(turns, cost, floor),
+		done: func() error { return errors.Join(singly.close(), s.Close()) }}, nil
 }
 
 // singly writes each event in a transaction of its own, on one connection and by prepared statements.
@@ -135,7 +138,8 @@ func (w *singly) append(ctx context.Context, i int) error {
 	seq, now := 1+w.seq[i], time.Now().UnixMicro() // a run's first event is its start
 	for n, args := range [][]any{
 		{},
-		{id.RunID, seq, string(key), key.EventID(), string(d.Type), d.StepID, d.LogicalAttempt, d.EngineAttempt, d.EmittedAt.UnixMicro(), now,
+		{id.RunID, seq, string(key), key.EventID(), string(d.Type), d.StepID, d.LogicalAttempt, d.EngineAttempt,
+			d.EmittedAt.UnixMicro(), now,
 			string(d.EmittedBy), []byte(d.Payload)},
 		{seq, now, seq % 2, id.RunID},
 		{id.RunID, seq, now},

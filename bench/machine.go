@@ -20,10 +20,13 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 		return "", err
 	}
 	lines := []string{
-		fmt.Sprintf("Measured with `make bench` on %s; CONTRIBUTING.md says how to read a line.", time.Now().UTC().Format(time.DateOnly)),
-		fmt.Sprintf("Machine: %d cores (%s), %s of memory, files on %s, %s/%s.", runtime.NumCPU(), procField("/proc/cpuinfo", "model name"),
+		fmt.Sprintf("Measured with `make bench` on %s; CONTRIBUTING.md says how to read a line.",
+			time.Now().UTC().Format(time.DateOnly)),
+		fmt.Sprintf("Machine: %d cores (%s), %s of memory, files on %s, %s/%s.", runtime.NumCPU(),
+			procField("/proc/cpuinfo", "model name"),
 			memory(), fileSystem(r.dir), runtime.GOOS, runtime.GOARCH),
-		fmt.Sprintf("Flush: fdatasync of 8 KiB takes %s here; where a figure says 1 ms, each flush takes 1 ms longer.", short(native)),
+		fmt.Sprintf("Flush: fdatasync of 8 KiB takes %s here; where a figure says 1 ms, each flush takes 1 ms longer.",
+			short(native)),
 	}
 	for _, d := range []disk{asItIs, oneMS} {
 		s := r.servers[d]
@@ -34,14 +37,16 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		lines = append(lines, fmt.Sprintf("PostgreSQL with the disk's flush %s: a lone commit of one row takes %s (p50).", d, short(took)))
+		lines = append(lines, fmt.Sprintf("PostgreSQL with the disk's flush %s: a lone commit of one row takes %s (p50).", d,
+			short(took)))
 	}
 	versions, err := r.versions(ctx)
 	if err != nil {
 		return "", err
 	}
 	lines = append(lines, "Versions: "+strings.Join(versions, ", ")+".",
-		"PostgreSQL's settings besides its defaults: "+strings.Join(postgresSettings, ", ")+". Servers and bench share the cores.")
+		"PostgreSQL's settings besides its defaults: "+strings.Join(postgresSettings, ", ")+
+			". Servers and bench share the cores.")
 	return strings.Join(lines, "\n") + "\n", nil
 }
 

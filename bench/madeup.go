@@ -130,7 +130,8 @@ func (m *madeUp) Since(_ context.Context, runID string, _ run.Seq) (store.Loaded
 	defer r.mu.Unlock()
 	s := run.State{Header: r.header, Steps: slices.Clone(r.steps)}
 	head.LastSeq = s.Seq
-	return store.Loaded{State: s, Head: head, CheckpointAt: s.Seq, PublishedSeq: s.Seq, Epoch: madeUpEpoch, Now: time.Now()}, s.Since(0), nil
+	return store.Loaded{State: s, Head: head, CheckpointAt: s.Seq, PublishedSeq: s.Seq, Epoch: madeUpEpoch,
+		Now: time.Now()}, s.Since(0), nil
 }
 
 // Publish implements live.Bus.

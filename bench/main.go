@@ -40,9 +40,13 @@ func main() {
 func bench(ctx context.Context) int {
 	only := flag.String("only", "", "the one figure to measure; all when empty")
 	results := flag.String("results", "", "a file that the lines and the machine's description are written to")
-	once := flag.String("once", "", "measure one repetition of this figure and print its times in nanoseconds; bench starts itself like this")
-	served := flag.String("serve", "", "be the server of this kind that a figure measures, until standard input ends; bench starts itself like this")
-	profile := flag.String("cpuprofile", "", "a file that a profile of this process's processor time is written to, for `go tool pprof`")
+	once := flag.String(
+		"once", "", "measure one repetition of this figure and print its times in nanoseconds; bench starts itself like this")
+	served := flag.String(
+		"serve", "", "be the server of this kind that a figure measures, until standard input ends; bench starts "+
+			"itself like this")
+	profile := flag.String(
+		"cpuprofile", "", "a file that a profile of this process's processor time is written to, for `go tool pprof`")
 	flag.Parse()
 	if *profile != "" {
 		stop, err := startProfile(*profile)

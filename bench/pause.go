@@ -94,7 +94,8 @@ func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 		return nil, err
 	}
 	ends = append(ends, bare.close)
-	s, err := startOwn(ctx, anyCore, "dev", options{Dir: filepath.Join(r.dir, "dev"), Temporal: t.Namespace + "@" + t.Addr})
+	s, err := startOwn(ctx, anyCore, "dev", options{Dir: filepath.Join(r.dir, "dev"), Temporal: t.Namespace + "@" +
+		t.Addr})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,8 @@ func (p *pauser) start(ctx context.Context) error {
 		"stepId": stepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
 	}})
 	at := strings.NewReplacer(
-		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`, `"projectId":"shop"`,
+		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`,
+		`"projectId":"shop"`,
 		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
 	)
 	p.runs++
@@ -195,7 +197,8 @@ func (p *pauser) until(ctx context.Context, signal, status string) (time.Duratio
 	answered := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		_, err := p.post(ctx, p.addr, fmt.Sprintf(signalMutation, signal), map[string]any{"runId": p.runID, "id": fmt.Sprintf("s-%d", p.signals)})
+		_, err := p.post(ctx, p.addr, fmt.Sprintf(signalMutation, signal), map[string]any{"runId": p.runID,
+			"id": fmt.Sprintf("s-%d", p.signals)})
 		answered <- err
 	}()
 	if err := errors.Join(p.watching.until(ctx, p.watching.shown), <-answered); err != nil {
@@ -219,7 +222,8 @@ func newBare(ctx context.Context, t *testserver.TemporalServer) (*bare, error) {
 		return nil, err
 	}
 	b := &bare{client: c, worker: worker.New(c, bareName, worker.Options{}), acted: make(chan time.Time, 1)}
-	b.worker.RegisterActivityWithOptions(func(context.Context) error { b.acted <- time.Now(); return nil }, activity.RegisterOptions{Name: bareName})
+	b.worker.RegisterActivityWithOptions(func(context.Context) error { b.acted <- time.Now(); return nil },
+		activity.RegisterOptions{Name: bareName})
 	b.worker.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 		for {

@@ -19,8 +19,10 @@ func startCentrifuge(ctx context.Context, payload string) (*service, error) {
 		_, err = os.Stat(program)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is missing, the peers that dvt is measured against: run `go build -C bench/peers -o ../../%s .` at the root of the checkout; "+
-			"it fetches the modules in bench/peers/go.mod", peers, peers)
+		return nil, fmt.Errorf(
+			"%s is missing, the peers that dvt is measured against: run `go build -C bench/peers -o ../../%s .` at the root "+
+				"of the checkout; "+
+				"it fetches the modules in bench/peers/go.mod", peers, peers)
 	}
 	return startService(ctx, serverCore, options{Payload: payload}, program)
 }

@@ -34,7 +34,8 @@ var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 func newPgbench(ctx context.Context, r *rig, dsn string, clients int, d time.Duration) (measure, error) {
 	program, err := testserver.PostgresProgram("pgbench")
 	if err != nil {
-		return nil, errors.New("pgbench is not on this machine: run `make tools/bench`, or install it beside PostgreSQL's server")
+		return nil, errors.New(
+			"pgbench is not on this machine: run `make tools/bench`, or install it beside PostgreSQL's server")
 	}
 	if err := connected(ctx, dsn, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, bareEvent)
@@ -49,7 +50,8 @@ func newPgbench(ctx context.Context, r *rig, dsn string, clients int, d time.Dur
 	times := 0
 	return func(ctx context.Context, _ int) (time.Duration, error) {
 		out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", "2",
-			"-T", strconv.Itoa(int(d.Seconds())), "-D", fmt.Sprintf("n=%d", times*10_000_000), "-f", script, dsn).CombinedOutput()
+			"-T", strconv.Itoa(int(d.Seconds())), "-D", fmt.Sprintf("n=%d", times*10_000_000), "-f", script,
+			dsn).CombinedOutput()
 		times++
 		if err != nil {
 			return 0, fmt.Errorf("pgbench: %w: %s", err, out)

@@ -105,7 +105,8 @@ func (w *watch) published(ctx context.Context, _ int) (time.Duration, error) {
 }
 
 // p99 sends at the pace of the figure and waits for every receipt.
-func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, rc *receipts) error) (time.Duration, error) {
+func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, rc *receipts) error) (time.Duration,
+	error) {
 	all := make([]*receipts, len(w.ids))
 	var wg sync.WaitGroup
 	defer wg.Wait()

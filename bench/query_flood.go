@@ -65,7 +65,8 @@ func startFlood(ctx context.Context, r *rig) (_ *flood, err error) {
 		return nil, err
 	}
 	f := &flood{
-		service: s, done: done, attacker: newAsker(access.Tokens["dev-viewer"], floodQueries), neighbour: newAsker(access.Tokens["dev-mallory"], 1),
+		service: s, done: done, attacker: newAsker(access.Tokens["dev-viewer"], floodQueries),
+		neighbour: newAsker(access.Tokens["dev-mallory"], 1),
 	}
 	runID, err := f.startLargeRun(ctx, newAsker(access.Tokens["dev-engineer"], 1))
 	if err != nil {
@@ -90,14 +91,17 @@ func (f *flood) startLargeRun(ctx context.Context, engineer asker) (runID string
 	for i := 1; i <= floodPlanBytes/padding; i++ {
 		steps = append(steps, map[string]any{
 			"stepId": stepName(i), "type": "COMMAND", "dependsOn": []string{stepName(0)}, "timeout": "1m",
-			"inputs": map[string]any{"argv": []string{"true"}, "env": map[string]string{"PADDING": strings.Repeat("x", padding)}},
+			"inputs": map[string]any{"argv": []string{"true"},
+				"env": map[string]string{"PADDING": strings.Repeat("x", padding)}},
 		})
 	}
 	at := strings.NewReplacer(
-		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`, `"projectId":"shop"`,
+		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`,
+		`"projectId":"shop"`,
 		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
 	)
-	answer, err := engineer.post(ctx, f.addr, startMutation, map[string]any{"plan": json.RawMessage(at.Replace(string(document(steps)))), "request": "large"})
+	answer, err := engineer.post(ctx, f.addr, startMutation,
+		map[string]any{"plan": json.RawMessage(at.Replace(string(document(steps)))), "request": "large"})
 	if err != nil {
 		return "", err
 	}

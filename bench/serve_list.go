@@ -87,7 +87,8 @@ func serveEncoding(_ context.Context, o options) (served, error) {
 		return served{}, err
 	}
 	if text, err := json.Marshal(a); err != nil || string(text) != strings.TrimSpace(o.Payload) {
-		return served{}, fmt.Errorf("encoding/json writes other bytes than the API (%w): %.2000s and %.2000s", err, text, o.Payload)
+		return served{}, fmt.Errorf("encoding/json writes other bytes than the API (%w): %.2000s and %.2000s", err, text,
+			o.Payload)
 	}
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		var asked struct{ Query string }

@@ -167,7 +167,9 @@ const (
 	selectedStep = `stepId type status logicalAttemptId engineAttemptId startedAt completedAt changedSeq`
 	selectedRun  = `runId status statusRaw opsRev createdAt startedAt failedSteps`
 
-	runQuery   = `subscription($runId:String!){runUpdates(runId:$runId){runSeq sync snapshot{` + selectedRun + ` steps{` + selectedStep + `}}}}`
-	deltaQuery = `subscription($runId:String!){runUpdates(runId:$runId,mode:DELTA){runSeq sync snapshot{` + selectedRun + ` steps{` + selectedStep +
+	runQuery = `subscription($runId:String!){runUpdates(runId:$runId){runSeq sync snapshot{` + selectedRun + ` steps{` +
+		selectedStep + `}}}}`
+	deltaQuery = `subscription($runId:String!){runUpdates(runId:$runId,mode:DELTA){runSeq sync snapshot{` + selectedRun +
+		` steps{` + selectedStep +
 		`}} delta{fromSeq toSeq header{` + selectedRun + `} steps{` + selectedStep + `}}}}`
 )

@@ -35,7 +35,8 @@ const (
 // postgresSettings are those of the measured servers besides the defaults, which are durable: a cache that a small
 // machine has, and no checkpoint that the clock, not the figure, puts into a repetition.
 var postgresSettings = []string{
-	"shared_buffers=512MB", "maintenance_work_mem=512MB", "max_wal_size=16GB", "checkpoint_timeout=1h", "wal_sync_method=fdatasync",
+	"shared_buffers=512MB", "maintenance_work_mem=512MB", "max_wal_size=16GB", "checkpoint_timeout=1h",
+	"wal_sync_method=fdatasync",
 }
 
 func newRig() (*rig, error) {
@@ -92,7 +93,8 @@ func (r *rig) server(ctx context.Context, d disk) (*testserver.PostgresServer, e
 	r.servers[d] = s
 	took, err := loneCommit(ctx, s.DSN)
 	if err == nil && d == oneMS && took < delay {
-		err = fmt.Errorf("a lone commit takes %s on the PostgreSQL whose flushes are to take %s longer: the delay is not in force", short(took), delay)
+		err = fmt.Errorf("a lone commit takes %s on the PostgreSQL whose flushes are to take %s longer: the delay is "+
+			"not in force", short(took), delay)
 	}
 	return s, err
 }

@@ -57,8 +57,9 @@ const stepsOfStarted = 10
 
 func (s *apiStarter) start(ctx context.Context) error {
 	out, err := s.api.StartRun(ctx, s.principal, control.StartRun{
-		RequestID: fmt.Sprint("request-", s.started.Add(1)), ProjectID: runtest.ID.ProjectID, EnvironmentID: runtest.ID.EnvironmentID,
-		Inline: s.document, Priority: control.DefaultPriority,
+		RequestID: fmt.Sprint("request-", s.started.Add(1)), ProjectID: runtest.ID.ProjectID,
+		EnvironmentID: runtest.ID.EnvironmentID,
+		Inline:        s.document, Priority: control.DefaultPriority,
 	})
 	if err == nil && out.Deduplicated {
 		err = errors.New("the run existed before the start")

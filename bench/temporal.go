@@ -56,7 +56,8 @@ type bedOptions struct {
 
 // newBed starts everything.
 func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
-	b = &bed{queues: plan.Queues{Control: "tq-control-bench", Data: "tq-data-bench", Known: []string{"tq-control-bench", "tq-data-bench"}}}
+	b = &bed{queues: plan.Queues{Control: "tq-control-bench", Data: "tq-data-bench",
+		Known: []string{"tq-control-bench", "tq-data-bench"}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
@@ -81,20 +82,23 @@ func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
 	}
 	b.engine = temporal.New(b.client, b.server.Namespace, temporal.Config{Tickets: keys})
 	journal := control.NewJournal(control.JournalConfig{
-		Store: b.store, Logs: b.logs, Blobs: b.logs, Queues: b.queues, MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(nil, nil),
+		Store: b.store, Logs: b.logs, Blobs: b.logs, Queues: b.queues, MaxSteps: plan.MaxSteps,
+		Fetch:   control.NewFetcher(nil, nil),
 		Tickets: keys,
 	})
 	all := executor.New(executor.Config{})
 	for t, x := range o.executors {
 		all[t] = x
 	}
-	runner := &executor.Runner{Journal: journal, Executors: all, WorkspaceRoot: filepath.Join(r.dir, "workspaces"), ProjectRoot: r.dir, Log: quiet}
+	runner := &executor.Runner{Journal: journal, Executors: all, WorkspaceRoot: filepath.Join(r.dir, "workspaces"),
+		ProjectRoot: r.dir, Log: quiet}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop, b.work = stop, &errgroup.Group{}
 	b.work.Go(func() error {
 		return temporal.Run(working, b.client, temporal.WorkerConfig{
-			Namespace: b.server.Namespace, Control: []string{b.queues.Control}, Data: []string{b.queues.Data}, StopTimeout: time.Second,
-			Tickets: keys, DataConcurrency: o.dataSlots,
+			Namespace: b.server.Namespace, Control: []string{b.queues.Control}, Data: []string{b.queues.Data},
+			StopTimeout: time.Second,
+			Tickets:     keys, DataConcurrency: o.dataSlots,
 		}, journal, runner)
 	})
 	return b, nil
@@ -170,7 +174,8 @@ func layers(n, width int) []byte {
 func noops(n int) []map[string]any {
 	steps := make([]map[string]any, n)
 	for i := range steps {
-		steps[i] = map[string]any{"stepId": stepName(i), "type": "NOOP", "inputs": map[string]any{}, "timeout": "1m", "dependsOn": []string{}}
+		steps[i] = map[string]any{"stepId": stepName(i), "type": "NOOP", "inputs": map[string]any{}, "timeout": "1m",
+			"dependsOn": []string{}}
 	}
 	return steps
 }
@@ -182,7 +187,8 @@ func documentOf(tenant string, steps []map[string]any) []byte {
 	doc, err := json.Marshal(map[string]any{
 		"schemaVersion": "v1.2",
 		"metadata": map[string]any{
-			"planId": runtest.ID.PlanID, "planVersion": runtest.ID.PlanVersion, "createdAt": "2026-01-01T00:00:00Z", "createdBy": "bench", "schemaVersion": "v1.2",
+			"planId": runtest.ID.PlanID, "planVersion": runtest.ID.PlanVersion, "createdAt": "2026-01-01T00:00:00Z",
+			"createdBy": "bench", "schemaVersion": "v1.2",
 			"failurePolicy": map[string]any{"retryWindowSeconds": 0},
 		},
 		"scope": map[string]any{
@@ -219,7 +225,8 @@ func (b *bed) create(ctx context.Context, doc []byte, n int) ([]run.Identity, er
 				Identity: of, RequestID: of.RunID, PlanRef: plan.RefOf(doc, p, ""),
 				RequestKey: run.RequestKey(of.TenantID, of.ProjectID, of.EnvironmentID, of.PlanID, of.PlanVersion, of.RunID),
 			},
-			Plan: doc, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)}, Enqueue: &store.Enqueue{Terms: store.Unlimited()},
+			Plan: doc, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
+			Enqueue: &store.Enqueue{Terms: store.Unlimited()},
 		})
 		if err != nil {
 			return nil, err

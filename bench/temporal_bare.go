@@ -57,7 +57,8 @@ func bareWorkflow(ctx workflow.Context, in bareInput) error {
 func (b *bed) startBare() (stop func(), err error) {
 	w := worker.New(b.client, bareQueue, worker.Options{
 		DisableRegistrationAliasing: true, MaxConcurrentActivityExecutionSize: controlSlots,
-		MaxConcurrentActivityTaskPollers: temporal.ActivityPollers, MaxConcurrentWorkflowTaskPollers: temporal.WorkflowPollers,
+		MaxConcurrentActivityTaskPollers: temporal.ActivityPollers,
+		MaxConcurrentWorkflowTaskPollers: temporal.WorkflowPollers,
 	})
 	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: bareRun})
 	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: bareNoop})

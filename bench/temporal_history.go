@@ -76,7 +76,8 @@ func (b *bed) events(ctx context.Context, id run.Identity) (list []*historypb.Hi
 		return nil, err
 	}
 	for next := about.GetWorkflowExecutionInfo().GetFirstRunId(); next != ""; {
-		all := b.client.GetWorkflowHistory(ctx, temporal.WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		all := b.client.GetWorkflowHistory(ctx, temporal.WorkflowID(id), next, false,
+			enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		next = ""
 		for all.HasNext() {
 			e, err := all.Next()
@@ -99,7 +100,8 @@ func countActions(history []*historypb.HistoryEvent) int {
 	n, local := 0, map[int64]bool{}
 	for _, e := range history {
 		switch e.GetEventType() { //nolint:exhaustive // other events are not billed
-		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enumspb.EVENT_TYPE_TIMER_STARTED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enumspb.EVENT_TYPE_TIMER_STARTED,
+			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
 			enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
 			n++
 		case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:

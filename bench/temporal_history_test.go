@@ -12,23 +12,30 @@ import (
 func TestCountActions_LocalActivitiesOfOneWorkflowTaskAreOne(t *testing.T) {
 	t.Parallel()
 	marker := func(name string, task int64) *historypb.HistoryEvent {
-		return &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_MARKER_RECORDED, Attributes: &historypb.HistoryEvent_MarkerRecordedEventAttributes{
-			MarkerRecordedEventAttributes: &historypb.MarkerRecordedEventAttributes{MarkerName: name, WorkflowTaskCompletedEventId: task},
-		}}
+		return &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_MARKER_RECORDED,
+			Attributes: &historypb.HistoryEvent_MarkerRecordedEventAttributes{
+				MarkerRecordedEventAttributes: &historypb.MarkerRecordedEventAttributes{MarkerName: name,
+					WorkflowTaskCompletedEventId: task},
+			}}
 	}
-	tried := &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, Attributes: &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{
-		ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{Attempt: 3},
-	}}
+	tried := &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED,
+		Attributes: &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{
+			ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{Attempt: 3},
+		}}
 	for name, c := range map[string]struct {
 		history []*historypb.HistoryEvent
 		want    int
 	}{
-		"start":                              {[]*historypb.HistoryEvent{{EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED}}, 1},
-		"three tries of an activity":         {[]*historypb.HistoryEvent{tried}, 3},
-		"two local activities of a task":     {[]*historypb.HistoryEvent{marker("LocalActivity", 4), marker("LocalActivity", 4)}, 1},
-		"local activities of two tasks":      {[]*historypb.HistoryEvent{marker("LocalActivity", 4), marker("LocalActivity", 9)}, 2},
-		"two other markers of a task":        {[]*historypb.HistoryEvent{marker("Version", 4), marker("Version", 4)}, 2},
-		"workflow tasks, which are not paid": {[]*historypb.HistoryEvent{{EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED}}, 0},
+		"start": {
+			[]*historypb.HistoryEvent{{EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED}}, 1},
+		"three tries of an activity": {[]*historypb.HistoryEvent{tried}, 3},
+		"two local activities of a task": {[]*historypb.HistoryEvent{marker("LocalActivity", 4),
+			marker("LocalActivity", 4)}, 1},
+		"local activities of two tasks": {[]*historypb.HistoryEvent{marker("LocalActivity", 4),
+			marker("LocalActivity", 9)}, 2},
+		"two other markers of a task": {[]*historypb.HistoryEvent{marker("Version", 4), marker("Version", 4)}, 2},
+		"workflow tasks, which are not paid": {
+			[]*historypb.HistoryEvent{{EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED}}, 0},
 	} {
 		if got := countActions(c.history); got != c.want {
 			t.Errorf("%s: %d actions, want %d", name, got, c.want)

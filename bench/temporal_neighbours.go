@@ -38,7 +38,8 @@ func (d dbtLike) Execute(ctx context.Context, _ executor.Task, h executor.Host) 
 func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
 	const runs, width, heavy = 20, 50, 50
 	hold := make(dbtLike)
-	b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.DBTRun: hold}, dataSlots: heavy})
+	b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.DBTRun: hold},
+		dataSlots: heavy})
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,8 @@ func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
 func dbtRuns(n int) []byte {
 	steps := make([]map[string]any, n)
 	for i := range steps {
-		steps[i] = map[string]any{"stepId": stepName(i), "type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"}, "timeout": "1h", "dependsOn": []string{}}
+		steps[i] = map[string]any{"stepId": stepName(i), "type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"},
+			"timeout": "1h", "dependsOn": []string{}}
 	}
 	return document(steps)
 }

@@ -248,7 +248,8 @@ func (v *viewers) until(ctx context.Context, done func() bool) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("of %d viewers %d were welcome and %d had the update %d in time", len(v.all), v.ready, v.reached, v.target)
+			return fmt.Errorf("of %d viewers %d were welcome and %d had the update %d in time", len(v.all), v.ready, v.reached,
+				v.target)
 		}
 	}
 	return nil

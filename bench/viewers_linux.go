@@ -24,7 +24,8 @@ func (v *viewers) open(addr string) error {
 	if errors.Is(err, syscall.EMFILE) {
 		var limit syscall.Rlimit
 		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-		return fmt.Errorf("a process may have %d open files here and no more than %d, which is too few: see `ulimit -Hn`", limit.Cur, limit.Max)
+		return fmt.Errorf("a process may have %d open files here and no more than %d, which is too few: see `ulimit -Hn`",
+			limit.Cur, limit.Max)
 	}
 	if err != nil {
 		return err
@@ -57,7 +58,8 @@ func (v *viewers) open(addr string) error {
 	if err := syscall.SetNonblock(sock, true); err != nil {
 		return err
 	}
-	return syscall.EpollCtl(v.poll, syscall.EPOLL_CTL_ADD, sock, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(sock)})
+	return syscall.EpollCtl(v.poll, syscall.EPOLL_CTL_ADD, sock, &syscall.EpollEvent{Events: syscall.EPOLLIN,
+		Fd: int32(sock)})
 }
 
 // upgraded reads the answer to the handshake and returns what came after it.

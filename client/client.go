@@ -208,7 +208,8 @@ type Position struct {
 
 // Watch follows a run from a position on; see Subscription.runUpdates of the schema. With the zero
 // position the first frame carries the whole run, else what changed since.
-func (c *Client) Watch(ctx context.Context, runID string, after Position, each func(WatchRunRunUpdatesRunUpdate) error) error {
+func (c *Client) Watch(ctx context.Context, runID string, after Position,
+	each func(WatchRunRunUpdatesRunUpdate) error) error {
 	variables := map[string]any{"runId": runID}
 	if after.Epoch != "" {
 		variables["after"], variables["storeEpoch"] = after.Seq, after.Epoch
@@ -217,12 +218,14 @@ func (c *Client) Watch(ctx context.Context, runID string, after Position, each f
 }
 
 // Events follows the log of a run from a position on; see Subscription.runEvents of the schema.
-func (c *Client) Events(ctx context.Context, runID string, after Position, each func(FollowEventsRunEventsRunEventUpdate) error) error {
+func (c *Client) Events(ctx context.Context, runID string, after Position,
+	each func(FollowEventsRunEventsRunEventUpdate) error) error {
 	variables := map[string]any{"runId": runID, "after": after.Seq}
 	if after.Epoch != "" {
 		variables["storeEpoch"] = after.Epoch
 	}
-	return stream(ctx, c, FollowEvents_Operation, variables, func(r FollowEventsResponse) error { return each(r.RunEvents) })
+	return stream(ctx, c, FollowEvents_Operation, variables,
+		func(r FollowEventsResponse) error { return each(r.RunEvents) })
 }
 
 // beyond is a runSeq that no log has.
@@ -232,10 +235,11 @@ const beyond = 1<<53 - 1
 // return. A viewer who knows more of a run than there is makes the server ask the store.
 func (c *Client) StoreTime(ctx context.Context, runID string) (at time.Time, err error) {
 	known := errors.New("known")
-	err = stream(ctx, c, StoreTime_Operation, map[string]any{"runId": runID, "after": beyond}, func(r StoreTimeResponse) error {
-		at = r.RunUpdates.AsOf
-		return known
-	})
+	err = stream(ctx, c, StoreTime_Operation, map[string]any{"runId": runID, "after": beyond},
+		func(r StoreTimeResponse) error {
+			at = r.RunUpdates.AsOf
+			return known
+		})
 	switch {
 	case errors.Is(err, known):
 		err = nil
@@ -246,12 +250,15 @@ func (c *Client) StoreTime(ctx context.Context, runID string) (at time.Time, err
 }
 
 // Follow follows what a step prints from a line on; see Subscription.stepLogUpdates of the schema.
-func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, fromLine int, each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
+func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, fromLine int,
+	each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
 	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt, "fromLine": fromLine}
-	return stream(ctx, c, FollowStepLog_Operation, variables, func(r FollowStepLogResponse) error { return each(r.StepLogUpdates) })
+	return stream(ctx, c, FollowStepLog_Operation, variables,
+		func(r FollowStepLogResponse) error { return each(r.StepLogUpdates) })
 }
 
 // WatchBulk follows a bulk; see Subscription.bulkUpdates of the schema.
 func (c *Client) WatchBulk(ctx context.Context, id string, each func(WatchBulkBulkUpdatesBulkUpdate) error) error {
-	return stream(ctx, c, WatchBulk_Operation, map[string]any{"id": id}, func(r WatchBulkResponse) error { return each(r.BulkUpdates) })
+	return stream(ctx, c, WatchBulk_Operation, map[string]any{"id": id},
+		func(r WatchBulkResponse) error { return each(r.BulkUpdates) })
 }

@@ -10,8 +10,11 @@ import (
 // The signals that people send to a run and to a step, in the order in which they
 // see them.
 var (
-	runSignals  = []run.SignalType{run.Pause, run.Resume, run.UpdateParams, run.EscalateAlert, run.Cancel, run.EmergencyStop} //nolint:gochecknoglobals // a table
-	stepSignals = []run.SignalType{run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.UpdateTarget}       //nolint:gochecknoglobals // a table
+	//nolint:gochecknoglobals // a table
+	runSignals = []run.SignalType{run.Pause, run.Resume, run.UpdateParams, run.EscalateAlert, run.Cancel,
+		run.EmergencyStop}
+	//nolint:gochecknoglobals // a table
+	stepSignals = []run.SignalType{run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.UpdateTarget}
 )
 
 // Actions says what p may do to the run and its steps if it were done now, and

@@ -30,8 +30,9 @@ func (j *judging) acceptAlert(ctx context.Context, tx store.RunTx) error {
 		return err
 	}
 	if err := tx.Raise(ctx, store.Alert{
-		ID: uuid.NewString(), TenantID: j.run.TenantID, ProjectID: j.run.ProjectID, RunID: j.run.RunID, SignalID: j.in.Signal.ID,
-		Level: p.Level, Note: p.Note, Actor: j.p.ID,
+		ID: uuid.NewString(), TenantID: j.run.TenantID, ProjectID: j.run.ProjectID, RunID: j.run.RunID,
+		SignalID: j.in.Signal.ID,
+		Level:    p.Level, Note: p.Note, Actor: j.p.ID,
 	}); err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 	in := signal(id, "alert", run.EscalateAlert)
 	in.Reason, in.Payload = "rows are missing", runtest.JSON(M{"level": "HIGH", "note": "rows are missing"})
 	r := w.send(w.who("dev-system"), in)
-	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 || r.AcceptedSeq != r.AppliedSeq || r.No != 1 {
+	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 || r.AcceptedSeq != r.AppliedSeq ||
+		r.No != 1 {
 		t.Errorf("%+v", r.Receipt)
 	}
 	after := w.state(id)
@@ -36,9 +37,11 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 	}
 	got := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: id}))
 	want := []store.Alert{{
-		TenantID: "acme", ProjectID: "shop", RunID: id, SignalID: "alert", Level: store.AlertHigh, Note: "rows are missing", Actor: "dev-system",
+		TenantID: "acme", ProjectID: "shop", RunID: id, SignalID: "alert", Level: store.AlertHigh, Note: "rows are missing",
+		Actor: "dev-system",
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Alert{}, "ID", "At")); diff != "" || got[0].At.IsZero() || got[0].ID == "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Alert{}, "ID", "At")); diff != "" || got[0].At.IsZero() ||
+		got[0].ID == "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
 	}
 	families, err := registry.Gather()
@@ -49,7 +52,8 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 	for _, m := range families[0].GetMetric() {
 		counted[families[0].GetName()+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
 	}
-	if diff := cmp.Diff(map[string]float64{"dvt_alerts_total HIGH": 1, "dvt_alerts_total MEDIUM": 0, "dvt_alerts_total LOW": 0}, counted); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"dvt_alerts_total HIGH": 1, "dvt_alerts_total MEDIUM": 0,
+		"dvt_alerts_total LOW": 0}, counted); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	for _, who := range []string{"dev-admin", "dev-engineer"} {
@@ -59,7 +63,8 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 	if n := len(must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme"}))); n != 1 {
 		t.Errorf("%d alerts", n)
 	}
-	if other := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "globex"})); len(other) != 0 {
+	if other := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "globex"})); len(
+		other) != 0 {
 		t.Errorf("another tenant's: %v", other)
 	}
 }

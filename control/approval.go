@@ -34,7 +34,8 @@ func (s *Service) needApproval(n *store.NewRun, pin *run.Rerun) {
 	if required == 0 {
 		return
 	}
-	n.NeedApproval = &store.NeedApproval{Required: required, TTL: s.cfg.ApprovalTTL, Priority: n.Enqueue.Priority, Rerun: pin}
+	n.NeedApproval = &store.NeedApproval{Required: required, TTL: s.cfg.ApprovalTTL, Priority: n.Enqueue.Priority,
+		Rerun: pin}
 	n.Enqueue, n.Wait, n.Events = nil, nil, nil
 }
 
@@ -93,7 +94,8 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 }
 
 // openApprovals reads n open ones of a scope behind a place, and whether there are more.
-func (s *Service) openApprovals(ctx context.Context, scope RunFilter, after *store.RunPos, n int) ([]store.Approval, bool, error) {
+func (s *Service) openApprovals(ctx context.Context, scope RunFilter, after *store.RunPos, n int) ([]store.Approval,
+	bool, error) {
 	f := store.ApprovalFilter{TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, After: after}
 	return readOn(n, func(last *store.Approval, limit int) ([]store.Approval, error) {
 		if f.Limit = limit; last != nil {
@@ -108,7 +110,10 @@ func (s *Service) openApprovals(ctx context.Context, scope RunFilter, after *sto
 
 // approvedBy reports whether p is one of those who approved.
 func approvedBy(at store.Approval, p authz.Principal) bool {
-	return slices.ContainsFunc(at.Decisions, func(d store.ApprovalDecision) bool { return d.Approved && d.Principal == p.ID })
+	return slices.ContainsFunc(at.Decisions, func(d store.ApprovalDecision) bool {
+		return d.Approved &&
+			d.Principal == p.ID
+	})
 }
 
 // mayApprove says whether p may decide about the run, and why not.

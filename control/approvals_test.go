@@ -56,7 +56,8 @@ func TestApprovals_ReadEachRunOnce(t *testing.T) {
 		t.Errorf("%d runs, %d more reads", len(page.Runs), counting.more.Load())
 	}
 	alone := must[control.RunView](t)(w.Run(t.Context(), w.eng(), id, nil))
-	if diff := cmp.Diff(alone, page.Runs[0], cmpopts.IgnoreFields(control.RunView{}, "AsOf"), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(alone, page.Runs[0], cmpopts.IgnoreFields(control.RunView{}, "AsOf"),
+		cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("a row is not the run (-alone +row):\n%s", diff)
 	}
 }

@@ -71,7 +71,8 @@ func checkApproval(in ApproveRun) error {
 	vs := checkID(nil, "requestId", in.RequestID)
 	switch {
 	case utf8.RuneCountInString(in.Reason) > maxApprovalReason:
-		vs = append(vs, plan.Violation{Path: "reason", Code: "RANGE", Message: fmt.Sprintf("must have at most %d characters", maxApprovalReason)})
+		vs = append(vs, plan.Violation{Path: "reason", Code: "RANGE", Message: fmt.Sprintf("must have at most %d characters",
+			maxApprovalReason)})
 	case in.Reject && in.Reason == "":
 		vs = append(vs, plan.Violation{Path: "reason", Code: "REQUIRED", Message: "say why the run is rejected"})
 	}
@@ -108,14 +109,17 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 	if err != nil {
 		return err
 	}
-	if a.refusal = a.s.approvable(a.p, a.run.TriggeredBy, at, a.in.Reject); a.refusal == nil && a.in.ExpectedRunSeq != nil && st.Seq > *a.in.ExpectedRunSeq {
-		a.refusal = refuse(run.CodeRunMoved, "The run is at seq %d, after the state you saw. Look again and decide anew.", st.Seq)
+	if a.refusal = a.s.approvable(a.p, a.run.TriggeredBy, at, a.in.Reject); a.refusal == nil &&
+		a.in.ExpectedRunSeq != nil && st.Seq > *a.in.ExpectedRunSeq {
+		a.refusal = refuse(run.CodeRunMoved, "The run is at seq %d, after the state you saw. Look again and decide anew.",
+			st.Seq)
 		a.refusal.RunSeq = st.Seq
 	}
 	if a.refusal != nil {
 		return a.audit(ctx, tx, "REJECTED", a.refusal.Code)
 	}
-	decision := store.ApprovalDecision{Principal: a.p.ID, Approved: !a.in.Reject, Reason: a.in.Reason, RequestID: a.in.RequestID}
+	decision := store.ApprovalDecision{Principal: a.p.ID, Approved: !a.in.Reject, Reason: a.in.Reason,
+		RequestID: a.in.RequestID}
 	if err := tx.Decide(ctx, decision); err != nil {
 		return err
 	}
@@ -125,7 +129,8 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 	}
 	switch {
 	case a.in.Reject:
-		return a.s.endUnapproved(ctx, tx, a.run.RunID, run.RunCancelledPayload{Actor: a.p.ID, Reason: a.in.Reason, Code: run.CodeApprovalRejected})
+		return a.s.endUnapproved(ctx, tx, a.run.RunID, run.RunCancelledPayload{Actor: a.p.ID, Reason: a.in.Reason,
+			Code: run.CodeApprovalRejected})
 	case approvals(at)+1 < at.Required:
 		return nil
 	}
@@ -145,7 +150,8 @@ func (s *Service) approvable(p authz.Principal, triggeredBy string, at store.App
 	case triggeredBy == p.ID && s.cfg.Authz.SOD(p.TenantID).Approve:
 		return refuse(run.CodeSOD, "Who asked for the run may not decide about it; someone else must.")
 	case authz.IsService(p.ID) && s.cfg.Authz.SOD(p.TenantID).Approve:
-		return refuse(run.CodeSOD, "A service may not decide about a run while the policy separates duties (sod.approve); a person must.")
+		return refuse(run.CodeSOD, "A service may not decide about a run while the policy separates duties (sod.approve); "+
+			"a person must.")
 	case reject:
 		return nil
 	}
@@ -184,7 +190,8 @@ func (a *approving) approved(ctx context.Context, tx store.RunTx, at store.Appro
 	if err := a.append(ctx, tx, run.RunApproved, run.ByPlanner, says); err != nil {
 		return err
 	}
-	admission, err := tx.Enqueue(ctx, store.Enqueue{Terms: a.s.terms(a.run.TenantID, a.run.ProjectID), Priority: at.Priority})
+	admission, err := tx.Enqueue(ctx, store.Enqueue{Terms: a.s.terms(a.run.TenantID, a.run.ProjectID),
+		Priority: at.Priority})
 	var full *store.RefusedError
 	switch {
 	case errors.As(err, &full):
@@ -194,7 +201,8 @@ func (a *approving) approved(ctx context.Context, tx store.RunTx, at store.Appro
 	case err != nil || !admission.Waiting:
 		return err
 	}
-	return a.append(ctx, tx, run.RunQueued, run.ByAdmission, run.RunQueuedPayload{QueuePosition: admission.Position, EstimatedWaitMS: admission.Estimate.Milliseconds()})
+	return a.append(ctx, tx, run.RunQueued, run.ByAdmission, run.RunQueuedPayload{QueuePosition: admission.Position,
+		EstimatedWaitMS: admission.Estimate.Milliseconds()})
 }
 
 func (a *approving) append(ctx context.Context, tx store.RunTx, t run.EventType, by run.Producer, says any) error {
@@ -216,7 +224,8 @@ func (a *approving) audit(ctx context.Context, tx store.RunTx, outcome string, c
 	if a.in.Reject {
 		decision = "REJECT"
 	}
-	a.s.stamp(a.p, &a.row, outcome, fmt.Sprintf(`{"decision":%q,"policyVersion":%d}`, decision, a.s.cfg.Authz.PolicyVersion(a.p.TenantID)))
+	a.s.stamp(a.p, &a.row, outcome, fmt.Sprintf(`{"decision":%q,"policyVersion":%d}`, decision,
+		a.s.cfg.Authz.PolicyVersion(a.p.TenantID)))
 	a.row.Code = code
 	return tx.Audit(ctx, a.row)
 }
@@ -231,7 +240,8 @@ func (s *Service) endUnapproved(ctx context.Context, tx store.RunTx, runID strin
 		return err
 	}
 	return endRun(ctx, tx, runID, []run.Draft{{
-		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl, Payload: payload,
+		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl,
+		Payload: payload,
 	}})
 }
 
@@ -255,7 +265,8 @@ func (s *Service) ExpireApprovals(ctx context.Context) error {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
-		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) && !errors.Is(err, store.ErrUnavailable) {
+		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) &&
+			!errors.Is(err, store.ErrUnavailable) {
 			s.cfg.Logger.WarnContext(ctx, "approvals were not ended", slog.Any("error", err))
 		}
 		select {
@@ -288,7 +299,8 @@ func (s *Service) expire(ctx context.Context, tx store.RunTx, at store.Approval)
 		return err
 	}
 	why := fmt.Sprintf("%d of %d approved until %s.", approvals(at), at.Required, at.ExpiresAt.UTC().Format(time.RFC3339))
-	if err := s.endUnapproved(ctx, tx, at.RunID, run.RunCancelledPayload{Actor: sweepActor, Reason: why, Code: run.CodeApprovalExpired}); err != nil {
+	if err := s.endUnapproved(ctx, tx, at.RunID, run.RunCancelledPayload{Actor: sweepActor, Reason: why,
+		Code: run.CodeApprovalExpired}); err != nil {
 		return err
 	}
 	return tx.Audit(ctx, store.AuditRow{

@@ -26,7 +26,8 @@ func asking(t *testing.T, required int, change ...func(*authz.Document)) *world 
 	w.policy(func(d *authz.Document) {
 		d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: required}}
 		for _, id := range []string{"dev-admin", "dev-engineer", "dev-operator"} { // more people who may approve
-			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: id, Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: id, Role: authz.Planner, ProjectID: "*",
+				EnvironmentID: "*"})
 		}
 		for _, f := range change {
 			f(d)
@@ -41,7 +42,8 @@ func (w *world) policy(change func(*authz.Document)) {
 	admin := w.who("dev-admin")
 	now := must[control.Policy](w.t)(w.Policy(w.t.Context(), admin))
 	_, err := w.SetPolicy(w.t.Context(), admin, control.SetPolicy{
-		RequestID: "p" + time.Now().Format("150405.000000000"), ExpectedVersion: now.Version, Document: w.document(change), Reason: "test",
+		RequestID: "p" + time.Now().Format("150405.000000000"), ExpectedVersion: now.Version, Document: w.document(change),
+		Reason: "test",
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -69,10 +71,13 @@ func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 	w.reconciling()
 	s := must[control.StartedRun](t)(w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1"))))
 	id := s.View.Run.RunID
-	if s.View.State.Status != run.Pending || s.View.State.Seq != 0 || s.View.Queue != nil || s.View.Approval == nil || s.View.Approval.Required != 1 {
+	if s.View.State.Status != run.Pending || s.View.State.Seq != 0 || s.View.Queue != nil || s.View.Approval == nil ||
+		s.View.Approval.Required != 1 {
 		t.Fatalf("%+v", s.View)
 	}
-	if again := must[control.StartedRun](t)(w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1")))); !again.Deduplicated || again.View.Run.RunID != id {
+	if again := must[control.StartedRun](t)(
+		w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1")))); !again.Deduplicated ||
+		again.View.Run.RunID != id {
 		t.Errorf("repeated: %+v", again)
 	}
 	if _, err := w.store.QueueRow(ctx, id); !errors.Is(err, store.ErrNotFound) {
@@ -99,7 +104,8 @@ func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 	}
 	ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 0, 1))[0]
 	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](ev.Payload))
-	if ev.EmittedBy != run.ByPlanner || says.Actor != "dev-planner" || says.Reason != "looks good" || len(says.Approvers) != 1 {
+	if ev.EmittedBy != run.ByPlanner || says.Actor != "dev-planner" || says.Reason != "looks good" ||
+		len(says.Approvers) != 1 {
 		t.Errorf("%s %+v", ev.EmittedBy, says)
 	}
 	_, err = w.ApproveRun(ctx, w.who("dev-admin"), approval(id, "a2"))
@@ -108,7 +114,8 @@ func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 		t.Errorf("repeated: %v, %v", err, w.log(id))
 	}
 	for _, row := range []string{
-		"dev-operator APPROVE REJECTED SOD_VIOLATION " + id, "dev-viewer APPROVE DENIED FORBIDDEN " + id, "dev-planner APPROVE ACCEPTED  " + id, "dev-admin APPROVE REJECTED INVALID_RUN_STATE " + id,
+		"dev-operator APPROVE REJECTED SOD_VIOLATION " + id, "dev-viewer APPROVE DENIED FORBIDDEN " + id,
+		"dev-planner APPROVE ACCEPTED  " + id, "dev-admin APPROVE REJECTED INVALID_RUN_STATE " + id,
 	} {
 		if !w.audited("acme", row) {
 			t.Errorf("no %q in %q", row, w.audit("acme"))
@@ -137,7 +144,8 @@ func TestApproveRun_NOfM(t *testing.T) {
 		t.Fatalf("%+v", first.Approval)
 	}
 	// One's first decision stands, whatever comes after it.
-	if _, err := w.ApproveRun(ctx, w.who("dev-planner"), rejection(id, "a2")); err != nil || w.state(id).Status != run.Pending {
+	if _, err := w.ApproveRun(ctx, w.who("dev-planner"), rejection(id, "a2")); err != nil ||
+		w.state(id).Status != run.Pending {
 		t.Errorf("a second decision: %v, %s", err, w.state(id).Status)
 	}
 	// How many are needed was settled when the run was asked for.
@@ -157,12 +165,14 @@ func TestApproveRun_NOfM(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	in.ExpectedRunSeq = nil
-	if v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-operator"), in)); v.State.Status != run.Approved || v.Queue == nil {
+	if v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-operator"), in)); v.State.Status != run.Approved ||
+		v.Queue == nil {
 		t.Errorf("%+v", v)
 	}
 	evs := must[[]run.Event](t)(w.raw.Events(ctx, id, 1, 1))
 	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](evs[0].Payload))
-	want := []run.Approver{{Principal: "dev-planner", Reason: "looks good"}, {Principal: "dev-operator", Reason: "looks good"}}
+	want := []run.Approver{{Principal: "dev-planner", Reason: "looks good"}, {Principal: "dev-operator",
+		Reason: "looks good"}}
 	if diff := cmp.Diff(want, says.Approvers); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -177,7 +187,8 @@ func TestApproveRun_RejectedAndExpired(t *testing.T) {
 	bad.Reason = ""
 	_, err := w.ApproveRun(ctx, w.who("dev-planner"), bad)
 	refusal(t, err, run.CodeBadInput)
-	if v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), rejection(no, "a1"))); v.State.Status != run.Cancelled {
+	if v := must[control.RunView](t)(
+		w.ApproveRun(ctx, w.who("dev-planner"), rejection(no, "a1"))); v.State.Status != run.Cancelled {
 		t.Errorf("%s", v.State.Status)
 	}
 	ended := func(id string) run.RunCancelledPayload {
@@ -249,7 +260,8 @@ func TestApproveRun_Races(t *testing.T) {
 			var all sync.WaitGroup
 			for _, who := range []string{"dev-planner", "dev-operator"} {
 				all.Go(func() {
-					if _, err := w.ApproveRun(ctx, w.who(who), approval(id, "a-"+who)); err != nil && coded(err) != run.CodeInvalidRunState {
+					if _, err := w.ApproveRun(ctx, w.who(who), approval(id, "a-"+who)); err != nil &&
+						coded(err) != run.CodeInvalidRunState {
 						t.Errorf("%s: %v", who, err)
 					}
 				})
@@ -266,7 +278,8 @@ func TestApproveRun_Races(t *testing.T) {
 			if at.Open || st.Status == run.Pending {
 				t.Fatalf("%d: undecided: %+v", i, at)
 			}
-			if w.count(id, run.RunApproved) > 1 || w.count(id, run.RunCancelled) > 1 || len(others) == 0 && st.Status != run.Approved {
+			if w.count(id, run.RunApproved) > 1 || w.count(id, run.RunCancelled) > 1 || len(others) == 0 &&
+				st.Status != run.Approved {
 				t.Errorf("%d: %v", i, w.log(id))
 			}
 			_, err := w.store.QueueRow(ctx, id)
@@ -287,8 +300,10 @@ func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3"} {
 		want = append(want, w.queued(id, "s1"))
 	}
-	other := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r4", document(M{"scope.projectId": "store"}, "s1")))).View.Run.RunID
-	elsewhere := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r5", document(M{"scope.environmentId": "prod"}, "s1")))).View.Run.RunID
+	other := must[control.StartedRun](t)(
+		w.StartRun(ctx, w.eng(), startOf("r4", document(M{"scope.projectId": "store"}, "s1")))).View.Run.RunID
+	elsewhere := must[control.StartedRun](t)(
+		w.StartRun(ctx, w.eng(), startOf("r5", document(M{"scope.environmentId": "prod"}, "s1")))).View.Run.RunID
 	ids := func(p authz.Principal, first int, after string) (out []string, page control.RunsPage) {
 		page = must[control.RunsPage](t)(w.Approvals(ctx, p, first, after))
 		for _, v := range page.Runs {
@@ -322,7 +337,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	say := func(who string) string {
 		p := w.who(who)
 		v := must[control.RunView](t)(w.Run(ctx, p, id, nil))
-		pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, p, control.PreviewAction{Approve: &control.ApproveRun{RunID: id}}))
+		pre := must[control.ActionPreview](t)(
+			w.PreviewAction(ctx, p, control.PreviewAction{Approve: &control.ApproveRun{RunID: id}}))
 		for _, a := range w.Actions(p, v).Run {
 			if a.Action == authz.Approve {
 				if a.Outcome != pre.Outcome || a.Code != pre.Code || a.Reason != pre.Reason {
@@ -336,7 +352,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 		}
 		return "none"
 	}
-	if names, err := w.WhoCould(ctx, w.who("dev-admin"), control.WhoCould{Action: authz.Approve, RunID: id}); err != nil || slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
+	if names, err := w.WhoCould(ctx, w.who("dev-admin"), control.WhoCould{Action: authz.Approve, RunID: id}); err != nil ||
+		slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
 		t.Errorf("who could approve a run of dev-engineer: %v, %v", names, err)
 	}
 	for who, want := range map[string]string{
@@ -363,7 +380,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	if v := must[control.RunView](t)(w.Run(ctx, w.eng(), auto, nil)); v.Approval != nil {
 		t.Error("a run that needs none has one")
 	}
-	pre = must[control.ActionPreview](t)(w.PreviewAction(ctx, w.who("dev-planner"), control.PreviewAction{Approve: &control.ApproveRun{RunID: auto}}))
+	pre = must[control.ActionPreview](t)(w.PreviewAction(ctx, w.who("dev-planner"),
+		control.PreviewAction{Approve: &control.ApproveRun{RunID: auto}}))
 	if pre.Outcome != "REFUSED" || pre.Code != run.CodeInvalidRunState {
 		t.Errorf("%+v", pre)
 	}
@@ -376,10 +394,12 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	ctx := t.Context()
 	parent := w.running("r1", "s1", "b<s1")
 	w.finish(parent, "s1", 1, run.StepCompletedEvent)
-	w.append(parent, run.Draft{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedBy: run.ByControl, Payload: json.RawMessage(`{}`)})
+	w.append(parent, run.Draft{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedBy: run.ByControl,
+		Payload: json.RawMessage(`{}`)})
 	w.policy(func(d *authz.Document) {
 		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 1}}
-		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "dev-engineer", Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "dev-engineer", Role: authz.Planner, ProjectID: "*",
+			EnvironmentID: "*"})
 	})
 	in := control.Rerun{RunID: parent, RequestID: "rr", Failed: true, Reason: "again"}
 	s := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in))
@@ -400,7 +420,8 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
 	ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 1, 1))[0]
 	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](ev.Payload))
-	if diff := cmp.Diff(&run.Rerun{RunID: parent, From: run.RerunFrom{Failed: true}, Reuse: []string{"s1"}}, says.Rerun); diff != "" {
+	if diff := cmp.Diff(&run.Rerun{RunID: parent, From: run.RerunFrom{Failed: true}, Reuse: []string{"s1"}},
+		says.Rerun); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated {
@@ -415,10 +436,12 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	ctx, admin, other := t.Context(), w.who("dev-admin"), w.who("dev-operator")
 	w.policy(func(d *authz.Document) {
 		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 1}}
-		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: admin.ID, Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"},
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: admin.ID, Role: authz.Planner, ProjectID: "*",
+			EnvironmentID: "*"},
 			authz.PrincipalGrant{Principal: other.ID, Role: authz.Engineer, ProjectID: "*", EnvironmentID: "*"})
 	})
-	id := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r1", manualPlan("look", "look-any")))).View.Run.RunID
+	id := must[control.StartedRun](t)(
+		w.StartRun(ctx, w.eng(), startOf("r1", manualPlan("look", "look-any")))).View.Run.RunID
 	must[control.RunView](t)(w.ApproveRun(ctx, admin, approval(id, "a1")))
 	w.append(id, runtest.Start("look", "look-any"))
 	for _, step := range []string{"look", "look-any"} {
@@ -434,13 +457,15 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	_, err := w.complete(admin, task, run.ManualSucceeded)
 	refusal(t, err, run.CodeSOD)
 	in := control.CompleteManualStep{RunID: id, StepID: "look", Token: task.Token, Outcome: run.ManualSucceeded}
-	if pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, admin, control.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
+	if pre := must[control.ActionPreview](t)(
+		w.PreviewAction(ctx, admin, control.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
 		t.Errorf("%+v", pre)
 	}
 	service := other
 	service.ID = authz.ServiceID("bot")
 	w.policy(func(d *authz.Document) {
-		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: service.ID, Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"})
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: service.ID, Role: authz.Admin, ProjectID: "*",
+			EnvironmentID: "*"})
 	})
 	_, err = w.complete(service, task, run.ManualSucceeded)
 	refusal(t, err, run.CodeSOD)
@@ -455,7 +480,8 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 func TestApproveRun_AServiceDoesNotDecideWhileDutiesAreSeparated(t *testing.T) {
 	t.Parallel()
 	planner := func(d *authz.Document) {
-		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: authz.ServiceID("bot"), Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: authz.ServiceID("bot"), Role: authz.Planner,
+			ProjectID: "*", EnvironmentID: "*"})
 	}
 	for separated, code := range map[bool]run.Code{true: run.CodeSOD, false: ""} {
 		w := asking(t, 1, planner, func(d *authz.Document) { d.SOD.Approve = separated })

@@ -280,14 +280,18 @@ func (s *Service) lookAtBacklog(ctx context.Context) error {
 		if w, known := s.trails.add("unlinked/" + b.TenantID + "/" + hour); known && w.n > 1 {
 			continue
 		}
-		note := fmt.Sprintf("An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the duty sweep.",
+		note := fmt.Sprintf(
+			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
+				"duty sweep.",
 			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
 		if err := s.raise(ctx, store.Alert{
-			ID: sweepID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh, Code: run.CodeAuditUnlinked, Note: note, Actor: sweepActor,
+			ID: sweepID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,
+			Code: run.CodeAuditUnlinked, Note: note, Actor: sweepActor,
 		}); err != nil {
 			return err
 		}
-		s.cfg.Logger.WarnContext(ctx, "audit rows wait for their links", slog.String("tenant", b.TenantID), slog.Duration("waiting", b.Waiting))
+		s.cfg.Logger.WarnContext(ctx, "audit rows wait for their links", slog.String("tenant", b.TenantID),
+			slog.Duration("waiting", b.Waiting))
 	}
 	s.auditing.unlinked.Set(oldest.Seconds())
 	return nil

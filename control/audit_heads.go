@@ -46,7 +46,8 @@ func newHeadMetrics(r prometheus.Registerer) *headMetrics {
 			Name: "dvt_audit_heads_failures_total", Help: "Rounds in which the signed heads of the audit were not written.",
 		}),
 		written: register.NewGauge(prometheus.GaugeOpts{
-			Name: "dvt_audit_heads_written_timestamp_seconds", Help: "When this server last saw the signed heads of the audit written; 0 before the first time.",
+			Name: "dvt_audit_heads_written_timestamp_seconds",
+			Help: "When this server last saw the signed heads of the audit written; 0 before the first time.",
 		}),
 	}
 }
@@ -110,7 +111,8 @@ func (s *Service) alertOfHeads(ctx context.Context, now time.Time, cause error) 
 		return
 	}
 	err := s.raise(ctx, store.Alert{
-		ID: sweepID(s.cfg.OperatorsTenant, hour, "audit_heads"), TenantID: s.cfg.OperatorsTenant, Level: store.AlertHigh, Code: run.CodeAuditHeads,
+		ID: sweepID(s.cfg.OperatorsTenant, hour, "audit_heads"), TenantID: s.cfg.OperatorsTenant, Level: store.AlertHigh,
+		Code: run.CodeAuditHeads,
 		Note: run.Text(cause.Error(), maxChangeReason), Actor: sweepActor,
 	})
 	if err != nil {

@@ -31,7 +31,8 @@ func (s *Service) checkMissing(ctx context.Context, tenantID string, kind int, a
 	}
 	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
 	for _, l := range links {
-		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s made it by number %d of the audit", l.Row.Object, l.Row.Actor, l.No))
+		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s made it by number %d of the audit", l.Row.Object,
+			l.Row.Actor, l.No))
 		out.Checked++
 	}
 	if len(links) == CheckedObjects {
@@ -96,7 +97,8 @@ func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem str
 	now, err := store.LogHash(ctx, s.cfg.Store, row.RunID, before, seal.Seq)
 	switch sealed := row.At.UTC().Format(time.RFC3339); {
 	case errors.Is(err, store.ErrLogShort):
-		return fmt.Sprintf("the log of run %s lacks events between %d and %d, which were sealed at %s", row.RunID, before.Seq+1, seal.Seq, sealed), events, nil
+		return fmt.Sprintf("the log of run %s lacks events between %d and %d, which were sealed at %s", row.RunID, before.Seq+
+			1, seal.Seq, sealed), events, nil
 	case err != nil:
 		return "", 0, err
 	case now.Hash != seal.Hash:
@@ -109,7 +111,8 @@ func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem str
 
 // checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those
 // of a run that had ended before.
-func (s *Service) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string, err error) {
+func (s *Service) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string,
+	err error) {
 	newest, err := s.cfg.Store.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
 	if err != nil || newest.Seq != seal.Seq {
 		return "", err

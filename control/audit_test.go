@@ -34,14 +34,17 @@ func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *control.Config) { c.Metrics, c.Store = registry, unlinkable{c.Store} })
-	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana", Action: "PAUSE"}); err != nil {
+	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.advance(11 * time.Second)
 	w.spawn(w.LinkAudit)
-	eventually(t, "the age of the oldest row is 11 s or more", func() bool { return metrics(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
+	eventually(t, "the age of the oldest row is 11 s or more",
+		func() bool { return metrics(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
 	alerts := must[[]store.Alert](t)(w.raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
-	if len(alerts) != 1 || alerts[0].Code != run.CodeAuditUnlinked || alerts[0].Level != store.AlertHigh || !strings.Contains(alerts[0].Note, "has no link after 1") {
+	if len(alerts) != 1 || alerts[0].Code != run.CodeAuditUnlinked || alerts[0].Level != store.AlertHigh ||
+		!strings.Contains(alerts[0].Note, "has no link after 1") {
 		t.Errorf("alerts %+v; want one AUDIT_UNLINKED", alerts)
 	}
 	if n := metrics(t, registry)["dvt_audit_link_failures_total"]; n < 1 {
@@ -74,7 +77,8 @@ func TestDenials_AreCountedByAction(t *testing.T) {
 	}
 	row := w.auditChainHolds("acme")[0].Row
 	if row.Credential != "account" || row.Address != "192.0.2.7" || row.Via != "http" {
-		t.Errorf("the row names the credential %q, the address %q and the way %q; want account, 192.0.2.7 and http", row.Credential, row.Address, row.Via)
+		t.Errorf("the row names the credential %q, the address %q and the way %q; want account, 192.0.2.7 and http",
+			row.Credential, row.Address, row.Via)
 	}
 }
 
@@ -132,11 +136,13 @@ func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
 	}
 	place := &shelf{docs: map[string][]byte{}}
 	change := func(c *control.Config) {
-		c.AuditHeads = control.AuditHeads{Archive: place, Key: func() ed25519.PrivateKey { return private }, Every: time.Hour, Installation: "here"}
+		c.AuditHeads = control.AuditHeads{Archive: place, Key: func() ed25519.PrivateKey { return private }, Every: time.Hour,
+			Installation: "here"}
 	}
 	w := newWorld(t, change)
 	w.clock.hold() // within one hour
-	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana", Action: "PAUSE"}); err != nil {
+	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
 	}
 	links := w.auditChainHolds("acme")
@@ -172,10 +178,12 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 	w := newWorld(t, func(c *control.Config) {
 		c.Metrics, c.OperatorsTenant = registry, "acme"
 		c.AuditHeads = control.AuditHeads{
-			Archive: &shelf{broken: errors.New("the bucket is full")}, Key: func() ed25519.PrivateKey { return private }, Every: time.Hour,
+			Archive: &shelf{broken: errors.New("the bucket is full")}, Key: func() ed25519.PrivateKey { return private },
+			Every: time.Hour,
 		}
 	})
-	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana", Action: "PAUSE"}); err != nil {
+	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
+		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
 	}
 	w.auditChainHolds("acme")
@@ -194,12 +202,19 @@ func TestCheckAudit_UseCasesAccountForWhatTheyMake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
 	p := w.who("dev-admin")
-	made := must[control.CreatedToken](t)(w.CreateToken(t.Context(), p, control.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
-	must[control.Token](t)(w.RevokeToken(t.Context(), p, control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
+	made := must[control.CreatedToken](t)(
+		w.CreateToken(t.Context(), p, control.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
+	must[control.Token](t)(
+		w.RevokeToken(t.Context(), p, control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
 	policy := must[control.Policy](t)(w.Policy(t.Context(), p))
-	must[control.Policy](t)(w.SetPolicy(t.Context(), p, control.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version, Document: policy.Document, Reason: "because"}))
-	must[control.ServiceState](t)(w.FreezeTenant(t.Context(), p, control.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
-	must[control.ServiceState](t)(w.SetEngineMode(t.Context(), w.who("dev-sre"), control.SetEngineMode{RequestID: "m", Mode: control.ModeNormal, Reason: "because"}))
+	must[control.Policy](t)(
+		w.SetPolicy(t.Context(), p, control.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version,
+			Document: policy.Document, Reason: "because"}))
+	must[control.ServiceState](t)(
+		w.FreezeTenant(t.Context(), p, control.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
+	must[control.ServiceState](t)(
+		w.SetEngineMode(t.Context(), w.who("dev-sre"), control.SetEngineMode{RequestID: "m", Mode: control.ModeNormal,
+			Reason: "because"}))
 	checked, after := 0, ""
 	for {
 		page := must[control.AuditCheckPage](t)(w.CheckAudit(t.Context(), p, after))

@@ -19,7 +19,8 @@ import (
 // visible reads a run that p may read. One that does not exist, one of another
 // tenant and one without a grant answer alike and leave the same trace in the
 // caller's tenant, so that neither words nor audit nor time tell them apart (T101).
-func (s *Service) visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run, error) {
+func (s *Service) visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run,
+	error) {
 	r, err := s.cfg.Store.Get(ctx, runID)
 	if err := s.seenBy(ctx, p, action, r.Identity, runID, err); err != nil {
 		return store.Run{}, err
@@ -28,7 +29,8 @@ func (s *Service) visible(ctx context.Context, p authz.Principal, action authz.A
 }
 
 // seenBy judges what came of reading whose a run is.
-func (s *Service) seenBy(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity, runID string, err error) error {
+func (s *Service) seenBy(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity, runID string,
+	err error) error {
 	if err == nil {
 		var d authz.Decision
 		if d, err = s.cfg.Authz.Decide(p, authz.Read, objectOf(id)); d.Allowed {
@@ -48,7 +50,8 @@ func (s *Service) denied(p authz.Principal, a authz.Action, o authz.Object, d au
 	e := refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	e.Denial = &Denial{Action: a, PolicyVersion: d.Policy}
 	if p.TokenID+p.SessionID != "" && len(s.cfg.Authz.Grants(p)) == 0 {
-		e.Message = "What you came with gives no rights any more: the token or the session has ended or was revoked, or its rights were taken away."
+		e.Message = "What you came with gives no rights any more: the token or the session has ended or was revoked, or " +
+			"its rights were taken away."
 		return e
 	}
 	switch whole := o.ProjectID == "*" && o.EnvironmentID == "*"; {
@@ -172,7 +175,8 @@ func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
 
 // sameOne reports whether p must not complete a step because it wants another person than those who asked for the run
 // and approved it. wanted is what the plan says of the step (O4, T87).
-func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool, error) {
+func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool,
+	error) {
 	if triggeredBy == p.ID || !s.involved(wanted, true, p) {
 		return s.involved(wanted, true, p), nil
 	}

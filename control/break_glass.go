@@ -59,7 +59,8 @@ func (s *Service) BreakGlass(ctx context.Context, p authz.Principal, in BreakGla
 	return BrokenGlass{}, e
 }
 
-func (s *Service) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass, row store.AuditRow) (BrokenGlass, error) {
+func (s *Service) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass, row store.AuditRow) (BrokenGlass,
+	error) {
 	newest, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, 0, 20)
 	if err != nil {
 		return BrokenGlass{}, translate(err)
@@ -87,17 +88,20 @@ func (s *Service) breakGlass(ctx context.Context, p authz.Principal, in BreakGla
 	doc.Grants = append(doc.Grants, authz.PrincipalGrant{
 		Principal: p.ID, Role: in.Role, ProjectID: "*", EnvironmentID: "*", ExpiresAt: &until, BreakGlass: true,
 	})
-	made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: in.RequestID, ExpectedVersion: now.Version, Document: doc, Reason: in.Reason}, row)
+	made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: in.RequestID, ExpectedVersion: now.Version, Document: doc,
+		Reason: in.Reason}, row)
 	if made.Version == 0 {
 		return BrokenGlass{}, err
 	}
-	s.cfg.Logger.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID), slog.String("principal", p.ID),
+	s.cfg.Logger.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
+		slog.String("principal", p.ID),
 		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
 	return BrokenGlass{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
 }
 
 // brokenBefore answers a repeated request.
-func (s *Service) brokenBefore(ctx context.Context, p authz.Principal, in BreakGlass, old store.StoredPolicy) (BrokenGlass, error) {
+func (s *Service) brokenBefore(ctx context.Context, p authz.Principal, in BreakGlass,
+	old store.StoredPolicy) (BrokenGlass, error) {
 	was, err := policyOf(old)
 	if err != nil {
 		return BrokenGlass{}, err
@@ -111,7 +115,8 @@ func (s *Service) brokenBefore(ctx context.Context, p authz.Principal, in BreakG
 }
 
 // mayBreak looks for the entry that names the caller.
-func (s *Service) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass, now Policy, row store.AuditRow) error {
+func (s *Service) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass, now Policy,
+	row store.AuditRow) error {
 	var could []string
 	most := 0
 	for _, b := range now.Document.BreakGlass {
@@ -126,7 +131,9 @@ func (s *Service) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass
 		}
 	}
 	if p.TokenID == "" && most > 0 && in.Minutes > most {
-		return s.auditRefused(ctx, p, row, badInput([]plan.Violation{{Path: "minutes", Code: "RANGE", Message: fmt.Sprintf("must be at most %d", most)}}))
+		return s.auditRefused(
+			ctx, p, row, badInput(
+				[]plan.Violation{{Path: "minutes", Code: "RANGE", Message: fmt.Sprintf("must be at most %d", most)}}))
 	}
 	if p.TokenID == "" && most > 0 {
 		return nil

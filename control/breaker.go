@@ -59,7 +59,8 @@ func newStartBreaker(now func() time.Time, r prometheus.Registerer) *startBreake
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 		open: register.NewGauge(prometheus.GaugeOpts{
-			Name: "engine_start_breaker_open", Help: "1 while this process refuses new runs because the engine starts them too slowly.",
+			Name: "engine_start_breaker_open", Help: "1 while this process refuses new runs because the engine starts them " +
+				"too slowly.",
 		}),
 	}}
 }
@@ -185,11 +186,13 @@ func (s *Service) observed(ctx context.Context, took time.Duration, err error) {
 	p95, n, open := s.breaker.seen()
 	word, why := "CLOSED", "A start within the limit: new runs are taken again."
 	if open {
-		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+p95.Round(time.Millisecond).String()+": new runs are refused."
+		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
+			p95.Round(time.Millisecond).String()+": new runs are refused."
 	} else {
 		kick(s.starts)
 	}
-	s.cfg.Logger.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word), slog.String("why", why), slog.Any("error", err))
+	s.cfg.Logger.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word), slog.String("why", why),
+		slog.Any("error", err))
 	s.auditBreaker(ctx, word, why)
 }
 
@@ -201,7 +204,8 @@ func (s *Service) auditBreaker(ctx context.Context, word, why string) {
 	if w, known := s.trails.add("breaker/" + word); known && w.n > 1 {
 		return
 	}
-	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.cfg.OperatorsTenant, Actor: sweepActor, Action: "BREAKER", Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
+	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.cfg.OperatorsTenant, Actor: sweepActor, Action: "BREAKER",
+		Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
 	if err := s.cfg.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}

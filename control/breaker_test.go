@@ -47,10 +47,16 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	if e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second {
 		t.Errorf("again in %s", e.RetryAfter)
 	}
-	eventually(t, "the row of the operators", func() bool { return w.audited("acme", "dvt BREAKER OPENED ENGINE_DEGRADED") })
+	eventually(t, "the row of the operators", func() bool {
+		return w.audited("acme",
+			"dvt BREAKER OPENED ENGINE_DEGRADED")
+	})
 	// Nothing waits in the queue: a question to the engine is the probe.
 	w.clock.advance(5 * time.Second)
-	eventually(t, "it closes", func() bool { return !must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded })
+	eventually(t, "it closes", func() bool {
+		return !must[control.ServiceState](t)(
+			w.ServiceState(ctx, w.eng())).Degraded
+	})
 	eventually(t, "the row of the operators", func() bool { return w.audited("acme", "dvt BREAKER CLOSED") })
 	w.slowly(0)
 	if err := w.start(w.eng(), "r7"); err != nil {

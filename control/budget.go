@@ -69,7 +69,8 @@ func newWrites(cfg JournalConfig) *writes {
 	}
 	register := promauto.With(cfg.Metrics)
 	w.latency = register.NewHistogram(prometheus.HistogramOpts{
-		Name: "state_store_write_latency_ms", Help: "Milliseconds that one write of a run or a worker to the log took, answered or not.",
+		Name: "state_store_write_latency_ms", Help: "Milliseconds that one write of a run or a worker to the log took, " +
+			"answered or not.",
 		Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 3000, 5000, 10000},
 	})
 	w.timeouts = register.NewCounter(prometheus.CounterOpts{
@@ -79,7 +80,8 @@ func newWrites(cfg JournalConfig) *writes {
 		Name: "append_payload_mismatch_total", Help: "Events that came again with another payload; the first one stays.",
 	})
 	register.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "state_store_buffered_events_total", Help: "Events whose confirmation is outstanding for longer than the write budget.",
+		Name: "state_store_buffered_events_total", Help: "Events whose confirmation is outstanding for longer than the " +
+			"write budget.",
 	}, w.buffered)
 	return w
 }
@@ -113,7 +115,8 @@ func (w *writes) do(ctx context.Context, what write, f func(context.Context) err
 
 // retried reports whether a write that got this error is to be tried again.
 func retried(err error) bool {
-	for _, again := range []error{store.ErrUnavailable, store.ErrOverloaded, engine.ErrUnanswered, context.DeadlineExceeded, context.Canceled} {
+	for _, again := range []error{store.ErrUnavailable, store.ErrOverloaded, engine.ErrUnanswered,
+		context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, again) {
 			return true
 		}
@@ -166,21 +169,24 @@ func (w *writes) buffered() float64 {
 func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	w.timeouts.Inc()
 	w.log.LogAttrs(ctx, slog.LevelWarn, "the store did not confirm a write in time",
-		slog.String("write", what.key), slog.Int("events", what.events), slog.Duration("took", took), slog.Duration("budget", w.budget))
+		slog.String("write", what.key), slog.Int("events", what.events), slog.Duration("took", took),
+		slog.Duration("budget", w.budget))
 	w.mu.Lock()
 	now := w.now()
 	w.late = append(w.late, now)
 	if len(w.late) > alertTimeouts+1 {
 		w.late = w.late[1:]
 	}
-	alert := len(w.late) > alertTimeouts && now.Sub(w.late[0]) <= alertSpan && (w.alerted.IsZero() || now.Sub(w.alerted) > alertSpan)
+	alert := len(w.late) > alertTimeouts && now.Sub(w.late[0]) <= alertSpan && (w.alerted.IsZero() ||
+		now.Sub(w.alerted) > alertSpan)
 	if alert {
 		w.alerted = now
 	}
 	w.mu.Unlock()
 	if alert {
 		w.log.LogAttrs(ctx, slog.LevelError, "alert", slog.String("alert", "STATE_STORE_WRITE_TIMEOUTS"),
-			slog.String("why", fmt.Sprintf("more than %d writes in %s took longer than the write budget of %s", alertTimeouts, alertSpan, w.budget)))
+			slog.String("why", fmt.Sprintf("more than %d writes in %s took longer than the write budget of %s", alertTimeouts,
+				alertSpan, w.budget)))
 	}
 }
 
@@ -193,6 +199,7 @@ func (w *writes) compare(ctx context.Context, a store.Append, out store.Appended
 		}
 		w.mismatches.Inc()
 		w.log.LogAttrs(ctx, slog.LevelWarn, "an event came again with another payload", slog.String("runId", a.RunID),
-			slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)), slog.String("stepId", a.Events[i].StepID))
+			slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)),
+			slog.String("stepId", a.Events[i].StepID))
 	}
 }

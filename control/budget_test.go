@@ -75,13 +75,19 @@ func TestAppend_WhatHasABudget(t *testing.T) {
 		took       time.Duration
 		timeouts   float64
 	}{
-		"B01 a stall within the budget":         {appends(run.StepCompletedEvent), 2 * time.Second, nil, false, 2 * time.Second, 0},
-		"B04 a completion":                      {appends(run.StepCompletedEvent), 4 * time.Second, nil, true, 3 * time.Second, 1},
-		"a failure waits":                       {appends(run.StepFailedEvent), 4 * time.Second, nil, false, 4 * time.Second, 1},
-		"B02 a begin":                           {begins, 4 * time.Second, nil, true, 3 * time.Second, 1},
-		"a store that is down has answered":     {appends(run.StepCompletedEvent), time.Second, store.ErrUnavailable, false, time.Second, 0},
-		"a full store has answered":             {appends(run.StepCompletedEvent), time.Second, &store.OverloadedError{RetryAfter: time.Second}, false, time.Second, 0},
-		"a refusal of the content has answered": {appends(run.StepCompletedEvent), time.Second, &run.SchemaError{}, false, time.Second, 0},
+		"B01 a stall within the budget": {appends(run.StepCompletedEvent), 2 * time.Second, nil, false,
+			2 * time.Second, 0},
+		"B04 a completion": {appends(run.StepCompletedEvent), 4 * time.Second, nil, true,
+			3 * time.Second, 1},
+		"a failure waits": {appends(run.StepFailedEvent), 4 * time.Second, nil, false, 4 * time.Second,
+			1},
+		"B02 a begin": {begins, 4 * time.Second, nil, true, 3 * time.Second, 1},
+		"a store that is down has answered": {appends(run.StepCompletedEvent), time.Second, store.ErrUnavailable, false,
+			time.Second, 0},
+		"a full store has answered": {appends(run.StepCompletedEvent), time.Second,
+			&store.OverloadedError{RetryAfter: time.Second}, false, time.Second, 0},
+		"a refusal of the content has answered": {appends(run.StepCompletedEvent), time.Second, &run.SchemaError{}, false,
+			time.Second, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +103,8 @@ func TestAppend_WhatHasABudget(t *testing.T) {
 				if errors.Is(err, engine.ErrUnanswered) != tt.unanswered || tt.err != nil && !errors.Is(err, tt.err) {
 					t.Errorf("error %v", err)
 				}
-				if got := metrics(t, registry); got["state_store_write_timeouts_total"] != tt.timeouts || got["state_store_write_latency_ms"] != 1 {
+				if got := metrics(t, registry); got["state_store_write_timeouts_total"] != tt.timeouts ||
+					got["state_store_write_latency_ms"] != 1 {
 					t.Errorf("metrics %v", got)
 				}
 			})
@@ -128,7 +135,8 @@ func TestAppend_CallersOwnDeadline(t *testing.T) {
 		j := control.NewJournal(control.JournalConfig{Store: &slow{takes: time.Minute}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := appends(run.StepCompletedEvent)(ctx, j); errors.Is(err, engine.ErrUnanswered) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := appends(run.StepCompletedEvent)(ctx, j); errors.Is(err, engine.ErrUnanswered) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	})
@@ -214,10 +222,12 @@ func TestAppend_Mismatch(t *testing.T) {
 	if err := appends(run.StepCompletedEvent)(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
-	if got := metrics(t, registry)["append_payload_mismatch_total"]; got != 1 || !strings.Contains(out.String(), "runSeq=4 eventType=StepCompleted stepId=s") {
+	if got := metrics(t, registry)["append_payload_mismatch_total"]; got != 1 || !strings.Contains(out.String(),
+		"runSeq=4 eventType=StepCompleted stepId=s") {
 		t.Errorf("%v events; the log says %s", got, out.String())
 	}
-	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total", "state_store_write_latency_ms", "state_store_write_timeouts_total"}
+	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total", "state_store_write_latency_ms",
+		"state_store_write_timeouts_total"}
 	var names []string
 	families, _ := registry.Gather()
 	for _, f := range families {

@@ -119,14 +119,18 @@ func (s *Service) SignalRuns(ctx context.Context, p authz.Principal, in SignalRu
 		err = moved(in.ExpectedCount, len(chosen.runs))
 	}
 	if err != nil {
-		return MadeBulk{}, s.auditRejected(ctx, p, store.AuditRow{Action: string(actionBulk), RequestID: in.RequestID, Reason: in.Reason}, err)
+		return MadeBulk{}, s.auditRejected(ctx, p, store.AuditRow{Action: string(actionBulk), RequestID: in.RequestID,
+			Reason: in.Reason}, err)
 	}
 	b.Runs = chosen.runs
-	s.stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID, in.Signal.Signal.Type, len(b.Runs)))
+	s.stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID, in.Signal.Signal.Type,
+		len(b.Runs)))
 	made, fresh, err := s.cfg.Store.PutBulk(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrTooMany):
-		return MadeBulk{}, later(refuse(run.CodeTooManyBulks, "%d of your bulks are open; wait until one is done. Nothing was sent.", maxOpenBulks), 5*time.Second)
+		return MadeBulk{}, later(
+			refuse(run.CodeTooManyBulks, "%d of your bulks are open; wait until one is done. Nothing was sent.", maxOpenBulks),
+			5*time.Second)
 	case err != nil:
 		return MadeBulk{}, translate(err)
 	case !fresh:
@@ -141,7 +145,8 @@ func (s *Service) SignalRuns(ctx context.Context, p authz.Principal, in SignalRu
 func (s *Service) checkBulk(ctx context.Context, in SignalRuns) error {
 	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedCount < 1 {
-		vs = append(vs, plan.Violation{Path: "expectedCount", Code: plan.CodeRange, Message: "must be at least 1: the count that the preview gave"})
+		vs = append(vs, plan.Violation{Path: "expectedCount", Code: plan.CodeRange,
+			Message: "must be at least 1: the count that the preview gave"})
 	}
 	if err := s.checkBulkAction(ctx, in.Signal); err != nil {
 		var own *Error
@@ -168,7 +173,8 @@ func (s *Service) checkBulkAction(ctx context.Context, in SignalRun) error {
 
 // newBulk has everything but the runs. Its id follows from the request.
 func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
-	asker, err := json.Marshal(bulkAsker{p.ID, p.TenantID, p.ExpiresAt, p.TokenID, p.SessionID, p.Provider, p.Groups, p.Address, p.Via})
+	asker, err := json.Marshal(bulkAsker{p.ID, p.TenantID, p.ExpiresAt, p.TokenID, p.SessionID, p.Provider, p.Groups,
+		p.Address, p.Via})
 	if err != nil {
 		return store.NewBulk{}, err
 	}
@@ -184,8 +190,10 @@ func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
 	sum := sha256.Sum256(asked)
 	return store.NewBulk{
 		Bulk: store.Bulk{
-			ID:       uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:bulk/%q/%q/%q", p.TenantID, p.ID, in.RequestID)).String(),
-			TenantID: p.TenantID, Actor: p.ID, RequestID: in.RequestID, Fingerprint: hex.EncodeToString(sum[:]), Principal: asker, Action: action, Reason: in.Reason,
+			ID: uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:bulk/%q/%q/%q", p.TenantID, p.ID,
+				in.RequestID)).String(),
+			TenantID: p.TenantID, Actor: p.ID, RequestID: in.RequestID, Fingerprint: hex.EncodeToString(sum[:]),
+			Principal: asker, Action: action, Reason: in.Reason,
 		},
 		MostOpen: maxOpenBulks, Keep: maxKeptBulks,
 		Audit: store.AuditRow{Action: string(actionBulk), RequestID: in.RequestID, Reason: in.Reason},
@@ -205,7 +213,8 @@ func moved(expected, count int) error {
 	if expected == count {
 		return nil
 	}
-	e := refuse(run.CodeBulkMoved, "%s meant now, not %d. Look at the preview again. Nothing was sent.", plural(count, "run is", "runs are"), expected)
+	e := refuse(run.CodeBulkMoved, "%s meant now, not %d. Look at the preview again. Nothing was sent.",
+		plural(count, "run is", "runs are"), expected)
 	e.Count = count
 	return e
 }

@@ -79,7 +79,8 @@ func (s *Service) previewBulk(ctx context.Context, p authz.Principal, in Preview
 }
 
 // bulkSample previews one run; what is wrong with the signal for that run is its refusal.
-func (s *Service) bulkSample(ctx context.Context, p authz.Principal, signal SignalRun, runID string) (BulkSample, error) {
+func (s *Service) bulkSample(ctx context.Context, p authz.Principal, signal SignalRun, runID string) (BulkSample,
+	error) {
 	out := BulkSample{RunID: runID}
 	l, err := s.cfg.Store.Load(ctx, runID)
 	if err != nil {
@@ -97,7 +98,8 @@ func (s *Service) bulkSample(ctx context.Context, p authz.Principal, signal Sign
 }
 
 // bulkRefusals counts the runs that have ended, and those to which p may not do it.
-func (s *Service) bulkRefusals(ctx context.Context, p authz.Principal, runs []run.Identity, action authz.Action) ([]BulkReason, error) {
+func (s *Service) bulkRefusals(ctx context.Context, p authz.Principal, runs []run.Identity,
+	action authz.Action) ([]BulkReason, error) {
 	ids := make([]string, len(runs))
 	for i, r := range runs {
 		ids[i] = r.RunID

@@ -108,7 +108,8 @@ func (s *Service) bulkRows(ctx context.Context, p authz.Principal, f store.BulkR
 		return nil, translate(err)
 	}
 	for i, r := range rows {
-		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID})
+		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: r.ProjectID,
+			EnvironmentID: r.EnvironmentID})
 		if err != nil {
 			return nil, translate(err)
 		}

@@ -61,7 +61,8 @@ func TestBulk_TheAskerMustStillBeGood(t *testing.T) {
 			w.spawn(w.FollowPolicy)
 			ids := w.many(48)
 			made := must[control.CreatedToken](t)(w.CreateToken(t.Context(), w.eng(), control.CreateToken{
-				RequestID: "t1", Name: "ci", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}, ExpiresAt: w.clock.now().Add(time.Hour),
+				RequestID: "t1", Name: "ci", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}},
+				ExpiresAt: w.clock.now().Add(time.Hour),
 			}))
 			p := must[authz.Principal](t)(w.authz.Authenticate(made.Secret))
 			b := w.bulk(p, bulkOf("b1", 48, control.BulkRuns{IDs: ids}))
@@ -99,15 +100,18 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids, ctx := w.many(2), t.Context()
-	foreign := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("other", document(M{"scope.projectId": "store"}, "a")))).View.Run.RunID
+	foreign := must[control.StartedRun](t)(
+		w.StartRun(ctx, w.eng(), startOf("other", document(M{"scope.projectId": "store"}, "a")))).View.Run.RunID
 	narrow := w.who("shop-viewer")
 	named := control.BulkRuns{IDs: []string{ids[0], foreign, "unknown", ids[1], ids[0]}}
 	whole := w.previewOf(narrow, bulkOf("", 0, named))
 	p := whole.Bulk
-	if whole.Outcome != "REFUSED" || whole.Code != run.CodeForbidden || p.Count != 2 || len(p.Excluded) != 1 || p.Excluded[0].Count != 2 || p.Excluded[0].Code != run.CodeNotFound {
+	if whole.Outcome != "REFUSED" || whole.Code != run.CodeForbidden || p.Count != 2 || len(p.Excluded) != 1 ||
+		p.Excluded[0].Count != 2 || p.Excluded[0].Code != run.CodeNotFound {
 		t.Errorf("preview %+v", p)
 	}
-	if len(p.Refusals) != 1 || p.Refusals[0].Code != run.CodeForbidden || p.Refusals[0].Count != 2 || len(p.Samples) != 2 || p.Samples[0].Preview.Outcome != "REFUSED" {
+	if len(p.Refusals) != 1 || p.Refusals[0].Code != run.CodeForbidden || p.Refusals[0].Count != 2 ||
+		len(p.Samples) != 2 || p.Samples[0].Preview.Outcome != "REFUSED" {
 		t.Errorf("preview %+v", p)
 	}
 	b := w.bulk(narrow, bulkOf("b1", 2, named))
@@ -145,7 +149,8 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 	}
 	_, err := w.SignalRuns(ctx, w.who("nobody"), bulkOf("b1", 1, control.BulkRuns{Filter: &control.RunFilter{}}))
 	refusal(t, err, run.CodeForbidden)
-	_, err = w.SignalRun(ctx, w.eng(), signal(ids[0], store.BulkSignalID(b.ID, 1), run.Pause)) // nobody takes a row's place
+	// nobody takes a row's place
+	_, err = w.SignalRun(ctx, w.eng(), signal(ids[0], store.BulkSignalID(b.ID, 1), run.Pause))
 	refusal(t, err, run.CodeBadInput)
 	// A receipt is shown as long as its run may be read.
 	seer := w.who("two-viewer")
@@ -155,7 +160,8 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 	if rows := w.bulkRows(seer, own.ID); rows[0].Receipt == nil {
 		t.Errorf("row %+v", rows[0])
 	}
-	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "store", EnvironmentID: "*"}})
+	w.directory.SetGrants(
+		"acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "store", EnvironmentID: "*"}})
 	must[struct{}](t)(struct{}{}, w.authz.Swap(authz.DefaultPolicy()))
 	if rows := w.bulkRows(seer, own.ID); rows[0].Receipt != nil {
 		t.Errorf("the receipt of a run that may no longer be read: %+v", rows[0])

@@ -27,7 +27,8 @@ func (s *Service) bulkRuns(ctx context.Context, p authz.Principal, in BulkRuns) 
 	}
 	switch {
 	case given != 1:
-		return chosenRuns{}, badInput([]plan.Violation{{Path: "runs", Code: plan.CodeInvalid, Message: "give exactly one of ids, filter and failedOf"}})
+		return chosenRuns{}, badInput(
+			[]plan.Violation{{Path: "runs", Code: plan.CodeInvalid, Message: "give exactly one of ids, filter and failedOf"}})
 	case in.IDs != nil:
 		return s.namedRuns(ctx, p, in.IDs)
 	case in.Filter != nil:

@@ -73,8 +73,9 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 		return bulkPauseMost, err
 	}
 	j.asker = authz.Principal{
-		ID: asker.ID, TenantID: asker.TenantID, ExpiresAt: asker.ExpiresAt, TokenID: asker.TokenID, SessionID: asker.SessionID,
-		Provider: asker.Provider, Groups: asker.Groups, Address: asker.Address, Via: asker.Via,
+		ID: asker.ID, TenantID: asker.TenantID, ExpiresAt: asker.ExpiresAt, TokenID: asker.TokenID,
+		SessionID: asker.SessionID,
+		Provider:  asker.Provider, Groups: asker.Groups, Address: asker.Address, Via: asker.Via,
 	}
 	size := bulkRound
 	if b.Paced != "" {
@@ -151,7 +152,8 @@ func (s *Service) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSet
 func (s *Service) patiently(ctx context.Context, f func() error) error {
 	for left := s.cfg.Limits.LeaseTTL; ; left -= bulkStoreRetry {
 		err := f()
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded) || left <= 0 || !sleep(ctx, nil, bulkStoreRetry) {
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded) || left <= 0 ||
+			!sleep(ctx, nil, bulkStoreRetry) {
 			return err
 		}
 	}
@@ -170,7 +172,8 @@ type bulkJob struct {
 func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
 	var mu sync.Mutex
 	atOnce(rows, func(r store.BulkRow) {
-		end, held := store.BulkEnd{No: r.No, Outcome: store.BulkRefused, Code: run.CodeInternal, Message: "dvt has a fault: sending this signal panicked."}, true
+		end, held := store.BulkEnd{No: r.No, Outcome: store.BulkRefused, Code: run.CodeInternal,
+			Message: "dvt has a fault: sending this signal panicked."}, true
 		_ = j.s.panics.Call(dutyBulk, r.RunID, func() error {
 			end, held = j.send(ctx, r)
 			return nil
@@ -239,7 +242,8 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 			end.Outcome, end.Delay = store.BulkWaiting, max(bulkPauseLeast, min(own.RetryAfter, bulkPauseMost))
 		}
 		if own.Code == run.CodeInternal {
-			j.s.cfg.Logger.WarnContext(ctx, "signal of a bulk not sent", slog.String("bulkId", j.bulk.ID), slog.Int("row", r.No), slog.Any("error", own.Unwrap()))
+			j.s.cfg.Logger.WarnContext(ctx, "signal of a bulk not sent", slog.String("bulkId", j.bulk.ID), slog.Int("row", r.No),
+				slog.Any("error", own.Unwrap()))
 		}
 	default: // the context's end
 		end.Outcome, end.Code, end.Delay = store.BulkWaiting, run.CodeUnavailable, bulkPauseLeast
@@ -249,7 +253,8 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 
 // waits reports whether a row with the code is tried again.
 func waits(c run.Code) bool {
-	return c == run.CodeSignalRate || c == run.CodeStoreUnavailable || c == run.CodeStoreOverloaded || c == run.CodeUnavailable
+	return c == run.CodeSignalRate || c == run.CodeStoreUnavailable || c == run.CodeStoreOverloaded ||
+		c == run.CodeUnavailable
 }
 
 // signal is SignalRun with the rights that the asker has now. What it may not do leaves a row in the
@@ -263,7 +268,8 @@ func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (Receipt, error) 
 	audit := store.AuditRow{Action: string(action), RunID: r.RunID, SignalID: r.SignalID, Code: run.CodeForbidden}
 	if !alive {
 		s.auditDenied(ctx, j.asker, audit)
-		return Receipt{}, refuse(run.CodeForbidden, "The account, token or session that asked for the bulk is no longer good.")
+		return Receipt{}, refuse(
+			run.CodeForbidden, "The account, token or session that asked for the bulk is no longer good.")
 	}
 	of, err := s.visible(ctx, j.asker, action, r.RunID)
 	if err != nil {
@@ -289,7 +295,8 @@ func newBulkRowsSent(r prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dvt_bulk_rows_total", Help: "Signals of bulks by outcome; WAITING counts each time that one has to wait.",
 	}, []string{"outcome"})
-	for _, o := range []store.BulkOutcome{store.BulkWaiting, store.BulkAccepted, store.BulkRejected, store.BulkRefused, store.BulkNotSent} {
+	for _, o := range []store.BulkOutcome{store.BulkWaiting, store.BulkAccepted, store.BulkRejected, store.BulkRefused,
+		store.BulkNotSent} {
 		c.WithLabelValues(string(o))
 	}
 	if r != nil {

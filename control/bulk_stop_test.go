@@ -43,7 +43,8 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 	b = w.bulkStopped(w.eng(), b.ID)
 	// A round whose lease ended before it was settled is settled twice.
 	if b.Accepted == 0 || b.NotSent < 48 || b.Accepted+b.NotSent != 80 || b.FinishedAt == nil {
-		t.Errorf("%d accepted, %d not sent, %d wait: want at most 32, and all the others not sent", b.Accepted, b.NotSent, b.Waiting())
+		t.Errorf("%d accepted, %d not sent, %d wait: want at most 32, and all the others not sent", b.Accepted, b.NotSent,
+			b.Waiting())
 	}
 	for i, r := range w.bulkRows(w.eng(), b.ID) {
 		sent := w.count(r.RunID, run.SignalAccepted)

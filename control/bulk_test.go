@@ -36,14 +36,16 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 	}
 	var failed []string
 	for i, r := range w.bulkRows(w.eng(), b.ID) {
-		if r.RunID != ids[i] || r.Receipt == nil || r.Receipt.Reason != "release" || r.Receipt.Actor != "dev-engineer" || r.At == nil {
+		if r.RunID != ids[i] || r.Receipt == nil || r.Receipt.Reason != "release" || r.Receipt.Actor != "dev-engineer" ||
+			r.At == nil {
 			t.Fatalf("row %d is %+v", i, r)
 		}
 		if r.Failed() {
 			failed = append(failed, fmt.Sprintf("%d %s %s", r.No, r.Outcome, r.Receipt.Rejection))
 		}
 	}
-	if diff := cmp.Diff([]string{"8 REJECTED RUN_TERMINAL", "78 REJECTED RUN_TERMINAL", "178 REJECTED RUN_TERMINAL"}, failed); diff != "" {
+	if diff := cmp.Diff([]string{"8 REJECTED RUN_TERMINAL", "78 REJECTED RUN_TERMINAL", "178 REJECTED RUN_TERMINAL"},
+		failed); diff != "" {
 		t.Errorf("failed (-want +got):\n%s", diff)
 	}
 	again := w.bulk(w.eng(), bulkOf("b2", 3, control.BulkRuns{FailedOf: b.ID}))
@@ -54,7 +56,8 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 	if n := w.count(ids[0], run.SignalAccepted); n != 1 {
 		t.Errorf("%d signals were accepted by a run that had not failed", n)
 	}
-	for _, row := range []string{"dev-engineer SIGNAL_RUNS ACCEPTED", "dev-engineer PAUSE ACCEPTED  " + ids[0], "dev-engineer PAUSE REJECTED RUN_TERMINAL " + ids[7]} {
+	for _, row := range []string{"dev-engineer SIGNAL_RUNS ACCEPTED", "dev-engineer PAUSE ACCEPTED  " + ids[0],
+		"dev-engineer PAUSE REJECTED RUN_TERMINAL " + ids[7]} {
 		if !w.audited("acme", row) {
 			t.Errorf("no audit row %q", row)
 		}
@@ -86,19 +89,22 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	if !again.Duplicate || again.Bulk.ID != b.ID || again.Bulk.Total != 6 || made.Duplicate {
 		t.Errorf("again: %+v", again)
 	}
-	for name, in := range map[string]control.SignalRuns{"runs": bulkOf("b1", 1, control.BulkRuns{IDs: ids[:1]}), "reason": func() control.SignalRuns {
-		in := bulkOf("b1", 6, running)
-		in.Reason = "another"
-		return in
-	}()} {
+	for name, in := range map[string]control.SignalRuns{"runs": bulkOf("b1", 1, control.BulkRuns{IDs: ids[:1]}),
+		"reason": func() control.SignalRuns {
+			in := bulkOf("b1", 6, running)
+			in.Reason = "another"
+			return in
+		}()} {
 		if _, err := w.SignalRuns(ctx, eng, in); name != "" {
 			refusal(t, err, run.CodeRequestConflict)
 		}
 	}
 	for _, bad := range []control.SignalRuns{
-		bulkOf("b 2", 1, running), bulkOf("b2", 0, running), bulkOf("b2", 1, control.BulkRuns{}), bulkOf("b2", 1, control.BulkRuns{IDs: ids, Filter: running.Filter}),
+		bulkOf("b 2", 1, running), bulkOf("b2", 0, running), bulkOf("b2", 1, control.BulkRuns{}),
+		bulkOf("b2", 1, control.BulkRuns{IDs: ids, Filter: running.Filter}),
 		{RequestID: "b2", Runs: running, ExpectedCount: 1, Signal: bulkOf("", 0, running).Signal},
-		{RequestID: "b2", Runs: running, ExpectedCount: 1, Reason: "r", Signal: control.SignalRun{Signal: run.Signal{Type: run.RetryStep}}},
+		{RequestID: "b2", Runs: running, ExpectedCount: 1, Reason: "r",
+			Signal: control.SignalRun{Signal: run.Signal{Type: run.RetryStep}}},
 	} {
 		_, err := w.SignalRuns(ctx, eng, bad)
 		refusal(t, err, run.CodeBadInput)
@@ -107,7 +113,8 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	large.Signal.Payload = json.RawMessage(`{"reason":"` + strings.Repeat("x", 70_000) + `"}`)
 	_, err = w.SignalRuns(ctx, eng, large)
 	refusal(t, err, run.CodeSignalTooLarge)
-	_, err = w.SignalRuns(ctx, eng, bulkOf("b2", control.MaxBulk+1, control.BulkRuns{IDs: make([]string, control.MaxBulk+1)}))
+	_, err = w.SignalRuns(
+		ctx, eng, bulkOf("b2", control.MaxBulk+1, control.BulkRuns{IDs: make([]string, control.MaxBulk+1)}))
 	if e := refusal(t, err, run.CodeBulkTooLarge); e.Limit != control.MaxBulk || !strings.Contains(e.Message, "5001") {
 		t.Errorf("refusal %+v", e)
 	}
@@ -140,7 +147,8 @@ func TestBulk_Watch(t *testing.T) {
 	s := must[control.Stream[control.BulkFrame]](t)(w.WatchBulk(t.Context(), who, b.ID))
 	defer s.Close()
 	first := take(t, s, "the first frame", func(control.BulkFrame) bool { return true })
-	if !first.Reset || first.Sync != live.Live || len(first.Rows) != 0 || first.Bulk.Waiting() != 20 || first.Bulk.Applications == nil {
+	if !first.Reset || first.Sync != live.Live || len(first.Rows) != 0 || first.Bulk.Waiting() != 20 ||
+		first.Bulk.Applications == nil {
 		t.Errorf("first frame %+v", first)
 	}
 	w.sends()
@@ -155,10 +163,12 @@ func TestBulk_Watch(t *testing.T) {
 		return f.Bulk.State() == "DONE" && len(seen) == 20
 	})
 	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
-		RunID: ids[4], Outcomes: []store.SignalOutcome{{SignalID: store.BulkSignalID(b.ID, 5), Application: run.SignalNotApply, AppliedBy: -1}},
+		RunID: ids[4], Outcomes: []store.SignalOutcome{{SignalID: store.BulkSignalID(b.ID, 5),
+			Application: run.SignalNotApply, AppliedBy: -1}},
 	}))
 	moved := take(t, s, "the receipt that moved", func(f control.BulkFrame) bool { return len(f.Rows) > 0 })
-	if len(moved.Rows) != 1 || moved.Rows[0].No != 5 || !moved.Rows[0].Failed() || moved.Bulk.Applications.NotApplied != 1 {
+	if len(moved.Rows) != 1 || moved.Rows[0].No != 5 || !moved.Rows[0].Failed() ||
+		moved.Bulk.Applications.NotApplied != 1 {
 		t.Errorf("frame %+v", moved)
 	}
 	f.down.Store(true)

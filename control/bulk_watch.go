@@ -119,7 +119,8 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 		return f, false, err
 	}
 	f.Bulk.Applications = &applications
-	if w.marks == nil || b.Rev < w.shown.Bulk.Rev || len(marks) != len(w.marks) { // the store was restored, or this is the first
+	// the store was restored, or this is the first
+	if w.marks == nil || b.Rev < w.shown.Bulk.Rev || len(marks) != len(w.marks) {
 		w.marks, w.every, f.Reset = marks, bulkLookEvery, true
 		return f, true, nil
 	}

@@ -26,7 +26,8 @@ type faulty struct {
 	down   atomic.Bool  // Bulk is unavailable
 }
 
-func (f *faulty) SettleBulkRows(ctx context.Context, b store.Bulk, s store.BulkSettlement, ttl time.Duration) (store.Bulk, error) {
+func (f *faulty) SettleBulkRows(ctx context.Context, b store.Bulk, s store.BulkSettlement,
+	ttl time.Duration) (store.Bulk, error) {
 	if f.settle != nil {
 		if err := f.settle(); err != nil {
 			return store.Bulk{}, err
@@ -94,7 +95,9 @@ func bulkOf(requestID string, count int, runs control.BulkRuns) control.SignalRu
 
 func (w *world) previewOf(p authz.Principal, in control.SignalRuns) control.ActionPreview {
 	w.t.Helper()
-	return must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), p, control.PreviewAction{Bulk: &control.PreviewBulk{Runs: in.Runs, Signal: in.Signal}}))
+	return must[control.ActionPreview](w.t)(
+		w.PreviewAction(w.t.Context(), p, control.PreviewAction{Bulk: &control.PreviewBulk{Runs: in.Runs,
+			Signal: in.Signal}}))
 }
 
 func (w *world) bulk(p authz.Principal, in control.SignalRuns) control.Bulk {
@@ -114,7 +117,8 @@ func (w *world) bulkDone(p authz.Principal, id string) (b control.Bulk) {
 func (w *world) bulkRows(p authz.Principal, id string) (out []control.BulkRow) {
 	w.t.Helper()
 	for after := ""; ; {
-		page := must[control.BulkRowsPage](w.t)(w.BulkRows(w.t.Context(), p, control.BulkRowsQuery{BulkID: id, First: 200, After: after}))
+		page := must[control.BulkRowsPage](w.t)(
+			w.BulkRows(w.t.Context(), p, control.BulkRowsQuery{BulkID: id, First: 200, After: after}))
 		out = append(out, page.Rows...)
 		if !page.HasNext {
 			return out

@@ -56,7 +56,8 @@ func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in 
 	}
 	c := &completing{
 		s: s, in: in, sameOne: sameOne,
-		judging: judging{s: s, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}}},
+		judging: judging{s: s, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual,
+			StepID: in.StepID, Outcome: in.Outcome}}},
 	}
 	if err := s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {
 		return Receipt{}, translate(err)
@@ -109,7 +110,8 @@ func (s *Service) checkCompletion(in CompleteManualStep) error {
 }
 
 // authorizeCompletion asks the policy, and that nobody speaks for somebody else (T84).
-func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r store.Run, in CompleteManualStep) error {
+func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r store.Run,
+	in CompleteManualStep) error {
 	object := objectOf(r.Identity)
 	d, err := s.cfg.Authz.Decide(p, authz.CompleteManual, object)
 	if err != nil {
@@ -150,7 +152,9 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 	sig.ExpectedAttempt = step.LogicalAttempt
 	sig.ID = manualSignalID(c.in.RunID, c.in.StepID, step.LogicalAttempt)
 	if !tokenFits(c.s.cfg.ManualKeys, c.in.Token, c.in.RunID, c.in.StepID, step.LogicalAttempt) {
-		c.refusal = refuse(run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives it a new one.")
+		c.refusal = refuse(
+			run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives "+
+				"it a new one.")
 		return nil
 	}
 	switch old, err := tx.Receipt(ctx, sig.ID); {
@@ -164,7 +168,9 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 		return c.refused(ctx, tx, run.Decision{Code: run.CodeSOD, Message: sodReason})
 	}
 	if at := c.in.ExpectedRunSeq; at != nil && step.ChangedSeq > *at {
-		c.refusal = refuse(run.CodeRunMoved, "The step changed at seq %d, after the state you saw. Look again and decide anew.", step.ChangedSeq)
+		c.refusal = refuse(
+			run.CodeRunMoved, "The step changed at seq %d, after the state you saw. Look again and decide anew.",
+			step.ChangedSeq)
 		c.refusal.RunSeq = st.Seq
 		return c.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
 	}
@@ -181,7 +187,8 @@ func (c *completing) refused(ctx context.Context, tx store.RunTx, d run.Decision
 
 func (c *completing) take(ctx context.Context, tx store.RunTx) error {
 	payload := completion{
-		StepID: c.in.StepID, LogicalAttempt: c.judging.in.Signal.ExpectedAttempt, Outcome: c.in.Outcome, Notes: c.in.Notes, EvidenceRefs: c.in.EvidenceRefs,
+		StepID: c.in.StepID, LogicalAttempt: c.judging.in.Signal.ExpectedAttempt, Outcome: c.in.Outcome, Notes: c.in.Notes,
+		EvidenceRefs: c.in.EvidenceRefs,
 	}
 	if !c.in.CompletedAt.IsZero() {
 		at := c.in.CompletedAt.UTC()
@@ -211,9 +218,11 @@ const manualIDs = "manual."
 // checkNotReserved adds a violation for a client's signalId that could be that of
 // a completion or of a bulk.
 func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
-	for prefix, whose := range map[string]string{manualIDs: "the completions of manual steps have", store.BulkSignalPrefix: "the signals of bulks have"} {
+	for prefix, whose := range map[string]string{manualIDs: "the completions of manual steps have",
+		store.BulkSignalPrefix: "the signals of bulks have"} {
 		if strings.HasPrefix(signalID, prefix) {
-			return append(vs, plan.Violation{Path: "signalId", Code: "INVALID", Message: "must not begin with " + prefix + ", which " + whose})
+			return append(vs, plan.Violation{Path: "signalId", Code: "INVALID", Message: "must not begin with " + prefix +
+				", which " + whose})
 		}
 	}
 	return vs

@@ -82,7 +82,8 @@ type DBTNodesPage struct {
 // succeeded or failed. ok is false when it kept none: it is no dbt step, has not ended, or
 // dbt got nowhere. NOT_FOUND, CURSOR_INVALID, BAD_USER_INPUT, and QUERY_TOO_COMPLEX for a
 // file above 16 MiB. It reads the file once for each page.
-func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool, err error) {
+func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool,
+	err error) {
 	n, err := pageSize(in.First, 50)
 	if err != nil {
 		return out, false, err
@@ -109,7 +110,8 @@ func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQu
 		return out, false, translate(err)
 	}
 	defer func() { _ = body.Close() }()
-	page := dbtPage{DBTNodesPage: DBTNodesPage{Attempt: attempt, ByStatus: map[string]int{}}, of: in.Statuses, after: after, first: n}
+	page := dbtPage{DBTNodesPage: DBTNodesPage{Attempt: attempt, ByStatus: map[string]int{}}, of: in.Statuses,
+		after: after, first: n}
 	if err := page.read(io.LimitReader(body, maxDBTResults)); err != nil {
 		return out, false, translate(err)
 	}
@@ -117,7 +119,8 @@ func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQu
 }
 
 func tooMuchDBT(bytes int64) *Error {
-	e := refuse(run.CodeQueryTooComplex, "dbt's run_results.json has %d bytes; at most %d are read here. Read the artifact itself.", bytes, maxDBTResults)
+	e := refuse(run.CodeQueryTooComplex, "dbt's run_results.json has %d bytes; at most %d are read here. Read the "+
+		"artifact itself.", bytes, maxDBTResults)
 	e.Limit = maxDBTResults
 	return e
 }
@@ -144,7 +147,10 @@ func (s *Service) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQ
 		}
 		id := artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: logical}
 		own := artifact.URI(artifact.Name(id, a.EngineAttempt, dbtResultsFile))
-		at := slices.IndexFunc(a.Artifacts, func(ref run.ArtifactRef) bool { return ref.Kind == dbtResults && ref.URI == own })
+		at := slices.IndexFunc(a.Artifacts, func(ref run.ArtifactRef) bool {
+			return ref.Kind == dbtResults &&
+				ref.URI == own
+		})
 		if at >= 0 {
 			return &a.Artifacts[at], logical, nil
 		}

@@ -40,10 +40,12 @@ func brokenShop(t *testing.T) []byte {
 	if err := os.CopyFS(project, os.DirFS("../examples/shop")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(project, "models", "staging", "stg_orders.sql"), []byte("select no_such_column from {{ source('shop', 'raw_orders') }}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(project, "models", "staging", "stg_orders.sql"),
+		[]byte("select no_such_column from {{ source('shop', 'raw_orders') }}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(dbtProgram(t), "build", "--project-dir", project, "--profiles-dir", project, "--target-path", target, "--log-path", target,
+	cmd := exec.Command(dbtProgram(t), "build", "--project-dir", project, "--profiles-dir", project, "--target-path",
+		target, "--log-path", target,
 		"--vars", fmt.Sprintf(`{"shop_dir": %q}`, target))
 	cmd.Dir = project
 	cmd.Env = append(os.Environ(), "DBT_SEND_ANONYMOUS_USAGE_STATS=0")
@@ -58,7 +60,8 @@ func brokenShop(t *testing.T) []byte {
 func (w *world) dbtStep(requestID string, body []byte, uri string) string {
 	w.t.Helper()
 	id := w.running(requestID, "s1")
-	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1, "run_results.json")
+	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1,
+		"run_results.json")
 	at, sum, size, err := w.artifacts.Put(w.t.Context(), name, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
@@ -66,7 +69,8 @@ func (w *world) dbtStep(requestID string, body []byte, uri string) string {
 	if uri == "" {
 		uri = at
 	}
-	w.finish(id, "s1", 1, run.StepFailedEvent, M{"artifactRefs": []M{{"uri": uri, "kind": "run_results", "sha256": sum, "sizeBytes": size}}})
+	w.finish(id, "s1", 1, run.StepFailedEvent, M{
+		"artifactRefs": []M{{"uri": uri, "kind": "run_results", "sha256": sum, "sizeBytes": size}}})
 	return id
 }
 
@@ -91,7 +95,8 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 		t.Fatalf("%+v", failed)
 	}
 	n := failed.Nodes[0]
-	if n.Name() != "stg_orders" || n.ResourceType() != "model" || !strings.Contains(n.Message, "no_such_column") || n.ExecutionTime <= 0 || !strings.Contains(n.CompiledSQL, "select no_such_column") || n.SQLCut {
+	if n.Name() != "stg_orders" || n.ResourceType() != "model" || !strings.Contains(n.Message, "no_such_column") ||
+		n.ExecutionTime <= 0 || !strings.Contains(n.CompiledSQL, "select no_such_column") || n.SQLCut {
 		t.Errorf("%+v", n)
 	}
 	if failed.ByStatus["skipped"] < 5 || failed.ByStatus["success"] < 2 || failed.ByStatus["pass"] < 2 {
@@ -118,7 +123,8 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	var whole []string
 	for _, n := range read(control.DBTNodesQuery{First: 200}).Nodes {
 		whole = append(whole, n.UniqueID)
-		if n.ResourceType() == "test" && n.Status == "pass" && (n.Failures == nil || *n.Failures != 0 || strings.Contains(n.Name(), ".")) {
+		if n.ResourceType() == "test" && n.Status == "pass" && (n.Failures == nil || *n.Failures != 0 ||
+			strings.Contains(n.Name(), ".")) {
 			t.Errorf("%+v", n)
 		}
 	}
@@ -132,7 +138,8 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	refusal(t, err, run.CodeCursorInvalid)
 	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "zz"})
 	refusal(t, err, run.CodeNotFound)
-	if _, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1", Attempt: 2}); ok || err != nil {
+	if _, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1", Attempt: 2}); ok ||
+		err != nil {
 		t.Errorf("of an attempt that did not begin: %v, %v", ok, err)
 	}
 }
@@ -141,13 +148,16 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 func TestDBTNodes_OfNobodyElsesArtifacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	secret := artifact.Name(artifact.AttemptID{TenantID: "globex", RunID: "r9", StepID: "s1", LogicalAttempt: 1}, 1, "run_results.json")
-	uri, _, _, err := w.artifacts.Put(t.Context(), secret, strings.NewReader(`{"results":[{"unique_id":"model.theirs.a","status":"success"}]}`))
+	secret := artifact.Name(artifact.AttemptID{TenantID: "globex", RunID: "r9", StepID: "s1", LogicalAttempt: 1}, 1,
+		"run_results.json")
+	uri, _, _, err := w.artifacts.Put(t.Context(), secret,
+		strings.NewReader(`{"results":[{"unique_id":"model.theirs.a","status":"success"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := w.dbtStep("theft", []byte(`{"results":[]}`), uri)
-	if page, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"}); ok || err != nil {
+	if page, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"}); ok ||
+		err != nil {
 		t.Errorf("shows %+v, %v", page, err)
 	}
 }
@@ -157,13 +167,15 @@ func TestDBTNodes_Bounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	long := fmt.Sprintf(`{"metadata":{"x":[1,{"y":2}]},"results":[{"unique_id":"model.p.a.v2","status":"success","message":%q,"compiled_code":%q,"adapter_response":{"rows_affected":7}},
-		{"unique_id":"odd","status":"new word","adapter_response":{"rows_affected":"many"}}],"elapsed_time":1}`, strings.Repeat("é", 4000), strings.Repeat("x", 40_000))
+		{"unique_id":"odd","status":"new word","adapter_response":{"rows_affected":"many"}}],"elapsed_time":1}`,
+		strings.Repeat("é", 4000), strings.Repeat("x", 40_000))
 	id := w.dbtStep("long", []byte(long), "")
 	page, _, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
 	if err != nil || len(page.Nodes) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if n := page.Nodes[0]; len(n.Message) != 4096 || len(n.CompiledSQL) != 32<<10 || !n.SQLCut || n.Name() != "a.v2" || n.RowsAffected == nil || *n.RowsAffected != 7 {
+	if n := page.Nodes[0]; len(n.Message) != 4096 || len(n.CompiledSQL) != 32<<10 || !n.SQLCut || n.Name() != "a.v2" ||
+		n.RowsAffected == nil || *n.RowsAffected != 7 {
 		t.Errorf("%s %d %d %v %v", n.Name(), len(n.Message), len(n.CompiledSQL), n.SQLCut, n.RowsAffected)
 	}
 	if n := page.Nodes[1]; n.Name() != "odd" || n.RowsAffected != nil {

@@ -51,7 +51,8 @@ func (w *world) bury(tenant, project, runID string, from, to int) string {
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")+"?_pragma=busy_timeout(5000)"))
 	defer db.Close()
 	id := uuid.NewString()
-	_, err := db.ExecContext(w.t.Context(), `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
+	_, err := db.ExecContext(
+		w.t.Context(), `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
 		VALUES (?, ?, ?, ?, ?, ?, 10, 'too large', 1)`, id, tenant, project, runID, from, to)
 	if err != nil {
 		w.t.Fatal(err)
@@ -143,7 +144,8 @@ func TestDeadLetters_OneTenant(t *testing.T) {
 	id := w.queued("ours", "s1")
 	letter := w.bury("acme", "shop", id, 0, 1)
 	mallory := w.who("dev-mallory")
-	if p := must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{})); len(p.Letters) > 0 {
+	if p := must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{})); len(
+		p.Letters) > 0 {
 		t.Errorf("another tenant sees %v", p.Letters)
 	}
 	_, theirs := w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{RunID: id})
@@ -161,7 +163,8 @@ func TestDeadLetters_OneTenant(t *testing.T) {
 	if diff := cmp.Diff([]string{"NOT_FOUND", "NOT_FOUND", "NOT_FOUND"}, outcomes(out)); diff != "" {
 		t.Errorf("redriven by another tenant (-want +got):\n%s", diff)
 	}
-	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory, control.RedriveDeadLetters{RequestID: "q2", AllOpen: true}))
+	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
+		control.RedriveDeadLetters{RequestID: "q2", AllOpen: true}))
 	_, err := w.RedriveDeadLetters(t.Context(), mallory, control.RedriveDeadLetters{RequestID: "q3", RunID: id})
 	refusal(t, err, run.CodeNotFound)
 	if len(out.Results) > 0 || len(r.tried) > 0 {
@@ -175,7 +178,8 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("run", "s1")
 	w.bury("acme", "shop", id, 0, 1)
-	for _, token := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-planner", "dev-system", "shop-viewer"} {
+	for _, token := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-planner", "dev-system",
+		"shop-viewer"} {
 		p := w.who(token)
 		for _, runID := range []string{"", id} {
 			_, err := w.DeadLetters(t.Context(), p, control.DeadLettersQuery{RunID: runID})
@@ -205,7 +209,8 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 	}
 	for _, token := range []string{"dev-admin", "dev-sre"} {
 		must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), w.who(token), control.DeadLettersQuery{RunID: id}))
-		must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who(token), control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+		must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who(token),
+			control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	}
 }
 
@@ -215,7 +220,8 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 	r := &redriver{fails: map[string]error{}}
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("run", "s1")
-	first, second, refused := w.bury("acme", "shop", id, 0, 1), w.bury("acme", "shop", id, 1, 2), w.bury("acme", "shop", id, 2, 3)
+	first, second, refused := w.bury("acme", "shop", id, 0, 1), w.bury("acme", "shop", id, 1, 2),
+		w.bury("acme", "shop", id, 2, 3)
 	r.fails[refused] = fmt.Errorf("redrive: %w", live.ErrRefused)
 	admin := w.who("dev-admin")
 	redrive := func(in control.RedriveDeadLetters) control.RedrivenDeadLetters {
@@ -223,7 +229,8 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 		return must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, in))
 	}
 	in := control.RedriveDeadLetters{RequestID: "q1", IDs: []string{first, refused, first, "no-such", second}}
-	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "REDRIVEN"}, outcomes(redrive(in))); diff != "" {
+	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "REDRIVEN"},
+		outcomes(redrive(in))); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{first, refused, second}, r.tried); diff != "" {
@@ -237,17 +244,20 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 		}
 		return n
 	}
-	if rows() != 3 || !w.audited("acme", fmt.Sprintf(`dev-admin REDRIVE ACCEPTED  %s {"deadLetterId":%q,"fromSeq":1,"toSeq":2}`, id, second)) {
+	if rows() != 3 || !w.audited(
+		"acme", fmt.Sprintf(`dev-admin REDRIVE ACCEPTED  %s {"deadLetterId":%q,"fromSeq":1,"toSeq":2}`, id, second)) {
 		t.Errorf("audit: %v", w.audit("acme"))
 	}
-	if diff := cmp.Diff([]string{"ALREADY", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "ALREADY"}, outcomes(redrive(in))); diff != "" {
+	if diff := cmp.Diff([]string{"ALREADY", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "ALREADY"},
+		outcomes(redrive(in))); diff != "" {
 		t.Errorf("the same request again (-want +got):\n%s", diff)
 	}
 	if rows() != 3 {
 		t.Errorf("the same request again left %d audit rows, want 3", rows())
 	}
 	delete(r.fails, refused)
-	if diff := cmp.Diff([]string{"REDRIVEN"}, outcomes(redrive(control.RedriveDeadLetters{RequestID: "q2", RunID: id}))); diff != "" {
+	if diff := cmp.Diff(
+		[]string{"REDRIVEN"}, outcomes(redrive(control.RedriveDeadLetters{RequestID: "q2", RunID: id}))); diff != "" {
 		t.Errorf("what is open of the run (-want +got):\n%s", diff)
 	}
 	if out := redrive(control.RedriveDeadLetters{RequestID: "q3", AllOpen: true}); len(out.Results) > 0 || out.More {
@@ -266,7 +276,8 @@ func TestRedriveDeadLetters_BusDown(t *testing.T) {
 		letters = append(letters, w.bury("acme", "shop", id, i, i+1))
 	}
 	r.fails[letters[1]] = errors.New("dial tcp 10.0.0.7:6379: connection refused")
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), control.RedriveDeadLetters{RequestID: "q1", IDs: letters}))
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-admin"),
+		control.RedriveDeadLetters{RequestID: "q1", IDs: letters}))
 	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"}, outcomes(out)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -279,7 +290,8 @@ func TestRedriveDeadLetters_BusDown(t *testing.T) {
 		}
 	}
 	w.raw.Close()
-	_, err := w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), control.RedriveDeadLetters{RequestID: "q2", IDs: letters})
+	_, err := w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), control.RedriveDeadLetters{RequestID: "q2",
+		IDs: letters})
 	refusal(t, err, run.CodeStoreUnavailable)
 	if len(r.tried) != 2 {
 		t.Error("published without an audit row")
@@ -295,16 +307,19 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 		w.bury("acme", "shop", id, i, i+1)
 	}
 	admin := w.who("dev-admin")
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
+		control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	if len(out.Results) != control.MaxRedrive || !out.More {
 		t.Errorf("%d results, more %t", len(out.Results), out.More)
 	}
-	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
+		control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	if len(out.Results) != 1 || out.More {
 		t.Errorf("then %d results, more %t", len(out.Results), out.More)
 	}
 	for _, in := range []control.RedriveDeadLetters{
-		{AllOpen: true}, {RequestID: "?", AllOpen: true}, {RequestID: "q"}, {RequestID: "q", AllOpen: true, RunID: id}, {RequestID: "q", IDs: []string{}},
+		{AllOpen: true}, {RequestID: "?", AllOpen: true}, {RequestID: "q"}, {RequestID: "q", AllOpen: true, RunID: id},
+		{RequestID: "q", IDs: []string{}},
 		{RequestID: "q", IDs: make([]string, control.MaxRedrive+1)}, {RequestID: "q", IDs: []string{"x"}, AllOpen: true},
 	} {
 		_, err := w.RedriveDeadLetters(t.Context(), admin, in)
@@ -327,7 +342,8 @@ func TestRedriveDeadLetters_ByTheProjector(t *testing.T) {
 	sub := w.bus.Subscribe(id)
 	defer sub.Close()
 	eventually(t, "subscribed", func() bool { return (<-sub.C()).Confirmed })
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-sre"), control.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter}}))
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-sre"),
+		control.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter}}))
 	if diff := cmp.Diff([]string{"REDRIVEN"}, outcomes(out)); diff != "" {
 		t.Fatal(diff)
 	}

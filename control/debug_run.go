@@ -43,7 +43,8 @@ func (s *Service) DebugRun(ctx context.Context, p authz.Principal, runID string)
 	if err != nil {
 		return RunDebug{}, err
 	}
-	if err := s.mayOperateOn(ctx, p, store.AuditRow{Action: string(authz.Debug), RunID: runID}, objectOf(r.Identity)); err != nil {
+	if err := s.mayOperateOn(ctx, p, store.AuditRow{Action: string(authz.Debug), RunID: runID},
+		objectOf(r.Identity)); err != nil {
 		return RunDebug{}, err
 	}
 	l, err := s.cfg.Store.Load(ctx, runID)
@@ -57,7 +58,8 @@ func (s *Service) DebugRun(ctx context.Context, p authz.Principal, runID string)
 		}
 		if !o.Application.Final() && len(out.Open) < store.MaxPage {
 			out.Open = append(out.Open, OpenOrder{
-				No: o.No, ID: o.Signal.ID, Type: o.Signal.Type, StepID: o.Signal.StepID, Application: o.Application, Delivered: o.DeliveredAt != nil,
+				No: o.No, ID: o.Signal.ID, Type: o.Signal.Type, StepID: o.Signal.StepID, Application: o.Application,
+				Delivered: o.DeliveredAt != nil,
 			})
 		}
 	}

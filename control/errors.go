@@ -39,7 +39,8 @@ func translate(err error) error {
 	var schema *run.SchemaError
 	var overloaded *store.OverloadedError
 	var refused *store.RefusedError
-	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator.", cause: err}
+	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the " +
+		"request id to your operator.", cause: err}
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -48,28 +49,35 @@ func translate(err error) error {
 	case errors.As(err, &invalid):
 		e.Code, e.Message, e.Violations = run.CodePlanInvalid, "The plan has problems; each is listed.", invalid.Violations
 	case errors.As(err, &schema):
-		e.Code, e.Message, e.Violations = run.CodeSchemaValidation, "The event does not satisfy its schema.", schema.Violations
+		e.Code, e.Message, e.Violations = run.CodeSchemaValidation, "The event does not satisfy its schema.",
+			schema.Violations
 	case errors.Is(err, plan.ErrUnsupportedSchema):
-		e.Code, e.Message, e.Supported = run.CodePlanSchema, "This plan's schemaVersion is not supported.", plan.SupportedSchemas()
+		e.Code, e.Message, e.Supported = run.CodePlanSchema, "This plan's schemaVersion is not supported.",
+			plan.SupportedSchemas()
 	case errors.Is(err, plan.ErrTooLarge):
 		e.Code, e.Message, e.Limit = run.CodePlanTooLarge, "The plan document is larger than 10 MiB.", plan.MaxDocumentBytes
 	case errors.As(err, &refused):
-		e.Code, e.Message, e.RetryAfter = refused.Code, "The tenant or project may start no more runs now. Nothing was changed.", refused.RetryAfter
+		e.Code, e.Message, e.RetryAfter = refused.Code, "The tenant or project may start no more runs now. Nothing "+
+			"was changed.", refused.RetryAfter
 		if refused.Code == run.CodeQueueFull {
 			e.Message = "As many runs of the tenant or project wait already as may. Nothing was changed."
 		}
 	case errors.Is(err, store.ErrNotFound):
 		return runNotFound()
 	case errors.As(err, &overloaded):
-		e.Code, e.Message, e.RetryAfter = run.CodeStoreOverloaded, "The store has as much to write as it can take. Nothing was changed; try again.", overloaded.RetryAfter
+		e.Code, e.Message, e.RetryAfter = run.CodeStoreOverloaded,
+			"The store has as much to write as it can take. Nothing was changed; try again.", overloaded.RetryAfter
 	case errors.Is(err, store.ErrUnavailable):
-		e.Code, e.Message, e.RetryAfter = run.CodeStoreUnavailable, "The store does not answer. Nothing was changed; try again.", 2*time.Second
+		e.Code, e.Message, e.RetryAfter = run.CodeStoreUnavailable,
+			"The store does not answer. Nothing was changed; try again.", 2*time.Second
 	case errors.Is(err, engine.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeEngineUnavailable, "The engine does not answer. Try again.", 2*time.Second
 	case errors.Is(err, authz.ErrUnavailable):
-		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable, "The access policy cannot be read now, so nothing is decided. Try again.", 2*time.Second
+		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable,
+			"The access policy cannot be read now, so nothing is decided. Try again.", 2*time.Second
 	case errors.Is(err, live.ErrTooMany):
-		e.Code, e.Message, e.RetryAfter = run.CodeTooManyStreams, "This server has all the streams that it may have.", 5*time.Second
+		e.Code, e.Message, e.RetryAfter = run.CodeTooManyStreams, "This server has all the streams that it may have.",
+			5*time.Second
 	case errors.Is(err, live.ErrShutdown):
 		e.Code, e.Message = run.CodeServerShutdown, "This server is shutting down. Resume elsewhere with your last position."
 	}

@@ -108,7 +108,8 @@ func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte,
 			return nil, final
 		}
 	}
-	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.", Category: run.CategorySystem}
+	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
+		Category: run.CategorySystem}
 }
 
 func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
@@ -134,7 +135,8 @@ func (f *Fetcher) checkScheme(u *url.URL) error {
 }
 
 func refusedURI(why string) error {
-	return &PlanError{Code: run.CodePlanFetchFailed, Message: "The reference's uri " + why + ".", Category: run.CategoryUser}
+	return &PlanError{Code: run.CodePlanFetchFailed, Message: "The reference's uri " + why + ".",
+		Category: run.CategoryUser}
 }
 
 // file reads a file below one of the roots. It judges the path as it is written before it asks the file system, so a

@@ -188,22 +188,28 @@ func accounts() []authz.Account {
 		like.TokenSHA256 = hash(id)
 		all = append(all, like)
 	}
-	narrow("dev-viewer", "shop-viewer", authz.Account{}, authz.Grant{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"})
+	narrow("dev-viewer", "shop-viewer", authz.Account{}, authz.Grant{Role: authz.Viewer, ProjectID: "shop",
+		EnvironmentID: "*"})
 	narrow("dev-viewer", "two-viewer", authz.Account{},
-		authz.Grant{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, authz.Grant{Role: authz.Viewer, ProjectID: "store", EnvironmentID: "*"},
+		authz.Grant{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, authz.Grant{Role: authz.Viewer,
+			ProjectID: "store", EnvironmentID: "*"},
 		authz.Grant{Role: authz.Operator, ProjectID: "shop", EnvironmentID: "*"})
-	narrow("dev-viewer", "env-viewer", authz.Account{}, authz.Grant{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "dev"})
+	narrow("dev-viewer", "env-viewer", authz.Account{}, authz.Grant{Role: authz.Viewer, ProjectID: "*",
+		EnvironmentID: "dev"})
 	narrow("dev-viewer", "nobody", authz.Account{})
 	return all
 }
 
 func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), clock: &clock{}, engine: &fakeEngine{started: map[string]int{}, signals: map[string][]engine.Signal{}}}
-	w.raw = must[*sqlite.Store](t)(sqlite.Open(t.Context(), filepath.Join(w.dir, "dvt.db"), sqlite.Options{Now: w.clock.now, Readers: 2}))
+	w := &world{t: t, dir: t.TempDir(), clock: &clock{}, engine: &fakeEngine{started: map[string]int{},
+		signals: map[string][]engine.Signal{}}}
+	w.raw = must[*sqlite.Store](t)(sqlite.Open(t.Context(), filepath.Join(w.dir, "dvt.db"),
+		sqlite.Options{Now: w.clock.now, Readers: 2}))
 	t.Cleanup(func() { _ = w.raw.Close() })
 	w.redis = miniredis.RunT(t)
-	w.bus = must[*redisbus.Bus](t)(redisbus.Open(redisbus.Config{URL: "redis://" + w.redis.Addr() + "/0", PingInterval: 50 * time.Millisecond}))
+	w.bus = must[*redisbus.Bus](t)(
+		redisbus.Open(redisbus.Config{URL: "redis://" + w.redis.Addr() + "/0", PingInterval: 50 * time.Millisecond}))
 	t.Cleanup(func() { _ = w.bus.Close() })
 	w.artifacts = must[*artifact.Store](t)(artifact.Open(t.Context(), "mem://"))
 	t.Cleanup(func() { _ = w.artifacts.Close() })
@@ -212,7 +218,8 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	pr := projector.New(w.raw, w.bus, projector.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
 	w.store = projector.Waking(w.raw, pr)
 	// A head check that takes 3/4 of its interval says that the store is down, and refuses who comes just then.
-	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute, Quiet: 2 * time.Second})
+	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute,
+		Quiet: 2 * time.Second})
 	w.spawn(hub.Run)
 	w.spawn(pr.Run)
 	w.config = control.Config{
@@ -231,7 +238,8 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 // newJournal is the Journal of another process on the same store.
 func (w *world) newJournal(change ...func(*control.JournalConfig)) *control.Journal {
 	cfg := control.JournalConfig{
-		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(), Tickets: w.tickets, Now: w.clock.now,
+		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
+		Tickets: w.tickets, Now: w.clock.now,
 		Fetch: control.NewFetcher([]string{w.dir}, nil), WriteBudget: time.Minute, // nobody tries again here
 	}
 	for _, f := range change {
@@ -288,9 +296,11 @@ func document(change M, steps ...string) []byte {
 	}
 	doc := M{
 		"schemaVersion": "v1.2",
-		"metadata":      M{"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "test", "schemaVersion": "v1.2"},
-		"scope":         M{"tenantId": "acme", "projectId": "shop", "environmentId": "dev", "repoSha": strings.Repeat("0", 40)},
-		"steps":         list,
+		"metadata": M{"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "test",
+			"schemaVersion": "v1.2"},
+		"scope": M{"tenantId": "acme", "projectId": "shop", "environmentId": "dev",
+			"repoSha": strings.Repeat("0", 40)},
+		"steps": list,
 	}
 	for k, v := range change {
 		at, path := doc, strings.Split(k, ".")
@@ -307,13 +317,15 @@ func startOf(requestID string, doc []byte) control.StartRun {
 		Scope struct{ ProjectID, EnvironmentID string }
 	}
 	_ = json.Unmarshal(doc, &d)
-	return control.StartRun{RequestID: requestID, ProjectID: d.Scope.ProjectID, EnvironmentID: d.Scope.EnvironmentID, Inline: doc}
+	return control.StartRun{RequestID: requestID, ProjectID: d.Scope.ProjectID, EnvironmentID: d.Scope.EnvironmentID,
+		Inline: doc}
 }
 
 // queued makes a run that no engine has seen.
 func (w *world) queued(requestID string, steps ...string) string {
 	w.t.Helper()
-	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, document(nil, steps...)))).View.Run.RunID
+	return must[control.StartedRun](w.t)(
+		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, document(nil, steps...)))).View.Run.RunID
 }
 
 // running makes a run as an engine leaves it after RunStarted.
@@ -361,7 +373,9 @@ func (w *world) append(runID string, events ...run.Draft) store.Appended {
 // begin writes a StepStarted, whatever the step depends on.
 func (w *world) begin(runID, stepID string, la int) {
 	w.t.Helper()
-	b := must[store.Begun](w.t)(w.store.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: w.clock.now()}))
+	b := must[store.Begun](w.t)(
+		w.store.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1,
+			EmittedAt: w.clock.now()}))
 	if b.Verdict != store.BeginRun {
 		w.t.Fatalf("%s of %s is %s", stepID, runID, b.Verdict)
 	}
@@ -404,7 +418,8 @@ func (w *world) audit(tenant string) (out []string) {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))
 	defer db.Close()
-	rows, err := db.QueryContext(w.t.Context(), `SELECT actor, action, outcome, code, run_id, coalesce(detail, '') FROM audit WHERE tenant_id = ? ORDER BY at, rowid`, tenant)
+	rows, err := db.QueryContext(
+		w.t.Context(), `SELECT actor, action, outcome, code, run_id, coalesce(detail, '') FROM audit WHERE tenant_id = ? ORDER BY at, rowid`, tenant)
 	if err != nil {
 		w.t.Fatal(err)
 	}

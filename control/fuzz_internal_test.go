@@ -10,7 +10,8 @@ import (
 // FuzzCursors: a cursor is read or refused with CURSOR_INVALID, and one that is read is the same place again.
 func FuzzCursors(f *testing.F) {
 	for _, s := range []string{
-		"", "x", "MjAyNi0xMS0yMVQwMDowMDowMFogcjE", "2026-11-21T00:00:00Z r1 s1", "2026-11-21T00:00:00Z  s1", "9999999-01-01T00:00:00Z a b", "\x00 \x00 \x00",
+		"", "x", "MjAyNi0xMS0yMVQwMDowMDowMFogcjE", "2026-11-21T00:00:00Z r1 s1", "2026-11-21T00:00:00Z  s1",
+		"9999999-01-01T00:00:00Z a b", "\x00 \x00 \x00",
 	} {
 		f.Add(s)
 	}
@@ -22,12 +23,14 @@ func FuzzCursors(f *testing.F) {
 			return err == nil && s != ""
 		}
 		if at, err := decodeCursor(s); valid(err) {
-			if again, err := decodeCursor(encodeCursor(*at)); err != nil || !again.CreatedAt.Equal(at.CreatedAt) || again.RunID != at.RunID {
+			if again, err := decodeCursor(encodeCursor(*at)); err != nil || !again.CreatedAt.Equal(at.CreatedAt) ||
+				again.RunID != at.RunID {
 				t.Fatalf("%q is %+v, and again %+v (%v)", s, at, again, err)
 			}
 		}
 		if at, err := decodeWait(s); valid(err) {
-			if again, err := decodeWait(encodeWait(*at)); err != nil || !again.Since.Equal(at.Since) || again.RunID != at.RunID || again.StepID != at.StepID {
+			if again, err := decodeWait(encodeWait(*at)); err != nil || !again.Since.Equal(at.Since) ||
+				again.RunID != at.RunID || again.StepID != at.StepID {
 				t.Fatalf("%q is %+v, and again %+v (%v)", s, at, again, err)
 			}
 		}

@@ -13,9 +13,10 @@ import (
 // guard holds a stream to its viewer's rights: before every frame, when the
 // policy changes, when the token expires, and at least every Recheck (T178).
 type guard struct {
-	s   *Service
-	p   authz.Principal
-	may func() error // what the policy says now: nil, a *Error, or errLook when the viewer may see something else than before
+	s *Service
+	p authz.Principal
+	// what the policy says now: nil, a *Error, or errLook when the viewer may see something else than before
+	may func() error
 }
 
 // guardRun guards a stream of one run.

@@ -27,7 +27,8 @@ func (s *Service) Health(ctx context.Context) Health {
 		{checkStore, s.lookAtStore},
 		{checkSecrets, func(context.Context) string { return "" }},
 		{checkArtifacts, func(ctx context.Context) string {
-			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
+			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
+				LogicalAttempt: 1}, 1, 1)
 			return whenNot(err == nil, "Logs and artifacts cannot be read or kept.")
 		}},
 		{checkBus, func(context.Context) string {
@@ -100,7 +101,8 @@ func (s *Service) lookAtStore(ctx context.Context) string {
 		return "The store does not answer: nothing can be changed, views are STALE."
 	}
 	return whenNot(s.cfg.Store.Writable(ctx) == nil,
-		"The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and its rights.")
+		"The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and "+
+			"its rights.")
 }
 
 // The checks of H01.

@@ -84,12 +84,15 @@ func (m *measured) newest(n int) []HealthSample {
 // DetailedHealth is for: FORBIDDEN; BAD_USER_INPUT unless last is from 1 to MaxHealthSamples.
 func (s *Service) HealthHistory(ctx context.Context, p authz.Principal, last int) (HealthHistory, error) {
 	if last < 1 || last > MaxHealthSamples {
-		return HealthHistory{}, badInput([]plan.Violation{{Path: "last", Code: plan.CodeRange, Message: "must be from 1 to " + strconv.Itoa(MaxHealthSamples)}})
+		return HealthHistory{}, badInput(
+			[]plan.Violation{{Path: "last", Code: plan.CodeRange, Message: "must be from 1 to " +
+				strconv.Itoa(MaxHealthSamples)}})
 	}
 	if err := s.maySeeInstallation(ctx, p); err != nil {
 		return HealthHistory{}, err
 	}
-	return HealthHistory{Server: s.cfg.Measuring.Server, Since: s.measured.since, Every: s.cfg.Measuring.Every, Samples: s.measured.newest(last)}, nil
+	return HealthHistory{Server: s.cfg.Measuring.Server, Since: s.measured.since, Every: s.cfg.Measuring.Every,
+		Samples: s.measured.newest(last)}, nil
 }
 
 // MeasureHealth takes a sample of this process every Measuring.Every until ctx ends, the first one

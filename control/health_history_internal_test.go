@@ -51,13 +51,16 @@ func TestLagOf_EstimatesAnInterval(t *testing.T) {
 		before, after []LagBucket
 		p50, p99      time.Duration // -1: none
 	}{
-		"nothing is counted":        {nil, nil, -1, -1},
-		"no frame ever":             {buckets(0, 0, 0, 0), buckets(0, 0, 0, 0), -1, -1},
-		"an empty interval":         {buckets(5, 9, 9, 9), buckets(5, 9, 9, 9), -1, -1},
-		"all within the first":      {nil, buckets(100, 100, 100, 100), 5 * time.Millisecond, 9900 * time.Microsecond},
-		"what was before is gone":   {buckets(1000, 1000, 1000, 1000), buckets(1000, 1100, 1100, 1100), 55 * time.Millisecond, 99100 * time.Microsecond},
-		"a slow one in a hundred":   {buckets(0, 0, 0, 0), buckets(98, 98, 100, 100), 5100 * time.Microsecond, 550 * time.Millisecond},
-		"one frame":                 {buckets(7, 7, 7, 7), buckets(7, 7, 8, 8), 550 * time.Millisecond, 991 * time.Millisecond},
+		"nothing is counted":   {nil, nil, -1, -1},
+		"no frame ever":        {buckets(0, 0, 0, 0), buckets(0, 0, 0, 0), -1, -1},
+		"an empty interval":    {buckets(5, 9, 9, 9), buckets(5, 9, 9, 9), -1, -1},
+		"all within the first": {nil, buckets(100, 100, 100, 100), 5 * time.Millisecond, 9900 * time.Microsecond},
+		"what was before is gone": {buckets(1000, 1000, 1000, 1000), buckets(1000, 1100, 1100, 1100), 55 * time.Millisecond,
+			99100 * time.Microsecond},
+		"a slow one in a hundred": {buckets(0, 0, 0, 0), buckets(98, 98, 100, 100), 5100 * time.Microsecond,
+			550 * time.Millisecond},
+		"one frame": {buckets(7, 7, 7, 7), buckets(7, 7, 8, 8), 550 * time.Millisecond,
+			991 * time.Millisecond},
 		"beyond the last bound":     {buckets(0, 0, 0, 0), buckets(0, 0, 0, 4), time.Second, time.Second},
 		"only the tail lies beyond": {buckets(0, 0, 0, 0), buckets(10, 10, 10, 11), 5500 * time.Microsecond, time.Second},
 	} {
@@ -76,11 +79,13 @@ func TestSampleOf_SaysWhatDidNotAnswer(t *testing.T) {
 	at := time.Date(2026, 11, 21, 3, 12, 7, 0, time.UTC)
 	checks := func(store, temporal string) Health {
 		return Health{Status: "DEGRADED", Checks: []HealthCheck{
-			{Name: checkTemporal, Status: temporal, Latency: 4 * time.Millisecond}, {Name: checkStore, Status: store, Latency: time.Millisecond}, {Name: checkBus, Status: "HEALTHY", Latency: time.Hour},
+			{Name: checkTemporal, Status: temporal, Latency: 4 * time.Millisecond}, {Name: checkStore, Status: store,
+				Latency: time.Millisecond}, {Name: checkBus, Status: "HEALTHY", Latency: time.Hour},
 		}}
 	}
 	before, after := Counted{Frames: 100}, Counted{Frames: 250, Viewers: 9, Streams: 4, Stale: 1}
-	want := HealthSample{At: at, Status: "DEGRADED", FrameRate: 10, Viewers: 9, Streams: 4, Stale: 1, Store: new(time.Millisecond), Engine: new(4 * time.Millisecond)}
+	want := HealthSample{At: at, Status: "DEGRADED", FrameRate: 10, Viewers: 9, Streams: 4, Stale: 1,
+		Store: new(time.Millisecond), Engine: new(4 * time.Millisecond)}
 	if diff := cmp.Diff(want, sampleOf(checks("HEALTHY", "DEGRADED"), before, after, at, 15*time.Second)); diff != "" {
 		t.Error(diff)
 	}

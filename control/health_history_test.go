@@ -19,7 +19,8 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	counted := func() control.Counted {
 		looks.Add(1)
 		n := frames.Load()
-		return control.Counted{Frames: n, Lag: []control.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}}, Viewers: 3}
+		return control.Counted{Frames: n, Lag: []control.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}},
+			Viewers: 3}
 	}
 	w := newWorld(t, func(c *control.Config) {
 		c.Measuring = control.Measuring{Every: 20 * time.Millisecond, Server: "host/7", Counted: counted}
@@ -27,7 +28,8 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	})
 	sre := w.who("dev-sre")
 	h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
-	if h.Samples == nil || len(h.Samples) != 0 || h.Server != "host/7" || h.Every != 20*time.Millisecond || h.Since.IsZero() {
+	if h.Samples == nil || len(h.Samples) != 0 || h.Server != "host/7" || h.Every != 20*time.Millisecond ||
+		h.Since.IsZero() {
 		t.Errorf("before it measured: %+v", h)
 	}
 	stop := w.spawn(w.MeasureHealth)
@@ -40,7 +42,8 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	}
 	eventually(t, "a sample of an empty interval", func() bool {
 		s := newest()
-		return s.Status == "HEALTHY" && s.LagP50 == nil && s.LagP99 == nil && s.FrameRate == 0 && s.Viewers == 3 && s.Store != nil && s.Engine != nil
+		return s.Status == "HEALTHY" && s.LagP50 == nil && s.LagP99 == nil && s.FrameRate == 0 && s.Viewers == 3 &&
+			s.Store != nil && s.Engine != nil
 	})
 	frames.Add(40)
 	eventually(t, "a sample with frames", func() bool {
@@ -75,7 +78,8 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 func TestHealthHistory_IsForTheOperatorsSRE(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
-	want := map[string]run.Code{"dev-sre": "", "dev-admin": run.CodeForbidden, "dev-viewer": run.CodeForbidden, "dev-mallory": run.CodeForbidden}
+	want := map[string]run.Code{"dev-sre": "", "dev-admin": run.CodeForbidden, "dev-viewer": run.CodeForbidden,
+		"dev-mallory": run.CodeForbidden}
 	got := map[string]run.Code{}
 	for who := range want {
 		_, err := w.HealthHistory(t.Context(), w.who(who), 1)

@@ -102,7 +102,8 @@ func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxV
 		}})
 	}
 	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
-		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes, Limit: maxInbox,
+		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
+		Limit: maxInbox,
 	})
 	if err != nil || len(waits) == 0 {
 		return v, err
@@ -125,7 +126,8 @@ func (s *Service) addTasks(ctx context.Context, v *inboxView, waits []store.Wait
 	}
 	for _, w := range waits {
 		task := pending{triggeredBy: w.TriggeredBy, approval: of[w.RunID], InboxItem: InboxItem{
-			RunID: w.RunID, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, ProjectID: w.ProjectID, EnvironmentID: w.EnvironmentID, Since: w.Since,
+			RunID: w.RunID, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, ProjectID: w.ProjectID,
+			EnvironmentID: w.EnvironmentID, Since: w.Since,
 		}}
 		if at, known := before.find(task.key()); known {
 			task.sod = before.items[at].sod // a plan never changes
@@ -164,7 +166,8 @@ func (s *Service) yours(p authz.Principal, v *inboxView) ([]bool, error) {
 	out := make([]bool, len(v.items))
 	for i := range v.items {
 		item := &v.items[i]
-		r := right{authz.Approve, authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID, EnvironmentID: item.EnvironmentID}}
+		r := right{authz.Approve, authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID,
+			EnvironmentID: item.EnvironmentID}}
 		if item.StepID != "" {
 			r.action = authz.CompleteManual
 		}

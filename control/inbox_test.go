@@ -23,7 +23,8 @@ func staffed(t *testing.T, change ...func(*control.Config)) *world {
 	w.policy(func(d *authz.Document) {
 		d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 2}}
 		for _, id := range []string{"dev-admin", "dev-engineer", "dev-operator"} {
-			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: id, Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: id, Role: authz.Planner, ProjectID: "*",
+				EnvironmentID: "*"})
 		}
 	})
 	return w
@@ -37,14 +38,18 @@ func (w *world) inboxCount(p authz.Principal) int {
 // ask makes a run that waits for approval.
 func (w *world) ask(p authz.Principal, requestID string) string {
 	w.t.Helper()
-	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), p, startOf(requestID, document(nil, "s1")))).View.Run.RunID
+	return must[control.StartedRun](w.t)(
+		w.StartRun(w.t.Context(), p, startOf(requestID, document(nil, "s1")))).View.Run.RunID
 }
 
 func (w *world) inbox(p authz.Principal) control.Stream[control.InboxFrame] {
 	w.t.Helper()
 	s := open[control.InboxFrame](w.t)(w.WatchInbox(w.t.Context(), p))
 	// Of a store that takes more than its 2 s nothing is known before.
-	f := take(w.t, s, "the first frame", func(f control.InboxFrame) bool { return f.Sync == live.Live || f.Count != nil || !f.AsOf.IsZero() })
+	f := take(w.t, s, "the first frame", func(f control.InboxFrame) bool {
+		return f.Sync == live.Live || f.Count != nil ||
+			!f.AsOf.IsZero()
+	})
 	if !f.Reset || f.Count == nil || f.Sync != live.Live || f.AsOf.IsZero() {
 		w.t.Fatalf("first frame %+v", f)
 	}
@@ -182,14 +187,19 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	if f.Reason != live.StoreDown || f.Count == nil || *f.Count != 1 {
 		t.Errorf("%s %s: %s", f.Sync, f.Reason, told(f))
 	}
-	late := open[control.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer"))) // another scope, of which nothing is known
-	if f := take(t, late, "a first frame", func(control.InboxFrame) bool { return true }); f.Sync != live.Stale || f.Count != nil || !f.AsOf.IsZero() {
+	// another scope, of which nothing is known
+	late := open[control.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer")))
+	if f := take(t, late, "a first frame", func(control.InboxFrame) bool { return true }); f.Sync != live.Stale ||
+		f.Count != nil || !f.AsOf.IsZero() {
 		t.Errorf("first frame without a store: %+v", f)
 	}
 	<-down
 	down <- nil
 	take(t, streams[0], "LIVE", func(f control.InboxFrame) bool { return f.Sync == live.Live })
-	take(t, late, "its first look", func(f control.InboxFrame) bool { return f.Reset && f.Sync == live.Live && f.Count != nil })
+	take(t, late, "its first look", func(f control.InboxFrame) bool {
+		return f.Reset && f.Sync == live.Live &&
+			f.Count != nil
+	})
 }
 
 // T178: who may read something else than before is shown that anew.

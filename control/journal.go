@@ -81,8 +81,10 @@ func NewJournal(cfg JournalConfig) *Journal {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*runFacts](maxKept, maxKeptBytes), refusals: newRefusals(cfg), workers: kept[knownWorker](maxKnownWorkers)}
-	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: []string{"*"}}}
+	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*runFacts](maxKept, maxKeptBytes),
+		refusals: newRefusals(cfg), workers: kept[knownWorker](maxKnownWorkers)}
+	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
+		Queues: []string{"*"}}}
 	return j
 }
 
@@ -139,7 +141,8 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	if errors.As(err, &broken) {
 		r, err := j.cfg.Store.Get(ctx, runID)
 		return engine.Skeleton{Identity: r.Identity, Policy: r.Policy, Failure: &run.FailurePayload{
-			ErrorCode: string(broken.Code), ErrorMessage: broken.Message, FailureCategory: broken.Category, FailureSource: "planner",
+			ErrorCode: string(broken.Code), ErrorMessage: broken.Message, FailureCategory: broken.Category,
+			FailureSource: "planner",
 		}}, err
 	}
 	if err != nil {
@@ -163,7 +166,8 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	}
 	epoch, err := j.cfg.Store.Epoch(ctx)
 	return engine.Skeleton{
-		Epoch: epoch, Reused: reused, Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: f.run.Policy.For(f.plan),
+		Epoch: epoch, Reused: reused, Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b,
+		Policy: f.run.Policy.For(f.plan),
 	}, err
 }
 
@@ -213,7 +217,8 @@ func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int
 		return plan.Plan{}, 0, planError(err)
 	}
 	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {
-		return plan.Plan{}, 0, &PlanError{Code: run.CodePlanInvalid, Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
+		return plan.Plan{}, 0, &PlanError{Code: run.CodePlanInvalid,
+			Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
 	}
 	return pl, len(body), nil
 }

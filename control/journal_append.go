@@ -40,7 +40,8 @@ func (j *Journal) append(ctx context.Context, a store.Append, unlessPaused bool)
 		if err := j.completeReused(ctx, a); err != nil {
 			return err
 		}
-		if unlessPaused || a.ClearGate&run.GateFailing != 0 || has(run.RunCompleted) && !j.cfg.Restoring && !j.isDone(a.RunID) {
+		if unlessPaused || a.ClearGate&run.GateFailing != 0 || has(run.RunCompleted) && !j.cfg.Restoring &&
+			!j.isDone(a.RunID) {
 			out, err = j.appendLocked(ctx, a, unlessPaused)
 		} else {
 			out, err = j.cfg.Store.Append(ctx, a)
@@ -108,7 +109,9 @@ func (j *Journal) appendLocked(ctx context.Context, a store.Append, unlessPaused
 			}
 		}
 		if len(open) > 0 {
-			return newRefusal("open_steps", "the run cannot complete: %d steps neither succeeded nor were skipped, the first is %s", len(open), open[0])
+			return newRefusal(
+				"open_steps", "the run cannot complete: %d steps neither succeeded nor were skipped, the first is %s", len(open),
+				open[0])
 		}
 		return nil
 	})
@@ -220,7 +223,8 @@ func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) erro
 	return nil
 }
 
-func completeFromReceipt[P any](ctx context.Context, s store.Signals, runID string, d *run.Draft, fill func(*P, run.Receipt), signal func(P) string) error {
+func completeFromReceipt[P any](ctx context.Context, s store.Signals, runID string, d *run.Draft,
+	fill func(*P, run.Receipt), signal func(P) string) error {
 	p, err := run.PayloadOf[P](d.Payload)
 	if err != nil {
 		return err
@@ -247,7 +251,8 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 		return err
 	}
 	p.PlanRef = run.PlanRef{
-		URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+		URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID,
+		PlanVersion: r.PlanVersion,
 	}
 	p.Policy = r.Policy
 	f, err := j.facts(ctx, runID)

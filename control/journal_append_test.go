@@ -33,7 +33,8 @@ func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
 	second := w.end(failing(two))
 	clearing := func(seen run.Seq, events ...run.Draft) run.Gate {
 		t.Helper()
-		out := must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: events, ClearGate: run.GateFailing, Seen: seen}))
+		out := must[store.Appended](t)(
+			w.journal.Append(t.Context(), store.Append{RunID: id, Events: events, ClearGate: run.GateFailing, Seen: seen}))
 		if now := w.gate(id); now != out.Head.Gate {
 			t.Errorf("the answer has gate %b, the log %b", out.Head.Gate, now)
 		}
@@ -51,7 +52,8 @@ func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
 	}
 	// An attempt that a pause interrupted does not close the gate.
 	must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, SetGate: run.GateFailing}))
-	w.append(id, runtest.Draft(run.StepStartedEvent, "s2", 2), runtest.Draft(run.StepFailedEvent, "s2", 2, M{"errorCode": "CANCELLED_BY_PAUSE"}))
+	w.append(id, runtest.Draft(run.StepStartedEvent, "s2", 2), runtest.Draft(run.StepFailedEvent, "s2", 2,
+		M{"errorCode": "CANCELLED_BY_PAUSE"}))
 	if g := clearing(second.Seq); g != 0 {
 		t.Errorf("gate %b after a clear behind an interrupted attempt, want open", g)
 	}
@@ -123,7 +125,8 @@ func TestAppend_CompletesARunWithoutReading(t *testing.T) {
 	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = counted })
 	w.end(w.execute(id, "s1", 1))
 	w.end(w.execute(id, "s2", 1))
-	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.RunCompleted, "", 1)}}))
+	must[store.Appended](t)(
+		w.journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.RunCompleted, "", 1)}}))
 	if n := counted.tails.Load() + counted.loads.Load() + counted.locks.Load(); n != 0 {
 		t.Errorf("%d reads and locks, want none", n)
 	}
@@ -140,7 +143,8 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 	t.Run("for approval", func(t *testing.T) {
 		t.Parallel()
 		w := asking(t, 1)
-		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("approval", document(nil, "s1")))).View.Run.RunID
+		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
+			startOf("approval", document(nil, "s1")))).View.Run.RunID
 		refusedFor(t, "a run that waits for approval", start(w, id), "not approved")
 		if w.count(id, run.RunStarted) != 0 || !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
 			t.Errorf("log %v, audit %v", w.log(id), w.audit("acme"))
@@ -151,11 +155,13 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
 		waiting := w.asked("second").View.Run.RunID
-		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved") // its RunApproved is written when its turn comes
+		// its RunApproved is written when its turn comes
+		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved")
 		w.policy(func(d *authz.Document) {
 			d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 1}}
 		})
-		approved := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("third", document(nil, "s1")))).View.Run.RunID
+		approved := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
+			startOf("third", document(nil, "s1")))).View.Run.RunID
 		must[control.RunView](t)(w.ApproveRun(t.Context(), w.who("dev-planner"), approval(approved, "a1")))
 		refusedFor(t, "an approved run that waits for a slot", start(w, approved), "waits for its turn")
 	})
@@ -226,13 +232,16 @@ func TestTail_TellsBeginsAndEnds(t *testing.T) {
 	if p := string(tail.Events[2].Payload); p != "" {
 		t.Errorf("a long result has the payload %.40s, want none", p)
 	}
-	if p := must[run.FailurePayload](t)(run.PayloadOf[run.FailurePayload](tail.Events[3].Payload)); p.ErrorMessage != long.Failed.ErrorMessage {
+	if p := must[run.FailurePayload](t)(
+		run.PayloadOf[run.FailurePayload](tail.Events[3].Payload)); p.ErrorMessage != long.Failed.ErrorMessage {
 		t.Errorf("the message of a long failure has %d bytes, want all", len(p.ErrorMessage))
 	}
 	if tail.Events[4].Payload != nil || tail.Events[3].EngineAttempt != 1 || tail.Events[3].LogicalAttempt != 1 {
-		t.Errorf("the pause is told with %s, the failure of attempt %d.%d", tail.Events[4].Payload, tail.Events[3].LogicalAttempt, tail.Events[3].EngineAttempt)
+		t.Errorf("the pause is told with %s, the failure of attempt %d.%d", tail.Events[4].Payload,
+			tail.Events[3].LogicalAttempt, tail.Events[3].EngineAttempt)
 	}
-	if rest := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, tail.Seq)); len(rest.Events) != 0 || rest.Seq != tail.Seq {
+	if rest := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, tail.Seq)); len(rest.Events) != 0 ||
+		rest.Seq != tail.Seq {
 		t.Errorf("behind the end: %d events, read to %d", len(rest.Events), rest.Seq)
 	}
 	if _, err := w.journal.Tail(t.Context(), id, tail.Seq+1); !errors.Is(err, store.ErrRegressed) {
@@ -254,11 +263,14 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	ended := w.end(two)
 	tail := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq-1))
 	var p struct{ RetryDeadline *time.Time }
-	if err := json.Unmarshal(tail.Events[0].Payload, &p); err != nil || p.RetryDeadline == nil || len(tail.Events[0].Payload) > 100 {
+	if err := json.Unmarshal(tail.Events[0].Payload, &p); err != nil || p.RetryDeadline == nil ||
+		len(tail.Events[0].Payload) > 100 {
 		t.Errorf("the end has the payload %.200s: %v", tail.Events[0].Payload, err)
 	}
 	for i := range engine.MaxTail + 10 {
-		must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, "n"+string(rune('a'+i%26))+time.Duration(i).String(), 1)}}))
+		must[store.Appended](t)(
+			w.store.Append(t.Context(), store.Append{RunID: id,
+				Events: []run.Draft{runtest.Draft(run.SignalRejected, "n"+string(rune('a'+i%26))+time.Duration(i).String(), 1)}}))
 	}
 	first := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq))
 	if first.Seq != ended.Seq+engine.MaxTail || first.Seq >= first.Head.LastSeq || len(first.Events) != 0 {

@@ -50,7 +50,8 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 		return engine.Begun{}, err
 	}
 	in := store.Begin{
-		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt, EmittedAt: b.EmittedAt,
+		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
+		EmittedAt:   b.EmittedAt,
 		PassFailing: d.PassFailing, SignalID: d.SignalID,
 	}
 	ceiling, err := j.sandboxCeiling(f.run.Identity)
@@ -99,7 +100,8 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 // executionOf returns the execution that a Begin asks for. Its StartedSeq is not set yet.
 func executionOf(b engine.Begin, hook bool) ticket.Execution {
 	return ticket.Execution{
-		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, N: b.N, EngineAttempt: b.EngineAttempt, Hook: hook,
+		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, N: b.N, EngineAttempt: b.EngineAttempt,
+		Hook: hook,
 	}
 }
 
@@ -133,7 +135,8 @@ func (a *attempts) checkTicket(ctx context.Context, b engine.Begin, hook bool) (
 		return d, newRefusal("ticket", "this process has no ticket-keys, so it knows no ticket")
 	case err != nil:
 		return d, newRefusal("ticket", "the ticket is missing, or none of the ticket-keys made it")
-	case d.RunID != b.RunID || d.StepID != b.StepID || d.LogicalAttempt != b.LogicalAttempt || d.N != b.N || d.Hook != hook:
+	case d.RunID != b.RunID || d.StepID != b.StepID || d.LogicalAttempt != b.LogicalAttempt || d.N != b.N ||
+		d.Hook != hook:
 		return d, newRefusal("ticket", "the ticket is for another dispatch: %s", describe(d))
 	case !a.worker.MayServeQueue(d.Queue):
 		return d, j.refusals.hide("queue", fmt.Errorf("%w: a dispatch to a queue of this worker", store.ErrNotFound))
@@ -175,13 +178,15 @@ func (j *Journal) checkTurn(ctx context.Context, f *runFacts, i, logicalAttempt 
 		return err
 	}
 	if s := f.log.step(i); s.ended != logicalAttempt-1 {
-		return newRefusal("out_of_turn", "attempt %d of step %s is not next: the log has the end of attempt %d", logicalAttempt, f.plan.Steps[i].StepID, s.ended)
+		return newRefusal("out_of_turn", "attempt %d of step %s is not next: the log has the end of attempt %d",
+			logicalAttempt, f.plan.Steps[i].StepID, s.ended)
 	}
 	open := f.log.missing(needs)
 	if open < 0 { // another call learned of it in the meantime
 		return nil
 	}
-	return newRefusal("dependency", "step %s depends on step %s, which neither succeeded nor was skipped", f.plan.Steps[i].StepID, f.plan.Steps[open].StepID)
+	return newRefusal("dependency", "step %s depends on step %s, which neither succeeded nor was skipped",
+		f.plan.Steps[i].StepID, f.plan.Steps[open].StepID)
 }
 
 // Compensation implements engine.AttemptJournal.
@@ -227,5 +232,6 @@ func (a *attempts) compensation(ctx context.Context, b engine.Begin) (engine.Hoo
 	step.Type, step.Inputs, step.Timeout, step.Sandbox = hook.Operation, hook.Input, hook.Timeout, hook.Sandbox
 	step.Compensation, step.Retry = nil, plan.Retry{}
 	limits := applyCeiling(&step, ceiling)
-	return engine.Hook{Identity: f.run.Identity, Step: step, Key: j.cfg.Tickets.Key(executionOf(b, true)), SandboxCeiling: limits}, nil
+	return engine.Hook{Identity: f.run.Identity, Step: step, Key: j.cfg.Tickets.Key(executionOf(b, true)),
+		SandboxCeiling: limits}, nil
 }

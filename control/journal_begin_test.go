@@ -49,20 +49,25 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		why  string
 	}{
 		{"no ticket", with(func(b *engine.Begin) { b.Ticket = "" }), "missing"},
-		{"a ticket of other keys", with(func(b *engine.Begin) { b.Ticket = foreign.Ticket(w.dispatch(id, "s1", 1)) }), "none of the ticket-keys"},
+		{"a ticket of other keys", with(func(b *engine.Begin) { b.Ticket = foreign.Ticket(w.dispatch(id, "s1", 1)) }),
+			"none of the ticket-keys"},
 		{"a forged id of the key", with(func(b *engine.Begin) {
 			b.Ticket = strings.Replace(forged.Ticket(w.dispatch(id, "s1", 1)), "k2.", "k1.", 1)
 		}), "none of the ticket-keys"},
 		{"an expired ticket", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(expired) }), "expired"},
 		{"the ticket of a hook", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(hook) }), "another dispatch"},
-		{"the ticket of another run", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1", 1)) }), "another dispatch"},
-		{"the ticket of another step", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }), "another dispatch"},
+		{"the ticket of another run", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1", 1)) }),
+			"another dispatch"},
+		{"the ticket of another step", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }),
+			"another dispatch"},
 		{"the ticket of another attempt", with(func(b *engine.Begin) { b.LogicalAttempt = 2 }), "another dispatch"},
 		{"the ticket of another dispatch", with(func(b *engine.Begin) { b.N = 7 }), "another dispatch"},
 		{"no engine attempt", with(func(b *engine.Begin) { b.EngineAttempt = 0 }), "engine attempt 0"},
 		{"too many engine attempts", with(func(b *engine.Begin) { b.EngineAttempt = 1001 }), "engine attempt 1001"},
-		{"a clock that is ahead", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(2*time.Hour + 3*time.Minute) }), "the worker's clock is 2h"},
-		{"a clock that is behind", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }), "behind"},
+		{"a clock that is ahead", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(2*time.Hour + 3*time.Minute) }),
+			"the worker's clock is 2h"},
+		{"a clock that is behind", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }),
+			"behind"},
 		{"no clock", with(func(b *engine.Begin) { b.EmittedAt = time.Time{} }), "behind"},
 	} {
 		begun, err := w.journal.Begin(t.Context(), c.b)
@@ -70,7 +75,8 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		if begun.Key != "" || begun.Verdict != "" {
 			t.Errorf("%s: the refusal returned verdict %s and key %q", c.name, begun.Verdict, begun.Key)
 		}
-		if _, err := w.journal.Compensation(t.Context(), c.b); c.b.Ticket != w.tickets.Ticket(hook) && !errors.Is(err, engine.ErrRefused) {
+		if _, err := w.journal.Compensation(t.Context(), c.b); c.b.Ticket != w.tickets.Ticket(hook) &&
+			!errors.Is(err, engine.ErrRefused) {
 			t.Errorf("%s as a compensation: %v, want ErrRefused", c.name, err)
 		}
 	}
@@ -80,7 +86,8 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	if begun, err := w.journal.Begin(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
 		t.Errorf("Begin after the refusals returned %s, %v", begun.Verdict, err)
 	}
-	if _, err := w.newJournal(func(c *control.JournalConfig) { c.Tickets = ticket.Keys{} }).Begin(t.Context(), good); err != nil {
+	if _, err := w.newJournal(func(c *control.JournalConfig) { c.Tickets = ticket.Keys{} }).Begin(t.Context(),
+		good); err != nil {
 		refusedFor(t, "a Journal without keys", err, "ticket-keys")
 	} else {
 		t.Error("a Journal without keys accepts a ticket")
@@ -103,7 +110,8 @@ func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	if b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginRun {
 		t.Errorf("a step with the right to pass is %s, want RUN", b.Verdict)
 	}
-	if p := must[run.StepStartedPayload](t)(run.PayloadOf[run.StepStartedPayload](w.newest(id).Payload)); p.SignalID != "retry-1" {
+	if p := must[run.StepStartedPayload](t)(
+		run.PayloadOf[run.StepStartedPayload](w.newest(id).Payload)); p.SignalID != "retry-1" {
 		t.Errorf("StepStarted names the signal %q, want that of the ticket", p.SignalID)
 	}
 }
@@ -129,8 +137,10 @@ func TestBegin_RefusesAnAttemptOutOfTurn(t *testing.T) {
 		t.Errorf("attempt 2 again is %s, want RUN", b.Verdict)
 	}
 	b := w.begun(id, "s1", 1, 2)
-	if b.Verdict != store.BeginDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent || b.Terminal.Seq == 0 || b.Terminal.Payload != nil || b.Key != "" {
-		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with only the type and the sequence number of its end", b.Verdict, b.Terminal, b.Key)
+	if b.Verdict != store.BeginDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent ||
+		b.Terminal.Seq == 0 || b.Terminal.Payload != nil || b.Key != "" {
+		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with only the type and the sequence number of its end",
+			b.Verdict, b.Terminal, b.Key)
 	}
 }
 
@@ -208,7 +218,8 @@ func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
 	w.journal = own
 	e := w.beginOf(id, "s3", 1, 2)
 	begun := must[engine.Begun](t)(own.Begin(t.Context(), e))
-	w.end(engine.End{RunID: id, StepID: "s3", LogicalAttempt: 1, N: 1, EngineAttempt: 2, StartedSeq: begun.StartedSeq, Key: begun.Key, Completed: &run.StepCompletedPayload{}})
+	w.end(engine.End{RunID: id, StepID: "s3", LogicalAttempt: 1, N: 1, EngineAttempt: 2, StartedSeq: begun.StartedSeq,
+		Key: begun.Key, Completed: &run.StepCompletedPayload{}})
 	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = other })
 	must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
 	must[engine.Tail](t)(w.journal.Tail(t.Context(), id, 0)) // fills what it knows
@@ -246,7 +257,8 @@ func TestFor_HidesOtherTenantsAndQueues(t *testing.T) {
 	of := func(tenant, queue string) engine.AttemptJournal {
 		return w.journal.For(authz.Worker{ID: "steps-1", Serves: []string{tenant}, Queues: []string{queue}})
 	}
-	for name, j := range map[string]engine.AttemptJournal{"another tenant": of("globex", "*"), "another queue": of("acme", "tq-isolation-*")} {
+	for name, j := range map[string]engine.AttemptJournal{"another tenant": of("globex", "*"),
+		"another queue": of("acme", "tq-isolation-*")} {
 		if _, err := j.Begin(t.Context(), w.beginOf(id, "s1", 1, 1)); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: begin is %v, want ErrNotFound", name, err)
 		}
@@ -306,7 +318,8 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	if _, err := worker.Begin(t.Context(), forged); err == nil {
 		t.Error("a forged ticket was accepted a minute later")
 	}
-	if n := rows("steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id + ` {"call":"begin","stepId":"s1","repeatedBefore":29}`); n != 1 {
+	if n := rows("steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id +
+		` {"call":"begin","stepId":"s1","repeatedBefore":29}`); n != 1 {
 		t.Errorf("the next row does not count the 29 repetitions before it: %v", w.audit("acme"))
 	}
 	for i := range 30 {
@@ -317,7 +330,8 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	}
 	j.ReportForgery(t.Context(), "no-such-run", "x") // without a tenant there is no audit row
 	for i := range 30 {
-		_, err := j.For(authz.Worker{ID: fmt.Sprintf("w%d", i), Serves: []string{"*"}, Queues: []string{"*"}}).Begin(t.Context(), forged)
+		_, err := j.For(authz.Worker{ID: fmt.Sprintf("w%d", i), Serves: []string{"*"}, Queues: []string{"*"}}).Begin(
+			t.Context(), forged)
 		refusedFor(t, "another worker", err, "ticket")
 	}
 	if n := rows("w"); n > 10 {

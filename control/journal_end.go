@@ -27,7 +27,8 @@ func (a *attempts) End(ctx context.Context, e engine.End) (out engine.Receipt, e
 func (a *attempts) end(ctx context.Context, e engine.End) (engine.Receipt, error) {
 	j := a.journal
 	if err := a.checkKey(ctx, e.Key, ticket.Execution{
-		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt, Hook: e.Hook,
+		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt,
+		Hook:       e.Hook,
 		StartedSeq: e.StartedSeq,
 	}); err != nil {
 		return engine.Receipt{}, err
@@ -63,7 +64,8 @@ func (a *attempts) checkKey(ctx context.Context, key string, x ticket.Execution)
 		return err
 	}
 	if !a.journal.cfg.Tickets.Fits(key, x) {
-		return newRefusal("key", "the key is not that of step %s, attempt %d, dispatch %d, engine attempt %d", x.StepID, x.LogicalAttempt, x.N, x.EngineAttempt)
+		return newRefusal("key", "the key is not that of step %s, attempt %d, dispatch %d, engine attempt %d", x.StepID,
+			x.LogicalAttempt, x.N, x.EngineAttempt)
 	}
 	return nil
 }
@@ -106,12 +108,14 @@ func (j *Journal) endOf(f *runFacts, e engine.End) (store.Append, error) {
 }
 
 func (j *Journal) endDraft(e engine.End, now time.Time, engineAttempt int) run.Draft {
-	return run.Draft{StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: engineAttempt, EmittedAt: now, EmittedBy: run.ByEngine}
+	return run.Draft{StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: engineAttempt, EmittedAt: now,
+		EmittedBy: run.ByEngine}
 }
 
 // endReceipt returns the receipt of the end that is in the log after the store answered: the worker's own, or an
 // earlier one.
-func (j *Journal) endReceipt(ctx context.Context, f *runFacts, i int, e engine.End, batch store.Append, out store.Appended) (engine.Receipt, error) {
+func (j *Journal) endReceipt(ctx context.Context, f *runFacts, i int, e engine.End, batch store.Append,
+	out store.Appended) (engine.Receipt, error) {
 	j.writes.compare(ctx, batch, out)
 	d, o := batch.Events[0], out.Outcomes[0]
 	end := engine.Receipt{Seq: o.Seq, Type: d.Type, At: o.EmittedAt, StartedSeq: e.StartedSeq}
@@ -131,7 +135,8 @@ func (j *Journal) endReceipt(ctx context.Context, f *runFacts, i int, e engine.E
 }
 
 // prove completes a receipt with the head of the log and the proof that the workflow checks.
-func (j *Journal) prove(r engine.Receipt, head store.Head, runID, stepID string, logicalAttempt int, hook bool) engine.Receipt {
+func (j *Journal) prove(r engine.Receipt, head store.Head, runID, stepID string, logicalAttempt int,
+	hook bool) engine.Receipt {
 	r.Head, r.Running, r.Gate = head.LastSeq, head.Running, head.Gate
 	r.Proof = j.cfg.Tickets.Seal(engine.ReceiptPurpose, r.Text(runID, stepID, logicalAttempt, hook))
 	return r
@@ -141,7 +146,8 @@ func (j *Journal) prove(r engine.Receipt, head store.Head, runID, stepID string,
 func (j *Journal) hookEndOf(e engine.End) (store.Append, error) {
 	batch := store.Append{RunID: e.RunID}
 	p := run.CompensationPayload{
-		StepID: e.StepID, IdempotencyKey: e.RunID + ":" + e.StepID + ":compensate", Attempts: e.EngineAttempt, Compensated: e.Completed != nil,
+		StepID: e.StepID, IdempotencyKey: e.RunID + ":" + e.StepID + ":compensate", Attempts: e.EngineAttempt,
+		Compensated: e.Completed != nil,
 	}
 	draft := j.endDraft(e, j.cfg.Now(), e.EngineAttempt)
 	if e.Completed != nil {

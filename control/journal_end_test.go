@@ -39,8 +39,10 @@ func TestEnd_WritesTheEndOfAnAttempt(t *testing.T) {
 	if ended.Seq != got.Seq || ended.Type != run.StepCompletedEvent {
 		t.Errorf("the answer is %s at %d, the log has %s at %d", ended.Type, ended.Seq, got.Type, got.Seq)
 	}
-	if !got.EmittedAt.Equal(w.clock.now()) || got.EmittedBy != run.ByEngine || got.EngineAttempt != 1 || string(got.Payload) != `{"result":{"rows":7},"durationMs":5}` {
-		t.Errorf("the event is by %s at %s, engine attempt %d, %s", got.EmittedBy, got.EmittedAt, got.EngineAttempt, got.Payload)
+	if !got.EmittedAt.Equal(w.clock.now()) || got.EmittedBy != run.ByEngine || got.EngineAttempt != 1 ||
+		string(got.Payload) != `{"result":{"rows":7},"durationMs":5}` {
+		t.Errorf("the event is by %s at %s, engine attempt %d, %s", got.EmittedBy, got.EmittedAt, got.EngineAttempt,
+			got.Payload)
 	}
 	// A repeated report and the report of another execution return the first end.
 	n := len(w.log(id))
@@ -78,7 +80,8 @@ func TestEnd_RefusesWhatHasNoKeyForIt(t *testing.T) {
 		refusedFor(t, name, err, "the key is not that of")
 		refusedFor(t, "evidence with "+name, w.journal.Evidence(t.Context(), evidenceOf(e, "x")), "the key is not that of")
 	}
-	if _, err := w.journal.End(t.Context(), with(func(e *engine.End) { e.Completed = nil })); !errors.Is(err, run.ErrSchema) {
+	if _, err := w.journal.End(t.Context(), with(func(e *engine.End) { e.Completed = nil })); !errors.Is(err,
+		run.ErrSchema) {
 		t.Errorf("an end that neither completed nor failed: %v, want ErrSchema", err)
 	}
 	both := failing(one)
@@ -108,7 +111,8 @@ func TestEnd_RefusesAnAttemptThatNeverBegan(t *testing.T) {
 		_, err := w.journal.End(t.Context(), e)
 		refusedFor(t, name, err, "attempt 1 of step s1 never began")
 	}
-	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate != 0 || w.state(id).Counts.Pending != 1 {
+	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate != 0 ||
+		w.state(id).Counts.Pending != 1 {
 		t.Errorf("gate %b after a refused failure", h.Gate)
 	}
 }
@@ -119,7 +123,9 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.clock.hold()
-	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("window", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 90}}, "s1<", "s2<", "s3<"))))
+	s := must[control.StartedRun](t)(
+		w.StartRun(t.Context(), w.eng(), startOf("window", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 90}},
+			"s1<", "s2<", "s3<"))))
 	id := s.View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Start())
@@ -264,15 +270,18 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 		t.Errorf("20 lines cost %d reads of the log, want 1", n)
 	}
 	must[engine.Receipt](t)(elsewhere.End(t.Context(), e))
-	refusedFor(t, "the process that wrote the end", elsewhere.Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
+	refusedFor(t, "the process that wrote the end", elsewhere.Evidence(t.Context(), evidenceOf(e, "late")),
+		"evidence after the end")
 	w.clock.advance(1100 * time.Millisecond)
-	refusedFor(t, "another process a second later", there.Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
+	refusedFor(t, "another process a second later", there.Evidence(t.Context(), evidenceOf(e, "late")),
+		"evidence after the end")
 }
 
 // undoing returns a run that failed after s1 and is being compensated.
 func (w *world) undoing(requestID string) string {
 	w.t.Helper()
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, compensable(w.t)))).View.Run.RunID
+	id := must[control.StartedRun](w.t)(
+		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, compensable(w.t)))).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Start("s1", "s2"))
 	w.end(w.execute(id, "s1", 1))
@@ -316,8 +325,11 @@ func TestCompensation_ByTicketAndKey(t *testing.T) {
 	there := w.newJournal()
 	ended := must[engine.Receipt](t)(there.End(t.Context(), e))
 	got := w.newest(id)
-	want := run.CompensationPayload{StepID: "s1", IdempotencyKey: id + ":s1:compensate", Attempts: 2, ErrorCode: "INTERNAL", ErrorMessage: "gone"}
-	if diff := cmp.Diff(want, must[run.CompensationPayload](t)(run.PayloadOf[run.CompensationPayload](got.Payload))); diff != "" || got.Type != run.StepCompensationFailed || got.Seq != ended.Seq {
+	want := run.CompensationPayload{StepID: "s1", IdempotencyKey: id + ":s1:compensate", Attempts: 2,
+		ErrorCode: "INTERNAL", ErrorMessage: "gone"}
+	if diff := cmp.Diff(
+		want, must[run.CompensationPayload](t)(run.PayloadOf[run.CompensationPayload](got.Payload))); diff != "" ||
+		got.Type != run.StepCompensationFailed || got.Seq != ended.Seq {
 		t.Errorf("%s at %d, answered %d (-want +got):\n%s", got.Type, got.Seq, ended.Seq, diff)
 	}
 	// A second end of the hook, reported by another process, returns the first.

@@ -31,7 +31,8 @@ func (a *attempts) Evidence(ctx context.Context, e engine.Evidence) error {
 func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 	j := a.journal
 	if err := a.checkKey(ctx, e.Key, ticket.Execution{
-		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt, Hook: e.Hook,
+		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt,
+		Hook:       e.Hook,
 		StartedSeq: e.StartedSeq,
 	}); err != nil {
 		return err
@@ -48,7 +49,8 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 		return err
 	}
 	if over {
-		return newRefusal("after_end", "evidence after the end: attempt %d of step %s has its end in the log", e.LogicalAttempt, e.StepID)
+		return newRefusal("after_end", "evidence after the end: attempt %d of step %s has its end in the log",
+			e.LogicalAttempt, e.StepID)
 	}
 	id := artifact.AttemptID{TenantID: f.run.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
 	stored := engine.StoredAttempt(e.EngineAttempt, e.Hook)
@@ -68,11 +70,13 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 }
 
 // storeArtifact stores the bytes of an artifact under the URI of its reference.
-func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engineAttempt int, a engine.ArtifactBody) error {
+func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engineAttempt int,
+	a engine.ArtifactBody) error {
 	file, err := url.PathUnescape(a.Ref.URI[strings.LastIndexByte(a.Ref.URI, '/')+1:])
 	name := artifact.Name(id, engineAttempt, file)
 	if err != nil || a.Ref.URI != artifact.URI(name) {
-		return fmt.Errorf("%w: the artifact URI %q does not belong to the attempt of step %s", run.ErrSchema, a.Ref.URI, id.StepID)
+		return fmt.Errorf("%w: the artifact URI %q does not belong to the attempt of step %s", run.ErrSchema, a.Ref.URI,
+			id.StepID)
 	}
 	sum := sha256.Sum256(a.Body)
 	if a.Ref.SHA256 != hex.EncodeToString(sum[:]) || a.Ref.SizeBytes != int64(len(a.Body)) {

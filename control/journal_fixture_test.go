@@ -16,7 +16,8 @@ import (
 // dispatch returns the dispatch of one logical attempt. A retry passes fail-fast.
 func (w *world) dispatch(runID, stepID string, la int) ticket.Dispatch {
 	return ticket.Dispatch{
-		RunID: runID, StepID: stepID, LogicalAttempt: la, N: la, Queue: "tq-data-dev", PassFailing: la > 1, Expires: w.clock.now().Add(ticket.Life),
+		RunID: runID, StepID: stepID, LogicalAttempt: la, N: la, Queue: "tq-data-dev", PassFailing: la > 1,
+		Expires: w.clock.now().Add(ticket.Life),
 	}
 }
 
@@ -28,7 +29,8 @@ func (w *world) beginOf(runID, stepID string, la, ea int) engine.Begin {
 // beginBy returns the Begin of an execution of a dispatch.
 func (w *world) beginBy(d ticket.Dispatch, ea int) engine.Begin {
 	return engine.Begin{
-		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea, EmittedAt: w.clock.now(), Ticket: w.tickets.Ticket(d),
+		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea,
+		EmittedAt: w.clock.now(), Ticket: w.tickets.Ticket(d),
 	}
 }
 
@@ -41,7 +43,8 @@ func (w *world) execute(runID, stepID string, la int) engine.End {
 		w.t.Fatalf("%s of %s is %s with key %q, want RUN with a key", stepID, runID, begun.Verdict, begun.Key)
 	}
 	return engine.End{
-		RunID: runID, StepID: stepID, LogicalAttempt: la, N: b.N, EngineAttempt: 1, StartedSeq: begun.StartedSeq, Key: begun.Key,
+		RunID: runID, StepID: stepID, LogicalAttempt: la, N: b.N, EngineAttempt: 1, StartedSeq: begun.StartedSeq,
+		Key:       begun.Key,
 		Completed: &run.StepCompletedPayload{Result: json.RawMessage(`{"rows":7}`), DurationMS: 5},
 	}
 }
@@ -49,7 +52,8 @@ func (w *world) execute(runID, stepID string, la int) engine.End {
 // failing turns an end into a failed one.
 func failing(e engine.End) engine.End {
 	e.Completed = nil
-	e.Failed = &run.FailurePayload{ErrorCode: "EXIT_STATUS", Retryable: true, FailureCategory: run.CategoryUser, DurationMS: 5}
+	e.Failed = &run.FailurePayload{ErrorCode: "EXIT_STATUS", Retryable: true, FailureCategory: run.CategoryUser,
+		DurationMS: 5}
 	return e
 }
 
@@ -62,7 +66,8 @@ func (w *world) end(e engine.End) engine.Receipt {
 // evidenceOf returns one log line of an execution as evidence.
 func evidenceOf(e engine.End, text string) engine.Evidence {
 	return engine.Evidence{
-		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt, Hook: e.Hook, StartedSeq: e.StartedSeq, Key: e.Key,
+		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt,
+		Hook: e.Hook, StartedSeq: e.StartedSeq, Key: e.Key,
 		Lines: []engine.LogLine{{No: 1, At: time.Now(), Stream: "stdout", Text: text}},
 	}
 }

@@ -14,7 +14,8 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 	known := func() *runFacts {
 		f := &runFacts{steps: map[string]int{"s1": 0}, log: newKnownLog(1)}
 		f.noteEvents("epoch-1", 0, []run.Event{
-			{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1}, {Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 2},
+			{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1}, {Type: run.StepCompletedEvent, StepID: "s1",
+				LogicalAttempt: 1, Seq: 2},
 		})
 		return f
 	}
@@ -26,7 +27,8 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 		"another epoch":                {func(f *runFacts) { f.noteEvents("epoch-2", 2, nil) }, false},
 		"a head below what was known":  {func(f *runFacts) { f.log.observe(f.log.highest(), 1) }, false},
 		"an older answer that is late": {func(f *runFacts) { f.log.observe(0, 1) }, true},
-		"events behind ones not read":  {func(f *runFacts) { f.noteEvents("epoch-1", 7, []run.Event{{Type: run.RunPaused, Seq: 8}}) }, true},
+		"events behind ones not read": {
+			func(f *runFacts) { f.noteEvents("epoch-1", 7, []run.Event{{Type: run.RunPaused, Seq: 8}}) }, true},
 		"the same events another time": {func(f *runFacts) {
 			f.noteEvents("epoch-1", 0, []run.Event{{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1}})
 		}, true},

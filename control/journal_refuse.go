@@ -44,9 +44,11 @@ type refusals struct {
 }
 
 func newRefusals(cfg JournalConfig) *refusals {
-	return &refusals{cfg: cfg, seen: newMinutes(cfg.Now), calls: promauto.With(cfg.Metrics).NewCounterVec(prometheus.CounterOpts{
-		Name: "engine_refused_calls_total", Help: "Calls of workers and workflows to the log that were refused, by call and reason.",
-	}, []string{"call", "reason"})}
+	return &refusals{cfg: cfg, seen: newMinutes(cfg.Now),
+		calls: promauto.With(cfg.Metrics).NewCounterVec(prometheus.CounterOpts{
+			Name: "engine_refused_calls_total", Help: "Calls of workers and workflows to the log that were refused, by call " +
+				"and reason.",
+		}, []string{"call", "reason"})}
 }
 
 // refusedCall describes a refused call in logs and audit rows.
@@ -64,7 +66,8 @@ func (r *refusals) record(ctx context.Context, c refusedCall, err error) error {
 	if why.recorded {
 		return err
 	}
-	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call to the log was refused", slog.String("call", c.call), slog.String("actor", c.actor),
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call to the log was refused", slog.String("call", c.call),
+		slog.String("actor", c.actor),
 		slog.String("runId", c.runID), slog.String("stepId", c.stepID), slog.String("reason", why.text))
 	r.audit(ctx, actionRefuseWorker, c, why)
 	return err
@@ -83,7 +86,8 @@ func (j *Journal) ReportForgery(ctx context.Context, runID, what string) {
 	r.calls.WithLabelValues("engine", "forgery").Inc()
 	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the engine claimed something that the log does not hold",
 		slog.String("runId", runID), slog.String("claim", what))
-	r.audit(ctx, "ENGINE_FORGERY", refusedCall{call: "engine", actor: string(run.ByEngine), runID: runID}, newRefusal("forgery", "%s", what))
+	r.audit(ctx, "ENGINE_FORGERY", refusedCall{call: "engine", actor: string(run.ByEngine), runID: runID},
+		newRefusal("forgery", "%s", what))
 }
 
 // actionRefuseWorker is the action of audit rows about refused calls of workers.

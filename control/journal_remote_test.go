@@ -25,7 +25,8 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 		return authz.Account{ID: id, TokenSHA256: hash(id), Worker: true, Serves: []string{tenant}, Queues: queues}
 	}
 	directory := must[*authz.Directory](t)(authz.NewDirectory([]authz.Account{
-		account("acme-1", "acme", "tq-data-*"), account("acme-2", "acme"), account("alone", "acme", "tq-isolation-acme-dev"), account("globex-1", "globex"),
+		account("acme-1", "acme", "tq-data-*"), account("acme-2", "acme"), account("alone", "acme", "tq-isolation-acme-dev"),
+		account("globex-1", "globex"),
 	}, w.clock.now))
 	mux := http.NewServeMux()
 	mux.Handle(remote.Path+"/", &remote.Server{
@@ -53,7 +54,8 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 		t.Errorf("audit: %v", w.audit("acme"))
 	}
 	begun := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b))
-	e := engine.End{RunID: id, StepID: "s1", LogicalAttempt: 1, N: 1, EngineAttempt: 1, StartedSeq: begun.StartedSeq, Key: begun.Key, Completed: &run.StepCompletedPayload{}}
+	e := engine.End{RunID: id, StepID: "s1", LogicalAttempt: 1, N: 1, EngineAttempt: 1, StartedSeq: begun.StartedSeq,
+		Key: begun.Key, Completed: &run.StepCompletedPayload{}}
 	if _, err := as("globex-1").End(t.Context(), e); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a worker of another tenant ends it: %v, want ErrNotFound", err)
 	}
@@ -66,11 +68,13 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 		t.Error(err)
 	}
 	first := must[engine.Receipt](t)(as("acme-1").End(t.Context(), e))
-	if again := must[engine.Receipt](t)(as("acme-1").End(t.Context(), e)); again != first || again.Type != run.StepCompletedEvent {
+	if again := must[engine.Receipt](t)(as("acme-1").End(t.Context(), e)); again != first ||
+		again.Type != run.StepCompletedEvent {
 		t.Errorf("a repeated report is answered %+v, want %+v", again, first)
 	}
 	refusedFor(t, "evidence", as("acme-1").Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
-	if done := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b)); done.Verdict != store.BeginDone || done.Terminal.Seq != first.Seq || done.Terminal.Payload != nil {
+	if done := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b)); done.Verdict != store.BeginDone ||
+		done.Terminal.Seq != first.Seq || done.Terminal.Payload != nil {
 		t.Errorf("the execution again is %s with %+v", done.Verdict, done.Terminal)
 	}
 }

@@ -133,9 +133,10 @@ func (a *attempts) checkQueues(queues []string) error {
 	if more := len(outside) - maxNamedQueues; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return accountError{newRefusal("report", "the account %s of this worker does not cover the queues that it serves: %s; "+
-		"add them to the setting queues of the account, in the settings of the servers, and restart the servers, "+
-		"or remove them from --queues of this worker", a.worker.ID, named)}
+	return accountError{
+		newRefusal("report", "the account %s of this worker does not cover the queues that it serves: %s; "+
+			"add them to the setting queues of the account, in the settings of the servers, and restart the servers, "+
+			"or remove them from --queues of this worker", a.worker.ID, named)}
 }
 
 // checkReport refuses a report that is malformed or names a queue outside the worker's account, and returns the part to
@@ -166,7 +167,8 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 	}
 	out := engine.WorkerReport{
 		Worker: r.Worker, Runtime: run.Text(r.Runtime, maxReportRuntime), Digest: run.Text(r.Digest, maxReportRuntime),
-		Limits: r.Limits, UID: r.UID, OK: r.OK, Problem: run.Text(r.Problem, maxReportReason), At: r.At, Parts: []plan.SandboxPart{},
+		Limits: r.Limits, UID: r.UID, OK: r.OK, Problem: run.Text(r.Problem, maxReportReason), At: r.At,
+		Parts: []plan.SandboxPart{},
 	}
 	for _, part := range plan.SandboxParts() {
 		if slices.Contains(r.Parts, part) {
@@ -217,7 +219,8 @@ func (a *attempts) isolationRows(r engine.WorkerReport, queues []string, changed
 // logReport logs a report that is new, changed or failing.
 func (j *Journal) logReport(ctx context.Context, account string, r engine.WorkerReport, queues []string) {
 	about := []slog.Attr{
-		slog.String("account", account), slog.String("worker", r.Worker), slog.Any("queues", queues), slog.String("runtime", r.Runtime),
+		slog.String("account", account), slog.String("worker", r.Worker), slog.Any("queues", queues),
+		slog.String("runtime", r.Runtime),
 		slog.String("digest", r.Digest), slog.Any("parts", r.Parts), slog.String("problem", r.Problem),
 	}
 	if !r.OK {

@@ -37,8 +37,10 @@ func TestReport_IsDeniedForQueuesOutsideTheAccount(t *testing.T) {
 		queues []string
 		denied string // part of the sentence; empty: refused and not denied
 	}{
-		{"one other queue", []string{"tq-data-dev", "tq-data-prod"}, "does not cover the queues that it serves: tq-data-prod; add them"},
-		{"two other queues", []string{"tq-data-prod", "tq-data-dev", "tq-data-qa"}, "serves: tq-data-prod, tq-data-qa; add them"},
+		{"one other queue", []string{"tq-data-dev", "tq-data-prod"},
+			"does not cover the queues that it serves: tq-data-prod; add them"},
+		{"two other queues", []string{"tq-data-prod", "tq-data-dev", "tq-data-qa"},
+			"serves: tq-data-prod, tq-data-qa; add them"},
 		{"many other queues", many, "tq-data-09 and 2 more; add them"},
 		{"another queue twice", []string{"tq-data-prod", "tq-data-prod"}, ""},
 		{"no queue", nil, ""},
@@ -84,7 +86,8 @@ func TestReport_IsDeniedOverHTTPWithTheSameSentence(t *testing.T) {
 	}
 	r.Queues = append(r.Queues, "tq-data-prod")
 	err := client.Report(t.Context(), r)
-	if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "the account data-1 of this worker does not cover the queues that it serves: tq-data-prod;") {
+	if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(),
+		"the account data-1 of this worker does not cover the queues that it serves: tq-data-prod;") {
 		t.Errorf("a report of another queue: %v, want ErrDenied that names account and queue", err)
 	}
 	r.Queues = nil

@@ -53,7 +53,8 @@ func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine
 // logEventOf returns the part of an event that the interpreter needs; false when it does not need the event.
 func logEventOf(e *run.Event) (engine.LogEvent, bool) {
 	out := engine.LogEvent{
-		Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, At: e.EmittedAt,
+		Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
+		At: e.EmittedAt,
 	}
 	switch e.Type {
 	case run.StepFailedEvent, run.StepCompensated, run.StepCompensationFailed:

@@ -65,11 +65,16 @@ func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 		e    engine.Evidence
 		ref  run.ArtifactRef
 	}{
-		{"other tenant", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:globex/"+id+"/s1/1/1/f", body)},
-		{"other attempt", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/2/1/f", body)},
-		{"escape", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/1/1/..%2f..%2ff", body)},
-		{"other bytes", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/1/1/f", []byte("y"))},
-		{"unknown step", store.ErrNotFound, engine.Evidence{StepID: "zz", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/zz/1/1/f", body)},
+		{"other tenant", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1},
+			refOf("artifact:globex/"+id+"/s1/1/1/f", body)},
+		{"other attempt", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1},
+			refOf("artifact:acme/"+id+"/s1/2/1/f", body)},
+		{"escape", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1},
+			refOf("artifact:acme/"+id+"/s1/1/1/..%2f..%2ff", body)},
+		{"other bytes", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1},
+			refOf("artifact:acme/"+id+"/s1/1/1/f", []byte("y"))},
+		{"unknown step", store.ErrNotFound, engine.Evidence{StepID: "zz", LogicalAttempt: 1, EngineAttempt: 1},
+			refOf("artifact:acme/"+id+"/zz/1/1/f", body)},
 	} {
 		c.e.RunID, c.e.N, c.e.Artifact = id, 1, &engine.ArtifactBody{Ref: c.ref, Body: body}
 		c.e.Key = w.tickets.Key(ticket.Execution{RunID: id, StepID: c.e.StepID, LogicalAttempt: 1, N: 1, EngineAttempt: 1})
@@ -86,11 +91,14 @@ func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}}, "s1", "b<s1"))))
+	s := must[control.StartedRun](t)(
+		w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}}, "s1",
+			"b<s1"))))
 	id := s.View.Run.RunID
 	w.append(id, runtest.Draft(run.RunStarted, "", 1, M{"steps": []M{}}))
 	st := w.state(id)
-	if st.Policy.RetryWindowMS != 7000 || st.Policy.MaxParallelSteps != 100 || st.PlanRef.SHA256 != s.View.Run.PlanRef.SHA256 || len(st.Steps) != 2 {
+	if st.Policy.RetryWindowMS != 7000 || st.Policy.MaxParallelSteps != 100 ||
+		st.PlanRef.SHA256 != s.View.Run.PlanRef.SHA256 || len(st.Steps) != 2 {
 		t.Errorf("%+v", st)
 	}
 	in := signal(id, "u1", run.Pause)
@@ -107,7 +115,9 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 // fetched starts a run of a reference and reads its skeleton as the engine does.
 func (w *world) fetched(requestID string, ref plan.Ref, f *control.Fetcher) (engine.Skeleton, error) {
 	w.t.Helper()
-	s := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), control.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev", Ref: &ref}))
+	s := must[control.StartedRun](w.t)(
+		w.StartRun(w.t.Context(), w.eng(), control.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev",
+			Ref: &ref}))
 	return w.newJournal(func(c *control.JournalConfig) { c.Fetch = f }).Skeleton(w.t.Context(), s.View.Run.RunID)
 }
 
@@ -132,7 +142,8 @@ func TestFetch_Files(t *testing.T) {
 	doc := document(nil, "s1", "b<s1")
 	good := fileRef(t, filepath.Join(roots, "plan.json"), doc)
 	sk, err := w.fetched("good", good, f)
-	if err != nil || sk.Failure != nil || sk.SHA256 != good.SHA256 || len(sk.Binary) == 0 || sk.Identity.PlanID != "plan-3" {
+	if err != nil || sk.Failure != nil || sk.SHA256 != good.SHA256 || len(sk.Binary) == 0 ||
+		sk.Identity.PlanID != "plan-3" {
 		t.Fatalf("%+v, %v", sk, err)
 	}
 	// kept content-addressed: the file may go
@@ -170,7 +181,8 @@ func TestFetch_Files(t *testing.T) {
 	const outsideMessage = "The reference's uri is outside the directories that plans may come from."
 	const addressMessage = "The reference's uri leads to no host that plans may be fetched from."
 	messages := map[string]string{
-		"outside the roots": outsideMessage, "missing outside": outsideMessage, "dots": outsideMessage, "a link out": outsideMessage,
+		"outside the roots": outsideMessage, "missing outside": outsideMessage, "dots": outsideMessage,
+		"a link out":        outsideMessage,
 		"a link to nowhere": outsideMessage, "private address": addressMessage, "metadata address": addressMessage,
 		"shared address": addressMessage, "mapped address": addressMessage,
 	}
@@ -179,21 +191,30 @@ func TestFetch_Files(t *testing.T) {
 		want run.Code
 	}{
 		"outside the roots": {secret, run.CodePlanFetchFailed},
-		"dots":              {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/../" + filepath.Base(outside) + "/plan.json" }), run.CodePlanFetchFailed},
-		"a link out":        {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/link" }), run.CodePlanFetchFailed},
-		"a directory":       {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots }), run.CodePlanFetchFailed},
-		"missing":           {change(unknown, func(r *plan.Ref) { r.URI += "x" }), run.CodePlanFetchFailed},
-		"another scheme":    {change(unknown, func(r *plan.Ref) { r.URI = "ftp://example.com/x" }), run.CodePlanFetchFailed},
-		"plain http":        {change(unknown, func(r *plan.Ref) { r.URI = "http://example.com/x" }), run.CodePlanFetchFailed},
-		"private address":   {change(unknown, func(r *plan.Ref) { r.URI = "https://127.0.0.1:1/x" }), run.CodePlanFetchFailed},
-		"metadata address":  {change(unknown, func(r *plan.Ref) { r.URI = "https://169.254.169.254/x" }), run.CodePlanFetchFailed},
-		"shared address":    {change(unknown, func(r *plan.Ref) { r.URI = "https://100.64.0.1/x" }), run.CodePlanFetchFailed},
-		"missing outside":   {change(secret, func(r *plan.Ref) { r.URI = "file://" + outside + "/missing.json" }), run.CodePlanFetchFailed},
-		"a link to nowhere": {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/nowhere" }), run.CodePlanFetchFailed},
-		"mapped address":    {change(unknown, func(r *plan.Ref) { r.URI = "https://[::ffff:10.0.0.1]/x" }), run.CodePlanFetchFailed},
-		"other bytes":       {change(fresh, func(r *plan.Ref) { r.SHA256 = strings.Repeat("a", 64) }), run.CodePlanHashMismatch},
-		"another place":     {elsewhere, run.CodePlanInvalid},
-		"another version":   {change(fresh, func(r *plan.Ref) { r.PlanVersion = "9" }), run.CodePlanInvalid},
+		"dots": {
+			change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/../" + filepath.Base(outside) + "/plan.json" }),
+			run.CodePlanFetchFailed},
+		"a link out": {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/link" }),
+			run.CodePlanFetchFailed},
+		"a directory":    {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots }), run.CodePlanFetchFailed},
+		"missing":        {change(unknown, func(r *plan.Ref) { r.URI += "x" }), run.CodePlanFetchFailed},
+		"another scheme": {change(unknown, func(r *plan.Ref) { r.URI = "ftp://example.com/x" }), run.CodePlanFetchFailed},
+		"plain http":     {change(unknown, func(r *plan.Ref) { r.URI = "http://example.com/x" }), run.CodePlanFetchFailed},
+		"private address": {change(unknown, func(r *plan.Ref) { r.URI = "https://127.0.0.1:1/x" }),
+			run.CodePlanFetchFailed},
+		"metadata address": {change(unknown, func(r *plan.Ref) { r.URI = "https://169.254.169.254/x" }),
+			run.CodePlanFetchFailed},
+		"shared address": {change(unknown, func(r *plan.Ref) { r.URI = "https://100.64.0.1/x" }), run.CodePlanFetchFailed},
+		"missing outside": {change(secret, func(r *plan.Ref) { r.URI = "file://" + outside + "/missing.json" }),
+			run.CodePlanFetchFailed},
+		"a link to nowhere": {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/nowhere" }),
+			run.CodePlanFetchFailed},
+		"mapped address": {change(unknown, func(r *plan.Ref) { r.URI = "https://[::ffff:10.0.0.1]/x" }),
+			run.CodePlanFetchFailed},
+		"other bytes": {change(fresh, func(r *plan.Ref) { r.SHA256 = strings.Repeat("a", 64) }),
+			run.CodePlanHashMismatch},
+		"another place":   {elsewhere, run.CodePlanInvalid},
+		"another version": {change(fresh, func(r *plan.Ref) { r.PlanVersion = "9" }), run.CodePlanInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sk, err := w.fetched("bad-"+strings.ReplaceAll(name, " ", "-"), c.ref, f)
@@ -227,8 +248,10 @@ func TestFetch_OneRefetch(t *testing.T) {
 		want     run.Code
 		requests int
 	}{
-		{"at once", nil, "", 1}, {"torn once", []string{"torn"}, "", 2}, {"torn twice", []string{"torn", "torn"}, run.CodePlanHashMismatch, 2},
-		{"an outage, then torn once", []string{"503", "torn"}, "", 3}, {"down", []string{"503", "503", "503"}, run.CodePlanFetchFailed, 3},
+		{"at once", nil, "", 1}, {"torn once", []string{"torn"}, "", 2}, {"torn twice", []string{"torn", "torn"},
+			run.CodePlanHashMismatch, 2},
+		{"an outage, then torn once", []string{"503", "torn"}, "", 3}, {"down", []string{"503", "503", "503"},
+			run.CodePlanFetchFailed, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +270,8 @@ func TestFetch_OneRefetch(t *testing.T) {
 			defer server.Close()
 			got, err := control.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", plan.RefOf(doc, p, server.URL))
 			var broken *control.PlanError
-			if errors.As(err, &broken) != (c.want != "") || broken != nil && broken.Code != c.want || n != c.requests || err == nil && !bytes.Equal(got, doc) {
+			if errors.As(err, &broken) != (c.want != "") || broken != nil && broken.Code != c.want || n != c.requests ||
+				err == nil && !bytes.Equal(got, doc) {
 				t.Errorf("%d requests, %v; want %d, %s", n, err, c.requests, c.want)
 			}
 		})
@@ -263,10 +287,12 @@ func TestFetch_RedirectsAreChecked(t *testing.T) {
 		http.Redirect(w, r, "ftp://example.com/x", http.StatusFound)
 	}))
 	defer server.Close()
-	ref := plan.Ref{URI: server.URL, SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0"}
+	ref := plan.Ref{URI: server.URL, SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: "plan-3",
+		PlanVersion: "1.0"}
 	_, err := control.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", ref)
 	var broken *control.PlanError
-	if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed || !strings.Contains(broken.Message, "must begin") || requests != 1 {
+	if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed || !strings.Contains(broken.Message,
+		"must begin") || requests != 1 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
 }

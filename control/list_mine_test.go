@@ -17,18 +17,22 @@ func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 	w := newWorld(t)
 	started := func(token, requestID string) string {
 		t.Helper()
-		return must[control.StartedRun](t)(w.StartRun(t.Context(), w.who(token), startOf(requestID, document(nil, "s1")))).View.Run.RunID
+		return must[control.StartedRun](t)(
+			w.StartRun(t.Context(), w.who(token), startOf(requestID, document(nil, "s1")))).View.Run.RunID
 	}
 	engineer, admin := started("dev-engineer", "a"), started("dev-admin", "b")
 	mine := control.RunsQuery{Filter: control.RunFilter{TriggeredBy: control.Me}}
 	streams := map[string]control.Stream[control.RunsFrame]{}
-	for who, want := range map[string][]string{"dev-engineer": {engineer}, "dev-admin": {admin}, "dev-viewer": nil, "dev-mallory": nil} {
+	for who, want := range map[string][]string{"dev-engineer": {engineer}, "dev-admin": {admin}, "dev-viewer": nil,
+		"dev-mallory": nil} {
 		p := w.who(who)
 		if diff := cmp.Diff(want, ids(must[control.RunsPage](t)(w.Runs(t.Context(), p, mine)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", who, diff)
 		}
 		now := w.clock.now()
-		counts := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), p, control.RunHistogram{Filter: mine.Filter, From: now.Add(-time.Hour), To: now.Add(time.Hour), Buckets: 1}))
+		counts := must[[]control.RunCount](t)(
+			w.RunHistogram(t.Context(), p, control.RunHistogram{Filter: mine.Filter, From: now.Add(-time.Hour),
+				To: now.Add(time.Hour), Buckets: 1}))
 		if diff := cmp.Diff([]store.RunCount{{Total: int64(len(want))}}, counts); diff != "" {
 			t.Errorf("%s counts (-want +got):\n%s", who, diff)
 		}
@@ -38,13 +42,19 @@ func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 			t.Errorf("%s watches (-want +got):\n%s", who, diff)
 		}
 	}
-	one, two := must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-engineer"), mine)), must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-admin"), mine))
+	one, two := must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-engineer"), mine)),
+		must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-admin"), mine))
 	if one.Class() == two.Class() {
 		t.Errorf("the class of both is %s", one.Class())
 	}
 	next := started("dev-engineer", "c")
-	take(t, streams["dev-engineer"], "another of mine", func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{next}) })
-	if diff := cmp.Diff([]string{admin}, ids(must[control.RunsPage](t)(w.Runs(t.Context(), w.who("dev-engineer"), control.RunsQuery{Filter: control.RunFilter{TriggeredBy: "dev-admin"}})))); diff != "" {
+	take(t, streams["dev-engineer"], "another of mine",
+		func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{next}) })
+	if diff := cmp.Diff(
+		[]string{admin}, ids(
+			must[control.RunsPage](t)(
+				w.Runs(t.Context(), w.who("dev-engineer"), control.RunsQuery{Filter: control.RunFilter{
+					TriggeredBy: "dev-admin"}})))); diff != "" {
 		t.Errorf("what another started (-want +got):\n%s", diff)
 	}
 }

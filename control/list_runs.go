@@ -26,7 +26,9 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 		return RunsPage{}, err
 	}
 	if backward && q.After != "" || !backward && q.Before != "" {
-		return RunsPage{}, badInput([]plan.Violation{{Path: "before", Code: "INVALID", Message: "page forward with first and after, or backward with last and before"}})
+		return RunsPage{}, badInput(
+			[]plan.Violation{
+				{Path: "before", Code: "INVALID", Message: "page forward with first and after, or backward with last and before"}})
 	}
 	f, ok := s.narrow(p, q.Filter)
 	if !ok {
@@ -50,7 +52,8 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 	case errors.Is(err, store.ErrTooMany):
 		return RunsPage{}, &Error{
 			Code: run.CodeQueryTooComplex, Limit: store.MaxListSteps,
-			Message: fmt.Sprintf("The runs of this page have more than %d steps. Ask for a smaller page, or without steps.", store.MaxListSteps),
+			Message: fmt.Sprintf("The runs of this page have more than %d steps. Ask for a smaller page, or without steps.",
+				store.MaxListSteps),
 		}
 	case err != nil:
 		return RunsPage{}, translate(err)
@@ -71,7 +74,8 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 	}
 	for _, row := range rows {
 		out.Runs = append(out.Runs, rowView(row, epoch))
-		out.Cursors = append(out.Cursors, encodeCursor(store.RunPos{CreatedAt: row.Header.CreatedAt, RunID: row.Header.RunID}))
+		out.Cursors = append(
+			out.Cursors, encodeCursor(store.RunPos{CreatedAt: row.Header.CreatedAt, RunID: row.Header.RunID}))
 	}
 	return out, nil
 }
@@ -150,7 +154,8 @@ func (s *Service) readable(p authz.Principal, f RunFilter) (out store.Scopes) {
 
 // mayRead asks for a place of p's tenant; "*" is a whole.
 func (s *Service) mayRead(p authz.Principal, project, environment string) bool {
-	d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project, EnvironmentID: environment})
+	d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project,
+		EnvironmentID: environment})
 	return err == nil && d.Allowed
 }
 

@@ -47,7 +47,8 @@ func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 		t.Errorf("runs (-want +got):\n%s", diff)
 	}
 	for environment, want := range map[string][]string{"dev": {waiting, shopDev}, "prod": {shopProd}, "stage": nil} {
-		page := must[control.RunsPage](t)(w.Runs(t.Context(), p, control.RunsQuery{Filter: control.RunFilter{EnvironmentID: environment}}))
+		page := must[control.RunsPage](t)(
+			w.Runs(t.Context(), p, control.RunsQuery{Filter: control.RunFilter{EnvironmentID: environment}}))
 		if diff := cmp.Diff(want, ids(page)); diff != "" {
 			t.Errorf("runs of %s (-want +got):\n%s", environment, diff)
 		}
@@ -55,7 +56,8 @@ func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 	if _, err := w.ServiceState(t.Context(), p); err != nil {
 		t.Errorf("ServiceState returned %v, want no error", err)
 	}
-	counts := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), p, control.RunHistogram{From: from, To: from.Add(time.Hour), Buckets: 1}))
+	counts := must[[]control.RunCount](t)(
+		w.RunHistogram(t.Context(), p, control.RunHistogram{From: from, To: from.Add(time.Hour), Buckets: 1}))
 	if counts[0].Total != 3 {
 		t.Errorf("the histogram counts %d runs, want 3", counts[0].Total)
 	}

@@ -37,7 +37,8 @@ func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTa
 		return ManualTasksPage{}, nil
 	}
 	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
-		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes, RunID: q.RunID, Limit: n + 1, After: after,
+		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
+		RunID: q.RunID, Limit: n + 1, After: after,
 	})
 	if err != nil {
 		return ManualTasksPage{}, translate(err)
@@ -65,8 +66,10 @@ func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wai
 		return ManualTask{}, err
 	}
 	t := ManualTask{
-		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions, Evidence: f.evidence,
-		Since: w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity), s.involved(f.sod, w.TriggeredBy == p.ID || approved, p)),
+		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions,
+		Evidence: f.evidence,
+		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity),
+			s.involved(f.sod, w.TriggeredBy == p.ID || approved, p)),
 	}
 	if t.Action.Outcome == "APPLY" {
 		t.Token = s.cfg.ManualKeys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
@@ -134,7 +137,8 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, sameOne bool) A
 
 // What people are told who may not complete a task, or cannot here.
 const (
-	sodReason    = "Who asked for the run or approved it may not complete this step, nor may a service; another person must."
+	sodReason = "Who asked for the run or approved it may not complete this step, nor may a service; another " +
+		"person must."
 	noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
 )
 

@@ -33,7 +33,8 @@ func manualKeys(t testing.TB, list ...string) func(*control.Config) {
 func manualPlan(steps ...string) []byte {
 	var list []M
 	for _, id := range steps {
-		step := M{"stepId": id, "type": "MANUAL", "timeout": "1m", "inputs": M{"instructions": "look at " + id, "evidence": []string{"ticket"}}}
+		step := M{"stepId": id, "type": "MANUAL", "timeout": "1m", "inputs": M{"instructions": "look at " + id,
+			"evidence": []string{"ticket"}}}
 		if strings.HasSuffix(id, "-any") {
 			step["manual"] = M{"sod": false}
 		}
@@ -45,7 +46,8 @@ func manualPlan(steps ...string) []byte {
 // manual makes a run whose steps wait for a person.
 func (w *world) manual(requestID string, steps ...string) string {
 	w.t.Helper()
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, manualPlan(steps...)))).View.Run.RunID
+	id := must[control.StartedRun](w.t)(
+		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, manualPlan(steps...)))).View.Run.RunID
 	w.append(id, runtest.Start(steps...))
 	for _, step := range steps {
 		w.wait(id, step, 1)
@@ -56,7 +58,8 @@ func (w *world) manual(requestID string, steps ...string) string {
 // wait writes what the interpreter does when a MANUAL step begins.
 func (w *world) wait(runID, stepID string, la int) {
 	w.t.Helper()
-	w.append(runID, runtest.Draft(run.StepStartedEvent, stepID, la), runtest.Draft(run.StepAwaitingManualCompletion, stepID, la))
+	w.append(runID, runtest.Draft(run.StepStartedEvent, stepID, la), runtest.Draft(run.StepAwaitingManualCompletion,
+		stepID, la))
 }
 
 func (w *world) tasks(p authz.Principal, runID string) control.ManualTasksPage {
@@ -79,7 +82,8 @@ func (w *world) task(p authz.Principal, runID, stepID string, la int) (out contr
 	return out
 }
 
-func (w *world) complete(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome, change ...func(*control.CompleteManualStep)) (control.Receipt, error) {
+func (w *world) complete(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome,
+	change ...func(*control.CompleteManualStep)) (control.Receipt, error) {
 	in := control.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
 	for _, f := range change {
 		f(&in)
@@ -97,7 +101,8 @@ func (w *world) foreign() authz.Principal {
 // applyCompletion writes what the interpreter does with an accepted completion.
 func (w *world) applyCompletion(r control.Receipt, t run.EventType) {
 	w.t.Helper()
-	d := runtest.Draft(t, r.Signal.StepID, r.Signal.ExpectedAttempt, M{"manual": M{"signalId": r.Signal.ID, "outcome": outcome(w.t, r)}})
+	d := runtest.Draft(t, r.Signal.StepID, r.Signal.ExpectedAttempt,
+		M{"manual": M{"signalId": r.Signal.ID, "outcome": outcome(w.t, r)}})
 	w.applied(r.RunID, r.Signal.ID, d)
 }
 
@@ -114,7 +119,8 @@ func outcome(t testing.TB, r control.Receipt) (out run.ManualOutcome) {
 func TestManualKeys_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 	t.Parallel()
 	for _, list := range [][]string{
-		{"k1"}, {":" + secret("a")}, {"k 1:" + secret("a")}, {"k1:" + base64.StdEncoding.EncodeToString([]byte("short"))}, {"k1:%%%"},
+		{"k1"}, {":" + secret("a")}, {"k 1:" + secret("a")}, {"k1:" + base64.StdEncoding.EncodeToString([]byte("short"))},
+		{"k1:%%%"},
 		{"k1:" + secret("a"), "k1:" + secret("b")},
 	} {
 		if _, err := control.ParseManualKeys(list); err == nil || strings.Contains(err.Error(), secret("a")) {
@@ -123,8 +129,10 @@ func TestManualKeys_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 	}
 	keys := must[[]control.ManualKey](t)(control.ParseManualKeys([]string{"k1:" + secret("s")}))
 	raw := strings.Repeat("s", 32)
-	for _, text := range []string{fmt.Sprint(keys[0]), fmt.Sprintf("%+v", keys), fmt.Sprintf("%#v", keys), keys[0].LogValue().String()} {
-		if strings.Contains(text, secret("s")) || strings.Contains(text, raw) || strings.Contains(text, "115, 115") || strings.Contains(text, "0x73, 0x73") {
+	for _, text := range []string{fmt.Sprint(keys[0]), fmt.Sprintf("%+v", keys), fmt.Sprintf("%#v", keys),
+		keys[0].LogValue().String()} {
+		if strings.Contains(text, secret("s")) || strings.Contains(text, raw) || strings.Contains(text, "115, 115") ||
+			strings.Contains(text, "0x73, 0x73") {
 			t.Errorf("the secret is printed: %s", text)
 		}
 	}
@@ -151,7 +159,8 @@ func TestManualTasks_TokensForThoseWhoMayComplete(t *testing.T) {
 			if (task.Token != "") != (task.Action.Outcome == "APPLY") {
 				t.Errorf("%s of %s: token %q", step, token, task.Token)
 			}
-			if task.Instructions != "look at "+step || string(task.Evidence) != `["ticket"]` || task.Since.IsZero() || task.Action.Reason == "" {
+			if task.Instructions != "look at "+step || string(task.Evidence) != `["ticket"]` || task.Since.IsZero() ||
+				task.Action.Reason == "" {
 				t.Errorf("task %+v", task)
 			}
 		}
@@ -217,15 +226,18 @@ func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	r, err := w.complete(admin, task, run.ManualSucceeded, func(c *control.CompleteManualStep) {
 		c.Notes, c.EvidenceRefs, c.CompletedAt, c.Actor = "fine", []string{"https://tickets.example/7"}, at, "dev-admin"
 	})
-	if err != nil || r.Rejected || r.Duplicate || r.No != 1 || r.Signal.Type != run.CompleteManual || r.Application != run.SignalPending {
+	if err != nil || r.Rejected || r.Duplicate || r.No != 1 || r.Signal.Type != run.CompleteManual ||
+		r.Application != run.SignalPending {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
 	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
-	if s := w.engine.delivered(id)[0]; s.Outcome != run.ManualSucceeded || s.LA != 1 || s.StepID != "check" || s.Type != run.CompleteManual {
+	if s := w.engine.delivered(id)[0]; s.Outcome != run.ManualSucceeded || s.LA != 1 || s.StepID != "check" ||
+		s.Type != run.CompleteManual {
 		t.Errorf("delivered %+v", s)
 	}
-	if s := must[[]engine.Signal](t)(w.journal.Signals(t.Context(), id, 0)); len(s) != 1 || s[0].Outcome != run.ManualSucceeded {
+	if s := must[[]engine.Signal](t)(w.journal.Signals(t.Context(), id, 0)); len(s) != 1 ||
+		s[0].Outcome != run.ManualSucceeded {
 		t.Errorf("fetched %+v", s)
 	}
 	w.applyCompletion(r, run.StepCompletedEvent)
@@ -237,7 +249,8 @@ func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	if err := json.Unmarshal(evs[len(evs)-1].Payload, &p); err != nil {
 		t.Fatal(err)
 	}
-	want := run.ManualEnd{SignalID: r.Signal.ID, Outcome: run.ManualSucceeded, Actor: "dev-admin", Notes: "fine", EvidenceRefs: []string{"https://tickets.example/7"}}
+	want := run.ManualEnd{SignalID: r.Signal.ID, Outcome: run.ManualSucceeded, Actor: "dev-admin", Notes: "fine",
+		EvidenceRefs: []string{"https://tickets.example/7"}}
 	if diff := cmp.Diff(want, p.Manual); diff != "" || !p.SourceOccurredAt.Equal(at) {
 		t.Errorf("payload at %v (-want +got):\n%s", p.SourceOccurredAt, diff)
 	}
@@ -262,18 +275,28 @@ func TestCompleteManual_Refusals(t *testing.T) {
 		code run.Code
 		with func(*control.CompleteManualStep)
 	}{
-		"wrong token":      {"dev-admin", check, run.CodeManualToken, func(c *control.CompleteManualStep) { c.Token = other.Token }},
-		"broken token":     {"dev-admin", check, run.CodeManualToken, func(c *control.CompleteManualStep) { c.Token = c.Token[:len(c.Token)-1] }},
-		"not waiting":      {"dev-admin", late, run.CodeManualNotWaiting, nil},
-		"no such step":     {"dev-admin", check, run.CodeStepNotFound, func(c *control.CompleteManualStep) { c.StepID = "ghost" }},
-		"sod":              {"dev-engineer", check, run.CodeSOD, nil},
-		"spoof":            {"dev-admin", check, run.CodeForbidden, func(c *control.CompleteManualStep) { c.Actor = "dev-engineer" }},
-		"role":             {"dev-operator", check, run.CodeForbidden, nil},
-		"another tenant":   {"globex", check, run.CodeNotFound, nil},
-		"moved":            {"dev-admin", check, run.CodeRunMoved, func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
-		"spoof and wrong":  {"dev-admin", check, run.CodeForbidden, func(c *control.CompleteManualStep) { c.Actor, c.Token = "x", "x" }},
-		"sod and wrong":    {"dev-engineer", check, run.CodeManualToken, func(c *control.CompleteManualStep) { c.Token = "x" }},
-		"moved, yet first": {"dev-engineer", check, run.CodeSOD, func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
+		"wrong token": {"dev-admin", check, run.CodeManualToken,
+			func(c *control.CompleteManualStep) { c.Token = other.Token }},
+		"broken token": {"dev-admin", check, run.CodeManualToken,
+			func(c *control.CompleteManualStep) { c.Token = c.Token[:len(c.Token)-1] }},
+		"not waiting": {"dev-admin", late, run.CodeManualNotWaiting, nil},
+		"no such step": {"dev-admin", check, run.CodeStepNotFound,
+			func(c *control.CompleteManualStep) { c.StepID = "ghost" }},
+		"sod": {"dev-engineer", check, run.CodeSOD, nil},
+		"spoof": {"dev-admin", check, run.CodeForbidden,
+			func(c *control.CompleteManualStep) { c.Actor = "dev-engineer" }},
+		"role":           {"dev-operator", check, run.CodeForbidden, nil},
+		"another tenant": {"globex", check, run.CodeNotFound, nil},
+		"moved": {"dev-admin", check, run.CodeRunMoved,
+			func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
+		"spoof and wrong": {"dev-admin", check, run.CodeForbidden, func(c *control.CompleteManualStep) {
+			c.Actor,
+				c.Token = "x", "x"
+		}},
+		"sod and wrong": {"dev-engineer", check, run.CodeManualToken,
+			func(c *control.CompleteManualStep) { c.Token = "x" }},
+		"moved, yet first": {"dev-engineer", check, run.CodeSOD,
+			func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
 	} {
 		with := c.with
 		if with == nil {
@@ -291,8 +314,10 @@ func TestCompleteManual_Refusals(t *testing.T) {
 		t.Errorf("refusals are in the log (-before +after):\n%s", diff)
 	}
 	for _, row := range []string{
-		"dev-admin COMPLETE_MANUAL_STEP DENIED MANUAL_TOKEN_INVALID " + id, "dev-admin COMPLETE_MANUAL_STEP REJECTED MANUAL_NOT_WAITING " + id,
-		"dev-engineer COMPLETE_MANUAL_STEP REJECTED SOD_VIOLATION " + id, "dev-admin COMPLETE_MANUAL_STEP DENIED FORBIDDEN " + id,
+		"dev-admin COMPLETE_MANUAL_STEP DENIED MANUAL_TOKEN_INVALID " + id,
+		"dev-admin COMPLETE_MANUAL_STEP REJECTED MANUAL_NOT_WAITING " + id,
+		"dev-engineer COMPLETE_MANUAL_STEP REJECTED SOD_VIOLATION " + id, "dev-admin COMPLETE_MANUAL_STEP DENIED FORBIDDEN " +
+			id,
 		"dev-operator COMPLETE_MANUAL_STEP DENIED FORBIDDEN " + id, "dev-admin COMPLETE_MANUAL_STEP REJECTED RUN_MOVED " + id,
 	} {
 		if !w.audited("acme", row) {
@@ -306,7 +331,8 @@ func TestCompleteManual_Refusals(t *testing.T) {
 	for _, v := range refusal(t, err, run.CodeBadInput).Violations {
 		paths = append(paths, v.Path)
 	}
-	if got := strings.Join(paths, " "); !strings.HasPrefix(got, "token outcome evidenceRefs evidenceRefs[0]") || !strings.HasSuffix(got, "completedAt") {
+	if got := strings.Join(paths, " "); !strings.HasPrefix(got, "token outcome evidenceRefs evidenceRefs[0]") ||
+		!strings.HasSuffix(got, "completedAt") {
 		t.Errorf("violations %s", got)
 	}
 }
@@ -322,7 +348,8 @@ func TestCompleteManual_TheFirstOutcomeStands(t *testing.T) {
 	receipts := make([]control.Receipt, 8)
 	for i := range receipts {
 		all.Go(func() {
-			receipts[i] = must[control.Receipt](t)(w.complete(admin, task, []run.ManualOutcome{run.ManualSucceeded, run.ManualFailed}[i%2]))
+			receipts[i] = must[control.Receipt](t)(
+				w.complete(admin, task, []run.ManualOutcome{run.ManualSucceeded, run.ManualFailed}[i%2]))
 		})
 	}
 	all.Wait()
@@ -342,7 +369,8 @@ func TestCompleteManual_TheFirstOutcomeStands(t *testing.T) {
 	w.applyCompletion(receipts[0], run.StepCompletedEvent)
 	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
 	again, err := w.complete(w.eng(), task, run.ManualCancelled)
-	if err != nil || !again.Duplicate || outcome(t, again) != outcome(t, receipts[0]) || again.Application != run.SignalApplied {
+	if err != nil || !again.Duplicate || outcome(t, again) != outcome(t, receipts[0]) ||
+		again.Application != run.SignalApplied {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -412,7 +440,8 @@ func TestCompleteManual_KeysRotate(t *testing.T) {
 	if err := complete(with("k2:"+secret("b"), "k1:"+secret("a")), task); err != nil {
 		t.Error(err)
 	}
-	page := must[control.ManualTasksPage](t)(with("k2:"+secret("b"), "k1:"+secret("a")).ManualTasks(t.Context(), admin, control.ManualTasksQuery{RunID: id}))
+	page := must[control.ManualTasksPage](t)(with("k2:"+secret("b"), "k1:"+secret("a")).ManualTasks(t.Context(), admin,
+		control.ManualTasksQuery{RunID: id}))
 	for _, task := range page.Tasks {
 		if task.StepID == "b" && (!strings.HasPrefix(task.Token, "k2.") || task.Token == b.Token) {
 			t.Errorf("token %s", task.Token)

@@ -33,9 +33,12 @@ func ParseManualKeys(list []string) ([]ManualKey, error) {
 		secret, err := base64.StdEncoding.DecodeString(encoded)
 		switch {
 		case !ok || !manualKeyID.MatchString(id):
-			return nil, fmt.Errorf("the manual key number %d must look like id:secret, the id 1 to 32 characters of A-Z a-z 0-9 _ -", i+1)
+			return nil, fmt.Errorf(
+				"the manual key number %d must look like id:secret, the id 1 to 32 characters of A-Z a-z 0-9 _ -", i+1)
 		case err != nil || len(secret) < minManualSecret:
-			return nil, fmt.Errorf("the secret of the manual key %s must be base64 of at least %d bytes: make one with `openssl rand -base64 32`", id, minManualSecret)
+			return nil, fmt.Errorf(
+				"the secret of the manual key %s must be base64 of at least %d bytes: make one with `openssl rand -base64 32`", id,
+				minManualSecret)
 		case known[id]:
 			return nil, fmt.Errorf("the manual key %s is given twice", id)
 		}

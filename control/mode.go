@@ -130,7 +130,8 @@ func (s *Service) rule(settings []store.StoredSetting) {
 	was := s.ruling.current().mode
 	s.ruling.set(next)
 	if was != next.mode {
-		s.cfg.Logger.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)), slog.String("was", string(was)), slog.String("reason", next.reason))
+		s.cfg.Logger.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)),
+			slog.String("was", string(was)), slog.String("reason", next.reason))
 	}
 	kick(s.starts) // what was held may start
 }
@@ -142,13 +143,20 @@ func (s *Service) admitting(tenantID string) *Error {
 	wait, slow := s.breaker.refuses()
 	switch {
 	case now.mode == ModeReadOnly:
-		return later(refuse(run.CodeEngineReadOnly, "dvt is read-only: nothing new starts until its operators lift that. What runs goes on.%s", because(now.reason)), modeRetry)
+		return later(refuse(
+			run.CodeEngineReadOnly, "dvt is read-only: nothing new starts until its operators lift that. What runs goes on.%s",
+			because(now.reason)), modeRetry)
 	case now.mode == ModeDrained:
-		return later(refuse(run.CodeEngineDraining, "dvt is being drained: nothing new starts here. What runs goes on to its end.%s", because(now.reason)), modeRetry)
+		return later(refuse(
+			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. What runs goes on to its end.%s",
+			because(now.reason)), modeRetry)
 	case isFrozen:
-		return refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. What runs goes on.%s", because(frozen.reason))
+		return refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. What runs goes on.%s",
+			because(frozen.reason))
 	case slow:
-		return later(refuse(run.CodeEngineDegraded, "The engine starts runs too slowly for new ones. It is tried again every few seconds."), wait)
+		return later(refuse(
+			run.CodeEngineDegraded, "The engine starts runs too slowly for new ones. It is tried again every few seconds."),
+			wait)
 	}
 	return nil
 }

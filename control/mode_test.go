@@ -23,7 +23,8 @@ func operated(t *testing.T, change ...func(*control.Config)) *world {
 
 func (w *world) mode(requestID string, mode control.EngineMode) control.ServiceState {
 	w.t.Helper()
-	return must[control.ServiceState](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"), control.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
+	return must[control.ServiceState](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"),
+		control.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
 }
 
 func (w *world) start(p authz.Principal, requestID string) error {
@@ -58,7 +59,8 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	if out.shut.Load() {
 		t.Error("the publisher is shut in a drain")
 	}
-	if s := w.mode("m-normal", control.ModeNormal); s.Mode != control.ModeNormal || s.ModeReason != "maintenance" || s.ModeSince.IsZero() {
+	if s := w.mode("m-normal", control.ModeNormal); s.Mode != control.ModeNormal || s.ModeReason != "maintenance" ||
+		s.ModeSince.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	eventually(t, "what waited starts", func() bool { return w.engine.starts(waiting) == 1 })
@@ -77,7 +79,8 @@ func (w *world) reconcileIn(mode control.EngineMode, code run.Code, waiting stri
 	if e := refusal(w.t, w.start(w.eng(), "r-"+string(mode)), code); e.RetryAfter == 0 {
 		w.t.Error("it does not say when to come again")
 	}
-	pre := must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(), control.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
+	pre := must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(),
+		control.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
 	if pre.Outcome != "REFUSED" || pre.Code != code {
 		w.t.Errorf("%+v", pre)
 	}
@@ -85,7 +88,8 @@ func (w *world) reconcileIn(mode control.EngineMode, code run.Code, waiting stri
 	if n := w.engine.starts(waiting); n != 0 {
 		w.t.Errorf("started %d times in %s", n, mode)
 	}
-	if !w.audited("acme", "dev-sre SET_ENGINE_MODE ACCEPTED") || !w.audited("acme", "dev-engineer START DENIED "+string(code)) {
+	if !w.audited("acme", "dev-sre SET_ENGINE_MODE ACCEPTED") || !w.audited("acme", "dev-engineer START DENIED "+
+		string(code)) {
 		w.t.Errorf("%q", w.audit("acme"))
 	}
 }
@@ -130,10 +134,12 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	w.engine.set(func(e *fakeEngine) { delete(e.started, waiting) })
 	admin := w.who("dev-admin")
 	freeze := func(p authz.Principal, id, tenant string, frozen bool) (control.ServiceState, error) {
-		return w.FreezeTenant(ctx, p, control.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen, Reason: "secrets leaked"})
+		return w.FreezeTenant(ctx, p, control.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen,
+			Reason: "secrets leaked"})
 	}
 	s := must[control.ServiceState](t)(freeze(admin, "f1", "", true))
-	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != control.ModeNormal || s.ActiveRuns != nil {
+	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != control.ModeNormal ||
+		s.ActiveRuns != nil {
 		t.Errorf("%+v", s)
 	}
 	refusal(t, w.start(w.eng(), "r1"), run.CodeTenantFrozen)
@@ -167,7 +173,8 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	doc.RequestID = "g2"
 	_, err = w.StartRun(ctx, mallory, doc)
 	refusal(t, err, run.CodeTenantFrozen)
-	if !w.audited("acme", "dev-sre FREEZE_TENANT ACCEPTED") || !w.audited("globex", "dvt FREEZE_TENANT ACCEPTED") || !w.audited("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
+	if !w.audited("acme", "dev-sre FREEZE_TENANT ACCEPTED") || !w.audited("globex", "dvt FREEZE_TENANT ACCEPTED") ||
+		!w.audited("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
 		t.Errorf("%q %q", w.audit("acme"), w.audit("globex"))
 	}
 	must[control.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own, as Admin
@@ -180,7 +187,8 @@ func TestReconcile_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	id := w.queued("r0", "s1")
-	must[control.ServiceState](t)(w.FreezeTenant(t.Context(), w.who("dev-admin"), control.FreezeTenant{RequestID: "f1", Frozen: true, Reason: "x"}))
+	must[control.ServiceState](t)(
+		w.FreezeTenant(t.Context(), w.who("dev-admin"), control.FreezeTenant{RequestID: "f1", Frozen: true, Reason: "x"}))
 	w.reconciling()
 	eventually(t, "it is given back", func() bool {
 		q := must[store.QueueRow](t)(w.store.QueueRow(t.Context(), id))
@@ -223,7 +231,8 @@ func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
 	w.mode("m1", control.ModeDrained)
 	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*time.Second))
 	defer cancel()
-	if s := must[control.ServiceState](t)(stream.Next(ctx)); s.Mode != control.ModeDrained || s.ModeReason != "maintenance" {
+	if s := must[control.ServiceState](t)(stream.Next(ctx)); s.Mode != control.ModeDrained ||
+		s.ModeReason != "maintenance" {
 		t.Errorf("%+v", s)
 	}
 	_, err := other.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1")))
@@ -263,7 +272,8 @@ func TestModes_ASettingOfALaterProgramLetsNothingNewStart(t *testing.T) {
 	put := func(kind store.SettingKind, tenant string, version int64, doc string) {
 		must[store.StoredSetting](t)(w.raw.PutSetting(ctx, store.StoredSetting{
 			Kind: kind, TenantID: tenant, Version: version, Doc: []byte(doc), Actor: "later", Reason: "x", RequestID: "x",
-		}, store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "later", Action: "SET_ENGINE_MODE", Outcome: "ACCEPTED"}))
+		}, store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "later", Action: "SET_ENGINE_MODE",
+			Outcome: "ACCEPTED"}))
 		if err := w.LoadPolicy(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -106,15 +106,17 @@ func (j *Journal) beginOverlaid(ctx context.Context, b store.Begin) (begun store
 // overlay adds to an attempt that begun the overlays as of its StepStarted, in
 // order, whatever was accepted since (T197).
 func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
-	return eachOverlay(ctx, j.cfg.Store, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq, out.StartedSeq, func(r run.Receipt, o overlay) {
-		out.Step.Inputs, out.Params = o.apply(out.Step.Inputs, out.Params)
-		out.ParamsSeq = r.AcceptedSeq
-	})
+	return eachOverlay(ctx, j.cfg.Store, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq, out.StartedSeq,
+		func(r run.Receipt, o overlay) {
+			out.Step.Inputs, out.Params = o.apply(out.Step.Inputs, out.Params)
+			out.ParamsSeq = r.AcceptedSeq
+		})
 }
 
 // eachOverlay gives take the overlays that were accepted for a step behind one event of its run up to another, in
 // order.
-func eachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq, take func(run.Receipt, overlay)) error {
+func eachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq,
+	take func(run.Receipt, overlay)) error {
 	for {
 		receipts, err := from.Overlays(ctx, runID, stepID, after, upTo)
 		if err != nil {
@@ -154,7 +156,8 @@ func compactPayload(r run.Identity, payload json.RawMessage, limit int) (json.Ra
 	sum := sha256.Sum256(payload)
 	digest := hex.EncodeToString(sum[:])
 	return json.Marshal(keptPayload{Artifact: &run.ArtifactRef{
-		URI: artifact.URI(payloadName(r, digest)), Kind: kindPayload, SHA256: digest, SizeBytes: int64(len(payload)), ContentType: "application/json",
+		URI: artifact.URI(payloadName(r, digest)), Kind: kindPayload, SHA256: digest, SizeBytes: int64(len(payload)),
+		ContentType: "application/json",
 	}})
 }
 
@@ -201,7 +204,8 @@ func (j *judging) acceptOverlay(ctx context.Context, tx store.RunTx) error {
 		return err
 	}
 	if n >= maxOverlays {
-		return j.reject(ctx, tx, run.CodeInvalidRunState, fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, which is the most. Start a new run.", n))
+		return j.reject(ctx, tx, run.CodeInvalidRunState,
+			fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, which is the most. Start a new run.", n))
 	}
 	return j.appliedHere(ctx, tx, run.GateOverlaid)
 }

@@ -25,7 +25,8 @@ func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun, wh
 	}
 	switch in.Signal.Type {
 	case run.Pause, run.Resume, run.Cancel:
-	case run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop:
+	case run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget,
+		run.EmergencyStop:
 		c.path += "." + member[in.Signal.Type]
 	default:
 		return refuse(run.CodeNotSupported, "%q is not a signal that this version knows.", in.Signal.Type)
@@ -92,8 +93,9 @@ func (s *Service) checkSize(in SignalRun) error {
 
 // member is the name of each signal's member of the @oneOf.
 var member = map[run.SignalType]string{ //nolint:gochecknoglobals // a table
-	run.RetryStep: "retryStep", run.SkipStep: "skipStep", run.UpdateParams: "updateParams", run.InjectOverride: "injectOverride",
-	run.EscalateAlert: "escalateAlert", run.UpdateTarget: "updateTarget", run.EmergencyStop: "emergencyStop",
+	run.RetryStep: "retryStep", run.SkipStep: "skipStep", run.UpdateParams: "updateParams",
+	run.InjectOverride: "injectOverride",
+	run.EscalateAlert:  "escalateAlert", run.UpdateTarget: "updateTarget", run.EmergencyStop: "emergencyStop",
 }
 
 // content gathers what is wrong with one signal.
@@ -105,7 +107,8 @@ type content struct {
 }
 
 func (c *content) add(field, code, format string, args ...any) {
-	c.found = append(c.found, plan.Violation{Path: c.path + "." + field, Code: code, Message: fmt.Sprintf(format, args...)})
+	c.found = append(c.found, plan.Violation{Path: c.path + "." + field, Code: code,
+		Message: fmt.Sprintf(format, args...)})
 }
 
 func (c *content) stepID() { c.found = checkID(c.found, c.path+".stepId", c.sig.StepID) }
@@ -128,7 +131,8 @@ func (c *content) changes(field string, patch json.RawMessage, err error) bool {
 	}
 	secretMembers(patch, c.path+"."+field, func(path string) {
 		c.found = append(c.found, plan.Violation{
-			Path: path, Code: plan.CodeLiteral, Message: "remove it: a signal never carries a secret, the plan names one by provider and key in secretRefs",
+			Path: path, Code: plan.CodeLiteral, Message: "remove it: a signal never carries a secret, the plan names one by " +
+				"provider and key in secretRefs",
 		})
 	})
 	return true
@@ -187,7 +191,8 @@ func hasTarget(stepType string) bool {
 }
 
 func noTarget(stepID, stepType string) string {
-	return fmt.Sprintf("step %q is a %s step; only dbt steps have a target. Use INJECT_OVERRIDE to change its inputs", stepID, stepType)
+	return fmt.Sprintf("step %q is a %s step; only dbt steps have a target. Use INJECT_OVERRIDE to change its inputs",
+		stepID, stepType)
 }
 
 // stepOf reads a step of the run's plan; false when there is none, or when the plan

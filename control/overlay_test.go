@@ -44,7 +44,8 @@ func (w *world) stepsWith(requestID string, params json.RawMessage, steps ...str
 	var outlines []M
 	for _, s := range steps {
 		stepType, id, _ := strings.Cut(s, " ")
-		list = append(list, M{"stepId": id, "type": stepType, "inputs": inputsOf(stepType), "timeout": "1m", "dependsOn": []string{}})
+		list = append(list, M{"stepId": id, "type": stepType, "inputs": inputsOf(stepType), "timeout": "1m",
+			"dependsOn": []string{}})
 		outlines = append(outlines, M{"stepId": id, "type": stepType})
 	}
 	in := startOf(requestID, document(M{"steps": list}))
@@ -97,23 +98,28 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	w := newWorld(t)
 	id := w.stepsWith("t197", json.RawMessage(`{"day":"mon","n":1}`), "COMMAND s1", "DBT_RUN s2", "COMMAND s3")
 	first := w.begun(id, "s1", 1, 1)
-	if first.ParamsSeq != 0 || compact(t, first.Params) != `{"day":"mon","n":1}` || compact(t, first.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` {
+	if first.ParamsSeq != 0 || compact(t, first.Params) != `{"day":"mon","n":1}` ||
+		compact(t, first.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` {
 		t.Fatalf("before any overlay: %+v %s %s", first, first.Params, first.Step.Inputs)
 	}
 	w.overlaid(override(id, "o1", "s1", M{"env": M{"MODE": "safe"}}))
 	w.overlaid(newParams(id, "p1", "", M{"day": "tue", "n": nil}))
 	w.overlaid(newParams(id, "p2", "s2", M{"only": "s2"}))
-	target := w.overlaid(signalAbout(signal(id, "t1", run.UpdateTarget), "s2", M{"newTarget": M{"destinationDb": "wh", "schema": "restored"}}))
+	target := w.overlaid(
+		signalAbout(signal(id, "t1", run.UpdateTarget), "s2", M{"newTarget": M{"destinationDb": "wh", "schema": "restored"}}))
 
 	// the attempt that had begun stays as it is, also when the platform runs it again
 	again := w.begun(id, "s1", 1, 2)
-	if diff := cmp.Diff([]any{first.StartedSeq, first.ParamsSeq, string(first.Params), string(first.Step.Inputs)}, []any{again.StartedSeq, again.ParamsSeq, string(again.Params), string(again.Step.Inputs)}); diff != "" {
+	if diff := cmp.Diff([]any{first.StartedSeq, first.ParamsSeq, string(first.Params), string(first.Step.Inputs)},
+		[]any{again.StartedSeq, again.ParamsSeq, string(again.Params), string(again.Step.Inputs)}); diff != "" {
 		t.Errorf("a platform retry sees other inputs:\n%s", diff)
 	}
 	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
 
 	second := w.begun(id, "s1", 2, 1)
-	if second.Verdict != store.BeginRun || compact(t, second.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1","MODE":"safe"}}` || compact(t, second.Params) != `{"day":"tue"}` {
+	if second.Verdict != store.BeginRun || compact(t,
+		second.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1","MODE":"safe"}}` ||
+		compact(t, second.Params) != `{"day":"tue"}` {
 		t.Errorf("attempt 2: %s, inputs %s, params %s", second.Verdict, second.Step.Inputs, second.Params)
 	}
 	dbt := w.begun(id, "s2", 1, 1)
@@ -121,7 +127,8 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 		t.Errorf("s2: inputs %s, params %s", dbt.Step.Inputs, dbt.Params)
 	}
 	other := w.begun(id, "s3", 1, 1)
-	if compact(t, other.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` || compact(t, other.Params) != `{"day":"tue"}` {
+	if compact(t, other.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` || compact(t,
+		other.Params) != `{"day":"tue"}` {
 		t.Errorf("s3: inputs %s, params %s", other.Step.Inputs, other.Params)
 	}
 	// later ones reach nobody who has begun
@@ -133,10 +140,12 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	stamped := map[string]run.Seq{}
 	for _, e := range must[[]run.Event](t)(w.raw.Events(t.Context(), id, 0, store.MaxPage)) {
 		if e.Type == run.StepStartedEvent {
-			stamped[fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)] = must[run.StepStartedPayload](t)(run.PayloadOf[run.StepStartedPayload](e.Payload)).ParamsSeq
+			stamped[fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)] = must[run.StepStartedPayload](t)(
+				run.PayloadOf[run.StepStartedPayload](e.Payload)).ParamsSeq
 		}
 	}
-	if diff := cmp.Diff(map[string]run.Seq{"s1/1": 0, "s1/2": second.ParamsSeq, "s2/1": dbt.ParamsSeq, "s3/1": other.ParamsSeq}, stamped); diff != "" || second.ParamsSeq == 0 {
+	if diff := cmp.Diff(map[string]run.Seq{"s1/1": 0, "s1/2": second.ParamsSeq, "s2/1": dbt.ParamsSeq,
+		"s3/1": other.ParamsSeq}, stamped); diff != "" || second.ParamsSeq == 0 {
 		t.Errorf("paramsSeq in the log (-want +got):\n%s", diff)
 	}
 	if n := len(w.engine.delivered(id)); n != 0 {
@@ -162,13 +171,18 @@ func TestBegin_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 	w := newWorld(t)
 	id := w.steps("t185", "COMMAND s1")
 	w.overlaid(override(id, "o1", "s1", M{"dir": "a"}))
-	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, SetGate: run.GatePaused, Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}))
+	must[store.Appended](t)(
+		w.journal.Append(t.Context(), store.Append{RunID: id, SetGate: run.GatePaused,
+			Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}))
 	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.BeginParked || w.count(id, run.StepStartedEvent) != 0 {
 		t.Fatalf("%s in a pause", b.Verdict)
 	}
 	w.overlaid(override(id, "o2", "s1", M{"dir": "b"}))
-	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, ClearGate: run.GatePaused, Events: []run.Draft{runtest.Draft(run.RunResumed, "", 1)}}))
-	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.BeginRun || compact(t, b.Step.Inputs) != `{"argv":["true"],"dir":"b","env":{"KEPT":"1"}}` {
+	must[store.Appended](t)(
+		w.journal.Append(t.Context(), store.Append{RunID: id, ClearGate: run.GatePaused,
+			Events: []run.Draft{runtest.Draft(run.RunResumed, "", 1)}}))
+	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.BeginRun ||
+		compact(t, b.Step.Inputs) != `{"argv":["true"],"dir":"b","env":{"KEPT":"1"}}` {
 		t.Errorf("%s %s", b.Verdict, b.Step.Inputs)
 	}
 	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
@@ -234,18 +248,21 @@ func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.stepsWith("real", json.RawMessage(`{"day":"mon"}`), "COMMAND s1")
 	r := &executor.Runner{
-		Journal: w.journal, Executors: executor.New(executor.Config{AllowAnyDir: true}), WorkspaceRoot: t.TempDir(), ProjectRoot: t.TempDir(),
+		Journal: w.journal, Executors: executor.New(executor.Config{AllowAnyDir: true}), WorkspaceRoot: t.TempDir(),
+		ProjectRoot: t.TempDir(),
 	}
 	script := M{"argv": []string{"sh", "-c", `echo "mode=$MODE params=$(cat "$DVT_PARAMS_FILE")"; exit 3`}}
 	w.overlaid(override(id, "script", "s1", script))
 	attempt := func(la, ea, last int) string {
 		t.Helper()
 		b := w.beginOf(id, "s1", la, ea)
-		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: la, N: b.N, EngineAttempt: ea, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Beat) {})
+		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: la, N: b.N,
+			EngineAttempt: ea, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Beat) {})
 		if ended := err == nil && end.Kind == engine.ReturnEnded; ended != (ea == last) {
 			t.Fatalf("attempt %d.%d of %d returned %+v, %v", la, ea, last, end, err)
 		}
-		l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", Attempt: la}))
+		l := must[control.StepLog](t)(
+			w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", Attempt: la}))
 		for _, line := range slices.Backward(l.Lines) {
 			if line.Stream == "stdout" {
 				return line.Text
@@ -274,7 +291,8 @@ func TestSignalRun_FinishedStep(t *testing.T) {
 	w.finish(id, "s1", 1, run.StepCompletedEvent)
 	w.finish(id, "s2", 1, run.StepCompletedEvent)
 	for i, in := range []control.SignalRun{
-		override(id, "", "s1", M{"dir": "x"}), newParams(id, "", "s1", M{"a": 1}), signalAbout(signal(id, "", run.UpdateTarget), "s2", M{"newTarget": M{"schema": "x"}}),
+		override(id, "", "s1", M{"dir": "x"}), newParams(id, "", "s1", M{"a": 1}),
+		signalAbout(signal(id, "", run.UpdateTarget), "s2", M{"newTarget": M{"schema": "x"}}),
 	} {
 		in.Signal.ID = fmt.Sprintf("late-%d", i)
 		r := w.send(w.who("dev-admin"), in)
@@ -297,27 +315,43 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	id := w.steps("t104", "COMMAND s1", "DBT_RUN s2", "NOOP s3")
 	with := func(t run.SignalType, stepID, reason, payload string) control.SignalRun {
-		return control.SignalRun{RunID: id, Signal: run.Signal{ID: "u", Type: t, StepID: stepID}, Reason: reason, Payload: json.RawMessage(payload)}
+		return control.SignalRun{RunID: id, Signal: run.Signal{ID: "u", Type: t, StepID: stepID}, Reason: reason,
+			Payload: json.RawMessage(payload)}
 	}
 	before := w.log(id)
 	for name, c := range map[string]struct {
 		in   control.SignalRun
 		want []string
 	}{
-		"no object":       {with(run.UpdateParams, "", "", `{"newParams":[1]}`), []string{"INVALID signal.updateParams.newParams"}},
-		"null":            {with(run.UpdateParams, "", "", `{"newParams":null}`), []string{"INVALID signal.updateParams.newParams"}},
-		"empty":           {with(run.UpdateParams, "", "", `{"newParams":{}}`), []string{"MISSING signal.updateParams.newParams"}},
-		"step id":         {with(run.UpdateParams, "a b", "", `{"newParams":{"a":1}}`), []string{"INVALID signal.updateParams.stepId"}},
-		"secrets":         {with(run.UpdateParams, "", "", `{"newParams":{"dbPassword":"x","API_KEY":5,"list":[{"auth":{"accessToken":"y"}}],"maxTokens":"7","token":null,"secretRefs":[{"provider":"env","key":"PW"},{"provider":"env","key":"PW","value":"z"}]}}`), []string{"LITERAL signal.updateParams.newParams.API_KEY", "LITERAL signal.updateParams.newParams.dbPassword", "LITERAL signal.updateParams.newParams.list[0].auth.accessToken", "LITERAL signal.updateParams.newParams.secretRefs[1].value"}},
-		"override":        {with(run.InjectOverride, "s1", " ", `{"override":{"argv":"x","env":{"A B":"1","PASSWORD":"x"},"shell":true}}`), []string{"MISSING signal.injectOverride.reason", "LITERAL signal.injectOverride.override.env.PASSWORD", "INVALID signal.injectOverride.override.argv", `INVALID signal.injectOverride.override.env["A B"]`, "UNKNOWN signal.injectOverride.override.shell"}},
-		"override away":   {with(run.InjectOverride, "s1", "r", `{"override":{"argv":null}}`), []string{"MISSING signal.injectOverride.override.argv"}},
-		"override noop":   {with(run.InjectOverride, "s3", "r", `{"override":{"ms":1}}`), []string{"UNKNOWN signal.injectOverride.override.ms"}},
-		"no target":       {with(run.UpdateTarget, "s2", "", `{"newTarget":{}}`), []string{"MISSING signal.updateTarget.reason", "MISSING signal.updateTarget.newTarget"}},
-		"blank target":    {with(run.UpdateTarget, "s2", "r", `{"newTarget":{"schema":" ","destinationDb":"a\nb"}}`), []string{"INVALID signal.updateTarget.newTarget.destinationDb", "INVALID signal.updateTarget.newTarget.schema"}},
-		"target of other": {with(run.UpdateTarget, "s1", "r", `{"newTarget":{"schema":"x"}}`), []string{"INVALID signal.updateTarget.stepId"}},
-		"level":           {with(run.EscalateAlert, "", "", `{"level":"URGENT"}`), []string{"INVALID signal.escalateAlert.level"}},
-		"G23 no reason":   {with(run.EmergencyStop, "", "", `{}`), []string{"MISSING signal.emergencyStop.reason"}},
-		"skip":            {with(run.SkipStep, "", "", `{}`), []string{"INVALID signal.skipStep.stepId"}},
+		"no object": {with(run.UpdateParams, "", "", `{"newParams":[1]}`),
+			[]string{"INVALID signal.updateParams.newParams"}},
+		"null": {with(run.UpdateParams, "", "", `{"newParams":null}`),
+			[]string{"INVALID signal.updateParams.newParams"}},
+		"empty": {with(run.UpdateParams, "", "", `{"newParams":{}}`),
+			[]string{"MISSING signal.updateParams.newParams"}},
+		"step id": {with(run.UpdateParams, "a b", "", `{"newParams":{"a":1}}`),
+			[]string{"INVALID signal.updateParams.stepId"}},
+		"secrets": {
+			with(run.UpdateParams, "", "", `{"newParams":{"dbPassword":"x","API_KEY":5,"list":[{"auth":{"accessToken":"y"}}],"maxTokens":"7","token":null,"secretRefs":[{"provider":"env","key":"PW"},{"provider":"env","key":"PW","value":"z"}]}}`), []string{"LITERAL signal.updateParams.newParams.API_KEY", "LITERAL signal.updateParams.newParams.dbPassword", "LITERAL signal.updateParams.newParams.list[0].auth.accessToken", "LITERAL signal.updateParams.newParams.secretRefs[1].value"}},
+		"override": {
+			with(run.InjectOverride, "s1", " ", `{"override":{"argv":"x","env":{"A B":"1","PASSWORD":"x"},"shell":true}}`),
+			[]string{"MISSING signal.injectOverride.reason", "LITERAL signal.injectOverride.override.env.PASSWORD",
+				"INVALID signal.injectOverride.override.argv", `INVALID signal.injectOverride.override.env["A B"]`,
+				"UNKNOWN signal.injectOverride.override.shell"}},
+		"override away": {with(run.InjectOverride, "s1", "r", `{"override":{"argv":null}}`),
+			[]string{"MISSING signal.injectOverride.override.argv"}},
+		"override noop": {with(run.InjectOverride, "s3", "r", `{"override":{"ms":1}}`),
+			[]string{"UNKNOWN signal.injectOverride.override.ms"}},
+		"no target": {with(run.UpdateTarget, "s2", "", `{"newTarget":{}}`),
+			[]string{"MISSING signal.updateTarget.reason", "MISSING signal.updateTarget.newTarget"}},
+		"blank target": {with(run.UpdateTarget, "s2", "r", `{"newTarget":{"schema":" ","destinationDb":"a\nb"}}`),
+			[]string{"INVALID signal.updateTarget.newTarget.destinationDb", "INVALID signal.updateTarget.newTarget.schema"}},
+		"target of other": {with(run.UpdateTarget, "s1", "r", `{"newTarget":{"schema":"x"}}`),
+			[]string{"INVALID signal.updateTarget.stepId"}},
+		"level": {with(run.EscalateAlert, "", "", `{"level":"URGENT"}`),
+			[]string{"INVALID signal.escalateAlert.level"}},
+		"G23 no reason": {with(run.EmergencyStop, "", "", `{}`), []string{"MISSING signal.emergencyStop.reason"}},
+		"skip":          {with(run.SkipStep, "", "", `{}`), []string{"INVALID signal.skipStep.stepId"}},
 	} {
 		_, err := w.SignalRun(t.Context(), w.who("dev-admin"), c.in)
 		var got []string
@@ -354,7 +388,8 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 		Artifact run.ArtifactRef `json:"artifact"`
 	}
 	sum := sha256.Sum256(in.Payload)
-	if err := json.Unmarshal(r.Payload, &kept); err != nil || len(r.Payload) > 1024 || kept.Artifact.SHA256 != hex.EncodeToString(sum[:]) || kept.Artifact.SizeBytes != int64(len(in.Payload)) {
+	if err := json.Unmarshal(r.Payload, &kept); err != nil || len(r.Payload) > 1024 ||
+		kept.Artifact.SHA256 != hex.EncodeToString(sum[:]) || kept.Artifact.SizeBytes != int64(len(in.Payload)) {
 		t.Fatalf("%d bytes kept: %.200s, %v", len(r.Payload), r.Payload, err)
 	}
 	body := must[io.ReadCloser](t)(w.artifacts.Open(t.Context(), kept.Artifact.URI))
@@ -381,8 +416,10 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 		limit int64
 	}{
 		{newParams(id, "mega", "", M{"text": strings.Repeat("x", 1<<20)}), 1 << 20},
-		{signalAbout(signal(id, "target", run.UpdateTarget), "s1", M{"newTarget": M{"schema": strings.Repeat("x", 65536)}}), 65536},
-		{control.SignalRun{RunID: id, Signal: run.Signal{ID: "alert", Type: run.EscalateAlert}, Payload: runtest.JSON(M{"level": "LOW", "note": strings.Repeat("x", 65536)})}, 65536},
+		{signalAbout(signal(id, "target", run.UpdateTarget), "s1", M{"newTarget": M{"schema": strings.Repeat("x", 65536)}}),
+			65536},
+		{control.SignalRun{RunID: id, Signal: run.Signal{ID: "alert", Type: run.EscalateAlert},
+			Payload: runtest.JSON(M{"level": "LOW", "note": strings.Repeat("x", 65536)})}, 65536},
 	} {
 		_, err := w.SignalRun(t.Context(), w.who("dev-admin"), c.in)
 		if e := refusal(t, err, run.CodeSignalTooLarge); e.Limit != c.limit {

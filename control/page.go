@@ -25,7 +25,8 @@ func pageEnd(first, last, usual int) (n int, backward bool, err error) {
 		n    int
 	}{{"first", first}, {"last", last}} {
 		if c.n < 0 || c.n > maxPageSize {
-			vs = append(vs, plan.Violation{Path: c.path, Code: plan.CodeRange, Message: fmt.Sprintf("must be from 1 to %d", maxPageSize)})
+			vs = append(vs, plan.Violation{Path: c.path, Code: plan.CodeRange, Message: fmt.Sprintf("must be from 1 to %d",
+				maxPageSize)})
 		}
 	}
 	if first > 0 && last > 0 {
@@ -65,7 +66,8 @@ func pageError(after string, err error) error {
 
 // readOn reads rows, behind the last one that was read or from the start, until n of them are kept or there are no
 // more; true: there are more that are kept. It is for what a store does not filter by.
-func readOn[R any](n int, read func(last *R, limit int) ([]R, error), keep func(R) (bool, error)) (out []R, more bool, err error) {
+func readOn[R any](n int, read func(last *R, limit int) ([]R, error), keep func(R) (bool, error)) (out []R, more bool,
+	err error) {
 	var last *R
 	for limit := n + 1; ; limit = store.MaxPage {
 		rows, err := read(last, limit)

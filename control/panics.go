@@ -73,8 +73,10 @@ func (s *Service) alertPanic(ctx context.Context, duty, runID string) error {
 	}
 	return s.raise(ctx, store.Alert{
 		ID:       uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt panic|%s|%s", duty, runID)).String(),
-		TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: runID, Level: store.AlertHigh, Code: run.CodeInternal, Actor: sweepActor,
-		Note: fmt.Sprintf("dvt has a fault: its duty %q panicked at this run and leaves the run alone, for 10 seconds at first and up to "+
-			"10 minutes, then tries again. Other runs go on. The log of the server has the stack: report it.", duty),
+		TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: runID, Level: store.AlertHigh, Code: run.CodeInternal,
+		Actor: sweepActor,
+		Note: fmt.Sprintf(
+			"dvt has a fault: its duty %q panicked at this run and leaves the run alone, for 10 seconds at first and up to "+
+				"10 minutes, then tries again. Other runs go on. The log of the server has the stack: report it.", duty),
 	})
 }

@@ -69,7 +69,8 @@ func panics(t *testing.T, r *prometheus.Registry, duty string) (n float64) {
 // alertsOf returns the alerts about a run.
 func alertsOf(w *world, runID string) (out []store.Alert) {
 	w.t.Helper()
-	for _, a := range must[[]store.Alert](w.t)(w.config.Store.Alerts(w.t.Context(), store.AlertFilter{TenantID: "acme", Limit: 100})) {
+	for _, a := range must[[]store.Alert](w.t)(w.config.Store.Alerts(w.t.Context(),
+		store.AlertFilter{TenantID: "acme", Limit: 100})) {
 		if a.RunID == runID {
 			out = append(out, a)
 		}

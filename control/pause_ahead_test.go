@@ -52,7 +52,8 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 	w.begin(id, "s1", 1)
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	r := w.send(w.eng(), pausing(id, "u1"))
-	if r.Application != run.SignalApplied || r.AcceptedSeq != 4 || r.AppliedSeq != 5 || r.AppliedAt == nil || r.DeliveredAt != nil || r.QuiescentSeq != 0 {
+	if r.Application != run.SignalApplied || r.AcceptedSeq != 4 || r.AppliedSeq != 5 || r.AppliedAt == nil ||
+		r.DeliveredAt != nil || r.QuiescentSeq != 0 {
 		t.Errorf("receipt %+v", r.Receipt)
 	}
 	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 4, 10))
@@ -140,7 +141,8 @@ func TestSignalRun_PausesThatWait(t *testing.T) {
 		}
 	}
 	older := w.running("t45-older", "s1")
-	if r := w.send(w.eng(), pausing(older, "u1")); r.Application != run.SignalPending || w.count(older, run.RunPaused) != 0 {
+	if r := w.send(w.eng(), pausing(older, "u1")); r.Application != run.SignalPending ||
+		w.count(older, run.RunPaused) != 0 {
 		t.Errorf("an engine of an older program: %+v", r)
 	}
 	queued := w.queued("t45-queued", "s1")
@@ -152,7 +154,8 @@ func TestSignalRun_PausesThatWait(t *testing.T) {
 // outcome moves a receipt as the interpreter does.
 func (w *world) outcome(runID string, o store.SignalOutcome) {
 	w.t.Helper()
-	must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{RunID: runID, Outcomes: []store.SignalOutcome{o}}))
+	must[store.Appended](w.t)(
+		w.journal.Append(w.t.Context(), store.Append{RunID: runID, Outcomes: []store.SignalOutcome{o}}))
 }
 
 // TestSignalRun_SecondEpoch: each pause is an epoch, whoever wrote the one before.
@@ -197,7 +200,8 @@ func TestJournal_AppendUnlessPaused(t *testing.T) {
 	}
 	log := w.log(id)
 	for _, d := range []run.Draft{
-		runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunFailed, "", 1), runtest.Draft(run.StepStartedEvent, "s2", 1),
+		runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunFailed, "", 1), runtest.Draft(run.StepStartedEvent, "s2",
+			1),
 		runtest.Draft(run.RunCompensationStarted, "", 1, M{"stepIds": []string{"s1"}}),
 	} {
 		if _, err := put(d); !errors.Is(err, engine.ErrPaused) {
@@ -241,7 +245,8 @@ func TestSignalRun_Limits(t *testing.T) {
 	if !w.audited("acme", "dev-system ESCALATE_ALERT DENIED SIGNAL_RATE_LIMITED") {
 		t.Error("it left no audit row")
 	}
-	if r := w.send(w.who("dev-system"), signal(id, "u7", run.EscalateAlert)); !r.Duplicate || r.Application != run.SignalApplied {
+	if r := w.send(w.who("dev-system"), signal(id, "u7", run.EscalateAlert)); !r.Duplicate ||
+		r.Application != run.SignalApplied {
 		t.Errorf("u7 again: %+v", r)
 	}
 	_, err = w.SignalRun(t.Context(), w.who("dev-viewer"), signal(id, "v", run.Pause)) // the authorisation comes first
@@ -256,9 +261,10 @@ func TestSignalRun_Limits(t *testing.T) {
 func TestSignalRun_TenantLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) {
-		c.Quotas = &control.Quotas{MaxActive: 10, Strategy: store.StrategyQueue, Tiers: map[string]control.Tier{control.DefaultTier: {
-			StartRunPerMinute: 10, HeavyStepsPerMinute: 10, SignalOpsPerMinute: 3, MaxActive: 10, MaxQueueDepth: 10, Weight: 1,
-		}}}
+		c.Quotas = &control.Quotas{MaxActive: 10, Strategy: store.StrategyQueue,
+			Tiers: map[string]control.Tier{control.DefaultTier: {
+				StartRunPerMinute: 10, HeavyStepsPerMinute: 10, SignalOpsPerMinute: 3, MaxActive: 10, MaxQueueDepth: 10, Weight: 1,
+			}}}
 	})
 	a, b := w.running("a", "s1"), w.running("b", "s1")
 	for i := range 10 {

@@ -33,9 +33,10 @@ const (
 // PlanDiff is how the plan of a run differs from that of the run before it.
 type PlanDiff struct {
 	Previous                       RunBefore
-	Total, Added, Removed, Changed int            // steps
-	Parts                          []PlanPart     // that differ outside of the steps
-	Steps                          []PlanStepDiff // the first of those that differ, in the order of the plan; removed ones come last
+	Total, Added, Removed, Changed int        // steps
+	Parts                          []PlanPart // that differ outside of the steps
+	// the first of those that differ, in the order of the plan; removed ones come last
+	Steps []PlanStepDiff
 }
 
 // PlanStepDiff is a step that differs.

@@ -30,7 +30,8 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	w := newWorld(t)
 	start := func(requestID string, change M) run.Header {
 		t.Helper()
-		return w.header(must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, document(change)))).View.Run.RunID)
+		return w.header(must[control.StartedRun](t)(
+			w.StartRun(t.Context(), w.eng(), startOf(requestID, document(change)))).View.Run.RunID)
 	}
 	diff := func(p authz.Principal, h run.Header) *control.PlanDiff {
 		t.Helper()
@@ -47,7 +48,8 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	start("d2", M{"metadata.planId": "other", "steps": []M{command("x", nil)}})
 	second := start("d3", M{"metadata.planVersion": "1.1", "steps": []M{
 		command("keep", nil), command("new", nil),
-		command("moved", M{"dependsOn": []string{"keep"}, "inputs": M{"argv": []string{"a"}, "env": M{"API_TOKEN": "hunter3", "MODE": strings.Repeat("ä", 400)}}}),
+		command("moved", M{"dependsOn": []string{"keep"}, "inputs": M{"argv": []string{"a"},
+			"env": M{"API_TOKEN": "hunter3", "MODE": strings.Repeat("ä", 400)}}}),
 	}})
 	got := diff(viewer, second)
 	want := &control.PlanDiff{
@@ -81,12 +83,15 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	}
 	stolen := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), control.StartRun{
 		RequestID: "d5", ProjectID: third.ProjectID, EnvironmentID: third.EnvironmentID,
-		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: third.PlanID, PlanVersion: "1.0"},
+		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: third.PlanID,
+			PlanVersion: "1.0"},
 	})).View.Run.RunID
 	if got := diff(viewer, w.header(stolen)); got != nil {
 		t.Errorf("a run that names the digest of another tenant's plan is compared: %+v", got)
 	}
-	if got := diff(viewer, w.header(must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("d6", document(nil, "s1")))).View.Run.RunID)); got != nil {
+	if got := diff(viewer, w.header(
+		must[control.StartedRun](t)(
+			w.StartRun(t.Context(), w.eng(), startOf("d6", document(nil, "s1")))).View.Run.RunID)); got != nil {
 		t.Errorf("the plan of another tenant is told as a difference: %+v", got)
 	}
 }
@@ -104,7 +109,8 @@ func TestPlanDiff_Bounds(t *testing.T) {
 			}
 			steps[i] = command(fmt.Sprintf("s%03d", i), M{"inputs": M{"argv": []string{argv}, "env": env}})
 		}
-		return w.header(must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, document(M{"steps": steps})))).View.Run.RunID)
+		return w.header(must[control.StartedRun](t)(
+			w.StartRun(t.Context(), w.eng(), startOf(requestID, document(M{"steps": steps})))).View.Run.RunID)
 	}
 	of("m1", 250, "a")
 	got := must[*control.PlanDiff](t)(w.PlanDiff(t.Context(), w.eng(), of("m2", 300, "b")))
@@ -142,7 +148,8 @@ func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 		for _, r := range got.Changes {
 			changes = append(changes, r.Signal.ID)
 		}
-		if cmp.Diff(value(t, c.inputs), value(t, string(got.Inputs))) != "" || cmp.Diff(value(t, c.params), value(t, string(got.Params))) != "" || strings.Join(changes, " ") != c.changes {
+		if cmp.Diff(value(t, c.inputs), value(t, string(got.Inputs))) != "" || cmp.Diff(value(t, c.params),
+			value(t, string(got.Params))) != "" || strings.Join(changes, " ") != c.changes {
 			t.Errorf("%s: %s %s %v", c.name, got.Inputs, got.Params, changes)
 		}
 	}

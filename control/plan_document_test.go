@@ -30,17 +30,20 @@ func TestPlanDocument_WithoutSecrets(t *testing.T) {
 		t.Errorf("a plan without secrets is not shown as it is: %s", got)
 	}
 	_, got := read(secret, "secret")
-	if diff := cmp.Diff(value(t, strings.Replace(string(secret), "hunter2", "***", 1)), value(t, string(got))); diff != "" {
+	if diff := cmp.Diff(value(t, strings.Replace(string(secret), "hunter2", "***", 1)),
+		value(t, string(got))); diff != "" {
 		t.Errorf("the plan (-want +got):\n%s", diff)
 	}
 	webhook := document(M{"steps": []M{{"stepId": "s1", "type": "HTTP_NOTIFY", "timeout": "1m", "inputs": M{
 		"url": "https://hooks.example.com/services/T0/hunter2?x=1", "headers": M{"X-Docs": "https://example.com/guide"},
 	}}}}, "s1")
 	id, got := read(webhook, "webhook")
-	if diff := cmp.Diff(value(t, strings.Replace(string(webhook), "services/T0/hunter2?x=1", "***", 1)), value(t, string(got))); diff != "" {
+	if diff := cmp.Diff(value(t, strings.Replace(string(webhook), "services/T0/hunter2?x=1", "***", 1)),
+		value(t, string(got))); diff != "" {
 		t.Errorf("the plan with a webhook (-want +got):\n%s", diff)
 	}
-	if in := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "s1", 0)); strings.Contains(string(in.Inputs), "hunter2") {
+	if in := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "s1", 0)); strings.Contains(
+		string(in.Inputs), "hunter2") {
 		t.Errorf("the inputs of a step show the path of its webhook: %s", in.Inputs)
 	}
 	theirs := plain
@@ -49,7 +52,8 @@ func TestPlanDocument_WithoutSecrets(t *testing.T) {
 	}
 	stolen := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), control.StartRun{
 		RequestID: "stolen", ProjectID: "bank", EnvironmentID: "dev",
-		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0"},
+		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: "plan-3",
+			PlanVersion: "1.0"},
 	})).View.Run.RunID
 	if got := must[json.RawMessage](t)(w.PlanDocument(t.Context(), w.eng(), stolen)); got != nil {
 		t.Errorf("a run that names the digest of another project's plan shows it: %s", got)

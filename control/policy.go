@@ -166,7 +166,8 @@ func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetP
 	if err != nil {
 		return Policy{}, translate(err)
 	}
-	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID && rows[0].Version == in.ExpectedVersion+1 {
+	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
+		rows[0].Version == in.ExpectedVersion+1 {
 		out, err := policyOf(rows[0])
 		if err != nil {
 			return Policy{}, err
@@ -177,7 +178,8 @@ func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetP
 	if err != nil {
 		return Policy{}, err
 	}
-	e := refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide anew.", newest.Version, in.ExpectedVersion)
+	e := refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide anew.", newest.Version,
+		in.ExpectedVersion)
 	e.PolicyVersion = newest.Version
 	return Policy{}, e
 }
@@ -185,7 +187,8 @@ func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetP
 // inForce loads what was just written; that it is written stays true if that fails.
 func (s *Service) inForce(ctx context.Context) error {
 	if err := s.LoadPolicy(ctx); err != nil {
-		e := refuse(run.CodeUnavailable, "The change is stored, but this server could not put it in force yet. It does within seconds of the store's answer; repeat the request to be sure.")
+		e := refuse(run.CodeUnavailable, "The change is stored, but this server could not put it in force yet. It does "+
+			"within seconds of the store's answer; repeat the request to be sure.")
 		e.RetryAfter, e.cause = 2*time.Second, err
 		return e
 	}
@@ -194,7 +197,8 @@ func (s *Service) inForce(ctx context.Context) error {
 
 func checkReason(vs []plan.Violation, reason string) []plan.Violation {
 	if reason == "" || len(reason) > maxChangeReason {
-		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes", maxChangeReason)})
+		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes",
+			maxChangeReason)})
 	}
 	return checkText(vs, "reason", reason)
 }
@@ -203,7 +207,8 @@ func checkReason(vs []plan.Violation, reason string) []plan.Violation {
 func checkText(vs []plan.Violation, path, text string) []plan.Violation {
 	if !run.IsText(text) {
 		vs = append(vs, plan.Violation{
-			Path: path, Code: "INVALID", Message: "must be UTF-8 without control characters; tabs and line breaks may stand in it",
+			Path: path, Code: "INVALID", Message: "must be UTF-8 without control characters; tabs and line breaks may " +
+				"stand in it",
 		})
 	}
 	return vs
@@ -287,7 +292,8 @@ func checkWhoCould(q WhoCould) error {
 	}
 	switch placed := q.ProjectID != "" || q.EnvironmentID != ""; {
 	case q.RunID == "" && !placed, q.RunID != "" && placed:
-		vs = append(vs, plan.Violation{Path: "runId", Code: "INVALID", Message: "give either a run, or a project and an environment"})
+		vs = append(vs, plan.Violation{Path: "runId", Code: "INVALID",
+			Message: "give either a run, or a project and an environment"})
 	case placed:
 		vs = checkID(checkID(vs, "projectId", q.ProjectID), "environmentId", q.EnvironmentID)
 	}

@@ -41,7 +41,8 @@ func (s *Service) LoadPolicy(ctx context.Context) error {
 	for _, t := range stored.Tokens {
 		token, err := tokenOf(t)
 		if err != nil {
-			s.cfg.Logger.ErrorContext(ctx, "an API token cannot be read; it is not known here", slog.String("id", t.ID), slog.Any("error", err))
+			s.cfg.Logger.ErrorContext(ctx, "an API token cannot be read; it is not known here", slog.String("id", t.ID),
+				slog.Any("error", err))
 			continue
 		}
 		in.Tokens = append(in.Tokens, token)
@@ -86,7 +87,8 @@ func (s *Service) FollowPolicy(ctx context.Context) error {
 		if (err != nil) != failing {
 			failing = err != nil
 			if failing {
-				s.cfg.Logger.WarnContext(ctx, "policies cannot be read; the last ones hold for some minutes", slog.Any("error", err))
+				s.cfg.Logger.WarnContext(ctx, "policies cannot be read; the last ones hold for some minutes",
+					slog.Any("error", err))
 			} else {
 				s.cfg.Logger.InfoContext(ctx, "policies can be read again")
 			}

@@ -80,15 +80,21 @@ func TestSetPolicy_TakesEffectBeforeItAnswers(t *testing.T) {
 	late := in
 	late.RequestID = "p2"
 	var moved *control.Error
-	if _, err := w.SetPolicy(ctx, admin, late); !errors.As(err, &moved) || moved.Code != run.CodePolicyMoved || moved.PolicyVersion != 1 {
+	if _, err := w.SetPolicy(ctx, admin, late); !errors.As(err, &moved) || moved.Code != run.CodePolicyMoved ||
+		moved.PolicyVersion != 1 {
 		t.Errorf("from an old version: %v", err)
 	}
-	bad := control.SetPolicy{RequestID: "p3", ExpectedVersion: 1, Document: authz.Document{Grants: []authz.PrincipalGrant{{Principal: "x", Role: "BOSS", ProjectID: "*", EnvironmentID: "*"}}}}
-	if _, err := w.SetPolicy(ctx, admin, bad); !errors.As(err, &moved) || moved.Code != run.CodeBadInput || len(moved.Violations) != 2 {
+	bad := control.SetPolicy{RequestID: "p3", ExpectedVersion: 1,
+		Document: authz.Document{
+			Grants: []authz.PrincipalGrant{{Principal: "x", Role: "BOSS", ProjectID: "*", EnvironmentID: "*"}}}}
+	if _, err := w.SetPolicy(ctx, admin, bad); !errors.As(err, &moved) || moved.Code != run.CodeBadInput ||
+		len(moved.Violations) != 2 {
 		t.Errorf("a bad document: %v", err)
 	}
-	out := control.SetPolicy{RequestID: "p4", ExpectedVersion: 1, Document: w.document(without("dev-admin")), Reason: "oops"}
-	if _, err := w.SetPolicy(ctx, admin, out); !errors.As(err, &moved) || len(moved.Violations) != 1 || moved.Violations[0].Code != authz.LockedOut {
+	out := control.SetPolicy{RequestID: "p4", ExpectedVersion: 1, Document: w.document(without("dev-admin")),
+		Reason: "oops"}
+	if _, err := w.SetPolicy(ctx, admin, out); !errors.As(err, &moved) || len(moved.Violations) != 1 ||
+		moved.Violations[0].Code != authz.LockedOut {
 		t.Errorf("nobody left: %v", err)
 	}
 	for _, id := range []string{"dev-engineer", "dev-sre", "dev-planner"} {
@@ -123,7 +129,8 @@ func TestSetPolicy_SodIsPolicy(t *testing.T) {
 		t.Errorf("by default %+v", sod)
 	}
 	doc := w.document(func(d *authz.Document) { d.SOD.CompleteManual = false })
-	if _, err := w.SetPolicy(t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc, Reason: "small team"}); err != nil {
+	if _, err := w.SetPolicy(t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc,
+		Reason: "small team"}); err != nil {
 		t.Fatal(err)
 	}
 	if sod := w.authz.SOD("acme"); !sod.Approve || sod.CompleteManual {
@@ -142,11 +149,13 @@ func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
 	doc := w.document(func(d *authz.Document) {
 		d.BreakGlass = []authz.BreakGlass{{Principal: "dev-operator", Role: authz.Admin, MaxMinutes: 60}}
 	})
-	if _, err := w.SetPolicy(ctx, w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc, Reason: "on call"}); err != nil {
+	if _, err := w.SetPolicy(ctx, w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc,
+		Reason: "on call"}); err != nil {
 		t.Fatal(err)
 	}
 	var denied *control.Error
-	if _, err := w.BreakGlass(ctx, w.who("dev-engineer"), in); !errors.As(err, &denied) || denied.Denial == nil || !slices.Equal(denied.Denial.WhoCould, []string{"dev-operator"}) {
+	if _, err := w.BreakGlass(ctx, w.who("dev-engineer"), in); !errors.As(err, &denied) || denied.Denial == nil ||
+		!slices.Equal(denied.Denial.WhoCould, []string{"dev-operator"}) {
 		t.Errorf("somebody else: %v", err)
 	}
 	long := in
@@ -169,7 +178,8 @@ func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
 	if again, err := w.BreakGlass(ctx, ola, in); err != nil || again != got {
 		t.Errorf("repeated: %+v, %v", again, err)
 	}
-	if n := w.auditRows(`action = 'BREAK_GLASS' AND outcome = 'ACCEPTED' AND actor = 'dev-operator' AND reason = 'prod is down'`); n != 1 {
+	if n := w.auditRows(
+		`action = 'BREAK_GLASS' AND outcome = 'ACCEPTED' AND actor = 'dev-operator' AND reason = 'prod is down'`); n != 1 {
 		t.Errorf("%d audit rows", n)
 	}
 	w.clock.advance(31 * time.Minute)
@@ -193,7 +203,8 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	if life := made.Token.ExpiresAt.Sub(w.clock.now()); life < 89*24*time.Hour || life > 90*24*time.Hour {
 		t.Errorf("it lives for %v", life)
 	}
-	if n := w.auditRows(`action = 'CREATE_TOKEN' AND outcome = 'ACCEPTED' AND (detail LIKE '%` + made.Secret + `%' OR reason LIKE '%` + made.Secret + `%')`); n != 0 {
+	if n := w.auditRows(`action = 'CREATE_TOKEN' AND outcome = 'ACCEPTED' AND (detail LIKE '%` + made.Secret +
+		`%' OR reason LIKE '%` + made.Secret + `%')`); n != 0 {
 		t.Error("the secret stands in the audit")
 	}
 	if again, err := w.CreateToken(ctx, ola, in); err != nil || again.Secret != "" || again.Token.ID != made.Token.ID {
@@ -217,13 +228,19 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 		in   control.CreateToken
 		want run.Code
 	}{
-		"more than its maker":  {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Engineer)}, run.CodeForbidden},
-		"made with a token":    {p, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer)}, run.CodeForbidden},
-		"a service":            {ola, control.CreateToken{RequestID: "x", Name: "x", Service: "ci", Grants: everywhere(authz.Viewer)}, run.CodeForbidden},
-		"for ten years":        {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer), ExpiresAt: w.clock.now().AddDate(10, 0, 0)}, run.CodeBadInput},
-		"nothing":              {ola, control.CreateToken{RequestID: "x", Name: "x"}, run.CodeBadInput},
-		"another name":         {ola, control.CreateToken{RequestID: "t1", Name: "other", Grants: everywhere(authz.Viewer)}, run.CodeRequestConflict},
-		"a service's by Admin": {w.who("dev-admin"), control.CreateToken{RequestID: "s", Name: "ci", Service: "ci", Grants: everywhere(authz.Operator)}, ""},
+		"more than its maker": {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Engineer)},
+			run.CodeForbidden},
+		"made with a token": {p, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer)},
+			run.CodeForbidden},
+		"a service": {ola, control.CreateToken{RequestID: "x", Name: "x", Service: "ci",
+			Grants: everywhere(authz.Viewer)}, run.CodeForbidden},
+		"for ten years": {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer),
+			ExpiresAt: w.clock.now().AddDate(10, 0, 0)}, run.CodeBadInput},
+		"nothing": {ola, control.CreateToken{RequestID: "x", Name: "x"}, run.CodeBadInput},
+		"another name": {ola, control.CreateToken{RequestID: "t1", Name: "other", Grants: everywhere(authz.Viewer)},
+			run.CodeRequestConflict},
+		"a service's by Admin": {w.who("dev-admin"), control.CreateToken{RequestID: "s", Name: "ci", Service: "ci",
+			Grants: everywhere(authz.Operator)}, ""},
 	} {
 		if _, err := w.CreateToken(ctx, c.p, c.in); coded(err) != c.want || c.want == "" && err != nil {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -231,11 +248,13 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	}
 	own, err1 := w.Tokens(ctx, ola, control.TokensQuery{})
 	all, err2 := w.Tokens(ctx, w.who("dev-admin"), control.TokensQuery{All: true, Live: true})
-	if _, err := w.Tokens(ctx, ola, control.TokensQuery{All: true}); err1 != nil || err2 != nil || coded(err) != run.CodeForbidden || len(own.Tokens) != 1 || len(all.Tokens) != 2 || own.Tokens[0].SHA256 != "" {
+	if _, err := w.Tokens(ctx, ola, control.TokensQuery{All: true}); err1 != nil || err2 != nil ||
+		coded(err) != run.CodeForbidden || len(own.Tokens) != 1 || len(all.Tokens) != 2 || own.Tokens[0].SHA256 != "" {
 		t.Errorf("own %+v, all %+v, others' %v", own, all, err)
 	}
 	for _, id := range []string{"dev-viewer", "dev-mallory"} {
-		if _, err := w.RevokeToken(ctx, w.who(id), control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "mine"}); coded(err) != run.CodeNotFound {
+		if _, err := w.RevokeToken(ctx, w.who(id), control.RevokeToken{RequestID: "r", ID: made.Token.ID,
+			Reason: "mine"}); coded(err) != run.CodeNotFound {
 			t.Errorf("revoked by %s: %v", id, err)
 		}
 	}
@@ -278,17 +297,20 @@ func TestWhoCould_ForAdmin(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), control.WhoCould{Action: "FLY", RunID: r}); coded(err) != run.CodeBadInput {
+	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), control.WhoCould{Action: "FLY", RunID: r}); coded(
+		err) != run.CodeBadInput {
 		t.Errorf("no action: %v", err)
 	}
 	in := control.WhoCould{Action: authz.Start, ProjectID: "shop", EnvironmentID: "prod"}
-	if names, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); err != nil || !slices.Contains(names, "dev-engineer") || slices.Contains(names, "dev-viewer") {
+	if names, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); err != nil ||
+		!slices.Contains(names, "dev-engineer") || slices.Contains(names, "dev-viewer") {
 		t.Errorf("in a place: %v, %v", names, err)
 	}
 	if _, err := w.WhoCould(t.Context(), w.who("dev-engineer"), in); coded(err) != run.CodeForbidden {
 		t.Errorf("in a place whose policy one may not read: %v", err)
 	}
-	for _, in := range []control.WhoCould{{}, {RunID: r, ProjectID: "shop", EnvironmentID: "prod"}, {ProjectID: "shop"}, {ProjectID: "shop", EnvironmentID: "*"}} {
+	for _, in := range []control.WhoCould{{}, {RunID: r, ProjectID: "shop", EnvironmentID: "prod"}, {ProjectID: "shop"},
+		{ProjectID: "shop", EnvironmentID: "*"}} {
 		in.Action = authz.Start
 		if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); coded(err) != run.CodeBadInput {
 			t.Errorf("%+v: %v", in, err)
@@ -317,7 +339,8 @@ func TestFollowPolicy_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
 		t.Errorf("after 4 minutes: %v", err)
 	}
 	w.clock.advance(2 * time.Minute)
-	if _, err := w.SignalRun(t.Context(), w.who("dev-operator"), control.SignalRun{RunID: r, Signal: run.Signal{ID: "s", Type: run.Pause}, Payload: []byte(`{}`)}); coded(err) != run.CodeUnavailable {
+	if _, err := w.SignalRun(t.Context(), w.who("dev-operator"), control.SignalRun{RunID: r,
+		Signal: run.Signal{ID: "s", Type: run.Pause}, Payload: []byte(`{}`)}); coded(err) != run.CodeUnavailable {
 		t.Errorf("after 6 minutes: %v", err)
 	}
 	cancel()

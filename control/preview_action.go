@@ -62,13 +62,15 @@ func (s *Service) previewSignal(ctx context.Context, p authz.Principal, in Signa
 		return ActionPreview{}, err
 	}
 	if moved := movedAt(l.State, in.Signal); in.ExpectedRunSeq != nil && moved > *in.ExpectedRunSeq {
-		return refused(l.State, run.CodeRunMoved, fmt.Sprintf("What this signal concerns changed at seq %d, after the state you saw.", moved)), nil
+		return refused(l.State, run.CodeRunMoved, fmt.Sprintf(
+			"What this signal concerns changed at seq %d, after the state you saw.", moved)), nil
 	}
 	return s.previewed(ctx, r, l.State, in.Signal)
 }
 
 // previewCompletion goes the way of CompleteManualStep.
-func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview, error) {
+func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview,
+	error) {
 	r, err := s.visible(ctx, p, authz.CompleteManual, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
@@ -103,9 +105,11 @@ func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in C
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return ActionPreview{}, err
 		case in.Actor != "" && in.Actor != p.ID:
-			return refused(st, run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give your own id."), nil
+			return refused(st, run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give "+
+				"your own id."), nil
 		case !tokenFits(s.cfg.ManualKeys, in.Token, in.RunID, in.StepID, step.LogicalAttempt):
-			return refused(st, run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives it a new one."), nil
+			return refused(st, run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task "+
+				"again: a retry gives it a new one."), nil
 		case err == nil:
 			out := refused(st, run.CodeSuperseded, "This attempt was completed already; the first outcome stands.")
 			out.Outcome, out.Status = "NOOP", st.RunStatus()
@@ -113,7 +117,8 @@ func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in C
 		case sameOne:
 			return refused(st, run.CodeSOD, sodReason), nil
 		case in.ExpectedRunSeq != nil && step.ChangedSeq > *in.ExpectedRunSeq:
-			return refused(st, run.CodeRunMoved, fmt.Sprintf("The step changed at seq %d, after the state you saw.", step.ChangedSeq)), nil
+			return refused(st, run.CodeRunMoved, fmt.Sprintf("The step changed at seq %d, after the state you saw.",
+				step.ChangedSeq)), nil
 		}
 	}
 	return s.previewed(ctx, r, st, sig)
@@ -125,7 +130,8 @@ func (s *Service) previewRights(p authz.Principal, action authz.Action, o authz.
 	if err != nil || d.Allowed {
 		return d.Allowed, ActionPreview{}, err
 	}
-	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denied(p, action, o, d).Message}, nil
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denied(p, action, o, d).Message},
+		nil
 }
 
 func refused(st run.State, code run.Code, reason string) ActionPreview {
@@ -156,7 +162,8 @@ func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig 
 	if !known {
 		sk = outlined(st)
 	}
-	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force, Outcome: sig.Outcome}
+	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force,
+		Outcome: sig.Outcome}
 	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.cfg.Now())}
 	if n := len(in.Pending); n > 0 {
 		v.warn("%s on the way and counted in.", plural(n, "signal is", "signals are"))

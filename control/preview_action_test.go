@@ -92,17 +92,21 @@ func TestPreview_SignalsOfARunningRun(t *testing.T) {
 	w.begin(id, "a", 1)
 	w.begin(id, "c1", 1)
 	w.begin(id, "cp", 1)
-	w.previews(about(id, run.Pause, ""), "APPLY  PAUSED", "CANCEL cp RUNNING>FAILED", "blocked b d", "! Goes on until it ends: a, c1.")
+	w.previews(about(id, run.Pause, ""), "APPLY  PAUSED", "CANCEL cp RUNNING>FAILED", "blocked b d",
+		"! Goes on until it ends: a, c1.")
 	w.previews(about(id, run.Resume, ""), "NOOP ALREADY_IN_STATE RUNNING")
-	w.previews(about(id, run.Cancel, ""), "APPLY  RUNNING", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED", "CANCEL cp RUNNING>FAILED", "! May not stop at once: a.")
+	w.previews(about(id, run.Cancel, ""), "APPLY  RUNNING", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED",
+		"CANCEL cp RUNNING>FAILED", "! May not stop at once: a.")
 	stop := about(id, run.EmergencyStop, "")
 	stop.Signal.Force = true
-	w.previews(stop, "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED", "CANCEL cp RUNNING>FAILED", "! What runs is cut off and may go on outside for a while.")
+	w.previews(stop, "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED", "CANCEL cp RUNNING>FAILED",
+		"! What runs is cut off and may go on outside for a while.")
 	w.previews(about(id, run.SkipStep, "b"), "APPLY  RUNNING", "SKIP b PENDING>SKIPPED")
 	w.previews(about(id, run.SkipStep, "a"), "REFUSED STEP_NOT_SKIPPABLE")
 	w.previews(about(id, run.RetryStep, "a"), "REFUSED STEP_NOT_FAILED")
 	w.previews(about(id, run.RetryStep, "zz"), "REFUSED STEP_NOT_FOUND")
-	w.previews(about(id, run.UpdateParams, ""), "APPLY  RUNNING", "CHANGE a RUNNING>RUNNING", "CHANGE b PENDING>PENDING", "CHANGE c1 RUNNING>RUNNING", "CHANGE cp RUNNING>RUNNING", "CHANGE d PENDING>PENDING")
+	w.previews(about(id, run.UpdateParams, ""), "APPLY  RUNNING", "CHANGE a RUNNING>RUNNING", "CHANGE b PENDING>PENDING",
+		"CHANGE c1 RUNNING>RUNNING", "CHANGE cp RUNNING>RUNNING", "CHANGE d PENDING>PENDING")
 	w.previews(about(id, run.EscalateAlert, ""), "REFUSED FORBIDDEN")
 }
 
@@ -134,12 +138,16 @@ func TestPreview_PendingSignalsAreCountedIn(t *testing.T) {
 	w.begin(id, "a", 1)
 	w.append(id, runtest.Draft(run.StepFailedEvent, "a", 1))
 	w.send(w.eng(), named(about(id, run.Pause, ""), "p1"))
-	w.previews(about(id, run.Pause, ""), "NOOP ALREADY_IN_STATE PAUSED", "blocked b c", "! 1 signal is on the way and counted in.")
-	w.previews(about(id, run.RetryStep, "a"), "APPLY  PAUSED", "blocked b c", "! 1 signal is on the way and counted in.", "! It takes effect when the run is resumed.")
+	w.previews(about(id, run.Pause, ""), "NOOP ALREADY_IN_STATE PAUSED", "blocked b c",
+		"! 1 signal is on the way and counted in.")
+	w.previews(about(id, run.RetryStep, "a"), "APPLY  PAUSED", "blocked b c", "! 1 signal is on the way and counted in.",
+		"! It takes effect when the run is resumed.")
 	w.applied(id, "p1", runtest.Draft(run.RunPaused, "", 1, M{"signalId": "p1"}))
 	w.send(w.eng(), named(about(id, run.RetryStep, "a"), "p2"))
-	w.previews(about(id, run.RetryStep, "a"), "NOOP SUPERSEDED PAUSED", "blocked b c", "! 1 signal is on the way and counted in.")
-	w.previews(about(id, run.Resume, ""), "APPLY  RUNNING", "RERUN a FAILED>RUNNING", "SCHEDULE b PENDING>RUNNING", "! 1 signal is on the way and counted in.")
+	w.previews(about(id, run.RetryStep, "a"), "NOOP SUPERSEDED PAUSED", "blocked b c",
+		"! 1 signal is on the way and counted in.")
+	w.previews(about(id, run.Resume, ""), "APPLY  RUNNING", "RERUN a FAILED>RUNNING", "SCHEDULE b PENDING>RUNNING",
+		"! 1 signal is on the way and counted in.")
 }
 
 // contract: T46
@@ -199,7 +207,8 @@ func TestPreview_Start(t *testing.T) {
 	w := newWorld(t)
 	start := startOf("r1", document(nil, "a", "b<a", "c"))
 	p := w.preview(w.eng(), control.PreviewAction{Start: &start})
-	if d := cmp.Diff([]string{"APPLY  RUNNING", "SCHEDULE a PENDING>RUNNING", "SCHEDULE c PENDING>RUNNING"}, tell(p)); d != "" {
+	if d := cmp.Diff([]string{"APPLY  RUNNING", "SCHEDULE a PENDING>RUNNING", "SCHEDULE c PENDING>RUNNING"},
+		tell(p)); d != "" {
 		t.Error(d)
 	}
 	start.Inline = document(nil, "a", "b<zz")
@@ -213,7 +222,8 @@ func TestPreview_Rerun(t *testing.T) {
 	w := newWorld(t)
 	id := w.failedRun("r1")
 	p := w.preview(w.eng(), control.PreviewAction{Rerun: &control.Rerun{RunID: id, RequestID: "r2", Failed: true}})
-	want := []string{"APPLY  RUNNING", "REUSE a SUCCESS>SUCCESS", "RERUN b FAILED>RUNNING", "RERUN c SKIPPED>PENDING", "REUSE d SUCCESS>SUCCESS"}
+	want := []string{"APPLY  RUNNING", "REUSE a SUCCESS>SUCCESS", "RERUN b FAILED>RUNNING", "RERUN c SKIPPED>PENDING",
+		"REUSE d SUCCESS>SUCCESS"}
 	if d := cmp.Diff(want, tell(p)); d != "" {
 		t.Error(d)
 	}
@@ -269,7 +279,8 @@ func TestPreview_LeavesNoTrace(t *testing.T) {
 	before := w.tables()
 	for _, who := range []authz.Principal{w.who("dev-admin"), w.who("dev-viewer")} {
 		for _, s := range []run.SignalType{
-			run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
+			run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert,
+			run.UpdateTarget, run.EmergencyStop, run.Cancel,
 		} {
 			in := about(id, s, "")
 			if in.Payload != nil && strings.Contains(string(in.Payload), "stepId") {
@@ -291,7 +302,8 @@ func (w *world) tables() map[string]int {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))
 	defer db.Close()
-	names := must[*sql.Rows](w.t)(db.QueryContext(w.t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table'`)) //nolint:rowserrcheck // it is, below
+	//nolint:rowserrcheck // it is, below
+	names := must[*sql.Rows](w.t)(db.QueryContext(w.t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table'`))
 	defer names.Close()
 	out := map[string]int{}
 	for names.Next() {

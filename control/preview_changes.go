@@ -122,7 +122,8 @@ func (v *previewing) overlay() {
 		default:
 			continue
 		}
-		v.out.Changes = append(v.out.Changes, StepChange{StepID: s.StepID, Kind: "CHANGE", From: status, To: status, Why: why})
+		v.out.Changes = append(v.out.Changes, StepChange{StepID: s.StepID, Kind: "CHANGE", From: status, To: status,
+			Why: why})
 	}
 }
 

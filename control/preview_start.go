@@ -27,14 +27,16 @@ func (s *Service) previewStart(ctx context.Context, p authz.Principal, in StartR
 	if e := s.admitting(p.TenantID); e != nil {
 		return refused(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
-	e, err := s.sandboxRefusal(ctx, run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}, ref, pinned.plan)
+	e, err := s.sandboxRefusal(ctx, run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID,
+		EnvironmentID: in.EnvironmentID}, ref, pinned.plan)
 	if err != nil {
 		return ActionPreview{}, translate(err)
 	}
 	if e != nil {
 		return refused(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
-	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running, Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
+	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
+		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
 	v.waitsForApproval(s, o)
 	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
@@ -108,7 +110,8 @@ func (v *previewing) rerun(reused []run.Ord) {
 	}
 	for i, s := range v.sk.Steps {
 		o := run.Ord(i)
-		c := StepChange{StepID: s.StepID, Kind: "RERUN", From: v.status(s.StepID), To: run.StepPending, Why: "It runs again when what it waits for is done."}
+		c := StepChange{StepID: s.StepID, Kind: "RERUN", From: v.status(s.StepID), To: run.StepPending,
+			Why: "It runs again when what it waits for is done."}
 		switch {
 		case over[o]:
 			c.Kind, c.To, c.Why = "REUSE", run.StepSuccess, "Its result is taken over."

@@ -117,7 +117,8 @@ func (s *Service) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error)
 	if err != nil || q.Status == store.QueueStarted {
 		return nil, err
 	}
-	row := store.WaitingRun{QueueRow: q, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion, TriggeredBy: r.TriggeredBy}
+	row := store.WaitingRun{QueueRow: q, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+		TriggeredBy: r.TriggeredBy}
 	if !row.Waiting {
 		return &QueueEntry{WaitingRun: row}, nil
 	}

@@ -28,7 +28,8 @@ func TestQueue_PagesOfWhatOneMaySee(t *testing.T) {
 	}
 	after := ""
 	for i, id := range want {
-		page := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("env-viewer"), control.QueueQuery{First: 1, After: after}))
+		page := must[control.QueuePage](t)(
+			w.Queue(t.Context(), w.who("env-viewer"), control.QueueQuery{First: 1, After: after}))
 		if more := i+1 < len(want); len(page.Entries) != 1 || page.Entries[0].RunID != id || page.HasNext != more {
 			t.Fatalf("page %d: %+v, want %s", i, page, id)
 		}

@@ -60,7 +60,8 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 	}
 	third := w.asked("r3")
 	q, id := third.View.Queue, third.View.Run.RunID
-	if !waits(third) || q.Position != 1 || q.Wait <= 0 || q.Wait > 30*time.Second || q.Why != store.WaitQuota || q.ExpiresAt.Sub(q.CreatedAt) != 5*time.Minute {
+	if !waits(third) || q.Position != 1 || q.Wait <= 0 || q.Wait > 30*time.Second || q.Why != store.WaitQuota ||
+		q.ExpiresAt.Sub(q.CreatedAt) != 5*time.Minute {
 		t.Errorf("%+v", q)
 	}
 	if st := third.View.State; st.Status != run.Pending || st.Substatus() != "QUEUED" {
@@ -71,22 +72,29 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 	}
 	fourth := w.asked("r4", func(in *control.StartRun) { in.Priority = 9 })
 	page := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1}))
-	if len(page.Entries) != 1 || page.Entries[0].RunID != fourth.View.Run.RunID || !page.HasNext || page.Depth != 2 || page.Entries[0].EnvironmentID != "dev" {
+	if len(page.Entries) != 1 || page.Entries[0].RunID != fourth.View.Run.RunID || !page.HasNext || page.Depth != 2 ||
+		page.Entries[0].EnvironmentID != "dev" {
 		t.Errorf("%+v", page)
 	}
-	next := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1, After: page.Entries[0].RunID}))
-	if len(next.Entries) != 1 || next.Entries[0].RunID != id || next.Entries[0].Position != 2 || next.Entries[0].Why != store.WaitTurn || next.HasNext {
+	next := must[control.QueuePage](t)(
+		w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1, After: page.Entries[0].RunID}))
+	if len(next.Entries) != 1 || next.Entries[0].RunID != id || next.Entries[0].Position != 2 ||
+		next.Entries[0].Why != store.WaitTurn || next.HasNext {
 		t.Errorf("%+v", next)
 	}
 	for who, depth := range map[string]int{"nobody": 0, "dev-viewer": 2} {
-		if p := must[control.QueuePage](t)(w.Queue(t.Context(), w.who(who), control.QueueQuery{})); len(p.Entries) != depth || p.Depth != depth {
+		if p := must[control.QueuePage](t)(w.Queue(t.Context(), w.who(who), control.QueueQuery{})); len(p.Entries) != depth ||
+			p.Depth != depth {
 			t.Errorf("%s sees %+v", who, p)
 		}
 	}
 	_, err := w.Queue(t.Context(), w.eng(), control.QueueQuery{After: "nothing"})
 	refusal(t, err, run.CodeCursorInvalid)
 	w.admits()
-	eventually(t, "the two are started", func() bool { return w.engine.starts(two[0]) == 1 && w.engine.starts(two[1]) == 1 })
+	eventually(t, "the two are started", func() bool {
+		return w.engine.starts(two[0]) == 1 &&
+			w.engine.starts(two[1]) == 1
+	})
 	if w.engine.starts(id) != 0 || len(w.log(id)) != 1 || w.depth() != 2 {
 		t.Errorf("%d starts of the third, %q, %d wait", w.engine.starts(id), w.log(id), w.depth())
 	}
@@ -119,7 +127,8 @@ func TestQueue_TTL(t *testing.T) {
 	w.asked("r1")
 	w.asked("r2")
 	id := w.asked("r3").View.Run.RunID
-	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"), setting(0, control.QuotaDocument{Tenant: control.QuotaLimits{StartRunPerMinute: new(0)}})); err != nil {
+	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"),
+		setting(0, control.QuotaDocument{Tenant: control.QuotaLimits{StartRunPerMinute: new(0)}})); err != nil {
 		t.Fatal(err)
 	}
 	w.admits()
@@ -132,7 +141,8 @@ func TestQueue_TTL(t *testing.T) {
 	w.clock.advance(2 * time.Second)
 	eventually(t, "it fails", func() bool { return len(w.log(id)) == 2 })
 	st := w.state(id)
-	if f := st.Failure; st.Status != run.Failed || f.Code != "QUEUE_TTL_EXCEEDED" || f.Category != run.CategorySystem || !f.Retryable {
+	if f := st.Failure; st.Status != run.Failed || f.Code != "QUEUE_TTL_EXCEEDED" || f.Category != run.CategorySystem ||
+		!f.Retryable {
 		t.Errorf("%s %+v", st.Status, f)
 	}
 	row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id))
@@ -142,10 +152,12 @@ func TestQueue_TTL(t *testing.T) {
 	if err := w.LoadPolicy(t.Context()); err != nil { // rights that were not confirmed for 5 minutes decide nothing
 		t.Fatal(err)
 	}
-	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.State.Status != run.Failed || again.View.Queue != nil {
+	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id ||
+		again.View.State.Status != run.Failed || again.View.Queue != nil {
 		t.Errorf("again %+v", again)
 	}
-	eventually(t, "it is counted, after it was committed", func() bool { return metrics(t, registry)["engine_queue_ttl_exceeded_total"] == 1 })
+	eventually(t, "it is counted, after it was committed",
+		func() bool { return metrics(t, registry)["engine_queue_ttl_exceeded_total"] == 1 })
 	if m := metrics(t, registry); m["engine_backpressure_queued_total"] != 1 {
 		t.Errorf("%v", m)
 	}
@@ -179,7 +191,8 @@ func TestStartRun_FullAndRefused(t *testing.T) {
 	}
 	w.quotas(control.QuotaDocument{Strategy: store.StrategyReject})
 	start("r6", run.CodeQuotaExceeded)
-	if m := metrics(t, registry); m["engine_backpressure_rejected_total"] != 2 || m["engine_backpressure_queued_total"] != 3 {
+	if m := metrics(t, registry); m["engine_backpressure_rejected_total"] != 2 ||
+		m["engine_backpressure_queued_total"] != 3 {
 		t.Errorf("%v", m)
 	}
 }
@@ -248,7 +261,8 @@ func TestSignalRun_CancelOfAWaitingRun(t *testing.T) {
 	w.asked("r2")
 	id := w.asked("r3").View.Run.RunID
 	w.send(w.eng(), signal(id, "c1", run.Cancel))
-	if row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)); row.Status != store.QueueCancelled || w.depth() != 0 {
+	if row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)); row.Status != store.QueueCancelled ||
+		w.depth() != 0 {
 		t.Errorf("%+v, depth %d", row, w.depth())
 	}
 	w.admits()
@@ -301,7 +315,8 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
 		q.Tenants = nil
-		q.Tiers[control.DefaultTier] = control.Tier{StartRunPerMinute: 100_000, MaxActive: 1000, MaxQueueDepth: 1000, Weight: 1}
+		q.Tiers[control.DefaultTier] = control.Tier{StartRunPerMinute: 100_000, MaxActive: 1000, MaxQueueDepth: 1000,
+			Weight: 1}
 		q.MaxActive = 1
 	})))
 	active := w.running("first", "s1")
@@ -310,7 +325,8 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 		ids = append(ids, w.asked(fmt.Sprint("a", i)).View.Run.RunID)
 	}
 	globex := document(M{"scope.tenantId": "globex"}, "s1")
-	other := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-mallory"), startOf("b", globex))).View.Run.RunID
+	other := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-mallory"),
+		startOf("b", globex))).View.Run.RunID
 	var mu sync.Mutex
 	var order []string
 	w.engine.set(func(e *fakeEngine) {

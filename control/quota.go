@@ -65,7 +65,8 @@ func (l QuotaLimits) each() [numLimits]*int {
 }
 
 func limitNames() [numLimits]string {
-	return [numLimits]string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive", "maxQueueDepth"}
+	return [numLimits]string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive",
+		"maxQueueDepth"}
 }
 
 func (t Tier) limits() limits {
@@ -118,7 +119,8 @@ func (q *Quotas) granted(tenantID string) map[string]QuotaLimits {
 // the order of their ids, and the tenant has what they leave.
 func (q *Quotas) of(tenantID string, doc QuotaDocument) *tenantQuota {
 	_, tier := q.tier(tenantID)
-	out := &tenantQuota{limits: tier.limits(), weight: max(tier.Weight, 1), projects: map[string]projectQuota{}, strategy: q.Strategy, ttl: q.TTL}
+	out := &tenantQuota{limits: tier.limits(), weight: max(tier.Weight, 1), projects: map[string]projectQuota{},
+		strategy: q.Strategy, ttl: q.TTL}
 	if doc.Strategy != "" {
 		out.strategy = doc.Strategy
 	}

@@ -134,7 +134,8 @@ func (s *Service) checkDocument(tenantID string, doc QuotaDocument) (vs []plan.V
 	}
 	for k, total := range totals(doc, granted) {
 		if total > most[k] {
-			bad("projects", "RANGE", "%s of the tenant and of the projects with one of their own come to %d; the tier %s has %d", limitNames()[k], total, name, most[k])
+			bad("projects", "RANGE", "%s of the tenant and of the projects with one of their own come to %d; the tier %s has %d",
+				limitNames()[k], total, name, most[k])
 		}
 	}
 	if doc.Strategy != "" && !isStrategy(doc.Strategy) {

@@ -43,17 +43,20 @@ func newQuotaMetrics(r prometheus.Registerer) *quotaMetrics {
 	return &quotaMetrics{
 		tenants: map[string]time.Time{},
 		used: register.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "engine_tenant_quota_used", Help: "How much of a tenant's quota is used, in percent; of tenants that were busy on this server within 5 minutes.",
+			Name: "engine_tenant_quota_used", Help: "How much of a tenant's quota is used, in percent; of tenants that were " +
+				"busy on this server within 5 minutes.",
 		}, []string{"tenant", "action"}),
 		depth: register.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "engine_tenant_queue_depth", Help: "Runs of a tenant that wait; of tenants that were busy on this server within 5 minutes.",
+			Name: "engine_tenant_queue_depth", Help: "Runs of a tenant that wait; of tenants that were busy on this server " +
+				"within 5 minutes.",
 		}, tenant),
 		waited: register.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "engine_tenant_wait_time_seconds", Help: "How long runs waited before this server admitted them.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}, tenant),
 		misjudged: register.NewHistogram(prometheus.HistogramOpts{
-			Name: "run_queue_estimate_error_seconds", Help: "How far the wait that a run was told when it came was from its wait.",
+			Name: "run_queue_estimate_error_seconds", Help: "How far the wait that a run was told when it came was " +
+				"from its wait.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}),
 		queued:  counter("engine_backpressure_queued_total", "Runs that had to wait."),
@@ -63,7 +66,8 @@ func newQuotaMetrics(r prometheus.Registerer) *quotaMetrics {
 		leasesExpired: register.NewCounter(prometheus.CounterOpts{
 			Name: "run_queue_leases_expired_total", Help: "Starts that this server took over because their lease was over.",
 		}),
-		startFailures: register.NewCounter(prometheus.CounterOpts{Name: "run_queue_start_failures_total", Help: "Starts that failed and are tried again."}),
+		startFailures: register.NewCounter(prometheus.CounterOpts{Name: "run_queue_start_failures_total",
+			Help: "Starts that failed and are tried again."}),
 	}
 }
 

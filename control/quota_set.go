@@ -66,7 +66,8 @@ func (s *Service) tierOf(tenantID string) string {
 }
 
 func (s *Service) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
-	out := QuotaSettings{Version: v.Version, Tier: s.tierOf(v.TenantID), Actor: v.Actor, Reason: v.Reason, RequestID: v.RequestID, At: v.At}
+	out := QuotaSettings{Version: v.Version, Tier: s.tierOf(v.TenantID), Actor: v.Actor, Reason: v.Reason,
+		RequestID: v.RequestID, At: v.At}
 	if err := json.Unmarshal(v.Doc, &out.Document); err != nil {
 		return out, translate(fmt.Errorf("control: quotas %d of %s: %w", v.Version, v.TenantID, err))
 	}
@@ -74,7 +75,8 @@ func (s *Service) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
 }
 
 // QuotaHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
-func (s *Service) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage, error) {
+func (s *Service) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage,
+	error) {
 	n, err := pageSize(first, 20)
 	if err != nil {
 		return QuotaHistoryPage{}, err
@@ -114,15 +116,18 @@ func (s *Service) SetQuota(ctx context.Context, p authz.Principal, in SetQuota) 
 }
 
 // putQuota writes the next version and puts it in force here.
-func (s *Service) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings, error) {
+func (s *Service) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings,
+	error) {
 	doc, err := json.Marshal(in.Document)
 	if err != nil {
 		return QuotaSettings{}, translate(err)
 	}
 	version := in.ExpectedVersion + 1
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"quotaVersion":%d}`, s.cfg.Authz.PolicyVersion(p.TenantID), version))
+	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"quotaVersion":%d}`,
+		s.cfg.Authz.PolicyVersion(p.TenantID), version))
 	stored, err := s.cfg.Store.PutSetting(ctx, store.StoredSetting{
-		Kind: store.SettingQuota, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason, RequestID: in.RequestID,
+		Kind: store.SettingQuota, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
+		RequestID: in.RequestID,
 	}, row)
 	if errors.Is(err, store.ErrConflict) {
 		stored, err = s.repeatedQuota(ctx, p, in)
@@ -144,14 +149,16 @@ func (s *Service) repeatedQuota(ctx context.Context, p authz.Principal, in SetQu
 	if err != nil {
 		return store.StoredSetting{}, err
 	}
-	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID && rows[0].Version == in.ExpectedVersion+1 {
+	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
+		rows[0].Version == in.ExpectedVersion+1 {
 		return rows[0], nil
 	}
 	newest, err := s.newestQuota(ctx, p.TenantID)
 	if err != nil {
 		return store.StoredSetting{}, err
 	}
-	e := refuse(run.CodeQuotaMoved, "The settings are at version %d, not %d. Look at them and decide anew.", newest.Version, in.ExpectedVersion)
+	e := refuse(run.CodeQuotaMoved, "The settings are at version %d, not %d. Look at them and decide anew.",
+		newest.Version, in.ExpectedVersion)
 	e.QuotaVersion = newest.Version
 	return store.StoredSetting{}, e
 }

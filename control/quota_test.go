@@ -16,8 +16,10 @@ import (
 func hobby(change ...func(*control.Quotas)) *control.Quotas {
 	q := &control.Quotas{
 		Tiers: map[string]control.Tier{
-			control.DefaultTier: {StartRunPerMinute: 10, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000, MaxQueueDepth: 100, Weight: 1},
-			"hobby":             {StartRunPerMinute: 2, HeavyStepsPerMinute: 1, SignalOpsPerMinute: 20, MaxActive: 1000, MaxQueueDepth: 100, Weight: 1},
+			control.DefaultTier: {StartRunPerMinute: 10, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000,
+				MaxQueueDepth: 100, Weight: 1},
+			"hobby": {StartRunPerMinute: 2, HeavyStepsPerMinute: 1, SignalOpsPerMinute: 20, MaxActive: 1000,
+				MaxQueueDepth: 100, Weight: 1},
 		},
 		Tenants: map[string]string{"acme": "hobby"}, MaxActive: 10_000, Strategy: store.StrategyQueue, TTL: 5 * time.Minute,
 	}
@@ -32,7 +34,8 @@ func withQuotas(q *control.Quotas) func(*control.Config) {
 }
 
 func setting(version int64, doc control.QuotaDocument) control.SetQuota {
-	return control.SetQuota{RequestID: "q" + string(rune('0'+version)), ExpectedVersion: version, Document: doc, Reason: "less for now"}
+	return control.SetQuota{RequestID: "q" + string(rune('0'+version)), ExpectedVersion: version, Document: doc,
+		Reason: "less for now"}
 }
 
 func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
@@ -59,15 +62,18 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	}
 	want := []string{
 		"RANGE settings.tenant.startRunPerMinute", "RANGE settings.tenant.maxActive", "RANGE settings.projects[0].weight",
-		"RANGE settings.projects[0].limits.maxQueueDepth", "DUPLICATE settings.projects[1].projectId", "INVALID settings.projects[2].projectId",
-		"RANGE settings.projects[3].limits.startRunPerMinute", "RANGE settings.projects", "INVALID settings.strategy", "RANGE settings.ttlMs",
+		"RANGE settings.projects[0].limits.maxQueueDepth", "DUPLICATE settings.projects[1].projectId",
+		"INVALID settings.projects[2].projectId",
+		"RANGE settings.projects[3].limits.startRunPerMinute", "RANGE settings.projects", "INVALID settings.strategy",
+		"RANGE settings.ttlMs",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	_, err = w.SetQuota(ctx, admin, setting(0, control.QuotaDocument{ // each is within the tier, their sum is not
-		Tenant:   control.QuotaLimits{StartRunPerMinute: new(1)},
-		Projects: []control.ProjectQuota{{ProjectID: "shop", Weight: 1, Limits: control.QuotaLimits{StartRunPerMinute: new(2)}}},
+		Tenant: control.QuotaLimits{StartRunPerMinute: new(1)},
+		Projects: []control.ProjectQuota{
+			{ProjectID: "shop", Weight: 1, Limits: control.QuotaLimits{StartRunPerMinute: new(2)}}},
 	}))
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 1 || e.Violations[0].Path != "settings.projects" {
 		t.Errorf("%+v", e.Violations)
@@ -77,11 +83,13 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 		refusal(t, err, run.CodeForbidden)
 	}
 	doc := control.QuotaDocument{
-		Projects: []control.ProjectQuota{{ProjectID: "shop", Weight: 3, Limits: control.QuotaLimits{StartRunPerMinute: new(1), SignalOpsPerMinute: new(5)}}},
+		Projects: []control.ProjectQuota{
+			{ProjectID: "shop", Weight: 3, Limits: control.QuotaLimits{StartRunPerMinute: new(1), SignalOpsPerMinute: new(5)}}},
 	}
 	first := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
 	again := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
-	if first.Version != 1 || !cmp.Equal(first, again) || !w.audited("acme", "dev-admin SET_QUOTA ACCEPTED") || !w.audited("acme", "dev-admin SET_QUOTA REJECTED BAD_USER_INPUT") {
+	if first.Version != 1 || !cmp.Equal(first, again) || !w.audited("acme", "dev-admin SET_QUOTA ACCEPTED") ||
+		!w.audited("acme", "dev-admin SET_QUOTA REJECTED BAD_USER_INPUT") {
 		t.Errorf("%+v, again %+v, audit %q", first, again, w.audit("acme"))
 	}
 	late := setting(0, doc)
@@ -119,7 +127,8 @@ func TestLoadPolicy_QuotasThatCannotBeReadKeepTheTier(t *testing.T) {
 	put := func(tenant string, version int64, doc string) {
 		t.Helper()
 		_, err := w.store.PutSetting(t.Context(), store.StoredSetting{
-			Kind: store.SettingQuota, TenantID: tenant, Version: version, Doc: json.RawMessage(doc), Actor: "a", Reason: "r", RequestID: "r",
+			Kind: store.SettingQuota, TenantID: tenant, Version: version, Doc: json.RawMessage(doc), Actor: "a", Reason: "r",
+			RequestID: "r",
 		}, store.AuditRow{ID: tenant, TenantID: tenant, Actor: "a", Action: "SET_QUOTA", Outcome: "ACCEPTED"})
 		if err != nil {
 			t.Fatal(err)

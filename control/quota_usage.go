@@ -46,7 +46,8 @@ func (s *Service) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnapsho
 	}
 	out := []QuotaSnapshot{snapshot("", q.limits, q.limits, u.Tenant, u.Now)}
 	for _, id := range slices.Sorted(maps.Keys(q.projects)) {
-		if project := q.projects[id]; project.limits != none() && (scope.ProjectIDs == nil || slices.Contains(scope.ProjectIDs, id)) {
+		if project := q.projects[id]; project.limits != none() && (scope.ProjectIDs == nil ||
+			slices.Contains(scope.ProjectIDs, id)) {
 			out = append(out, snapshot(id, project.limits, q.limits, u.Projects[id], u.Now))
 		}
 	}
@@ -62,7 +63,8 @@ func snapshot(projectID string, own, tenant limits, u store.LaneUsage, now time.
 		return min(own[k], tenant[k])
 	}
 	out := QuotaSnapshot{
-		ProjectID: projectID, Active: int(u.Active), MaxActive: least(limitActive), Depth: int(u.Waiting), MaxDepth: least(limitDepth),
+		ProjectID: projectID, Active: int(u.Active), MaxActive: least(limitActive), Depth: int(u.Waiting),
+		MaxDepth: least(limitDepth),
 	}
 	for k, action := range []store.BucketAction{store.BucketStart, store.BucketHeavy, store.BucketSignal} {
 		if own[k] >= 0 {

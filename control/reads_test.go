@@ -27,7 +27,8 @@ func TestRun_TimeMachine(t *testing.T) {
 	for seq, status := range want {
 		at := run.Seq(seq)
 		v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, &at))
-		if v.State.Seq != at || v.State.RunStatus() != status || !v.Past || v.State.PlanRef == nil || v.State.TriggeredBy != "dev-engineer" || v.State.CreatedAt.IsZero() {
+		if v.State.Seq != at || v.State.RunStatus() != status || !v.Past || v.State.PlanRef == nil ||
+			v.State.TriggeredBy != "dev-engineer" || v.State.CreatedAt.IsZero() {
 			t.Errorf("at %d: %+v", seq, v.State.Header)
 		}
 	}
@@ -157,23 +158,28 @@ func TestRuns_PagesBothWays(t *testing.T) {
 func TestRuns_OnlyWhatTheViewerMayRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	shop, store, prod := w.inProject("a", "shop", "dev"), w.inProject("b", "store", "dev"), w.inProject("c", "bank", "prod")
+	shop, store, prod := w.inProject("a", "shop", "dev"), w.inProject("b", "store", "dev"),
+		w.inProject("c", "bank", "prod")
 	for who, want := range map[string][]string{
 		"dev-viewer": {prod, store, shop}, "dev-sre": {prod, store, shop}, "shop-viewer": {shop}, "two-viewer": {store, shop},
 		"env-viewer": {store, shop}, "nobody": nil, "dev-mallory": nil,
 	} {
-		p := must[control.RunsPage](t)(w.Runs(t.Context(), w.who(who), control.RunsQuery{Filter: control.RunFilter{TenantID: "acme"}}))
+		p := must[control.RunsPage](t)(
+			w.Runs(t.Context(), w.who(who), control.RunsQuery{Filter: control.RunFilter{TenantID: "acme"}}))
 		if diff := cmp.Diff(want, ids(p)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", who, diff)
 		}
-		p = must[control.RunsPage](t)(w.Runs(t.Context(), w.who(who), control.RunsQuery{Filter: control.RunFilter{ProjectIDs: []string{"bank", "store", "store"}}}))
+		p = must[control.RunsPage](t)(
+			w.Runs(t.Context(), w.who(who), control.RunsQuery{
+				Filter: control.RunFilter{ProjectIDs: []string{"bank", "store", "store"}}}))
 		for _, id := range ids(p) {
 			if id == shop || !strings.Contains(strings.Join(want, " "), id) {
 				t.Errorf("%s asked for bank and store: %v", who, ids(p))
 			}
 		}
 	}
-	p := must[control.RunsPage](t)(w.Runs(t.Context(), w.who("dev-viewer"), control.RunsQuery{Filter: control.RunFilter{ProjectIDs: []string{}}}))
+	p := must[control.RunsPage](t)(
+		w.Runs(t.Context(), w.who("dev-viewer"), control.RunsQuery{Filter: control.RunFilter{ProjectIDs: []string{}}}))
 	if len(p.Runs) != 3 {
 		t.Errorf("no project named: %v", ids(p))
 	}
@@ -196,7 +202,8 @@ func TestReceipts_Pages(t *testing.T) {
 	}
 	_, err := w.Receipts(t.Context(), w.eng(), id, "nothing", 2)
 	refusal(t, err, run.CodeCursorInvalid)
-	if mine := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 || mine[0].Signal.ID != "u2" {
+	if mine := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 ||
+		mine[0].Signal.ID != "u2" {
 		t.Errorf("%+v", mine)
 	}
 	if theirs := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), 99)); len(theirs) != 0 {
@@ -217,7 +224,8 @@ func TestStepLog_ErrorLineOfTheFailedAttempt(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("error-line", "s1")
 	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
-	if err := w.artifacts.Append(t.Context(), log, 1, 1, []artifact.Line{{Stream: "stdout", Text: "a"}, {Stream: "stderr", Text: "Error: b"}}); err != nil {
+	if err := w.artifacts.Append(t.Context(), log, 1, 1, []artifact.Line{{Stream: "stdout", Text: "a"},
+		{Stream: "stderr", Text: "Error: b"}}); err != nil {
 		t.Fatal(err)
 	}
 	line := func(q control.StepLogQuery) int64 {
@@ -242,20 +250,25 @@ func TestStepLog_BoundsAndFind(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("log", "s1")
 	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
-	if l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); l.Attempt != 1 || l.Total != 0 {
+	if l := must[control.StepLog](t)(
+		w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); l.Attempt != 1 || l.Total != 0 {
 		t.Errorf("before it began: %+v", l)
 	}
 	if err := w.artifacts.Append(t.Context(), log, 1, 1, lines(1, 1200)); err != nil {
 		t.Fatal(err)
 	}
-	l := must[control.StepLog](t)(w.StepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100, First: 1000, Find: "line 119"}))
+	l := must[control.StepLog](t)(
+		w.StepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100, First: 1000,
+			Find: "line 119"}))
 	if len(l.Lines) != 101 || l.Lines[0].No != 1100 || l.Total != 1200 || l.TotalMatches != 11 || l.Matches[0] != 119 {
 		t.Errorf("%d lines of %d, matches %v of %d", len(l.Lines), l.Total, l.Matches, l.TotalMatches)
 	}
-	if l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); len(l.Lines) != 200 {
+	if l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); len(
+		l.Lines) != 200 {
 		t.Errorf("%d lines by default", len(l.Lines))
 	}
-	_, err := w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: -1, First: 1001, Attempt: -1, Find: strings.Repeat("x", 201)})
+	_, err := w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: -1, First: 1001,
+		Attempt: -1, Find: strings.Repeat("x", 201)})
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 4 {
 		t.Errorf("%+v", e.Violations)
 	}
@@ -321,10 +334,12 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 		for _, who := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-admin", "dev-system", "dev-mallory"} {
 			v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, nil))
 			a := w.Actions(w.who(who), v)
-			for about, list := range map[string][]control.ActionAvailability{"": a.Run, "s1": a.Steps["s1"], "s2": a.Steps["s2"], "s3": a.Steps["s3"]} {
+			for about, list := range map[string][]control.ActionAvailability{"": a.Run, "s1": a.Steps["s1"], "s2": a.Steps["s2"],
+				"s3": a.Steps["s3"]} {
 				for _, x := range list {
 					sig := run.SignalType(x.Action)
-					if x.Outcome == "REFUSED" && (x.Reason == "" || x.RequiredRole == "" || x.Code == run.CodeForbidden && len(x.WhoCould) == 0) {
+					if x.Outcome == "REFUSED" && (x.Reason == "" || x.RequiredRole == "" || x.Code == run.CodeForbidden &&
+						len(x.WhoCould) == 0) {
 						t.Errorf("%s: %+v does not explain itself", who, x)
 					}
 					if who == "dev-mallory" || x.Outcome == "APPLY" && sig.Stops() {
@@ -359,7 +374,8 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 						}
 					}
 					if x.Outcome != outcome || x.Code != code && outcome == "REFUSED" {
-						t.Errorf("%s run, %s, %s of %q: shown %s %s, decided %s %s", state, who, sig, about, x.Outcome, x.Code, outcome, code)
+						t.Errorf("%s run, %s, %s of %q: shown %s %s, decided %s %s", state, who, sig, about, x.Outcome, x.Code, outcome,
+							code)
 					}
 				}
 			}
@@ -372,9 +388,11 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s %t", x.Action, x.Outcome, x.Strength, x.ReasonRequired))
 	}
 	want := []string{
-		"PAUSE APPLY REVERSIBLE false", "RESUME NOOP REVERSIBLE false", "UPDATE_PARAMS APPLY STRONG false", "ESCALATE_ALERT REFUSED NORMAL false",
+		"PAUSE APPLY REVERSIBLE false", "RESUME NOOP REVERSIBLE false", "UPDATE_PARAMS APPLY STRONG false",
+		"ESCALATE_ALERT REFUSED NORMAL false",
 		"CANCEL APPLY STRONG false", "EMERGENCY_STOP APPLY STRONG true",
-		"RETRY_STEP REFUSED NORMAL false", "SKIP_STEP APPLY NORMAL false", "UPDATE_PARAMS APPLY STRONG false", "INJECT_OVERRIDE APPLY STRONG true",
+		"RETRY_STEP REFUSED NORMAL false", "SKIP_STEP APPLY NORMAL false", "UPDATE_PARAMS APPLY STRONG false",
+		"INJECT_OVERRIDE APPLY STRONG true",
 		"UPDATE_TARGET APPLY STRONG true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -387,7 +405,8 @@ func TestRuns_PagesOfTooManyStepsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.Store = crowded{c.Store} })
 	_, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Steps: true}})
-	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != store.MaxListSteps || !strings.Contains(e.Message, "smaller page") {
+	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != store.MaxListSteps ||
+		!strings.Contains(e.Message, "smaller page") {
 		t.Errorf("limit %d: %s", e.Limit, e.Message)
 	}
 	if _, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{}); err != nil {

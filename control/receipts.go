@@ -24,7 +24,8 @@ func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalI
 
 // Receipts reads a page of a run's receipts in the order they were received.
 // CURSOR_INVALID when afterSignalID is none of them.
-func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (ReceiptsPage, error) {
+func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string,
+	limit int) (ReceiptsPage, error) {
 	n, err := pageSize(limit, 50)
 	if err != nil {
 		return ReceiptsPage{}, err

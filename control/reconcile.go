@@ -197,7 +197,8 @@ func unanswered(ctx context.Context, err error) bool {
 
 // duty calls work when woken and every 500 ms until ctx ends, at once again
 // while it says that there is more.
-func (s *Service) duty(ctx context.Context, wake <-chan struct{}, work func(context.Context) (more bool, err error)) error {
+func (s *Service) duty(ctx context.Context, wake <-chan struct{}, work func(context.Context) (more bool,
+	err error)) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -53,7 +53,8 @@ type RedriveResult struct {
 // nothing that anyone would show: consumers ignore what they have seen (T123, O04).
 // A letter that was redriven is left alone, so that it is safe to repeat. Who
 // asked is in the audit before anything is published.
-func (s *Service) RedriveDeadLetters(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (RedrivenDeadLetters, error) {
+func (s *Service) RedriveDeadLetters(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (
+	RedrivenDeadLetters, error) {
 	if err := checkRedrive(in); err != nil {
 		return RedrivenDeadLetters{}, err
 	}
@@ -105,10 +106,12 @@ func checkRedrive(in RedriveDeadLetters) error {
 		}
 	}
 	if given != 1 {
-		vs = append(vs, plan.Violation{Path: "letters", Code: "INVALID", Message: "give exactly one of ids, runId and allOpen: true"})
+		vs = append(vs, plan.Violation{Path: "letters", Code: "INVALID",
+			Message: "give exactly one of ids, runId and allOpen: true"})
 	}
 	if n := len(in.IDs); in.IDs != nil && (n == 0 || n > MaxRedrive) {
-		vs = append(vs, plan.Violation{Path: "letters.ids", Code: "RANGE", Message: fmt.Sprintf("must be 1 to %d ids", MaxRedrive)})
+		vs = append(vs, plan.Violation{Path: "letters.ids", Code: "RANGE", Message: fmt.Sprintf("must be 1 to %d ids",
+			MaxRedrive)})
 	}
 	if len(vs) > 0 {
 		return badInput(vs)
@@ -117,7 +120,8 @@ func checkRedrive(in RedriveDeadLetters) error {
 }
 
 // chosen reads the letters that are meant.
-func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (out RedrivenDeadLetters, err error) {
+func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (out RedrivenDeadLetters,
+	err error) {
 	for _, id := range in.IDs {
 		r := RedriveResult{ID: id}
 		d, found, err := s.deadLetter(ctx, p, id)
@@ -132,7 +136,8 @@ func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadL
 	if in.IDs != nil {
 		return out, nil
 	}
-	letters, err := s.cfg.Store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, RunID: in.RunID, Open: true, Limit: MaxRedrive + 1})
+	letters, err := s.cfg.Store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, RunID: in.RunID, Open: true,
+		Limit: MaxRedrive + 1})
 	if err != nil {
 		return out, translate(err)
 	}
@@ -145,7 +150,8 @@ func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadL
 
 // auditRedrive writes one row for each open letter. A repeated request has the
 // same rows.
-func (s *Service) auditRedrive(ctx context.Context, p authz.Principal, in RedriveDeadLetters, rs []RedriveResult) error {
+func (s *Service) auditRedrive(ctx context.Context, p authz.Principal, in RedriveDeadLetters,
+	rs []RedriveResult) error {
 	var rows []store.AuditRow
 	for _, r := range rs {
 		if r.Letter == nil || r.Letter.RedrivenAt != nil {

@@ -40,7 +40,8 @@ func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 		return StartedRun{}, translate(err)
 	}
 	if !d.Allowed {
-		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Rerun), RunID: in.RunID, Code: run.CodeForbidden, RequestID: in.RequestID})
+		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Rerun), RunID: in.RunID, Code: run.CodeForbidden,
+			RequestID: in.RequestID})
 		return StartedRun{}, s.denied(p, authz.Rerun, object, d)
 	}
 	l, err := s.cfg.Store.Load(ctx, in.RunID)
@@ -54,15 +55,18 @@ func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 	return s.createRerun(ctx, p, parent, in, run.Rerun{RunID: in.RunID, From: from, Reuse: reuse})
 }
 
-func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun, pin run.Rerun) (StartedRun, error) {
+func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun,
+	pin run.Rerun) (StartedRun, error) {
 	detail, err := json.Marshal(map[string]any{"parentRunId": parent.RunID, "from": pin.From, "reused": len(pin.Reuse)})
 	if err != nil {
 		return StartedRun{}, translate(err)
 	}
 	r, created, err := s.approve(ctx, p, store.NewRun{Run: store.Run{
-		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun", ParentRunID: parent.RunID,
-		Params: parent.Params, Policy: s.cfg.Policy,
-	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID, Detail: detail}, &pin, nil)
+		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun",
+		ParentRunID: parent.RunID,
+		Params:      parent.Params, Policy: s.cfg.Policy,
+	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID,
+		Detail: detail}, &pin, nil)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -81,7 +85,8 @@ func (s *Service) sameRerun(ctx context.Context, r store.Run, requestID string, 
 		return translate(err)
 	}
 	if was == nil || was.RunID != pin.RunID || !reflect.DeepEqual(was.From, pin.From) {
-		return refuse(run.CodeRequestConflict, "The request id %s already started another run of this plan. Use a new id.", requestID)
+		return refuse(run.CodeRequestConflict, "The request id %s already started another run of this plan. Use a new id.",
+			requestID)
 	}
 	return nil
 }
@@ -110,7 +115,8 @@ func checkRerun(in Rerun) (run.RerunFrom, error) {
 	if vs = checkText(vs, "reason", in.Reason); len(vs) > 0 {
 		return run.RerunFrom{}, badInput(vs)
 	}
-	return run.RerunFrom{Start: in.Start, Failed: in.Failed, Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, nil
+	return run.RerunFrom{Start: in.Start, Failed: in.Failed,
+		Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, nil
 }
 
 // rerunPlan says which steps a rerun of a run takes over, in canonical order:
@@ -118,7 +124,9 @@ func checkRerun(in Rerun) (run.RerunFrom, error) {
 // operator skipped did not succeed. A *Error says why there can be no such rerun.
 func rerunPlan(st run.State, from run.RerunFrom) ([]string, *Error) {
 	if !st.RunStatus().Terminal() {
-		return nil, refuse(run.CodeInvalidRunState, "The run is %s. Only a run that has ended can be rerun; cancel it or wait for its end.", st.RunStatus())
+		return nil, refuse(
+			run.CodeInvalidRunState, "The run is %s. Only a run that has ended can be rerun; cancel it or wait for its end.",
+			st.RunStatus())
 	}
 	known := make(map[string]bool, len(st.Steps))
 	again := make(map[string]bool, len(st.Steps))
@@ -134,12 +142,14 @@ func rerunPlan(st run.State, from run.RerunFrom) ([]string, *Error) {
 		}
 	}
 	if from.Failed && len(todo) == 0 && len(st.Steps) > 0 {
-		return nil, refuse(run.CodeInvalidRunState, "Every step of the run succeeded. Name the steps to run again, or rerun it from the start.")
+		return nil, refuse(
+			run.CodeInvalidRunState, "Every step of the run succeeded. Name the steps to run again, or rerun it from the start.")
 	}
 	var vs []plan.Violation
 	for i, id := range from.Steps {
 		if !known[id] {
-			vs = append(vs, plan.Violation{Path: fmt.Sprintf("from.steps[%d]", i), Code: "UNKNOWN", Message: fmt.Sprintf("the run has no step %q", id)})
+			vs = append(vs, plan.Violation{Path: fmt.Sprintf("from.steps[%d]", i), Code: "UNKNOWN",
+				Message: fmt.Sprintf("the run has no step %q", id)})
 		}
 		todo = append(todo, id)
 	}

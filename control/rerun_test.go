@@ -21,10 +21,12 @@ func (w *world) failedRun(requestID string) string {
 	w.t.Helper()
 	steps := []string{"a", "b<a", "c<b", "d"}
 	id := w.running(requestID, steps...)
-	w.finish(id, "a", 1, run.StepCompletedEvent, M{"result": M{"rows": 7}, "artifactRefs": []M{{"uri": "artifact:acme/" + id + "/a/1/1/f", "kind": "log"}}})
+	w.finish(id, "a", 1, run.StepCompletedEvent, M{"result": M{"rows": 7},
+		"artifactRefs": []M{{"uri": "artifact:acme/" + id + "/a/1/1/f", "kind": "log"}}})
 	w.finish(id, "d", 1, run.StepCompletedEvent)
 	w.finish(id, "b", 1, run.StepFailedEvent)
-	w.append(id, runtest.Draft(run.StepSkippedEvent, "c", 1, M{"reasonCode": "DEPENDENCY_FAILED"}), runtest.Draft(run.RunFailed, "", 1))
+	w.append(id, runtest.Draft(run.StepSkippedEvent, "c", 1, M{"reasonCode": "DEPENDENCY_FAILED"}),
+		runtest.Draft(run.RunFailed, "", 1))
 	return id
 }
 
@@ -66,7 +68,8 @@ func TestRerun_WhatRunsAgain(t *testing.T) {
 		if got := w.reused(r.RunID); got != c.want || s.Deduplicated {
 			t.Errorf("%s takes over %q, want %q (%t)", name, got, c.want, s.Deduplicated)
 		}
-		if r.ParentRunID != id || r.PlanRef != parent.PlanRef || string(r.Params) != string(parent.Params) || r.TriggeredBy != "dev-engineer" {
+		if r.ParentRunID != id || r.PlanRef != parent.PlanRef || string(r.Params) != string(parent.Params) ||
+			r.TriggeredBy != "dev-engineer" {
 			t.Errorf("%s: %+v", name, r)
 		}
 		if q := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), r.RunID)); q.Status != store.QueuePending {
@@ -134,12 +137,15 @@ func TestRerun_Refusals(t *testing.T) {
 		code run.Code
 		list []string
 	}{
-		"not ended":        {control.Rerun{RunID: running, RequestID: "x", Start: true}, run.CodeInvalidRunState, nil},
-		"nothing failed":   {control.Rerun{RunID: done, RequestID: "x", Failed: true}, run.CodeInvalidRunState, nil},
-		"no such run":      {control.Rerun{RunID: "nobody", RequestID: "x", Start: true}, run.CodeNotFound, nil},
-		"unknown steps":    {control.Rerun{RunID: id, RequestID: "x", Steps: []string{"y", "a", "x"}}, run.CodeStepNotFound, []string{"from.steps[1]", "from.steps[2]"}},
-		"nothing and more": {control.Rerun{RunID: id, RequestID: " ", Reason: strings.Repeat("r", 5000)}, run.CodeBadInput, []string{"runRequestId", "from", "reason"}},
-		"two":              {control.Rerun{RunID: id, RequestID: "x", Start: true, Steps: []string{"a"}}, run.CodeBadInput, []string{"from"}},
+		"not ended":      {control.Rerun{RunID: running, RequestID: "x", Start: true}, run.CodeInvalidRunState, nil},
+		"nothing failed": {control.Rerun{RunID: done, RequestID: "x", Failed: true}, run.CodeInvalidRunState, nil},
+		"no such run":    {control.Rerun{RunID: "nobody", RequestID: "x", Start: true}, run.CodeNotFound, nil},
+		"unknown steps": {control.Rerun{RunID: id, RequestID: "x", Steps: []string{"y", "a", "x"}}, run.CodeStepNotFound,
+			[]string{"from.steps[1]", "from.steps[2]"}},
+		"nothing and more": {control.Rerun{RunID: id, RequestID: " ", Reason: strings.Repeat("r", 5000)}, run.CodeBadInput,
+			[]string{"runRequestId", "from", "reason"}},
+		"two": {control.Rerun{RunID: id, RequestID: "x", Start: true, Steps: []string{"a"}}, run.CodeBadInput,
+			[]string{"from"}},
 	} {
 		_, err := w.Rerun(t.Context(), w.eng(), c.in)
 		t.Log(name)
@@ -191,7 +197,8 @@ func TestRerun_SafeToRepeat(t *testing.T) {
 	if same := w.rerun(control.Rerun{RunID: id, RequestID: "again", Steps: []string{"a", "b", "a"}}); !same.Deduplicated {
 		t.Errorf("the same steps in another order: %+v", same)
 	}
-	for _, other := range []control.Rerun{{RunID: id, RequestID: "again", Failed: true}, {RunID: id, RequestID: "r1", Start: true}} {
+	for _, other := range []control.Rerun{{RunID: id, RequestID: "again", Failed: true},
+		{RunID: id, RequestID: "r1", Start: true}} {
 		_, err := w.Rerun(t.Context(), w.eng(), other)
 		refusal(t, err, run.CodeRequestConflict)
 	}

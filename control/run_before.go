@@ -35,7 +35,8 @@ func (s *Service) LastGreen(ctx context.Context, p authz.Principal, h run.Header
 
 func beforeOf(h run.Header) RunBefore {
 	return RunBefore{
-		RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
+		RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
+		CompletedAt: h.CompletedAt,
 	}
 }
 

@@ -74,7 +74,8 @@ func TestForecast_OfRunsThatCompleted(t *testing.T) {
 	}
 	h := w.header(w.ended("now", nil, "", map[string]int{"s1": 1}))
 	got := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, h))
-	if got == nil || got.Low.Round(time.Minute) != time.Hour || got.High.Round(time.Minute) != 67*time.Minute || got.Runs != 10 {
+	if got == nil || got.Low.Round(time.Minute) != time.Hour || got.High.Round(time.Minute) != 67*time.Minute ||
+		got.Runs != 10 {
 		t.Errorf("of ten runs %+v, want from 1h0m to 1h7m", got)
 	}
 	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), w.foreign(), h)); f != nil {
@@ -89,9 +90,10 @@ func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
 	w.ended("b1", nil, run.RunCompleted, map[string]int{"s1": 100, "s2": 7})
 	green := w.ended("b2", nil, run.RunCompleted, map[string]int{"s1": 300})
 	w.ended("b3", nil, run.RunFailed, map[string]int{"s1": 200, "s2": 0})
-	w.ended("b4", nil, "", map[string]int{"s1": 90})                                                      // has not ended
-	w.ended("b5", M{"metadata.planId": "other"}, run.RunCompleted, map[string]int{"s1": 90})              // another plan
-	w.ended("b6", M{"scope.environmentId": "prod"}, run.RunCompleted, map[string]int{"s1": 90, "s2": 90}) // another environment
+	w.ended("b4", nil, "", map[string]int{"s1": 90})                                         // has not ended
+	w.ended("b5", M{"metadata.planId": "other"}, run.RunCompleted, map[string]int{"s1": 90}) // another plan
+	// another environment
+	w.ended("b6", M{"scope.environmentId": "prod"}, run.RunCompleted, map[string]int{"s1": 90, "s2": 90})
 	h := w.header(w.ended("b7", nil, run.RunCompleted, map[string]int{"s1": 90}))
 	w.ended("b8", nil, run.RunCompleted, map[string]int{"s1": 90}) // later
 
@@ -104,7 +106,8 @@ func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
 		t.Errorf("medians (-want +got):\n%s", diff)
 	}
 	last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), viewer, h))
-	if last == nil || last.RunID != green || last.Status != run.Completed || last.CompletedAt == nil || last.PlanVersion != "1.0" {
+	if last == nil || last.RunID != green || last.Status != run.Completed || last.CompletedAt == nil ||
+		last.PlanVersion != "1.0" {
 		t.Errorf("last green %+v, want %s", last, green)
 	}
 	first := h
@@ -139,7 +142,8 @@ func TestStepMedians_Bounds(t *testing.T) {
 	l := &listing{asked: make(chan store.RunFilter, 1)}
 	w := newWorld(t, func(c *control.Config) { l.Store, c.Store = c.Store, l })
 	for steps, runs := range map[int]int{0: 10, 3: 10, 2000: 10, 5000: 4, 30_000: 1} {
-		h := run.Header{Identity: run.Identity{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p"}, Counts: run.StepCounts{Total: steps}}
+		h := run.Header{Identity: run.Identity{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p"},
+			Counts: run.StepCounts{Total: steps}}
 		must[map[string]time.Duration](t)(w.StepMedians(t.Context(), w.eng(), h))
 		if f := <-l.asked; f.Limit != runs {
 			t.Errorf("%d runs of %d steps are read, want %d", f.Limit, steps, runs)

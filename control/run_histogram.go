@@ -37,7 +37,8 @@ func (s *Service) RunHistogram(ctx context.Context, p authz.Principal, in RunHis
 	}
 	refuseUnless(in.From.Before(in.To), "to", "must be after from")
 	refuseUnless(in.To.Sub(in.From) <= MaxHistogram, "from", "must be at most 31 days before to")
-	refuseUnless(in.Buckets >= 1 && in.Buckets <= store.MaxParts, "buckets", fmt.Sprintf("must be from 1 to %d", store.MaxParts))
+	refuseUnless(in.Buckets >= 1 && in.Buckets <= store.MaxParts, "buckets", fmt.Sprintf("must be from 1 to %d",
+		store.MaxParts))
 	if len(vs) > 0 {
 		return nil, badInput(vs)
 	}
@@ -50,7 +51,8 @@ func (s *Service) RunHistogram(ctx context.Context, p authz.Principal, in RunHis
 	if errors.Is(err, store.ErrTooMany) {
 		return nil, &Error{
 			Code: run.CodeQueryTooComplex, Limit: store.MaxCounted,
-			Message: fmt.Sprintf("More than %d runs were created in this time. Ask for less of it, or for a project.", store.MaxCounted),
+			Message: fmt.Sprintf("More than %d runs were created in this time. Ask for less of it, or for a project.",
+				store.MaxCounted),
 		}
 	}
 	return counts, translate(err)

@@ -29,14 +29,16 @@ func TestRunHistogram_CountsWhatTheViewerMayRead(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", who, diff)
 		}
 	}
-	if got := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), w.foreign(), in)); cmp.Diff(make([]control.RunCount, 3), got) != "" {
+	if got := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), w.foreign(), in)); cmp.Diff(
+		make([]control.RunCount, 3), got) != "" {
 		t.Errorf("another tenant is shown %v", got)
 	}
 	in.Filter.PlanID = "none"
 	if got := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), w.eng(), in)); got[1].Total != 0 {
 		t.Errorf("of no plan: %v", got)
 	}
-	for _, bad := range []control.RunHistogram{{From: from, To: from, Buckets: 1}, {From: from, To: from.Add(32 * 24 * time.Hour), Buckets: 1}, {From: from, To: in.To}, {From: from, To: in.To, Buckets: 201}} {
+	for _, bad := range []control.RunHistogram{{From: from, To: from, Buckets: 1}, {From: from,
+		To: from.Add(32 * 24 * time.Hour), Buckets: 1}, {From: from, To: in.To}, {From: from, To: in.To, Buckets: 201}} {
 		_, err := w.RunHistogram(t.Context(), w.eng(), bad)
 		refusal(t, err, run.CodeBadInput)
 	}

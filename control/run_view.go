@@ -79,7 +79,8 @@ func complete(v *RunView) {
 	}
 	if v.State.PlanRef == nil {
 		v.State.PlanRef = &run.PlanRef{
-			URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+			URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID,
+			PlanVersion: r.PlanVersion,
 		}
 	}
 }

@@ -51,7 +51,8 @@ func (a sandboxAdmission) check(ctx context.Context, pl plan.Plan, awaited bool)
 	if n := len(missing) - 1; n > 0 {
 		message += fmt.Sprintf("; %d more are listed", n)
 	}
-	return &Error{Code: run.CodeNoSandbox, Message: message, Violations: missing[:min(len(missing), plan.MaxViolations)]}, nil
+	return &Error{Code: run.CodeNoSandbox, Message: message, Violations: missing[:min(len(missing), plan.MaxViolations)]},
+		nil
 }
 
 // program is a step or a compensation hook that starts a program.
@@ -111,7 +112,8 @@ func (a sandboxAdmission) missing(ctx context.Context, programs []program, await
 		}
 		if lack != "" {
 			out = append(out, plan.Violation{
-				Path: p.path + ".require", Code: plan.CodeInvalid, Message: fmt.Sprintf("%s requires %s; %s", p.name, joinParts(p.require), lack),
+				Path: p.path + ".require", Code: plan.CodeInvalid, Message: fmt.Sprintf("%s requires %s; %s", p.name,
+					joinParts(p.require), lack),
 			})
 		}
 	}
@@ -215,7 +217,8 @@ func (s *Service) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.
 
 // admitSandboxes refuses a new run whose programs may not or cannot run in the requested sandboxes, and records the
 // denial. A repeated request whose run exists is not refused, because it returns that run.
-func (s *Service) admitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan, row store.AuditRow) error {
+func (s *Service) admitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan,
+	row store.AuditRow) error {
 	refusal, err := s.sandboxRefusal(ctx, r.Identity, r.PlanRef, pl)
 	if err != nil || refusal == nil {
 		return translate(err)

@@ -24,7 +24,8 @@ func programs(t *testing.T, sandboxes ...M) []byte {
 	t.Helper()
 	var steps []M
 	for i, sandbox := range sandboxes {
-		step := M{"stepId": fmt.Sprintf("s%d", i+1), "type": "COMMAND", "inputs": M{"argv": []string{"true"}}, "timeout": "1m", "dependsOn": []string{}}
+		step := M{"stepId": fmt.Sprintf("s%d", i+1), "type": "COMMAND", "inputs": M{"argv": []string{"true"}},
+			"timeout": "1m", "dependsOn": []string{}}
 		if sandbox != nil {
 			step["sandbox"] = sandbox
 		}
@@ -36,8 +37,12 @@ func programs(t *testing.T, sandboxes ...M) []byte {
 // bound replaces the sandbox ceilings of the tenant.
 func (w *world) bound(version int64, rows ...authz.Sandbox) {
 	w.t.Helper()
-	doc := &authz.Document{Sandbox: rows, Grants: []authz.PrincipalGrant{{Principal: w.eng().ID, Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}}
-	if err := w.authz.Load(authz.Stored{Version: version, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: version, Document: doc}}}); err != nil {
+	doc := &authz.Document{
+		Sandbox: rows, Grants: []authz.PrincipalGrant{{Principal: w.eng().ID, Role: authz.Admin, ProjectID: "*",
+			EnvironmentID: "*"}}}
+	if err := w.authz.Load(
+		authz.Stored{Version: version, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: version,
+			Document: doc}}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -83,7 +88,8 @@ func (w *world) refusal(requestID string, doc []byte) (run.Code, []string) {
 func TestStartRun_RefusesSandboxesAboveThePolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.bound(1, authz.Sandbox{ProjectID: "shop", EnvironmentID: "dev", Memory: 64 << 20, PIDs: 10, Connect: []string{"db:5432"}})
+	w.bound(1, authz.Sandbox{ProjectID: "shop", EnvironmentID: "dev", Memory: 64 << 20, PIDs: 10,
+		Connect: []string{"db:5432"}})
 	code, said := w.refusal("above", programs(t, M{"memory": 65 << 20, "pids": 11}, nil, M{"connect": []string{"443"}}))
 	want := []string{
 		`steps["s1"].sandbox.memory: the tenant's policy permits at most 67108864 bytes here`,
@@ -93,7 +99,8 @@ func TestStartRun_RefusesSandboxesAboveThePolicy(t *testing.T) {
 	if code != run.CodeSandboxDenied || cmp.Diff(want, said) != "" {
 		t.Errorf("code %q, violations (-want +got):\n%s", code, cmp.Diff(want, said))
 	}
-	if code, said := w.refusal("within", programs(t, M{"memory": 64 << 20, "pids": 10, "connect": []string{"db:5432"}}, nil)); code != "" {
+	if code, said := w.refusal("within", programs(t, M{"memory": 64 << 20, "pids": 10, "connect": []string{"db:5432"}},
+		nil)); code != "" {
 		t.Errorf("a plan within the ceilings is refused: %s %v", code, said)
 	}
 }
@@ -102,7 +109,8 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	j := w.newJournal(func(c *control.JournalConfig) { c.Sandbox = w.authz.Sandbox })
-	started := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("begin", programs(t, nil, M{"memory": 128 << 20}))))
+	started := must[control.StartedRun](t)(
+		w.StartRun(t.Context(), w.eng(), startOf("begin", programs(t, nil, M{"memory": 128 << 20}))))
 	id := started.View.Run.RunID
 	w.handOver()
 	sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), id))
@@ -111,7 +119,8 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 	}
 	w.append(id, runtest.Start("s1<", "s2<"))
 	// A policy that changes after the start applies to the steps that begin afterwards.
-	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Memory: 64 << 20, PIDs: 5, Require: []plan.SandboxPart{plan.SandboxFiles}})
+	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Memory: 64 << 20, PIDs: 5,
+		Require: []plan.SandboxPart{plan.SandboxFiles}})
 	for step, memory := range map[string]int64{"s1": 0, "s2": 64 << 20} {
 		b := must[engine.Begun](t)(j.Begin(t.Context(), w.beginOf(id, step, 1, 1)))
 		want := &plan.Sandbox{Memory: memory, Require: []plan.SandboxPart{plan.SandboxFiles}}
@@ -161,12 +170,14 @@ func TestStartRun_RefusesWhatNoWorkerCanIsolate(t *testing.T) {
 	w.report(reportOf("w4", plan.SandboxMemory, plan.SandboxPIDs))
 	first := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	w.clock.advance(2*time.Minute + time.Second)
-	if code, said := w.refusal("later", asking); code != run.CodeNoSandbox || len(said) != 1 || !strings.Contains(said[0], "has reported") {
+	if code, said := w.refusal("later", asking); code != run.CodeNoSandbox || len(said) != 1 ||
+		!strings.Contains(said[0], "has reported") {
 		t.Errorf("by reports that are too old: code %q, violations %v", code, said)
 	}
 	again := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	if !again.Deduplicated || again.View.Run.RunID != first.View.Run.RunID {
-		t.Errorf("the repeated request answers %s, deduplicated %t, want run %s", again.View.Run.RunID, again.Deduplicated, first.View.Run.RunID)
+		t.Errorf("the repeated request answers %s, deduplicated %t, want run %s", again.View.Run.RunID, again.Deduplicated,
+			first.View.Run.RunID)
 	}
 }
 
@@ -175,7 +186,8 @@ func TestStartRun_RequiresThePartsOfThePolicy(t *testing.T) {
 	w := newWorld(t)
 	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Require: []plan.SandboxPart{plan.SandboxFiles}})
 	w.report(reportOf("w1", plan.SandboxMemory))
-	if code, said := w.refusal("policy", programs(t, nil)); code != run.CodeNoSandbox || !strings.Contains(fmt.Sprint(said), "step s1 requires files") {
+	if code, said := w.refusal("policy", programs(t, nil)); code != run.CodeNoSandbox ||
+		!strings.Contains(fmt.Sprint(said), "step s1 requires files") {
 		t.Errorf("a step that says nothing: code %q, violations %v", code, said)
 	}
 	if code, said := w.refusal("no-program", document(nil, "n1")); code != "" {
@@ -197,7 +209,8 @@ func TestSkeleton_RepeatsTheDecisionBeforeTheFirstStep(t *testing.T) {
 	}
 	w.report(reportOf("w2"))
 	sk := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
-	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeNoSandbox) || !strings.Contains(sk.Failure.ErrorMessage, "lack: memory") {
+	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeNoSandbox) || !strings.Contains(sk.Failure.ErrorMessage,
+		"lack: memory") {
 		t.Errorf("failure %+v, want SANDBOX_UNAVAILABLE that names memory", sk.Failure)
 	}
 }
@@ -228,7 +241,8 @@ func TestReport_IsOfTheWorkersOwnQueues(t *testing.T) {
 	w.report(long)
 	rows := must[[]store.WorkerReport](t)(w.store.WorkerReports(t.Context(), nil, time.Hour))
 	var kept engine.WorkerReport
-	if err := json.Unmarshal(rows[0].Doc, &kept); err != nil || len(kept.Parts) != 1 || len(kept.Missing[plan.SandboxPIDs]) > 300 {
+	if err := json.Unmarshal(rows[0].Doc, &kept); err != nil || len(kept.Parts) != 1 ||
+		len(kept.Missing[plan.SandboxPIDs]) > 300 {
 		t.Errorf("stored report %+v (%v), want only the known part and a shortened reason", kept, err)
 	}
 }
@@ -290,7 +304,8 @@ func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
 	}
 	doc := w.document(func(*authz.Document) {})
 	doc.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", PIDs: -1}}
-	_, err := w.SetPolicy(t.Context(), admin, control.SetPolicy{RequestID: "bad", ExpectedVersion: 3, Document: doc, Reason: "a test"})
+	_, err := w.SetPolicy(t.Context(), admin, control.SetPolicy{RequestID: "bad", ExpectedVersion: 3, Document: doc,
+		Reason: "a test"})
 	if coded(err) != run.CodeBadInput {
 		t.Errorf("a negative ceiling is answered with %v, want BAD_USER_INPUT", err)
 	}
@@ -311,7 +326,8 @@ func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
 		t.Errorf("a rerun above the ceiling is answered with %v, want SANDBOX_DENIED", err)
 	}
 	ref := must[store.Run](t)(w.raw.Get(t.Context(), id)).PlanRef
-	_, err = w.StartRun(t.Context(), w.eng(), control.StartRun{RequestID: "by-ref", ProjectID: "shop", EnvironmentID: "dev", Ref: &ref})
+	_, err = w.StartRun(t.Context(), w.eng(), control.StartRun{RequestID: "by-ref", ProjectID: "shop",
+		EnvironmentID: "dev", Ref: &ref})
 	if coded(err) != run.CodeSandboxDenied {
 		t.Errorf("a reference to a plan above the ceiling is answered with %v, want SANDBOX_DENIED", err)
 	}

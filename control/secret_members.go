@@ -12,7 +12,8 @@ import (
 )
 
 // secretNames matches the names of members that hold a secret.
-var secretNames = regexp.MustCompile(`(?i)token([^s]|$)|passw(or)?d|passphrase|secret|credential|authorization|cookie|(api|access|private|signing|encryption)[_-]?key`)
+var secretNames = regexp.MustCompile(
+	`(?i)token([^s]|$)|passw(or)?d|passphrase|secret|credential|authorization|cookie|(api|access|private|signing|encryption)[_-]?key`)
 
 // addressNames matches the names of members that hold the address of a service.
 var addressNames = regexp.MustCompile(`(?i)url|uri|webhook|endpoint`)

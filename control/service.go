@@ -149,7 +149,8 @@ func New(cfg Config) *Service {
 		cfg.Quiet = 15 * time.Second
 	}
 	if cfg.Lists == nil {
-		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{Quiet: min(cfg.Quiet, 14*time.Second), Metrics: cfg.Metrics, Logger: cfg.Logger})
+		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{Quiet: min(cfg.Quiet, 14*time.Second),
+			Metrics: cfg.Metrics, Logger: cfg.Logger})
 	}
 	if cfg.Recheck == 0 {
 		cfg.Recheck = time.Minute
@@ -173,13 +174,17 @@ func New(cfg Config) *Service {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		plans: sizedlru.New[planFacts](maxPlans, maxFactsBytes), identities: identities{kept: kept[run.Identity](maxIdentities)},
+		plans:        sizedlru.New[planFacts](maxPlans, maxFactsBytes),
+		identities:   identities{kept: kept[run.Identity](maxIdentities)},
 		inboxes:      inboxes{open: map[authz.Class]*inbox{}},
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), auditing: newAuditMetrics(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
-		tiers: kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus}, usage: newQuotaMetrics(cfg.Metrics),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1),
+		alerts: newAlerts(cfg.Metrics), auditing: newAuditMetrics(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics),
+		sweeps: newSweepMetrics(cfg.Metrics),
+		tiers:  kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus},
+		usage: newQuotaMetrics(cfg.Metrics),
 	}
 	if cfg.AuditHeads.Archive != nil {
 		s.heads = newHeadMetrics(cfg.Metrics)

@@ -52,7 +52,8 @@ func (s *Service) SetEngineMode(ctx context.Context, p authz.Principal, in SetEn
 		return ServiceState{}, s.auditRefused(ctx, p, row, badInput(vs))
 	}
 	row.Detail = json.RawMessage(fmt.Sprintf(`{"mode":%q}`, in.Mode))
-	_, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID, Reason: in.Reason}, modeDocument{in.Mode}, row)
+	_, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID,
+		Reason: in.Reason}, modeDocument{in.Mode}, row)
 	if err != nil {
 		return ServiceState{}, err
 	}
@@ -75,7 +76,8 @@ func (s *Service) FreezeTenant(ctx context.Context, p authz.Principal, in Freeze
 	if err := may(ctx, p, row); err != nil {
 		return ServiceState{}, err
 	}
-	if vs := checkReason(checkID(checkID(nil, "requestId", in.RequestID), "tenantId", in.TenantID), in.Reason); len(vs) > 0 {
+	if vs := checkReason(checkID(checkID(nil, "requestId", in.RequestID), "tenantId", in.TenantID),
+		in.Reason); len(vs) > 0 {
 		return ServiceState{}, s.auditRefused(ctx, p, row, badInput(vs))
 	}
 	if another {
@@ -117,7 +119,8 @@ func (s *Service) rules(p authz.Principal) (bool, error) {
 	if s.cfg.OperatorsTenant == "" || p.TenantID != s.cfg.OperatorsTenant {
 		return false, nil
 	}
-	d, err := s.cfg.Authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"})
+	d, err := s.cfg.Authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*",
+		EnvironmentID: "*"})
 	return d.Allowed, err
 }
 
@@ -147,7 +150,8 @@ func (s *Service) tellFrozen(ctx context.Context, made store.StoredSetting, row 
 // putSetting writes the next version of a setting, unless the request did so before, and
 // puts it in force here. The version that the request made is returned, also with an error
 // of putting it in force.
-func (s *Service) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any, row store.AuditRow) (store.StoredSetting, error) {
+func (s *Service) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any,
+	row store.AuditRow) (store.StoredSetting, error) {
 	var err error
 	if st.Doc, err = json.Marshal(doc); err != nil {
 		return store.StoredSetting{}, translate(err)

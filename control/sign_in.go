@@ -56,7 +56,8 @@ func (s *Service) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, 
 		life = sessionLife
 	}
 	t := store.StoredToken{
-		ID: uuid.NewString(), Kind: store.TokenSession, TenantID: p.TenantID, Name: "browser", Principal: p.ID, Provider: p.Provider, Groups: p.Groups,
+		ID: uuid.NewString(), Kind: store.TokenSession, TenantID: p.TenantID, Name: "browser", Principal: p.ID,
+		Provider: p.Provider, Groups: p.Groups,
 		CreatedBy: p.ID, ExpiresAt: s.cfg.Now().Add(life).UTC(),
 	}
 	return s.putToken(ctx, p, t, []authz.Grant{}, row)
@@ -64,7 +65,8 @@ func (s *Service) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, 
 
 // endOldest leaves room for one more session.
 func (s *Service) endOldest(ctx context.Context, p authz.Principal) error {
-	open, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Kind: store.TokenSession, Live: true, Limit: store.MaxPage})
+	open, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Kind: store.TokenSession,
+		Live: true, Limit: store.MaxPage})
 	if err != nil {
 		return translate(err)
 	}
@@ -78,7 +80,8 @@ func (s *Service) endOldest(ctx context.Context, p authz.Principal) error {
 
 func (s *Service) endSession(ctx context.Context, p authz.Principal, id, reason string) error {
 	row := store.AuditRow{Action: actionSignOut, Reason: reason}
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, s.cfg.Authz.PolicyVersion(p.TenantID), id))
+	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, s.cfg.Authz.PolicyVersion(p.TenantID),
+		id))
 	_, _, err := s.cfg.Store.RevokeToken(ctx, p.TenantID, id, p.ID, row)
 	return translate(err)
 }
@@ -98,7 +101,8 @@ func (s *Service) SignOut(ctx context.Context, p authz.Principal) error {
 // SignInRefused audits a sign-in at a provider of one tenant that never said who it was. What it
 // refuses within a minute is one row, and the next says how many it stands for.
 func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, address, reason string) {
-	s.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID, Provider: provider, Address: address, Via: authz.ViaSignIn}, store.AuditRow{
+	s.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID, Provider: provider, Address: address,
+		Via: authz.ViaSignIn}, store.AuditRow{
 		Action: actionSignIn, Code: run.CodeUnauthenticated, Reason: clip("by " + provider + ": " + reason),
 	})
 }

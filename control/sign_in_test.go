@@ -15,12 +15,13 @@ import (
 func (w *world) signedIn() authz.Principal {
 	w.t.Helper()
 	w.directory.Trust(authz.Provider{Name: "corp", TenantID: "acme"})
-	_, err := w.SetPolicy(w.t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "people", Reason: "people come by corp", Document: w.document(func(d *authz.Document) {
-		d.Grants = append(d.Grants,
-			authz.PrincipalGrant{Principal: "ada", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"},
-			authz.PrincipalGrant{Principal: "group:ops", Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"},
-			authz.PrincipalGrant{Principal: "service/ci", Role: authz.Operator, ProjectID: "shop", EnvironmentID: "*"})
-	})})
+	_, err := w.SetPolicy(w.t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "people",
+		Reason: "people come by corp", Document: w.document(func(d *authz.Document) {
+			d.Grants = append(d.Grants,
+				authz.PrincipalGrant{Principal: "ada", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"},
+				authz.PrincipalGrant{Principal: "group:ops", Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"},
+				authz.PrincipalGrant{Principal: "service/ci", Role: authz.Operator, ProjectID: "shop", EnvironmentID: "*"})
+		})})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -43,7 +44,8 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	if v := w.Viewer(p); len(v.Grants) != 2 {
 		t.Errorf("a viewer with the grants %+v", v.Grants)
 	}
-	token, err := w.CreateToken(ctx, p, control.CreateToken{RequestID: "t", Name: "laptop", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
+	token, err := w.CreateToken(ctx, p, control.CreateToken{RequestID: "t", Name: "laptop",
+		Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
 	if err != nil || token.Token.Provider != "corp" {
 		t.Fatalf("a token made with a session: %+v, %v", token, err)
 	}
@@ -51,7 +53,8 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	if err != nil || len(page.Tokens) != 2 || page.Tokens[0].Kind != "API" || page.Tokens[1].Kind != "SESSION" {
 		t.Errorf("her tokens are %+v, %v", page.Tokens, err)
 	}
-	if _, err := w.RevokeToken(ctx, w.who("dev-admin"), control.RevokeToken{RequestID: "gone", ID: p.SessionID, Reason: "lost laptop"}); err != nil {
+	if _, err := w.RevokeToken(ctx, w.who("dev-admin"), control.RevokeToken{RequestID: "gone", ID: p.SessionID,
+		Reason: "lost laptop"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Session(ctx, made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {
@@ -60,7 +63,8 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	if v := w.Viewer(p); len(v.Grants) != 0 {
 		t.Errorf("after that she has the grants %+v", v.Grants)
 	}
-	if _, err := w.SignIn(ctx, authz.Principal{ID: "bob", TenantID: "acme", Provider: "corp", Groups: []string{"group:none"}}); coded(err) != run.CodeForbidden {
+	if _, err := w.SignIn(ctx, authz.Principal{ID: "bob", TenantID: "acme", Provider: "corp",
+		Groups: []string{"group:none"}}); coded(err) != run.CodeForbidden {
 		t.Errorf("somebody without rights: %v", err)
 	}
 	for range 30 {
@@ -121,7 +125,8 @@ func TestCreateToken_ServicePrincipals(t *testing.T) {
 	w := newWorld(t)
 	w.signedIn()
 	ctx, admin := t.Context(), w.who("dev-admin")
-	made, err := w.CreateToken(ctx, admin, control.CreateToken{RequestID: "ci", Name: "ci", Service: "ci", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
+	made, err := w.CreateToken(ctx, admin, control.CreateToken{RequestID: "ci", Name: "ci", Service: "ci",
+		Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
 	if err != nil || made.Token.Principal != "service/ci" || made.Token.Provider != "" {
 		t.Fatalf("%+v, %v", made, err)
 	}
@@ -130,13 +135,17 @@ func TestCreateToken_ServicePrincipals(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := w.Viewer(ci)
-	if v.Principal.ID != "service/ci" || len(v.Grants) != 1 || v.Grants[0].ProjectID != "shop" || v.Grants[0].Role != authz.Operator {
+	if v.Principal.ID != "service/ci" || len(v.Grants) != 1 || v.Grants[0].ProjectID != "shop" ||
+		v.Grants[0].Role != authz.Operator {
 		t.Errorf("its viewer is %+v", v)
 	}
-	if _, err := w.CreateToken(ctx, ci, control.CreateToken{RequestID: "x", Name: "x", Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}}); coded(err) != run.CodeForbidden {
+	if _, err := w.CreateToken(ctx, ci, control.CreateToken{RequestID: "x", Name: "x",
+		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}}); coded(
+		err) != run.CodeForbidden {
 		t.Errorf("a token of its making: %v", err)
 	}
-	if page, err := w.Tokens(ctx, ci, control.TokensQuery{}); err != nil || len(page.Tokens) != 1 || page.Tokens[0].Principal != "service/ci" {
+	if page, err := w.Tokens(ctx, ci, control.TokensQuery{}); err != nil || len(page.Tokens) != 1 ||
+		page.Tokens[0].Principal != "service/ci" {
 		t.Errorf("it sees %+v, %v", page.Tokens, err)
 	}
 	if _, err := w.Tokens(ctx, ci, control.TokensQuery{All: true}); coded(err) != run.CodeForbidden {

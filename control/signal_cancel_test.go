@@ -80,7 +80,8 @@ func TestSignalRun_CancelOfAReleasedStart(t *testing.T) {
 	}
 	w.append(id, runtest.Start())
 	w.begin(id, "s1", 1)
-	if r := w.send(w.eng(), signal(id, "u1", run.Cancel)); r.Application != run.SignalPending || w.state(id).Status != run.Running {
+	if r := w.send(w.eng(), signal(id, "u1", run.Cancel)); r.Application != run.SignalPending ||
+		w.state(id).Status != run.Running {
 		t.Errorf("%+v; log %v", r, w.log(id))
 	}
 }

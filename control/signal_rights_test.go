@@ -40,7 +40,8 @@ func allowedRoles(t *testing.T) map[run.SignalType]map[string]bool {
 
 // catalogue is the nine signals and CANCEL.
 var catalogue = []run.SignalType{
-	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
+	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert,
+	run.UpdateTarget, run.EmergencyStop, run.Cancel,
 }
 
 // contract: G02, T92
@@ -76,7 +77,8 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 				t.Errorf("the table says nothing of %s by %s", sig, role)
 			}
 			if allowed {
-				if err != nil || r.Rejected || r.AcceptedSeq != after.Seq || log[len(log)-1] != fmt.Sprintf("%d SignalAccepted(sig-%d)", after.Seq, n) {
+				if err != nil || r.Rejected || r.AcceptedSeq != after.Seq ||
+					log[len(log)-1] != fmt.Sprintf("%d SignalAccepted(sig-%d)", after.Seq, n) {
 					t.Errorf("%s by %s: %+v, %v; log ends %s", sig, role, r, err, log[len(log)-1])
 				}
 				if !w.audited("acme", fmt.Sprintf("dev-%s %s ACCEPTED  %s", role, sig, id)) {
@@ -92,7 +94,8 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 			if sig == run.EscalateAlert {
 				could = "dev-system"
 			}
-			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould, " "), could) {
+			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould, " "),
+				could) {
 				t.Errorf("%s by %s: denial %+v", sig, role, e.Denial)
 			}
 			if !w.audited("acme", fmt.Sprintf("dev-%s %s REJECTED FORBIDDEN %s", role, sig, id)) {
@@ -170,8 +173,16 @@ func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
 			_, err := w.WatchEvents(t.Context(), p, control.WatchRun{RunID: r})
 			return err
 		},
-		"WatchReceipts": func(p authz.Principal, r string) error { _, err := w.WatchReceipts(t.Context(), p, r, ""); return err },
-		"WatchReceipt":  func(p authz.Principal, r string) error { _, err := w.WatchReceipts(t.Context(), p, r, "s"); return err },
+		"WatchReceipts": func(p authz.Principal, r string) error {
+			_, err := w.WatchReceipts(t.Context(), p, r,
+				"")
+			return err
+		},
+		"WatchReceipt": func(p authz.Principal, r string) error {
+			_, err := w.WatchReceipts(t.Context(), p, r,
+				"s")
+			return err
+		},
 		"WatchStepLog": func(p authz.Principal, r string) error {
 			_, err := w.WatchStepLog(t.Context(), p, control.StepLogQuery{RunID: r, StepID: "s1"})
 			return err

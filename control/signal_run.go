@@ -39,7 +39,8 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 
 // decideSignal is SignalRun for what was seen to be visible and well-formed. One that is of a bulk
 // is decided under the fence of that: store.ErrConflict when it is held no more.
-func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun, rights authz.Decision, bulk *store.Bulk) (Receipt, error) {
+func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun, rights authz.Decision,
+	bulk *store.Bulk) (Receipt, error) {
 	action := authz.Action(in.Signal.Type)
 	var err error
 	j := &judging{s: s, p: p, in: in, rights: rights, run: r, bulk: bulk}
@@ -129,7 +130,8 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 		return err
 	}
 	if moved := movedAt(st, j.in.Signal); j.in.ExpectedRunSeq != nil && moved > *j.in.ExpectedRunSeq {
-		j.refusal = refuse(run.CodeRunMoved, "What this signal concerns changed at seq %d, after the state you saw. Look again and decide anew.", moved)
+		j.refusal = refuse(
+			run.CodeRunMoved, "What this signal concerns changed at seq %d, after the state you saw. Look again and decide anew.", moved)
 		j.refusal.RunSeq = st.Seq
 		return j.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
 	}
@@ -156,8 +158,10 @@ func movedAt(st run.State, sig run.Signal) run.Seq {
 // known answers a repeated signal with its stored receipt (T94, T95).
 func (j *judging) known(old run.Receipt) error {
 	sig := j.in.Signal
-	if old.Signal.Type != sig.Type || old.Signal.StepID != sig.StepID || old.Signal.Force != sig.Force || !bytes.Equal(old.Payload, j.in.Payload) {
-		j.refusal = refuse(run.CodeSignalConflict, "The signalId %s was already used for another signal. Use a new id.", j.in.Signal.ID)
+	if old.Signal.Type != sig.Type || old.Signal.StepID != sig.StepID || old.Signal.Force != sig.Force ||
+		!bytes.Equal(old.Payload, j.in.Payload) {
+		j.refusal = refuse(run.CodeSignalConflict, "The signalId %s was already used for another signal. Use a new id.",
+			j.in.Signal.ID)
 		return nil
 	}
 	j.out = Receipt{Receipt: old, Duplicate: true}
@@ -166,7 +170,8 @@ func (j *judging) known(old run.Receipt) error {
 
 func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
 	if ok, wait := j.s.refusalInLog(j.p); !ok {
-		j.refusal, j.why = refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute."), "denied more often than the log takes"
+		j.refusal, j.why = refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute."),
+			"denied more often than the log takes"
 		j.refusal.RetryAfter = wait
 		return nil
 	}
@@ -245,7 +250,8 @@ func (j *judging) appliedHere(ctx context.Context, tx store.RunTx, gate run.Gate
 		return err
 	}
 	return j.stored(ctx, tx, run.Receipt{
-		Signal: j.in.Signal, Application: run.SignalApplied, AcceptedSeq: out.Seq, AppliedSeq: out.Seq, AppliedAt: &out.PersistedAt,
+		Signal: j.in.Signal, Application: run.SignalApplied, AcceptedSeq: out.Seq, AppliedSeq: out.Seq,
+		AppliedAt: &out.PersistedAt,
 	}, false)
 }
 
@@ -260,9 +266,11 @@ func (j *judging) stored(ctx context.Context, tx store.RunTx, rc run.Receipt, de
 }
 
 // decide appends the decision about the signal.
-func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code, gate run.Gate) (store.EventOutcome, error) {
+func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code,
+	gate run.Gate) (store.EventOutcome, error) {
 	payload, err := json.Marshal(run.SignalPayload{
-		SignalID: j.in.Signal.ID, SignalType: j.in.Signal.Type, StepID: j.in.Signal.StepID, Actor: j.p.ID, Reason: j.in.Reason, Code: code,
+		SignalID: j.in.Signal.ID, SignalType: j.in.Signal.Type, StepID: j.in.Signal.StepID, Actor: j.p.ID,
+		Reason: j.in.Reason, Code: code,
 	})
 	if err != nil {
 		return store.EventOutcome{}, err

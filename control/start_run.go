@@ -49,7 +49,8 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 		Written: func(w store.Written) { written <- w },
 		Run: store.Run{
 			Identity: run.Identity{
-				TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, PlanID: ref.PlanID, PlanVersion: ref.PlanVersion,
+				TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, PlanID: ref.PlanID,
+				PlanVersion: ref.PlanVersion,
 			},
 			RequestID: in.RequestID, PlanRef: ref, TriggerSource: "api", Params: in.Params, Policy: pinned.policy,
 		},
@@ -63,7 +64,8 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	}
 	if !created && (r.PlanRef.SHA256 != ref.SHA256 || r.ParentRunID != "") {
 		return StartedRun{}, refuse(run.CodeRequestConflict,
-			"The request id %s already started another run: a rerun, or one of another document with this planId and planVersion. Use a new id.", in.RequestID)
+			"The request id %s already started another run: a rerun, or one of another document with this planId and "+
+				"planVersion. Use a new id.", in.RequestID)
 	}
 	select {
 	case w := <-written:
@@ -80,7 +82,8 @@ func writtenView(r store.Run, w store.Written) RunView {
 	v := RunView{Run: r, State: w.Loaded.State, Epoch: w.Loaded.Epoch, OpsRev: w.Loaded.Head.OpsRev, AsOf: w.Loaded.Now}
 	complete(&v)
 	v.Queue = &QueueEntry{WaitingRun: store.WaitingRun{
-		QueueRow: *w.Queue, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion, TriggeredBy: r.TriggeredBy,
+		QueueRow: *w.Queue, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+		TriggeredBy: r.TriggeredBy,
 	}}
 	return v
 }
@@ -102,7 +105,8 @@ func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
 // people to approve it where the policy asks for them (W-20), and the row of its audit, in one transaction; pin is what
 // a rerun takes over, else nil; pl is the plan, nil when it is not at hand. It gives both their ids and the run its
 // request key. false comes with the run that the request id made before.
-func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow, pin *run.Rerun, pl *plan.Plan) (store.Run, bool, error) {
+func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow,
+	pin *run.Rerun, pl *plan.Plan) (store.Run, bool, error) {
 	approved, err := s.approved(pin)
 	if err != nil {
 		return store.Run{}, false, translate(err)
@@ -137,17 +141,21 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 
 // approved is the RunApproved of a project that approves by itself.
 func (s *Service) approved(pin *run.Rerun) (run.Draft, error) {
-	payload, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically", Rerun: pin})
+	payload, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically",
+		Rerun: pin})
 	return run.Draft{
-		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: payload,
+		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner,
+		Payload: payload,
 	}, err
 }
 
 // queued is the log of a run that has to wait (T137).
 func (s *Service) queued(a store.Admission, pin *run.Rerun) ([]run.Draft, error) {
-	payload, err := json.Marshal(run.RunQueuedPayload{QueuePosition: a.Position, EstimatedWaitMS: a.Estimate.Milliseconds(), Rerun: pin})
+	payload, err := json.Marshal(
+		run.RunQueuedPayload{QueuePosition: a.Position, EstimatedWaitMS: a.Estimate.Milliseconds(), Rerun: pin})
 	return []run.Draft{{
-		Type: run.RunQueued, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission, Payload: payload,
+		Type: run.RunQueued, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission,
+		Payload: payload,
 	}}, err
 }
 
@@ -181,8 +189,10 @@ const maxAsked = 10_000
 func (s *Service) warnOfVersion(ctx context.Context, r store.Run) {
 	key := strings.Join([]string{r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.RequestID}, "/")
 	if before, ok := s.asked.Get(key); ok && before != r.PlanVersion {
-		s.cfg.Logger.WarnContext(ctx, "a request id started a second run because its plan has another version", slog.String("requestId", r.RequestID),
-			slog.String("runId", r.RunID), slog.String("planId", r.PlanID), slog.String("before", before), slog.String("now", r.PlanVersion))
+		s.cfg.Logger.WarnContext(ctx, "a request id started a second run because its plan has another version",
+			slog.String("requestId", r.RequestID),
+			slog.String("runId", r.RunID), slog.String("planId", r.PlanID), slog.String("before", before),
+			slog.String("now", r.PlanVersion))
 	}
 	s.asked.Add(key, r.PlanVersion)
 }
@@ -196,10 +206,12 @@ func (s *Service) checkStart(in StartRun) error {
 		vs = append(vs, plan.Violation{Path: "plan", Code: "INVALID", Message: "give exactly one of inline and ref"})
 	}
 	if len(in.Params) > s.cfg.Limits.MaxParamsBytes {
-		vs = append(vs, plan.Violation{Path: "params", Code: "RANGE", Message: fmt.Sprintf("must be at most %d bytes", s.cfg.Limits.MaxParamsBytes)})
+		vs = append(vs, plan.Violation{Path: "params", Code: "RANGE", Message: fmt.Sprintf("must be at most %d bytes",
+			s.cfg.Limits.MaxParamsBytes)})
 	}
 	if in.Priority < 0 || in.Priority > store.MaxPriority {
-		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d", store.MaxPriority)})
+		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d",
+			store.MaxPriority)})
 	}
 	if len(vs) > 0 {
 		return badInput(append(vs, s.planProblems(in)...))
@@ -268,7 +280,8 @@ func checkPlace(pl plan.Plan, at run.Identity, maxSteps int) error {
 		{"scope.environmentId", pl.Scope.EnvironmentID, at.EnvironmentID},
 	} {
 		if c.got != c.want {
-			vs = append(vs, plan.Violation{Path: c.path, Code: "INVALID", Message: fmt.Sprintf("must be %q, where the run is asked for", c.want)})
+			vs = append(vs, plan.Violation{Path: c.path, Code: "INVALID",
+				Message: fmt.Sprintf("must be %q, where the run is asked for", c.want)})
 		}
 	}
 	if len(vs) > 0 {

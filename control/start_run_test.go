@@ -29,8 +29,10 @@ func (w *world) runs(tenant string) int {
 func TestStartRun_Approved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("r1", document(nil, "s1", "b<s1"))))
-	if st := s.View.State; s.Deduplicated || st.Status != run.Approved || st.Seq != 1 || st.TriggeredBy != "dev-operator" || s.View.Queue == nil {
+	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
+		startOf("r1", document(nil, "s1", "b<s1"))))
+	if st := s.View.State; s.Deduplicated || st.Status != run.Approved || st.Seq != 1 ||
+		st.TriggeredBy != "dev-operator" || s.View.Queue == nil {
 		t.Errorf("%+v", s)
 	}
 	id := s.View.Run.RunID
@@ -83,7 +85,8 @@ func TestStartRun_SameRequest(t *testing.T) {
 	if len(ids) != 1 || created != 1 || w.runs("acme") != 1 {
 		t.Errorf("%d ids, %d created, %d rows", len(ids), created, w.runs("acme"))
 	}
-	other := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r1", document(M{"metadata.planVersion": "2.0"}, "s1"))))
+	other := must[control.StartedRun](t)(
+		w.StartRun(t.Context(), w.eng(), startOf("r1", document(M{"metadata.planVersion": "2.0"}, "s1"))))
 	if other.Deduplicated || ids[other.View.Run.RunID] != 0 || w.runs("acme") != 2 {
 		t.Errorf("another planVersion: %+v", other)
 	}
@@ -127,8 +130,10 @@ func TestStartRun_UnknownSchemaVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := startOf("w10", document(nil, "s1"))
-	in.Inline, in.Ref = nil, &plan.Ref{URI: "https://plans.example/p.json", SHA256: strings.Repeat("a", 64), SchemaVersion: "v7.0", PlanID: "p", PlanVersion: "1"}
-	for _, in := range []control.StartRun{in, startOf("w10", document(M{"schemaVersion": "v7.0", "metadata.schemaVersion": "v7.0"}, "s1"))} {
+	in.Inline, in.Ref = nil, &plan.Ref{URI: "https://plans.example/p.json", SHA256: strings.Repeat("a", 64),
+		SchemaVersion: "v7.0", PlanID: "p", PlanVersion: "1"}
+	for _, in := range []control.StartRun{
+		in, startOf("w10", document(M{"schemaVersion": "v7.0", "metadata.schemaVersion": "v7.0"}, "s1"))} {
 		_, err := w.StartRun(t.Context(), w.eng(), in)
 		e := refusal(t, err, run.CodePlanSchema)
 		if diff := cmp.Diff([]string{"v1.0", "v1.1", "v1.2"}, e.Supported); diff != "" {
@@ -143,7 +148,8 @@ func TestStartRun_UnknownSchemaVersion(t *testing.T) {
 func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *control.Config) { c.Limits.MaxSteps = 1000 })
-	for path, value := range map[string]string{"scope.tenantId": "globex", "scope.projectId": "store", "scope.environmentId": "prod"} {
+	for path, value := range map[string]string{"scope.tenantId": "globex", "scope.projectId": "store",
+		"scope.environmentId": "prod"} {
 		in := startOf("scope", document(M{path: value}, "s1"))
 		in.ProjectID, in.EnvironmentID = "shop", "dev"
 		_, err := w.StartRun(t.Context(), w.eng(), in)
@@ -281,7 +287,11 @@ func TestReconcile_EngineDownKeepsTheRun(t *testing.T) {
 	w.clock.hold() // it is not tried again before its time
 	id := w.queued("down", "s1")
 	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
-	eventually(t, "released", func() bool { q := w.queueRow(id); return q.Status == store.QueuePending && q.Attempts == 1 })
+	eventually(t, "released", func() bool {
+		q := w.queueRow(id)
+		return q.Status == store.QueuePending &&
+			q.Attempts == 1
+	})
 	if q := w.queueRow(id); !q.NotBefore.After(w.clock.now()) || q.LastError == "" {
 		t.Errorf("%+v", q)
 	}

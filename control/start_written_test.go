@@ -50,9 +50,11 @@ func TestStartRun_ViewOfAStoreThatSaysWhatItWroteIsTheViewThatIsRead(t *testing.
 	}
 	second := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
 	if first.Deduplicated || !second.Deduplicated || telling.loads != 1 {
-		t.Errorf("deduplicated %t and %t with %d reads, want false and true with one", first.Deduplicated, second.Deduplicated, telling.loads)
+		t.Errorf("deduplicated %t and %t with %d reads, want false and true with one", first.Deduplicated,
+			second.Deduplicated, telling.loads)
 	}
-	if diff := cmp.Diff(second.View, first.View, cmpopts.IgnoreFields(control.RunView{}, "AsOf"), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(second.View, first.View, cmpopts.IgnoreFields(control.RunView{}, "AsOf"),
+		cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("view that is read and view that was written (-want +got):\n%s", diff)
 	}
 }

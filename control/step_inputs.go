@@ -23,7 +23,8 @@ type StepInputs struct {
 
 // StepInputs gives what a step's attempt that began at upTo was given, or one that began now when upTo is 0. Nil
 // when PlanDocument has none, and when the plan has no such step. NOT_FOUND, STORE_UNAVAILABLE.
-func (s *Service) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*StepInputs, error) {
+func (s *Service) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*StepInputs,
+	error) {
 	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err

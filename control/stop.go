@@ -125,7 +125,8 @@ func (s *Service) completeStop(
 
 // endRun appends what ends a run, whose last event does; applied are the signals
 // that this carries out.
-func endRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draft, applied ...store.SignalOutcome) error {
+func endRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draft,
+	applied ...store.SignalOutcome) error {
 	for part := range slices.Chunk(events, store.MaxBatch) {
 		a := store.Append{RunID: runID, Events: part}
 		if last := len(part) - 1; part[last].Type.EndsRun() {
@@ -153,9 +154,11 @@ func (s *Service) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayl
 	if err != nil {
 		return nil, err
 	}
-	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, Actor: stop.Actor, Reason: stop.Reason})
+	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, Actor: stop.Actor,
+		Reason: stop.Reason})
 	return append(events, run.Draft{
-		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl, Payload: cancelled,
+		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl,
+		Payload: cancelled,
 	}), err
 }
 
@@ -177,8 +180,9 @@ func (s *Service) cutOff(st run.State, cut run.FailurePayload) ([]run.Draft, err
 		}
 		latest := step.Attempts[len(step.Attempts)-1]
 		events = append(events, run.Draft{
-			Type: run.StepFailedEvent, StepID: step.StepID, LogicalAttempt: latest.LogicalAttempt, EngineAttempt: latest.EngineAttempt,
-			EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl, Payload: failed,
+			Type: run.StepFailedEvent, StepID: step.StepID, LogicalAttempt: latest.LogicalAttempt,
+			EngineAttempt: latest.EngineAttempt,
+			EmittedAt:     s.cfg.Now(), EmittedBy: run.ByControl, Payload: failed,
 		})
 	}
 	return events, err

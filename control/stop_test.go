@@ -48,7 +48,8 @@ func TestDeliver_ForceKill(t *testing.T) {
 	if r.Rejected || r.Application != run.SignalPending || r.No != pause.No+1 {
 		t.Fatalf("%+v", r)
 	}
-	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate&run.GateStopped == 0 || h.Terminal {
+	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate&run.GateStopped == 0 ||
+		h.Terminal {
 		t.Errorf("the intent is not there: %+v", h)
 	}
 	if b := w.begun(id, "s4", 1, 1); b.Verdict != store.BeginParked {
@@ -56,7 +57,8 @@ func TestDeliver_ForceKill(t *testing.T) {
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
-	if before := <-terminated; !strings.Contains(before, "SignalAccepted(stop)") || strings.Contains(before, "RunCancelled") {
+	if before := <-terminated; !strings.Contains(before, "SignalAccepted(stop)") ||
+		strings.Contains(before, "RunCancelled") {
 		t.Errorf("terminated when the log was %s", before)
 	}
 	want := []string{
@@ -68,14 +70,16 @@ func TestDeliver_ForceKill(t *testing.T) {
 	}
 	st := w.state(id)
 	step, _ := st.Step("s2")
-	if e := step.Attempts[0].Error; e == nil || e.Code != string(run.CodeTerminated) || e.Retryable || step.Attempts[0].LogicalAttempt != 1 {
+	if e := step.Attempts[0].Error; e == nil || e.Code != string(run.CodeTerminated) || e.Retryable ||
+		step.Attempts[0].LogicalAttempt != 1 {
 		t.Errorf("s2: %+v", step.Attempts[0])
 	}
 	got := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if got.Application != run.SignalApplied || got.AppliedSeq != 11 {
 		t.Errorf("stop: %+v", got.Receipt)
 	}
-	if p := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause")); p.Application != run.SignalNotApply || p.ApplicationReason != string(run.CodeRunTerminal) {
+	if p := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause")); p.Application != run.SignalNotApply ||
+		p.ApplicationReason != string(run.CodeRunTerminal) {
 		t.Errorf("pause: %+v", p.Receipt)
 	}
 	if n := len(w.engine.delivered(id)); n != 0 {
@@ -85,7 +89,8 @@ func TestDeliver_ForceKill(t *testing.T) {
 	late := must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{
 		runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.StepCompletedEvent, "s4", 1),
 	}}))
-	if late.Outcomes[0].Refused != run.CodeInvalidTransition || late.Outcomes[1].Refused != run.CodeOrphanedTask || len(w.log(id)) != 11 {
+	if late.Outcomes[0].Refused != run.CodeInvalidTransition || late.Outcomes[1].Refused != run.CodeOrphanedTask ||
+		len(w.log(id)) != 11 {
 		t.Errorf("late: %+v", late.Outcomes)
 	}
 	if !w.audited("acme", "engine APPEND REJECTED ORPHANED_TASK "+id) {
@@ -111,9 +116,10 @@ func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
 		queue   store.QueueStatus
 		ends    bool
 	}{
-		"closed already":          {answers: []error{engine.ErrClosed}, queue: store.QueueStarted, ends: true},
-		"gone":                    {answers: []error{engine.ErrNotStarted}, queue: store.QueueStarted, ends: true},
-		"down, then there":        {answers: []error{engine.ErrUnavailable, engine.ErrUnavailable, nil}, queue: store.QueueStarted, ends: true},
+		"closed already": {answers: []error{engine.ErrClosed}, queue: store.QueueStarted, ends: true},
+		"gone":           {answers: []error{engine.ErrNotStarted}, queue: store.QueueStarted, ends: true},
+		"down, then there": {answers: []error{engine.ErrUnavailable, engine.ErrUnavailable, nil},
+			queue: store.QueueStarted, ends: true},
 		"being started":           {answers: []error{engine.ErrNotStarted}, queue: store.QueueLocked},
 		"down":                    {answers: []error{engine.ErrUnavailable}, queue: store.QueueStarted},
 		"a start that was undone": {answers: []error{engine.ErrNotStarted}, queue: store.QueuePending, ends: true},
@@ -162,7 +168,8 @@ func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
 			}
 			eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
 			r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
-			if r.Application != run.SignalApplied || w.count(id, run.RunCancelled) != 1 || w.count(id, run.StepFailedEvent) != 1 {
+			if r.Application != run.SignalApplied || w.count(id, run.RunCancelled) != 1 ||
+				w.count(id, run.StepFailedEvent) != 1 {
 				t.Errorf("%+v, log %v", r.Receipt, w.log(id))
 			}
 			if q := w.queueRow(id); c.queue == store.QueuePending && q.Status != store.QueueCancelled {
@@ -189,7 +196,8 @@ func TestDeliver_TheRunEndsMeanwhile(t *testing.T) {
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Failed })
 	r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
-	if r.Application != run.SignalNotApply || r.ApplicationReason != string(run.CodeRunTerminal) || w.count(id, run.RunCancelled) != 0 {
+	if r.Application != run.SignalNotApply || r.ApplicationReason != string(run.CodeRunTerminal) ||
+		w.count(id, run.RunCancelled) != 0 {
 		t.Errorf("%+v, log %v", r.Receipt, w.log(id))
 	}
 }

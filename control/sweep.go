@@ -131,7 +131,8 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 	w := &sweeper{
 		s: s, eye: eye, cfg: s.cfg.Sweeping.withDefaults(), metrics: s.sweeps,
-		suspects: map[string]*suspect{}, told: map[string]bool{}, strays: map[string]stray{}, silentQueues: map[string]*silentQueue{},
+		suspects: map[string]*suspect{}, told: map[string]bool{}, strays: map[string]stray{},
+		silentQueues: map[string]*silentQueue{},
 	}
 	var stops sync.WaitGroup
 	defer stops.Wait()
@@ -206,7 +207,8 @@ func (w *sweeper) run(ctx context.Context) error {
 			w.lookAtWaiting, w.lookAtClosed, w.lookAtQuiet, w.lookAtSilentQueues, w.lookAtStarts, w.lookAtSuspects,
 			w.lookAtLeftovers,
 		} {
-			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
+			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) &&
+				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
 				w.s.cfg.Logger.WarnContext(ctx, "sweep", slog.Any("error", err))
 			}
 		}
@@ -338,5 +340,6 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 // done says what was done about a finding.
 func (w *sweeper) done(ctx context.Context, runID, kind, action, why string) {
 	w.metrics.done.WithLabelValues(kind, action).Inc()
-	w.s.cfg.Logger.WarnContext(ctx, "the sweep found something that stands still", slog.String("runId", runID), slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
+	w.s.cfg.Logger.WarnContext(ctx, "the sweep found something that stands still", slog.String("runId", runID),
+		slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
 }

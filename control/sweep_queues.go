@@ -108,7 +108,8 @@ func (w *sweeper) busy(ctx context.Context, r store.QuietRun, queue string) (boo
 	}
 	for _, s := range r.Running {
 		for _, p := range d.Pending {
-			if on(s) && strings.HasPrefix(p.ID, s.StepID+"/") && p.LastHeartbeat != nil && w.s.cfg.Now().Sub(*p.LastHeartbeat) < w.cfg.NoWorkerAfter {
+			if on(s) && strings.HasPrefix(p.ID, s.StepID+"/") && p.LastHeartbeat != nil &&
+				w.s.cfg.Now().Sub(*p.LastHeartbeat) < w.cfg.NoWorkerAfter {
 				return true, nil
 			}
 		}
@@ -125,7 +126,8 @@ func (w *sweeper) lookAtSilentQueues(ctx context.Context) error {
 		if ok && (served || sight.Waiting == 0) {
 			delete(w.silentQueues, name)
 			if len(x.alerted) > 0 {
-				w.s.cfg.Logger.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name), slog.Bool("served", served))
+				w.s.cfg.Logger.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name),
+					slog.Bool("served", served))
 			}
 		} else if len(x.alerted) > 0 {
 			alerted++
@@ -165,13 +167,15 @@ func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue
 	why += fmt.Sprintf("Start one with `dvt worker --queues %s`.", queue)
 	day := w.s.cfg.Now().UTC().Format(time.DateOnly)
 	if err := w.s.raise(ctx, store.Alert{
-		ID: sweepID(id.TenantID+"|"+queue, before+"|"+day, noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepID,
+		ID: sweepID(id.TenantID+"|"+queue, before+"|"+day, noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID,
+		RunID: id.RunID, StepID: stepID,
 		Level: store.AlertHigh, Code: run.CodeNoWorker, Note: why, Actor: sweepActor,
 	}); err != nil {
 		return err
 	}
 	w.metrics.done.WithLabelValues(noWorker, didEscalate).Inc()
-	w.s.cfg.Logger.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue), slog.String("tenant", id.TenantID),
+	w.s.cfg.Logger.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue),
+		slog.String("tenant", id.TenantID),
 		slog.String("runId", id.RunID), slog.String("why", why))
 	return nil
 }
@@ -188,7 +192,8 @@ func waitsForWorkers(st run.State, q plan.Queues) []queueWait {
 	}
 	open := func(id string) bool { return !done[id] }
 	for _, s := range st.Steps {
-		ready := s.Status == run.StepPending && st.Pause == nil && st.Counts.Failed == 0 && !slices.ContainsFunc(s.DependsOn, open)
+		ready := s.Status == run.StepPending && st.Pause == nil && st.Counts.Failed == 0 &&
+			!slices.ContainsFunc(s.DependsOn, open)
 		lost := s.Status == run.StepRunning // the worker may have been lost, and the retry waits
 		if plan.StepType(s.Type).NeedsWorker() && (ready || lost) {
 			out = append(out, queueWait{s.StepID, s.TaskQueue})

@@ -64,7 +64,8 @@ func newPolledWorld(t *testing.T) *polledWorld {
 	t.Helper()
 	w := &polledWorld{}
 	w.sweptWorld = newSweptWorld(t, func(c *control.Config) {
-		w.engine = &polledEngine{sweptEngine: c.Engine.(*sweptEngine), queues: map[string]engine.QueuePollers{}, calls: map[string]int{}}
+		w.engine = &polledEngine{sweptEngine: c.Engine.(*sweptEngine), queues: map[string]engine.QueuePollers{},
+			calls: map[string]int{}}
 		c.Engine, c.Logger = w.engine, slog.New(slog.NewTextHandler(&w.said, nil))
 		c.Sweeping.StepSlack = 24 * time.Hour
 	})
@@ -131,7 +132,8 @@ func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
 	w.expectNoAlert("after 4 minutes")
 	w.clock.advance(time.Minute + time.Second)
 	a := w.expectAlerts(1)[0]
-	if a.RunID != ids[0] && a.RunID != ids[1] || a.StepID != "s1" || a.Level != store.AlertHigh || !strings.Contains(a.Note, dataQueue) {
+	if a.RunID != ids[0] && a.RunID != ids[1] || a.StepID != "s1" || a.Level != store.AlertHigh ||
+		!strings.Contains(a.Note, dataQueue) {
 		t.Errorf("the alert is %+v", a)
 	}
 	w.counted("no_worker", "", 1)
@@ -167,7 +169,9 @@ func TestSweep_AQueueWhoseWorkerIsBusyIsNotTold(t *testing.T) {
 	})
 	beats := func() {
 		beat := w.clock.now()
-		w.eye.change(func() { w.eye.pending[busy] = []engine.Pending{{ID: "s1/1.1", State: "Started", LastHeartbeat: &beat}} })
+		w.eye.change(func() {
+			w.eye.pending[busy] = []engine.Pending{{ID: "s1/1.1", State: "Started", LastHeartbeat: &beat}}
+		})
 	}
 	w.sweep()
 	for range 4 {

@@ -90,7 +90,8 @@ func (w *sweeper) lookAtSuspect(ctx context.Context, x *suspect, head store.Head
 	if known > head.LastSeq {
 		x.kind, x.next = logRegressed, now.Add(regressedPause)
 		return w.escalate(ctx, x.id, "", logRegressed, run.CodeStoreRegressed, fmt.Sprintf(
-			"The log ends at seq %d, but the engine knows of seq %d: the store came back from an older state. Run `dvt store repair`; nothing was ended.", head.LastSeq, known))
+			"The log ends at seq %d, but the engine knows of seq %d: the store came back from an older state. Run `dvt store "+
+				"repair`; nothing was ended.", head.LastSeq, known))
 	}
 	err = w.heal(ctx, x, kind, d)
 	if errors.Is(err, errMoved) {
@@ -146,7 +147,8 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 			return errMoved // a stop, perhaps
 		}
 		if stopping {
-			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.", words(kind, d), stop.Signal.ID)
+			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.",
+				words(kind, d), stop.Signal.ID)
 			reason := "dvt ended the run by itself, because " + words(kind, d)
 			if err := w.s.completeStop(ctx, tx, stop, cutByStop(stop), reason); err != nil {
 				return err
@@ -211,7 +213,8 @@ func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code r
 		return err
 	}
 	failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
-		ErrorCode: string(code), ErrorMessage: why, Retryable: true, FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
+		ErrorCode: string(code), ErrorMessage: why, Retryable: true, FailureCategory: run.CategoryPlatform,
+		FailureSource: string(run.ByControl),
 	}})
 	if err != nil {
 		return err
@@ -225,7 +228,8 @@ func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code r
 		return err
 	}
 	return endRun(ctx, tx, st.RunID, append(events, run.Draft{
-		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.s.cfg.Now(), EmittedBy: run.ByControl, Payload: failed,
+		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.s.cfg.Now(), EmittedBy: run.ByControl,
+		Payload: failed,
 	}))
 }
 
@@ -250,13 +254,15 @@ func (w *sweeper) escalate(ctx context.Context, id run.Identity, stepID, kind st
 		clear(w.told)
 	}
 	if err := w.s.raise(ctx, store.Alert{
-		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID), Level: store.AlertHigh, Code: code,
+		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID),
+		Level: store.AlertHigh, Code: code,
 		Note: why, Actor: sweepActor,
 	}); err != nil {
 		return err
 	}
 	if err := w.s.cfg.Store.Audit(ctx, store.AuditRow{
-		ID: key, TenantID: id.TenantID, Actor: sweepActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code, Reason: why,
+		ID: key, TenantID: id.TenantID, Actor: sweepActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code,
+		Reason: why,
 	}); err != nil {
 		return err
 	}

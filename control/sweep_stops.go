@@ -31,7 +31,8 @@ func (x *stopSweep) run(ctx context.Context) error {
 	tick := time.NewTicker(x.w.cfg.Interval)
 	defer tick.Stop()
 	for {
-		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) && !errors.Is(err, store.ErrUnavailable) {
+		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) &&
+			!errors.Is(err, store.ErrUnavailable) {
 			x.w.s.cfg.Logger.WarnContext(ctx, "sweep of stops", slog.Any("error", err))
 		}
 		select {
@@ -103,7 +104,8 @@ func (x *stopSweep) terminate(ctx context.Context, id run.Identity) {
 	if err != nil && !errors.Is(err, engine.ErrNotStarted) && !errors.Is(err, engine.ErrClosed) && ctx.Err() == nil {
 		x.silent = true
 		x.w.s.cfg.Logger.WarnContext(ctx,
-			"the execution of an ended run is still open; it is ended once the engine answers", slog.String("runId", id.RunID), slog.Any("error", err))
+			"the execution of an ended run is still open; it is ended once the engine answers", slog.String("runId", id.RunID),
+			slog.Any("error", err))
 	}
 }
 

@@ -35,8 +35,10 @@ func (w *sweptWorld) stopped(id string) []string {
 	}
 	r := w.receipt(id)
 	why := r.ApplicationReason
-	if r.Application != run.SignalApplied || r.AppliedSeq != st.Seq || !strings.Contains(why, "dvt ended the run by itself") {
-		w.t.Errorf("the receipt is %s at %d because %q, want APPLIED at %d by dvt itself", r.Application, r.AppliedSeq, why, st.Seq)
+	if r.Application != run.SignalApplied || r.AppliedSeq != st.Seq || !strings.Contains(why,
+		"dvt ended the run by itself") {
+		w.t.Errorf("the receipt is %s at %d because %q, want APPLIED at %d by dvt itself", r.Application, r.AppliedSeq, why,
+			st.Seq)
 	}
 	log := w.log(id)
 	return log[r.AcceptedSeq:]

@@ -77,14 +77,16 @@ func (w *sweeper) endStray(ctx context.Context, r store.QuietRun, stepID string,
 			return nil
 		}
 		_, err := tx.Append(ctx, store.Append{RunID: r.RunID, SetGate: gate, IfStarted: true, Events: []run.Draft{{
-			Type: run.StepFailedEvent, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: now.UTC(), EmittedBy: run.ByEngine, Payload: payload,
+			Type: run.StepFailedEvent, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: now.UTC(),
+			EmittedBy: run.ByEngine, Payload: payload,
 		}}})
 		return err
 	})
 	if err != nil || !ended {
 		return true, err
 	}
-	w.done(ctx, r.RunID, stepStray, didFail, fmt.Sprintf("Attempt %d of step %s was RUNNING in the log, and the engine did not execute it.", la, stepID))
+	w.done(ctx, r.RunID, stepStray, didFail, fmt.Sprintf(
+		"Attempt %d of step %s was RUNNING in the log, and the engine did not execute it.", la, stepID))
 	// An empty signal wakes the workflow, which then reads the log.
 	return true, w.eye.Signal(ctx, r.Identity, engine.Signal{})
 }

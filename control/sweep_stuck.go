@@ -44,7 +44,8 @@ func (w *sweeper) lookAtStarts(ctx context.Context) error {
 
 // waitsLong says in words that nobody makes a start.
 func waitsLong(q store.QueueRow) string {
-	why := fmt.Sprintf("The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
+	why := fmt.Sprintf(
+		"The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
 		q.CreatedAt.UTC().Format(time.RFC3339), q.Attempts)
 	if q.LastError != "" {
 		why += " The last time: " + q.LastError
@@ -115,7 +116,8 @@ func (w *sweeper) tellOfStep(ctx context.Context, r store.QuietRun, step *run.St
 		return err
 	}
 	why := fmt.Sprintf("Step %s runs as attempt %d since %s, for longer than its %d tries of %s may take: %s",
-		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.tries, f.timeout, diagnosis(d, subject, f.queue))
+		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.tries, f.timeout,
+		diagnosis(d, subject, f.queue))
 	return w.escalate(ctx, r.Identity, subject, stepStuck, run.CodeTimeout, why)
 }
 
@@ -127,11 +129,14 @@ func diagnosis(d engine.Debug, subject, queue string) string {
 		}
 		switch {
 		case p.LastHeartbeat == nil:
-			return fmt.Sprintf("the engine waits for a worker of %s to take try %d (%s). Look whether one serves that queue.", queue, p.Attempt, p.State)
+			return fmt.Sprintf("the engine waits for a worker of %s to take try %d (%s). Look whether one serves that queue.",
+				queue, p.Attempt, p.State)
 		case p.LastFailure != "":
-			return fmt.Sprintf("try %d (%s) gave its last sign of life at %s, and the one before failed: %s", p.Attempt, p.State, p.LastHeartbeat.UTC().Format(time.RFC3339), p.LastFailure)
+			return fmt.Sprintf("try %d (%s) gave its last sign of life at %s, and the one before failed: %s", p.Attempt, p.State,
+				p.LastHeartbeat.UTC().Format(time.RFC3339), p.LastFailure)
 		default:
-			return fmt.Sprintf("a worker of %s has try %d (%s) and gave its last sign of life at %s. Look at what the step does.",
+			return fmt.Sprintf(
+				"a worker of %s has try %d (%s) and gave its last sign of life at %s. Look at what the step does.",
 				queue, p.Attempt, p.State, p.LastHeartbeat.UTC().Format(time.RFC3339))
 		}
 	}

@@ -30,7 +30,8 @@ func TestSweep_TheExecutionWasEnded(t *testing.T) {
 		st := w.ends(id)
 		log := w.log(id)
 		want := []string{"4 StepFailed(s1)", "5 RunFailed"}
-		if diff := cmp.Diff(want, log[len(log)-2:]); diff != "" || st.Failure.Code != "ENGINE_TERMINATED" || !strings.Contains(st.Failure.Message, "Terminated") {
+		if diff := cmp.Diff(want, log[len(log)-2:]); diff != "" || st.Failure.Code != "ENGINE_TERMINATED" ||
+			!strings.Contains(st.Failure.Message, "Terminated") {
 			t.Errorf("%s: %+v, log (-want +got):\n%s", name, st.Failure, diff)
 		}
 		step, _ := st.Step("s1")
@@ -63,7 +64,8 @@ func TestSweep_AStopWins(t *testing.T) {
 	for _, id := range []string{began, never} {
 		st := w.ends(id)
 		r := must[run.Receipt](t)(w.raw.Receipt(t.Context(), id, "stop"))
-		if st.Status != run.Cancelled || r.Application != run.SignalApplied || r.AppliedSeq != st.Seq || w.count(id, run.RunFailed) != 0 {
+		if st.Status != run.Cancelled || r.Application != run.SignalApplied || r.AppliedSeq != st.Seq ||
+			w.count(id, run.RunFailed) != 0 {
 			t.Errorf("%s; receipt %+v; log %v", st.Status, r, w.log(id))
 		}
 	}
@@ -102,7 +104,8 @@ func TestSweep_AStopThatRacesWins(t *testing.T) {
 		}
 		w.eye.change(func() { w.eye.ends[id] = "Terminated" })
 		w.sweep()
-		if st := w.ends(id); st.Status != run.Cancelled || w.count(id, run.RunFailed) != 0 || w.count(id, run.RunCancelled) != 1 {
+		if st := w.ends(id); st.Status != run.Cancelled || w.count(id, run.RunFailed) != 0 ||
+			w.count(id, run.RunCancelled) != 1 {
 			t.Errorf("%s: %s, log %v", name, st.Status, w.log(id))
 		}
 	}
@@ -122,7 +125,8 @@ func TestSweep_ARunTheEngineDoesNotKnow(t *testing.T) {
 	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
 	eventually(t, "it is started", func() bool { return w.engine.starts(never) > 0 })
 	w.eye.change(func() { w.eye.unknown[never] = false })
-	if st := w.ends(began); st.Failure == nil || st.Failure.Code != "ENGINE_LOST" || w.count(began, run.StepFailedEvent) != 1 {
+	if st := w.ends(began); st.Failure == nil || st.Failure.Code != "ENGINE_LOST" ||
+		w.count(began, run.StepFailedEvent) != 1 {
 		t.Errorf("%+v, log %v", st.Failure, w.log(began))
 	}
 	w.looksOn()
@@ -188,7 +192,8 @@ func TestSweep_ALogThatIsTooShortIsForRepair(t *testing.T) {
 	w.clock.advance(10 * time.Minute)
 	w.looksOn()
 	alerts := w.alerts()
-	if w.state(id).Status.Terminal() || len(alerts) != 1 || alerts[0].Code != run.CodeStoreRegressed || !strings.Contains(alerts[0].Note, "dvt store repair") {
+	if w.state(id).Status.Terminal() || len(alerts) != 1 || alerts[0].Code != run.CodeStoreRegressed ||
+		!strings.Contains(alerts[0].Note, "dvt store repair") {
 		t.Errorf("%s, alerts %+v", w.state(id).Status, alerts)
 	}
 	w.eye.change(func() { w.eye.heads[id] = 0 }) // it was repaired
@@ -265,7 +270,8 @@ func TestSweep_AStartThatNobodyMakes(t *testing.T) {
 	w.counted("start_stuck", "", 2)
 	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
 	w.looksOn()
-	if alerts := w.alerts(); len(alerts) != 1 || alerts[0].RunID != id || !strings.Contains(alerts[0].Note, "the engine said no") {
+	if alerts := w.alerts(); len(alerts) != 1 || alerts[0].RunID != id || !strings.Contains(alerts[0].Note,
+		"the engine said no") {
 		t.Errorf("alerts %+v", alerts)
 	}
 	w.counted("start_stuck", "woken", 1)
@@ -302,7 +308,8 @@ func TestSweep_AStepThatHangs(t *testing.T) {
 	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
 	w.looksOn()
 	alerts := w.alerts()
-	if len(alerts) != 1 || alerts[0].RunID != hung || alerts[0].StepID != "s1" || !strings.Contains(alerts[0].Note, "has try 2 (STARTED)") {
+	if len(alerts) != 1 || alerts[0].RunID != hung || alerts[0].StepID != "s1" || !strings.Contains(alerts[0].Note,
+		"has try 2 (STARTED)") {
 		t.Errorf("alerts %+v", alerts)
 	}
 	if w.state(hung).Status.Terminal() {
@@ -318,7 +325,8 @@ func TestSweep_AStepThatHangs(t *testing.T) {
 func TestSweep_RunsOfOtherEnginesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
-	id := run.Identity{RunID: "imported", TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0"}
+	id := run.Identity{RunID: "imported", TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3",
+		PlanVersion: "1.0"}
 	r := must[store.Run](t)(w.raw.Get(t.Context(), w.atWork("r1")))
 	r.Identity, r.RequestKey, r.RequestID = id, "", "other"
 	if err := w.raw.Import(t.Context(), store.NewRun{Run: r}, runtest.Log(runtest.Start("s1"))); err != nil {

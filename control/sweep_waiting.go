@@ -39,8 +39,9 @@ func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
 		}
 		expired = true
 		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
-			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem, FailureSource: string(run.ByAdmission),
-			ErrorMessage: fmt.Sprintf("The run waited for %s and was not started.", now.ExpiresAt.Sub(now.CreatedAt)),
+			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem,
+			FailureSource: string(run.ByAdmission),
+			ErrorMessage:  fmt.Sprintf("The run waited for %s and was not started.", now.ExpiresAt.Sub(now.CreatedAt)),
 		}})
 		if err != nil {
 			return err
@@ -50,12 +51,14 @@ func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
 			return err
 		}
 		return endRun(ctx, tx, q.RunID, []run.Draft{{
-			Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission, Payload: failed,
+			Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission,
+			Payload: failed,
 		}})
 	})
 	if err == nil && expired {
 		s.usage.expired.WithLabelValues(s.usage.label(q.TenantID)).Inc()
-		s.cfg.Logger.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID), slog.String("tenant", q.TenantID))
+		s.cfg.Logger.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID),
+			slog.String("tenant", q.TenantID))
 	}
 	return err
 }

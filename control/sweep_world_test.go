@@ -56,7 +56,8 @@ func (e *sweptEngine) Describe(_ context.Context, id run.Identity) (engine.Descr
 	case e.down, e.mute:
 		return engine.Description{}, engine.ErrUnavailable
 	case e.foreign[id.RunID] != "":
-		return engine.Description{Open: as == "", ClosedAs: as, Foreign: e.foreign[id.RunID], Ref: run.EngineRunRef{EngineRunID: "f-" + id.RunID}}, nil
+		return engine.Description{Open: as == "", ClosedAs: as, Foreign: e.foreign[id.RunID],
+			Ref: run.EngineRunRef{EngineRunID: "f-" + id.RunID}}, nil
 	case e.unknown[id.RunID]:
 		return engine.Description{}, engine.ErrNotStarted
 	case as != "":
@@ -75,7 +76,9 @@ func (e *sweptEngine) Closed(context.Context, time.Time) iter.Seq2[engine.Descri
 			return
 		}
 		for id, as := range e.ends {
-			if !e.unseen && !yield(engine.Description{Identity: run.Identity{RunID: id, TenantID: e.closedTenant, ProjectID: "shop"}, ClosedAs: as}, nil) {
+			if !e.unseen && !yield(
+				engine.Description{Identity: run.Identity{RunID: id, TenantID: e.closedTenant, ProjectID: "shop"}, ClosedAs: as},
+				nil) {
 				return
 			}
 		}
@@ -148,11 +151,13 @@ func newSweptWorld(t *testing.T, change ...func(*control.Config)) *sweptWorld {
 	w := &sweptWorld{registry: prometheus.NewRegistry()}
 	w.world = newWorld(t, append([]func(*control.Config){func(c *control.Config) {
 		w.eye = &sweptEngine{
-			fakeEngine: c.Engine.(*fakeEngine), ends: map[string]string{}, unknown: map[string]bool{}, heads: map[string]run.Seq{},
+			fakeEngine: c.Engine.(*fakeEngine), ends: map[string]string{}, unknown: map[string]bool{},
+			heads:   map[string]run.Seq{},
 			pending: map[string][]engine.Pending{}, foreign: map[string]string{}, closedTenant: "acme",
 		}
 		c.Engine, c.Metrics = w.eye, w.registry
-		c.Sweeping = control.Sweeping{Interval: 10 * time.Millisecond, Quiet: time.Millisecond, Confirm: 50 * time.Millisecond}
+		c.Sweeping = control.Sweeping{Interval: 10 * time.Millisecond, Quiet: time.Millisecond,
+			Confirm: 50 * time.Millisecond}
 	}}, change...)...)
 	return w
 }
@@ -186,7 +191,8 @@ func (w *sweptWorld) swept(kind, action string) (n float64) {
 // counted waits until the counter of a kind and action is n, because sweeps count after the commit.
 func (w *sweptWorld) counted(kind, action string, n float64) {
 	w.t.Helper()
-	eventually(w.t, fmt.Sprintf("%s %s is counted %v times", kind, action, n), func() bool { return w.swept(kind, action) == n })
+	eventually(w.t, fmt.Sprintf("%s %s is counted %v times", kind, action, n),
+		func() bool { return w.swept(kind, action) == n })
 }
 
 func (w *sweptWorld) alerts() (out []store.Alert) {

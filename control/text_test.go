@@ -38,7 +38,8 @@ func TestRefused_NoTextOfTheCallerKeepsItsRowOut(t *testing.T) {
 	w := newWorld(t)
 	for i, reason := range []string{"probe\x00", strings.Repeat("a", 999) + "é", "\x1b]52;c;eA==\x07", "\xff"} {
 		w.clock.advance(2 * time.Minute) // audit rows are limited per minute, and each refusal needs its own
-		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true, Reason: reason})
+		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true,
+			Reason: reason})
 		refusal(t, err, run.CodeForbidden)
 		if links := w.auditChainHolds("acme"); len(links) != i+1 {
 			t.Errorf("reason %q: the audit has %d rows, want %d", reason, len(links), i+1)
@@ -66,7 +67,8 @@ func TestRefused_ARowThatWasNotWrittenIsWrittenByTheNextRefusal(t *testing.T) {
 	broken := &failingAudit{fails: 1}
 	w := newWorld(t, func(c *control.Config) { broken.Store = c.Store; c.Store = broken })
 	for range 3 {
-		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true, Reason: "why"})
+		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true,
+			Reason: "why"})
 		refusal(t, err, run.CodeForbidden)
 	}
 	if rows := w.audit("acme"); len(rows) != 1 {
@@ -125,7 +127,8 @@ func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
 	} {
 		err := call(t.Context(), bad)
 		own := (*control.Error)(nil)
-		if !errors.As(err, &own) || own.Code != run.CodeBadInput || !strings.Contains(own.Violations[0].Message, "control characters") {
+		if !errors.As(err, &own) || own.Code != run.CodeBadInput || !strings.Contains(own.Violations[0].Message,
+			"control characters") {
 			t.Errorf("%s: error %v, want BAD_USER_INPUT about control characters", name, err)
 		}
 		// Text without control characters passes this check.

@@ -79,18 +79,21 @@ func (s *Service) CreateToken(ctx context.Context, p authz.Principal, in CreateT
 		return CreatedToken{}, err
 	}
 	t := store.StoredToken{
-		TenantID: p.TenantID, Name: in.Name, Principal: p.ID, Provider: p.Provider, Groups: p.Groups, CreatedBy: p.ID, ExpiresAt: in.ExpiresAt.UTC(),
+		TenantID: p.TenantID, Name: in.Name, Principal: p.ID, Provider: p.Provider, Groups: p.Groups, CreatedBy: p.ID,
+		ExpiresAt: in.ExpiresAt.UTC(),
 	}
 	if in.Service != "" {
 		t.Principal, t.Provider, t.Groups = authz.ServiceID(in.Service), "", nil
 	}
-	own, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: t.Principal, Kind: store.TokenAPI, Live: true, Limit: maxTokens})
+	own, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: t.Principal,
+		Kind: store.TokenAPI, Live: true, Limit: maxTokens})
 	if err != nil {
 		return CreatedToken{}, translate(err)
 	}
 	t.ID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID, in.RequestID)).String()
 	if len(own) == maxTokens && !known(own, t.ID) {
-		e := badInput([]plan.Violation{{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", t.Principal, maxTokens)}})
+		e := badInput([]plan.Violation{
+			{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", t.Principal, maxTokens)}})
 		return CreatedToken{}, s.auditRefused(ctx, p, row, e)
 	}
 	return s.putToken(ctx, p, t, in.Grants, row)
@@ -105,7 +108,8 @@ func known(list []store.StoredToken, id string) bool {
 	return false
 }
 
-func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.StoredToken, grants []authz.Grant, row store.AuditRow) (CreatedToken, error) {
+func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.StoredToken, grants []authz.Grant,
+	row store.AuditRow) (CreatedToken, error) {
 	var secret string
 	secret, t.SHA256 = authz.NewSecret()
 	var err error
@@ -113,7 +117,8 @@ func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.Store
 		return CreatedToken{}, translate(err)
 	}
 	version := s.cfg.Authz.PolicyVersion(p.TenantID)
-	detail, err := json.Marshal(map[string]any{"policyVersion": version, "tokenId": t.ID, "principal": t.Principal, "grants": grants, "expiresAt": t.ExpiresAt})
+	detail, err := json.Marshal(map[string]any{"policyVersion": version, "tokenId": t.ID, "principal": t.Principal,
+		"grants": grants, "expiresAt": t.ExpiresAt})
 	if err != nil {
 		return CreatedToken{}, translate(err)
 	}
@@ -199,7 +204,8 @@ func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateTok
 	}
 	if !may {
 		s.auditDenied(ctx, p, row)
-		e := refuse(run.CodeForbidden, "A token has at most the rights of who makes it; some of these grants give more than you have.")
+		e := refuse(run.CodeForbidden, "A token has at most the rights of who makes it; some of these grants give more "+
+			"than you have.")
 		e.Denial = &Denial{Action: action}
 		return e
 	}
@@ -254,7 +260,8 @@ func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) 
 		f.Principal = ""
 	}
 	if q.After != "" { // a place in this list, not in that of others
-		at, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: f.TenantID, Principal: f.Principal, Kind: f.Kind, ID: q.After, Limit: 1})
+		at, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: f.TenantID, Principal: f.Principal, Kind: f.Kind,
+			ID: q.After, Limit: 1})
 		switch {
 		case err != nil:
 			return TokensPage{}, translate(err)

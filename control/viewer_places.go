@@ -38,7 +38,8 @@ func (s *Service) Places(ctx context.Context, p authz.Principal, first int) ([]P
 	})
 	var out []Place
 	for _, at := range slices.Compact(found) {
-		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: at.ProjectID, EnvironmentID: at.EnvironmentID})
+		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: at.ProjectID,
+			EnvironmentID: at.EnvironmentID})
 		if err != nil {
 			return nil, translate(err)
 		}

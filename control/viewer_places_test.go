@@ -21,14 +21,16 @@ func TestPlaces_OnlyWhereTheViewerMayRead(t *testing.T) {
 		w.inProject("r"+string(rune('0'+i)), project, environment)
 	}
 	w.directory.SetGrants("acme", "shop-viewer", []authz.Grant{
-		{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, {Role: authz.Viewer, ProjectID: "bank", EnvironmentID: "stage"},
+		{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, {Role: authz.Viewer, ProjectID: "bank",
+			EnvironmentID: "stage"},
 	})
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}
 	all := []string{"bank/dev", "bank/prod", "shop/dev", "store/dev"}
 	for who, want := range map[string][]string{
-		"dev-viewer": all, "dev-admin": all, "shop-viewer": {"bank/stage", "shop/dev"}, "two-viewer": {"shop/dev", "store/dev"},
+		"dev-viewer": all, "dev-admin": all, "shop-viewer": {"bank/stage", "shop/dev"},
+		"two-viewer": {"shop/dev", "store/dev"},
 		"env-viewer": {"bank/dev", "shop/dev", "store/dev"}, "nobody": nil, "dev-mallory": nil,
 	} {
 		if diff := cmp.Diff(want, w.places(who, 0)); diff != "" {

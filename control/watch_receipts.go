@@ -14,7 +14,8 @@ import (
 // WatchReceipts shows the receipts of a run as they move, each first as it is
 // now; only one when signalID is given. It looks when the run's operational
 // clock has moved (T204).
-func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[Receipt], error) {
+func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[Receipt],
+	error) {
 	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err

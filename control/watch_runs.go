@@ -50,7 +50,8 @@ func askedPage(q RunsQuery) (store.RunFilter, error) {
 		return store.RunFilter{}, err
 	}
 	var vs []plan.Violation
-	for path, at := range map[string]time.Time{"filter.createdFrom": q.Filter.CreatedFrom, "filter.createdTo": q.Filter.CreatedTo} {
+	for path, at := range map[string]time.Time{"filter.createdFrom": q.Filter.CreatedFrom,
+		"filter.createdTo": q.Filter.CreatedTo} {
 		if year := at.UTC().Year(); year < 1 || year > 9999 {
 			vs = append(vs, plan.Violation{Path: path, Code: plan.CodeRange, Message: "must be in the years 1 to 9999"})
 		}

@@ -99,7 +99,9 @@ func (r *reader) take(f control.RunsFrame) {
 	}
 	for _, v := range f.Runs {
 		h := v.State.Header
-		d := must[authz.Decision](r.t)(r.authz.Decide(r.p, authz.Read, authz.Object{TenantID: h.TenantID, ProjectID: h.ProjectID, EnvironmentID: h.EnvironmentID}))
+		d := must[authz.Decision](r.t)(
+			r.authz.Decide(r.p, authz.Read, authz.Object{TenantID: h.TenantID, ProjectID: h.ProjectID,
+				EnvironmentID: h.EnvironmentID}))
 		if !d.Allowed {
 			r.t.Errorf("%s with %+v was shown a run of %s/%s", r.p.ID, r.authz.Grants(r.p), h.ProjectID, h.EnvironmentID)
 		}
@@ -148,12 +150,14 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 			if r.IntN(3) == 0 {
 				role = authz.Operator
 			}
-			out = append(out, authz.Grant{Role: role, ProjectID: one("shop", "store", "bank", "*"), EnvironmentID: one("dev", "prod", "*", "*")})
+			out = append(out, authz.Grant{Role: role, ProjectID: one("shop", "store", "bank", "*"),
+				EnvironmentID: one("dev", "prod", "*", "*")})
 		}
 		return out
 	}
 	var readers []*reader
-	for _, id := range []string{"dev-viewer", "shop-viewer", "two-viewer", "env-viewer", "nobody", "dev-viewer", "two-viewer", "two-viewer"} {
+	for _, id := range []string{"dev-viewer", "shop-viewer", "two-viewer", "env-viewer", "nobody", "dev-viewer",
+		"two-viewer", "two-viewer"} {
 		q := control.RunsQuery{First: 1 + r.IntN(8)}
 		if r.IntN(3) == 0 {
 			q.Filter.ProjectIDs = []string{one("shop", "store")}
@@ -191,7 +195,8 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 			}
 		}
 	}
-	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, {Role: authz.Viewer, ProjectID: "bank", EnvironmentID: "*"}})
+	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"},
+		{Role: authz.Viewer, ProjectID: "bank", EnvironmentID: "*"}})
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +206,8 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 			break
 		}
 		if v := readers[apart]; time.Now().After(deadline) {
-			t.Fatalf("%s with %+v asks for %+v, shared %v (-query +page): %s", v.p.ID, w.authz.Grants(v.p), v.q, v.shared, v.agrees())
+			t.Fatalf("%s with %+v asks for %+v, shared %v (-query +page): %s", v.p.ID, w.authz.Grants(v.p), v.q, v.shared,
+				v.agrees())
 		}
 	}
 	frames, moved, rows := 0, 0, 0

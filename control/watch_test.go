@@ -138,7 +138,8 @@ func TestWatch_RightRemovedWhileReading(t *testing.T) {
 		c.Logs = revokingLogs{c.Logs, func() { w.demote("dev-viewer") }}
 	})
 	id := w.running("s16", "s1")
-	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1"}))
+	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"),
+		control.StepLogQuery{RunID: id, StepID: "s1"}))
 	n, err := ends(s)
 	refusal(t, err, run.CodeForbidden)
 	if n != 0 {
@@ -259,7 +260,10 @@ func TestWatchEvents_StoreDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		take(t, s, "STALE(STORE_DOWN)", func(f control.EventsFrame) bool { return f.Sync == live.Stale && f.Reason == live.StoreDown })
+		take(t, s, "STALE(STORE_DOWN)", func(f control.EventsFrame) bool {
+			return f.Sync == live.Stale &&
+				f.Reason == live.StoreDown
+		})
 	}
 }
 
@@ -275,10 +279,13 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	w := newWorld(t)
 	a := w.running("a", "s1")
 	eventually(t, "projected", func() bool {
-		return len(must[control.RunsPage](t)(w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}})).Runs) == 1
+		return len(must[control.RunsPage](t)(
+			w.Runs(t.Context(), w.eng(), control.RunsQuery{
+				Filter: control.RunFilter{Statuses: []run.Status{run.Running}}})).Runs) == 1
 	})
 	all := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("two-viewer"), control.RunsQuery{First: 2}))
-	only := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}}))
+	only := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"),
+		control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}}))
 	for _, s := range []control.Stream[control.RunsFrame]{all, only} {
 		f := take(t, s, "the page", func(control.RunsFrame) bool { return true })
 		if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" || !f.Reset || f.Sync != live.Live {
@@ -333,7 +340,10 @@ func TestWatchReceipts_PendingToApplied(t *testing.T) {
 	one := open[control.Receipt](t)(w.WatchReceipts(t.Context(), w.who("dev-viewer"), id, "u1"))
 	all := open[control.Receipt](t)(w.WatchReceipts(t.Context(), w.eng(), id, ""))
 	for _, s := range []control.Stream[control.Receipt]{one, all} {
-		take(t, s, "u1 pending", func(r control.Receipt) bool { return r.Signal.ID == "u1" && r.Application == run.SignalPending })
+		take(t, s, "u1 pending", func(r control.Receipt) bool {
+			return r.Signal.ID == "u1" &&
+				r.Application == run.SignalPending
+		})
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	take(t, one, "delivered", func(r control.Receipt) bool { return r.Application == run.SignalDelivered })
@@ -341,7 +351,10 @@ func TestWatchReceipts_PendingToApplied(t *testing.T) {
 	applied.EmittedAt = w.clock.now()
 	w.applied(id, "u1", applied)
 	for _, s := range []control.Stream[control.Receipt]{one, all} {
-		take(t, s, "u1 applied", func(r control.Receipt) bool { return r.Application == run.SignalApplied && r.AppliedSeq == 4 })
+		take(t, s, "u1 applied", func(r control.Receipt) bool {
+			return r.Application == run.SignalApplied &&
+				r.AppliedSeq == 4
+		})
 	}
 	w.send(w.eng(), signal(id, "u2", run.Resume))
 	take(t, all, "u2", func(r control.Receipt) bool { return r.Signal.ID == "u2" })
@@ -355,7 +368,8 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	id := w.running("log", "s1")
 	w.begin(id, "s1", 1)
 	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
-	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2}))
+	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"),
+		control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2}))
 	var got int64
 	write := func() {
 		for i := 1; i <= 2500; i += 50 {
@@ -383,14 +397,16 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 		t.Errorf("complete before line %d of %d", next, got)
 	}
 	// one that is over and longer than a frame is complete with its last frame only
-	long := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
+	long := open[control.StepLogFrame](t)(
+		w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
 	seen := 0
 	take(t, long, "complete", func(f control.StepLogFrame) bool { seen += len(f.Lines); return f.Complete })
 	if seen != 2500 {
 		t.Errorf("complete after %d lines", seen)
 	}
 	// a log that is over says so at once
-	again := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
+	again := open[control.StepLogFrame](t)(
+		w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
 	f := take(t, again, "the end", func(control.StepLogFrame) bool { return true })
 	if !f.Complete || len(f.Lines) != 101 {
 		t.Errorf("complete %t, %d lines", f.Complete, len(f.Lines))
@@ -421,7 +437,8 @@ func TestWatchStepLog_AsksForWhatChanged(t *testing.T) {
 		w.begin(id, "s1", 1)
 		counting.ahead.Store(name == "put-back")
 		counting.whole.Store(0)
-		s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
+		s := open[control.StepLogFrame](t)(
+			w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
 		if took := counting.whole.Swap(0); took != 1 {
 			t.Errorf("%s: opening it read the state %d times", name, took)
 		}

@@ -120,7 +120,8 @@ func TestGuard_RulesOfTenants(t *testing.T) {
 func TestNew_NamesEveryRuleThatIsWrong(t *testing.T) {
 	t.Parallel()
 	bad := []string{
-		"", "http://x", "*x.example", "a..b", "10.0.0.1/8", "300.1.1.1", "10.1", "0x7f.1/8", "ü.example", "a b", "fe80::1%eth0", "*.*.example",
+		"", "http://x", "*x.example", "a..b", "10.0.0.1/8", "300.1.1.1", "10.1", "0x7f.1/8", "ü.example", "a b",
+		"fe80::1%eth0", "*.*.example",
 		strings.Repeat("a", 256),
 	}
 	_, err := egress.New(egress.Settings{Rules: map[string]egress.Rules{"acme": {Allow: bad[:6], Deny: bad[6:]}}}, nil)

@@ -128,7 +128,8 @@ func TestTransport_JudgesEachAddressWhenItIsDialled(t *testing.T) {
 	})
 	g := egress.WithResolver(newGuard(t, egress.Settings{}), r)
 	var texts []string
-	for _, name := range []string{"inner.example.com", "two.example.com", "missing.example.com", "127.0.0.1", "localhost"} {
+	for _, name := range []string{"inner.example.com", "two.example.com", "missing.example.com", "127.0.0.1",
+		"localhost"} {
 		_, err := get(t, g, "acme", "http://"+name+":"+port)
 		if !errors.Is(err, egress.ErrRefused) {
 			t.Errorf("%s: error %v, want ErrRefused", name, err)
@@ -178,7 +179,8 @@ func TestTransport_ASecondAnswerOfTheResolverIsJudgedToo(t *testing.T) {
 		}
 		return []string{"10.0.0.1"}
 	})
-	g := egress.WithResolver(newGuard(t, egress.Settings{Rules: map[string]egress.Rules{"acme": {Allow: []string{"127.0.0.1"}}}}), r)
+	g := egress.WithResolver(
+		newGuard(t, egress.Settings{Rules: map[string]egress.Rules{"acme": {Allow: []string{"127.0.0.1"}}}}), r)
 	if status, err := get(t, g, "acme", "http://rebinds.example.com:"+port); err != nil || status != http.StatusOK {
 		t.Fatalf("first call: status %d, error %v; want 200", status, err)
 	}
@@ -194,11 +196,13 @@ func TestTransport_ADeniedNameIsNeverResolved(t *testing.T) {
 	t.Parallel()
 	r, asked := resolver(t, func(string, int) []string { return []string{"127.0.0.1"} })
 	for name, s := range map[string]egress.Settings{
-		"denied":                  {Rules: map[string]egress.Rules{"*": {Deny: []string{"*.example.com"}}}},
-		"not on the list":         {Rules: map[string]egress.Rules{"acme": {Allow: []string{"hooks.example.org"}}}},
-		"denied, private allowed": {AllowPrivate: true, Rules: map[string]egress.Rules{"acme": {Deny: []string{"secret.example.com"}}}},
+		"denied":          {Rules: map[string]egress.Rules{"*": {Deny: []string{"*.example.com"}}}},
+		"not on the list": {Rules: map[string]egress.Rules{"acme": {Allow: []string{"hooks.example.org"}}}},
+		"denied, private allowed": {AllowPrivate: true, Rules: map[string]egress.Rules{
+			"acme": {Deny: []string{"secret.example.com"}}}},
 	} {
-		if _, err := get(t, egress.WithResolver(newGuard(t, s), r), "acme", "http://SECRET.example.com.:1"); !errors.Is(err, egress.ErrRefused) {
+		if _, err := get(t, egress.WithResolver(newGuard(t, s), r), "acme", "http://SECRET.example.com.:1"); !errors.Is(err,
+			egress.ErrRefused) {
 			t.Errorf("%s: error %v, want ErrRefused", name, err)
 		}
 	}
@@ -211,10 +215,12 @@ func TestTransport_ADeniedNameIsNeverResolved(t *testing.T) {
 func TestTransport_NoConnectionIsSharedBetweenTenants(t *testing.T) {
 	t.Parallel()
 	port, calls := serve(t)
-	g := newGuard(t, egress.Settings{AllowPrivate: true, Rules: map[string]egress.Rules{"globex": {Deny: []string{"127.0.0.0/8"}}}})
+	g := newGuard(t, egress.Settings{AllowPrivate: true,
+		Rules: map[string]egress.Rules{"globex": {Deny: []string{"127.0.0.0/8"}}}})
 	next := g.Transport(timeouts)
 	for tenant, want := range map[string]error{"acme": nil, "globex": egress.ErrRefused} {
-		r, _ := http.NewRequestWithContext(egress.WithTenant(t.Context(), tenant), http.MethodGet, "http://127.0.0.1:"+port, http.NoBody)
+		r, _ := http.NewRequestWithContext(egress.WithTenant(t.Context(), tenant), http.MethodGet, "http://127.0.0.1:"+port,
+			http.NoBody)
 		res, err := next.RoundTrip(r)
 		if err == nil {
 			_ = res.Body.Close()
@@ -231,9 +237,12 @@ func TestTransport_NoConnectionIsSharedBetweenTenants(t *testing.T) {
 func TestTransport_TheHostHeaderIsJudged(t *testing.T) {
 	t.Parallel()
 	port, calls := serve(t)
-	g := newGuard(t, egress.Settings{AllowPrivate: true, Rules: map[string]egress.Rules{"acme": {Deny: []string{"bank.example.com"}}}})
-	for host, want := range map[string]error{"bank.example.com": egress.ErrRefused, "BANK.example.com:443": egress.ErrRefused, "ｂank.example.com": egress.ErrRefused, "shop.example.com": nil} {
-		if _, err := get(t, g, "acme", "http://127.0.0.1:"+port, func(r *http.Request) { r.Host = host }); !errors.Is(err, want) {
+	g := newGuard(t, egress.Settings{AllowPrivate: true,
+		Rules: map[string]egress.Rules{"acme": {Deny: []string{"bank.example.com"}}}})
+	for host, want := range map[string]error{"bank.example.com": egress.ErrRefused,
+		"BANK.example.com:443": egress.ErrRefused, "ｂank.example.com": egress.ErrRefused, "shop.example.com": nil} {
+		if _, err := get(t, g, "acme", "http://127.0.0.1:"+port, func(r *http.Request) { r.Host = host }); !errors.Is(err,
+			want) {
 			t.Errorf("Host %s: error %v, want %v", host, err, want)
 		}
 	}
@@ -270,7 +279,8 @@ func TestReason_HoldsNoAddress(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		&net.OpError{Op: "dial", Err: errors.New("10.1.2.3")}, &net.DNSError{Err: "x", Name: "db.inner", Server: "10.0.0.53"}, errors.New("10.1.2.3"),
+		&net.OpError{Op: "dial", Err: errors.New("10.1.2.3")}, &net.DNSError{Err: "x", Name: "db.inner", Server: "10.0.0.53"},
+		errors.New("10.1.2.3"),
 		tls.AlertError(40), fmt.Errorf("read 10.1.2.3: %w", context.DeadlineExceeded),
 	} {
 		if got := egress.Reason(err); strings.ContainsAny(got, "0123456789") || strings.Contains(got, "inner") {

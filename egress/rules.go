@@ -88,7 +88,8 @@ func compile(rules []string) (m matcher, err error) {
 		case text == "*":
 			m.any = true
 		case len(text) > 255 || !hostPattern.MatchString(text) || endsWithNumber(text):
-			errs = append(errs, fmt.Errorf("%q is no host, address or network: write hooks.example.com, *.example.com, 10.1.2.3 or 10.1.0.0/16", rule))
+			errs = append(errs, fmt.Errorf(
+				"%q is no host, address or network: write hooks.example.com, *.example.com, 10.1.2.3 or 10.1.0.0/16", rule))
 		case strings.HasPrefix(text, "*."):
 			m.suffixes = append(m.suffixes, text[1:])
 		default:
@@ -123,7 +124,8 @@ func (m matcher) empty() bool {
 }
 
 func (m matcher) names(host string) bool {
-	return m.any || m.exact[host] || slices.ContainsFunc(m.suffixes, func(s string) bool { return strings.HasSuffix(host, s) })
+	return m.any || m.exact[host] || slices.ContainsFunc(m.suffixes,
+		func(s string) bool { return strings.HasSuffix(host, s) })
 }
 
 // covers reports whether a network of the list holds at least one of the forms. That suffices to deny an address.

@@ -9,7 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: []string{"tq-control-dev", "tq-data-dev"}}
+var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: []string{"tq-control-dev",
+	"tq-data-dev"}}
 
 func render(t *testing.T, name, data string) plan.Plan {
 	t.Helper()

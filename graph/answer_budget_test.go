@@ -73,7 +73,8 @@ func TestAnswer_LargeValuesHaveABudgetTogether(t *testing.T) {
 	if len(got.body) > 300*line {
 		t.Errorf("the answer has %d bytes, the budget is %d", len(got.body), 250*line)
 	}
-	if got := a.do(http.MethodPost, "/", request(aliases(2, `stepLog(runId: "r1", stepId: "s") { lines { text } }`), nil)); strings.Contains(got.body, "errors") {
+	if got := a.do(http.MethodPost, "/", request(aliases(2, `stepLog(runId: "r1", stepId: "s") { lines { text } }`),
+		nil)); strings.Contains(got.body, "errors") {
 		t.Errorf("an answer within the budget: %.300s", got.body)
 	}
 }

@@ -32,7 +32,8 @@ func (q queries) Approvals(ctx context.Context, first *int, after *string) (*mod
 func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
 	p := principal(ctx)
 	v, err := m.control.ApproveRun(ctx, p, control.ApproveRun{
-		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: orZero(in.Reason), ExpectedRunSeq: in.ExpectedRunSeq,
+		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: orZero(in.Reason),
+		ExpectedRunSeq: in.ExpectedRunSeq,
 	})
 	if err != nil {
 		return nil, err
@@ -52,13 +53,14 @@ func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunAppro
 }
 
 func mapApproval(a control.Approval) *model.RunApproval {
-	out := &model.RunApproval{Required: a.Required, Decisions: each(a.Decisions, func(d control.ApprovalDecision) model.ApprovalDecision {
-		decision := model.DecisionReject
-		if d.Approved {
-			decision = model.DecisionApprove
-		}
-		return model.ApprovalDecision{Principal: d.Principal, Decision: decision, Reason: text(d.Reason), At: d.At}
-	})}
+	out := &model.RunApproval{
+		Required: a.Required, Decisions: each(a.Decisions, func(d control.ApprovalDecision) model.ApprovalDecision {
+			decision := model.DecisionReject
+			if d.Approved {
+				decision = model.DecisionApprove
+			}
+			return model.ApprovalDecision{Principal: d.Principal, Decision: decision, Reason: text(d.Reason), At: d.At}
+		})}
 	if a.Open {
 		out.ExpiresAt = &a.ExpiresAt
 	}

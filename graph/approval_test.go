@@ -18,7 +18,8 @@ import (
 func waiting() control.RunView {
 	a := waitingApproval()
 	return control.RunView{
-		State: run.State{Header: run.Header{Identity: identity("r2"), Rev: 1, Status: run.Pending, CreatedAt: instant, TriggeredBy: "eva"}},
+		State: run.State{Header: run.Header{Identity: identity("r2"), Rev: 1, Status: run.Pending, CreatedAt: instant,
+			TriggeredBy: "eva"}},
 		Epoch: "e1", AsOf: instant, Approval: &a,
 	}
 }
@@ -57,19 +58,24 @@ func serviceState(mode control.EngineMode) control.ServiceState {
 }
 
 func (f *fake) ServiceState(context.Context, authz.Principal) (control.ServiceState, error) {
-	return control.ServiceState{Mode: control.ModeNormal, Degraded: true, RetryAfter: 5 * time.Second, ActiveRuns: new(int64(7))}, nil
+	return control.ServiceState{Mode: control.ModeNormal, Degraded: true, RetryAfter: 5 * time.Second,
+		ActiveRuns: new(int64(7))}, nil
 }
 
-func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in control.SetEngineMode) (control.ServiceState, error) {
+func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in control.SetEngineMode) (control.ServiceState,
+	error) {
 	return serviceState(in.Mode), nil
 }
 
-func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in control.FreezeTenant) (control.ServiceState, error) {
-	return control.ServiceState{Mode: control.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " + in.TenantID, FrozenSince: instant}, nil
+func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in control.FreezeTenant) (control.ServiceState,
+	error) {
+	return control.ServiceState{Mode: control.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " +
+		in.TenantID, FrozenSince: instant}, nil
 }
 
 func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[control.ServiceState], error) {
-	return stream[control.ServiceState](&control.Error{Code: run.CodeForbidden, Message: "No longer."}, serviceState(control.ModeNormal), serviceState(control.ModeReadOnly))
+	return stream[control.ServiceState](&control.Error{Code: run.CodeForbidden, Message: "No longer."},
+		serviceState(control.ModeNormal), serviceState(control.ModeReadOnly))
 }
 
 func TestGolden_ApprovalAndModes(t *testing.T) {
@@ -77,10 +83,11 @@ func TestGolden_ApprovalAndModes(t *testing.T) {
 	a := serve(t, answering())
 	list := slices.DeleteFunc(costly("Run.steps"), func(f string) bool { return f == "Run.approval" })
 	for name, operation := range map[string]string{
-		"approvals":      `{ approvals(first: 1, after: "c0")` + everything(t, "RunConnection", list...) + `}`,
-		"approveRun":     `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + everything(t, "RunPayload", list...) + `}`,
-		"service":        `{ service` + everything(t, "ServiceState") + `}`,
-		"setEngineMode":  `mutation { setEngineMode(input: {requestId: "q1", mode: DRAINED, reason: "maintenance"})` + everything(t, "ServicePayload") + `}`,
+		"approvals":  `{ approvals(first: 1, after: "c0")` + everything(t, "RunConnection", list...) + `}`,
+		"approveRun": `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + everything(t, "RunPayload", list...) + `}`,
+		"service":    `{ service` + everything(t, "ServiceState") + `}`,
+		"setEngineMode": `mutation { setEngineMode(input: {requestId: "q1", mode: DRAINED, reason: "maintenance"})` +
+			everything(t, "ServicePayload") + `}`,
 		"freezeTenant":   `mutation { freezeTenant(input: {requestId: "q1", tenantId: "globex", frozen: true, reason: "leak"})` + everything(t, "ServicePayload") + `}`,
 		"serviceUpdates": `subscription { serviceUpdates` + everything(t, "ServiceState") + `}`,
 	} {
@@ -101,7 +108,8 @@ func TestApprovals_AreReadWithTheirRuns(t *testing.T) {
 	t.Parallel()
 	f := answering()
 	a := serve(t, f)
-	if got := a.query(`{ approvals(first: 1, after: "c0") { edges { node { approval { required } } } } }`, nil); !strings.Contains(got, `"required":2`) {
+	if got := a.query(`{ approvals(first: 1, after: "c0") { edges { node { approval { required } } } } }`,
+		nil); !strings.Contains(got, `"required":2`) {
 		t.Fatal(got)
 	}
 	if n := f.approvalReads.Load(); n != 0 {

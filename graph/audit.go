@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error) {
+func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *bool, first *int,
+	after *string) (*model.AuditConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
@@ -19,10 +20,12 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 	if err != nil {
 		return nil, err
 	}
-	in := control.AuditQuery{First: orZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") || graphql.FieldRequested(ctx, "stray") || graphql.FieldRequested(ctx, "oldestWaitingSeconds")}
+	in := control.AuditQuery{First: orZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") ||
+		graphql.FieldRequested(ctx, "stray") || graphql.FieldRequested(ctx, "oldestWaitingSeconds")}
 	if in.Filter.Newest = !orZero(oldestFirst); f != nil {
 		in.Filter.From, in.Filter.To = orZero(f.From), orZero(f.To)
-		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action), orZero(f.RunID), orZero(f.Outcome)
+		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action),
+			orZero(f.RunID), orZero(f.Outcome)
 	}
 	in.Filter.WithoutSeals = f != nil && f.Seals != nil && !*f.Seals
 	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{Seals: f.Seals}
@@ -35,14 +38,17 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		e := &model.AuditEntry{No: run.Seq(l.No), ID: l.ID, Hash: hex.EncodeToString(l.Hash[:])}
 		if r := l.Row; r != nil {
 			e.Row = &model.AuditRow{
-				At: r.At, TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID, Outcome: r.Outcome,
-				Code: string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format, Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
+				At: r.At, TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID,
+				Outcome: r.Outcome,
+				Code:    string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format,
+				Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
 			}
 		}
 		edges[i] = model.AuditEdge{Cursor: encodeCursor(control.AuditCursor(l)), Node: e}
 	}
 	return &model.AuditConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext, cursor != ""),
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext,
+			cursor != ""),
 		Waiting: float64(page.Waiting), Stray: float64(page.Stray), OldestWaitingSeconds: page.Oldest.Seconds(),
 	}, nil
 }

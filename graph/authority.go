@@ -68,9 +68,11 @@ func versionCursor(after *string) (int64, error) {
 	return version, nil
 }
 
-func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, environmentID *string) ([]string, error) {
+func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, environmentID *string) ([]string,
+	error) {
 	names, err := q.control.WhoCould(ctx, principal(ctx), control.WhoCould{
-		Action: authz.Action(action), RunID: orZero(runID), ProjectID: orZero(projectID), EnvironmentID: orZero(environmentID),
+		Action: authz.Action(action), RunID: orZero(runID), ProjectID: orZero(projectID),
+		EnvironmentID: orZero(environmentID),
 	})
 	if err != nil {
 		return nil, err
@@ -78,7 +80,8 @@ func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, 
 	return list(names), nil
 }
 
-func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after *string) (*model.TokenConnection, error) {
+func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after *string) (*model.TokenConnection,
+	error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
@@ -86,7 +89,8 @@ func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after 
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Tokens(ctx, principal(ctx), control.TokensQuery{All: orZero(all), Live: orZero(live), First: orZero(first), After: id})
+	page, err := q.control.Tokens(ctx, principal(ctx), control.TokensQuery{All: orZero(all), Live: orZero(live),
+		First: orZero(first), After: id})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,8 @@ func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after 
 
 func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*model.SetPolicyPayload, error) {
 	p, err := m.control.SetPolicy(ctx, principal(ctx), control.SetPolicy{
-		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: documentOf(*in.Document), Reason: in.Reason,
+		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: documentOf(*in.Document),
+		Reason: in.Reason,
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +132,8 @@ func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (
 }
 
 func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (*model.RevokeTokenPayload, error) {
-	t, err := m.control.RevokeToken(ctx, principal(ctx), control.RevokeToken{RequestID: in.RequestID, ID: in.TokenID, Reason: in.Reason})
+	t, err := m.control.RevokeToken(ctx, principal(ctx), control.RevokeToken{RequestID: in.RequestID, ID: in.TokenID,
+		Reason: in.Reason})
 	if err != nil {
 		return nil, err
 	}

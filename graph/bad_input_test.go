@@ -14,7 +14,8 @@ func TestHTTP_GoneBeforeTheOperationBegins(t *testing.T) {
 	a := serve(t, &fake{})
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/graphql", strings.NewReader(request(`{health{status}}`, nil)))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/graphql",
+		strings.NewReader(request(`{health{status}}`, nil)))
 	r.Header.Set("Authorization", "Bearer good")
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -29,7 +30,8 @@ func TestHTTP_AnEnumInTheWrongCaseIsBadInput(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{})
 	const query = `mutation($in:BreakGlassInput!){breakGlass(input:$in){role}}`
-	body := a.query(query, map[string]any{"in": map[string]any{"requestId": "r", "role": "VIEWeR", "minutes": 5, "reason": "r"}})
+	body := a.query(query, map[string]any{"in": map[string]any{"requestId": "r", "role": "VIEWeR", "minutes": 5,
+		"reason": "r"}})
 	if code(t, body) != "BAD_USER_INPUT" {
 		t.Error(body)
 	}

@@ -26,7 +26,8 @@ func large(n int) run.State {
 		step := &run.Step{
 			StepOutline: run.StepOutline{StepID: fmt.Sprintf("step-%04d", i), Type: "COMMAND", TaskQueue: "tq-data-dev"},
 			Ord:         run.Ord(i), ChangedSeq: run.Seq(i % 900), Status: run.StepRunning, LogicalAttempt: 1,
-			Attempts: []run.Attempt{{LogicalAttempt: 1, EngineAttempt: 1, Status: run.StepRunning, StartedSeq: 5, StartedAt: after(time.Second)}},
+			Attempts: []run.Attempt{{LogicalAttempt: 1, EngineAttempt: 1, Status: run.StepRunning, StartedSeq: 5,
+				StartedAt: after(time.Second)}},
 		}
 		if i > 0 {
 			step.DependsOn = []string{fmt.Sprintf("step-%04d", i-1)}
@@ -59,7 +60,8 @@ func move(state run.State, changed int) *moving {
 			state.Steps[i] = &s
 		}
 		m.frames = append(m.frames, live.Frame{
-			Sync: live.Live, State: state, From: from, Changed: true, HeadSeq: state.Seq, Epoch: "e1", AsOf: instant, CommittedAt: instant,
+			Sync: live.Live, State: state, From: from, Changed: true, HeadSeq: state.Seq, Epoch: "e1", AsOf: instant,
+			CommittedAt: instant,
 		})
 	}
 	return m
@@ -74,7 +76,8 @@ func (m *moving) Next(context.Context) (live.Frame, error) {
 func (m *moving) Close() {}
 
 // The selection that is measured everywhere: 7 fields of the run, 8 of each step.
-const measured = `{ runSeq sync snapshot { ` + rowFields + ` steps { ` + stepFields + ` } } delta { toSeq header { ` + rowFields + ` } steps { ` + stepFields + ` } } }`
+const measured = `{ runSeq sync snapshot { ` + rowFields + ` steps { ` + stepFields + ` } } delta { toSeq header { ` +
+	rowFields + ` } steps { ` + stepFields + ` } } }`
 
 func benchStream(b *testing.B, mode string, steps, changed int, selection string) {
 	f := &fake{openRun: func() (graph.Stream[live.Frame], error) { return move(large(steps), changed), nil }}

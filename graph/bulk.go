@@ -44,7 +44,8 @@ func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*m
 }
 
 func (m mutations) CancelBulk(ctx context.Context, in model.CancelBulkInput) (*model.CancelBulkPayload, error) {
-	b, err := m.control.CancelBulk(ctx, principal(ctx), control.CancelBulk{ID: bulkID(in.ID), RequestID: in.RequestID, Reason: in.Reason})
+	b, err := m.control.CancelBulk(ctx, principal(ctx), control.CancelBulk{ID: bulkID(in.ID), RequestID: in.RequestID,
+		Reason: in.Reason})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,8 @@ func (b bulkFields) Rows(
 		return nil, badInput("outcome", plan.CodeUnknown, "UNKNOWN is for reading only")
 	}
 	page, err := b.control.BulkRows(ctx, principal(ctx), control.BulkRowsQuery{
-		BulkID: bulkID(obj.ID), Outcome: control.BulkOutcome(orZero(outcome)), Failed: orZero(failed), First: orZero(first), After: no,
+		BulkID: bulkID(obj.ID), Outcome: control.BulkOutcome(orZero(outcome)), Failed: orZero(failed), First: orZero(first),
+		After: no,
 	})
 	if err != nil {
 		return nil, err

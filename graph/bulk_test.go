@@ -25,8 +25,10 @@ type bulks struct {
 }
 
 func aBulk(id string, change ...func(*control.Bulk)) control.Bulk {
-	b := control.Bulk{Signal: run.Signal{Type: run.RetryStep, StepID: "build"}, Payload: json.RawMessage(`{"stepId":"build"}`)}
-	b.ID, b.Reason, b.RequestID, b.CreatedAt, b.Total, b.Accepted, b.Rejected, b.Refused = id, "release", "b-1", instant, 200, 77, 2, 1
+	b := control.Bulk{Signal: run.Signal{Type: run.RetryStep, StepID: "build"},
+		Payload: json.RawMessage(`{"stepId":"build"}`)}
+	b.ID, b.Reason, b.RequestID, b.CreatedAt, b.Total, b.Accepted, b.Rejected, b.Refused = id, "release", "b-1", instant,
+		200, 77, 2, 1
 	for _, f := range change {
 		f(&b)
 	}
@@ -34,7 +36,8 @@ func aBulk(id string, change ...func(*control.Bulk)) control.Bulk {
 }
 
 func bulkRow(no int, outcome control.BulkOutcome) control.BulkRow {
-	r := control.BulkRow{No: no, RunID: fmt.Sprint("r", no), ProjectID: "shop", EnvironmentID: "dev", Outcome: outcome, At: after(time.Second)}
+	r := control.BulkRow{No: no, RunID: fmt.Sprint("r", no), ProjectID: "shop", EnvironmentID: "dev", Outcome: outcome,
+		At: after(time.Second)}
 	if outcome == "ACCEPTED" || outcome == "REJECTED" {
 		rc := receipt(run.RetryStep).Receipt
 		if outcome == "REJECTED" {
@@ -85,7 +88,8 @@ func (b *bulks) BulkRows(_ context.Context, _ authz.Principal, q control.BulkRow
 	}
 	waiting := bulkRow(4, "WAITING")
 	waiting.At = nil
-	return control.BulkRowsPage{Rows: []control.BulkRow{bulkRow(1, "ACCEPTED"), bulkRow(2, "REJECTED"), refused, waiting, bulkRow(5, "LATER")}, HasNext: true}, nil
+	return control.BulkRowsPage{Rows: []control.BulkRow{bulkRow(1, "ACCEPTED"), bulkRow(2, "REJECTED"), refused, waiting,
+		bulkRow(5, "LATER")}, HasNext: true}, nil
 }
 
 func (b *bulks) BulkApplications(context.Context, authz.Principal, string) (control.BulkApplications, error) {
@@ -94,20 +98,23 @@ func (b *bulks) BulkApplications(context.Context, authz.Principal, string) (cont
 
 func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (graph.Stream[control.BulkFrame], error) {
 	counted := aBulk(id, func(b *control.Bulk) { b.Applications = &control.BulkApplications{Pending: 77} })
-	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read, Rule: "r"}}
+	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read,
+		Rule: "r"}}
 	return stream[control.BulkFrame](ended, control.BulkFrame{Sync: live.Live, Reset: true, AsOf: instant, Bulk: counted},
 		control.BulkFrame{Sync: live.Live, AsOf: instant, Bulk: counted, Rows: []control.BulkRow{bulkRow(1, "ACCEPTED")}},
 		control.BulkFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant, Bulk: counted})
 }
 
-func (b *bulks) PreviewAction(_ context.Context, _ authz.Principal, in control.PreviewAction) (control.ActionPreview, error) {
+func (b *bulks) PreviewAction(_ context.Context, _ authz.Principal, in control.PreviewAction) (control.ActionPreview,
+	error) {
 	b.made = &control.SignalRuns{Runs: in.Bulk.Runs, Signal: in.Bulk.Signal}
 	return control.ActionPreview{Outcome: "APPLY", Bulk: &control.BulkPreview{
 		Count: 200, Excluded: []control.BulkReason{{Code: run.CodeNotFound, Reason: "There is no such run.", Count: 2}},
 		Refusals: []control.BulkReason{{Code: run.CodeForbidden, Reason: "Needs the role ENGINEER.", Count: 3}},
 		Samples: []control.BulkSample{{RunID: "r1", Status: run.Running, Preview: control.ActionPreview{
 			BasedOnSeq: 7, Outcome: "APPLY", Status: run.Running, Warnings: []string{"w"},
-			Changes: []control.StepChange{{StepID: "build", Kind: "RERUN", From: run.StepFailed, To: run.StepRunning, Why: "asked for"}},
+			Changes: []control.StepChange{{StepID: "build", Kind: "RERUN", From: run.StepFailed, To: run.StepRunning,
+				Why: "asked for"}},
 		}}},
 	}}, nil
 }
@@ -121,12 +128,14 @@ func TestGolden_Bulks(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{Control: &bulks{}})
 	for name, operation := range map[string]string{
-		"bulk":        `{ bulk(id: "` + b1 + `")` + everything(t, "Bulk") + `}`,
-		"bulks":       `{ bulks(first: 2)` + everything(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
-		"bulkNode":    `{ node(id: "` + b1 + `") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
-		"bulkRows":    `{ bulk(id: "` + b1 + `") { failed: rows(failed: true) { edges { node { no code } } } accepted: rows(outcome: ACCEPTED, after: "Mg") { edges { cursor node { outcome } } pageInfo { hasPreviousPage } } } }`,
-		"signalRuns":  `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns + `, reason: "release", expectedCount: 200})` + everything(t, "BulkSignalPayload") + `}`,
-		"bulkMoved":   `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns + `, reason: "release", expectedCount: 3}) { duplicate } }`,
+		"bulk":     `{ bulk(id: "` + b1 + `")` + everything(t, "Bulk") + `}`,
+		"bulks":    `{ bulks(first: 2)` + everything(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
+		"bulkNode": `{ node(id: "` + b1 + `") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
+		"bulkRows": `{ bulk(id: "` + b1 + `") { failed: rows(failed: true) { edges { node { no code } } } accepted: rows(outcome: ACCEPTED, after: "Mg") { edges { cursor node { outcome } } pageInfo { hasPreviousPage } } } }`,
+		"signalRuns": `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns +
+			`, reason: "release", expectedCount: 200})` + everything(t, "BulkSignalPayload") + `}`,
+		"bulkMoved": `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns +
+			`, reason: "release", expectedCount: 3}) { duplicate } }`,
 		"previewBulk": `{ preview(action: {bulk: {` + bulkRuns + `}})` + everything(t, "ActionPreview") + `}`,
 		"bulkUpdates": `subscription { bulkUpdates(id: "` + b1 + `")` + everything(t, "BulkUpdate", "Bulk.rows") + `}`,
 	} {
@@ -147,18 +156,23 @@ func TestBulk_WhatIsAskedFor(t *testing.T) {
 	b := &bulks{}
 	a := serve(t, &fake{Control: b})
 	for action, want := range map[string]control.SignalRun{
-		`{cancel: {reason: "wrong"}}`:         {Signal: run.Signal{Type: run.Cancel}, Reason: "wrong", Payload: json.RawMessage(`{"reason":"wrong"}`)},
-		`{cancel: {}}`:                        {Signal: run.Signal{Type: run.Cancel}, Payload: json.RawMessage(`{}`)},
-		`{signal: {skipStep: {stepId: "x"}}}`: {Signal: run.Signal{Type: run.SkipStep, StepID: "x"}, Payload: json.RawMessage(`{"stepId":"x"}`)},
+		`{cancel: {reason: "wrong"}}`: {Signal: run.Signal{Type: run.Cancel}, Reason: "wrong",
+			Payload: json.RawMessage(`{"reason":"wrong"}`)},
+		`{cancel: {}}`: {Signal: run.Signal{Type: run.Cancel}, Payload: json.RawMessage(`{}`)},
+		`{signal: {skipStep: {stepId: "x"}}}`: {Signal: run.Signal{Type: run.SkipStep, StepID: "x"},
+			Payload: json.RawMessage(`{"stepId":"x"}`)},
 	} {
 		for runs, wantRuns := range map[string]control.BulkRuns{
-			`{ids: ["r1", "r2"]}`: {IDs: []string{"r1", "r2"}}, `{filter: {planId: "p"}}`: {Filter: &control.RunFilter{PlanID: "p"}}, `{failedOf: "` + b1 + `"}`: {FailedOf: "b1"},
+			`{ids: ["r1", "r2"]}`:     {IDs: []string{"r1", "r2"}},
+			`{filter: {planId: "p"}}`: {Filter: &control.RunFilter{PlanID: "p"}}, `{failedOf: "` + b1 + `"}`: {FailedOf: "b1"},
 		} {
 			in := `runs: ` + runs + `, action: ` + action
-			if body := a.query(`mutation { signalRuns(input: {requestId: "b", `+in+`, reason: "r", expectedCount: 2}) { duplicate } }`, nil); code(t, body) != "" {
+			if body := a.query(`mutation { signalRuns(input: {requestId: "b", `+in+
+				`, reason: "r", expectedCount: 2}) { duplicate } }`, nil); code(t, body) != "" {
 				t.Fatalf("%s: %s", in, body)
 			}
-			if diff := cmp.Diff(control.SignalRuns{RequestID: "b", Runs: wantRuns, Signal: want, Reason: "r", ExpectedCount: 2}, *b.made); diff != "" {
+			if diff := cmp.Diff(control.SignalRuns{RequestID: "b", Runs: wantRuns, Signal: want, Reason: "r", ExpectedCount: 2},
+				*b.made); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", in, diff)
 			}
 			if body := a.query(`{ preview(action: {bulk: {`+in+`}}) { outcome } }`, nil); code(t, body) != "" {

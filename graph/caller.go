@@ -23,7 +23,10 @@ type Callers struct{ settings Config }
 // NewCallers takes what concerns callers out of cfg.
 func NewCallers(cfg Config) *Callers {
 	if cfg.Identify == nil {
-		cfg.Identify = func(_ context.Context, token string, _ bool) (authz.Principal, error) { return cfg.Authenticate(token) }
+		cfg.Identify = func(_ context.Context, token string, _ bool) (authz.Principal,
+			error) {
+			return cfg.Authenticate(token)
+		}
 	}
 	if cfg.Session == nil {
 		cfg.Session = func(*http.Request) (string, bool) { return "", false }
@@ -54,7 +57,8 @@ const (
 
 // FailedKinds lists every kind.
 func FailedKinds() []string {
-	return []string{FailedMissing, FailedToken, FailedSession, FailedExpired, FailedThrottled, FailedUnavailable, FailedWorker, FailedSignIn}
+	return []string{FailedMissing, FailedToken, FailedSession, FailedExpired, FailedThrottled, FailedUnavailable,
+		FailedWorker, FailedSignIn}
 }
 
 // credential is what a request shows of its caller. Tokens in addresses are not
@@ -139,7 +143,8 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 	if c.session && !h.OwnOrigin(r) {
 		return ws.Peer{}, fmt.Errorf("%w: a session from a foreign origin", ws.ErrUnauthenticated)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), connectTimeout) // the request has ended with the upgrade
+	// the request has ended with the upgrade
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), connectTimeout)
 	defer cancel()
 	p, err := h.authenticate(ctx, c)
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Code != run.CodeUnavailable && e.Code != run.CodeAuthRate {

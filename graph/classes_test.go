@@ -42,9 +42,11 @@ func (w *world) oneClass(t *rapid.T, projects, environments []string) {
 	var query string
 	if d.yes(2) {
 		d.without["Run.steps"], d.without["Run.step"] = true, true
-		query = `runListUpdates(first: 5` + pick(d, "", `, filter: {projectId: "shop"}`, `, filter: {environmentId: "dev"}`) + `) {` + conditioned + d.selection("RunListUpdate", 4)[1:]
+		query = `runListUpdates(first: 5` + pick(d, "", `, filter: {projectId: "shop"}`, `, filter: {environmentId: "dev"}`) +
+			`) {` + conditioned + d.selection("RunListUpdate", 4)[1:]
 	} else {
-		query = fmt.Sprintf(`runUpdates(runId: "r%d", mode: %s%s) {`, d.n(13), pick(d, "SNAPSHOT", "DELTA"), pick(d, "", ", after: 0", ", after: 3")) +
+		query = fmt.Sprintf(`runUpdates(runId: "r%d", mode: %s%s) {`, d.n(13), pick(d, "SNAPSHOT", "DELTA"),
+			pick(d, "", ", after: 0", ", after: 3")) +
 			conditioned + d.selection("RunUpdate", 4)[1:]
 	}
 	query = d.document(`subscription S(` + conditions + `) { ` + query + ` }`)
@@ -105,7 +107,8 @@ func (d *draws) grants(projects, environments []string) []authz.Grant {
 	for range d.n(3) {
 		out = append(out, authz.Grant{
 			Role:      pick(d, authz.Roles()...),
-			ProjectID: pick(d, append([]string{"*"}, projects...)...), EnvironmentID: pick(d, append([]string{"*"}, environments...)...),
+			ProjectID: pick(d, append([]string{"*"}, projects...)...), EnvironmentID: pick(d,
+				append([]string{"*"}, environments...)...),
 		})
 	}
 	return out
@@ -136,7 +139,8 @@ func (w *world) alone(t *rapid.T, id, query string) *graphql.Response {
 // sameRefusal compares the code of an error with how an execution of one's own ended.
 func (w *world) sameRefusal(t *rapid.T, err error, own *graphql.Response) {
 	var e *control.Error
-	if !errors.As(err, &e) || len(own.Errors) == 0 || own.Errors[0].Extensions["code"] != string(e.Code) && e.Code != "FORBIDDEN" {
+	if !errors.As(err, &e) || len(own.Errors) == 0 || own.Errors[0].Extensions["code"] != string(e.Code) &&
+		e.Code != "FORBIDDEN" {
 		t.Fatalf("refused with %v, alone with %v", err, own)
 	}
 }

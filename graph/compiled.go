@@ -49,7 +49,8 @@ func newCompiled(schema *ast.Schema, keep int) compiled {
 	if err != nil {
 		panic(err) // keep is positive
 	}
-	return compiled{plans: plans, compiler: &selection.Compiler{Schema: schema, Resolved: resolved(reflect.TypeFor[exec.ResolverRoot]())}}
+	return compiled{plans: plans, compiler: &selection.Compiler{Schema: schema,
+		Resolved: resolved(reflect.TypeFor[exec.ResolverRoot]())}}
 }
 
 // resolved reads from the resolvers' interfaces which fields have one.

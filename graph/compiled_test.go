@@ -59,7 +59,8 @@ func compiledStream(t *rapid.T) {
 		d.without["Run.step"] = true
 	}
 	list, mode := d.frames(), pick(d, "SNAPSHOT", "DELTA")
-	query := d.document(`subscription S(` + conditions + `) { ` + pick(d, "", "top: ") + `runUpdates(runId: "r1", mode: ` + mode + `) ` + "{" + conditioned + d.selection("RunUpdate", 5)[1:] + ` }`)
+	query := d.document(`subscription S(` + conditions + `) { ` + pick(d, "", "top: ") + `runUpdates(runId: "r1", mode: ` +
+		mode + `) ` + "{" + conditioned + d.selection("RunUpdate", 5)[1:] + ` }`)
 	f := &fake{
 		watchRun: func(control.WatchRun) (graph.Stream[live.Frame], error) {
 			return stream[live.Frame](errNotFound, list...)
@@ -120,7 +121,8 @@ func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []st
 func compiledRows(t *rapid.T) {
 	d := newDraws(t, notInStreams("Run.steps", "Run.step")...)
 	list := d.rows()
-	query := d.document(`subscription S(` + conditions + `) { runListUpdates {` + conditioned + d.selection("RunListUpdate", 5)[1:] + ` }`)
+	query := d.document(`subscription S(` + conditions + `) { runListUpdates {` + conditioned +
+		d.selection("RunListUpdate", 5)[1:] + ` }`)
 	f := &fake{watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
 		return stream[control.RunsFrame](errNotFound, list...)
 	}}
@@ -211,7 +213,8 @@ func compiledQuery(t *rapid.T) {
 		}
 		return bare, nil
 	}
-	query := d.document(`query Q(` + conditions + `) {` + conditioned + `run(runId: "r1") ` + one + ` again: run(runId: "r1", at: 3) ` + d.selection("Run", 2) +
+	query := d.document(`query Q(` + conditions + `) {` + conditioned + `run(runId: "r1") ` + one +
+		` again: run(runId: "r1", at: 3) ` + d.selection("Run", 2) +
 		` runs(first: 5) ` + d.selection("RunConnection", 5) + ` capabilities { name } }`)
 	h, given := handlerOf(f), d.yes(2)
 	ctx, op := parsed(t, h, query, given)

@@ -33,12 +33,17 @@ const (
 // weights makes a list cost as many times its rows as it may have of them.
 func weights() exec.ComplexityRoot {
 	var c exec.ComplexityRoot
-	c.Query.Runs = func(child int, first *int, _ *string, last *int, _ *string, _ *model.RunFilter, _ *model.RunOrder) int {
+	c.Query.Runs = func(child int, first *int, _ *string, last *int, _ *string, _ *model.RunFilter,
+		_ *model.RunOrder) int {
 		return page(first, last, 50) * child
 	}
-	c.Query.StepLog = func(child int, _, _ string, _, _, first *int, _ *string) int { return page(first, nil, 200) * child }
+	c.Query.StepLog = func(child int, _, _ string, _, _, first *int, _ *string) int {
+		return page(first, nil, 200) * child
+	}
 	c.Query.ManualTasks = func(child int, _ *string, first *int, _ *string) int { return page(first, nil, 50) * child }
-	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
 	c.Query.PolicyHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.QuotaHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.Tokens = func(child int, _, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }

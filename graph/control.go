@@ -42,7 +42,8 @@ type Commands interface {
 	SignalRun(ctx context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error)
 	CompleteManualStep(ctx context.Context, p authz.Principal, in control.CompleteManualStep) (control.Receipt, error)
 	Rerun(ctx context.Context, p authz.Principal, in control.Rerun) (control.StartedRun, error)
-	RedriveDeadLetters(ctx context.Context, p authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error)
+	RedriveDeadLetters(ctx context.Context, p authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters,
+		error)
 }
 
 // Reads answer queries. What does not exist or is not the caller's is an error

@@ -18,7 +18,8 @@ type DBTReads interface {
 	DBTNodes(ctx context.Context, p authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool, error)
 }
 
-func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []string, attempt, first *int, after *string) (*model.DbtNodeConnection, error) {
+func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []string, attempt, first *int,
+	after *string) (*model.DbtNodeConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
@@ -29,7 +30,8 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 	if !strings.HasPrefix(of.Type, "DBT_") {
 		return nil, nil //nolint:nilnil // nothing of dbt
 	}
-	in := control.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID, Statuses: status, First: orZero(first), After: from}
+	in := control.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID,
+		Statuses: status, First: orZero(first), After: from}
 	if attempt != nil {
 		in.Attempt = *attempt
 	}
@@ -51,8 +53,9 @@ func mapDBTNodes(page control.DBTNodesPage, after string) *model.DbtNodeConnecti
 	edges := make([]model.DbtNodeEdge, len(page.Nodes))
 	for i, n := range page.Nodes {
 		edges[i] = model.DbtNodeEdge{Cursor: encodeCursor(page.Cursors[i]), Node: &model.DbtNode{
-			UniqueID: n.UniqueID, Name: n.Name(), ResourceType: n.ResourceType(), Status: n.Status, ExecutionTimeMs: n.ExecutionTime,
-			Message: text(n.Message), Failures: number(n.Failures), RowsAffected: number(n.RowsAffected),
+			UniqueID: n.UniqueID, Name: n.Name(), ResourceType: n.ResourceType(), Status: n.Status,
+			ExecutionTimeMs: n.ExecutionTime,
+			Message:         text(n.Message), Failures: number(n.Failures), RowsAffected: number(n.RowsAffected),
 			CompiledSQL: text(n.CompiledSQL), CompiledSQLCut: n.SQLCut,
 		}}
 	}
@@ -60,9 +63,13 @@ func mapDBTNodes(page control.DBTNodesPage, after string) *model.DbtNodeConnecti
 		return cmp.Or(page.ByStatus[b]-page.ByStatus[a], strings.Compare(a, b))
 	})
 	return &model.DbtNodeConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.DbtNodeEdge) string { return e.Cursor }, page.HasNext, after != ""),
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.DbtNodeEdge) string { return e.Cursor }, page.HasNext,
+			after != ""),
 		Attempt: page.Attempt, Total: page.Total,
-		ByStatus: each(byStatus, func(s string) model.DbtStatusCount { return model.DbtStatusCount{Status: s, Count: page.ByStatus[s]} }),
+		ByStatus: each(byStatus, func(s string) model.DbtStatusCount {
+			return model.DbtStatusCount{Status: s,
+				Count: page.ByStatus[s]}
+		}),
 	}
 }
 

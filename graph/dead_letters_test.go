@@ -63,7 +63,8 @@ func stored(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: marking{s}}), graph.Config{Authenticate: directory.Authenticate})
+	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: marking{s}}),
+		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -109,7 +110,8 @@ func TestDeadLetters_OnAStore(t *testing.T) {
 	after := fmt.Sprintf(`{ deadLetters(after: %q) { edges { cursor } } }`, got.Data.DeadLetters.PageInfo.EndCursor)
 	node := fmt.Sprintf(`{ node(id: %q) { ... on DeadLetter { runId } } }`, letter.ID)
 	redrive := func(letters string) string {
-		return `mutation { redriveDeadLetters(input: {requestId: "q1", letters: ` + letters + `}) { results { outcome code } more } }`
+		return `mutation { redriveDeadLetters(input: {requestId: "q1", letters: ` + letters +
+			`}) { results { outcome code } more } }`
 	}
 	ids := redrive(fmt.Sprintf(`{ids: [%q]}`, letter.ID))
 	for _, c := range []struct{ token, operation, data, code string }{
@@ -127,11 +129,15 @@ func TestDeadLetters_OnAStore(t *testing.T) {
 		{"dev-sre", `{ deadLetters(first: 0) { edges { cursor } } }`, `null`, "BAD_USER_INPUT"},
 		{"dev-sre", `{ deadLetters(after: "?") { edges { cursor } } }`, `null`, "CURSOR_INVALID"},
 		{"dev-sre", redrive(`{allOpen: false}`), `null`, "BAD_USER_INPUT"},
-		{"dev-sre", redrive(`{ids: ["UnVuOnIx"]}`), `{"redriveDeadLetters":{"results":[{"outcome":"FAILED","code":"NOT_FOUND"}],"more":false}}`, ""},
+		{"dev-sre", redrive(
+			`{ids: ["UnVuOnIx"]}`), `{"redriveDeadLetters":{"results":[{"outcome":"FAILED","code":"NOT_FOUND"}],"more":false}}`,
+			""},
 		{"dev-admin", ids, `{"redriveDeadLetters":{"results":[{"outcome":"REDRIVEN","code":null}],"more":false}}`, ""},
-		{"dev-admin", ids, `{"redriveDeadLetters":{"results":[{"outcome":"ALREADY_REDRIVEN","code":null}],"more":false}}`, ""},
+		{"dev-admin", ids, `{"redriveDeadLetters":{"results":[{"outcome":"ALREADY_REDRIVEN","code":null}],"more":false}}`,
+			""},
 		{"dev-sre", list, `{"deadLetters":{"edges":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}`, ""},
-		{"dev-sre", `{ deadLetters(runId: "r1") { edges { node { runId } } } }`, `{"deadLetters":{"edges":[{"node":{"runId":"r1"}}]}}`, ""},
+		{"dev-sre", `{ deadLetters(runId: "r1") { edges { node { runId } } } }`,
+			`{"deadLetters":{"edges":[{"node":{"runId":"r1"}}]}}`, ""},
 	} {
 		answer := query(c.token, c.operation)
 		var out struct{ Data json.RawMessage }

@@ -13,7 +13,8 @@ import (
 
 // drawerOf renders what field, the one of a subscription, selects of an M, and says
 // what of that must be mapped.
-func drawerOf[M any](ctx context.Context, s sharing, op *graphql.OperationContext, field graphql.CollectedField) (drawer[M], wants) {
+func drawerOf[M any](ctx context.Context, s sharing, op *graphql.OperationContext,
+	field graphql.CollectedField) (drawer[M], wants) {
 	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": keepSteps})
 	if err != nil {
 		return execute[M](ctx, s.exec, op), everything()

@@ -16,7 +16,8 @@ import (
 
 func quietConfig() Config {
 	return Config{
-		Limits: Limits{}.withDefaults(), Logger: slog.New(slog.DiscardHandler), RequestID: func(context.Context) string { return "req-1" },
+		Limits: Limits{}.withDefaults(), Logger: slog.New(slog.DiscardHandler),
+		RequestID: func(context.Context) string { return "req-1" },
 	}
 }
 
@@ -44,11 +45,13 @@ func drawers(t *testing.T, query string) (drawer[model.RunUpdate], drawer[model.
 // have, is drawn by gqlgen; the next one by the compiled selection again.
 func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
 	t.Parallel()
-	quick, slow := drawers(t, `subscription { runUpdates(runId: "r1") { runSeq snapshot { plan { planId } artifacts { sizeBytes } } } }`)
+	quick, slow := drawers(
+		t, `subscription { runUpdates(runId: "r1") { runSeq snapshot { plan { planId } artifacts { sizeBytes } } } }`)
 	good := &model.RunUpdate{RunSeq: 7, Snapshot: &model.Run{Plan: &model.PlanRef{PlanID: "p"}}}
 	for name, u := range map[string]*model.RunUpdate{
 		"good": good, "no plan": {Snapshot: &model.Run{}}, "nothing": {}, "null": nil,
-		"infinite": {Snapshot: &model.Run{Plan: good.Snapshot.Plan, Artifacts: []model.Artifact{{SizeBytes: new(math.Inf(1))}}}},
+		"infinite": {Snapshot: &model.Run{Plan: good.Snapshot.Plan,
+			Artifacts: []model.Artifact{{SizeBytes: new(math.Inf(1))}}}},
 	} {
 		for _, u := range []*model.RunUpdate{u, good} {
 			got, err := quick.draw(nil, u)
@@ -73,7 +76,8 @@ func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
 		`{ run(runId: "r") { signals { pageInfo { hasNextPage } } } }`:                   false,
 		`{ run(runId: "r") { runId ... @defer { runSeq } } }`:                            false,
 	} {
-		op, errs := e.CreateOperationContext(graphql.StartOperationTrace(context.Background()), &graphql.RawParams{Query: query})
+		op, errs := e.CreateOperationContext(graphql.StartOperationTrace(context.Background()),
+			&graphql.RawParams{Query: query})
 		if len(errs) > 0 {
 			t.Fatalf("%s: %v", query, errs)
 		}
@@ -87,7 +91,8 @@ func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
 
 // Times are those of the time package.
 func FuzzAppendTime(f *testing.F) {
-	for _, t := range []time.Time{{}, time.Unix(0, 1e6), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, t := range []time.Time{{}, time.Unix(0, 1e6), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC),
+		time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		f.Add(t.Unix(), int64(t.Nanosecond()))
 	}
 	f.Fuzz(func(t *testing.T, s, ns int64) {

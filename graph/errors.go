@@ -44,13 +44,17 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	case e != nil:
 	case isGraphQL && original.Err == nil: // the request itself is wrong
 		e = &control.Error{Code: run.CodeBadInput, Message: original.Message}
-		if original.Extensions["code"] == string(run.CodeQueryUnknown) { // the protocol of persisted queries wants it word for word
+		// the protocol of persisted queries wants it word for word
+		if original.Extensions["code"] == string(run.CodeQueryUnknown) {
 			e.Code = run.CodeQueryUnknown
 		}
 	case isGraphQL && ofInput(ctx, original): // validation of variables takes enums in any case, gqlgen does not
-		e = &control.Error{Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not a value that the schema allows there.", original.Path)}
+		e = &control.Error{Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not a value that the schema allows there.",
+			original.Path)}
 	default:
-		e = &control.Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator."}
+		e = &control.Error{
+			Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id " +
+				"to your operator."}
 	}
 	out.Message, out.Extensions = e.Message, p.extensions(e)
 	if p.status[e.Code] >= 500 && (e.Code == run.CodeInternal || e.Unwrap() != nil) {
@@ -78,11 +82,14 @@ func (p *presenter) known(err error) *control.Error {
 	}
 	switch {
 	case errors.Is(err, ws.ErrTooManyOperations):
-		return &control.Error{Code: run.CodeTooManyStreams, Message: "This socket has all the operations that it may have at once. Complete one first."}
+		return &control.Error{Code: run.CodeTooManyStreams,
+			Message: "This socket has all the operations that it may have at once. Complete one first."}
 	case errors.Is(err, ws.ErrTooManyStreams):
-		return &control.Error{Code: run.CodeTooManyStreams, Message: "All the streams that you may have are open. Close one first."}
+		return &control.Error{Code: run.CodeTooManyStreams,
+			Message: "All the streams that you may have are open. Close one first."}
 	case errors.Is(err, ws.ErrShutdown):
-		return &control.Error{Code: run.CodeServerShutdown, Message: "This server is shutting down. Resume elsewhere with your last position."}
+		return &control.Error{Code: run.CodeServerShutdown,
+			Message: "This server is shutting down. Resume elsewhere with your last position."}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &control.Error{Code: run.CodeUnavailable, Message: "The request ended before its answer was ready."}
 	}

@@ -29,14 +29,19 @@ func TestErrors_OnePresenter(t *testing.T) {
 		logged     string
 	}{
 		"violations": {
-			err:  &control.Error{Code: run.CodeBadInput, Message: "m", Violations: []plan.Violation{{Path: "a[1]", Code: "RANGE", Message: "x"}}},
+			err: &control.Error{Code: run.CodeBadInput, Message: "m",
+				Violations: []plan.Violation{{Path: "a[1]", Code: "RANGE", Message: "x"}}},
 			want: `{"code":"BAD_USER_INPUT","httpStatus":400,"violations":[{"path":"a[1]","code":"RANGE","message":"x"}]}`,
 		},
-		"moved":     {err: &control.Error{Code: run.CodeRunMoved, Message: "m", RunSeq: 9}, want: `{"code":"RUN_MOVED","current":{"runSeq":9},"httpStatus":409}`},
-		"limit":     {err: &control.Error{Code: run.CodeSignalTooLarge, Message: "m", Limit: 64}, want: `{"code":"SIGNAL_TOO_LARGE","httpStatus":413,"limit":64}`},
-		"supported": {err: &control.Error{Code: run.CodePlanSchema, Message: "m", Supported: []string{"v1.2"}}, want: `{"code":"PLAN_SCHEMA_UNSUPPORTED","httpStatus":400,"supported":["v1.2"]}`},
+		"moved": {err: &control.Error{Code: run.CodeRunMoved, Message: "m", RunSeq: 9},
+			want: `{"code":"RUN_MOVED","current":{"runSeq":9},"httpStatus":409}`},
+		"limit": {err: &control.Error{Code: run.CodeSignalTooLarge, Message: "m", Limit: 64},
+			want: `{"code":"SIGNAL_TOO_LARGE","httpStatus":413,"limit":64}`},
+		"supported": {err: &control.Error{Code: run.CodePlanSchema, Message: "m", Supported: []string{"v1.2"}},
+			want: `{"code":"PLAN_SCHEMA_UNSUPPORTED","httpStatus":400,"supported":["v1.2"]}`},
 		"denial": {
-			err:  &control.Error{Code: run.CodeForbidden, Message: "m", Denial: &control.Denial{Action: authz.Pause, Rule: "r1", WhoCould: []string{"eva"}}},
+			err: &control.Error{Code: run.CodeForbidden, Message: "m", Denial: &control.Denial{Action: authz.Pause, Rule: "r1",
+				WhoCould: []string{"eva"}}},
 			want: `{"code":"FORBIDDEN","denial":{"action":"PAUSE","rule":"r1","whoCould":["eva"]},"httpStatus":403}`,
 		},
 		"retry after": {
@@ -45,14 +50,18 @@ func TestErrors_OnePresenter(t *testing.T) {
 		},
 		"wrapped": {err: fmt.Errorf("layer: %w", errNotFound), want: `{"code":"NOT_FOUND","httpStatus":404}`},
 		"unforeseen": {
-			err: errors.New("pgx: relation /var/lib does not exist"), want: `{"code":"INTERNAL","httpStatus":500,"requestId":"req-1"}`,
+			err:    errors.New("pgx: relation /var/lib does not exist"),
+			want:   `{"code":"INTERNAL","httpStatus":500,"requestId":"req-1"}`,
 			logged: "relation /var/lib does not exist",
 		},
 		"cancelled": {err: context.Canceled, want: `{"code":"UNAVAILABLE","httpStatus":503}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := serve(t, &fake{signalRun: func(authz.Principal, control.SignalRun) (control.Receipt, error) { return control.Receipt{}, test.err }})
+			a := serve(t, &fake{signalRun: func(authz.Principal, control.SignalRun) (control.Receipt,
+				error) {
+				return control.Receipt{}, test.err
+			}})
 			got := a.do(http.MethodPost, "/", request(signalMutation, nil))
 			if got.status != http.StatusOK || !strings.Contains(got.body, `"extensions":`+test.want) {
 				t.Errorf("%d %s, want extensions %s", got.status, got.body, test.want)
@@ -60,7 +69,8 @@ func TestErrors_OnePresenter(t *testing.T) {
 			if h := got.header.Get("Retry-After"); h != test.retryAfter {
 				t.Errorf("Retry-After %q, want %q", h, test.retryAfter)
 			}
-			if n := strings.Count(a.logs.String(), "request failed"); (test.logged != "") != (n == 1) || !strings.Contains(a.logs.String(), test.logged) {
+			if n := strings.Count(a.logs.String(), "request failed"); (test.logged != "") != (n == 1) ||
+				!strings.Contains(a.logs.String(), test.logged) {
 				t.Errorf("logged %q, want %q once", a.logs, test.logged)
 			}
 			if test.logged != "" && strings.Contains(got.body, test.logged) {
@@ -117,10 +127,12 @@ func TestInput_SignalsReachControl(t *testing.T) {
 		return receipt(in.Signal.Type), nil
 	}})
 	for input, want := range map[string]control.SignalRun{
-		`signal: {pause: {reason: "a"}}`: {Reason: "a", Signal: run.Signal{Type: run.Pause}, Payload: []byte(`{"reason":"a"}`)},
-		`signal: {resume: {}}`:           {Signal: run.Signal{Type: run.Resume}, Payload: []byte(`{}`)},
+		`signal: {pause: {reason: "a"}}`: {Reason: "a", Signal: run.Signal{Type: run.Pause},
+			Payload: []byte(`{"reason":"a"}`)},
+		`signal: {resume: {}}`: {Signal: run.Signal{Type: run.Resume}, Payload: []byte(`{}`)},
 		`signal: {retryStep: {stepId: "b"}}, expectedRunSeq: 7`: {
-			Signal: run.Signal{Type: run.RetryStep, StepID: "b"}, Payload: []byte(`{"stepId":"b","force":false}`), ExpectedRunSeq: new(run.Seq(7)),
+			Signal: run.Signal{Type: run.RetryStep, StepID: "b"}, Payload: []byte(`{"stepId":"b","force":false}`),
+			ExpectedRunSeq: new(run.Seq(7)),
 		},
 		`signal: {retryStep: {stepId: "b", force: null, expectedLogicalAttemptId: 2}}, expectedRunSeq: "7"`: {
 			Signal:  run.Signal{Type: run.RetryStep, StepID: "b", ExpectedAttempt: 2},
@@ -134,12 +146,14 @@ func TestInput_SignalsReachControl(t *testing.T) {
 		}
 	}
 	a.query(`mutation { cancelRun(input: {runId: "r1", signalId: "s1", reason: "x"}) { signal { typeRaw } } }`, nil)
-	want := control.SignalRun{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.Cancel}, Reason: "x", Payload: []byte(`{"reason":"x"}`)}
+	want := control.SignalRun{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.Cancel}, Reason: "x",
+		Payload: []byte(`{"reason":"x"}`)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("cancelRun (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{`signal: {}`, `signal: {pause: {}, resume: {}}`, `signal: {pause: null}`} {
-		if body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+bad+`}) { signal { typeRaw } } }`, nil); code(t, body) != "BAD_USER_INPUT" {
+		if body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+bad+`}) { signal { typeRaw } } }`,
+			nil); code(t, body) != "BAD_USER_INPUT" {
 			t.Errorf("%s: got %s", bad, body)
 		}
 	}
@@ -154,7 +168,8 @@ func TestInput_PlanKeepsItsDigits(t *testing.T) {
 	}})
 	a.do(http.MethodPost, "/", `{"query":"mutation($i: StartRunInput!) { startRun(input: $i) { deduplicated } }", "variables": {"i": {
 		"plan": {"inline": {"z": 12345678901234567890, "a": 1.50, "t": "<&>"}}, "runRequestId": "q", "projectId": "shop", "environmentId": "dev", "params": {"n": 1e3}}}}`)
-	if want := `{"a":1.50,"t":"<&>","z":12345678901234567890}`; string(got.Inline) != want || string(got.Params) != `{"n":1e3}` {
+	if want := `{"a":1.50,"t":"<&>","z":12345678901234567890}`; string(got.Inline) != want ||
+		string(got.Params) != `{"n":1e3}` {
 		t.Errorf("inline %s, params %s; want %s", got.Inline, got.Params, want)
 	}
 	a.query(`mutation { startRun(input: {plan: {ref: {uri: "file:///p", sha256: "s", schemaVersion: "v1.2", planId: "p", planVersion: "1", sizeBytes: 5}},
@@ -175,7 +190,8 @@ func TestInput_Seq(t *testing.T) {
 		return stopped(), nil
 	}
 	a := serve(t, f)
-	for literal, want := range map[string]run.Seq{`0`: 0, `9007199254740991`: run.MaxSeq, `"9007199254740991"`: run.MaxSeq, `1e3`: 1000} {
+	for literal, want := range map[string]run.Seq{`0`: 0, `9007199254740991`: run.MaxSeq, `"9007199254740991"`: run.MaxSeq,
+		`1e3`: 1000} {
 		body := a.do(http.MethodPost, "/", `{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
 		if got == nil || *got != want {
 			t.Errorf("%s became %v: %s", literal, got, body)
@@ -212,7 +228,8 @@ func TestInput_PagesAndFilters(t *testing.T) {
 			t.Errorf("%s: got %s", query, body)
 		}
 	}
-	if body := a.query(`{ run(runId: "r1") { signals(after: "?") { edges { cursor } } } }`, nil); code(t, body) != "CURSOR_INVALID" {
+	if body := a.query(`{ run(runId: "r1") { signals(after: "?") { edges { cursor } } } }`, nil); code(t,
+		body) != "CURSOR_INVALID" {
 		t.Errorf("got %s", body)
 	}
 }

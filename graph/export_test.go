@@ -20,8 +20,10 @@ var Costly = costly //nolint:gochecknoglobals // a table
 // What tests of this package look at beside its handler.
 
 // Parse makes an operation as the transports do.
-func (h *Handler) Parse(ctx context.Context, query string, variables map[string]any) (*graphql.OperationContext, gqlerror.List) {
-	return h.exec.CreateOperationContext(graphql.StartOperationTrace(ctx), &graphql.RawParams{Query: query, Variables: variables})
+func (h *Handler) Parse(ctx context.Context, query string, variables map[string]any) (*graphql.OperationContext,
+	gqlerror.List) {
+	return h.exec.CreateOperationContext(graphql.StartOperationTrace(ctx), &graphql.RawParams{Query: query,
+		Variables: variables})
 }
 
 // ParseNamed is Parse of one operation of a document.
@@ -51,13 +53,15 @@ func (h *Handler) Unshare() {
 }
 
 // Dispatch begins an operation.
-func (h *Handler) Dispatch(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (h *Handler) Dispatch(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler,
+	context.Context) {
 	return h.exec.DispatchOperation(ctx, op)
 }
 
 // Compiles says whether the subscription op is rendered by a compiled selection.
 func (h *Handler) Compiles(op *graphql.OperationContext) error {
-	of := map[string]reflect.Type{"runUpdates": reflect.TypeFor[model.RunUpdate](), "runListUpdates": reflect.TypeFor[model.RunListUpdate]()}
+	of := map[string]reflect.Type{"runUpdates": reflect.TypeFor[model.RunUpdate](),
+		"runListUpdates": reflect.TypeFor[model.RunListUpdate]()}
 	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
 	c := newCompiled(exec.NewExecutableSchema(exec.Config{}).Schema(), 1)
 	_, err := c.compiler.Compile(op, field, of[field.Name], map[string]selection.Hook{"Run.steps": keepSteps})

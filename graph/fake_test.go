@@ -75,7 +75,8 @@ func (f *fake) DiffRun(_ context.Context, p authz.Principal, runID string, a, b 
 	return d, err
 }
 
-func (f *fake) Events(_ context.Context, _ authz.Principal, runID string, page control.EventPage) (control.EventsPage, error) {
+func (f *fake) Events(_ context.Context, _ authz.Principal, runID string, page control.EventPage) (control.EventsPage,
+	error) {
 	return f.events(runID, page)
 }
 
@@ -83,7 +84,8 @@ func (f *fake) Receipt(_ context.Context, _ authz.Principal, runID, signalID str
 	return f.receipt(runID, signalID)
 }
 
-func (f *fake) Receipts(_ context.Context, _ authz.Principal, runID, after string, limit int) (control.ReceiptsPage, error) {
+func (f *fake) Receipts(_ context.Context, _ authz.Principal, runID, after string, limit int) (control.ReceiptsPage,
+	error) {
 	return f.receipts(runID, after, limit)
 }
 
@@ -93,10 +95,12 @@ func (f *fake) StepLog(_ context.Context, _ authz.Principal, in control.StepLogQ
 
 func (f *fake) Actions(_ authz.Principal, v control.RunView) control.Availability {
 	refused := control.ActionAvailability{
-		Action: authz.Pause, Outcome: "REFUSED", Code: run.CodeForbidden, Reason: "Needs the role OPERATOR.", Rule: "operator-pause",
+		Action: authz.Pause, Outcome: "REFUSED", Code: run.CodeForbidden, Reason: "Needs the role OPERATOR.",
+		Rule:         "operator-pause",
 		RequiredRole: authz.Operator, WhoCould: []string{"olga"}, Strength: "REVERSIBLE",
 	}
-	out := control.Availability{Run: []control.ActionAvailability{refused}, Steps: map[string][]control.ActionAvailability{}}
+	out := control.Availability{Run: []control.ActionAvailability{refused},
+		Steps: map[string][]control.ActionAvailability{}}
 	for _, s := range v.State.Steps {
 		out.Steps[s.StepID] = []control.ActionAvailability{{Action: authz.RetryStep, Outcome: "APPLY", Strength: "NORMAL"}}
 	}
@@ -107,7 +111,8 @@ func (f *fake) Runs(_ context.Context, _ authz.Principal, q control.RunsQuery) (
 	return f.runs(q)
 }
 
-func (f *fake) DeadLetters(_ context.Context, _ authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage, error) {
+func (f *fake) DeadLetters(_ context.Context, _ authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage,
+	error) {
 	return f.letters(q)
 }
 
@@ -115,7 +120,8 @@ func (f *fake) DeadLetter(_ context.Context, _ authz.Principal, id string) (cont
 	return f.letter(id)
 }
 
-func (f *fake) RedriveDeadLetters(_ context.Context, _ authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error) {
+func (f *fake) RedriveDeadLetters(_ context.Context, _ authz.Principal, in control.RedriveDeadLetters) (
+	control.RedrivenDeadLetters, error) {
 	return f.redrive(in)
 }
 
@@ -125,7 +131,8 @@ func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]con
 
 func (f *fake) Viewer(p authz.Principal) control.Viewer {
 	return control.Viewer{Principal: p, Grants: []control.ViewerGrant{
-		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "*"}, Actions: []authz.Action{authz.Read, authz.Pause, "FUTURE_ACTION"}},
+		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "*"},
+			Actions: []authz.Action{authz.Read, authz.Pause, "FUTURE_ACTION"}},
 		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "lab", EnvironmentID: "dev"}},
 	}}
 }
@@ -136,7 +143,8 @@ func (f *fake) Capabilities(authz.Principal) []control.EngineCapability {
 
 func (f *fake) SampledHealth(context.Context) control.Health {
 	return control.Health{Status: "DEGRADED", Checks: []control.HealthCheck{
-		{Name: "store", Status: "HEALTHY", Latency: 1500 * time.Microsecond}, {Name: "bus", Status: "UNHEALTHY", Message: "The bus does not answer."},
+		{Name: "store", Status: "HEALTHY", Latency: 1500 * time.Microsecond}, {Name: "bus", Status: "UNHEALTHY",
+			Message: "The bus does not answer."},
 	}}
 }
 
@@ -152,29 +160,35 @@ func (f *fake) Workers(context.Context, authz.Principal) ([]control.WorkerState,
 
 func (f *fake) HealthHistory(_ context.Context, _ authz.Principal, last int) (control.HealthHistory, error) {
 	samples := []control.HealthSample{
-		{At: instant, Status: "HEALTHY", LagP50: new(1200 * time.Microsecond), LagP99: new(40 * time.Millisecond), FrameRate: 12.5, Viewers: 40, Streams: 3, Store: new(900 * time.Microsecond), Engine: new(4 * time.Millisecond)},
+		{At: instant, Status: "HEALTHY", LagP50: new(1200 * time.Microsecond), LagP99: new(40 * time.Millisecond),
+			FrameRate: 12.5, Viewers: 40, Streams: 3, Store: new(900 * time.Microsecond), Engine: new(4 * time.Millisecond)},
 		{At: instant.Add(15 * time.Second), Status: "UNHEALTHY", Viewers: 40, Streams: 3, Stale: 3},
 	}
-	return control.HealthHistory{Server: "host/7", Since: instant.Add(-15 * time.Second), Every: 15 * time.Second, Samples: samples[:min(last, 2)]}, nil
+	return control.HealthHistory{Server: "host/7", Since: instant.Add(-15 * time.Second), Every: 15 * time.Second,
+		Samples: samples[:min(last, 2)]}, nil
 }
 
 func (f *fake) WatchRun(_ context.Context, _ authz.Principal, in control.WatchRun) (graph.Stream[live.Frame], error) {
 	return f.watchRun(in)
 }
 
-func (f *fake) WatchEvents(_ context.Context, _ authz.Principal, in control.WatchRun) (graph.Stream[control.EventsFrame], error) {
+func (f *fake) WatchEvents(_ context.Context, _ authz.Principal, in control.WatchRun) (
+	graph.Stream[control.EventsFrame], error) {
 	return f.watchEvent(in)
 }
 
-func (f *fake) WatchRuns(_ context.Context, _ authz.Principal, q control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
+func (f *fake) WatchRuns(_ context.Context, _ authz.Principal, q control.RunsQuery) (graph.Stream[control.RunsFrame],
+	error) {
 	return f.watchRuns(q)
 }
 
-func (f *fake) WatchReceipts(_ context.Context, _ authz.Principal, runID, signalID string) (graph.Stream[control.Receipt], error) {
+func (f *fake) WatchReceipts(_ context.Context, _ authz.Principal, runID, signalID string) (
+	graph.Stream[control.Receipt], error) {
 	return f.watchSigs(runID, signalID)
 }
 
-func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
+func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (
+	graph.Stream[control.StepLogFrame], error) {
 	return f.watchLog(in)
 }
 
@@ -217,7 +231,8 @@ var (
 func after(d time.Duration) *time.Time { return new(instant.Add(d)) }
 
 func identity(runID string) run.Identity {
-	return run.Identity{RunID: runID, TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "nightly", PlanVersion: "1.0"}
+	return run.Identity{RunID: runID, TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "nightly",
+		PlanVersion: "1.0"}
 }
 
 // stopped is a run whose second step has failed, with its retry window open.
@@ -225,25 +240,34 @@ func stopped() control.RunView {
 	outline := func(id string, deps ...string) run.StepOutline {
 		return run.StepOutline{StepID: id, Type: "COMMAND", DependsOn: deps, TaskQueue: "tq-data-dev"}
 	}
-	failure := &run.StepError{Code: "EXIT_STATUS", Message: "exit status 1", Retryable: true, Category: run.CategoryUser, Source: "executor"}
+	failure := &run.StepError{Code: "EXIT_STATUS", Message: "exit status 1", Retryable: true, Category: run.CategoryUser,
+		Source: "executor"}
 	s := run.State{Header: run.Header{
-		Identity: identity("r1"), Rev: 1, Seq: 7, Status: run.Running, CreatedAt: instant, StartedAt: after(time.Second), TriggeredBy: "eva",
-		PlanRef:       &run.PlanRef{SHA256: strings.Repeat("0", 64), SchemaVersion: "v1.2", PlanID: "nightly", PlanVersion: "1.0"},
-		Engine:        &run.EngineRunRef{Provider: "temporal", Namespace: "default", WorkflowID: "dvt-r1", EngineRunID: "first"},
+		Identity: identity("r1"), Rev: 1, Seq: 7, Status: run.Running, CreatedAt: instant, StartedAt: after(time.Second),
+		TriggeredBy: "eva",
+		PlanRef: &run.PlanRef{SHA256: strings.Repeat("0", 64), SchemaVersion: "v1.2", PlanID: "nightly",
+			PlanVersion: "1.0"},
+		Engine: &run.EngineRunRef{Provider: "temporal", Namespace: "default", WorkflowID: "dvt-r1",
+			EngineRunID: "first"},
 		RetryDeadline: after(10 * time.Minute), Counts: run.StepCounts{Total: 4, Success: 1, Failed: 1, Pending: 2},
 		RootCause: &run.StepRef{StepID: "build", LogicalAttempt: 1, Seq: 7, Error: failure}, StatusSeq: 1,
 		Artifacts: []run.ArtifactRef{{URI: "file:///a", Kind: "manifest", SizeBytes: 12}},
 	}}
 	s.Steps = []*run.Step{
-		{StepOutline: outline("compile"), Ord: 0, ChangedSeq: 5, Status: run.StepSuccess, LogicalAttempt: 1, Attempts: []run.Attempt{{
-			LogicalAttempt: 1, EngineAttempt: 2, Status: run.StepSuccess, StartedSeq: 4, EndedSeq: 5, StartedAt: after(time.Second),
-			CompletedAt: after(3 * time.Second), DurationMS: 2000, Result: json.RawMessage("{\"rows\":\n 12345678901234567890}"),
-			Artifacts: []run.ArtifactRef{{URI: "file:///a", Kind: "manifest", SizeBytes: 12}},
-		}}},
-		{StepOutline: outline("build", "compile"), Ord: 1, ChangedSeq: 7, Status: run.StepFailed, LogicalAttempt: 1, Attempts: []run.Attempt{{
-			LogicalAttempt: 1, EngineAttempt: 1, Status: run.StepFailed, StartedSeq: 6, EndedSeq: 7, StartedAt: after(4 * time.Second),
-			CompletedAt: after(5 * time.Second), DurationMS: 1000, Error: failure,
-		}}},
+		{StepOutline: outline("compile"), Ord: 0, ChangedSeq: 5, Status: run.StepSuccess, LogicalAttempt: 1,
+			Attempts: []run.Attempt{{
+				LogicalAttempt: 1, EngineAttempt: 2, Status: run.StepSuccess, StartedSeq: 4, EndedSeq: 5,
+				StartedAt:   after(time.Second),
+				CompletedAt: after(3 * time.Second), DurationMS: 2000,
+				Result:    json.RawMessage("{\"rows\":\n 12345678901234567890}"),
+				Artifacts: []run.ArtifactRef{{URI: "file:///a", Kind: "manifest", SizeBytes: 12}},
+			}}},
+		{StepOutline: outline("build", "compile"), Ord: 1, ChangedSeq: 7, Status: run.StepFailed, LogicalAttempt: 1,
+			Attempts: []run.Attempt{{
+				LogicalAttempt: 1, EngineAttempt: 1, Status: run.StepFailed, StartedSeq: 6, EndedSeq: 7,
+				StartedAt:   after(4 * time.Second),
+				CompletedAt: after(5 * time.Second), DurationMS: 1000, Error: failure,
+			}}},
 		{StepOutline: outline("test", "build"), Ord: 2, ChangedSeq: 3, Status: run.StepPending},
 		{StepOutline: outline("ship", "test"), Ord: 3, ChangedSeq: 3, Status: run.StepPending},
 	}
@@ -259,22 +283,27 @@ func another[T any](*T) *T { return new(T) }
 
 func receipt(kind run.SignalType) control.Receipt {
 	return control.Receipt{Receipt: run.Receipt{
-		RunID: "r1", Signal: run.Signal{ID: "s1", Type: kind}, Payload: json.RawMessage(`{"reason":"lunch"}`), Actor: "eva", Reason: "lunch",
-		Application: run.SignalApplied, AcceptedSeq: 4, AppliedSeq: 5, ReceivedAt: instant, DeliveredAt: after(time.Second), AppliedAt: after(time.Second),
+		RunID: "r1", Signal: run.Signal{ID: "s1", Type: kind}, Payload: json.RawMessage(`{"reason":"lunch"}`), Actor: "eva",
+		Reason:      "lunch",
+		Application: run.SignalApplied, AcceptedSeq: 4, AppliedSeq: 5, ReceivedAt: instant, DeliveredAt: after(time.Second),
+		AppliedAt: after(time.Second),
 	}}
 }
 
 func deadLetter(id string) control.DeadLetter {
 	return control.DeadLetter{
-		ID: id, TenantID: "acme", ProjectID: "shop", RunID: "r1", From: 5, To: 6, Attempts: 10, Cause: "message too large", BuriedAt: instant,
+		ID: id, TenantID: "acme", ProjectID: "shop", RunID: "r1", From: 5, To: 6, Attempts: 10, Cause: "message too large",
+		BuriedAt: instant,
 	}
 }
 
 func event(seq run.Seq) run.Event {
 	return run.Event{
-		Identity: identity("r1"), EventID: "6ba7b810-9dad-41d1-80b4-00c04fd430c8", Type: run.StepStartedEvent, Seq: seq, Key: "k",
-		StepID: "build", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: instant, PersistedAt: instant.Add(time.Microsecond), EmittedBy: run.ByEngine,
-		Payload: json.RawMessage(`{"paramsSeq":9007199254740993,"text":"<b>"}`),
+		Identity: identity("r1"), EventID: "6ba7b810-9dad-41d1-80b4-00c04fd430c8", Type: run.StepStartedEvent, Seq: seq,
+		Key:    "k",
+		StepID: "build", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: instant, PersistedAt: instant.Add(time.Microsecond),
+		EmittedBy: run.ByEngine,
+		Payload:   json.RawMessage(`{"paramsSeq":9007199254740993,"text":"<b>"}`),
 	}
 }
 

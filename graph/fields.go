@@ -40,7 +40,8 @@ func (r runFields) Events(
 	return mapEventsPage(page), err
 }
 
-func (r runFields) Signals(ctx context.Context, of *model.Run, first *int, after *string) (*model.SignalConnection, error) {
+func (r runFields) Signals(ctx context.Context, of *model.Run, first *int, after *string) (*model.SignalConnection,
+	error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,8 @@ func (d *draws) condition() string {
 	if !d.yes(5) {
 		return ""
 	}
-	return " @" + pick(d, "skip", "include", "skip(if: $no) @include", "include(if: $yes) @skip") + "(if: " + pick(d, "$yes", "$no", "$given", "true", "false") + ")"
+	return " @" + pick(d, "skip", "include", "skip(if: $no) @include", "include(if: $yes) @skip") + "(if: " +
+		pick(d, "$yes", "$no", "$given", "true", "false") + ")"
 }
 
 // selection of a type: fields under names of their own or aliases, some twice,
@@ -132,30 +133,35 @@ func (d *draws) document(operation string) string {
 }
 
 func (d *draws) text() string {
-	return pick(d, "", "a", "plain text", "é世界😀", "\"\\/\n\t\r\b\f\x00\x1f\x7f", "\u2028<&>'", "\xff\xfe", strings.Repeat("long ", 40))
+	return pick(d, "", "a", "plain text", "é世界😀", "\"\\/\n\t\r\b\f\x00\x1f\x7f", "\u2028<&>'", "\xff\xfe",
+		strings.Repeat("long ", 40))
 }
 
 func (d *draws) moment() time.Time {
-	return pick(d, time.Time{}, instant, instant.Add(time.Nanosecond), instant.Truncate(time.Second), instant.In(time.FixedZone("", 19800)),
+	return pick(d, time.Time{}, instant, instant.Add(time.Nanosecond), instant.Truncate(time.Second),
+		instant.In(time.FixedZone("", 19800)),
 		time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC))
 }
 
 func (d *draws) seq() run.Seq { return pick(d, 0, 1, 7, 1<<31, run.MaxSeq) }
 
 func (d *draws) jsonValue() json.RawMessage {
-	return pick(d, nil, json.RawMessage{}, json.RawMessage(`{"a":[1,2.50,1e400,"\u0000é"]}`), json.RawMessage("{\n \"a\": 1}"), json.RawMessage(`null`), json.RawMessage("not\njson"))
+	return pick(d, nil, json.RawMessage{}, json.RawMessage(`{"a":[1,2.50,1e400,"\u0000é"]}`),
+		json.RawMessage("{\n \"a\": 1}"), json.RawMessage(`null`), json.RawMessage("not\njson"))
 }
 
 func (d *draws) artifacts() []run.ArtifactRef {
 	var out []run.ArtifactRef
 	for range d.n(3) {
-		out = append(out, run.ArtifactRef{URI: d.text(), Kind: d.text(), SHA256: d.text(), SizeBytes: pick[int64](d, 0, 1, 1e6, 12345678, math.MaxInt64), ContentType: d.text()})
+		out = append(out, run.ArtifactRef{URI: d.text(), Kind: d.text(), SHA256: d.text(),
+			SizeBytes: pick[int64](d, 0, 1, 1e6, 12345678, math.MaxInt64), ContentType: d.text()})
 	}
 	return out
 }
 
 func (d *draws) failure() *run.StepError {
-	return maybe(d, run.StepError{Code: d.text(), Message: d.text(), Retryable: d.yes(2), Category: pick(d, "", run.CategoryUser, "NEW"), Source: d.text()})
+	return maybe(d, run.StepError{Code: d.text(), Message: d.text(), Retryable: d.yes(2),
+		Category: pick(d, "", run.CategoryUser, "NEW"), Source: d.text()})
 }
 
 func (d *draws) attempt(n int, status run.StepStatus, sub run.Substatus) run.Attempt {
@@ -172,8 +178,10 @@ func (d *draws) attempt(n int, status run.StepStatus, sub run.Substatus) run.Att
 
 func (d *draws) step(i int) *run.Step {
 	s := &run.Step{
-		StepOutline: run.StepOutline{StepID: fmt.Sprintf("s%d", i), Type: d.text(), Name: d.text(), Group: d.text(), TaskQueue: d.text(), ResourceClass: d.text()},
-		Ord:         run.Ord(i), ChangedSeq: d.seq(), Status: pick(d, run.StepPending, run.StepRunning, run.StepSuccess, run.StepFailed, run.StepSkipped, "ODD"),
+		StepOutline: run.StepOutline{StepID: fmt.Sprintf("s%d", i), Type: d.text(), Name: d.text(), Group: d.text(),
+			TaskQueue: d.text(), ResourceClass: d.text()},
+		Ord: run.Ord(i), ChangedSeq: d.seq(), Status: pick(d, run.StepPending, run.StepRunning, run.StepSuccess,
+			run.StepFailed, run.StepSkipped, "ODD"),
 		Substatus: pick(d, "", "", run.WaitingManual, "ODD"),
 	}
 	for k := range i {
@@ -194,18 +202,24 @@ func (d *draws) step(i int) *run.Step {
 
 func (d *draws) header(seq run.Seq) run.Header {
 	h := run.Header{
-		Identity: identity("r1"), Seq: seq, Status: pick(d, run.Pending, run.Approved, run.Running, run.Paused, run.Completed, run.Failed, run.Cancelled, "ODD"),
+		Identity: identity("r1"), Seq: seq, Status: pick(d, run.Pending, run.Approved, run.Running, run.Paused, run.Completed,
+			run.Failed, run.Cancelled, "ODD"),
 		CreatedAt: d.moment(), StartedAt: maybe(d, d.moment()), CompletedAt: maybe(d, d.moment()), TriggeredBy: d.text(),
 		RetryDeadline: maybe(d, d.moment()), Compensating: d.yes(5), Queued: d.yes(5), Artifacts: d.artifacts(),
-		Counts: run.StepCounts{Total: d.n(5), Pending: d.n(5), Running: d.n(5), Success: math.MaxInt32, Failed: d.n(5), Skipped: d.n(5), Manual: d.n(5)},
+		Counts: run.StepCounts{Total: d.n(5), Pending: d.n(5), Running: d.n(5), Success: math.MaxInt32, Failed: d.n(5),
+			Skipped: d.n(5), Manual: d.n(5)},
 	}
 	h.PlanRef = maybe(d, run.PlanRef{URI: d.text(), SHA256: d.text(), SchemaVersion: d.text()})
-	h.Engine = maybe(d, run.EngineRunRef{Provider: d.text(), Namespace: d.text(), WorkflowID: d.text(), EngineRunID: d.text()})
-	h.Pause = maybe(d, run.PauseInfo{SignalID: d.text(), RequestedBy: d.text(), Reason: d.text(), Since: d.moment(), Seq: d.seq()})
-	h.RootCause = maybe(d, run.StepRef{StepID: fmt.Sprintf("s%d", d.n(4)), LogicalAttempt: 1, Seq: d.seq(), Error: d.failure()})
+	h.Engine = maybe(d, run.EngineRunRef{Provider: d.text(), Namespace: d.text(), WorkflowID: d.text(),
+		EngineRunID: d.text()})
+	h.Pause = maybe(d, run.PauseInfo{SignalID: d.text(), RequestedBy: d.text(), Reason: d.text(), Since: d.moment(),
+		Seq: d.seq()})
+	h.RootCause = maybe(d, run.StepRef{StepID: fmt.Sprintf("s%d", d.n(4)), LogicalAttempt: 1, Seq: d.seq(),
+		Error: d.failure()})
 	h.Failure = maybe(d, run.RunFailure{
 		Code: d.text(), Message: d.text(), Retryable: d.yes(2), Category: "NEW", Seq: d.seq(),
-		RootCause: maybe(d, run.RootCause{StepID: fmt.Sprintf("s%d", d.n(4)), LogicalAttempt: d.n(2), ErrorCode: d.text(), ErrorMessage: d.text()}),
+		RootCause: maybe(d, run.RootCause{StepID: fmt.Sprintf("s%d", d.n(4)), LogicalAttempt: d.n(2), ErrorCode: d.text(),
+			ErrorMessage: d.text()}),
 	})
 	return h
 }
@@ -242,8 +256,10 @@ func (d *draws) frames() []live.Frame {
 	state, epoch, shown := d.state(), "e1", run.Seq(0)
 	for i := range 1 + d.n(5) {
 		f := live.Frame{
-			Sync: pick(d, live.Live, live.Live, live.Stale, live.Resyncing), Reason: pick(d, "", "", live.Gap, live.StoreDown), HeadSeq: d.seq(),
-			OpsRev: int64(d.n(9)), AsOf: d.moment(), CommittedAt: d.moment(), Lag: pick(d, 0, 1500*time.Microsecond, time.Hour), Changed: i == 0,
+			Sync: pick(d, live.Live, live.Live, live.Stale, live.Resyncing), Reason: pick(d, "", "", live.Gap, live.StoreDown),
+			HeadSeq: d.seq(),
+			OpsRev:  int64(d.n(9)), AsOf: d.moment(), CommittedAt: d.moment(), Lag: pick(d, 0, 1500*time.Microsecond, time.Hour),
+			Changed: i == 0,
 		}
 		if i > 0 {
 			switch d.n(4) {
@@ -267,7 +283,8 @@ func (d *draws) frames() []live.Frame {
 func (d *draws) rows() []control.RunsFrame {
 	var out []control.RunsFrame
 	for i := range 1 + d.n(4) {
-		f := control.RunsFrame{Sync: live.Live, Reason: pick(d, "", live.BusDegraded), AsOf: d.moment(), Reset: i == 0 || d.yes(5), Runs: d.page(false).Runs}
+		f := control.RunsFrame{Sync: live.Live, Reason: pick(d, "", live.BusDegraded), AsOf: d.moment(), Reset: i == 0 ||
+			d.yes(5), Runs: d.page(false).Runs}
 		for range d.n(3) {
 			f.Removed = append(f.Removed, d.text())
 		}

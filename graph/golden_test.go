@@ -65,7 +65,8 @@ func answering() *fake {
 	row := v
 	row.State.Steps, row.Queue = nil, nil
 	frame := live.Frame{Sync: live.Live, State: v.State, Changed: true, HeadSeq: 7, Epoch: "e1", OpsRev: 3, AsOf: instant}
-	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read, Rule: "r"}}
+	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read,
+		Rule: "r"}}
 	return &fake{
 		run: func(_ authz.Principal, runID string, at *run.Seq) (control.RunView, error) {
 			if runID != "r1" {
@@ -102,12 +103,15 @@ func answering() *fake {
 			one.RedrivenAt = after(time.Hour)
 			return control.RedrivenDeadLetters{More: true, Results: []control.RedriveResult{
 				{ID: in.IDs[0], Letter: &one}, {ID: in.IDs[1], Failed: errNotFound},
-				{ID: in.IDs[2], Letter: &failed, Failed: &control.Error{Code: run.CodeUnavailable, Message: "The bus does not answer."}},
+				{ID: in.IDs[2], Letter: &failed, Failed: &control.Error{Code: run.CodeUnavailable,
+					Message: "The bus does not answer."}},
 				{ID: in.IDs[3], Letter: &one, Already: true},
 			}}, nil
 		},
 		stepLog: func(q control.StepLogQuery) (control.StepLog, error) {
-			l := control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 9, Missing: artifact.Missing{From: 3, To: 7}}, Matches: []int64{1}, TotalMatches: 1}
+			l := control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1,
+				Page:    artifact.Page{Lines: []artifact.Line{line(1)}, Total: 9, Missing: artifact.Missing{From: 3, To: 7}},
+				Matches: []int64{1}, TotalMatches: 1}
 			if q.ErrorLine && q.RunID == "r1" && q.StepID == "build" && q.Attempt < 2 {
 				l.ErrorLine = 4
 			}
@@ -125,18 +129,22 @@ func answering() *fake {
 			return stream[live.Frame](ended, frame, stale, moved)
 		},
 		watchEvent: func(control.WatchRun) (graph.Stream[control.EventsFrame], error) {
-			return stream[control.EventsFrame](ended, control.EventsFrame{Sync: live.Live, Events: []run.Event{event(3)}, HeadSeq: 3, Epoch: "e1", AsOf: instant},
+			return stream[control.EventsFrame](ended, control.EventsFrame{Sync: live.Live, Events: []run.Event{event(3)},
+				HeadSeq: 3, Epoch: "e1", AsOf: instant},
 				control.EventsFrame{Sync: live.Stale, Reason: live.StoreDown, Epoch: "e1", AsOf: instant})
 		},
 		watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
-			return stream[control.RunsFrame](ended, control.RunsFrame{Sync: live.Live, Runs: []control.RunView{row}, AsOf: instant, Reset: true},
+			return stream[control.RunsFrame](ended, control.RunsFrame{Sync: live.Live, Runs: []control.RunView{row},
+				AsOf: instant, Reset: true},
 				control.RunsFrame{Sync: live.Live, Removed: []string{"r1"}, AsOf: instant})
 		},
 		watchSigs: func(string, string) (graph.Stream[control.Receipt], error) {
 			return stream[control.Receipt](ended, receipt(run.Cancel))
 		},
 		watchLog: func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
-			return stream[control.StepLogFrame](ended, control.StepLogFrame{Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 1}, Complete: true, AsOf: instant})
+			return stream[control.StepLogFrame](
+				ended, control.StepLogFrame{Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 1},
+					Complete: true, AsOf: instant})
 		},
 	}
 }
@@ -166,15 +174,19 @@ func TestGolden_EveryOperation(t *testing.T) {
 		"deadLetters": `{ deadLetters(open: true, first: 2, after: "ZDM")` + everything(t, "DeadLetterConnection") + `}`,
 		"redriveDeadLetters": `mutation { redriveDeadLetters(input: {requestId: "q1", letters: {ids: ["RGVhZExldHRlcjpkMQ", "UnVuOnIx", "RGVhZExldHRlcjpkMg", "RGVhZExldHRlcjpkMQ"]}})` +
 			everything(t, "RedriveDeadLettersPayload") + `}`,
-		"startRun":       `mutation { startRun(input: {` + plan + `})` + everything(t, "StartRunPayload") + `}`,
-		"signalRun":      `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {reason: "lunch"}}})` + everything(t, "SignalRunPayload") + `}`,
-		"cancelRun":      `mutation { cancelRun(input: {runId: "r1", signalId: "s1"})` + everything(t, "SignalRunPayload") + `}`,
-		"runUpdates":     `subscription { runUpdates(runId: "r1")` + everything(t, "RunUpdate", stream...) + `}`,
-		"runDeltas":      `subscription { runUpdates(runId: "r1", mode: DELTA)` + everything(t, "RunUpdate", stream...) + `}`,
-		"runEvents":      `subscription { runEvents(runId: "r1", after: 2)` + everything(t, "RunEventUpdate") + `}`,
-		"runListUpdates": `subscription { runListUpdates(first: 10)` + everything(t, "RunListUpdate", append(stream, list...)...) + `}`,
-		"signalUpdates":  `subscription { signalUpdates(runId: "r1")` + everything(t, "Signal") + `}`,
-		"stepLogUpdates": `subscription { stepLogUpdates(runId: "r1", stepId: "build")` + everything(t, "StepLogUpdate") + `}`,
+		"startRun": `mutation { startRun(input: {` + plan + `})` + everything(t, "StartRunPayload") + `}`,
+		"signalRun": `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {reason: "lunch"}}})` +
+			everything(t, "SignalRunPayload") + `}`,
+		"cancelRun": `mutation { cancelRun(input: {runId: "r1", signalId: "s1"})` + everything(t, "SignalRunPayload") +
+			`}`,
+		"runUpdates": `subscription { runUpdates(runId: "r1")` + everything(t, "RunUpdate", stream...) + `}`,
+		"runDeltas":  `subscription { runUpdates(runId: "r1", mode: DELTA)` + everything(t, "RunUpdate", stream...) + `}`,
+		"runEvents":  `subscription { runEvents(runId: "r1", after: 2)` + everything(t, "RunEventUpdate") + `}`,
+		"runListUpdates": `subscription { runListUpdates(first: 10)` + everything(t, "RunListUpdate",
+			append(stream, list...)...) + `}`,
+		"signalUpdates": `subscription { signalUpdates(runId: "r1")` + everything(t, "Signal") + `}`,
+		"stepLogUpdates": `subscription { stepLogUpdates(runId: "r1", stepId: "build")` + everything(t, "StepLogUpdate") +
+			`}`,
 	}
 	a := serve(t, answering())
 	a.Unshare()
@@ -202,7 +214,10 @@ func golden(t *testing.T, name, got string) {
 	if strings.HasPrefix(got, "{") {
 		got = indent(t, got)
 	} else {
-		got = dataLine.ReplaceAllStringFunc(got, func(l string) string { return "data: " + indent(t, strings.TrimPrefix(l, "data: ")) })
+		got = dataLine.ReplaceAllStringFunc(got, func(l string) string {
+			return "data: " +
+				indent(t, strings.TrimPrefix(l, "data: "))
+		})
 	}
 	path := filepath.Join("testdata", "golden", name+".txt")
 	if *update {

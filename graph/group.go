@@ -53,7 +53,8 @@ type from struct {
 }
 
 // openGroup takes the stream with its first frame.
-func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, place placed[F, M], d drawer[M]) (ws.Source, error) {
+func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, place placed[F, M], d drawer[M]) (ws.Source,
+	error) {
 	if err != nil {
 		d.close()
 		return nil, err

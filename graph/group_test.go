@@ -91,11 +91,13 @@ func TestShare_KeyIsWhatThePayloadDependsOn(t *testing.T) {
 	if other := a.shared(strings.Replace(doc, "status", "statusRaw", 1), with(nil)).Key; other == base {
 		t.Error("another document has the same key")
 	}
-	if s := a.shared(doc, with(V{"a": json.Number("3"), "e": "e1"})); s.Since == nil || *s.Since != (ws.Place{Epoch: "e1", Seq: 3}) {
+	if s := a.shared(doc, with(V{"a": json.Number("3"), "e": "e1"})); s.Since == nil ||
+		*s.Since != (ws.Place{Epoch: "e1", Seq: 3}) {
 		t.Errorf("since %v", s.Since)
 	}
 	for _, alone := range []string{
-		`subscription { runEvents(runId: "r1") { headSeq } }`, `{ health { status } }`, `subscription { runUpdates(runId: "r1", after: -1) { runSeq } }`,
+		`subscription { runEvents(runId: "r1") { headSeq } }`, `{ health { status } }`,
+		`subscription { runUpdates(runId: "r1", after: -1) { runSeq } }`,
 	} {
 		if a.shared(alone, nil) != nil {
 			t.Errorf("%s is shared", alone)
@@ -110,7 +112,8 @@ func frameAt(seq, from run.Seq, change ...func(*live.Frame)) live.Frame {
 	v := stopped()
 	v.State.Seq = seq
 	f := live.Frame{
-		Sync: live.Live, State: v.State, From: from, Changed: seq > from, HeadSeq: seq, Epoch: "e1", OpsRev: 3, AsOf: instant, CommittedAt: instant,
+		Sync: live.Live, State: v.State, From: from, Changed: seq > from, HeadSeq: seq, Epoch: "e1", OpsRev: 3, AsOf: instant,
+		CommittedAt: instant,
 	}
 	for _, c := range change {
 		c(&f)
@@ -125,7 +128,8 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 	t.Parallel()
 	f := answering()
 	f.openRun = func() (graph.Stream[live.Frame], error) {
-		return stream(nil, frameAt(7, 0), frameAt(7, 7), frameAt(8, 6), frameAt(3, 0, func(f *live.Frame) { f.Reset, f.Epoch, f.Sync = true, "e2", live.Resyncing }))
+		return stream(nil, frameAt(7, 0), frameAt(7, 7), frameAt(8, 6),
+			frameAt(3, 0, func(f *live.Frame) { f.Reset, f.Epoch, f.Sync = true, "e2", live.Resyncing }))
 	}
 	a := serve(t, f)
 	const committed = `"committedAt":"2026-11-21T03:12:07.123Z",`
@@ -134,20 +138,24 @@ func TestGroup_EachMemberComesToThePlace(t *testing.T) {
 			`,"steps":[{"stepId":"compile"},{"stepId":"build"},{"stepId":"test"},{"stepId":"ship"}]},"delta":null}}}`
 	}
 	delta := func(n, flags, from, steps string) string {
-		return `{"data":{"runUpdates":{"runSeq":` + n + `,` + flags + committed + `"snapshot":null,"delta":{"fromSeq":` + from + `,"toSeq":` + n + `,"steps":[` + steps + `]}}}}`
+		return `{"data":{"runUpdates":{"runSeq":` + n + `,` + flags + committed + `"snapshot":null,"delta":{"fromSeq":` +
+			from + `,"toSeq":` + n + `,"steps":[` + steps + `]}}}}`
 	}
 	nothing := func(n, flags string) string {
 		return `{"data":{"runUpdates":{"runSeq":` + n + `,` + flags + committed + `"snapshot":null,"delta":null}}}`
 	}
-	const calm, slow, build = `"reset":false,"sync":"LIVE","reason":null,`, `"reset":false,"sync":"LIVE","reason":"SLOW_CONSUMER",`, `{"stepId":"build"}`
+	const calm, slow, build = `"reset":false,"sync":"LIVE","reason":null,`,
+		`"reset":false,"sync":"LIVE","reason":"SLOW_CONSUMER",`, `{"stepId":"build"}`
 	for mode, want := range map[string][]string{
 		"SNAPSHOT": {
 			whole("7", calm), whole("7", calm), whole("7", calm), whole("7", slow),
-			nothing("7", calm), whole("8", calm), whole("3", `"reset":true,"sync":"RESYNCING","reason":null,`), whole("3", `"reset":false,"sync":"RESYNCING","reason":null,`),
+			nothing("7", calm), whole("8", calm), whole("3", `"reset":true,"sync":"RESYNCING","reason":null,`),
+			whole("3", `"reset":false,"sync":"RESYNCING","reason":null,`),
 		},
 		"DELTA": {
 			whole("7", calm), delta("7", calm, "6", build), delta("7", calm, "7", ""), delta("7", slow, "6", build),
-			nothing("7", calm), delta("8", calm, "6", build), whole("3", `"reset":true,"sync":"RESYNCING","reason":null,`), whole("3", `"reset":false,"sync":"RESYNCING","reason":null,`),
+			nothing("7", calm), delta("8", calm, "6", build), whole("3", `"reset":true,"sync":"RESYNCING","reason":null,`),
+			whole("3", `"reset":false,"sync":"RESYNCING","reason":null,`),
 		},
 	} {
 		g := a.open(`subscription { runUpdates(runId: "r1", mode: ` + mode + `) { ` + seen + ` } }`)
@@ -223,7 +231,8 @@ func TestGroup_EndsWithItsStream(t *testing.T) {
 	s.Close()
 	<-closed
 	f.openRun = func() (graph.Stream[live.Frame], error) { return nil, errNotFound }
-	if _, err := a.shared(`subscription { runUpdates(runId: "r1") { runSeq } }`, nil).Open(t.Context()); !errors.Is(err, errNotFound) {
+	if _, err := a.shared(`subscription { runUpdates(runId: "r1") { runSeq } }`, nil).Open(t.Context()); !errors.Is(err,
+		errNotFound) {
 		t.Errorf("Open: %v", err)
 	}
 }
@@ -234,15 +243,18 @@ func TestGroup_Lists(t *testing.T) {
 	row := func(id string, seq run.Seq) control.RunView {
 		v := stopped()
 		v.State.RunID, v.State.Seq, v.State.Steps = id, seq, nil
-		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "c": 2 * time.Second, "d": 3 * time.Second}[id])
+		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "c": 2 * time.Second,
+			"d": 3 * time.Second}[id])
 		return v
 	}
 	f := answering()
 	f.openRuns = func() (graph.Stream[control.RunsFrame], error) {
 		return stream(nil,
 			control.RunsFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant},
-			control.RunsFrame{Sync: live.Live, AsOf: instant, Reset: true, Runs: []control.RunView{row("c", 1), row("b", 1), row("a", 1)}},
-			control.RunsFrame{Sync: live.Live, AsOf: instant, Runs: []control.RunView{row("d", 1), row("b", 2)}, Removed: []string{"a"}},
+			control.RunsFrame{Sync: live.Live, AsOf: instant, Reset: true, Runs: []control.RunView{row("c", 1), row("b", 1),
+				row("a", 1)}},
+			control.RunsFrame{Sync: live.Live, AsOf: instant, Runs: []control.RunView{row("d", 1), row("b", 2)},
+				Removed: []string{"a"}},
 		)
 	}
 	g := serve(t, f).open(`subscription { runListUpdates { sync reason reset runs { runId runSeq } removed } }`)
@@ -283,17 +295,21 @@ func TestGroup_WaitsFollowTheRun(t *testing.T) {
 	paused.State.Pause = &run.PauseInfo{RequestedBy: "eva"}
 	f := answering()
 	f.openRun = func() (graph.Stream[live.Frame], error) { return stream(nil, first, paused) }
-	g := serve(t, f).open(`subscription { runUpdates(runId: "r1") { snapshot { steps { stepId wait { kind blockingSteps who } } } } }`)
+	g := serve(t, f).open(
+		`subscription { runUpdates(runId: "r1") { snapshot { steps { stepId wait { kind blockingSteps who } } } } }`)
 	p, err := g.First(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	frame := func(build, test string) string {
-		return `{"data":{"runUpdates":{"snapshot":{"steps":[{"stepId":"compile","wait":null},{"stepId":"build","wait":` + build + `},{"stepId":"test","wait":` + test +
-			`},{"stepId":"ship","wait":{"kind":"` + map[bool]string{true: "FAILED_STEP", false: "DEPENDENCIES"}[strings.Contains(test, "FAILED")] + `","blockingSteps":["test"],"who":null}}]}}}}`
+		return `{"data":{"runUpdates":{"snapshot":{"steps":[{"stepId":"compile","wait":null},{"stepId":"build","wait":` +
+			build + `},{"stepId":"test","wait":` + test +
+			`},{"stepId":"ship","wait":{"kind":"` + map[bool]string{true: "FAILED_STEP",
+			false: "DEPENDENCIES"}[strings.Contains(test, "FAILED")] + `","blockingSteps":["test"],"who":null}}]}}}}`
 	}
 	got := []string{string(p.Data), string(next(t, g).Data)}
-	want := []string{frame(`null`, `{"kind":"FAILED_STEP","blockingSteps":["build"],"who":null}`), frame(`null`, `{"kind":"PAUSED","blockingSteps":[],"who":"eva"}`)}
+	want := []string{frame(`null`, `{"kind":"FAILED_STEP","blockingSteps":["build"],"who":null}`),
+		frame(`null`, `{"kind":"PAUSED","blockingSteps":[],"who":"eva"}`)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

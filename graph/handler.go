@@ -121,7 +121,8 @@ func newExecutor(c Control, cfg Config, operations *operationLimit) (graphql.Gra
 	e.SetParserTokenLimit(cfg.Limits.Tokens)
 	parsed := newCache(cfg.Limits.Cached, func(query string, _ *ast.QueryDocument) int { return len(query) })
 	e.SetQueryCache(parsed)
-	e.Use(extension.AutomaticPersistedQuery{Cache: newCache(cfg.Limits.Cached, func(_, query string) int { return len(query) })})
+	e.Use(extension.AutomaticPersistedQuery{
+		Cache: newCache(cfg.Limits.Cached, func(_, query string) int { return len(query) })})
 	e.Use(guard{limits: cfg.Limits, known: parsed})
 	if cfg.Introspection {
 		e.Use(extension.Introspection{})
@@ -138,7 +139,8 @@ func newExecutor(c Control, cfg Config, operations *operationLimit) (graphql.Gra
 // fewErrors bounds what a document that is wrong everywhere is answered.
 type fewErrors struct{ graphql.GraphExecutor }
 
-func (e fewErrors) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (e fewErrors) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext,
+	gqlerror.List) {
 	op, errs := e.GraphExecutor.CreateOperationContext(ctx, params)
 	return op, errs[:min(len(errs), maxErrors)]
 }

@@ -14,12 +14,14 @@ type Counts interface {
 	RunHistogram(ctx context.Context, p authz.Principal, in control.RunHistogram) ([]control.RunCount, error)
 }
 
-func (q queries) RunHistogram(ctx context.Context, filter *model.RunFilter, from, to time.Time, buckets int) ([]model.RunBucket, error) {
+func (q queries) RunHistogram(ctx context.Context, filter *model.RunFilter, from, to time.Time,
+	buckets int) ([]model.RunBucket, error) {
 	in, err := runsQuery(filter, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := q.control.RunHistogram(ctx, principal(ctx), control.RunHistogram{Filter: in.Filter, From: from, To: to, Buckets: buckets})
+	counts, err := q.control.RunHistogram(ctx, principal(ctx), control.RunHistogram{Filter: in.Filter, From: from, To: to,
+		Buckets: buckets})
 	out := make([]model.RunBucket, len(counts))
 	for i, c := range counts {
 		begin := from.Add(time.Duration(int64(to.Sub(from)) / int64(len(counts)) * int64(i)))

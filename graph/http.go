@@ -106,7 +106,8 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 		x.refuse(http.StatusNotAcceptable, refuse(run.CodeBadInput,
 			"A subscription needs Accept: text/event-stream, or a websocket with the subprotocol graphql-transport-ws."))
 	case kind == ast.Mutation && c.session && !x.h.OwnOrigin(x.r):
-		x.refuse(http.StatusForbidden, refuse(run.CodeForbidden, "A mutation with a session must come from a page of this server: its Origin is missing or not allowed."))
+		x.refuse(http.StatusForbidden, refuse(run.CodeForbidden,
+			"A mutation with a session must come from a page of this server: its Origin is missing or not allowed."))
 	case kind == ast.Subscription || x.accepts.events && !x.accepts.json && !x.accepts.response:
 		if errs := x.h.streams.ServeEvents(x.w, x.r.WithContext(ctx), peer, op); len(errs) > 0 {
 			x.answer(statusOf(errs, http.StatusServiceUnavailable), &graphql.Response{Errors: errs}, false)
@@ -181,8 +182,11 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 
 // gzipped compresses what is longer than a few packets, for who accepts it, as fast as
 // can be: an answer is read once.
-var gzipped = sync.OnceValue(func() func(http.Handler) http.HandlerFunc { //nolint:gochecknoglobals // it has no state but its pool
-	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(4<<10))
+//
+//nolint:gochecknoglobals // it has no state but its pool
+var gzipped = sync.OnceValue(func() func(http.Handler) http.HandlerFunc {
+	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed),
+		gzhttp.MinSize(4<<10))
 	if err != nil {
 		panic(err) // the options are constants
 	}
@@ -225,7 +229,8 @@ func (x *exchange) body(params *graphql.RawParams) (int, error) {
 		}
 	}
 	if err != nil {
-		return http.StatusBadRequest, refuse(run.CodeBadInput, "The body is not a GraphQL request in JSON: query, operationName, variables, extensions.")
+		return http.StatusBadRequest, refuse(run.CodeBadInput,
+			"The body is not a GraphQL request in JSON: query, operationName, variables, extensions.")
 	}
 	return 0, nil
 }

@@ -30,16 +30,18 @@ func TestHTTP_Authentication(t *testing.T) {
 		status  int
 		code    string
 	}{
-		"none":                 {"/", []string{"Authorization", ""}, 401, "UNAUTHENTICATED"},
-		"wrong":                {"/", []string{"Authorization", "Bearer bad"}, 401, "UNAUTHENTICATED"},
-		"other scheme":         {"/", []string{"Authorization", "Basic good"}, 401, "UNAUTHENTICATED"},
-		"expired":              {"/", []string{"Authorization", "Bearer old"}, 401, "TOKEN_EXPIRED"},
-		"outage":               {"/", []string{"Authorization", "Bearer outage"}, 503, "UNAVAILABLE"},
-		"in the address":       {"/?token=good&access_token=good&Authorization=Bearer+good", []string{"Authorization", ""}, 401, "UNAUTHENTICATED"},
-		"good":                 {"/", nil, 200, ""},
-		"session":              {"/", []string{"Authorization", "", "Cookie", "session=good"}, 200, ""},
-		"wrong session":        {"/", []string{"Authorization", "", "Cookie", "session=bad"}, 401, "UNAUTHENTICATED"},
-		"token before session": {"/", []string{"Authorization", "Bearer bad", "Cookie", "session=good"}, 401, "UNAUTHENTICATED"},
+		"none":         {"/", []string{"Authorization", ""}, 401, "UNAUTHENTICATED"},
+		"wrong":        {"/", []string{"Authorization", "Bearer bad"}, 401, "UNAUTHENTICATED"},
+		"other scheme": {"/", []string{"Authorization", "Basic good"}, 401, "UNAUTHENTICATED"},
+		"expired":      {"/", []string{"Authorization", "Bearer old"}, 401, "TOKEN_EXPIRED"},
+		"outage":       {"/", []string{"Authorization", "Bearer outage"}, 503, "UNAVAILABLE"},
+		"in the address": {"/?token=good&access_token=good&Authorization=Bearer+good", []string{"Authorization", ""},
+			401, "UNAUTHENTICATED"},
+		"good":          {"/", nil, 200, ""},
+		"session":       {"/", []string{"Authorization", "", "Cookie", "session=good"}, 200, ""},
+		"wrong session": {"/", []string{"Authorization", "", "Cookie", "session=bad"}, 401, "UNAUTHENTICATED"},
+		"token before session": {"/", []string{"Authorization", "Bearer bad", "Cookie", "session=good"}, 401,
+			"UNAUTHENTICATED"},
 	} {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
 			got := a.do(http.MethodPost, test.path, request(health, nil), append(test.headers, "Accept", accept)...)
@@ -57,9 +59,11 @@ func TestHTTP_MutationWithASessionNeedsAnOwnOrigin(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
 	for origin, status := range map[string]int{
-		"": 403, "null": 403, "https://evil.example": 403, "https://ui.example.evil.example": 403, "https://ui.example": 200, a.url: 200,
+		"": 403, "null": 403, "https://evil.example": 403, "https://ui.example.evil.example": 403, "https://ui.example": 200,
+		a.url: 200,
 	} {
-		got := a.do(http.MethodPost, "/", request(started, nil), "Authorization", "", "Cookie", "session=good", "Origin", origin)
+		got := a.do(http.MethodPost, "/", request(started, nil), "Authorization", "", "Cookie", "session=good", "Origin",
+			origin)
 		if got.status != status || status == 403 && code(t, got.body) != "FORBIDDEN" {
 			t.Errorf("origin %q: %d %s, want %d", origin, got.status, got.body, status)
 		}
@@ -112,31 +116,42 @@ func TestHTTP_Requests(t *testing.T) {
 		status             int
 		kind               string // content type
 	}{
-		"query":                   {"POST", "/", request(health, nil), nil, 200, "application/json"},
-		"query, new type":         {"POST", "/", request(health, nil), []string{"Accept", "application/graphql-response+json, application/json;q=0.9"}, 200, "application/graphql-response+json"},
-		"query by GET":            {"GET", get(health) + "&variables=%7B%7D", "", nil, 200, "application/json"},
-		"mutation by GET":         {"GET", get(started), "", nil, 405, "application/json"},
-		"mutation by GET, events": {"GET", get(started), "", []string{"Accept", "text/event-stream"}, 405, "application/json"},
-		"stream by GET":           {"GET", get(watched), "", []string{"Accept", "text/event-stream"}, 200, "text/event-stream"},
-		"stream by POST":          {"POST", "/", request(watched, nil), []string{"Accept", "text/event-stream"}, 200, "text/event-stream"},
-		"stream as JSON":          {"POST", "/", request(watched, nil), nil, 406, "application/json"},
-		"query as events":         {"POST", "/", request(health, nil), []string{"Accept", "text/event-stream"}, 200, "text/event-stream"},
-		"query as either":         {"POST", "/", request(health, nil), []string{"Accept", "text/event-stream, application/json"}, 200, "application/json"},
-		"mutation as either":      {"POST", "/", request(started, nil), []string{"Accept", "application/graphql-response+json, text/event-stream"}, 200, "application/graphql-response+json"},
-		"invalid":                 {"POST", "/", request(`{ nothing }`, nil), nil, 200, "application/json"},
-		"invalid, new type":       {"POST", "/", request(`{ nothing }`, nil), []string{"Accept", "application/graphql-response+json"}, 400, "application/graphql-response+json"},
-		"invalid as events":       {"POST", "/", request(`subscription { nothing }`, nil), []string{"Accept", "text/event-stream"}, 400, "application/json"},
-		"no JSON":                 {"POST", "/", `{`, nil, 400, "application/json"},
-		"two values":              {"POST", "/", request(health, nil) + "{}", nil, 400, "application/json"},
-		"a list":                  {"POST", "/", "[" + request(health, nil) + "]", nil, 400, "application/json"},
-		"variables no object":     {"GET", get(health) + "&variables=1", "", nil, 400, "application/json"},
-		"form":                    {"POST", "/", "query=%7Bhealth%7D", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "application/json"},
-		"no type":                 {"POST", "/", request(health, nil), []string{"Content-Type", ""}, 415, "application/json"},
-		"PUT":                     {"PUT", "/", request(health, nil), nil, 405, "application/json"},
+		"query": {"POST", "/", request(health, nil), nil, 200, "application/json"},
+		"query, new type": {"POST", "/", request(health, nil), []string{"Accept",
+			"application/graphql-response+json, application/json;q=0.9"}, 200, "application/graphql-response+json"},
+		"query by GET":    {"GET", get(health) + "&variables=%7B%7D", "", nil, 200, "application/json"},
+		"mutation by GET": {"GET", get(started), "", nil, 405, "application/json"},
+		"mutation by GET, events": {"GET", get(started), "", []string{"Accept", "text/event-stream"}, 405,
+			"application/json"},
+		"stream by GET": {"GET", get(watched), "", []string{"Accept", "text/event-stream"}, 200,
+			"text/event-stream"},
+		"stream by POST": {"POST", "/", request(watched, nil), []string{"Accept", "text/event-stream"}, 200,
+			"text/event-stream"},
+		"stream as JSON": {"POST", "/", request(watched, nil), nil, 406, "application/json"},
+		"query as events": {"POST", "/", request(health, nil), []string{"Accept", "text/event-stream"}, 200,
+			"text/event-stream"},
+		"query as either": {"POST", "/", request(health, nil), []string{"Accept",
+			"text/event-stream, application/json"}, 200, "application/json"},
+		"mutation as either": {"POST", "/", request(started, nil), []string{"Accept",
+			"application/graphql-response+json, text/event-stream"}, 200, "application/graphql-response+json"},
+		"invalid": {"POST", "/", request(`{ nothing }`, nil), nil, 200, "application/json"},
+		"invalid, new type": {"POST", "/", request(`{ nothing }`, nil), []string{"Accept",
+			"application/graphql-response+json"}, 400, "application/graphql-response+json"},
+		"invalid as events": {"POST", "/", request(`subscription { nothing }`, nil),
+			[]string{"Accept", "text/event-stream"}, 400, "application/json"},
+		"no JSON":             {"POST", "/", `{`, nil, 400, "application/json"},
+		"two values":          {"POST", "/", request(health, nil) + "{}", nil, 400, "application/json"},
+		"a list":              {"POST", "/", "[" + request(health, nil) + "]", nil, 400, "application/json"},
+		"variables no object": {"GET", get(health) + "&variables=1", "", nil, 400, "application/json"},
+		"form": {"POST", "/", "query=%7Bhealth%7D", []string{"Content-Type",
+			"application/x-www-form-urlencoded"}, 415, "application/json"},
+		"no type": {"POST", "/", request(health, nil), []string{"Content-Type", ""}, 415, "application/json"},
+		"PUT":     {"PUT", "/", request(health, nil), nil, 405, "application/json"},
 	} {
 		got := a.do(test.method, test.path, test.body, test.headers...)
 		if got.status != test.status || !strings.HasPrefix(got.header.Get("Content-Type"), test.kind) {
-			t.Errorf("%s: %d %s %s, want %d %s", name, got.status, got.header.Get("Content-Type"), got.body, test.status, test.kind)
+			t.Errorf("%s: %d %s %s, want %d %s", name, got.status, got.header.Get("Content-Type"), got.body, test.status,
+				test.kind)
 		}
 		if (got.header.Get("Allow") != "") != (got.status == 405) {
 			t.Errorf("%s: Allow %q", name, got.header.Get("Allow"))

@@ -32,7 +32,8 @@ func runsQuery(f *model.RunFilter, first, last *int) (control.RunsQuery, error) 
 		return q, err
 	}
 	q.Filter = control.RunFilter{
-		EnvironmentID: orZero(f.EnvironmentID), PlanID: orZero(f.PlanID), TriggeredBy: orZero(f.TriggeredBy), Text: orZero(f.Text),
+		EnvironmentID: orZero(f.EnvironmentID), PlanID: orZero(f.PlanID), TriggeredBy: orZero(f.TriggeredBy),
+		Text:        orZero(f.Text),
 		CreatedFrom: orZero(f.CreatedFrom), CreatedTo: orZero(f.CreatedTo),
 	}
 	if f.ProjectID != nil {

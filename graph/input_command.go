@@ -37,7 +37,8 @@ func rerunOf(in model.RerunInput) control.Rerun {
 func completionOf(in model.CompleteManualStepInput) control.CompleteManualStep {
 	return control.CompleteManualStep{
 		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome), Notes: orZero(in.Notes),
-		EvidenceRefs: in.EvidenceRefs, CompletedAt: orZero(in.CompletedAt), Actor: orZero(in.Actor), ExpectedRunSeq: in.ExpectedRunSeq,
+		EvidenceRefs: in.EvidenceRefs, CompletedAt: orZero(in.CompletedAt), Actor: orZero(in.Actor),
+		ExpectedRunSeq: in.ExpectedRunSeq,
 	}
 }
 
@@ -55,7 +56,8 @@ func signalOf(runID, signalID string, s model.SignalInput) (control.SignalRun, e
 	case s.RetryStep != nil:
 		r := *s.RetryStep
 		r.Force = new(orZero(r.Force)) // null means the same as the default, so it has the same bytes
-		sig.Type, sig.StepID, sig.Force, sig.ExpectedAttempt = run.RetryStep, r.StepID, *r.Force, orZero(r.ExpectedLogicalAttemptID)
+		sig.Type, sig.StepID, sig.Force, sig.ExpectedAttempt = run.RetryStep, r.StepID, *r.Force,
+			orZero(r.ExpectedLogicalAttemptID)
 		return out, describe(&out, r.Reason, r)
 	case s.SkipStep != nil:
 		sig.Type, sig.StepID = run.SkipStep, s.SkipStep.StepID
@@ -82,7 +84,8 @@ func signalOf(runID, signalID string, s model.SignalInput) (control.SignalRun, e
 }
 
 func cancelOf(in model.CancelRunInput) (control.SignalRun, error) {
-	out := control.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID, Type: run.Cancel}}
+	out := control.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID,
+		Type: run.Cancel}}
 	return out, describe(&out, in.Reason, model.PauseInput{Reason: in.Reason})
 }
 

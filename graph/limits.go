@@ -37,7 +37,8 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	for v, def := range map[*int]int{
-		&l.Depth: 15, &l.Aliases: 50, &l.Fields: 2000, &l.Complexity: 50_000, &l.Tokens: 10_000, &l.QueryBytes: 1 << 20, &l.Cached: 1000,
+		&l.Depth: 15, &l.Aliases: 50, &l.Fields: 2000, &l.Complexity: 50_000, &l.Tokens: 10_000, &l.QueryBytes: 1 << 20,
+		&l.Cached:     1000,
 		&l.Operations: 20, &l.PerMinute: 12_000, &l.AddressPerMinute: 30_000,
 	} {
 		if *v == 0 {

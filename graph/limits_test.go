@@ -39,23 +39,27 @@ func TestLimits_HostileDocuments(t *testing.T) {
 		return strings.Repeat("{ node(id: 1) ", n) + "{ id }" + strings.Repeat("}", n)
 	}
 	for name, test := range map[string]struct{ query, code string }{
-		"deep":              {deep(20), "QUERY_TOO_DEEP"},
-		"very deep":         {deep(4000), "QUERY_TOO_COMPLEX"},
-		"deep by fragments": {`{ ...A } fragment A on Run { a { a { a { a { ...B } } } } } fragment B on Run { a { a { a { a { a { a { a { a { a { a { a { a } } } } } } } } } } } }`, "QUERY_TOO_DEEP"},
-		"aliases":           {`{` + many(51, ` a%d: __typename`) + `}`, "TOO_MANY_ALIASES"},
-		"wide":              {`{` + many(2500, ` __typename`) + `}`, "QUERY_TOO_COMPLEX"},
-		"very wide":         {`{` + many(100_000, ` __typename`) + `}`, "QUERY_TOO_COMPLEX"},
-		"bomb":              {`{ ...F39 } ` + bomb(40), "QUERY_TOO_COMPLEX"},
-		"unused bomb":       {`{ __typename } ` + bomb(40), "QUERY_TOO_COMPLEX"},
-		"operations":        {many(2500, `query Q%d { __typename } `), "QUERY_TOO_COMPLEX"},
-		"directives":        {`{ __typename` + many(3000, ` @include(if: true)`) + `}`, "QUERY_TOO_COMPLEX"},
-		"long":              {`{ __typename } #` + strings.Repeat("x", 2<<20), "QUERY_TOO_COMPLEX"},
-		"cycle":             {`{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }`, "BAD_USER_INPUT"},
+		"deep":      {deep(20), "QUERY_TOO_DEEP"},
+		"very deep": {deep(4000), "QUERY_TOO_COMPLEX"},
+		"deep by fragments": {
+			`{ ...A } fragment A on Run { a { a { a { a { ...B } } } } } fragment B on Run { a { a { a { a { a { a { a { a { a { a { a { a } } } } } } } } } } } }`, "QUERY_TOO_DEEP"},
+		"aliases":     {`{` + many(51, ` a%d: __typename`) + `}`, "TOO_MANY_ALIASES"},
+		"wide":        {`{` + many(2500, ` __typename`) + `}`, "QUERY_TOO_COMPLEX"},
+		"very wide":   {`{` + many(100_000, ` __typename`) + `}`, "QUERY_TOO_COMPLEX"},
+		"bomb":        {`{ ...F39 } ` + bomb(40), "QUERY_TOO_COMPLEX"},
+		"unused bomb": {`{ __typename } ` + bomb(40), "QUERY_TOO_COMPLEX"},
+		"operations":  {many(2500, `query Q%d { __typename } `), "QUERY_TOO_COMPLEX"},
+		"directives":  {`{ __typename` + many(3000, ` @include(if: true)`) + `}`, "QUERY_TOO_COMPLEX"},
+		"long":        {`{ __typename } #` + strings.Repeat("x", 2<<20), "QUERY_TOO_COMPLEX"},
+		"cycle":       {`{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }`, "BAD_USER_INPUT"},
 		"costly": {`{ runs(first: 200) { edges { node { artifacts { uri kind sha256 sizeBytes } } } } ` +
-			many(25, ` a%d: runs(first: 200) { edges { node { artifacts { uri kind sha256 sizeBytes } } } }`) + `}`, "QUERY_TOO_COMPLEX"},
-		"introspection": {`{ __schema { types { fields { type { fields { type { fields { type { fields { type { name } } } } } } } } } }`, "BAD_USER_INPUT"},
-		"empty":         {``, "BAD_USER_INPUT"},
-		"no field":      {`{ nothing }`, "BAD_USER_INPUT"},
+			many(25, ` a%d: runs(first: 200) { edges { node { artifacts { uri kind sha256 sizeBytes } } } }`) + `}`,
+			"QUERY_TOO_COMPLEX"},
+		"introspection": {
+			`{ __schema { types { fields { type { fields { type { fields { type { fields { type { name } } } } } } } } } }`,
+			"BAD_USER_INPUT"},
+		"empty":    {``, "BAD_USER_INPUT"},
+		"no field": {`{ nothing }`, "BAD_USER_INPUT"},
 	} {
 		began := time.Now()
 		got := a.do(http.MethodPost, "/", request(test.query, nil), "Accept", "application/graphql-response+json")
@@ -87,10 +91,13 @@ func TestLimits_OrdinaryOperationsPass(t *testing.T) {
 	}
 	list := costly("Run.steps")
 	for name, query := range map[string]string{
-		"a full run with 200 full events":           `{ run(runId: "r1") { ... on Run ` + everything(t, "Run", "Run.events") + ` events(last: 200) ` + everything(t, "EventConnection") + ` } }`,
-		"200 full rows":                             `{ runs(first: 200) ` + everything(t, "RunConnection", list...) + ` }`,
-		"50 full rows with 8 fields of their steps": `{ runs(first: 50) { edges { node { ` + rowFields + ` steps { ` + stepFields + ` } } } } }`,
-		"1000 lines":                                `{ stepLog(runId: "r1", stepId: "s", first: 1000) ` + everything(t, "StepLog") + ` }`,
+		"a full run with 200 full events": `{ run(runId: "r1") { ... on Run ` + everything(t, "Run", "Run.events") +
+			` events(last: 200) ` + everything(t, "EventConnection") + ` } }`,
+		"200 full rows": `{ runs(first: 200) ` + everything(t, "RunConnection", list...) + ` }`,
+		"50 full rows with 8 fields of their steps": `{ runs(first: 50) { edges { node { ` + rowFields + ` steps { ` +
+			stepFields + ` } } } } }`,
+		"1000 lines": `{ stepLog(runId: "r1", stepId: "s", first: 1000) ` +
+			everything(t, "StepLog") + ` }`,
 		"the explorer": `{ __schema { queryType { name } types { kind name fields(includeDeprecated: true) { name args { name type { ...T } } type { ...T } } } } }
 			fragment T on __Type { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name ofType { kind name } } } } } } } } }`,
 	} {
@@ -133,7 +140,8 @@ func TestLimits_EveryPageIsWeighed(t *testing.T) {
 func TestLimits_IntrospectionIsAChoice(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
-	if got := a.query(`{ __schema { queryType { name } } }`, nil); strings.Contains(got, `"Query"`) || !strings.Contains(got, "errors") {
+	if got := a.query(`{ __schema { queryType { name } } }`, nil); strings.Contains(got, `"Query"`) ||
+		!strings.Contains(got, "errors") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -142,7 +150,8 @@ func TestLimits_BodyIsBounded(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering(), func(c *graph.Config) { c.Limits.BodyBytes = 1000 })
 	got := a.do(http.MethodPost, "/", request(`{ __typename }`, map[string]string{"x": strings.Repeat("x", 2000)}))
-	if got.status != http.StatusRequestEntityTooLarge || code(t, got.body) != "PLAN_TOO_LARGE" || !strings.Contains(got.body, `"limit":1000`) {
+	if got.status != http.StatusRequestEntityTooLarge || code(t, got.body) != "PLAN_TOO_LARGE" ||
+		!strings.Contains(got.body, `"limit":1000`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
@@ -165,7 +174,8 @@ func TestPlacement_FieldsThatCannotBeAnswered(t *testing.T) {
 		`{ runs { edges { node { signals { pageInfo { hasNextPage } } } } } }`,
 	} {
 		got := a.do(http.MethodPost, "/", request(operation, nil), "Accept", "application/json, text/event-stream")
-		if got.status != http.StatusBadRequest || code(t, got.body) != "BAD_USER_INPUT" || !strings.Contains(got.body, "run(runId:)") {
+		if got.status != http.StatusBadRequest || code(t, got.body) != "BAD_USER_INPUT" ||
+			!strings.Contains(got.body, "run(runId:)") {
 			t.Errorf("%s: %d %s", operation, got.status, got.body)
 		}
 	}

@@ -114,7 +114,8 @@ func encodeCursor(key string) string { return base64.RawURLEncoding.EncodeToStri
 func decodeCursor(cursor *string) (string, error) {
 	key, err := base64.RawURLEncoding.DecodeString(orZero(cursor))
 	if err != nil {
-		return "", &control.Error{Code: run.CodeCursorInvalid, Message: "This cursor cannot be read. Start from the first page."}
+		return "", &control.Error{Code: run.CodeCursorInvalid,
+			Message: "This cursor cannot be read. Start from the first page."}
 	}
 	return string(key), nil
 }

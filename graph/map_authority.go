@@ -17,7 +17,8 @@ func mapPolicy(p control.Policy) *model.Policy {
 	return &model.Policy{
 		Version: int(p.Version), DefaultRules: doc.Rules == nil,
 		Rules: each(rules, func(r authz.Rule) model.PolicyRule {
-			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID}
+			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID,
+				EnvironmentID: r.EnvironmentID}
 		}),
 		Grants: each(doc.Grants, func(g authz.PrincipalGrant) model.PolicyGrant {
 			return model.PolicyGrant{
@@ -26,7 +27,8 @@ func mapPolicy(p control.Policy) *model.Policy {
 			}
 		}),
 		Sod: &model.PolicySod{
-			Approve: doc.SOD.Approve, CompleteManual: doc.SOD.CompleteManual, CompleteManualInEveryPlan: doc.SOD.CompleteManualInEveryPlan,
+			Approve: doc.SOD.Approve, CompleteManual: doc.SOD.CompleteManual,
+			CompleteManualInEveryPlan: doc.SOD.CompleteManualInEveryPlan,
 		},
 		Approvals: each(doc.Approvals, func(a authz.Approval) model.PolicyApproval {
 			return model.PolicyApproval{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Required: a.Required}
@@ -41,16 +43,20 @@ func mapPolicy(p control.Policy) *model.Policy {
 
 func mapSandbox(b authz.Sandbox) model.PolicySandbox {
 	return model.PolicySandbox{
-		ProjectID: b.ProjectID, EnvironmentID: b.EnvironmentID, Memory: optional(float64(b.Memory)), CPU: optional(b.CPU), Pids: optional(b.PIDs),
-		Disk: optional(float64(b.Disk)), Connect: b.Connect, Require: each(b.Require, func(p plan.SandboxPart) string { return string(p) }),
+		ProjectID: b.ProjectID, EnvironmentID: b.EnvironmentID, Memory: optional(float64(b.Memory)), CPU: optional(b.CPU),
+		Pids: optional(b.PIDs),
+		Disk: optional(float64(b.Disk)), Connect: b.Connect,
+		Require: each(b.Require, func(p plan.SandboxPart) string { return string(p) }),
 	}
 }
 
 // sandboxOf reads a ceiling. Numbers of bytes are whole: half a byte is no ceiling.
 func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
 	return authz.Sandbox{
-		ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, Memory: bytesOf(in.Memory), CPU: orZero(in.CPU), PIDs: orZero(in.Pids),
-		Disk: bytesOf(in.Disk), Connect: in.Connect, Require: each(in.Require, func(p string) plan.SandboxPart { return plan.SandboxPart(p) }),
+		ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, Memory: bytesOf(in.Memory), CPU: orZero(in.CPU),
+		PIDs: orZero(in.Pids),
+		Disk: bytesOf(in.Disk), Connect: in.Connect, Require: each(in.Require,
+			func(p string) plan.SandboxPart { return plan.SandboxPart(p) }),
 	}
 }
 
@@ -92,12 +98,14 @@ func documentOf(in model.PolicyInput) authz.Document {
 	}
 	if in.Rules != nil {
 		doc.Rules = each(in.Rules, func(r model.PolicyRuleInput) authz.Rule {
-			return authz.Rule{Role: authz.Role(r.Role), Action: authz.Action(r.Action), ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID}
+			return authz.Rule{Role: authz.Role(r.Role), Action: authz.Action(r.Action), ProjectID: r.ProjectID,
+				EnvironmentID: r.EnvironmentID}
 		})
 	}
 	if in.Sod != nil {
 		doc.SOD = authz.SOD{
-			Approve: in.Sod.Approve, CompleteManual: in.Sod.CompleteManual, CompleteManualInEveryPlan: in.Sod.CompleteManualInEveryPlan,
+			Approve: in.Sod.Approve, CompleteManual: in.Sod.CompleteManual,
+			CompleteManualInEveryPlan: in.Sod.CompleteManualInEveryPlan,
 		}
 	}
 	return doc
@@ -105,7 +113,8 @@ func documentOf(in model.PolicyInput) authz.Document {
 
 func mapToken(t control.Token) *model.Token {
 	return &model.Token{
-		TokenID: t.ID, Kind: enumOf[model.TokenKind](t.Kind), KindRaw: string(t.Kind), Provider: text(t.Provider), Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		TokenID: t.ID, Kind: enumOf[model.TokenKind](t.Kind), KindRaw: string(t.Kind), Provider: text(t.Provider),
+		Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: text(t.RevokedBy), LastUsedAt: t.LastUsedAt,
 		Grants: each(t.Grants, func(g authz.Grant) model.TokenGrant {
 			return model.TokenGrant{Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}

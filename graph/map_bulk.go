@@ -22,9 +22,12 @@ func bulkNotFound() error {
 
 func mapBulk(b control.Bulk) *model.Bulk {
 	out := &model.Bulk{
-		ID: nodeID(bulkNode, b.ID), State: model.BulkState(b.State()), Type: enumOf[model.SignalType](b.Signal.Type), TypeRaw: string(b.Signal.Type),
-		StepID: text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt, FinishedAt: b.FinishedAt, StoppedAt: b.StoppedAt,
-		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected, Refused: b.Refused, NotSent: b.NotSent},
+		ID: nodeID(bulkNode, b.ID), State: model.BulkState(b.State()), Type: enumOf[model.SignalType](b.Signal.Type),
+		TypeRaw: string(b.Signal.Type),
+		StepID:  text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt,
+		FinishedAt: b.FinishedAt, StoppedAt: b.StoppedAt,
+		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected,
+			Refused: b.Refused, NotSent: b.NotSent},
 	}
 	if out.State == model.BulkStatePaced {
 		out.PacedCode, out.PacedUntil = text(b.Paced), b.PacedUntil
@@ -36,7 +39,8 @@ func mapBulk(b control.Bulk) *model.Bulk {
 }
 
 func mapApplications(a control.BulkApplications) *model.BulkApplications {
-	return &model.BulkApplications{Pending: a.Pending, Delivered: a.Delivered, Applied: a.Applied, Noop: a.Noop, NotApplied: a.NotApplied}
+	return &model.BulkApplications{Pending: a.Pending, Delivered: a.Delivered, Applied: a.Applied, Noop: a.Noop,
+		NotApplied: a.NotApplied}
 }
 
 func mapBulks(page control.BulksPage, after string) *model.BulkConnection {
@@ -53,13 +57,15 @@ func mapBulkRows(page control.BulkRowsPage, after string) *model.BulkRowConnecti
 		return model.BulkRowEdge{Cursor: encodeCursor(strconv.Itoa(r.No)), Node: new(mapBulkRow(r))}
 	})
 	return &model.BulkRowConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.BulkRowEdge) string { return e.Cursor }, page.HasNext, after != ""),
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.BulkRowEdge) string { return e.Cursor }, page.HasNext,
+			after != ""),
 	}
 }
 
 func mapBulkRow(r control.BulkRow) model.BulkRow {
 	out := model.BulkRow{
-		No: r.No, RunID: r.RunID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID, Outcome: enumOf[model.BulkOutcome](r.Outcome),
+		No: r.No, RunID: r.RunID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID,
+		Outcome:    enumOf[model.BulkOutcome](r.Outcome),
 		OutcomeRaw: string(r.Outcome), Code: text(r.Code), Message: text(r.Message), At: r.At, Failed: r.Failed(),
 	}
 	if rc := r.Receipt; rc != nil {
@@ -83,14 +89,16 @@ func mapBulkPreview(p control.BulkPreview) *model.BulkPreview {
 		return model.BulkReason{Code: string(r.Code), Reason: r.Reason, Count: r.Count}
 	}
 	return &model.BulkPreview{
-		Count: p.Count, Excluded: each(p.Excluded, reason), Refusals: each(p.Refusals, reason), Samples: each(p.Samples, mapBulkSample),
+		Count: p.Count, Excluded: each(p.Excluded, reason), Refusals: each(p.Refusals, reason),
+		Samples: each(p.Samples, mapBulkSample),
 	}
 }
 
 func mapBulkSample(s control.BulkSample) model.BulkSample {
 	p := mapPreview(s.Preview)
 	return model.BulkSample{
-		RunID: s.RunID, Status: enumOf[model.RunStatus](s.Status), BasedOnSeq: p.BasedOnSeq, Outcome: p.Outcome, Code: p.Code, Reason: p.Reason,
+		RunID: s.RunID, Status: enumOf[model.RunStatus](s.Status), BasedOnSeq: p.BasedOnSeq, Outcome: p.Outcome, Code: p.Code,
+		Reason:      p.Reason,
 		StatusAfter: p.Status, Changes: p.Changes, Warnings: p.Warnings,
 	}
 }

@@ -11,8 +11,9 @@ import (
 func mapEvent(e run.Event) model.RunEvent {
 	return model.RunEvent{
 		EventID: e.EventID, EventType: string(e.Type), RunID: e.RunID, RunSeq: e.Seq, IdempotencyKey: string(e.Key),
-		TenantID: e.TenantID, ProjectID: e.ProjectID, EnvironmentID: e.EnvironmentID, PlanID: e.PlanID, PlanVersion: e.PlanVersion,
-		StepID: text(e.StepID), LogicalAttemptID: e.LogicalAttempt, EngineAttemptID: e.EngineAttempt,
+		TenantID: e.TenantID, ProjectID: e.ProjectID, EnvironmentID: e.EnvironmentID, PlanID: e.PlanID,
+		PlanVersion: e.PlanVersion,
+		StepID:      text(e.StepID), LogicalAttemptID: e.LogicalAttempt, EngineAttemptID: e.EngineAttempt,
 		EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt, EmittedBy: text(e.EmittedBy), Payload: e.Payload,
 	}
 }

@@ -37,7 +37,8 @@ func frameView(f live.Frame) control.RunView {
 func mapUpdate(g *stepGraph, f live.Frame, mode model.UpdateMode, whole bool) *model.RunUpdate {
 	u := &model.RunUpdate{
 		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), RunSeq: f.State.Seq, HeadSeq: optional(f.HeadSeq),
-		StoreEpoch: f.Epoch, OpsRev: run.Seq(f.OpsRev), AsOf: f.AsOf, CommittedAt: optional(f.CommittedAt), LagMs: f.Lag, Reset: f.Reset,
+		StoreEpoch: f.Epoch, OpsRev: run.Seq(f.OpsRev), AsOf: f.AsOf, CommittedAt: optional(f.CommittedAt), LagMs: f.Lag,
+		Reset: f.Reset,
 	}
 	switch {
 	case whole || f.Reset || f.Changed && mode == model.UpdateModeSnapshot:

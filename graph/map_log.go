@@ -7,7 +7,8 @@ import (
 
 func mapStepLog(l control.StepLog) *model.StepLog {
 	return &model.StepLog{
-		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(control.StepLogFrame{Page: l.Page}), TotalLines: int(l.Total), Missing: mapMissing(l.Missing.From, l.Missing.To),
+		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(control.StepLogFrame{Page: l.Page}),
+		TotalLines: int(l.Total), Missing: mapMissing(l.Missing.From, l.Missing.To),
 		Matches: each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
 		ErrorLine: optional(int(l.ErrorLine)),
 	}
@@ -15,7 +16,8 @@ func mapStepLog(l control.StepLog) *model.StepLog {
 
 func mapStepLogFrame(f control.StepLogFrame) *model.StepLogUpdate {
 	return &model.StepLogUpdate{
-		Attempt: f.Attempt, Lines: mapLines(f), TotalLines: int(f.Total), Missing: mapMissing(f.Missing.From, f.Missing.To), Complete: f.Complete, AsOf: f.AsOf,
+		Attempt: f.Attempt, Lines: mapLines(f), TotalLines: int(f.Total), Missing: mapMissing(f.Missing.From, f.Missing.To),
+		Complete: f.Complete, AsOf: f.AsOf,
 	}
 }
 

@@ -22,6 +22,7 @@ func mapPreview(p control.ActionPreview) *model.ActionPreview {
 
 func mapChange(c control.StepChange) model.StepChange {
 	return model.StepChange{
-		StepID: c.StepID, Kind: model.StepChangeKind(c.Kind), From: enumOf[model.StepStatus](c.From), To: enumOf[model.StepStatus](c.To), Why: c.Why,
+		StepID: c.StepID, Kind: model.StepChangeKind(c.Kind), From: enumOf[model.StepStatus](c.From),
+		To: enumOf[model.StepStatus](c.To), Why: c.Why,
 	}
 }

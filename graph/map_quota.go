@@ -17,7 +17,8 @@ func mapQueue(v control.RunView) *model.QueueEntry {
 
 func mapQueueEntry(q control.QueueEntry) *model.QueueEntry {
 	e := &model.QueueEntry{
-		RunID: q.RunID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID, PlanID: q.PlanID, PlanVersion: q.PlanVersion, TriggeredBy: q.TriggeredBy, Status: string(q.Status), Priority: q.Priority,
+		RunID: q.RunID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID, PlanID: q.PlanID, PlanVersion: q.PlanVersion,
+		TriggeredBy: q.TriggeredBy, Status: string(q.Status), Priority: q.Priority,
 		CreatedAt: q.CreatedAt, Attempts: q.Attempts,
 	}
 	if !q.Waiting {
@@ -36,13 +37,15 @@ func mapQueuePage(page control.QueuePage, hasPrev bool) *model.QueueEntryConnect
 		return model.QueueEntryEdge{Cursor: encodeCursor(q.RunID), Node: mapQueueEntry(q)}
 	})
 	return &model.QueueEntryConnection{
-		Edges: edges, Depth: page.Depth, PageInfo: pageInfo(edges, func(e model.QueueEntryEdge) string { return e.Cursor }, page.HasNext, hasPrev),
+		Edges: edges, Depth: page.Depth, PageInfo: pageInfo(edges, func(e model.QueueEntryEdge) string { return e.Cursor },
+			page.HasNext, hasPrev),
 	}
 }
 
 func mapQuotaSnapshot(q control.QuotaSnapshot) model.QuotaSnapshot {
 	return model.QuotaSnapshot{
-		ProjectID: text(q.ProjectID), Active: q.Active, MaxActive: q.MaxActive, QueueDepth: q.Depth, MaxQueueDepth: q.MaxDepth,
+		ProjectID: text(q.ProjectID), Active: q.Active, MaxActive: q.MaxActive, QueueDepth: q.Depth,
+		MaxQueueDepth: q.MaxDepth,
 		Buckets: each(q.Buckets, func(b control.BucketSnapshot) model.QuotaBucket {
 			return model.QuotaBucket{
 				Action: model.QuotaAction(b.Action), PerMinute: b.PerMinute, TokensRemaining: b.Remaining,
@@ -75,7 +78,8 @@ func mapQuotaHistory(page control.QuotaHistoryPage, hasPrev bool) *model.QuotaSe
 		return model.QuotaSettingsEdge{Cursor: encodeCursor(strconv.FormatInt(s.Version, 10)), Node: mapQuotaSettings(s)}
 	})
 	return &model.QuotaSettingsConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.QuotaSettingsEdge) string { return e.Cursor }, page.HasNext, hasPrev),
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.QuotaSettingsEdge) string { return e.Cursor }, page.HasNext,
+			hasPrev),
 	}
 }
 

@@ -40,8 +40,9 @@ func (g *stepGraph) header() *model.Run {
 func mapRow(v control.RunView, available model.Available, w wants) *model.Run {
 	h := v.State.Header
 	r := &model.Run{
-		ID: nodeID(runNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID, EnvironmentID: h.EnvironmentID,
-		Status: enumOf[model.RunStatus](h.Status), StatusRaw: string(h.Status),
+		ID: nodeID(runNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID,
+		EnvironmentID: h.EnvironmentID,
+		Status:        enumOf[model.RunStatus](h.Status), StatusRaw: string(h.Status),
 		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: text(message(v)),
 		RunSeq: h.Seq, StoreEpoch: v.Epoch, OpsRev: run.Seq(v.OpsRev),
 		Plan: mapPlan(h), Engine: mapEngine(h.Engine),
@@ -76,7 +77,8 @@ func mapEngine(e *run.EngineRunRef) *model.EngineRunRef {
 	if e == nil {
 		return nil
 	}
-	return &model.EngineRunRef{Provider: e.Provider, Namespace: text(e.Namespace), WorkflowID: e.WorkflowID, EngineRunID: text(e.EngineRunID)}
+	return &model.EngineRunRef{Provider: e.Provider, Namespace: text(e.Namespace), WorkflowID: e.WorkflowID,
+		EngineRunID: text(e.EngineRunID)}
 }
 
 func mapCounts(c run.StepCounts) *model.StepCounts {
@@ -105,8 +107,9 @@ func mapRootCause(s run.State) *model.RunError {
 	case s.RootCause != nil && s.RootCause.Error != nil:
 		cause := s.RootCause.Error
 		return &model.RunError{
-			RunID: s.RunID, StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt, FirstSeq: s.RootCause.Seq,
-			Code: cause.Code, Message: text(cause.Message), Retryable: cause.Retryable,
+			RunID: s.RunID, StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt,
+			FirstSeq: s.RootCause.Seq,
+			Code:     cause.Code, Message: text(cause.Message), Retryable: cause.Retryable,
 			Category: optionalEnum[model.FailureCategory](cause.Category),
 		}
 	}

@@ -9,12 +9,14 @@ func mapReceipt(r control.Receipt) model.Signal {
 	s := model.Signal{
 		ID: nodeID(signalNode, r.RunID, r.Signal.ID), SignalID: r.Signal.ID, RunID: r.RunID,
 		Type: enumOf[model.SignalType](r.Signal.Type), TypeRaw: string(r.Signal.Type), StepID: text(r.Signal.StepID),
-		Payload: r.Payload, Actor: r.Actor, Reason: text(r.Reason), Decision: model.SignalDecisionAccepted, Duplicate: r.Duplicate,
+		Payload: r.Payload, Actor: r.Actor, Reason: text(r.Reason), Decision: model.SignalDecisionAccepted,
+		Duplicate:   r.Duplicate,
 		AcceptedSeq: optional(r.AcceptedSeq), AppliedSeq: optional(r.AppliedSeq), QuiescentSeq: optional(r.QuiescentSeq),
 		ReceivedAt: r.ReceivedAt, DeliveredAt: r.DeliveredAt, AppliedAt: r.AppliedAt,
 	}
 	if r.Rejected {
-		s.Decision, s.Rejection = model.SignalDecisionRejected, &model.Rejection{Code: string(r.Rejection), Message: r.RejectText}
+		s.Decision, s.Rejection = model.SignalDecisionRejected, &model.Rejection{Code: string(r.Rejection),
+			Message: r.RejectText}
 		return s
 	}
 	s.Application, s.ApplicationReason = new(model.SignalApplication(r.Application)), text(r.ApplicationReason)

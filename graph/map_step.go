@@ -42,7 +42,8 @@ func (g *stepGraph) steps(steps []*run.Step) []model.Step {
 func (g *stepGraph) step(out *model.Step, s *run.Step) {
 	*out = model.Step{
 		Of: g, StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: list(s.DependsOn),
-		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status), Substatus: optionalEnum[model.RunSubstatus](s.Substatus),
+		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status),
+		Substatus:        optionalEnum[model.RunSubstatus](s.Substatus),
 		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.view.PendingRetry[s.StepID],
 		Attempts: []model.StepAttempt{}, TaskQueue: given(&s.TaskQueue), ResourceClass: given(&s.ResourceClass),
 		ChangedSeq: s.ChangedSeq, Available: g.available,
@@ -59,7 +60,8 @@ func (g *stepGraph) step(out *model.Step, s *run.Step) {
 	if n := len(s.Attempts); n > 0 { // the step mirrors its latest attempt (T60)
 		var a model.StepAttempt
 		mapAttempt(&a, &s.Attempts[n-1])
-		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = given(&s.Attempts[n-1].EngineAttempt), a.StartedAt, a.CompletedAt, a.DurationMs
+		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = given(&s.Attempts[n-1].EngineAttempt),
+			a.StartedAt, a.CompletedAt, a.DurationMs
 		out.Error, out.Skip, out.Result, out.Artifacts = a.Error, a.Skip, a.Result, a.Artifacts
 	}
 }
@@ -92,13 +94,15 @@ func mapStepError(e *run.StepError) *model.StepError {
 
 func mapArtifact(a run.ArtifactRef) model.Artifact {
 	return model.Artifact{
-		URI: a.URI, Kind: a.Kind, Sha256: text(a.SHA256), SizeBytes: optional(float64(a.SizeBytes)), ContentType: text(a.ContentType),
+		URI: a.URI, Kind: a.Kind, Sha256: text(a.SHA256), SizeBytes: optional(float64(a.SizeBytes)),
+		ContentType: text(a.ContentType),
 	}
 }
 
 func mapAction(a control.ActionAvailability) model.ActionAvailability {
 	out := model.ActionAvailability{
-		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: text(a.Code), Reason: text(a.Reason), Rule: text(a.Rule),
+		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: text(a.Code), Reason: text(a.Reason),
+		Rule:     text(a.Rule),
 		WhoCould: list(a.WhoCould), ReasonRequired: a.ReasonRequired, Strength: model.ActionStrength(a.Strength),
 	}
 	if r := model.Role(a.RequiredRole); r.IsValid() {

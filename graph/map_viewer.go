@@ -26,7 +26,8 @@ func mapViewer(v control.Viewer, dev []DevPrincipal) *model.Viewer {
 
 func mapGrant(g control.ViewerGrant) model.Grant {
 	return model.Grant{
-		Role: model.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID, Actions: knownEnums[model.Action](g.Actions),
+		Role: model.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID,
+		Actions:   knownEnums[model.Action](g.Actions),
 		ExpiresAt: optional(g.ExpiresAt), BreakGlass: g.BreakGlass,
 	}
 }
@@ -36,16 +37,20 @@ func mapCapability(c control.EngineCapability) model.EngineCapability {
 }
 
 func mapHealth(h control.Health) *model.Health {
-	return &model.Health{Status: model.HealthStatus(h.Status), Checks: each(h.Checks, func(c control.HealthCheck) model.HealthCheck {
-		return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: optional(c.Latency), Message: text(c.Message)}
-	})}
+	return &model.Health{Status: model.HealthStatus(h.Status), Checks: each(h.Checks,
+		func(c control.HealthCheck) model.HealthCheck {
+			return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: optional(c.Latency),
+				Message: text(c.Message)}
+		})}
 }
 
 func mapHealthHistory(h control.HealthHistory) *model.HealthHistory {
-	return &model.HealthHistory{Server: h.Server, Since: h.Since, IntervalMs: h.Every, Samples: each(h.Samples, func(s control.HealthSample) model.HealthSample {
-		return model.HealthSample{
-			At: s.At, Status: model.HealthStatus(s.Status), LagP50Ms: s.LagP50, LagP99Ms: s.LagP99, FramesPerSecond: s.FrameRate,
-			Viewers: s.Viewers, Streams: s.Streams, StaleStreams: s.Stale, StateStoreMs: s.Store, TemporalMs: s.Engine,
-		}
-	})}
+	return &model.HealthHistory{Server: h.Server, Since: h.Since, IntervalMs: h.Every,
+		Samples: each(h.Samples, func(s control.HealthSample) model.HealthSample {
+			return model.HealthSample{
+				At: s.At, Status: model.HealthStatus(s.Status), LagP50Ms: s.LagP50, LagP99Ms: s.LagP99,
+				FramesPerSecond: s.FrameRate,
+				Viewers:         s.Viewers, Streams: s.Streams, StaleStreams: s.Stale, StateStoreMs: s.Store, TemporalMs: s.Engine,
+			}
+		})}
 }

@@ -23,7 +23,8 @@ func (m mutations) started(ctx context.Context, started control.StartedRun, err 
 	}
 	v := started.View
 	return &model.StartRunPayload{
-		Run: graphOf(v, availability(m.control, principal(ctx), v), everything()).run(), Queue: mapQueue(v), Deduplicated: started.Deduplicated,
+		Run: graphOf(v, availability(m.control, principal(ctx), v), everything()).run(), Queue: mapQueue(v),
+		Deduplicated: started.Deduplicated,
 	}, nil
 }
 
@@ -44,7 +45,8 @@ func (m mutations) CancelRun(ctx context.Context, in model.CancelRunInput) (*mod
 	return m.signal(ctx, command)
 }
 
-func (m mutations) CompleteManualStep(ctx context.Context, in model.CompleteManualStepInput) (*model.SignalRunPayload, error) {
+func (m mutations) CompleteManualStep(ctx context.Context, in model.CompleteManualStepInput) (*model.SignalRunPayload,
+	error) {
 	r, err := m.control.CompleteManualStep(ctx, principal(ctx), completionOf(in))
 	if err != nil {
 		return nil, err
@@ -60,8 +62,10 @@ func (m mutations) signal(ctx context.Context, command control.SignalRun) (*mode
 	return &model.SignalRunPayload{Signal: new(mapReceipt(r))}, nil
 }
 
-func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error) {
-	command := control.RedriveDeadLetters{RequestID: in.RequestID, RunID: orZero(in.Letters.RunID), AllOpen: orZero(in.Letters.AllOpen)}
+func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadLettersInput) (
+	*model.RedriveDeadLettersPayload, error) {
+	command := control.RedriveDeadLetters{RequestID: in.RequestID, RunID: orZero(in.Letters.RunID),
+		AllOpen: orZero(in.Letters.AllOpen)}
 	if in.Letters.Ids != nil {
 		command.IDs = each(in.Letters.Ids, deadLetterID)
 	}

@@ -33,7 +33,8 @@ func (everyRun) Get(_ context.Context, runID string) (store.Run, error) {
 }
 
 func officeViewer() authz.Principal {
-	return authz.Principal{ID: "dev-viewer", TenantID: "acme", Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}}
+	return authz.Principal{ID: "dev-viewer", TenantID: "acme",
+		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}}
 }
 
 func (f *fake) AdmitRun(ctx context.Context, _ authz.Principal, runID string) (*control.Ticket, error) {

@@ -47,7 +47,9 @@ func (l *operationLimit) enter(caller string) (leave func(), err error) {
 	if l.underWay[caller] >= l.most {
 		return nil, &control.Error{
 			Code: run.CodeTooManyOperations, Limit: int64(l.most), RetryAfter: time.Second,
-			Message: fmt.Sprintf("%d operations of yours are under way on this server, as many as are allowed at once. Wait for one to end.", l.most),
+			Message: fmt.Sprintf(
+				"%d operations of yours are under way on this server, as many as are allowed at once. Wait for one to end.",
+				l.most),
 		}
 	}
 	l.underWay[caller]++
@@ -64,7 +66,8 @@ func (l *operationLimit) enter(caller string) (leave func(), err error) {
 // slot until the answer is written.
 type countedKey struct{}
 
-func (l *operationLimit) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+func (l *operationLimit) InterceptOperation(ctx context.Context,
+	next graphql.OperationHandler) graphql.ResponseHandler {
 	if ctx.Value(countedKey{}) != nil || graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
 		return next(ctx)
 	}

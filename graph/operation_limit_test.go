@@ -29,11 +29,15 @@ func TestOperations_OfOneCallerAtOnceAreLimited(t *testing.T) {
 	}
 	a := serve(t, f, func(c *graph.Config) {
 		c.Limits.Operations = 2
-		c.Authenticate = func(token string) (authz.Principal, error) { return authz.Principal{ID: token, TenantID: "acme"}, nil }
+		c.Authenticate = func(token string) (authz.Principal, error) {
+			return authz.Principal{ID: token, TenantID: "acme"},
+				nil
+		}
 	})
 	query := request(`{ run(runId: "r1") { runId } }`, nil)
 	ask := func(who string) answer {
-		return a.do(http.MethodPost, "/", query, "Authorization", "Bearer "+who, "Accept", "application/graphql-response+json")
+		return a.do(http.MethodPost, "/", query, "Authorization", "Bearer "+who, "Accept",
+			"application/graphql-response+json")
 	}
 	var both sync.WaitGroup
 	for range 2 {
@@ -44,7 +48,8 @@ func TestOperations_OfOneCallerAtOnceAreLimited(t *testing.T) {
 		})
 		<-here
 	}
-	if got := ask("eva"); code(t, got.body) != "TOO_MANY_OPERATIONS" || got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" {
+	if got := ask("eva"); code(t, got.body) != "TOO_MANY_OPERATIONS" || got.status != http.StatusTooManyRequests ||
+		got.header.Get("Retry-After") != "1" {
 		t.Errorf("the third of two: %d %s", got.status, got.body)
 	}
 	if got := ask("olga"); got.status != http.StatusOK {

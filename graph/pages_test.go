@@ -25,20 +25,24 @@ func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { retur
 
 func (f *fake) WatchInbox(context.Context, authz.Principal) (graph.Stream[control.InboxFrame], error) {
 	approval := control.InboxItem{RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", Since: instant, Yours: true}
-	task := control.InboxItem{RunID: "r1", StepID: "look", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "dev", Since: instant}
+	task := control.InboxItem{RunID: "r1", StepID: "look", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "dev",
+		Since: instant}
 	return stream(&control.Error{Code: run.CodeForbidden, Message: "No longer."},
 		control.InboxFrame{Sync: live.Stale, Reason: live.StoreDown, Reset: true},
 		control.InboxFrame{Sync: live.Live, AsOf: instant, Reset: true, Count: new(0)},
-		control.InboxFrame{Sync: live.Live, AsOf: instant, Count: new(1), Changed: []control.InboxItem{approval}, Removed: []control.InboxItem{task}},
+		control.InboxFrame{Sync: live.Live, AsOf: instant, Count: new(1), Changed: []control.InboxItem{approval},
+			Removed: []control.InboxItem{task}},
 	)
 }
 
-func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool, error) {
+func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool,
+	error) {
 	if in.RunID != "r1" || in.StepID != "build" || in.Attempt != 1 {
 		return control.DBTNodesPage{}, false, nil
 	}
 	failed := control.DBTNode{
-		UniqueID: "test.shop.not_null_stg_orders_order_id.81cfe2fe64", Status: "fail", Message: "Got 3 results", Failures: new(int64(3)),
+		UniqueID: "test.shop.not_null_stg_orders_order_id.81cfe2fe64", Status: "fail", Message: "Got 3 results",
+		Failures:    new(int64(3)),
 		CompiledSQL: "select 1", SQLCut: true, ExecutionTime: 1500 * time.Millisecond,
 	}
 	model := control.DBTNode{UniqueID: "model.shop.orders", Status: "success", RowsAffected: new(int64(120))}
@@ -49,10 +53,12 @@ func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in control.DBTNode
 }
 
 func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*control.RunBefore, error) {
-	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" || h.CreatedAt.IsZero() {
+	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" ||
+		h.CreatedAt.IsZero() {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	return &control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Completed, CreatedAt: instant, CompletedAt: after(time.Minute)}, nil
+	return &control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Completed, CreatedAt: instant,
+		CompletedAt: after(time.Minute)}, nil
 }
 
 func (f *fake) Forecast(_ context.Context, _ authz.Principal, h run.Header) (*control.Forecast, error) {
@@ -75,11 +81,13 @@ func (f *fake) PlanDocument(_ context.Context, _ authz.Principal, runID string) 
 }
 
 func (f *fake) PlanDiff(_ context.Context, _ authz.Principal, h run.Header) (*control.PlanDiff, error) {
-	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" || h.CreatedAt.IsZero() {
+	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" ||
+		h.CreatedAt.IsZero() {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	return &control.PlanDiff{
-		Previous: control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Failed, CreatedAt: instant}, Total: 3, Added: 1, Changed: 1,
+		Previous: control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Failed, CreatedAt: instant}, Total: 3,
+		Added: 1, Changed: 1,
 		Parts: []control.PlanPart{{Path: "metadata.planVersion", From: `"0.9"`, To: `"1.0"`}},
 		Steps: []control.PlanStepDiff{
 			{StepID: "build", Change: control.PlanStepChanged, Parts: []control.PlanPart{{Path: "inputs.threads", To: "4"}}},
@@ -88,14 +96,17 @@ func (f *fake) PlanDiff(_ context.Context, _ authz.Principal, h run.Header) (*co
 	}, nil
 }
 
-func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID string, upTo run.Seq) (*control.StepInputs, error) {
+func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID string,
+	upTo run.Seq) (*control.StepInputs, error) {
 	if runID != "r1" || stepID != "build" {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	return &control.StepInputs{
 		Inputs: json.RawMessage(`{"projectDir":"shop"}`), Params: json.RawMessage(fmt.Sprintf(`{"upTo":%d}`, upTo)),
 		Secrets: []plan.SecretRef{{Provider: "vault", Key: "db/password"}},
-		Changes: []control.Receipt{{Receipt: run.Receipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana", AcceptedSeq: 2, ReceivedAt: instant}}},
+		Changes: []control.Receipt{
+			{Receipt: run.Receipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana",
+				AcceptedSeq: 2, ReceivedAt: instant}}},
 	}, nil
 }
 
@@ -120,7 +131,8 @@ func TestForecast_CountsFromTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := out.Data.Run
-	if r.Forecast.Low.Sub(r.StartedAt) != time.Minute || r.Forecast.High.Sub(r.StartedAt) != 2*time.Minute || r.Forecast.Confidence != 0.8 || r.Forecast.Runs != 12 {
+	if r.Forecast.Low.Sub(r.StartedAt) != time.Minute || r.Forecast.High.Sub(r.StartedAt) != 2*time.Minute ||
+		r.Forecast.Confidence != 0.8 || r.Forecast.Runs != 12 {
 		t.Errorf("the forecast: %s", got)
 	}
 }
@@ -131,13 +143,16 @@ func TestStepInputs_OfAnAttempt(t *testing.T) {
 	a := serve(t, answering())
 	const begun = `"params":{"upTo":6}`
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs { inputs params secrets { provider key version } changes { signalId type acceptedSeq } } } } }`, nil); !strings.Contains(got, begun) ||
-		!strings.Contains(got, `"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
+		!strings.Contains(
+			got, `"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
 		t.Errorf("the inputs: %s", got)
 	}
-	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 1) { params } } } }`, nil); !strings.Contains(got, begun) {
+	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 1) { params } } } }`,
+		nil); !strings.Contains(got, begun) {
 		t.Errorf("the inputs of the attempt: %s", got)
 	}
-	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 7) { params } } } }`, nil); !strings.Contains(got, "BAD_USER_INPUT") {
+	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 7) { params } } } }`,
+		nil); !strings.Contains(got, "BAD_USER_INPUT") {
 		t.Errorf("the inputs of no attempt: %s", got)
 	}
 	if got := a.query(`{ run(runId: "r1") { steps { inputs { params } } } }`, nil); !strings.Contains(got, "errors") {
@@ -151,7 +166,8 @@ func TestStepMedian_OneReadForARun(t *testing.T) {
 	f := answering()
 	a := serve(t, f)
 	got := a.query(`{ run(runId: "r1") { steps { stepId medianMs } step(stepId: "build") { medianMs } } }`, nil)
-	if n := f.medians.Load(); n != 1 || !strings.Contains(got, `{"stepId":"build","medianMs":1500}`) || !strings.Contains(got, `{"stepId":"test","medianMs":null}`) {
+	if n := f.medians.Load(); n != 1 || !strings.Contains(got, `{"stepId":"build","medianMs":1500}`) ||
+		!strings.Contains(got, `{"stepId":"test","medianMs":null}`) {
 		t.Errorf("%d reads for %s", n, got)
 	}
 	a.query(`{ run(runId: "r1") { steps { stepId } } }`, nil)
@@ -171,7 +187,9 @@ func (f *fake) RunHistogram(_ context.Context, _ authz.Principal, in control.Run
 
 func TestGolden_RunHistogram(t *testing.T) {
 	t.Parallel()
-	golden(t, "runHistogram", serve(t, answering()).query(`{ runHistogram(filter: {projectId: "shop"}, from: "2026-11-21T00:00:00Z", to: "2026-11-21T03:00:00Z", buckets: 3)`+everything(t, "RunBucket")+`}`, nil))
+	golden(t, "runHistogram", serve(t, answering()).query(
+		`{ runHistogram(filter: {projectId: "shop"}, from: "2026-11-21T00:00:00Z", to: "2026-11-21T03:00:00Z", buckets: 3)`+
+			everything(t, "RunBucket")+`}`, nil))
 }
 
 func TestGolden_DBTNodes(t *testing.T) {
@@ -183,10 +201,13 @@ func TestGolden_DBTNodes(t *testing.T) {
 	view.State.Steps[1] = &build
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return view, nil }
 	a := serve(t, f)
-	golden(t, "dbtNodes", a.query(`{ run(runId: "r1") { step(stepId: "build") { dbtNodes(status: ["fail", "success"], first: 2)`+everything(t, "DbtNodeConnection")+` }
+	golden(t, "dbtNodes", a.query(
+		`{ run(runId: "r1") { step(stepId: "build") { dbtNodes(status: ["fail", "success"], first: 2)`+
+			everything(t, "DbtNodeConnection")+` }
 		again: step(stepId: "build") { dbtNodes(attempt: 2) { total } } other: step(stepId: "compile") { dbtNodes { total } } } }`, nil))
 	for _, query := range []string{
-		`{ run(runId: "r1") { steps { dbtNodes { total } } } }`, `{ runs { edges { node { steps { dbtNodes { total } } } } } }`,
+		`{ run(runId: "r1") { steps { dbtNodes { total } } } }`,
+		`{ runs { edges { node { steps { dbtNodes { total } } } } } }`,
 		`{ runDiff(runId: "r1", a: 1, b: 2) { steps { to { dbtNodes { total } } } } }`,
 	} {
 		if got := a.query(query, nil); code(t, got) != "BAD_USER_INPUT" {
@@ -198,7 +219,8 @@ func TestGolden_DBTNodes(t *testing.T) {
 func TestGolden_InboxUpdates(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
-	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+everything(t, "InboxUpdate")+`}`, nil), "Accept", "text/event-stream")
+	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+everything(t, "InboxUpdate")+`}`, nil),
+		"Accept", "text/event-stream")
 	if got.status != http.StatusOK {
 		t.Fatalf("status %d: %s", got.status, got.body)
 	}

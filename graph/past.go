@@ -79,7 +79,8 @@ func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast
 	if err != nil || f == nil {
 		return nil, err
 	}
-	return &model.Forecast{Low: of.StartedAt.Add(f.Low), High: of.StartedAt.Add(f.High), Confidence: control.ForecastConfidence, Runs: f.Runs}, nil
+	return &model.Forecast{Low: of.StartedAt.Add(f.Low), High: of.StartedAt.Add(f.High),
+		Confidence: control.ForecastConfidence, Runs: f.Runs}, nil
 }
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {
@@ -113,7 +114,8 @@ func sizeOfDiff(d *control.PlanDiff) int {
 // placeOf is what runs before a run are found by.
 func placeOf(of *model.Run) run.Header {
 	return run.Header{CreatedAt: of.CreatedAt, Identity: run.Identity{
-		RunID: of.RunID, TenantID: of.TenantID, ProjectID: of.ProjectID, EnvironmentID: of.EnvironmentID, PlanID: of.Plan.PlanID,
+		RunID: of.RunID, TenantID: of.TenantID, ProjectID: of.ProjectID, EnvironmentID: of.EnvironmentID,
+		PlanID: of.Plan.PlanID,
 	}}
 }
 

@@ -46,7 +46,8 @@ func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*mode
 	}
 	from := graphOf(d.From, availability(q.control, p, d.From), everything())
 	to := graphOf(d.To, availability(q.control, p, d.To), everything())
-	out := &model.RunDiff{From: from.run(), To: to.run(), Decisions: each(d.Decisions, mapEvent), Steps: make([]model.StepDiff, len(d.Steps))}
+	out := &model.RunDiff{From: from.run(), To: to.run(), Decisions: each(d.Decisions, mapEvent),
+		Steps: make([]model.StepDiff, len(d.Steps))}
 	for i, s := range d.Steps {
 		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.one(s.From), To: to.one(s.To)}
 	}
@@ -54,7 +55,8 @@ func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*mode
 }
 
 func (q queries) Runs(
-	ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder,
+	ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter,
+	orderBy *model.RunOrder,
 ) (*model.RunConnection, error) {
 	p := principal(ctx)
 	in, err := runsQuery(filter, first, last)
@@ -88,7 +90,8 @@ func (q queries) Preview(ctx context.Context, in model.ActionInput) (*model.Acti
 	return mapPreview(p), nil
 }
 
-func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error) {
+func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, after *string) (
+	*model.ManualTaskConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
@@ -96,17 +99,20 @@ func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, aft
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.ManualTasks(ctx, principal(ctx), control.ManualTasksQuery{RunID: orZero(runID), First: orZero(first), After: cursor})
+	page, err := q.control.ManualTasks(ctx, principal(ctx), control.ManualTasksQuery{RunID: orZero(runID),
+		First: orZero(first), After: cursor})
 	if err != nil {
 		return nil, err
 	}
 	return mapManualTasks(page, cursor), nil
 }
 
-func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int, find *string) (*model.StepLog, error) {
+func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int,
+	find *string) (*model.StepLog, error) {
 	l, err := readLarge(ctx, func() (control.StepLog, int, error) {
 		l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
-			RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first), Find: orZero(find),
+			RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first),
+			Find:      orZero(find),
 			ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
 		})
 		size := 0
@@ -121,7 +127,8 @@ func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fro
 	return mapStepLog(l), nil
 }
 
-func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error) {
+func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, first *int,
+	after *string) (*model.DeadLetterConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,8 @@ type QuotaUse interface {
 	SetQuota(ctx context.Context, p authz.Principal, in control.SetQuota) (control.QuotaSettings, error)
 }
 
-func (q queries) Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error) {
+func (q queries) Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection,
+	error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
@@ -25,7 +26,8 @@ func (q queries) Queue(ctx context.Context, projectID *string, first *int, after
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Queue(ctx, principal(ctx), control.QueueQuery{ProjectID: orZero(projectID), First: orZero(first), After: runID})
+	page, err := q.control.Queue(ctx, principal(ctx), control.QueueQuery{ProjectID: orZero(projectID),
+		First: orZero(first), After: runID})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,8 @@ func (q queries) QuotaHistory(ctx context.Context, first *int, after *string) (*
 
 func (m mutations) SetQuota(ctx context.Context, in model.SetQuotaInput) (*model.SetQuotaPayload, error) {
 	s, err := m.control.SetQuota(ctx, principal(ctx), control.SetQuota{
-		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: quotaDocument(*in.Settings), Reason: in.Reason,
+		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: quotaDocument(*in.Settings),
+		Reason: in.Reason,
 	})
 	if err != nil {
 		return nil, err

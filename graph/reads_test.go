@@ -27,7 +27,8 @@ func TestReads_NoQueryPerRow(t *testing.T) {
 		"runs with steps": `{ runs(first: 200) ` + everything(t, "RunConnection", costly()...) + ` }`,
 		"a run page": `{ run(runId: "r0") { ... on Run ` + everything(t, "Run", stream...) + `
 			actions { action outcome } steps { stepId actions { action } } one: step(stepId: "s0") { actions { action } }
-			events(last: 200) ` + everything(t, "EventConnection") + ` signals(first: 50) ` + everything(t, "SignalConnection") + ` } }`,
+			events(last: 200) ` + everything(t, "EventConnection") + ` signals(first: 50) ` + everything(t, "SignalConnection") +
+			` } }`,
 		"viewer":      `{ viewer { principal grants { role } inboxCount signals(first: 50) { signalId runId } } }`,
 		"manualTasks": `{ manualTasks(first: 200) { edges { node { runId stepId since } } } }`,
 	} {
@@ -75,9 +76,11 @@ func (w *world) fill(runs, steps int) {
 		var receipts []run.Receipt
 		runID := fmt.Sprintf("r%d", i)
 		for k, s := range names {
-			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, s, 1), runtest.Draft(run.StepAwaitingManualCompletion, s, 1))
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, s, 1), runtest.Draft(run.StepAwaitingManualCompletion, s,
+				1))
 			receipts = append(receipts, run.Receipt{
-				RunID: runID, No: int64(k + 1), Signal: run.Signal{ID: fmt.Sprintf("%s-%d", runID, k), Type: run.EscalateAlert}, Actor: "ada",
+				RunID: runID, No: int64(k + 1), Signal: run.Signal{ID: fmt.Sprintf("%s-%d", runID, k), Type: run.EscalateAlert},
+				Actor:       "ada",
 				Application: run.SignalApplied, ReceivedAt: runtest.Epoch.Add(time.Hour),
 			})
 		}

@@ -27,7 +27,8 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly is what needs I/O for each run or step.
-	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Step.inputs"}
+	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs",
+		"Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Step.inputs"}
 	// A stream speaks when its run changes, and a worker that polls changes no run.
 	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
 	notInPage   = fields(costly, "Run.step")
@@ -37,7 +38,8 @@ var (
 	// Whoever lists approvals wants to see them.
 	notInApprovals = fields(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
 	lists          = map[string]map[string]bool{
-		"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks, "Run.steps": notInSteps, "RunDiff.steps": notInSteps,
+		"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks, "Run.steps": notInSteps,
+		"RunDiff.steps":   notInSteps,
 		"Query.approvals": notInApprovals,
 	}
 	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"} // else on run(runId:)
@@ -91,7 +93,8 @@ func placeField(f *ast.Field, stream bool, notHere map[string]bool) *gqlerror.Er
 		return place(f.SelectionSet, stream, notHere)
 	}
 	err := gqlerror.WrapPath(nil, &control.Error{
-		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on %s.", name, where, cmp.Or(selectedOn[f.ObjectDefinition.Name], "run(runId:)")),
+		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on %s.", name, where,
+			cmp.Or(selectedOn[f.ObjectDefinition.Name], "run(runId:)")),
 	})
 	err.Locations = []gqlerror.Location{{Line: f.Position.Line, Column: f.Position.Column}}
 	return err

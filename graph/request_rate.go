@@ -44,6 +44,8 @@ func (r *requestRate) take(key string) error {
 	}
 	return &control.Error{
 		Code: run.CodeRequestRate, Limit: int64(r.perMinute), RetryAfter: time.Second,
-		Message: fmt.Sprintf("More than %d requests a minute came from %s. Send fewer, or subscribe instead of asking again and again.", r.perMinute, r.whose),
+		Message: fmt.Sprintf(
+			"More than %d requests a minute came from %s. Send fewer, or subscribe instead of asking again and again.",
+			r.perMinute, r.whose),
 	}
 }

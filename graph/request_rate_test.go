@@ -12,10 +12,14 @@ func TestRequests_OfOneCallerPerMinuteAreLimited(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering(), func(c *graph.Config) {
 		c.Limits.PerMinute = 3
-		c.Authenticate = func(token string) (authz.Principal, error) { return authz.Principal{ID: token, TenantID: "acme"}, nil }
+		c.Authenticate = func(token string) (authz.Principal, error) {
+			return authz.Principal{ID: token, TenantID: "acme"},
+				nil
+		}
 	})
 	ask := func(who string) answer {
-		return a.do(http.MethodPost, "/", request(`{ run(runId: "r1") { runId } }`, nil), "Authorization", "Bearer "+who, "Accept", "application/graphql-response+json")
+		return a.do(http.MethodPost, "/", request(`{ run(runId: "r1") { runId } }`, nil), "Authorization", "Bearer "+who,
+			"Accept", "application/graphql-response+json")
 	}
 	for i := range 3 {
 		if got := ask("eva"); got.status != http.StatusOK {
@@ -23,7 +27,8 @@ func TestRequests_OfOneCallerPerMinuteAreLimited(t *testing.T) {
 		}
 	}
 	got := ask("eva")
-	if code(t, got.body) != "REQUEST_RATE_LIMITED" || got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" {
+	if code(t, got.body) != "REQUEST_RATE_LIMITED" || got.status != http.StatusTooManyRequests ||
+		got.header.Get("Retry-After") != "1" {
 		t.Errorf("the fourth of three: %d %s, want REQUEST_RATE_LIMITED with Retry-After", got.status, got.body)
 	}
 	if got := ask("olga"); got.status != http.StatusOK {
@@ -44,14 +49,17 @@ func TestRequests_OfOneAddressPerMinuteAreLimited(t *testing.T) {
 		}
 	})
 	ask := func(address string) answer {
-		return a.do(http.MethodPost, "/", request(`{ viewer { principal } }`, nil), "Authorization", "Bearer wrong", "X-Test-Address", address,
+		return a.do(http.MethodPost, "/", request(`{ viewer { principal } }`, nil), "Authorization", "Bearer wrong",
+			"X-Test-Address", address,
 			"Accept", "application/graphql-response+json")
 	}
 	for range 3 {
 		ask("2001:db8::1")
 	}
-	if got := ask("2001:db8::2"); code(t, got.body) != "REQUEST_RATE_LIMITED" || got.status != http.StatusTooManyRequests || looked != 3 {
-		t.Errorf("the fourth of one /64: %d %s after %d token look-ups, want REQUEST_RATE_LIMITED after 3", got.status, got.body, looked)
+	if got := ask("2001:db8::2"); code(t, got.body) != "REQUEST_RATE_LIMITED" ||
+		got.status != http.StatusTooManyRequests || looked != 3 {
+		t.Errorf("the fourth of one /64: %d %s after %d token look-ups, want REQUEST_RATE_LIMITED after 3", got.status,
+			got.body, looked)
 	}
 	if got := ask("192.0.2.1"); code(t, got.body) != "UNAUTHENTICATED" {
 		t.Errorf("another address: %d %s, want UNAUTHENTICATED", got.status, got.body)

@@ -14,7 +14,8 @@ import (
 // rendering, transports. graph/gqlgenpeer is the one user. Its resolvers act for the
 // principal of ActingFor.
 func Schema(c Control, cfg Config) graphql.ExecutableSchema {
-	return exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals}, Complexity: weights()})
+	return exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals},
+		Complexity: weights()})
 }
 
 // ActingFor is the context of operations of p on a Schema.

@@ -36,7 +36,8 @@ func (q queries) Workers(ctx context.Context) ([]model.WorkerReport, error) {
 
 func mapWorker(w control.WorkerState) model.WorkerReport {
 	out := model.WorkerReport{
-		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK, Problem: text(w.Problem),
+		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK,
+		Problem:    text(w.Problem),
 		ReportedAt: w.ReportedAt, Live: w.Live, Parts: each(w.Parts, func(p plan.SandboxPart) string { return string(p) }),
 		Missing: []model.MissingSandboxPart{},
 	}

@@ -69,7 +69,8 @@ func onlyAsked[M any](ctx context.Context) (*asked, <-chan M) {
 }
 
 func (s sharing) runUpdates(
-	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in control.WatchRun, mode model.UpdateMode,
+	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in control.WatchRun,
+	mode model.UpdateMode,
 ) (*ws.Shared, error) {
 	t, err := s.control.AdmitRun(ctx, principal(ctx), in.RunID)
 	if err != nil {

@@ -83,15 +83,17 @@ func TestSocket_WhoMayOpenOne(t *testing.T) {
 		headers []string
 		ok      bool
 	}{
-		"init":                          {goodInit, nil, true},
-		"init, lower case":              {`,"payload":{"authorization":"bearer good"}`, nil, true},
-		"header":                        {"", []string{"Authorization", "Bearer good"}, true},
-		"session of our page":           {"", []string{"Cookie", "session=good", "Origin", a.url}, true},
-		"session of an allowed page":    {"", []string{"Cookie", "session=good", "Origin", "https://ui.example"}, true},
-		"session of a foreign page":     {"", []string{"Cookie", "session=good", "Origin", "https://evil.example"}, false},
-		"session of no page":            {"", []string{"Cookie", "session=good"}, false},
-		"token of a foreign page":       {goodInit, []string{"Cookie", "session=bad", "Origin", "https://evil.example"}, true},
-		"wrong token, good session":     {`,"payload":{"Authorization":"Bearer bad"}`, []string{"Cookie", "session=good", "Origin", a.url}, false},
+		"init":                       {goodInit, nil, true},
+		"init, lower case":           {`,"payload":{"authorization":"bearer good"}`, nil, true},
+		"header":                     {"", []string{"Authorization", "Bearer good"}, true},
+		"session of our page":        {"", []string{"Cookie", "session=good", "Origin", a.url}, true},
+		"session of an allowed page": {"", []string{"Cookie", "session=good", "Origin", "https://ui.example"}, true},
+		"session of a foreign page":  {"", []string{"Cookie", "session=good", "Origin", "https://evil.example"}, false},
+		"session of no page":         {"", []string{"Cookie", "session=good"}, false},
+		"token of a foreign page": {goodInit, []string{"Cookie", "session=bad", "Origin", "https://evil.example"},
+			true},
+		"wrong token, good session": {`,"payload":{"Authorization":"Bearer bad"}`,
+			[]string{"Cookie", "session=good", "Origin", a.url}, false},
 		"nothing":                       {"", nil, false},
 		"expired":                       {`,"payload":{"Authorization":"Bearer old"}`, nil, false},
 		"a token without its scheme":    {`,"payload":{"Authorization":"good"}`, nil, false},
@@ -252,7 +254,8 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 	frame := func(seq, from run.Seq, changed, reset bool) live.Frame {
 		v := stopped()
 		v.State.Seq = seq
-		return live.Frame{Sync: live.Live, State: v.State, From: from, Changed: changed, Reset: reset, HeadSeq: seq, AsOf: instant}
+		return live.Frame{Sync: live.Live, State: v.State, From: from, Changed: changed, Reset: reset, HeadSeq: seq,
+			AsOf: instant}
 	}
 	f := answering()
 	f.watchRun = func(in control.WatchRun) (graph.Stream[live.Frame], error) {
@@ -260,7 +263,8 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 		if in.After != nil {
 			from = *in.After
 		}
-		return stream(error(errNotFound), frame(7, from, true, false), frame(7, 7, false, false), frame(8, 6, true, false), frame(3, 0, true, true))
+		return stream(error(errNotFound), frame(7, from, true, false), frame(7, 7, false, false), frame(8, 6, true, false),
+			frame(3, 0, true, true))
 	}
 	a := serve(t, f)
 	a.Unshare()
@@ -269,7 +273,8 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 		return `"snapshot":{"runSeq":` + n + `,"steps":[{"stepId":"compile"},{"stepId":"build"},{"stepId":"test"},{"stepId":"ship"}]},"delta":null`
 	}
 	delta := func(from, to, steps string) string {
-		return `"snapshot":null,"delta":{"fromSeq":` + from + `,"toSeq":` + to + `,"header":{"runSeq":` + to + `,"steps":[]},"steps":[` + steps + `]}`
+		return `"snapshot":null,"delta":{"fromSeq":` + from + `,"toSeq":` + to + `,"header":{"runSeq":` + to +
+			`,"steps":[]},"steps":[` + steps + `]}`
 	}
 	const none, build = `"snapshot":null,"delta":null`, `{"stepId":"build"}`
 	for args, want := range map[string][]string{
@@ -279,10 +284,12 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 		`, mode: DELTA, after: "6"`: {delta("6", "7", build), none, delta("6", "8", build), whole("3")},
 		`, after: 6, storeEpoch: "e1", mode: SNAPSHOT`: {whole("7"), none, whole("8"), whole("3")},
 	} {
-		got := a.do(http.MethodPost, "/", request(`subscription { runUpdates(runId: "r1"`+args+`) `+fields+` }`, nil), "Accept", "text/event-stream")
+		got := a.do(http.MethodPost, "/", request(`subscription { runUpdates(runId: "r1"`+args+`) `+fields+` }`, nil),
+			"Accept", "text/event-stream")
 		var frames []string
 		for line := range strings.Lines(got.body) {
-			if data, ok := strings.CutPrefix(line, "data: {"); ok && json.Valid([]byte("{"+data)) && strings.Contains(data, "runUpdates") {
+			if data, ok := strings.CutPrefix(line, "data: {"); ok && json.Valid([]byte("{"+data)) &&
+				strings.Contains(data, "runUpdates") {
 				frames = append(frames, data)
 			}
 		}

@@ -23,12 +23,15 @@ func (s subscriptions) RunUpdates(
 	return pump(ctx, frames, err, runUpdates(mode, after != nil))
 }
 
-func (s subscriptions) RunEvents(ctx context.Context, runID string, after *run.Seq, storeEpoch *string) (<-chan *model.RunEventUpdate, error) {
-	frames, err := s.control.WatchEvents(ctx, principal(ctx), control.WatchRun{RunID: runID, After: after, Epoch: orZero(storeEpoch)})
+func (s subscriptions) RunEvents(ctx context.Context, runID string, after *run.Seq,
+	storeEpoch *string) (<-chan *model.RunEventUpdate, error) {
+	frames, err := s.control.WatchEvents(ctx, principal(ctx), control.WatchRun{RunID: runID, After: after,
+		Epoch: orZero(storeEpoch)})
 	return pump(ctx, frames, err, mapEventsFrame)
 }
 
-func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilter, first *int) (<-chan *model.RunListUpdate, error) {
+func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilter,
+	first *int) (<-chan *model.RunListUpdate, error) {
 	if in := fed[model.RunListUpdate](ctx); in != nil {
 		return in, nil
 	}
@@ -44,12 +47,14 @@ func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilt
 	return pump(ctx, frames, err, func(f control.RunsFrame) *model.RunListUpdate { return mapRunsFrame(f, everything()) })
 }
 
-func (s subscriptions) SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal, error) {
+func (s subscriptions) SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal,
+	error) {
 	frames, err := s.control.WatchReceipts(ctx, principal(ctx), runID, orZero(signalID))
 	return pump(ctx, frames, err, func(r control.Receipt) *model.Signal { return new(mapReceipt(r)) })
 }
 
-func (s subscriptions) StepLogUpdates(ctx context.Context, runID, stepID string, attempt, fromLine *int) (<-chan *model.StepLogUpdate, error) {
+func (s subscriptions) StepLogUpdates(ctx context.Context, runID, stepID string, attempt,
+	fromLine *int) (<-chan *model.StepLogUpdate, error) {
 	frames, err := s.control.WatchStepLog(ctx, principal(ctx), control.StepLogQuery{
 		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)),
 	})

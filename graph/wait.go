@@ -143,7 +143,8 @@ func (g *stepGraph) waitingBehind(stepID string) int {
 
 // waits reports whether the wait of a step may depend on anything but the step.
 func waits(s *run.Step) bool {
-	return s.Status == run.StepPending || s.Status == run.StepFailed || s.Status == run.StepRunning && s.Substatus == run.WaitingManual
+	return s.Status == run.StepPending || s.Status == run.StepFailed || s.Status == run.StepRunning &&
+		s.Substatus == run.WaitingManual
 }
 
 // wait says why a step is not running; nil when it runs, is over, or nothing

@@ -43,7 +43,8 @@ func TestWait_ForAWorkerNamesTheQueueAndItsLastPoller(t *testing.T) {
 		t.Errorf("the query answered %s, want %s in it", got, want)
 	}
 	refused := "Wait.pollerSeenAt is not available inside a subscription; select it on run(runId:)."
-	if got := a.query(`subscription { runUpdates(runId: "r1") { snapshot { steps `+wait+` } } }`, nil); !strings.Contains(got, refused) {
+	if got := a.query(`subscription { runUpdates(runId: "r1") { snapshot { steps `+wait+` } } }`,
+		nil); !strings.Contains(got, refused) {
 		t.Errorf("the subscription was answered %s, want %q in it", got, refused)
 	}
 }

@@ -238,7 +238,8 @@ func (e *entry) load(ctx context.Context) error {
 		return err
 	}
 	f := Frame{
-		Sync: Live, Reason: e.calm(), State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now, HeadSeq: l.State.Seq,
+		Sync: Live, Reason: e.calm(), State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now,
+		HeadSeq:     l.State.Seq,
 		CommittedAt: committed(l),
 	}
 	if l.State.Seq < l.Head.LastSeq {
@@ -274,7 +275,8 @@ func (e *entry) show(f Frame, waits time.Time) {
 	f.Lag = e.lag()
 	old := e.cur
 	f.Changed = f.State.Seq != old.State.Seq || f.Epoch != old.Epoch
-	moved := f.Changed || f.Reset || f.Sync != old.Sync || f.Reason != old.Reason || f.OpsRev != old.OpsRev || f.HeadSeq != old.HeadSeq
+	moved := f.Changed || f.Reset || f.Sync != old.Sync || f.Reason != old.Reason || f.OpsRev != old.OpsRev ||
+		f.HeadSeq != old.HeadSeq
 	e.cur = f
 	e.cur.Changed, e.cur.Reset = false, false
 	if !moved {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -42,7 +42,9 @@ func grow(t *testing.T, s store.Store, n run.Seq) {
 	ok(t, err)
 	head, made := h.ByRun[theRun]
 	if !made {
-		_, _, err := s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: id}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a")}})
+		_, _, err := s.CreateRun(
+			ctx, store.NewRun{Run: store.Run{Identity: id}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1),
+				runtest.Start("a")}})
 		ok(t, err)
 		head.LastSeq = 2
 	}
@@ -72,7 +74,8 @@ type viewing struct {
 
 func viewed(t *testing.T, a *address) *viewing {
 	t.Helper()
-	v := &viewing{T: t, hub: live.New(a, newWire(), live.Config{HeadInterval: 400 * time.Millisecond, Patience: 50 * time.Millisecond})}
+	v := &viewing{T: t, hub: live.New(a, newWire(), live.Config{HeadInterval: 400 * time.Millisecond,
+		Patience: 50 * time.Millisecond})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- v.hub.Run(ctx) }()
@@ -121,7 +124,10 @@ func (v *viewing) until(s *live.Stream, what string, fits func(live.Frame) bool)
 
 func (v *viewing) live(s *live.Stream, seq run.Seq) live.Frame {
 	v.Helper()
-	return v.until(s, fmt.Sprintf("LIVE at %d", seq), func(f live.Frame) bool { return f.Sync == live.Live && f.State.Seq == seq })
+	return v.until(s, fmt.Sprintf("LIVE at %d", seq), func(f live.Frame) bool {
+		return f.Sync == live.Live &&
+			f.State.Seq == seq
+	})
 }
 
 // reset is the frame that says so, and the LIVE one with everything.

@@ -389,7 +389,8 @@ func (a *archive) load(runID string) (store.Loaded, error) {
 		return store.Loaded{}, store.ErrNotFound
 	}
 	l := store.Loaded{
-		State: h.state(runID, len(h.evs)), Head: h.head(runID), CheckpointAt: run.Seq(len(h.evs)), Epoch: a.epoch, Now: a.now(),
+		State: h.state(runID, len(h.evs)), Head: h.head(runID), CheckpointAt: run.Seq(len(h.evs)), Epoch: a.epoch,
+		Now: a.now(),
 	}
 	if h.checkpoint >= 0 && h.checkpoint < l.CheckpointAt {
 		l.CheckpointAt, l.OldestUnprojected = h.checkpoint, a.now().Add(-3*time.Second)

@@ -114,7 +114,8 @@ func TestHub_OnlyTheStoresClockIsSaid(t *testing.T) {
 				f := s.next(st)
 				for ; f.Sync == live.Live; f = s.next(st) {
 				}
-				if d := time.Since(lost); f.Reason != live.TailLoss || f.Lag < d-2*time.Millisecond || f.Lag > d+2*time.Millisecond {
+				if d := time.Since(lost); f.Reason != live.TailLoss || f.Lag < d-2*time.Millisecond || f.Lag > d+
+					2*time.Millisecond {
 					t.Errorf("%s with a lag of %v after %v", f.Reason, f.Lag, d)
 				}
 				for range 6 { // and it grows
@@ -154,7 +155,8 @@ func TestHub_AReadThatHangsIsSaid(t *testing.T) {
 		"of a full mailbox": {func(s *scene) {
 			s.wire.deliver(theRun, live.Delivery{Overflow: true})
 		}, sight{live.Stale, live.StoreDown, 10, 10, false}, time.Second},
-		"of a poll":           {func(s *scene) { s.wire.setUp(false) }, sight{live.Stale, live.StoreDown, 10, 10, false}, 2 * time.Second},
+		"of a poll": {func(s *scene) { s.wire.setUp(false) }, sight{live.Stale, live.StoreDown, 10, 10, false},
+			2 * time.Second},
 		"of the last message": {func(*scene) {}, sight{live.Stale, live.TailLoss, 10, 11, false}, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -425,9 +427,11 @@ func TestHub_MassReconnect(t *testing.T) {
 				}
 				all.Wait()
 				reads, checks := s.archive.count(), s.archive.headChecks()
-				t.Logf("opened %d viewers of %d runs, %d at the head, %d below, %d ahead: %d reads, %d head checks, %d subscriptions",
+				t.Logf("opened %d viewers of %d runs, %d at the head, %d below, %d ahead: %d reads, %d head checks, %d "+
+					"subscriptions",
 					viewers, runs, at.Load(), below.Load(), ahead.Load(), reads, checks, s.wire.opened)
-				if n := ahead.Load() + at.Load() + below.Load(); n != viewers/2 || ahead.Load() == 0 || at.Load() == 0 || below.Load() == 0 {
+				if n := ahead.Load() + at.Load() + below.Load(); n != viewers/2 || ahead.Load() == 0 || at.Load() == 0 ||
+					below.Load() == 0 {
 					t.Fatalf("%d viewers had a place", n)
 				}
 				// One to begin with, and one for all who were ahead, were they there already or came
@@ -519,7 +523,8 @@ func TestHub_MetricsCountWhatIsShown(t *testing.T) {
 		is(map[string]float64{`dvt_viewers live`: 0, `dvt_viewers stale`: 1, `dvt_resyncs_total gap`: 1})
 		s.expect(a, sight{live.Resyncing, live.Gap, 12, 14, false}, isLive(14))
 		s.archive.grow(theRun, 1)
-		s.expect(a, sight{live.Stale, live.TailLoss, 14, 15, false}, sight{live.Resyncing, live.TailLoss, 14, 15, false}, isLive(15))
+		s.expect(a, sight{live.Stale, live.TailLoss, 14, 15, false}, sight{live.Resyncing, live.TailLoss, 14, 15, false},
+			isLive(15))
 		is(map[string]float64{`dvt_resyncs_total tail_loss`: 1, `dvt_head_check_missed_total`: 1})
 		s.wire.deliver(theRun, live.Delivery{Confirmed: true})
 		s.expect(a, sight{live.Verifying, live.Reconnected, 15, 15, false}, isLive(15))
@@ -527,7 +532,8 @@ func TestHub_MetricsCountWhatIsShown(t *testing.T) {
 		s.expect(a, sight{live.Resyncing, live.EpochChanged, 11, 11, true}, isLive(11))
 		is(map[string]float64{
 			`dvt_resyncs_total reconnected`: 1, `dvt_resyncs_total epoch_changed`: 1, `dvt_frames_total reset`: 1,
-			`dvt_frames_total resyncing`: 2, `dvt_frames_total verifying`: 1, `dvt_frames_total stale`: 2, `dvt_head_check_missed_total`: 1,
+			`dvt_frames_total resyncing`: 2, `dvt_frames_total verifying`: 1, `dvt_frames_total stale`: 2,
+			`dvt_head_check_missed_total`: 1,
 		})
 		s.wire.deliver(theRun, live.Delivery{Overflow: true})
 		synctest.Wait()

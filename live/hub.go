@@ -88,8 +88,9 @@ type Hub struct {
 func New(src Source, bus Bus, cfg Config) *Hub {
 	cfg.defaults()
 	return &Hub{
-		cfg: cfg, src: src, bus: bus, clock: clock{local: cfg.Now}, metrics: newMetrics(cfg.Metrics), entries: map[string]*entry{},
-		panics: contain.New(cfg.Metrics, cfg.Logger),
+		cfg: cfg, src: src, bus: bus, clock: clock{local: cfg.Now}, metrics: newMetrics(cfg.Metrics),
+		entries: map[string]*entry{},
+		panics:  contain.New(cfg.Metrics, cfg.Logger),
 	}
 }
 
@@ -118,7 +119,10 @@ func (h *Hub) since(ctx context.Context, runID string, w run.Seq) (store.Loaded,
 // heads as since.
 func (h *Hub) heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	began := h.cfg.Now()
-	out, err := promptly(ctx, &h.wg, h.panics, func(ctx context.Context) (store.Heads, error) { return h.src.Heads(ctx, runIDs) })
+	out, err := promptly(ctx, &h.wg, h.panics, func(ctx context.Context) (store.Heads,
+		error) {
+		return h.src.Heads(ctx, runIDs)
+	})
 	if err == nil {
 		h.clock.observe(began, h.cfg.Now(), out.Now)
 	}

@@ -54,7 +54,8 @@ type listEntry struct {
 func newListEntry(l *Lists, of List) (*listEntry, context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	return &listEntry{
-		hub: l, of: of, stop: stop, pages: map[string]*listPage{}, joined: make(chan struct{}, 1), checks: make(chan listCheck, 1),
+		hub: l, of: of, stop: stop, pages: map[string]*listPage{}, joined: make(chan struct{}, 1),
+		checks: make(chan listCheck, 1),
 		wanted: lookReset,
 	}, ctx
 }
@@ -240,7 +241,8 @@ func (e *listEntry) follow(ctx context.Context, clock listCheck) error {
 	case err != nil:
 		return err
 	case regressed:
-		e.hub.cfg.Logger.WarnContext(ctx, "the position of a list decreased within an epoch; the list is read again", slog.String("tenantId", e.of.TenantID))
+		e.hub.cfg.Logger.WarnContext(ctx, "the position of a list decreased within an epoch; the list is read again",
+			slog.String("tenantId", e.of.TenantID))
 		return e.begin(ctx)
 	case !moved:
 		e.asOf = later(e.asOf, clock.now)

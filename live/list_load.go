@@ -91,7 +91,8 @@ func (e *listEntry) take(ctx context.Context, pages []*listPage, answers []listA
 			anew := p.extend(a.asked, a.rows, asOf)
 			p.show(e.epoch, e.calm(), anew)
 		case ctx.Err() != nil:
-		case errors.Is(a.err, store.ErrUnavailable), errors.Is(a.err, context.DeadlineExceeded), errors.Is(a.err, context.Canceled):
+		case errors.Is(a.err, store.ErrUnavailable), errors.Is(a.err, context.DeadlineExceeded),
+			errors.Is(a.err, context.Canceled):
 			p.tried, e.retry = time.Now(), true
 			p.say(Stale, StoreDown)
 		default:

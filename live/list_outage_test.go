@@ -165,7 +165,8 @@ func TestLists_AnotherHistory(t *testing.T) {
 		for ; f.Sync != live.Live && f.Reason == live.EpochChanged; f = g.next(s) {
 			t.Logf("%+v", told(f)) // if the viewer is as quick as the reads
 		}
-		if diff := cmp.Diff(notice{Sync: live.Live, Rows: "2:completed", Reset: true}, told(f)); diff != "" || time.Since(reset) > 2*time.Second {
+		if diff := cmp.Diff(notice{Sync: live.Live, Rows: "2:completed", Reset: true}, told(f)); diff != "" ||
+			time.Since(reset) > 2*time.Second {
 			t.Errorf("after %s (-want +got):\n%s", time.Since(reset), diff)
 		}
 		if f.Epoch != "e2" || f.Rows[0].Header.Seq != 1 {

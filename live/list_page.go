@@ -150,7 +150,8 @@ func (p *listPage) say(s Sync, r Reason) {
 
 // put needs p.mu.
 func (p *listPage) put(v *listView) {
-	if was := p.view; was != nil && was.sync == v.sync && was.reason == v.reason && was.epoch == v.epoch && was.history == v.history &&
+	if was := p.view; was != nil && was.sync == v.sync && was.reason == v.reason && was.epoch == v.epoch &&
+		was.history == v.history &&
 		len(was.rows) == len(v.rows) && (len(v.rows) == 0 || &was.rows[0] == &v.rows[0]) {
 		return
 	}

@@ -23,7 +23,10 @@ type promptSource struct {
 }
 
 func (s promptSource) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
-	return promptly(ctx, s.group, s.panics, func(ctx context.Context) (store.Heads, error) { return s.src.Heads(ctx, runIDs) })
+	return promptly(ctx, s.group, s.panics, func(ctx context.Context) (store.Heads,
+		error) {
+		return s.src.Heads(ctx, runIDs)
+	})
 }
 
 func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
@@ -39,5 +42,8 @@ func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor str
 }
 
 func (s promptSource) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
-	return promptly(ctx, s.group, s.panics, func(ctx context.Context) ([]store.RunRow, error) { return s.src.List(ctx, f) })
+	return promptly(ctx, s.group, s.panics, func(ctx context.Context) ([]store.RunRow,
+		error) {
+		return s.src.List(ctx, f)
+	})
 }

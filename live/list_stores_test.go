@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -59,7 +59,8 @@ func newLibrary(t *testing.T, s store.Store, seed uint64) *library {
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
 // life is what happens to a run here, with the attempts of its step and pauses.
-var life = []run.EventType{run.RunStarted, run.StepStartedEvent, run.RunPaused, run.RunResumed, run.StepCompletedEvent, run.RunCompleted}
+var life = []run.EventType{run.RunStarted, run.StepStartedEvent, run.RunPaused, run.RunResumed, run.StepCompletedEvent,
+	run.RunCompleted}
 
 func (l *library) identity() run.Identity {
 	id := runtest.ID
@@ -144,18 +145,21 @@ func (l *library) filter(once int, between []time.Time) store.RunFilter {
 	})
 	may(func() { f.EnvironmentID = pick(l.Rand, "dev", "prod", "Dev", "") })
 	may(func() {
-		f.Statuses = pick(l.Rand, []run.Status{run.Running}, []run.Status{run.Running, run.Paused}, []run.Status{run.Completed, run.Cancelled},
+		f.Statuses = pick(l.Rand, []run.Status{run.Running}, []run.Status{run.Running, run.Paused},
+			[]run.Status{run.Completed, run.Cancelled},
 			[]run.Status{run.Pending, run.Approved}, []run.Status{})
 	})
 	may(func() {
 		may(func() { f.PlanID = pick(l.Rand, "plan", "shop_nightly", "a%b", "é", "x") })
 	})
 	may(func() {
-		f.Text = pick(l.Rand, "run-", "RUN", "run-00", "a_", "a", "%", "_", `\`, "lan", "ghtly", "гон", "é", "e\u0301", "e", "-1", " ", "*", "?", "[a]", "z0", "run-001x")
+		f.Text = pick(l.Rand, "run-", "RUN", "run-00", "a_", "a", "%", "_", `\`, "lan", "ghtly", "гон", "é", "e\u0301", "e",
+			"-1", " ", "*", "?", "[a]", "z0", "run-001x")
 	})
 	bound := func() time.Time {
 		at := between[l.IntN(len(between))]
-		return at.Add(pick(l.Rand, 0, time.Nanosecond, -time.Nanosecond, 999*time.Nanosecond, time.Microsecond, -time.Microsecond, time.Hour, -time.Hour)).
+		return at.Add(pick(l.Rand, 0, time.Nanosecond, -time.Nanosecond, 999*time.Nanosecond, time.Microsecond,
+			-time.Microsecond, time.Hour, -time.Hour)).
 			In(pick(l.Rand, time.UTC, time.FixedZone("x", 3600)))
 	}
 	may(func() { f.CreatedFrom = bound() })
@@ -187,7 +191,8 @@ func TestLists_FiltersAreThoseOfTheStores(t *testing.T) {
 			if i%3 == 0 {
 				l.create()
 			} else { // many at one moment: ids decide
-				l.imported(runtest.Epoch.Add(time.Duration(l.IntN(20)) * time.Microsecond).Add(-time.Duration(l.IntN(2)) * 100 * 365 * 24 * time.Hour))
+				l.imported(runtest.Epoch.Add(time.Duration(l.IntN(20)) * time.Microsecond).Add(
+					-time.Duration(l.IntN(2)) * 100 * 365 * 24 * time.Hour))
 			}
 		}
 		for range 200 {
@@ -315,7 +320,8 @@ func TestLists_EveryPageEndsAsTheStoreListsIt(t *testing.T) {
 func everyPage(t *testing.T, l *library, seed uint64) {
 	b := newBell()
 	lists := live.NewLists(l.store, b, live.ListsConfig{
-		MinInterval: 5 * time.Millisecond, NetInterval: 50 * time.Millisecond, CheckInterval: testtime.Of(200 * time.Millisecond), ReadTimeout: 10 * time.Second,
+		MinInterval: 5 * time.Millisecond, NetInterval: 50 * time.Millisecond,
+		CheckInterval: testtime.Of(200 * time.Millisecond), ReadTimeout: 10 * time.Second,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

@@ -28,14 +28,16 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	frames := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dvt_frames_total",
-		Help: "Frames that streams of runs gave out; quiet ones repeat the state after 14 s. A shared stream counts once."}, []string{"kind"})
+		Help: "Frames that streams of runs gave out; quiet ones repeat the state after 14 s. A shared stream counts once."},
+		[]string{"kind"})
 	viewers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dvt_viewers",
 		Help: "Streams of runs by what they were shown last. A shared stream counts once."}, []string{"sync"})
 	resyncs := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dvt_resyncs_total",
 		Help: "Reads of a watched run that became necessary, by cause."}, []string{"cause"})
 	m := &metrics{
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dvt_commit_to_frame_seconds",
-			Help:    "From the commit of an event until a stream gave out the frame that shows it, by the store's clock. First frames and resets do not count.",
+			Help: "From the commit of an event until a stream gave out the frame that shows it, by the store's clock. " +
+				"First frames and resets do not count.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}),
 		missed: prometheus.NewCounter(prometheus.CounterOpts{Name: "dvt_head_check_missed_total",
 			Help: "Changes that a head check found and no message had told in time."}),

@@ -12,7 +12,8 @@ import (
 // promptly is f(ctx), but ErrUnavailable when ctx ends first: a driver takes a while to give up a
 // connection that has gone silent, and T226 leaves no time for that. f then ends
 // in group.
-func promptly[T any](ctx context.Context, group *sync.WaitGroup, panics *contain.Guard, f func(context.Context) (T, error)) (T, error) {
+func promptly[T any](ctx context.Context, group *sync.WaitGroup, panics *contain.Guard,
+	f func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error

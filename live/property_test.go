@@ -88,7 +88,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.wires[i] = newWire()
 		w.wires[i].mailbox = 4
 		w.wires[i].unheard = func() bool { return random(time.Second) < 300*time.Millisecond }
-		w.hubs[i] = live.New(w.archive, w.wires[i], live.Config{Now: func() time.Time { return time.Now().Add(time.Duration(i) * time.Minute) }})
+		w.hubs[i] = live.New(
+			w.archive, w.wires[i], live.Config{Now: func() time.Time { return time.Now().Add(time.Duration(i) * time.Minute) }})
 	}
 	w.note()
 	return w
@@ -149,7 +150,8 @@ func (w *world) play() {
 	now := w.truth[len(w.truth)-1]
 	for i, v := range w.viewers {
 		if f := v.last; f.Sync != live.Live || f.State.Seq != now.before(time.Now()).seq || f.Epoch != now.epoch {
-			w.Errorf("viewer %d has %+v of %s in the end, the head is %d of %s", i, seen(f), f.Epoch, now.before(time.Now()).seq, now.epoch)
+			w.Errorf("viewer %d has %+v of %s in the end, the head is %d of %s", i, seen(f), f.Epoch, now.before(time.Now()).seq,
+				now.epoch)
 		}
 	}
 }
@@ -337,7 +339,8 @@ func (w *world) judge(who string, v *viewer, now time.Time, era *era) {
 			w.Errorf("%s is shown LIVE of %s, which ended %v ago", who, f.Epoch, now.Sub(era.began))
 		}
 		if had := era.before(earlier(tailSoon)); f.Epoch == era.epoch && (f.State.Seq < had.seq || f.OpsRev < had.ops) {
-			w.Errorf("%s is shown LIVE at %d, ops %d, since %v; the head was %d, ops %d, 3 s ago", who, f.State.Seq, f.OpsRev, v.at, had.seq, had.ops)
+			w.Errorf("%s is shown LIVE at %d, ops %d, since %v; the head was %d, ops %d, 3 s ago", who, f.State.Seq, f.OpsRev,
+				v.at, had.seq, had.ops)
 		}
 	}
 	if lasts(w.calm[v.hub], repaired) && lasts(era.began, repaired) {

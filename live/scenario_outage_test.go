@@ -24,7 +24,8 @@ func TestHub_StuckReadIsNeverLive(t *testing.T) {
 			s.archive.skew = func(l store.Loaded) store.Loaded { l.State = before; return l }
 		})
 		s.send(s.archive.message(theRun, 11, 12))
-		s.expect(st, sight{live.Stale, live.Gap, 10, 12, false}, sight{live.Resyncing, live.Gap, 10, 12, false}, sight{live.Stale, live.Gap, 10, 12, false})
+		s.expect(st, sight{live.Stale, live.Gap, 10, 12, false}, sight{live.Resyncing, live.Gap, 10, 12, false},
+			sight{live.Stale, live.Gap, 10, 12, false})
 		for range 3 { // quiet frames
 			s.expect(st, sight{live.Stale, live.Gap, 10, 12, false})
 		}

@@ -127,7 +127,8 @@ func TestHub_QuietFrames(t *testing.T) {
 			if d := time.Since(began); d > 15*time.Second || d < 10*time.Second {
 				t.Errorf("quiet for %v", d)
 			}
-			if seen(f) != isLive(9) || f.Changed || f.From != 9 || !f.AsOf.After(last.AsOf) || time.Since(f.AsOf) > 2*time.Second {
+			if seen(f) != isLive(9) || f.Changed || f.From != 9 || !f.AsOf.After(last.AsOf) ||
+				time.Since(f.AsOf) > 2*time.Second {
 				t.Errorf("quiet frame %+v, changed %v, as of %v after %v", seen(f), f.Changed, f.AsOf, last.AsOf)
 			}
 			last = f
@@ -157,7 +158,8 @@ func TestHub_QuietFrameFollowsNews(t *testing.T) {
 			for _, within := range []time.Duration{2 * time.Second, 14 * time.Second, 14 * time.Second} {
 				began := time.Now()
 				f := s.next(st)
-				if d := time.Since(began); d < within-time.Second || d > within+time.Second || seen(f) != isLive(head) || f.Changed {
+				if d := time.Since(began); d < within-time.Second || d > within+time.Second || seen(f) != isLive(head) ||
+					f.Changed {
 					t.Errorf("after %v: %+v, changed %v; want a quiet frame after %v", d, seen(f), f.Changed, within)
 				}
 			}

@@ -70,7 +70,8 @@ func TestClock_IsOffByHalfARoundTrip(t *testing.T) {
 		}
 		shortest := time.Hour
 		for range 300 {
-			there, back := time.Duration(r.Int64N(int64(200*time.Millisecond))), time.Duration(r.Int64N(int64(200*time.Millisecond)))
+			there, back := time.Duration(r.Int64N(int64(200*time.Millisecond))),
+				time.Duration(r.Int64N(int64(200*time.Millisecond)))
 			at := now
 			now = now.Add(there)
 			says := store()

@@ -28,7 +28,8 @@ func BenchmarkParse(b *testing.B) {
 	dense := make([]string, 1200)
 	ring := make([]string, plan.MaxSteps)
 	for i := range big {
-		big[i] = fmt.Sprintf(`{"stepId":"s%d","type":"COMMAND","timeout":"1m","inputs":{"argv":["echo",%q]}}`, i, strings.Repeat("x", 1900))
+		big[i] = fmt.Sprintf(`{"stepId":"s%d","type":"COMMAND","timeout":"1m","inputs":{"argv":["echo",%q]}}`, i,
+			strings.Repeat("x", 1900))
 		ring[i] = noop(fmt.Sprintf("s%d", i), fmt.Sprintf(`,"dependsOn":["s%d"]`, (i+1)%len(ring)))
 	}
 	for i := range dense {

@@ -21,7 +21,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(withSteps(`{"stepId":"a","type":"COMMAND","timeout":1500,"inputs":{"argv":["\ud800<"],"env":{"A":"\u0001"}}}`))
 	f.Add(withSteps(`{"stepId":"a","type":"HTTP_NOTIFY","timeout":"1h","inputs":{"url":"http://h","body":[{"a":1e400}],"expectStatus":200}}`))
 	f.Add(withSteps(`{"stepId":"a","type":"SLEEP","timeout":"1ns","inputs":{"ms":0},"retry":{"backoffMultiplier":1.1},"secretRefs":[{"provider":"env","key":"K"}]}`))
-	f.Add(withSteps(manual("a", `,"manual":{"sod":false,"timeout":"36h"}`), noop("b", `,"compensation":{"operation":"SLEEP","input":{"ms":1},"timeout":7}`)))
+	f.Add(withSteps(manual("a", `,"manual":{"sod":false,"timeout":"36h"}`), noop("b",
+		`,"compensation":{"operation":"SLEEP","input":{"ms":1},"timeout":7}`)))
 	f.Add([]byte(`{"schemaVersion":"v9"}`))
 	f.Add([]byte("{\"a\":\"\\"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -55,7 +56,8 @@ func FuzzParse(f *testing.F) {
 // and marshals to one form.
 func FuzzSkeleton(f *testing.F) {
 	for _, doc := range [][]byte{[]byte(apiPlan), withSteps(steps("a", "b", "c")...), realistic(20),
-		withSteps(manual("a", `,"manual":{"timeout":"1h"}`), noop("b", `,"compensation":{"operation":"COMMAND","input":{"argv":["x"]}}`))} {
+		withSteps(manual("a", `,"manual":{"timeout":"1h"}`),
+			noop("b", `,"compensation":{"operation":"COMMAND","input":{"argv":["x"]}}`))} {
 		data, err := mustParse(f, doc).Skeleton(queues).MarshalBinary()
 		if err != nil {
 			f.Fatal(err)

@@ -86,7 +86,8 @@ func (g *graph) judge(r *reader, p *at, steps []Step) {
 	}
 	for i, id := range g.ids {
 		if at := g.first[id]; id != "" && at != i {
-			r.report(p.item(i).field("stepId"), CodeDuplicate, "%s is the id of steps[%d] already; give each step its own", word(id), at)
+			r.report(p.item(i).field("stepId"), CodeDuplicate, "%s is the id of steps[%d] already; give each step its own",
+				word(id), at)
 		}
 	}
 	switch {

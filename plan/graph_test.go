@@ -46,7 +46,8 @@ func TestParse_StepsStandInByteOrder(t *testing.T) {
 // contract: T70
 func TestParse_OrderSortsBeforeID(t *testing.T) {
 	t.Parallel()
-	p := mustParse(t, withSteps(noop("a", `,"order":3`), noop("z", `,"order":1`), noop("c", `,"order":2`), noop("b", `,"order":2`)))
+	p := mustParse(t, withSteps(noop("a", `,"order":3`), noop("z", `,"order":1`), noop("c", `,"order":2`),
+		noop("b", `,"order":2`)))
 	if got, want := ids(p), "z b c a"; got != want {
 		t.Errorf("order %q, want %q", got, want)
 	}
@@ -82,9 +83,11 @@ func TestParse_DependsOnAbsentOrEmpty(t *testing.T) {
 		want map[string][]string
 	}{
 		"none declares: a chain": {withSteps(steps("c", "a", "b")...), map[string][]string{"a": {}, "b": {"a"}, "c": {"b"}}},
-		"none declares: a chain by order": {withSteps(noop("c", `,"order":1`), noop("a", `,"order":3`), noop("b", `,"order":2`)),
+		"none declares: a chain by order": {withSteps(noop("c", `,"order":1`), noop("a", `,"order":3`),
+			noop("b", `,"order":2`)),
 			map[string][]string{"c": {}, "b": {"c"}, "a": {"b"}}},
-		"all empty: parallel": {withSteps(noop("a", `,"dependsOn":[]`), noop("b", `,"dependsOn":[]`)), map[string][]string{"a": {}, "b": {}}},
+		"all empty: parallel": {withSteps(noop("a", `,"dependsOn":[]`), noop("b", `,"dependsOn":[]`)),
+			map[string][]string{"a": {}, "b": {}}},
 		"absent in graph mode: a root": {withSteps(noop("a", ""), noop("b", `,"dependsOn":["a"]`), noop("c", "")),
 			map[string][]string{"a": {}, "b": {"a"}, "c": {}}},
 	} {
@@ -123,7 +126,8 @@ func TestParse_CycleDuplicateMissing(t *testing.T) {
 	untimed := `{"stepId":"b","type":"NOOP","inputs":{},"dependsOn":["a"]}`
 	doc := withSteps(noop("a", `,"dependsOn":["b"]`), untimed, noop("a", ""))
 	_, err := plan.Parse(doc, queues)
-	if diff := cmp.Diff([]string{"CYCLE steps", "DUPLICATE steps[2].stepId", "MISSING steps[1].timeout"}, listed(t, err)); diff != "" {
+	if diff := cmp.Diff([]string{"CYCLE steps", "DUPLICATE steps[2].stepId", "MISSING steps[1].timeout"},
+		listed(t, err)); diff != "" {
 		t.Fatal(diff)
 	}
 	found := invalid(t, err)
@@ -138,11 +142,13 @@ func TestParse_CycleDuplicateMissing(t *testing.T) {
 func TestParse_EachCycleOnceInCanonicalOrder(t *testing.T) {
 	t.Parallel()
 	on := func(id, dep string) string { return noop(id, fmt.Sprintf(`,"dependsOn":[%q]`, dep)) }
-	_, err := plan.Parse(withSteps(on("z", "y"), on("y", "x"), on("x", "z"), on("b", "a"), on("a", "b"), on("tail", "a")), queues)
+	_, err := plan.Parse(withSteps(on("z", "y"), on("y", "x"), on("x", "z"), on("b", "a"), on("a", "b"), on("tail", "a")),
+		queues)
 	var messages []string
 	if listed(t, err); true {
 		for _, v := range invalid(t, err) {
-			messages = append(messages, v.Code+" "+strings.TrimSuffix(v.Message, " wait for one another; remove one of their dependencies"))
+			messages = append(
+				messages, v.Code+" "+strings.TrimSuffix(v.Message, " wait for one another; remove one of their dependencies"))
 		}
 	}
 	if diff := cmp.Diff([]string{"CYCLE a, b", "CYCLE x, y, z"}, messages); diff != "" {

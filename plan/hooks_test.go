@@ -37,12 +37,13 @@ func TestParse_ManualWait(t *testing.T) {
 		}
 	}
 	for raw, want := range map[string][]string{
-		`{"timeout":"999ms"}`:                {"RANGE steps[0].manual.timeout"},
-		`{"timeout":"169h"}`:                 {"RANGE steps[0].manual.timeout"},
-		`{"timeout":"soon"}`:                 {"INVALID steps[0].manual.timeout"},
-		`{"sod":1,"timeout":null,"token":1}`: {"INVALID steps[0].manual.sod", "INVALID steps[0].manual.timeout", "UNKNOWN steps[0].manual.token"},
-		`{"sod":true,"sod":false}`:           {"DUPLICATE steps[0].manual.sod"},
-		`null`:                               {"INVALID steps[0].manual"},
+		`{"timeout":"999ms"}`: {"RANGE steps[0].manual.timeout"},
+		`{"timeout":"169h"}`:  {"RANGE steps[0].manual.timeout"},
+		`{"timeout":"soon"}`:  {"INVALID steps[0].manual.timeout"},
+		`{"sod":1,"timeout":null,"token":1}`: {"INVALID steps[0].manual.sod", "INVALID steps[0].manual.timeout",
+			"UNKNOWN steps[0].manual.token"},
+		`{"sod":true,"sod":false}`: {"DUPLICATE steps[0].manual.sod"},
+		`null`:                     {"INVALID steps[0].manual"},
 	} {
 		if diff := cmp.Diff(want, violations(t, withSteps(manual("a", `,"manual":`+raw)))); diff != "" {
 			t.Errorf("%s: %s", raw, diff)
@@ -94,16 +95,19 @@ func TestParse_Compensation(t *testing.T) {
 		t.Errorf("the skeleton says %s", got)
 	}
 	for raw, want := range map[string][]string{
-		`{}`:                                 {"MISSING steps[0].compensation.operation", "MISSING steps[0].compensation.input"},
+		`{}`: {"MISSING steps[0].compensation.operation",
+			"MISSING steps[0].compensation.input"},
 		`{"operation":"MANUAL","input":{}}`:  {"INVALID steps[0].compensation.operation"},
 		`{"operation":"UNDO","input":{}}`:    {"UNKNOWN steps[0].compensation.operation"},
 		`{"operation":"COMMAND","input":{}}`: {"MISSING steps[0].compensation.input.argv"},
 		`{"operation":"NOOP","input":null}`:  {"INVALID steps[0].compensation.input"},
 		`[]`:                                 {"INVALID steps[0].compensation"},
 		`{"operation":7,"input":{},"retry":{},"timeout":"0s"}`: {
-			"INVALID steps[0].compensation.operation", "RANGE steps[0].compensation.timeout", "UNKNOWN steps[0].compensation.retry"},
+			"INVALID steps[0].compensation.operation", "RANGE steps[0].compensation.timeout",
+			"UNKNOWN steps[0].compensation.retry"},
 		`{"operation":"SLEEP","input":{"ms":-1,"s":1},"timeout":"169h"}`: {
-			"RANGE steps[0].compensation.input.ms", "UNKNOWN steps[0].compensation.input.s", "RANGE steps[0].compensation.timeout"},
+			"RANGE steps[0].compensation.input.ms", "UNKNOWN steps[0].compensation.input.s",
+			"RANGE steps[0].compensation.timeout"},
 	} {
 		if diff := cmp.Diff(want, violations(t, withSteps(noop("a", `,"compensation":`+raw)))); diff != "" {
 			t.Errorf("%s: %s", raw, diff)

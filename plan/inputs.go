@@ -17,11 +17,12 @@ type CommandInputs struct {
 
 // HTTPInputs are the inputs of an HTTP_NOTIFY step.
 type HTTPInputs struct {
-	URL          string            `json:"url"`    // http or https
-	Method       string            `json:"method"` // POST when the plan says nothing
-	Headers      map[string]string `json:"headers,omitempty"`
-	Body         json.RawMessage   `json:"body,omitempty"`         // a JSON string stands for its text, anything else for itself
-	ExpectStatus []int             `json:"expectStatus,omitempty"` // empty: any 2xx
+	URL     string            `json:"url"`    // http or https
+	Method  string            `json:"method"` // POST when the plan says nothing
+	Headers map[string]string `json:"headers,omitempty"`
+	// a JSON string stands for its text, anything else for itself
+	Body         json.RawMessage `json:"body,omitempty"`
+	ExpectStatus []int           `json:"expectStatus,omitempty"` // empty: any 2xx
 }
 
 // DBTInputs are the inputs of a DBT_COMPILE, DBT_RUN or DBT_TEST step.
@@ -143,7 +144,8 @@ func (o *object) http() HTTPInputs {
 		in.URL = r.webURL(v, vp)
 	}
 	if v, vp, ok := o.take("method"); ok {
-		in.Method, _ = r.oneOf(v, vp, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead)
+		in.Method, _ = r.oneOf(v, vp, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet,
+			http.MethodHead)
 	}
 	if v, vp, ok := o.take("headers"); ok {
 		in.Headers = r.strings(v, vp, func(key, val string, p *at) {

@@ -21,7 +21,8 @@ func TestParse_InputsOfEachType(t *testing.T) {
 		{"COMMAND", `{"argv":[""]}`, []string{"INVALID argv"}},
 		{"COMMAND", `{"argv":"make check"}`, []string{"INVALID argv"}},
 		{"COMMAND", `{"argv":["a",1,"b\u0000"]}`, []string{"INVALID argv[1]", "INVALID argv[2]"}},
-		{"COMMAND", `{"argv":["a"],"env":{"A=B":"x","OK":1},"dir":1,"shell":true}`, []string{`INVALID env["A=B"]`, "INVALID env.OK", "INVALID dir", "UNKNOWN shell"}},
+		{"COMMAND", `{"argv":["a"],"env":{"A=B":"x","OK":1},"dir":1,"shell":true}`, []string{`INVALID env["A=B"]`,
+			"INVALID env.OK", "INVALID dir", "UNKNOWN shell"}},
 		{"HTTP_NOTIFY", `{"url":"https://example.org/x","method":"PUT","headers":{"X-A":"b"},"body":{"a":1},"expectStatus":[200,204]}`, nil},
 		{"HTTP_NOTIFY", `{"url":"http://127.0.0.1:8080/in","body":"text","expectStatus":202}`, nil},
 		{"HTTP_NOTIFY", `{"url":"file:///etc/passwd","method":"BREW"}`, []string{"INVALID url", "UNKNOWN method"}},
@@ -70,11 +71,15 @@ func TestDecode_TypedInputs(t *testing.T) {
 	command, err := plan.DecodeCommand(json.RawMessage(` {"argv":["a","b"],"env":{"K":"v"},"dir":"d"} `))
 	check(t, plan.CommandInputs{Argv: []string{"a", "b"}, Env: map[string]string{"K": "v"}, Dir: "d"}, command, err)
 
-	notify, err := plan.DecodeHTTP(json.RawMessage(`{"url":"http://h/x","headers":{"A":"b"},"body":{"a": 1},"expectStatus":202}`))
-	check(t, plan.HTTPInputs{URL: "http://h/x", Method: "POST", Headers: map[string]string{"A": "b"}, Body: json.RawMessage(`{"a":1}`), ExpectStatus: []int{202}}, notify, err)
+	notify, err := plan.DecodeHTTP(
+		json.RawMessage(`{"url":"http://h/x","headers":{"A":"b"},"body":{"a": 1},"expectStatus":202}`))
+	check(t, plan.HTTPInputs{URL: "http://h/x", Method: "POST", Headers: map[string]string{"A": "b"},
+		Body: json.RawMessage(`{"a":1}`), ExpectStatus: []int{202}}, notify, err)
 
-	dbt, err := plan.DecodeDBT(json.RawMessage(`{"projectDir":"p","profilesDir":"q","select":"s","exclude":"e","vars":{"k":1},"target":"t","threads":2,"fullRefresh":true}`))
-	check(t, plan.DBTInputs{ProjectDir: "p", ProfilesDir: "q", Select: "s", Exclude: "e", Vars: json.RawMessage(`{"k":1}`), Target: "t", Threads: 2, FullRefresh: true}, dbt, err)
+	dbt, err := plan.DecodeDBT(
+		json.RawMessage(`{"projectDir":"p","profilesDir":"q","select":"s","exclude":"e","vars":{"k":1},"target":"t","threads":2,"fullRefresh":true}`))
+	check(t, plan.DBTInputs{ProjectDir: "p", ProfilesDir: "q", Select: "s", Exclude: "e", Vars: json.RawMessage(`{"k":1}`),
+		Target: "t", Threads: 2, FullRefresh: true}, dbt, err)
 
 	sleep, err := plan.DecodeSleep(json.RawMessage(`{"ms":1e3}`))
 	check(t, plan.SleepInputs{MS: 1000}, sleep, err)

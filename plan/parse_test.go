@@ -25,10 +25,14 @@ func TestParse_ReadsTheDocumentedPlan(t *testing.T) {
 		},
 		Scope: plan.Scope{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", RepoSHA: strings.Repeat("0", 40)},
 		Steps: []plan.Step{
-			{StepID: "compile", Type: plan.DBTCompile, DependsOn: []string{}, Inputs: json.RawMessage(`{"projectDir":"examples/shop"}`),
-				Timeout: 2 * time.Minute, Retry: plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000}},
-			{StepID: "run", Type: plan.DBTRun, DependsOn: []string{"compile"}, Inputs: json.RawMessage(`{"projectDir":"examples/shop","select":"+orders"}`),
-				Timeout: 10 * time.Minute, Retry: plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000,
+			{StepID: "compile", Type: plan.DBTCompile, DependsOn: []string{},
+				Inputs:  json.RawMessage(`{"projectDir":"examples/shop"}`),
+				Timeout: 2 * time.Minute, Retry: plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2,
+					MaxBackoffMS: 30000}},
+			{StepID: "run", Type: plan.DBTRun, DependsOn: []string{"compile"},
+				Inputs:  json.RawMessage(`{"projectDir":"examples/shop","select":"+orders"}`),
+				Timeout: 10 * time.Minute, Retry: plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2,
+					MaxBackoffMS:    30000,
 					RetryableErrors: []string{"timeout", "transport"}},
 				Dispatch: plan.Dispatch{TaskQueue: "tq-data-dev", ResourceClass: "heavy", Cancellable: true}},
 		},
@@ -149,8 +153,10 @@ func TestParse_DocumentFields(t *testing.T) {
 		{"createdBy", under("metadata", "createdBy", ""), "INVALID metadata.createdBy"},
 		{"repoSha", under("scope", "repoSha", strings.Repeat("x", 257)), "RANGE scope.repoSha"},
 		{"schemas disagree", under("metadata", "schemaVersion", "v1.1"), "INVALID metadata.schemaVersion"},
-		{"window below 0", under("metadata", "failurePolicy", map[string]any{"retryWindowSeconds": -1}), "RANGE metadata.failurePolicy.retryWindowSeconds"},
-		{"unknown policy", under("metadata", "failurePolicy", map[string]any{"continueOnFailure": true}), "UNKNOWN metadata.failurePolicy.continueOnFailure"},
+		{"window below 0", under("metadata", "failurePolicy", map[string]any{"retryWindowSeconds": -1}),
+			"RANGE metadata.failurePolicy.retryWindowSeconds"},
+		{"unknown policy", under("metadata", "failurePolicy", map[string]any{"continueOnFailure": true}),
+			"UNKNOWN metadata.failurePolicy.continueOnFailure"},
 		{"steps an object", func(doc map[string]any) { doc["steps"] = map[string]any{} }, "INVALID steps"},
 		{"no steps", func(doc map[string]any) { doc["steps"] = []any{} }, "RANGE steps"}, // T179
 		{"a step of another kind", func(doc map[string]any) { doc["steps"] = []any{7} }, "INVALID steps[0]"},
@@ -171,7 +177,8 @@ func TestParse_AllViolationsAtOnceInDocumentOrder(t *testing.T) {
 		`{"stepId":"b","type":"COMMAND","inputs":{"argv":[]},"timeout":"1s","dependsOn":["c"]}],` +
 		`"scope":{"tenantId":"t"},"metadata":{"planId":"p","planId":"p"},"schemaVersion":"v1","extra":1}`
 	want := []string{
-		"DUPLICATE metadata.planId", "MISSING metadata.planVersion", "MISSING metadata.createdAt", "MISSING metadata.createdBy",
+		"DUPLICATE metadata.planId", "MISSING metadata.planVersion", "MISSING metadata.createdAt",
+		"MISSING metadata.createdBy",
 		"MISSING metadata.schemaVersion", "MISSING scope.projectId", "MISSING scope.environmentId", "MISSING scope.repoSha",
 		"INVALID steps[0].stepId", "UNKNOWN steps[0].type", "RANGE steps[0].timeout", "RANGE steps[0].retry.maxAttempts",
 		"DANGLING steps[1].dependsOn[0]", "INVALID steps[1].inputs.argv", "UNKNOWN extra",
@@ -188,7 +195,8 @@ func TestParse_DuplicateKeysAtEveryLevel(t *testing.T) {
 		`{"stepId":"b","type":"DBT_RUN","timeout":"1s","inputs":{"projectDir":"x","vars":{"k":[{"deep":1,"de\u0065p":2}]}}}`,
 		`{"stepId":"c","type":"COMMAND","timeout":"1s","inputs":{"argv":["x"],"env":{"A":"1","A":"2"}}}`,
 	)
-	want := []string{"DUPLICATE steps[0].type", "DUPLICATE steps[1].inputs.vars.k[0].deep", "DUPLICATE steps[2].inputs.env.A"}
+	want := []string{"DUPLICATE steps[0].type", "DUPLICATE steps[1].inputs.vars.k[0].deep",
+		"DUPLICATE steps[2].inputs.env.A"}
 	if diff := cmp.Diff(want, violations(t, doc)); diff != "" {
 		t.Error(diff)
 	}
@@ -253,7 +261,9 @@ func TestParse_AdapterConstraintsAreIgnored(t *testing.T) {
 func TestParse_LiteralSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2"
-	_, err := plan.Parse(field(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB","value":"`+secret+`"}]`), queues)
+	_, err := plan.Parse(
+		field(t, "secretRefs", `[{"provider":"env","key":"DB","version":"3"},{"provider":"env","key":"DB","value":"`+secret+
+			`"}]`), queues)
 	if diff := cmp.Diff([]string{"LITERAL steps[1].secretRefs[1].value"}, listed(t, err)); diff != "" {
 		t.Error(diff)
 	}
@@ -301,7 +311,8 @@ func TestParse_ViolationsAreBounded(t *testing.T) {
 		t.Fatalf("%d violations, want %d", got, want)
 	}
 	found := invalid(t, err)
-	if last := found[len(found)-1]; last.Code != plan.CodeTooMany || last.Message != "10000 more are not listed; correct these first" {
+	if last := found[len(found)-1]; last.Code != plan.CodeTooMany ||
+		last.Message != "10000 more are not listed; correct these first" {
 		t.Errorf("last violation %+v", last)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: []string{"tq-control-dev", "tq-data-dev"}}
+var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: []string{"tq-control-dev",
+	"tq-data-dev"}}
 
 // apiPlan is the document of the public documentation.
 const apiPlan = `{ "schemaVersion": "v1.2",
@@ -25,7 +26,8 @@ const apiPlan = `{ "schemaVersion": "v1.2",
 // withSteps is a valid document around the given steps.
 func withSteps(steps ...string) []byte {
 	return []byte(`{"schemaVersion":"v1.2","metadata":{"planId":"p","planVersion":"1.0","createdAt":"2026-11-21T00:00:00Z","createdBy":"me","schemaVersion":"v1.2"},` +
-		`"scope":{"tenantId":"t","projectId":"p","environmentId":"e","repoSha":"abc"},"steps":[` + strings.Join(steps, ",") + `]}`)
+		`"scope":{"tenantId":"t","projectId":"p","environmentId":"e","repoSha":"abc"},"steps":[` + strings.Join(steps, ",") +
+		`]}`)
 }
 
 // noop is a NOOP step with more fields behind.

@@ -149,7 +149,8 @@ func (q Queues) Check() error {
 		case strings.ContainsAny(rest, "{}"):
 			bad("%s: %s has a placeholder that dvt does not know; use {env} and {tenant}", s.key, s.name)
 		case s.key == "control-queue" && !control:
-			bad("control-queue must begin with %s, as %s{env}: that is how workers tell control queues from others", ControlPrefix, ControlPrefix)
+			bad("control-queue must begin with %s, as %s{env}: that is how workers tell control queues from others",
+				ControlPrefix, ControlPrefix)
 		case (s.key == "data-queue" || s.key == "isolation-queue") && control:
 			bad("%s must not begin with %s: workers of control queues run no steps of the data plane", s.key, ControlPrefix)
 		case control && strings.HasSuffix(s.name, logSuffix):
@@ -185,14 +186,17 @@ func (q Queues) collisions(all []setting) (errs []error) {
 			continue
 		}
 		for _, tenant := range q.IsolationTenants { // these ids are known, so they need no placeholder
-			templates = append(templates, setting{"isolation-queue of " + tenant, strings.ReplaceAll(s.name, "{tenant}", tenant)})
+			templates = append(
+				templates, setting{"isolation-queue of " + tenant, strings.ReplaceAll(s.name, "{tenant}", tenant)})
 		}
 	}
 	for i, a := range templates {
 		for _, b := range templates[:i] {
 			if overlap(a.name, b.name) {
-				errs = append(errs, fmt.Errorf("%s (%s) and %s (%s) can give queues of the same name to different tenants or environments: "+
-					"begin them differently, or put a character that ids do not have before the placeholder", b.key, b.name, a.key, a.name))
+				errs = append(errs, fmt.Errorf(
+					"%s (%s) and %s (%s) can give queues of the same name to different tenants or environments: "+
+						"begin them differently, or put a character that ids do not have before the placeholder", b.key, b.name, a.key,
+					a.name))
 			}
 		}
 	}
@@ -265,7 +269,8 @@ func (r *reader) queue(v value, p *at, t StepType, s Scope, q Queues) string {
 	switch {
 	case slices.Contains(right, name):
 	case slices.Contains(q.Names(), name):
-		r.report(p, CodeInvalid, "a %s step never runs on %s: the workers of control queues hold the credentials of the store; use one of %s",
+		r.report(p, CodeInvalid, "a %s step never runs on %s: the workers of control queues hold the credentials of the "+
+			"store; use one of %s",
 			t, quote(name), strings.Join(right, ", "))
 	default:
 		r.report(p, CodeUnknown, "%s is not a queue of tenant %s in environment %s; use one of %s",
@@ -278,7 +283,8 @@ func (r *reader) queue(v value, p *at, t StepType, s Scope, q Queues) string {
 // it.
 func (r *reader) plane(p *at, t StepType, q Queues) {
 	if t.Planes() != 0 && !q.allows(t, q.ofType(t)) {
-		r.report(p, CodeInvalid, "%s never runs on a control queue, and this installation's data queue %s is one; its operators must correct data-queue",
+		r.report(p, CodeInvalid, "%s never runs on a control queue, and this installation's data queue %s is one; its "+
+			"operators must correct data-queue",
 			t, quote(q.ofType(t)))
 	}
 }

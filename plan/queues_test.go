@@ -13,13 +13,15 @@ import (
 
 // templates are the default names of an installation in which acme is isolated.
 var templates = plan.Queues{
-	Control: "tq-control-{env}", Data: "tq-data-{env}", Isolation: "tq-isolation-{tenant}-{env}", IsolationTenants: []string{"acme"},
-	Known: []string{"tq-gpu-{env}", "tq-own-{tenant}:{env}", "tq-control-big-{env}"},
+	Control: "tq-control-{env}", Data: "tq-data-{env}", Isolation: "tq-isolation-{tenant}-{env}",
+	IsolationTenants: []string{"acme"},
+	Known:            []string{"tq-gpu-{env}", "tq-own-{tenant}:{env}", "tq-control-big-{env}"},
 }
 
 // inScope returns a plan of one step for a tenant and an environment.
 func inScope(tenant, env, step string) []byte {
-	return []byte(strings.NewReplacer(`"tenantId":"t"`, `"tenantId":"`+tenant+`"`, `"environmentId":"e"`, `"environmentId":"`+env+`"`).Replace(string(withSteps(step))))
+	return []byte(strings.NewReplacer(`"tenantId":"t"`, `"tenantId":"`+tenant+`"`, `"environmentId":"e"`,
+		`"environmentId":"`+env+`"`).Replace(string(withSteps(step))))
 }
 
 func command(more string) string {
@@ -35,7 +37,8 @@ func TestQueues_NamesComeFromTenantAndEnvironment(t *testing.T) {
 		want        plan.Queues
 	}{
 		{"globex", "prod", plan.Queues{
-			Control: "tq-control-prod", Data: "tq-data-prod", Known: []string{"tq-gpu-prod", "tq-own-globex:prod", "tq-control-big-prod"},
+			Control: "tq-control-prod", Data: "tq-data-prod", Known: []string{"tq-gpu-prod", "tq-own-globex:prod",
+				"tq-control-big-prod"},
 		}},
 		{"acme", "dev", plan.Queues{
 			Control: "tq-control-dev", Data: "tq-isolation-acme-dev", Known: []string{"tq-own-acme:dev", "tq-control-big-dev"},
@@ -62,12 +65,18 @@ func TestParse_StepsRunOnTheQueuesOfTheirTenantAndEnvironmentOnly(t *testing.T) 
 		{"a known queue", "globex", "prod", "tq-gpu-prod", ""},
 		{"its isolation queue", "acme", "prod", "tq-isolation-acme-prod", ""},
 		{"a known queue of its own", "acme", "prod", "tq-own-acme:prod", ""},
-		{"another environment's", "globex", "prod", "tq-data-dev", "use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
-		{"another environment's known queue", "globex", "prod", "tq-gpu-dev", "use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
-		{"another tenant's", "globex", "prod", "tq-isolation-acme-prod", "use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
-		{"its isolation queue while it is not isolated", "globex", "prod", "tq-isolation-globex-prod", "use one of tq-data-prod"},
-		{"the shared queue while it is isolated", "acme", "prod", "tq-data-prod", "use one of tq-isolation-acme-prod, tq-own-acme:prod"},
-		{"a shared known queue while it is isolated", "acme", "prod", "tq-gpu-prod", "use one of tq-isolation-acme-prod, tq-own-acme:prod"},
+		{"another environment's", "globex", "prod", "tq-data-dev",
+			"use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
+		{"another environment's known queue", "globex", "prod", "tq-gpu-dev",
+			"use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
+		{"another tenant's", "globex", "prod", "tq-isolation-acme-prod",
+			"use one of tq-data-prod, tq-gpu-prod, tq-own-globex:prod"},
+		{"its isolation queue while it is not isolated", "globex", "prod", "tq-isolation-globex-prod",
+			"use one of tq-data-prod"},
+		{"the shared queue while it is isolated", "acme", "prod", "tq-data-prod",
+			"use one of tq-isolation-acme-prod, tq-own-acme:prod"},
+		{"a shared known queue while it is isolated", "acme", "prod", "tq-gpu-prod",
+			"use one of tq-isolation-acme-prod, tq-own-acme:prod"},
 		{"a template", "globex", "prod", "tq-data-{env}", "use one of tq-data-prod"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,7 +113,8 @@ func message(t *testing.T, err error, i int) string {
 func TestSkeleton_AnIsolatedTenantHasItsOwnDataQueue(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tenant, want string }{{"acme", "tq-isolation-acme-dev"}, {"globex", "tq-data-dev"}} {
-		p, err := plan.Parse(inScope(c.tenant, "dev", command(`,"compensation":{"operation":"COMMAND","input":{"argv":["undo"]}}`)), templates)
+		p, err := plan.Parse(
+			inScope(c.tenant, "dev", command(`,"compensation":{"operation":"COMMAND","input":{"argv":["undo"]}}`)), templates)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +129,8 @@ func TestSkeleton_AnIsolatedTenantHasItsOwnDataQueue(t *testing.T) {
 func TestParse_WhatPlansBringNeverRunsOnAControlQueue(t *testing.T) {
 	t.Parallel()
 	inputs := map[string]string{
-		"COMMAND": `{"argv":["true"]}`, "HTTP_NOTIFY": `{"url":"http://h"}`, "DBT_COMPILE": `{"projectDir":"p"}`, "DBT_RUN": `{"projectDir":"p"}`,
+		"COMMAND": `{"argv":["true"]}`, "HTTP_NOTIFY": `{"url":"http://h"}`, "DBT_COMPILE": `{"projectDir":"p"}`,
+		"DBT_RUN":  `{"projectDir":"p"}`,
 		"DBT_TEST": `{"projectDir":"p"}`, "NOOP": `{}`, "SLEEP": `{"ms":1}`, "MANUAL": `{}`,
 	}
 	var steps, want []string
@@ -131,7 +142,8 @@ func TestParse_WhatPlansBringNeverRunsOnAControlQueue(t *testing.T) {
 		{"NOOP", false}, {"SLEEP", false}, {"MANUAL", false},
 	} {
 		for j, queue := range []string{"tq-control-dev", "tq-control-big-dev", "tq-data-dev"} {
-			steps = append(steps, fmt.Sprintf(`{"stepId":"s%d_%d","type":%q,"inputs":%s,"timeout":"1m"%s}`, i, j, c.kind, inputs[c.kind], onQueue(queue)))
+			steps = append(steps, fmt.Sprintf(`{"stepId":"s%d_%d","type":%q,"inputs":%s,"timeout":"1m"%s}`, i, j, c.kind,
+				inputs[c.kind], onQueue(queue)))
 			if c.refused && queue != "tq-data-dev" {
 				want = append(want, fmt.Sprintf("INVALID steps[%d].dispatch.taskQueue", len(steps)-1))
 			}
@@ -142,7 +154,8 @@ func TestParse_WhatPlansBringNeverRunsOnAControlQueue(t *testing.T) {
 	if diff := cmp.Diff(want, listed(t, err)); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
-	if m := message(t, err, 0); !strings.Contains(m, "COMMAND") || !strings.Contains(m, "use one of tq-data-dev, tq-gpu-dev, tq-own-t:dev") {
+	if m := message(t, err, 0); !strings.Contains(m, "COMMAND") || !strings.Contains(m,
+		"use one of tq-data-dev, tq-gpu-dev, tq-own-t:dev") {
 		t.Errorf("the message is %q", m)
 	}
 }
@@ -151,9 +164,11 @@ func TestParse_AnInstallationWhoseDataQueueIsAControlQueueRunsNothingThere(t *te
 	t.Parallel()
 	wrong := plan.Queues{Control: "tq-control-dev", Data: "tq-control-data"}
 	_, err := plan.Parse(withSteps(
-		command(""), noop("a", `,"compensation":{"operation":"DBT_RUN","input":{"projectDir":"p"}}`), noop("b", `,"compensation":{"operation":"NOOP","input":{}}`),
+		command(""), noop("a", `,"compensation":{"operation":"DBT_RUN","input":{"projectDir":"p"}}`),
+		noop("b", `,"compensation":{"operation":"NOOP","input":{}}`),
 	), wrong)
-	if diff := cmp.Diff([]string{"INVALID steps[0].type", "INVALID steps[1].compensation.operation"}, listed(t, err)); diff != "" {
+	if diff := cmp.Diff([]string{"INVALID steps[0].type", "INVALID steps[1].compensation.operation"},
+		listed(t, err)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -185,15 +200,22 @@ func TestQueues_CheckFindsNamesThatAreWrongOrCollide(t *testing.T) {
 		{"an isolated tenant", func(q *plan.Queues) { q.IsolationTenants = []string{"acme", "globex"} }, ""},
 		{"one name for all", func(q *plan.Queues) { q.Control, q.Data = "tq-control-dev", "tq-data-dev" }, ""},
 		{"defaults that are repeated", func(q *plan.Queues) { q.Known = []string{q.Control, q.Data} }, ""},
-		{"further queues", func(q *plan.Queues) { q.Known = []string{"tq-gpu-{env}", "tq-own-{tenant}/{env}", "tq-all"} }, ""},
-		{"a control queue by another name", func(q *plan.Queues) { q.Control = "control-{env}" }, "control-queue must begin with tq-control-"},
-		{"a data queue by the name of a control queue", func(q *plan.Queues) { q.Data = "tq-control-data" }, "data-queue must not begin with tq-control-"},
+		{"further queues", func(q *plan.Queues) { q.Known = []string{"tq-gpu-{env}", "tq-own-{tenant}/{env}", "tq-all"} },
+			""},
+		{"a control queue by another name", func(q *plan.Queues) { q.Control = "control-{env}" },
+			"control-queue must begin with tq-control-"},
+		{"a data queue by the name of a control queue", func(q *plan.Queues) { q.Data = "tq-control-data" },
+			"data-queue must not begin with tq-control-"},
 		{"an isolation queue by the name of a control queue", func(q *plan.Queues) {
 			q.IsolationTenants, q.Isolation = []string{"acme"}, "tq-control-{tenant}"
 		}, "isolation-queue must not begin with tq-control-"},
-		{"an isolation queue for all tenants", func(q *plan.Queues) { q.IsolationTenants, q.Isolation = []string{"acme"}, "tq-isolated-{env}" }, "must have {tenant}"},
+		{"an isolation queue for all tenants", func(q *plan.Queues) {
+			q.IsolationTenants, q.Isolation = []string{"acme"},
+				"tq-isolated-{env}"
+		}, "must have {tenant}"},
 		{"no data queue", func(q *plan.Queues) { q.Data = "" }, "data-queue must be the name of a queue"},
-		{"a placeholder that is not known", func(q *plan.Queues) { q.Data = "tq-data-{region}" }, "placeholder that dvt does not know"},
+		{"a placeholder that is not known", func(q *plan.Queues) { q.Data = "tq-data-{region}" },
+			"placeholder that dvt does not know"},
 		{"the queue of a log", func(q *plan.Queues) { q.Control = "tq-control-{env}-log" }, "must not end with -log"},
 		{"a tenant that is no id", func(q *plan.Queues) { q.IsolationTenants = []string{"a b"} }, "is not an id"},
 		{"tenants whose environments look like each other", func(q *plan.Queues) {
@@ -202,8 +224,10 @@ func TestQueues_CheckFindsNamesThatAreWrongOrCollide(t *testing.T) {
 		{"the same with a character that ids do not have", func(q *plan.Queues) {
 			q.IsolationTenants, q.Isolation = []string{"acme", "acme-x"}, "tq-isolation-{tenant}:{env}"
 		}, ""},
-		{"tenant and environment run together", func(q *plan.Queues) { q.Known = []string{"tq-own-{tenant}-{env}"} }, "does not tell tenants from environments"},
-		{"an environment gpu-dev", func(q *plan.Queues) { q.Known = []string{"tq-data-gpu-{env}"} }, "data-queue (tq-data-{env}) and known-queues (tq-data-gpu-{env})"},
+		{"tenant and environment run together", func(q *plan.Queues) { q.Known = []string{"tq-own-{tenant}-{env}"} },
+			"does not tell tenants from environments"},
+		{"an environment gpu-dev", func(q *plan.Queues) { q.Known = []string{"tq-data-gpu-{env}"} },
+			"data-queue (tq-data-{env}) and known-queues (tq-data-gpu-{env})"},
 		{"an environment named like a workload, behind a colon", func(q *plan.Queues) {
 			q.Data, q.Known = "tq-data", []string{"tq-data:{env}"} // of the environment http, and of HTTP_NOTIFY steps
 		}, "known-queues (tq-data:{env}) can be the name that the DBT steps of data-queue (tq-data) have in the engine"},
@@ -216,7 +240,8 @@ func TestQueues_CheckFindsNamesThatAreWrongOrCollide(t *testing.T) {
 		{"a colon that no workload has", func(q *plan.Queues) {
 			q.Known = []string{"tq-own:gpu", "tq-{tenant}:{env}:x"}
 		}, ""},
-		{"the queue of one environment as a queue of all", func(q *plan.Queues) { q.Known = []string{"tq-data-dev"} }, "can give queues of the same name"},
+		{"the queue of one environment as a queue of all", func(q *plan.Queues) { q.Known = []string{"tq-data-dev"} },
+			"can give queues of the same name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -106,7 +106,8 @@ func (r *reader) err() error {
 		return nil
 	}
 	if r.dropped > 0 {
-		r.found = append(r.found, Violation{Code: CodeTooMany, Message: fmt.Sprintf("%d more are not listed; correct these first", r.dropped)})
+		r.found = append(r.found, Violation{Code: CodeTooMany,
+			Message: fmt.Sprintf("%d more are not listed; correct these first", r.dropped)})
 	}
 	return &InvalidError{Violations: r.found}
 }

@@ -74,8 +74,10 @@ func TestRefValidate_AllViolationsAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, listed(t, plan.Ref{}.Validate())); diff != "" {
 		t.Error(diff)
 	}
-	bad := plan.Ref{URI: "plans/nightly.json", SHA256: "E3B0", SchemaVersion: "v1", PlanID: "a|b", PlanVersion: "1 0", SizeBytes: -1, Compression: "zip"}
-	want = []string{"INVALID uri", "INVALID sha256", "INVALID planId", "INVALID planVersion", "RANGE sizeBytes", "UNKNOWN compression"}
+	bad := plan.Ref{URI: "plans/nightly.json", SHA256: "E3B0", SchemaVersion: "v1", PlanID: "a|b", PlanVersion: "1 0",
+		SizeBytes: -1, Compression: "zip"}
+	want = []string{"INVALID uri", "INVALID sha256", "INVALID planId", "INVALID planVersion", "RANGE sizeBytes",
+		"UNKNOWN compression"}
 	if diff := cmp.Diff(want, listed(t, bad.Validate())); diff != "" {
 		t.Error(diff)
 	}

@@ -29,12 +29,14 @@ type SandboxPart string
 
 // The parts of a sandbox.
 const (
-	SandboxFiles     SandboxPart = "files"     // Landlock, and an own mount namespace: other files do not exist
-	SandboxNetwork   SandboxPart = "network"   // an own network namespace: no UDP, no abstract sockets, no loopback of the host
-	SandboxConnect   SandboxPart = "connect"   // each TCP connection is judged by address
-	SandboxProcesses SandboxPart = "processes" // an own process namespace: no other processes are visible, and none survives the program
-	SandboxSyscalls  SandboxPart = "syscalls"  // seccomp, no new privileges
-	SandboxMemory    SandboxPart = "memory"    // the limit holds for all processes together (cgroup), not for each
+	SandboxFiles SandboxPart = "files" // Landlock, and an own mount namespace: other files do not exist
+	// an own network namespace: no UDP, no abstract sockets, no loopback of the host
+	SandboxNetwork SandboxPart = "network"
+	SandboxConnect SandboxPart = "connect" // each TCP connection is judged by address
+	// an own process namespace: no other processes are visible, and none survives the program
+	SandboxProcesses SandboxPart = "processes"
+	SandboxSyscalls  SandboxPart = "syscalls" // seccomp, no new privileges
+	SandboxMemory    SandboxPart = "memory"   // the limit holds for all processes together (cgroup), not for each
 	SandboxCPU       SandboxPart = "cpu"
 	SandboxPIDs      SandboxPart = "pids"
 )
@@ -42,6 +44,7 @@ const (
 // SandboxParts lists every part.
 func SandboxParts() []SandboxPart {
 	return []SandboxPart{
-		SandboxFiles, SandboxNetwork, SandboxConnect, SandboxProcesses, SandboxSyscalls, SandboxMemory, SandboxCPU, SandboxPIDs,
+		SandboxFiles, SandboxNetwork, SandboxConnect, SandboxProcesses, SandboxSyscalls, SandboxMemory, SandboxCPU,
+		SandboxPIDs,
 	}
 }

@@ -66,7 +66,8 @@ type SandboxCeiling struct {
 // Strictest returns the ceiling that enforces both a and b.
 func (a SandboxCeiling) Strictest(b SandboxCeiling) SandboxCeiling {
 	return SandboxCeiling{
-		Limits: a.Limits.Within(b.Limits), Connect: commonDestinations(a.Connect, b.Connect), Require: unionOfParts(a.Require, b.Require),
+		Limits: a.Limits.Within(b.Limits), Connect: commonDestinations(a.Connect, b.Connect),
+		Require: unionOfParts(a.Require, b.Require),
 	}
 }
 
@@ -113,16 +114,21 @@ func (a SandboxCeiling) Exceeds(s *Sandbox, path string) (out []Violation) {
 			out = append(out, Violation{Path: path + "." + field, Code: CodeRange, Message: fmt.Sprintf(format, args...)})
 		}
 	}
-	above("memory", most.Memory != 0 && asked.Memory > most.Memory, "the tenant's policy permits at most %d bytes here", most.Memory)
-	above("cpu", most.CPU != 0 && asked.CPU > most.CPU, "the tenant's policy permits at most %s cores here", plainNumber(most.CPU))
-	above("pids", most.PIDs != 0 && asked.PIDs > most.PIDs, "the tenant's policy permits at most %d processes and threads here", most.PIDs)
-	above("disk", most.Disk != 0 && asked.Disk > most.Disk, "the tenant's policy permits files of at most %d bytes here", most.Disk)
+	above("memory", most.Memory != 0 && asked.Memory > most.Memory, "the tenant's policy permits at most %d bytes here",
+		most.Memory)
+	above("cpu", most.CPU != 0 && asked.CPU > most.CPU, "the tenant's policy permits at most %s cores here",
+		plainNumber(most.CPU))
+	above("pids", most.PIDs != 0 && asked.PIDs > most.PIDs,
+		"the tenant's policy permits at most %d processes and threads here", most.PIDs)
+	above("disk", most.Disk != 0 && asked.Disk > most.Disk, "the tenant's policy permits files of at most %d bytes here",
+		most.Disk)
 	if a.Connect == nil {
 		return out
 	}
 	for i, entry := range s.Connect {
 		above(fmt.Sprintf("connect[%d]", i), !isCovered(entry, a.Connect),
-			"the tenant's policy does not permit connections to %s here; it permits %s", quote(entry), formatDestinations(a.Connect))
+			"the tenant's policy does not permit connections to %s here; it permits %s", quote(entry),
+			formatDestinations(a.Connect))
 	}
 	return out
 }

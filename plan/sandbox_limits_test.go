@@ -18,15 +18,23 @@ func TestSandboxCeiling_AppliesToAStep(t *testing.T) {
 		ceiling     plan.SandboxCeiling
 		asked, want *plan.Sandbox
 	}{
-		"a policy without ceilings changes nothing":   {plan.SandboxCeiling{}, &plan.Sandbox{PIDs: 5}, &plan.Sandbox{PIDs: 5}},
-		"neither step nor ceiling":                    {plan.SandboxCeiling{Limits: ceiling.Limits}, nil, nil},
-		"a step that asks for nothing":                {ceiling, nil, &plan.Sandbox{Connect: ceiling.Connect, Require: ceiling.Require}},
-		"numbers above the ceiling become it":         {plan.SandboxCeiling{Limits: ceiling.Limits}, &plan.Sandbox{Memory: 101, CPU: 3, PIDs: 11, Disk: 51}, &plan.Sandbox{Memory: 100, CPU: 2, PIDs: 10, Disk: 50}},
-		"numbers below the ceiling stay":              {plan.SandboxCeiling{Limits: ceiling.Limits}, &plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}, &plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}},
-		"destinations are those that both permit":     {ceiling, &plan.Sandbox{Connect: []string{"web:443", "5432", "80"}}, &plan.Sandbox{Connect: []string{"web:443", "db:5432"}, Require: ceiling.Require}},
-		"a step that connects nowhere still does not": {ceiling, &plan.Sandbox{Connect: []string{}}, &plan.Sandbox{Connect: []string{}, Require: ceiling.Require}},
-		"required parts are those of both": {ceiling, &plan.Sandbox{Connect: []string{}, Require: []plan.SandboxPart{plan.SandboxPIDs, plan.SandboxFiles}},
-			&plan.Sandbox{Connect: []string{}, Require: []plan.SandboxPart{plan.SandboxFiles, plan.SandboxMemory, plan.SandboxPIDs}}},
+		"a policy without ceilings changes nothing": {plan.SandboxCeiling{}, &plan.Sandbox{PIDs: 5},
+			&plan.Sandbox{PIDs: 5}},
+		"neither step nor ceiling": {plan.SandboxCeiling{Limits: ceiling.Limits}, nil, nil},
+		"a step that asks for nothing": {ceiling, nil, &plan.Sandbox{Connect: ceiling.Connect,
+			Require: ceiling.Require}},
+		"numbers above the ceiling become it": {plan.SandboxCeiling{Limits: ceiling.Limits},
+			&plan.Sandbox{Memory: 101, CPU: 3, PIDs: 11, Disk: 51}, &plan.Sandbox{Memory: 100, CPU: 2, PIDs: 10, Disk: 50}},
+		"numbers below the ceiling stay": {plan.SandboxCeiling{Limits: ceiling.Limits},
+			&plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}, &plan.Sandbox{Memory: 99, CPU: 1, PIDs: 9, Disk: 49}},
+		"destinations are those that both permit": {ceiling, &plan.Sandbox{Connect: []string{"web:443", "5432", "80"}},
+			&plan.Sandbox{Connect: []string{"web:443", "db:5432"}, Require: ceiling.Require}},
+		"a step that connects nowhere still does not": {ceiling, &plan.Sandbox{Connect: []string{}},
+			&plan.Sandbox{Connect: []string{}, Require: ceiling.Require}},
+		"required parts are those of both": {ceiling, &plan.Sandbox{Connect: []string{},
+			Require: []plan.SandboxPart{plan.SandboxPIDs, plan.SandboxFiles}},
+			&plan.Sandbox{Connect: []string{}, Require: []plan.SandboxPart{plan.SandboxFiles, plan.SandboxMemory,
+				plan.SandboxPIDs}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,16 +51,19 @@ func TestSandboxCeiling_AppliesToAStep(t *testing.T) {
 
 func TestSandboxCeiling_ListsEverythingAboveIt(t *testing.T) {
 	t.Parallel()
-	ceiling := plan.SandboxCeiling{Limits: plan.SandboxLimits{Memory: 100, CPU: 2, PIDs: 10, Disk: 50}, Connect: []string{"db:5432"}}
+	ceiling := plan.SandboxCeiling{Limits: plan.SandboxLimits{Memory: 100, CPU: 2, PIDs: 10, Disk: 50},
+		Connect: []string{"db:5432"}}
 	var got []string
-	for _, v := range ceiling.Exceeds(&plan.Sandbox{Memory: 101, CPU: 2.5, PIDs: 11, Disk: 51, Connect: []string{"db:5432", "5432"}}, "at") {
+	for _, v := range ceiling.Exceeds(&plan.Sandbox{Memory: 101, CPU: 2.5, PIDs: 11, Disk: 51,
+		Connect: []string{"db:5432", "5432"}}, "at") {
 		got = append(got, v.Code+" "+v.Path)
 	}
 	want := []string{"RANGE at.memory", "RANGE at.cpu", "RANGE at.pids", "RANGE at.disk", "RANGE at.connect[1]"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
-	for _, s := range []*plan.Sandbox{nil, {}, {Memory: 100, CPU: 2, PIDs: 10, Disk: 50, Connect: []string{"DB:5432"}}, {Connect: []string{}}} {
+	for _, s := range []*plan.Sandbox{nil, {}, {Memory: 100, CPU: 2, PIDs: 10, Disk: 50, Connect: []string{"DB:5432"}},
+		{Connect: []string{}}} {
 		if vs := ceiling.Exceeds(s, "at"); len(vs) > 0 {
 			t.Errorf("%+v exceeds the ceiling in %v, want nothing", s, vs)
 		}
@@ -66,9 +77,11 @@ func TestSandboxLimits_OfAWorker(t *testing.T) {
 	t.Parallel()
 	defaults, ceiling := plan.SandboxLimits{Memory: 200, CPU: 4}, plan.SandboxLimits{Memory: 100, PIDs: 7}
 	for name, c := range map[string]struct{ asked, want plan.SandboxLimits }{
-		"nothing asked":             {plan.SandboxLimits{}, plan.SandboxLimits{Memory: 100, CPU: 4, PIDs: 7}},
-		"less than the default":     {plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9}, plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9}},
-		"more than default allowed": {plan.SandboxLimits{Memory: 500, CPU: 8}, plan.SandboxLimits{Memory: 100, CPU: 8, PIDs: 7}},
+		"nothing asked": {plan.SandboxLimits{}, plan.SandboxLimits{Memory: 100, CPU: 4, PIDs: 7}},
+		"less than the default": {plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9},
+			plan.SandboxLimits{Memory: 50, CPU: 1, PIDs: 3, Disk: 9}},
+		"more than default allowed": {plan.SandboxLimits{Memory: 500, CPU: 8}, plan.SandboxLimits{Memory: 100, CPU: 8,
+			PIDs: 7}},
 	} {
 		if diff := cmp.Diff(c.want, c.asked.Or(defaults).Within(ceiling)); diff != "" {
 			t.Errorf("%s: limits (-want +got):\n%s", name, diff)

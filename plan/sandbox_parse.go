@@ -194,14 +194,16 @@ func ParseDestination(entry string) (Destination, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || !portPattern.MatchString(port) {
-		return Destination{}, fmt.Errorf(`%s is no destination; write "PORT", "HOST:PORT" or "[IPv6]:PORT" with a port from 1 to 65535`, quote(entry))
+		return Destination{}, fmt.Errorf(
+			`%s is no destination; write "PORT", "HOST:PORT" or "[IPv6]:PORT" with a port from 1 to 65535`, quote(entry))
 	}
 	if host == "" {
 		return Destination{Port: uint16(n)}, nil
 	}
 	host, ok := canonicalHost(host)
 	if !ok {
-		return Destination{}, fmt.Errorf(`%s names no host; write a name, an IPv4 address, or an IPv6 address in brackets`, quote(entry))
+		return Destination{}, fmt.Errorf(`%s names no host; write a name, an IPv4 address, or an IPv6 address in brackets`,
+			quote(entry))
 	}
 	return Destination{Host: host, Port: uint16(n)}, nil
 }

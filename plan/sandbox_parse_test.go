@@ -23,9 +23,11 @@ func TestParse_SandboxOfAProgramStep(t *testing.T) {
 	want := &plan.Sandbox{
 		Read: []string{"data", "/opt/models"}, Write: []string{"out"},
 		Connect: []string{"5432", "db.example:5432", "10.0.0.1:80", "[fd00::1]:443"},
-		Memory:  512 << 20, CPU: 0.5, PIDs: 64, Disk: 1 << 20, Require: []plan.SandboxPart{plan.SandboxMemory, plan.SandboxPIDs},
+		Memory:  512 << 20, CPU: 0.5, PIDs: 64, Disk: 1 << 20, Require: []plan.SandboxPart{plan.SandboxMemory,
+			plan.SandboxPIDs},
 	}
-	p := mustParse(t, withSteps(program("a", all), program("b", `,"sandbox":{}`), program("c", `,"sandbox":{"connect":[]}`), program("d", "")))
+	p := mustParse(t, withSteps(program("a", all), program("b", `,"sandbox":{}`), program("c",
+		`,"sandbox":{"connect":[]}`), program("d", "")))
 	for i, want := range []*plan.Sandbox{want, {}, {Connect: []string{}}, nil} {
 		if diff := cmp.Diff(want, p.Steps[i].Sandbox); diff != "" {
 			t.Errorf("sandbox of step %s (-want +got):\n%s", p.Steps[i].StepID, diff)
@@ -47,7 +49,8 @@ func TestParse_SandboxOfAHookIsItsStepsUnlessItSays(t *testing.T) {
 		return fmt.Sprintf(`,"sandbox":{"pids":7},"compensation":{"operation":%q,"input":%s%s}`, operation, input, more)
 	}
 	p := mustParse(t, withSteps(
-		program("a", hook("COMMAND", "")), program("b", hook("COMMAND", `,"sandbox":{"pids":9}`)), program("c", hook("NOOP", ""))))
+		program("a", hook("COMMAND", "")), program("b", hook("COMMAND", `,"sandbox":{"pids":9}`)),
+		program("c", hook("NOOP", ""))))
 	for i, want := range []*plan.Sandbox{{PIDs: 7}, {PIDs: 9}, nil} {
 		if diff := cmp.Diff(want, p.Steps[i].Compensation.Sandbox); diff != "" {
 			t.Errorf("sandbox of the hook of step %s (-want +got):\n%s", p.Steps[i].StepID, diff)
@@ -72,19 +75,21 @@ func TestParse_RefusesAWrongSandbox(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"no object":             {`[]`, []string{"INVALID" + at}},
-		"an unknown field":      {`{"swap":1}`, []string{"UNKNOWN" + at + ".swap"}},
-		"a key twice":           {`{"pids":1,"pids":2}`, []string{"DUPLICATE" + at + ".pids"}},
-		"an empty path":         {`{"read":[""]}`, []string{"INVALID" + at + ".read[0]"}},
-		"a NUL in a path":       {`{"read":["a\u0000b"]}`, []string{"INVALID" + at + ".read[0]"}},
-		"a path that escapes":   {`{"write":["a/../../b","/x/..","..","ok..x"]}`, []string{"INVALID" + at + ".write[0]", "INVALID" + at + ".write[1]", "INVALID" + at + ".write[2]"}},
-		"a path twice":          {`{"write":["a","a/"]}`, []string{"DUPLICATE" + at + ".write[1]"}},
-		"a path too long":       {`{"read":["` + strings.Repeat("a", 4097) + `"]}`, []string{"INVALID" + at + ".read[0]"}},
-		"too many paths":        {`{"read":[` + many + `]}`, []string{"RANGE" + at + ".read"}},
-		"port 0":                {`{"connect":["0"]}`, []string{"INVALID" + at + ".connect[0]"}},
-		"port 65536":            {`{"connect":["h:65536"]}`, []string{"INVALID" + at + ".connect[0]"}},
-		"no host":               {`{"connect":[":80"]}`, []string{"INVALID" + at + ".connect[0]"}},
-		"no port":               {`{"connect":["h","h:"]}`, []string{"INVALID" + at + ".connect[0]", "INVALID" + at + ".connect[1]"}},
+		"no object":        {`[]`, []string{"INVALID" + at}},
+		"an unknown field": {`{"swap":1}`, []string{"UNKNOWN" + at + ".swap"}},
+		"a key twice":      {`{"pids":1,"pids":2}`, []string{"DUPLICATE" + at + ".pids"}},
+		"an empty path":    {`{"read":[""]}`, []string{"INVALID" + at + ".read[0]"}},
+		"a NUL in a path":  {`{"read":["a\u0000b"]}`, []string{"INVALID" + at + ".read[0]"}},
+		"a path that escapes": {`{"write":["a/../../b","/x/..","..","ok..x"]}`, []string{"INVALID" + at + ".write[0]",
+			"INVALID" + at + ".write[1]", "INVALID" + at + ".write[2]"}},
+		"a path twice":    {`{"write":["a","a/"]}`, []string{"DUPLICATE" + at + ".write[1]"}},
+		"a path too long": {`{"read":["` + strings.Repeat("a", 4097) + `"]}`, []string{"INVALID" + at + ".read[0]"}},
+		"too many paths":  {`{"read":[` + many + `]}`, []string{"RANGE" + at + ".read"}},
+		"port 0":          {`{"connect":["0"]}`, []string{"INVALID" + at + ".connect[0]"}},
+		"port 65536":      {`{"connect":["h:65536"]}`, []string{"INVALID" + at + ".connect[0]"}},
+		"no host":         {`{"connect":[":80"]}`, []string{"INVALID" + at + ".connect[0]"}},
+		"no port": {`{"connect":["h","h:"]}`, []string{"INVALID" + at + ".connect[0]", "INVALID" + at +
+			".connect[1]"}},
 		"v6 without brackets":   {`{"connect":["fd00::1:80"]}`, []string{"INVALID" + at + ".connect[0]"}},
 		"v4 in brackets":        {`{"connect":["[10.0.0.1]:80"]}`, []string{"INVALID" + at + ".connect[0]"}},
 		"a zone":                {`{"connect":["[fe80::1%eth0]:80"]}`, []string{"INVALID" + at + ".connect[0]"}},

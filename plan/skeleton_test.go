@@ -39,8 +39,9 @@ func realistic(n int) []byte {
 		}
 		deps, _ := json.Marshal(on)
 		kind := []string{"DBT_RUN", "DBT_RUN", "DBT_TEST"}[dice.IntN(3)]
-		list[i] = fmt.Sprintf(`{"stepId":%q,"type":%q,"name":"build","dependsOn":%s,"inputs":{"projectDir":"examples/shop","select":%q},"timeout":"%dm",`+
-			`"retry":{"maxAttempts":%d},"dispatch":{"resourceClass":"heavy","cancellable":%t}}`,
+		list[i] = fmt.Sprintf(
+			`{"stepId":%q,"type":%q,"name":"build","dependsOn":%s,"inputs":{"projectDir":"examples/shop","select":%q},"timeout":"%dm",`+
+				`"retry":{"maxAttempts":%d},"dispatch":{"resourceClass":"heavy","cancellable":%t}}`,
 			ids[i], kind, deps, ids[i], 5*(1+dice.IntN(4)), 2+dice.IntN(3), dice.IntN(2) == 0)
 	}
 	return withSteps(list...)
@@ -57,7 +58,8 @@ func TestSkeleton_CarriesTheGraphAndThePolicy(t *testing.T) {
 		PlanID: "nightly", PlanVersion: "1.0", FailurePolicy: plan.FailurePolicy{RetryWindowSeconds: &window},
 		Steps: []plan.SkeletonStep{
 			{StepID: "compile", Type: plan.DBTCompile, Timeout: 2 * time.Minute, Retry: retry, TaskQueue: "tq-data-dev"},
-			{StepID: "run", Type: plan.DBTRun, Deps: []int{0}, Timeout: 10 * time.Minute, Retry: classes, TaskQueue: "tq-data-dev", Heavy: true, Cancellable: true},
+			{StepID: "run", Type: plan.DBTRun, Deps: []int{0}, Timeout: 10 * time.Minute, Retry: classes,
+				TaskQueue: "tq-data-dev", Heavy: true, Cancellable: true},
 		},
 	}
 	sk := mustParse(t, []byte(apiPlan)).Skeleton(queues)
@@ -90,10 +92,12 @@ func TestSkeleton_QueueByType(t *testing.T) {
 	}
 	sk := mustParse(t, withSteps(
 		step("a", "COMMAND", `{"argv":["true"]}`, ""), step("b", "DBT_TEST", `{"projectDir":"p"}`, ""),
-		step("c", "HTTP_NOTIFY", `{"url":"http://h"}`, ""), step("d", "SLEEP", `{"ms":1}`, ""), step("e", "NOOP", `{}`, ""), step("f", "MANUAL", `{}`, ""),
+		step("c", "HTTP_NOTIFY", `{"url":"http://h"}`, ""), step("d", "SLEEP", `{"ms":1}`, ""), step("e", "NOOP", `{}`, ""),
+		step("f", "MANUAL", `{}`, ""),
 		step("g", "NOOP", `{}`, `,"dispatch":{"taskQueue":"tq-data-dev"}`),
 	)).Skeleton(queues)
-	for i, want := range []string{"tq-data-dev", "tq-data-dev", "tq-data-dev", "tq-control-dev", "tq-control-dev", "tq-control-dev", "tq-data-dev"} {
+	for i, want := range []string{"tq-data-dev", "tq-data-dev", "tq-data-dev", "tq-control-dev", "tq-control-dev",
+		"tq-control-dev", "tq-data-dev"} {
 		if got := sk.Steps[i].TaskQueue; got != want {
 			t.Errorf("%s goes to %s, want %s", sk.Steps[i].StepID, got, want)
 		}
@@ -145,7 +149,8 @@ func TestSkeleton_RefusesDamagedBytes(t *testing.T) {
 func TestSkeleton_ChildrenAndOrdinal(t *testing.T) {
 	t.Parallel()
 	sk := mustParse(t, withSteps(
-		noop("join", `,"order":4,"dependsOn":["z","b"]`), noop("z", `,"order":1`), noop("b", `,"order":2,"dependsOn":["z"]`), noop("a", `,"order":3`),
+		noop("join", `,"order":4,"dependsOn":["z","b"]`), noop("z", `,"order":1`), noop("b", `,"order":2,"dependsOn":["z"]`),
+		noop("a", `,"order":3`),
 	)).Skeleton(queues)
 	if diff := cmp.Diff([][]int{{1, 3}, {3}, {}, {}}, sk.Children()); diff != "" {
 		t.Error(diff)

@@ -13,7 +13,8 @@ import (
 func TestStep_JSONRoundTrip(t *testing.T) {
 	t.Parallel()
 	in := plan.Step{
-		StepID: "a", Type: plan.Sleep, DependsOn: []string{"b"}, Inputs: json.RawMessage(`{"ms":5}`), Timeout: 90 * time.Second,
+		StepID: "a", Type: plan.Sleep, DependsOn: []string{"b"}, Inputs: json.RawMessage(`{"ms":5}`),
+		Timeout:      90 * time.Second,
 		Retry:        plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000},
 		Wait:         &plan.Wait{Timeout: time.Hour},
 		Compensation: &plan.Compensation{Operation: plan.Noop, Input: json.RawMessage(`{}`), Timeout: time.Second},

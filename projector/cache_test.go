@@ -56,7 +56,8 @@ func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
 		}
 	}
 	if s.loads.Load() != 1 || s.tails.Load() != 50 || s.events.Load() != 49 || s.rounds.Load() != 100 {
-		t.Errorf("%d loads, %d tails with %d events, %d writes", s.loads.Load(), s.tails.Load(), s.events.Load(), s.rounds.Load())
+		t.Errorf("%d loads, %d tails with %d events, %d writes", s.loads.Load(), s.tails.Load(), s.events.Load(),
+			s.rounds.Load())
 	}
 	if err := p.Project(t.Context(), runID); err != nil || len(bus.of(runID)) != 50 || s.rounds.Load() != 100 {
 		t.Errorf("nothing is new, and it wrote or sent: %v", err)
@@ -79,7 +80,8 @@ func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
 func TestProjector_RunsWokenTogetherShareTheirWrites(t *testing.T) {
 	t.Parallel()
 	s, bus := &counting{Store: openSQLite(t)}, &post{}
-	p := projector.New(s, bus, projector.Config{Workers: 1, SweepAge: time.Hour, SaveInterval: 300 * time.Millisecond}) // in which they gather
+	// in which they gather
+	p := projector.New(s, bus, projector.Config{Workers: 1, SweepAge: time.Hour, SaveInterval: 300 * time.Millisecond})
 	var ids []string
 	for i := range 40 {
 		ids = append(ids, create(t, s, i))

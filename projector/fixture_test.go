@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
@@ -139,10 +139,12 @@ func newRun(id run.Identity) store.NewRun {
 		Run: store.Run{
 			Identity: id, RequestID: id.RunID, TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
 			RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, id.RunID),
-			PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID, PlanVersion: id.PlanVersion},
-			Policy:     run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
+			PlanRef: plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID,
+				PlanVersion: id.PlanVersion},
+			Policy: run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
 		},
-		Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
+		Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()},
+		Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
 	}
 }
 

@@ -68,7 +68,8 @@ func (u *unsaved) take(n int) []*work {
 
 // unsaved reports whether anything is to be saved or recorded.
 func (w *work) unsaved() bool {
-	return !w.over && w.known.epoch != "" && (w.said || w.refusal != nil || !w.read || w.tail.CheckpointAt < w.known.state.Seq)
+	return !w.over && w.known.epoch != "" && (w.said || w.refusal != nil || !w.read ||
+		w.tail.CheckpointAt < w.known.state.Seq)
 }
 
 // follow takes over later work on the same run.
@@ -242,7 +243,8 @@ func (p *Projector) advance(ctx context.Context, works []*work, sent []store.Pub
 	if err == nil {
 		return nil
 	}
-	alone := len(saving) > 1 && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded)
+	alone := len(saving) > 1 && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) &&
+		!errors.Is(err, store.ErrOverloaded)
 	for i, w := range of {
 		if alone {
 			_, err = p.store.Advance(ctx, nil, saving[i:i+1])

@@ -100,6 +100,7 @@ func (t told) event(id run.Identity) run.Event {
 	return run.Event{
 		Identity: id, EventID: t.id, Type: d.Type, Seq: t.seq, Key: d.Key(id), StepID: d.StepID, SignalID: d.SignalID,
 		LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt,
-		EmittedAt: d.EmittedAt.Truncate(time.Microsecond).UTC(), PersistedAt: t.at, EmittedBy: d.EmittedBy, Payload: d.Payload,
+		EmittedAt: d.EmittedAt.Truncate(time.Microsecond).UTC(), PersistedAt: t.at, EmittedBy: d.EmittedBy,
+		Payload: d.Payload,
 	}
 }

@@ -48,10 +48,12 @@ func TestTold_IsWhatTheLogHas(t *testing.T) {
 			d = runtest.Start("s1")
 		}
 		stamped := typ == run.RunPaused
-		opens := typ == run.StepFailedEvent || typ == run.StepCompletedEvent || typ == run.StepAwaitingManualCompletion || typ == run.RunResumed
+		opens := typ == run.StepFailedEvent || typ == run.StepCompletedEvent || typ == run.StepAwaitingManualCompletion ||
+			typ == run.RunResumed
 		entries = append(entries, entry{string(typ), store.Append{Events: []run.Draft{d}}, stamped},
 			entry{string(typ) + " with odd bytes", store.Append{Events: []run.Draft{odd(d)}}, stamped},
-			entry{string(typ) + " that may open the window", store.Append{Events: []run.Draft{odd(d)}, SetGate: run.GateFailing, RetryDeadline: deadline}, stamped || opens})
+			entry{string(typ) + " that may open the window", store.Append{Events: []run.Draft{odd(d)}, SetGate: run.GateFailing,
+				RetryDeadline: deadline}, stamped || opens})
 	}
 	bare := runtest.Draft(run.StepStartedEvent, "s1", 1)
 	bare.Payload = nil
@@ -60,9 +62,11 @@ func TestTold_IsWhatTheLogHas(t *testing.T) {
 	entries = append(entries,
 		entry{"no payload", store.Append{Events: []run.Draft{bare}}, false},
 		entry{"an empty payload", store.Append{Events: []run.Draft{empty}}, true},
-		entry{"several", store.Append{Events: []run.Draft{bare, runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.StepStartedEvent, "s2", 1)}}, false},
+		entry{"several", store.Append{Events: []run.Draft{bare, runtest.Draft(run.StepCompletedEvent, "s1", 1),
+			runtest.Draft(run.StepStartedEvent, "s2", 1)}}, false},
 		entry{"several with a pause", store.Append{Events: []run.Draft{bare, runtest.Draft(run.RunPaused, "", 1)}}, true},
-		entry{"with duplicates and a refusal", store.Append{Events: []run.Draft{bare, bare, runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.StepFailedEvent, "s1", 1)}}, false},
+		entry{"with duplicates and a refusal", store.Append{Events: []run.Draft{bare, bare,
+			runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.StepFailedEvent, "s1", 1)}}, false},
 		entry{"a gate alone", store.Append{SetGate: run.GatePaused}, true},
 	)
 	for name, open := range databases {
@@ -181,7 +185,8 @@ func TestProjector_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := run.Seq(2 + 2*(i+1))
-				eventually(t, 5*time.Second, "a message without a read", func() bool { to, _ := bus.latest(runID); return to == want })
+				eventually(t, 5*time.Second, "a message without a read",
+					func() bool { to, _ := bus.latest(runID); return to == want })
 			}
 			if l, err := s.Load(t.Context(), runID); err != nil || l.CheckpointAt != 2 || l.State.Seq != 10 {
 				t.Errorf("checkpoint at %d, a reader sees %d, %v", l.CheckpointAt, l.State.Seq, err)
@@ -215,7 +220,8 @@ func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 			begin(t, w, runID, 1)
 			head += 2
 			reached("a gap")
-			if _, err := w.Begin(t.Context(), store.Begin{RunID: runID, StepID: steps[2], LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch}); err != nil {
+			if _, err := w.Begin(t.Context(), store.Begin{RunID: runID, StepID: steps[2], LogicalAttempt: 1, EngineAttempt: 1,
+				EmittedAt: runtest.Epoch}); err != nil {
 				t.Fatal(err)
 			}
 			head++
@@ -224,7 +230,8 @@ func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 				{Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}, SetGate: run.GatePaused},
 				{Events: []run.Draft{runtest.Draft(run.RunResumed, "", 1)}, ClearGate: run.GatePaused},
 				{Events: []run.Draft{runtest.Draft(run.StepFailedEvent, steps[0], 1)}, SetGate: run.GateFailing},
-				{Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, steps[1], 1), runtest.Draft(run.StepCompletedEvent, steps[2], 1)}, RetryDeadline: time.Now().Add(time.Hour)},
+				{Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, steps[1], 1), runtest.Draft(run.StepCompletedEvent,
+					steps[2], 1)}, RetryDeadline: time.Now().Add(time.Hour)},
 			} {
 				a.RunID = runID
 				if _, err := w.Append(t.Context(), a); err != nil {
@@ -329,13 +336,16 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" || l.CheckpointAt != l.Head.LastSeq {
+			if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" ||
+				l.CheckpointAt != l.Head.LastSeq {
 				t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
 			}
 			messages := bus.of(runID)
 			last := messages[len(messages)-1]
-			if diff := cmp.Diff(l.State.Since(0), *last.Delta, alike); diff != "" || last.From != 0 || !c.hide && last.Epoch != l.Epoch {
-				t.Errorf("the last message is of %s from %d, the log of %s (-log +message):\n%s", last.Epoch, last.From, l.Epoch, diff)
+			if diff := cmp.Diff(l.State.Since(0), *last.Delta, alike); diff != "" || last.From != 0 || !c.hide &&
+				last.Epoch != l.Epoch {
+				t.Errorf("the last message is of %s from %d, the log of %s (-log +message):\n%s", last.Epoch, last.From, l.Epoch,
+					diff)
 			}
 		})
 	}
@@ -370,7 +380,8 @@ func TestProjector_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" || l.CheckpointAt != 6 {
+	if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" ||
+		l.CheckpointAt != 6 {
 		t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
 	}
 }
@@ -417,7 +428,8 @@ func TestProjector_OneRefusalOfARound(t *testing.T) {
 		}
 		return nil
 	}
-	p := projector.New(s, bus, quick(func(c *projector.Config) { c.Workers, c.Backoff, c.MaxBackoff = 1, time.Hour, time.Hour }))
+	p := projector.New(
+		s, bus, quick(func(c *projector.Config) { c.Workers, c.Backoff, c.MaxBackoff = 1, time.Hour, time.Hour }))
 	for i := range 8 {
 		p.Wake(create(t, s, i))
 	}

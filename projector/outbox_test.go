@@ -24,7 +24,8 @@ import (
 
 // quick is a projector whose waits are those of a test.
 func quick(change ...func(*projector.Config)) projector.Config {
-	cfg := projector.Config{Window: time.Millisecond, SweepAge: 20 * time.Millisecond, Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}
+	cfg := projector.Config{Window: time.Millisecond, SweepAge: 20 * time.Millisecond, Backoff: time.Millisecond,
+		MaxBackoff: 20 * time.Millisecond}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -131,7 +132,10 @@ func TestProjector_AnOutageBuriesNothing(t *testing.T) {
 	}
 	// The bus may answer pings and still be of no use: probes go on all the time.
 	bus.set(func() { bus.down = false })
-	eventually(t, 20*time.Second, "many probes", func() bool { return metric(t, "eventbus_publish_failures_total", "bus=redis") > 50 })
+	eventually(t, 20*time.Second, "many probes", func() bool {
+		return metric(t, "eventbus_publish_failures_total",
+			"bus=redis") > 50
+	})
 	if state := p.Breaker(); state == projector.Closed {
 		t.Errorf("breaker %s", state)
 	}
@@ -139,7 +143,8 @@ func TestProjector_AnOutageBuriesNothing(t *testing.T) {
 		t.Error("the metrics say that the breaker is closed")
 	}
 	// Probes move it between OPEN and HALF_OPEN, also while the metrics are gathered.
-	eventually(t, 10*time.Second, "the state of the breaker is in the metrics", func() bool { return metric(t, "eventbus_breaker_state") == 1 })
+	eventually(t, 10*time.Second, "the state of the breaker is in the metrics",
+		func() bool { return metric(t, "eventbus_breaker_state") == 1 })
 	eventually(t, 10*time.Second, "checkpoints go on", func() bool {
 		for _, id := range ids {
 			if l, err := s.Load(t.Context(), id); err != nil || l.CheckpointAt != events+2 {
@@ -313,14 +318,16 @@ func TestProjector_RefusedBuriedRedriven(t *testing.T) {
 				}
 			}
 			letter := letters(t, s)[0]
-			if letter.RunID != runID || letter.From != 5 || letter.To != 6 || letter.Attempts != 10 || letter.RedrivenAt != nil ||
+			if letter.RunID != runID || letter.From != 5 || letter.To != 6 || letter.Attempts != 10 ||
+				letter.RedrivenAt != nil ||
 				!strings.Contains(letter.Cause, "payload too large") {
 				t.Errorf("letter %+v", letter)
 			}
 			if n := log.lines("EVENT_BUS_DELIVERY_FAILED", `"level":"ERROR"`, `"severity":"P1"`, runID); len(n) != 1 {
 				t.Errorf("alerts %v", n)
 			}
-			if metric(t, "eventbus_dead_letters_total") != 1 || metric(t, "projector_alerts_total", "alert=EVENT_BUS_DELIVERY_FAILED") != 1 {
+			if metric(t, "eventbus_dead_letters_total") != 1 || metric(t, "projector_alerts_total",
+				"alert=EVENT_BUS_DELIVERY_FAILED") != 1 {
 				t.Error("the dead letter is not in the metrics")
 			}
 			if p.Breaker() != projector.Closed {
@@ -346,7 +353,8 @@ func TestProjector_RefusedBuriedRedriven(t *testing.T) {
 				}
 			}
 			d := <-heard.C()
-			if d.Message == nil || d.Message.From != 5 || d.Message.To < 6 || d.Message.Delta == nil || len(d.Message.Delta.Steps) != 3 {
+			if d.Message == nil || d.Message.From != 5 || d.Message.To < 6 || d.Message.Delta == nil ||
+				len(d.Message.Delta.Steps) != 3 {
 				t.Errorf("redriven message %+v", d.Message)
 			}
 			if letters(t, s)[0].RedrivenAt == nil {
@@ -430,7 +438,9 @@ func TestProjector_ARolledBackTransactionSendsNothing(t *testing.T) {
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	before, refused := len(bus.of(runID)), errors.New("no")
 	err := w.InRun(t.Context(), runID, func(tx store.RunTx) error {
-		if _, err := tx.Append(t.Context(), store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, steps[0], 1)}}); err != nil {
+		if _, err := tx.Append(
+			t.Context(), store.Append{
+				RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, steps[0], 1)}}); err != nil {
 			return err
 		}
 		return refused

@@ -40,7 +40,8 @@ func TestProjector_APanicOfOneRunStopsNoOther(t *testing.T) {
 		return func() bool { to, _ := bus.latest(good); return to == want }
 	}
 	eventually(t, 5*time.Second, "the other run is published", head(2))
-	eventually(t, 5*time.Second, "the run is tried again", func() bool { return value(t, "dvt_panics_total", "duty=project") >= 2 })
+	eventually(t, 5*time.Second, "the run is tried again",
+		func() bool { return value(t, "dvt_panics_total", "duty=project") >= 2 })
 	begin(t, s, good, 0)
 	eventually(t, 5*time.Second, "the other run is published again after the panic", head(3))
 	if n := len(bus.of(bad)); n != 0 {

@@ -128,7 +128,8 @@ func atMostIn(window time.Duration, times []time.Time) (most int) {
 // contract: O8
 func TestMotions_AtMostTenAreDueInAnySecond(t *testing.T) {
 	t.Parallel()
-	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond, 99 * time.Millisecond} {
+	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond,
+		99 * time.Millisecond} {
 		for _, hiccup := range []time.Duration{0, 350 * time.Millisecond} { // of the workers, in the second second
 			ms := newMotions(time.Second, 10, 100)
 			var due, sent []time.Time
@@ -306,7 +307,8 @@ func TestNews_InAnyOrderAndWithoutHoles(t *testing.T) {
 		seqs []run.Seq
 		want int // of the log behind 5, -1 when it is to be read
 	}{
-		{nil, 0}, {[]run.Seq{6}, 1}, {[]run.Seq{8, 6, 7}, 3}, {[]run.Seq{4, 6, 5}, 1}, {[]run.Seq{7}, -1}, {[]run.Seq{6, 8}, -1},
+		{nil, 0}, {[]run.Seq{6}, 1}, {[]run.Seq{8, 6, 7}, 3}, {[]run.Seq{4, 6, 5}, 1}, {[]run.Seq{7}, -1},
+		{[]run.Seq{6, 8}, -1},
 	} {
 		var n news
 		for _, seq := range c.seqs {

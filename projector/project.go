@@ -219,10 +219,12 @@ func (p *Projector) idle(ctx context.Context, at time.Time) {
 
 // report logs what nobody else says: a store or a bus that is down is known.
 func (p *Projector) report(ctx context.Context, runID string, err error) {
-	if err == nil || ctx.Err() != nil || errors.Is(err, errBus) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errBus) || errors.Is(err, store.ErrUnavailable) ||
+		errors.Is(err, store.ErrOverloaded) {
 		return
 	}
-	p.cfg.Logger.WarnContext(ctx, "a run could not be projected: its lists are out of date until it is", slog.String("runId", runID), slog.Any("error", err))
+	p.cfg.Logger.WarnContext(ctx, "a run could not be projected: its lists are out of date until it is",
+		slog.String("runId", runID), slog.Any("error", err))
 }
 
 // Project brings one run's checkpoint to the head of its log, publishes what was

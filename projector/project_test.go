@@ -83,7 +83,8 @@ func (f *failing) Close() error { return nil }
 // contract: T189, W-1
 func TestProjector_KilledAtAnyStageLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, stage := range []string{"after load", "after tail", "before save", "after save", "before publish", "after publish", "before clear"} {
+	for _, stage := range []string{"after load", "after tail", "before save", "after save", "before publish",
+		"after publish", "before clear"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
 			s, bus := openSQLite(t), &post{}
@@ -176,7 +177,8 @@ func TestProjector_CoalescesAndFlushesTheLast(t *testing.T) {
 	}
 	reached("the last message", 92)
 	messages := bus.of(runID)
-	if most := 10 * (int((time.Since(began)+100*time.Millisecond)/time.Second) + 1); len(messages) > most || len(messages) <= 10 {
+	if most := 10 * (int((time.Since(began)+100*time.Millisecond)/time.Second) + 1); len(messages) > most ||
+		len(messages) <= 10 {
 		t.Errorf("%d messages in %v", len(messages), time.Since(began))
 	}
 	// Nothing holds back the first ones: a distance of 100 ms would make it 900 ms.

@@ -39,7 +39,8 @@ func (p *Projector) refused(ctx context.Context, m live.Message, before int, cau
 		return nil // somebody published or buried it
 	}
 	if !buried { // it began as news of receipts and queue alone: the next head check brings those
-		if _, err := p.store.Advance(ctx, []store.PublishedTo{{RunID: m.RunID, To: r.Upto, OpsRev: m.OpsRev}}, nil); err != nil {
+		if _, err := p.store.Advance(ctx, []store.PublishedTo{{RunID: m.RunID, To: r.Upto, OpsRev: m.OpsRev}},
+			nil); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,8 @@ func sealsOf(t *testing.T, s store.Store, runID string) (at []run.Seq) {
 	if _, err := s.LinkAudit(t.Context(), store.MaxPage); err != nil {
 		t.Fatal(err)
 	}
-	links, err := s.AuditLinks(t.Context(), store.AuditFilter{TenantID: runtest.ID.TenantID, RunID: runID, Action: store.ActionSealLog, Limit: store.MaxPage})
+	links, err := s.AuditLinks(t.Context(), store.AuditFilter{TenantID: runtest.ID.TenantID, RunID: runID,
+		Action: store.ActionSealLog, Limit: store.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,8 @@ func TestSeal_TheLogOfARunThatEndedIsSealedOnce(t *testing.T) {
 	if at := sealsOf(t, s, runID); len(at) != 0 {
 		t.Errorf("the log of an open run of 3 events has seals at %v, want none", at)
 	}
-	end := appendTo(t, s, runID, runtest.Draft(run.StepCompletedEvent, steps[0], 1), runtest.Draft(run.RunCancelled, "", 1))
+	end := appendTo(t, s, runID, runtest.Draft(run.StepCompletedEvent, steps[0], 1),
+		runtest.Draft(run.RunCancelled, "", 1))
 	for range 2 {
 		projected(t, s, p, runID)
 		projected(t, s, projector.New(s, &post{}, projector.Config{}), runID) // another server, or this one after a restart
@@ -136,7 +138,8 @@ func TestSeal_ALongLogIsSealedWhileItsRunIsOpen(t *testing.T) {
 	for attempt := 1; len(want) < 2; attempt++ {
 		drafts := make([]run.Draft, 0, 2*len(steps))
 		for _, step := range steps {
-			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, step, attempt), runtest.Draft(run.StepFailedEvent, step, attempt))
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, step, attempt), runtest.Draft(run.StepFailedEvent, step,
+				attempt))
 		}
 		head := appendTo(t, s, runID, drafts...)
 		if attempt%3 == 0 {

@@ -37,7 +37,8 @@ func TestSwitch_ReadersKnowBeforeThePublisherStops(t *testing.T) {
 			t.Helper()
 			before := *bus
 			err1, err2 := out.Publish(t.Context(), live.Message{}), out.WakeLists(t.Context())
-			if sent := bus.sent > before.sent && bus.woken > before.woken; sent != publishes || (err1 == nil) != publishes || (err2 == nil) != publishes || out.Up() != publishes {
+			if sent := bus.sent > before.sent && bus.woken > before.woken; sent != publishes || (err1 == nil) != publishes ||
+				(err2 == nil) != publishes || out.Up() != publishes {
 				t.Errorf("%s: published %t (%v, %v), up %t; want %t", when, sent, err1, err2, out.Up(), publishes)
 			}
 			if in.Up() != reads {

@@ -73,7 +73,8 @@ func (s *waking) Lease(ctx context.Context, owner string, ttl time.Duration, lim
 	return rows, err
 }
 
-func (s *waking) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (store.Admitted, error) {
+func (s *waking) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
+	limit int) (store.Admitted, error) {
 	admitted, err := s.Store.AdmitWaiting(ctx, terms, limit)
 	for _, row := range admitted.Rows {
 		s.wake(row.RunID)

@@ -61,11 +61,13 @@ func TestWaking_EveryCommitThatMarksWakes(t *testing.T) {
 		}},
 		{"Started", func() error { return d.Started(ctx, runID, lease.Generation) }},
 		{"Append", func() error {
-			_, err := d.Append(ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, steps[0], 1)}})
+			_, err := d.Append(
+				ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, steps[0], 1)}})
 			return err
 		}},
 		{"Begin", func() error {
-			_, err := d.Begin(ctx, store.Begin{RunID: runID, StepID: steps[1], LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch})
+			_, err := d.Begin(ctx, store.Begin{RunID: runID, StepID: steps[1], LogicalAttempt: 1, EngineAttempt: 1,
+				EmittedAt: runtest.Epoch})
 			return err
 		}},
 		{"InRun", func() error {

@@ -47,7 +47,8 @@ func newWatch(cfg Config, breaker func() BreakerState) *watch {
 		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "engine_event_latency_seconds",
 			Help:    "From the commit of an event until the bus has it, for the oldest event of each message.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 300}}),
-		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "projector_alerts_total", Help: "Alerts, by name."}, []string{"alert"}),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "projector_alerts_total", Help: "Alerts, by name."},
+			[]string{"alert"}),
 	}
 	for _, name := range []string{alertLag, alertCausal, alertNonContiguous, alertDelivery} {
 		w.alerts.WithLabelValues(name)
@@ -57,7 +58,8 @@ func newWatch(cfg Config, breaker func() BreakerState) *watch {
 	}
 	state := func(is BreakerState) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "eventbus_breaker_state",
-			ConstLabels: prometheus.Labels{"bus": cfg.BusName, "state": string(is)}, Help: "1 for the state that the breaker is in."},
+			ConstLabels: prometheus.Labels{"bus": cfg.BusName, "state": string(is)},
+			Help:        "1 for the state that the breaker is in."},
 			func() float64 {
 				if breaker() == is {
 					return 1
@@ -78,7 +80,8 @@ func (w *watch) latency(d time.Duration) { w.latencies.Observe(d.Seconds()) }
 
 func (w *watch) anomaly(runID string, a run.Anomaly) {
 	w.alerts.WithLabelValues(alertCausal).Inc()
-	w.cfg.Logger.Info(alertCausal, slog.String("severity", "P3"), slog.String("runId", runID), slog.Int64("runSeq", int64(a.Seq)),
+	w.cfg.Logger.Info(alertCausal, slog.String("severity", "P3"), slog.String("runId", runID),
+		slog.Int64("runSeq", int64(a.Seq)),
 		slog.String("code", string(a.Code)), slog.String("detail", a.Detail))
 	if w.cfg.OnAnomaly != nil {
 		w.cfg.OnAnomaly(runID, a)
@@ -104,7 +107,8 @@ func (w *watch) buried(ctx context.Context, m live.Message, r store.Refusal, cau
 	w.dead.Inc()
 	w.alerts.WithLabelValues(alertDelivery).Inc()
 	w.cfg.Logger.ErrorContext(ctx, alertDelivery, slog.String("severity", "P1"), slog.String("runId", m.RunID),
-		slog.Int64("fromSeq", int64(m.From)), slog.Int64("toSeq", int64(r.Upto)), slog.Int("attempts", r.Attempts), slog.String("cause", cause))
+		slog.Int64("fromSeq", int64(m.From)), slog.Int64("toSeq", int64(r.Upto)), slog.Int("attempts", r.Attempts),
+		slog.String("cause", cause))
 }
 
 // lag notes the age of the first event of a run that no checkpoint has. Above

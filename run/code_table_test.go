@@ -35,7 +35,8 @@ func TestCodeTable_EveryConstantOnce(t *testing.T) {
 	var table []run.Code
 	for _, info := range run.CodeTable() {
 		table = append(table, info.Code)
-		if info.Meaning == "" || info.WhatToDo == "" || info.HTTPStatus != 0 && (info.HTTPStatus < 400 || info.HTTPStatus > 599) {
+		if info.Meaning == "" || info.WhatToDo == "" || info.HTTPStatus != 0 && (info.HTTPStatus < 400 ||
+			info.HTTPStatus > 599) {
 			t.Errorf("%+v says too little", info)
 		}
 	}

@@ -149,7 +149,8 @@ func (f *folding) pause(e *Event) {
 		p, _ := PayloadOf[PausePayload](e.Payload)
 		f.s.PausedEpoch = epoch
 		f.s.RetryDeadline = nil
-		f.s.Pause = &PauseInfo{SignalID: p.SignalID, RequestedBy: p.PauseRequestedBy, Reason: p.Reason, Since: occurredAt(e), Seq: e.Seq}
+		f.s.Pause = &PauseInfo{SignalID: p.SignalID, RequestedBy: p.PauseRequestedBy, Reason: p.Reason, Since: occurredAt(e),
+			Seq: e.Seq}
 	}
 	f.follow(e)
 }
@@ -212,7 +213,8 @@ func (f *folding) settleRootCause() {
 		}
 		last := step.latest()
 		if f.s.RootCause == nil || last.EndedSeq < f.s.RootCause.Seq {
-			f.s.RootCause = &StepRef{StepID: step.StepID, LogicalAttempt: last.LogicalAttempt, Seq: last.EndedSeq, Error: last.Error}
+			f.s.RootCause = &StepRef{StepID: step.StepID, LogicalAttempt: last.LogicalAttempt, Seq: last.EndedSeq,
+				Error: last.Error}
 		}
 	}
 }

@@ -133,14 +133,16 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 	switch e.Type {
 	case StepCompletedEvent:
 		p, _ := PayloadOf[StepCompletedPayload](e.Payload)
-		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), present(p.ArtifactRefs), p.DurationMS
+		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), present(p.ArtifactRefs),
+			p.DurationMS
 		a.Manual = p.Manual.kept()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
 	case StepFailedEvent:
 		p, _ := PayloadOf[FailurePayload](e.Payload)
 		a.Status, a.Artifacts, a.DurationMS = StepFailed, present(p.ArtifactRefs), p.DurationMS
-		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory, Source: p.FailureSource}
+		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory,
+			Source: p.FailureSource}
 		a.Manual = p.Manual.kept()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)

@@ -51,15 +51,19 @@ func step(t *testing.T, s run.State, id string) *run.Step {
 func TestFold_HappyLinear(t *testing.T) {
 	t.Parallel()
 	s, anomalies := project(t, ofRun(run.RunApproved), runtest.Start("s1", "s2<s1", "s3<s2"),
-		started("s1", 1), completed("s1", 1), started("s2", 1), completed("s2", 1), started("s3", 1), completed("s3", 1), ofRun(run.RunCompleted))
+		started("s1", 1), completed("s1", 1), started("s2", 1), completed("s2", 1), started("s3", 1), completed("s3", 1),
+		ofRun(run.RunCompleted))
 	want := run.StepCounts{Total: 3, Success: 3}
-	if s.Status != run.Completed || s.Seq != 9 || s.StatusSeq != 9 || s.Counts != want || s.FailedSteps() != 0 || len(anomalies) > 0 {
+	if s.Status != run.Completed || s.Seq != 9 || s.StatusSeq != 9 || s.Counts != want || s.FailedSteps() != 0 ||
+		len(anomalies) > 0 {
 		t.Errorf("%+v, anomalies %v", s.Header, anomalies)
 	}
-	if !s.CreatedAt.Equal(runtest.Epoch.Add(time.Second+time.Millisecond)) || !s.StartedAt.Equal(runtest.Epoch) || !s.CompletedAt.Equal(runtest.Epoch.Add(9*time.Second)) {
+	if !s.CreatedAt.Equal(runtest.Epoch.Add(time.Second+time.Millisecond)) || !s.StartedAt.Equal(runtest.Epoch) ||
+		!s.CompletedAt.Equal(runtest.Epoch.Add(9*time.Second)) {
 		t.Errorf("created %v, started %v, completed %v", s.CreatedAt, s.StartedAt, s.CompletedAt)
 	}
-	if s.TriggeredBy != "ola" || s.PlanRef.PlanID != "plan-3" || s.Engine.Provider != "mock" || s.Policy.MaxParallelSteps != 100 {
+	if s.TriggeredBy != "ola" || s.PlanRef.PlanID != "plan-3" || s.Engine.Provider != "mock" ||
+		s.Policy.MaxParallelSteps != 100 {
 		t.Errorf("what RunStarted pins: %+v", s.Header)
 	}
 	for i, got := range s.Steps {
@@ -107,7 +111,8 @@ func TestFold_TwoPauses(t *testing.T) {
 	if evs[4].Key == evs[10].Key {
 		t.Error("both pauses have one key")
 	}
-	for at, want := range map[int]run.Status{5: run.Paused, 8: run.Running, 11: run.Paused, 13: run.Paused, 14: run.Running, 17: run.Completed} {
+	for at, want := range map[int]run.Status{5: run.Paused, 8: run.Running, 11: run.Paused, 13: run.Paused,
+		14: run.Running, 17: run.Completed} {
 		s := run.Project(runtest.ID, evs[:at])
 		if s.Status != want || (s.Pause != nil) != (want == run.Paused) {
 			t.Errorf("after %d: %s, pause %v, want %s", at, s.Status, s.Pause, want)
@@ -138,7 +143,8 @@ func TestFold_LateStepStarted(t *testing.T) {
 	s, anomalies := project(t, runtest.Start("s1", "s2"), started("s2", 1), completed("s1", 1), started("s1", 1))
 	got := step(t, s, "s1")
 	a := got.Attempts[0]
-	if got.Status != run.StepSuccess || a.StartedAt == nil || a.StartedSeq != 4 || a.DurationMS != 0 || s.Seq != 4 || len(anomalies) != 1 {
+	if got.Status != run.StepSuccess || a.StartedAt == nil || a.StartedSeq != 4 || a.DurationMS != 0 || s.Seq != 4 ||
+		len(anomalies) != 1 {
 		t.Errorf("%+v %+v, anomalies %v", got, a, anomalies)
 	}
 	again, _, _ := run.Fold(s, []run.Event{runtest.Event(5, started("s1", 1))})
@@ -159,7 +165,8 @@ func TestFold_LateApprovalAndQueue(t *testing.T) {
 // contract: P10
 func TestFold_DependencyInversion(t *testing.T) {
 	t.Parallel()
-	s, anomalies := project(t, runtest.Start("a<init", "b<init", "final<a,b", "init"), started("init", 1), completed("init", 1),
+	s, anomalies := project(t, runtest.Start("a<init", "b<init", "final<a,b", "init"), started("init", 1),
+		completed("init", 1),
 		started("a", 1), started("b", 1), completed("a", 1), started("final", 1), completed("b", 1))
 	if step(t, s, "final").Status != run.StepRunning || len(anomalies) != 1 || anomalies[0].Seq != 7 {
 		t.Errorf("final %s, anomalies %v", step(t, s, "final").Status, anomalies)
@@ -171,20 +178,24 @@ func TestFold_AttemptsHistory(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("s2"), started("s2", 1), failed("s2", 1, "E1"), started("s2", 2), completed("s2", 2))
 	got := step(t, s, "s2")
-	if got.Status != run.StepSuccess || got.LogicalAttempt != 2 || len(got.Attempts) != 2 || s.FailedSteps() != 0 || s.RootCause != nil {
+	if got.Status != run.StepSuccess || got.LogicalAttempt != 2 || len(got.Attempts) != 2 || s.FailedSteps() != 0 ||
+		s.RootCause != nil {
 		t.Fatalf("%+v %+v", got, s.Header)
 	}
-	if first := got.Attempts[0]; first.Status != run.StepFailed || first.Error.Code != "E1" || !first.Error.Retryable || got.Attempts[1].Error != nil {
+	if first := got.Attempts[0]; first.Status != run.StepFailed || first.Error.Code != "E1" || !first.Error.Retryable ||
+		got.Attempts[1].Error != nil {
 		t.Errorf("first attempt %+v", first)
 	}
-	after, changes, anomalies := run.Fold(s, []run.Event{runtest.Event(6, failed("s2", 1, "E9")), runtest.Event(7, completed("s2", 1))})
+	after, changes, anomalies := run.Fold(s, []run.Event{runtest.Event(6, failed("s2", 1, "E9")),
+		runtest.Event(7, completed("s2", 1))})
 	if step(t, after, "s2") != got || len(changes.Steps) > 0 || len(anomalies) != 2 || after.Seq != 7 {
 		t.Errorf("late ends of attempt 1 changed %v, anomalies %v", changes, anomalies)
 	}
 
 	s, _ = project(t, runtest.Start("s2"), started("s2", 2), failed("s2", 1, "E1"))
 	got = step(t, s, "s2")
-	if got.Status != run.StepRunning || got.LogicalAttempt != 2 || got.Attempts[0].Error.Code != "E1" || s.Counts.Running != 1 || s.FailedSteps() != 0 {
+	if got.Status != run.StepRunning || got.LogicalAttempt != 2 || got.Attempts[0].Error.Code != "E1" ||
+		s.Counts.Running != 1 || s.FailedSteps() != 0 {
 		t.Errorf("a late first attempt: %+v", got)
 	}
 }
@@ -193,7 +204,8 @@ func TestFold_AttemptsHistory(t *testing.T) {
 func TestFold_TerminalImmutable(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("s1"), started("s1", 1), completed("s1", 1), ofRun(run.RunCompleted))
-	late := []run.Event{runtest.Event(5, pausedAt(1)), runtest.Event(6, ofRun(run.RunFailed)), runtest.Event(7, started("s1", 2)),
+	late := []run.Event{runtest.Event(5, pausedAt(1)), runtest.Event(6, ofRun(run.RunFailed)),
+		runtest.Event(7, started("s1", 2)),
 		runtest.Event(8, ofRun(run.RunCompensationStarted)), runtest.Event(9, accepted("u9"))}
 	after, changes, anomalies := run.Fold(s, late)
 	want := s
@@ -206,7 +218,8 @@ func TestFold_TerminalImmutable(t *testing.T) {
 // contract: P13
 func TestFold_FailedStepsOnce(t *testing.T) {
 	t.Parallel()
-	s, _ := project(t, runtest.Start("s1"), started("s1", 1), failed("s1", 1, "E"), failed("s1", 1, "E"), failed("s1", 1, "E"))
+	s, _ := project(t, runtest.Start("s1"), started("s1", 1), failed("s1", 1, "E"), failed("s1", 1, "E"),
+		failed("s1", 1, "E"))
 	if s.FailedSteps() != 1 || s.Seq != 5 {
 		t.Errorf("%d failed steps at %d", s.FailedSteps(), s.Seq)
 	}
@@ -222,7 +235,8 @@ func TestFold_Artifacts(t *testing.T) {
 		}
 		return runtest.Draft(run.StepCompletedEvent, step, 1, runtest.M{"artifactRefs": list})
 	}
-	s, _ := project(t, runtest.Start("a", "b"), refs("b", "z", "m", "z"), refs("a", "a", "m"), refs("a", "late"), ofRun(run.RunCompleted))
+	s, _ := project(t, runtest.Start("a", "b"), refs("b", "z", "m", "z"), refs("a", "a", "m"), refs("a", "late"),
+		ofRun(run.RunCompleted))
 	var uris []string
 	for _, ref := range s.Artifacts {
 		uris = append(uris, ref.URI)
@@ -273,7 +287,8 @@ func TestFold_SourceTimesAndClamp(t *testing.T) {
 		p := runtest.M{"sourceOccurredAt": runtest.Epoch.Add(time.Duration(seconds) * time.Second)}
 		return runtest.Draft(d.Type, d.StepID, d.LogicalAttempt, p)
 	}
-	s, _ := project(t, runtest.Start("a", "b"), at(started("a", 1), 10), at(completed("a", 1), 14), at(started("b", 1), 10), at(completed("b", 1), 4))
+	s, _ := project(t, runtest.Start("a", "b"), at(started("a", 1), 10), at(completed("a", 1), 14),
+		at(started("b", 1), 10), at(completed("b", 1), 4))
 	if a, b := step(t, s, "a").Attempts[0], step(t, s, "b").Attempts[0]; a.DurationMS != 4000 || b.DurationMS != 0 {
 		t.Errorf("durations %d and %d, want 4000 and 0", a.DurationMS, b.DurationMS)
 	}
@@ -282,15 +297,19 @@ func TestFold_SourceTimesAndClamp(t *testing.T) {
 // contract: T214
 func TestFold_RootCause(t *testing.T) {
 	t.Parallel()
-	s, _ := project(t, runtest.Start("a", "b"), started("a", 1), started("b", 1), failed("a", 1, "A1"), failed("b", 1, "B1"), started("a", 2), failed("a", 2, "A2"))
+	s, _ := project(t, runtest.Start("a", "b"), started("a", 1), started("b", 1), failed("a", 1, "A1"),
+		failed("b", 1, "B1"), started("a", 2), failed("a", 2, "A2"))
 	if c := s.RootCause; c.StepID != "b" || c.LogicalAttempt != 1 || c.Seq != 5 || c.Error == nil || c.Error.Code != "B1" {
 		t.Errorf("root cause %+v, want attempt 1 of b at 5 with B1", c)
 	}
 	s, _, _ = run.Fold(s, []run.Event{runtest.Event(8, runtest.Draft(run.RunFailed, "", 1))})
-	if c := s.Failure.RootCause; c == nil || c.StepID != "b" || c.ErrorCode != "B1" || s.Failure.Seq != 8 || s.Status != run.Failed {
+	if c := s.Failure.RootCause; c == nil || c.StepID != "b" || c.ErrorCode != "B1" || s.Failure.Seq != 8 ||
+		s.Status != run.Failed {
 		t.Errorf("failure %+v", s.Failure)
 	}
-	named := runtest.Draft(run.RunFailed, "", 1, runtest.M{"errorCode": "A2", "rootCause": runtest.M{"stepId": "a", "logicalAttemptId": 2, "errorCode": "A2"}})
+	named := runtest.Draft(
+		run.RunFailed, "", 1, runtest.M{"errorCode": "A2", "rootCause": runtest.M{"stepId": "a", "logicalAttemptId": 2,
+			"errorCode": "A2"}})
 	s, _ = project(t, runtest.Start("a"), failed("a", 2, "A2"), named)
 	if c := s.Failure.RootCause; c.StepID != "a" || c.LogicalAttempt != 2 || s.Failure.Code != "A2" {
 		t.Errorf("failure %+v", s.Failure)
@@ -343,13 +362,15 @@ func TestFold_WaitsForAPerson(t *testing.T) {
 	wait := runtest.Draft(run.StepAwaitingManualCompletion, "m", 1, runtest.M{"sinceIso": since, "deadline": deadline})
 	s, _ := project(t, runtest.Start("m"), started("m", 1), wait, wait)
 	a := step(t, s, "m").Attempts[0]
-	if a.Status != run.StepRunning || a.Substatus != run.WaitingManual || !a.WaitingSince.Equal(since) || !a.WaitDeadline.Equal(deadline) || a.Manual != nil {
+	if a.Status != run.StepRunning || a.Substatus != run.WaitingManual || !a.WaitingSince.Equal(since) ||
+		!a.WaitDeadline.Equal(deadline) || a.Manual != nil {
 		t.Fatalf("attempt %+v", a)
 	}
 	if v, ok := s.FindStep("m"); !ok || !v.WaitsForPerson {
 		t.Errorf("view %+v", v)
 	}
-	who := run.ManualEnd{SignalID: "u1", Outcome: run.ManualFailed, Actor: "pat", Notes: "no", EvidenceRefs: []string{"s3://b/k"}}
+	who := run.ManualEnd{SignalID: "u1", Outcome: run.ManualFailed, Actor: "pat", Notes: "no",
+		EvidenceRefs: []string{"s3://b/k"}}
 	end := runtest.Draft(run.StepFailedEvent, "m", 1, runtest.M{"manual": who})
 	again := runtest.Draft(run.StepAwaitingManualCompletion, "m", 2, runtest.M{"sinceIso": nil})
 	s, _ = project(t, runtest.Start("m"), started("m", 1), wait, end, started("m", 2), again)
@@ -361,7 +382,8 @@ func TestFold_WaitsForAPerson(t *testing.T) {
 	if !a.WaitingSince.Equal(runtest.Epoch.Add(6*time.Second)) || a.WaitDeadline != nil || a.Manual != nil {
 		t.Errorf("the next attempt %+v", a)
 	}
-	s, _ = project(t, runtest.Start("m"), started("m", 1), wait, runtest.Draft(run.StepCompletedEvent, "m", 1, runtest.M{"manual": who}))
+	s, _ = project(t, runtest.Start("m"), started("m", 1), wait, runtest.Draft(run.StepCompletedEvent, "m", 1,
+		runtest.M{"manual": who}))
 	if diff := cmp.Diff(&who, step(t, s, "m").Attempts[0].Manual); diff != "" {
 		t.Error(diff)
 	}
@@ -372,7 +394,8 @@ func TestFold_WaitsForAPerson(t *testing.T) {
 func TestSubstatus(t *testing.T) {
 	t.Parallel()
 	two := []run.Draft{runtest.Start("a", "b", "m"), started("a", 1), started("b", 1)}
-	manual := []run.Draft{runtest.Start("a", "b", "m"), started("m", 1), runtest.Draft(run.StepAwaitingManualCompletion, "m", 1)}
+	manual := []run.Draft{runtest.Start("a", "b", "m"), started("m", 1), runtest.Draft(run.StepAwaitingManualCompletion,
+		"m", 1)}
 	on := func(base []run.Draft, more ...run.Draft) []run.Draft {
 		return append(append([]run.Draft{}, base...), more...)
 	}
@@ -383,7 +406,8 @@ func TestSubstatus(t *testing.T) {
 		message string
 	}{
 		{"two in flight", on(two, pausedAt(1)), run.Draining, "Workflow paused. Waiting for 2 in-flight tasks to complete."},
-		{"one in flight", on(two, pausedAt(1), completed("a", 1)), run.Draining, "Workflow paused. Waiting for 1 in-flight tasks to complete."},
+		{"one in flight", on(two, pausedAt(1), completed("a", 1)), run.Draining,
+			"Workflow paused. Waiting for 1 in-flight tasks to complete."},
 		{"drained", on(two, pausedAt(1), completed("a", 1), completed("b", 1)), "", ""},
 		{"running", two, "", ""},
 		{"manual", manual, run.WaitingManual, ""},
@@ -432,7 +456,8 @@ func TestFold_ResultsAsWritten(t *testing.T) {
 	} {
 		e := runtest.Event(2, completed("a", 1))
 		e.Payload = []byte(payload)
-		start := runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "a", "type": "NOOP", "dependsOn": []string{}}}})
+		start := runtest.Draft(
+			run.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "a", "type": "NOOP", "dependsOn": []string{}}}})
 		s := fold(run.Project(runtest.ID, runtest.Log(start)), []run.Event{e})
 		wantEqual(t, payload, 0, s, stored(t, s))
 	}

@@ -23,7 +23,8 @@ func Judge(v View, sig Signal) Decision {
 	switch sig.Type {
 	case Pause, Resume, RetryStep, SkipStep, CompleteManual:
 		if !started {
-			return reject(CodeInvalidRunState, "The run is %s and has not started. Try again once it is RUNNING, or cancel it.", status)
+			return reject(CodeInvalidRunState, "The run is %s and has not started. Try again once it is RUNNING, or cancel it.",
+				status)
 		}
 	}
 	switch sig.Type {
@@ -76,9 +77,11 @@ func judgeRetry(v View, sig Signal) Decision {
 	case !ok:
 		return stepNotFound(sig.StepID)
 	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt < la:
-		return noop(CodeSuperseded, "Attempt %d of step %q was retried already; the latest is attempt %d.", sig.ExpectedAttempt, sig.StepID, la)
+		return noop(CodeSuperseded, "Attempt %d of step %q was retried already; the latest is attempt %d.",
+			sig.ExpectedAttempt, sig.StepID, la)
 	case sig.ExpectedAttempt > la:
-		return reject(CodeStepNotFailed, "Step %q has no attempt %d yet; the latest is attempt %d.", sig.StepID, sig.ExpectedAttempt, la)
+		return reject(CodeStepNotFailed, "Step %q has no attempt %d yet; the latest is attempt %d.", sig.StepID,
+			sig.ExpectedAttempt, la)
 	case step.Status != StepFailed:
 		return reject(CodeStepNotFailed, "Step %q is %s; only a FAILED step can be retried.", sig.StepID, step.Status)
 	case step.RetryPending:
@@ -86,9 +89,11 @@ func judgeRetry(v View, sig Signal) Decision {
 	case sig.Force:
 		return accept("Step %q runs again as attempt %d, by force.", sig.StepID, la+1)
 	case !step.Retryable:
-		return reject(CodeRetryDenied, "Step %q failed with an error that a retry does not cure. Remove its cause, then retry with force.", sig.StepID)
+		return reject(CodeRetryDenied, "Step %q failed with an error that a retry does not cure. Remove its cause, then "+
+			"retry with force.", sig.StepID)
 	case la >= v.MaxAttempts():
-		return reject(CodeRetryDenied, "Step %q has had %d attempts; the run allows %d. Retry with force if you must.", sig.StepID, la, v.MaxAttempts())
+		return reject(CodeRetryDenied, "Step %q has had %d attempts; the run allows %d. Retry with force if you must.",
+			sig.StepID, la, v.MaxAttempts())
 	}
 	return accept("Step %q runs again as attempt %d.", sig.StepID, la+1)
 }
@@ -105,7 +110,8 @@ func judgeSkip(v View, sig Signal) Decision {
 	case step.Status == StepSkipped:
 		return noop(CodeAlreadyInState, "Step %q is SKIPPED already.", sig.StepID)
 	case step.Status == StepRunning, step.Status == StepSuccess:
-		return reject(CodeStepNotSkippable, "Step %q is %s; only a PENDING or FAILED step can be skipped.", sig.StepID, step.Status)
+		return reject(CodeStepNotSkippable, "Step %q is %s; only a PENDING or FAILED step can be skipped.", sig.StepID,
+			step.Status)
 	case step.RetryPending:
 		return reject(CodeStepNotSkippable, "A retry of step %q is on its way; skip the step if the retry fails.", sig.StepID)
 	}
@@ -126,7 +132,8 @@ func judgeManual(v View, sig Signal) Decision {
 	case !step.WaitsForPerson:
 		return reject(CodeManualNotWaiting, "Step %q is %s and does not wait for a person.", sig.StepID, step.Status)
 	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt != la:
-		return reject(CodeManualNotWaiting, "Attempt %d of step %q does not wait for a person; attempt %d does.", sig.ExpectedAttempt, sig.StepID, la)
+		return reject(CodeManualNotWaiting, "Attempt %d of step %q does not wait for a person; attempt %d does.",
+			sig.ExpectedAttempt, sig.StepID, la)
 	}
 	switch sig.Outcome {
 	case ManualSucceeded:
@@ -136,7 +143,8 @@ func judgeManual(v View, sig Signal) Decision {
 	case ManualCancelled:
 		return accept("Step %q is cancelled, which is a failure that only force retries.", sig.StepID)
 	}
-	return reject(CodeBadInput, "%q is no outcome; use %s, %s or %s.", sig.Outcome, ManualSucceeded, ManualFailed, ManualCancelled)
+	return reject(CodeBadInput, "%q is no outcome; use %s, %s or %s.", sig.Outcome, ManualSucceeded, ManualFailed,
+		ManualCancelled)
 }
 
 // judgeOverlay follows T104 and T197: an overlay reaches attempts that begin
@@ -148,14 +156,16 @@ func judgeOverlay(v View, sig Signal, started bool) Decision {
 	case sig.StepID == "":
 		return accept("Attempts that begin from now on see the change.")
 	case !started:
-		return reject(CodeInvalidRunState, "The run has not started and its steps are not known yet. Leave the step out, or try again once it is RUNNING.")
+		return reject(CodeInvalidRunState, "The run has not started and its steps are not known yet. Leave the step out, "+
+			"or try again once it is RUNNING.")
 	}
 	step, ok := v.FindStep(sig.StepID)
 	switch {
 	case !ok:
 		return stepNotFound(sig.StepID)
 	case step.Status == StepSuccess, step.Status == StepSkipped:
-		return reject(CodeStepTerminal, "Step %q is %s and will not run again; the change would have no effect.", sig.StepID, step.Status)
+		return reject(CodeStepTerminal, "Step %q is %s and will not run again; the change would have no effect.", sig.StepID,
+			step.Status)
 	}
 	return accept("Attempts of step %q that begin from now on see the change.", sig.StepID)
 }

@@ -26,17 +26,24 @@ func TestJudge(t *testing.T) {
 		"empty":    nil,
 		"approved": {ofRun(run.RunApproved)},
 		// ok SUCCESS, busy RUNNING, bad FAILED, worse FAILED for good, skip SKIPPED, todo PENDING, again RUNNING as attempt 2
-		"running": {runtest.Start("ok", "busy", "bad", "worse", "skip", "todo", "again"), completed("ok", 1), started("busy", 1), failed("bad", 1, "E"),
-			runtest.Draft(run.StepFailedEvent, "worse", 1, runtest.M{"retryable": false}), skipped("skip", 1), failed("again", 1, "E"), started("again", 2)},
+		"running": {runtest.Start("ok", "busy", "bad", "worse", "skip", "todo", "again"), completed("ok", 1),
+			started("busy", 1), failed("bad", 1, "E"),
+			runtest.Draft(run.StepFailedEvent, "worse", 1, runtest.M{"retryable": false}), skipped("skip", 1),
+			failed("again", 1, "E"), started("again", 2)},
 	}
 	histories["paused"] = append(histories["running"][:len(histories["running"]):len(histories["running"])], pausedAt(1))
-	histories["compensating"] = append(histories["running"][:len(histories["running"]):len(histories["running"])], ofRun(run.RunCompensationStarted))
+	histories["compensating"] = append(histories["running"][:len(histories["running"]):len(histories["running"])],
+		ofRun(run.RunCompensationStarted))
 	histories["completed"] = []run.Draft{runtest.Start("ok"), completed("ok", 1), ofRun(run.RunCompleted)}
-	histories["manual"] = []run.Draft{runtest.Start("ask", "busy", "done", "todo"), started("ask", 1), waits("ask", 1), failed("ask", 1, "MANUAL_FAILED"),
+	histories["manual"] = []run.Draft{runtest.Start("ask", "busy", "done", "todo"), started("ask", 1), waits("ask", 1),
+		failed("ask", 1, "MANUAL_FAILED"),
 		started("ask", 2), waits("ask", 2), started("busy", 1), started("done", 1), waits("done", 1), completed("done", 1)}
-	histories["manual, paused"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])], pausedAt(1))
-	histories["manual, compensating"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])], ofRun(run.RunCompensationStarted))
-	histories["manual, ended"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])], ofRun(run.RunCancelled))
+	histories["manual, paused"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])],
+		pausedAt(1))
+	histories["manual, compensating"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])],
+		ofRun(run.RunCompensationStarted))
+	histories["manual, ended"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])],
+		ofRun(run.RunCancelled))
 	histories["tenth"] = []run.Draft{runtest.Start("bad"), failed("bad", 10, "E")}
 
 	retry := func(step string, expected int) run.Signal {
@@ -116,9 +123,12 @@ func TestJudge(t *testing.T) {
 
 		{"M01 complete", "manual", complete("ask", 2), run.Accept, ""},
 		{"M01 complete the latest", "manual", complete("ask", 0), run.Accept, ""},
-		{"M01 complete as failed", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask", Outcome: run.ManualFailed}, run.Accept, ""},
-		{"M01 complete as cancelled", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask", Outcome: run.ManualCancelled}, run.Accept, ""},
-		{"complete without an outcome", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask"}, run.Reject, run.CodeBadInput},
+		{"M01 complete as failed", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask", Outcome: run.ManualFailed},
+			run.Accept, ""},
+		{"M01 complete as cancelled", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask",
+			Outcome: run.ManualCancelled}, run.Accept, ""},
+		{"complete without an outcome", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask"}, run.Reject,
+			run.CodeBadInput},
 		{"T47 complete in a pause", "manual, paused", complete("ask", 2), run.Accept, ""},
 		{"M03 complete a superseded attempt", "manual", complete("ask", 1), run.Reject, run.CodeManualNotWaiting},
 		{"complete an attempt to come", "manual", complete("ask", 3), run.Reject, run.CodeManualNotWaiting},
@@ -159,7 +169,8 @@ func TestJudge_PolicyOfTheRun(t *testing.T) {
 	policy := *s.Policy
 	policy.MaxLogicalAttemptsManual = 2
 	s.Policy = &policy
-	if got := run.Judge(s, run.Signal{Type: run.RetryStep, StepID: "bad"}); got.Code != run.CodeRetryDenied || !strings.Contains(got.Message, "allows 2") {
+	if got := run.Judge(s, run.Signal{Type: run.RetryStep, StepID: "bad"}); got.Code != run.CodeRetryDenied ||
+		!strings.Contains(got.Message, "allows 2") {
 		t.Errorf("Judge() = %+v", got)
 	}
 	s.Policy = nil
@@ -177,7 +188,8 @@ func TestJudge_Total(t *testing.T) {
 		s := run.Project(runtest.ID, runtest.Hostile(uint64(seed)))
 		for _, typ := range types {
 			for _, id := range []string{"", "s0", "stranger"} {
-				if got := run.Judge(s, run.Signal{Type: typ, StepID: id, ExpectedAttempt: seed % 3}); got.Message == "" || (got.Outcome == run.Accept) != (got.Code == "") {
+				if got := run.Judge(s, run.Signal{Type: typ, StepID: id, ExpectedAttempt: seed % 3}); got.Message == "" ||
+					(got.Outcome == run.Accept) != (got.Code == "") {
 					t.Fatalf("seed %d: Judge(%s %s) = %+v", seed, typ, id, got)
 				}
 			}

@@ -17,12 +17,18 @@ func TestKey_Vectors(t *testing.T) {
 		draft run.Draft
 		want  run.Key
 	}{
-		{"run", run.Draft{Type: run.RunStarted, LogicalAttempt: 1}, "60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc"},
-		{"step", run.Draft{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1}, "e19c8d6ebb559eaf8ba50c5d56e0b1d613ec1fe904620f40a05845323fdddd2f"},
-		{"second attempt", run.Draft{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 2}, "5ef3315cc7e01c86b5c8c87f864d2ca8c76b0c2a915eda7774e58666aefbe646"},
-		{"first pause", run.Draft{Type: run.RunPaused, LogicalAttempt: 1}, "14c90ae39078fc93bbe4b1a2fca8e6b8093278467a23404d497d221374da05d6"},
-		{"second pause", run.Draft{Type: run.RunPaused, LogicalAttempt: 2}, "db23099b5b320c3409ef9b8dd80a8c4366e1873749c5bca56b3c581f5f7f388d"},
-		{"signal", run.Draft{Type: run.SignalAccepted, SignalID: signal, LogicalAttempt: 1}, "6bcb18ac2bfd68fe7ce5abf7ecc25a100c6412a7e1ac58db3d298a174ee80fe5"},
+		{"run", run.Draft{Type: run.RunStarted, LogicalAttempt: 1},
+			"60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc"},
+		{"step", run.Draft{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1},
+			"e19c8d6ebb559eaf8ba50c5d56e0b1d613ec1fe904620f40a05845323fdddd2f"},
+		{"second attempt", run.Draft{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 2},
+			"5ef3315cc7e01c86b5c8c87f864d2ca8c76b0c2a915eda7774e58666aefbe646"},
+		{"first pause", run.Draft{Type: run.RunPaused, LogicalAttempt: 1},
+			"14c90ae39078fc93bbe4b1a2fca8e6b8093278467a23404d497d221374da05d6"},
+		{"second pause", run.Draft{Type: run.RunPaused, LogicalAttempt: 2},
+			"db23099b5b320c3409ef9b8dd80a8c4366e1873749c5bca56b3c581f5f7f388d"},
+		{"signal", run.Draft{Type: run.SignalAccepted, SignalID: signal, LogicalAttempt: 1},
+			"6bcb18ac2bfd68fe7ce5abf7ecc25a100c6412a7e1ac58db3d298a174ee80fe5"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -223,7 +223,8 @@ func TestFold_Invariants(t *testing.T) {
 					if s.Seq != e.Seq || s.StatusSeq > s.Seq {
 						t.Fatalf("seed %d: at %d the state is at %d, its status at %d", seed, e.Seq, s.Seq, s.StatusSeq)
 					}
-					if s.Status.Terminal() && (s.Pause != nil || s.RetryDeadline != nil || s.Compensating || s.Queued || s.CompletedAt == nil) {
+					if s.Status.Terminal() && (s.Pause != nil || s.RetryDeadline != nil || s.Compensating || s.Queued ||
+						s.CompletedAt == nil) {
 						t.Fatalf("seed %d at %d: an ended run still %+v", seed, e.Seq, s.Header)
 					}
 					if s.RetryDeadline != nil && s.Status == run.Paused {
@@ -302,7 +303,8 @@ func TestApply_RefusesWhatDoesNotFit(t *testing.T) {
 	lacking.From = 0
 	stray := s.Since(0)
 	stray.Steps = append(slices.Clone(stray.Steps), &run.Step{Ord: 7})
-	for name, d := range map[string]run.Delta{"foreign": foreign, "lacking": lacking, "stray": stray, "nil": {To: 2, Header: s.Header, Steps: []*run.Step{nil}}} {
+	for name, d := range map[string]run.Delta{"foreign": foreign, "lacking": lacking, "stray": stray,
+		"nil": {To: 2, Header: s.Header, Steps: []*run.Step{nil}}} {
 		if got, verdict := empty().Apply(d); verdict != run.Gap || got.Seq != 0 {
 			t.Errorf("%s: %v at %d, want Gap and nothing changed", name, verdict, got.Seq)
 		}

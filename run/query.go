@@ -84,7 +84,8 @@ func (f *folding) find(stepID string) (Ord, bool) {
 
 // position is where the attempt la stands or belongs.
 func (s *Step) position(la int) (int, bool) {
-	return slices.BinarySearchFunc(s.Attempts, la, func(a Attempt, la int) int { return cmp.Compare(a.LogicalAttempt, la) })
+	return slices.BinarySearchFunc(
+		s.Attempts, la, func(a Attempt, la int) int { return cmp.Compare(a.LogicalAttempt, la) })
 }
 
 func (s *Step) attempt(la int) (Attempt, bool) {

@@ -73,9 +73,12 @@ func TestSchemas_OneForEachType(t *testing.T) {
 
 // full adds to a draft every optional member that there is, so that mutations reach them.
 func full(typ run.EventType) run.Draft {
-	refs := []runtest.M{{"uri": "s3://b/k", "kind": "log-bundle", "sha256": strings.Repeat("0a", 32), "sizeBytes": 3, "contentType": "text/plain"}}
-	manual := runtest.M{"signalId": "u1", "outcome": "FAILED", "actor": "pat", "notes": "n", "evidenceRefs": []string{"s3://b/k"}}
-	hook := runtest.M{"stepId": "s1", "idempotencyKey": "r:s1:compensate", "attempts": 2, "compensated": false, "result": 1, "errorCode": "E", "errorMessage": "m"}
+	refs := []runtest.M{{"uri": "s3://b/k", "kind": "log-bundle", "sha256": strings.Repeat("0a", 32), "sizeBytes": 3,
+		"contentType": "text/plain"}}
+	manual := runtest.M{"signalId": "u1", "outcome": "FAILED", "actor": "pat", "notes": "n",
+		"evidenceRefs": []string{"s3://b/k"}}
+	hook := runtest.M{"stepId": "s1", "idempotencyKey": "r:s1:compensate", "attempts": 2, "compensated": false,
+		"result": 1, "errorCode": "E", "errorMessage": "m"}
 	more := runtest.M{"sourceOccurredAt": runtest.Epoch, "colour": "red"}
 	switch typ {
 	case run.RunApproved, run.RunQueued:
@@ -83,15 +86,18 @@ func full(typ run.EventType) run.Draft {
 			"runId": "r1", "from": runtest.M{"start": false, "failed": true, "steps": []string{"s1"}}, "reuse": []string{"s2"},
 		}})
 	case run.RunStarted:
-		more["steps"] = []runtest.M{{"stepId": "s1", "type": "NOOP", "name": "n", "group": "g", "dependsOn": []string{"s0"}, "taskQueue": "q", "resourceClass": "heavy"}}
+		more["steps"] = []runtest.M{{"stepId": "s1", "type": "NOOP", "name": "n", "group": "g", "dependsOn": []string{"s0"},
+			"taskQueue": "q", "resourceClass": "heavy"}}
 	case run.RunResumed:
 		more["retryDeadline"] = runtest.Epoch
 	case run.StepStartedEvent:
 		maps.Copy(more, runtest.M{"paramsSeq": 4, "signalId": "u1"})
 	case run.StepCompletedEvent:
-		maps.Copy(more, runtest.M{"artifactRefs": refs, "retryDeadline": runtest.Epoch, "manual": manual, "reused": runtest.M{"runId": "r1", "runSeq": 4}})
+		maps.Copy(more, runtest.M{"artifactRefs": refs, "retryDeadline": runtest.Epoch, "manual": manual,
+			"reused": runtest.M{"runId": "r1", "runSeq": 4}})
 	case run.StepFailedEvent, run.RunFailed:
-		maps.Copy(more, runtest.M{"artifactRefs": refs, "retryDeadline": runtest.Epoch, "durationMs": 5, "failureSource": "engine", "manual": manual})
+		maps.Copy(more, runtest.M{"artifactRefs": refs, "retryDeadline": runtest.Epoch, "durationMs": 5,
+			"failureSource": "engine", "manual": manual})
 		if typ == run.RunFailed {
 			more["rootCause"] = runtest.M{"stepId": "s1", "logicalAttemptId": 1, "errorCode": "E", "errorMessage": "m"}
 			more["compensation"], more["compensationOmitted"] = []runtest.M{hook}, 3
@@ -167,11 +173,14 @@ func places(at string, v any) []place {
 // replacements are made anew each time: a shared map could come to hold itself.
 func replacements() []any {
 	return []any{
-		nil, "", "x", "a|b", "RUN", "NOPE", strings.Repeat("y", 200), strings.Repeat("0f", 32), "2026-01-01", "2026-02-30T00:00:00Z",
-		"2026-01-01T00:00:00", "2026-01-01T00:00:00.25+02:00", true, false, json.Number("0"), json.Number("-1"), json.Number("1"), json.Number("2"),
+		nil, "", "x", "a|b", "RUN", "NOPE", strings.Repeat("y", 200), strings.Repeat("0f", 32), "2026-01-01",
+		"2026-02-30T00:00:00Z",
+		"2026-01-01T00:00:00", "2026-01-01T00:00:00.25+02:00", true, false, json.Number("0"), json.Number("-1"),
+		json.Number("1"), json.Number("2"),
 		json.Number("1.5"), json.Number("2147483648"), json.Number("9007199254740991"), json.Number("9007199254740992"),
 		json.Number("1e400"), json.Number("123456789012345678901234567890"),
-		map[string]any{}, []any{}, []any{"x"}, []any{map[string]any{}}, "PLAN_X", "SYSTEM", "PAUSE", "COMPLETE_MANUAL_STEP", "SUCCEEDED", "engine", "control", "FAIL_FAST", "StepFailed",
+		map[string]any{}, []any{}, []any{"x"}, []any{map[string]any{}}, "PLAN_X", "SYSTEM", "PAUSE", "COMPLETE_MANUAL_STEP",
+		"SUCCEEDED", "engine", "control", "FAIL_FAST", "StepFailed",
 	}
 }
 
@@ -184,7 +193,8 @@ func semantic(err error) bool {
 	for _, v := range schema.Violations {
 		switch {
 		case strings.HasPrefix(v.Path, "payload.planRef.plan") && strings.HasPrefix(v.Message, "must equal"):
-		case strings.HasPrefix(v.Path, "payload.steps[") && (v.Code == "DUPLICATE" || strings.Contains(v.Message, "reserved")):
+		case strings.HasPrefix(v.Path, "payload.steps[") &&
+			(v.Code == "DUPLICATE" || strings.Contains(v.Message, "reserved")):
 		default:
 			return false
 		}

@@ -53,27 +53,39 @@ func TestValidate_Refuses(t *testing.T) {
 		{"unknown type", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.Type = "FutureThing" }), "eventType"},
 		{"no planId", noPlan, draftOf(run.RunApproved), "planId"},
 		{"delimiter in an id", pipe, draftOf(run.RunApproved), "tenantId"},
-		{"logical attempt 0", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.LogicalAttempt = 0 }), "logicalAttemptId"},
-		{"no engine attempt", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.EngineAttempt = 0 }), "engineAttemptId"},
-		{"second attempt of a run", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.LogicalAttempt = 2 }), "logicalAttemptId"},
+		{"logical attempt 0", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.LogicalAttempt = 0 }),
+			"logicalAttemptId"},
+		{"no engine attempt", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.EngineAttempt = 0 }),
+			"engineAttemptId"},
+		{"second attempt of a run", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.LogicalAttempt = 2 }),
+			"logicalAttemptId"},
 		{"run event with a step", runtest.ID, change(run.RunCompleted, func(d *run.Draft) { d.StepID = "s1" }), "stepId"},
-		{"step event without a step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "" }), "stepId"},
+		{"step event without a step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "" }),
+			"stepId"},
 		{"delimiter in a step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "a|1" }), "stepId"},
 		{"reserved step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "RUN" }), "stepId"},
-		{"decision without a signal", runtest.ID, change(run.SignalAccepted, func(d *run.Draft) { d.SignalID = "" }), "signalId"},
+		{"decision without a signal", runtest.ID, change(run.SignalAccepted, func(d *run.Draft) { d.SignalID = "" }),
+			"signalId"},
 		{"signal on another event", runtest.ID, change(run.RunPaused, func(d *run.Draft) { d.SignalID = "u1" }), "signalId"},
-		{"another signal in the payload", runtest.ID, change(run.SignalAccepted, func(d *run.Draft) { d.SignalID = "u2" }), "payload.signalId"},
+		{"another signal in the payload", runtest.ID, change(run.SignalAccepted, func(d *run.Draft) { d.SignalID = "u2" }),
+			"payload.signalId"},
 		{"no time", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedAt = time.Time{} }), "emittedAt"},
-		{"another producer", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedBy = run.ByEngine }), "emittedBy"},
+		{"another producer", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedBy = run.ByEngine }),
+			"emittedBy"},
 		{"no producer", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedBy = "" }), "emittedBy"},
 		{"another plan version", runtest.ID, payload(run.RunStarted, runtest.M{"planRef": runtest.M{
-			"sha256": strings.Repeat("a", 64), "schemaVersion": "v1", "planId": "plan-3", "planVersion": "2.0"}}), "payload.planRef.planVersion"},
+			"sha256": strings.Repeat("a", 64), "schemaVersion": "v1", "planId": "plan-3", "planVersion": "2.0"}}),
+			"payload.planRef.planVersion"},
 		{"a step twice", runtest.ID, payload(run.RunStarted, runtest.M{"steps": []runtest.M{
 			{"stepId": "a", "type": "NOOP"}, {"stepId": "a", "type": "NOOP"}}}), "payload.steps[1].stepId"},
-		{"payload is no object", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.Payload = json.RawMessage(`[]`) }), "payload"},
-		{"payload is not UTF-8", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.Payload = json.RawMessage("{\"a\":\"\xff\"}") }), "payload"},
-		{"payload past 1 MiB", runtest.ID, change(run.StepCompletedEvent, func(d *run.Draft) { d.Payload = huge }), "payload"},
-		{"failure without a code", runtest.ID, payload(run.StepFailedEvent, runtest.M{"errorCode": nil}), "payload.errorCode"},
+		{"payload is no object", runtest.ID, change(run.RunApproved,
+			func(d *run.Draft) { d.Payload = json.RawMessage(`[]`) }), "payload"},
+		{"payload is not UTF-8", runtest.ID, change(run.RunApproved,
+			func(d *run.Draft) { d.Payload = json.RawMessage("{\"a\":\"\xff\"}") }), "payload"},
+		{"payload past 1 MiB", runtest.ID, change(run.StepCompletedEvent, func(d *run.Draft) { d.Payload = huge }),
+			"payload"},
+		{"failure without a code", runtest.ID, payload(run.StepFailedEvent, runtest.M{"errorCode": nil}),
+			"payload.errorCode"},
 		{"nobody to blame", runtest.ID, payload(run.RunFailed, runtest.M{"errorCode": "EXIT_STATUS"}), "payload.errorCode"},
 	}
 	for _, tt := range tests {
@@ -167,7 +179,8 @@ func TestPayloadOf_UnknownMembersAndLenience(t *testing.T) {
 // contract: T13, T228
 func TestDraft_IdsAreWhatTheirExpressionsSay(t *testing.T) {
 	t.Parallel()
-	word, runID := regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`), regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+	word, runID := regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`),
+		regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 	rapid.Check(t, func(r *rapid.T) {
 		s := rapid.OneOf(
 			rapid.StringMatching(`[A-Za-z0-9_.:-]{0,4}`), rapid.StringN(0, 4, 8), rapid.StringMatching(`[a-z.-]{127,129}`),

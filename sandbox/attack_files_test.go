@@ -71,9 +71,14 @@ func fileAttempts() []attempt {
 			}
 			return errors.New("the link was never made")
 		}},
-		{name: "read another workspace by proc self root", attack: func(w world) error { return reads("/proc/self/root" + w.Secret) }},
-		{name: "read another workspace by proc 1 root", attack: func(w world) error { return reads("/proc/1/root" + w.Secret) }, hostMayRefuse: protectedInit},
-		{name: "read another workspace by the victim's root", attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/root%s", w.Victim, w.Secret)) }},
+		{name: "read another workspace by proc self root",
+			attack: func(w world) error { return reads("/proc/self/root" + w.Secret) }},
+		{name: "read another workspace by proc 1 root", attack: func(w world) error {
+			return reads("/proc/1/root" +
+				w.Secret)
+		}, hostMayRefuse: protectedInit},
+		{name: "read another workspace by the victim's root",
+			attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/root%s", w.Victim, w.Secret)) }},
 		{name: "read another workspace by the worker's directory", attack: func(w world) error {
 			_, err := os.ReadDir(fmt.Sprintf("/proc/%d/cwd/", w.Worker))
 			return err
@@ -84,7 +89,10 @@ func fileAttempts() []attempt {
 		{name: "make a link in another workspace", attack: func(w world) error {
 			return os.Symlink("/etc/passwd", filepath.Join(filepath.Dir(w.Secret), filepath.Base(w.Workspace)))
 		}},
-		{name: "write into the project", attack: func(w world) error { return os.WriteFile(filepath.Join(w.Project, "planted"), nil, 0o600) }},
+		{name: "write into the project", attack: func(w world) error {
+			return os.WriteFile(
+				filepath.Join(w.Project, "planted"), nil, 0o600)
+		}},
 		{name: "read a denied file of the project", attack: func(w world) error { return reads(w.Denied) }},
 		{name: "read the system's passwords", attack: func(world) error { return reads("/etc/shadow") }},
 		{name: "write into the system's programs", attack: func(world) error {
@@ -111,16 +119,21 @@ func fileAttempts() []attempt {
 			name := filepath.Join(w.Workspace, "disk")
 			return unix.Mknod(name, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0)))
 		}},
-		{name: "open the machine's memory", attack: func(world) error { return reads("/dev/mem") }, hostMayRefuse: "a kernel without /dev/mem"},
-		{name: "read the kernel's memory", attack: func(world) error { return reads("/proc/kcore") }, hostMayRefuse: "a kernel without /proc/kcore"},
+		{name: "open the machine's memory", attack: func(world) error { return reads("/dev/mem") },
+			hostMayRefuse: "a kernel without /dev/mem"},
+		{name: "read the kernel's memory", attack: func(world) error { return reads("/proc/kcore") },
+			hostMayRefuse: "a kernel without /proc/kcore"},
 		{name: "read the kernel's messages", attack: func(world) error {
 			fd, err := unix.Open("/proc/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
 			return errors.Join(err, unix.Close(fd))
 		}},
 		{name: "set the program of core dumps", attack: func(world) error { return opens("/proc/sys/kernel/core_pattern") }},
-		{name: "set the program of modules", attack: func(world) error { return opens("/proc/sys/kernel/modprobe") }, hostMayRefuse: "a kernel without modules"},
-		{name: "press sysrq", attack: func(world) error { return opens("/proc/sysrq-trigger") }, hostMayRefuse: "a kernel without sysrq"},
-		{name: "write to the kernel's devices", attack: func(world) error { return opens("/sys/power/state") }, hostMayRefuse: "a machine that cannot sleep"},
+		{name: "set the program of modules", attack: func(world) error { return opens("/proc/sys/kernel/modprobe") },
+			hostMayRefuse: "a kernel without modules"},
+		{name: "press sysrq", attack: func(world) error { return opens("/proc/sysrq-trigger") },
+			hostMayRefuse: "a kernel without sysrq"},
+		{name: "write to the kernel's devices", attack: func(world) error { return opens("/sys/power/state") },
+			hostMayRefuse: "a machine that cannot sleep"},
 		{name: "leave the cgroup", attack: leaveCgroup},
 		{name: "make a cgroup", attack: func(world) error {
 			for _, dir := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"} {
@@ -185,7 +198,8 @@ func symlinkRace(w world) error {
 
 // leaveCgroup succeeds when it can move the process into the root of a hierarchy.
 func leaveCgroup(world) error {
-	for _, name := range []string{"/sys/fs/cgroup/memory/cgroup.procs", "/sys/fs/cgroup/pids/cgroup.procs", "/sys/fs/cgroup/cgroup.procs"} {
+	for _, name := range []string{"/sys/fs/cgroup/memory/cgroup.procs", "/sys/fs/cgroup/pids/cgroup.procs",
+		"/sys/fs/cgroup/cgroup.procs"} {
 		if os.WriteFile(name, []byte("0"), 0) == nil {
 			return nil
 		}

@@ -29,7 +29,8 @@ func kernelAttempts() []attempt {
 			var attr [128]byte
 			return call(unix.SYS_PERF_EVENT_OPEN, uintptr(unsafe.Pointer(&attr[0])), 0, ^uintptr(0), ^uintptr(0), 0)
 		}, hostMayRefuse: "a kernel without counters"},
-		{name: "handle page faults", named: "userfaultfd", attack: func(world) error { return call(unix.SYS_USERFAULTFD, 0) }, hostMayRefuse: "a kernel without userfaultfd"},
+		{name: "handle page faults", named: "userfaultfd", attack: func(world) error { return call(unix.SYS_USERFAULTFD, 0) },
+			hostMayRefuse: "a kernel without userfaultfd"},
 		{name: "read a keyring", named: "keyctl", attack: func(world) error {
 			session := int32(unix.KEY_SPEC_SESSION_KEYRING)
 			return call(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, uintptr(session), 1)
@@ -38,16 +39,23 @@ func kernelAttempts() []attempt {
 			_, err := unix.AddKey("user", "dvt-test", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
 			return err
 		}, hostMayRefuse: "a kernel without keyrings"},
-		{name: "load a module", named: "init_module", attack: func(world) error { return call(unix.SYS_INIT_MODULE, 0, 0, 0) }, hostMayRefuse: "a kernel without modules"},
-		{name: "load a module from a file", named: "finit_module", attack: func(world) error { return call(unix.SYS_FINIT_MODULE, ^uintptr(0), 0, 0) },
+		{name: "load a module", named: "init_module", attack: func(world) error {
+			return call(unix.SYS_INIT_MODULE, 0, 0,
+				0)
+		}, hostMayRefuse: "a kernel without modules"},
+		{name: "load a module from a file", named: "finit_module",
+			attack:        func(world) error { return call(unix.SYS_FINIT_MODULE, ^uintptr(0), 0, 0) },
 			hostMayRefuse: "a kernel without modules"},
-		{name: "load another kernel", named: "kexec_load", attack: func(world) error { return call(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0xffff) }, hostMayRefuse: "a kernel without kexec"},
+		{name: "load another kernel", named: "kexec_load",
+			attack:        func(world) error { return call(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0xffff) },
+			hostMayRefuse: "a kernel without kexec"},
 		{name: "reboot", named: "reboot", attack: func(world) error { return call(unix.SYS_REBOOT, 0, 0, 0, 0) }},
 		{name: "swap to a file", named: "swapon", attack: func(w world) error {
 			name := append([]byte(filepath.Join(w.Workspace, "absent")), 0)
 			return call(unix.SYS_SWAPON, uintptr(unsafe.Pointer(&name[0])), 0)
 		}, hostMayRefuse: "a kernel without swap"},
-		{name: "account processes", named: "acct", attack: func(world) error { return call(unix.SYS_ACCT, 0) }, hostMayRefuse: "a kernel without accounting"},
+		{name: "account processes", named: "acct", attack: func(world) error { return call(unix.SYS_ACCT, 0) },
+			hostMayRefuse: "a kernel without accounting"},
 		{name: "set the host name", named: "sethostname", attack: func(world) error {
 			name, err := os.Hostname()
 			return errors.Join(err, unix.Sethostname([]byte(name)))
@@ -59,7 +67,8 @@ func kernelAttempts() []attempt {
 			_, err := unix.Klogctl(10, nil)
 			return err
 		}},
-		{name: "watch every file", named: "fanotify_init", attack: func(world) error { return call(unix.SYS_FANOTIFY_INIT, 0, 0) }, hostMayRefuse: "a kernel without fanotify"},
+		{name: "watch every file", named: "fanotify_init",
+			attack: func(world) error { return call(unix.SYS_FANOTIFY_INIT, 0, 0) }, hostMayRefuse: "a kernel without fanotify"},
 		{name: "open a file by its handle", named: "name_to_handle_at", attack: func(w world) error {
 			handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, w.Workspace, 0)
 			if err != nil {
@@ -85,9 +94,12 @@ func kernelAttempts() []attempt {
 			var letter byte = 'x'
 			return call(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&letter)))
 		}},
-		{name: "switch off the randomness of addresses", named: "personality", attack: func(world) error { return call(unix.SYS_PERSONALITY, 0x0040000) }},
-		{name: "a system call of x32", named: "another architecture", attack: func(world) error { return plainCall(0x40000000 | unix.SYS_GETPID) }, hostMayRefuse: "a kernel without x32"},
-		{name: "a system call of 32 bits", named: "another architecture", attack: call32, hostMayRefuse: "a kernel without 32 bits"},
+		{name: "switch off the randomness of addresses", named: "personality",
+			attack: func(world) error { return call(unix.SYS_PERSONALITY, 0x0040000) }},
+		{name: "a system call of x32", named: "another architecture",
+			attack: func(world) error { return plainCall(0x40000000 | unix.SYS_GETPID) }, hostMayRefuse: "a kernel without x32"},
+		{name: "a system call of 32 bits", named: "another architecture", attack: call32,
+			hostMayRefuse: "a kernel without 32 bits"},
 		{name: "get capabilities by a setuid program", attack: setuidProgram},
 		{name: "set own capabilities", attack: func(world) error {
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -107,7 +119,10 @@ func kernelAttempts() []attempt {
 			}
 			return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 		}},
-		{name: "escape the killer of memory hogs", attack: func(world) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0) }, hostMayRefuse: "a container without this right"},
+		{name: "escape the killer of memory hogs", attack: func(world) error {
+			return os.WriteFile("/proc/self/oom_score_adj",
+				[]byte("-1000"), 0)
+		}, hostMayRefuse: "a container without this right"},
 		{name: "read another workspace from a program in memory", attack: memoryProgram},
 	}
 }

@@ -71,14 +71,17 @@ func namespaceAttempts() []attempt {
 			}
 			return reads(w.Secret)
 		}},
-		{name: "make a user namespace", named: "unshare", attack: func(world) error { return call(unix.SYS_UNSHARE, unix.CLONE_NEWUSER) },
+		{name: "make a user namespace", named: "unshare",
+			attack:        func(world) error { return call(unix.SYS_UNSHARE, unix.CLONE_NEWUSER) },
 			hostMayRefuse: "a process with threads cannot"},
-		{name: "make a mount namespace", named: "unshare", attack: func(world) error { return call(unix.SYS_UNSHARE, unix.CLONE_NEWNS) }},
+		{name: "make a mount namespace", named: "unshare",
+			attack: func(world) error { return call(unix.SYS_UNSHARE, unix.CLONE_NEWNS) }},
 		{name: "start a program in a user namespace", named: "clone with a new namespace", attack: func(world) error {
 			cmd := exec.Command("/bin/true")
 			cmd.SysProcAttr = &syscall.SysProcAttr{
 				Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-				UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+				UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+				GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 			}
 			return cmd.Run()
 		}},

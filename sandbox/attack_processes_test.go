@@ -19,12 +19,19 @@ import (
 
 func processAttempts() []attempt {
 	return []attempt{
-		{name: "read the environment of a process of the host", attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/environ", w.Victim)) }},
-		{name: "read the environment of the worker", attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/environ", w.Worker)) }},
-		{name: "read the environment of the first process", attack: func(world) error { return reads("/proc/1/environ") }, hostMayRefuse: protectedInit},
+		{name: "read the environment of a process of the host",
+			attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/environ", w.Victim)) }},
+		{name: "read the environment of the worker", attack: func(w world) error {
+			return reads(
+				fmt.Sprintf("/proc/%d/environ", w.Worker))
+		}},
+		{name: "read the environment of the first process", attack: func(world) error { return reads("/proc/1/environ") },
+			hostMayRefuse: protectedInit},
 		{name: "search every environment for the secret", attack: searchEnvironments},
-		{name: "open the memory of a process of the host", attack: func(w world) error { return opens(fmt.Sprintf("/proc/%d/mem", w.Victim)) }},
-		{name: "open the memory of the first process", attack: func(world) error { return opens("/proc/1/mem") }, hostMayRefuse: protectedInit},
+		{name: "open the memory of a process of the host",
+			attack: func(w world) error { return opens(fmt.Sprintf("/proc/%d/mem", w.Victim)) }},
+		{name: "open the memory of the first process", attack: func(world) error { return opens("/proc/1/mem") },
+			hostMayRefuse: protectedInit},
 		{name: "see what the first process has open", attack: func(world) error {
 			var err error
 			for fd := range 16 {
@@ -34,7 +41,10 @@ func processAttempts() []attempt {
 			}
 			return err
 		}, hostMayRefuse: protectedInit},
-		{name: "open a descriptor of the worker", attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/fd/%d", w.Worker, w.Leak)) }},
+		{name: "open a descriptor of the worker", attack: func(w world) error {
+			return reads(
+				fmt.Sprintf("/proc/%d/fd/%d", w.Worker, w.Leak))
+		}},
 		{name: "signal a process of the host", attack: func(w world) error { return unix.Kill(w.Victim, 0) }},
 		{name: "signal the worker", attack: func(w world) error { return unix.Kill(w.Worker, 0) }},
 		{name: "signal a process by a pidfd", attack: func(w world) error {
@@ -62,7 +72,10 @@ func processAttempts() []attempt {
 			}
 			return nil
 		}},
-		{name: "be traced", named: "ptrace", attack: func(world) error { return plainCall(unix.SYS_PTRACE, unix.PTRACE_TRACEME) }},
+		{name: "be traced", named: "ptrace", attack: func(world) error {
+			return plainCall(unix.SYS_PTRACE,
+				unix.PTRACE_TRACEME)
+		}},
 		{name: "read the memory of a process of the host", named: "process_vm_readv", attack: func(w world) error {
 			return copyMemory(unix.SYS_PROCESS_VM_READV, w.Victim)
 		}},
@@ -80,7 +93,8 @@ func processAttempts() []attempt {
 		{name: "compare processes", named: "kcmp", attack: func(w world) error {
 			return call(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(w.Victim), 1)
 		}, hostMayRefuse: "a kernel without kcmp"},
-		{name: "outlive the program in a session of its own", attack: func(w world) error { return spawnMarked(w, &syscall.SysProcAttr{Setsid: true}) }, left: marked},
+		{name: "outlive the program in a session of its own",
+			attack: func(w world) error { return spawnMarked(w, &syscall.SysProcAttr{Setsid: true}) }, left: marked},
 		{name: "outlive the program by a double fork", attack: doubleFork, left: marked},
 		{name: "outlive the program without signals", attack: func(w world) error {
 			cmd := exec.Command("/bin/sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1; done", w.Marker)
@@ -119,7 +133,8 @@ func copyMemory(number uintptr, pid int) error {
 	var buffer [8]byte
 	local := unix.Iovec{Base: &buffer[0], Len: 8}
 	remote := unix.RemoteIovec{Base: 8, Len: 8}
-	_, _, errno := unix.Syscall6(number, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
+	_, _, errno := unix.Syscall6(number, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1,
+		uintptr(unsafe.Pointer(&remote)), 1, 0)
 	if errno == unix.EPERM || errno == unix.ESRCH {
 		return errno
 	}
@@ -174,7 +189,8 @@ func endMarked(marker string) {
 // before the arguments.
 func call(number uintptr, args ...uintptr) error {
 	err := plainCall(number, args...)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) ||
+		errors.Is(err, unix.ESRCH) {
 		return err
 	}
 	return nil

@@ -51,7 +51,8 @@ func socketAttempts() []attempt {
 				return err
 			}
 			at := sockaddr4("127.0.0.1:0")
-			if _, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptrOf(at[:]), uintptr(len(at))); errno != 0 && errno != unix.EINVAL {
+			if _, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptrOf(at[:]), uintptr(len(at))); errno != 0 &&
+				errno != unix.EINVAL {
 				return errno
 			}
 			return unix.Listen(fd, 1)

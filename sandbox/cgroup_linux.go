@@ -47,7 +47,8 @@ func controllers() map[plan.SandboxPart]string {
 // same name that died.
 func findCgroups(worker string) *cgroups {
 	c := &cgroups{
-		parent: map[plan.SandboxPart]string{}, reason: map[plan.SandboxPart]string{}, prefix: fmt.Sprintf("dvt-sandbox-%s-", worker),
+		parent: map[plan.SandboxPart]string{}, reason: map[plan.SandboxPart]string{}, prefix: fmt.Sprintf("dvt-sandbox-%s-",
+			worker),
 	}
 	mounts, own := cgroupMounts(), ownCgroups()
 	if at, ok := mounts[""]; ok {
@@ -55,7 +56,8 @@ func findCgroups(worker string) *cgroups {
 	}
 	for part, controller := range controllers() {
 		if c.reason[part] == "" {
-			c.reason[part] = "no cgroup with this controller is delegated to the worker: use systemd's Delegate=yes, or a container with a writable cgroup"
+			c.reason[part] = "no cgroup with this controller is delegated to the worker: use systemd's Delegate=yes, or a " +
+				"container with a writable cgroup"
 		}
 		at, mounted := mounts[controller]
 		if _, done := c.parent[part]; done || !mounted {
@@ -64,7 +66,8 @@ func findCgroups(worker string) *cgroups {
 		dir := filepath.Join(at, own[controller])
 		probe := filepath.Join(dir, fmt.Sprintf("%s%d-probe", c.prefix, os.Getpid()))
 		if err := os.Mkdir(probe, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			c.reason[part] = fmt.Sprintf("the cgroup %s cannot be written: delegate it to the worker (systemd: Delegate=yes) or run the worker as root", dir)
+			c.reason[part] = fmt.Sprintf(
+				"the cgroup %s cannot be written: delegate it to the worker (systemd: Delegate=yes) or run the worker as root", dir)
 			continue
 		}
 		if !hasFile(filepath.Join(probe, limitFile(part, false))) {
@@ -97,7 +100,8 @@ func (c *cgroups) useV2(dir string) {
 			err = enableController(dir, controller)
 		}
 		if err != nil {
-			c.reason[part] = fmt.Sprintf("the cgroup %s is not delegated to the worker: use systemd's Delegate=yes (%s)", dir, errnoText(err))
+			c.reason[part] = fmt.Sprintf("the cgroup %s is not delegated to the worker: use systemd's Delegate=yes (%s)", dir,
+				errnoText(err))
 			continue
 		}
 		c.parent[part], c.v2 = dir, true
@@ -118,7 +122,8 @@ func moveToLeaf(dir string) error {
 		return err
 	}
 	for _, pid := range strings.Fields(string(text)) {
-		if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(pid), 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(pid), 0); err != nil &&
+			!errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
@@ -222,7 +227,8 @@ func (g *group) limit(l Limits) error {
 	if g.v2 {
 		cpu = fmt.Sprintf("%d %d", quota, cpuPeriod)
 	}
-	err := errors.Join(write(plan.SandboxCPU, limitFile(plan.SandboxCPU, g.v2), cpu), write(plan.SandboxPIDs, "pids.max", strconv.Itoa(l.PIDs+shimThreads)))
+	err := errors.Join(write(plan.SandboxCPU, limitFile(plan.SandboxCPU, g.v2), cpu),
+		write(plan.SandboxPIDs, "pids.max", strconv.Itoa(l.PIDs+shimThreads)))
 	memory, file := strconv.FormatInt(l.Memory, 10), limitFile(plan.SandboxMemory, g.v2)
 	bounded := write(plan.SandboxMemory, file, memory)
 	// Swap may be off in the kernel; then there is nothing to bound.

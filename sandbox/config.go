@@ -70,7 +70,8 @@ func New(c Config) (Runtime, error) {
 	case RuntimeDocker, RuntimeGVisor:
 		return newContainerRuntime(c)
 	}
-	return nil, fmt.Errorf("sandbox: the runtime %q is unknown; use %s, %s or %s", c.Runtime, RuntimeProcess, RuntimeDocker, RuntimeGVisor)
+	return nil, fmt.Errorf("sandbox: the runtime %q is unknown; use %s, %s or %s", c.Runtime, RuntimeProcess,
+		RuntimeDocker, RuntimeGVisor)
 }
 
 var workerName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -83,7 +84,9 @@ func (c *Config) complete() error {
 		c.Worker = "worker"
 	}
 	if !workerName.MatchString(c.Worker) {
-		return fmt.Errorf("sandbox: the worker's name %q has characters besides letters, digits, dot, dash and underscore, or more than 64", c.Worker)
+		return fmt.Errorf(
+			"sandbox: the worker's name %q has characters besides letters, digits, dot, dash and underscore, or more than 64",
+			c.Worker)
 	}
 	if c.Read == nil {
 		c.Read = DefaultRead()

@@ -30,7 +30,8 @@ func parseConnect(entries []string) (connectRules, error) {
 		return connectRules{open: true}, nil
 	}
 	if len(entries) > maxConnectRules {
-		return connectRules{}, fmt.Errorf("%w: there are %d entries, at most %d are allowed", ErrConnect, len(entries), maxConnectRules)
+		return connectRules{}, fmt.Errorf("%w: there are %d entries, at most %d are allowed", ErrConnect, len(entries),
+			maxConnectRules)
 	}
 	var c connectRules
 	for _, entry := range entries {

@@ -82,12 +82,15 @@ func newContainerRuntime(c Config) (Runtime, error) {
 	}
 	var err error
 	if r.tool, err = exec.LookPath(name); err != nil {
-		return nil, fmt.Errorf("sandbox: the runtime %s needs the program %s, which is not on the PATH: %s, or use the runtime process", c.Runtime, name, install)
+		return nil, fmt.Errorf(
+			"sandbox: the runtime %s needs the program %s, which is not on the PATH: %s, or use the runtime process", c.Runtime,
+			name, install)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, r.tool, version...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("sandbox: %s does not work (%w): %.200s; %s, or use the runtime process", name, err, strings.TrimSpace(string(out)), install)
+		return nil, fmt.Errorf("sandbox: %s does not work (%w): %.200s; %s, or use the runtime process", name, err,
+			strings.TrimSpace(string(out)), install)
 	}
 	digest, err := fileDigest(r.tool)
 	if err != nil {
@@ -124,7 +127,8 @@ func (r *containerRuntime) Start(ctx context.Context, p Program) (Process, error
 	}
 	q := &containerProcess{runtime: r, name: name, clean: call.clean}
 	q.cmd = &exec.Cmd{
-		Path: r.tool, Args: append([]string{r.tool}, call.args...), Env: toolEnvironment(), Stdout: p.Stdout, Stderr: p.Stderr,
+		Path: r.tool, Args: append([]string{r.tool}, call.args...), Env: toolEnvironment(), Stdout: p.Stdout,
+		Stderr:      p.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if call.extra != nil {
@@ -224,7 +228,8 @@ func (q *containerProcess) Wait() (Exit, error) {
 	}
 	switch status := q.cmd.ProcessState.ExitCode(); {
 	case status == statusOfRuntime:
-		return Exit{}, fmt.Errorf("sandbox: %s could not run the container; its message is in the output of the step", q.runtime.config.Runtime)
+		return Exit{}, fmt.Errorf("sandbox: %s could not run the container; its message is in the output of the step",
+			q.runtime.config.Runtime)
 	case q.killed.Load() || status < 0:
 		return Exit{Status: -1}, nil
 	case status == statusKilled: // without a Kill, SIGKILL comes from the kernel's memory limit

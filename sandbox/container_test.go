@@ -66,9 +66,12 @@ func TestDocker_ArgumentsIsolate(t *testing.T) {
 	}
 	lines := strings.Split(out, "\n")
 	for _, want := range [][]string{
-		{"run", "--rm"}, {"--network", "none"}, {"--read-only"}, {"--cap-drop", "ALL"}, {"--security-opt", "no-new-privileges"},
-		{"--memory", "1073741824"}, {"--cpus", "1.5"}, {"--pids-limit", "99"}, {"--ulimit", "fsize=1048576"}, {"--workdir", "/usr/lib"},
-		{"--mount", "type=bind,source=/usr/share,target=/usr/share,readonly"}, {"--mount", "type=bind,source=/usr/lib,target=/usr/lib"},
+		{"run", "--rm"}, {"--network", "none"}, {"--read-only"}, {"--cap-drop", "ALL"},
+		{"--security-opt", "no-new-privileges"},
+		{"--memory", "1073741824"}, {"--cpus", "1.5"}, {"--pids-limit", "99"}, {"--ulimit", "fsize=1048576"},
+		{"--workdir", "/usr/lib"},
+		{"--mount", "type=bind,source=/usr/share,target=/usr/share,readonly"}, {"--mount",
+			"type=bind,source=/usr/lib,target=/usr/lib"},
 		{"--entrypoint", "/usr/bin/dbt", "dvt-worker-dbt:1", "run", "--select", "a b"},
 	} {
 		if !containsRun(lines, want) {
@@ -98,7 +101,8 @@ func TestGVisor_BundleIsolates(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--network=none", `"readonly":true`, `"noNewPrivileges":true`, `"args":["/usr/bin/dbt","run","--select","a b"]`,
-		`{"destination":"/usr/lib","type":"bind","source":"/usr/lib","options":["rbind","rw","nosuid","nodev"]}`, `"effective":[]`, `"limit":1073741824`,
+		`{"destination":"/usr/lib","type":"bind","source":"/usr/lib","options":["rbind","rw","nosuid","nodev"]}`,
+		`"effective":[]`, `"limit":1073741824`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the call lacks %q: %s", want, out)
@@ -131,7 +135,8 @@ func TestContainers_HideDeniedPaths(t *testing.T) {
 				"file": "type=bind,source=/dev/null,target=" + path + ",readonly",
 			}[kind]
 		}},
-		"runsc": {sandbox.Config{Runtime: sandbox.RuntimeGVisor}, `; for a in "$@"; do [ -f "$a/config.json" ] && cat "$a/config.json"; done; exit 0`,
+		"runsc": {sandbox.Config{Runtime: sandbox.RuntimeGVisor},
+			`; for a in "$@"; do [ -f "$a/config.json" ] && cat "$a/config.json"; done; exit 0`,
 			func(path, kind string) string {
 				return map[string]string{
 					"read": `{"destination":"` + path + `","type":"bind","source":"` + path + `","options":["rbind","ro"`,
@@ -165,7 +170,8 @@ func TestContainers_HideDeniedPaths(t *testing.T) {
 func TestContainer_ConnectionsAreRefusedBeforeTheStart(t *testing.T) {
 	fakeTool(t, "docker", printArguments)
 	var unavailable *sandbox.Unavailable
-	_, _, err := runContainer(t, sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}, func(p *sandbox.Program) { p.Connect = []string{"5432"} })
+	_, _, err := runContainer(t, sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"},
+		func(p *sandbox.Program) { p.Connect = []string{"5432"} })
 	if !errors.As(err, &unavailable) || unavailable.Missing[plan.SandboxConnect] == "" {
 		t.Errorf("a step that connects got %v, want that the part connect is unavailable", err)
 	}
@@ -176,7 +182,8 @@ func TestContainer_EndsHaveTheirCause(t *testing.T) {
 		"3": {Status: 3}, "137": {Status: -1, Cause: sandbox.CauseMemory}, "153": {Status: 153, Cause: sandbox.CauseDisk},
 	} {
 		fakeTool(t, "docker", `[ "$1" = version ] && exit 0; exit `+status)
-		if exit, _, err := runContainer(t, sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}, nil); err != nil || exit != want {
+		if exit, _, err := runContainer(t, sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}, nil); err != nil ||
+			exit != want {
 			t.Errorf("docker's status %s became %+v (%v), want %+v", status, exit, err, want)
 		}
 	}
@@ -188,14 +195,16 @@ func TestContainer_EndsHaveTheirCause(t *testing.T) {
 
 func TestNew_ContainerRuntimesSayWhatToInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for runtime, want := range map[string]string{sandbox.RuntimeDocker: "install Docker", sandbox.RuntimeGVisor: "install runsc", "chroot": "is unknown"} {
+	for runtime, want := range map[string]string{sandbox.RuntimeDocker: "install Docker",
+		sandbox.RuntimeGVisor: "install runsc", "chroot": "is unknown"} {
 		_, err := sandbox.New(sandbox.Config{Runtime: runtime, Image: "i"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("without its program the runtime %s gave %v, want %q", runtime, err, want)
 		}
 	}
 	fakeTool(t, "docker", "echo no daemon; exit 1")
-	if _, err := sandbox.New(sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}); err == nil || !strings.Contains(err.Error(), "no daemon") {
+	if _, err := sandbox.New(sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}); err == nil ||
+		!strings.Contains(err.Error(), "no daemon") {
 		t.Errorf("without its daemon docker gave %v, want its own message", err)
 	}
 }

@@ -22,9 +22,11 @@ func TestWithoutNamespaces_FilesAreClosed(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("echo x > own; cat own; cat %[1]s; echo x > %[1]s; cat /proc/%[2]d/environ; ls /root; true", secret, os.Getpid())
+	script := fmt.Sprintf("echo x > own; cat own; cat %[1]s; echo x > %[1]s; cat /proc/%[2]d/environ; ls /root; true",
+		secret, os.Getpid())
 	r := f.shell(script)
-	if r.exit.Status != 0 || strings.Contains(r.output, "secret\n") || strings.Contains(r.output, "WORKER") || strings.Count(r.output, "ermission denied") != 4 {
+	if r.exit.Status != 0 || strings.Contains(r.output, "secret\n") || strings.Contains(r.output, "WORKER") ||
+		strings.Count(r.output, "ermission denied") != 4 {
 		t.Errorf("the program ended with %+v and %q, want its own file and four refusals", r.exit, r.output)
 	}
 }
@@ -59,7 +61,8 @@ func TestWithoutNamespaces_NothingOutlivesTheProgram(t *testing.T) {
 	if left := markedProcesses(marker); len(left) > 0 {
 		t.Errorf("the processes %v outlived the program", left)
 	}
-	running, wait := f.start(f.program("/bin/sh", "-c", daemon+"trap '' TERM; echo > ready; while :; do sleep 1; done", marker))
+	running, wait := f.start(f.program("/bin/sh", "-c", daemon+"trap '' TERM; echo > ready; while :; do sleep 1; done",
+		marker))
 	f.waitForFile("ready")
 	running.Terminate()
 	<-time.After(50 * time.Millisecond)
@@ -90,9 +93,11 @@ func TestWithoutCgroups_ProcessesAndMemoryAreBounded(t *testing.T) {
 }
 
 func TestRequire_AMissingPartIsNamedWithItsReason(t *testing.T) {
-	err := error(&sandbox.Unavailable{Missing: map[plan.SandboxPart]string{plan.SandboxMemory: "no cgroup", plan.SandboxCPU: "no cgroup"}})
+	err := error(&sandbox.Unavailable{Missing: map[plan.SandboxPart]string{plan.SandboxMemory: "no cgroup",
+		plan.SandboxCPU: "no cgroup"}})
 	var unavailable *sandbox.Unavailable
-	if !errors.As(err, &unavailable) || err.Error() != "this worker cannot apply parts of the sandbox: cpu (no cgroup), memory (no cgroup)" {
+	if !errors.As(err, &unavailable) || err.Error() != "this worker cannot apply parts of the sandbox: cpu (no "+
+		"cgroup), memory (no cgroup)" {
 		t.Errorf("the message is %q", err)
 	}
 }

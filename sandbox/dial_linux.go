@@ -70,7 +70,8 @@ func (s *supervisor) dialFile() verdict {
 	if s.ownNetwork && s.landlocked {
 		return verdict{pass: true}
 	}
-	s.violations.add(plan.SandboxNetwork, "connect to a Unix socket was refused: it needs network namespaces and Landlock of Linux 6.7")
+	s.violations.add(plan.SandboxNetwork, "connect to a Unix socket was refused: it needs network namespaces and "+
+		"Landlock of Linux 6.7")
 	return failure(unix.EACCES)
 }
 
@@ -179,7 +180,8 @@ type socket struct {
 // disconnect dissolves the association of a socket, as connect with AF_UNSPEC does.
 func (t socket) disconnect() verdict {
 	var unspecified [unix.SizeofSockaddrInet6]byte
-	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(t.fd), uintptr(unsafe.Pointer(&unspecified[0])), uintptr(len(unspecified)))
+	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(t.fd), uintptr(unsafe.Pointer(&unspecified[0])),
+		uintptr(len(unspecified)))
 	return failure(errno)
 }
 
@@ -265,7 +267,8 @@ func fdFlags(tid, number int) (int64, error) {
 // copiedOptions are socket options that clients set before they connect. The new socket must have them too.
 var copiedOptions = []struct{ level, name int }{
 	{unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_NODELAY}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE},
-	{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT}, {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT},
+	{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT}, {unix.IPPROTO_TCP,
+		unix.TCP_USER_TIMEOUT},
 }
 
 // connectInside connects the program's own socket in the program's own network.

@@ -16,16 +16,19 @@ func (docker) signal(name, signal string) []string { return []string{"kill", "--
 // argv[0] is the path, because docker cannot set another one.
 func (docker) prepare(name string, p Program, c Config) (prepared, error) {
 	args := []string{
-		"run", "--rm", "--name", name, "--pull", "never", "--network", "none", "--ipc", "private", "--read-only", "--cap-drop", "ALL",
+		"run", "--rm", "--name", name, "--pull", "never", "--network", "none", "--ipc", "private", "--read-only",
+		"--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--user", fmt.Sprintf("%d:%d", os.Geteuid(), os.Getegid()),
 		"--memory", strconv.FormatInt(p.Limits.Memory, 10), "--memory-swap", strconv.FormatInt(p.Limits.Memory, 10),
 		"--cpus", strconv.FormatFloat(p.Limits.CPU, 'f', -1, 64), "--pids-limit", strconv.Itoa(p.Limits.PIDs),
 		"--ulimit", "core=0", "--ulimit", fmt.Sprintf("fsize=%d", p.Limits.Disk),
-		"--tmpfs", fmt.Sprintf("/tmp:rw,nosuid,nodev,size=%d", min(p.Limits.Disk, p.Limits.Memory)), "--workdir", p.Dir, "--env-file", "/proc/self/fd/3",
+		"--tmpfs", fmt.Sprintf("/tmp:rw,nosuid,nodev,size=%d", min(p.Limits.Disk, p.Limits.Memory)), "--workdir", p.Dir,
+		"--env-file", "/proc/self/fd/3",
 	}
 	for _, m := range containerMounts(p.Read, p.Write, c.DeniedPaths) {
 		if strings.ContainsAny(m.path, ",\"\n") {
-			return prepared{}, fmt.Errorf("%w: %q has a comma, a quotation mark or a line break, which docker does not take", ErrPath, m.path)
+			return prepared{}, fmt.Errorf("%w: %q has a comma, a quotation mark or a line break, which docker does not take",
+				ErrPath, m.path)
 		}
 		mount := fmt.Sprintf("type=bind,source=%s,target=%s", m.path, m.path)
 		switch {

@@ -61,7 +61,8 @@ type world struct {
 
 // attempts returns the whole table.
 func attempts() []attempt {
-	return slices.Concat(fileAttempts(), processAttempts(), kernelAttempts(), namespaceAttempts(), networkAttempts(), socketAttempts(), limitAttempts())
+	return slices.Concat(fileAttempts(), processAttempts(), kernelAttempts(), namespaceAttempts(), networkAttempts(),
+		socketAttempts(), limitAttempts())
 }
 
 func TestEscape_NoAttemptSucceeds(t *testing.T) {
@@ -160,7 +161,8 @@ func attackInside(f *fixture, w world, a attempt) (result, error) {
 	p.Argv = []string{attackName, a.name}
 	p.Env = append(p.Env, "WORLD="+string(text))
 	p.Read = append(p.Read, w.Self)
-	p.Connect = []string{w.Permitted, w.Closed, "169.254.169.254:8080", "[fd00:ec2::254]:80", "[64:ff9b::7f00:1]:" + port(w.Store["store"])}
+	p.Connect = []string{w.Permitted, w.Closed, "169.254.169.254:8080", "[fd00:ec2::254]:80", "[64:ff9b::7f00:1]:" +
+		port(w.Store["store"])}
 	p.Judge = noLoopbackBut(w.Permitted, w.Closed)
 	p.Require = f.runtime.Capabilities().Parts
 	r := f.run(p)
@@ -186,7 +188,8 @@ func newWorld(t *testing.T, f *fixture) world {
 		t.Fatal(err)
 	}
 	w := world{
-		Secret: filepath.Join(other, "secret.txt"), Denied: f.denied, Project: f.project, Workspace: f.workspace, Worker: os.Getpid(),
+		Secret: filepath.Join(other, "secret.txt"), Denied: f.denied, Project: f.project, Workspace: f.workspace,
+		Worker:   os.Getpid(),
 		Abstract: fmt.Sprintf("@dvt-sandbox-test-%d", os.Getpid()), Socket: filepath.Join(other, "s"), Self: self,
 		Marker: fmt.Sprintf("dvt-inside-%d", os.Getpid()), Store: map[string]string{}, Echo: map[string]string{},
 	}
@@ -209,7 +212,8 @@ func newWorld(t *testing.T, f *fixture) world {
 		_ = victim.Wait()
 	})
 	w.Victim = victim.Process.Pid
-	for name, at := range map[string]string{"store": "127.0.0.1:0", "redis": "127.0.0.1:0", "temporal": "127.0.0.1:0", "ipv6": "[::1]:0", "any": "0.0.0.0:0"} {
+	for name, at := range map[string]string{"store": "127.0.0.1:0", "redis": "127.0.0.1:0", "temporal": "127.0.0.1:0",
+		"ipv6": "[::1]:0", "any": "0.0.0.0:0"} {
 		w.Store[name] = serve(t, "tcp", at, "store")
 	}
 	w.Permitted = serve(t, "tcp", "127.0.0.1:0", "permitted")

@@ -168,7 +168,8 @@ func (r result) wantOutput(t *testing.T, want string) {
 // noLoopback is a Judge that refuses loopback, private and link-local addresses.
 func noLoopback(to netip.AddrPort) error {
 	a := to.Addr().Unmap()
-	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(a) || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified() {
+	if nat64 := netip.MustParsePrefix("64:ff9b::/96"); nat64.Contains(a) || a.IsLoopback() || a.IsPrivate() ||
+		a.IsLinkLocalUnicast() || a.IsUnspecified() {
 		return errors.New("refused")
 	}
 	return nil

@@ -103,7 +103,8 @@ func buildRoot(s *spec) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount("root", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,nr_inodes=4096,mode=0755"); err != nil {
+	if err := unix.Mount("root", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+		"size=1m,nr_inodes=4096,mode=0755"); err != nil {
 		return fmt.Errorf("mounts: root: %w", err)
 	}
 	if err := makeSystemDirs(s, devices); err != nil {
@@ -119,7 +120,8 @@ func buildRoot(s *spec) error {
 		if m.Kind != mountHide {
 			continue
 		}
-		err := unix.Mount("", newRoot+m.Path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		err := unix.Mount(
+			"", newRoot+m.Path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // not covered: it does not exist
 			return fmt.Errorf("mounts: hide %s: %w", m.Path, err)
 		}
@@ -135,7 +137,8 @@ func openTree(m mount) (int, error) {
 	if m.Kind == mountHide || m.Kind == mountLink {
 		return -1, nil
 	}
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, m.Path, &how)
 	switch {
 	case errors.Is(err, unix.ELOOP) && m.Kind != mountSystem:
@@ -230,7 +233,8 @@ func hide(target string) error {
 	case info.Mode()&os.ModeSymlink != 0:
 		return nil // a link shows nothing that its target does not show
 	case info.IsDir():
-		return unix.Mount("hidden", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,nr_inodes=256,mode=0755")
+		return unix.Mount("hidden", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+			"size=64k,nr_inodes=256,mode=0755")
 	}
 	return unix.Mount(newRoot+"/dev/hidden", target, "", unix.MS_BIND, "")
 }
@@ -268,7 +272,8 @@ func makeSystemDirs(s *spec, devices []int) error {
 		}
 		_ = unix.Close(devices[i])
 	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+		"stderr": "/proc/self/fd/2"} {
 		if err := os.Symlink(to, newRoot+"/dev/"+name); err != nil {
 			return fmt.Errorf("mounts: %w", err)
 		}
@@ -293,7 +298,8 @@ func mountProc(at string) error {
 	if err := unix.Mount("proc", at, "proc", flags, ""); err != nil {
 		return fmt.Errorf("mounts: /proc: %w", err)
 	}
-	for _, name := range []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "sysrq-trigger", "kallsyms", "kmsg", "vmallocinfo",
+	for _, name := range []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "sysrq-trigger", "kallsyms",
+		"kmsg", "vmallocinfo",
 		"slabinfo", "pagetypeinfo", "iomem", "ioports", "modules", "interrupts", "config.gz", "latency_stats"} {
 		if hasFile(at + "/" + name) {
 			if err := unix.Mount(newRoot+"/dev/hidden", at+"/"+name, "", unix.MS_BIND, ""); err != nil {
@@ -343,7 +349,8 @@ func writeResolver() error {
 		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("mounts: /etc/%s: %w", name, err)
 		}
-		if err := unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+		if err := unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
+			""); err != nil {
 			return fmt.Errorf("mounts: protect /etc/%s: %w", name, err)
 		}
 	}
@@ -382,7 +389,8 @@ func enterRoot() error {
 	if err := os.Remove("/old"); err != nil {
 		return fmt.Errorf("mounts: %w", err)
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
+		""); err != nil {
 		return fmt.Errorf("mounts: protect the root: %w", err)
 	}
 	return nil

@@ -41,18 +41,22 @@ func (r *processRuntime) probe() map[plan.SandboxPart]string {
 		}
 		if err := r.try(level{}); err != nil {
 			r.seccomp = false
-			missing[plan.SandboxSyscalls] = "seccomp with user notification was refused; use Linux 5.9 or later and permit the call seccomp (" + errnoText(err) + ")"
+			missing[plan.SandboxSyscalls] = "seccomp with user notification was refused; use Linux 5.9 or later and permit " +
+				"the call seccomp (" + errnoText(err) + ")"
 			missing[plan.SandboxConnect] = missing[plan.SandboxSyscalls]
 		}
 	}
 	if _, err := workersNetwork(); err != nil {
-		missing[plan.SandboxConnect] = "the kernel does not tell the network of a socket; use Linux 5.14 or later (" + errnoText(err) + ")"
+		missing[plan.SandboxConnect] = "the kernel does not tell the network of a socket; use Linux 5.14 or later (" +
+			errnoText(err) + ")"
 	}
 	switch {
 	case !r.level.Space && r.landlock == 0:
-		missing[plan.SandboxFiles] = "neither mount namespaces nor Landlock are available; use Linux 5.13 or later with landlock in the boot parameter lsm=; " + reason
+		missing[plan.SandboxFiles] = "neither mount namespaces nor Landlock are available; use Linux 5.13 or later with " +
+			"landlock in the boot parameter lsm=; " + reason
 	case !r.level.Space:
-		missing[plan.SandboxFiles] = "Landlock alone closes files, without a mount namespace their names stay visible; " + reason
+		missing[plan.SandboxFiles] = "Landlock alone closes files, without a mount namespace their names stay visible; " +
+			reason
 	}
 	return missing
 }
@@ -68,7 +72,8 @@ func (r *processRuntime) try(l level) error {
 	defer cancel()
 	fresh := func(context.Context) (*shimProcess, error) { return r.newShim(l) }
 	q, err := r.start(ctx, Program{
-		Path: "/proc/self/exe", Argv: []string{shimName + "-absent"}, Dir: "/", Stdout: null, Stderr: null, Limits: r.config.Limits,
+		Path: "/proc/self/exe", Argv: []string{shimName + "-absent"}, Dir: "/", Stdout: null, Stderr: null,
+		Limits:  r.config.Limits,
 		Connect: []string{},
 	}, fresh)
 	if err != nil {
@@ -92,9 +97,11 @@ func spaceAdvice(err error) string {
 	case strings.TrimSpace(readFile("/proc/sys/kernel/unprivileged_userns_clone")) == "0":
 		return text + "; set kernel.unprivileged_userns_clone to 1"
 	case strings.TrimSpace(readFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")) == "1":
-		return text + "; set kernel.apparmor_restrict_unprivileged_userns to 0 or give the worker an AppArmor profile with userns"
+		return text + "; set kernel.apparmor_restrict_unprivileged_userns to 0 or give the worker an AppArmor profile " +
+			"with userns"
 	}
-	return text + "; permit clone with namespaces, mount and pivot_root in the container's seccomp profile, and an unmasked /proc"
+	return text + "; permit clone with namespaces, mount and pivot_root in the container's seccomp profile, and an " +
+		"unmasked /proc"
 }
 
 func readFile(name string) string {
@@ -105,7 +112,8 @@ func readFile(name string) string {
 // secretFiles are files of /etc that no program of a step needs.
 func secretFiles() []string {
 	return []string{
-		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private",
+		"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh",
+		"/etc/ssl/private",
 		"/etc/krb5.keytab", "/etc/kubernetes", "/etc/docker", "/etc/security/opasswd",
 	}
 }

@@ -105,7 +105,8 @@ func (r *processRuntime) Start(ctx context.Context, p Program) (Process, error) 
 func (r *processRuntime) describe(p Program, l level) *spec {
 	s := &spec{
 		Level: l, UID: os.Geteuid(), GID: os.Getegid(), Landlock: r.landlock, Seccomp: r.seccomp,
-		Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir, Write: p.Write, Disk: p.Limits.Disk, Tmp: min(maxTmp, p.Limits.Memory, p.Limits.Disk),
+		Path: p.Path, Argv: p.Argv, Env: p.Env, Dir: p.Dir, Write: p.Write, Disk: p.Limits.Disk,
+		Tmp: min(maxTmp, p.Limits.Memory, p.Limits.Disk),
 	}
 	all := slices.Concat(r.hidden, r.system)
 	for _, path := range p.Read {
@@ -118,7 +119,8 @@ func (r *processRuntime) describe(p Program, l level) *spec {
 	s.Rules = r.rules(s.Mounts, l)
 	s.Limits = []rlimit{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, uint64(p.Limits.Disk)}, {unix.RLIMIT_MEMLOCK, 8 << 20},
-		{unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_RTPRIO, 0}, {unix.RLIMIT_SIGPENDING, 4096}, {unix.RLIMIT_NOFILE, lowered(unix.RLIMIT_NOFILE, openFiles)},
+		{unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_RTPRIO, 0}, {unix.RLIMIT_SIGPENDING, 4096},
+		{unix.RLIMIT_NOFILE, lowered(unix.RLIMIT_NOFILE, openFiles)},
 	}
 	if _, ok := r.cgroups.parent[plan.SandboxMemory]; !ok {
 		s.Limits = append(s.Limits, rlimit{unix.RLIMIT_DATA, uint64(p.Limits.Memory)})
@@ -148,7 +150,8 @@ func (r *processRuntime) rules(mounts []mount, l level) []landlockRule {
 	if l.Space {
 		// The root holds only paths of the step, so its directories may be listed.
 		rules = append(rules, landlockRule{"/", unix.LANDLOCK_ACCESS_FS_READ_DIR})
-		rules = append(rules, landlockRule{"/tmp", landlockWrite(r.landlock)}, landlockRule{"/dev/shm", landlockWrite(r.landlock)})
+		rules = append(rules, landlockRule{"/tmp", landlockWrite(r.landlock)}, landlockRule{"/dev/shm",
+			landlockWrite(r.landlock)})
 	}
 	if !l.Space {
 		// /proc may be read, because Landlock itself protects memory, environment and descriptors of other processes.
@@ -174,7 +177,8 @@ func (r *processRuntime) rules(mounts []mount, l level) []landlockRule {
 }
 
 // start starts a program in a shim from take and returns when the program runs.
-func (r *processRuntime) start(ctx context.Context, p Program, take func(context.Context) (*shimProcess, error)) (*process, error) {
+func (r *processRuntime) start(ctx context.Context, p Program, take func(context.Context) (*shimProcess, error)) (
+	*process, error) {
 	connect, err := parseConnect(p.Connect)
 	if err != nil {
 		return nil, err
@@ -196,8 +200,9 @@ func (r *processRuntime) startOnce(
 		return nil, err
 	}
 	q := &process{
-		shimProcess: s, program: p, resolve: r.config.Resolve, background: r.ends.Go, landlocked: r.landlock >= landlockConnects,
-		exited: make(chan struct{}), violations: &violations{report: p.Violation},
+		shimProcess: s, program: p, resolve: r.config.Resolve, background: r.ends.Go,
+		landlocked: r.landlock >= landlockConnects,
+		exited:     make(chan struct{}), violations: &violations{report: p.Violation},
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -39,7 +39,8 @@ func (r *groupRuntime) Start(ctx context.Context, p Program) (Process, error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: p.Path, Args: p.Argv, Env: p.Env, Dir: p.Dir, Stdout: p.Stdout, Stderr: p.Stderr, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		Path: p.Path, Args: p.Argv, Env: p.Env, Dir: p.Dir, Stdout: p.Stdout, Stderr: p.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)

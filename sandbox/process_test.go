@@ -92,7 +92,8 @@ print(open(tempfile.mkstemp()[1]).read() == "")`)
 // findPython returns the interpreter behind links and the directory of its library.
 func findPython(t *testing.T) (file, prefix string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "python3", "-c", "import os, sys; print(os.path.realpath(sys.executable)); print(os.path.realpath(sys.base_prefix))").Output()
+	out, err := exec.CommandContext(t.Context(), "python3", "-c",
+		"import os, sys; print(os.path.realpath(sys.executable)); print(os.path.realpath(sys.base_prefix))").Output()
 	if err != nil {
 		t.Fatal("install python3 for this test: ", err)
 	}
@@ -110,7 +111,8 @@ func TestProcess_OutputIsComplete(t *testing.T) {
 
 func TestTerminate_TheProgramMayFinish(t *testing.T) {
 	f := newFixture(t)
-	running, wait := f.start(f.program("/bin/sh", "-c", "trap 'echo finished; exit 5' TERM; echo ready > ready; while :; do sleep 0.01; done"))
+	running, wait := f.start(
+		f.program("/bin/sh", "-c", "trap 'echo finished; exit 5' TERM; echo ready > ready; while :; do sleep 0.01; done"))
 	f.waitForFile("ready")
 	running.Terminate()
 	r := wait()
@@ -218,7 +220,8 @@ for f in (blocking, timed, nonblocking):
 	if r := run("db.example", server, "db.example:"+port(server)); strings.Count(r.output, "permitted") < 2 {
 		t.Errorf("by its name the server answered %q, want permitted", r.output)
 	}
-	if r := run("127.0.0.1", other, "127.0.0.1:"+port(other)); strings.Contains(r.output, "store") || len(r.violations) == 0 {
+	if r := run("127.0.0.1", other, "127.0.0.1:"+port(other)); strings.Contains(r.output, "store") ||
+		len(r.violations) == 0 {
 		t.Errorf("the judge's refusal gave %q and %v, want a refusal with its name", r.output, r.violations)
 	}
 	if r := run("127.0.0.1", server); strings.Contains(r.output, "permitted") {
@@ -344,7 +347,8 @@ func TestClose_LeavesNoCgroup(t *testing.T) {
 	if err := f.runtime.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/*/dvt-sandbox-test-*", "/sys/fs/cgroup/*/*/*/dvt-sandbox-test-*", "/sys/fs/cgroup/dvt-sandbox-test-*"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/dvt-sandbox-test-*", "/sys/fs/cgroup/*/*/*/dvt-sandbox-test-*",
+		"/sys/fs/cgroup/dvt-sandbox-test-*"} {
 		if left, _ := filepath.Glob(pattern); len(left) > 0 {
 			t.Errorf("cgroups were left: %v", left)
 		}
@@ -363,7 +367,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 	defer null.Close()
 	for b.Loop() {
-		p, err := r.Start(b.Context(), sandbox.Program{Path: "/bin/true", Argv: []string{"true"}, Dir: "/tmp", Stdout: null, Stderr: null})
+		p, err := r.Start(b.Context(), sandbox.Program{Path: "/bin/true", Argv: []string{"true"}, Dir: "/tmp", Stdout: null,
+			Stderr: null})
 		if err != nil {
 			b.Fatal(err)
 		}

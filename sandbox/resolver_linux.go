@@ -181,7 +181,8 @@ func (r *stubResolver) answer(question []byte) []byte {
 	}
 	code, addrs := r.find(header, q)
 	reply := dnsmessage.Header{
-		ID: header.ID, Response: true, OpCode: header.OpCode, RecursionDesired: header.RecursionDesired, RecursionAvailable: true, RCode: code,
+		ID: header.ID, Response: true, OpCode: header.OpCode, RecursionDesired: header.RecursionDesired,
+		RecursionAvailable: true, RCode: code,
 	}
 	b := dnsmessage.NewBuilder(nil, reply)
 	b.EnableCompression()
@@ -211,7 +212,8 @@ func (r *stubResolver) find(header dnsmessage.Header, q dnsmessage.Question) (dn
 	case header.OpCode != 0 || q.Class != dnsmessage.ClassINET:
 		return dnsmessage.RCodeNotImplemented, nil
 	case !r.connect.resolves(name):
-		r.violations.add(plan.SandboxConnect, fmt.Sprintf("the name %.100q was not resolved: the step does not list it", name))
+		r.violations.add(plan.SandboxConnect, fmt.Sprintf("the name %.100q was not resolved: the step does not list it",
+			name))
 		return dnsmessage.RCodeRefused, nil
 	case network == "":
 		return dnsmessage.RCodeSuccess, nil

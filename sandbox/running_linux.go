@@ -171,10 +171,13 @@ func (q *process) watch() {
 func (q *process) judgeEnd(end message) {
 	kills, forks := q.group.oomKills(), q.group.refusedForks()
 	if kills > 0 {
-		q.violations.add(plan.SandboxMemory, fmt.Sprintf("the kernel ended processes (%d) because the step used more than %d bytes of memory", kills, q.program.Limits.Memory))
+		q.violations.add(plan.SandboxMemory, fmt.Sprintf(
+			"the kernel ended processes (%d) because the step used more than %d bytes of memory", kills,
+			q.program.Limits.Memory))
 	}
 	if forks > 0 {
-		q.violations.add(plan.SandboxPIDs, fmt.Sprintf("the start of a process or thread was refused %d times because the step had %d", forks, q.program.Limits.PIDs))
+		q.violations.add(plan.SandboxPIDs, fmt.Sprintf(
+			"the start of a process or thread was refused %d times because the step had %d", forks, q.program.Limits.PIDs))
 	}
 	if end.Signal == int(unix.SIGSYS) {
 		q.violations.add(plan.SandboxSyscalls, "the program was ended because it made a system call of another architecture")

@@ -89,13 +89,16 @@ func bundle(p Program, c Config) ociConfig {
 	o := ociConfig{
 		Version: "1.0.2", Root: ociRoot{Path: "rootfs", ReadOnly: true},
 		Process: ociProcess{
-			User: map[string]int{"uid": os.Geteuid(), "gid": os.Getegid()}, Args: slices.Concat([]string{p.Path}, p.Argv[1:]), Env: p.Env, Dir: p.Dir,
-			Capabilities: map[string][]string{"bounding": {}, "effective": {}, "inheritable": {}, "permitted": {}, "ambient": {}}, NoNew: true,
+			User: map[string]int{"uid": os.Geteuid(), "gid": os.Getegid()}, Args: slices.Concat([]string{p.Path}, p.Argv[1:]),
+			Env: p.Env, Dir: p.Dir,
+			Capabilities: map[string][]string{"bounding": {}, "effective": {}, "inheritable": {}, "permitted": {},
+				"ambient": {}}, NoNew: true,
 			Limits: []ociLimit{{"RLIMIT_CORE", 0, 0}, {"RLIMIT_FSIZE", p.Limits.Disk, p.Limits.Disk}},
 		},
 		Mounts: []ociMount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
-			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", fmt.Sprintf("size=%d", min(p.Limits.Disk, p.Limits.Memory))}},
+			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev",
+				fmt.Sprintf("size=%d", min(p.Limits.Disk, p.Limits.Memory))}},
 		},
 		Linux: ociLinux{Resources: map[string]map[string]any{
 			"memory": {"limit": p.Limits.Memory, "swap": p.Limits.Memory},
@@ -110,9 +113,11 @@ func bundle(p Program, c Config) ociConfig {
 	for _, m := range containerMounts(read, p.Write, c.DeniedPaths) {
 		switch {
 		case m.hidden && m.dir:
-			o.Mounts = append(o.Mounts, ociMount{Destination: m.path, Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=4k"}})
+			o.Mounts = append(o.Mounts, ociMount{Destination: m.path, Type: "tmpfs", Source: "tmpfs",
+				Options: []string{"ro", "size=4k"}})
 		case m.hidden:
-			o.Mounts = append(o.Mounts, ociMount{Destination: m.path, Type: "bind", Source: os.DevNull, Options: []string{"bind", "ro"}})
+			o.Mounts = append(o.Mounts, ociMount{Destination: m.path, Type: "bind", Source: os.DevNull,
+				Options: []string{"bind", "ro"}})
 		case !m.writable:
 			o.Mounts = append(o.Mounts, bind(m.path, "ro"))
 		default:

@@ -158,7 +158,8 @@ func launch(c control, s *spec, stdout, stderr int) (pid int, stage string, err 
 	}
 	closeAll(fds)
 	pid, err = syscall.ForkExec(s.Path, s.Argv, &syscall.ProcAttr{
-		Dir: s.Dir, Env: s.Env, Files: []uintptr{null.Fd(), uintptr(stdout), uintptr(stderr)}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: s.Dir, Env: s.Env, Files: []uintptr{null.Fd(), uintptr(stdout), uintptr(stderr)},
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return 0, "exec", err
@@ -205,7 +206,8 @@ func dropCapabilities() error {
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
-	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])),
+		0); errno != 0 {
 		return fmt.Errorf("capabilities: %w", errno)
 	}
 	return nil

@@ -77,8 +77,9 @@ const (
 
 // message is one datagram between worker and shim.
 type message struct {
-	Kind   string
-	Stage  string        `json:",omitempty"` // of failed: "exec" when the program itself cannot be executed, "path" for ErrPath
+	Kind string
+	// of failed: "exec" when the program itself cannot be executed, "path" for ErrPath
+	Stage  string        `json:",omitempty"`
 	Text   string        `json:",omitempty"`
 	Errno  syscall.Errno `json:",omitempty"`
 	Status int           `json:",omitempty"` // of exited

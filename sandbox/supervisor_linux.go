@@ -134,7 +134,8 @@ func (s *supervisor) receive(fd int) (wait, alive bool) {
 			s.respond(n, carryOut(n))
 		}()
 	default:
-		s.violations.add(plan.SandboxConnect, fmt.Sprintf("a connection was refused because %d were being made at once", maxConnecting))
+		s.violations.add(plan.SandboxConnect, fmt.Sprintf("a connection was refused because %d were being made at once",
+			maxConnecting))
 		s.respond(n, failure(unix.EAGAIN))
 	}
 	return false, true
@@ -195,7 +196,8 @@ func (s *supervisor) refuse(n notification) verdict {
 			s.violations.add(plan.SandboxNetwork, fmt.Sprintf("a raw socket (type %d) was refused", kind))
 			return failure(unix.EPERM)
 		}
-		s.violations.add(plan.SandboxNetwork, fmt.Sprintf("a socket of address family %s was refused", familyName(family, n.Args[2])))
+		s.violations.add(plan.SandboxNetwork, fmt.Sprintf("a socket of address family %s was refused",
+			familyName(family, n.Args[2])))
 		if family == unix.AF_PACKET {
 			return failure(unix.EPERM)
 		}
@@ -223,8 +225,9 @@ func makesDevice(number int32) bool {
 
 func familyName(family int, protocol uint64) string {
 	names := map[int]string{
-		unix.AF_PACKET: "packet", unix.AF_VSOCK: "vsock", unix.AF_ALG: "alg", unix.AF_KEY: "key", unix.AF_BLUETOOTH: "bluetooth",
-		unix.AF_CAN: "can", unix.AF_TIPC: "tipc", unix.AF_RDS: "rds", unix.AF_XDP: "xdp", unix.AF_QIPCRTR: "qipcrtr",
+		unix.AF_PACKET: "packet", unix.AF_VSOCK: "vsock", unix.AF_ALG: "alg", unix.AF_KEY: "key",
+		unix.AF_BLUETOOTH: "bluetooth",
+		unix.AF_CAN:       "can", unix.AF_TIPC: "tipc", unix.AF_RDS: "rds", unix.AF_XDP: "xdp", unix.AF_QIPCRTR: "qipcrtr",
 	}
 	if family == unix.AF_NETLINK {
 		return fmt.Sprintf("netlink with protocol %d", protocol)

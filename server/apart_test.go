@@ -23,8 +23,8 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/examples"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/run"
@@ -89,7 +89,8 @@ func startParts(t *testing.T, more ...string) *parts {
 	t.Helper()
 	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
 	dir := t.TempDir()
-	p := &parts{redis: redis.Addr, artifacts: filepath.Join(dir, "artifacts"), shop: filepath.Join(dir, "shop"), notes: newReceiver(t)}
+	p := &parts{redis: redis.Addr, artifacts: filepath.Join(dir, "artifacts"), shop: filepath.Join(dir, "shop"),
+		notes: newReceiver(t)}
 	must(t, os.Mkdir(p.shop, 0o700))
 	config := filepath.Join(dir, "dvt.yaml")
 	must(t, os.WriteFile(config, fmt.Appendf(nil, `
@@ -119,8 +120,10 @@ accounts:
     serves: [acme]
     tokenSha256: %s
 %s
-`, dsn, redis.Addr, engine.Addr, engine.Namespace, p.artifacts, tokenHash(adaToken), tokenHash(samToken), tokenHash(malloryToken), tokenHash(workerToken), strings.Join(more, "\n")), 0o600))
-	if said := fails(t, "server", "--config", config, "--listen", testserver.FreeAddress(t)); !strings.Contains(said, "dvt migrate") {
+`, dsn, redis.Addr, engine.Addr, engine.Namespace, p.artifacts, tokenHash(adaToken), tokenHash(samToken),
+		tokenHash(malloryToken), tokenHash(workerToken), strings.Join(more, "\n")), 0o600))
+	if said := fails(t, "server", "--config", config, "--listen", testserver.FreeAddress(t)); !strings.Contains(said,
+		"dvt migrate") {
 		t.Errorf("a server without a schema said %q", said)
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
@@ -139,8 +142,10 @@ accounts:
 	p.b = spawn(t, "server B", nil, "server", "--config", config, "--listen", addressB)
 	p.control = spawn(t, "control worker", nil, "worker", "--config", config, "--queues", "tq-control-dev",
 		"--workspace", filepath.Join(dir, "control"))
-	p.data = spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken}, "worker", "--queues", "tq-data-dev", "--temporal", engine.Addr,
-		"--temporal-namespace", engine.Namespace, "--server", p.urlA, "--workspace", filepath.Join(dir, "data"), "--project-root", root(t), "--dbt", dbt(t), "--allow-private",
+	p.data = spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken}, "worker", "--queues", "tq-data-dev",
+		"--temporal", engine.Addr,
+		"--temporal-namespace", engine.Namespace, "--server", p.urlA, "--workspace", filepath.Join(dir, "data"),
+		"--project-root", root(t), "--dbt", dbt(t), "--allow-private",
 		"--sandbox-write", p.shop)
 	p.knowsNoStore(t, dsn)
 	answers(t, p.urlA)
@@ -170,7 +175,8 @@ func (p *parts) knowsNoStore(t *testing.T, dsn string) {
 			continue // the worker closed it, and this test has no privileges
 		}
 		must(t, err)
-		for _, secret := range []string{dsn, p.redis, "DVT_STORE", "DVT_REDIS", "DVT_CONFIG", "--store", "--redis", "--config", "postgres://"} {
+		for _, secret := range []string{dsn, p.redis, "DVT_STORE", "DVT_REDIS", "DVT_CONFIG", "--store", "--redis",
+			"--config", "postgres://"} {
 			if strings.Contains(string(told), secret) {
 				t.Errorf("the data worker's %s holds %s (T203)", name, secret)
 			}
@@ -181,7 +187,8 @@ func (p *parts) knowsNoStore(t *testing.T, dsn string) {
 // answers waits until a server may get requests.
 func answers(t *testing.T, base string) {
 	t.Helper()
-	for deadline := time.Now().Add(testtime.Of(30 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(30 * time.Second)); time.Now().Before(deadline); time.Sleep(
+		100 * time.Millisecond) {
 		if res, err := http.Get(base + "/readyz"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
@@ -328,7 +335,8 @@ func (p *parts) sample(t *testing.T, a, b *client.Client) {
 		}
 	}
 	p.keptArtifacts(t, id, checkLog(t, p.store, id))
-	if foreign, err := client.ShowRun(t.Context(), client.New(p.urlB, malloryToken), id, nil); err != nil || foreign.Run != nil {
+	if foreign, err := client.ShowRun(t.Context(), client.New(p.urlB, malloryToken), id, nil); err != nil ||
+		foreign.Run != nil {
 		t.Errorf("another tenant saw the run: %+v, %v", foreign.Run, err)
 	}
 }
@@ -361,10 +369,12 @@ func (p *parts) keptArtifacts(t *testing.T, runID string, evs []run.Event) {
 // doors: people and workers each have their own, and a worker that of its tenants only.
 func (p *parts) doors(t *testing.T) {
 	mallory := client.New(p.urlA, malloryToken)
-	doc := bytes.ReplaceAll(stepsPlan("foreign", `{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`), []byte("acme"), []byte("globex"))
+	doc := bytes.ReplaceAll(stepsPlan("foreign", `{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`),
+		[]byte("acme"), []byte("globex"))
 	foreign := start(t, mallory, "apart-foreign", doc)
 	begin := func(base, token, runID string) answer {
-		return send(t, http.MethodPost, base+remote.Path+"/begin", fmt.Sprintf(`{"runId":%q,"stepId":"s","logicalAttempt":9,"engineAttempt":1}`, runID), "Authorization: Bearer "+token)
+		return send(t, http.MethodPost, base+remote.Path+"/begin",
+			fmt.Sprintf(`{"runId":%q,"stepId":"s","logicalAttempt":9,"engineAttempt":1}`, runID), "Authorization: Bearer "+token)
 	}
 	for _, base := range []string{p.urlA, p.urlB} {
 		for _, token := range []string{adaToken, malloryToken, "", workerToken + "x", tokenHash(workerToken)} {
@@ -374,7 +384,8 @@ func (p *parts) doors(t *testing.T) {
 		}
 		theirs, missing := begin(base, workerToken, foreign), begin(base, workerToken, "no-such-run")
 		if theirs.StatusCode != http.StatusNotFound || theirs.body != missing.body {
-			t.Errorf("the journal about a tenant that the worker does not serve: %d %s, about nothing: %d %s", theirs.StatusCode, theirs.body, missing.StatusCode, missing.body)
+			t.Errorf("the journal about a tenant that the worker does not serve: %d %s, about nothing: %d %s", theirs.StatusCode,
+				theirs.body, missing.StatusCode, missing.body)
 		}
 		if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+workerToken); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("the API let a worker in: %d %s", a.StatusCode, a.body)
@@ -399,7 +410,8 @@ func (p *parts) doors(t *testing.T) {
 
 // stepsPlan is a plan of steps given as JSON objects.
 func stepsPlan(id string, steps ...string) []byte {
-	return fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
+	return fmt.Appendf(
+		nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
 		"createdBy":"test","schemaVersion":"v1.2","failurePolicy":{"retryWindowSeconds":0}},
 		"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},"steps":[%s]}`,
 		id, strings.Repeat("0", 40), strings.Join(steps, ","))
@@ -408,7 +420,8 @@ func stepsPlan(id string, steps ...string) []byte {
 // messages commits events as a process does that dies before it publishes, and
 // repeats messages of the bus.
 func (p *parts) messages(t *testing.T, a, b *client.Client) {
-	id := start(t, a, "apart-messages", stepsPlan("messages", `{"stepId":"wait","type":"SLEEP","inputs":{"ms":600000},"dependsOn":[],"timeout":"11m"}`))
+	id := start(t, a, "apart-messages", stepsPlan("messages",
+		`{"stepId":"wait","type":"SLEEP","inputs":{"ms":600000},"dependsOn":[],"timeout":"11m"}`))
 	v := watch(t, b, id)
 	at := p.settled(t, id)
 	v.until(at, 5*time.Second)
@@ -416,10 +429,12 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 	commit := func() run.Seq {
 		t.Helper()
 		signal := fmt.Sprintf("unheard-%d", p.head(t, id))
-		payload, err := json.Marshal(run.SignalPayload{SignalID: signal, SignalType: run.Resume, Actor: "ada", Code: run.CodeInvalidRunState})
+		payload, err := json.Marshal(run.SignalPayload{SignalID: signal, SignalType: run.Resume, Actor: "ada",
+			Code: run.CodeInvalidRunState})
 		must(t, err)
 		out, err := p.store.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{{
-			Type: run.SignalRejected, SignalID: signal, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now().UTC(), EmittedBy: run.ByAuthz, Payload: payload,
+			Type: run.SignalRejected, SignalID: signal, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now().UTC(),
+			EmittedBy: run.ByAuthz, Payload: payload,
 		}}})
 		must(t, err)
 		if len(out.Outcomes) != 1 || out.Outcomes[0].Refused != "" {

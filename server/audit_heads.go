@@ -48,7 +48,8 @@ func (p *parts) openAuditHeads(ctx context.Context) (control.AuditHeads, error) 
 	if p.auditHeads, err = artifact.OpenArchive(ctx, at); err != nil {
 		return control.AuditHeads{}, fmt.Errorf("audit-heads: %w", err)
 	}
-	return control.AuditHeads{Archive: p.auditHeads, Key: key.Get, Every: p.cfg.AuditHeadsInterval, Installation: p.cfg.PublicURL}, nil
+	return control.AuditHeads{Archive: p.auditHeads, Key: key.Get, Every: p.cfg.AuditHeadsInterval,
+		Installation: p.cfg.PublicURL}, nil
 }
 
 // openHeadsKey opens an Ed25519 private key in PKCS 8 and PEM.
@@ -62,7 +63,8 @@ func openHeadsKey(log *slog.Logger, path string) (*secretfile.Value[ed25519.Priv
 		if own, ok := key.(ed25519.PrivateKey); ok && err == nil {
 			return own, nil
 		}
-		return nil, errors.New("the key is no private key of Ed25519 in PKCS 8: make one with `openssl genpkey -algorithm ed25519`")
+		return nil, errors.New(
+			"the key is no private key of Ed25519 in PKCS 8: make one with `openssl genpkey -algorithm ed25519`")
 	}, path)
 }
 
@@ -71,7 +73,8 @@ type SignedHeads = store.SignedHeads
 
 // ReadAuditHeads reads the signed documents at place, a bucket URL or a directory, in the order of their times. It
 // calls good with each document, and bad with the name of each one that the public key in the PEM file did not sign.
-func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(SignedHeads), bad func(name string)) error {
+func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(SignedHeads),
+	bad func(name string)) error {
 	text, err := os.ReadFile(publicKeyFile)
 	if err != nil {
 		return err

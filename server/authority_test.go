@@ -12,8 +12,8 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/examples"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -74,8 +74,9 @@ accounts:
 	_, err = client.SetPolicy(t.Context(), ana, client.SetPolicyInput{
 		RequestId: "without-vic", ExpectedVersion: before.Policy.Version, Reason: "she left",
 		Document: client.PolicyInput{
-			Sod: client.PolicySodInput{Approve: true, CompleteManual: true}, Approvals: []client.PolicyApprovalInput{}, BreakGlass: []client.PolicyBreakGlassInput{},
-			Grants: []client.PolicyGrantInput{{Principal: "ana", Role: "ADMIN", ProjectId: "*", EnvironmentId: "*"}},
+			Sod: client.PolicySodInput{Approve: true, CompleteManual: true}, Approvals: []client.PolicyApprovalInput{},
+			BreakGlass: []client.PolicyBreakGlassInput{},
+			Grants:     []client.PolicyGrantInput{{Principal: "ana", Role: "ADMIN", ProjectId: "*", EnvironmentId: "*"}},
 		},
 	})
 	must(t, err)
@@ -108,7 +109,8 @@ accounts:
 func tokenOf(t *testing.T, c *client.Client) string {
 	t.Helper()
 	out, err := client.CreateToken(t.Context(), c, client.CreateTokenInput{
-		RequestId: "token", Name: "laptop", Grants: []client.TokenGrantInput{{Role: client.RoleViewer, ProjectId: "*", EnvironmentId: "*"}},
+		RequestId: "token", Name: "laptop", Grants: []client.TokenGrantInput{{Role: client.RoleViewer, ProjectId: "*",
+			EnvironmentId: "*"}},
 	})
 	must(t, err)
 	return *out.CreateToken.Secret
@@ -122,7 +124,9 @@ func stir(t *testing.T, s store.Store, runID string) {
 	go func() {
 		for n := 0; ctx.Err() == nil; n++ {
 			_ = s.InRun(ctx, runID, func(tx store.RunTx) error {
-				_, err := tx.PutReceipt(ctx, run.Receipt{RunID: runID, Signal: run.Signal{ID: fmt.Sprintf("stir-%d", n), Type: run.Pause}, Actor: "ana", Rejected: true}, false)
+				_, err := tx.PutReceipt(
+					ctx, run.Receipt{RunID: runID, Signal: run.Signal{ID: fmt.Sprintf("stir-%d", n), Type: run.Pause}, Actor: "ana",
+						Rejected: true}, false)
 				return err
 			})
 			time.Sleep(20 * time.Millisecond)

@@ -53,13 +53,16 @@ func (s *spoiler) oddText() string {
 	case 7:
 		return "\u202e\u0000\u2028𝟘"
 	case 8:
-		return base64.RawURLEncoding.EncodeToString([]byte(pickOne(s.r, "Run:", "Run:a/b/c", "Signal:x", ":", "DeadLetter:\x00", "0", "-1", "99999999999999999999", "2026-01-01T00:00:00Z ", "x y z")))
+		return base64.RawURLEncoding.EncodeToString(
+			[]byte(pickOne(s.r, "Run:", "Run:a/b/c", "Signal:x", ":", "DeadLetter:\x00", "0", "-1", "99999999999999999999",
+				"2026-01-01T00:00:00Z ", "x y z")))
 	case 9:
 		return pickOne(s.r, "NaN", "Infinity", "-0", "1e400", "0x10", "9007199254740993", "null", "undefined", "true")
 	case 10:
 		return pickOne(s.r, "2026-13-45T99:99:99Z", "0000-00-00", "9999999-01-01T00:00:00Z", "-1s", "1h")
 	case 11:
-		return pickOne(s.r, "${jndi:ldap://x}", "{{7*7}}", "<script>alert(1)</script>", "%00%0a%0d", "file:///etc/passwd", "http://169.254.169.254/")
+		return pickOne(s.r, "${jndi:ldap://x}", "{{7*7}}", "<script>alert(1)</script>", "%00%0a%0d", "file:///etc/passwd",
+			"http://169.254.169.254/")
 	case 12:
 		list := s.things[pickOne(s.r, "run", "token", "node", "cursor:Query.runs", "manualToken")]
 		return list[s.r.IntN(len(list))]
@@ -75,7 +78,8 @@ func (s *spoiler) odd(depth int) any {
 	case 1:
 		return s.r.IntN(2) == 0
 	case 2:
-		return json.Number(pickOne(s.r, "0", "-1", "1e3", "1e308", "1e400", "9007199254740993", "-9223372036854775809", "0.1", "1e-400", "2147483648", "123456789012345678901234567890"))
+		return json.Number(pickOne(s.r, "0", "-1", "1e3", "1e308", "1e400", "9007199254740993", "-9223372036854775809", "0.1",
+			"1e-400", "2147483648", "123456789012345678901234567890"))
 	case 3:
 		return []any{}
 	case 4:
@@ -159,15 +163,20 @@ func (s *spoiler) document(d string) string {
 		}
 		return fmt.Sprintf("{...F0} %sfragment F%d on Query{health{status}}", b.String(), n)
 	case 6:
-		return strings.Replace(d, "{", "{"+pickOne(s.r, "nothing ", "__schema{types{fields{type{fields{type{name}}}}}} ", "viewer{nothing} ", "run{runId} ", "run(runId:1,runId:2){runId} ", "@skip "), 1)
+		return strings.Replace(d, "{", "{"+pickOne(s.r, "nothing ", "__schema{types{fields{type{fields{type{name}}}}}} ",
+			"viewer{nothing} ", "run{runId} ", "run(runId:1,runId:2){runId} ", "@skip "), 1)
 	case 7:
 		return d + " " + d
 	case 8:
-		return pickOne(s.r, "", " ", "#", "query", "subscription{a}{b}", "mutation{}", "{", "}", "\ufeff{health{status}}", "query($a:Int=$a){health{status}}", "query($x:[[[[Int]]]]!){health{status}}", `{run(runId:"""`+strings.Repeat("x", s.r.IntN(5000))+`"""){runId}}`)
+		return pickOne(s.r, "", " ", "#", "query", "subscription{a}{b}", "mutation{}", "{", "}", "\ufeff{health{status}}",
+			"query($a:Int=$a){health{status}}", "query($x:[[[[Int]]]]!){health{status}}", `{run(runId:"""`+
+				strings.Repeat("x", s.r.IntN(5000))+`"""){runId}}`)
 	case 9:
-		return strings.Replace(d, ":", pickOne(s.r, ":-", ":99999999999999999999 ", `:"\ud800"`, ":NOPE ", ":{a:{b:{c:1}}}", ":[[[[[1]]]]]", ":1e999 ", ": $nothing ", ":null "), 1)
+		return strings.Replace(d, ":", pickOne(s.r, ":-", ":99999999999999999999 ", `:"\ud800"`, ":NOPE ", ":{a:{b:{c:1}}}",
+			":[[[[[1]]]]]", ":1e999 ", ": $nothing ", ":null "), 1)
 	case 10:
-		return strings.Replace(d, "{", pickOne(s.r, "@include(if:$x){", "@skip(if:1){", "@nothing{", "@deprecated@deprecated{", "@skip(if:true)@skip(if:true){"), 1)
+		return strings.Replace(d, "{", pickOne(s.r, "@include(if:$x){", "@skip(if:1){", "@nothing{",
+			"@deprecated@deprecated{", "@skip(if:true)@skip(if:true){"), 1)
 	}
 	return d
 }
@@ -184,7 +193,8 @@ func (s *spoiler) draw() spoiled {
 	case 0:
 		request["operationName"] = s.odd(1)
 	case 1:
-		request["extensions"] = pickOne[any](s.r, s.odd(3), map[string]any{"persistedQuery": s.odd(2)}, map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": s.oddText()}})
+		request["extensions"] = pickOne[any](s.r, s.odd(3), map[string]any{"persistedQuery": s.odd(2)},
+			map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": s.oddText()}})
 	case 2:
 		request[pickOne(s.r, "query", "variables")] = s.odd(2)
 	}
@@ -200,7 +210,8 @@ func (s *spoiler) draw() spoiled {
 	}
 	switch s.r.IntN(30) {
 	case 0:
-		method, at, out.body = http.MethodGet, "/graphql?"+url.Values{"query": {fmt.Sprint(request["query"])}, "variables": {s.oddText()}, "extensions": {s.oddText()}}.Encode(), ""
+		method, at, out.body = http.MethodGet, "/graphql?"+url.Values{"query": {fmt.Sprint(request["query"])},
+			"variables": {s.oddText()}, "extensions": {s.oddText()}}.Encode(), ""
 	case 1:
 		method = pickOne(s.r, "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "BREW")
 	case 2:
@@ -212,12 +223,15 @@ func (s *spoiler) draw() spoiled {
 	if token := s.tokens[s.r.IntN(len(s.tokens))]; good {
 		header.Set("Authorization", "Bearer "+token)
 	} else {
-		header.Set("Authorization", pickOne(s.r, "Bearer "+s.oddText(), s.oddText(), "Basic YTpi", "Bearer", "Bearer  "+token, "bearer dvt_"+s.oddText(), "Bearer eyJhbGciOiJub25lIn0."+base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+token+`"}`))+"."))
+		header.Set("Authorization", pickOne(s.r, "Bearer "+s.oddText(), s.oddText(), "Basic YTpi", "Bearer", "Bearer  "+token,
+			"bearer dvt_"+s.oddText(), "Bearer eyJhbGciOiJub25lIn0."+
+				base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+token+`"}`))+"."))
 	}
 	out.change = good && op.kind == ast.Mutation && strings.HasPrefix(at, "/graphql")
 	out.Request = httptest.NewRequest(method, "http://dvt.test/", strings.NewReader(out.body))
 	out.Header, out.URL.Path, out.URL.RawQuery = header, at, ""
-	out.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", s.r.IntN(256), s.r.IntN(256), s.r.IntN(256)) // who guesses is slowed by address
+	// who guesses is slowed by address
+	out.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", s.r.IntN(256), s.r.IntN(256), s.r.IntN(256))
 	out.stream = out.stream && strings.HasPrefix(at, "/graphql")
 	if path, query, ok := strings.Cut(at, "?"); ok {
 		out.URL.Path, out.URL.RawQuery = path, query
@@ -259,16 +273,19 @@ func (s *spoiler) bytes(body []byte) []byte {
 func (s *spoiler) headers(h http.Header) {
 	switch s.r.IntN(20) {
 	case 0:
-		h.Set("Content-Type", pickOne(s.r, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "application/json;;;", "*/*", s.oddText()))
+		h.Set("Content-Type", pickOne(s.r, "", "text/plain", "application/x-www-form-urlencoded",
+			"multipart/form-data; boundary=x", "application/json; charset=utf-16", "application/json;;;", "*/*", s.oddText()))
 	case 1:
-		h.Set("Accept", pickOne(s.r, "text/html", "application/graphql-response+json", "*/*;q=0", ";;;", strings.Repeat("a/b,", 500), s.oddText()))
+		h.Set("Accept", pickOne(s.r, "text/html", "application/graphql-response+json", "*/*;q=0", ";;;",
+			strings.Repeat("a/b,", 500), s.oddText()))
 	case 2:
 		h.Set("Content-Encoding", pickOne(s.r, "gzip", "br", "deflate", "identity", s.oddText()))
 	case 3:
 		h.Set("Cookie", "dvt_session="+s.oddText())
 		h.Set("Origin", pickOne(s.r, "null", "http://dvt.test", "http://evil.example", "::", s.oddText()))
 	case 4:
-		h.Set(pickOne(s.r, "X-Request-Id", "Forwarded", "X-Forwarded-For", "Sec-Websocket-Key", "Content-Length", "Transfer-Encoding", "Range", "If-None-Match"), s.oddText())
+		h.Set(pickOne(s.r, "X-Request-Id", "Forwarded", "X-Forwarded-For", "Sec-Websocket-Key", "Content-Length",
+			"Transfer-Encoding", "Range", "If-None-Match"), s.oddText())
 	case 5:
 		h.Set("Upgrade", "websocket")
 		h.Set("Connection", pickOne(s.r, "Upgrade", "keep-alive"))
@@ -279,6 +296,8 @@ func (s *spoiler) headers(h http.Header) {
 // address is one beside /graphql.
 func (s *spoiler) address() string {
 	odd := s.oddText()
-	return pickOne(s.r, "/engine/runs/"+odd+"/debug", "/engine/journal", "/engine/health", "/readyz", "/schema.graphqls", "/"+odd, "/auth/"+odd, "/auth/callback?code="+url.QueryEscape(odd)+"&state="+url.QueryEscape(odd),
-		"/assets/"+odd, "/engine/runs/"+s.things["run"][0]+"/debug", "/dev/session", "/graphql/"+odd, "/../"+odd, "/sign-in/"+odd, "/engine/health/detailed")
+	return pickOne(s.r, "/engine/runs/"+odd+"/debug", "/engine/journal", "/engine/health", "/readyz", "/schema.graphqls",
+		"/"+odd, "/auth/"+odd, "/auth/callback?code="+url.QueryEscape(odd)+"&state="+url.QueryEscape(odd),
+		"/assets/"+odd, "/engine/runs/"+s.things["run"][0]+"/debug", "/dev/session", "/graphql/"+odd, "/../"+odd, "/sign-in/"+
+			odd, "/engine/health/detailed")
 }

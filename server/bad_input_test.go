@@ -33,8 +33,9 @@ const badRequests = 20_000
 const badRound = 2_500
 
 // inside is text of what lies behind the API: Go, SQL, paths.
-var inside = regexp.MustCompile(`goroutine |runtime error|panic|\.go:\d|sqlite|SQLITE|pgx|SELECT |INSERT |UPDATE run|constraint|/(?:tmp|work|home|root)/|nil pointer|interface conversion|json: |` +
-	`strconv\.|invalid character|unexpected end of JSON|context (canceled|deadline)|%!|github\.com|reflect\.|gqlgen|map\[|\*ast\.|<nil>|0x[0-9a-f]{8}|unmarshal|no rows|connection refused|dial tcp`)
+var inside = regexp.MustCompile(
+	`goroutine |runtime error|panic|\.go:\d|sqlite|SQLITE|pgx|SELECT |INSERT |UPDATE run|constraint|/(?:tmp|work|home|root)/|nil pointer|interface conversion|json: |` +
+		`strconv\.|invalid character|unexpected end of JSON|context (canceled|deadline)|%!|github\.com|reflect\.|gqlgen|map\[|\*ast\.|<nil>|0x[0-9a-f]{8}|unmarshal|no rows|connection refused|dial tcp`)
 
 // damage judges answers to requests that are wrong.
 type damage struct {
@@ -49,7 +50,9 @@ type damage struct {
 func newDamage(t *testing.T) (*damage, *spoiler) {
 	t.Helper()
 	own := place{"own", "acme", "shop", "dev", "", time.Hour}
-	i := settle(t, settling{accounts: append(own.accounts(true), accountOf("globex", "mallory", role(authz.Admin, "*", "*"))), seed: func(i *island) { own.seed(i); own.policy(i) }})
+	i := settle(t, settling{
+		accounts: append(own.accounts(true), accountOf("globex", "mallory", role(authz.Admin, "*", "*"))),
+		seed:     func(i *island) { own.seed(i); own.policy(i) }})
 	own.print(i)
 	d := &damage{
 		t: t, island: i, known: map[string]bool{}, answers: map[string]int{},
@@ -66,14 +69,16 @@ func newDamage(t *testing.T) (*damage, *spoiler) {
 	must(t, err)
 	t.Cleanup(func() { _ = d.db.Close() })
 	ops, _ := newAsker(t).operations(own.run("failed"))
-	s := &spoiler{ops: ops, things: gather(t, i, own, own), tokens: []string{own.who("ana"), own.who("ola"), own.who("eng"), own.who("sre"), "mallory"}}
+	s := &spoiler{ops: ops, things: gather(t, i, own, own), tokens: []string{own.who("ana"), own.who("ola"),
+		own.who("eng"), own.who("sre"), "mallory"}}
 	return d, s
 }
 
 // stored is what a request that is refused must leave as it is; the audit grows.
 func (d *damage) stored() (out string) {
 	d.t.Helper()
-	must(d.t, d.db.QueryRowContext(d.t.Context(), `SELECT (SELECT count(*) || ' ' || sum(last_seq) FROM run_head) || ' ' || (SELECT count(*) FROM signal) || ' ' || (SELECT count(*) FROM api_token) || ' ' ||
+	must(d.t, d.db.QueryRowContext(
+		d.t.Context(), `SELECT (SELECT count(*) || ' ' || sum(last_seq) FROM run_head) || ' ' || (SELECT count(*) FROM signal) || ' ' || (SELECT count(*) FROM api_token) || ' ' ||
 		(SELECT count(*) FROM policy) || ' ' || (SELECT count(*) FROM setting) || ' ' || (SELECT count(*) FROM approval_decision) || ' ' || (SELECT value FROM meta WHERE name = 'authority')`).Scan(&out))
 	return out
 }
@@ -86,7 +91,8 @@ func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 	}
 	goroutines, heap, answers, began := runtime.NumGoroutine(), memory(), map[string]int{}, time.Now()
 	for round := 0; round*badRound < n && !t.Failed(); round++ {
-		t.Run(fmt.Sprint("round ", round), func(t *testing.T) { // some requests are not refused: after a while there is another policy
+		// some requests are not refused: after a while there is another policy
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
 			d, s := newDamage(t)
 			for i := round * badRound; i < min(n, (round+1)*badRound); i++ {
 				s.r = rand.New(rand.NewPCG(1, uint64(i)))
@@ -112,7 +118,8 @@ func TestBadInput_NothingBreaksLeaksOrChanges(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	after, now := runtime.NumGoroutine(), memory()
-	t.Logf("%d requests in %s, heap %d MiB before, %d MiB after, goroutines %d and %d: %v", n, took, heap>>20, now>>20, goroutines, after, answers)
+	t.Logf("%d requests in %s, heap %d MiB before, %d MiB after, goroutines %d and %d: %v", n, took, heap>>20, now>>20,
+		goroutines, after, answers)
 	if after > goroutines+10 || now > heap+64<<20 {
 		t.Errorf("something is left: %d goroutines, %d MiB", after, now>>20)
 	}
@@ -149,8 +156,11 @@ func (d *damage) request(i int, s *spoiler) {
 		d.island.routes.ServeHTTP(answer, r.WithContext(ctx))
 	}()
 	d.island.reads()
-	refused := d.judge(i, r.Method+" "+r.URL.Path, r.body, answer.Code, answer.Header().Get("Content-Type"), answer.Body.String())
-	inLog := strings.Contains(answer.Body.String(), `"FORBIDDEN"`) && (strings.Contains(r.body, "signalRun(") || strings.Contains(r.body, "cancelRun(")) // T222
+	refused := d.judge(i, r.Method+" "+r.URL.Path, r.body, answer.Code, answer.Header().Get("Content-Type"),
+		answer.Body.String())
+	// T222
+	inLog := strings.Contains(answer.Body.String(), `"FORBIDDEN"`) && (strings.Contains(r.body, "signalRun(") ||
+		strings.Contains(r.body, "cancelRun("))
 	if r.change && refused && !inLog {
 		if after := d.stored(); after != before {
 			d.t.Errorf("request %d was refused and changed %s to %s: %.2000s\n%s", i, before, after, r.body, answer.Body)
@@ -212,7 +222,9 @@ func (d *damage) judge(i int, at, body string, status int, kind, text string) (r
 // socket says odd things over a websocket until it is closed.
 func (d *damage) socket(i int, s *spoiler) {
 	d.t.Helper()
-	c, res, err := (&websocket.Dialer{Subprotocols: []string{pickOne(s.r, "graphql-transport-ws", "graphql-transport-ws", "graphql-ws", "")}}).DialContext(d.t.Context(), "ws"+strings.TrimPrefix(d.island.url, "http")+"/graphql", nil)
+	c, res, err := (&websocket.Dialer{
+		Subprotocols: []string{pickOne(s.r, "graphql-transport-ws", "graphql-transport-ws", "graphql-ws", "")}}).DialContext(
+		d.t.Context(), "ws"+strings.TrimPrefix(d.island.url, "http")+"/graphql", nil)
 	if err != nil {
 		d.t.Errorf("socket %d: %v %v", i, err, res)
 		return
@@ -231,7 +243,8 @@ func (d *damage) socket(i int, s *spoiler) {
 	for n := range 1 + s.r.IntN(8) {
 		op := s.draw()
 		payload := pickOne(s.r, op.body, "{}", "null", `"x"`, "[]")
-		m := fmt.Sprintf(`{"type":%q,"id":%q,"payload":%s}`, pickOne(s.r, "subscribe", "subscribe", "subscribe", "complete", "ping", "pong", "next", "connection_init", s.oddText()), pickOne(s.r, fmt.Sprint(n), "", "1", s.oddText()), payload)
+		m := fmt.Sprintf(`{"type":%q,"id":%q,"payload":%s}`, pickOne(s.r, "subscribe", "subscribe", "subscribe", "complete",
+			"ping", "pong", "next", "connection_init", s.oddText()), pickOne(s.r, fmt.Sprint(n), "", "1", s.oddText()), payload)
 		kind := websocket.TextMessage
 		switch s.r.IntN(20) {
 		case 0:
@@ -250,7 +263,8 @@ func (d *damage) socket(i int, s *spoiler) {
 		_, m, err := c.ReadMessage()
 		if err != nil {
 			closed, ok := errors.AsType[*websocket.CloseError](err)
-			if !ok || closed.Code == websocket.CloseInternalServerErr || closed.Code == websocket.CloseAbnormalClosure || inside.MatchString(closed.Text) {
+			if !ok || closed.Code == websocket.CloseInternalServerErr || closed.Code == websocket.CloseAbnormalClosure ||
+				inside.MatchString(closed.Text) {
 				d.t.Errorf("socket %d ends with %v after\n%s", i, err, sent.String())
 			} else {
 				d.answers[fmt.Sprint("close ", closed.Code)]++

@@ -32,7 +32,8 @@ func (p *parts) sessionName() string {
 
 // cookie lasts for some seconds; 0 is until the browser ends, less deletes it.
 func (p *parts) cookie(name, value, path string, site http.SameSite, seconds int) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, HttpOnly: true, Secure: p.secure(), SameSite: site}
+	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, HttpOnly: true, Secure: p.secure(),
+		SameSite: site}
 }
 
 func (p *parts) session(r *http.Request) (token string, ok bool) {
@@ -44,8 +45,10 @@ func (p *parts) session(r *http.Request) (token string, ok bool) {
 }
 
 // contentPolicy lets the page run its own files and talk to its own server, and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; worker-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dvt-layout"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' " +
+	"data:; worker-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+	"trusted-types dvt-layout"
 
 // pages are the first segments of the paths that the UI has pages for.
 var pages = []string{"", "admin", "audit", "bulk", "dlq", "health", "inbox", "queue", "runs", "signin", "start"}

@@ -57,55 +57,69 @@ type Config struct {
 	PlanRoots   []string `koanf:"plan-roots"`   // directories that file: plan references may point into
 
 	// Names of queues, in which {env} stands for the environment of a run and {tenant} for its tenant, see plan.Queues.
-	ControlQueue     string        `koanf:"control-queue"`      // tq-control-{env}; in dev tq-control-dev
-	DataQueue        string        `koanf:"data-queue"`         // tq-data-{env}; in dev tq-data-dev
-	IsolationQueue   string        `koanf:"isolation-queue"`    // tq-isolation-{tenant}-{env}
-	IsolationTenants []string      `koanf:"isolation-tenants"`  // tenants whose data steps run on their isolation queue only
-	KnownQueues      []string      `koanf:"known-queues"`       // further queues that plans may name
-	Queues           []string      `koanf:"queues"`             // what `dvt worker` serves, exact names
-	Concurrency      int           `koanf:"concurrency"`        // COMMAND steps, and dbt steps, at once per data queue; 4 in a worker, 16 in dev
-	SlotsByType      []string      `koanf:"slots-by-type"`      // TYPE=N: steps of a type at once per queue
-	SlotsByTenant    []string      `koanf:"slots-by-tenant"`    // TENANT=N%, of the slots of a type; * is every other tenant
-	RateByType       []string      `koanf:"rate-by-type"`       // TYPE=N: steps that this worker begins a second per queue
-	QueueRateByType  []string      `koanf:"queue-rate-by-type"` // the same for all workers of a queue together
-	MetricsListen    string        `koanf:"metrics-listen"`     // host:port of probes, health and metrics, which asks nobody for a token; empty: none
-	NoWorkerAfter    time.Duration `koanf:"no-worker-after"`    // silence of a queue that steps wait for, before people are told
-	StopWithin       time.Duration `koanf:"stop-within"`        // how long the engine may take to stop a run before dvt ends it
+	ControlQueue   string `koanf:"control-queue"`   // tq-control-{env}; in dev tq-control-dev
+	DataQueue      string `koanf:"data-queue"`      // tq-data-{env}; in dev tq-data-dev
+	IsolationQueue string `koanf:"isolation-queue"` // tq-isolation-{tenant}-{env}
+	// tenants whose data steps run on their isolation queue only
+	IsolationTenants []string `koanf:"isolation-tenants"`
+	KnownQueues      []string `koanf:"known-queues"` // further queues that plans may name
+	Queues           []string `koanf:"queues"`       // what `dvt worker` serves, exact names
+	// COMMAND steps, and dbt steps, at once per data queue; 4 in a worker, 16 in dev
+	Concurrency int      `koanf:"concurrency"`
+	SlotsByType []string `koanf:"slots-by-type"` // TYPE=N: steps of a type at once per queue
+	// TENANT=N%, of the slots of a type; * is every other tenant
+	SlotsByTenant   []string `koanf:"slots-by-tenant"`
+	RateByType      []string `koanf:"rate-by-type"`       // TYPE=N: steps that this worker begins a second per queue
+	QueueRateByType []string `koanf:"queue-rate-by-type"` // the same for all workers of a queue together
+	// host:port of probes, health and metrics, which asks nobody for a token; empty: none
+	MetricsListen string `koanf:"metrics-listen"`
+	// silence of a queue that steps wait for, before people are told
+	NoWorkerAfter time.Duration `koanf:"no-worker-after"`
+	// how long the engine may take to stop a run before dvt ends it
+	StopWithin time.Duration `koanf:"stop-within"`
 
-	Server       string `koanf:"server"`        // URL of the server whose Journal a data worker uses
-	WorkerToken  Secret `koanf:"worker-token"`  // of a data worker
-	AllowPrivate bool   `koanf:"allow-private"` // HTTP_NOTIFY of this worker may call private addresses (T225); off by default, on in dev
+	Server      string `koanf:"server"`       // URL of the server whose Journal a data worker uses
+	WorkerToken Secret `koanf:"worker-token"` // of a data worker
+	// HTTP_NOTIFY of this worker may call private addresses (T225); off by default, on in dev
+	AllowPrivate bool `koanf:"allow-private"`
 
-	Egress map[string]egress.Rules `koanf:"-"` // egress, in the file only: what calls of HTTP_NOTIFY and of plan references may reach, by tenant
+	// egress, in the file only: what calls of HTTP_NOTIFY and of plan references may reach, by tenant
+	Egress map[string]egress.Rules `koanf:"-"`
 
-	Accounts       []authz.Account `koanf:"-"`               // accounts, in the file only
-	Issuers        []Issuer        `koanf:"-"`               // oidc, in the file only
-	PublicURL      string          `koanf:"public-url"`      // where browsers reach this server; on loopback http://LISTEN
-	SignInKey      Secret          `koanf:"sign-in-key"`     // seals the cookies of sign-ins under way, the same for all servers
-	SessionLife    time.Duration   `koanf:"session-life"`    // of a browser's session
-	SessionIdle    time.Duration   `koanf:"session-idle"`    // without a request; 0 is no limit
-	ClockSkew      time.Duration   `koanf:"clock-skew"`      // by which clocks of issuers may differ
-	TrustedProxies []string        `koanf:"trusted-proxies"` // whose X-Forwarded-For is believed
-	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
-	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver, sweep
-	ManualKeys     []Secret        `koanf:"manual-keys"`     // id:secret of the tokens that complete manual steps, the one that signs first; in the file or the environment
-	TicketKeys     []Secret        `koanf:"ticket-keys"`     // id:secret of the tickets by which steps begin, the one that signs first; in the file or the environment
-	NoSample       bool            `koanf:"no-sample"`
-	LogLevel       string          `koanf:"log-level"` // debug, info, warn, error
+	Accounts  []authz.Account `koanf:"-"`          // accounts, in the file only
+	Issuers   []Issuer        `koanf:"-"`          // oidc, in the file only
+	PublicURL string          `koanf:"public-url"` // where browsers reach this server; on loopback http://LISTEN
+	// seals the cookies of sign-ins under way, the same for all servers
+	SignInKey      Secret        `koanf:"sign-in-key"`
+	SessionLife    time.Duration `koanf:"session-life"`    // of a browser's session
+	SessionIdle    time.Duration `koanf:"session-idle"`    // without a request; 0 is no limit
+	ClockSkew      time.Duration `koanf:"clock-skew"`      // by which clocks of issuers may differ
+	TrustedProxies []string      `koanf:"trusted-proxies"` // whose X-Forwarded-For is believed
+	AllowedOrigins []string      `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
+	Duties         []string      `koanf:"duties"`          // of: api, project, reconcile, deliver, sweep
+	// id:secret of the tokens that complete manual steps, the one that signs first; in the file or the environment
+	ManualKeys []Secret `koanf:"manual-keys"`
+	// id:secret of the tickets by which steps begin, the one that signs first; in the file or the environment
+	TicketKeys []Secret `koanf:"ticket-keys"`
+	NoSample   bool     `koanf:"no-sample"`
+	LogLevel   string   `koanf:"log-level"` // debug, info, warn, error
 	// What one principal, and one address, may ask of this server a minute.
 	RequestsPerMinute        int `koanf:"requests-per-minute"`
 	AddressRequestsPerMinute int `koanf:"address-requests-per-minute"`
 
-	AuditHeads         string        `koanf:"audit-heads"`          // bucket URL or directory of the signed ends of the audit; empty: none are written
+	// bucket URL or directory of the signed ends of the audit; empty: none are written
+	AuditHeads         string        `koanf:"audit-heads"`
 	AuditHeadsKey      string        `koanf:"audit-heads-key"`      // file of the Ed25519 private key that signs them
 	AuditHeadsInterval time.Duration `koanf:"audit-heads-interval"` // between two of them
 
-	Heartbeat   time.Duration `koanf:"heartbeat"`    // silence after which an execution counts as lost
-	WriteBudget time.Duration `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
+	Heartbeat time.Duration `koanf:"heartbeat"` // silence after which an execution counts as lost
+	// how long the store may take to confirm that a step begins or completed
+	WriteBudget time.Duration `koanf:"write-budget"`
 	RotateAfter int           `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
-	OperatorsTenant string        `koanf:"operators-tenant"` // the tenant whose principals may set the engine's mode; empty: nobody may through the API
-	ApprovalTTL     time.Duration `koanf:"approval-ttl"`     // how long a run waits for approval
+	// the tenant whose principals may set the engine's mode; empty: nobody may through the API
+	OperatorsTenant string        `koanf:"operators-tenant"`
+	ApprovalTTL     time.Duration `koanf:"approval-ttl"` // how long a run waits for approval
 
 	HealthInterval time.Duration `koanf:"health-interval"` // between two samples that a server keeps of itself
 
@@ -133,9 +147,11 @@ func Defaults(dev bool) map[string]any {
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": q.Control, "data-queue": q.Data, "isolation-queue": q.Isolation,
 		"no-worker-after": "5m", "stop-within": "2m", "audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
-		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
+		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50,
+		"approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
 		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
-		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
+		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile",
+			"deliver", "sweep"},
 	}
 	maps.Copy(d, sandboxDefaults())
 	if dev {
@@ -151,9 +167,12 @@ func Flags(f *pflag.FlagSet, names ...string) {
 	help := map[string]string{
 		"listen": "host:port to listen on", "data": "directory that everything is kept in",
 		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "redis": "redis://host:port/0",
-		"app-role": "PostgreSQL role that servers connect as; it gets what they need and nothing else", "temporal": "host:port of a Temporal server",
-		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start", "artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
-		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
+		"app-role":           "PostgreSQL role that servers connect as; it gets what they need and nothing else",
+		"temporal":           "host:port of a Temporal server",
+		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start",
+		"artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
+		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve",
+		"dbt":           "the dbt program",
 		"control-queue": "queue of workflows and control steps; {env} and {tenant} stand for those of a run",
 		"data-queue":    "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
 		"no-worker-after":      "silence of a queue that steps wait for, before people are told",
@@ -161,13 +180,17 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"audit-heads":          "bucket URL or directory of the signed heads of the audit; none by default",
 		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
 		"audit-heads-interval": "time between two of them",
-		"metrics-listen":       "host:port that serves probes, health, metrics and profiles of this process without a token; none by default",
-		"server":               "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",
-		"public-url": "where browsers reach this server, https://dvt.example",
-		"heartbeat":  "silence after which an execution counts as lost", "write-budget": "how long the store may take to confirm that a step begins or completed",
+		"metrics-listen": "host:port that serves probes, health, metrics and profiles of this process without a " +
+			"token; none by default",
+		"server":       "URL of the server whose journal a data worker uses",
+		"log-level":    "debug, info, warn or error",
+		"public-url":   "where browsers reach this server, https://dvt.example",
+		"heartbeat":    "silence after which an execution counts as lost",
+		"write-budget": "how long the store may take to confirm that a step begins or completed",
 	}
 	lists := map[string]string{
-		"plan-roots": "directories that file: plan references may point into", "known-queues": "further queues that plans may name",
+		"plan-roots":         "directories that file: plan references may point into",
+		"known-queues":       "further queues that plans may name",
 		"isolation-tenants":  "tenants whose data steps run on their isolation queue only",
 		"queues":             "queues to serve, separated by commas",
 		"slots-by-type":      "TYPE=N: steps of a type at once per queue; types are NOOP, COMMAND, DBT and HTTP_NOTIFY",
@@ -287,7 +310,9 @@ func unknownKey(key string) error {
 	key = strings.ReplaceAll(key, "\x00", ".")
 	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
 	if strings.Contains(plain, "failopen") && !strings.Contains(plain, "neverfailopen") {
-		return fmt.Errorf("%s is not offered: no event is fail-open, a step begins and ends only when the log has answered (StepStarted, StepCompleted, StepFailed)", key)
+		return fmt.Errorf(
+			"%s is not offered: no event is fail-open, a step begins and ends only when the log has answered (StepStarted, "+
+				"StepCompleted, StepFailed)", key)
 	}
 	return fmt.Errorf("%s is not a setting of dvt", key)
 }
@@ -310,11 +335,15 @@ func accounts(list any) (out []authz.Account, err error) {
 }
 
 // clientVariables are DVT_… of the client commands, of the build and of its tests.
-var clientVariables = map[string]bool{"token": true, "config": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true, "fault-seconds": true, "fault-seed": true, "bad-requests": true} //nolint:gochecknoglobals // a table
+//
+//nolint:gochecknoglobals // a table
+var clientVariables = map[string]bool{"token": true, "config": true, "chromium": true, "test-binary": true, "bin": true,
+	"e2e-url": true, "e2e-state": true, "fault-seconds": true, "fault-seed": true, "bad-requests": true}
 
 var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 	"plan-roots": true, "known-queues": true, "isolation-tenants": true, "queues": true,
-	"slots-by-type": true, "slots-by-tenant": true, "rate-by-type": true, "queue-rate-by-type": true, "allowed-origins": true, "duties": true, "manual-keys": true, "ticket-keys": true, "trusted-proxies": true,
+	"slots-by-type": true, "slots-by-tenant": true, "rate-by-type": true, "queue-rate-by-type": true,
+	"allowed-origins": true, "duties": true, "manual-keys": true, "ticket-keys": true, "trusted-proxies": true,
 }
 
 func knownKeys() map[string]bool {
@@ -354,9 +383,11 @@ func (c *Config) verify() (errs []error) {
 		bad("%v", err)
 	}
 	if c.Artifacts == "" {
-		c.Artifacts = (&url.URL{Scheme: "file", Path: filepath.Join(c.Data, "artifacts"), RawQuery: "create_dir=true&no_tmp_dir=true"}).String()
+		c.Artifacts = (&url.URL{Scheme: "file", Path: filepath.Join(c.Data, "artifacts"),
+			RawQuery: "create_dir=true&no_tmp_dir=true"}).String()
 	}
-	if c.Store != "" && !strings.HasPrefix(c.Store, "postgres://") && !strings.HasPrefix(c.Store, "postgresql://") && !strings.HasPrefix(c.Store, "sqlite:") {
+	if c.Store != "" && !strings.HasPrefix(c.Store, "postgres://") && !strings.HasPrefix(c.Store, "postgresql://") &&
+		!strings.HasPrefix(c.Store, "sqlite:") {
 		bad("store must begin with postgres:// or sqlite:")
 	}
 	if c.Heartbeat < time.Second {
@@ -394,7 +425,8 @@ func (c *Config) verify() (errs []error) {
 		errs = append(errs, err)
 	}
 	if c.dev && (strings.Contains(c.ControlQueue+c.DataQueue, "{") || len(c.IsolationTenants) > 0) {
-		bad("dvt dev serves one control queue and one data queue for all: name them without {env} and {tenant}, and set no isolation-tenants")
+		bad("dvt dev serves one control queue and one data queue for all: name them without {env} and {tenant}, and set " +
+			"no isolation-tenants")
 	}
 	for _, d := range c.Duties {
 		if !strings.Contains(" api project reconcile deliver sweep ", " "+d+" ") {
@@ -414,7 +446,8 @@ func (c *Config) verify() (errs []error) {
 // queues are the task queues that plans may name.
 func (c *Config) queues() plan.Queues {
 	return plan.Queues{
-		Control: c.ControlQueue, Data: c.DataQueue, Isolation: c.IsolationQueue, IsolationTenants: c.IsolationTenants, Known: c.KnownQueues,
+		Control: c.ControlQueue, Data: c.DataQueue, Isolation: c.IsolationQueue, IsolationTenants: c.IsolationTenants,
+		Known: c.KnownQueues,
 	}
 }
 

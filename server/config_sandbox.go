@@ -70,8 +70,9 @@ var (
 
 func sandboxDefaults() map[string]any {
 	return map[string]any{
-		"sandbox-runtime": sandbox.RuntimeProcess, "sandbox-memory": "2Gi", "sandbox-cpu": 2.0, "sandbox-pids": 256, "sandbox-disk": "10Gi",
-		"sandbox-max": []string{"memory=8Gi", "cpu=4", "pids=256", "disk=20Gi"},
+		"sandbox-runtime": sandbox.RuntimeProcess, "sandbox-memory": "2Gi", "sandbox-cpu": 2.0, "sandbox-pids": 256,
+		"sandbox-disk": "10Gi",
+		"sandbox-max":  []string{"memory=8Gi", "cpu=4", "pids=256", "disk=20Gi"},
 	}
 }
 
@@ -146,7 +147,8 @@ func setLimit(l *sandbox.Limits, field, value string) (err error) {
 	size := func(to *int64, least, most int64) {
 		n, wrong := parseSize(value)
 		if *to = n; wrong != nil || n < least || n > most {
-			err = fmt.Errorf("%s must be a size from %dMi to %dTi, such as 512Mi or 2Gi, not %q", field, least>>20, most>>40, value)
+			err = fmt.Errorf("%s must be a size from %dMi to %dTi, such as 512Mi or 2Gi, not %q", field, least>>20, most>>40,
+				value)
 		}
 	}
 	switch field {

@@ -21,7 +21,8 @@ func TestLoad_LimitsOfSteps(t *testing.T) {
 		t.Errorf("maxima for a step (-want +got):\n%s", diff)
 	}
 	t.Setenv("DVT_SANDBOX_MAX", "memory=1Gi,pids=64")
-	c, err = load(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: 1Gi\nsandbox-read: [/srv/shared/]")
+	c, err = load(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: "+
+		"1Gi\nsandbox-read: [/srv/shared/]")
 	must(t, err)
 	normal, most = server.StepLimits(t, c)
 	if diff := cmp.Diff(sandbox.Limits{Memory: 512 << 20, CPU: 0.5, PIDs: 32, Disk: 1 << 30}, normal); diff != "" {
@@ -56,7 +57,8 @@ sandbox-allow-missing: [firewall]
 		`sandbox-cpu: cpu must be a number of cores from 0.01 to 1024, not "-1"`,
 		`sandbox-pids: pids must be a whole number from 8 to 32768, not "3"`,
 		`sandbox-disk: disk must be a size from 1Mi to 16Ti, such as 512Mi or 2Gi, not "5GB"`,
-		`sandbox-max: memory must be a size`, `sandbox-max: "swap" is not one of memory, cpu, pids, disk`, "sandbox-max: pids is given twice",
+		`sandbox-max: memory must be a size`, `sandbox-max: "swap" is not one of memory, cpu, pids, disk`,
+		"sandbox-max: pids is given twice",
 		`sandbox-read: "shared" must be an absolute path, and not /`, `sandbox-read: "/" must be an absolute path`,
 		`sandbox-roots: "relative/path" must be an absolute path`,
 		`sandbox-allow-missing: "firewall" is not one of files, network, connect, processes, syscalls, memory, cpu, pids`,
@@ -65,11 +67,13 @@ sandbox-allow-missing: [firewall]
 			t.Errorf("the error does not say %s: %v", want, err)
 		}
 	}
-	if _, err = load(t, false, "sandbox-runtime: docker"); err == nil || !strings.Contains(err.Error(), "sandbox-image is missing") {
+	if _, err = load(t, false, "sandbox-runtime: docker"); err == nil || !strings.Contains(err.Error(),
+		"sandbox-image is missing") {
 		t.Errorf("docker without an image: %v, want an error that names sandbox-image", err)
 	}
 	_, err = load(t, false, "sandbox-memory: 4Gi\nsandbox-max: [memory=2Gi]")
-	if want := "the maximum for a step is below the default for a step"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the maximum for a step is below the default for a step"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want one that says %s", err, want)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/egress"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -25,7 +25,8 @@ import (
 func load(t *testing.T, dev bool, file string, args ...string) (server.Config, error) {
 	t.Helper()
 	f := pflag.NewFlagSet("dvt", pflag.ContinueOnError)
-	server.Flags(f, "listen", "log-level", "heartbeat", "concurrency", "duties", "no-sample", "allow-private", "plan-roots", "store")
+	server.Flags(f, "listen", "log-level", "heartbeat", "concurrency", "duties", "no-sample", "allow-private",
+		"plan-roots", "store")
 	f.String("config", "", "")
 	if file != "" {
 		name := filepath.Join(t.TempDir(), "dvt.yaml")
@@ -41,10 +42,12 @@ func TestLoad_FlagsBeatEnvironmentBeatsFile(t *testing.T) {
 	t.Setenv("DVT_HEARTBEAT", "4s")
 	t.Setenv("DVT_PLAN_ROOTS", "/a,/b")
 	t.Setenv("DVT_TOKEN", "a client's own")
-	c, err := load(t, false, "listen: 127.0.0.1:1\nheartbeat: 3s\nlog-level: error\nconcurrency: 7\nduties: [api, deliver]\n", "--listen", "127.0.0.1:3")
+	c, err := load(t, false, "listen: 127.0.0.1:1\nheartbeat: 3s\nlog-level: error\nconcurrency: 7\nduties: "+
+		"[api, deliver]\n", "--listen", "127.0.0.1:3")
 	must(t, err)
 	if c.Listen != "127.0.0.1:3" || c.Heartbeat != 4*time.Second || c.LogLevel != "error" || c.Concurrency != 7 {
-		t.Errorf("listen %s of the flag, heartbeat %s of the environment, log-level %s and concurrency %d of the file", c.Listen, c.Heartbeat, c.LogLevel, c.Concurrency)
+		t.Errorf("listen %s of the flag, heartbeat %s of the environment, log-level %s and concurrency %d of the file",
+			c.Listen, c.Heartbeat, c.LogLevel, c.Concurrency)
 	}
 	if diff := cmp.Diff([][]string{{"api", "deliver"}, {"/a", "/b"}}, [][]string{c.Duties, c.PlanRoots}); diff != "" {
 		t.Errorf("lists (-want +got):\n%s", diff)
@@ -109,7 +112,8 @@ egress:
 
 func TestLoad_NamesEverythingWrong(t *testing.T) {
 	t.Setenv("DVT_LISTENN", "127.0.0.1:2")
-	_, err := load(t, false, "lisetn: x\nstore: mysql://x\naccounts: [{id: ada, role: x}]\n", "--heartbeat", "5ms", "--duties", "api,dance", "--listen", "here")
+	_, err := load(t, false, "lisetn: x\nstore: mysql://x\naccounts: [{id: ada, role: x}]\n", "--heartbeat", "5ms",
+		"--duties", "api,dance", "--listen", "here")
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -118,7 +122,8 @@ func TestLoad_NamesEverythingWrong(t *testing.T) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}
 	}
-	for name, file := range map[string]string{"a section": "store:\n  url: x\n", "not YAML": "a: [\n", "a list": "- listen\n"} {
+	for name, file := range map[string]string{"a section": "store:\n  url: x\n", "not YAML": "a: [\n",
+		"a list": "- listen\n"} {
 		if c, err := load(t, false, file); err == nil {
 			t.Errorf("%s passed: %+v", name, c.Store)
 		}
@@ -144,12 +149,14 @@ stateStore:
 		}
 	}
 	t.Setenv("DVT_STATE_WRITE_FAIL_OPEN", "StepFailed")
-	if _, err := load(t, false, ""); err == nil || !strings.Contains(err.Error(), "DVT_STATE_WRITE_FAIL_OPEN is not offered: ") {
+	if _, err := load(t, false, ""); err == nil || !strings.Contains(err.Error(),
+		"DVT_STATE_WRITE_FAIL_OPEN is not offered: ") {
 		t.Errorf("of the environment: %v", err)
 	}
 	file := fileIn(t)
 	must(t, os.WriteFile(file, []byte("state-write-fail-open: [StepCompleted]\n"), 0o600))
-	if out := fails(t, "server", "--config", file, "--duties", "dance"); !strings.Contains(out, "state-write-fail-open is not offered") {
+	if out := fails(t, "server", "--config", file, "--duties", "dance"); !strings.Contains(out,
+		"state-write-fail-open is not offered") {
 		t.Errorf("the server says %q", out)
 	}
 }
@@ -201,7 +208,8 @@ func TestLoad_ManualKeys(t *testing.T) {
 		t.Errorf("of the environment: %v, %v", c.ManualKeys, err)
 	}
 	t.Setenv("DVT_MANUAL_KEYS", "k1:"+secret[:20])
-	if _, err = load(t, false, ""); err == nil || !strings.Contains(err.Error(), "manual-keys: ") || strings.Contains(err.Error(), secret[:20]) {
+	if _, err = load(t, false, ""); err == nil || !strings.Contains(err.Error(), "manual-keys: ") ||
+		strings.Contains(err.Error(), secret[:20]) {
 		t.Errorf("a short secret: %v", err)
 	}
 }
@@ -209,17 +217,22 @@ func TestLoad_ManualKeys(t *testing.T) {
 // Control workers and servers that people reach do not start without the keys of tickets, and say what to do.
 func TestRun_NeedsTicketKeys(t *testing.T) {
 	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
-	c, err := load(t, false, "store: sqlite:unused\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\nqueues: [tq-control-dev]\n")
+	c, err := load(t, false, "store: sqlite:unused\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\nqueues: "+
+		"[tq-control-dev]\n")
 	must(t, err)
-	for name, run := range map[string]func(context.Context, server.Config, *slog.Logger) error{"server": server.Run, "control worker": server.RunWorker} {
+	for name, run := range map[string]func(context.Context, server.Config, *slog.Logger) error{"server": server.Run,
+		"control worker": server.RunWorker} {
 		err := run(t.Context(), c, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), "ticket-keys is missing") || !strings.Contains(err.Error(), "openssl rand -base64 32") {
+		if err == nil || !strings.Contains(err.Error(), "ticket-keys is missing") || !strings.Contains(err.Error(),
+			"openssl rand -base64 32") {
 			t.Errorf("%s without ticket-keys: %v", name, err)
 		}
 	}
-	for _, duty := range []string{"reconcile", "sweep"} { // without a seal no worker runs what they start, and they know no execution
+	// without a seal no worker runs what they start, and they know no execution
+	for _, duty := range []string{"reconcile", "sweep"} {
 		c.Duties = []string{duty}
-		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "ticket-keys is missing") {
+		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.Contains(err.Error(), "ticket-keys is missing") {
 			t.Errorf("a server with the duty %s without ticket-keys: %v", duty, err)
 		}
 	}
@@ -228,7 +241,8 @@ func TestRun_NeedsTicketKeys(t *testing.T) {
 		t.Errorf("the settings hold or show %v", c.TicketKeys)
 	}
 	t.Setenv("DVT_TICKET_KEYS", "k1:"+secret[:20])
-	if _, err = load(t, false, ""); err == nil || !strings.Contains(err.Error(), "ticket-keys: ") || strings.Contains(err.Error(), secret[:20]) {
+	if _, err = load(t, false, ""); err == nil || !strings.Contains(err.Error(), "ticket-keys: ") ||
+		strings.Contains(err.Error(), secret[:20]) {
 		t.Errorf("a short secret: %v", err)
 	}
 }
@@ -242,7 +256,8 @@ func TestServer_Duties(t *testing.T) {
 	}
 	for duties, api := range map[string]bool{"project,reconcile,deliver": false, "api": true} {
 		address := testserver.FreeAddress(t)
-		p := spawn(t, "dvt server "+duties, nil, "server", "--listen", address, "--store", "sqlite:"+file, "--redis", "redis://127.0.0.1:1/0",
+		p := spawn(t, "dvt server "+duties, nil, "server", "--listen", address, "--store", "sqlite:"+file, "--redis",
+			"redis://127.0.0.1:1/0",
 			"--temporal", "127.0.0.1:1", "--artifacts", "mem://", "--duties", duties)
 		answers(t, "http://"+address)
 		if status := get(t, "http://"+address+"/livez").StatusCode; status != 200 {
@@ -266,16 +281,19 @@ func TestLoad_QueuesAreOnTheirPlane(t *testing.T) {
 		dev        bool
 		file, want string // want is in the error, "" for none
 	}{
-		"the defaults":                         {false, "", ""},
-		"one name for all environments":        {false, "control-queue: tq-control-dev\ndata-queue: tq-data-dev\n", ""},
-		"an isolated tenant":                   {false, "isolation-tenants: [acme]\n", ""},
-		"a control queue without its prefix":   {false, "control-queue: control\n", "control-queue must begin with tq-control-"},
-		"a data queue with that prefix":        {false, "data-queue: tq-control-data\n", "data-queue must not begin with tq-control-"},
+		"the defaults":                  {false, "", ""},
+		"one name for all environments": {false, "control-queue: tq-control-dev\ndata-queue: tq-data-dev\n", ""},
+		"an isolated tenant":            {false, "isolation-tenants: [acme]\n", ""},
+		"a control queue without its prefix": {false, "control-queue: control\n",
+			"control-queue must begin with tq-control-"},
+		"a data queue with that prefix": {false, "data-queue: tq-control-data\n",
+			"data-queue must not begin with tq-control-"},
 		"two settings that give the same name": {false, "known-queues: [tq-data-dev]\n", "can give queues of the same name"},
-		"impatience":                           {false, "no-worker-after: 10s\n", "no-worker-after must be between 2m and 24h"},
-		"dev":                                  {true, "", ""},
-		"dev with a template":                  {true, "data-queue: tq-data-{env}\n", "name them without {env}"},
-		"dev with an isolated tenant":          {true, "isolation-tenants: [acme]\n", "set no isolation-tenants"},
+		"impatience": {false, "no-worker-after: 10s\n",
+			"no-worker-after must be between 2m and 24h"},
+		"dev":                         {true, "", ""},
+		"dev with a template":         {true, "data-queue: tq-data-{env}\n", "name them without {env}"},
+		"dev with an isolated tenant": {true, "isolation-tenants: [acme]\n", "set no isolation-tenants"},
 	} {
 		_, err := load(t, c.dev, c.file)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -301,7 +319,8 @@ func TestLoad_StopWithinLeavesTheEngineTimeForALostWorker(t *testing.T) {
 		"a heartbeat above the default": {"heartbeat: 90s\n", true},
 	} {
 		_, err := load(t, false, c.file)
-		if c.bad != (err != nil && strings.Contains(err.Error(), "stop-within must be between 10s and 1h, and at least twice the heartbeat")) {
+		if c.bad != (err != nil && strings.Contains(err.Error(),
+			"stop-within must be between 10s and 1h, and at least twice the heartbeat")) {
 			t.Errorf("%s: got %v, want an error about stop-within: %t", name, err, c.bad)
 		}
 	}
@@ -309,14 +328,16 @@ func TestLoad_StopWithinLeavesTheEngineTimeForALostWorker(t *testing.T) {
 
 func TestRunWorker_ServesOnePlaneAndExactNames(t *testing.T) {
 	for queues, want := range map[string]string{
-		"tq-control-dev,tq-data-dev": "not both", "tq-control-prod,tq-isolation-acme-prod": "not both", "tq-data-{env}": "not a template", "": "--queues is missing",
+		"tq-control-dev,tq-data-dev": "not both", "tq-control-prod,tq-isolation-acme-prod": "not both",
+		"tq-data-{env}": "not a template", "": "--queues is missing",
 	} {
 		cfg, err := load(t, false, "temporal: 127.0.0.1:1\nstore: sqlite:x\nredis: redis://127.0.0.1:1/0\n")
 		must(t, err)
 		if queues != "" {
 			cfg.Queues = strings.Split(queues, ",")
 		}
-		if err := server.RunWorker(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := server.RunWorker(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("--queues %s: got %v, want %q", queues, err, want)
 		}
 	}

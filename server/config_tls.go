@@ -55,11 +55,14 @@ type Encryption struct {
 	// DispatchKeys encrypt the payloads that data workers read and write. When they are empty, payload-keys do.
 	DispatchKeys     []Secret `koanf:"dispatch-keys"`
 	DispatchKeysFile string   `koanf:"dispatch-keys-file"` // one key a line
-	CodecOrigins     []string `koanf:"codec-origins"`      // origins of Temporal UIs whose pages may request decrypted payloads
+	// origins of Temporal UIs whose pages may request decrypted payloads
+	CodecOrigins []string `koanf:"codec-origins"`
 }
 
 // plaintextNames are the values that allow-plaintext accepts.
-var plaintextNames = []string{"temporal", "store", "redis", "journal", "metrics"} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var plaintextNames = []string{"temporal", "store", "redis", "journal", "metrics"}
 
 // Values of temporal-tls.
 const (

@@ -53,8 +53,9 @@ func (c *Config) verifyQueueSuffixes() (errs []error) {
 			for _, w := range plan.WorkloadsOf(queue) {
 				suffix := w.TaskQueue("")
 				if name, found := strings.CutSuffix(queue, suffix); found && suffix != "" {
-					errs = append(errs, fmt.Errorf("%s: %s must not end in %s, which dvt adds to the name of a data queue in Temporal "+
-						"for its %s steps; name the queue %s, whose workers serve these steps too", key, queue, suffix, w, name))
+					errs = append(errs, fmt.Errorf(
+						"%s: %s must not end in %s, which dvt adds to the name of a data queue in Temporal "+
+							"for its %s steps; name the queue %s, whose workers serve these steps too", key, queue, suffix, w, name))
 				}
 			}
 		}

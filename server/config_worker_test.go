@@ -96,7 +96,8 @@ known-queues: ["tq-gpu-{env}:dbt"]
 		t.Fatal("names of data queues that end in :dbt and :http were accepted")
 	}
 	for _, want := range []string{
-		"queues: tq-data-dev:dbt must not end in :dbt, which dvt adds to the name of a data queue in Temporal for its DBT steps; " +
+		"queues: tq-data-dev:dbt must not end in :dbt, which dvt adds to the name of a data queue in Temporal for its " +
+			"DBT steps; " +
 			"name the queue tq-data-dev, whose workers serve these steps too",
 		"queues: tq-data-dev:http must not end in :http",
 		"data-queue: tq-shop:dbt must not end in :dbt",
@@ -114,7 +115,8 @@ known-queues: ["tq-gpu-{env}:dbt"]
 }
 
 func TestLoad_AcceptsQueuesThatEndLikeNoTaskQueueOfTheirOwn(t *testing.T) {
-	for _, queues := range []string{"tq-data-dev", "tq-data-dbt,tq-data-http", "tq-isolation-acme:prod", "tq-control-dev:dbt"} {
+	for _, queues := range []string{"tq-data-dev", "tq-data-dbt,tq-data-http", "tq-isolation-acme:prod",
+		"tq-control-dev:dbt"} {
 		t.Setenv("DVT_QUEUES", queues)
 		if _, err := load(t, false, ""); err != nil {
 			t.Errorf("queues %s: %v, want no error", queues, err)

@@ -57,11 +57,13 @@ func TestHTTP_APeerThatStopsSendingIsGone(t *testing.T) {
 	t.Parallel()
 	const half = "POST /graphql HTTP/1.1\r\nHost: dvt\r\nContent-Length: 100\r\n\r\n{"
 	stall(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) }, half, closed(t))
-	stall(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no token", http.StatusUnauthorized) }, half, closed(t))
+	stall(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no token", http.StatusUnauthorized) }, half,
+		closed(t))
 }
 
 func TestHTTP_APeerThatStopsReadingIsGone(t *testing.T) {
 	t.Parallel()
 	page := strings.Repeat("x", 64<<20) // more than the kernel takes for a peer
-	stall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }, "GET / HTTP/1.1\r\nHost: dvt\r\n\r\n", closed(t))
+	stall(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) },
+		"GET / HTTP/1.1\r\nHost: dvt\r\n\r\n", closed(t))
 }

@@ -98,7 +98,8 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		}
 		cfg.Temporal, cfg.engineTrouble = t.address(), t.health.trouble
 		if cfg.TemporalUIPort != 0 {
-			log.Warn("Temporal's UI was asked for; it has no password", slog.String("address", fmt.Sprintf("http://127.0.0.1:%d", cfg.TemporalUIPort)))
+			log.Warn("Temporal's UI was asked for; it has no password", slog.String("address",
+				fmt.Sprintf("http://127.0.0.1:%d", cfg.TemporalUIPort)))
 		}
 		go func() { defer close(engineDone); t.run(engineCtx) }()
 		if err := t.ready(ctx); err != nil {
@@ -127,7 +128,8 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		w.Control, w.Data, w.StopTimeout = []string{cfg.ControlQueue}, []string{cfg.DataQueue}, 8*time.Second
 		w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps([]string{p.cfg.ControlQueue})
 		run := func() error {
-			return box.whileIsolated(work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
+			return box.whileIsolated(
+				work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
 		}
 		g.Go(func() error { return reportSandbox(work, p.journal, w.Data, box.workerReport, log) })
 		g.Go(func() error {
@@ -169,7 +171,8 @@ func (p *parts) greet(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		_, err = p.control.StartRun(ctx, who, control.StartRun{
-			RequestID: fmt.Sprintf("sample-%d", time.Now().UnixNano()), ProjectID: sampleProject, EnvironmentID: sampleEnvironment, Inline: doc,
+			RequestID: fmt.Sprintf("sample-%d", time.Now().UnixNano()), ProjectID: sampleProject,
+			EnvironmentID: sampleEnvironment, Inline: doc,
 		})
 		if err != nil {
 			return fmt.Errorf("the sample run was not started: %w", err)

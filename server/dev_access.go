@@ -54,13 +54,15 @@ func ReadDevAccess(data string) (DevAccess, error) {
 	a := DevAccess{data: data}
 	doc, err := readOwn(a.path())
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, fmt.Errorf("%w: %s. Start `dvt dev` first, or name its directory with --data or DVT_DATA", ErrNoDevData, data)
+		return a, fmt.Errorf("%w: %s. Start `dvt dev` first, or name its directory with --data or DVT_DATA", ErrNoDevData,
+			data)
 	}
 	if err != nil {
 		return a, err
 	}
 	if err := json.Unmarshal(doc, &a); err != nil || !authz.LooksLikeSecret(a.Secret) || len(a.Tokens) == 0 {
-		return a, fmt.Errorf("%s holds no tokens: stop `dvt dev`, delete the file and start again, and dvt makes new ones", a.path())
+		return a, fmt.Errorf("%s holds no tokens: stop `dvt dev`, delete the file and start again, and dvt makes new ones",
+			a.path())
 	}
 	return a, nil
 }
@@ -82,8 +84,9 @@ func readOwn(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a file of yours: delete it, or choose another directory with --data", path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s is open to other users (mode %04o), who may have read the tokens in it: stop `dvt dev`, delete the file "+
-			"and start again, and dvt makes new ones", path, mode)
+		return nil, fmt.Errorf(
+			"%s is open to other users (mode %04o), who may have read the tokens in it: stop `dvt dev`, delete the file "+
+				"and start again, and dvt makes new ones", path, mode)
 	}
 	return io.ReadAll(io.LimitReader(f, maxAccess))
 }

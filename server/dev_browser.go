@@ -80,7 +80,8 @@ func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie, _ := p.session(r)
 	if _, err := p.dev.access.principalOf(cookie, p.cfg.now()); err != nil {
-		http.Error(w, "this browser is not signed in: run `dvt dev link` and open the link that it prints", http.StatusUnauthorized)
+		http.Error(w, "this browser is not signed in: run `dvt dev link` and open the link that it prints",
+			http.StatusUnauthorized)
 		return
 	}
 	var in struct {

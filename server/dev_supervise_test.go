@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // engineHealth returns the overall status, and the status and message of the engine's check.
@@ -34,7 +34,8 @@ func waitForHealth(t *testing.T, c *client.Client, want client.HealthStatus, wor
 	t.Helper()
 	var status client.HealthStatus
 	var message string
-	for deadline := time.Now().Add(testtime.Of(patience)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(patience)); time.Now().Before(deadline); time.Sleep(
+		100 * time.Millisecond) {
 		if status, message = engineHealth(t, c); status == want && strings.Contains(message, words) {
 			return
 		}
@@ -107,7 +108,8 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 			t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
 		}
 	}
-	if said := p.said(); strings.Count(said, "the embedded Temporal server is started again") != 1 || !strings.Contains(said, "it has not answered for 1") {
+	if said := p.said(); strings.Count(said, "the embedded Temporal server is started again") != 1 ||
+		!strings.Contains(said, "it has not answered for 1") {
 		t.Errorf("want exactly one log line that the server is started again because it has not answered")
 	}
 	p.terminate()
@@ -152,8 +154,10 @@ func TestDev_TemporalHasAUIOnlyOnRequest(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			data := dataDir(t)
 			endTemporal(t, data)
-			p := spawn(t, "dvt dev", nil, append([]string{"dev", "--listen", testserver.FreeAddress(t), "--data", data, "--no-sample"}, tc.args...)...)
-			if got := commandLine(t, temporalPID(t, data)); strings.Count(got, tc.want) != 1 || strings.Contains(got, "--ui-port") != (tc.args != nil) {
+			p := spawn(t, "dvt dev", nil, append([]string{"dev", "--listen", testserver.FreeAddress(t), "--data", data,
+				"--no-sample"}, tc.args...)...)
+			if got := commandLine(t, temporalPID(t, data)); strings.Count(got, tc.want) != 1 ||
+				strings.Contains(got, "--ui-port") != (tc.args != nil) {
 				t.Errorf("the Temporal server runs as %q, want it with %q", got, tc.want)
 			}
 			p.terminate()

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
@@ -142,13 +142,16 @@ func TestDev_EndsOrphans(t *testing.T) {
 		t.Fatal("the test reads /proc: run it on Linux")
 	}
 	data, address := dataDir(t), testserver.FreeAddress(t)
-	p := spawn(t, "dvt dev", []string{"DVT_SANDBOX_RUNTIME=none"}, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
+	p := spawn(t, "dvt dev", []string{"DVT_SANDBOX_RUNTIME=none"}, "dev", "--listen", address, "--data", data,
+		"--no-sample", "--heartbeat", "2s")
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := fmt.Sprintf("sleep 600 & echo $! >> %s; wait", pids)
-	doc := fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"orphans","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
+	doc := fmt.Appendf(
+		nil, `{"schemaVersion":"v1.2","metadata":{"planId":"orphans","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
 		"createdBy":"test","schemaVersion":"v1.2"},"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},
-		"steps":[{"stepId":"long","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},"timeout":"11m","dependsOn":[]}]}`, strings.Repeat("0", 40), script)
+		"steps":[{"stepId":"long","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},"timeout":"11m","dependsOn":[]}]}`,
+		strings.Repeat("0", 40), script)
 	start(t, c, "orphans", doc)
 	first := childPIDs(t, pids, 1)[0]
 	p.kill()
@@ -202,7 +205,8 @@ func TestDev_SaysWhatToDo(t *testing.T) {
 		{"a taken port", "is taken", []string{"dev", "--listen", address, "--data", dataDir(t)}},
 		{"taken data", "another dvt already runs", []string{"dev", "--listen", testserver.FreeAddress(t), "--data", data}},
 		{"an address for everybody", "loopback only", []string{"dev", "--listen", "0.0.0.0:1"}},
-		{"a file in the way", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t), "--data", fileIn(t)}},
+		{"a file in the way", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t), "--data",
+			fileIn(t)}},
 	} {
 		out := fails(t, c.args...)
 		if !strings.Contains(out, c.want) || strings.Count(strings.TrimSpace(out), "\n") > 0 {

@@ -26,29 +26,34 @@ func edgeSession(t *testing.T, data, base, link string) {
 		t.Errorf("the API accepted a session as a token: %d %s", a.StatusCode, a.body)
 	}
 	for name, value := range map[string]string{
-		"a token": devToken(t, data, "dev-engineer"), "another name": strings.Replace(session.Value, "dev-engineer", "dev-admin", 1),
+		"a token": devToken(t, data, "dev-engineer"), "another name": strings.Replace(session.Value, "dev-engineer",
+			"dev-admin", 1),
 		"a longer life": strings.Replace(session.Value, ".1", ".2", 1), "nothing": "",
 	} {
 		if a := ask(t, base, whoAmI, nil, "Cookie: "+session.Name+"="+value); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("the server accepted %s as a session: %d %s", name, a.StatusCode, a.body)
 		}
 	}
-	if a := ask(t, base, cancel, map[string]any{"id": "x"}, mine); a.StatusCode != http.StatusForbidden || a.code() != "FORBIDDEN" {
+	if a := ask(t, base, cancel, map[string]any{"id": "x"}, mine); a.StatusCode != http.StatusForbidden ||
+		a.code() != "FORBIDDEN" {
 		t.Errorf("a mutation with the session and no origin: %d %s", a.StatusCode, a.body)
 	}
 	if a := ask(t, base, cancel, map[string]any{"id": "x"}, mine, "Origin: "+base); a.code() != "NOT_FOUND" {
 		t.Errorf("a mutation from the page: %d %s", a.StatusCode, a.body)
 	}
-	if a := ask(t, base, cancel, map[string]any{"id": "x"}, "Authorization: Bearer "+devToken(t, data, "dev-engineer")); a.code() != "NOT_FOUND" {
+	if a := ask(t, base, cancel, map[string]any{"id": "x"}, "Authorization: Bearer "+
+		devToken(t, data, "dev-engineer")); a.code() != "NOT_FOUND" {
 		t.Errorf("a mutation with a token but without an origin was refused: %d %s", a.StatusCode, a.body)
 	}
 
 	become := func(principal string, header ...string) answer {
-		return send(t, http.MethodPost, base+"/dev/session", fmt.Sprintf(`{"principal":%q}`, principal), append(header, "Content-Type: application/json")...)
+		return send(t, http.MethodPost, base+"/dev/session", fmt.Sprintf(`{"principal":%q}`, principal),
+			append(header, "Content-Type: application/json")...)
 	}
 	switched := become("dev-viewer", mine, "Origin: "+base)
 	c := switched.cookie()
-	if switched.StatusCode != http.StatusNoContent || c == nil || c.Name != session.Name || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+	if switched.StatusCode != http.StatusNoContent || c == nil || c.Name != session.Name || !c.HttpOnly ||
+		c.SameSite != http.SameSiteStrictMode {
 		t.Fatalf("switching: %d %+v", switched.StatusCode, c)
 	}
 	if a := ask(t, base, whoAmI, nil, "Cookie: "+c.Name+"="+c.Value); !strings.Contains(a.body, `"dev-viewer"`) {
@@ -58,13 +63,15 @@ func edgeSession(t *testing.T, data, base, link string) {
 		answer
 		status int
 	}{
-		"nobody":                      {become("dev-nobody", mine, "Origin: "+base), http.StatusBadRequest},
-		"too much":                    {become(strings.Repeat("x", 5<<10), mine, "Origin: "+base), http.StatusBadRequest},
-		"from another site":           {become("dev-admin", mine, "Origin: http://evil.example"), http.StatusForbidden},
-		"from no page":                {become("dev-admin", mine), http.StatusForbidden},
-		"without a session":           {become("dev-admin", "Origin: "+base), http.StatusUnauthorized},
-		"with a token and no session": {become("dev-admin", "Origin: "+base, "Authorization: Bearer "+devToken(t, data, "dev-engineer")), http.StatusUnauthorized},
-		"with a name in place of one": {become("dev-admin", "Origin: "+base, "Cookie: "+session.Name+"=dev-engineer"), http.StatusUnauthorized},
+		"nobody":            {become("dev-nobody", mine, "Origin: "+base), http.StatusBadRequest},
+		"too much":          {become(strings.Repeat("x", 5<<10), mine, "Origin: "+base), http.StatusBadRequest},
+		"from another site": {become("dev-admin", mine, "Origin: http://evil.example"), http.StatusForbidden},
+		"from no page":      {become("dev-admin", mine), http.StatusForbidden},
+		"without a session": {become("dev-admin", "Origin: "+base), http.StatusUnauthorized},
+		"with a token and no session": {become("dev-admin", "Origin: "+base, "Authorization: Bearer "+
+			devToken(t, data, "dev-engineer")), http.StatusUnauthorized},
+		"with a name in place of one": {become("dev-admin", "Origin: "+base, "Cookie: "+session.Name+"=dev-engineer"),
+			http.StatusUnauthorized},
 	} {
 		if refused.StatusCode != refused.status || refused.cookie() != nil {
 			t.Errorf("switching, %s: %d, want %d, %+v", name, refused.StatusCode, refused.status, refused.cookie())
@@ -81,14 +88,16 @@ func edgeLink(t *testing.T, base, link string) *http.Cookie {
 	}
 	opened := get(t, base+"/runs?status=FAILED&key="+key)
 	session := opened.cookie()
-	if session == nil || !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.MaxAge < 3600 {
+	if session == nil || !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" ||
+		session.MaxAge < 3600 {
 		t.Fatalf("the link gave %d and the cookie %+v", opened.StatusCode, session)
 	}
 	if opened.StatusCode != http.StatusSeeOther || opened.Header.Get("Location") != "/runs?status=FAILED" ||
 		opened.Header.Get("Referrer-Policy") != "no-referrer" || opened.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("the link leads on with %d %v", opened.StatusCode, opened.Header)
 	}
-	for name, at := range map[string]string{"used": link, "wrong": base + "/?key=" + strings.Repeat("A", 43), "empty": base + "/?key="} {
+	for name, at := range map[string]string{"used": link, "wrong": base + "/?key=" + strings.Repeat("A", 43),
+		"empty": base + "/?key="} {
 		a := get(t, at)
 		if a.StatusCode != http.StatusForbidden || a.cookie() != nil || !strings.Contains(a.body, "dvt dev link") {
 			t.Errorf("a %s key: %d %+v %s", name, a.StatusCode, a.cookie(), a.body)

@@ -24,8 +24,8 @@ import (
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/engine/remote"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // answer is a response that was read to its end.
@@ -106,7 +106,8 @@ func TestEdge(t *testing.T) {
 	c := client.New(base, devToken(t, data, "dev-engineer"))
 	for _, name := range []string{"dev-engineer", "dev-viewer", "dev-admin", "dev-system", "dev-sre", "dev-mallory"} {
 		// Wrong tokens of this address do not keep out a token that was good before.
-		if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+devToken(t, data, name)); !strings.Contains(a.body, `"`+name+`"`) {
+		if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+devToken(t, data, name)); !strings.Contains(a.body, `"`+
+			name+`"`) {
 			t.Fatalf("the token of %s: %d %s", name, a.StatusCode, a.body)
 		}
 	}
@@ -116,7 +117,8 @@ func TestEdge(t *testing.T) {
 	t.Run("operations", func(t *testing.T) { edgeOperations(t, data, base) })
 	t.Run("interface", func(t *testing.T) { edgeInterface(t, base) })
 	t.Run("journal", func(t *testing.T) { edgeJournal(t, data, base) })
-	long := start(t, c, "edge-long", stepsPlan("long", fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
+	long := start(t, c, "edge-long", stepsPlan("long",
+		fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
 		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubborn)))
 	t.Run("debug", func(t *testing.T) { edgeDebug(t, data, base, long) })
 	t.Run("another tenant", func(t *testing.T) { edgeTenant(t, data, base, long) })
@@ -141,12 +143,14 @@ func TestEdge(t *testing.T) {
 // edgeDebug looks into a run whose step runs.
 func edgeDebug(t *testing.T, data, base, runID string) {
 	at := base + "/engine/runs/" + runID + "/debug"
-	for token, status := range map[string]int{"": 401, devToken(t, data, "dev-engineer"): 403, devToken(t, data, "dev-sre"): 200} {
+	for token, status := range map[string]int{"": 401, devToken(t, data, "dev-engineer"): 403,
+		devToken(t, data, "dev-sre"): 200} {
 		if a := get(t, at, "Authorization: Bearer "+token); a.StatusCode != status {
 			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
 		}
 	}
-	if a := get(t, base+"/engine/runs/none/debug", "Authorization: Bearer "+devToken(t, data, "dev-sre")); a.StatusCode != http.StatusNotFound {
+	if a := get(t, base+"/engine/runs/none/debug", "Authorization: Bearer "+devToken(t, data,
+		"dev-sre")); a.StatusCode != http.StatusNotFound {
 		t.Errorf("no such run: %d %s", a.StatusCode, a.body)
 	}
 	var d struct {
@@ -161,7 +165,8 @@ func edgeDebug(t *testing.T, data, base, runID string) {
 		must(t, json.Unmarshal([]byte(a.body), &d))
 		return len(d.Engine.Pending) == 1 && d.Engine.Pending[0].ID == "wait/1.1"
 	})
-	if e := d.Engine; len(e.Executions) != 1 || e.Executions[0].HistoryEvents < 5 || e.Executions[0].HistoryBytes < 100 || len(e.Pending) != 1 || len(e.Last) == 0 {
+	if e := d.Engine; len(e.Executions) != 1 || e.Executions[0].HistoryEvents < 5 || e.Executions[0].HistoryBytes < 100 ||
+		len(e.Pending) != 1 || len(e.Last) == 0 {
 		t.Errorf("debug says %+v", d)
 	}
 }
@@ -182,12 +187,13 @@ func running(t *testing.T, args string) (pids []string) {
 func edgeTokens(t *testing.T, data, base, address string) {
 	token := devToken(t, data, "dev-engineer")
 	for name, a := range map[string]answer{
-		"none":                 ask(t, base, whoAmI, nil),
-		"unknown":              ask(t, base, whoAmI, nil, "Authorization: Bearer dev-nobody"),
-		"the name":             ask(t, base, whoAmI, nil, "Authorization: Bearer dev-engineer"),
-		"empty":                ask(t, base, whoAmI, nil, "Authorization: Bearer "),
-		"another scheme":       ask(t, base, whoAmI, nil, "Authorization: Basic "+token),
-		"in the address":       get(t, base+"/graphql?token="+token+"&access_token="+token+"&Authorization=Bearer%20"+token+"&query="+url.QueryEscape(whoAmI)),
+		"none":           ask(t, base, whoAmI, nil),
+		"unknown":        ask(t, base, whoAmI, nil, "Authorization: Bearer dev-nobody"),
+		"the name":       ask(t, base, whoAmI, nil, "Authorization: Bearer dev-engineer"),
+		"empty":          ask(t, base, whoAmI, nil, "Authorization: Bearer "),
+		"another scheme": ask(t, base, whoAmI, nil, "Authorization: Basic "+token),
+		"in the address": get(t, base+"/graphql?token="+token+"&access_token="+token+"&Authorization=Bearer%20"+token+
+			"&query="+url.QueryEscape(whoAmI)),
 		"as the address' user": get(t, "http://"+token+":"+token+"@"+address+"/graphql?query="+url.QueryEscape(whoAmI)),
 		"for an event stream":  ask(t, base, `subscription{runListUpdates{sync}}`, nil, "Accept: text/event-stream"),
 	} {
@@ -196,7 +202,8 @@ func edgeTokens(t *testing.T, data, base, address string) {
 		}
 	}
 	for name, init := range map[string]string{
-		"none": `{}`, "unknown": `{"Authorization":"Bearer dev-nobody"}`, "another key": `{"token":"` + token + `"}`, "the name": `{"Authorization":"Bearer dev-engineer"}`,
+		"none": `{}`, "unknown": `{"Authorization":"Bearer dev-nobody"}`, "another key": `{"token":"` + token + `"}`,
+		"the name": `{"Authorization":"Bearer dev-engineer"}`,
 	} {
 		ws := dial(t, address+"/graphql?token="+token, init)
 		_, _, err := ws.ReadMessage()
@@ -204,14 +211,16 @@ func edgeTokens(t *testing.T, data, base, address string) {
 			t.Errorf("socket, %s: %v, want close 4401", name, err)
 		}
 	}
-	if a := get(t, base+"/graphql?query="+url.QueryEscape(whoAmI), "Authorization: Bearer "+devToken(t, data, "dev-viewer")); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"dev-viewer"`) {
+	if a := get(t, base+"/graphql?query="+url.QueryEscape(whoAmI), "Authorization: Bearer "+
+		devToken(t, data, "dev-viewer")); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"dev-viewer"`) {
 		t.Errorf("a good token: %d %s", a.StatusCode, a.body)
 	}
 }
 
 func dial(t *testing.T, path, init string) *websocket.Conn {
 	t.Helper()
-	ws, res, err := (&websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}).DialContext(t.Context(), "ws://"+path, nil)
+	ws, res, err := (&websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}).DialContext(t.Context(), "ws://"+
+		path, nil)
 	must(t, err)
 	_ = res.Body.Close()
 	t.Cleanup(func() { _ = ws.Close() })
@@ -225,7 +234,8 @@ func edgeNames(t *testing.T, base string) {
 	port := base[strings.LastIndex(base, ":"):]
 	for host, ok := range map[string]bool{
 		"localhost" + port: true, "127.0.0.1" + port: true, "[::1]" + port: true,
-		"evil.example" + port: false, "evil.example": false, "127.0.0.1.evil.example" + port: false, "192.168.0.1" + port: false,
+		"evil.example" + port: false, "evil.example": false, "127.0.0.1.evil.example" + port: false, "192.168.0.1" +
+			port: false,
 	} {
 		a := get(t, base+"/", "Host: "+host)
 		if (a.StatusCode == http.StatusOK) != ok || !ok && a.cookie() != nil {
@@ -271,7 +281,8 @@ func edgeOperations(t *testing.T, data, base string) {
 func edgeInterface(t *testing.T, base string) {
 	page := get(t, base+"/")
 	for _, path := range []string{"/runs/some-run", "/runs?status=FAILED"} {
-		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != page.body || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != page.body ||
+			!strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s is not a page of the interface: %d %s", path, a.StatusCode, a.Header.Get("Content-Type"))
 		}
 	}
@@ -287,34 +298,41 @@ func edgeInterface(t *testing.T, base string) {
 	if script == nil {
 		t.Fatalf("the page has no script: %s", page.body)
 	}
-	if a := get(t, base+script[1]); a.StatusCode != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+	if a := get(t, base+script[1]); a.StatusCode != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"),
+		"immutable") {
 		t.Errorf("%s: %d %q", script[1], a.StatusCode, a.Header.Get("Cache-Control"))
 	}
 	// The transport of Go asks for gzip and unpacks it by itself, unless it is told what to ask for.
-	plain, packed := get(t, base+script[1], "Accept-Encoding: gzip;q=0"), get(t, base+script[1], "Accept-Encoding: br, gzip")
-	if plain.Header.Get("Content-Encoding") != "" || packed.Header.Get("Content-Encoding") != "gzip" || packed.Header.Get("Vary") != "Accept-Encoding" {
+	plain, packed := get(t, base+script[1], "Accept-Encoding: gzip;q=0"), get(t, base+script[1],
+		"Accept-Encoding: br, gzip")
+	if plain.Header.Get("Content-Encoding") != "" || packed.Header.Get("Content-Encoding") != "gzip" ||
+		packed.Header.Get("Vary") != "Accept-Encoding" {
 		t.Errorf("%s: %v and %v", script[1], plain.Header, packed.Header)
 	}
 	if z, err := gzip.NewReader(strings.NewReader(packed.body)); err != nil {
 		t.Errorf("%s in gzip: %v", script[1], err)
-	} else if read, err := io.ReadAll(z); err != nil || string(read) != plain.body || len(packed.body) > len(plain.body)/2 {
+	} else if read, err := io.ReadAll(z); err != nil || string(read) != plain.body ||
+		len(packed.body) > len(plain.body)/2 {
 		t.Errorf("%s: %d bytes, in gzip %d, unpacked %d, %v", script[1], len(plain.body), len(packed.body), len(read), err)
 	}
 	if a, b := plain.Header.Get("Content-Type"), packed.Header.Get("Content-Type"); a != b || a == "" {
 		t.Errorf("%s is %q, in gzip %q", script[1], a, b)
 	}
 	policy := page.Header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "worker-src 'self'", "trusted-types dvt-layout"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'",
+		"worker-src 'self'", "trusted-types dvt-layout"} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("the policy lacks %s: %q", want, policy)
 		}
 	}
 	for _, path := range []string{
-		"/", "/livez", "/readyz", "/engine/health", "/metrics", "/auth/methods", "/schema.graphqls", "/graphql", "/assets/none",
+		"/", "/livez", "/readyz", "/engine/health", "/metrics", "/auth/methods", "/schema.graphqls", "/graphql",
+		"/assets/none",
 	} {
 		h := send(t, http.MethodGet, base+path, "").Header
 		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"X-Content-Type-Options": "nosniff", "Cross-Origin-Opener-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := h.Get(name); got != want {
 				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
@@ -324,7 +342,8 @@ func edgeInterface(t *testing.T, base string) {
 	if strings.Contains(policy, "unsafe") || page.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("policy %q, nosniff %q", policy, page.Header.Get("X-Content-Type-Options"))
 	}
-	if inline := regexp.MustCompile(`(?is)<script[^>]*>\s*[^<\s]|<style|\sstyle=|\son\w+=|javascript:`).FindString(page.body); inline != "" {
+	if inline := regexp.MustCompile(`(?is)<script[^>]*>\s*[^<\s]|<style|\sstyle=|\son\w+=|javascript:`).FindString(
+		page.body); inline != "" {
 		t.Errorf("the page has %q inline", inline)
 	}
 	if a := send(t, http.MethodPost, base+"/", ""); a.StatusCode != http.StatusMethodNotAllowed {
@@ -334,7 +353,8 @@ func edgeInterface(t *testing.T, base string) {
 
 // edgeJournal: people have no business at the workers' door (T203).
 func edgeJournal(t *testing.T, data, base string) {
-	for _, token := range []string{"", devToken(t, data, "dev-engineer"), devToken(t, data, "dev-admin"), devToken(t, data, "dev-system")} {
+	for _, token := range []string{"", devToken(t, data, "dev-engineer"), devToken(t, data, "dev-admin"),
+		devToken(t, data, "dev-system")} {
 		a := send(t, http.MethodPost, base+remote.Path+"/begin", `{"runId":"x","stepId":"s"}`, "Authorization: Bearer "+token)
 		if a.StatusCode != http.StatusUnauthorized || !strings.Contains(a.body, "UNAUTHENTICATED") {
 			t.Errorf("token %q: %d %s", token, a.StatusCode, a.body)
@@ -364,7 +384,8 @@ func edgeTenant(t *testing.T, data, base, runID string) {
 				accept = "Accept: text/event-stream"
 			}
 			a := ask(t, base, op, map[string]any{"id": id}, "Authorization: Bearer "+devToken(t, data, "dev-mallory"), accept)
-			return fmt.Sprintf("%d %s", a.StatusCode, requestID.ReplaceAllString(strings.ReplaceAll(a.body, id, "ID"), `"requestId":""`))
+			return fmt.Sprintf("%d %s", a.StatusCode, requestID.ReplaceAllString(strings.ReplaceAll(a.body, id, "ID"),
+				`"requestId":""`))
 		}
 		foreign, none := said(runID), said(missing)
 		if foreign != none || !strings.Contains(none, "NOT_FOUND") && !strings.Contains(none, ":null}}") {
@@ -391,7 +412,8 @@ func edgeShutdown(t *testing.T, p *process, c *client.Client, data, address, run
 		})
 	}()
 	ws := dial(t, address+"/graphql", `{"Authorization":"Bearer `+devToken(t, data, "dev-viewer")+`"}`)
-	subscribe := fmt.Sprintf(`{"type":"subscribe","id":"1","payload":{"query":"subscription{runUpdates(runId:\"%s\"){runSeq}}"}}`, runID)
+	subscribe := fmt.Sprintf(
+		`{"type":"subscribe","id":"1","payload":{"query":"subscription{runUpdates(runId:\"%s\"){runSeq}}"}}`, runID)
 	expect := func(want string) {
 		t.Helper()
 		for {
@@ -415,7 +437,8 @@ func edgeShutdown(t *testing.T, p *process, c *client.Client, data, address, run
 	stuck, err := net.Dial("tcp", address) // a request that never ends
 	must(t, err)
 	defer stuck.Close()
-	_, err = io.WriteString(stuck, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+devToken(t, data, "dev-viewer")+"\r\nContent-Length: 100\r\n\r\n{")
+	_, err = io.WriteString(stuck, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+
+		devToken(t, data, "dev-viewer")+"\r\nContent-Length: 100\r\n\r\n{")
 	must(t, err)
 	if took := p.terminate(); took > testtime.Of(15*time.Second) {
 		t.Errorf("ending took %s", took)

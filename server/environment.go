@@ -36,7 +36,8 @@ func ForgetEnvironment() {
 func (c *Config) WarnOfReadableFiles(log *slog.Logger, settings string) {
 	for _, path := range append(c.secretFiles(), settings) {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-			log.Warn("every user of this machine can read this file, which may hold secrets: chmod o-r", slog.String("file", path))
+			log.Warn("every user of this machine can read this file, which may hold secrets: chmod o-r",
+				slog.String("file", path))
 		}
 	}
 }

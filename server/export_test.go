@@ -22,7 +22,8 @@ import (
 
 // RunInside is Run in this process, by the clock now. ready gets what decides about
 // rights before the first request.
-func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() time.Time, ready func(*authz.Directory, *authz.Authorizer)) error {
+func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() time.Time,
+	ready func(*authz.Directory, *authz.Authorizer)) error {
 	cfg.now = now
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
 	if err != nil {
@@ -56,7 +57,8 @@ func ClientAddress(proxies, remote, forwarded string) string {
 // ServeInside is RunInside on a store that is open, which it closes. ready gets what else the
 // process holds and its routes, and gives the routes that are served.
 func ServeInside(
-	ctx context.Context, cfg Config, s store.Store, log *slog.Logger, now func() time.Time, ready func(http.Handler, *artifact.Store, net.Addr) http.Handler,
+	ctx context.Context, cfg Config, s store.Store, log *slog.Logger, now func() time.Time,
+	ready func(http.Handler, *artifact.Store, net.Addr) http.Handler,
 ) error {
 	cfg.now, cfg.opened = now, s
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
@@ -81,7 +83,8 @@ func HTTPServer(routes http.Handler) *http.Server {
 // ControlInside is `dvt worker` on the control queues of w and the duty reconcile, in this process. The worker's
 // Journal is what journal makes of the real one.
 func ControlInside(
-	ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger, journal func(engine.Journal) engine.Journal, ready func(*control.Service, *authz.Directory),
+	ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger,
+	journal func(engine.Journal) engine.Journal, ready func(*control.Service, *authz.Directory),
 ) error {
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
 	if err != nil {

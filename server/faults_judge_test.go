@@ -197,7 +197,8 @@ func (v *verdict) unsaid(name string, us []update, h *history, log []commit, j j
 			i++
 		}
 		if i >= 0 && fresh(us[i]) && us[i].RunSeq < c.Seq {
-			v.wrong("LIVE while behind", "%s of %s: %d was committed at %s and %s later the newest frame was %s", name, h.id.RunID, c.Seq,
+			v.wrong("LIVE while behind", "%s of %s: %d was committed at %s and %s later the newest frame was %s", name,
+				h.id.RunID, c.Seq,
 				c.after.Format(time.StampMilli), tailLossWithin+j.slack, said(us[max(0, i-2):i+1]))
 		}
 	}

@@ -155,7 +155,8 @@ func slowViewer(t *testing.T, p *pair) {
 			s.ends(10 * time.Second)
 			us := s.seen()
 			last := us[len(us)-1]
-			again := look(t, p.nodes()[i/2], watching{runID: h.id.RunID, after: &last.RunSeq, epoch: last.StoreEpoch, mode: "DELTA"})
+			again := look(t, p.nodes()[i/2], watching{runID: h.id.RunID, after: &last.RunSeq, epoch: last.StoreEpoch,
+				mode: "DELTA"})
 			again.liveAt(h.head(), causeWithin)
 			continue
 		}
@@ -187,7 +188,8 @@ func drift(t *testing.T, p *pair) {
 		if u := o.shownAt(2, causeWithin); !strings.HasPrefix(u.shows, "UNKNOWN ") {
 			t.Errorf("%s: %s", n.name, u.shows)
 		}
-		a := ask(t, n.url, `query($id:String!){run(runId:$id){status statusRaw}}`, map[string]any{"id": h.id.RunID}, "Authorization: Bearer "+viewerToken(0))
+		a := ask(t, n.url, `query($id:String!){run(runId:$id){status statusRaw}}`, map[string]any{"id": h.id.RunID},
+			"Authorization: Bearer "+viewerToken(0))
 		if !strings.Contains(a.body, `"status":"UNKNOWN","statusRaw":"ARCHIVED"`) {
 			t.Errorf("%s: %s", n.name, a.body)
 		}

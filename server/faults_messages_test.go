@@ -128,7 +128,8 @@ func lostAtTheEnd(t *testing.T, p *pair) {
 	h.add(runtest.Draft(run.RunCompleted, "", 1))
 	for _, o := range os {
 		last := o.shownAt(9, tailLossWithin+machine())
-		if got, want := words(o.seen()), "[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want || !strings.HasPrefix(last.shows, "COMPLETED ") {
+		if got, want := words(o.seen()), "[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want ||
+			!strings.HasPrefix(last.shows, "COMPLETED ") {
 			t.Errorf("%s: %s, want %s; it shows %s", o.name, got, want, last.shows)
 		}
 		select {
@@ -168,8 +169,10 @@ func phantom(t *testing.T, p *pair) {
 	os := p.both(t, h, "SNAPSHOT")
 	seen := os[0].seen()[0]
 	must(t, p.bus.Publish(t.Context(), live.Message{
-		V: live.MessageVersion, TenantID: "acme", ProjectID: "shop", RunID: h.id.RunID, Epoch: seen.StoreEpoch, Rev: run.ReducerRev,
-		From: 98, To: 99, At: time.Now(), Delta: &run.Delta{From: 98, To: 99, Header: run.Header{Identity: h.id, Seq: 99, Status: run.Running}},
+		V: live.MessageVersion, TenantID: "acme", ProjectID: "shop", RunID: h.id.RunID, Epoch: seen.StoreEpoch,
+		Rev:  run.ReducerRev,
+		From: 98, To: 99, At: time.Now(), Delta: &run.Delta{From: 98, To: 99, Header: run.Header{Identity: h.id, Seq: 99,
+			Status: run.Running}},
 	}))
 	for _, o := range os {
 		stale := o.until(0, causeWithin, "STALE", func(u update) bool { return u.Sync == "STALE" })
@@ -201,7 +204,10 @@ func killedSubscribers(t *testing.T, p *pair) {
 	h.noise(3)
 	for _, o := range os {
 		o.liveAt(h.head(), repairedWithin)
-		o.until(0, repairedWithin, "VERIFYING", func(u update) bool { return u.Sync == "VERIFYING" && u.Reason == "RECONNECTED" })
+		o.until(0, repairedWithin, "VERIFYING", func(u update) bool {
+			return u.Sync == "VERIFYING" &&
+				u.Reason == "RECONNECTED"
+		})
 	}
 	honest(t, h, os...)
 }

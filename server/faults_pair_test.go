@@ -63,8 +63,9 @@ type node struct {
 
 	mu    sync.Mutex
 	rules map[string]func(live.Message) testserver.Fate // by run
-	came  map[string]run.Seq                            // up to which messages of a run were on their way here, whatever became of them
-	odds  func(testserver.BusMessage) testserver.Fate   // of every other message
+	// up to which messages of a run were on their way here, whatever became of them
+	came map[string]run.Seq
+	odds func(testserver.BusMessage) testserver.Fate // of every other message
 
 	outages []outage // that were
 	did     map[string]int
@@ -113,8 +114,9 @@ func background(t *testing.T, f func(ctx context.Context) error) {
 
 func (p *pair) newNode(t *testing.T, name string) *node {
 	n := &node{
-		name: name, url: "http://" + testserver.FreeAddress(t), rules: map[string]func(live.Message) testserver.Fate{}, came: map[string]run.Seq{},
-		did: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
+		name: name, url: "http://" + testserver.FreeAddress(t), rules: map[string]func(live.Message) testserver.Fate{},
+		came: map[string]run.Seq{},
+		did:  map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
 	}
 	n.bus.Each(n.decide)
 	return n
@@ -125,10 +127,13 @@ func (p *pair) config(t *testing.T, n *node) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
 	var b strings.Builder
-	fmt.Fprintf(&b, "listen: %s\nstore: %s\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nticket-keys: [\"%s\"]\naccounts:\n",
-		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, testserver.FreeAddress(t), filepath.Join(t.TempDir(), "artifacts"), ticketKey)
+	fmt.Fprintf(&b, "listen: %s\nstore: %s\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: "+
+		"file://%s?create_dir=true&no_tmp_dir=true\nticket-keys: [\"%s\"]\naccounts:\n",
+		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, testserver.FreeAddress(t),
+		filepath.Join(t.TempDir(), "artifacts"), ticketKey)
 	account := func(id, tenant, token, more string) {
-		fmt.Fprintf(&b, "  - {id: %s, tenant: %s, tokenSha256: %s, grants: [{role: ENGINEER, project: \"*\", environment: \"*\"}]%s}\n", id, tenant, tokenHash(token), more)
+		fmt.Fprintf(&b, "  - {id: %s, tenant: %s, tokenSha256: %s, grants: [{role: ENGINEER, project: \"*\", environment: "+
+			"\"*\"}]%s}\n", id, tenant, tokenHash(token), more)
 	}
 	for i := range viewerAccounts {
 		account(fmt.Sprintf("viewer-%d", i), "acme", viewerToken(i), "")
@@ -238,7 +243,8 @@ type commit struct {
 func (p *pair) newRun(t *testing.T, steps int) *history {
 	t.Helper()
 	h := &history{t: t, store: p.store, id: run.Identity{
-		RunID: fmt.Sprintf("faults-%d", p.runs.Add(1)), TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0",
+		RunID: fmt.Sprintf("faults-%d", p.runs.Add(1)), TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev",
+		PlanID: "plan-3", PlanVersion: "1.0",
 	}}
 	var outlines []string
 	for i := range steps {
@@ -249,9 +255,11 @@ func (p *pair) newRun(t *testing.T, steps int) *history {
 		_, created, err := p.store.CreateRun(ctx, store.NewRun{
 			Run: store.Run{
 				Identity: h.id, RequestID: h.id.RunID, TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
-				RequestKey: run.RequestKey(h.id.TenantID, h.id.ProjectID, h.id.EnvironmentID, h.id.PlanID, h.id.PlanVersion, h.id.RunID),
-				PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: h.id.PlanID, PlanVersion: h.id.PlanVersion},
-				Policy:     run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
+				RequestKey: run.RequestKey(h.id.TenantID, h.id.ProjectID, h.id.EnvironmentID, h.id.PlanID, h.id.PlanVersion,
+					h.id.RunID),
+				PlanRef: plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: h.id.PlanID,
+					PlanVersion: h.id.PlanVersion},
+				Policy: run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
 			},
 			Plan: []byte(`{}`), Events: drafts,
 		})

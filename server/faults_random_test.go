@@ -86,7 +86,8 @@ func TestTwoServers_RandomFaults(t *testing.T) {
 	streams, late := 0, time.Duration(0)
 	for _, c := range crowd {
 		us := c.seen()
-		v.judge(c.name, us, c.run, replays[c.run], judgement{slack: machine(), until: repaired.Add(repairedWithin), slow: c.slow, away: c.spans()})
+		v.judge(c.name, us, c.run, replays[c.run], judgement{slack: machine(), until: repaired.Add(repairedWithin),
+			slow: c.slow, away: c.spans()})
 		v.told(c, us, p.nodes())
 		late = max(late, v.recovered(c, us, repaired))
 		for code, n := range c.refused {
@@ -98,8 +99,10 @@ func TestTwoServers_RandomFaults(t *testing.T) {
 	for _, h := range runs {
 		events += int(h.head())
 	}
-	t.Logf("seed %d: %d frames of %d viewers over %d streams judged, %d LIVE, %d RESYNCING; %d events of %d runs; %s; refused while broken: %v; the last viewer was LIVE %s after the last repair",
-		seed, v.frames, len(crowd), streams, v.live, v.resync, events, len(runs), p.done(), ends, late.Round(10*time.Millisecond))
+	t.Logf("seed %d: %d frames of %d viewers over %d streams judged, %d LIVE, %d RESYNCING; %d events of %d runs; %s; "+
+		"refused while broken: %v; the last viewer was LIVE %s after the last repair",
+		seed, v.frames, len(crowd), streams, v.live, v.resync, events, len(runs), p.done(), ends,
+		late.Round(10*time.Millisecond))
 	if len(v.faults) > 0 {
 		t.Errorf("seed %d: %v", seed, v)
 	}
@@ -227,7 +230,8 @@ func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
 			lasts += 5 * time.Second
 		}
 		if r.IntN(2) == 0 || name == "messages" {
-			n.chance(testserver.Odds{Drop: r.Float64(), Duplicate: r.Float64() / 2, Delay: r.Float64() / 2, Behind: r.Float64() / 2, MaxDelay: 3 * time.Second}.Fates(r.Uint64()))
+			n.chance(testserver.Odds{Drop: r.Float64(), Duplicate: r.Float64() / 2, Delay: r.Float64() / 2,
+				Behind: r.Float64() / 2, MaxDelay: 3 * time.Second}.Fates(r.Uint64()))
 			name += " and messages"
 		}
 		nap(ctx, lasts)
@@ -393,11 +397,13 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 					joined = us[i].at
 				}
 			}
-			if last < 0 || us[last].server != n.name || !joined.Before(o.from) || slices.ContainsFunc(m.spans(), func(s span) bool { return s.holds(due) }) {
+			if last < 0 || us[last].server != n.name || !joined.Before(o.from) || slices.ContainsFunc(m.spans(),
+				func(s span) bool { return s.holds(due) }) {
 				continue
 			}
 			if u := us[last]; o.store && fresh(u) || u.Reason == "" {
-				v.wrong("not told", "%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name, due.Sub(o.from), n.name, o.store, o.bus, said(us[max(0, last-3):last+1]))
+				v.wrong("not told", "%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name,
+					due.Sub(o.from), n.name, o.store, o.bus, said(us[max(0, last-3):last+1]))
 			}
 		}
 	}
@@ -407,10 +413,12 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 // repaired, and says when it was.
 func (v *verdict) recovered(m *member, us []update, repaired time.Time) time.Duration {
 	for _, u := range us {
-		if fresh(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() && u.at.Before(repaired.Add(repairedWithin+machine())) {
+		if fresh(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() &&
+			u.at.Before(repaired.Add(repairedWithin+machine())) {
 			return u.at.Sub(repaired)
 		}
 	}
-	v.wrong("not LIVE in the end", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(), said(us[max(0, len(us)-5):]))
+	v.wrong("not LIVE in the end", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(),
+		said(us[max(0, len(us)-5):]))
 	return 0
 }

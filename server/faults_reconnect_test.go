@@ -23,7 +23,8 @@ func TestServer_ReconnectingCostsReadsByRunsNotByViewers(t *testing.T) {
 	for _, size := range [][2]int{{500, 50}, {2000, 50}, {2000, 100}} {
 		n := p.reconnect(t, front, entrance, size[0], size[1])
 		reads[size] = n
-		table += fmt.Sprintf("| %d | %d | %d | %.1f | %.2f |\n", size[0], size[1], n, float64(n)/float64(size[1]), float64(n)/float64(size[0]))
+		table += fmt.Sprintf("| %d | %d | %d | %.1f | %.2f |\n", size[0], size[1], n, float64(n)/float64(size[1]),
+			float64(n)/float64(size[0]))
 	}
 	t.Log(table)
 	for size, n := range reads { // a busy machine gives up a read or two and repeats it

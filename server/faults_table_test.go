@@ -40,11 +40,15 @@ func faults() []fault {
 	db := func(f func(*testserver.PostgresProxy)) func(*pair, *node) { return func(_ *pair, n *node) { f(n.db) } }
 	passAll := func(_ *pair, n *node) { n.bus.Pass(); n.db.Pass() }
 	return []fault{
-		{name: "message lost in the middle", sync: "STALE", reason: "GAP", within: causeWithin, messages: at11(testserver.Fate{Drop: true})},
-		{name: "last message lost", sync: "STALE", reason: "TAIL_LOSS", within: tailLossWithin, messages: at11(testserver.Fate{Drop: true}), alone: true},
-		{name: "last message late by 4 s", sync: "STALE", reason: "TAIL_LOSS", within: tailLossWithin, messages: at11(testserver.Fate{Delay: 4 * time.Second}), alone: true},
+		{name: "message lost in the middle", sync: "STALE", reason: "GAP", within: causeWithin,
+			messages: at11(testserver.Fate{Drop: true})},
+		{name: "last message lost", sync: "STALE", reason: "TAIL_LOSS", within: tailLossWithin,
+			messages: at11(testserver.Fate{Drop: true}), alone: true},
+		{name: "last message late by 4 s", sync: "STALE", reason: "TAIL_LOSS", within: tailLossWithin,
+			messages: at11(testserver.Fate{Delay: 4 * time.Second}), alone: true},
 		{name: "message duplicated", messages: at11(testserver.Fate{Copies: 2})},
-		{name: "messages reordered", sync: "STALE", reason: "GAP", within: causeWithin, messages: at11(testserver.Fate{Behind: true})},
+		{name: "messages reordered", sync: "STALE", reason: "GAP", within: causeWithin,
+			messages: at11(testserver.Fate{Behind: true})},
 		{
 			name: "subscribing connection cut", sync: "VERIFYING", reason: "RECONNECTED", within: causeWithin,
 			begin: bus((*testserver.BusProxy).CutSubscribers), repair: passAll,
@@ -190,7 +194,10 @@ func (f fault) onServer(t *testing.T, p *pair, n *node) measured {
 	h := p.newRun(t, 1)
 	h.upTo(5)
 	o := look(t, n, watching{runID: h.id.RunID})
-	o.until(0, repairedWithin, "LIVE for no special cause", func(u update) bool { return fresh(u) && u.Reason == "" && u.RunSeq == h.head() })
+	o.until(0, repairedWithin, "LIVE for no special cause", func(u update) bool {
+		return fresh(u) && u.Reason == "" &&
+			u.RunSeq == h.head()
+	})
 	began := time.Now()
 	f.begin(p, n)
 	return f.measure(t, o, h, began, func() time.Time {
@@ -206,11 +213,15 @@ func (f fault) measure(t *testing.T, o *onlooker, h *history, began time.Time, r
 	m := measured{fault: f.name, server: o.name}
 	told := 0
 	if f.sync != "" {
-		told = o.until(0, f.within+repairedWithin, "told of "+f.name, func(u update) bool { return u.at.After(began) && u.Reason != "" })
+		told = o.until(0, f.within+repairedWithin, "told of "+f.name, func(u update) bool {
+			return u.at.After(began) &&
+				u.Reason != ""
+		})
 		u := o.seen()[told]
 		m.told, m.after = u.Sync+" "+u.Reason, u.at.Sub(began)
 		if want := f.sync + " " + f.reason; m.told != want || m.after > f.within+machine() {
-			t.Errorf("%s on %s: %s after %s, want %s within %s: %s", f.name, o.name, m.told, m.after, want, f.within, words(o.seen()))
+			t.Errorf("%s on %s: %s after %s, want %s within %s: %s", f.name, o.name, m.told, m.after, want, f.within,
+				words(o.seen()))
 		}
 		began = u.at
 	}
@@ -218,11 +229,17 @@ func (f fault) measure(t *testing.T, o *onlooker, h *history, began time.Time, r
 	if repaired.IsZero() {
 		repaired = began
 	}
-	i := o.until(told, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool { return fresh(u) && u.Reason == "" && u.RunSeq == h.head() && !u.at.Before(began) })
+	i := o.until(told, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool {
+		return fresh(u) && u.Reason == "" &&
+			u.RunSeq == h.head() && !u.at.Before(began)
+	})
 	if m.live = max(0, o.seen()[i].at.Sub(repaired)); m.live > repairedWithin+machine() {
 		t.Errorf("%s on %s: LIVE %s after the repair: %s", f.name, o.name, m.live, words(o.seen()))
 	}
-	if us := o.seen(); f.sync == "" && slices.ContainsFunc(us, func(u update) bool { return !fresh(u) || u.Reason != "" }) {
+	if us := o.seen(); f.sync == "" && slices.ContainsFunc(us, func(u update) bool {
+		return !fresh(u) ||
+			u.Reason != ""
+	}) {
 		t.Errorf("%s on %s: %s", f.name, o.name, words(us))
 	}
 	return m

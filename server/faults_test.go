@@ -10,14 +10,16 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 )
 
 // machine is what a busy machine may add to the times of the contract.
-func machine() time.Duration { return 500*time.Millisecond + testtime.Of(tailLossWithin) - tailLossWithin }
+func machine() time.Duration {
+	return 500*time.Millisecond + testtime.Of(tailLossWithin) - tailLossWithin
+}
 
 // TestTwoServers_ScenariosOfFreshness plays what acceptance.md tells of streams, on two
 // servers at once, over real sockets. B's clock is a minute ahead all the time.
@@ -176,7 +178,10 @@ func criterion(t *testing.T, p *pair) {
 	time.Sleep(100 * time.Millisecond)
 	h.noise(1)
 	for _, o := range os {
-		o.until(0, causeWithin+repairedWithin, "STALE", func(u update) bool { return u.Sync == "STALE" && u.Reason == "STORE_DOWN" })
+		o.until(0, causeWithin+repairedWithin, "STALE", func(u update) bool {
+			return u.Sync == "STALE" &&
+				u.Reason == "STORE_DOWN"
+		})
 	}
 	time.Sleep(3 * time.Second) // and nothing changes that while the store does not answer
 	for _, o := range os {
@@ -216,7 +221,8 @@ func redisDown(t *testing.T, p *pair) {
 		h.add(step(run.StepCompletedEvent, i, 1))
 	}
 	began := time.Now()
-	id := start(t, client.New(p.a.url, viewerToken(0)), "in-the-dark", stepsPlan("dark", `{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`))
+	id := start(t, client.New(p.a.url, viewerToken(0)), "in-the-dark", stepsPlan("dark",
+		`{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`))
 	if took := time.Since(began); took > testtime.Of(causeWithin) {
 		t.Errorf("startRun took %s while Redis was down", took)
 	}
@@ -267,7 +273,10 @@ func restored(t *testing.T, p *pair) {
 	h.commits = h.commits[:100]
 	h.mu.Unlock()
 	for _, o := range os {
-		i := o.until(0, repairedWithin, "LIVE at 100", func(u update) bool { return fresh(u) && u.StoreEpoch != old && u.RunSeq == 100 })
+		i := o.until(0, repairedWithin, "LIVE at 100", func(u update) bool {
+			return fresh(u) && u.StoreEpoch != old &&
+				u.RunSeq == 100
+		})
 		us := o.seen()[:i+1]
 		if !slices.ContainsFunc(us, func(u update) bool {
 			return u.Reset && u.Reason == "EPOCH_CHANGED" && u.StoreEpoch != old && u.RunSeq == 100
@@ -281,7 +290,10 @@ func restored(t *testing.T, p *pair) {
 	h.noise(1)
 	after := run.Seq(120)
 	for i, o := range os {
-		o.until(0, causeWithin, "LIVE at the new 101", func(u update) bool { return fresh(u) && u.StoreEpoch != old && u.RunSeq == 101 })
+		o.until(0, causeWithin, "LIVE at the new 101", func(u update) bool {
+			return fresh(u) && u.StoreEpoch != old &&
+				u.RunSeq == 101
+		})
 		again := look(t, p.nodes()[i], watching{runID: h.id.RunID, after: &after, epoch: old, mode: "DELTA"})
 		again.liveAt(101, causeWithin)
 		if first := again.seen()[0]; !first.Reset || first.shows == "" || first.Reason != "EPOCH_CHANGED" {

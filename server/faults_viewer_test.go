@@ -276,7 +276,8 @@ func (p *picture) show(u update) string {
 func describe(h shownRun, steps []shownStep) string {
 	c := h.StepCounts
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %d: %d pending, %d running, %d success, %d failed, %d skipped;", h.Status, c.Total, c.Pending, c.Running, c.Success, c.Failed, c.Skipped)
+	fmt.Fprintf(&b, "%s of %d: %d pending, %d running, %d success, %d failed, %d skipped;", h.Status, c.Total, c.Pending,
+		c.Running, c.Success, c.Failed, c.Skipped)
 	for _, s := range steps {
 		fmt.Fprintf(&b, " %s=%s/%d", s.StepID, s.Status, s.LogicalAttemptID)
 	}

@@ -8,7 +8,8 @@ import (
 
 func TestHeaders_HTTPSIsKeptWherePeopleComeByIt(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{"https://dvt.example": "max-age=31536000", "http://127.0.0.1:8080": "", "": ""} {
+	for address, want := range map[string]string{"https://dvt.example": "max-age=31536000", "http://127.0.0.1:8080": "",
+		"": ""} {
 		w := httptest.NewRecorder()
 		p := &parts{cfg: Config{PublicURL: address}}
 		p.withHeaders(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))

@@ -72,7 +72,8 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 		out.StartBreaker = "OPEN"
 	}
 	for _, c := range h.Checks {
-		d := detailedCheck{Name: c.Name, Status: c.Status, LatencyMS: float64(c.Latency.Microseconds()) / 1000, Message: c.Message}
+		d := detailedCheck{Name: c.Name, Status: c.Status, LatencyMS: float64(c.Latency.Microseconds()) / 1000,
+			Message: c.Message}
 		switch c.Name {
 		case "temporal":
 			d.Namespace = p.cfg.TemporalNamespace

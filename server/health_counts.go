@@ -11,7 +11,8 @@ import (
 func (p *parts) counted() control.Counted {
 	families, err := p.registry.Gather()
 	if err != nil {
-		p.log.Warn("some gauges could not be read; they keep their last value", slog.Any("error", err)) // what could be read is there
+		// what could be read is there
+		p.log.Warn("some gauges could not be read; they keep their last value", slog.Any("error", err))
 	}
 	var out control.Counted
 	for _, f := range families {

@@ -20,12 +20,14 @@ func (o *plant) healthHistory(t *testing.T) {
 		if i > 0 {
 			after = fmt.Sprintf(`"s%d"`, i-1)
 		}
-		steps[i] = fmt.Sprintf(`{"stepId":"s%d","type":"SLEEP","inputs":{"ms":500},"dependsOn":[%s],"timeout":"1m"}`, i, after)
+		steps[i] = fmt.Sprintf(`{"stepId":"s%d","type":"SLEEP","inputs":{"ms":500},"dependsOn":[%s],"timeout":"1m"}`, i,
+			after)
 	}
 	id := start(t, o.as("ada"), "measured", stepsPlan("measured", steps...))
 	t.Cleanup(func() {
 		reason := "it was measured"
-		_, err := client.CancelRun(context.WithoutCancel(t.Context()), o.as("ada"), client.CancelRunInput{RunId: id, SignalId: "measured", Reason: &reason})
+		_, err := client.CancelRun(context.WithoutCancel(t.Context()), o.as("ada"), client.CancelRunInput{RunId: id,
+			SignalId: "measured", Reason: &reason})
 		must(t, err)
 	})
 	watch(t, o.as("ada"), id).until(4, 30*time.Second)
@@ -66,7 +68,8 @@ func (o *plant) healthHistory(t *testing.T) {
 			if i > 0 && !s.At.After(h.Samples[i-1].At) {
 				t.Fatalf("sample %d is not after the one before: %s", i, a.body)
 			}
-			if s.At.After(began) && s.Status == "HEALTHY" && s.LagP50Ms != nil && *s.LagP50Ms > 0 && *s.LagP99Ms >= *s.LagP50Ms && s.FramesPerSecond > 0 && s.Viewers >= 1 && s.Streams >= 1 &&
+			if s.At.After(began) && s.Status == "HEALTHY" && s.LagP50Ms != nil && *s.LagP50Ms > 0 &&
+				*s.LagP99Ms >= *s.LagP50Ms && s.FramesPerSecond > 0 && s.Viewers >= 1 && s.Streams >= 1 &&
 				s.StateStoreMs != nil && *s.StateStoreMs > 0 && s.TemporalMs != nil && *s.TemporalMs > 0 {
 				return true
 			}

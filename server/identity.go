@@ -66,9 +66,11 @@ func (i *Issuer) verify() (errs []error) {
 	if i.Audience == "" {
 		i.Audience = i.ClientID
 	}
-	check(i.Audience != "", "audience is missing, or a clientId to take instead: tokens made for others must not count here")
+	check(i.Audience != "", "audience is missing, or a clientId to take instead: tokens made for others must "+
+		"not count here")
 	check(i.ClientSecret == "" || i.ClientSecretFile == "", "clientSecret and clientSecretFile are both given")
-	check(i.ClientSecret == "" && i.ClientSecretFile == "" || i.ClientID != "", "a client secret is given and clientId is not")
+	check(i.ClientSecret == "" && i.ClientSecretFile == "" || i.ClientID != "",
+		"a client secret is given and clientId is not")
 	if i.PrincipalClaim == "" {
 		i.PrincipalClaim = "sub"
 	}
@@ -88,7 +90,8 @@ func (i *Issuer) mayNameSame(other Issuer) bool {
 		return false
 	}
 	mine, theirs := i.mayServe(), other.mayServe()
-	return mine == nil || theirs == nil || slices.ContainsFunc(mine, func(tenant string) bool { return slices.Contains(theirs, tenant) })
+	return mine == nil || theirs == nil || slices.ContainsFunc(mine,
+		func(tenant string) bool { return slices.Contains(theirs, tenant) })
 }
 
 // mayServe lists the tenants that an issuer may speak for; nil is any.
@@ -134,7 +137,8 @@ func (c *Config) verifyIdentity() (errs []error) {
 		names[issuer.Name], addresses[issuer.Issuer] = true, true
 		for _, other := range c.Issuers[:i] {
 			if issuer.mayNameSame(other) {
-				bad("oidc %q and %q may speak for one tenant: give each a prefix, of which none begins with the other", other.Name, issuer.Name)
+				bad("oidc %q and %q may speak for one tenant: give each a prefix, of which none begins with the other", other.Name,
+					issuer.Name)
 			}
 		}
 	}
@@ -147,7 +151,8 @@ func (c *Config) verifyIdentity() (errs []error) {
 		c.PublicURL = "http://" + c.Listen
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
-	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Path != "" || !httpsOrLoopback(c.PublicURL)) {
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Path != "" ||
+		!httpsOrLoopback(c.PublicURL)) {
 		bad("public-url must look like https://dvt.example; http is for loopback")
 	}
 	if c.SignInKey != "" && len(c.SignInKey) < minSignInKey {
@@ -174,7 +179,8 @@ func (c *Config) signsIn() bool {
 
 // ErrNoAuthentication is why a server does not start that others could reach and nobody could be
 // known to (O6).
-var ErrNoAuthentication = errors.New("nobody can be known to this server: give it accounts or oidc; without them it listens on loopback only")
+var ErrNoAuthentication = errors.New(
+	"nobody can be known to this server: give it accounts or oidc; without them it listens on loopback only")
 
 // forServer names what only a server needs of these settings, and reads the secrets that lie in files.
 // A server without authentication is refused on anything but loopback.
@@ -224,8 +230,10 @@ func (c *Config) providers() []oidc.Issuer {
 			i.Scopes = []string{"email"}
 		}
 		out = append(out, oidc.Issuer{
-			Name: i.Name, Label: i.Label, URL: i.Issuer, ClientID: i.ClientID, ClientSecret: string(i.ClientSecret), Audience: i.Audience, Scopes: i.Scopes,
-			PrincipalClaim: i.PrincipalClaim, Prefix: i.Prefix, TenantID: i.Tenant, TenantClaim: i.TenantClaim, Tenants: i.Tenants, GroupsClaim: i.GroupsClaim,
+			Name: i.Name, Label: i.Label, URL: i.Issuer, ClientID: i.ClientID, ClientSecret: string(i.ClientSecret),
+			Audience: i.Audience, Scopes: i.Scopes,
+			PrincipalClaim: i.PrincipalClaim, Prefix: i.Prefix, TenantID: i.Tenant, TenantClaim: i.TenantClaim,
+			Tenants: i.Tenants, GroupsClaim: i.GroupsClaim,
 		})
 	}
 	return out

@@ -26,28 +26,33 @@ const corp = "oidc: [{name: corp, issuer: https://id.example, clientId: dvt, ten
 
 // contract: O6
 func TestLoad_OIDC(t *testing.T) {
-	c, err := settings(t, corp+"public-url: https://dvt.example/\nlisten: 0.0.0.0:8080\nsign-in-key: "+strings.Repeat("k", 32)+"\n")
+	c, err := settings(t, corp+"public-url: https://dvt.example/\nlisten: 0.0.0.0:8080\nsign-in-key: "+
+		strings.Repeat("k", 32)+"\n")
 	must(t, err)
-	if i := c.Issuers[0]; i.Audience != "dvt" || i.PrincipalClaim != "sub" || i.Label != "corp" || c.PublicURL != "https://dvt.example" {
+	if i := c.Issuers[0]; i.Audience != "dvt" || i.PrincipalClaim != "sub" || i.Label != "corp" ||
+		c.PublicURL != "https://dvt.example" {
 		t.Errorf("%+v, public %s", i, c.PublicURL)
 	}
 	for doc, want := range map[string]string{
-		"oidc: [{name: corp, issuer: https://id.example, tenant: acme}]":                                                                                            "audience is missing",
-		"oidc: [{name: corp, issuer: http://id.example, clientId: dvt, tenant: acme}]":                                                                              "https",
-		"oidc: [{name: corp, issuer: 'https://id.example?x=1', clientId: dvt, tenant: acme}]":                                                                       "https",
-		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt}]":                                                                                           "either tenant or tenantClaim",
-		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: a, tenantClaim: t}]":                                                                "either tenant or tenantClaim",
-		"oidc: [{name: Corp!, issuer: https://id.example, clientId: dvt, tenant: a}]":                                                                               "name must be",
-		"oidc: [{name: a, issuer: https://i.example, clientId: d, tenant: a}, {name: b, issuer: https://i.example, clientId: d, tenant: a}]":                        "same name or issuer",
-		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t}, {name: b, issuer: https://b.example, clientId: d, tenantClaim: o}]":                   `"a" and "b" may speak for one tenant`,
-		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t, prefix: x}, {name: b, issuer: https://b.example, clientId: d, tenant: t, prefix: xy}]": "none begins with the other",
-		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme, secret: x}]":                                                                  "secret",
-		"accounts: [{id: ada, tenant: acme, oidc: true}]":                                                                                                           "no oidc is set",
-		"public-url: http://dvt.example":       "public-url",
-		"public-url: https://dvt.example/path": "public-url",
-		"sign-in-key: short":                   "sign-in-key",
-		"trusted-proxies: [10.0.0.0/99]":       "trusted-proxies",
-		"clock-skew: 1h":                       "clock-skew",
+		"oidc: [{name: corp, issuer: https://id.example, tenant: acme}]":                             "audience is missing",
+		"oidc: [{name: corp, issuer: http://id.example, clientId: dvt, tenant: acme}]":               "https",
+		"oidc: [{name: corp, issuer: 'https://id.example?x=1', clientId: dvt, tenant: acme}]":        "https",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt}]":                            "either tenant or tenantClaim",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: a, tenantClaim: t}]": "either tenant or tenantClaim",
+		"oidc: [{name: Corp!, issuer: https://id.example, clientId: dvt, tenant: a}]":                "name must be",
+		"oidc: [{name: a, issuer: https://i.example, clientId: d, tenant: a}, {name: b, issuer: https://i.example, " +
+			"clientId: d, tenant: a}]": "same name or issuer",
+		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t}, {name: b, issuer: https://b.example, " +
+			"clientId: d, tenantClaim: o}]": `"a" and "b" may speak for one tenant`,
+		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t, prefix: x}, {name: b, issuer: " +
+			"https://b.example, clientId: d, tenant: t, prefix: xy}]": "none begins with the other",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme, secret: x}]": "secret",
+		"accounts: [{id: ada, tenant: acme, oidc: true}]":                                          "no oidc is set",
+		"public-url: http://dvt.example":                                                           "public-url",
+		"public-url: https://dvt.example/path":                                                     "public-url",
+		"sign-in-key: short":                                                                       "sign-in-key",
+		"trusted-proxies: [10.0.0.0/99]":                                                           "trusted-proxies",
+		"clock-skew: 1h":                                                                           "clock-skew",
 	} {
 		if _, err := settings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", doc, err, want)
@@ -60,13 +65,15 @@ func TestLoad_OIDC(t *testing.T) {
 func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 	const parts = "store: sqlite:/nowhere/dvt.db\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\n"
 	for doc, refused := range map[string]bool{
-		"listen: 0.0.0.0:8080\n": true, "listen: ':8080'\n": true, "listen: '[::]:8080'\n": true, "listen: dvt.example:8080\n": true,
-		"listen: 127.0.0.1:0\n": false, "listen: '[::1]:0'\n": false, "listen: localhost:0\n": false,
+		"listen: 0.0.0.0:8080\n": true, "listen: ':8080'\n": true, "listen: '[::]:8080'\n": true,
+		"listen: dvt.example:8080\n": true,
+		"listen: 127.0.0.1:0\n":      false, "listen: '[::1]:0'\n": false, "listen: localhost:0\n": false,
 		"listen: 0.0.0.0:8080\naccounts: [{id: a, tenant: t, tokenSha256: " + tokenHash("x") + "}]\n": false,
 	} {
 		c, err := settings(t, parts+doc)
 		must(t, err)
-		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); errors.Is(err, server.ErrNoAuthentication) != refused || err == nil {
+		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); errors.Is(err,
+			server.ErrNoAuthentication) != refused || err == nil {
 			t.Errorf("%q: %v", doc, err)
 		}
 	}

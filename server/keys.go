@@ -35,7 +35,8 @@ func (c *Config) needTicketKeys() error {
 	if len(c.TicketKeys) > 0 {
 		return nil
 	}
-	return errors.New("ticket-keys is missing: without it no run and no step can begin. Give every server and every control worker the same list, " +
+	return errors.New("ticket-keys is missing: without it no run and no step can begin. Give every server and every " +
+		"control worker the same list, " +
 		"in the settings file or as DVT_TICKET_KEYS=k1:SECRET; make a secret with `openssl rand -base64 32`")
 }
 

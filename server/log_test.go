@@ -28,7 +28,8 @@ func checkLog(t *testing.T, s store.Store, runID string) []run.Event {
 	paused, over := false, run.Seq(0)
 	for i, e := range evs {
 		bad := func(format string, args ...any) {
-			t.Errorf("run %s seq %d %s(%s,%d): %s", runID, e.Seq, e.Type, e.StepID, e.LogicalAttempt, fmt.Sprintf(format, args...))
+			t.Errorf("run %s seq %d %s(%s,%d): %s", runID, e.Seq, e.Type, e.StepID, e.LogicalAttempt,
+				fmt.Sprintf(format, args...))
 		}
 		d := run.Draft{Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt}
 		if e.Seq != run.Seq(i+1) {
@@ -66,7 +67,8 @@ func checkLog(t *testing.T, s store.Store, runID string) []run.Event {
 	}
 	l, err := s.Load(ctx, runID)
 	must(t, err)
-	if folded := run.Project(l.State.Identity, evs); folded.Status != l.State.Status || folded.Seq != l.State.Seq || folded.Counts != l.State.Counts {
+	if folded := run.Project(l.State.Identity, evs); folded.Status != l.State.Status || folded.Seq != l.State.Seq ||
+		folded.Counts != l.State.Counts {
 		t.Errorf("run %s: stored %s at %d %+v, folded %s at %d %+v", runID,
 			l.State.Status, l.State.Seq, l.State.Counts, folded.Status, folded.Seq, folded.Counts)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
@@ -44,17 +44,25 @@ func plantToken(name string) string { return name + "-has-a-long-token" }
 func startPlant(t *testing.T) *plant {
 	t.Helper()
 	dsn, redis, temporal := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
-	o := &plant{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn), bus: testserver.NewProxy(t, redis.Addr), engine: testserver.NewProxy(t, temporal.Addr)}
+	o := &plant{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn),
+		bus: testserver.NewProxy(t, redis.Addr), engine: testserver.NewProxy(t, temporal.Addr)}
 	dir := t.TempDir()
 	var accounts strings.Builder
-	for name, role := range map[string]string{"ada": "ENGINEER", "eve": "ENGINEER", "ana": "ADMIN", "pia": "PLANNER", "sid": "SRE"} {
-		fmt.Fprintf(&accounts, "  - {id: %s, tenant: acme, tokenSha256: %s, grants: [{role: %s, project: \"*\", environment: \"*\"}]}\n", name, tokenHash(plantToken(name)), role)
+	for name, role := range map[string]string{"ada": "ENGINEER", "eve": "ENGINEER", "ana": "ADMIN", "pia": "PLANNER",
+		"sid": "SRE"} {
+		fmt.Fprintf(&accounts, "  - {id: %s, tenant: acme, tokenSha256: %s, grants: [{role: %s, project: \"*\", "+
+			"environment: \"*\"}]}\n", name, tokenHash(plantToken(name)), role)
 	}
-	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", environment: \"*\"}]}\n", tokenHash(plantToken("gus")))
+	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", "+
+		"environment: \"*\"}]}\n", tokenHash(plantToken("gus")))
 	config := func(name, dsn, redis, temporalAddr string) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\nhealth-interval: 1s\nquotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}\naccounts:\n%s",
-			dsn, redis, temporalAddr, temporal.Namespace, dir, accounts.String()), 0o600))
+		must(t, os.WriteFile(
+			path, fmt.Appendf(
+				nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: "+
+					"file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\nhealth-interval: 1s\nquotas: "+
+					"{tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}\naccounts:\n%s",
+				dsn, redis, temporalAddr, temporal.Namespace, dir, accounts.String()), 0o600))
 		return path
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
@@ -65,8 +73,10 @@ func startPlant(t *testing.T) *plant {
 	t.Cleanup(func() { must(t, o.store.Close()) })
 	address := testserver.FreeAddress(t)
 	o.base = "http://" + address
-	spawn(t, "server", nil, "server", "--config", config("server.yaml", o.db.DSN, o.bus.Addr, o.engine.Addr), "--listen", address)
-	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", dsn, redis.Addr, temporal.Addr), "--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
+	spawn(t, "server", nil, "server", "--config", config("server.yaml", o.db.DSN, o.bus.Addr, o.engine.Addr), "--listen",
+		address)
+	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", dsn, redis.Addr, temporal.Addr),
+		"--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
 	answers(t, o.base)
 	return o
 }
@@ -122,13 +132,15 @@ func (o *plant) health(t *testing.T) {
 	}
 	until(http.StatusOK, "HEALTHY")
 	detailed := at + "/detailed"
-	for token, status := range map[string]int{"": 401, "nobody": 401, plantToken("ada"): 403, plantToken("ana"): 403, plantToken("gus"): 403, plantToken("sid"): 200} {
+	for token, status := range map[string]int{"": 401, "nobody": 401, plantToken("ada"): 403, plantToken("ana"): 403,
+		plantToken("gus"): 403, plantToken("sid"): 200} {
 		if a := get(t, detailed, "Authorization: Bearer "+token); a.StatusCode != status {
 			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
 		}
 	}
 	a := get(t, detailed, "Authorization: Bearer "+plantToken("sid"))
-	for _, has := range []string{`"mode":"NORMAL"`, `"startBreaker":"CLOSED"`, `"connections":`, `"backlogDepth":`, `"namespace":`, `"name":"secretsProvider","status":"HEALTHY"`} {
+	for _, has := range []string{`"mode":"NORMAL"`, `"startBreaker":"CLOSED"`, `"connections":`, `"backlogDepth":`,
+		`"namespace":`, `"name":"secretsProvider","status":"HEALTHY"`} {
 		if !strings.Contains(a.body, has) {
 			t.Errorf("no %s in %s", has, a.body)
 		}
@@ -150,19 +162,24 @@ func (o *plant) health(t *testing.T) {
 // refusedStart is what a start is answered.
 func (o *plant) refusedStart(t *testing.T, id string) answer {
 	t.Helper()
-	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`, map[string]any{"input": map[string]any{
-		"plan": map[string]any{"inline": json.RawMessage(sleepPlan(id, 1))}, "runRequestId": id, "projectId": "shop", "environmentId": "dev",
-	}}, "Authorization: Bearer "+plantToken("ada"))
+	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`,
+		map[string]any{"input": map[string]any{
+			"plan": map[string]any{"inline": json.RawMessage(sleepPlan(id, 1))}, "runRequestId": id, "projectId": "shop",
+			"environmentId": "dev",
+		}}, "Authorization: Bearer "+plantToken("ada"))
 }
 
 func sleepPlan(id string, ms int) []byte {
-	return stepsPlan(id, fmt.Sprintf(`{"stepId":"wait","type":"SLEEP","inputs":{"ms":%d},"dependsOn":[],"timeout":"11m"}`, ms),
+	return stepsPlan(id, fmt.Sprintf(`{"stepId":"wait","type":"SLEEP","inputs":{"ms":%d},"dependsOn":[],"timeout":"11m"}`,
+		ms),
 		`{"stepId":"end","type":"NOOP","inputs":{},"dependsOn":["wait"],"timeout":"1m"}`)
 }
 
 func (o *plant) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 	t.Helper()
-	out, err := client.SetEngineMode(t.Context(), o.as("sid"), client.SetEngineModeInput{RequestId: fmt.Sprintf("mode-%d", time.Now().UnixNano()), Mode: mode, Reason: "maintenance"})
+	out, err := client.SetEngineMode(t.Context(), o.as("sid"),
+		client.SetEngineModeInput{RequestId: fmt.Sprintf("mode-%d", time.Now().UnixNano()), Mode: mode,
+			Reason: "maintenance"})
 	must(t, err)
 	return out.SetEngineMode.Service.ServiceRow
 }
@@ -183,12 +200,14 @@ func (o *plant) readOnly(t *testing.T) {
 	if d := <-sub.C(); !d.Confirmed {
 		t.Fatalf("%+v", d)
 	}
-	if s := o.mode(t, client.EngineModeReadOnly); s.Mode != client.EngineModeReadOnly || s.ActiveRuns == nil || *s.ActiveRuns < 1 {
+	if s := o.mode(t, client.EngineModeReadOnly); s.Mode != client.EngineModeReadOnly || s.ActiveRuns == nil ||
+		*s.ActiveRuns < 1 {
 		active, _ := json.Marshal(s)
 		t.Errorf("%s", active)
 	}
 	list.until(`"READ_ONLY"`)
-	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"httpStatus":503`) {
+	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK ||
+		!strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	time.Sleep(known + projector.Settle)
@@ -237,7 +256,8 @@ func (o *plant) readOnly(t *testing.T) {
 		t.Errorf("it ended %s", r.StatusRaw)
 	}
 	var refused *client.Error
-	_, err = client.SetEngineMode(t.Context(), o.as("gus"), client.SetEngineModeInput{RequestId: "m", Mode: client.EngineModeDrained, Reason: "x"})
+	_, err = client.SetEngineMode(t.Context(), o.as("gus"), client.SetEngineModeInput{RequestId: "m",
+		Mode: client.EngineModeDrained, Reason: "x"})
 	if !errors.As(client.Named(err), &refused) || refused.Code != "FORBIDDEN" {
 		t.Errorf("another tenant's SRE: %v", err)
 	}
@@ -245,7 +265,8 @@ func (o *plant) readOnly(t *testing.T) {
 
 func (o *plant) frozen(t *testing.T) {
 	freeze := func(frozen bool) {
-		_, err := client.FreezeTenant(t.Context(), o.as("ana"), client.FreezeTenantInput{RequestId: fmt.Sprintf("f-%t", frozen), Frozen: frozen, Reason: "secrets leaked"})
+		_, err := client.FreezeTenant(t.Context(), o.as("ana"),
+			client.FreezeTenantInput{RequestId: fmt.Sprintf("f-%t", frozen), Frozen: frozen, Reason: "secrets leaked"})
 		must(t, err)
 	}
 	freeze(true)
@@ -280,7 +301,8 @@ func (o *plant) slowEngine(t *testing.T) {
 	if !strings.Contains(a.body, `"retryAfterMs":`) || !strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%s", a.body)
 	}
-	if s, err := client.ShowService(t.Context(), o.as("ada")); err != nil || !s.Service.Degraded || s.Service.RetryAfterMs == nil {
+	if s, err := client.ShowService(t.Context(), o.as("ada")); err != nil || !s.Service.Degraded ||
+		s.Service.RetryAfterMs == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -298,20 +320,23 @@ func (o *plant) approval(t *testing.T) {
 	must(t, err)
 	grants := []client.PolicyGrantInput{}
 	for _, g := range before.Policy.Grants {
-		grants = append(grants, client.PolicyGrantInput{Principal: g.Principal, Role: g.Role, ProjectId: g.ProjectId, EnvironmentId: g.EnvironmentId})
+		grants = append(grants, client.PolicyGrantInput{Principal: g.Principal, Role: g.Role, ProjectId: g.ProjectId,
+			EnvironmentId: g.EnvironmentId})
 	}
 	grants = append(grants, client.PolicyGrantInput{Principal: "ada", Role: "PLANNER", ProjectId: "*", EnvironmentId: "*"})
 	_, err = client.SetPolicy(t.Context(), o.as("ana"), client.SetPolicyInput{
 		RequestId: "approval", ExpectedVersion: before.Policy.Version, Reason: "production", Document: client.PolicyInput{
-			Sod: client.PolicySodInput{Approve: true, CompleteManual: true}, Grants: grants, BreakGlass: []client.PolicyBreakGlassInput{},
-			Approvals: []client.PolicyApprovalInput{{ProjectId: "shop", EnvironmentId: "*", Required: 1}},
+			Sod: client.PolicySodInput{Approve: true, CompleteManual: true}, Grants: grants,
+			BreakGlass: []client.PolicyBreakGlassInput{},
+			Approvals:  []client.PolicyApprovalInput{{ProjectId: "shop", EnvironmentId: "*", Required: 1}},
 		},
 	})
 	must(t, err)
 	id := start(t, o.as("ada"), "w20", sleepPlan("w20", 1))
 	shown, err := client.ShowRun(t.Context(), o.as("eve"), id, nil)
 	must(t, err)
-	if r := shown.Run; r.Status != client.RunStatusPending || r.RunSeq != 0 || r.Message == nil || !strings.Contains(*r.Message, "approval") {
+	if r := shown.Run; r.Status != client.RunStatusPending || r.RunSeq != 0 || r.Message == nil ||
+		!strings.Contains(*r.Message, "approval") {
 		t.Errorf("%+v", r)
 	}
 	if _, err := o.store.QueueRow(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
@@ -323,7 +348,8 @@ func (o *plant) approval(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	approve := func(name string) error {
-		_, err := client.ApproveRun(t.Context(), o.as(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name, Decision: client.DecisionApprove})
+		_, err := client.ApproveRun(t.Context(), o.as(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name,
+			Decision: client.DecisionApprove})
 		return client.Named(err)
 	}
 	var refused *client.Error
@@ -336,7 +362,8 @@ func (o *plant) approval(t *testing.T) {
 	}
 	evs, err := o.store.Events(t.Context(), id, 0, 2)
 	must(t, err)
-	if diff := cmp.Diff([]run.EventType{run.RunApproved, run.RunStarted}, []run.EventType{evs[0].Type, evs[1].Type}); diff != "" {
+	if diff := cmp.Diff([]run.EventType{run.RunApproved, run.RunStarted}, []run.EventType{evs[0].Type,
+		evs[1].Type}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -82,7 +82,8 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 		// The engine counts one more poll when it notices that the worker is gone.
 		ago := gone.Sub(*w.PollerSeenAt)
 		if w.TaskQueue != "tq-data-dev" || ago > 2*time.Minute || ago < -testtime.Of(30*time.Second) {
-			t.Errorf("%s says that the step waits for %s, whose worker was seen %v before it went; want tq-data-dev, and shortly before",
+			t.Errorf("%s says that the step waits for %s, whose worker was seen %v before it went; want tq-data-dev, and "+
+				"shortly before",
 				base, w.TaskQueue, ago)
 		}
 	}
@@ -106,7 +107,8 @@ func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
 	}
 	raised := 0
 	for _, base := range []string{p.urlA, p.urlB} {
-		if strings.Contains(get(t, base+"/metrics", "Authorization: Bearer "+samToken).body, `dvt_alerts_total{level="HIGH"} 1`) {
+		if strings.Contains(get(t, base+"/metrics", "Authorization: Bearer "+samToken).body,
+			`dvt_alerts_total{level="HIGH"} 1`) {
 			raised++
 		}
 	}

@@ -64,7 +64,8 @@ func (c *Config) verifyMetricsListen() error {
 	if loopback(c.MetricsListen) || slices.Contains(c.AllowPlaintext, "metrics") {
 		return nil
 	}
-	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it asks nobody for a token: use an address like "+
+	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it asks nobody for a token: use an "+
+		"address like "+
 		"127.0.0.1:9464, or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
 }
 

@@ -15,7 +15,8 @@ func TestObservers_HaveAListenerOfTheirOwn(t *testing.T) {
 	data, api, observers := dataDir(t), testserver.FreeAddress(t), testserver.FreeAddress(t)
 	spawn(t, "dvt dev", nil, "dev", "--listen", api, "--data", data, "--no-sample", "--metrics-listen", observers)
 	for path, want := range map[string]string{
-		"/livez": "ok\n", "/readyz": "ok\n", "/engine/health": `"status"`, "/metrics": "dvt_bus_up 1", "/debug/pprof/": "goroutine",
+		"/livez": "ok\n", "/readyz": "ok\n", "/engine/health": `"status"`, "/metrics": "dvt_bus_up 1",
+		"/debug/pprof/": "goroutine",
 	} {
 		if a := get(t, "http://"+observers+path); a.StatusCode != http.StatusOK || !strings.Contains(a.body, want) {
 			t.Errorf("%s of metrics-listen: %d, want 200 with %q:\n%.300s", path, a.StatusCode, want, a.body)

@@ -39,7 +39,8 @@ func isCrossOrigin(r *http.Request) bool {
 // that window.
 func opensPage(mux *http.ServeMux, r *http.Request) bool {
 	_, route := mux.Handler(r)
-	return (route == "/" || route == "GET /schema.graphqls") && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+	return (route == "/" || route == "GET /schema.graphqls") && (r.Method == http.MethodGet ||
+		r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
@@ -52,7 +53,8 @@ func refuseOrigin(w http.ResponseWriter) {
 	h.Set("Connection", "close")
 	w.WriteHeader(http.StatusForbidden)
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []any{map[string]any{
-		"message":    "A page of another origin sent this. Open dvt by its own address, or have the page's origin added to allowed-origins.",
+		"message": "A page of another origin sent this. Open dvt by its own address, or have the page's origin added " +
+			"to allowed-origins.",
 		"extensions": map[string]any{"code": run.CodeForbidden},
 	}}})
 }

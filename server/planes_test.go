@@ -84,17 +84,19 @@ accounts:
   - {id: ada, tenant: acme, tokenSha256: %[5]s, grants: [{role: ENGINEER, project: shop, environment: "*"}]}
   - {id: mallory, tenant: initech, tokenSha256: %[6]s, grants: [{role: ENGINEER, project: shop, environment: "*"}]}
   - {id: grace, tenant: globex, tokenSha256: %[7]s, grants: [{role: ENGINEER, project: shop, environment: "*"}]}
-`, c.dir, redis.Addr, frontend.Addr, frontend.Namespace, tokenHash(adaToken), tokenHash(malloryToken), tokenHash(graceToken))
+`, c.dir, redis.Addr, frontend.Addr, frontend.Namespace, tokenHash(adaToken), tokenHash(malloryToken),
+		tokenHash(graceToken))
 	cfg, err := load(t, false, config)
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		w := temporal.WorkerConfig{Namespace: frontend.Namespace, Control: queues, StopTimeout: time.Second}
-		ended <- server.ControlInside(ctx, cfg, w, slog.New(slog.DiscardHandler), journal, func(s *control.Service, d *authz.Directory) {
-			c.control, c.people = s, d
-			close(ready)
-		})
+		ended <- server.ControlInside(ctx, cfg, w, slog.New(slog.DiscardHandler), journal,
+			func(s *control.Service, d *authz.Directory) {
+				c.control, c.people = s, d
+				close(ready)
+			})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -137,7 +139,8 @@ func (c *controlOnly) ended(t *testing.T, runID string) run.State {
 // contract: T203
 func TestControlWorker_RunsNothingThatAPlanBrings(t *testing.T) {
 	t.Parallel()
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { return routedToControl{j, "tq-control-dev"} }, "tq-control-dev")
+	c := startControlOnly(t, func(j engine.Journal) engine.Journal { return routedToControl{j, "tq-control-dev"} },
+		"tq-control-dev")
 	marks := func(name string) string { return filepath.Join(c.dir, name) }
 	touch := func(name string) string { return fmt.Sprintf(`{"argv":["/bin/sh","-c","echo > %s"]}`, marks(name)) }
 	steps := []string{
@@ -189,7 +192,8 @@ func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 	c := startControlOnly(t, func(j engine.Journal) engine.Journal { return j }, "tq-control-dev")
 	doc := stepsPlan("planes", `{"stepId":"s","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m","dispatch":{"taskQueue":"tq-control-dev"}}`)
 	must(t, os.WriteFile(filepath.Join(c.dir, "plan.json"), doc, 0o600))
-	lenient, err := plan.Parse([]byte(strings.ReplaceAll(string(doc), "tq-control-dev", "tq-data-dev")), plan.DefaultQueues())
+	lenient, err := plan.Parse([]byte(strings.ReplaceAll(string(doc), "tq-control-dev", "tq-data-dev")),
+		plan.DefaultQueues())
 	must(t, err)
 	ref := plan.RefOf(doc, lenient, "file://"+filepath.Join(c.dir, "plan.json"))
 	st := c.ended(t, c.start(t, adaToken, "dev", control.StartRun{Ref: &ref}))
@@ -197,7 +201,8 @@ func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 	if st.Failure != nil {
 		got = st.Failure.Code
 	}
-	if diff := cmp.Diff(string(run.CodePlanInvalid), got); diff != "" || !strings.Contains(st.Failure.Message, "taskQueue") {
+	if diff := cmp.Diff(string(run.CodePlanInvalid), got); diff != "" || !strings.Contains(st.Failure.Message,
+		"taskQueue") {
 		t.Errorf("the run ended %s: %+v", st.Status, st.Failure)
 	}
 }
@@ -232,7 +237,8 @@ func (w workedOn) Execute(_ context.Context, t executor.Task, _ executor.Host) (
 func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	t.Parallel()
 	var journal engine.Journal
-	c := startControlOnly(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev", "tq-control-prod")
+	c := startControlOnly(t, func(j engine.Journal) engine.Journal { journal = j; return j }, "tq-control-dev",
+		"tq-control-prod")
 	frontend, err := temporal.Dial(c.frontend.Addr, c.frontend.Namespace, slog.New(slog.DiscardHandler))
 	must(t, err)
 	t.Cleanup(frontend.Close)
@@ -241,7 +247,8 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	var workers sync.WaitGroup
 	t.Cleanup(func() { stop(); workers.Wait() })
 	for _, queue := range []string{"tq-data-dev", "tq-data-prod", "tq-isolation-initech-prod"} {
-		r := &executor.Runner{Journal: journal, WorkspaceRoot: filepath.Join(c.dir, queue), Executors: map[plan.StepType]executor.Executor{}}
+		r := &executor.Runner{Journal: journal, WorkspaceRoot: filepath.Join(c.dir, queue),
+			Executors: map[plan.StepType]executor.Executor{}}
 		for _, kind := range []plan.StepType{plan.DBTRun, plan.Command, plan.HTTPNotify, plan.Noop} {
 			r.Executors[kind] = w.on(queue)
 		}
@@ -264,7 +271,8 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	}
 	stranded := []string{begin(adaToken, "acme", "stage"), begin(malloryToken, "initech", "dev")} // nobody serves these
 	ids := map[string]string{
-		begin(adaToken, "acme", "dev"): "tq-control-dev", begin(adaToken, "acme", "prod"): "tq-control-prod", begin(malloryToken, "initech", "prod"): "tq-control-prod",
+		begin(adaToken, "acme", "dev"): "tq-control-dev", begin(adaToken, "acme", "prod"): "tq-control-prod",
+		begin(malloryToken, "initech", "prod"): "tq-control-prod",
 	}
 	for id, queue := range ids {
 		if st := c.ended(t, id); st.Status != run.Completed {
@@ -284,7 +292,8 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if diff := cmp.Diff(map[string]map[string]bool{
-		"tq-data-dev": scope("acme/dev"), "tq-data-prod": scope("acme/prod"), "tq-isolation-initech-prod": scope("initech/prod"),
+		"tq-data-dev": scope("acme/dev"), "tq-data-prod": scope("acme/prod"),
+		"tq-isolation-initech-prod": scope("initech/prod"),
 	}, w.what); diff != "" {
 		t.Errorf("executions by worker (-want +got):\n%s", diff)
 	}
@@ -293,7 +302,8 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 		must(t, err)
 		for _, s := range l.State.Steps {
 			if s.Type != string(plan.Noop) && s.Status != run.StepPending {
-				t.Errorf("%s of %s in %s is %s, although no worker serves its queue", s.StepID, l.State.TenantID, l.State.EnvironmentID, s.Status)
+				t.Errorf("%s of %s in %s is %s, although no worker serves its queue", s.StepID, l.State.TenantID,
+					l.State.EnvironmentID, s.Status)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -167,7 +167,8 @@ func dataDir(t *testing.T) string {
 // that was just killed is started again first.
 func temporalPID(t *testing.T, data string) int {
 	t.Helper()
-	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(
+		20 * time.Millisecond) {
 		var id struct{ PID int }
 		b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
 		must(t, err)
@@ -198,7 +199,8 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 	t.Helper()
 	raw := json.RawMessage(doc)
 	var err error
-	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testtime.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(
+		100 * time.Millisecond) {
 		var out *client.StartRunResponse
 		out, err = client.StartRun(t.Context(), c, client.StartRunInput{
 			Plan: client.PlanInput{Inline: &raw}, RunRequestId: requestID, ProjectId: "shop", EnvironmentId: "dev",

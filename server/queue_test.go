@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -49,7 +49,8 @@ accounts:
   - {id: ada, tenant: acme, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
   - {id: mallory, tenant: globex, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
   - {id: sam, tenant: acme, tokenSha256: %s, grants: [{role: SRE, project: "*", environment: "*"}]}
-`, dsn, redis.Addr, engine, temporal.Namespace, duties, dir, quotas, tokenHash(adaToken), tokenHash(malloryToken), tokenHash(samToken)), 0o600))
+`, dsn, redis.Addr, engine, temporal.Namespace, duties, dir, quotas, tokenHash(adaToken), tokenHash(malloryToken),
+			tokenHash(samToken)), 0o600))
 		return path
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
@@ -60,10 +61,13 @@ accounts:
 	t.Cleanup(func() { must(t, d.store.Close()) })
 	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
 	d.urlA, d.urlB = "http://"+addressA, "http://"+addressB
-	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", temporal.Addr, "api"), "--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
-	d.a = spawn(t, "server A", nil, "server", "--config", config("a.yaml", d.engine.Addr, "api, reconcile"), "--listen", addressA)
+	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", temporal.Addr, "api"), "--queues",
+		"tq-control-dev", "--workspace", filepath.Join(dir, "control"))
+	d.a = spawn(t, "server A", nil, "server", "--config", config("a.yaml", d.engine.Addr, "api, reconcile"), "--listen",
+		addressA)
 	d.startB = func() {
-		spawn(t, "server B", nil, "server", "--config", config("b.yaml", temporal.Addr, "api, project, reconcile, deliver, sweep"), "--listen", addressB)
+		spawn(t, "server B", nil, "server", "--config", config("b.yaml", temporal.Addr,
+			"api, project, reconcile, deliver, sweep"), "--listen", addressB)
 		answers(t, d.urlB)
 	}
 	answers(t, d.urlA)
@@ -73,7 +77,8 @@ accounts:
 // ask asks for a run of one step.
 func (d *depot) ask(t *testing.T, base, token, tenant, request, step string) client.StartRunStartRunStartRunPayload {
 	t.Helper()
-	doc := json.RawMessage(strings.Replace(string(stepsPlan("queue", step)), `"tenantId":"acme"`, `"tenantId":"`+tenant+`"`, 1))
+	doc := json.RawMessage(strings.Replace(string(stepsPlan("queue", step)), `"tenantId":"acme"`, `"tenantId":"`+tenant+
+		`"`, 1))
 	out, err := client.StartRun(t.Context(), client.New(base, token), client.StartRunInput{
 		Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: "shop", EnvironmentId: "dev", Priority: 5,
 	})
@@ -89,7 +94,8 @@ const (
 )
 
 // events of a run, by type the time of the first and how many.
-func (d *depot) events(t *testing.T, runID string) (at map[run.EventType]time.Time, n map[run.EventType]int, order []string) {
+func (d *depot) events(t *testing.T, runID string) (at map[run.EventType]time.Time, n map[run.EventType]int,
+	order []string) {
 	t.Helper()
 	evs, err := d.store.Events(t.Context(), runID, 0, store.MaxPage)
 	must(t, err)
@@ -139,14 +145,16 @@ func TestQueue_AServerThatStopsWhileItStarts(t *testing.T) {
 	time.Sleep(8 * time.Second) // A may do what it can
 	until(t, "it ends", time.Minute, func() bool { _, n, _ := d.events(t, id); return n[run.RunCompleted] > 0 })
 	_, n, order := d.events(t, id)
-	if !slices.Equal(order[:3], []string{"RunQueued", "RunApproved", "RunStarted"}) || n[run.RunStarted] != 1 || n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
+	if !slices.Equal(order[:3], []string{"RunQueued", "RunApproved", "RunStarted"}) || n[run.RunStarted] != 1 ||
+		n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
 		t.Errorf("log %q", order)
 	}
 	q, err := d.store.QueueRow(t.Context(), id)
 	if err != nil || q.Status != store.QueueStarted || q.Generation != 2 {
 		t.Errorf("%+v %v", q, err)
 	}
-	if a := get(t, d.urlB+"/metrics", "Authorization: Bearer "+samToken); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "run_queue_leases_expired_total 1") {
+	if a := get(t, d.urlB+"/metrics", "Authorization: Bearer "+samToken); a.StatusCode != http.StatusOK ||
+		!strings.Contains(a.body, "run_queue_leases_expired_total 1") {
 		t.Errorf("no lease that B took over in its metrics: %d", a.StatusCode)
 	}
 }
@@ -183,8 +191,13 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 	}
 	waited := left()
 	other := d.ask(t, d.urlB, malloryToken, "globex", "b", noopStep).Run.RunId
-	until(t, "the run of globex starts", time.Minute, func() bool { _, n, _ := d.events(t, other); return n[run.RunStarted] == 1 })
-	until(t, "all are done", 5*time.Minute, func() bool { n, err := d.store.ActiveRuns(t.Context()); return err == nil && n == 0 && left() == 0 })
+	until(t, "the run of globex starts", time.Minute,
+		func() bool { _, n, _ := d.events(t, other); return n[run.RunStarted] == 1 })
+	until(t, "all are done", 5*time.Minute, func() bool {
+		n, err := d.store.ActiveRuns(t.Context())
+		return err == nil &&
+			n == 0 && left() == 0
+	})
 	its, _, _ := d.events(t, other)
 	asks, gets := its[run.RunQueued], its[run.RunApproved]
 	if asks.IsZero() { // there was a place at once
@@ -233,7 +246,8 @@ func TestQueue_TwoServersShareABacklog(t *testing.T) {
 		return d[int(part*float64(len(d)-1))].Round(time.Millisecond)
 	}
 	t.Logf("from the last end before it to an approval: p50 %s p95 %s max %s", at(gaps, .5), at(gaps, .95), at(gaps, 1))
-	t.Logf("what %d runs were told when they came was off by: p50 %s p95 %s max %s", len(off), at(off, .5), at(off, .95), at(off, 1))
+	t.Logf("what %d runs were told when they came was off by: p50 %s p95 %s max %s", len(off), at(off, .5), at(off, .95),
+		at(off, 1))
 	if at(gaps, .5) > testtime.Of(time.Second) { // a server that is not told looks after 5 s
 		t.Errorf("places stood free for %s", at(gaps, .5))
 	}

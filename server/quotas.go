@@ -17,7 +17,8 @@ import (
 func defaultQuotas(dev bool) *control.Quotas {
 	tier := func(starts, heavy, signals, depth int) control.Tier {
 		return control.Tier{
-			StartRunPerMinute: starts, HeavyStepsPerMinute: heavy, SignalOpsPerMinute: signals, MaxActive: 1_000, MaxQueueDepth: depth, Weight: 1,
+			StartRunPerMinute: starts, HeavyStepsPerMinute: heavy, SignalOpsPerMinute: signals, MaxActive: 1_000,
+			MaxQueueDepth: depth, Weight: 1,
 		}
 	}
 	q := &control.Quotas{
@@ -57,7 +58,8 @@ func quotas(said any, dev bool) (*control.Quotas, error) {
 		errs = append(errs, fmt.Errorf("quotas: ttl must look like 5m, not %q", in.TTL))
 	}
 	q.Tenants, q.Projects, q.MaxActive, q.Strategy = in.Tenants, in.Projects, in.MaxActive, in.Strategy
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(in.Tiers)), func(name string) bool { return name == control.DefaultTier })
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(in.Tiers)),
+		func(name string) bool { return name == control.DefaultTier })
 	for _, name := range append([]string{control.DefaultTier}, others...) {
 		said, ok := in.Tiers[name]
 		if !ok {

@@ -18,10 +18,13 @@ import (
 
 // nineSignals are those of the catalogue as the API takes them.
 var nineSignals = map[authz.Action]string{ //nolint:gochecknoglobals // a table
-	authz.Pause: `pause:{reason:"r"}`, authz.Resume: `resume:{reason:"r"}`, authz.RetryStep: `retryStep:{stepId:"s"}`, authz.SkipStep: `skipStep:{stepId:"s"}`,
-	authz.UpdateParams: `updateParams:{newParams:{a:1}}`, authz.InjectOverride: `injectOverride:{stepId:"s",override:{a:1},reason:"r"}`,
-	authz.EscalateAlert: `escalateAlert:{level:LOW}`, authz.UpdateTarget: `updateTarget:{stepId:"s",newTarget:{schema:"x"},reason:"r"}`,
-	authz.EmergencyStop: `emergencyStop:{reason:"r"}`,
+	authz.Pause: `pause:{reason:"r"}`, authz.Resume: `resume:{reason:"r"}`, authz.RetryStep: `retryStep:{stepId:"s"}`,
+	authz.SkipStep:       `skipStep:{stepId:"s"}`,
+	authz.UpdateParams:   `updateParams:{newParams:{a:1}}`,
+	authz.InjectOverride: `injectOverride:{stepId:"s",override:{a:1},reason:"r"}`,
+	authz.EscalateAlert:  `escalateAlert:{level:LOW}`,
+	authz.UpdateTarget:   `updateTarget:{stepId:"s",newTarget:{schema:"x"},reason:"r"}`,
+	authz.EmergencyStop:  `emergencyStop:{reason:"r"}`,
 }
 
 // Each of the nine signals by each role over the API: who may gets a receipt or is told what is wrong with the
@@ -49,7 +52,8 @@ func TestSignals_EveryRoleOverTheAPI(t *testing.T) {
 			id := fmt.Sprintf("run-%s-%s", action, who)
 			runsOne(t, w, id)
 			status, head := state(id)
-			a := ask(t, w.url, fmt.Sprintf(`mutation{signalRun(input:{runId:%q,signalId:"one",signal:{%s}}){signal{decision}}}`, id, signal), nil, "Authorization: Bearer "+string(who))
+			a := ask(t, w.url, fmt.Sprintf(`mutation{signalRun(input:{runId:%q,signalId:"one",signal:{%s}}){signal{decision}}}`,
+				id, signal), nil, "Authorization: Bearer "+string(who))
 			after, now := state(id)
 			evs, err := w.store.Events(t.Context(), id, head, 10)
 			must(t, err)
@@ -101,8 +105,10 @@ func decisions(t *testing.T) map[string]bool {
 // runsOne makes a run with a step that runs.
 func runsOne(t *testing.T, w *island, id string) {
 	t.Helper()
-	at := run.Identity{RunID: id, TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0"}
-	evs := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("s"), runtest.Draft(run.StepStartedEvent, "s", 1))
+	at := run.Identity{RunID: id, TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3",
+		PlanVersion: "1.0"}
+	evs := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("s"), runtest.Draft(run.StepStartedEvent, "s",
+		1))
 	for i := range evs {
 		evs[i].Identity, evs[i].Key = at, run.Key(fmt.Sprint(id, i))
 	}

@@ -31,7 +31,8 @@ func (p *parts) routes() http.Handler {
 	mux.HandleFunc("GET /metrics", p.protectedMetrics)
 	p.codecRoutes(mux)
 	journal := p.slowed(p.remoteJournal())
-	mux.Handle(remote.Path, journal) // else ServeMux redirects it, with what the caller wrote, before anybody asks for a token
+	// else ServeMux redirects it, with what the caller wrote, before anybody asks for a token
+	mux.Handle(remote.Path, journal)
 	mux.Handle(remote.Path+"/", journal)
 	if slices.Contains(p.cfg.Duties, "api") {
 		p.graph = p.graphQL()
@@ -74,7 +75,8 @@ func (p *parts) apiConfig() graph.Config {
 		origins = append(slices.Clone(origins), p.cfg.PublicURL)
 	}
 	return graph.Config{
-		Identify: p.identify, Session: p.session, Throttle: p.throttle, Failed: p.authFailed, Address: p.address, AllowedOrigins: origins, Secure: p.secure(),
+		Identify: p.identify, Session: p.session, Throttle: p.throttle, Failed: p.authFailed, Address: p.address,
+		AllowedOrigins: origins, Secure: p.secure(),
 	}
 }
 
@@ -137,8 +139,16 @@ func (p *parts) metrics() http.Handler {
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
-	gauge("dvt_watched_runs", "Runs that this process watches.", func() float64 { runs, _ := p.hub.Watched(); return float64(runs) })
-	gauge("dvt_streams", "Streams that are open in this process.", func() float64 { _, n := p.hub.Watched(); return float64(n) })
+	gauge("dvt_watched_runs", "Runs that this process watches.", func() float64 {
+		runs,
+			_ := p.hub.Watched()
+		return float64(runs)
+	})
+	gauge("dvt_streams", "Streams that are open in this process.", func() float64 {
+		_,
+			n := p.hub.Watched()
+		return float64(n)
+	})
 	gauge("dvt_bus_up", "1 while the bus answers.", func() float64 {
 		if p.bus.Up() {
 			return 1

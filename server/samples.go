@@ -29,7 +29,8 @@ type note struct {
 // receiveNote takes a note from a step, which has no token: the address is what it knows.
 func (p *parts) receiveNote(w http.ResponseWriter, r *http.Request) {
 	if !same(r.PathValue("key"), p.dev.access.derive(notifyPurpose)) {
-		http.Error(w, "this is not the address of the receiver: `dvt dev sample shop` prints a plan that has it", http.StatusNotFound)
+		http.Error(w, "this is not the address of the receiver: `dvt dev sample shop` prints a plan that has it",
+			http.StatusNotFound)
 		return
 	}
 	p.dev.notes.receive(w, r)

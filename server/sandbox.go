@@ -81,7 +81,8 @@ func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer)
 	err = errors.Join(c.judgeCapabilities(i.runtime.Capabilities(), log), registry.Register(i.violations),
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worker_memory_pressure_ratio", ConstLabels: prometheus.Labels{"worker": host},
-			Help: "Memory in use by the worker and its steps, as a share of what its control group or, without a limit there, the machine has.",
+			Help: "Memory in use by the worker and its steps, as a share of what its control group or, without a limit " +
+				"there, the machine has.",
 		}, memoryPressure)))
 	if err != nil {
 		return nil, errors.Join(err, i.runtime.Close())
@@ -101,7 +102,8 @@ func (c *Config) newRuntime(name string, normal sandbox.Limits) (sandbox.Runtime
 // judgeCapabilities returns an error when the machine cannot enforce a required part, and warns of other missing parts.
 func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) error {
 	if c.SandboxRuntime == runtimeNone {
-		log.Warn("steps run without a sandbox, because sandbox-runtime is none: a program of a step has all rights of this worker, " +
+		log.Warn("steps run without a sandbox, because sandbox-runtime is none: a program of a step has all rights of " +
+			"this worker, " +
 			"reads its files and reaches its connections")
 		return nil
 	}
@@ -113,7 +115,8 @@ func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) 
 			refused = append(refused, fmt.Sprintf("%s (%s)", part, have.Missing[part]))
 			continue
 		}
-		log.Warn("the sandbox of steps lacks a part", slog.String("part", string(part)), slog.String("reason", have.Missing[part]))
+		log.Warn("the sandbox of steps lacks a part", slog.String("part", string(part)),
+			slog.String("reason", have.Missing[part]))
 	}
 	if len(refused) == 0 {
 		return nil
@@ -190,8 +193,9 @@ func (i *isolation) compare() error {
 
 func (i *isolation) record(c sandbox.Capabilities, err error) {
 	e := &engine.WorkerReport{
-		Worker: i.worker, Runtime: c.Runtime, Digest: c.Digest, Parts: c.Parts, Missing: c.Missing, Limits: plan.SandboxLimits(i.normal),
-		UID: os.Getuid(), OK: err == nil, At: i.cfg.clock().UTC(),
+		Worker: i.worker, Runtime: c.Runtime, Digest: c.Digest, Parts: c.Parts, Missing: c.Missing,
+		Limits: plan.SandboxLimits(i.normal),
+		UID:    os.Getuid(), OK: err == nil, At: i.cfg.clock().UTC(),
 	}
 	if err != nil {
 		e.Problem = err.Error()
@@ -199,7 +203,8 @@ func (i *isolation) record(c sandbox.Capabilities, err error) {
 	i.last.Store(e)
 	facts := []any{
 		slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker), slog.String("runtime", e.Runtime),
-		slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", joined(e.Parts)), slog.Bool("ok", e.OK), slog.Time("at", e.At),
+		slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", joined(e.Parts)), slog.Bool("ok", e.OK),
+		slog.Time("at", e.At),
 	}
 	if err != nil {
 		i.log.Warn("the sandbox of steps failed its verification", append(facts, slog.String("problem", e.Problem))...)

@@ -57,12 +57,17 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 		refused string
 		warned  string
 	}{
-		"a whole sandbox":             {have: whole()},
-		"no namespaces":               {have: without(plan.SandboxNetwork, plan.SandboxFiles), refused: "files (the kernel says no); network (the kernel says no)"},
-		"no namespaces, one accepted": {cfg: Config{Sandboxing: Sandboxing{SandboxAllowMissing: []string{"files"}}}, have: without(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)", warned: "part=files"},
-		"no cgroup":                   {have: without(plan.SandboxMemory), warned: "part=memory reason=\"the kernel says no\""},
-		"no namespaces in dvt dev":    {cfg: Config{dev: true}, have: without(plan.SandboxNetwork), warned: "part=network"},
-		"none, said by name":          {cfg: Config{Sandboxing: Sandboxing{SandboxRuntime: runtimeNone}}, have: executor.Plain().Capabilities(), warned: "steps run without a sandbox"},
+		"a whole sandbox": {have: whole()},
+		"no namespaces": {have: without(plan.SandboxNetwork, plan.SandboxFiles),
+			refused: "files (the kernel says no); network (the kernel says no)"},
+		"no namespaces, one accepted": {cfg: Config{Sandboxing: Sandboxing{SandboxAllowMissing: []string{"files"}}},
+			have: without(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)",
+			warned: "part=files"},
+		"no cgroup": {have: without(plan.SandboxMemory),
+			warned: "part=memory reason=\"the kernel says no\""},
+		"no namespaces in dvt dev": {cfg: Config{dev: true}, have: without(plan.SandboxNetwork), warned: "part=network"},
+		"none, said by name": {cfg: Config{Sandboxing: Sandboxing{SandboxRuntime: runtimeNone}},
+			have: executor.Plain().Capabilities(), warned: "steps run without a sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +86,8 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 // isolationOf returns the isolation of a worker whose later verifications see the capabilities that now returns.
 func isolationOf(now func() (sandbox.Capabilities, error)) *isolation {
 	i := &isolation{
-		cfg: &Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: whole()}, tenants: map[string]bool{},
+		cfg: &Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: whole()},
+		tenants: map[string]bool{},
 		open: func(string) (sandbox.Runtime, error) {
 			c, err := now()
 			return fixedRuntime{capabilities: c}, err
@@ -126,12 +132,14 @@ func TestSandbox_FailedVerificationTakesTheDataQueuesOut(t *testing.T) {
 				for _, at := range []struct {
 					after time.Duration
 					polls bool
-				}{{verifyEvery + time.Second, true}, {2*verifyEvery + time.Second, false}, {2*verifyEvery + 3*verifyAgain + time.Second, true}} {
+				}{{verifyEvery + time.Second, true}, {2*verifyEvery + time.Second, false}, {2*verifyEvery + 3*verifyAgain +
+					time.Second, true}} {
 					time.Sleep(at.after - time.Since(began))
 					synctest.Wait()
 					report := i.workerReport()
 					if polling.Load() != at.polls || report.OK != at.polls || (report.Problem == "") != at.polls {
-						t.Errorf("after %s the worker polls: %t, and its report is %+v, want %t", at.after, polling.Load(), report, at.polls)
+						t.Errorf("after %s the worker polls: %t, and its report is %+v, want %t", at.after, polling.Load(), report,
+							at.polls)
 					}
 				}
 				cancel()
@@ -173,12 +181,15 @@ func TestOwnAddresses_AreRefusedByEachAddressOfTheMachine(t *testing.T) {
 	defer ln.Close()
 	port := netip.MustParseAddrPort(ln.Addr().String()).Port()
 	o := newOwnAddresses(&Config{
-		Temporal: "127.0.0.1:7233", Server: "https://192.0.2.1", Redis: "rediss://:secret@192.0.2.2/0", MetricsListen: "0.0.0.0:9464",
-		Store: "postgres://dvt@192.0.2.3:6432,192.0.2.4/dvt?sslmode=require",
+		Temporal: "127.0.0.1:7233", Server: "https://192.0.2.1", Redis: "rediss://:secret@192.0.2.2/0",
+		MetricsListen: "0.0.0.0:9464",
+		Store:         "postgres://dvt@192.0.2.3:6432,192.0.2.4/dvt?sslmode=require",
 	}, slog.New(slog.DiscardHandler))
 	for address, own := range map[string]bool{
-		"127.0.0.1:7233": true, "127.0.0.2:7233": true, "[::1]:7233": true, "0.0.0.0:7233": true, "[::ffff:127.0.0.1]:7233": true,
-		"192.0.2.1:443": true, "192.0.2.1:80": false, "192.0.2.2:6379": true, "192.0.2.3:6432": true, "192.0.2.4:5432": true,
+		"127.0.0.1:7233": true, "127.0.0.2:7233": true, "[::1]:7233": true, "0.0.0.0:7233": true,
+		"[::ffff:127.0.0.1]:7233": true,
+		"192.0.2.1:443":           true, "192.0.2.1:80": false, "192.0.2.2:6379": true, "192.0.2.3:6432": true,
+		"192.0.2.4:5432": true,
 		"127.0.0.1:9464": true, "192.0.2.9:9464": false, "192.0.2.9:7233": false, "127.0.0.1:1": false,
 		fmt.Sprintf("127.0.0.1:%d", port): true, fmt.Sprintf("192.0.2.9:%d", port): false,
 	} {

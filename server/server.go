@@ -165,7 +165,8 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	}
 	p.control = control.New(control.Config{
 		AuditHeads: heads,
-		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
+		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
+		Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
@@ -175,7 +176,8 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		Sessions:      control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
-		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(), Heavy: p.control.HeavyBucket,
+		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
+		Heavy:   p.control.HeavyBucket,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant,
 		Fetch: control.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
@@ -301,7 +303,8 @@ func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	for _, q := range cfg.Queues {
 		if strings.ContainsAny(q, "{}") {
-			return fmt.Errorf("--queues %s: name the queue itself, such as %s, not a template", q, plan.DefaultQueues().For("acme", "prod").Data)
+			return fmt.Errorf("--queues %s: name the queue itself, such as %s, not a template", q,
+				plan.DefaultQueues().For("acme", "prod").Data)
 		}
 		if strings.HasPrefix(q, plan.ControlPrefix) {
 			w.Control = append(w.Control, q)
@@ -310,7 +313,8 @@ func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
 		}
 	}
 	if len(w.Control) > 0 && len(w.Data) > 0 {
-		return errors.New("a worker serves control queues or data queues, not both: only the first may hold store credentials")
+		return errors.New(
+			"a worker serves control queues or data queues, not both: only the first may hold store credentials")
 	}
 	if len(w.Control) > 0 {
 		return runControlWorker(ctx, cfg, w, log)
@@ -338,7 +342,8 @@ func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engin
 	g, ctx := errgroup.WithContext(ctx)
 	w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps(w.Control)
 	panics := contain.New(p.registry, p.log)
-	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) }) // the engine's mode may halt the projector
+	// the engine's mode may halt the projector
+	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) })
 	g.Go(func() error { return panics.Loop(ctx, "project", p.projector.Run) })
 	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, j, w.ControlSteps) })
 	return g.Wait()
@@ -367,14 +372,16 @@ func newRunner(cfg Config, j engine.AttemptJournal, box *isolation, log *slog.Lo
 // httpServer bounds what a peer may cost before anything is known of it.
 func httpServer(routes http.Handler) *http.Server {
 	return &http.Server{
-		Handler: routes, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: routes, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, WriteTimeout: writeTime,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 }
 
 // serve runs the API and the duties until ctx ends, then shuts down in order:
 // streams are told to resume elsewhere, requests end, then the duties, so that
 // nothing is accepted that nobody will carry on.
-func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler, extra func(ctx context.Context, g *errgroup.Group)) error {
+func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
+	extra func(ctx context.Context, g *errgroup.Group)) error {
 	if err := p.control.LoadPolicy(ctx); err != nil {
 		return err
 	}

@@ -112,7 +112,8 @@ func (p *parts) methods(w http.ResponseWriter, _ *http.Request) {
 		DevLink bool     `json:"devLink,omitempty"` // a browser signs in by the link of `dvt dev link`
 	}{Methods: []method{}, DevLink: p.dev != nil}
 	for _, m := range p.providers.Methods() {
-		out.Methods = append(out.Methods, method{"OIDC", m.Name, m.Label, loginPath + "?" + url.Values{"provider": {m.Name}}.Encode()})
+		out.Methods = append(out.Methods, method{"OIDC", m.Name, m.Label, loginPath + "?" +
+			url.Values{"provider": {m.Name}}.Encode()})
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -132,7 +133,8 @@ func (p *parts) login(w http.ResponseWriter, r *http.Request) {
 		leave(w, notSignedIn("unavailable", to))
 		return
 	}
-	http.SetCookie(w, p.cookie(p.attemptName(), cookie, p.attemptPath(), http.SameSiteLaxMode, int(oidc.AttemptLife.Seconds())))
+	http.SetCookie(w, p.cookie(p.attemptName(), cookie, p.attemptPath(), http.SameSiteLaxMode,
+		int(oidc.AttemptLife.Seconds())))
 	leave(w, address)
 }
 
@@ -152,7 +154,8 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 		}
 		p.authFailed(graph.FailedSignIn)
 		if tenant := p.tenantOf(provider); tenant != "" {
-			p.control.SignInRefused(r.Context(), tenant, provider, p.address(r), strings.TrimPrefix(err.Error(), authz.ErrUnauthenticated.Error()+": "))
+			p.control.SignInRefused(r.Context(), tenant, provider, p.address(r), strings.TrimPrefix(err.Error(),
+				authz.ErrUnauthenticated.Error()+": "))
 		}
 		leave(w, notSignedIn("refused", to))
 		return
@@ -226,7 +229,8 @@ const maxReturnPath = 2000 // bytes
 // here. Browsers read \ as / and leave out control characters.
 func localPath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || len(to) > maxReturnPath || !strings.HasPrefix(to, "/") || u.Scheme != "" || u.Host != "" || u.User != nil ||
+	if err != nil || len(to) > maxReturnPath || !strings.HasPrefix(to, "/") || u.Scheme != "" || u.Host != "" ||
+		u.User != nil ||
 		strings.HasPrefix(path.Clean(u.Path), "/auth/") || strings.HasPrefix(to, "//") ||
 		strings.ContainsFunc(to, func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }) {
 		return "/"

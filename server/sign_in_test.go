@@ -20,8 +20,8 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/examples"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
@@ -61,11 +61,13 @@ accounts:
   - {id: ana, tenant: acme, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
   - {id: "group:dvt-ada", tenant: acme, oidc: true, grants: [{role: OPERATOR, project: "*", environment: "*"}]}
   - {id: data-1, tokenSha256: %s, worker: true, serves: [acme]}
-`, dsn, redis.Addr, engine.Addr, engine.Namespace, o.dir, o.urlA, o.op.URL, o.dir, tokenHash(adminToken), tokenHash("worker-has-a-token")), 0o600))
+`, dsn, redis.Addr, engine.Addr, engine.Namespace, o.dir, o.urlA, o.op.URL, o.dir, tokenHash(adminToken),
+		tokenHash("worker-has-a-token")), 0o600))
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
 	<-migrate.exited
 	for name, address := range map[string]string{"server A": addressA, "server B": addressB} {
-		o.servers = append(o.servers, spawn(t, name, []string{"DVT_LOG_LEVEL=debug"}, "server", "--config", config, "--listen", address))
+		o.servers = append(o.servers, spawn(t, name, []string{"DVT_LOG_LEVEL=debug"}, "server", "--config", config,
+			"--listen", address))
 	}
 	answers(t, o.urlA)
 	answers(t, o.urlB)
@@ -85,7 +87,9 @@ type person struct {
 func newPerson(t *testing.T) *person {
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	return &person{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, t}
+	return &person{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}, t}
 }
 
 // do sends a request and reads its answer; it follows no redirect.
@@ -122,7 +126,8 @@ func (p *person) atProvider(login answer, user string) string {
 	u, err := url.Parse(at)
 	must(p.t, err)
 	form := url.Values{"id": {id[1]}, "username": {user}, "password": {"verysecure"}}.Encode()
-	page = p.do(http.MethodPost, u.ResolveReference(&url.URL{Path: "/login/username"}).String(), form, "Content-Type: application/x-www-form-urlencoded")
+	page = p.do(http.MethodPost, u.ResolveReference(&url.URL{Path: "/login/username"}).String(), form,
+		"Content-Type: application/x-www-form-urlencoded")
 	for page.StatusCode/100 == 3 {
 		to, err := page.Location()
 		must(p.t, err)
@@ -179,7 +184,8 @@ func TestSignIn_TwoServersAndAProvider(t *testing.T) {
 	if back.StatusCode != http.StatusSeeOther || back.Header.Get("Location") != "/runs?status=FAILED" || session == nil {
 		t.Fatalf("after signing in: %d %s %v", back.StatusCode, back.Header.Get("Location"), back.Cookies())
 	}
-	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.MaxAge < 1 || session.MaxAge > 45 {
+	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.MaxAge < 1 ||
+		session.MaxAge > 45 {
 		t.Errorf("the session's cookie is %+v", session)
 	}
 	if gone := back.sets("dvt_sign_in"); gone == nil || gone.MaxAge >= 0 {
@@ -201,7 +207,8 @@ func TestSignIn_TwoServersAndAProvider(t *testing.T) {
 // signedInOrigin changes something over a cookie, from pages of this server and of others.
 func signedInOrigin(t *testing.T, o *reception, ada *person) {
 	for _, origin := range []string{"", "null", "https://elsewhere.example", "http://127.0.0.1:1"} {
-		if a := ada.ask(o.urlB, freezeOut, "Origin: "+origin); a.StatusCode != http.StatusForbidden || strings.Contains(a.body, "secret") {
+		if a := ada.ask(o.urlB, freezeOut, "Origin: "+origin); a.StatusCode != http.StatusForbidden ||
+			strings.Contains(a.body, "secret") {
 			t.Errorf("a mutation from the origin %q: %d %s", origin, a.StatusCode, a.body)
 		}
 		if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+origin); a.StatusCode != http.StatusForbidden {
@@ -216,7 +223,8 @@ func signedInOrigin(t *testing.T, o *reception, ada *person) {
 		Data struct{ CreateToken struct{ Secret string } }
 	}
 	must(t, json.Unmarshal([]byte(a.body), &made))
-	if a := ask(t, o.urlB, meQuery, nil, "Authorization: Bearer "+made.Data.CreateToken.Secret); !strings.Contains(a.body, meAda) {
+	if a := ask(t, o.urlB, meQuery, nil, "Authorization: Bearer "+made.Data.CreateToken.Secret); !strings.Contains(a.body,
+		meAda) {
 		t.Errorf("with it: %s", a.body)
 	}
 }
@@ -229,7 +237,8 @@ func signedInKinds(t *testing.T, o *reception, session string) {
 	if a := ask(t, o.urlA, meQuery, nil, "Cookie: dvt_session="+adminToken); a.code() != "UNAUTHENTICATED" {
 		t.Errorf("a token as a session: %s", a.body)
 	}
-	a := ask(t, o.urlA, `{ tokens(all: true, live: true) { edges { node { kind principal provider grants { role } } } } }`, nil, "Authorization: Bearer "+adminToken)
+	a := ask(t, o.urlA, `{ tokens(all: true, live: true) { edges { node { kind principal provider grants { role } } } } }`,
+		nil, "Authorization: Bearer "+adminToken)
 	if !strings.Contains(a.body, `{"kind":"SESSION","principal":"ada","provider":"corp","grants":[]}`) {
 		t.Errorf("the list of tokens: %s", a.body)
 	}
@@ -246,7 +255,9 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 		c, _, err := socket(base, o.urlA, session)
 		must(t, err)
 		defer c.Close()
-		must(t, c.WriteJSON(map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{"query": `subscription { runUpdates(runId: "` + runID + `") { runSeq } }`}}))
+		must(t, c.WriteJSON(
+			map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{
+				"query": `subscription { runUpdates(runId: "` + runID + `") { runSeq } }`}}))
 		var first struct{ Type string }
 		must(t, c.ReadJSON(&first))
 		if first.Type != "next" {
@@ -254,7 +265,8 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 		}
 		streams = append(streams, c)
 	}
-	if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+o.urlA); a.StatusCode != http.StatusNoContent || a.sets("dvt_session") == nil {
+	if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+o.urlA); a.StatusCode != http.StatusNoContent ||
+		a.sets("dvt_session") == nil {
 		t.Errorf("signing out: %d %v", a.StatusCode, a.Cookies())
 	}
 	began := time.Now()
@@ -285,7 +297,8 @@ func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 // socket opens one with a session's cookie and the Origin of its page.
 func socket(base, origin, session string) (*websocket.Conn, *http.Response, error) {
 	d := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
-	c, res, err := d.Dial("ws"+strings.TrimPrefix(base, "http")+"/graphql", http.Header{"Origin": {origin}, "Cookie": {"dvt_session=" + session}})
+	c, res, err := d.Dial("ws"+strings.TrimPrefix(base, "http")+"/graphql", http.Header{"Origin": {origin},
+		"Cookie": {"dvt_session=" + session}})
 	if err != nil {
 		return nil, res, err
 	}
@@ -330,7 +343,8 @@ func signedInIdle(t *testing.T, o *reception) {
 // signInRefused does what other sites and forgers could.
 func signInRefused(t *testing.T, o *reception) {
 	for to, want := range map[string]string{
-		"//elsewhere.example": "/", "https://elsewhere.example/": "/", `/\elsewhere.example`: "/", "/\t/elsewhere.example": "/", "javascript:alert(1)": "/",
+		"//elsewhere.example": "/", "https://elsewhere.example/": "/", `/\elsewhere.example`: "/",
+		"/\t/elsewhere.example": "/", "javascript:alert(1)": "/",
 		"/auth/login?provider=corp": "/", "": "/", "runs": "/", "/a?b=%2F%2Fc#d": "/a?b=%2F%2Fc#d",
 	} {
 		if back := newPerson(t).signIn(o.urlA, "ada", to); back.Header.Get("Location") != want {
@@ -347,7 +361,8 @@ func signInRefused(t *testing.T, o *reception) {
 	}
 	victim, attacker := newPerson(t), newPerson(t)
 	login := attacker.do(http.MethodGet, o.urlA+"/auth/login?provider=corp", "")
-	if c := login.sets("dvt_sign_in"); c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/auth/callback" || strings.Contains(login.Header.Get("Location"), c.Value) {
+	if c := login.sets("dvt_sign_in"); c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
+		c.Path != "/auth/callback" || strings.Contains(login.Header.Get("Location"), c.Value) {
 		t.Errorf("the cookie of a sign-in is %+v", c)
 	}
 	theirs := attacker.atProvider(login, "ada")
@@ -373,7 +388,8 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 	claims := o.op.Claims("dvt")
 	claims["groups"] = []string{"dvt-ada"}
 	token := o.op.Sign(claims, "")
-	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: bearer "+token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
+	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: bearer "+
+		token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
 		t.Errorf("a JWT: %s", a.body)
 	}
 	runID := startHere(t, o)
@@ -394,7 +410,8 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 	}
 	delete(claims, "groups")
 	claims["sub"], claims["exp"] = "bob", time.Now().Add(time.Hour).Unix()
-	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: Bearer "+o.op.Sign(claims, "")); !strings.Contains(a.body, `"principal":"bob"`) || strings.Contains(a.body, "OPERATOR") {
+	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: Bearer "+
+		o.op.Sign(claims, "")); !strings.Contains(a.body, `"principal":"bob"`) || strings.Contains(a.body, "OPERATOR") {
 		t.Errorf("a JWT without rights: %s", a.body)
 	}
 }
@@ -410,16 +427,19 @@ func guessesAreSlowed(t *testing.T, o *reception) {
 			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Authorization: Bearer guess-%d", n))
 		}},
 		{"JWTs", func(n int, from string) answer {
-			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Authorization: Bearer %s.%s.AAAA%04d", forged[0], forged[1], n))
+			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Authorization: Bearer %s.%s.AAAA%04d", forged[0], forged[1],
+				n))
 		}},
 		{"sessions", func(n int, from string) answer {
 			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Cookie: dvt_session=dvt_%043d", n))
 		}},
 		{"workers", func(n int, from string) answer {
-			return send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", from, fmt.Sprintf("Authorization: Bearer guess-%d", n))
+			return send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", from, fmt.Sprintf("Authorization: Bearer guess-%d",
+				n))
 		}},
 		{"debug", func(n int, from string) answer {
-			return send(t, http.MethodGet, o.urlA+"/engine/runs/x/debug", "", from, fmt.Sprintf("Authorization: Bearer guess-%d", n))
+			return send(t, http.MethodGet, o.urlA+"/engine/runs/x/debug", "", from, fmt.Sprintf("Authorization: Bearer guess-%d",
+				n))
 		}},
 	} {
 		from, slow := fmt.Sprintf("X-Forwarded-For: 6.6.6.6, 203.0.113.%d", i), 0
@@ -438,7 +458,8 @@ func guessesAreSlowed(t *testing.T, o *reception) {
 			t.Errorf("%s: somebody else behind the proxy is slowed", c.name)
 		}
 	}
-	if a := send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", "X-Forwarded-For: 203.0.113.77", "Authorization: worker-has-a-token"); a.StatusCode != http.StatusUnauthorized {
+	if a := send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", "X-Forwarded-For: 203.0.113.77",
+		"Authorization: worker-has-a-token"); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a worker's token without Bearer: %d", a.StatusCode)
 	}
 }
@@ -456,7 +477,8 @@ func signInsAreAudited(t *testing.T, o *reception, session string) {
 		}
 		doc, err = json.Marshal(links)
 		must(t, err)
-		if seen["ada SIGN_IN ACCEPTED "] > 1 && seen["ada SIGN_OUT ACCEPTED "] == 1 && seen["bob SIGN_IN DENIED FORBIDDEN"] == 1 && seen["anonymous SIGN_IN DENIED UNAUTHENTICATED"] == 1 {
+		if seen["ada SIGN_IN ACCEPTED "] > 1 && seen["ada SIGN_OUT ACCEPTED "] == 1 &&
+			seen["bob SIGN_IN DENIED FORBIDDEN"] == 1 && seen["anonymous SIGN_IN DENIED UNAUTHENTICATED"] == 1 {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -468,7 +490,8 @@ func signInsAreAudited(t *testing.T, o *reception, session string) {
 	for _, p := range o.servers {
 		said += p.said()
 	}
-	for what, secret := range map[string]string{"a session": session, "the client's secret": `"secret"`, "the key": "a-key-of-forty"} {
+	for what, secret := range map[string]string{"a session": session, "the client's secret": `"secret"`,
+		"the key": "a-key-of-forty"} {
 		if strings.Contains(said, secret) {
 			t.Errorf("%s stands in the audit or a log", what)
 		}

@@ -138,7 +138,8 @@ func TestWorker_ServesItsMetricsOnLoopback(t *testing.T) {
 	t.Parallel()
 	frontend, address := testserver.TemporalAlone(t), testserver.FreeAddress(t)
 	spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken}, "worker", "--queues", "tq-data-dev",
-		"--temporal", frontend.Addr, "--temporal-namespace", frontend.Namespace, "--server", "http://127.0.0.1:1", "--workspace", t.TempDir(),
+		"--temporal", frontend.Addr, "--temporal-namespace", frontend.Namespace, "--server", "http://127.0.0.1:1",
+		"--workspace", t.TempDir(),
 		"--metrics-listen", address, "--slots-by-type", "HTTP_NOTIFY=7")
 	var page string
 	until(t, "the worker's metrics", time.Minute, func() bool {

@@ -25,7 +25,8 @@ import (
 // under data when they name none. Each opens it, works and closes it.
 
 // VerifyStore is `dvt store verify`; storeadmin.Verify says what it promises.
-func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out storeadmin.Verified, err error) {
+func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
+	done func(runID string)) (out storeadmin.Verified, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		out, err = storeadmin.Verify(ctx, s, runs, done)
 		return err
@@ -34,7 +35,8 @@ func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 }
 
 // RebuildStore is `dvt store rebuild`.
-func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out storeadmin.Rebuilt, err error) {
+func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
+	done func(runID string)) (out storeadmin.Rebuilt, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		out, err = storeadmin.Rebuild(ctx, s, runs, done)
 		return err
@@ -53,7 +55,8 @@ func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, 
 
 // RepairStore is `dvt store repair --from-engine`. Without a Temporal address it
 // starts that of `dvt dev` on the same data, which must not run.
-func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out storeadmin.Repaired, err error) {
+func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
+	done func(runID string)) (out storeadmin.Repaired, err error) {
 	if cfg.Temporal == "" {
 		address, stop, err := devTemporal(ctx, cfg, log)
 		if err != nil {
@@ -80,9 +83,11 @@ func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 	}
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		journal := control.NewJournal(control.JournalConfig{
-			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, guard), Restoring: true,
+			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, guard),
+			Restoring: true,
 		})
-		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}), journal, runs, done)
+		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
+			journal, runs, done)
 		return err
 	})
 	return out, err
@@ -121,7 +126,8 @@ func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (address str
 
 // ExportStore is `dvt store export`. A file appears under its name when it is whole;
 // - is out, and a name that ends in .gz is compressed.
-func ExportStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, file string, stdout io.Writer, done func(runID string)) (out storeadmin.Exported, err error) {
+func ExportStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, file string, stdout io.Writer,
+	done func(runID string)) (out storeadmin.Exported, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		return writeFile(file, stdout, func(w io.Writer) error {
 			out, err = storeadmin.Export(ctx, s, runs, w, done)
@@ -167,7 +173,8 @@ func ignore(err, target error) error {
 
 // ImportStore is `dvt store import`. Standard input is kept in a temporary file,
 // because it is read twice.
-func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool, done func(runID string)) (out storeadmin.Imported, err error) {
+func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool,
+	done func(runID string)) (out storeadmin.Imported, err error) {
 	open := func() (io.ReadCloser, error) { return os.Open(file) }
 	if file == "-" {
 		spool, err := os.CreateTemp("", "dvt-import-*")

@@ -57,8 +57,10 @@ func fill(t *testing.T, s store.Store, n int) {
 	for i := range n {
 		id := runtest.ID
 		id.RunID = fmt.Sprintf("run-%d", i)
-		_, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: run.Key(fmt.Sprintf("%064d", i))},
-			Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.StepStartedEvent, "a", 1)}})
+		_, _, err := s.CreateRun(
+			t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: run.Key(fmt.Sprintf("%064d", i))},
+				Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"),
+					runtest.Draft(run.StepStartedEvent, "a", 1)}})
 		must(t, err)
 	}
 	must(t, s.Close())
@@ -123,22 +125,27 @@ func TestStoreCommands_OnBothStores(t *testing.T) {
 			}
 			says(t, 3, on("import", file), "3 runs of the file are in the store already", "run-0, run-1, run-2")
 			fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
-			if status, out, errs := command(t, doc, "store", "import", "-", "--store", fresh); status != 0 || !strings.Contains(out, "imported 1 runs with 3 events") {
+			if status, out, errs := command(t, doc, "store", "import", "-", "--store", fresh); status != 0 ||
+				!strings.Contains(out, "imported 1 runs with 3 events") {
 				t.Errorf("status %d: %s%s", status, out, errs)
 			}
-			says(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"}, "imported 2 runs with 6 events and 0 receipts; 1 were there")
+			says(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"},
+				"imported 2 runs with 6 events and 0 receipts; 1 were there")
 			says(t, 0, []string{"store", "verify", "--store", fresh}, "3 runs, 9 events: 0 differences")
 			broken := filepath.Join(t.TempDir(), "broken.jsonl")
 			must(t, os.WriteFile(broken, []byte(strings.ReplaceAll(doc, `"runSeq":2`, `"runSeq":7`)), 0o600))
-			says(t, 2, []string{"store", "import", broken, "--store", "sqlite:" + filepath.Join(t.TempDir(), "no.db")}, "line 4: ", "event.runSeq", "nothing was imported")
+			says(t, 2, []string{"store", "import", broken, "--store", "sqlite:" + filepath.Join(t.TempDir(), "no.db")},
+				"line 4: ", "event.runSeq", "nothing was imported")
 		})
 	}
 }
 
 func TestStoreCommands_SayWhatIsMissing(t *testing.T) {
-	says(t, 4, []string{"store", "verify", "--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}, "there is no store at")
+	says(t, 4, []string{"store", "verify", "--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")},
+		"there is no store at")
 	says(t, 1, []string{"store", "verify", "--data", t.TempDir()}, "--store is missing")
-	says(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")}, "none.jsonl")
+	says(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")},
+		"none.jsonl")
 	says(t, 2, []string{"store", "repair"}, "dvt store repair --from-engine")
 	says(t, 1, []string{"store", "repair", "--from-engine", "--data", t.TempDir()}, "--temporal is missing")
 	says(t, 2, []string{"store", "export"}, "usage:")
@@ -153,10 +160,12 @@ func TestStoreRepair_OfDvtDev(t *testing.T) {
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	doc := func(ms int) []byte {
-		return fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"p-%d","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"test","schemaVersion":"v1.2"},
+		return fmt.Appendf(
+			nil, `{"schemaVersion":"v1.2","metadata":{"planId":"p-%d","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"test","schemaVersion":"v1.2"},
 			"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},"steps":[
 			{"stepId":"a","type":"SLEEP","inputs":{"ms":3000},"timeout":"1m"},
-			{"stepId":"b","type":"SLEEP","inputs":{"ms":%d},"dependsOn":["a"],"timeout":"1m","retry":{"maxAttempts":5}}]}`, ms, strings.Repeat("0", 40), ms)
+			{"stepId":"b","type":"SLEEP","inputs":{"ms":%d},"dependsOn":["a"],"timeout":"1m","retry":{"maxAttempts":5}}]}`, ms,
+			strings.Repeat("0", 40), ms)
 	}
 	long, short := start(t, c, "long", doc(12000)), start(t, c, "short", doc(1))
 	backup := filepath.Join(t.TempDir(), "backup.db")

@@ -45,23 +45,34 @@ type operation struct {
 // slots say what a String or an ID means: by its owner and name, else by its name alone. What
 // is in neither table has no value, and the walk fails until somebody gives it one here.
 var slots = map[string]string{ //nolint:gochecknoglobals // a table
-	"runId": "run", "stepId": "step", "signalId": "signal", "tokenId": "token", "projectId": "project", "environmentId": "environment",
-	"tenantId": "tenant", "planId": "plan", "actor": "principal", "principal": "principal", "triggeredBy": "principal", "runRequestId": "request", "requestId": "request",
+	"runId": "run", "stepId": "step", "signalId": "signal", "tokenId": "token", "projectId": "project",
+	"environmentId": "environment",
+	"tenantId":      "tenant", "planId": "plan", "actor": "principal", "principal": "principal",
+	"triggeredBy":  "principal",
+	"runRequestId": "request", "requestId": "request",
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
-	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text", "CompleteManualStepInput.token": "manualToken",
-	"DeadLettersInput.ids": "letter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk", "Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run", "PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
+	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text",
+	"CompleteManualStepInput.token": "manualToken",
+	"DeadLettersInput.ids":          "letter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk",
+	"Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run",
+	"PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
 	"CreateTokenInput.name": "name",
 }
 
 // sayings are what a String means that is no name of a thing.
 var sayings = map[string]any{ //nolint:gochecknoglobals // a table
 	"connect": "5432", "require": "files",
-	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db", "schema": "public", "types": "StepFailed",
-	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2", "planVersion": "1.0", "compression": "gzip",
+	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db",
+	"schema": "public", "types": "StepFailed",
+	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2",
+	"planVersion": "1.0", "compression": "gzip",
 }
 
 // numbers are by name, else 1.
-var numbers = map[string]any{"first": 5, "last": 5, "sizeBytes": 10, "expectedVersion": 0, "minutes": 5, "maxMinutes": 5, "ttlMs": 60000} //nolint:gochecknoglobals // a table
+//
+//nolint:gochecknoglobals // a table
+var numbers = map[string]any{"first": 5, "last": 5, "sizeBytes": 10, "expectedVersion": 0, "minutes": 5,
+	"maxMinutes": 5, "ttlMs": 60000}
 
 // leaf is the value of a scalar or an enum.
 func (a *asker) leaf(owner, name string, t *ast.Type) any {
@@ -99,7 +110,8 @@ func (a *asker) leaf(owner, name string, t *ast.Type) any {
 			return w
 		}
 	}
-	a.t.Errorf("the walk has no value for %s.%s of type %s: say in slots what it names, or in sayings what it says", owner, name, t)
+	a.t.Errorf("the walk has no value for %s.%s of type %s: say in slots what it names, or in sayings what it says", owner,
+		name, t)
 	return nil
 }
 
@@ -190,7 +202,8 @@ func arguments(f *ast.FieldDefinition) []input {
 }
 
 // document asks for one field with arguments from variables; around stands before and after it.
-func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, after string, vars map[string]any, without map[string]bool) string {
+func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, after string, vars map[string]any,
+	without map[string]bool) string {
 	var declared, passed []string
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		declared = append(declared, fmt.Sprintf("$%s:%s", name, f.Arguments.ForName(name).Type))
@@ -202,7 +215,8 @@ func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, aft
 		}
 		return "(" + strings.Join(list, ",") + ")"
 	}
-	return fmt.Sprintf("%s%s{%s%s%s%s%s}", kind, of(declared), before, f.Name, of(passed), a.selection(f.Type.Name(), without, 0), after)
+	return fmt.Sprintf("%s%s{%s%s%s%s%s}", kind, of(declared), before, f.Name, of(passed),
+		a.selection(f.Type.Name(), without, 0), after)
 }
 
 // Fields that are not to be had in some places.
@@ -216,7 +230,8 @@ var (
 // notHad is what is in neither lists nor streams, and more.
 func notHad(more ...string) map[string]bool {
 	out := map[string]bool{}
-	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument") {
+	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes",
+		"Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument") {
 		out[f] = true
 	}
 	return out
@@ -269,7 +284,8 @@ func (a *asker) selection(name string, without map[string]bool, depth int) strin
 
 // owners say how somebody reaches a thing of their own whose fields take arguments.
 var owners = map[string]string{ //nolint:gochecknoglobals // a table
-	"Run": `run(runId:"OWN"){`, "Step": `run(runId:"OWN"){step(stepId:"STEP"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` + place{mark: "own"}.bulk() + `"){`,
+	"Run": `run(runId:"OWN"){`, "Step": `run(runId:"OWN"){step(stepId:"STEP"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` +
+		place{mark: "own"}.bulk() + `"){`,
 }
 
 // operations are all variants of all fields: of the roots, and of those inside that take arguments.
@@ -282,13 +298,15 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 			}
 			fields++
 			for n, vars := range a.given(root.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars, without(f)), vars})
+				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars, without(f)),
+					vars})
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.schema.Types)) {
 		d := a.schema.Types[name]
-		if d.Kind != ast.Object || d == a.schema.Query || d == a.schema.Mutation || d == a.schema.Subscription || strings.HasPrefix(name, "__") {
+		if d.Kind != ast.Object || d == a.schema.Query || d == a.schema.Mutation || d == a.schema.Subscription ||
+			strings.HasPrefix(name, "__") {
 			continue
 		}
 		for _, f := range d.Fields {
@@ -303,7 +321,8 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 			fields++
 			reach = strings.NewReplacer("OWN", own, "STEP", strings.Replace(own, "-run-", "-step-", 1)).Replace(reach)
 			for n, vars := range a.given(d.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{d.Name + "." + f.Name, n == 0, ast.Query, a.document(ast.Query, f, reach, strings.Repeat("}", strings.Count(reach, "{")), vars, nil), vars})
+				out = append(out, operation{d.Name + "." + f.Name, n == 0, ast.Query, a.document(ast.Query, f, reach,
+					strings.Repeat("}", strings.Count(reach, "{")), vars, nil), vars})
 			}
 		}
 	}

@@ -43,10 +43,11 @@ type walk struct {
 	full, mirror, empty *island
 	token               string
 	things, nothings    map[string][]string // by key; those at the same index are alike but for what they name
-	totals              *regexp.Regexp      // what the tenant uses as a whole, which is for everybody in it (Query.quotas, QueueEntryConnection.depth)
-	sent                map[string]bool
-	answers             map[string]int
-	requests            int
+	// what the tenant uses as a whole, which is for everybody in it (Query.quotas, QueueEntryConnection.depth)
+	totals   *regexp.Regexp
+	sent     map[string]bool
+	answers  map[string]int
+	requests int
 }
 
 // contract: Z01, T101, G03
@@ -56,7 +57,8 @@ func TestStranger_AnotherTenant(t *testing.T) {
 	own := place{"own", "globex", "shop", "dev", "mallory", 2 * time.Hour}
 	strangers := append(own.accounts(true), accountOf("globex", "mallory", role(authz.Admin, "*", "*")))
 	inhabited := settling{
-		accounts: append(secret.accounts(true), strangers...), seed: func(w *island) { own.seed(w); secret.seed(w); secret.policy(w) },
+		accounts: append(secret.accounts(true), strangers...),
+		seed:     func(w *island) { own.seed(w); secret.seed(w); secret.policy(w) },
 	}
 	w := newWalk(t, "mallory", secret, own, inhabited, settling{accounts: strangers, seed: own.seed})
 	w.ask(own)
@@ -72,9 +74,11 @@ func TestStranger_AnotherProject(t *testing.T) {
 	secret := place{secretMark, "acme", secretMark + "-project", secretMark + "-env", "", time.Hour}
 	own := place{"own", "acme", "shop", "dev", "pia", 2 * time.Hour}
 	strangers := append(own.accounts(false), accountOf("acme", "pia", role(authz.Admin, own.project, "*")))
-	inhabited := settling{accounts: append(secret.accounts(false), strangers...), seed: func(w *island) { own.seed(w); secret.seed(w) }}
+	inhabited := settling{accounts: append(secret.accounts(false), strangers...),
+		seed: func(w *island) { own.seed(w); secret.seed(w) }}
 	w := newWalk(t, "pia", secret, own, inhabited, settling{accounts: strangers, seed: own.seed})
-	w.totals = regexp.MustCompile(`"(active|depth|queueDepth|position|estimatedWaitMs|tokensRemaining|usedPercent)":[0-9.]+`)
+	w.totals = regexp.MustCompile(
+		`"(active|depth|queueDepth|position|estimatedWaitMs|tokensRemaining|usedPercent)":[0-9.]+`)
 	w.ask(own)
 	w.sockets(own)
 	w.addresses(secret)
@@ -112,13 +116,17 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 	ref, doc := secret.plan()
 	_, mine := own.plan()
 	out := map[string][]string{
-		"token": {secret.uuid("tokenone"), secret.uuid("tokentwo")}, "project": {secret.project, own.project}, "environment": {secret.environment, own.environment},
-		"tenant": {secret.tenant}, "plan": {secret.mark + "-plan"}, "principal": {secret.who("ana"), secret.who("eng")}, "any": {"*", secret.project},
-		"sha": {ref.SHA256}, "uri": {ref.URI}, "text": {secret.mark}, "name": {secret.said("token one"), secret.who("ana")}, "document": {string(doc), string(mine)},
+		"token": {secret.uuid("tokenone"), secret.uuid("tokentwo")}, "project": {secret.project, own.project},
+		"environment": {secret.environment, own.environment},
+		"tenant":      {secret.tenant}, "plan": {secret.mark + "-plan"}, "principal": {secret.who("ana"), secret.who("eng")},
+		"any": {"*", secret.project},
+		"sha": {ref.SHA256}, "uri": {ref.URI}, "text": {secret.mark}, "name": {secret.said("token one"), secret.who("ana")},
+		"document": {string(doc), string(mine)},
 	}
 	for _, kind := range runKinds {
 		out["run"], out["step"] = append(out["run"], secret.run(kind)), append(out["step"], secret.step(kind))
-		out["signal"], out["request"] = append(out["signal"], secret.signal(kind)), append(out["request"], secret.mark+"-request-"+kind)
+		out["signal"], out["request"] = append(out["signal"], secret.signal(kind)), append(out["request"], secret.mark+
+			"-request-"+kind)
 	}
 	as := secret.who("ana")
 	take := func(key, query string) {
@@ -126,7 +134,8 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 		var data any
 		must(t, json.Unmarshal([]byte(a.body), &data))
 		found := leaves(data, "v")
-		if len(found) == 0 && !strings.Contains(a.body, "FORBIDDEN") && key != "manualToken" && !strings.Contains(a.body, "NOT_SUPPORTED") {
+		if len(found) == 0 && !strings.Contains(a.body, "FORBIDDEN") && key != "manualToken" &&
+			!strings.Contains(a.body, "NOT_SUPPORTED") {
 			t.Errorf("the owner of the place finds no %s: %s", key, a.body)
 		}
 		out[key] = append(out[key], found...)
@@ -147,7 +156,8 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 	take("node", `{runs{edges{node{v:id}}}}`)
 	take("node", fmt.Sprintf(`{run(runId:%q){signals{edges{node{v:id}}}}}`, secret.run("failed")))
 	take("cursor:Run.signals", fmt.Sprintf(`{run(runId:%q){signals{edges{v:cursor}}}}`, secret.run("failed")))
-	for _, list := range []string{"runs", "manualTasks", "tokens(all:true)", "policyHistory", "quotaHistory", "audit", "queue", "approvals", "bulks"} {
+	for _, list := range []string{"runs", "manualTasks", "tokens(all:true)", "policyHistory", "quotaHistory", "audit",
+		"queue", "approvals", "bulks"} {
 		name, _, _ := strings.Cut(list, "(")
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}
@@ -239,7 +249,8 @@ func twin(s string) string {
 // plain is an answer without what differs between any two answers.
 func plain(s string) string {
 	s = codedText.ReplaceAllStringFunc(s, func(word string) string {
-		if text, ok := decoded(word); ok && (named.MatchString(text) || timeText.MatchString(text) || strings.Contains(text, nowhereMark) || strings.Contains(text, secretMark)) {
+		if text, ok := decoded(word); ok && (named.MatchString(text) || timeText.MatchString(text) ||
+			strings.Contains(text, nowhereMark) || strings.Contains(text, secretMark)) {
 			return "coded(" + text + ")"
 		}
 		return word
@@ -338,7 +349,8 @@ func (w *walk) ask(own place) {
 		}
 	}
 	for _, node := range a.schema.GetPossibleTypes(a.schema.Types["Node"]) {
-		if !slices.ContainsFunc(w.things["node"], func(id string) bool { text, _ := decoded(id); return strings.HasPrefix(text, node.Name+":") }) {
+		if !slices.ContainsFunc(
+			w.things["node"], func(id string) bool { text, _ := decoded(id); return strings.HasPrefix(text, node.Name+":") }) {
 			w.t.Errorf("the walk has no opaque id of a %s", node.Name)
 		}
 	}
@@ -351,7 +363,8 @@ func (w *walk) ask(own place) {
 				continue
 			}
 			w.vary(op, enough(round, op), func(foreign, missing map[string]any, put, away map[string]string) {
-				w.compare(op, put, away, w.full.post(op, foreign, w.token), w.mirror.post(op, missing, w.token), w.empty.post(op, foreign, w.token))
+				w.compare(op, put, away, w.full.post(op, foreign, w.token), w.mirror.post(op, missing, w.token),
+					w.empty.post(op, foreign, w.token))
 			})
 		}
 		for _, i := range w.islands() {
@@ -379,7 +392,8 @@ func (w *walk) vary(op operation, most int, each func(foreign, missing map[strin
 			return func(key string) string { return from[key][i%len(from[key])] }
 		}
 		put, away := map[string]string{}, map[string]string{}
-		foreign, missing := filled(op.variables, pick(w.things), put).(map[string]any), filled(op.variables, pick(w.nothings), away).(map[string]any)
+		foreign, missing := filled(op.variables, pick(w.things), put).(map[string]any),
+			filled(op.variables, pick(w.nothings), away).(map[string]any)
 		for _, s := range put {
 			w.sent[s] = true
 		}
@@ -423,7 +437,8 @@ func (w *walk) sockets(own place) {
 			continue
 		}
 		w.vary(op, enough(0, op), func(foreign, missing map[string]any, put, away map[string]string) {
-			w.compare(op, put, away, w.full.socket(op, foreign, w.token), w.mirror.socket(op, missing, w.token), w.empty.socket(op, foreign, w.token))
+			w.compare(op, put, away, w.full.socket(op, foreign, w.token), w.mirror.socket(op, missing, w.token),
+				w.empty.socket(op, foreign, w.token))
 		})
 	}
 }
@@ -434,7 +449,8 @@ func (i *island) socket(op operation, vars any, token string) reply {
 	i.t.Helper()
 	c := dial(i.t, strings.TrimPrefix(i.url, "http://")+"/graphql", fmt.Sprintf(`{"Authorization":"Bearer %s"}`, token))
 	defer c.Close()
-	message, err := json.Marshal(map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{"query": op.document, "variables": vars}})
+	message, err := json.Marshal(
+		map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{"query": op.document, "variables": vars}})
 	must(i.t, err)
 	_ = c.WriteMessage(websocket.TextMessage, message)
 	var out reply
@@ -467,7 +483,8 @@ func (w *walk) addresses(secret place) {
 	for _, token := range []string{w.token, ""} {
 		for _, kind := range runKinds {
 			for _, path := range []string{
-				"GET /engine/runs/%s/debug", "GET /engine/runs/%s/steps/" + secret.step(kind) + "/logs", "POST /engine/runs/%s/inspect", "GET /runs/%s", "GET /artifacts/%s",
+				"GET /engine/runs/%s/debug", "GET /engine/runs/%s/steps/" + secret.step(kind) + "/logs",
+				"POST /engine/runs/%s/inspect", "GET /runs/%s", "GET /artifacts/%s",
 				"GET /dev/plans/%s", "GET /engine/runs/%s", "GET /engine/health/detailed?runId=%s", "POST /engine/journal?runId=%s",
 			} {
 				get := func(i *island, id string) reply {
@@ -482,7 +499,8 @@ func (w *walk) addresses(secret place) {
 			}
 		}
 	}
-	for _, path := range []string{"/metrics", "/engine/health", "/engine/health/detailed", "/livez", "/readyz", "/", "/docs/api", "/debug/pprof/"} {
+	for _, path := range []string{"/metrics", "/engine/health", "/engine/health/detailed", "/livez", "/readyz", "/",
+		"/docs/api", "/debug/pprof/"} {
 		if a := get(w.t, w.full.url+path); strings.Contains(a.body+headers(a.Header), secretMark) {
 			w.t.Errorf("%s names something of the secret place: %s", path, a.body)
 		}

@@ -67,8 +67,11 @@ func settle(t *testing.T, with settling) *island {
 	})
 	must(t, err)
 	bus := miniredis.RunT(t)
-	cfg, err := load(t, false, fmt.Sprintf("listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\nticket-keys: [\"%s\"]\n",
-		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"), base64.StdEncoding.EncodeToString(make([]byte, 32)), ticketKey))
+	cfg, err := load(t, false, fmt.Sprintf(
+		"listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: "+
+			"file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\nticket-keys: [\"%s\"]\n",
+		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"),
+		base64.StdEncoding.EncodeToString(make([]byte, 32)), ticketKey))
 	must(t, err)
 	cfg.Accounts = with.accounts
 	if with.seed != nil {
@@ -77,14 +80,15 @@ func settle(t *testing.T, with settling) *island {
 	log := slog.New(slog.NewTextHandler(w.said, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	frozen, up := time.Now(), make(chan struct{})
 	background(t, func(ctx context.Context) error {
-		return server.ServeInside(ctx, cfg, w.store, log, func() time.Time { return frozen }, func(routes http.Handler, a *artifact.Store, at net.Addr) http.Handler {
-			w.artifacts, w.url = a, "http://"+at.String()
-			w.routes = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				routes.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), ofRequest{}, true)))
+		return server.ServeInside(ctx, cfg, w.store, log, func() time.Time { return frozen },
+			func(routes http.Handler, a *artifact.Store, at net.Addr) http.Handler {
+				w.artifacts, w.url = a, "http://"+at.String()
+				w.routes = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					routes.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), ofRequest{}, true)))
+				})
+				close(up)
+				return w.routes
 			})
-			close(up)
-			return w.routes
-		})
 	})
 	select {
 	case <-up:
@@ -146,36 +150,46 @@ func (p place) uuid(kind string) string {
 }
 
 func (p place) identity(kind string) run.Identity {
-	return run.Identity{RunID: p.run(kind), TenantID: p.tenant, ProjectID: p.project, EnvironmentID: p.environment, PlanID: p.mark + "-plan", PlanVersion: "1.0"}
+	return run.Identity{RunID: p.run(kind), TenantID: p.tenant, ProjectID: p.project, EnvironmentID: p.environment,
+		PlanID: p.mark + "-plan", PlanVersion: "1.0"}
 }
 
 // plan is a document whose one step waits for a person.
 func (p place) plan() (plan.Ref, []byte) {
-	doc := fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":%q,"schemaVersion":"v1.2"},
+	doc := fmt.Appendf(
+		nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":%q,"schemaVersion":"v1.2"},
 		"scope":{"tenantId":%q,"projectId":%q,"environmentId":%q,"repoSha":"%s"},
 		"steps":[{"stepId":%q,"type":"MANUAL","dependsOn":[],"inputs":{"instructions":%q,"evidence":{"a":%q}},"timeout":"1h"}]}`,
-		p.mark+"-plan", p.who("author"), p.tenant, p.project, p.environment, strings.Repeat("0", 40), p.step("manual"), p.said("look"), p.said("proof"))
+		p.mark+"-plan", p.who("author"), p.tenant, p.project, p.environment, strings.Repeat("0", 40), p.step("manual"),
+		p.said("look"), p.said("proof"))
 	sum := sha256.Sum256(doc)
-	return plan.Ref{URI: "dvt:plan/" + hex.EncodeToString(sum[:]), SHA256: hex.EncodeToString(sum[:]), SchemaVersion: "v1.2", PlanID: p.mark + "-plan", PlanVersion: "1.0"}, doc
+	return plan.Ref{URI: "dvt:plan/" + hex.EncodeToString(sum[:]), SHA256: hex.EncodeToString(sum[:]),
+		SchemaVersion: "v1.2", PlanID: p.mark + "-plan", PlanVersion: "1.0"}, doc
 }
 
 // log is the life of a run of a kind.
 func (p place) log(kind string) []run.Draft {
 	step, m := p.step(kind), func(more runtest.M) runtest.M { return more }
-	out := []run.Draft{runtest.Draft(run.RunApproved, "", 1, m(runtest.M{"actor": p.who("planner"), "reason": p.said("approved")})), runtest.Start(step)}
+	out := []run.Draft{
+		runtest.Draft(run.RunApproved, "", 1, m(runtest.M{"actor": p.who("planner"), "reason": p.said("approved")})),
+		runtest.Start(step)}
 	begun := runtest.Draft(run.StepStartedEvent, step, 1)
 	switch kind {
 	case "running":
 		out = append(out, begun)
 	case "failed", "letter":
-		out = append(out, begun, runtest.Draft(run.StepFailedEvent, step, 1, m(runtest.M{"errorMessage": p.said("it broke")})))
+		out = append(out, begun, runtest.Draft(run.StepFailedEvent, step, 1,
+			m(runtest.M{"errorMessage": p.said("it broke")})))
 	case "manual":
 		out = append(out, begun, runtest.Draft(run.StepAwaitingManualCompletion, step, 1))
 	case "paused":
-		out = append(out, runtest.Draft(run.SignalAccepted, p.signal(kind), 1, m(runtest.M{"actor": p.who("ola"), "reason": p.said("lunch")})),
-			runtest.Draft(run.RunPaused, p.signal(kind), 1, m(runtest.M{"reason": p.said("lunch"), "pauseRequestedBy": p.who("ola")})))
+		out = append(out, runtest.Draft(run.SignalAccepted, p.signal(kind), 1,
+			m(runtest.M{"actor": p.who("ola"), "reason": p.said("lunch")})),
+			runtest.Draft(run.RunPaused, p.signal(kind), 1,
+				m(runtest.M{"reason": p.said("lunch"), "pauseRequestedBy": p.who("ola")})))
 	case "completed":
-		out = append(out, begun, runtest.Draft(run.StepCompletedEvent, step, 1, m(runtest.M{"result": runtest.M{"rows": p.said("rows")}})), runtest.Draft(run.RunCompleted, "", 1))
+		out = append(out, begun, runtest.Draft(run.StepCompletedEvent, step, 1,
+			m(runtest.M{"result": runtest.M{"rows": p.said("rows")}})), runtest.Draft(run.RunCompleted, "", 1))
 	}
 	return out
 }
@@ -190,7 +204,8 @@ func (p place) seed(w *island) {
 	for i, kind := range runKinds {
 		id, request := p.identity(kind), p.mark+"-request-"+kind
 		r := store.Run{
-			Identity: id, RequestID: request, RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, request),
+			Identity: id, RequestID: request, RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID,
+				id.PlanVersion, request),
 			PlanRef: ref, TriggeredBy: p.who("ana"), TriggerSource: "api", Params: runtest.JSON(runtest.M{"p": p.said("param")}),
 		}
 		switch approved := runtest.Draft(run.RunApproved, "", 1); kind {
@@ -204,7 +219,8 @@ func (p place) seed(w *island) {
 			}
 			p.create(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: held}, Wait: wait})
 		case "approval":
-			p.create(w, store.NewRun{Run: r, Events: []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, NeedApproval: &store.NeedApproval{Required: 2, TTL: time.Hour}})
+			p.create(w, store.NewRun{Run: r, Events: []run.Draft{runtest.Draft(run.RunQueued, "", 1)},
+				NeedApproval: &store.NeedApproval{Required: 2, TTL: time.Hour}})
 		default:
 			evs := runtest.Log(p.log(kind)...)
 			for n := range evs {
@@ -213,8 +229,10 @@ func (p place) seed(w *island) {
 			}
 			r.CreatedAt = runtest.Epoch.Add(time.Duration(i) * time.Minute)
 			must(t, w.store.Import(ctx, store.NewRun{Run: r, Receipts: []run.Receipt{{
-				RunID: id.RunID, Signal: run.Signal{ID: p.signal(kind), Type: run.EscalateAlert}, Payload: runtest.JSON(runtest.M{"note": p.said("alert")}),
-				Actor: p.who("ola"), Reason: p.said("alert"), No: 1, Application: run.SignalApplied, ReceivedAt: runtest.Epoch.Add(time.Hour),
+				RunID: id.RunID, Signal: run.Signal{ID: p.signal(kind), Type: run.EscalateAlert},
+				Payload: runtest.JSON(runtest.M{"note": p.said("alert")}),
+				Actor:   p.who("ola"), Reason: p.said("alert"), No: 1, Application: run.SignalApplied,
+				ReceivedAt: runtest.Epoch.Add(time.Hour),
 			}}}, evs))
 		}
 	}
@@ -222,8 +240,10 @@ func (p place) seed(w *island) {
 	p.send(w)
 	for _, kind := range []string{"one", "two"} {
 		_, _, err := w.store.PutToken(ctx, store.StoredToken{
-			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.said("token " + kind), Principal: cmp.Or(p.holder, p.who("ana")), SHA256: tokenHash(p.mark + kind),
-			Grants: []byte(`[{"role":"VIEWER","project":"` + p.project + `","environment":"*"}]`), CreatedBy: p.who("ana"), ExpiresAt: time.Now().Add(time.Hour),
+			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.said("token " + kind),
+			Principal: cmp.Or(p.holder, p.who("ana")), SHA256: tokenHash(p.mark + kind),
+			Grants: []byte(`[{"role":"VIEWER","project":"` + p.project + `","environment":"*"}]`), CreatedBy: p.who("ana"),
+			ExpiresAt: time.Now().Add(time.Hour),
 		}, p.row("CREATE_TOKEN", "token"+kind))
 		must(t, err)
 	}
@@ -234,8 +254,10 @@ func (p place) seed(w *island) {
 
 func (p place) row(action, kind string) store.AuditRow {
 	return store.AuditRow{
-		ID: p.uuid("audit" + kind), TenantID: p.tenant, Actor: p.who("ola"), Action: action, RunID: p.run("running"), SignalID: p.signal("running"),
-		Outcome: "ACCEPTED", Reason: p.said("because"), RequestID: p.mark + "-request-audit", Detail: runtest.JSON(runtest.M{"d": p.said("detail")}),
+		ID: p.uuid("audit" + kind), TenantID: p.tenant, Actor: p.who("ola"), Action: action, RunID: p.run("running"),
+		SignalID: p.signal("running"),
+		Outcome:  "ACCEPTED", Reason: p.said("because"), RequestID: p.mark + "-request-audit",
+		Detail: runtest.JSON(runtest.M{"d": p.said("detail")}),
 	}
 }
 
@@ -252,7 +274,8 @@ func (p place) create(w *island, n store.NewRun) {
 func (p place) bury(w *island) {
 	w.t.Helper()
 	id, ctx := p.run("letter"), w.t.Context()
-	out, err := w.store.Append(ctx, store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, p.signal("noise"), 1)}})
+	out, err := w.store.Append(
+		ctx, store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, p.signal("noise"), 1)}})
 	must(w.t, err)
 	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.said("too large"), time.Hour)
 	must(w.t, err)
@@ -273,10 +296,13 @@ func (p place) send(w *island) {
 	w.t.Helper()
 	made, _, err := w.store.PutBulk(w.t.Context(), store.NewBulk{
 		Bulk: store.Bulk{
-			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.who("ana")), RequestID: p.mark + "-request-bulk", Reason: p.said("bulk"),
-			Principal: []byte(`{}`), Action: runtest.JSON(runtest.M{"signal": runtest.M{"type": "PAUSE"}, "payload": runtest.M{"reason": p.said("bulk")}}),
+			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.who("ana")), RequestID: p.mark + "-request-bulk",
+			Reason:    p.said("bulk"),
+			Principal: []byte(`{}`), Action: runtest.JSON(runtest.M{"signal": runtest.M{"type": "PAUSE"},
+				"payload": runtest.M{"reason": p.said("bulk")}}),
 		},
-		Runs: []run.Identity{p.identity("failed"), p.identity("running")}, MostOpen: 1, Keep: 1, Audit: p.row("SIGNAL_RUNS", "bulk"),
+		Runs: []run.Identity{p.identity("failed"), p.identity("running")}, MostOpen: 1, Keep: 1,
+		Audit: p.row("SIGNAL_RUNS", "bulk"),
 	})
 	must(w.t, err)
 	leased, err := w.store.LeaseBulks(w.t.Context(), "seed", time.Minute, 9)
@@ -296,7 +322,8 @@ func (p place) send(w *island) {
 func (p place) print(w *island) {
 	w.t.Helper()
 	for _, kind := range []string{"running", "failed", "completed"} {
-		must(w.t, w.artifacts.Append(w.t.Context(), artifact.AttemptID{TenantID: p.tenant, RunID: p.run(kind), StepID: p.step(kind), LogicalAttempt: 1}, 1, 1,
+		must(w.t, w.artifacts.Append(w.t.Context(), artifact.AttemptID{TenantID: p.tenant, RunID: p.run(kind),
+			StepID: p.step(kind), LogicalAttempt: 1}, 1, 1,
 			[]artifact.Line{{No: 1, At: runtest.Epoch, Stream: "stdout", EngineAttempt: 1, Text: p.said("a line")}}))
 	}
 }
@@ -306,18 +333,22 @@ func (p place) policy(w *island) {
 	w.t.Helper()
 	doc := runtest.JSON(authz.Document{
 		Grants: []authz.PrincipalGrant{
-			{Principal: p.who("ana"), Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}, {Principal: p.who("ola"), Role: authz.Operator, ProjectID: p.project, EnvironmentID: "*"},
+			{Principal: p.who("ana"), Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"},
+			{Principal: p.who("ola"), Role: authz.Operator, ProjectID: p.project, EnvironmentID: "*"},
 			{Principal: p.who("eng"), Role: authz.Engineer, ProjectID: p.project, EnvironmentID: "*"},
 		},
 		BreakGlass: []authz.BreakGlass{{Principal: p.who("ola"), Role: authz.Admin, MaxMinutes: 60}},
 	})
 	_, err := w.store.PutPolicy(w.t.Context(), store.StoredPolicy{
-		TenantID: p.tenant, Version: 1, Doc: doc, Actor: p.who("ana"), Reason: p.said("policy"), RequestID: p.mark + "-request-policy",
+		TenantID: p.tenant, Version: 1, Doc: doc, Actor: p.who("ana"), Reason: p.said("policy"), RequestID: p.mark +
+			"-request-policy",
 	}, p.row("SET_POLICY", "policy"))
 	must(w.t, err)
-	limits := runtest.M{"tenant": runtest.M{"maxActive": 7}, "projects": []runtest.M{{"projectId": p.project, "limits": runtest.M{"startRunPerMinute": 50}, "weight": 3}}}
+	limits := runtest.M{"tenant": runtest.M{"maxActive": 7},
+		"projects": []runtest.M{{"projectId": p.project, "limits": runtest.M{"startRunPerMinute": 50}, "weight": 3}}}
 	_, err = w.store.PutSetting(w.t.Context(), store.StoredSetting{
-		Kind: store.SettingQuota, TenantID: p.tenant, Version: 1, Doc: runtest.JSON(limits), Actor: p.who("ana"), Reason: p.said("quota"), RequestID: p.mark + "-request-quota",
+		Kind: store.SettingQuota, TenantID: p.tenant, Version: 1, Doc: runtest.JSON(limits), Actor: p.who("ana"),
+		Reason: p.said("quota"), RequestID: p.mark + "-request-quota",
 	}, p.row("SET_QUOTA", "quota"))
 	must(w.t, err)
 	_, err = w.store.LinkAudit(w.t.Context(), store.MaxPage)
@@ -331,7 +362,9 @@ func (p place) accounts(everywhere bool) []authz.Account {
 		project = "*"
 	}
 	return slices.Clone([]authz.Account{
-		accountOf(p.tenant, p.who("ana"), role(authz.Admin, project, "*")), accountOf(p.tenant, p.who("ola"), role(authz.Operator, project, "*")),
-		accountOf(p.tenant, p.who("eng"), role(authz.Engineer, project, "*")), accountOf(p.tenant, p.who("sre"), role(authz.SRE, project, "*")),
+		accountOf(p.tenant, p.who("ana"), role(authz.Admin, project, "*")), accountOf(p.tenant, p.who("ola"),
+			role(authz.Operator, project, "*")),
+		accountOf(p.tenant, p.who("eng"), role(authz.Engineer, project, "*")), accountOf(p.tenant, p.who("sre"),
+			role(authz.SRE, project, "*")),
 	})
 }

@@ -43,7 +43,8 @@ func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temp
 		return nil, err
 	}
 	t := &temporalServer{
-		bin: bin, dir: filepath.Join(cfg.Data, "temporal"), uiPort: cfg.TemporalUIPort, namespace: cfg.TemporalNamespace, log: log,
+		bin: bin, dir: filepath.Join(cfg.Data, "temporal"), uiPort: cfg.TemporalUIPort, namespace: cfg.TemporalNamespace,
+		log:  log,
 		ping: temporal.Ping,
 	}
 	t.health = newSupervisedHealth(supervisionTimes, t.logFile(), log)
@@ -58,7 +59,8 @@ func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temp
 // findTemporal looks at the setting, on PATH, and where `make` puts it.
 func findTemporal(named string) (string, error) {
 	self, _ := os.Executable()
-	for _, name := range []string{named, "temporal", filepath.Join(filepath.Dir(self), "../.tools/bin/temporal"), ".tools/bin/temporal"} {
+	for _, name := range []string{named, "temporal", filepath.Join(filepath.Dir(self), "../.tools/bin/temporal"),
+		".tools/bin/temporal"} {
 		if name == "" {
 			continue
 		}
@@ -69,7 +71,8 @@ func findTemporal(named string) (string, error) {
 			return "", fmt.Errorf("there is no Temporal CLI at %s", named)
 		}
 	}
-	return "", errors.New("the Temporal CLI is missing: run `make tools/temporal`, or give a server with --temporal HOST:PORT")
+	return "", errors.New(
+		"the Temporal CLI is missing: run `make tools/temporal`, or give a server with --temporal HOST:PORT")
 }
 
 func (t *temporalServer) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.port)) }
@@ -144,7 +147,8 @@ func (t *temporalServer) start() (*child, error) {
 	}
 	defer out.Close() // the process has its own
 	args := []string{
-		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--dynamic-config-value", "system.enableActivityEagerExecution=true",
+		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--dynamic-config-value",
+		"system.enableActivityEagerExecution=true",
 		// Temporal serves its API by HTTP too, without a password, and a page of a browser could send it requests.
 		"--dynamic-config-value", `frontend.httpAllowedHosts=["nobody.invalid"]`,
 		"--ip", "127.0.0.1", "--port", strconv.Itoa(t.port),
@@ -276,7 +280,8 @@ func (t *temporalServer) ready(ctx context.Context) error {
 	if why != "" {
 		why = ": it " + why
 	}
-	return fmt.Errorf("the Temporal server did not come up within %s%s; its words are in %s", t.health.times.start, why, t.logFile())
+	return fmt.Errorf("the Temporal server did not come up within %s%s; its words are in %s", t.health.times.start, why,
+		t.logFile())
 }
 
 func (t *temporalServer) logFile() string { return filepath.Join(t.dir, "server.log") }
@@ -296,7 +301,8 @@ func (t *temporalServer) openLog() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(out, "%s dvt starts the Temporal server on port %d\n", time.Now().UTC().Format(time.RFC3339), t.port)
+	_, err = fmt.Fprintf(out, "%s dvt starts the Temporal server on port %d\n", time.Now().UTC().Format(time.RFC3339),
+		t.port)
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}

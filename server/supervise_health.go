@@ -142,8 +142,10 @@ func (h *supervisedHealth) noteEnd(cause string) time.Duration {
 
 // advice returns the remedy for a server that does not start, as part of a sentence.
 func (h *supervisedHealth) advice() string {
-	return fmt.Sprintf("read %s, remove the cause (a full disk, too little memory, a damaged file), or start dvt dev with --temporal HOST:PORT; "+
-		"dvt tries again every %s", h.logFile, h.times.slow)
+	return fmt.Sprintf(
+		"read %s, remove the cause (a full disk, too little memory, a damaged file), or start dvt dev with --temporal "+
+			"HOST:PORT; "+
+			"dvt tries again every %s", h.logFile, h.times.slow)
 }
 
 func (h *supervisedHealth) lastCause() string {
@@ -161,13 +163,18 @@ func (h *supervisedHealth) trouble() string {
 	case h.state == stateAnswering || h.cause == "":
 		return ""
 	case h.state == stateDoubted:
-		return fmt.Sprintf("The embedded Temporal server %s. dvt starts it again when this lasts for %s.", h.cause, h.times.silence)
+		return fmt.Sprintf("The embedded Temporal server %s. dvt starts it again when this lasts for %s.", h.cause,
+			h.times.silence)
 	case h.failed >= h.times.giveUp:
-		return fmt.Sprintf("The embedded Temporal server %s, and did not come up %d times in a row: %s.", h.cause, h.failed, h.advice())
+		return fmt.Sprintf("The embedded Temporal server %s, and did not come up %d times in a row: %s.", h.cause, h.failed,
+			h.advice())
 	case h.state == stateEnded:
 		in := max(0, h.wait-time.Since(h.since)).Round(100 * time.Millisecond)
-		return fmt.Sprintf("The embedded Temporal server %s. dvt starts it again in %s (restart %d).", h.cause, in, h.restarts)
+		return fmt.Sprintf("The embedded Temporal server %s. dvt starts it again in %s (restart %d).", h.cause, in,
+			h.restarts)
 	default:
-		return fmt.Sprintf("The embedded Temporal server %s. dvt started it again %s ago (restart %d) and waits until it answers.", h.cause, took, h.restarts)
+		return fmt.Sprintf(
+			"The embedded Temporal server %s. dvt started it again %s ago (restart %d) and waits until it answers.", h.cause,
+			took, h.restarts)
 	}
 }

@@ -51,7 +51,8 @@ lines:
 
 func newTestHealth() (*supervisedHealth, *logBuffer) {
 	lines := &logBuffer{}
-	return newSupervisedHealth(supervisionTimes, "/data/temporal/server.log", slog.New(slog.NewTextHandler(lines, nil))), lines
+	return newSupervisedHealth(supervisionTimes, "/data/temporal/server.log", slog.New(slog.NewTextHandler(lines, nil))),
+		lines
 }
 
 func TestSupervisedHealth_BackoffDoublesAndBeginsAgainAfterTwoMinutesOfHealth(t *testing.T) {
@@ -66,7 +67,8 @@ func TestSupervisedHealth_BackoffDoublesAndBeginsAgainAfterTwoMinutesOfHealth(t 
 			return h.noteEnd("has failed for 15s: interrupted (9)")
 		}
 		for i, want := range []time.Duration{
-			300 * time.Millisecond, 600 * time.Millisecond, 1200 * time.Millisecond, 2400 * time.Millisecond, 4800 * time.Millisecond,
+			300 * time.Millisecond, 600 * time.Millisecond, 1200 * time.Millisecond, 2400 * time.Millisecond,
+			4800 * time.Millisecond,
 			9600 * time.Millisecond, 19200 * time.Millisecond, 30 * time.Second, 30 * time.Second,
 		} {
 			if got := fail(); got != want {
@@ -117,7 +119,8 @@ func TestSupervisedHealth_GivesUpOnceAndRetriesSlowly(t *testing.T) {
 				t.Errorf("after %d starts without an answer the next one is in %s", i, waited)
 			}
 		}
-		if got := h.trouble(); !strings.Contains(got, "ended: exit status 1, and did not come up 25 times in a row: read /data/temporal/server.log") {
+		if got := h.trouble(); !strings.Contains(
+			got, "ended: exit status 1, and did not come up 25 times in a row: read /data/temporal/server.log") {
 			t.Errorf("after giving up health says %q", got)
 		}
 		if n := lines.count("level=ERROR", "did not come up", `do="read /data/temporal/server.log`); n != 1 {
@@ -170,7 +173,8 @@ type probeResult struct {
 func TestWatch_EndsWhenThreeProbesInARowFailedForLongEnough(t *testing.T) {
 	t.Parallel()
 	good, slow := probeResult{}, probeResult{5 * time.Second, context.DeadlineExceeded}
-	refused, lost := probeResult{0, errors.New("connection refused")}, probeResult{0, fmt.Errorf("%w: dvt", temporal.ErrNoNamespace)}
+	refused, lost := probeResult{0, errors.New("connection refused")}, probeResult{0,
+		fmt.Errorf("%w: dvt", temporal.ErrNoNamespace)}
 	for _, tc := range []struct {
 		name   string
 		probes []probeResult // the last one repeats
@@ -179,10 +183,13 @@ func TestWatch_EndsWhenThreeProbesInARowFailedForLongEnough(t *testing.T) {
 	}{
 		{"a good server is left alone", []probeResult{good}, "", 0},
 		{"two slow probes between good ones are no reason", []probeResult{good, slow, slow, good}, "", 0},
-		{"one probe that lasts a minute, because dvt was stopped, is no reason", []probeResult{good, {time.Minute, context.DeadlineExceeded}, good}, "", 0},
+		{"one probe that lasts a minute, because dvt was stopped, is no reason", []probeResult{good,
+			{time.Minute, context.DeadlineExceeded}, good}, "", 0},
 		{"a server that hangs has 15 s", []probeResult{good, slow}, "has not answered for 15s", 17 * time.Second},
-		{"a server that loses its namespace has 15 s", []probeResult{good, lost}, "has answered for 16s that its namespace dvt is not found", 18 * time.Second},
-		{"a server that fails has 15 s", []probeResult{good, refused}, "has failed for 16s: connection refused", 18 * time.Second},
+		{"a server that loses its namespace has 15 s", []probeResult{good, lost},
+			"has answered for 16s that its namespace dvt is not found", 18 * time.Second},
+		{"a server that fails has 15 s", []probeResult{good, refused}, "has failed for 16s: connection refused",
+			18 * time.Second},
 		{"a server that starts has a minute", []probeResult{refused}, "has failed for 1m0s: connection refused", time.Minute},
 		{"a server that starts within a minute is left alone", append(slices.Repeat([]probeResult{slow}, 11), good), "", 0},
 	} {
@@ -239,7 +246,8 @@ func fakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporal
 	}
 	lines := &logBuffer{}
 	log := slog.New(slog.NewTextHandler(lines, nil))
-	server, err := newTemporalServer(t.Context(), Config{Data: t.TempDir(), TemporalBinary: bin, TemporalNamespace: "dvt"}, log)
+	server, err := newTemporalServer(t.Context(), Config{Data: t.TempDir(), TemporalBinary: bin, TemporalNamespace: "dvt"},
+		log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,17 +283,20 @@ cd "$HOME"
 echo the disk is full
 if [ -e mended ]; then exec `+cli+` "$@"; fi
 sleep 600 & echo $! >> children; wait`)
-	if err := server.ready(t.Context()); err == nil || !strings.Contains(err.Error(), "did not come up") || !strings.Contains(err.Error(), "server.log") {
+	if err := server.ready(t.Context()); err == nil || !strings.Contains(err.Error(), "did not come up") ||
+		!strings.Contains(err.Error(), "server.log") {
 		t.Errorf("ready: %v, want a sentence that names the log", err)
 	}
-	eventually(t, 15*time.Second, "the supervisor gives up", func() bool { return lines.count("level=ERROR", "did not come up", `do="read `) == 1 })
+	eventually(t, 15*time.Second, "the supervisor gives up",
+		func() bool { return lines.count("level=ERROR", "did not come up", `do="read `) == 1 })
 	if got := server.health.trouble(); !strings.Contains(got, "did not come up 2 times in a row: read "+server.logFile()) {
 		t.Errorf("health says %q, want that the server did not come up 2 times", got)
 	}
 	if err := os.WriteFile(filepath.Join(server.dir, "mended"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "the server answers", func() bool { return lines.count("level=INFO", "answers again") == 1 })
+	eventually(t, 20*time.Second, "the server answers",
+		func() bool { return lines.count("level=INFO", "answers again") == 1 })
 	if got := server.health.trouble(); got != "" {
 		t.Errorf("health says %q of a server that answers, want nothing", got)
 	}
@@ -304,7 +315,8 @@ func TestTemporalServer_LogKeepsTheWordsOfEveryProcess(t *testing.T) {
 	times := supervisionTimes
 	times.backoff, times.maxBackoff, times.giveUp, times.slow = time.Millisecond, time.Millisecond, 5, time.Hour
 	server, lines := fakeTemporal(t, times, `echo "the disk is full"; exit 7`)
-	eventually(t, 10*time.Second, "the supervisor gives up", func() bool { return lines.count("level=ERROR", "ended: exit status 7") == 1 })
+	eventually(t, 10*time.Second, "the supervisor gives up",
+		func() bool { return lines.count("level=ERROR", "ended: exit status 7") == 1 })
 	b, err := os.ReadFile(server.logFile())
 	if err != nil || strings.Count(string(b), "the disk is full") != 5 {
 		t.Errorf("the log is %q (%v), want the words of five processes", b, err)

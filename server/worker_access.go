@@ -68,6 +68,7 @@ func watchAccess(ctx context.Context, j checker, log *slog.Logger) error {
 		if denied++; denied == mostDenied {
 			return err
 		}
-		log.WarnContext(ctx, "the server denied access: this worker begins no steps, and ends if this continues", slog.Any("error", err))
+		log.WarnContext(ctx, "the server denied access: this worker begins no steps, and ends if this continues",
+			slog.Any("error", err))
 	}
 }

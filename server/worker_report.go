@@ -57,7 +57,8 @@ func whileReporting(
 }
 
 // reportSandbox is whileReporting for a process that runs the work itself.
-func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport, log *slog.Logger) error {
+func reportSandbox(ctx context.Context, to engine.WorkerReporter, queues []string, current func() engine.WorkerReport,
+	log *slog.Logger) error {
 	r := &sandboxReports{to: to, queues: queues, current: current, log: log}
 	if err := r.send(ctx); errors.Is(err, engine.ErrDenied) {
 		return err
@@ -104,7 +105,9 @@ func (r *sandboxReports) send(ctx context.Context) error {
 	r.denied = 0
 	switch {
 	case err != nil && !r.failing:
-		r.log.WarnContext(ctx, "the report of this worker's sandbox was not accepted: plans that require a part of it are refused", slog.Any("error", err))
+		r.log.WarnContext(
+			ctx, "the report of this worker's sandbox was not accepted: plans that require a part of it are refused",
+			slog.Any("error", err))
 	case err == nil && r.failing:
 		r.log.InfoContext(ctx, "the report of this worker's sandbox is accepted again")
 	}

@@ -64,7 +64,8 @@ func TestWorker_LogsOnceThatItsReportsAreNotTaken(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		to := &reports{err: errors.Join(store.ErrUnavailable)}
-		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)), idle); err != nil {
+		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)),
+			idle); err != nil {
 			t.Fatal(err)
 		}
 		if lines := strings.Count(out.String(), "level=WARN"); lines != 1 || len(to.taken) != 6 {
@@ -124,7 +125,8 @@ func TestWorker_LogsThatItsReportsAreDeniedAndAcceptedAgain(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		to := &reports{answers: []error{nil, fmt.Errorf("%w: tq-data-prod", engine.ErrDenied)}}
-		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)), idle); err != nil {
+		if err := whileReporting(ctx, to, []string{"q"}, unsandboxed, slog.New(slog.NewTextHandler(&out, nil)),
+			idle); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"ends if this continues", "tq-data-prod", "is accepted again"} {
@@ -152,7 +154,8 @@ func TestSendReport_NamesAtMost64QueuesInOneReport(t *testing.T) {
 
 // unsandboxed returns the report of a worker that starts programs without a sandbox.
 func unsandboxed() engine.WorkerReport {
-	r := engine.WorkerReport{Worker: "host/1", Runtime: "none", Parts: []plan.SandboxPart{}, Missing: map[plan.SandboxPart]string{}, OK: true, At: time.Now().UTC()}
+	r := engine.WorkerReport{Worker: "host/1", Runtime: "none", Parts: []plan.SandboxPart{},
+		Missing: map[plan.SandboxPart]string{}, OK: true, At: time.Now().UTC()}
 	for _, part := range plan.SandboxParts() {
 		r.Missing[part] = "this worker starts programs without a sandbox"
 	}

@@ -124,7 +124,8 @@ func (r AuditRow) Link(before [sha256.Size]byte, no int64) [sha256.Size]byte {
 		previous = hex.EncodeToString(before[:])
 	}
 	parts := []string{
-		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(no, 10), r.ID, r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantID,
+		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(no, 10), r.ID,
+		r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantID,
 		r.Actor, r.Action, r.RunID, r.SignalID, r.Outcome, string(r.Code), r.Reason, r.RequestID, string(r.Detail),
 	}
 	if r.Format > 1 {

@@ -57,7 +57,8 @@ func MadeToken(row AuditRow, t StoredToken) AuditRow {
 	if kind == "" {
 		kind = TokenAPI
 	}
-	return madeBy(row, "token/"+t.ID, "token", t.ID, string(kind), t.TenantID, t.Name, t.Principal, t.Provider, strings.Join(t.Groups, "\x1f"),
+	return madeBy(row, "token/"+t.ID, "token", t.ID, string(kind), t.TenantID, t.Name, t.Principal, t.Provider,
+		strings.Join(t.Groups, "\x1f"),
 		t.SHA256, string(t.Grants), t.CreatedBy, strconv.FormatInt(t.ExpiresAt.UnixMicro(), 10))
 }
 

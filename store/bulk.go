@@ -131,7 +131,8 @@ type BulkRow struct {
 
 // Failed reports whether what was asked for did not come about.
 func (r BulkRow) Failed() bool {
-	return r.Outcome == BulkRejected || r.Outcome == BulkRefused || r.Receipt != nil && r.Receipt.Application == run.SignalNotApply
+	return r.Outcome == BulkRejected || r.Outcome == BulkRefused || r.Receipt != nil &&
+		r.Receipt.Application == run.SignalNotApply
 }
 
 // BulkMark is how far one row has come.

@@ -8,7 +8,8 @@ const MaxRowText = 64 << 10
 
 // Fit returns the row with each of its texts passed through run.Text. Adapters must call it before they write a row.
 func (r AuditRow) Fit() AuditRow {
-	for _, text := range []*string{&r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Reason, &r.RequestID, &r.Credential, &r.Address, &r.Via} {
+	for _, text := range []*string{&r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Reason,
+		&r.RequestID, &r.Credential, &r.Address, &r.Via} {
 		*text = run.Text(*text, MaxRowText)
 	}
 	return r

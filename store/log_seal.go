@@ -98,7 +98,8 @@ func NextLogHash(before LogSeal, e run.Event) [sha256.Size]byte {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 	return Digest("log1", previous, strconv.FormatInt(int64(e.Seq), 10), e.EventID, string(e.Type), string(e.Key),
 		e.RunID, e.TenantID, e.ProjectID, e.EnvironmentID, e.PlanID, e.PlanVersion, e.StepID, e.SignalID,
-		strconv.Itoa(e.LogicalAttempt), strconv.Itoa(e.EngineAttempt), at(e.EmittedAt), at(e.PersistedAt), string(e.EmittedBy), string(e.Payload))
+		strconv.Itoa(e.LogicalAttempt), strconv.Itoa(e.EngineAttempt), at(e.EmittedAt), at(e.PersistedAt),
+		string(e.EmittedBy), string(e.Payload))
 }
 
 // LogSealObject names the seal of a run's log at an event in AuditRow.Object. Names of one run order as their events.

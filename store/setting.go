@@ -24,7 +24,8 @@ type Settings interface {
 	// transaction; s.At is set by the store. It is compare-and-set as Policies.PutPolicy.
 	PutSetting(ctx context.Context, s StoredSetting, audit AuditRow) (StoredSetting, error)
 	// SettingHistory lists versions below before (0: from the newest), newest first, at most limit.
-	SettingHistory(ctx context.Context, kind SettingKind, tenantID string, before int64, limit int) ([]StoredSetting, error)
+	SettingHistory(ctx context.Context, kind SettingKind, tenantID string, before int64, limit int) ([]StoredSetting,
+		error)
 }
 
 // StoredSetting is one version of a setting.

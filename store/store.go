@@ -140,7 +140,8 @@ var ErrRegressed = errors.New("store: log regressed")
 
 // ErrAttemptEnded says that an append was held back because the log has an end of an attempt that it would begin, see
 // Append.UnlessGate. Nothing was written.
-var ErrAttemptEnded = errors.New("store: the append was held back: the log has an end of an attempt that it would begin")
+var ErrAttemptEnded = errors.New(
+	"store: the append was held back: the log has an end of an attempt that it would begin")
 
 // GateClosedError says that an append was held back, see Append.UnlessGate. Nothing was written.
 type GateClosedError struct{ Gate run.Gate } // of the run, as it was found
@@ -231,7 +232,8 @@ const (
 	BeginDone        BeginVerdict = "DONE"         // a terminal exists: return it, do not work
 	BeginParked      BeginVerdict = "PARKED"       // the gate is closed: return at once
 	BeginRunTerminal BeginVerdict = "RUN_TERMINAL" // the run is over
-	BeginThrottled   BeginVerdict = "THROTTLED"    // no token for a heavy step: return at once, come again after RetryAfter (T113)
+	// no token for a heavy step: return at once, come again after RetryAfter (T113)
+	BeginThrottled BeginVerdict = "THROTTLED"
 )
 
 // Begun answers a Begin.

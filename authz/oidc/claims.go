@@ -88,16 +88,19 @@ func (p *provider) principal(c claims) (authz.Principal, error) {
 	}
 	id = p.Prefix + id
 	if !authz.Nameable(id) || authz.IsGroup(id) {
-		return authz.Principal{}, fmt.Errorf("%w: the claim %s is no name of a principal", authz.ErrUnauthenticated, p.PrincipalClaim)
+		return authz.Principal{}, fmt.Errorf("%w: the claim %s is no name of a principal", authz.ErrUnauthenticated,
+			p.PrincipalClaim)
 	}
 	tenant := p.TenantID
 	if tenant == "" {
 		tenant, _ = c.text(p.TenantClaim)
 		if !authz.Nameable(tenant) || len(p.Tenants) > 0 && !slices.Contains(p.Tenants, tenant) {
-			return authz.Principal{}, fmt.Errorf("%w: the claim %s says no tenant of this issuer", authz.ErrUnauthenticated, p.TenantClaim)
+			return authz.Principal{}, fmt.Errorf("%w: the claim %s says no tenant of this issuer", authz.ErrUnauthenticated,
+				p.TenantClaim)
 		}
 	}
-	return authz.Principal{ID: id, TenantID: tenant, Provider: p.Name, Groups: p.groups(c), ExpiresAt: c.Expiry.Time().UTC()}, nil
+	return authz.Principal{ID: id, TenantID: tenant, Provider: p.Name, Groups: p.groups(c),
+		ExpiresAt: c.Expiry.Time().UTC()}, nil
 }
 
 // groups are those that a policy could name, at most maxGroups.
@@ -115,7 +118,8 @@ func (p *provider) groups(c claims) []string {
 	var out []string
 	for _, n := range names {
 		name, ok := n.(string)
-		if id := authz.GroupID(p.Prefix + name); ok && name != "" && authz.Nameable(id) && !slices.Contains(out, id) && len(out) < maxGroups {
+		if id := authz.GroupID(p.Prefix + name); ok && name != "" && authz.Nameable(id) && !slices.Contains(out, id) &&
+			len(out) < maxGroups {
 			out = append(out, id)
 		}
 	}

@@ -138,9 +138,11 @@ func (k *keys) fetch(ctx context.Context) error {
 	if err := found.Claims(&more); err != nil {
 		return fmt.Errorf("oidc: discovery of %s: %w", k.issuer, err)
 	}
-	next := &published{endpoint: found.Endpoint(), inHeader: len(more.Methods) == 0 || slices.Contains(more.Methods, "client_secret_basic")}
+	next := &published{endpoint: found.Endpoint(), inHeader: len(more.Methods) == 0 ||
+		slices.Contains(more.Methods, "client_secret_basic")}
 	for _, address := range []string{more.Keys, next.endpoint.AuthURL, next.endpoint.TokenURL} {
-		if u, err := url.Parse(address); err != nil || u.Scheme != "https" && (u.Scheme != "http" || !strings.HasPrefix(k.issuer, "http://")) {
+		if u, err := url.Parse(address); err != nil || u.Scheme != "https" && (u.Scheme != "http" ||
+			!strings.HasPrefix(k.issuer, "http://")) {
 			return fmt.Errorf("oidc: %s names the address %q, which is not https", k.issuer, address)
 		}
 	}

@@ -119,7 +119,8 @@ func (ps *Providers) follow(ctx context.Context, p *provider) {
 		}
 		if (err != nil) != failing {
 			failing = err != nil
-			ps.cfg.Logger.WarnContext(ctx, "the keys of an OIDC issuer", slog.String("provider", p.Name), slog.Bool("known", !failing), slog.Any("error", err))
+			ps.cfg.Logger.WarnContext(ctx, "the keys of an OIDC issuer", slog.String("provider", p.Name),
+				slog.Bool("known", !failing), slog.Any("error", err))
 		}
 		wait := ps.cfg.KeysEvery
 		if failing {

@@ -47,7 +47,8 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if c.instead != nil && strings.HasSuffix(r.URL.Path, "/token") {
 		doc, _ := json.Marshal(map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": c.instead()})
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(doc)), Request: r}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(bytes.NewReader(doc)), Request: r}, nil
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
@@ -63,7 +64,8 @@ func newWorld(t *testing.T, change ...func(*oidc.Issuer)) *world {
 	t.Helper()
 	w := &world{op: testserver.OIDC(t, callback)}
 	issuer := oidc.Issuer{
-		Name: "corp", Label: "Corp", URL: w.op.URL, ClientID: "dvt", ClientSecret: "secret", Audience: "dvt-api", PrincipalClaim: "sub", TenantID: "acme", GroupsClaim: "groups",
+		Name: "corp", Label: "Corp", URL: w.op.URL, ClientID: "dvt", ClientSecret: "secret", Audience: "dvt-api",
+		PrincipalClaim: "sub", TenantID: "acme", GroupsClaim: "groups",
 	}
 	for _, c := range change {
 		c(&issuer)
@@ -95,7 +97,8 @@ func TestAuthenticate_AJWTOfTheIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	exp := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
-	p := w.is(t, "good", w.with(map[string]any{"exp": exp.Unix(), "groups": []any{"ops", "with space", 7, "ops", ""}}), nil)
+	p := w.is(t, "good", w.with(map[string]any{"exp": exp.Unix(), "groups": []any{"ops", "with space", 7, "ops", ""}}),
+		nil)
 	want := authz.Principal{ID: "ada", TenantID: "acme", Provider: "corp", Groups: []string{"group:ops"}, ExpiresAt: exp}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Error(diff)
@@ -137,7 +140,8 @@ func TestAuthenticate_ForgedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	// the RSA key as the secret of an HMAC, and a key that the token brings itself
-	shared, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat("public", 9))}, (&jose.SignerOptions{}).WithHeader("kid", h.Kid))
+	shared, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat("public", 9))},
+		(&jose.SignerOptions{}).WithHeader("kid", h.Kid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +154,14 @@ func TestAuthenticate_ForgedTokens(t *testing.T) {
 		"none, with its kid": header(`{"alg":"none","kid":"`+h.Kid+`"}`) + "." + parts[1] + "." + parts[2],
 		"None":               header(`{"alg":"None"}`) + "." + parts[1] + ".",
 		"HS256":              hmac,
-		"other claims":       parts[0] + "." + header(`{"iss":"`+w.op.URL+`","aud":"dvt-api","sub":"root","exp":9999999999}`) + "." + parts[2],
-		"no signature":       parts[0] + "." + parts[1] + ".",
-		"half a signature":   good[:len(good)-20],
-		"empty":              "..",
-		"critical":           header(`{"alg":"RS256","crit":["x"],"x":1,"kid":"`+h.Kid+`"}`) + "." + parts[1] + "." + parts[2],
-		"too large":          good + strings.Repeat("A", oidc.MaxToken),
+		"other claims": parts[0] + "." + header(`{"iss":"`+w.op.URL+
+			`","aud":"dvt-api","sub":"root","exp":9999999999}`) + "." + parts[2],
+		"no signature":     parts[0] + "." + parts[1] + ".",
+		"half a signature": good[:len(good)-20],
+		"empty":            "..",
+		"critical": header(`{"alg":"RS256","crit":["x"],"x":1,"kid":"`+h.Kid+`"}`) + "." + parts[1] + "." +
+			parts[2],
+		"too large": good + strings.Repeat("A", oidc.MaxToken),
 	} {
 		w.is(t, what, token, authz.ErrUnauthenticated)
 	}
@@ -276,12 +282,15 @@ func TestAuthenticate_TheIssuerIsDown(t *testing.T) {
 func TestAuthenticate_WhoAndWhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(i *oidc.Issuer) {
-		i.PrincipalClaim, i.Prefix, i.TenantID, i.TenantClaim, i.Tenants, i.GroupsClaim = "email", "corp:", "", "realm.tenant", []string{"acme", "globex"}, "https://example.com/groups"
+		i.PrincipalClaim, i.Prefix, i.TenantID, i.TenantClaim, i.Tenants, i.GroupsClaim = "email", "corp:", "",
+			"realm.tenant", []string{"acme", "globex"}, "https://example.com/groups"
 	})
 	in := func(tenant any) map[string]any { return map[string]any{"tenant": tenant} }
-	good := map[string]any{"email": "ada@example.com", "email_verified": true, "realm": in("globex"), "https://example.com/groups": "ops"}
+	good := map[string]any{"email": "ada@example.com", "email_verified": true, "realm": in("globex"),
+		"https://example.com/groups": "ops"}
 	p := w.is(t, "good", w.with(good), nil)
-	if diff := cmp.Diff([]string{"corp:ada@example.com", "globex", "group:corp:ops"}, append([]string{p.ID, p.TenantID}, p.Groups...)); diff != "" {
+	if diff := cmp.Diff([]string{"corp:ada@example.com", "globex", "group:corp:ops"},
+		append([]string{p.ID, p.TenantID}, p.Groups...)); diff != "" {
 		t.Error(diff)
 	}
 	for what, change := range map[string]map[string]any{
@@ -330,7 +339,8 @@ func browser(t *testing.T, at, user string) url.Values {
 // contract: O6
 func TestSignIn_CodeWithPKCE(t *testing.T) {
 	t.Parallel()
-	for name, client := range map[string][2]string{"a client with a secret": {"dvt", "secret"}, "a public client": {"dvt-public", ""}} {
+	for name, client := range map[string][2]string{"a client with a secret": {"dvt", "secret"},
+		"a public client": {"dvt-public", ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(i *oidc.Issuer) { i.ClientID, i.ClientSecret = client[0], client[1] })
@@ -341,12 +351,14 @@ func TestSignIn_CodeWithPKCE(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if q, _ := url.Parse(at); q.Query().Get("code_challenge_method") != "S256" || q.Query().Get("nonce") == "" || strings.Contains(at, "runs") {
+			if q, _ := url.Parse(at); q.Query().Get("code_challenge_method") != "S256" || q.Query().Get("nonce") == "" ||
+				strings.Contains(at, "runs") {
 				t.Errorf("the browser is sent to %s", at)
 			}
 			answer := browser(t, at, "ada")
 			p, name, to, err := w.Finish(t.Context(), cookie, answer)
-			if err != nil || p.ID != "ada" || p.TenantID != "acme" || name != "corp" || to != "/runs?x=1" || !cmp.Equal(p.Groups, []string{"group:dvt-ada", "group:everybody"}) {
+			if err != nil || p.ID != "ada" || p.TenantID != "acme" || name != "corp" || to != "/runs?x=1" ||
+				!cmp.Equal(p.Groups, []string{"group:dvt-ada", "group:everybody"}) {
 				t.Errorf("signed in as %+v by %s to %s: %v", p, name, to, err)
 			}
 			if _, _, _, err := w.Finish(t.Context(), cookie, answer); !errors.Is(err, authz.ErrUnauthenticated) {
@@ -381,7 +393,8 @@ func TestSignIn_RefusesWhatIsNotItsOwn(t *testing.T) {
 	refused("a changed cookie", cookie1[:len(cookie1)-2]+"AA", answer1)
 	refused("no state", cookie1, url.Values{"code": answer1["code"]})
 	refused("an error", cookie1, url.Values{"state": answer1["state"], "error": {"access_denied"}})
-	refused("another issuer's answer", cookie1, url.Values{"state": answer1["state"], "code": answer1["code"], "iss": {"https://elsewhere.example"}})
+	refused("another issuer's answer", cookie1, url.Values{"state": answer1["state"], "code": answer1["code"],
+		"iss": {"https://elsewhere.example"}})
 	refused("a code of another sign-in", cookie1, url.Values{"state": answer1["state"], "code": answer2["code"]}) // PKCE
 	at3, cookie3 := begin()
 	answer3 := browser(t, at3, "ada")
@@ -392,7 +405,8 @@ func TestSignIn_RefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 	w.op.Stop()
 	_, cookie4 := begin()
-	if _, _, _, err := w.Finish(t.Context(), cookie4, url.Values{"state": {"x"}}); !errors.Is(err, authz.ErrUnauthenticated) {
+	if _, _, _, err := w.Finish(t.Context(), cookie4, url.Values{"state": {"x"}}); !errors.Is(err,
+		authz.ErrUnauthenticated) {
 		t.Errorf("a wrong state while the provider is down: %v", err)
 	}
 }

@@ -81,7 +81,8 @@ func (ps *Providers) Begin(ctx context.Context, name, to string) (address, cooki
 // and says who signed in and where it wanted to go. authz.ErrUnauthenticated with the reason, or
 // ErrUnavailable. The provider takes a code once, so nothing is signed in by repeating it. The name of
 // the provider is also given with an error, as far as it is known.
-func (ps *Providers) Finish(ctx context.Context, cookie string, answer url.Values) (who authz.Principal, name, to string, err error) {
+func (ps *Providers) Finish(ctx context.Context, cookie string, answer url.Values) (who authz.Principal, name,
+	to string, err error) {
 	refuse := func(format string, args ...any) (authz.Principal, string, string, error) {
 		return authz.Principal{}, name, to, fmt.Errorf("%w: "+format, append([]any{authz.ErrUnauthenticated}, args...)...)
 	}
@@ -121,7 +122,8 @@ func (ps *Providers) exchange(ctx context.Context, p *provider, code, verifier s
 		return "", fmt.Errorf("%w: the provider refused the code (%s)", authz.ErrUnauthenticated, refused.ErrorCode)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: the provider did not take the code", authz.ErrUnavailable) // what it said may hold the code
+		// what it said may hold the code
+		return "", fmt.Errorf("%w: the provider did not take the code", authz.ErrUnavailable)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" || len(raw) > MaxToken {

@@ -51,7 +51,8 @@ func serve() error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/connection/websocket", centrifuge.NewWebsocketHandler(p.node, centrifuge.WebsocketConfig{UseWriteBufferPool: true}))
+	mux.Handle("/connection/websocket", centrifuge.NewWebsocketHandler(p.node,
+		centrifuge.WebsocketConfig{UseWriteBufferPool: true}))
 	go func() { log.Fatal(http.Serve(ln, mux)) }()
 	fmt.Println(ln.Addr())
 	for lines.Scan() {

@@ -22,7 +22,8 @@ import (
 
 func auditCommand() *cobra.Command {
 	s := &session{}
-	return s.command("audit", "Who did or was refused what: read it, check that nobody changed it", s.auditExportCommand(), s.auditVerifyCommand())
+	return s.command("audit", "Who did or was refused what: read it, check that nobody changed it", s.auditExportCommand(),
+		s.auditVerifyCommand())
 }
 
 // auditEntry is one link of the chain as the API gives it.
@@ -69,7 +70,8 @@ func (s *session) auditExportCommand() *cobra.Command {
 				}
 				*t.into = &at
 			}
-			for value, into := range map[*string]**string{&actor: &f.Actor, &action: &f.Action, &runID: &f.RunId, &outcome: &f.Outcome} {
+			for value, into := range map[*string]**string{&actor: &f.Actor, &action: &f.Action, &runID: &f.RunId,
+				&outcome: &f.Outcome} {
 				if *value != "" {
 					*into = value
 				}
@@ -100,14 +102,17 @@ func (s *session) auditWriter(format string) (write func(auditEntry) error, flus
 		return func(e auditEntry) error { return enc.Encode(&e) }, func() error { return nil }, nil
 	case "csv":
 		w := csv.NewWriter(s.out)
-		err := w.Write(strings.Fields("no id at actor action runId signalId outcome code reason requestId detail hash credential address via object digest"))
+		err := w.Write(strings.Fields(
+			"no id at actor action runId signalId outcome code reason requestId detail hash credential address via object digest"))
 		return func(e auditEntry) error {
 			if e.Row == nil {
-				return w.Write([]string{strconv.FormatInt(e.No, 10), e.Id, "", "", "", "", "", "REMOVED", "", "", "", "", e.Hash, "", "", "", "", ""})
+				return w.Write([]string{strconv.FormatInt(e.No, 10), e.Id, "", "", "", "", "", "REMOVED", "", "", "", "", e.Hash,
+					"", "", "", "", ""})
 			}
 			r := e.Row
 			cells := []string{
-				strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format(time.RFC3339Nano), r.Actor, r.Action, r.RunId, r.SignalId, r.Outcome, r.Code,
+				strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format(time.RFC3339Nano), r.Actor, r.Action, r.RunId, r.SignalId,
+				r.Outcome, r.Code,
 				r.Reason, r.RequestId, r.Detail, e.Hash, r.Credential, r.Address, r.Via, r.Object, r.Digest,
 			}
 			for i, text := range cells {
@@ -132,11 +137,15 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 	var head, heads, headsKey string
 	c := &cobra.Command{
 		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved", Args: exact(0),
-		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting and approval decision\n" +
-			"with the row that made it, and the log of each run with its seals. Status 1 when a row was changed, removed or moved, did\n" +
-			"not come through dvt, or has waited for its link for more than 10 s, when an object has no row, and when a sealed event was\n" +
+		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting and " +
+			"approval decision\n" +
+			"with the row that made it, and the log of each run with its seals. Status 1 when a row was changed, removed or " +
+			"moved, did\n" +
+			"not come through dvt, or has waited for its link for more than 10 s, when an object has no row, and when a " +
+			"sealed event was\n" +
 			"changed, removed or added. The owner of the database could write a whole new chain: compare\n" +
-			"with the signed heads that servers write (--heads), or keep the head that this prints and pass it to --head the next time.",
+			"with the signed heads that servers write (--heads), or keep the head that this prints and pass it to --head " +
+			"the next time.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			no, hash, _ := strings.Cut(head, ":")
 			known, err := strconv.ParseInt(no, 10, 64)
@@ -156,7 +165,8 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&head, "head", "", "NUMBER:HASH that an earlier verify printed")
-	c.Flags().StringVar(&heads, "heads", "", "bucket URL or directory with the signed heads that servers wrote (audit-heads)")
+	c.Flags().StringVar(
+		&heads, "heads", "", "bucket URL or directory with the signed heads that servers wrote (audit-heads)")
 	c.Flags().StringVar(&headsKey, "heads-key", "", "PEM file with the public key of --heads")
 	return c
 }
@@ -167,8 +177,9 @@ type auditCheck struct {
 	Head     string   `json:"head"`
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
-	Objects  int      `json:"objects"`         // tokens, policies, settings, decisions and seals of logs that are as their rows say
-	Heads    int      `json:"heads,omitempty"` // signed heads that were compared
+	// tokens, policies, settings, decisions and seals of logs that are as their rows say
+	Objects  int `json:"objects"`
+	Heads    int `json:"heads,omitempty"` // signed heads that were compared
 	previous string
 	newest   signedHead           // the latest of the signed heads
 	newestNo int64                // its number
@@ -215,7 +226,8 @@ func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key s
 // missingHeads names the signed heads that the chain does not reach, the first one first.
 func (c *auditCheck) missingHeads() {
 	for _, no := range slices.Sorted(maps.Keys(c.signed)) {
-		c.problem("the chain ends at %d; its signed head of %s has number %d", c.Rows, c.signed[no].at.UTC().Format(time.RFC3339), no)
+		c.problem("the chain ends at %d; its signed head of %s has number %d", c.Rows,
+			c.signed[no].at.UTC().Format(time.RFC3339), no)
 		return // the later ones are missing with it
 	}
 }
@@ -244,7 +256,8 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 	}
 	check.Waiting = int64(loose.Audit.Waiting)
 	if seconds := loose.Audit.OldestWaitingSeconds; seconds > auditLinkTime.Seconds() {
-		check.problem("a row has waited for its link for %.0f seconds; links come within %.0f", seconds, auditLinkTime.Seconds())
+		check.problem("a row has waited for its link for %.0f seconds; links come within %.0f", seconds,
+			auditLinkTime.Seconds())
 	}
 	if err := s.auditObjects(ctx, check); err != nil {
 		return err
@@ -311,7 +324,8 @@ func (c *auditCheck) next(e auditEntry) {
 	}
 	if e.Row != nil {
 		if at := e.Row.At; at.Before(c.latest.Add(-auditClockSlack)) {
-			c.problem("number %d is dated %s, before earlier rows: row %s, %s by %s", no, at.UTC().Format(time.RFC3339), e.Id, e.Row.Action, e.Row.Actor)
+			c.problem("number %d is dated %s, before earlier rows: row %s, %s by %s", no, at.UTC().Format(time.RFC3339), e.Id,
+				e.Row.Action, e.Row.Actor)
 		} else if at.After(c.latest) {
 			c.latest = at
 		}
@@ -323,11 +337,13 @@ func (c *auditCheck) next(e auditEntry) {
 	case e.Row == nil:
 		c.problem("number %d was removed: row %s", no, e.Id)
 	case no == c.Rows+1 && auditHash(c.previous, e) != e.Hash:
-		c.problem("number %d was changed or moved: row %s, %s by %s at %s", no, e.Id, e.Row.Action, e.Row.Actor, e.Row.At.UTC().Format(time.RFC3339))
+		c.problem("number %d was changed or moved: row %s, %s by %s at %s", no, e.Id, e.Row.Action, e.Row.Actor,
+			e.Row.At.UTC().Format(time.RFC3339))
 	}
 	if h, ok := c.signed[no]; ok {
 		if h.hash != e.Hash {
-			c.problem("the chain is another one than it was: the signed head of %s has another hash for number %d", h.at.UTC().Format(time.RFC3339), no)
+			c.problem("the chain is another one than it was: the signed head of %s has another hash for number %d",
+				h.at.UTC().Format(time.RFC3339), no)
 		}
 		delete(c.signed, no)
 	}
@@ -338,7 +354,8 @@ func (c *auditCheck) next(e auditEntry) {
 func auditHash(previous string, e auditEntry) string {
 	r := e.Row
 	parts := []string{
-		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
+		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(e.No, 10), e.Id,
+		r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
 		r.RunId, r.SignalId, r.Outcome, r.Code, r.Reason, r.RequestId, r.Detail,
 	}
 	if r.Format > 1 {

@@ -50,7 +50,8 @@ func tamper(t *testing.T, file string, statements ...string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, trigger := range []string{"audit_no_update", "audit_no_delete", "audit_link_no_update", "audit_link_no_delete", "audit_wait", "audit_link_next"} {
+	for _, trigger := range []string{"audit_no_update", "audit_no_delete", "audit_link_no_update", "audit_link_no_delete",
+		"audit_wait", "audit_link_next"} {
 		statements = append([]string{"DROP TRIGGER " + trigger}, statements...)
 	}
 	for _, q := range statements {
@@ -67,24 +68,32 @@ func TestAuditVerify_NamesWhatWasTamperedWith(t *testing.T) {
 		do   []string
 		says []string
 	}{
-		"changed": {[]string{"UPDATE audit SET actor = 'eve' WHERE id = " + row(7)}, []string{"number 7 was changed or moved", "by eve"}},
-		"removed": {[]string{"DELETE FROM audit WHERE id = " + row(5)}, []string{"number 5 was removed: row 00000000-0000-4000-8000-000000000005"}},
+		"changed": {[]string{"UPDATE audit SET actor = 'eve' WHERE id = " + row(7)}, []string{"number 7 was changed or moved",
+			"by eve"}},
+		"removed": {[]string{"DELETE FROM audit WHERE id = " + row(5)},
+			[]string{"number 5 was removed: row 00000000-0000-4000-8000-000000000005"}},
 		"removed with its link": {
-			[]string{"DELETE FROM audit WHERE id = " + row(5), "DELETE FROM audit_link WHERE no = 5"}, []string{"number 5 was removed with its link"},
+			[]string{"DELETE FROM audit WHERE id = " + row(5), "DELETE FROM audit_link WHERE no = 5"},
+			[]string{"number 5 was removed with its link"},
 		},
 		"moved": {
-			[]string{"UPDATE audit_link SET id = 'x' WHERE no = 3", "UPDATE audit_link SET id = " + row(3) + " WHERE no = 4", "UPDATE audit_link SET id = " + row(4) + " WHERE no = 3"},
+			[]string{"UPDATE audit_link SET id = 'x' WHERE no = 3", "UPDATE audit_link SET id = " + row(3) + " WHERE no = 4",
+				"UPDATE audit_link SET id = " + row(4) + " WHERE no = 3"},
 			[]string{"number 3 was changed or moved", "number 4 was changed or moved"},
 		},
 		"added": {
-			[]string{"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail) SELECT 'x', at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit LIMIT 1"},
+			[]string{"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, " +
+				"request_id, detail) SELECT 'x', at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, " +
+				"request_id, detail FROM audit LIMIT 1"},
 			[]string{"1 rows did not come through dvt"},
 		},
 		"a credential of another": {
-			[]string{"UPDATE audit SET credential = 'token:gustav' WHERE id = " + row(9)}, []string{"number 9 was changed or moved"},
+			[]string{"UPDATE audit SET credential = 'token:gustav' WHERE id = " + row(9)},
+			[]string{"number 9 was changed or moved"},
 		},
 		"back-dated": {
-			[]string{"UPDATE audit SET at = at - 600000000 WHERE id = " + row(8)}, []string{"number 8 is dated", "before earlier rows", "number 8 was changed"},
+			[]string{"UPDATE audit SET at = at - 600000000 WHERE id = " + row(8)}, []string{"number 8 is dated",
+				"before earlier rows", "number 8 was changed"},
 		},
 		"the greatest number": {
 			[]string{"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 9223372036854775807, 'x', zeroblob(32))"},
@@ -92,14 +101,16 @@ func TestAuditVerify_NamesWhatWasTamperedWith(t *testing.T) {
 		},
 		"a number below 1": {
 			[]string{
-				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id) SELECT 'x', at, tenant_id, '', '', '', '', '', '', '', '' FROM audit LIMIT 1",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id) " +
+					"SELECT 'x', at, tenant_id, '', '', '', '', '', '', '', '' FROM audit LIMIT 1",
 				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', -9223372036854775808, 'x', zeroblob(32))",
 			},
 			[]string{"1 rows did not come through dvt"},
 		},
 		"a row that nobody links": {
 			[]string{
-				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id) SELECT 'x', at - 60000000, tenant_id, '', '', '', '', '', '', '', '' FROM audit LIMIT 1",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id) " +
+					"SELECT 'x', at - 60000000, tenant_id, '', '', '', '', '', '', '', '' FROM audit LIMIT 1",
 				"INSERT INTO audit_pending (id) VALUES ('x')",
 			},
 			[]string{"a row has waited for its link for 6", "1 waiting"},
@@ -110,27 +121,35 @@ func TestAuditVerify_NamesWhatWasTamperedWith(t *testing.T) {
 			[]string{"token t-1 of tenant acme has no row that created it"},
 		},
 		"a policy": {
-			[]string{"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', 'dev-admin', '', '', 0)"},
+			[]string{"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', " +
+				"'dev-admin', '', '', 0)"},
 			[]string{"policy 1 of tenant acme has no row that created it"},
 		},
 		"a policy is removed": {
 			[]string{
-				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest) VALUES ('y', 0, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/7', 'x')",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, " +
+					"object, digest) VALUES ('y', 0, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', " +
+					"'policy/7', 'x')",
 				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 231, 'y', zeroblob(32))",
 			},
 			[]string{"policy/7 was removed: dev-admin made it by number 231"},
 		},
 		"a row that is dated back excuses a policy": {
 			[]string{
-				"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', 'dev-admin', '', '', 0)",
-				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest) VALUES ('y', 9, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/1', 'x')",
-				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest) VALUES ('z', 8, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/1', '" + policyDigest() + "')",
+				"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', " +
+					"'dev-admin', '', '', 0)",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, " +
+					"object, digest) VALUES ('y', 9, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', " +
+					"'policy/1', 'x')",
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, " +
+					"object, digest) VALUES ('z', 8, 'acme', 'dev-admin', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '', 'policy/1', '" + policyDigest() + "')",
 				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 231, 'y', zeroblob(32))",
 				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 232, 'z', zeroblob(32))",
 			},
 			[]string{"policy 1 of tenant acme is not as the row that created it recorded it"},
 		},
-		"cut": {[]string{"DELETE FROM audit_link WHERE no > 200", "DELETE FROM audit WHERE id > " + row(200)}, []string{"the chain ends at 200; it was known to have 230"}},
+		"cut": {[]string{"DELETE FROM audit_link WHERE no > 200", "DELETE FROM audit WHERE id > " + row(200)},
+			[]string{"the chain ends at 200; it was known to have 230"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, file, _ := audited(t, 230)
@@ -155,7 +174,8 @@ func TestAuditVerify_NamesWhatWasTamperedWith(t *testing.T) {
 
 // policyDigest is that of the policy which a case writes.
 func policyDigest() string {
-	return store.MadePolicy(store.AuditRow{}, store.StoredPolicy{TenantID: "acme", Version: 1, Doc: []byte("{}"), Actor: "dev-admin"}).Digest
+	return store.MadePolicy(store.AuditRow{}, store.StoredPolicy{TenantID: "acme", Version: 1, Doc: []byte("{}"),
+		Actor: "dev-admin"}).Digest
 }
 
 // Heads that are not there are no heads that agree.
@@ -174,7 +194,8 @@ func TestAuditVerify_WithoutSignedHeadsFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	absent := filepath.Join(t.TempDir(), "absent")
-	if _, status, err := dvt(t, address, "dev-admin", "audit", "verify", "--heads", absent, "--heads-key", key); status == 0 {
+	if _, status, err := dvt(t, address, "dev-admin", "audit", "verify", "--heads", absent, "--heads-key",
+		key); status == 0 {
 		t.Errorf("a place that does not exist: status 0, %v", err)
 	}
 	if _, err := os.Stat(absent); err == nil {
@@ -209,8 +230,10 @@ func TestAuditHash_IsTheStores(t *testing.T) {
 	for _, l := range links {
 		r := l.Row
 		e := auditEntry{No: l.No, Id: l.ID, Row: &client.ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow{
-			At: r.At, TenantId: r.TenantID, Actor: r.Actor, Action: r.Action, RunId: r.RunID, SignalId: r.SignalID, Outcome: r.Outcome, Code: string(r.Code),
-			Reason: r.Reason, RequestId: r.RequestID, Detail: string(r.Detail), Format: r.Format, Credential: r.Credential, Address: r.Address, Via: r.Via,
+			At: r.At, TenantId: r.TenantID, Actor: r.Actor, Action: r.Action, RunId: r.RunID, SignalId: r.SignalID,
+			Outcome: r.Outcome, Code: string(r.Code),
+			Reason: r.Reason, RequestId: r.RequestID, Detail: string(r.Detail), Format: r.Format, Credential: r.Credential,
+			Address: r.Address, Via: r.Via,
 			Object: r.Object, Digest: r.Digest,
 		}}
 		if got := auditHash(previous, e); got != hex.EncodeToString(l.Hash[:]) {
@@ -224,15 +247,19 @@ func TestAuditHash_IsTheStores(t *testing.T) {
 func TestAuditExport(t *testing.T) {
 	address, _, _ := audited(t, 250)
 	out, status, err := dvt(t, address, "dev-admin", "audit", "export")
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 250 || !strings.HasPrefix(lines[0], `{"no":1,`) {
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 250 ||
+		!strings.HasPrefix(lines[0], `{"no":1,`) {
 		t.Errorf("status %d, %v, %d lines:\n%.300s", status, err, len(lines), out)
 	}
-	out, status, err = dvt(t, address, "dev-sre", "audit", "export", "--format", "csv", "--actor", "ola", "--from", "2026-01-01T00:00:00Z")
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 251 || !strings.HasPrefix(lines[0], "no,id,at,actor") {
+	out, status, err = dvt(t, address, "dev-sre", "audit", "export", "--format", "csv", "--actor", "ola", "--from",
+		"2026-01-01T00:00:00Z")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 251 ||
+		!strings.HasPrefix(lines[0], "no,id,at,actor") {
 		t.Errorf("status %d, %v, %d lines:\n%.300s", status, err, len(lines), out)
 	}
 	for args, want := range map[string]int{"--to 2020-01-01T00:00:00Z": 0, "--to yesterday": 2, "--format xml": 2} {
-		if out, status, _ := dvt(t, address, "dev-admin", append([]string{"audit", "export"}, strings.Fields(args)...)...); status != want || want == 0 && out != "" {
+		if out, status, _ := dvt(t, address, "dev-admin", append([]string{"audit", "export"},
+			strings.Fields(args)...)...); status != want || want == 0 && out != "" {
 			t.Errorf("%s: status %d, want %d:\n%s", args, status, want, out)
 		}
 	}
@@ -247,15 +274,24 @@ func TestAuditExport(t *testing.T) {
 // The owner of the database changes the log of a run that was sealed.
 func TestAuditVerify_NamesALogThatIsNotAsItWasSealed(t *testing.T) {
 	for name, c := range map[string]struct{ do, says string }{
-		"an event was changed":      {"UPDATE event SET payload = x'7b7d' WHERE run_seq = 2", "an event between 1 and 3 was changed"},
-		"an event got another time": {"UPDATE event SET persisted_at = persisted_at + 1000 WHERE run_seq = 3", "an event between 1 and 3 was changed"},
-		"an event behind the end": {"INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload) " +
-			"SELECT run_id, 4, key || 'x', event_id || 'x', 'StepStarted', 'a', '', 2, 1, emitted_at, persisted_at - 600000000, emitted_by, NULL FROM event WHERE run_seq = 3",
+		"an event was changed": {"UPDATE event SET payload = x'7b7d' WHERE run_seq = 2",
+			"an event between 1 and 3 was changed"},
+		"an event got another time": {"UPDATE event SET persisted_at = persisted_at + 1000 WHERE run_seq = 3",
+			"an event between 1 and 3 was changed"},
+		"an event behind the end": {
+			"INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, " +
+				"emitted_by, payload) " +
+				"SELECT run_id, 4, key || 'x', event_id || 'x', 'StepStarted', 'a', '', 2, 1, emitted_at, persisted_at - " +
+				"600000000, emitted_by, NULL FROM event WHERE run_seq = 3",
 			"has events after its end at 3 that dvt did not seal"},
-		"an event was removed":       {"DELETE FROM event WHERE run_seq = 2", "lacks events between 1 and 3"},
-		"the end of it was removed":  {"DELETE FROM event WHERE run_seq = 3", "lacks events between 1 and 3"},
-		"all of it was removed":      {"DELETE FROM event", "lacks events between 1 and 3"},
-		"a later row excuses a seal": {"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest, format) SELECT 'x', at + 1, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, '" + strings.Repeat("0", 64) + "', format FROM audit WHERE action = 'SEAL_LOG'", "1 rows did not come through dvt"},
+		"an event was removed":      {"DELETE FROM event WHERE run_seq = 2", "lacks events between 1 and 3"},
+		"the end of it was removed": {"DELETE FROM event WHERE run_seq = 3", "lacks events between 1 and 3"},
+		"all of it was removed":     {"DELETE FROM event", "lacks events between 1 and 3"},
+		"a later row excuses a seal": {
+			"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, " +
+				"object, digest, format) SELECT 'x', at + 1, tenant_id, actor, action, run_id, signal_id, outcome, code, " +
+				"reason, request_id, object, '" + strings.Repeat("0", 64) + "', format FROM audit WHERE action = 'SEAL_LOG'",
+			"1 rows did not come through dvt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, file, s := audited(t, 1)
@@ -265,10 +301,12 @@ func TestAuditVerify_NamesALogThatIsNotAsItWasSealed(t *testing.T) {
 				Run: store.Run{
 					Identity: id, RequestID: "q", TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
 					RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, "q"),
-					PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID, PlanVersion: id.PlanVersion},
+					PlanRef: plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID,
+						PlanVersion: id.PlanVersion},
 				},
 				Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()},
-				Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.RunCancelled, "", 1)},
+				Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"),
+					runtest.Draft(run.RunCancelled, "", 1)},
 			}
 			if _, _, err := s.CreateRun(t.Context(), fresh); err != nil {
 				t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 
 func bulkCommand() *cobra.Command {
 	s := &session{}
-	return s.command("bulk", "One signal to many runs: send it, see and watch what becomes of it, stop it", s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand(), s.bulkStopCommand())
+	return s.command("bulk", "One signal to many runs: send it, see and watch what becomes of it, stop it",
+		s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand(), s.bulkStopCommand())
 }
 
 // bulkRuns are the flags that say which runs are meant.
@@ -31,7 +32,8 @@ func (r *bulkRuns) flags(c *cobra.Command) {
 	c.Flags().StringVar(&r.plan, "plan", "", "runs of this plan")
 	c.Flags().StringVar(&r.by, "by", "", "runs that this principal started; me: you")
 	c.Flags().StringVar(&r.text, "text", "", "runs whose id begins, or whose plan's id is in part, so")
-	c.Flags().StringVar(&r.idsFrom, "ids-from", "", "the runs whose ids stand in this file, one a line; - reads standard input")
+	c.Flags().StringVar(
+		&r.idsFrom, "ids-from", "", "the runs whose ids stand in this file, one a line; - reads standard input")
 	c.Flags().StringVar(&r.failedOf, "failed-of", "", "the runs of this bulk that failed")
 	filters := []string{"status", "project", "environment", "plan", "by", "text"}
 	for _, f := range filters {
@@ -53,7 +55,8 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 		case err != nil:
 			return client.BulkRunsInput{}, usage(err)
 		case len(text) > maxIDs:
-			return client.BulkRunsInput{}, usage(fmt.Errorf("%s is larger than 1 MiB, more than a bulk has ids. Nothing was sent", documentName(r.idsFrom)))
+			return client.BulkRunsInput{}, usage(
+				fmt.Errorf("%s is larger than 1 MiB, more than a bulk has ids. Nothing was sent", documentName(r.idsFrom)))
 		}
 		ids := []string{}
 		for line := range strings.Lines(string(text)) {
@@ -63,7 +66,8 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 		}
 		return client.BulkRunsInput{Ids: ids}, nil
 	}
-	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan), TriggeredBy: orNil(r.by), Text: orNil(r.text)}
+	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan),
+		TriggeredBy: orNil(r.by), Text: orNil(r.text)}
 	var err error
 	f.Statuses, err = wordsOf("--status", r.status, client.AllRunStatus)
 	return client.BulkRunsInput{Filter: &f}, err
@@ -109,7 +113,8 @@ func (s *session) bulkSignalCommand() *cobra.Command {
 	var step, reason, requestID string
 	var force, yes, follow bool
 	c := &cobra.Command{
-		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server", Args: exact(1),
+		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server",
+		Args: exact(1),
 		Long: `Send one signal to many runs. Which runs it is of is fixed when it is accepted; the server goes on when this command ends.
 It first shows of how many runs it would be and what is known to refuse, and asks; --yes sends it at once.`,
 		ValidArgs: []string{"pause", "resume", "cancel", "stop", "retry", "skip"},
@@ -171,7 +176,8 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 	}
 	runs.flags(c)
 	c.Flags().StringVar(&step, "step", "", "of retry and skip: the step")
-	c.Flags().BoolVar(&force, "force", false, "of retry: although the policy says no; of stop: end it in the engine without its cooperation")
+	c.Flags().BoolVar(&force, "force", false, "of retry: although the policy says no; of stop: end it in the engine "+
+		"without its cooperation")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
@@ -202,7 +208,8 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 		return nil
 	}
 	if !asked(c.InOrStdin()) {
-		return usage(errors.New("dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
+		return usage(errors.New(
+			"dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
 	}
 	fmt.Fprintf(s.err, "To send it to %s, type %d: ", counted(count, "run"), count)
 	answer, err := readLine(c)

@@ -29,7 +29,8 @@ func (s *session) bulkListCommand() *cobra.Command {
 				for _, e := range all.Edges {
 					b := e.Node.BulkHead
 					t.row(b.Id, string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting, b.Counts.Total),
-						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt), b.Reason)
+						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt),
+						b.Reason)
 				}
 				return t
 			})
@@ -84,7 +85,8 @@ func bulkCells(r client.BulkLine) []any {
 
 func bulkSummary(b client.BulkHead) string {
 	out := fmt.Sprintf("%s %s: %d of %d sent, %d accepted, %d rejected, %d refused", b.TypeRaw, b.State,
-		b.Counts.Total-b.Counts.Waiting-b.Counts.NotSent, b.Counts.Total, b.Counts.Accepted, b.Counts.Rejected, b.Counts.Refused)
+		b.Counts.Total-b.Counts.Waiting-b.Counts.NotSent, b.Counts.Total, b.Counts.Accepted, b.Counts.Rejected,
+		b.Counts.Refused)
 	if b.Counts.NotSent > 0 {
 		out += fmt.Sprintf(", %d not sent", b.Counts.NotSent)
 	}
@@ -100,9 +102,11 @@ func failedBulk(b client.BulkHead) error {
 	switch {
 	case b.FinishedAt == nil:
 	case b.Counts.NotSent > 0:
-		return &exitError{status: 1, err: fmt.Errorf("the bulk was stopped: %d of %d runs have no signal", b.Counts.NotSent, b.Counts.Total)}
+		return &exitError{status: 1, err: fmt.Errorf("the bulk was stopped: %d of %d runs have no signal", b.Counts.NotSent,
+			b.Counts.Total)}
 	case n > 0:
-		return &exitError{status: 1, err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total, b.Id)}
+		return &exitError{status: 1, err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total,
+			b.Id)}
 	}
 	return nil
 }
@@ -119,7 +123,8 @@ func (s *session) bulkWatchCommand() *cobra.Command {
 func (s *session) watchBulk(ctx context.Context, id string) error {
 	var last client.BulkHead
 	said, told := "", map[string]bool{}
-	err := follow(ctx, patience, client.Position{}, func(ctx context.Context, _ client.Position, took func(client.Position)) error {
+	err := follow(ctx, patience, client.Position{}, func(ctx context.Context, _ client.Position,
+		took func(client.Position)) error {
 		return s.client.WatchBulk(ctx, id, func(f client.WatchBulkBulkUpdatesBulkUpdate) error {
 			took(client.Position{})
 			last = f.Bulk.BulkHead

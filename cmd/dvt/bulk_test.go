@@ -43,7 +43,8 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	if err := os.WriteFile(ids, []byte("r1\n\nunknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{".line": "r1\n" + strings.Repeat("x", 70_000) + "\nr2\n", ".long": strings.Repeat("r1\n", 1<<19)} {
+	for name, content := range map[string]string{".line": "r1\n" + strings.Repeat("x", 70_000) + "\nr2\n",
+		".long": strings.Repeat("r1\n", 1<<19)} {
 		if err := os.WriteFile(ids+name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,8 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	}
 	send := func(requestID string) string {
 		t.Helper()
-		out := ask(0, "signal", "pause", "--ids-from", ids, "--reason", "release", "--yes", "--request-id", requestID, "-o", "json")
+		out := ask(0, "signal", "pause", "--ids-from", ids, "--reason", "release", "--yes", "--request-id", requestID, "-o",
+			"json")
 		var made struct{ Bulk struct{ ID string } }
 		if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &made); err != nil || made.Bulk.ID == "" {
 			t.Fatalf("%v in %s", err, out)
@@ -106,16 +108,20 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		t.Errorf("show: %s", out)
 	}
 	sendBulks(t, file)
-	if out := ask(1, "watch", id); !strings.Contains(out, "PAUSE DONE: 1 of 1 sent, 0 accepted, 1 rejected") { // the run has not begun
+	// the run has not begun
+	if out := ask(1, "watch", id); !strings.Contains(out, "PAUSE DONE: 1 of 1 sent, 0 accepted, 1 rejected") {
 		t.Errorf("watch: %s", out)
 	}
-	if out := ask(1, "watch", stopped); !strings.Contains(out, "PAUSE STOPPED: 0 of 1 sent, 0 accepted, 0 rejected, 0 refused, 1 not sent") {
+	if out := ask(1, "watch", stopped); !strings.Contains(out,
+		"PAUSE STOPPED: 0 of 1 sent, 0 accepted, 0 rejected, 0 refused, 1 not sent") {
 		t.Errorf("watch what was stopped: %s", out)
 	}
-	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "REJECTED") || !strings.Contains(out, "INVALID_RUN_STATE") {
+	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "REJECTED") ||
+		!strings.Contains(out, "INVALID_RUN_STATE") {
 		t.Errorf("show --failed: %s", out)
 	}
-	if out := ask(0, "signal", "cancel", "--failed-of", id, "--reason", "then not at all", "--yes", "--watch"); !strings.Contains(out, "CANCEL DONE: 1 of 1 sent, 1 accepted") {
+	if out := ask(0, "signal", "cancel", "--failed-of", id, "--reason", "then not at all", "--yes",
+		"--watch"); !strings.Contains(out, "CANCEL DONE: 1 of 1 sent, 1 accepted") {
 		t.Errorf("signal --watch: %s", out)
 	}
 	if out := ask(0, "list"); strings.Count(out, "\n") != 4 || !strings.Contains(out, "then not at all") {
@@ -138,7 +144,8 @@ func TestBulkWatch_GoesOnOverAnotherConnection(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	out, said, status := apart(t, s.URL, "t", "bulk", "watch", "b1")
-	if status != 1 || connections.Load() != 2 || strings.Count(out, "r7 RUN_TERMINAL") != 1 || strings.Count(said, "OFFLINE: ") != 1 || !strings.Contains(out, "PAUSE DONE") {
+	if status != 1 || connections.Load() != 2 || strings.Count(out, "r7 RUN_TERMINAL") != 1 ||
+		strings.Count(said, "OFFLINE: ") != 1 || !strings.Contains(out, "PAUSE DONE") {
 		t.Errorf("status %d, %d connections, %q\n%s", status, connections.Load(), said, out)
 	}
 }

@@ -71,7 +71,10 @@ func TestCommands_TextOfOthersReachesNoTerminal(t *testing.T) {
 		t.Fatalf("%q is no error of the command", failed.String())
 	}
 	for _, text := range []string{out, failed.String()} {
-		if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) || r == '\u202e' }); i >= 0 {
+		if i := strings.IndexFunc(text, func(r rune) bool {
+			return r != '\n' && unicode.IsControl(r) ||
+				r == '\u202e'
+		}); i >= 0 {
 			t.Errorf("%q holds a control character at %d", text, i)
 		}
 	}
@@ -85,7 +88,8 @@ func TestAuditExport_CellsOfARowAreNoFormulas(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := auditEntry{}
-	if err := json.Unmarshal([]byte(`{"no":1,"row":{"at":"2026-01-01T00:00:00Z","actor":"@a","reason":"=1+1"}}`), &e); err != nil {
+	if err := json.Unmarshal([]byte(`{"no":1,"row":{"at":"2026-01-01T00:00:00Z","actor":"@a","reason":"=1+1"}}`),
+		&e); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(write(e), flush()); err != nil {
@@ -99,7 +103,8 @@ func TestAuditExport_CellsOfARowAreNoFormulas(t *testing.T) {
 func TestAuditExport_NoCellIsAFormula(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		`=HYPERLINK("x")`: `'=HYPERLINK("x")`, "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1",
+		`=HYPERLINK("x")`: `'=HYPERLINK("x")`, "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1",
+		"\r=1":    "'\r=1",
 		"because": "because", "": "", "a=1": "a=1", "'quoted": "'quoted",
 	} {
 		if got := cell(in); got != want {

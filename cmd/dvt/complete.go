@@ -27,13 +27,15 @@ func (s *session) shared(c *cobra.Command) {
 			}
 			return run(c, args)
 		}
-		c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]cobra.Completion,
+			cobra.ShellCompDirective) {
 			if len(args) >= len(words) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return s.complete(c, words[len(args)], args, begun)
 		}
-		for flag, word := range map[string]string{"run": "RUN", "project": "PROJECT", "environment": "ENVIRONMENT", "status": "STATUS"} {
+		for flag, word := range map[string]string{"run": "RUN", "project": "PROJECT", "environment": "ENVIRONMENT",
+			"status": "STATUS"} {
 			if c.Flags().Lookup(flag) != nil {
 				s.completeFlag(c, flag, word)
 			}
@@ -45,14 +47,16 @@ func (s *session) shared(c *cobra.Command) {
 }
 
 func (s *session) completeFlag(c *cobra.Command, flag, word string) {
-	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, begun string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		return s.complete(c, word, args, begun)
 	}) // the flag is there, and has none yet
 }
 
 // complete says what may stand for word. A server that does not answer soon, or
 // refuses, has nothing to say.
-func (s *session) complete(c *cobra.Command, word string, args []string, begun string) (out []cobra.Completion, d cobra.ShellCompDirective) {
+func (s *session) complete(c *cobra.Command, word string, args []string, begun string) (out []cobra.Completion,
+	d cobra.ShellCompDirective) {
 	switch word = strings.Trim(word, "[]"); word {
 	case "FILE", "PATCH", "PARAMS":
 		return nil, cobra.ShellCompDirectiveDefault
@@ -93,7 +97,8 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 		for _, e := range page.Runs.Edges {
 			r := e.Node.RunRow
 			value := map[string]string{
-				"RUN": cobra.CompletionWithDesc(r.RunId, r.StatusRaw+" "+r.Plan.PlanId), "PROJECT": r.ProjectId, "ENVIRONMENT": r.EnvironmentId,
+				"RUN": cobra.CompletionWithDesc(r.RunId, r.StatusRaw+" "+r.Plan.PlanId), "PROJECT": r.ProjectId,
+				"ENVIRONMENT": r.EnvironmentId,
 			}[word]
 			if strings.HasPrefix(value, begun) && !slices.Contains(out, value) {
 				out = append(out, value)

@@ -31,10 +31,11 @@ func several(t *testing.T) (address string, requests *atomic.Int64) {
 	for _, runID := range []string{runA, runB, runC} {
 		id := runtest.ID
 		id.RunID, id.TenantID, id.ProjectID = runID, "acme", "shop"
-		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: log.Key(runID)}, Events: []log.Draft{
-			runtest.Draft(log.RunApproved, "", 1), runtest.Start("load", "test"),
-			runtest.Draft(log.StepStartedEvent, "load", 1), runtest.Draft(log.StepFailedEvent, "load", 1),
-		}}); err != nil {
+		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: log.Key(runID)},
+			Events: []log.Draft{
+				runtest.Draft(log.RunApproved, "", 1), runtest.Start("load", "test"),
+				runtest.Draft(log.StepStartedEvent, "load", 1), runtest.Draft(log.StepFailedEvent, "load", 1),
+			}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +117,8 @@ func TestComplete_IsQuickAndSilent(t *testing.T) {
 				t.Errorf("%v: %q", args, out)
 			}
 		}
-		if took := time.Since(began); took > testtime.Of(2*completionWait+3*time.Second) || completionWait > patienter*time.Second {
+		if took := time.Since(began); took > testtime.Of(2*completionWait+3*time.Second) ||
+			completionWait > patienter*time.Second {
 			t.Errorf("it took %v, and a person waits for %v", took, completionWait/patienter)
 		}
 	}

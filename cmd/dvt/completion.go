@@ -16,16 +16,21 @@ var shells = []struct {
 	name, now, always string
 	script            func(root *cobra.Command, out io.Writer, bare bool) error
 }{
-	{"bash", "source <(dvt completion bash)", "dvt completion bash > ~/.local/share/bash-completion/completions/dvt\n(or, without the package bash-completion, the line above in ~/.bashrc)", bashCompletion},
-	{"zsh", "source <(dvt completion zsh)", `dvt completion zsh > "${fpath[1]}/_dvt"` + "\n(once, if completion is not on: echo \"autoload -U compinit; compinit\" >> ~/.zshrc)", func(root *cobra.Command, out io.Writer, bare bool) error {
-		if bare {
-			return root.GenZshCompletionNoDesc(out)
-		}
-		return root.GenZshCompletion(out)
-	}},
-	{"fish", "dvt completion fish | source", "dvt completion fish > ~/.config/fish/completions/dvt.fish", func(root *cobra.Command, out io.Writer, bare bool) error {
-		return root.GenFishCompletion(out, !bare)
-	}},
+	{"bash", "source <(dvt completion bash)", "dvt completion bash > " +
+		"~/.local/share/bash-completion/completions/dvt\n(or, without the package bash-completion, the line above " +
+		"in ~/.bashrc)", bashCompletion},
+	{"zsh", "source <(dvt completion zsh)", `dvt completion zsh > "${fpath[1]}/_dvt"` +
+		"\n(once, if completion is not on: echo \"autoload -U compinit; compinit\" >> ~/.zshrc)",
+		func(root *cobra.Command, out io.Writer, bare bool) error {
+			if bare {
+				return root.GenZshCompletionNoDesc(out)
+			}
+			return root.GenZshCompletion(out)
+		}},
+	{"fish", "dvt completion fish | source", "dvt completion fish > ~/.config/fish/completions/dvt.fish",
+		func(root *cobra.Command, out io.Writer, bare bool) error {
+			return root.GenFishCompletion(out, !bare)
+		}},
 }
 
 func completionCommand() *cobra.Command {
@@ -34,7 +39,8 @@ func completionCommand() *cobra.Command {
 		var bare bool
 		sub := &cobra.Command{
 			Use: s.name, Short: "Print the script for " + s.name, Args: exact(0), ValidArgsFunction: cobra.NoFileCompletions,
-			Long: "Print the script for " + s.name + ". In a shell that is open it is turned on by\n\n  " + s.now + "\n\nand in every new one by\n\n  " + s.always,
+			Long: "Print the script for " + s.name + ". In a shell that is open it is turned on by\n\n  " + s.now +
+				"\n\nand in every new one by\n\n  " + s.always,
 			RunE: func(c *cobra.Command, _ []string) error {
 				return s.script(c.Root(), c.OutOrStdout(), bare)
 			},
@@ -56,6 +62,7 @@ func bashCompletion(_ *cobra.Command, out io.Writer, bare bool) error {
 		return err
 	}
 	return t.Execute(out, map[string]any{
-		"Request": request, "NoSpace": int(cobra.ShellCompDirectiveNoSpace), "NoFileComp": int(cobra.ShellCompDirectiveNoFileComp), "FilterDirs": int(cobra.ShellCompDirectiveFilterDirs),
+		"Request": request, "NoSpace": int(cobra.ShellCompDirectiveNoSpace),
+		"NoFileComp": int(cobra.ShellCompDirectiveNoFileComp), "FilterDirs": int(cobra.ShellCompDirectiveFilterDirs),
 	})
 }

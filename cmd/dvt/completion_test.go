@@ -46,13 +46,16 @@ func at(t *testing.T, address, shell string, args ...string) *typist {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "dvt"), fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %q \"$@\"\n", asDVT, self), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "dvt"), fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec %q \"$@\"\n", asDVT, self),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), shell, args...)
 	c.Dir = dir
-	c.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ZDOTDIR=" + dir, "XDG_CONFIG_HOME=" + dir, "TERM=dumb", "PS1=$ ", "LC_ALL=C.UTF-8",
-		"FPATH=" + os.Getenv("FPATH"), "LD_LIBRARY_PATH=" + os.Getenv("LD_LIBRARY_PATH"), "DVT_SERVER=" + address, "DVT_TOKEN=dev-viewer"}
+	c.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ZDOTDIR=" + dir, "XDG_CONFIG_HOME=" + dir,
+		"TERM=dumb", "PS1=$ ", "LC_ALL=C.UTF-8",
+		"FPATH=" + os.Getenv("FPATH"), "LD_LIBRARY_PATH=" + os.Getenv("LD_LIBRARY_PATH"), "DVT_SERVER=" + address,
+		"DVT_TOKEN=dev-viewer"}
 	tty, err := pty.StartWithSize(c, &pty.Winsize{Rows: 40, Cols: 120})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +148,8 @@ func TestCompletion_ScriptsAreOfTheirShells(t *testing.T) {
 	for _, shell := range shells {
 		for _, args := range [][]string{{"completion", shell.name}, {"completion", shell.name, "--no-descriptions"}} {
 			script, status, err := local(t, "", args...)
-			if status != 0 || !strings.Contains(script, "__complete") || strings.Contains(script, "__completeNoDesc") != (len(args) > 2) {
+			if status != 0 || !strings.Contains(script, "__complete") || strings.Contains(script,
+				"__completeNoDesc") != (len(args) > 2) {
 				t.Errorf("%v: %d, %v\n%.200s", args, status, err, script)
 			}
 		}

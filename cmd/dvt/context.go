@@ -20,9 +20,12 @@ func contextCommand() *cobra.Command {
 	x := &contexts{}
 	c := &cobra.Command{
 		Use: "context", Short: "Servers that you use, by name: which, and where your token for each is",
-		Long: "A context is the address of a server, and the file or the variable of the environment that holds your token for it.\n" +
-			"Contexts are kept in DVT_CONFIG, or else in dvt/config.yaml under XDG_CONFIG_HOME or ~/.config, with the mode 0600.\n" +
-			"The file never holds a token. The flags --server, --token and --context win over DVT_SERVER and DVT_TOKEN, and those\n" +
+		Long: "A context is the address of a server, and the file or the variable of the environment that holds your " +
+			"token for it.\n" +
+			"Contexts are kept in DVT_CONFIG, or else in dvt/config.yaml under XDG_CONFIG_HOME or ~/.config, with the " +
+			"mode 0600.\n" +
+			"The file never holds a token. The flags --server, --token and --context win over DVT_SERVER and DVT_TOKEN, " +
+			"and those\n" +
 			"over the context that is in use.",
 	}
 	addOutput(c, &x.output)
@@ -42,7 +45,8 @@ func (f contextFile) row(name string) contextRow {
 }
 
 func (x *contexts) print(out io.Writer, rows ...contextRow) error {
-	t := &table{display: displayOf(out, colourAuto), whole: x.output == asWide, head: []string{"IN USE", "NAME", "SERVER", "TOKEN"}}
+	t := &table{display: displayOf(out, colourAuto), whole: x.output == asWide, head: []string{"IN USE", "NAME", "SERVER",
+		"TOKEN"}}
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
@@ -79,7 +83,8 @@ func (x *contexts) list() *cobra.Command {
 
 func (x *contexts) show() *cobra.Command {
 	return &cobra.Command{
-		Use: "show [NAME]", Short: "Show a context; default: the one in use", Args: cobra.MaximumNArgs(1), ValidArgsFunction: contextNames,
+		Use: "show [NAME]", Short: "Show a context; default: the one in use", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := readContexts()
 			if err != nil {
@@ -100,7 +105,8 @@ func (x *contexts) show() *cobra.Command {
 func (x *contexts) set() *cobra.Command {
 	var p profile
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: exact(1), ValidArgsFunction: contextNames,
+		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: exact(1),
+		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if p.TokenFile != "" {
 				if p.TokenFile, err = filepath.Abs(p.TokenFile); err != nil {
@@ -141,7 +147,8 @@ func (x *contexts) use() *cobra.Command {
 
 func (x *contexts) remove() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Forget a context; the file of its token stays", Args: exact(1), ValidArgsFunction: contextNames,
+		Use: "delete NAME", Short: "Forget a context; the file of its token stays", Args: exact(1),
+		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			return x.change(c, args[0], func(f *contextFile) error {
 				if _, err := f.find(args[0]); err != nil {

@@ -58,7 +58,8 @@ func private(path string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s is open to others (mode %04o): chmod 600 it, and change the token if they may have read it", path, mode)
+		return nil, fmt.Errorf(
+			"%s is open to others (mode %04o): chmod 600 it, and change the token if they may have read it", path, mode)
 	}
 	return io.ReadAll(io.LimitReader(f, maxPrivate))
 }
@@ -120,9 +121,13 @@ func (f contextFile) find(name string) (profile, error) {
 	p, ok := f.Contexts[name]
 	switch {
 	case !ok && name == "":
-		return p, &exitError{status: 4, err: errors.New("no context is in use: `dvt context list` says which there are, `dvt context use` takes one")}
+		return p, &exitError{
+			status: 4, err: errors.New(
+				"no context is in use: `dvt context list` says which there are, `dvt context use` takes one")}
 	case !ok:
-		return p, &exitError{status: 4, err: fmt.Errorf("there is no context %q: `dvt context list` says which there are, `dvt context set` makes one", name)}
+		return p, &exitError{
+			status: 4, err: fmt.Errorf(
+				"there is no context %q: `dvt context list` says which there are, `dvt context set` makes one", name)}
 	}
 	return p, nil
 }

@@ -74,7 +74,8 @@ func TestContext_MakeUseForget(t *testing.T) {
 		t.Errorf("%v\n%s", err, doc)
 	}
 	for _, wrong := range [][]string{
-		{"--server", "dvt.example.com"}, {"--server", "https://me:pw@dvt.example.com"}, {"--server", "https://a", "--token-file", token, "--token-env", "A"},
+		{"--server", "dvt.example.com"}, {"--server", "https://me:pw@dvt.example.com"},
+		{"--server", "https://a", "--token-file", token, "--token-env", "A"},
 		{"--server", "https://a", "--token-file", token + "-none"},
 	} {
 		says(t, 2, "", append([]string{"context", "set", "wrong"}, wrong...)...)

@@ -13,7 +13,8 @@ import (
 
 func deadLettersCommand() *cobra.Command {
 	s := &session{}
-	return s.command("dead-letters", "Messages that the bus refused: list them, publish them again", s.lettersCommand(), s.redriveCommand())
+	return s.command("dead-letters", "Messages that the bus refused: list them, publish them again", s.lettersCommand(),
+		s.redriveCommand())
 }
 
 func (s *session) lettersCommand() *cobra.Command {
@@ -37,7 +38,8 @@ func (s *session) lettersCommand() *cobra.Command {
 				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
 				for _, e := range all.Edges {
 					d := e.Node.Letter
-					t.row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt), s.when(d.RedrivenAt), d.Cause)
+					t.row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt),
+						s.when(d.RedrivenAt), d.Cause)
 				}
 				return t
 			})

@@ -51,7 +51,8 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	t.Cleanup(func() { _ = s.Close() })
 	id := runtest.ID
 	id.RunID, id.TenantID, id.ProjectID = "r1", "acme", "shop"
-	_, _, err = s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"}, Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}})
+	_, _, err = s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"},
+		Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}})
 	if err == nil {
 		_, err = s.PublishFailed(ctx, "r1", 1, "message too large", 0)
 	}
@@ -63,7 +64,8 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	}
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}), graph.Config{Authenticate: directory.Authenticate})
+	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}),
+		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))
@@ -104,7 +106,8 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 	}
 	out, status := ask("dev-sre", "list", "--run", "r1")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if status != 0 || len(lines) != 2 || !strings.Contains(lines[1], "message too large") || !strings.Contains(lines[1], "1-1") {
+	if status != 0 || len(lines) != 2 || !strings.Contains(lines[1], "message too large") ||
+		!strings.Contains(lines[1], "1-1") {
 		t.Fatalf("list: status %d", status)
 	}
 	letter := strings.Fields(lines[1])[0]
@@ -127,7 +130,8 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 		}
 	}
 	r.refuse = true
-	if out, status := ask("dev-admin", "redrive", "--run", "r1"); status != 1 || !strings.Contains(out, "FAILED: UNAVAILABLE") {
+	if out, status := ask("dev-admin", "redrive", "--run", "r1"); status != 1 || !strings.Contains(out,
+		"FAILED: UNAVAILABLE") {
 		t.Errorf("a bus that still refuses: status %d", status)
 	}
 	r.refuse = false
@@ -149,7 +153,8 @@ func TestDeadLetters_ListAndRedrive(t *testing.T) {
 			Node struct{ RedrivenAt *time.Time }
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &page); err != nil || status != 0 || len(page.Edges) != 1 || page.Edges[0].Node.RedrivenAt == nil {
+	if err := json.Unmarshal([]byte(out), &page); err != nil || status != 0 || len(page.Edges) != 1 ||
+		page.Edges[0].Node.RedrivenAt == nil {
 		t.Errorf("list --all: status %d, %v", status, err)
 	}
 }

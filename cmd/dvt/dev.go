@@ -28,15 +28,20 @@ const devPrincipal = "dev-engineer"
 func devCommand() *cobra.Command {
 	c := process(&cobra.Command{
 		Use: "dev", Short: "Run everything here, with a sample, for a newcomer",
-		Long: "Runs everything in one process on loopback, and prints a link that signs one browser in, once, within 24 hours.\n" +
-			"The browser stays signed in for 30 days, also when dvt dev is started again. Its principals have random tokens in the\n" +
-			"file `tokens` of the data directory, with the mode 0600. Commands on that directory find the token of " + devPrincipal + "\n" +
+		Long: "Runs everything in one process on loopback, and prints a link that signs one browser in, once, within " +
+			"24 hours.\n" +
+			"The browser stays signed in for 30 days, also when dvt dev is started again. Its principals have random " +
+			"tokens in the\n" +
+			"file `tokens` of the data directory, with the mode 0600. Commands on that directory find the token of " +
+			devPrincipal + "\n" +
 			"there by themselves.",
 	}, true, []string{
-		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary", "temporal-ui-port", "artifacts",
+		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary",
+		"temporal-ui-port", "artifacts",
 		"project-root", "dbt", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
 		"heartbeat", "write-budget", "rotate-after", "allow-plaintext", "metrics-listen",
-		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max", "sandbox-read", "sandbox-write", "sandbox-roots",
+		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",
+		"sandbox-read", "sandbox-write", "sandbox-roots",
 		"sandbox-allow-missing",
 	}, func(ctx context.Context, cfg server.Config, log *slog.Logger) error {
 		return server.RunDev(ctx, cfg, log, os.Stdout)
@@ -68,15 +73,18 @@ func access(data, principal string) (server.DevAccess, string, error) {
 	token, ok := a.Tokens[principal]
 	if !ok {
 		names := strings.Join(slices.Sorted(maps.Keys(a.Tokens)), ", ")
-		return a, "", &exitError{status: 4, err: fmt.Errorf("there is no dev principal %q: the names are %s", principal, names)}
+		return a, "", &exitError{status: 4, err: fmt.Errorf("there is no dev principal %q: the names are %s", principal,
+			names)}
 	}
 	return a, token, nil
 }
 
 func devTokenCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "token NAME", Short: "Print the token of a dev principal, for curl and scripts", Args: exact(1), ValidArgsFunction: principalNames,
-		Long: "Prints the token of a principal of dvt dev, such as dev-viewer, from the data directory. It is the same after each start.\n" +
+		Use: "token NAME", Short: "Print the token of a dev principal, for curl and scripts", Args: exact(1),
+		ValidArgsFunction: principalNames,
+		Long: "Prints the token of a principal of dvt dev, such as dev-viewer, from the data directory. It is the same " +
+			"after each start.\n" +
 			"To replace all tokens and sign out all browsers, stop dvt dev, delete the file `tokens` and start again.",
 	}
 	data := dataFlag(c)
@@ -103,13 +111,17 @@ func principalNames(c *cobra.Command, args []string, _ string) ([]cobra.Completi
 
 func devLinkCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "link [NAME]", Short: "Print a new link that signs a browser in, once, within 24 hours", Args: between(0, 1), ValidArgsFunction: principalNames,
-		Long: "Asks the dvt dev that runs on the data directory for a new link, for a second browser or one that was restarted without its\n" +
-			"cookies. The link signs in as NAME, or as " + devPrincipal + ". Who is signed in may become any other dev principal.",
+		Use: "link [NAME]", Short: "Print a new link that signs a browser in, once, within 24 hours", Args: between(0, 1),
+		ValidArgsFunction: principalNames,
+		Long: "Asks the dvt dev that runs on the data directory for a new link, for a second browser or one that was " +
+			"restarted without its\n" +
+			"cookies. The link signs in as NAME, or as " + devPrincipal +
+			". Who is signed in may become any other dev principal.",
 	}
 	data := dataFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		body, err := askDev(c.Context(), *data, strings.Join(append(args, devPrincipal)[:1], ""), http.MethodPost, "/dev/link")
+		body, err := askDev(c.Context(), *data, strings.Join(append(args, devPrincipal)[:1], ""), http.MethodPost,
+			"/dev/link")
 		if err != nil {
 			return err
 		}

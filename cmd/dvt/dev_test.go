@@ -21,7 +21,8 @@ func keyRing(t *testing.T, address string, running bool) (data string) {
 	t.Helper()
 	data = t.TempDir()
 	doc, err := json.Marshal(map[string]any{
-		"address": address, "secret": aSecret + "s", "tokens": map[string]string{"dev-engineer": aSecret + "e", "dev-viewer": aSecret + "v"},
+		"address": address, "secret": aSecret + "s", "tokens": map[string]string{"dev-engineer": aSecret + "e",
+			"dev-viewer": aSecret + "v"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,12 +110,14 @@ func TestDevToken_LocalhostIsTheAddressInTheFile(t *testing.T) {
 
 func TestDevToken_IsPrintedByName(t *testing.T) {
 	dir := alone(t)
-	says(t, 4, "no `dvt dev` has run on this data directory", "dev", "token", "dev-viewer", "--data", filepath.Join(dir, "none"))
+	says(t, 4, "no `dvt dev` has run on this data directory", "dev", "token", "dev-viewer", "--data",
+		filepath.Join(dir, "none"))
 	data := keyRing(t, "127.0.0.1:1", false)
 	if out := says(t, 0, aSecret+"v\n", "dev", "token", "dev-viewer"); out != aSecret+"v\n" {
 		t.Errorf("more than the token is printed: %q", out)
 	}
-	says(t, 4, `there is no dev principal "dev-nobody": the names are dev-engineer, dev-viewer`, "dev", "token", "dev-nobody", "--data", data)
+	says(t, 4, `there is no dev principal "dev-nobody": the names are dev-engineer, dev-viewer`, "dev", "token",
+		"dev-nobody", "--data", data)
 	says(t, 2, "usage: dvt dev token NAME", "dev", "token")
 	says(t, 0, "dev-viewer", "__complete", "dev", "token", "")
 	says(t, 1, "no `dvt dev` runs on", "dev", "link")
@@ -137,7 +140,8 @@ func TestDevLink_AsksTheProcessThatRuns(t *testing.T) {
 	says(t, 0, "http://127.0.0.1:1/?key=k\n", "dev", "link")
 	says(t, 0, "http://127.0.0.1:1/?key=k\n", "dev", "link", "dev-viewer")
 	says(t, 4, "the names are", "dev", "link", "dev-nobody")
-	if got, want := strings.Join(asked, ", "), "POST /dev/link Bearer "+aSecret+"e, POST /dev/link Bearer "+aSecret+"v"; got != want {
+	if got, want := strings.Join(asked, ", "), "POST /dev/link Bearer "+aSecret+"e, POST /dev/link Bearer "+aSecret+
+		"v"; got != want {
 		t.Errorf("dvt dev was asked %q, want %q", got, want)
 	}
 }

@@ -62,7 +62,8 @@ func TestDocs_CommandsAreTakenAsPrinted(t *testing.T) {
 						}
 					}
 				}
-				if out, status, err := dvt(t, "http://127.0.0.1:1", "t", args...); status != 1 || !strings.Contains(text(err), "no dvt answers") {
+				if out, status, err := dvt(t, "http://127.0.0.1:1", "t", args...); status != 1 ||
+					!strings.Contains(text(err), "no dvt answers") {
 					t.Errorf("%s: %s: status %d, %v\n%s", page, command, status, err, out)
 				}
 				ran++

@@ -76,14 +76,15 @@ func failure(err error) error {
 
 // hints say what to do at a command line, where the table of codes speaks of the API.
 var hints = map[run.Code]string{
-	run.CodeBadInput:        "Nothing was done. Correct what is named; --help says what the command takes.",
-	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context). Of a dvt dev: run the command beside its data, or set DVT_DATA.",
-	run.CodeTokenExpired:    "Make a new token with dvt token create, and put it where your context looks for it.",
-	run.CodeForbidden:       "Ask someone who could; dvt whoami says which roles you have.",
-	run.CodeEngineReadOnly:  "dvt service status says since when, and whether it still is.",
-	run.CodeEngineDraining:  "dvt service status says since when, and whether it still is.",
-	run.CodeTenantFrozen:    "Ask its administrators; dvt service status says since when.",
-	run.CodeRunMoved:        "Look at what changed (dvt run show) and decide again.",
+	run.CodeBadInput: "Nothing was done. Correct what is named; --help says what the command takes.",
+	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context). Of a dvt dev: run the " +
+		"command beside its data, or set DVT_DATA.",
+	run.CodeTokenExpired:   "Make a new token with dvt token create, and put it where your context looks for it.",
+	run.CodeForbidden:      "Ask someone who could; dvt whoami says which roles you have.",
+	run.CodeEngineReadOnly: "dvt service status says since when, and whether it still is.",
+	run.CodeEngineDraining: "dvt service status says since when, and whether it still is.",
+	run.CodeTenantFrozen:   "Ask its administrators; dvt service status says since when.",
+	run.CodeRunMoved:       "Look at what changed (dvt run show) and decide again.",
 }
 
 // statusOfCode is the exit status of an error of the API: of its HTTP status, and 3 also for what the
@@ -92,7 +93,8 @@ func statusOfCode(c run.CodeInfo) int {
 	switch {
 	case c.HTTPStatus == http.StatusNotFound:
 		return 4
-	case slices.Contains(refusals, c.Code), slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests, http.StatusNotImplemented}, c.HTTPStatus):
+	case slices.Contains(refusals, c.Code), slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusConflict, http.StatusTooManyRequests, http.StatusNotImplemented}, c.HTTPStatus):
 		return 3
 	case c.HTTPStatus >= 400 && c.HTTPStatus < 500:
 		return 2
@@ -110,7 +112,9 @@ func unreachable(err error) error {
 	var answer *graphql.HTTPError
 	switch {
 	case errors.As(err, &answer):
-		return fmt.Errorf("the server answered %d %s, and nothing that dvt would say: is the address right? See --server and dvt context", answer.StatusCode, http.StatusText(answer.StatusCode))
+		return fmt.Errorf(
+			"the server answered %d %s, and nothing that dvt would say: is the address right? See --server and dvt context",
+			answer.StatusCode, http.StatusText(answer.StatusCode))
 	case !errors.As(err, &at):
 		return err
 	}
@@ -124,7 +128,9 @@ func unreachable(err error) error {
 	case at.Timeout():
 		return fmt.Errorf("%s did not answer in time: try again, and see whether it is well with `dvt health`", server)
 	case errors.As(err, &op) && op.Op == "dial":
-		return fmt.Errorf("no dvt answers at %s: %w\n  start one with `dvt dev`, or say where yours is with --server, DVT_SERVER or `dvt context set`", server, op.Err)
+		return fmt.Errorf(
+			"no dvt answers at %s: %w\n  start one with `dvt dev`, or say where yours is with --server, DVT_SERVER or `dvt "+
+				"context set`", server, op.Err)
 	}
 	return fmt.Errorf("the connection to %s failed: %w", server, at.Err)
 }
@@ -155,16 +161,19 @@ func guide(root *cobra.Command) {
 		case errors.As(err, &unknown):
 			text += meant(flagNames(c), unknown.GetSpecifiedName(), "--")
 		case errors.As(err, &wrong) && kinds[wrong.GetFlag().Value.Type()] != "":
-			text = fmt.Sprintf("--%s must be %s, not %q", wrong.GetFlag().Name, kinds[wrong.GetFlag().Value.Type()], wrong.GetValue())
+			text = fmt.Sprintf("--%s must be %s, not %q", wrong.GetFlag().Name, kinds[wrong.GetFlag().Value.Type()],
+				wrong.GetValue())
 		}
 		return usage(fmt.Errorf("%s\n  see %s --help", text, c.CommandPath()))
 	})
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}",
+		"{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
 	guideGroup(root)
 }
 
 // kinds are the types of flags in words.
-var kinds = map[string]string{"int": "a whole number", "int64": "a whole number", "duration": `a duration such as "30s" or "10m"`, "bool": "true or false"}
+var kinds = map[string]string{"int": "a whole number", "int64": "a whole number",
+	"duration": `a duration such as "30s" or "10m"`, "bool": "true or false"}
 
 // missing says which flags a command line must have and has not; nil: none. Beside flags of which each is needed
 // there are groups of which one is.
@@ -231,7 +240,8 @@ func guideGroup(c *cobra.Command) {
 			if len(args) == 0 {
 				return nil
 			}
-			return fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0], meant(c, args[0], ""), c.CommandPath())
+			return fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0], meant(c, args[0], ""),
+				c.CommandPath())
 		}
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}

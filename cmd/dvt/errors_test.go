@@ -30,11 +30,14 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 	address, _ := serve(t)
 	alone(t)
 	full := answering(t, 200, `{"errors":[{"message":"It is full.","extensions":{"code":"QUEUE_FULL","retryAfterMs":3000}}],"data":null}`)
-	broken := answering(t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
-	denied := answering(t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
+	broken := answering(
+		t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
+	denied := answering(
+		t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
 	other := answering(t, 404, `{}`)
 	nameless := answering(t, 404, `{"errors":[{"message":"there is nothing here"}]}`)
-	older := answering(t, 422, `{"errors":[{"message":"unknown field","path":["variable","filter","mine"],"extensions":{"code":"BAD_USER_INPUT"}}]}`)
+	older := answering(
+		t, 422, `{"errors":[{"message":"unknown field","path":["variable","filter","mine"],"extensions":{"code":"BAD_USER_INPUT"}}]}`)
 	for _, c := range []struct {
 		address, token, args string
 		status               int
@@ -46,16 +49,20 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 		{address, "dev-viewer", "run show r2", 4, []string{"NOT_FOUND: "}},
 		{address, "dev-viewer", "manual list --run r2", 4, []string{"NOT_FOUND: "}},
 		{address, "dev-viewer", "run list --limit 0", 2, nil},
-		{full, "t", "run list", 3, []string{"QUEUE_FULL: It is full.\n  Wait until some have started", "\n  try again in 3s"}},
+		{full, "t", "run list", 3, []string{"QUEUE_FULL: It is full.\n  Wait until some have started",
+			"\n  try again in 3s"}},
 		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  CANCEL is denied by prod-freeze\n  could: ana\n"}},
 		{broken, "t", "run list", 1, []string{"INTERNAL: ", "\n  request id: req-7"}},
 		{other, "t", "run list", 1, []string{"answered 404 Not Found", "is the address right"}},
-		{"http://127.0.0.1:1", "t", "run list", 1, []string{"no dvt answers at http://127.0.0.1:1: ", "connection refused", "dvt dev", "DVT_SERVER"}},
+		{"http://127.0.0.1:1", "t", "run list", 1, []string{"no dvt answers at http://127.0.0.1:1: ", "connection refused",
+			"dvt dev", "DVT_SERVER"}},
 		{"http://127.0.0.1:1", "t", "run watch r1", 1, []string{"no dvt answers"}},
 		{"http://127.0.0.1:1", "t", "workflow debug r1", 1, []string{"no dvt answers"}},
 		{"http://no-such-host.invalid", "t", "run list", 1, []string{"no-such-host.invalid"}},
-		{address, "dev-viewer", "run lst", 2, []string{`there is no command "dvt run lst"; did you mean list?`, "dvt run --help"}},
-		{address, "dev-viewer", "run list --statu FAILED", 2, []string{"unknown flag: --statu; did you mean --status?", "dvt run list --help"}},
+		{address, "dev-viewer", "run lst", 2, []string{`there is no command "dvt run lst"; did you mean list?`,
+			"dvt run --help"}},
+		{address, "dev-viewer", "run list --statu FAILED", 2, []string{"unknown flag: --statu; did you mean --status?",
+			"dvt run list --help"}},
 		{address, "dev-viewer", "run list r1", 2, []string{"usage: dvt run list"}},
 		{address, "dev-viewer", "run list --limit x", 2, []string{`--limit must be a whole number, not "x"`}},
 		{address, "dev-viewer", "run list --status failing", 2, []string{"--status is one of PENDING, ", `not "failing"`}},
@@ -102,8 +109,10 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 func TestErrors_EveryCodeHasAStatus(t *testing.T) {
 	t.Parallel()
 	want := map[run.Code]int{
-		run.CodeNotFound: 4, "STEP_NOT_FOUND": 4, run.CodeForbidden: 3, run.CodeUnauthenticated: 3, run.CodeTokenExpired: 3, "SOD_VIOLATION": 3, run.CodeRunMoved: 3, "SIGNAL_ID_CONFLICT": 3,
-		"SIGNAL_RATE_LIMITED": 3, "INVALID_RUN_STATE": 3, "TENANT_FROZEN": 3, "ENGINE_READ_ONLY": 3, "BAD_USER_INPUT": 2, "PLAN_INVALID": 2, "PLAN_TOO_LARGE": 2, "SIGNAL_TOO_LARGE": 2,
+		run.CodeNotFound: 4, "STEP_NOT_FOUND": 4, run.CodeForbidden: 3, run.CodeUnauthenticated: 3, run.CodeTokenExpired: 3,
+		"SOD_VIOLATION": 3, run.CodeRunMoved: 3, "SIGNAL_ID_CONFLICT": 3,
+		"SIGNAL_RATE_LIMITED": 3, "INVALID_RUN_STATE": 3, "TENANT_FROZEN": 3, "ENGINE_READ_ONLY": 3, "BAD_USER_INPUT": 2,
+		"PLAN_INVALID": 2, "PLAN_TOO_LARGE": 2, "SIGNAL_TOO_LARGE": 2,
 		"STORE_UNAVAILABLE": 1, "INTERNAL": 1,
 	}
 	for _, c := range run.CodeTable() {
@@ -122,10 +131,13 @@ func TestErrors_EveryCodeHasAStatus(t *testing.T) {
 func TestErrors_OneViolationALine(t *testing.T) {
 	t.Parallel()
 	e := &client.Error{
-		Code: "PLAN_INVALID", Message: "m", Violations: []client.Violation{{Path: "steps[0]", Code: "MISSING", Message: "a"}, {Path: "steps[1]", Code: "CYCLE", Message: "b"}},
-		Denial: client.Denial{Action: "PAUSE", Rule: "r1", WhoCould: []string{"ana", "ben"}}, More: []string{"one\n  two"}, RequestID: "q",
+		Code: "PLAN_INVALID", Message: "m", Violations: []client.Violation{{Path: "steps[0]", Code: "MISSING", Message: "a"},
+			{Path: "steps[1]", Code: "CYCLE", Message: "b"}},
+		Denial: client.Denial{Action: "PAUSE", Rule: "r1", WhoCould: []string{"ana", "ben"}}, More: []string{"one\n  two"},
+		RequestID: "q",
 	}
-	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  could: ana, ben\n  one\n    two\n  request id: q"
+	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  could: ana, ben\n " +
+		" one\n    two\n  request id: q"
 	if e.Error() != want {
 		t.Errorf("%s", e)
 	}

@@ -32,7 +32,8 @@ func healthCommand() *cobra.Command {
 	return c
 }
 
-var healthStyles = map[client.HealthStatus]style{client.HealthStatusHealthy: good, client.HealthStatusDegraded: warn, client.HealthStatusUnhealthy: bad}
+var healthStyles = map[client.HealthStatus]style{client.HealthStatusHealthy: good, client.HealthStatusDegraded: warn,
+	client.HealthStatusUnhealthy: bad}
 
 func (s *session) health(h client.ShowHealthHealth) error {
 	fmt.Fprintln(s.out, s.display.print(line{{string(h.Status), healthStyles[h.Status]}, {", at " + s.server, plain}}))
@@ -52,7 +53,8 @@ func versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "version", Short: "Which version of dvt this program is", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			about := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			about := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" +
+				runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, setting := range info.Settings {
 					if setting.Key == "vcs.revision" {

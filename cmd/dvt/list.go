@@ -77,8 +77,10 @@ func (t *table) print() error {
 type looks struct{ utc, noTrunc bool }
 
 func (l *looks) listFlags(c *cobra.Command) {
-	c.PersistentFlags().BoolVar(&l.utc, "utc", false, "times as they are in UTC; default: on a terminal how long ago, else in UTC")
-	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false, "whole ids and whole lines, as -o wide; default: on a terminal what fits")
+	c.PersistentFlags().BoolVar(&l.utc, "utc", false,
+		"times as they are in UTC; default: on a terminal how long ago, else in UTC")
+	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false,
+		"whole ids and whole lines, as -o wide; default: on a terminal what fits")
 }
 
 func (s *session) table(head ...string) *table {
@@ -169,7 +171,8 @@ func (l *listed) flag(c *cobra.Command, usual int) {
 
 // list reads a list page by page and prints it: all for programs, a table for people. What is there beside it is
 // said on standard error.
-func (s *session) list(ctx context.Context, l listed, all any, read func(ctx context.Context, first int, after *string) (page, error), fill func() *table) error {
+func (s *session) list(ctx context.Context, l listed, all any, read func(ctx context.Context, first int,
+	after *string) (page, error), fill func() *table) error {
 	if l.limit < 1 || l.limit > maxLimit {
 		return usage(fmt.Errorf("--limit must be from 1 to %d", maxLimit))
 	}

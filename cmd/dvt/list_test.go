@@ -37,9 +37,10 @@ func many(t *testing.T, n int) (address string) {
 		if i == 1 {
 			id.RunID = "00000000-1000-4000-8000-000000000000"
 		}
-		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: log.Key(id.RunID)}, Events: []log.Draft{
-			runtest.Draft(log.RunApproved, "", 1), runtest.Start("s1"),
-		}}); err != nil {
+		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: log.Key(id.RunID)},
+			Events: []log.Draft{
+				runtest.Draft(log.RunApproved, "", 1), runtest.Start("s1"),
+			}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +57,8 @@ func TestList_PagesByItselfAndPrintsDataAlone(t *testing.T) {
 		more  bool
 	}{{"5", 5, true}, {"200", 200, true}, {"230", 230, true}, {"231", 231, false}, {"1000", 231, false}} {
 		out, said, status := apart(t, address, "dev-viewer", "run", "list", "--limit", c.limit)
-		if n := strings.Count(out, "\n") - 1; n != c.want || status != 0 || strings.Contains(said, "there are more") != c.more {
+		if n := strings.Count(out, "\n") - 1; n != c.want || status != 0 || strings.Contains(said,
+			"there are more") != c.more {
 			t.Errorf("--limit %s: %d rows, status %d, and %q", c.limit, n, status, said)
 		}
 		var doc struct{ Edges []json.RawMessage }
@@ -76,14 +78,16 @@ func TestList_EmptySaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	address, _ := serve(t)
 	for args, want := range map[string]string{
-		"run list": "dvt run start", "run list --status failed": "Without --status", "run list --awaiting-approval": "No run waits for approval", "manual list": "No step waits",
+		"run list": "dvt run start", "run list --status failed": "Without --status",
+		"run list --awaiting-approval": "No run waits for approval", "manual list": "No step waits",
 		"token list": "dvt token create", "queue list": "No run waits", "bulk list": "You have sent no bulk",
 	} {
 		out, said, status := apart(t, address, "dev-mallory", strings.Fields(args)...)
 		if out != "" || !strings.Contains(said, want) || status != 0 {
 			t.Errorf("dvt %s: %q on standard output, %q beside it, status %d", args, out, said, status)
 		}
-		if out, _, _ = apart(t, address, "dev-mallory", append(strings.Fields(args), "-o", "json")...); !strings.Contains(out, `"edges": []`) {
+		if out, _, _ = apart(t, address, "dev-mallory", append(strings.Fields(args), "-o", "json")...); !strings.Contains(out,
+			`"edges": []`) {
 			t.Errorf("dvt %s -o json: %s", args, out)
 		}
 	}
@@ -106,7 +110,8 @@ func TestList_FitsATerminal(t *testing.T) {
 		return tty.await(`APPROVED`)
 	}
 	seen := show(120)
-	if !strings.Contains(seen, "00000000-100  ") || strings.Contains(seen, "00000000-1000") || !regexp.MustCompile(` \d+d ago`).MatchString(seen) {
+	if !strings.Contains(seen, "00000000-100  ") || strings.Contains(seen, "00000000-1000") ||
+		!regexp.MustCompile(` \d+d ago`).MatchString(seen) {
 		t.Errorf("\n%s", seen)
 	}
 	seen = show(160, "--no-trunc", "--utc")
@@ -120,20 +125,23 @@ func TestList_FitsATerminal(t *testing.T) {
 		t.Errorf("\n%s", seen)
 	}
 	piped, _, _ := apart(t, address, "dev-viewer", "run", "list")
-	if !strings.Contains(piped, "00000000-1000-4000-8000-000000000000") || !strings.Contains(piped, "2026-02-16 12:00:00Z") {
+	if !strings.Contains(piped, "00000000-1000-4000-8000-000000000000") || !strings.Contains(piped,
+		"2026-02-16 12:00:00Z") {
 		t.Errorf("\n%s", piped)
 	}
 }
 
 func TestAge(t *testing.T) {
 	t.Parallel()
-	for d, want := range map[time.Duration]string{0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 119 * time.Minute: "119m", 47 * time.Hour: "47h", 72 * time.Hour: "3d"} {
+	for d, want := range map[time.Duration]string{0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
+		119 * time.Minute: "119m", 47 * time.Hour: "47h", 72 * time.Hour: "3d"} {
 		if got := age(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 12500 * time.Millisecond: "12s", 61 * time.Second: "1m01s", 3 * time.Hour: "3h00m", 300 * time.Hour: "12d",
+		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 12500 * time.Millisecond: "12s", 61 * time.Second: "1m01s",
+		3 * time.Hour: "3h00m", 300 * time.Hour: "12d",
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
@@ -148,12 +156,15 @@ func TestRunList_OfThoseThatSomebodyStarted(t *testing.T) {
 	for _, by := range []string{"dev-engineer", "dev-admin"} {
 		id := runtest.ID
 		id.RunID, id.TenantID, id.ProjectID = "of-"+by, "acme", "shop"
-		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, TriggeredBy: by}, Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}}); err != nil {
+		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, TriggeredBy: by},
+			Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for flags, want := range map[string]string{"--mine": "of-dev-admin", "--by me": "of-dev-admin", "--by dev-engineer": "of-dev-engineer", "--by nobody": ""} {
-		out, said, status := apart(t, address, "dev-admin", append([]string{"run", "list", "-o", "json"}, strings.Fields(flags)...)...)
+	for flags, want := range map[string]string{"--mine": "of-dev-admin", "--by me": "of-dev-admin",
+		"--by dev-engineer": "of-dev-engineer", "--by nobody": ""} {
+		out, said, status := apart(t, address, "dev-admin", append([]string{"run", "list", "-o", "json"},
+			strings.Fields(flags)...)...)
 		if status != 0 || strings.Count(out, `"runId"`) != min(1, len(want)) || !strings.Contains(out, want) {
 			t.Errorf("%s: status %d, %s%s", flags, status, out, said)
 		}

@@ -51,7 +51,10 @@ func root() *cobra.Command {
 	c := &cobra.Command{
 		Use: "dvt", Short: "The control plane for workflow runs", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), manualCommand(), planCommand(), workflowCommand(), bulkCommand(), deadLettersCommand(), auditCommand(), tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(), whoamiCommand(), healthCommand(), versionCommand(), completionCommand())
+	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(),
+		manualCommand(), planCommand(), workflowCommand(), bulkCommand(), deadLettersCommand(), auditCommand(),
+		tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(),
+		whoamiCommand(), healthCommand(), versionCommand(), completionCommand())
 	guide(c)
 	exemplify(c)
 	return c

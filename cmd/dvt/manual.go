@@ -11,7 +11,8 @@ import (
 
 func manualCommand() *cobra.Command {
 	s := &session{}
-	return s.command("manual", "Steps that wait for a person: list them, complete them", s.tasksCommand(), s.completeCommand())
+	return s.command("manual", "Steps that wait for a person: list them, complete them", s.tasksCommand(),
+		s.completeCommand())
 }
 
 func (s *session) tasksCommand() *cobra.Command {
@@ -39,7 +40,8 @@ func (s *session) tasksCommand() *cobra.Command {
 					if task.Action.Outcome != client.ActionOutcomeApply {
 						you = deref(task.Action.Code)
 					}
-					t.row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you, deref(task.Instructions))
+					t.row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you,
+						deref(task.Instructions))
 				}
 				return t
 			})
@@ -65,7 +67,8 @@ func (s *session) completeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in := client.CompleteManualStepInput{RunId: args[0], StepId: args[1], Token: token, Outcome: as, EvidenceRefs: evidence}
+			in := client.CompleteManualStepInput{RunId: args[0], StepId: args[1], Token: token, Outcome: as,
+				EvidenceRefs: evidence}
 			if notes != "" {
 				in.Notes = &notes
 			}
@@ -100,10 +103,13 @@ func (s *session) tokenOf(c *cobra.Command, runID, stepID string) (string, error
 			if t.Token != nil {
 				return *t.Token, nil
 			}
-			return "", failure(&client.Error{Code: deref(t.Action.Code), Message: deref(t.Action.Reason), Denial: client.Denial{WhoCould: t.Action.WhoCould}})
+			return "", failure(&client.Error{Code: deref(t.Action.Code), Message: deref(t.Action.Reason),
+				Denial: client.Denial{WhoCould: t.Action.WhoCould}})
 		}
 		if !out.ManualTasks.PageInfo.HasNextPage {
-			return "", failure(&client.Error{Code: "MANUAL_NOT_WAITING", Message: fmt.Sprintf("step %s of run %s does not wait for a person", stepID, runID)})
+			return "", failure(
+				&client.Error{Code: "MANUAL_NOT_WAITING", Message: fmt.Sprintf("step %s of run %s does not wait for a person",
+					stepID, runID)})
 		}
 		after = out.ManualTasks.PageInfo.EndCursor
 	}

@@ -34,7 +34,8 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	ok(err)
 	t.Cleanup(func() { _ = s.Close() })
 	directory, rights := devRights(t)
-	keys, err := control.ParseManualKeys([]string{"k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))})
+	keys, err := control.ParseManualKeys(
+		[]string{"k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))})
 	ok(err)
 	service := control.New(control.Config{
 		Store: s, Authz: rights, ManualKeys: keys, Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"},
@@ -53,11 +54,15 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	ok(err)
 	doc := runtest.JSON(runtest.M{
 		"schemaVersion": "v1.2",
-		"metadata":      runtest.M{"planId": runtest.ID.PlanID, "planVersion": runtest.ID.PlanVersion, "createdAt": runtest.Epoch, "createdBy": "t", "schemaVersion": "v1.2"},
-		"scope":         runtest.M{"tenantId": "acme", "projectId": "shop", "environmentId": "dev", "repoSha": strings.Repeat("0", 40)},
-		"steps":         []runtest.M{{"stepId": "check", "type": "MANUAL", "timeout": "1m", "inputs": runtest.M{"instructions": "look at\nit"}}},
+		"metadata": runtest.M{"planId": runtest.ID.PlanID, "planVersion": runtest.ID.PlanVersion,
+			"createdAt": runtest.Epoch, "createdBy": "t", "schemaVersion": "v1.2"},
+		"scope": runtest.M{"tenantId": "acme", "projectId": "shop", "environmentId": "dev",
+			"repoSha": strings.Repeat("0", 40)},
+		"steps": []runtest.M{{"stepId": "check", "type": "MANUAL", "timeout": "1m",
+			"inputs": runtest.M{"instructions": "look at\nit"}}},
 	})
-	started, err := service.StartRun(ctx, engineer, control.StartRun{RequestID: "r", ProjectID: "shop", EnvironmentID: "dev", Inline: doc})
+	started, err := service.StartRun(ctx, engineer, control.StartRun{RequestID: "r", ProjectID: "shop",
+		EnvironmentID: "dev", Inline: doc})
 	ok(err)
 	runID = started.View.Run.RunID
 	write = func(events ...log.Draft) {
@@ -69,7 +74,8 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 		_, err = s.Save(ctx, l.State, l.Changes)
 		ok(err)
 	}
-	write(runtest.Start("check"), runtest.Draft(log.StepStartedEvent, "check", 1), runtest.Draft(log.StepAwaitingManualCompletion, "check", 1))
+	write(runtest.Start("check"), runtest.Draft(log.StepStartedEvent, "check", 1),
+		runtest.Draft(log.StepAwaitingManualCompletion, "check", 1))
 	return server.URL, runID, write
 }
 
@@ -92,7 +98,8 @@ func TestManual_ListAndComplete(t *testing.T) {
 		{"dev-operator", []string{"manual", "complete", id, "check", "--outcome", "succeeded"}, 3, ""},
 		{"dev-admin", []string{"manual", "complete", id, "ghost", "--outcome", "succeeded"}, 3, ""},
 		{"dev-admin", []string{"run", "rerun", id, "--from", "failed"}, 3, ""},
-		{"dev-admin", []string{"manual", "complete", id, "check", "--outcome", "failed", "--notes", "no", "--no-wait"}, 0, ""},
+		{"dev-admin", []string{"manual", "complete", id, "check", "--outcome", "failed", "--notes", "no", "--no-wait"}, 0,
+			""},
 		{"dev-admin", []string{"run", "rerun", id}, 2, ""},
 	} {
 		out, status, err := dvt(t, address, c.token, c.args...)
@@ -105,11 +112,13 @@ func TestManual_ListAndComplete(t *testing.T) {
 	if status != 0 || strings.TrimSpace(out) == id || strings.TrimSpace(out) == "" {
 		t.Fatalf("rerun: %d %v %s", status, err, out)
 	}
-	if again, status, _ := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "failed", "--request-id", "again"); status != 0 ||
+	if again, status, _ := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "failed", "--request-id",
+		"again"); status != 0 ||
 		!strings.HasPrefix(again, strings.TrimSpace(out)) {
 		t.Errorf("again: %d %s", status, again)
 	}
-	if _, status, err := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "check,ghost"); status != 4 || !strings.Contains(err.Error(), "ghost") {
+	if _, status, err := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "check,ghost"); status != 4 ||
+		!strings.Contains(err.Error(), "ghost") {
 		t.Errorf("unknown steps: %d %v", status, err)
 	}
 }

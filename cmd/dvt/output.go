@@ -41,9 +41,11 @@ func (f *format) data() bool { return *f == asJSON || *f == asYAML }
 // addOutput gives a command and those below it the flag -o.
 func addOutput(c *cobra.Command, f *format) {
 	*f = asTable
-	c.PersistentFlags().VarP(f, "output", "o", "how to print: table, wide (a table that is not cut to the terminal), json or yaml")
+	c.PersistentFlags().VarP(
+		f, "output", "o", "how to print: table, wide (a table that is not cut to the terminal), json or yaml")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions( // the flag is there
-		[]cobra.Completion{string(asTable), string(asWide), string(asJSON), string(asYAML)}, cobra.ShellCompDirectiveNoFileComp))
+		[]cobra.Completion{string(asTable), string(asWide), string(asJSON), string(asYAML)},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // print writes v as JSON, or as YAML of the same names and values. Generated types marshal

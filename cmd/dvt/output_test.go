@@ -24,8 +24,11 @@ func walk(c *cobra.Command, f func(*cobra.Command)) {
 
 // printed are the commands that a test can ask twice for the same answer.
 var printed = map[string]string{
-	"run list": "", "bulk list": "", "run show": "r1", "run diff": "r1 0", "policy who": "PAUSE r1", "manual list": "", "dead-letters list": "--all",
-	"audit verify": "", "token list": "", "policy show": "", "policy history": "", "quota show": "", "quota history": "", "queue list": "",
+	"run list": "", "bulk list": "", "run show": "r1", "run diff": "r1 0", "policy who": "PAUSE r1", "manual list": "",
+	"dead-letters list": "--all",
+	"audit verify":      "", "token list": "", "policy show": "", "policy history": "", "quota show": "",
+	"quota history":  "",
+	"queue list":     "",
 	"service status": "", "service workers": "", "whoami": "", "workflow replay": recorded + "v1/linear.json",
 }
 
@@ -94,7 +97,8 @@ func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
 			t.Errorf("%s: json and yaml differ:\n%s", name, diff)
 		}
 	})
-	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "-o", "xml"); status != 2 || !strings.Contains(err.Error(), "table, wide, json or yaml") {
+	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "-o", "xml"); status != 2 ||
+		!strings.Contains(err.Error(), "table, wide, json or yaml") {
 		t.Errorf("%d, %v\n%s", status, err, out)
 	}
 }
@@ -103,7 +107,8 @@ func TestPrint_YAMLKeepsWhatJSONSays(t *testing.T) {
 	t.Parallel()
 	f := asYAML
 	var b bytes.Buffer
-	in := map[string]any{"seq": int64(1)<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil, "list": []string{}, "arrow": "a -> <b>"}
+	in := map[string]any{"seq": int64(1)<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil,
+		"list": []string{}, "arrow": "a -> <b>"}
 	for range 2 {
 		if err := f.print(&b, in); err != nil {
 			t.Fatal(err)
@@ -115,7 +120,8 @@ func TestPrint_YAMLKeepsWhatJSONSays(t *testing.T) {
 		if err := d.Decode(&out); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]any{"seq": 1<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil, "list": []any{}, "arrow": "a -> <b>"}
+		want := map[string]any{"seq": 1<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil, "list": []any{},
+			"arrow": "a -> <b>"}
 		if diff := cmp.Diff(want, out); diff != "" {
 			t.Error(diff)
 		}

@@ -39,10 +39,12 @@ func planCommand() *cobra.Command {
 	addOutput(c, &p.output)
 	p.queues = plan.DefaultQueues()
 	f, q := c.PersistentFlags(), &p.queues
-	f.StringVar(&q.Control, "control-queue", q.Control, "the server's control queue; {env} and {tenant} stand for those of the plan")
+	f.StringVar(&q.Control, "control-queue", q.Control,
+		"the server's control queue; {env} and {tenant} stand for those of the plan")
 	f.StringVar(&q.Data, "data-queue", q.Data, "the server's data queue")
 	f.StringVar(&q.Isolation, "isolation-queue", q.Isolation, "the server's isolation queue")
-	f.StringSliceVar(&q.IsolationTenants, "isolation-tenants", nil, "tenants whose data steps run on their isolation queue only")
+	f.StringSliceVar(&q.IsolationTenants, "isolation-tenants", nil,
+		"tenants whose data steps run on their isolation queue only")
 	f.StringSliceVar(&q.Known, "known-queues", nil, "other queues that the server knows")
 	c.AddCommand(p.newCommand(), p.validateCommand(), p.testCommand())
 	return c
@@ -125,7 +127,8 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 
 func (p *planning) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it", Args: exact(1),
+		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it",
+		Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			pl, doc, err := p.read(args[0], c.InOrStdin())
 			var wrong *problems
@@ -139,7 +142,8 @@ func (p *planning) validateCommand() *cobra.Command {
 			}
 			ref := plan.RefOf(doc, pl, "")
 			if p.output.data() {
-				return p.output.print(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
+				return p.output.print(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion,
+					"steps": len(pl.Steps), "sha256": ref.SHA256})
 			}
 			fmt.Fprintf(p.out, "%s %s is a valid plan of %s.\n", ref.PlanID, ref.PlanVersion, counted(len(pl.Steps), "step"))
 			return nil
@@ -151,9 +155,11 @@ func (p *planning) testCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "test FILE", Short: "Simulate a run of a plan and print its log", Args: exact(1),
-		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step succeeds at once\n" +
+		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step " +
+			"succeeds at once\n" +
 			"unless the script says otherwise:\n\n" +
-			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry an execution; load/2 is for attempt 2 only\n" +
+			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry an execution; load/2 is for " +
+			"attempt 2 only\n" +
 			"  compensations:\n    load: [{fails: NO_ACCESS, retryable: false}]\n" +
 			"  signals:\n    - {after: \"StepFailed(load,1)\", at: 5m, signal: RETRY_STEP, step: load}\n" +
 			"  expect: COMPLETED\n\n" +
@@ -199,7 +205,8 @@ func (p *planning) testCommand() *cobra.Command {
 
 func (p *planning) show(s mock.Simulation) error {
 	if p.output.data() {
-		return p.output.print(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(), "events": s.Events})
+		return p.output.print(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(),
+			"events": s.Events})
 	}
 	t := &table{display: displayOf(p.out, colourAuto), whole: p.output == asWide}
 	for _, e := range s.Events {
@@ -209,7 +216,8 @@ func (p *planning) show(s mock.Simulation) error {
 		return err
 	}
 	n := s.State.Counts
-	fmt.Fprintf(p.out, "\n%s after %s: %d steps, %d succeeded, %d failed, %d skipped.\n", s.State.Status, s.Took, n.Total, n.Success, n.Failed, n.Skipped)
+	fmt.Fprintf(p.out, "\n%s after %s: %d steps, %d succeeded, %d failed, %d skipped.\n", s.State.Status, s.Took, n.Total,
+		n.Success, n.Failed, n.Skipped)
 	return nil
 }
 

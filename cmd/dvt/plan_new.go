@@ -13,7 +13,8 @@ func (p *planning) newCommand() *cobra.Command {
 	m := sample{ID: "my-plan"}
 	c := &cobra.Command{
 		Use: "new [FILE]", Short: "Write a plan to begin with: valid, with comments", Args: cobra.MaximumNArgs(1),
-		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that is not there yet.\n" +
+		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that " +
+			"is not there yet.\n" +
 			"dvt workflow new writes the same with tests of it and a README, as a directory.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			files, err := m.files(p.queues)

@@ -30,10 +30,12 @@ func TestPlanNew_EverySampleIsValid(t *testing.T) {
 	if doc, err := os.ReadFile(file); err != nil || !strings.Contains(string(doc), "argv") {
 		t.Errorf("%v\n%s", err, doc)
 	}
-	if _, status, err := local(t, "", "plan", "new", file); status != 2 || !strings.Contains(err.Error(), "there already") {
+	if _, status, err := local(t, "", "plan", "new", file); status != 2 || !strings.Contains(err.Error(),
+		"there already") {
 		t.Errorf("%d, %v", status, err)
 	}
-	if _, status, err := local(t, "", "plan", "new", "--type", "perl"); status != 2 || !strings.Contains(err.Error(), "command, dbt") {
+	if _, status, err := local(t, "", "plan", "new", "--type", "perl"); status != 2 ||
+		!strings.Contains(err.Error(), "command, dbt") {
 		t.Errorf("%d, %v", status, err)
 	}
 }
@@ -49,7 +51,8 @@ func TestPlanValidate_SaysWhere(t *testing.T) {
 		want []string
 	}{
 		{wrong, []string{"standard input:6:5: ", " steps[0].timeout", "standard input:7:49: DANGLING steps[1].dependsOn[0]"}},
-		{"{\n  \"schemaVersion\": \"v1.2\",\n\t\"steps\": [{\"stepId\": 1}]\n}\n", []string{"input:1:1: MISSING metadata", "input:3:13: "}},
+		{"{\n  \"schemaVersion\": \"v1.2\",\n\t\"steps\": [{\"stepId\": 1}]\n}\n", []string{"input:1:1: MISSING metadata",
+			"input:3:13: "}},
 		{"a: [\n", []string{"neither JSON nor YAML", "line "}},
 	} {
 		_, status, err := local(t, c.doc, "plan", "validate", "-")
@@ -70,7 +73,8 @@ func TestPlanValidate_SaysWhere(t *testing.T) {
 		}
 	}
 	out, status, _ := local(t, wrong, "plan", "validate", "-", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Valid || len(doc.Violations) != 2 || doc.Violations[0].Line == 0 || status != 2 {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Valid || len(doc.Violations) != 2 ||
+		doc.Violations[0].Line == 0 || status != 2 {
 		t.Errorf("%d, %v\n%s", status, err, out)
 	}
 }

@@ -79,9 +79,11 @@ func TestPlanTest_ExitStatus(t *testing.T) {
 	}{
 		{"not as expected", twoSteps, fails, 1, "the run ended as FAILED, not as COMPLETED"},
 		{"as expected", twoSteps, fails + "expect: FAILED\n", 0, ""},
-		{"stuck", twoSteps, "steps: {load: [{takes: 9s}]}\nsignals: [{at: 1s, signal: PAUSE}]\n", 1, "waits for something that the script does not bring (the run is PAUSED)"},
+		{"stuck", twoSteps, "steps: {load: [{takes: 9s}]}\nsignals: [{at: 1s, signal: PAUSE}]\n", 1,
+			"waits for something that the script does not bring (the run is PAUSED)"},
 		{"a step that is not there", twoSteps, "steps: {lode: []}\n", 2, "steps.lode: the plan has no such step"},
-		{"a wrong plan", strings.ReplaceAll(twoSteps, "[load]", "[lode]"), "", 2, "DANGLING steps[1].dependsOn[0]: no step has the id"},
+		{"a wrong plan", strings.ReplaceAll(twoSteps, "[load]", "[lode]"), "", 2,
+			"DANGLING steps[1].dependsOn[0]: no step has the id"},
 	} {
 		_, status, err := local(t, c.plan, "plan", "test", "-", "--script", script(t, "{}"[:2*empty(c.script)]+c.script))
 		if status != c.want || c.says != "" && !strings.Contains(err.Error(), c.says) {

@@ -19,7 +19,8 @@ import (
 
 func policyCommand() *cobra.Command {
 	s := &session{}
-	return s.command("policy", "The policy of the tenant: who may do what where", s.policyShow(), s.policySet(), s.policyHistory(), s.policyWho())
+	return s.command("policy", "The policy of the tenant: who may do what where", s.policyShow(), s.policySet(),
+		s.policyHistory(), s.policyWho())
 }
 
 func (s *session) policyShow() *cobra.Command {
@@ -101,7 +102,8 @@ func readable(v any) any {
 }
 
 func (s *session) policySet() *cobra.Command {
-	return s.replace("the policy", "the policy has", func(ctx context.Context, file string, raw []byte, r replacing) (out replaced, err error) {
+	return s.replace("the policy", "the policy has", func(ctx context.Context, file string, raw []byte,
+		r replacing) (out replaced, err error) {
 		in := client.SetPolicyInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
 		if in.Document, err = readPolicy(raw); err != nil {
 			return out, usage(fmt.Errorf("%s is no policy: %w", file, err))
@@ -133,13 +135,16 @@ type replaced struct {
 }
 
 // replace is the command that replaces what, by the document in a file.
-func (s *session) replace(what, moved string, do func(ctx context.Context, file string, raw []byte, r replacing) (replaced, error)) *cobra.Command {
+func (s *session) replace(what, moved string, do func(ctx context.Context, file string, raw []byte,
+	r replacing) (replaced, error)) *cobra.Command {
 	var r replacing
 	c := &cobra.Command{
-		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
+		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed",
+		Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.version < 0 {
-				return usage(errors.New("give --expected-version: the version that FILE was made from, which " + c.Parent().CommandPath() + " show says in its first line"))
+				return usage(errors.New("give --expected-version: the version that FILE was made from, which " +
+					c.Parent().CommandPath() + " show says in its first line"))
 			}
 			raw, err := readPlan(args[0], c.InOrStdin())
 			if err != nil {
@@ -160,7 +165,8 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 			return nil
 		},
 	}
-	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; it is refused when "+moved+" moved")
+	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; it is refused when "+moved+
+		" moved")
 	c.Flags().StringVar(&r.reason, "reason", "", "why; it stands in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().Lookup("expected-version").DefValue = "0" // help says nothing of a default, for there is none
@@ -173,8 +179,9 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 func readPolicy(raw []byte) (client.PolicyInput, error) {
 	doc := client.PolicyInput{
 		Sod:    client.PolicySodInput{Approve: true, CompleteManual: true},
-		Grants: []client.PolicyGrantInput{}, Approvals: []client.PolicyApprovalInput{}, BreakGlass: []client.PolicyBreakGlassInput{},
-		Sandbox: []client.PolicySandboxInput{}, // the file is the whole policy: without ceilings it has none
+		Grants: []client.PolicyGrantInput{}, Approvals: []client.PolicyApprovalInput{},
+		BreakGlass: []client.PolicyBreakGlassInput{},
+		Sandbox:    []client.PolicySandboxInput{}, // the file is the whole policy: without ceilings it has none
 	}
 	var plain map[string]any
 	if err := json.Unmarshal(raw, &plain); err != nil {

@@ -15,8 +15,10 @@ func (s *session) policyWho() *cobra.Command {
 	var project, environment string
 	c := &cobra.Command{
 		Use: "who ACTION [RUN]", Short: "Who may do that to a run or in a place: at most ten principals", Args: between(1, 2),
-		Long: "Name principals of the tenant that may do ACTION to RUN, or else in the place of --project and --environment, at most ten, one a\n" +
-			"line. ACTION is a word such as CANCEL, retry-step or START; a wrong one is answered with all there are. Takes the right to read\nthe policy there.",
+		Long: "Name principals of the tenant that may do ACTION to RUN, or else in the place of --project and " +
+			"--environment, at most ten, one a\n" +
+			"line. ACTION is a word such as CANCEL, retry-step or START; a wrong one is answered with all there are. Takes " +
+			"the right to read\nthe policy there.",
 		RunE: func(c *cobra.Command, args []string) error {
 			action, err := wordOf("ACTION", args[0], client.AllAction)
 			if err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 // process makes a command that runs one of dvt's processes until it is told to end.
-func process(c *cobra.Command, dev bool, flags []string, run func(context.Context, server.Config, *slog.Logger) error) *cobra.Command {
+func process(c *cobra.Command, dev bool, flags []string, run func(context.Context, server.Config,
+	*slog.Logger) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	server.Flags(c.Flags(), append(flags, "log-level")...)
 	c.Flags().String("config", "", "YAML file with settings")
@@ -36,11 +37,16 @@ func process(c *cobra.Command, dev bool, flags []string, run func(context.Contex
 
 func serverCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "server", Short: "Serve the API and carry out its duties"}, false, []string{
-		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues",
-		"no-worker-after", "stop-within", "allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat", "write-budget", "rotate-after",
-		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name",
-		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-server-name",
-		"redis-password-file", "listen-tls-cert", "listen-tls-key", "listen-tls-client-ca", "payload-keys-file", "dispatch-keys-file",
+		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
+		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
+		"no-worker-after", "stop-within", "allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
+		"write-budget", "rotate-after",
+		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
+		"temporal-tls-server-name",
+		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
+		"redis-tls-server-name",
+		"redis-password-file", "listen-tls-cert", "listen-tls-key", "listen-tls-client-ca", "payload-keys-file",
+		"dispatch-keys-file",
 		"codec-origins", "metrics-listen", "audit-heads", "audit-heads-key", "audit-heads-interval",
 	}, server.Run)
 }
@@ -48,18 +54,25 @@ func serverCommand() *cobra.Command {
 func workerCommand() *cobra.Command {
 	return process(&cobra.Command{
 		Use: "worker", Short: "Run workflows (queues tq-control-*) or steps (tq-data-*)",
-		Long: "A worker of control queues runs workflows and NOOP steps and reaches the store. A worker of other queues runs steps of every\n" +
-			"type: it holds no store credentials and reaches the Journal of a server with --worker-token-file. Names of --queues are exact:\n" +
+		Long: "A worker of control queues runs workflows and NOOP steps and reaches the store. A worker of other queues " +
+			"runs steps of every\n" +
+			"type: it holds no store credentials and reaches the Journal of a server with --worker-token-file. Names of " +
+			"--queues are exact:\n" +
 			"tq-data-prod serves the environment prod, tq-isolation-acme-prod the tenant acme there.",
 	}, false, []string{
-		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt", "server", "concurrency",
+		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt",
+		"server", "concurrency",
 		"slots-by-type", "slots-by-tenant", "rate-by-type", "queue-rate-by-type", "metrics-listen",
-		"control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots", "allow-private", "write-budget",
-		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name",
-		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-server-name",
+		"control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots", "allow-private",
+		"write-budget",
+		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key",
+		"temporal-tls-server-name",
+		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
+		"redis-tls-server-name",
 		"redis-password-file", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "worker-token-file",
 		"payload-keys-file", "dispatch-keys-file",
-		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max", "sandbox-read", "sandbox-write", "sandbox-roots",
+		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",
+		"sandbox-read", "sandbox-write", "sandbox-roots",
 		"sandbox-allow-missing",
 	}, server.RunWorker)
 }
@@ -67,7 +80,8 @@ func workerCommand() *cobra.Command {
 func migrateCommand() *cobra.Command {
 	return process(&cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to this version",
-		Long: "Connects as the owner of the database. With --app-role it also gives the role that servers connect as what they need, each time\n" +
+		Long: "Connects as the owner of the database. With --app-role it also gives the role that servers connect as what " +
+			"they need, each time\n" +
 			"anew; that role can then neither change nor delete events and audit rows.",
 	}, false, []string{"store", "app-role", "store-password-file", "allow-plaintext"}, server.Migrate)
 }

@@ -15,12 +15,14 @@ import (
 
 func quotaCommand() *cobra.Command {
 	s := &session{}
-	return s.command("quota", "What the tenant may use, and what it set of that itself", s.quotaShow(), s.quotaSet(), s.quotaHistory())
+	return s.command("quota", "What the tenant may use, and what it set of that itself", s.quotaShow(), s.quotaSet(),
+		s.quotaHistory())
 }
 
 func (s *session) quotaShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Print what may be used and is, and the tenant's settings as a document that `dvt quota set` takes", Args: exact(0),
+		Use: "show", Short: "Print what may be used and is, and the tenant's settings as a document that `dvt " +
+			"quota set` takes", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowQuota(c.Context(), s.client)
 			if err != nil {
@@ -96,7 +98,8 @@ func unset(m map[string]any) map[string]any {
 }
 
 func (s *session) quotaSet() *cobra.Command {
-	return s.replace("the tenant's settings", "the settings have", func(ctx context.Context, file string, raw []byte, r replacing) (out replaced, err error) {
+	return s.replace("the tenant's settings", "the settings have", func(ctx context.Context, file string, raw []byte,
+		r replacing) (out replaced, err error) {
 		in := client.SetQuotaInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
 		if in.Settings, err = readQuota(raw); err != nil {
 			return out, usage(fmt.Errorf("%s holds no settings of quotas: %w", file, err))
@@ -110,7 +113,8 @@ func (s *session) quotaSet() *cobra.Command {
 			return out, failure(err)
 		}
 		now := done.SetQuota.Settings
-		return replaced{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow), quotaLines(now.QuotaSettingsRow))}, nil
+		return replaced{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow),
+			quotaLines(now.QuotaSettingsRow))}, nil
 	})
 }
 
@@ -142,7 +146,8 @@ func readQuota(raw []byte) (client.QuotaSettingsInput, error) {
 // quotaLines says each part of the settings in a line.
 func quotaLines(row client.QuotaSettingsRow) (out []string) {
 	limits := func(whose string, l map[string]any) {
-		for _, name := range []string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive", "maxQueueDepth"} {
+		for _, name := range []string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive",
+			"maxQueueDepth"} {
 			if l[name] != nil {
 				out = append(out, fmt.Sprintf("%s %s: %v", whose, name, l[name]))
 			}
@@ -173,7 +178,8 @@ func quotaLines(row client.QuotaSettingsRow) (out []string) {
 func (s *session) quotaHistory() *cobra.Command {
 	l := listed{none: "The tenant has no settings of its own: its tier holds (dvt quota show)."}
 	c := &cobra.Command{
-		Use: "history", Short: "List the versions of the tenant's settings, newest first, with what each changed", Args: exact(0),
+		Use: "history", Short: "List the versions of the tenant's settings, newest first, with what each changed",
+		Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListQuotaSettingsQuotaHistoryQuotaSettingsConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -235,7 +241,8 @@ func (s *session) queueList() *cobra.Command {
 					if q.EstimatedWaitMs != nil {
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
-					t.row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, place, q.Priority, s.when(&q.CreatedAt), waits, about)
+					t.row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, place, q.Priority,
+						s.when(&q.CreatedAt), waits, about)
 				}
 				return t
 			})

@@ -55,7 +55,8 @@ func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
 	ask("dev-engineer", 2, "priority", "run", "start", plan, "--request-id", "r4", "--priority", "10")
 	ask("dev-engineer", 3, "QUEUE_FULL", "run", "start", plan, "--request-id", "r4")
 	list := strings.Split(ask("dev-viewer", 0, "2 of the tenant wait", "queue", "list"), "\n")
-	if !strings.HasPrefix(list[1], fast) || !strings.Contains(list[1], "quota") || !strings.HasPrefix(list[2], slow) || !strings.Contains(list[2], "turn") {
+	if !strings.HasPrefix(list[1], fast) || !strings.Contains(list[1], "quota") || !strings.HasPrefix(list[2], slow) ||
+		!strings.Contains(list[2], "turn") {
 		t.Errorf("%q", list)
 	}
 	ask("dev-mallory", 0, "0 of the tenant wait", "queue", "list")
@@ -64,16 +65,21 @@ func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
 	document := ask("dev-admin", 0, "version 0, tier default", "quota", "show")
 	same := file("same.yaml", document) // what show prints is what set takes
 	ask("dev-admin", 0, "version 1 is in force", "quota", "set", same, "--expected-version", "0", "--reason", "none")
-	less := file("less.yaml", "tenant: {startRunPerMinute: 0}\nprojects: [{projectId: shop, limits: {maxActive: 3}}]\nstrategy: REJECT\n")
-	out := ask("dev-admin", 0, "version 2 is in force", "quota", "set", less, "--expected-version", "1", "--reason", "freeze")
-	for _, line := range []string{"+ tenant startRunPerMinute: 0", "+ project shop weight: 1", "+ project shop maxActive: 3", "+ strategy: REJECT"} {
+	less := file("less.yaml", "tenant: {startRunPerMinute: 0}\nprojects: [{projectId: shop, limits: {maxActive: "+
+		"3}}]\nstrategy: REJECT\n")
+	out := ask("dev-admin", 0, "version 2 is in force", "quota", "set", less, "--expected-version", "1", "--reason",
+		"freeze")
+	for _, line := range []string{"+ tenant startRunPerMinute: 0", "+ project shop weight: 1",
+		"+ project shop maxActive: 3", "+ strategy: REJECT"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("%q is not in %s", line, out)
 		}
 	}
 	ask("dev-admin", 3, "QUOTA_MOVED", "quota", "set", less, "--expected-version", "1", "--reason", "late")
-	ask("dev-admin", 2, "settings.tenant.startRunPerMinute", "quota", "set", file("more.yaml", "tenant: {startRunPerMinute: 2}"), "--expected-version", "2", "--reason", "more")
-	ask("dev-admin", 2, "unknown field", "quota", "set", file("odd.yaml", "tenants: {}"), "--expected-version", "2", "--reason", "odd")
+	ask("dev-admin", 2, "settings.tenant.startRunPerMinute", "quota", "set", file("more.yaml",
+		"tenant: {startRunPerMinute: 2}"), "--expected-version", "2", "--reason", "more")
+	ask("dev-admin", 2, "unknown field", "quota", "set", file("odd.yaml", "tenants: {}"), "--expected-version", "2",
+		"--reason", "odd")
 	ask("dev-admin", 0, "strategy: REJECT", "quota", "show")
 	ask("dev-admin", 0, "+ tenant startRunPerMinute: 0", "quota", "history")
 }

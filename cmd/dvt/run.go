@@ -31,7 +31,8 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.diffCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.eventsCommand(), s.approveCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.diffCommand(), s.planOfCommand(),
+		s.watchCommand(), s.logsCommand(), s.eventsCommand(), s.approveCommand(),
 	}, s.signalCommands()...)...)
 }
 
@@ -46,16 +47,20 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 			return s.open(c)
 		},
 	}
-	c.PersistentFlags().StringVar(&s.server, "server", "", "address of dvt (DVT_SERVER, or that of the context in use, or "+here+")")
-	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN, or that of the context; of a dvt dev that runs on DVT_DATA or .dvt, the one of "+devPrincipal+")")
+	c.PersistentFlags().StringVar(&s.server, "server", "",
+		"address of dvt (DVT_SERVER, or that of the context in use, or "+here+")")
+	c.PersistentFlags().StringVar(&s.token, "token", "",
+		"token (DVT_TOKEN, or that of the context; of a dvt dev that runs on DVT_DATA or .dvt, the one of "+devPrincipal+")")
 	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
 	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
 	addOutput(c, &s.output)
 	s.listFlags(c)
 	s.colour = colourAuto
-	c.PersistentFlags().Var(&s.colour, "color", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	c.PersistentFlags().Var(
+		&s.colour, "color", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions( // the flag is there
-		[]cobra.Completion{string(colourAuto), string(colourAlways), string(colourNever)}, cobra.ShellCompDirectiveNoFileComp))
+		[]cobra.Completion{string(colourAuto), string(colourAlways), string(colourNever)},
+		cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(subcommands...)
 	s.shared(c)
 	return c
@@ -137,11 +142,14 @@ func (s *session) startCommand() *cobra.Command {
 				Scope struct{ ProjectID, EnvironmentID string }
 			}
 			if trimmed := bytes.TrimSpace(doc); len(trimmed) == 0 || trimmed[0] != '{' {
-				return usage(fmt.Errorf("%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one", documentName(args[0])))
+				return usage(fmt.Errorf(
+					"%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one",
+					documentName(args[0])))
 			}
 			_ = json.Unmarshal(doc, &scope) // what is wrong with it the server says better
 			in := client.StartRunInput{
-				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment, Priority: priority,
+				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment,
+				Priority: priority,
 			}
 			if in.ProjectId == "" {
 				in.ProjectId = scope.Scope.ProjectID

@@ -40,7 +40,8 @@ func (s *session) approveCommand() *cobra.Command {
 			r := out.ApproveRun.Run
 			line := fmt.Sprintf("%s is %s", r.RunId, statusOf(r.RunRow))
 			if a := r.Approval; a != nil && a.ExpiresAt != nil {
-				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, given(a.ApprovalRow), a.Required, moment(a.ExpiresAt))
+				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, given(a.ApprovalRow), a.Required,
+					moment(a.ExpiresAt))
 			}
 			_, err = fmt.Fprintln(s.out, line)
 			return err
@@ -90,7 +91,8 @@ func (s *session) listApprovals(c *cobra.Command, l listed) error {
 					may = deref(a.Reason)
 				}
 			}
-			t.row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, deref(r.TriggeredBy), s.when(&r.CreatedAt), have, until, may)
+			t.row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, deref(r.TriggeredBy),
+				s.when(&r.CreatedAt), have, until, may)
 		}
 		return t
 	})

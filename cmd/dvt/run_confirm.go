@@ -22,7 +22,8 @@ func shortID(runID string) string { return runID[:min(len(runID), shortRunID)] }
 // for also when it cannot be said what it would do.
 func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, stops bool) (seq int64, err error) {
 	if !asked(c.InOrStdin()) {
-		return 0, usage(fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview", strings.TrimPrefix(c.CommandPath(), "dvt ")))
+		return 0, usage(fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview",
+			strings.TrimPrefix(c.CommandPath(), "dvt ")))
 	}
 	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
 	switch {

@@ -26,7 +26,8 @@ func started(t *testing.T) (address string, s store.Store) {
 }
 
 // typing runs a command whose input is a terminal, and gives what it printed and a way to type.
-func typing(t *testing.T, ctx context.Context, address string, args ...string) (out *printout, answer func(string), end func() error) {
+func typing(t *testing.T, ctx context.Context, address string, args ...string) (out *printout, answer func(string),
+	end func() error) {
 	t.Helper()
 	tty := openTerminal(t, 100, 30)
 	out = &printout{}
@@ -86,7 +87,8 @@ func TestRunStrongSignals_SayWhatMoved(t *testing.T) {
 	address, s := started(t)
 	out, says, end := typing(t, t.Context(), address, "run", "cancel", "r1")
 	out.await(t, `type r1: `)
-	append1(t, s, runtest.Draft(log.SignalAccepted, "p1", 1, runtest.M{"signalType": "PAUSE", "actor": "ben", "reason": "lunch"}))
+	append1(t, s, runtest.Draft(log.SignalAccepted, "p1", 1, runtest.M{"signalType": "PAUSE", "actor": "ben",
+		"reason": "lunch"}))
 	append1(t, s, runtest.Draft(log.RunPaused, "p1", 1, runtest.M{"pauseRequestedBy": "ben"}))
 	says("r1")
 	err := end()
@@ -98,7 +100,8 @@ func TestRunStrongSignals_SayWhatMoved(t *testing.T) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
 	}
-	if _, status, err := dvt(t, address, "dev-admin", "run", "cancel", "r1", "--yes", "--expected-run-seq", "2"); status != 3 || !strings.Contains(err.Error(), "since seq 2:") {
+	if _, status, err := dvt(t, address, "dev-admin", "run", "cancel", "r1", "--yes", "--expected-run-seq",
+		"2"); status != 3 || !strings.Contains(err.Error(), "since seq 2:") {
 		t.Errorf("a script that says what it looked at: %d, %v", status, err)
 	}
 }

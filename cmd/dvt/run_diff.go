@@ -14,7 +14,8 @@ import (
 
 func (s *session) diffCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "diff RUN SEQ [SEQ]", Short: "Say what changed in a run from one seq of its log to another, or to now", Args: between(2, 3),
+		Use: "diff RUN SEQ [SEQ]", Short: "Say what changed in a run from one seq of its log to another, or to now",
+		Args: between(2, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := seqOf(args[1])
 			if err != nil {

@@ -39,7 +39,8 @@ With -o json each event is one line of JSON, whole; with -o yaml one document.`,
 	c.Flags().Int64Var(&how.after, "after", 0, "only events behind this seq")
 	c.Flags().StringSliceVar(&how.types, "type", nil, "only events of these types, such as StepFailed")
 	c.Flags().BoolVarP(&how.follow, "follow", "f", false, "go on until the run has ended")
-	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience, "with --follow: stop after so long without a connection; 0: never")
+	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience,
+		"with --follow: stop after so long without a connection; 0: never")
 	return c
 }
 
@@ -118,7 +119,8 @@ func (s *session) event(e client.EventRow) error {
 	if e.Payload != nil && string(*e.Payload) != "{}" {
 		says = oneLine(string(*e.Payload))
 	}
-	l := line{{fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), dim}, {pad(e.EventType, 18), bold}, {"  " + pad(subject, 20), plain}, {"  " + says, plain}}
+	l := line{{fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), dim},
+		{pad(e.EventType, 18), bold}, {"  " + pad(subject, 20), plain}, {"  " + says, plain}}
 	if width, _ := s.display.size(); s.display.terminal() && !s.whole() {
 		l = s.display.fit(l, width)
 	}

@@ -24,7 +24,8 @@ func TestRunEvents_ReadsEveryPageAndFollowsOverConnections(t *testing.T) {
 	if n := strings.Count(out, "\n"); n != 222 || status != 0 || !strings.Contains(out, "   222  ") {
 		t.Fatalf("%d lines, %d, %v", n, status, err)
 	}
-	if out, _, _ = dvt(t, address, "dev-viewer", "run", "events", "r1", "--type", "StepStarted,StepCompleted", "--after", "220", "-o", "json"); strings.Count(out, "\n") != 2 {
+	if out, _, _ = dvt(t, address, "dev-viewer", "run", "events", "r1", "--type", "StepStarted,StepCompleted", "--after",
+		"220", "-o", "json"); strings.Count(out, "\n") != 2 {
 		t.Errorf("%s", out)
 	}
 	for line := range strings.Lines(out) {
@@ -64,7 +65,8 @@ func TestRunEvents_ReadsEveryPageAndFollowsOverConnections(t *testing.T) {
 // Health has a status of its own, and a version is data too.
 func TestHealthAndVersion(t *testing.T) {
 	well := answering(t, 200, `{"data":{"health":{"status":"HEALTHY","checks":[{"name":"store","status":"HEALTHY","latencyMs":1.5}]}}}`)
-	for format, want := range map[string]string{"table": "HEALTHY, at " + well, "json": `"latencyMs": 1.5`, "yaml": "latencyMs: 1.5"} {
+	for format, want := range map[string]string{"table": "HEALTHY, at " + well, "json": `"latencyMs": 1.5`,
+		"yaml": "latencyMs: 1.5"} {
 		if out, status, err := dvt(t, well, "t", "health", "-o", format); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d, %v\n%s", status, err, out)
 		}
@@ -75,7 +77,8 @@ func TestHealthAndVersion(t *testing.T) {
 	}
 	var about map[string]string
 	out, status, err := local(t, "", "version", "-o", "json")
-	if jerr := json.Unmarshal([]byte(out), &about); jerr != nil || status != 0 || about["version"] == "" || about["go"] == "" {
+	if jerr := json.Unmarshal([]byte(out), &about); jerr != nil || status != 0 || about["version"] == "" ||
+		about["go"] == "" {
 		t.Errorf("%d, %v, %v\n%s", status, err, jerr, out)
 	}
 }

@@ -22,10 +22,12 @@ type runName struct {
 }
 
 var runNames = []runName{
-	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: new(me)}, 1, func(client.RunRow) bool { return true }},
+	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: new(me)}, 1,
+		func(client.RunRow) bool { return true }},
 	{
 		"@failed", "the newest run that FAILED, or waits with a failed step",
-		client.RunFilter{Statuses: []client.RunStatus{client.RunStatusFailed, client.RunStatusRunning, client.RunStatusPaused}}, maxPage,
+		client.RunFilter{Statuses: []client.RunStatus{client.RunStatusFailed, client.RunStatusRunning,
+			client.RunStatusPaused}}, maxPage,
 		func(r client.RunRow) bool {
 			return r.Status == client.RunStatusFailed || r.StepCounts.Failed > 0
 		},

@@ -61,7 +61,8 @@ func TestRunID_Names(t *testing.T) {
 		id, by string
 		more   []log.Draft
 	}{
-		{runA, "dev-engineer", []log.Draft{runtest.Draft(log.StepStartedEvent, "load", 1), runtest.Draft(log.StepFailedEvent, "load", 1)}},
+		{runA, "dev-engineer", []log.Draft{runtest.Draft(log.StepStartedEvent, "load", 1),
+			runtest.Draft(log.StepFailedEvent, "load", 1)}},
 		{runB, "dev-engineer", []log.Draft{runtest.Draft(log.StepStartedEvent, "load", 1)}},
 		{runC, "ana", nil},
 	} {
@@ -71,7 +72,8 @@ func TestRunID_Names(t *testing.T) {
 			Run: store.Run{Identity: id, RequestKey: log.Key(x.id), TriggeredBy: x.by},
 			Events: append([]log.Draft{
 				runtest.Draft(log.RunApproved, "", 1),
-				runtest.Draft(log.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "load", "type": "NOOP"}}, "triggeredBy": x.by}),
+				runtest.Draft(log.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "load", "type": "NOOP"}},
+					"triggeredBy": x.by}),
 			}, x.more...),
 		}); err != nil {
 			t.Fatal(err)
@@ -100,7 +102,8 @@ func TestRunID_Names(t *testing.T) {
 			t.Errorf("dvt %s as %s: %d, want %d and %q\n%s", c.args, c.token, status, c.status, c.says, out)
 		}
 	}
-	if out, said, status := apart(t, address, "dev-engineer", "run", "show", "@last", "-o", "json"); status != 0 || strings.Contains(out, "@last") || !strings.Contains(said, "@last") {
+	if out, said, status := apart(t, address, "dev-engineer", "run", "show", "@last", "-o", "json"); status != 0 ||
+		strings.Contains(out, "@last") || !strings.Contains(said, "@last") {
 		t.Errorf("%d, standard error %q, standard output\n%s", status, said, out)
 	}
 }

@@ -199,7 +199,8 @@ func (s summary) print(d display) {
 	}
 	fmt.Fprintf(out, "\nframes   %s, %d resets\n", cmp.Or(strings.Join(frames, ", "), "none"), s.Resets)
 	if l := s.Latency; l.Count > 0 {
-		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with news, from commit to here; each %s%.1f ms\n",
+		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with news, from commit "+
+			"to here; each %s%.1f ms\n",
 			l.P50, l.P95, l.P99, l.Max, l.Count, d.string("±"), l.Within)
 	} else {
 		fmt.Fprintln(out, "latency  no frame with news came")

@@ -57,7 +57,8 @@ func (s *session) listCommand() *cobra.Command {
 				for _, e := range all.Edges {
 					r := e.Node.RunRow
 					t.row(id(r.RunId), span{statusOf(r), runSigns[r.Status].style}, r.Plan.PlanId+"@"+r.Plan.PlanVersion,
-						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt), took(r), deref(r.TriggeredBy), cause(r))
+						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt), took(r),
+						deref(r.TriggeredBy), cause(r))
 				}
 				return t
 			})

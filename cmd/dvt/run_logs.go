@@ -31,9 +31,12 @@ func (s *session) logsCommand() *cobra.Command {
 	var since, giveUp time.Duration
 	var how reading
 	c := &cobra.Command{
-		Use: "logs RUN [STEP]", Short: "Print what a step printed; default: the step that failed the run", Args: between(1, 2),
-		Long: "Print what a step printed, one attempt of it. Without STEP it is the step that failed the run or holds it up. With --follow it goes\n" +
-			"on until the attempt is over, over as many connections as it takes. With -o json the lines have their numbers, times and streams.",
+		Use: "logs RUN [STEP]", Short: "Print what a step printed; default: the step that failed the run",
+		Args: between(1, 2),
+		Long: "Print what a step printed, one attempt of it. Without STEP it is the step that failed the run or holds it " +
+			"up. With --follow it goes\n" +
+			"on until the attempt is over, over as many connections as it takes. With -o json the lines have their numbers, " +
+			"times and streams.",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if tail < 0 || since < 0 {
 				return usage(errors.New("--tail and --since take what is above 0: --tail 100, --since 10m"))
@@ -65,13 +68,16 @@ func (s *session) logsCommand() *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&attempt, "attempt", 0, "logical attempt; default: the latest")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on while the attempt prints; -o json prints an object for each piece")
-	c.Flags().DurationVar(&giveUp, "give-up-after", patience, "with --follow: stop after so long without a connection; 0: never")
+	c.Flags().BoolVarP(&follow, "follow", "f", false,
+		"go on while the attempt prints; -o json prints an object for each piece")
+	c.Flags().DurationVar(&giveUp, "give-up-after", patience,
+		"with --follow: stop after so long without a connection; 0: never")
 	c.Flags().IntVar(&tail, "tail", 0, "begin so many lines before the end")
 	c.Flags().BoolVar(&failed, "failed", false, "begin at the line that says why the attempt failed")
 	c.Flags().DurationVar(&since, "since", 0, "only lines of that long ago or less, such as 10m")
 	c.Flags().StringVar(&how.grep, "grep", "", "only lines that contain this text")
-	c.Flags().BoolVar(&how.stamps, "timestamps", false, "say before each line when it was printed, in UTC, and on which stream")
+	c.Flags().BoolVar(&how.stamps, "timestamps", false,
+		"say before each line when it was printed, in UTC, and on which stream")
 	c.MarkFlagsMutuallyExclusive("tail", "failed")
 	return c
 }
@@ -103,7 +109,8 @@ func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error
 		return notFound("step")
 	}
 	if had := out.Run.Step.LogicalAttemptId; attempt < 1 || attempt > had {
-		return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID, counted(had, "attempt"), attempt)}
+		return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID,
+			counted(had, "attempt"), attempt)}
 	}
 	return nil
 }
@@ -184,20 +191,22 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 
 // followLog prints each line once, over as many connections as it takes, until the attempt is over.
 func (s *session) followLog(ctx context.Context, how reading, giveUp time.Duration) error {
-	err := follow(ctx, giveUp, client.Position{}, func(ctx context.Context, _ client.Position, took func(client.Position)) error {
-		return s.client.Follow(ctx, how.runID, how.stepID, how.attempt, how.from, func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
-			took(client.Position{})
-			how.attempt = &f.Attempt
-			if f.Lines = s.taken(&how, f.Lines); s.output.data() && (len(f.Lines) > 0 || f.Complete) {
-				if err := s.print(f); err != nil {
-					return stopped{err}
+	err := follow(ctx, giveUp, client.Position{}, func(ctx context.Context, _ client.Position,
+		took func(client.Position)) error {
+		return s.client.Follow(ctx, how.runID, how.stepID, how.attempt, how.from,
+			func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
+				took(client.Position{})
+				how.attempt = &f.Attempt
+				if f.Lines = s.taken(&how, f.Lines); s.output.data() && (len(f.Lines) > 0 || f.Complete) {
+					if err := s.print(f); err != nil {
+						return stopped{err}
+					}
 				}
-			}
-			if f.Complete {
-				return stopped{errOver}
-			}
-			return nil
-		})
+				if f.Complete {
+					return stopped{errOver}
+				}
+				return nil
+			})
 	}, s.offline())
 	if errors.Is(err, errOver) {
 		return nil

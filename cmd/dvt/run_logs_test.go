@@ -38,9 +38,12 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 			if no > hole && no < resumes {
 				no = resumes
 			}
-			lines = append(lines, map[string]any{"no": no, "at": "2026-11-22T00:00:00Z", "stream": "stdout", "text": fmt.Sprintf("line %d", no)})
+			lines = append(lines, map[string]any{"no": no, "at": "2026-11-22T00:00:00Z", "stream": "stdout",
+				"text": fmt.Sprintf("line %d", no)})
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"stepLog": map[string]any{"attempt": 1, "totalLines": total, "missing": map[string]any{"from": hole + 1, "to": resumes}, "lines": lines}}})
+		_ = json.NewEncoder(w).Encode(
+			map[string]any{"data": map[string]any{"stepLog": map[string]any{"attempt": 1, "totalLines": total,
+				"missing": map[string]any{"from": hole + 1, "to": resumes}, "lines": lines}}})
 	}))
 	t.Cleanup(s.Close)
 	for args, want := range map[string]string{
@@ -51,12 +54,14 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		"--tail 1 --timestamps": "2026-11-22 00:00:00.000Z  stdout  line 4500\n",
 		"--since 1ms":           "",
 	} {
-		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"), strings.Fields(args)...)...); status != 0 || !strings.HasPrefix(out, want) || want == "" && out != "" {
+		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"),
+			strings.Fields(args)...)...); status != 0 || !strings.HasPrefix(out, want) || want == "" && out != "" {
 			t.Errorf("%s: %d, %v\n%.200s", args, status, err, out)
 		}
 	}
 	for _, wrong := range []string{"--tail -5", "--since -10m"} {
-		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"), strings.Fields(wrong)...)...); status != 2 || out != "" {
+		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"),
+			strings.Fields(wrong)...)...); status != 2 || out != "" {
 			t.Errorf("%s: status %d, %v: %.100s", wrong, status, err, out)
 		}
 	}
@@ -65,7 +70,8 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		t.Errorf("without a step: %d, %v\n%.200s", status, err, out)
 	}
 	out, status, err = dvt(t, s.URL, "t", "run", "logs", "r1", "s1")
-	if n := strings.Count(out, "\n"); n != total-(resumes-hole-1) || status != 0 || !strings.HasSuffix(out, "line 4500\n") {
+	if n := strings.Count(out, "\n"); n != total-(resumes-hole-1) || status != 0 ||
+		!strings.HasSuffix(out, "line 4500\n") {
 		t.Errorf("%d lines, %d, %v", n, status, err)
 	}
 	var doc struct {
@@ -73,7 +79,8 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		Missing struct{ From, To int }
 	}
 	out, _, _ = dvt(t, s.URL, "t", "run", "logs", "r1", "s1", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Lines) != total-(resumes-hole-1) || doc.Lines[len(doc.Lines)-1].No != total || doc.Missing.To != resumes {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Lines) != total-(resumes-hole-1) ||
+		doc.Lines[len(doc.Lines)-1].No != total || doc.Missing.To != resumes {
 		t.Errorf("%d lines, missing %+v, %v", len(doc.Lines), doc.Missing, err)
 	}
 }
@@ -92,7 +99,8 @@ func TestRunLogs_FollowGoesOnOverAnotherConnection(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	out, said, status := apart(t, s.URL, "t", "run", "logs", "r1", "s1", "-f")
-	if a, b := <-from, <-from; status != 0 || out != "line 1\nline 2\n" || strings.Count(said, "OFFLINE") != 1 || a != 1 || b != 2 {
+	if a, b := <-from, <-from; status != 0 || out != "line 1\nline 2\n" || strings.Count(said, "OFFLINE") != 1 || a != 1 ||
+		b != 2 {
 		t.Errorf("status %d, asked from %d and %d, %q\n%s", status, a, b, said, out)
 	}
 }
@@ -103,7 +111,8 @@ func TestRunLogs_KnowsWhichAttemptsThereAre(t *testing.T) {
 	address, s := started(t)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	for _, number := range []string{"0", "7"} {
-		if out, status, err := dvt(t, address, "dev-viewer", "run", "logs", "r1", "s1", "--attempt", number); status != 4 || !strings.Contains(text(err), "s1 has had 1 attempt, and none has the number "+number) {
+		if out, status, err := dvt(t, address, "dev-viewer", "run", "logs", "r1", "s1", "--attempt", number); status != 4 ||
+			!strings.Contains(text(err), "s1 has had 1 attempt, and none has the number "+number) {
 			t.Errorf("--attempt %s: %d, %v\n%s", number, status, err, out)
 		}
 	}

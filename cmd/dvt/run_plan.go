@@ -18,8 +18,10 @@ const masked = `"***"`
 func (s *session) planOfCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "plan RUN", Short: "Print the plan that a run runs, as a document that dvt run start takes", Args: exact(1),
-		Long: "Print the plan that a run runs, as a document that dvt run start takes: YAML, or with -o json JSON. The values of members that\n" +
-			"look like a secret by their names are ***. What signals changed of it for this run is not in it: dvt run events shows that.",
+		Long: "Print the plan that a run runs, as a document that dvt run start takes: YAML, or with -o json JSON. The " +
+			"values of members that\n" +
+			"look like a secret by their names are ***. What signals changed of it for this run is not in it: dvt run events " +
+			"shows that.",
 		RunE: func(c *cobra.Command, args []string) error {
 			out, err := client.ReadPlan(c.Context(), s.client, args[0])
 			switch {
@@ -28,7 +30,9 @@ func (s *session) planOfCommand() *cobra.Command {
 			case out.Run == nil:
 				return notFound("run")
 			case out.Run.PlanDocument == nil:
-				return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: no worker has fetched the plan of run %s yet, or it is of another place than the run", args[0])}
+				return &exitError{
+					status: 4, err: fmt.Errorf(
+						"NOT_FOUND: no worker has fetched the plan of run %s yet, or it is of another place than the run", args[0])}
 			}
 			doc := *out.Run.PlanDocument
 			if bytes.Contains(doc, []byte(masked)) {

@@ -17,7 +17,8 @@ func TestRunDryRun_SaysAndDoesNothing(t *testing.T) {
 	address, r := serve(t)
 	s, _ := r.Outbox.(store.Store)
 	if _, err := s.Append(t.Context(), store.Append{RunID: "r1", Events: []log.Draft{
-		runtest.Start("s1", "s2"), runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2", 1),
+		runtest.Start("s1", "s2"), runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2",
+			1),
 	}}); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,8 @@ func (g *sending) flags(c *cobra.Command) {
 
 // named is flags for a command whose signal has an id of the caller's.
 func (g *sending) named(c *cobra.Command) {
-	c.Flags().StringVar(&g.signalID, "signal-id", "", "client key that makes repeating safe; default: a new one, which is printed")
+	c.Flags().StringVar(&g.signalID, "signal-id", "",
+		"client key that makes repeating safe; default: a new one, which is printed")
 	g.flags(c)
 }
 
@@ -82,10 +83,14 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) er
 		}
 	}
 	switch {
-	case r.Decision == client.SignalDecisionRejected || r.Application != nil && *r.Application == client.SignalApplicationNotApplied:
+	case r.Decision == client.SignalDecisionRejected || r.Application != nil &&
+		*r.Application == client.SignalApplicationNotApplied:
 		return &exitError{status: 3, err: errors.New(sentence(r))}
 	case late:
-		return &exitError{status: 1, err: fmt.Errorf("%s within %s\n  do not send it anew: it is durable. `dvt service status` and `dvt workflow debug %s` say what holds it up", sentence(r), how.timeout, r.RunId)}
+		return &exitError{
+			status: 1, err: fmt.Errorf(
+				"%s within %s\n  do not send it anew: it is durable. `dvt service status` and `dvt workflow debug %s` say what "+
+					"holds it up", sentence(r), how.timeout, r.RunId)}
 	case !s.output.data():
 		fmt.Fprintln(s.out, sentence(r))
 	}

@@ -15,7 +15,8 @@ func (s *session) rerunCommand() *cobra.Command {
 	var watch bool
 	c := &cobra.Command{
 		Use: "rerun RUN", Short: "Run the plan of a run that has ended again, without the steps that need not",
-		Long: "Starts a new run of the same plan, with the same params and none of the changes made while the earlier one ran. The results and\n" +
+		Long: "Starts a new run of the same plan, with the same params and none of the changes made while the earlier one " +
+			"ran. The results and\n" +
 			"artifacts of steps that do not run again are taken over; what steps left in the workspace is not.",
 		Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,7 +48,8 @@ func (s *session) rerunCommand() *cobra.Command {
 			return s.started(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "failed (what did not succeed, and all that depends on it), start, or steps separated by commas")
+	c.Flags().StringVar(
+		&from, "from", "", "failed (what did not succeed, and all that depends on it), start, or steps separated by commas")
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")

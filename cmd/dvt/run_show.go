@@ -41,7 +41,8 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	if past {
 		is = "as it was at seq"
 	}
-	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
+	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId,
+		r.Plan.PlanVersion,
 		r.ProjectId, r.EnvironmentId, statusOf(r), is, r.RunSeq, deref(r.TriggeredBy), s.when(r.StartedAt), took(r))
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, oneLine(*r.Message))

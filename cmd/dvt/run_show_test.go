@@ -19,7 +19,8 @@ func TestRunShowAndDiff_AnyMoment(t *testing.T) {
 	address, s := started(t)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1))
-	append1(t, s, runtest.Draft(log.SignalAccepted, "p1", 1, runtest.M{"signalType": "PAUSE", "actor": "ben", "reason": "lunch"}))
+	append1(t, s, runtest.Draft(log.SignalAccepted, "p1", 1, runtest.M{"signalType": "PAUSE", "actor": "ben",
+		"reason": "lunch"}))
 	append1(t, s, runtest.Draft(log.RunPaused, "p1", 1, runtest.M{"pauseRequestedBy": "ben"}))
 	for _, c := range []struct {
 		args   string
@@ -37,7 +38,8 @@ func TestRunShowAndDiff_AnyMoment(t *testing.T) {
 		{"run show r1 --at=-1", 2, nil, ""},
 		{"run diff r1 3 4", 0, []string{"from seq 3 to seq 4 the run ", "s1    RUNNING  FAILED  1"}, "DECIDED"},
 		{"run diff r1 4 3", 0, []string{"from seq 3 to seq 4"}, ""},
-		{"run diff r1 1", 0, []string{"from seq 1 to seq 6", "to PAUSED", "s1    PENDING  FAILED", "SignalAccepted PAUSE by ben: lunch", "RunPaused"}, ""},
+		{"run diff r1 1", 0, []string{"from seq 1 to seq 6", "to PAUSED", "s1    PENDING  FAILED",
+			"SignalAccepted PAUSE by ben: lunch", "RunPaused"}, ""},
 		{"run diff r1 6", 0, []string{"stayed PAUSED", "no step changed"}, "STEP"},
 		{"run diff r1 7", 2, []string{"ends at seq 6, before seq 7"}, ""},
 		{"run diff r1 3 9", 2, []string{"BAD_USER_INPUT"}, ""},
@@ -70,19 +72,27 @@ func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
 		name, status, wait, args string
 		want, not                string
 	}{
-		{"worker seen", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "", "waits for a worker on tq-data-dev, last seen 2026-11-21 02:12:07Z\n", ""},
-		{"worker seen, on a terminal", "PENDING", worker + `"` + ago.Format(time.RFC3339Nano) + `"`, "terminal", "waits for a worker on tq-data-dev, last seen 3m ago", ""},
-		{"worker seen by a clock ahead", "PENDING", worker + `"` + ago.Add(time.Hour).Format(time.RFC3339Nano) + `"`, "terminal", "last seen just now", " in "},
+		{"worker seen", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "",
+			"waits for a worker on tq-data-dev, last seen 2026-11-21 02:12:07Z\n", ""},
+		{"worker seen, on a terminal", "PENDING", worker + `"` + ago.Format(time.RFC3339Nano) + `"`, "terminal",
+			"waits for a worker on tq-data-dev, last seen 3m ago", ""},
+		{"worker seen by a clock ahead", "PENDING", worker + `"` + ago.Add(time.Hour).Format(time.RFC3339Nano) + `"`,
+			"terminal", "last seen just now", " in "},
 		{"no worker seen", "PENDING", worker + `null`, "", "waits for a worker on tq-data-dev, none seen recently\n", ""},
-		{"worker in the past", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "--at 3", "waits for a worker on tq-data-dev\n", "seen"},
-		{"worker as data", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "-o json", `"pollerSeenAt": "2026-11-21T02:12:07.123Z"`, ""},
+		{"worker in the past", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "--at 3",
+			"waits for a worker on tq-data-dev\n", "seen"},
+		{"worker as data", "PENDING", worker + `"2026-11-21T02:12:07.123Z"`, "-o json",
+			`"pollerSeenAt": "2026-11-21T02:12:07.123Z"`, ""},
 		{"no queue", "PENDING", `"kind":"WORKER"`, "", "waits to be started\n", "worker"},
-		{"dependencies", "PENDING", `"kind":"DEPENDENCIES","blockingSteps":["a","b","c","d","e"]`, "", "  waits for a, b, c and 2 more\n", ""},
-		{"failed step", "PENDING", `"kind":"FAILED_STEP","blockingSteps":["a","b"]`, "", "blocked by a failed step, waits for a, b\n", ""},
+		{"dependencies", "PENDING", `"kind":"DEPENDENCIES","blockingSteps":["a","b","c","d","e"]`, "",
+			"  waits for a, b, c and 2 more\n", ""},
+		{"failed step", "PENDING", `"kind":"FAILED_STEP","blockingSteps":["a","b"]`, "",
+			"blocked by a failed step, waits for a, b\n", ""},
 		{"paused by somebody", "PENDING", `"kind":"PAUSED","who":"ben"`, "", "waits because ben paused the run\n", ""},
 		{"paused", "PENDING", `"kind":"PAUSED"`, "", "waits because the run is paused\n", ""},
 		{"manual step", "RUNNING", `"kind":"PERSON"`, "", "waits for a person to complete it\n", ""},
-		{"failed, retry window open", "FAILED", `"kind":"PERSON"`, "", "EXIT_1: boom; waits for a person to retry or skip it\n", ""},
+		{"failed, retry window open", "FAILED", `"kind":"PERSON"`, "",
+			"EXIT_1: boom; waits for a person to retry or skip it\n", ""},
 		{"failed, to be retried", "FAILED", `"kind":"RETRY"`, "", "EXIT_1: boom; waits to be retried\n", ""},
 		{"a kind of a newer server", "PENDING", `"kind":"WEATHER"`, "", "waits: WEATHER\n", ""},
 	} {
@@ -107,7 +117,8 @@ func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
 				out = tty.await(`COMMAND.*`)
 			} else {
 				var status int
-				if out, _, status = apart(t, address, "t", append([]string{"run", "show", "r1"}, strings.Fields(c.args)...)...); status != 0 {
+				if out, _, status = apart(t, address, "t", append([]string{"run", "show", "r1"},
+					strings.Fields(c.args)...)...); status != 0 {
 					t.Fatalf("exit status %d, want 0\n%s", status, out)
 				}
 			}
@@ -130,7 +141,8 @@ func TestRunPlan_IsAPlanAgain(t *testing.T) {
 	answer := func(runs string) string { return answering(t, 200, `{"data":{"run":`+runs+`}}`) }
 	address := answer(`{"planDocument":` + doc + `}`)
 	out, said, status := apart(t, address, "t", "run", "plan", "r1")
-	if status != 0 || !strings.HasPrefix(out, "schemaVersion: v1.2\nmetadata:\n  planId: nightly\n") || !strings.Contains(said, "look secret") {
+	if status != 0 || !strings.HasPrefix(out, "schemaVersion: v1.2\nmetadata:\n  planId: nightly\n") ||
+		!strings.Contains(said, "look secret") {
 		t.Errorf("%d, %s\n%s", status, said, out)
 	}
 	var got, want any
@@ -147,7 +159,8 @@ func TestRunPlan_IsAPlanAgain(t *testing.T) {
 	if out, status, err := local(t, out, "plan", "validate", "-"); status != 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, _, status := apart(t, address, "t", "run", "plan", "r1", "-o", "json"); status != 0 || !json.Valid([]byte(out)) {
+	if out, _, status := apart(t, address, "t", "run", "plan", "r1", "-o", "json"); status != 0 ||
+		!json.Valid([]byte(out)) {
 		t.Errorf("%d\n%s", status, out)
 	}
 	if _, _, status := apart(t, answer(`{"planDocument":null}`), "t", "run", "plan", "r1"); status != 4 {

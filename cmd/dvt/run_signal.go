@@ -47,7 +47,8 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		},
 		paramsVerb(),
 		{
-			use: "override RUN STEP PATCH", short: "Change the inputs of a step by a merge patch (JSON or YAML file; - reads standard input), from its next attempt on", args: 3, reason: true, strong: true,
+			use: "override RUN STEP PATCH", short: "Change the inputs of a step by a merge patch (JSON or YAML file; - reads " +
+				"standard input), from its next attempt on", args: 3, reason: true, strong: true,
 			input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
 				doc, err := readPlan(args[2], c.InOrStdin())
 				in.InjectOverride = &client.InjectOverrideInput{StepId: args[1], Override: doc, Reason: *why}
@@ -81,7 +82,8 @@ func retryVerb() verb {
 func paramsVerb() verb {
 	var step string
 	return verb{
-		use: "update-params RUN PARAMS", short: "Set parameters, or remove them with null (JSON or YAML file; - reads standard input), for attempts that begin from now on", args: 2, strong: true,
+		use: "update-params RUN PARAMS", short: "Set parameters, or remove them with null (JSON or YAML file; - reads " +
+			"standard input), for attempts that begin from now on", args: 2, strong: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&step, "step", "", "only for this step; default: the whole run")
 		},
@@ -99,7 +101,8 @@ func paramsVerb() verb {
 func targetVerb() verb {
 	var database, schema string
 	return verb{
-		use: "set-target RUN STEP", short: "Change where a dbt step writes, from its next attempt on", args: 2, reason: true, strong: true,
+		use: "set-target RUN STEP", short: "Change where a dbt step writes, from its next attempt on", args: 2, reason: true,
+		strong: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&database, "database", "", "database; its profile reads it as var('dvt_target_database')")
 			c.Flags().StringVar(&schema, "schema", "", "schema; its profile reads it as var('dvt_target_schema')")
@@ -147,7 +150,8 @@ func stopVerb() verb {
 	return verb{
 		use: "stop RUN", short: "Emergency stop: end the run now", args: 1, reason: true, strong: true, stops: true,
 		flags: func(c *cobra.Command) {
-			c.Flags().BoolVar(&force, "force", false, "end it in the engine without its cooperation: what runs may go on outside for a while")
+			c.Flags().BoolVar(
+				&force, "force", false, "end it in the engine without its cooperation: what runs may go on outside for a while")
 		},
 		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}
@@ -204,7 +208,8 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().Int64Var(&expected, "expected-run-seq", 0, "refuse with RUN_MOVED when what it concerns has changed since this seq; default: what was shown when asking")
+	c.Flags().Int64Var(&expected, "expected-run-seq", 0,
+		"refuse with RUN_MOVED when what it concerns has changed since this seq; default: what was shown when asking")
 	how.named(c)
 	addPreview(c)
 	if v.flags != nil {
@@ -215,7 +220,8 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 
 func (s *session) send(c *cobra.Command, in client.SignalRunInput, cancel bool, why *string) (client.Receipt, error) {
 	if cancel {
-		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId, Reason: why, ExpectedRunSeq: in.ExpectedRunSeq})
+		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId,
+			Reason: why, ExpectedRunSeq: in.ExpectedRunSeq})
 		if err != nil {
 			return client.Receipt{}, err
 		}

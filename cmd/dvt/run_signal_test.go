@@ -23,7 +23,8 @@ func TestRunSignals_EveryVerb(t *testing.T) {
 		t.Fatal("no store")
 	}
 	if _, err := s.Append(t.Context(), store.Append{RunID: "r1", Events: []log.Draft{
-		runtest.Start("s1", "s2"), runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2", 1),
+		runtest.Start("s1", "s2"), runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2",
+			1),
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestRunSignals_EveryVerb(t *testing.T) {
 func TestJSON_PrintsWhatIsEmbedded(t *testing.T) {
 	var out bytes.Buffer
 	s := &session{out: &out, output: asJSON}
-	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
+	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{
+		RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"runId": "r1"`) {

@@ -74,7 +74,8 @@ func (s *session) watch(ctx context.Context, runID string, how watching) error {
 			fmt.Fprintln(s.out, s.display.print(l))
 		}
 	} else if ctx.Err() != nil {
-		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.run.StatusRaw, screen.last.RunSeq, runID)
+		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.run.StatusRaw,
+			screen.last.RunSeq, runID)
 	}
 	return err
 }
@@ -115,7 +116,8 @@ type watcher interface {
 // follows tells w of a run until that ends. Its error is the exit status.
 func (s *session) follows(ctx context.Context, runID string, how watching, w watcher) error {
 	var end client.RunStatus
-	err := follow(ctx, how.giveUp, client.Position{}, func(ctx context.Context, at client.Position, took func(client.Position)) error {
+	err := follow(ctx, how.giveUp, client.Position{}, func(ctx context.Context, at client.Position,
+		took func(client.Position)) error {
 		return s.client.Watch(ctx, runID, at, func(f frame) error {
 			if f.Delta != nil && f.StoreEpoch == at.Epoch && f.Delta.FromSeq > at.Seq {
 				return errHole
@@ -205,7 +207,8 @@ func (w *changeLines) lose(why error, next time.Time) {
 		}
 		w.offline(why, next)
 	} else if w.sync != syncOffline {
-		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].style, fmt.Sprintf(" (%s)  %s", connectionLost, oneLine(why.Error())))
+		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].style, fmt.Sprintf(" (%s)  %s", connectionLost,
+			oneLine(why.Error())))
 	}
 	w.sync = syncOffline
 }
@@ -226,7 +229,8 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 
 func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 	if now := statusOf(r); w.status != now {
-		w.line(at, "run", now, runSigns[r.Status].style, fmt.Sprintf("  %d of %d steps done  seq %d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
+		w.line(at, "run", now, runSigns[r.Status].style, fmt.Sprintf("  %d of %d steps done  seq %d", r.StepCounts.Success+
+			r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
 		w.status = now
 	}
 	if ended(r.Status) {

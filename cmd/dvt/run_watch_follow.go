@@ -36,7 +36,8 @@ func (s stopped) Unwrap() error { return s.error }
 // position of each frame, and ends with stopped when whoever watches has seen enough. follow ends with that, with an
 // error that another try would not mend, or after giveUp without a frame (0: never). Before the first frame no
 // error is mended; lose is told each time that a connection is lost.
-func follow(ctx context.Context, giveUp time.Duration, at client.Position, stream func(ctx context.Context, at client.Position, took func(client.Position)) error, lose func(error, time.Time)) error {
+func follow(ctx context.Context, giveUp time.Duration, at client.Position, stream func(ctx context.Context,
+	at client.Position, took func(client.Position)) error, lose func(error, time.Time)) error {
 	var came bool         // a frame
 	var offline time.Time // since when
 	var tries int

@@ -34,7 +34,8 @@ func (v *view) lines(now time.Time, width, height int) (out []line) {
 		state = append(state, span{"  " + oneLine(*r.Message), plain})
 	}
 	out = []line{
-		{{fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), bold}, {fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), plain}},
+		{{fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), bold},
+			{fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), plain}},
 		state, bar(r, v.manual(), width), v.syncLine(now), {},
 	}
 	if height < header {
@@ -75,7 +76,8 @@ func bar(r client.RunRow, manual, width int) line {
 		n int
 		c string
 		style
-	}{{done, "█", good}, {n.Failed, "×", bad}, {manual, "‖", warn}, {running, "▒", busy}, {n.Total - done - n.Failed - n.Running, "·", dim}} {
+	}{{done, "█", good}, {n.Failed, "×", bad}, {manual, "‖", warn}, {running, "▒", busy},
+		{n.Total - done - n.Failed - n.Running, "·", dim}} {
 		counted += part.n
 		to := cells * counted / n.Total
 		if part.n > 0 && to == used && used < cells && part.c != "·" {
@@ -103,7 +105,8 @@ func (v *view) syncLine(now time.Time) line {
 	if v.sync == client.SyncStateLive {
 		out = append(out, span{fmt.Sprintf("  seq %d, as of %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), dim})
 	} else {
-		out = append(out, span{fmt.Sprintf("  last known: seq %d at %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), plain})
+		out = append(out, span{fmt.Sprintf("  last known: seq %d at %s", v.last.RunSeq,
+			v.last.AsOf.UTC().Format("15:04:05Z")), plain})
 	}
 	if v.lost != nil {
 		wait := "trying again now"
@@ -189,7 +192,8 @@ func (v *view) runningLine(st client.StepRow, idWidth int, now time.Time) line {
 	if st.Substatus != nil {
 		word, look = string(*st.Substatus), span{"‖ ", warn}
 	}
-	return line{{look.text + pad(word, 14) + " ", look.style}, {named(st.StepId, idWidth), plain}, {"  " + v.elapsed(st.StartedAt, now) + attempt(st), plain}}
+	return line{{look.text + pad(word, 14) + " ", look.style}, {named(st.StepId, idWidth), plain},
+		{"  " + v.elapsed(st.StartedAt, now) + attempt(st), plain}}
 }
 
 // failedLines show a failed step: its error, and what cannot start for it.

@@ -87,7 +87,8 @@ func TestRunWatch_PipedIsOneLineAChange(t *testing.T) {
 	out.await(t, `run +RUNNING`)
 	dumb.await(`run +RUNNING`)
 	for _, d := range []log.Draft{
-		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": "disk\nfull"}),
+		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1,
+			runtest.M{"errorMessage": "disk\nfull"}),
 	} {
 		append1(t, s, d)
 		out.await(t, `s1 +`+map[log.EventType]string{log.StepStartedEvent: "RUNNING", log.StepFailedEvent: "FAILED"}[d.Type])
@@ -119,10 +120,12 @@ func TestRunWatch_ExitStatusIsTheRuns(t *testing.T) {
 		args []string
 		want int
 	}{
-		{log.RunCompleted, nil, 0}, {log.RunFailed, nil, 1}, {log.RunCancelled, nil, 1}, {log.RunFailed, []string{"--exit-zero"}, 0}, {log.RunFailed, []string{"-o", "json"}, 1},
+		{log.RunCompleted, nil, 0}, {log.RunFailed, nil, 1}, {log.RunCancelled, nil, 1},
+		{log.RunFailed, []string{"--exit-zero"}, 0}, {log.RunFailed, []string{"-o", "json"}, 1},
 	} {
 		address, s := servedSteps(t, "s1")
-		for _, d := range []log.Draft{runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepCompletedEvent, "s1", 1), runtest.Draft(c.end, "", 1)} {
+		for _, d := range []log.Draft{runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepCompletedEvent,
+			"s1", 1), runtest.Draft(c.end, "", 1)} {
 			append1(t, s, d)
 		}
 		out, got, err := dvt(t, address, "dev-viewer", append([]string{"run", "watch", "r1"}, c.args...)...)
@@ -195,7 +198,8 @@ func TestRunWatch_ReconnectsAndGoesOn(t *testing.T) {
 	out.await(t, `s1 +SUCCESS`)
 	out.await(t, `view +LIVE`)
 	tty.await(`● LIVE.*seq 4`)
-	for _, d := range []log.Draft{runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2", 1), runtest.Draft(log.RunCompleted, "", 1)} {
+	for _, d := range []log.Draft{runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2",
+		1), runtest.Draft(log.RunCompleted, "", 1)} {
 		append1(t, s, d)
 	}
 	out.await(t, `end +COMPLETED`)
@@ -207,7 +211,8 @@ func TestRunWatch_ReconnectsAndGoesOn(t *testing.T) {
 	}
 	front.mu.Lock()
 	defer front.mu.Unlock()
-	if last := front.bodies[len(front.bodies)-1]; !strings.Contains(last, `"after":3`) || !strings.Contains(last, `"storeEpoch":"`) {
+	if last := front.bodies[len(front.bodies)-1]; !strings.Contains(last, `"after":3`) ||
+		!strings.Contains(last, `"storeEpoch":"`) {
 		t.Errorf("it did not go on from where it was: %s", last)
 	}
 }
@@ -230,10 +235,12 @@ func TestRunWatch_GivesUp(t *testing.T) {
 func TestFollow_WhatIsMended(t *testing.T) {
 	t.Parallel()
 	for code, mends := range map[string]bool{
-		"SERVER_SHUTDOWN": true, "RESYNC_FAILED": true, "STORE_UNAVAILABLE": true, "CURSOR_INVALID": true, "NOT_FOUND": false, "FORBIDDEN": false, "TOKEN_EXPIRED": false, "": false,
+		"SERVER_SHUTDOWN": true, "RESYNC_FAILED": true, "STORE_UNAVAILABLE": true, "CURSOR_INVALID": true, "NOT_FOUND": false,
+		"FORBIDDEN": false, "TOKEN_EXPIRED": false, "": false,
 	} {
 		var after []client.Position
-		err := follow(t.Context(), 0, client.Position{}, func(_ context.Context, at client.Position, took func(client.Position)) error {
+		err := follow(t.Context(), 0, client.Position{}, func(_ context.Context, at client.Position,
+			took func(client.Position)) error {
 			after = append(after, at)
 			took(client.Position{Seq: int64(10 + len(after)), Epoch: "e"})
 			if len(after) == 2 {
@@ -316,10 +323,12 @@ func TestView_Golden(t *testing.T) {
 	code := func(s string) *string { return &s }
 	v := &view{}
 	step := func(id string, is client.StepStatus, after ...string) client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep {
-		row := client.StepRow{StepId: id, Type: "COMMAND", Status: is, StatusRaw: string(is), DependsOn: after, LogicalAttemptId: 1, StartedAt: &began}
+		row := client.StepRow{StepId: id, Type: "COMMAND", Status: is, StatusRaw: string(is), DependsOn: after,
+			LogicalAttemptId: 1, StartedAt: &began}
 		if is == client.StepStatusFailed {
 			ms := 123_000.0
-			row.Error, row.DurationMs, row.LogicalAttemptId = &client.StepRowErrorStepError{Code: "EXIT_STATUS", Message: code(`exit status 2: relation "orders" does not exist`)}, &ms, 2
+			row.Error, row.DurationMs, row.LogicalAttemptId = &client.StepRowErrorStepError{Code: "EXIT_STATUS",
+				Message: code(`exit status 2: relation "orders" does not exist`)}, &ms, 2
 		}
 		return client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep{StepRow: row}
 	}
@@ -328,13 +337,17 @@ func TestView_Golden(t *testing.T) {
 	head := int64(4120)
 	run := &client.WatchRunRunUpdatesRunUpdateSnapshotRun{
 		RunRow: client.RunRow{
-			RunId: "4fec12ab-0000-4000-8000-000000000001", ProjectId: "shop", EnvironmentId: "dev", Status: client.RunStatusRunning, StatusRaw: "RUNNING", StartedAt: &began, RunSeq: 812,
+			RunId: "4fec12ab-0000-4000-8000-000000000001", ProjectId: "shop", EnvironmentId: "dev",
+			Status: client.RunStatusRunning, StatusRaw: "RUNNING", StartedAt: &began, RunSeq: 812,
 			Plan:       client.RunRowPlanPlanRef{PlanId: "nightly", PlanVersion: "1.0"},
-			StepCounts: client.RunRowStepCounts{Total: 8, Success: 3, Failed: 1, Running: 2, Pending: 2}, Message: code("one step failed"),
+			StepCounts: client.RunRowStepCounts{Total: 8, Success: 3, Failed: 1, Running: 2, Pending: 2},
+			Message:    code("one step failed"),
 		},
 		Steps: []client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep{
-			step("a", client.StepStatusSuccess), step("b", client.StepStatusSuccess), step("c", client.StepStatusSuccess), step("orders", client.StepStatusFailed, "a"),
-			step("customers_日本", client.StepStatusRunning, "b"), approve, step("publish", client.StepStatusPending, "orders"), step("notify", client.StepStatusPending, "publish"),
+			step("a", client.StepStatusSuccess), step("b", client.StepStatusSuccess), step("c", client.StepStatusSuccess),
+			step("orders", client.StepStatusFailed, "a"),
+			step("customers_日本", client.StepStatusRunning, "b"), approve, step("publish", client.StepStatusPending, "orders"),
+			step("notify", client.StepStatusPending, "publish"),
 		},
 	}
 	why := client.SyncReasonStoreDown
@@ -396,7 +409,8 @@ func TestView_LongIDsOnANarrowTerminal(t *testing.T) {
 	at := time.Date(2026, 11, 22, 3, 12, 7, 0, time.UTC)
 	began := at.Add(-time.Minute)
 	v := &view{index: map[string]int{}, behind: map[string][]string{}}
-	for _, id := range []string{"model.warehouse.finance_" + strings.Repeat("very_", 20) + "long_name", strings.Repeat("日本", 40), "short"} {
+	for _, id := range []string{"model.warehouse.finance_" + strings.Repeat("very_", 20) + "long_name",
+		strings.Repeat("日本", 40), "short"} {
 		v.step(client.StepRow{StepId: id, Status: client.StepStatusRunning, StatusRaw: "RUNNING", StartedAt: &began})
 	}
 	v.frame(frame{Sync: client.SyncStateLive, AsOf: at}, at)

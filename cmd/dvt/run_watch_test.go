@@ -74,9 +74,10 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	s = &away{Store: opened}
 	id := runtest.ID
 	id.RunID, id.TenantID, id.ProjectID = "r1", "acme", "shop"
-	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"}, Events: []log.Draft{
-		runtest.Draft(log.RunApproved, "", 1), runtest.Start(steps...),
-	}}); err != nil {
+	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"},
+		Events: []log.Draft{
+			runtest.Draft(log.RunApproved, "", 1), runtest.Start(steps...),
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	directory, rights := devRights(t)
@@ -84,7 +85,8 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}), graph.Config{Authenticate: directory.Authenticate})
+	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}),
+		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, stop := context.WithTimeout(context.Background(), testtime.Of(10*time.Second))
@@ -198,7 +200,8 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 	out, stop := watchingLatency(t, address, "-o", "json")
 	out.await(t, `"runSeq": 2`)
 	for _, d := range []log.Draft{
-		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1), runtest.Draft(log.RunFailed, "", 1),
+		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1),
+		runtest.Draft(log.RunFailed, "", 1),
 	} {
 		append1(t, s, d)
 	}
@@ -216,14 +219,16 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 		}
 	}
 	var sum summary
-	if err := json.Unmarshal(last, &sum); err != nil || sum.Latency.Count == 0 || sum.Frames[client.SyncStateLive] < 2 || sum.Stale != 0 {
+	if err := json.Unmarshal(last, &sum); err != nil || sum.Latency.Count == 0 || sum.Frames[client.SyncStateLive] < 2 ||
+		sum.Stale != 0 {
 		t.Errorf("%+v, %v of\n%s", sum, err, last)
 	}
 }
 
 func TestRunWatchLatency_RefusalsAreThoseOfWatch(t *testing.T) {
 	address, _ := served(t)
-	if out, status, err := dvt(t, address, "dev-mallory", "run", "watch", "r1", "--latency"); status != 4 || !strings.Contains(fmt.Sprint(err), "NOT_FOUND") {
+	if out, status, err := dvt(t, address, "dev-mallory", "run", "watch", "r1", "--latency"); status != 4 ||
+		!strings.Contains(fmt.Sprint(err), "NOT_FOUND") {
 		t.Errorf("status %d, %v: %s", status, err, out)
 	}
 }
@@ -242,11 +247,13 @@ func TestLatencies_CountAndForget(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if off := l.clock.now().Sub(time.Now().Add(ahead)); off.Abs() > 20*time.Millisecond || l.summary().Latency.Within != 20 {
+		if off := l.clock.now().Sub(time.Now().Add(ahead)); off.Abs() > 20*time.Millisecond ||
+			l.summary().Latency.Within != 20 {
 			t.Errorf("%v off, it says %v ms", off, l.summary().Latency.Within)
 		}
 		l.clock.best.Store(&tick{at: time.Now(), says: time.Now().Add(ahead)})
-		frame := func(sync client.SyncState, reason client.SyncReason, seq int64, age time.Duration, reset bool) (float64, bool) {
+		frame := func(sync client.SyncState, reason client.SyncReason, seq int64, age time.Duration, reset bool) (float64,
+			bool) {
 			committed := time.Now().Add(ahead - age)
 			f := client.WatchRunRunUpdatesRunUpdate{Sync: sync, RunSeq: seq, CommittedAt: &committed, Reset: reset}
 			if reason != "" {
@@ -259,7 +266,8 @@ func TestLatencies_CountAndForget(t *testing.T) {
 			reset bool
 			news  bool
 		}{{5, false, false}, {6, false, true}, {6, false, false}, {9, false, true}, {4, true, false}, {5, false, true}} {
-			if ms, news := frame(client.SyncStateLive, "", c.seq, 40*time.Millisecond, c.reset); news != c.news || news && ms != 40 {
+			if ms, news := frame(client.SyncStateLive, "", c.seq, 40*time.Millisecond, c.reset); news != c.news || news &&
+				ms != 40 {
 				t.Errorf("frame %d: %v ms, news %t", i, ms, news)
 			}
 		}
@@ -268,7 +276,8 @@ func TestLatencies_CountAndForget(t *testing.T) {
 		}
 		frame(client.SyncStateLive, "", 1<<40, -time.Hour, false) // by a clock that is off: not before it was committed
 		sum := l.summary()
-		if q := sum.Latency; q.Count != 3+2*maxLatencies+1 || len(l.ages) != maxLatencies || q.P50 != 50 || q.P95 != 95 || q.P99 != 99 || q.Max != 100 {
+		if q := sum.Latency; q.Count != 3+2*maxLatencies+1 || len(l.ages) != maxLatencies || q.P50 != 50 || q.P95 != 95 ||
+			q.P99 != 99 || q.Max != 100 {
 			t.Errorf("%+v of %d", q, len(l.ages))
 		}
 		for range maxEpisodes + 5 {

@@ -121,7 +121,8 @@ func short(d time.Duration) string {
 
 // waitsForPerson is true of a manual step: RUNNING for the API, and nothing runs.
 func waitsForPerson(st client.StepRow) bool {
-	return st.Status == client.StepStatusRunning && st.Substatus != nil && *st.Substatus == client.RunSubstatusWaitingManual
+	return st.Status == client.StepStatusRunning && st.Substatus != nil &&
+		*st.Substatus == client.RunSubstatusWaitingManual
 }
 
 // manual is how many steps wait for a person.
@@ -218,7 +219,8 @@ var signs = map[client.SyncState]span{
 
 var runSigns = map[client.RunStatus]span{
 	client.RunStatusPending: {"○", plain}, client.RunStatusApproved: {"○", plain}, client.RunStatusRunning: {"▶", busy},
-	client.RunStatusPaused: {"‖", warn}, client.RunStatusCompleted: {"✓", good}, client.RunStatusFailed: {"✗", bad}, client.RunStatusCancelled: {"⊘", warn},
+	client.RunStatusPaused: {"‖", warn}, client.RunStatusCompleted: {"✓", good}, client.RunStatusFailed: {"✗", bad},
+	client.RunStatusCancelled: {"⊘", warn},
 }
 
 var stepSigns = map[client.StepStatus]span{

@@ -40,7 +40,8 @@ func sampleTypes() (out []string) {
 func (m *sample) flags(c *cobra.Command) {
 	m.At = time.Now().UTC().Format(time.RFC3339)
 	c.Flags().StringVar(&m.Type, "type", "command", "what its steps do: "+strings.Join(sampleTypes(), ", "))
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(sampleTypes(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	// the flag is there
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(sampleTypes(), cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().StringVar(&m.Tenant, "tenant", "acme", "tenant of its scope; the default is that of dvt dev")
 	c.Flags().StringVar(&m.Project, "project", "shop", "project of its scope")
 	c.Flags().StringVar(&m.Environment, "environment", "dev", "environment of its scope")
@@ -90,7 +91,8 @@ func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 
 // saidBy is where the words of a sample's plan come from.
 var saidBy = map[string]string{
-	"metadata.planId": "--id, or the name of the directory", "scope.tenantId": "--tenant", "scope.projectId": "--project", "scope.environmentId": "--environment",
+	"metadata.planId": "--id, or the name of the directory", "scope.tenantId": "--tenant", "scope.projectId": "--project",
+	"scope.environmentId": "--environment",
 }
 
 // wrongFlags words what is wrong with a sample's plan for who gave the words that it is made of.

@@ -62,7 +62,8 @@ func serviceLines(r client.ServiceRow) []string {
 
 func (s *session) serviceWorkers() *cobra.Command {
 	return &cobra.Command{
-		Use: "workers", Short: "List the data workers of the last 24 hours and the sandboxes that they can give", Args: exact(0),
+		Use: "workers", Short: "List the data workers of the last 24 hours and the sandboxes that they can give",
+		Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowWorkers(c.Context(), s.client)
 			if err != nil {
@@ -77,7 +78,8 @@ func (s *session) serviceWorkers() *cobra.Command {
 			}
 			t := s.table("QUEUE", "WORKER", "RUNTIME", "STATE", "REPORTED", "PARTS", "MISSING")
 			for _, w := range out.Workers {
-				t.row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "), missingParts(w))
+				t.row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "),
+					missingParts(w))
 			}
 			return t.print()
 		},
@@ -131,7 +133,8 @@ func (s *session) serviceMode() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := client.SetEngineMode(c.Context(), s.client, client.SetEngineModeInput{RequestId: orNew(requestID), Mode: mode, Reason: reason})
+			out, err := client.SetEngineMode(c.Context(), s.client, client.SetEngineModeInput{RequestId: orNew(requestID),
+				Mode: mode, Reason: reason})
 			if err != nil {
 				return failure(err)
 			}

@@ -38,7 +38,8 @@ func storeCommand() *cobra.Command {
 
 // command adds the settings to c and gives f what it needs. What f says of an
 // error decides the exit status.
-func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string, f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
+func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
+	f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
 	c.Args = exact(args)
 	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // the flags that server.Load takes for settings
 	server.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level")...)
@@ -97,7 +98,8 @@ func progress() func(string) {
 func (u *upkeep) verify() *cobra.Command {
 	return u.command(&cobra.Command{
 		Use: "verify", Short: "Compare the store with what its logs say; change nothing",
-		Long: "Recomputes the key and id of every event, looks at numbers, times and ends, folds every log from its first event and compares\n" +
+		Long: "Recomputes the key and id of every event, looks at numbers, times and ends, folds every log from its first " +
+			"event and compares\n" +
 			"head, receipts and checkpoint with it. Each difference is named. Exit status 0: none; 1: some.",
 	}, 0, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
 		r, err := server.VerifyStore(ctx, cfg, log, u.runs, progress())
@@ -117,7 +119,9 @@ func (u *upkeep) verify() *cobra.Command {
 			u.say("%d runs, %d events: %d differences, %d notes", r.Runs, r.Events, r.Differences, r.Notes)
 		})
 		if err == nil && r.Differences > 0 {
-			return &exitError{status: 1, err: fmt.Errorf("the store has %d differences; docs/operations.md says what to do about each", r.Differences)}
+			return &exitError{
+				status: 1, err: fmt.Errorf("the store has %d differences; docs/operations.md says what to do about each",
+					r.Differences)}
 		}
 		return err
 	})
@@ -139,11 +143,15 @@ func (u *upkeep) repair() *cobra.Command {
 	var fromEngine bool
 	c := u.command(&cobra.Command{
 		Use: "repair --from-engine", Short: "After a restore: refill the logs from the engine's history",
-		Long: "Gives the store a new epoch, so that viewers start anew, and appends again what the engine's history says was written after the\n" +
-			"backup. Repeating it is harmless. Stop every server and worker first; start them again afterwards, and open runs go on.",
+		Long: "Gives the store a new epoch, so that viewers start anew, and appends again what the engine's history says " +
+			"was written after the\n" +
+			"backup. Repeating it is harmless. Stop every server and worker first; start them again afterwards, and open " +
+			"runs go on.",
 	}, 0, true, []string{
-		"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots",
-		"temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name", "temporal-api-key-file",
+		"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "isolation-queue",
+		"isolation-tenants", "known-queues", "plan-roots",
+		"temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name",
+		"temporal-api-key-file",
 		"payload-keys-file", "dispatch-keys-file",
 	},
 		func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
@@ -160,13 +168,16 @@ func (u *upkeep) repair() *cobra.Command {
 					u.say("REFILLED  %s: %d events, the log ended at %d and ends at %d", f.RunID, f.Events, f.From, f.To)
 					for _, l := range f.Receipts {
 						if l.Renumbered {
-							u.say("          signal %s (%s %s): its number is another signal's now; signals sent since the restore may be ignored: send them again", l.SignalID, l.Type, l.StepID)
+							u.say("          signal %s (%s %s): its number is another signal's now; signals sent since the restore may "+
+								"be ignored: send them again", l.SignalID, l.Type, l.StepID)
 						} else {
-							u.say("          signal %s (%s %s): receipt made again; who sent it, why, and when are lost", l.SignalID, l.Type, l.StepID)
+							u.say("          signal %s (%s %s): receipt made again; who sent it, why, and when are lost", l.SignalID, l.Type,
+								l.StepID)
 						}
 					}
 					if f.Known > 0 {
-						u.say("          the engine knew it to end at %d: what is missing left no trace in the engine (refused signals)", f.Known)
+						u.say("          the engine knew it to end at %d: what is missing left no trace in the engine (refused signals)",
+							f.Known)
 					}
 					for _, refused := range f.Refused {
 						u.say("          NOT TAKEN %s: somebody wrote to the run after the restore", refused)
@@ -177,7 +188,8 @@ func (u *upkeep) repair() *cobra.Command {
 					if l.Open {
 						state = "open"
 					}
-					u.say("LOST      %s of %s/%s: made after the backup; its workflow %s is %s", l.RunID, l.TenantID, l.ProjectID, l.WorkflowID, state)
+					u.say("LOST      %s of %s/%s: made after the backup; its workflow %s is %s", l.RunID, l.TenantID, l.ProjectID,
+						l.WorkflowID, state)
 				}
 				u.say("%d open runs looked at, %d refilled, %d lost", r.Looked, len(r.Refilled), len(r.Lost))
 			})
@@ -199,13 +211,15 @@ func (u *upkeep) bump() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return u.show(map[string]string{"epochBefore": before, "epoch": after}, func() { u.say("epoch %s -> %s", before, after) })
+		return u.show(map[string]string{"epochBefore": before, "epoch": after},
+			func() { u.say("epoch %s -> %s", before, after) })
 	})
 }
 
 func (u *upkeep) export() *cobra.Command {
 	return u.command(&cobra.Command{
-		Use: "export FILE", Short: "Write runs with plans, events and receipts as JSON Lines (- is standard output, .gz compresses)",
+		Use: "export FILE", Short: "Write runs with plans, events and receipts as JSON Lines (- is standard output, .gz " +
+			"compresses)",
 	}, 1, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, args []string) error {
 		r, err := server.ExportStore(ctx, cfg, log, u.runs, args[0], u.out, progress())
 		if err != nil {
@@ -224,7 +238,8 @@ func (u *upkeep) load() *cobra.Command {
 	var skip bool
 	c := u.command(&cobra.Command{
 		Use: "import FILE", Short: "Make the runs of an export here (- is standard input)",
-		Long: "Takes what export writes, and JSON Lines of events of version 1. Everything wrong with the file is said at once, and then nothing\n" +
+		Long: "Takes what export writes, and JSON Lines of events of version 1. Everything wrong with the file is said at " +
+			"once, and then nothing\n" +
 			"is changed. A run that exists is refused. Runs that are open stay as they are: no engine works on them here.",
 	}, 1, false, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, args []string) error {
 		r, err := server.ImportStore(ctx, cfg, log, args[0], os.Stdin, skip, progress())

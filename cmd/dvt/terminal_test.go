@@ -219,7 +219,8 @@ func (s *terminal) clean() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.alternate || s.hidden || s.clip {
-		s.t.Errorf("the terminal is left in another state: alternate screen %t, cursor hidden %t, no wrapping %t", s.alternate, s.hidden, s.clip)
+		s.t.Errorf("the terminal is left in another state: alternate screen %t, cursor hidden %t, no wrapping %t",
+			s.alternate, s.hidden, s.clip)
 	}
 }
 

@@ -49,13 +49,16 @@ func (s *session) tokenCreate() *cobra.Command {
 			t := out.CreateToken.Token.TokenRow
 			fmt.Fprintf(c.ErrOrStderr(), "token %s of %s, until %s\n", t.TokenId, t.Principal, t.ExpiresAt.Format(time.RFC3339))
 			if out.CreateToken.Secret == nil {
-				return &exitError{status: 1, err: errors.New("this request id made it before, and its secret is not kept: revoke it and make another")}
+				return &exitError{
+					status: 1, err: errors.New(
+						"this request id made it before, and its secret is not kept: revoke it and make another")}
 			}
 			_, err = fmt.Fprintln(s.out, *out.CreateToken.Secret)
 			return err
 		},
 	}
-	c.Flags().StringVar(&role, "role", "", "what it may do at most: VIEWER, OPERATOR, ENGINEER, ADMIN, PLANNER, SYSTEM or SRE")
+	c.Flags().StringVar(
+		&role, "role", "", "what it may do at most: VIEWER, OPERATOR, ENGINEER, ADMIN, PLANNER, SYSTEM or SRE")
 	c.Flags().StringVar(&project, "project", "*", "where")
 	c.Flags().StringVar(&environment, "environment", "*", "where")
 	c.Flags().StringVar(&service, "service", "", "make it for the principal service/NAME, not for yourself")
@@ -96,7 +99,8 @@ func (s *session) tokenList() *cobra.Command {
 					for _, g := range k.Grants {
 						grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
 					}
-					t.row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt), s.when(k.LastUsedAt), s.when(k.RevokedAt))
+					t.row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt),
+						s.when(k.LastUsedAt), s.when(k.RevokedAt))
 				}
 				return t
 			})
@@ -113,7 +117,8 @@ func (s *session) tokenRevoke() *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke TOKEN", Short: "End a token for good, with its streams", Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			out, err := client.RevokeToken(c.Context(), s.client, client.RevokeTokenInput{RequestId: orNew(requestID), TokenId: args[0], Reason: reason})
+			out, err := client.RevokeToken(c.Context(), s.client, client.RevokeTokenInput{RequestId: orNew(requestID),
+				TokenId: args[0], Reason: reason})
 			if err != nil {
 				return failure(err)
 			}

@@ -29,9 +29,12 @@ const maxHistory = 128 << 20
 func replayCommand(output *format) *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay FILE", Short: "Would this version go on with that history?", Args: exact(1),
-		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the history of one execution.\n" +
-			"Nothing is asked and nothing is done: the workflow of this program decides again what was decided then. Exit status 0: the same.\n" +
-			"1: otherwise, and it says where; workers of this version must not get that workflow. 2: the file is no history of a run's workflow.",
+		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the " +
+			"history of one execution.\n" +
+			"Nothing is asked and nothing is done: the workflow of this program decides again what was decided then. Exit " +
+			"status 0: the same.\n" +
+			"1: otherwise, and it says where; workers of this version must not get that workflow. 2: the file is no history " +
+			"of a run's workflow.",
 	}
 	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
 	var payloadKeys, dispatchKeys string
@@ -53,7 +56,8 @@ func replayCommand(output *format) *cobra.Command {
 		case errors.Is(err, server.ErrNotHistory):
 			return usage(err)
 		case errors.Is(err, server.ErrPayloadKey):
-			return usage(fmt.Errorf("%w: give the files of your control workers with --payload-keys-file and --dispatch-keys-file", err))
+			return usage(fmt.Errorf(
+				"%w: give the files of your control workers with --payload-keys-file and --dispatch-keys-file", err))
 		case output.data():
 			answer := map[string]any{"replays": err == nil}
 			if errors.As(err, &differs) {
@@ -110,7 +114,8 @@ type debugged struct {
 
 func (s *session) workflowDebugCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "debug RUN", Short: "What the engine knows of a run, and what it has not done (needs the role SRE)", Args: exact(1),
+		Use: "debug RUN", Short: "What the engine knows of a run, and what it has not done (needs the role SRE)",
+		Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := s.engine(c, "/engine/runs/"+url.PathEscape(args[0])+"/debug")
 			if err != nil {
@@ -159,7 +164,8 @@ func (s *session) debugged(d debugged) error {
 		fmt.Fprintln(s.out, "the engine knows nothing of it")
 	} else {
 		fmt.Fprintf(s.out, "workflow %s, %d executions\n", e.Ref.WorkflowID, e.Total)
-		chain, pending, last := s.table("EXECUTION", "STATUS", "STARTED", "EVENTS", "BYTES"), s.table("PENDING", "TYPE", "STATE", "ATTEMPT", "HEARTBEAT", "LAST FAILURE"), s.table("EVENT", "AT", "WHAT")
+		chain, pending, last := s.table("EXECUTION", "STATUS", "STARTED", "EVENTS", "BYTES"),
+			s.table("PENDING", "TYPE", "STATE", "ATTEMPT", "HEARTBEAT", "LAST FAILURE"), s.table("EVENT", "AT", "WHAT")
 		for _, x := range e.Executions {
 			chain.row(x.EngineRunID, x.Status, x.StartedAt, x.HistoryEvents, x.HistoryBytes)
 		}

@@ -20,8 +20,10 @@ func scaffoldCommand(output *format) *cobra.Command {
 	var m sample
 	c := &cobra.Command{
 		Use: "new DIRECTORY", Short: "Write a workflow to begin with: a plan, tests of it and a README", Args: exact(1),
-		Long: "Writes a directory, which must not be there yet or be empty: plan.yaml, a valid plan that dvt dev runs as it is; tests/*.yaml,\n" +
-			"scripts for dvt plan test, which all pass; README.md, the command lines to check it and to run it. No server is asked.",
+		Long: "Writes a directory, which must not be there yet or be empty: plan.yaml, a valid plan that dvt dev runs as " +
+			"it is; tests/*.yaml,\n" +
+			"scripts for dvt plan test, which all pass; README.md, the command lines to check it and to run it. No " +
+			"server is asked.",
 	}
 	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -19,7 +19,8 @@ func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 			t.Fatalf("%s: %d, %v\n%s", kind, status, err, out)
 		}
 		plan := filepath.Join(dir, "plan.yaml")
-		if out, status, err := local(t, "", "plan", "validate", plan); status != 0 || !strings.Contains(out, "nightly-"+kind) {
+		if out, status, err := local(t, "", "plan", "validate", plan); status != 0 || !strings.Contains(out, "nightly-"+
+			kind) {
 			t.Errorf("%s: %d, %v\n%s", kind, status, err, out)
 		}
 		tests, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml")) // the pattern is good
@@ -31,11 +32,13 @@ func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 				t.Errorf("%s: %d, %v\n%s", script, status, err, out)
 			}
 		}
-		if doc, err := os.ReadFile(plan); err != nil || !strings.Contains(string(doc), `projectId: "yes"`) || !strings.Contains(string(doc), `environmentId: "prod"`) {
+		if doc, err := os.ReadFile(plan); err != nil || !strings.Contains(string(doc), `projectId: "yes"`) ||
+			!strings.Contains(string(doc), `environmentId: "prod"`) {
 			t.Errorf("%s: %v\n%s", kind, err, doc)
 		}
 		readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
-		if err != nil || !strings.HasPrefix(string(readme), "# nightly-"+kind+"\n") || strings.Contains(string(readme), "{{") {
+		if err != nil || !strings.HasPrefix(string(readme), "# nightly-"+kind+"\n") ||
+			strings.Contains(string(readme), "{{") {
 			t.Errorf("%s: %v\n%s", kind, err, readme)
 		}
 		for text := range strings.Lines(string(readme)) {
@@ -43,7 +46,8 @@ func TestWorkflowNew_WritesAValidPlanAndTestsThatPass(t *testing.T) {
 			if !strings.HasPrefix(command, "dvt ") {
 				continue
 			}
-			if found, rest, err := root().Find(words(command)); err != nil || found.ParseFlags(rest) != nil || found.ValidateArgs(found.Flags().Args()) != nil {
+			if found, rest, err := root().Find(words(command)); err != nil || found.ParseFlags(rest) != nil ||
+				found.ValidateArgs(found.Flags().Args()) != nil {
 				t.Errorf("%s: the README says %q", kind, command)
 			}
 		}
@@ -68,7 +72,8 @@ func TestWorkflowNew_TouchesNothingThatIsThere(t *testing.T) {
 		{[]string{filepath.Join(dir, "my flow"), "--tenant", ""}, "\n  --tenant: "},
 		{nil, "usage"},
 	} {
-		if out, status, err := local(t, "", append([]string{"workflow", "new"}, c.args...)...); status != 2 || !strings.Contains(err.Error(), c.says) {
+		if out, status, err := local(t, "", append([]string{"workflow", "new"}, c.args...)...); status != 2 ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %d, %v\n%s", c.args, status, err, out)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 func compensationCases() []testCase {
-	hook := map[string]any{"compensation": map[string]any{"operation": "COMMAND", "input": map[string]any{"argv": []string{"undo"}}}}
+	hook := map[string]any{
+		"compensation": map[string]any{"operation": "COMMAND", "input": map[string]any{"argv": []string{"undo"}}}}
 	hooks := map[string]map[string]any{"init": hook, "a": hook, "b": hook}
 	return []testCase{
 		{name: "M04_ReverseOrderOfCompletion", test: func(w *world) {
@@ -22,7 +23,8 @@ func compensationCases() []testCase {
 			w.Pass(1200 * time.Millisecond) // the second attempt of b's hook waits a second (R186)
 			st := w.ended(id)
 			got := w.log(id)
-			want := "StepFailed(final,1) RunCompensationStarted StepCompensated(a,1) StepCompensationFailed(b,1) StepCompensated(init,1) RunFailed"
+			want := "StepFailed(final,1) RunCompensationStarted StepCompensated(a,1) StepCompensationFailed(b,1) " +
+				"StepCompensated(init,1) RunFailed"
 			if tail := strings.Join(got[len(got)-6:], " "); tail != want {
 				w.t.Fatalf("log ends\n%s, want\n%s", tail, want)
 			}
@@ -43,7 +45,8 @@ func compensationCases() []testCase {
 			}
 		}},
 		{name: "T91_StoppedWhileCompensating", test: func(w *world) {
-			w.steps.Do("final", Try{Fails: "BROKEN"}).Do("b:compensate", Try{Takes: 20 * time.Second}).Do("a:compensate", Try{Takes: 20 * time.Second})
+			w.steps.Do("final", Try{Fails: "BROKEN"}).Do("b:compensate", Try{Takes: 20 * time.Second}).Do("a:compensate",
+				Try{Takes: 20 * time.Second})
 			id := w.Start(d4(0, hooks))
 			w.until(id, "compensating", func(s run.State) bool { return s.Substatus() == run.Compensating })
 			if r := w.Signal(id, run.Signal{Type: run.Cancel}); !r.Rejected || r.Rejection != run.CodeRunFinalizing {
@@ -52,7 +55,8 @@ func compensationCases() []testCase {
 			w.applied(id, w.Signal(id, run.Signal{Type: run.EmergencyStop}))
 			w.ended(id)
 			got := w.log(id)
-			if tail := strings.Join(got[len(got)-3:], " "); !strings.HasPrefix(tail, "SignalAccepted StepCompensationFailed(") || !strings.HasSuffix(tail, " RunCancelled") {
+			if tail := strings.Join(got[len(got)-3:], " "); !strings.HasPrefix(tail, "SignalAccepted StepCompensationFailed(") ||
+				!strings.HasSuffix(tail, " RunCancelled") {
 				w.t.Fatalf("log ends %s", tail)
 			}
 		}},

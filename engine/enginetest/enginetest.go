@@ -138,7 +138,8 @@ func await[T any](w *world, runID string, read func() T, ok func(T) bool, vain f
 // until waits for the run's state to satisfy ok.
 func (w *world) until(runID, what string, ok func(run.State) bool) run.State {
 	w.t.Helper()
-	return await(w, runID, func() run.State { return w.State(runID) }, ok, func(run.State) string { return "run did not come to be " + what })
+	return await(w, runID, func() run.State { return w.State(runID) }, ok,
+		func(run.State) string { return "run did not come to be " + what })
 }
 
 func (w *world) ended(runID string) run.State {
@@ -200,7 +201,8 @@ func Document(window int, more map[string]map[string]any, steps ...string) []byt
 		id, deps, _ := strings.Cut(s, "<")
 		m := map[string]any{
 			"stepId": id, "type": "COMMAND", "inputs": map[string]any{"argv": []string{"true"}}, "timeout": "1m",
-			"dependsOn": strings.FieldsFunc(deps, func(r rune) bool { return r == ',' }), "retry": map[string]any{"maxAttempts": 1},
+			"dependsOn": strings.FieldsFunc(deps, func(r rune) bool { return r == ',' }),
+			"retry":     map[string]any{"maxAttempts": 1},
 		}
 		for k, v := range more[id] {
 			m[k] = v
@@ -210,10 +212,12 @@ func Document(window int, more map[string]map[string]any, steps ...string) []byt
 	doc, err := json.Marshal(map[string]any{
 		"schemaVersion": "v1.2",
 		"metadata": map[string]any{
-			"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "test", "schemaVersion": "v1.2",
+			"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "test",
+			"schemaVersion": "v1.2",
 			"failurePolicy": map[string]any{"retryWindowSeconds": window},
 		},
-		"scope": map[string]any{"tenantId": "acme", "projectId": "shop", "environmentId": "dev", "repoSha": strings.Repeat("0", 40)},
+		"scope": map[string]any{"tenantId": "acme", "projectId": "shop", "environmentId": "dev",
+			"repoSha": strings.Repeat("0", 40)},
 		"steps": list,
 	})
 	if err != nil {

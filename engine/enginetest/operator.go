@@ -40,7 +40,8 @@ func (o Operator) Signal(runID string, sig run.Signal) run.Receipt {
 	if sig.ID == "" {
 		sig.ID = uuid.NewString()
 	}
-	out, err := o.Control.SignalRun(o.T.Context(), o.Who, control.SignalRun{RunID: runID, Signal: sig, Payload: []byte(`{}`), Reason: "a test"})
+	out, err := o.Control.SignalRun(o.T.Context(), o.Who, control.SignalRun{RunID: runID, Signal: sig,
+		Payload: []byte(`{}`), Reason: "a test"})
 	o.must(err)
 	return out.Receipt
 }

@@ -49,7 +49,8 @@ func rotationCases() []testCase {
 			for _, word := range w.log(id) {
 				count[word]++
 			}
-			for _, once := range []string{"RunStarted", "RunPaused(1)", "RunResumed(1)", "RunPaused(2)", "RunResumed(2)", "StepCompleted(s9,1)", "RunCompleted"} {
+			for _, once := range []string{"RunStarted", "RunPaused(1)", "RunResumed(1)", "RunPaused(2)", "RunResumed(2)",
+				"StepCompleted(s9,1)", "RunCompleted"} {
 				if count[once] != 1 {
 					w.t.Errorf("%s stands %d times", once, count[once])
 				}

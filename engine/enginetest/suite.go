@@ -48,7 +48,8 @@ func d4(window int, more map[string]map[string]any) []byte {
 }
 
 func cases() []testCase {
-	return slices.Concat(happyCases(), signalCases(), failureCases(), stopCases(), manualCases(), compensationCases(), rotationCases())
+	return slices.Concat(happyCases(), signalCases(), failureCases(), stopCases(), manualCases(), compensationCases(),
+		rotationCases())
 }
 
 func happyCases() []testCase {
@@ -56,7 +57,8 @@ func happyCases() []testCase {
 		{name: "HappyLinear", test: func(w *world) {
 			id := w.Start(l3(0, nil))
 			st := w.ended(id)
-			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepCompleted(s2,1) StepStarted(s3,1) StepCompleted(s3,1) RunCompleted")
+			w.expect(id, "StepStarted(s1,1) StepCompleted(s1,1) StepStarted(s2,1) StepCompleted(s2,1) StepStarted(s3,1) "+
+				"StepCompleted(s3,1) RunCompleted")
 			if st.Status != run.Completed || st.Counts.Success != 3 || st.Engine == nil || st.Engine.WorkflowID == "" {
 				w.t.Fatalf("%+v", st.Header)
 			}
@@ -120,7 +122,8 @@ func signalCases() []testCase {
 				w.steps.Release(step)
 				w.step(id, step, run.StepSuccess)
 				r := w.applied(id, w.Signal(id, run.Signal{Type: run.Resume}))
-				if p.Application != run.SignalApplied || r.Application != run.SignalApplied || p.AppliedSeq == 0 || r.AppliedSeq <= p.AppliedSeq {
+				if p.Application != run.SignalApplied || r.Application != run.SignalApplied || p.AppliedSeq == 0 ||
+					r.AppliedSeq <= p.AppliedSeq {
 					w.t.Fatalf("pause %d: %+v %+v", i+1, p, r)
 				}
 			}
@@ -158,7 +161,8 @@ func signalCases() []testCase {
 			}
 			w.Signal(id, run.Signal{Type: run.Resume})
 			w.ended(id)
-			w.expect(id, "StepStarted(s1,1) SignalAccepted RunPaused(1) StepCompleted(s1,1) SignalAccepted RunResumed(1) RunCompleted")
+			w.expect(id, "StepStarted(s1,1) SignalAccepted RunPaused(1) StepCompleted(s1,1) SignalAccepted RunResumed(1) "+
+				"RunCompleted")
 		}},
 		{name: "G12_ResumeWhileDraining", policy: run.Policy{DrainTimeoutMS: 1000}, test: func(w *world) {
 			w.steps.Hold("a")
@@ -184,7 +188,8 @@ func signalCases() []testCase {
 		}},
 		{name: "G15_CancelOnPause", test: func(w *world) {
 			w.steps.Hold("s2")
-			heavy := map[string]map[string]any{"s2": {"dispatch": map[string]any{"resourceClass": "heavy", "cancellable": true, "allowCancelOnPause": true}}}
+			heavy := map[string]map[string]any{
+				"s2": {"dispatch": map[string]any{"resourceClass": "heavy", "cancellable": true, "allowCancelOnPause": true}}}
 			id := w.Start(l3(0, heavy))
 			w.step(id, "s2", run.StepRunning)
 			w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
@@ -219,7 +224,8 @@ func signalCases() []testCase {
 			w.step(id, "s3", run.StepSuccess) // the skipped step is all that it waited for (T76)
 			w.steps.Release("s1")
 			w.ended(id)
-			w.expect(id, "StepStarted(s1,1) SignalAccepted StepSkipped(s2,1) StepStarted(s3,1) StepCompleted(s3,1) StepCompleted(s1,1) RunCompleted")
+			w.expect(id, "StepStarted(s1,1) SignalAccepted StepSkipped(s2,1) StepStarted(s3,1) StepCompleted(s3,1) "+
+				"StepCompleted(s1,1) RunCompleted")
 		}},
 	}
 }
@@ -234,7 +240,8 @@ func failureCases() []testCase {
 			w.steps.Release("b")
 			st := w.ended(id)
 			got := w.log(id)
-			if tail := strings.Join(got[len(got)-4:], " "); tail != "StepFailed(a,1) StepCompleted(b,1) StepSkipped(final,1) RunFailed" {
+			if tail := strings.Join(
+				got[len(got)-4:], " "); tail != "StepFailed(a,1) StepCompleted(b,1) StepSkipped(final,1) RunFailed" {
 				w.t.Fatalf("log ends %s", tail)
 			}
 			if c := st.Failure.RootCause; c == nil || c.StepID != "a" || c.ErrorCode != "BROKEN" {

@@ -24,7 +24,8 @@ func sh(script string, args ...string) plan.CommandInputs {
 // contract: O13
 func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
 	t.Setenv("DVT_TEST_CANARY", "not for steps")
-	in := plan.CommandInputs{Argv: []string{"env"}, Env: map[string]string{"OWN": "of the step", "API_TOKEN": "canary-4711"}}
+	in := plan.CommandInputs{Argv: []string{"env"}, Env: map[string]string{"OWN": "of the step",
+		"API_TOKEN": "canary-4711"}}
 	j := newJournal(t, plan.Command, in)
 	r := worker(t, j, executor.Config{Env: map[string]string{"EXTRA": "of the worker"}})
 	end := execute(t, t.Context(), r)
@@ -32,7 +33,8 @@ func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
 		t.Fatalf("%+v %+v", end, end.Failed)
 	}
 	log := j.log()
-	for _, want := range []string{"OWN=of the step\n", "EXTRA=of the worker\n", "PATH=", "DVT_RUN_ID=" + identity.RunID + "\n",
+	for _, want := range []string{"OWN=of the step\n", "EXTRA=of the worker\n", "PATH=", "DVT_RUN_ID=" + identity.RunID +
+		"\n",
 		"DVT_IDEMPOTENCY_KEY=" + identity.RunID + ":s1:1\n", "API_TOKEN=***\n"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the environment lacks %q:\n%s", want, log)
@@ -43,7 +45,8 @@ func TestCommand_NoShellAndAllowedEnvironment(t *testing.T) {
 	}
 
 	j = newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"echo", "$HOME; exit 3", "`id`"}})
-	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil || j.log() != "stdout: $HOME; exit 3 `id`\n" {
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil ||
+		j.log() != "stdout: $HOME; exit 3 `id`\n" {
 		t.Errorf("it failed: %+v, log %q", end.Failed, j.log())
 	}
 }
@@ -72,23 +75,31 @@ func TestCommand_Directories(t *testing.T) {
 		code string // "" succeeds
 		at   func(r *executor.Runner) string
 	}{
-		"empty is the workspace":     {at: func(r *executor.Runner) string { return filepath.Join(r.WorkspaceRoot, identity.RunID) }},
-		"relative to the root":       {dir: "sub", at: func(r *executor.Runner) string { return filepath.Join(r.ProjectRoot, "sub") }},
-		"missing":                    {dir: "none", code: executor.CodeDirNotFound},
-		"out of the root by dots":    {dir: "sub/../..", code: executor.CodeDirNotAllowed},
-		"out of the root by a link":  {dir: "link", code: executor.CodeDirNotAllowed},
-		"absolute elsewhere":         {dir: outside, code: executor.CodeDirNotAllowed},
-		"absolute, an allowed root":  {dir: outside, cfg: executor.Config{AllowedRoots: []string{outside}}, at: func(*executor.Runner) string { return outside }},
-		"absolute, any dir in dev":   {dir: outside, cfg: executor.Config{AllowAnyDir: true}, at: func(*executor.Runner) string { return outside }},
-		"a prefix is not a root":     {dir: outside, cfg: executor.Config{AllowedRoots: []string{outside[:len(outside)-1]}}, code: executor.CodeDirNotAllowed},
-		"a file is not a directory":  {dir: "file", code: executor.CodeDirNotFound},
-		"an empty root is not all /": {dir: "/", cfg: executor.Config{AllowedRoots: []string{""}}, code: executor.CodeDirNotAllowed},
+		"empty is the workspace": {
+			at: func(r *executor.Runner) string { return filepath.Join(r.WorkspaceRoot, identity.RunID) }},
+		"relative to the root": {dir: "sub", at: func(r *executor.Runner) string {
+			return filepath.Join(r.ProjectRoot, "sub")
+		}},
+		"missing":                   {dir: "none", code: executor.CodeDirNotFound},
+		"out of the root by dots":   {dir: "sub/../..", code: executor.CodeDirNotAllowed},
+		"out of the root by a link": {dir: "link", code: executor.CodeDirNotAllowed},
+		"absolute elsewhere":        {dir: outside, code: executor.CodeDirNotAllowed},
+		"absolute, an allowed root": {dir: outside, cfg: executor.Config{AllowedRoots: []string{outside}},
+			at: func(*executor.Runner) string { return outside }},
+		"absolute, any dir in dev": {dir: outside, cfg: executor.Config{AllowAnyDir: true},
+			at: func(*executor.Runner) string { return outside }},
+		"a prefix is not a root": {dir: outside, cfg: executor.Config{AllowedRoots: []string{outside[:len(outside)-1]}},
+			code: executor.CodeDirNotAllowed},
+		"a file is not a directory": {dir: "file", code: executor.CodeDirNotFound},
+		"an empty root is not all /": {dir: "/", cfg: executor.Config{AllowedRoots: []string{""}},
+			code: executor.CodeDirNotAllowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"pwd", "-P"}, Dir: c.dir})
 			r := worker(t, j, c.cfg)
-			if err := errors.Join(os.Mkdir(filepath.Join(r.ProjectRoot, "sub"), 0o700), os.Symlink(outside, filepath.Join(r.ProjectRoot, "link")),
+			if err := errors.Join(os.Mkdir(filepath.Join(r.ProjectRoot, "sub"), 0o700), os.Symlink(outside,
+				filepath.Join(r.ProjectRoot, "link")),
 				os.WriteFile(filepath.Join(r.ProjectRoot, "file"), nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
@@ -123,10 +134,13 @@ func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
 		atLeast time.Duration
 		atMost  time.Duration
 	}{
-		"a program that obeys":               {"sleep 300 & echo $$ $!; wait", time.Minute, 0, 30 * time.Second},
-		"a program that ignores SIGTERM":     {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done", 2 * time.Second, 2 * time.Second, testtime.Of(8 * time.Second)},
-		"a child that ignores SIGTERM":       {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second, 2 * time.Second, testtime.Of(8 * time.Second)},
-		"a program that tidies up meanwhile": {"trap 'sleep 0.5; echo tidied; exit 0' TERM; sleep 300 & echo $$ $!; wait", time.Minute, 400 * time.Millisecond, 30 * time.Second},
+		"a program that obeys": {"sleep 300 & echo $$ $!; wait", time.Minute, 0, 30 * time.Second},
+		"a program that ignores SIGTERM": {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done",
+			2 * time.Second, 2 * time.Second, testtime.Of(8 * time.Second)},
+		"a child that ignores SIGTERM": {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second,
+			2 * time.Second, testtime.Of(8 * time.Second)},
+		"a program that tidies up meanwhile": {"trap 'sleep 0.5; echo tidied; exit 0' TERM; sleep 300 & echo $$ $!; wait",
+			time.Minute, 400 * time.Millisecond, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,7 +31,8 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Beat)) (e
 
 	x := execution{Dispatch: d, identity: hook.Identity, key: hook.Key, hook: true}
 	o := r.work(ctx, x, Task{
-		Identity: hook.Identity, Step: hook.Step, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, "compensate"}, ":"),
+		Identity: hook.Identity, Step: hook.Step, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, "compensate"},
+			":"),
 		SandboxCeiling: hook.SandboxCeiling,
 	})
 	if o.completed != nil {

@@ -39,7 +39,8 @@ func TestCompensate_KeyAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournal(t, plan.Noop, map[string]any{"env": map[string]string{"API_TOKEN": "sesame-street"}})
 		// The step printed in its second engine attempt, as the hook's attempt is counted.
-		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, host executor.Host) (executor.Result, error) {
+		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
+			host executor.Host) (executor.Result, error) {
 			host.Print("stdout", "done")
 			return executor.Result{}, nil
 		}))
@@ -52,7 +53,8 @@ func TestCompensate_KeyAndLog(t *testing.T) {
 		}
 		var task executor.Task
 		var kept run.ArtifactRef
-		r := scriptedWorker(t, j, func(ctx context.Context, got executor.Task, host executor.Host) (res executor.Result, err error) {
+		r := scriptedWorker(t, j, func(ctx context.Context, got executor.Task, host executor.Host) (res executor.Result,
+			err error) {
 			task = got
 			host.Print("stdout", "undone with sesame-street")
 			kept, err = host.Keep(ctx, "report", "report.json", []byte(`{}`))
@@ -65,7 +67,8 @@ func TestCompensate_KeyAndLog(t *testing.T) {
 		if want := identity.RunID + ":s1:compensate"; task.IdempotencyKey != want {
 			t.Errorf("idempotency key %q, want %q", task.IdempotencyKey, want)
 		}
-		if len(j.begins) != 2 || j.begins[1].Ticket != "the ticket" || j.begins[1].EngineAttempt != 2 || j.begins[1].EmittedAt.IsZero() {
+		if len(j.begins) != 2 || j.begins[1].Ticket != "the ticket" || j.begins[1].EngineAttempt != 2 ||
+			j.begins[1].EmittedAt.IsZero() {
 			t.Errorf("begins %+v, want two by the ticket for engine attempt 2", j.begins)
 		}
 		if len(beats) == 0 || !beats[0].StartedAt.IsZero() {
@@ -150,10 +153,11 @@ func TestCompensate_CompletionIsNotGivenUp(t *testing.T) {
 			}
 			return nil
 		}
-		end := compensate(t, scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
-			time.Sleep(time.Second)
-			return executor.Result{Value: json.RawMessage(`{"a":1}`)}, nil
-		}))
+		end := compensate(
+			t, scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+				time.Sleep(time.Second)
+				return executor.Result{Value: json.RawMessage(`{"a":1}`)}, nil
+			}))
 		if diff := cmp.Diff(&run.StepCompletedPayload{DurationMS: 1000}, end.Completed); diff != "" {
 			t.Errorf("completion (-want +got):\n%s", diff)
 		}

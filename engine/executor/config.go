@@ -131,15 +131,19 @@ func (c Config) dir(t Task, named string) (string, error) {
 	info, statErr := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("directory %q is not there", named), Retryable: true, Category: run.CategoryUser}
+		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("directory %q is not there", named), Retryable: true,
+			Category: run.CategoryUser}
 	case err != nil || statErr != nil || !info.IsDir():
-		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("%q is not a directory that the worker can open", named), Retryable: true, Category: run.CategoryUser}
+		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("%q is not a directory that the worker can open",
+			named), Retryable: true, Category: run.CategoryUser}
 	case c.view(t).allows(resolved):
 		return dir, nil
 	}
 	return "", &Failure{
 		Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
-		Message: fmt.Sprintf("directory %q is outside the run's workspace, the project root and the directories that the worker allows (sandbox-roots)", named),
+		Message: fmt.Sprintf(
+			"directory %q is outside the run's workspace, the project root and the directories that the worker allows "+
+				"(sandbox-roots)", named),
 	}
 }
 

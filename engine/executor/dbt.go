@@ -55,7 +55,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		return Result{}, err
 	}
 	log := dbtLog{print: h.Print}
-	program, err := d.cfg.program(t, h, argv, d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"}),
+	program, err := d.cfg.program(
+		t, h, argv, d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"}),
 		project, profiles)
 	if err != nil {
 		return Result{}, err
@@ -100,7 +101,8 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 	}
 	argv := []string{dbt, "--log-format", "json", "--log-level", "info", "--no-use-colors", d.verb,
 		"--project-dir", project, "--profiles-dir", profiles, "--target-path", target, "--log-path", logs}
-	for _, f := range []struct{ flag, value string }{{"--select", in.Select}, {"--exclude", in.Exclude}, {"--target", in.Target}} {
+	for _, f := range []struct{ flag, value string }{{"--select", in.Select}, {"--exclude", in.Exclude},
+		{"--target", in.Target}} {
 		words := strings.Fields(f.value)
 		if len(words) == 0 {
 			continue

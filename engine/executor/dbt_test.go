@@ -88,12 +88,14 @@ func TestDBT_EqualsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
-	if err := os.CopyFS(filepath.Join(project, "shop"), os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+	if err := os.CopyFS(filepath.Join(project, "shop"),
+		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	byHand, bySteps := t.TempDir(), t.TempDir()
 
-	cli := exec.Command(filepath.Join(bin, "dbt"), "build", "--project-dir", ".", "--profiles-dir", ".", "--target-path", byHand, "--log-path", byHand,
+	cli := exec.Command(filepath.Join(bin, "dbt"), "build", "--project-dir", ".", "--profiles-dir", ".", "--target-path",
+		byHand, "--log-path", byHand,
 		"--vars", fmt.Sprintf(`{"shop_dir": %q}`, byHand))
 	cli.Dir = filepath.Join(project, "shop")
 	cli.Env = append(os.Environ(), "DBT_SEND_ANONYMOUS_USAGE_STATS=0")
@@ -151,16 +153,19 @@ func TestDBT_EqualsTheCommandLine(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("nodes by kind and status (-command line +steps):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int64{"stg_customers": 100, "stg_orders": 120, "stg_payments": 148, "orders": 120, "customers": 100, "daily_revenue": 61}, rows); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"stg_customers": 100, "stg_orders": 120, "stg_payments": 148, "orders": 120,
+		"customers": 100, "daily_revenue": 61}, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(dump(t, bin, filepath.Join(byHand, "shop.duckdb")), dump(t, bin, filepath.Join(bySteps, identity.RunID+".duckdb"))); diff != "" {
+	if diff := cmp.Diff(dump(t, bin, filepath.Join(byHand, "shop.duckdb")), dump(t, bin,
+		filepath.Join(bySteps, identity.RunID+".duckdb"))); diff != "" {
 		t.Errorf("rows in the database (-command line +steps):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, listing(t, project)); diff != "" {
 		t.Errorf("the project's directory changed:\n%s", diff)
 	}
-	if log := j.log(); !strings.Contains(log, "OK created sql table model main.orders") || strings.Contains(log, "\x1b") || strings.Contains(log, `"info"`) {
+	if log := j.log(); !strings.Contains(log, "OK created sql table model main.orders") || strings.Contains(log, "\x1b") ||
+		strings.Contains(log, `"info"`) {
 		t.Errorf("the log is not for people:\n%s", log)
 	}
 }
@@ -173,17 +178,21 @@ func TestDBT_ExitStatuses(t *testing.T) {
 	r := worker(t, j, executor.Config{DBTPath: filepath.Join(bin, "dbt")})
 	r.ProjectRoot = t.TempDir()
 	data := t.TempDir()
-	if err := os.CopyFS(filepath.Join(r.ProjectRoot, "shop"), os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+	if err := os.CopyFS(filepath.Join(r.ProjectRoot, "shop"),
+		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	broken := filepath.Join(r.ProjectRoot, "shop", "models", "staging", "stg_orders.sql")
-	if err := os.WriteFile(broken, []byte("select no_such_column from {{ source('shop', 'raw_orders') }}"), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte("select no_such_column from {{ source('shop', 'raw_orders') }}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q}`, data))}
+	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging",
+		Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q}`, data))}
 	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
 	wantFailed(t, end, executor.CodeDBTFailed, true)
-	if !strings.HasPrefix(end.Failed.ErrorMessage, "model.shop.stg_orders: ") || !strings.Contains(end.Failed.ErrorMessage, "no_such_column") || !strings.Contains(end.Failed.ErrorMessage, "\n  ") {
+	if !strings.HasPrefix(end.Failed.ErrorMessage, "model.shop.stg_orders: ") || !strings.Contains(end.Failed.ErrorMessage,
+		"no_such_column") || !strings.Contains(end.Failed.ErrorMessage, "\n  ") {
 		t.Errorf("message %q", end.Failed.ErrorMessage)
 	}
 	if len(end.Failed.ArtifactRefs) != 2 {
@@ -209,7 +218,8 @@ func kept(t *testing.T, j *journal, refs []run.ArtifactRef) (kinds []string) {
 			t.Fatalf("%s: %v", ref.URI, err)
 		}
 		raw, err := io.ReadAll(body)
-		if err != nil || int64(len(raw)) != ref.SizeBytes || !bytes.Contains(raw, []byte(`"dbt_schema_version"`)) || ref.ContentType != "application/json" {
+		if err != nil || int64(len(raw)) != ref.SizeBytes || !bytes.Contains(raw, []byte(`"dbt_schema_version"`)) ||
+			ref.ContentType != "application/json" {
 			t.Errorf("%+v holds %d bytes, %v", ref, len(raw), err)
 		}
 		_ = body.Close()

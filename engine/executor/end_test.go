@@ -31,7 +31,8 @@ func works(context.Context, executor.Task, executor.Host) (executor.Result, erro
 func fails(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
 	time.Sleep(time.Second)
 	h.Print("stdout", "canary")
-	return executor.Result{}, &executor.Failure{Code: "BROKEN", Message: "canary", Retryable: true, Class: plan.ClassTransient,
+	return executor.Result{}, &executor.Failure{Code: "BROKEN", Message: "canary", Retryable: true,
+		Class:    plan.ClassTransient,
 		Category: run.CategoryUser, Artifacts: artifacts}
 }
 
@@ -53,10 +54,12 @@ func TestEnd_FollowsTheOutputAndPrecedesTheReturn(t *testing.T) {
 			t.Errorf("log %q, want %q", j.log(), want)
 		}
 		end.Key = ""
-		want := engine.End{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, Failed: &run.FailurePayload{
-			ErrorCode: "BROKEN", ErrorMessage: "canary", Retryable: true, FailureCategory: run.CategoryUser, FailureSource: "NOOP",
-			DurationMS: 1000, ArtifactRefs: artifacts,
-		}}
+		want := engine.End{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2,
+			Failed: &run.FailurePayload{
+				ErrorCode: "BROKEN", ErrorMessage: "canary", Retryable: true, FailureCategory: run.CategoryUser,
+				FailureSource: "NOOP",
+				DurationMS:    1000, ArtifactRefs: artifacts,
+			}}
 		if diff := cmp.Diff(want, end); diff != "" {
 			t.Errorf("end (-want +got):\n%s", diff)
 		}
@@ -213,11 +216,14 @@ func TestEnd_CompletionHasTwoWriteBudgets(t *testing.T) {
 		answers []error // of the first tries; nil follows
 		fails   bool
 	}{
-		"one silence":                     {answers: []error{engine.ErrUnanswered}},
-		"two silences":                    {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered}, fails: true},
-		"a silent failure is said again":  {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered, engine.ErrUnanswered, store.ErrUnavailable, engine.ErrUnanswered}, fails: true},
-		"a store that is down is no one":  {answers: []error{store.ErrUnavailable, engine.ErrUnanswered, store.ErrUnavailable, store.ErrUnavailable}},
-		"between silences it may be down": {answers: []error{engine.ErrUnanswered, store.ErrUnavailable, engine.ErrUnanswered}, fails: true},
+		"one silence":  {answers: []error{engine.ErrUnanswered}},
+		"two silences": {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered}, fails: true},
+		"a silent failure is said again": {answers: []error{engine.ErrUnanswered, engine.ErrUnanswered, engine.ErrUnanswered,
+			store.ErrUnavailable, engine.ErrUnanswered}, fails: true},
+		"a store that is down is no one": {answers: []error{store.ErrUnavailable, engine.ErrUnanswered, store.ErrUnavailable,
+			store.ErrUnavailable}},
+		"between silences it may be down": {answers: []error{engine.ErrUnanswered, store.ErrUnavailable,
+			engine.ErrUnanswered}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -238,14 +244,17 @@ func TestEnd_CompletionHasTwoWriteBudgets(t *testing.T) {
 				}
 				end := execute(t, t.Context(), r)
 				if !c.fails {
-					if diff := cmp.Diff(&run.StepCompletedPayload{Result: json.RawMessage(`{"a":1}`), DurationMS: 1000, ArtifactRefs: artifacts}, end.Completed); diff != "" {
+					if diff := cmp.Diff(&run.StepCompletedPayload{Result: json.RawMessage(`{"a":1}`), DurationMS: 1000,
+						ArtifactRefs: artifacts}, end.Completed); diff != "" {
 						t.Errorf("completion (-want +got):\n%s", diff)
 					}
 					return
 				}
 				want := &run.FailurePayload{
-					ErrorCode: "STATE_WRITE_BUDGET_EXCEEDED", ErrorMessage: "The step completed, but the log did not confirm it in time.",
-					Retryable: true, FailureCategory: run.CategoryPlatform, FailureSource: "engine", DurationMS: 1000, ArtifactRefs: artifacts,
+					ErrorCode: "STATE_WRITE_BUDGET_EXCEEDED", ErrorMessage: "The step completed, but the log did not confirm " +
+						"it in time.",
+					Retryable: true, FailureCategory: run.CategoryPlatform, FailureSource: "engine", DurationMS: 1000,
+					ArtifactRefs: artifacts,
 				}
 				if diff := cmp.Diff(want, end.Failed); diff != "" {
 					t.Errorf("failure (-want +got):\n%s", diff)
@@ -296,7 +305,8 @@ func TestEnd_ContentThatTheLogDoesNotTakeIsDropped(t *testing.T) {
 			}
 			return nil
 		}
-		want := &run.FailurePayload{ErrorCode: "EVENT_REJECTED", ErrorMessage: "The log does not take what the step returned.", FailureCategory: run.CategoryPlatform}
+		want := &run.FailurePayload{ErrorCode: "EVENT_REJECTED",
+			ErrorMessage: "The log does not take what the step returned.", FailureCategory: run.CategoryPlatform}
 		if diff := cmp.Diff(want, execute(t, t.Context(), r).Failed); diff != "" {
 			t.Errorf("failure (-want +got):\n%s", diff)
 		}
@@ -308,7 +318,8 @@ func TestEnd_ContentThatTheLogDoesNotTakeIsDropped(t *testing.T) {
 			}
 			return nil
 		}
-		want := &run.FailurePayload{ErrorCode: "BROKEN", Retryable: true, FailureCategory: run.CategoryUser, FailureSource: "NOOP", DurationMS: 1000}
+		want := &run.FailurePayload{ErrorCode: "BROKEN", Retryable: true, FailureCategory: run.CategoryUser,
+			FailureSource: "NOOP", DurationMS: 1000}
 		if diff := cmp.Diff(want, execute(t, t.Context(), r).Failed); diff != "" {
 			t.Errorf("failure (-want +got):\n%s", diff)
 		}

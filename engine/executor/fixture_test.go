@@ -43,7 +43,8 @@ type journal struct {
 	class  string // of the last failure of an executor
 }
 
-var identity = run.Identity{RunID: "0a1b2c3d-1111-4222-8333-444455556666", TenantID: "t1", ProjectID: "p1", EnvironmentID: "dev"}
+var identity = run.Identity{RunID: "0a1b2c3d-1111-4222-8333-444455556666", TenantID: "t1", ProjectID: "p1",
+	EnvironmentID: "dev"}
 
 func newJournal(t *testing.T, typ plan.StepType, inputs any) *journal {
 	t.Helper()
@@ -84,7 +85,8 @@ func (j *journal) Compensation(_ context.Context, b engine.Begin) (engine.Hook, 
 			return engine.Hook{}, err
 		}
 	}
-	return engine.Hook{Identity: identity, Step: j.step, Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, true)}, nil
+	return engine.Hook{Identity: identity, Step: j.step, Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N,
+		b.EngineAttempt, true)}, nil
 }
 
 func keyOf(runID, stepID string, la, n, ea int, hook bool) string {
@@ -131,7 +133,8 @@ func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {
 	if e.Hook {
 		stored += 10
 	}
-	id := artifact.AttemptID{TenantID: identity.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
+	id := artifact.AttemptID{TenantID: identity.TenantID, RunID: e.RunID, StepID: e.StepID,
+		LogicalAttempt: e.LogicalAttempt}
 	if e.Artifact != nil {
 		name := artifact.Name(id, stored, filepath.Base(e.Artifact.Ref.URI))
 		uri, sum, size, err := j.kept.Put(ctx, name, strings.NewReader(string(e.Artifact.Body)))
@@ -182,7 +185,8 @@ func worker(t *testing.T, j *journal, cfg executor.Config) *executor.Runner {
 
 // dispatch is the last engine attempt: each failure of it is an end.
 var dispatch = executor.Dispatch{
-	RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, MaxEngineAttempts: 2, Ticket: "the ticket",
+	RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, MaxEngineAttempts: 2,
+	Ticket: "the ticket",
 }
 
 func quiet(executor.Beat) {}
@@ -215,7 +219,8 @@ func wantReturn(t *testing.T, got engine.Return, err error, kind engine.ReturnKi
 		t.Errorf("the execution returned %s with the receipt %+v", kind, got.Receipt)
 	}
 	got.RetryAfter, got.Receipt = 0, nil
-	if diff := cmp.Diff(engine.Return{StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, Kind: kind}, got); diff != "" {
+	if diff := cmp.Diff(engine.Return{StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, Kind: kind},
+		got); diff != "" {
 		t.Errorf("return (-want +got):\n%s", diff)
 	}
 }

@@ -45,7 +45,8 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 	}
 	req, err := request(egress.WithTenant(ctx, t.Identity.TenantID), in, t.IdempotencyKey)
 	if err != nil {
-		return Result{}, &Failure{Code: CodeInputsInvalid, Message: "the address cannot be called", Category: run.CategoryUser, Class: plan.ClassValidation}
+		return Result{}, &Failure{Code: CodeInputsInvalid, Message: "the address cannot be called",
+			Category: run.CategoryUser, Class: plan.ClassValidation}
 	}
 	target := in.Method + " " + shown(req.URL)
 	began := time.Now()

@@ -38,7 +38,8 @@ func TestHTTP_Request(t *testing.T) {
 	}))
 	defer srv.Close()
 	j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL + "/in?sig=canary", Method: "POST",
-		Headers: map[string]string{"Authorization": "Bearer canary-1", "Idempotency-Key": "mine"}, Body: json.RawMessage(`{"a":1}`)})
+		Headers: map[string]string{"Authorization": "Bearer canary-1", "Idempotency-Key": "mine"},
+		Body:    json.RawMessage(`{"a":1}`)})
 	end := execute(t, t.Context(), worker(t, j, private))
 	if end.Completed == nil || !strings.Contains(string(end.Completed.Result), `"status":200`) {
 		t.Fatalf("%+v %+v", end, end.Failed)
@@ -53,7 +54,8 @@ func TestHTTP_Request(t *testing.T) {
 		t.Errorf("log of %d bytes: %.300s", len(log), log)
 	}
 
-	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "PUT", Body: json.RawMessage(`"plain \"text\""`)})
+	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "PUT",
+		Body: json.RawMessage(`"plain \"text\""`)})
 	execute(t, t.Context(), worker(t, j, private))
 	if got.Method != http.MethodPut || string(body) != `plain "text"` {
 		t.Errorf("%s %q", got.Method, body)
@@ -114,7 +116,8 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 	}
 
 	reached, release := make(chan struct{}, 2), make(chan struct{})
-	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{}; <-release }))
+	hung := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{}; <-release }))
 	defer hung.Close()
 	defer close(release)
 	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: hung.URL, Method: "POST"})
@@ -134,10 +137,12 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 // contract: T225
 func TestHTTP_PrivateAddressesAreRefused(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the private address was called") }))
+	srv := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the private address was called") }))
 	defer srv.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
-	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]",
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1",
+		"192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]",
 		"[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a00:1]", "[2002:7f00:1::1]", "[2001:0:7f00:1::1]", "[::7f00:1]", "[fec0::1]",
 		"192.0.0.192", "198.18.0.1", "240.0.0.1", "0.1.2.3", "168.63.129.16", "255.255.255.255", "224.0.0.1"} {
 		j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: "http://" + host + ":" + port, Method: "POST"})
@@ -177,7 +182,8 @@ func TestHTTP_MessagesHoldNoInnerAddressAndNoPath(t *testing.T) {
 			strings.Replace(gone.URL, "127.0.0.1", "localhost", 1) + "/services/secret", private, executor.CodeHTTPTransport,
 			"POST " + strings.Replace(gone.URL, "127.0.0.1", "localhost", 1) + ": the connection was refused",
 		},
-		"another status": {srv.URL + "/services/secret", private, executor.CodeHTTPStatus, "POST " + srv.URL + " answered 400 Bad Request"},
+		"another status": {srv.URL + "/services/secret", private, executor.CodeHTTPStatus, "POST " + srv.URL +
+			" answered 400 Bad Request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,8 @@ func (l *lines) drop(n int) {
 // full reports whether it has half of what may be held.
 func (l *lines) full() bool { return len(l.all) >= maxHeldLines/2 || l.bytes >= maxHeldBytes/2 }
 
-func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.Context, []engine.LogLine) error) *output {
+func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.Context,
+	[]engine.LogLine) error) *output {
 	return &output{to: to, now: now, redact: redact, next: 1, room: make(chan struct{}),
 		ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 }
@@ -131,7 +132,9 @@ func (o *output) shipped(n int) {
 	if len(o.held.all) == 0 {
 		if o.dropped > 0 {
 			at := o.last.all[0].At
-			o.number(engine.LogLine{At: at, Stream: "dvt", Text: fmt.Sprintf("%d lines were dropped here: they came faster than they could be kept", o.dropped)})
+			o.number(engine.LogLine{
+				At: at, Stream: "dvt", Text: fmt.Sprintf("%d lines were dropped here: they came faster than they could be kept",
+					o.dropped)})
 			o.dropped = 0
 		}
 		for _, line := range o.last.all {

@@ -21,7 +21,8 @@ import (
 func TestRunner_LinesAreShippedWhileItWorks(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
-	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
+		h executor.Host) (executor.Result, error) {
 		h.Print("stdout", "early")
 		eventually(t, "the line is kept while the step works", func() bool { return j.log() == "stdout: early\n" })
 		return executor.Result{}, nil
@@ -41,7 +42,8 @@ func TestRunner_BoundedWhileTheJournalIsSilent(t *testing.T) {
 		}
 		return nil
 	}
-	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
+		h executor.Host) (executor.Result, error) {
 		began := time.Now()
 		for i := range 20_000 {
 			h.Print("stdout", fmt.Sprint("line ", i))
@@ -55,7 +57,8 @@ func TestRunner_BoundedWhileTheJournalIsSilent(t *testing.T) {
 	}))
 	if len(j.lines) != 2*half || j.lines[half-1].Text != "line 4999" || j.lines[half].Stream != "dvt" ||
 		!strings.Contains(j.lines[half].Text, "10001 lines were dropped") || j.lines[2*half-1].Text != "line 19999" {
-		t.Errorf("%d lines; in the middle %+v, at the end %+v", len(j.lines), j.lines[min(half, len(j.lines)-1)], j.lines[len(j.lines)-1])
+		t.Errorf("%d lines; in the middle %+v, at the end %+v", len(j.lines), j.lines[min(half, len(j.lines)-1)],
+			j.lines[len(j.lines)-1])
 	}
 	for i, l := range j.lines {
 		if l.No != int64(i+1) {
@@ -78,7 +81,8 @@ func TestRunner_NothingIsLostToAJournalThatAnswers(t *testing.T) {
 			return nil
 		}
 		const printers, each = 2, 50_000
-		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task,
+			h executor.Host) (executor.Result, error) {
 			var all sync.WaitGroup
 			for p := range printers {
 				all.Go(func() {

@@ -20,7 +20,8 @@ func (t Task) withParams() (with Task, remove func(), err error) {
 		return t, func() {}, nil
 	}
 	files := workspace{t.Workspace}
-	t.paramsFile = filepath.Join(t.Workspace, ".dvt", fmt.Sprintf("%s.%d.%d.params.json", t.Step.StepID, t.LogicalAttempt, t.EngineAttempt))
+	t.paramsFile = filepath.Join(t.Workspace, ".dvt", fmt.Sprintf("%s.%d.%d.params.json", t.Step.StepID, t.LogicalAttempt,
+		t.EngineAttempt))
 	if err := files.create(t.paramsFile, t.Params); err != nil {
 		return t, nil, fmt.Errorf("parameters: %s", reason(err))
 	}

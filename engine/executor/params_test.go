@@ -15,7 +15,8 @@ import (
 // contract: T197
 func TestCommand_ParametersAreAFile(t *testing.T) {
 	t.Parallel()
-	j := newJournal(t, plan.Command, sh(`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
+	j := newJournal(t, plan.Command, sh(
+		`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
 	j.params = json.RawMessage(`{"day":"mon","n":12345678901234567890}`)
 	r := worker(t, j, executor.Config{})
 	if end := execute(t, t.Context(), r); end.Completed == nil || j.log() != "stdout: "+string(j.params)+"\n" {
@@ -28,7 +29,8 @@ func TestCommand_ParametersAreAFile(t *testing.T) {
 	// 200 KiB are no argument and no variable, but a file (W-12)
 	j = newJournal(t, plan.Command, sh(`wc -c < "$DVT_PARAMS_FILE"`))
 	j.params = json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 200<<10)))
-	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil || strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil ||
+		strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
 		t.Errorf("%+v, log %.100q", end.Failed, j.log())
 	}
 	j = newJournal(t, plan.Command, sh(`echo "${DVT_PARAMS_FILE-none}"`))
@@ -62,7 +64,8 @@ func TestDBT_ParametersAreVars(t *testing.T) {
 		j := newJournal(t, plan.DBTRun, plan.DBTInputs{ProjectDir: ".", Vars: json.RawMessage(c.vars)})
 		j.params = json.RawMessage(c.params)
 		end := execute(t, t.Context(), worker(t, j, executor.Config{DBTPath: fakeDBT(t)}))
-		if end.Failed == nil || end.Failed.Retryable || !strings.Contains(j.log()+end.Failed.ErrorMessage, c.want) || c.want == "" && strings.Contains(j.log(), "vars") {
+		if end.Failed == nil || end.Failed.Retryable || !strings.Contains(j.log()+end.Failed.ErrorMessage, c.want) ||
+			c.want == "" && strings.Contains(j.log(), "vars") {
 			t.Errorf("%s: %+v, log %.200q, want %s", name, end.Failed, j.log(), c.want)
 		}
 	}
@@ -74,7 +77,8 @@ func TestDBT_TargetByVars(t *testing.T) {
 	t.Parallel()
 	bin := dbtBin(t)
 	project := filepath.Join(t.TempDir(), "root")
-	if err := os.CopyFS(filepath.Join(project, "shop"), os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+	if err := os.CopyFS(filepath.Join(project, "shop"),
+		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	profile := filepath.Join(project, "shop", "profiles.yml")
@@ -82,14 +86,16 @@ func TestDBT_TargetByVars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc = []byte(strings.Replace(string(doc), "      threads: 2", "      threads: 2\n      schema: \"{{ var('dvt_target_schema', 'main') }}\"", 1))
+	doc = []byte(strings.Replace(string(doc), "      threads: 2",
+		"      threads: 2\n      schema: \"{{ var('dvt_target_schema', 'main') }}\"", 1))
 	if err := os.WriteFile(profile, doc, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	j := newJournal(t, plan.DBTRun, struct{}{})
 	r := worker(t, j, executor.Config{DBTPath: filepath.Join(bin, "dbt")})
 	r.ProjectRoot = project
-	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q,"dvt_target_schema":"restored"}`, t.TempDir()))}
+	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging",
+		Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q,"dvt_target_schema":"restored"}`, t.TempDir()))}
 	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
 	if end.Completed == nil {
 		t.Fatalf("%+v\n%s", end.Failed, j.log())

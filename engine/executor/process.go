@@ -114,9 +114,11 @@ func startFailure(name string, err error) error {
 		return &Failure{Code: CodeProgramNotFound, Category: run.CategoryUser, Class: plan.ClassValidation,
 			Message: fmt.Sprintf("%q cannot be started: %s", name, reason(err))}
 	case errors.Is(err, sandbox.ErrPath):
-		return &Failure{Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny, Message: err.Error()}
+		return &Failure{Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+			Message: err.Error()}
 	case errors.Is(err, sandbox.ErrConnect):
-		return &Failure{Code: CodeInputsInvalid, Category: run.CategoryUser, Class: plan.ClassValidation, Message: "sandbox.connect: " + err.Error()}
+		return &Failure{Code: CodeInputsInvalid, Category: run.CategoryUser, Class: plan.ClassValidation,
+			Message: "sandbox.connect: " + err.Error()}
 	}
 	return fmt.Errorf("executor: start: %w", err)
 }

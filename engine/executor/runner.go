@@ -154,16 +154,19 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Beat), startedAt *atomic.Pointe
 // A Return with a Kind, or an error, means that there is nothing to execute.
 func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.Begin) error) (engine.Return, error) {
 	var answer error
-	began, delivered := time.Now(), false // a call that was delivered may have begun the attempt, although its answer was lost
+	// a call that was delivered may have begun the attempt, although its answer was lost
+	began, delivered := time.Now(), false
 	err := persist(ctx, beginRetry, beginRetryMost, func() error {
 		answer = call(engine.Begin{
 			RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
 			EmittedAt: r.now().UTC(), Ticket: d.Ticket,
 		})
-		if answer == nil || errors.Is(answer, engine.ErrRefused) || errors.Is(answer, engine.ErrDenied) || errors.Is(answer, store.ErrNotFound) {
+		if answer == nil || errors.Is(answer, engine.ErrRefused) || errors.Is(answer, engine.ErrDenied) ||
+			errors.Is(answer, store.ErrNotFound) {
 			return nil
 		}
-		if delivered = delivered || !errors.Is(answer, engine.ErrUndelivered); !delivered && time.Since(began) > handBackAfter {
+		if delivered = delivered || !errors.Is(answer, engine.ErrUndelivered); !delivered &&
+			time.Since(began) > handBackAfter {
 			return nil
 		}
 		r.warn(ctx, d, "begin unanswered", answer)
@@ -199,7 +202,8 @@ func (d Dispatch) Declined(most time.Duration) engine.Return {
 }
 
 func (d Dispatch) returned(kind engine.ReturnKind) engine.Return {
-	return engine.Return{StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt, Kind: kind}
+	return engine.Return{StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
+		Kind: kind}
 }
 
 // interrupted is the answer to an execution whose ctx ended before it had a result.
@@ -231,7 +235,9 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	out := newOutput(r.now, redact, keeper.lines)
 	go out.ship(shipping)
 	for _, ref := range t.Step.SecretRefs {
-		out.print("dvt", fmt.Sprintf("the step names the secret %q of %q, and this version gives secrets to no step: it runs without", ref.Key, ref.Provider))
+		out.print("dvt", fmt.Sprintf(
+			"the step names the secret %q of %q, and this version gives secrets to no step: it runs without", ref.Key,
+			ref.Provider))
 	}
 
 	working, stopWork := ctx, context.CancelFunc(func() {})
@@ -247,10 +253,12 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 	var failure *Failure
 	switch {
 	case err == nil:
-		o.completed = &run.StepCompletedPayload{Result: small(result.Value), DurationMS: took.Milliseconds(), ArtifactRefs: result.Artifacts}
+		o.completed = &run.StepCompletedPayload{Result: small(result.Value), DurationMS: took.Milliseconds(),
+			ArtifactRefs: result.Artifacts}
 	case errors.As(err, &failure):
 	case timedOut:
-		failure = &Failure{Code: string(run.CodeTimeout), Retryable: true, Category: run.CategoryTimeout, Class: plan.ClassTimeout,
+		failure = &Failure{Code: string(run.CodeTimeout), Retryable: true, Category: run.CategoryTimeout,
+			Class:   plan.ClassTimeout,
 			Message: fmt.Sprintf("the attempt took longer than its timeout of %s", t.Step.Timeout)}
 	case ctx.Err() != nil:
 	default:
@@ -275,9 +283,11 @@ func (r *Runner) work(ctx context.Context, x execution, t Task) (o outcome) {
 func (r *Runner) execute(ctx context.Context, x execution, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("run", x.RunID), slog.String("step", x.StepID),
+			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("run", x.RunID),
+				slog.String("step", x.StepID),
 				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC", Message: "the executor of this step type failed; the worker's log says where",
+			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC",
+				Message:   "the executor of this step type failed; the worker's log says where",
 				Retryable: true, Category: run.CategoryPlatform}
 		}
 	}()

@@ -63,7 +63,8 @@ func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 		t.Error("the begin does not say when it was emitted")
 	}
 	got.EmittedAt = time.Time{}
-	want := engine.Begin{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, Ticket: "the ticket"}
+	want := engine.Begin{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2,
+		Ticket: "the ticket"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("begin (-want +got):\n%s", diff)
 	}
@@ -79,7 +80,8 @@ func TestRunner_VerdictsWithoutWork(t *testing.T) {
 		"parked":   {store.Begun{Verdict: store.BeginParked}, engine.ReturnParked},
 		"no token": {store.Begun{Verdict: store.BeginThrottled, RetryAfter: 7 * time.Second}, engine.ReturnThrottled},
 		"run over": {store.Begun{Verdict: store.BeginRunTerminal}, engine.ReturnRunTerminal},
-		"done":     {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1}}, engine.ReturnEnded},
+		"done": {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1}},
+			engine.ReturnEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +156,8 @@ func TestRunner_BeginIsDeclinedOrRefused(t *testing.T) {
 func TestDispatch_DeclinedComesBackLaterEachTime(t *testing.T) {
 	t.Parallel()
 	for n, most := range map[int]time.Duration{
-		0: 2 * time.Second, 1: 2 * time.Second, 2: 4 * time.Second, 3: 8 * time.Second, 5: 32 * time.Second, 6: time.Minute, 1 << 40: time.Minute,
+		0: 2 * time.Second, 1: 2 * time.Second, 2: 4 * time.Second, 3: 8 * time.Second, 5: 32 * time.Second, 6: time.Minute,
+		1 << 40: time.Minute,
 	} {
 		d := executor.Dispatch{RunID: "r", StepID: "s", LogicalAttempt: 2, N: n, EngineAttempt: 3}
 		for range 100 {
@@ -193,7 +196,8 @@ func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
 	})
 	back, err := r.Run(t.Context(), dispatch, beat)
 	wantReturn(t, back, err, engine.ReturnEnded)
-	if len(beats) < 2 || !beats[0].StartedAt.IsZero() || beats[len(beats)-1].StartedAt.IsZero() || beats[0].EngineAttempt != 2 {
+	if len(beats) < 2 || !beats[0].StartedAt.IsZero() || beats[len(beats)-1].StartedAt.IsZero() ||
+		beats[0].EngineAttempt != 2 {
 		t.Errorf("heartbeats %+v, want the first without a start and the last with it, each of engine attempt 2", beats)
 	}
 }
@@ -269,7 +273,8 @@ func TestRunner_SuccessInSpiteOfCancelCounts(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	ctx, cancel := context.WithCancel(t.Context())
-	end := execute(t, ctx, scriptedWorker(t, j, func(ctx context.Context, _ executor.Task, _ executor.Host) (executor.Result, error) {
+	end := execute(t, ctx, scriptedWorker(t, j, func(ctx context.Context, _ executor.Task,
+		_ executor.Host) (executor.Result, error) {
 		cancel()
 		return executor.Result{}, nil
 	}))
@@ -281,20 +286,23 @@ func TestRunner_SuccessInSpiteOfCancelCounts(t *testing.T) {
 func TestRunner_FailuresWithoutAName(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
-	wantFailed(t, execute(t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
-		panic("canary")
-	})), "EXECUTOR_PANIC", true)
+	wantFailed(t, execute(
+		t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+			panic("canary")
+		})), "EXECUTOR_PANIC", true)
 	if strings.Contains(j.log(), "canary") {
 		t.Error("the panic's text reached the log of the step")
 	}
-	end := execute(t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+	end := execute(t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task,
+		executor.Host) (executor.Result, error) {
 		return executor.Result{}, errors.New(strings.Repeat("é", 10_000))
 	}))
 	wantFailed(t, end, "UNKNOWN", true)
 	if len(end.Failed.ErrorMessage) > 3<<10 {
 		t.Errorf("a message of %d bytes", len(end.Failed.ErrorMessage))
 	}
-	end = execute(t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+	end = execute(t, t.Context(), scriptedWorker(t, j, func(context.Context, executor.Task,
+		executor.Host) (executor.Result, error) {
 		return executor.Result{Value: json.RawMessage(`"` + strings.Repeat("x", 20<<10) + `"`)}, nil
 	}))
 	if len(end.Completed.Result) > 1<<10 || !json.Valid(end.Completed.Result) {
@@ -308,7 +316,8 @@ func TestRunner_FailuresWithoutAName(t *testing.T) {
 
 func TestLight_RunsNoopAlone(t *testing.T) {
 	t.Parallel()
-	for _, typ := range []plan.StepType{plan.Noop, plan.Command, plan.HTTPNotify, plan.DBTCompile, plan.DBTRun, plan.DBTTest, plan.Sleep, plan.Manual} {
+	for _, typ := range []plan.StepType{plan.Noop, plan.Command, plan.HTTPNotify, plan.DBTCompile, plan.DBTRun,
+		plan.DBTTest, plan.Sleep, plan.Manual} {
 		if _, ok := executor.Light()[typ]; ok != (typ == plan.Noop) {
 			t.Errorf("a light worker has an executor of %s: %t", typ, ok)
 		}
@@ -357,11 +366,13 @@ func TestRetryable(t *testing.T) {
 func TestRunner_ALongMessageKeepsBothEnds(t *testing.T) {
 	t.Parallel()
 	long := "Traceback\n" + strings.Repeat("  é in a file\n", 1000) + "KeyError: 'amount'"
-	r := scriptedWorker(t, newJournal(t, plan.Noop, struct{}{}), func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+	r := scriptedWorker(t, newJournal(t, plan.Noop, struct{}{}), func(context.Context, executor.Task,
+		executor.Host) (executor.Result, error) {
 		return executor.Result{}, &executor.Failure{Code: "BROKEN", Message: long}
 	})
 	said := execute(t, t.Context(), r).Failed.ErrorMessage
-	if len(said) > 2100 || !utf8.ValidString(said) || !strings.HasPrefix(said, "Traceback\n") || !strings.HasSuffix(said, "KeyError: 'amount'") {
+	if len(said) > 2100 || !utf8.ValidString(said) || !strings.HasPrefix(said, "Traceback\n") ||
+		!strings.HasSuffix(said, "KeyError: 'amount'") {
 		t.Errorf("%d bytes: %q", len(said), said)
 	}
 }
@@ -394,7 +405,8 @@ func TestRunner_HandsADispatchBackThatItCannotBegin(t *testing.T) {
 				back, err := scriptedWorker(t, j, mustNotWork(t)).Run(ctx, dispatch, quiet)
 				wantReturn(t, back, err, c.kind)
 				took := time.Since(began)
-				if c.kind == engine.ReturnDeclined && (took > 20*time.Second || back.RetryAfter <= 0 || back.RetryAfter > 15*time.Second) {
+				if c.kind == engine.ReturnDeclined && (took > 20*time.Second || back.RetryAfter <= 0 ||
+					back.RetryAfter > 15*time.Second) {
 					t.Errorf("the dispatch was held for %v and returns after %v, want at most 20 s and 15 s", took, back.RetryAfter)
 				}
 				if c.kind == engine.ReturnCancelled && took < time.Minute {

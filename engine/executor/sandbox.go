@@ -121,7 +121,8 @@ func resolveAll(paths []string) (out []string) {
 }
 
 // errOwnAddress reports an address of the installation itself. It does not name the part that listens there.
-var errOwnAddress = errors.New("it belongs to dvt itself (Temporal, the API, the store, Redis or metrics), which no step may reach")
+var errOwnAddress = errors.New(
+	"it belongs to dvt itself (Temporal, the API, the store, Redis or metrics), which no step may reach")
 
 // judge returns an error for an address that a program of a tenant may not reach.
 func (c Config) judge(tenant string, address netip.AddrPort) error {
@@ -138,9 +139,10 @@ func (c Config) judge(tenant string, address netip.AddrPort) error {
 func (c Config) limits(asked plan.Sandbox, h Host) sandbox.Limits {
 	l := sandbox.Limits{
 		Memory: bound(h, "sandbox.memory", asked.Memory, c.Limits.Memory, c.MaxLimits.Memory, formatBytes),
-		CPU:    bound(h, "sandbox.cpu", asked.CPU, c.Limits.CPU, c.MaxLimits.CPU, func(n float64) string { return fmt.Sprint(n) }),
-		PIDs:   bound(h, "sandbox.pids", asked.PIDs, c.Limits.PIDs, c.MaxLimits.PIDs, strconv.Itoa),
-		Disk:   bound(h, "sandbox.disk", asked.Disk, c.Limits.Disk, c.MaxLimits.Disk, formatBytes),
+		CPU: bound(h, "sandbox.cpu", asked.CPU, c.Limits.CPU, c.MaxLimits.CPU,
+			func(n float64) string { return fmt.Sprint(n) }),
+		PIDs: bound(h, "sandbox.pids", asked.PIDs, c.Limits.PIDs, c.MaxLimits.PIDs, strconv.Itoa),
+		Disk: bound(h, "sandbox.disk", asked.Disk, c.Limits.Disk, c.MaxLimits.Disk, formatBytes),
 	}
 	return l
 }
@@ -152,7 +154,8 @@ func bound[T int | int64 | float64](h Host, field string, asked, normal, most T,
 	if most == 0 || asked <= most {
 		return asked
 	}
-	h.Print("dvt", fmt.Sprintf("%s: the step asks for %s; this worker gives at most %s (sandbox-max)", field, format(asked), format(most)))
+	h.Print("dvt", fmt.Sprintf("%s: the step asks for %s; this worker gives at most %s (sandbox-max)", field,
+		format(asked), format(most)))
 	return most
 }
 
@@ -190,7 +193,8 @@ func boundFailure(exit sandbox.Exit, l sandbox.Limits, name string) *Failure {
 	switch exit.Cause {
 	case sandbox.CauseMemory:
 		return &Failure{Code: string(run.CodeStepOOM), Retryable: true, Category: run.CategorySystem, Message: fmt.Sprintf(
-			"%s used all of its memory (%s) and was ended by the kernel; raise `sandbox.memory` of the step, or `sandbox-memory` "+
+			"%s used all of its memory (%s) and was ended by the kernel; raise `sandbox.memory` of the step, or "+
+				"`sandbox-memory` "+
 				"and `sandbox-max` of the worker", name, said(size(l.Memory)))}
 	case sandbox.CausePIDs:
 		pids := ""
@@ -263,8 +267,10 @@ func (c Config) resolveNamed(t Task, v view, named, field string) (string, error
 	}) {
 		return resolved, nil
 	}
-	return "", &Failure{Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny, Message: fmt.Sprintf(
-		"%s: %q is outside the run's workspace, the project root and the directories that the worker allows (sandbox-roots)", field, named)}
+	return "", &Failure{Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+		Message: fmt.Sprintf(
+			"%s: %q is outside the run's workspace, the project root and the directories that the worker allows (sandbox-roots)",
+			field, named)}
 }
 
 // ownPath lists the directories of the worker's PATH.
@@ -336,7 +342,8 @@ func pythonTree(file string) (paths []string) {
 	}
 	config, err := os.ReadFile(filepath.Join(prefix, "pyvenv.cfg"))
 	if err != nil {
-		if found, _ := filepath.Glob(filepath.Join(prefix, "lib", "python3*")); strings.HasPrefix(filepath.Base(file), "python") && len(found) > 0 {
+		if found, _ := filepath.Glob(filepath.Join(prefix, "lib", "python3*")); strings.HasPrefix(filepath.Base(file),
+			"python") && len(found) > 0 {
 			return []string{prefix}
 		}
 		return nil
@@ -344,9 +351,11 @@ func pythonTree(file string) (paths []string) {
 	paths = append(paths, prefix)
 	for line := range strings.Lines(string(config)) {
 		key, value, _ := strings.Cut(line, "=")
-		if home := strings.TrimSpace(value); strings.TrimSpace(key) == "home" && filepath.Base(home) == "bin" && filepath.Dir(home) != "/" {
+		if home := strings.TrimSpace(value); strings.TrimSpace(key) == "home" && filepath.Base(home) == "bin" &&
+			filepath.Dir(home) != "/" {
 			paths = append(paths, filepath.Dir(home))
-			if resolved, err := filepath.EvalSymlinks(filepath.Join(home, "python3")); err == nil && filepath.Base(filepath.Dir(resolved)) == "bin" {
+			if resolved, err := filepath.EvalSymlinks(filepath.Join(home, "python3")); err == nil &&
+				filepath.Base(filepath.Dir(resolved)) == "bin" {
 				paths = append(paths, filepath.Dir(filepath.Dir(resolved)))
 			}
 		}

@@ -35,7 +35,8 @@ func isolated(t *testing.T, denied ...string) sandbox.Runtime {
 			t.Errorf("close the runtime: %v", err)
 		}
 	})
-	for _, part := range []plan.SandboxPart{plan.SandboxFiles, plan.SandboxNetwork, plan.SandboxConnect, plan.SandboxProcesses} {
+	for _, part := range []plan.SandboxPart{plan.SandboxFiles, plan.SandboxNetwork, plan.SandboxConnect,
+		plan.SandboxProcesses} {
 		if !r.Capabilities().Has(part) {
 			t.Fatalf("this machine cannot enforce %s: %s", part, r.Capabilities().Missing[part])
 		}
@@ -77,11 +78,14 @@ exit 0`, outside, root))
 	if end := execute(t, t.Context(), r); end.Completed == nil {
 		t.Fatalf("the step failed: %+v\n%s", end.Failed, j.log())
 	}
-	if diff := cmp.Diff("stdout: select-of-the-project\nstdout: kept\nstdout: named\n", strings.ReplaceAll(j.log(), "stderr: ", "")); diff != "" &&
-		(strings.Contains(j.log(), "FOUND") || strings.Contains(j.log(), "CHANGED") || !strings.Contains(j.log(), "stdout: named\n")) {
+	if diff := cmp.Diff("stdout: select-of-the-project\nstdout: kept\nstdout: named\n",
+		strings.ReplaceAll(j.log(), "stderr: ", "")); diff != "" &&
+		(strings.Contains(j.log(), "FOUND") || strings.Contains(j.log(), "CHANGED") ||
+			!strings.Contains(j.log(), "stdout: named\n")) {
 		t.Errorf("the step's output (-want +got):\n%s", diff)
 	}
-	if text, err := os.ReadFile(filepath.Join(data, "workspace", identity.RunID, "result")); err != nil || string(text) != "kept\n" {
+	if text, err := os.ReadFile(filepath.Join(data, "workspace", identity.RunID, "result")); err != nil ||
+		string(text) != "kept\n" {
 		t.Errorf("the workspace holds %q, %v; want what the step wrote", text, err)
 	}
 }
@@ -101,18 +105,20 @@ func TestSandbox_PathsThatAPlanMayNotName(t *testing.T) {
 		cfg         executor.Config
 		code        string // empty: the step completes
 	}{
-		"read below the project":                {read: "sub"},
-		"write below the project":               {write: "sub"},
-		"read elsewhere":                        {read: outside, code: executor.CodeDirNotAllowed},
-		"write elsewhere":                       {write: outside, code: executor.CodeDirNotAllowed},
-		"write through a link":                  {write: "link", code: executor.CodeDirNotAllowed},
-		"read by dots":                          {read: "sub/../../", code: executor.CodeDirNotAllowed},
-		"read what the worker hides":            {read: "data/tokens", code: executor.CodeDirNotAllowed},
-		"read what is hidden, any dir":          {read: "data/tokens", cfg: executor.Config{AllowAnyDir: true}, code: executor.CodeDirNotAllowed},
-		"read elsewhere, any dir":               {read: outside, cfg: executor.Config{AllowAnyDir: true}},
-		"write below an allowed root":           {write: shared, cfg: executor.Config{AllowedRoots: []string{outside}}},
-		"read what every step may read":         {read: shared, cfg: executor.Config{Read: []string{outside}}},
-		"write what every step may read":        {write: shared, cfg: executor.Config{Read: []string{outside}}, code: executor.CodeDirNotAllowed},
+		"read below the project":     {read: "sub"},
+		"write below the project":    {write: "sub"},
+		"read elsewhere":             {read: outside, code: executor.CodeDirNotAllowed},
+		"write elsewhere":            {write: outside, code: executor.CodeDirNotAllowed},
+		"write through a link":       {write: "link", code: executor.CodeDirNotAllowed},
+		"read by dots":               {read: "sub/../../", code: executor.CodeDirNotAllowed},
+		"read what the worker hides": {read: "data/tokens", code: executor.CodeDirNotAllowed},
+		"read what is hidden, any dir": {read: "data/tokens", cfg: executor.Config{AllowAnyDir: true},
+			code: executor.CodeDirNotAllowed},
+		"read elsewhere, any dir":       {read: outside, cfg: executor.Config{AllowAnyDir: true}},
+		"write below an allowed root":   {write: shared, cfg: executor.Config{AllowedRoots: []string{outside}}},
+		"read what every step may read": {read: shared, cfg: executor.Config{Read: []string{outside}}},
+		"write what every step may read": {write: shared, cfg: executor.Config{Read: []string{outside}},
+			code: executor.CodeDirNotAllowed},
 		"read what is not there":                {read: "absent", code: executor.CodeDirNotFound},
 		"read the system's root":                {read: "/", code: executor.CodeDirNotAllowed},
 		"read the processes of the machine":     {read: "/proc", code: executor.CodeDirNotAllowed},
@@ -253,7 +259,8 @@ func TestSandbox_MissingPartsAreNoFailureOfTheProgram(t *testing.T) {
 	r := worker(t, j, executor.Config{})
 	end := execute(t, t.Context(), r)
 	wantFailed(t, end, string(run.CodeNoSandbox), true)
-	if end.Failed != nil && (end.Failed.FailureCategory != run.CategoryPlatform || !strings.Contains(end.Failed.ErrorMessage, "network (")) {
+	if end.Failed != nil && (end.Failed.FailureCategory != run.CategoryPlatform ||
+		!strings.Contains(end.Failed.ErrorMessage, "network (")) {
 		t.Errorf("the failure is %+v, want one of the platform that names the part network", end.Failed)
 	}
 	if _, err := os.Stat(filepath.Join(r.WorkspaceRoot, identity.RunID, "ran")); err == nil {
@@ -301,13 +308,15 @@ func TestSandbox_LimitsAreTheStepsWithinThoseOfTheWorker(t *testing.T) {
 func TestSandbox_DBTRunsUnchanged(t *testing.T) {
 	t.Parallel()
 	bin, project, data := dbtBin(t), t.TempDir(), t.TempDir()
-	if err := os.CopyFS(filepath.Join(project, "shop"), os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+	if err := os.CopyFS(filepath.Join(project, "shop"),
+		os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
 		t.Fatal(err)
 	}
 	j := newJournal(t, plan.DBTRun, struct{}{})
 	r := worker(t, j, executor.Config{DBTPath: filepath.Join(bin, "dbt"), Sandbox: isolated(t), Write: []string{data}})
 	r.ProjectRoot = project
-	end, sum := dbtStep(t, r, j, plan.DBTRun, plan.DBTInputs{ProjectDir: "shop", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q}`, data))})
+	end, sum := dbtStep(
+		t, r, j, plan.DBTRun, plan.DBTInputs{ProjectDir: "shop", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q}`, data))})
 	if end.Completed == nil || sum.Models["success"] == 0 {
 		t.Fatalf("dbt in the sandbox: %+v, models %v\n%s", end.Failed, sum.Models, j.log())
 	}

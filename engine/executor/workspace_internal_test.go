@@ -27,7 +27,8 @@ func TestWorkspace_ReadsRegularFilesBelowItAlone(t *testing.T) {
 	must(os.WriteFile(filepath.Join(dir, "large"), make([]byte, 11), 0o600))
 	must(os.WriteFile(filepath.Join(dir, "good"), []byte("good"), 0o600))
 	w := workspace{dir}
-	for _, name := range []string{"link", "tree/secret", "pipe", "zero", "large", "../" + filepath.Base(outside) + "/secret"} {
+	for _, name := range []string{"link", "tree/secret", "pipe", "zero", "large", "../" + filepath.Base(outside) +
+		"/secret"} {
 		read := make(chan string, 1)
 		go func() {
 			body, err := w.read(filepath.Join(dir, name), 10)
@@ -55,7 +56,8 @@ func TestWorkspace_ChangesNothingOutside(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	kept := filepath.Join(outside, "kept")
 	for _, err := range []error{
-		os.WriteFile(kept, []byte("kept"), 0o600), os.Symlink(outside, filepath.Join(dir, "dbt")), os.Symlink(kept, filepath.Join(dir, "params")),
+		os.WriteFile(kept, []byte("kept"), 0o600), os.Symlink(outside, filepath.Join(dir, "dbt")),
+		os.Symlink(kept, filepath.Join(dir, "params")),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -69,7 +69,8 @@ func runThrough(m *interp.Machine, sk plan.Skeleton, first interp.Input) run.Sta
 				}}
 				seq += 2
 				todo = append(todo, interp.Observed{At: epoch, Tail: t})
-				todo = append(todo, interp.Returned{At: epoch, Return: engine.Return{StepID: id, LogicalAttempt: e.LA, N: e.N, EngineAttempt: 1, Kind: engine.ReturnEnded}})
+				todo = append(todo, interp.Returned{At: epoch, Return: engine.Return{StepID: id, LogicalAttempt: e.LA, N: e.N,
+					EngineAttempt: 1, Kind: engine.ReturnEnded}})
 			case interp.ReadLog:
 				todo = append(todo, interp.Observed{At: epoch, Tail: engine.Tail{Seq: seq, Head: store.Head{LastSeq: seq}}})
 			case interp.Finish:

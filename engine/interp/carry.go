@@ -49,13 +49,14 @@ type Carried struct {
 	Running int      `json:"running,omitempty"`
 	Stop    string   `json:"stop,omitempty"` // the signal that ordered it
 
-	Epoch         int       `json:"epoch,omitempty"` // of the newest pause
-	Paused        bool      `json:"paused,omitempty"`
-	PauseRecorded bool      `json:"pauseRecorded,omitempty"`
-	PauseResumed  bool      `json:"pauseResumed,omitempty"` // the log has the RunResumed of the pause, and its RESUME was not heard
-	Resume        string    `json:"resume,omitempty"`       // the signal that waits for the run to drain
-	DrainAt       time.Time `json:"drainAt,omitzero"`
-	DrainOverdue  bool      `json:"drainOverdue,omitempty"`
+	Epoch         int  `json:"epoch,omitempty"` // of the newest pause
+	Paused        bool `json:"paused,omitempty"`
+	PauseRecorded bool `json:"pauseRecorded,omitempty"`
+	// the log has the RunResumed of the pause, and its RESUME was not heard
+	PauseResumed bool      `json:"pauseResumed,omitempty"`
+	Resume       string    `json:"resume,omitempty"` // the signal that waits for the run to drain
+	DrainAt      time.Time `json:"drainAt,omitzero"`
+	DrainOverdue bool      `json:"drainOverdue,omitempty"`
 
 	WindowAt      time.Time `json:"windowAt,omitzero"`
 	WindowExpired bool      `json:"windowExpired,omitempty"`
@@ -114,8 +115,10 @@ func (m *Machine) Carry() Carried {
 	p, f := &m.pause, &m.failure
 	c := Carried{
 		Version: carriedVersion, Execution: m.who.EngineAttempt + 1, Batches: m.record.batches,
-		Signal: m.signals.last, Seen: m.record.seen, Head: m.record.head, Gate: m.record.gate, Running: m.record.running, Stop: m.stop.signalID,
-		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, PauseResumed: p.on && p.isResumed(), Resume: p.resumeID, DrainAt: p.drainAt, DrainOverdue: p.overdue,
+		Signal: m.signals.last, Seen: m.record.seen, Head: m.record.head, Gate: m.record.gate, Running: m.record.running,
+		Stop:  m.stop.signalID,
+		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, PauseResumed: p.on && p.isResumed(), Resume: p.resumeID,
+		DrainAt: p.drainAt, DrainOverdue: p.overdue,
 		WindowAt: f.windowAt, WindowExpired: f.expired, Failing: f.final,
 		Undoing: m.compensation.begun, Undo: len(m.compensation.todo), Latest: m.latest,
 		HookN: m.compensation.n, HookSpent: m.compensation.spent, HookAt: m.compensation.due,
@@ -152,7 +155,8 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	m.stop.signalID = c.Stop
 	m.signals.last, m.signals.seen = c.Signal, c.Signal
 	p, f := &m.pause, &m.failure
-	p.epoch, p.on, p.recorded, p.resumeID, p.drainAt, p.overdue = c.Epoch, c.Paused, c.PauseRecorded, c.Resume, c.DrainAt, c.DrainOverdue
+	p.epoch, p.on, p.recorded, p.resumeID, p.drainAt, p.overdue = c.Epoch, c.Paused, c.PauseRecorded, c.Resume, c.DrainAt,
+		c.DrainOverdue
 	if c.PauseResumed {
 		p.resumedEpoch = p.epoch
 	}

@@ -66,13 +66,16 @@ func FuzzResume(f *testing.F) {
 				{No: int64(i + 1), ID: "x", Type: run.RetryStep, StepID: "s0002"}, {No: int64(i + 2), ID: "y", Type: run.Resume},
 			}})
 			step(interp.Recorded{At: epoch, Batch: batch, Ends: []interp.RecordedEvent{{Seq: 1}, {Seq: 2}}})
-			step(interp.Fired{At: epoch.Add(time.Hour), Timer: []interp.Timer{interp.TimerDrain, interp.TimerManual, interp.TimerRetryWindow, interp.TimerDelay}[i%4]})
-			step(interp.Returned{At: epoch, Return: engine.Return{StepID: "s0002", LogicalAttempt: 1, N: 1, Kind: []engine.ReturnKind{engine.ReturnParked, engine.ReturnLost}[i%2]}})
+			step(interp.Fired{At: epoch.Add(time.Hour), Timer: []interp.Timer{interp.TimerDrain, interp.TimerManual,
+				interp.TimerRetryWindow, interp.TimerDelay}[i%4]})
+			step(interp.Returned{At: epoch, Return: engine.Return{StepID: "s0002", LogicalAttempt: 1, N: 1,
+				Kind: []engine.ReturnKind{engine.ReturnParked, engine.ReturnLost}[i%2]}})
 			step(interp.HookReturned{At: epoch, Return: engine.Return{StepID: "s0001", N: 1, Kind: engine.ReturnLost}})
-			step(interp.Observed{At: epoch, Tail: engine.Tail{Seq: 9, Head: store.Head{LastSeq: 9, SignalNo: 9}, Events: []engine.LogEvent{
-				{Seq: run.Seq(i), Type: run.StepStartedEvent, StepID: "s0003", LogicalAttempt: 1},
-				{Seq: run.Seq(2 * i), Type: run.StepCompletedEvent, StepID: "s0002", LogicalAttempt: 1},
-			}}})
+			step(interp.Observed{At: epoch, Tail: engine.Tail{Seq: 9, Head: store.Head{LastSeq: 9, SignalNo: 9},
+				Events: []engine.LogEvent{
+					{Seq: run.Seq(i), Type: run.StepStartedEvent, StepID: "s0003", LogicalAttempt: 1},
+					{Seq: run.Seq(2 * i), Type: run.StepCompletedEvent, StepID: "s0002", LogicalAttempt: 1},
+				}}})
 			step(interp.Signalled{At: epoch})
 		}
 		if c := m.Carry(); m.Rotated() {

@@ -21,11 +21,13 @@ import (
 func TestCarry_EveryField(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{
-		"Machine": "sk who ords next now latest out status begun done schedule record signals pause failure stop rotation steps manual delays compensation",
+		"Machine": "sk who ords next now latest out status begun done schedule record signals pause failure stop rotation " +
+			"steps manual delays compensation",
 		// ready, favoured and left follow from the steps; nothing is in flight
 		"schedule": "ready favoured flying width left openings",
 		// queue, sent, closing and alone are of a machine that is not idle
-		"record": "queue batches sent gate head running seen known behind wanted needed reading signalNo partial window strays shut closing alone",
+		"record": "queue batches sent gate head running seen known behind wanted needed reading signalNo partial window " +
+			"strays shut closing alone",
 		// waiting, seen and what is to be asked for is read again
 		"inbox": "last seen waiting fetching after puzzled lookUp owed",
 		// a machine that has not heard of a pause, or has put something off, is not idle
@@ -37,16 +39,20 @@ func TestCarry_EveryField(t *testing.T) {
 		"delays":       "apart tokens running row gap next firesAt",
 		"compensation": "succeeded begun todo flying n spent due done",
 		// openings, passes and asked are of an execution in flight
-		"step": "status stage la n missing signalID signalNo era passes begun spent vanished due forToken waitLA waitSince waitEnd openings asked failing latched failedSeq failed waitEnds",
+		"step": "status stage la n missing signalID signalNo era passes begun spent vanished due forToken waitLA " +
+			"waitSince waitEnd openings asked failing latched failedSeq failed waitEnds",
 	}
-	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{}, delays{}, compensation{}, step{}} {
+	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{},
+		delays{}, compensation{}, step{}} {
 		typ := reflect.TypeOf(of)
 		var has []string
 		for i := range typ.NumField() {
 			has = append(has, typ.Field(i).Name)
 		}
-		if want := strings.Fields(said[typ.Name()]); !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
-			t.Errorf("%s has the fields\n%q, known are\n%q: carry the new ones (carry.go), or say here why they need not be", typ.Name(), has, want)
+		if want := strings.Fields(said[typ.Name()]); !slices.Equal(slices.Sorted(slices.Values(has)),
+			slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s has the fields\n%q, known are\n%q: carry the new ones (carry.go), or say here why they need not be",
+				typ.Name(), has, want)
 		}
 	}
 }
@@ -63,7 +69,8 @@ func TestCarry_Size(t *testing.T) {
 	failed := func(st *step, i int) {
 		st.status, st.failedSeq = run.StepFailed, run.Seq(1_000_000+seqs[i])
 		st.failed = run.FailurePayload{
-			ErrorCode: fmt.Sprintf("CODE_%d", i), ErrorMessage: strings.Repeat(fmt.Sprintf("<%d>", i), 1000), FailureCategory: run.CategoryPlatform, Retryable: i%2 == 0,
+			ErrorCode: fmt.Sprintf("CODE_%d", i), ErrorMessage: strings.Repeat(fmt.Sprintf("<%d>", i), 1000),
+			FailureCategory: run.CategoryPlatform, Retryable: i%2 == 0,
 		}
 	}
 	for name, of := range map[string]func(m *Machine, st *step, i int){
@@ -80,7 +87,8 @@ func TestCarry_Size(t *testing.T) {
 			}
 		},
 		"waiting for people, by hand": func(m *Machine, st *step, i int) {
-			st.stage, st.la, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1), at.Add(time.Duration(r.Int64N(int64(30*24*time.Hour))))
+			st.stage, st.la, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1),
+				at.Add(time.Duration(r.Int64N(int64(30*24*time.Hour))))
 			m.keepOpen(run.Ord(i))
 		},
 		"retrying, every other one without a token": func(m *Machine, st *step, i int) {
@@ -101,7 +109,8 @@ func TestCarry_Size(t *testing.T) {
 			m.compensation.succeeded = append(m.compensation.succeeded, success{run.Ord(i), run.Seq(1_000_000 + seqs[i])})
 			m.compensation.begun = true
 			m.compensation.done = append(m.compensation.done, run.CompensationPayload{
-				StepID: m.sk.Steps[i].StepID, Attempts: 1 + i%100, ErrorCode: fmt.Sprintf("CODE_%d", i), ErrorMessage: strings.Repeat("\"", 512),
+				StepID: m.sk.Steps[i].StepID, Attempts: 1 + i%100, ErrorCode: fmt.Sprintf("CODE_%d", i),
+				ErrorMessage: strings.Repeat("\"", 512),
 			})
 		},
 	} {

@@ -160,7 +160,8 @@ func (m *Machine) failHook(attempts int, code, message string) {
 		ErrorCode: code, ErrorMessage: message,
 	}
 	payload, _ := encode(p)
-	m.enqueue(entry{kind: hooks, ord: o, drafts: []run.Draft{m.stepEvent(o, run.StepCompensationFailed, attempts, m.now, payload)}})
+	m.enqueue(entry{kind: hooks, ord: o, drafts: []run.Draft{m.stepEvent(o, run.StepCompensationFailed, attempts, m.now,
+		payload)}})
 	m.closeHook(p)
 }
 

@@ -39,7 +39,8 @@ func TestCompensate_ReverseOrderOfCompletion(t *testing.T) {
 	w.undo("a", 1, "")
 	w.undo("b", 2, "STUCK")
 	w.expectDone(run.Failed)
-	if diff := cmp.Diff([]string{"10 StepFailed(final,1,BROKEN)", "11 RunCompensationStarted(a b)", "12 StepCompensated(a,1,)",
+	if diff := cmp.Diff([]string{"10 StepFailed(final,1,BROKEN)", "11 RunCompensationStarted(a b)",
+		"12 StepCompensated(a,1,)",
 		"13 StepCompensationFailed(b,2,STUCK)", "14 RunFailed(final,1,BROKEN)"}, w.story()[9:]); diff != "" {
 		t.Fatal(diff)
 	}
@@ -69,7 +70,8 @@ func TestCompensate_OneAtATime(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
 	w.writeHookEnd(1, "")
-	w.feed(interp.HookReturned{At: w.now, Return: engine.Return{StepID: "b", N: 1, Kind: engine.ReturnLost}}) // never dispatched
+	// never dispatched
+	w.feed(interp.HookReturned{At: w.now, Return: engine.Return{StepID: "b", N: 1, Kind: engine.ReturnLost}})
 	if w.hookOf() != "a" || w.pending != nil {
 		t.Fatalf("the hook in flight is %+v, want that of a until its end is observed", w.hook)
 	}
@@ -87,7 +89,8 @@ func TestCompensate_OneThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 	w.undo("a", 2, "STUCK")
 	w.undo("b", 1, "")
 	w.expectDone(run.Failed)
-	if diff := cmp.Diff([]string{"StepCompensationFailed(a,2,STUCK)", "StepCompensated(b,1,)", "RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
+	if diff := cmp.Diff([]string{"StepCompensationFailed(a,2,STUCK)", "StepCompensated(b,1,)",
+		"RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -101,7 +104,8 @@ func TestCompensate_WhenNot(t *testing.T) {
 		w := newWorld(t, undoable(l3(), "s1", "s2", "s3"), with(calm, noWindow)).start()
 		w.fail("s1", "BROKEN")
 		w.expectDone(run.Failed)
-		if got := w.compensationStarted(); got != nil || strings.Contains(string(w.log[len(w.log)-1].Payload), "compensation") {
+		if got := w.compensationStarted(); got != nil || strings.Contains(string(w.log[len(w.log)-1].Payload),
+			"compensation") {
 			t.Errorf("it undoes %v", got)
 		}
 	})
@@ -157,7 +161,8 @@ func TestCompensate_AfterTheRetryWindow(t *testing.T) {
 	}
 	w.undo("s1", 1, "")
 	w.expectDone(run.Failed)
-	if diff := cmp.Diff([]string{"RunCompensationStarted(s2 s1)", "StepCompensated(s2,1,)", "StepCompensated(s1,1,)"}, without(w.story()[11:14])); diff != "" {
+	if diff := cmp.Diff([]string{"RunCompensationStarted(s2 s1)", "StepCompensated(s2,1,)", "StepCompensated(s1,1,)"},
+		without(w.story()[11:14])); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -179,7 +184,8 @@ func TestCompensate_Signals(t *testing.T) {
 		signal run.SignalType
 		app    run.Application
 	}{
-		{run.Pause, run.SignalNoop}, {run.RetryStep, run.SignalNotApply}, {run.SkipStep, run.SignalNotApply}, {run.Cancel, run.SignalNotApply},
+		{run.Pause, run.SignalNoop}, {run.RetryStep, run.SignalNotApply}, {run.SkipStep, run.SignalNotApply},
+		{run.Cancel, run.SignalNotApply},
 	} {
 		t.Run(string(c.signal), func(t *testing.T) {
 			t.Parallel()
@@ -217,7 +223,8 @@ func TestCompensate_EmergencyStop(t *testing.T) {
 	}
 	w.undo("a", 1, "CANCELLED")
 	w.expectDone(run.Cancelled)
-	if diff := cmp.Diff([]string{"RunCompensationStarted(a b)", "SignalAccepted(E)", "StepCompensationFailed(a,1,CANCELLED)", "RunCancelled"}, without(w.story()[10:])); diff != "" {
+	if diff := cmp.Diff([]string{"RunCompensationStarted(a b)", "SignalAccepted(E)",
+		"StepCompensationFailed(a,1,CANCELLED)", "RunCancelled"}, without(w.story()[10:])); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -227,7 +234,9 @@ func TestCompensate_EmergencyStop(t *testing.T) {
 func TestCompensate_EndedByAnotherHand(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
-	w.write(store.Append{Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl}}})
+	w.write(store.Append{
+		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+			EmittedBy: run.ByControl}}})
 	w.undo("a", 1, "")
 	w.expectDone(run.Cancelled)
 	if w.hook != nil {
@@ -253,7 +262,8 @@ func TestCompensate_LostOnceRunsAgainLostTwiceTimesOut(t *testing.T) {
 	lose()
 	lose()
 	w.expectDone(run.Failed)
-	if diff := cmp.Diff([]string{"StepCompensated(a,2,)", "StepCompensationFailed(b,2,TIMEOUT)", "RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
+	if diff := cmp.Diff([]string{"StepCompensated(a,2,)", "StepCompensationFailed(b,2,TIMEOUT)",
+		"RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
@@ -273,11 +283,13 @@ func TestCompensate_ALateWorkerAndTheMachineEndAHookOnce(t *testing.T) {
 		w.record()
 		w.undo("b", 1, "")
 		w.expectDone(run.Failed)
-		if diff := cmp.Diff([]string{want, "StepCompensated(b,1,)", "RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
+		if diff := cmp.Diff([]string{want, "StepCompensated(b,1,)", "RunFailed(final,1,BROKEN)"},
+			without(w.story()[11:])); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 		p, err := run.PayloadOf[run.RunFailedPayload](w.log[len(w.log)-1].Payload)
-		if err != nil || len(p.Compensation) != 2 || p.Compensation[0].ErrorCode != code || p.Compensation[0].Compensated != (code == "") {
+		if err != nil || len(p.Compensation) != 2 || p.Compensation[0].ErrorCode != code ||
+			p.Compensation[0].Compensated != (code == "") {
 			t.Errorf("the summary says %+v (%v), the log %s", p.Compensation, err, want)
 		}
 
@@ -309,7 +321,8 @@ func TestCompensate_LostAfterItsEndWasWritten(t *testing.T) {
 // An engine that says of a hook what the log does not have is asked again, and not for ever.
 func TestCompensate_ForgedReturnsAreBounded(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnCancelled, "x"} {
+	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal,
+		engine.ReturnCancelled, "x"} {
 		w := undoneD4(t)
 		from, n := w.now, 0
 		for ; w.hookOf() == "a"; n++ {
@@ -343,7 +356,8 @@ func TestCompensate_TheSummaryIsBounded(t *testing.T) {
 		specs = append(specs, fmt.Sprintf("%s%04d", strings.Repeat("x", 120), i))
 		specs[0] = "last<" + strings.Join(specs[1:], ",")
 	}
-	w := newWorld(t, undoable(steps(specs...), specs[1:]...), with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = n })).start()
+	w := newWorld(t, undoable(steps(specs...), specs[1:]...),
+		with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = n })).start()
 	for _, f := range slices.Clone(w.flights) {
 		w.arrive(f)
 		w.report(f, completed())
@@ -358,7 +372,8 @@ func TestCompensate_TheSummaryIsBounded(t *testing.T) {
 	w.expectDone(run.Failed)
 	end := w.log[len(w.log)-1]
 	p, err := run.PayloadOf[run.RunFailedPayload](end.Payload)
-	if err != nil || len(p.Compensation) < 100 || p.CompensationOmitted == 0 || len(p.Compensation)+p.CompensationOmitted != n || len(end.Payload) > run.MaxPayloadBytes {
+	if err != nil || len(p.Compensation) < 100 || p.CompensationOmitted == 0 || len(p.Compensation)+
+		p.CompensationOmitted != n || len(end.Payload) > run.MaxPayloadBytes {
 		t.Errorf("%d hooks, %d omitted, %d bytes, %v", len(p.Compensation), p.CompensationOmitted, len(end.Payload), err)
 	}
 }

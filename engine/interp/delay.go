@@ -143,7 +143,10 @@ func (m *Machine) askAgain(o run.Ord) {
 // there are at most as many as the width. The result is valid until the next change.
 func (m *Machine) runningDelayed() []run.Ord {
 	d := &m.delays
-	d.running = slices.DeleteFunc(d.running, func(o run.Ord) bool { return m.steps[o].stage != delayed || !m.steps[o].begun })
+	d.running = slices.DeleteFunc(d.running, func(o run.Ord) bool {
+		return m.steps[o].stage != delayed ||
+			!m.steps[o].begun
+	})
 	return d.running
 }
 

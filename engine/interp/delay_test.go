@@ -164,7 +164,8 @@ func TestDelay_ARunningAttemptThatWaitsIsEndedByPauseStopAndFailure(t *testing.T
 	}
 	w := vanished(calm)
 	w.signal(run.Pause, "P", "")
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(P)", "RunPaused(1)", "StepFailed(a,1,CANCELLED_BY_PAUSE)")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(P)", "RunPaused(1)",
+		"StepFailed(a,1,CANCELLED_BY_PAUSE)")
 	w.succeed("b")
 	w.signal(run.Resume, "S", "")
 	w.expectFlight("a", 2, 1, 0)

@@ -95,7 +95,8 @@ func (m *Machine) closeGate() bool {
 
 // retrying reports whether a step that passes fail-fast may still begin.
 func (m *Machine) retrying() bool {
-	return m.favouredReady() || m.favouredDelayed() || slices.ContainsFunc(m.schedule.flying, func(o run.Ord) bool { return m.steps[o].passes })
+	return m.favouredReady() || m.favouredDelayed() || slices.ContainsFunc(m.schedule.flying,
+		func(o run.Ord) bool { return m.steps[o].passes })
 }
 
 func (m *Machine) window() time.Duration {
@@ -162,7 +163,8 @@ func (m *Machine) fail() {
 	m.failure.final = true
 	switch {
 	case len(m.manual.open) > 0:
-		m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), Retryable: true, FailureCategory: run.CategorySystem})
+		m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), Retryable: true,
+			FailureCategory: run.CategorySystem})
 	case m.compensated():
 		m.closeFailed()
 	}
@@ -201,7 +203,8 @@ func (m *Machine) closeFailed() {
 		if blocked[i] {
 			reason = run.DependencyFailed
 		}
-		m.enqueue(entry{kind: notes, drafts: []run.Draft{m.skipEvent(run.Ord(i), run.StepSkippedPayload{ReasonCode: reason})}})
+		m.enqueue(entry{kind: notes, drafts: []run.Draft{
+			m.skipEvent(run.Ord(i), run.StepSkippedPayload{ReasonCode: reason})}})
 	}
 	st := &m.steps[cause]
 	root := run.RootCause{

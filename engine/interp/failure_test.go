@@ -17,10 +17,12 @@ func TestStep_ParallelFailure(t *testing.T) {
 	w.begin("a", "b")
 	w.fail("a", "BROKEN")
 	w.succeed("b")
-	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "StepStarted(b,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)",
+		"StepStarted(b,1)",
 		"StepFailed(a,1,BROKEN)", "StepCompleted(b,1)", "StepSkipped(final,1,DEPENDENCY_FAILED)", "RunFailed(a,1,BROKEN)")
 	w.expectDone(run.Failed)
-	if got := w.state.Failure; got.RootCause.StepID != "a" || got.Code != "BROKEN" || got.Message != "BROKEN!" || !got.Retryable {
+	if got := w.state.Failure; got.RootCause.StepID != "a" || got.Code != "BROKEN" || got.Message != "BROKEN!" ||
+		!got.Retryable {
 		t.Fatalf("failure %+v", got)
 	}
 }
@@ -31,7 +33,8 @@ func TestStep_ParallelFailure(t *testing.T) {
 // contract: E12, T79, T185
 func TestStep_FailFastHoldsTheRest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c<a", "d<c", "e", "f<e"), with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = 2 })).start()
+	w := newWorld(t, steps("a", "b", "c<a", "d<c", "e", "f<e"),
+		with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = 2 })).start()
 	w.begin("a")
 	w.fail("a", "BROKEN")
 	w.expectInFlight("b") // not begun
@@ -79,7 +82,8 @@ func TestStep_RetryWithinTheWindow(t *testing.T) {
 	if got := w.state.Substatus(); w.state.Status != run.Running || got != run.AwaitingOperator {
 		t.Fatalf("%s/%s", w.state.Status, got)
 	}
-	if want := w.now.Add(time.Minute); !w.timers[interp.TimerRetryWindow].Equal(want) || !w.state.RetryDeadline.Equal(want) {
+	if want := w.now.Add(time.Minute); !w.timers[interp.TimerRetryWindow].Equal(want) ||
+		!w.state.RetryDeadline.Equal(want) {
 		t.Fatalf("timer %v, deadline %v, want %v", w.timers[interp.TimerRetryWindow], w.state.RetryDeadline, want)
 	}
 	w.signal(run.RetryStep, "R", "s2")
@@ -87,8 +91,10 @@ func TestStep_RetryWithinTheWindow(t *testing.T) {
 		t.Fatalf("timer %v, gate %b", w.timers[interp.TimerRetryWindow], w.head.Gate)
 	}
 	w.succeed("s2", "s3")
-	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepFailed(s2,1,BROKEN)",
-		"SignalAccepted(R)", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"StepFailed(s2,1,BROKEN)",
+		"SignalAccepted(R)", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)",
+		"RunCompleted")
 	w.expectReceipt("R", run.SignalApplied, "", 8)
 }
 
@@ -103,7 +109,8 @@ func TestStep_WindowExpires(t *testing.T) {
 		t.Fatalf("an early timer counts")
 	}
 	w.fire(interp.TimerRetryWindow)
-	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepFailed(s2,1,BROKEN)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"StepFailed(s2,1,BROKEN)",
 		"StepSkipped(s3,1,DEPENDENCY_FAILED)", "RunFailed(s2,1,BROKEN)")
 	w.expectDone(run.Failed)
 }
@@ -194,12 +201,17 @@ func TestStep_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
 		ends     run.Status // after everything in flight succeeded and the window is over
 	}{
 		{"one retried", func(w *world) { w.signal(run.RetryStep, "R", "a") }, "a", true, run.GateFailing, run.Failed},
-		{"one retried, done", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a") }, "a1", true, run.GateFailing, run.Failed},
-		{"one retried, far", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a", "a1") }, "a2", true, run.GateFailing, run.Failed},
-		{"one retried, fails", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.fail("a", "A2") }, "", false, run.GateFailing, run.Failed},
-		{"both retried", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.signal(run.RetryStep, "S", "b") }, "a b x", true, 0, run.Completed},
+		{"one retried, done", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a") }, "a1", true,
+			run.GateFailing, run.Failed},
+		{"one retried, far", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a", "a1") }, "a2", true,
+			run.GateFailing, run.Failed},
+		{"one retried, fails", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.fail("a", "A2") }, "", false,
+			run.GateFailing, run.Failed},
+		{"both retried", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.signal(run.RetryStep, "S", "b") }, "a b x",
+			true, 0, run.Completed},
 		{"one skipped", func(w *world) { w.signal(run.SkipStep, "K", "a") }, "a1", true, run.GateFailing, run.Failed},
-		{"both skipped", func(w *world) { w.signal(run.SkipStep, "K", "a"); w.signal(run.SkipStep, "L", "b") }, "a1 ab x", true, 0, run.Completed},
+		{"both skipped", func(w *world) { w.signal(run.SkipStep, "K", "a"); w.signal(run.SkipStep, "L", "b") }, "a1 ab x",
+			true, 0, run.Completed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +257,8 @@ func TestStep_ARetryOnItsWayKeepsTheRun(t *testing.T) {
 // contract: T217
 func TestStep_PassingEndsWithTheFailure(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a", "a1<a", "a2<a", "a3<a", "b"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
+	w := newWorld(t, steps("a", "a1<a", "a2<a", "a3<a", "b"),
+		with(calm, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.begin("a", "b")
 	w.fail("a", "A")
 	w.fail("b", "B")
@@ -315,7 +328,8 @@ func TestStep_CancelRunningPolicy(t *testing.T) {
 	}
 	w.cancel("b")
 	w.succeed("c")
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepStarted(c,1)", "StepFailed(a,1,BROKEN)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepStarted(c,1)",
+		"StepFailed(a,1,BROKEN)",
 		"StepFailed(b,1,CANCELLED)", "StepCompleted(c,1)", "RunFailed(a,1,BROKEN)")
 }
 
@@ -355,6 +369,7 @@ func TestStep_CancelInTheWindow(t *testing.T) {
 	w := newWorld(t, l3(), calm).start()
 	w.fail("s1", "BROKEN")
 	w.signal(run.Cancel, "C", "")
-	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1,BROKEN)", "SignalAccepted(C)", "RunCancelled")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1,BROKEN)", "SignalAccepted(C)",
+		"RunCancelled")
 	w.expectDone(run.Cancelled)
 }

@@ -26,7 +26,8 @@ func TestWait_DoesNotBeginBehindAFailureThatTheMachineHasNotObserved(t *testing.
 	w.record()
 	w.expectHeld(1)
 	w.expectWaits()
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)", "StepFailed(a,1,BROKEN)")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)",
+		"StepFailed(a,1,BROKEN)")
 	w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnEnded})
 	w.record()
 	w.signal(run.RetryStep, "R", "a")
@@ -109,7 +110,8 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 	w = lagging(noWindow, "a", "ask<a") // the deadline of a wait counts from the time in its begin
 	w.succeed("a")
 	ask, _ := w.state.Step("ask")
-	if a := ask.Attempts[0]; a.StartedAt == nil || a.WaitDeadline == nil || !a.WaitDeadline.Equal(a.StartedAt.Add(time.Minute)) {
+	if a := ask.Attempts[0]; a.StartedAt == nil || a.WaitDeadline == nil ||
+		!a.WaitDeadline.Equal(a.StartedAt.Add(time.Minute)) {
 		t.Errorf("the wait begins at %v and ends at %v, want a minute", a.StartedAt, a.WaitDeadline)
 	}
 	last(w)
@@ -141,8 +143,9 @@ func TestWait_DoesNotBeginBehindAnEndThatTheMachineHasNotObserved(t *testing.T) 
 	w.feed(interp.Begin{At: w.now})
 	w.commit()
 	skip := run.Draft{
-		Type: run.StepSkippedEvent, StepID: "ask", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByEngine,
-		Payload: []byte(`{"reasonCode":"OPERATOR_SKIP","signalId":"K"}`),
+		Type: run.StepSkippedEvent, StepID: "ask", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+		EmittedBy: run.ByEngine,
+		Payload:   []byte(`{"reasonCode":"OPERATOR_SKIP","signalId":"K"}`),
 	}
 	w.write(store.Append{Events: []run.Draft{skip}})
 	w.deliver()
@@ -150,6 +153,7 @@ func TestWait_DoesNotBeginBehindAnEndThatTheMachineHasNotObserved(t *testing.T) 
 	w.expectHeld(1)
 	w.expectWaits()
 	w.succeed("b")
-	w.expect("RunApproved", "RunStarted", "StepSkipped(ask,1,OPERATOR_SKIP)", "StepStarted(b,1)", "StepCompleted(b,1)", "RunCompleted")
+	w.expect("RunApproved", "RunStarted", "StepSkipped(ask,1,OPERATOR_SKIP)", "StepStarted(b,1)", "StepCompleted(b,1)",
+		"RunCompleted")
 	w.expectDone(run.Completed)
 }

@@ -42,7 +42,8 @@ func TestLostTask_AWaitThatBeganIsTakenOver(t *testing.T) {
 	w.loseTask()
 	w.hearWithoutWriting(w.signals...) // before the machine hears of a
 	w.record()
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(ask,1)",
+		"StepAwaitingManualCompletion(ask,1)",
 		"SignalAccepted(D)", "StepCompleted(ask,1)", "RunCompleted")
 	w.expectReceipt("D", run.SignalApplied, "", 8)
 }
@@ -190,8 +191,10 @@ func TestLostTask_APauseThatWasWritten(t *testing.T) {
 	w.signal(run.Resume, "S", "")
 	w.complete("D", "ask", run.ManualSucceeded)
 	w.expectDone(run.Completed)
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(P)", "RunPaused(1)", "StepCompleted(a,1)", "SignalAccepted(S)",
-		"RunResumed(1)", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)", "StepCompleted(ask,1)", "RunCompleted")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(P)", "RunPaused(1)", "StepCompleted(a,1)",
+		"SignalAccepted(S)",
+		"RunResumed(1)", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)",
+		"StepCompleted(ask,1)", "RunCompleted")
 }
 
 // A lost try paused and resumed the run. The next try writes both again, together with a new event. The pause that is

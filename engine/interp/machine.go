@@ -337,7 +337,8 @@ func (m *Machine) FindStep(stepID string) (run.StepView, bool) {
 	st := &m.steps[o]
 	v := run.StepView{Status: st.status, LogicalAttempt: st.la}
 	switch {
-	case st.stage == flying, st.stage == delayed && st.begun, st.stage == opening, st.stage == open, st.stage == ended && st.status != run.StepSkipped:
+	case st.stage == flying, st.stage == delayed && st.begun, st.stage == opening, st.stage == open, st.stage == ended &&
+		st.status != run.StepSkipped:
 		v.Status, v.WaitsForPerson = run.StepRunning, st.stage == open
 	case st.status == run.StepPending:
 		v.LogicalAttempt = 0

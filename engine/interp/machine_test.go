@@ -47,7 +47,8 @@ func (w *world) expectInFlight(want string) {
 func (w *world) expectDone(s run.Status) {
 	w.tb.Helper()
 	if !w.m.Done() || w.state.Status != s {
-		w.tb.Fatalf("done is %v, the log says %s, want %s; the log is\n%s", w.m.Done(), w.state.Status, s, strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("done is %v, the log says %s, want %s; the log is\n%s", w.m.Done(), w.state.Status, s,
+			strings.Join(w.story(), "\n"))
 	}
 }
 
@@ -174,8 +175,10 @@ func TestStep_ReturnOfAnEndThatWasObserved(t *testing.T) {
 	f := w.flight("s1")
 	w.writeEnd(f, completed())
 	w.observe() // long before the engine says so
-	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnLost, engine.ReturnCancelled, engine.ReturnRunTerminal} {
-		if got := w.m.Step(interp.Returned{At: w.now, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1, Kind: kind}}); len(got) > 0 {
+	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnLost, engine.ReturnCancelled,
+		engine.ReturnRunTerminal} {
+		if got := w.m.Step(
+			interp.Returned{At: w.now, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1, Kind: kind}}); len(got) > 0 {
 			t.Fatalf("%s of an end that was observed: %#v", kind, got)
 		}
 	}
@@ -220,7 +223,8 @@ func TestStep_EngineAttemptsOfEvents(t *testing.T) {
 	w.lose("a")
 	w.lose("a")
 	last := w.log[len(w.log)-2:]
-	if last[0].Type != run.StepFailedEvent || last[0].EngineAttempt != 2 || last[1].Type != run.RunFailed || last[1].EngineAttempt != 3 {
+	if last[0].Type != run.StepFailedEvent || last[0].EngineAttempt != 2 || last[1].Type != run.RunFailed ||
+		last[1].EngineAttempt != 3 {
 		t.Fatalf("the log ends with %s of engine attempt %d and %s of %d, want StepFailed of 2 and RunFailed of 3",
 			last[0].Type, last[0].EngineAttempt, last[1].Type, last[1].EngineAttempt)
 	}
@@ -234,7 +238,8 @@ func TestStep_RefusedForGood(t *testing.T) {
 	for _, refused := range []run.EventType{run.RunStarted, run.StepFailedEvent, run.RunPaused} {
 		m := interp.New(steps("a"), interp.Config{Policy: calm})
 		effects := m.Step(interp.Begin{At: epoch})
-		effects = append(effects, m.Step(interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 1, ID: "P", Type: run.Pause}}})...)
+		effects = append(effects, m.Step(
+			interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 1, ID: "P", Type: run.Pause}}})...)
 		for range 20 {
 			if len(effects) == 0 {
 				break
@@ -244,17 +249,27 @@ func TestStep_RefusedForGood(t *testing.T) {
 			switch e := e.(type) {
 			case interp.Append:
 				r := interp.Recorded{At: epoch, Batch: e.Batch}
-				bad := slices.ContainsFunc(e.Events, func(d run.Draft) bool { return d.Type == refused || d.Type == run.StepCompletedEvent })
+				bad := slices.ContainsFunc(e.Events, func(d run.Draft) bool {
+					return d.Type == refused ||
+						d.Type == run.StepCompletedEvent
+				})
 				for i := range e.Events {
 					r.Ends = append(r.Ends, interp.RecordedEvent{Seq: run.Seq(i + 1), Rejected: bad})
 				}
 				effects = append(effects, m.Step(r)...)
-				begun := engine.Tail{Seq: 10, Head: store.Head{LastSeq: 10, Running: 1}, Events: []engine.LogEvent{{Seq: 10, Type: run.StepStartedEvent, StepID: "a", LogicalAttempt: 1}}}
+				begun := engine.Tail{Seq: 10, Head: store.Head{LastSeq: 10, Running: 1},
+					Events: []engine.LogEvent{{Seq: 10, Type: run.StepStartedEvent, StepID: "a", LogicalAttempt: 1}}}
 				effects = append(effects, m.Step(interp.Observed{At: epoch, Tail: begun})...)
-				effects = append(effects, m.Step(interp.Returned{At: epoch, Return: engine.Return{StepID: "a", LogicalAttempt: 1, N: 1, Kind: engine.ReturnLost}})...)
-				effects = append(effects, m.Step(interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 2, ID: "R", Type: run.Resume}}})...)
+				effects = append(
+					effects, m.Step(
+						interp.Returned{At: epoch, Return: engine.Return{StepID: "a", LogicalAttempt: 1, N: 1,
+							Kind: engine.ReturnLost}})...)
+				effects = append(
+					effects, m.Step(interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 2, ID: "R", Type: run.Resume}}})...)
 			case interp.ReadLog:
-				effects = append(effects, m.Step(interp.Observed{At: epoch, Tail: engine.Tail{Seq: 20, Head: store.Head{LastSeq: 20, SignalNo: 9}}})...)
+				effects = append(
+					effects, m.Step(
+						interp.Observed{At: epoch, Tail: engine.Tail{Seq: 20, Head: store.Head{LastSeq: 20, SignalNo: 9}}})...)
 			case interp.Finish:
 				if e.Status != "" {
 					t.Errorf("%s: Finish %q", refused, e.Status)
@@ -291,13 +306,17 @@ func TestStep_RunTerminalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), calm).start()
 	w.begin("a")
-	w.write(store.Append{Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl}}})
+	w.write(store.Append{
+		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+			EmittedBy: run.ByControl}}})
 	w.begin("b")
 	w.expectDone(run.Cancelled)
 
 	w = newWorld(t, steps("a", "b"), calm).start()
 	w.begin("a")
-	w.write(store.Append{Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl}}})
+	w.write(store.Append{
+		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+			EmittedBy: run.ByControl}}})
 	w.end("a", completed())
 	w.expectDone(run.Cancelled)
 }
@@ -306,7 +325,8 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm)
 	for _, in := range []interp.Input{
-		interp.Recorded{At: epoch, Batch: 1}, interp.Returned{At: epoch}, interp.HookReturned{At: epoch}, interp.Observed{At: epoch}, interp.Fired{At: epoch, Timer: interp.TimerDrain}, nil,
+		interp.Recorded{At: epoch, Batch: 1}, interp.Returned{At: epoch}, interp.HookReturned{At: epoch},
+		interp.Observed{At: epoch}, interp.Fired{At: epoch, Timer: interp.TimerDrain}, nil,
 	} {
 		if got := w.m.Step(in); len(got) > 0 {
 			t.Fatalf("%#v before Begin: %#v", in, got)
@@ -321,9 +341,10 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 		interp.Returned{At: epoch, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, Kind: engine.ReturnLost}},
 		interp.Returned{At: epoch, Return: engine.Return{StepID: "nobody", LogicalAttempt: 1, N: 1}},
 		interp.HookReturned{At: epoch, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1}},
-		interp.Observed{At: epoch}, interp.Observed{At: epoch, Tail: engine.Tail{Seq: 1, Head: store.Head{LastSeq: 1}, Events: []engine.LogEvent{
-			{Seq: 1, Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1}, // it was observed before
-		}}},
+		interp.Observed{At: epoch}, interp.Observed{At: epoch, Tail: engine.Tail{Seq: 1, Head: store.Head{LastSeq: 1},
+			Events: []engine.LogEvent{
+				{Seq: 1, Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1}, // it was observed before
+			}}},
 		interp.Signalled{At: epoch}, interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 0, Type: run.Pause}}},
 	} {
 		if got := w.m.Step(in); len(got) > 0 {

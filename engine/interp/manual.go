@@ -168,7 +168,8 @@ func (m *Machine) manualFired() {
 	for len(w.due) > 0 && !m.now.Before(w.due[0].at) {
 		o := w.due[0].ord
 		m.failWait(o, run.FailurePayload{
-			ErrorCode: string(run.CodeTimeout), ErrorMessage: "Nobody completed the step within " + m.sk.Steps[o].WaitTimeout.String() + ".",
+			ErrorCode: string(run.CodeTimeout), ErrorMessage: "Nobody completed the step within " +
+				m.sk.Steps[o].WaitTimeout.String() + ".",
 			Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",
 		}, nil)
 	}

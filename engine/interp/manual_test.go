@@ -28,7 +28,8 @@ func TestManual_WaitsAndIsCompleted(t *testing.T) {
 	w.feed(interp.Signalled{At: w.now})
 	w.complete("D", "ask", run.ManualSucceeded)
 	w.succeed("b")
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(ask,1)",
+		"StepAwaitingManualCompletion(ask,1)",
 		"SignalAccepted(D)", "StepCompleted(ask,1)", "StepStarted(b,1)", "StepCompleted(b,1)", "RunCompleted")
 	w.expectReceipt("D", run.SignalApplied, "", 8)
 	ask, _ := w.state.Step("ask")
@@ -58,12 +59,14 @@ func TestManual_TakesNoPlace(t *testing.T) {
 func TestManual_OutcomesAndReceipts(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[run.ManualOutcome]run.StepError{
-		run.ManualFailed:    {Code: "MANUAL_FAILED", Message: "A person said that the step failed.", Retryable: true, Category: run.CategoryUser},
+		run.ManualFailed: {Code: "MANUAL_FAILED", Message: "A person said that the step failed.", Retryable: true,
+			Category: run.CategoryUser},
 		run.ManualCancelled: {Code: "CANCELLED", Message: "A person cancelled the step.", Category: run.CategoryUser},
 	} {
 		w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), with(calm, noWindow)).start()
 		w.complete("D", "ask", outcome)
-		w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)",
+		w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)",
+			"SignalAccepted(D)",
 			"StepFailed(ask,1,"+want.Code+")", "StepSkipped(b,1,DEPENDENCY_FAILED)", "RunFailed(ask,1,"+want.Code+")")
 		w.expectReceipt("D", run.SignalApplied, "", 6)
 		ask, _ := w.state.Step("ask")
@@ -110,13 +113,16 @@ func TestManual_RetryOpensANewWait(t *testing.T) {
 	w.expectReceipt("D2", run.SignalNotApply, run.CodeManualNotWaiting, 0)
 	w.expectReceipt("R", run.SignalApplied, "", 9)
 	w.expectWaits("ask")
-	if d := run.Judge(w.state, run.Signal{Type: run.CompleteManual, StepID: "ask", ExpectedAttempt: 1, Outcome: run.ManualSucceeded}); d.Code != run.CodeManualNotWaiting {
+	if d := run.Judge(w.state, run.Signal{Type: run.CompleteManual, StepID: "ask", ExpectedAttempt: 1,
+		Outcome: run.ManualSucceeded}); d.Code != run.CodeManualNotWaiting {
 		t.Errorf("a completion of attempt 1 is judged %+v", d)
 	}
 	w.complete("D3", "ask", run.ManualSucceeded)
 	w.succeed("b")
-	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D1)", "SignalAccepted(D2)",
-		"StepFailed(ask,1,MANUAL_FAILED)", "SignalAccepted(R)", "StepStarted(ask,2)", "StepAwaitingManualCompletion(ask,2)", "SignalAccepted(D3)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)",
+		"SignalAccepted(D1)", "SignalAccepted(D2)",
+		"StepFailed(ask,1,MANUAL_FAILED)", "SignalAccepted(R)", "StepStarted(ask,2)", "StepAwaitingManualCompletion(ask,2)",
+		"SignalAccepted(D3)",
 		"StepCompleted(ask,2)", "StepStarted(b,1)", "StepCompleted(b,1)", "RunCompleted")
 }
 
@@ -136,7 +142,8 @@ func TestManual_TimesOut(t *testing.T) {
 	w.fire(interp.TimerManual)
 	w.expectWaits("a", "c")
 	if b, _ := w.state.Step("b"); b.Attempts[0].Error == nil || *b.Attempts[0].Error != (run.StepError{
-		Code: "TIMEOUT", Message: "Nobody completed the step within 1m0s.", Retryable: true, Category: run.CategoryTimeout, Source: "engine",
+		Code: "TIMEOUT", Message: "Nobody completed the step within 1m0s.", Retryable: true, Category: run.CategoryTimeout,
+		Source: "engine",
 	}) {
 		t.Errorf("b ended with %+v", b.Attempts[0].Error)
 	}
@@ -145,8 +152,10 @@ func TestManual_TimesOut(t *testing.T) {
 	}
 	w.signal(run.RetryStep, "R", "b")
 	b, _ := w.state.Step("b")
-	if want := epoch.Add(2 * time.Minute); !w.timers[interp.TimerManual].Equal(want) || !b.Attempts[1].WaitDeadline.Equal(want) {
-		t.Errorf("the retry waits until %v, the timer is set to %v, want %v", b.Attempts[1].WaitDeadline, w.timers[interp.TimerManual], want)
+	if want := epoch.Add(2 * time.Minute); !w.timers[interp.TimerManual].Equal(want) ||
+		!b.Attempts[1].WaitDeadline.Equal(want) {
+		t.Errorf("the retry waits until %v, the timer is set to %v, want %v", b.Attempts[1].WaitDeadline,
+			w.timers[interp.TimerManual], want)
 	}
 	w.complete("D", "b", run.ManualSucceeded)
 	w.complete("E", "a", run.ManualSucceeded)
@@ -203,7 +212,8 @@ func TestManual_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 		w.writeEnd(w.flight("a"), failed("BROKEN", true))
 		w.report(w.flight("b"), completed()) // both are observed at once
 		w.record()
-		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepFailed(a,1,BROKEN)", "StepCompleted(b,1)")
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepFailed(a,1,BROKEN)",
+			"StepCompleted(b,1)")
 		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnEnded})
 		w.signal(run.SkipStep, "K", "a")
 		w.expectWaits("ask")
@@ -218,7 +228,8 @@ func TestManual_StopEndsTheWait(t *testing.T) {
 		w.begin("b")
 		w.signal(stop, "C", "")
 		w.cancel("b")
-		w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "StepStarted(b,1)", "SignalAccepted(C)",
+		w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "StepStarted(b,1)",
+			"SignalAccepted(C)",
 			"StepFailed(ask,1,CANCELLED)", "StepFailed(b,1,CANCELLED)", "RunCancelled")
 		ask, _ := w.state.Step("ask")
 		if err := ask.Attempts[0].Error; err.Retryable || err.Category != run.CategoryUser {
@@ -251,7 +262,8 @@ func TestManual_FailureEndsTheWait(t *testing.T) {
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals}) // too late
 	w.deliver()
 	w.record()
-	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "StepStarted(b,1)", "StepFailed(b,1,BROKEN)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "StepStarted(b,1)",
+		"StepFailed(b,1,BROKEN)",
 		"SignalAccepted(R)", "StepFailed(ask,1,CANCELLED)", "StepSkipped(c,1,DEPENDENCY_FAILED)", "RunFailed(b,1,BROKEN)")
 	w.expectReceipt("R", run.SignalNotApply, run.CodeRunFinalizing, 0)
 	ask, _ := w.state.Step("ask")
@@ -264,7 +276,8 @@ func TestManual_FailureEndsTheWait(t *testing.T) {
 // contract: T217
 func TestManual_RetriedWaitPassesFailFast(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asking(steps("ask", "b", "c<ask", "d"), 0, "ask"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
+	w := newWorld(t, asking(steps("ask", "b", "c<ask", "d"), 0, "ask"),
+		with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
 	w.begin("b")
 	w.complete("D1", "ask", run.ManualFailed)
 	w.fail("b", "BROKEN")
@@ -285,7 +298,8 @@ func TestManual_RefusedCompletion(t *testing.T) {
 	w := newWorld(t, asking(steps("ask"), 0, "ask"), calm).start()
 	w.refuse = func(d run.Draft) bool { return d.Type == run.StepCompletedEvent }
 	w.complete("D", "ask", run.ManualSucceeded)
-	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)", "StepFailed(ask,1,EVENT_REJECTED)")
+	w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "SignalAccepted(D)",
+		"StepFailed(ask,1,EVENT_REJECTED)")
 	w.expectReceipt("D", run.SignalNotApply, run.CodeEventRejected, 0)
 }
 
@@ -337,7 +351,9 @@ func TestManual_OneAppendForManyWaits(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	w.expectInFlight("c")
-	w.write(store.Append{Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl}}})
+	w.write(store.Append{
+		Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+			EmittedBy: run.ByControl}}})
 	w.record()
 	w.expectDone(run.Cancelled) // T192
 }

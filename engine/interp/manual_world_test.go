@@ -142,10 +142,12 @@ func (w *world) writeHookEnd(attempts int, code string) {
 func (w *world) writeEndOf(h *hook, attempts int, code string) {
 	w.tb.Helper()
 	p := run.CompensationPayload{
-		StepID: h.stepID, IdempotencyKey: w.id.RunID + ":" + h.stepID + ":compensate", Attempts: attempts, Compensated: code == "",
+		StepID: h.stepID, IdempotencyKey: w.id.RunID + ":" + h.stepID + ":compensate", Attempts: attempts,
+		Compensated: code == "",
 	}
 	d := run.Draft{
-		Type: run.StepCompensated, StepID: h.stepID, LogicalAttempt: h.la, EngineAttempt: attempts, EmittedAt: w.now, EmittedBy: run.ByEngine,
+		Type: run.StepCompensated, StepID: h.stepID, LogicalAttempt: h.la, EngineAttempt: attempts, EmittedAt: w.now,
+		EmittedBy: run.ByEngine,
 	}
 	if p.Compensated {
 		p.Result = json.RawMessage(`{"undone":true}`)
@@ -172,7 +174,8 @@ func (w *world) returnHook(got engine.Return) {
 func (w *world) undo(stepID string, attempts int, code string) {
 	w.tb.Helper()
 	if w.hook == nil || w.hook.stepID != stepID {
-		w.tb.Fatalf("the hook in flight is %+v, want that of %s; the log is\n%s", w.hook, stepID, strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("the hook in flight is %+v, want that of %s; the log is\n%s", w.hook, stepID,
+			strings.Join(w.story(), "\n"))
 	}
 	w.endHook(attempts, code)
 	w.record()

@@ -37,7 +37,8 @@ func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 	}
 	r = Recorded{
 		StillFailing: a.ClearGate&run.GateFailing != 0 && done.Head.Gate&run.GateFailing != 0,
-		Head:         done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
+		Head:         done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal,
+		WindowOpened: done.WindowOpened,
 	}
 	for i, o := range done.Outcomes {
 		e := RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}

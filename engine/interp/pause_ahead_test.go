@@ -26,7 +26,8 @@ func newAheadWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 func (w *world) pauseAhead(id string) {
 	w.tb.Helper()
 	w.accept(engine.Signal{ID: id, Type: run.Pause})
-	if r := w.receipts[id]; r.app != run.SignalApplied || r.seq != w.head.LastSeq || w.state.Status != run.Paused || w.head.Gate&run.GatePaused == 0 {
+	if r := w.receipts[id]; r.app != run.SignalApplied || r.seq != w.head.LastSeq || w.state.Status != run.Paused ||
+		w.head.Gate&run.GatePaused == 0 {
 		w.tb.Fatalf("receipt %+v, run %s, gate %b", *r, w.state.Status, w.head.Gate)
 	}
 }
@@ -80,8 +81,10 @@ func TestStep_PauseAhead(t *testing.T) {
 	w.signal(run.Resume, "B", "")
 	w.succeed("b", "final")
 	w.expectDone(run.Completed)
-	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "SignalAccepted(A)", "RunPaused(1)",
-		"StepCompleted(a,1)", "SignalAccepted(B)", "RunResumed(1)", "StepStarted(b,1)", "StepCompleted(b,1)", "StepStarted(final,1)", "StepCompleted(final,1)", "RunCompleted")
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)",
+		"SignalAccepted(A)", "RunPaused(1)",
+		"StepCompleted(a,1)", "SignalAccepted(B)", "RunResumed(1)", "StepStarted(b,1)", "StepCompleted(b,1)",
+		"StepStarted(final,1)", "StepCompleted(final,1)", "RunCompleted")
 	w.expectReceipt("A", run.SignalApplied, "", 7)
 	w.expectHeld(0)
 }
@@ -118,7 +121,8 @@ func TestStep_EndHeldBack(t *testing.T) {
 // contract: T43, G16
 func TestStep_FailureHeldBack(t *testing.T) {
 	t.Parallel()
-	w := newAheadWorld(t, steps("a", "b", "c"), with(with(calm, noWindow), func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
+	w := newAheadWorld(
+		t, steps("a", "b", "c"), with(with(calm, noWindow), func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
 	w.begin("a")
 	w.pauseAhead("A")
 	w.fail("a", "BROKEN")
@@ -404,8 +408,10 @@ func TestHoldsBack(t *testing.T) {
 	}
 	held := func() (out []string) {
 		for _, d := range []run.Draft{
-			draft(run.RunCompleted, "", 1), draft(run.RunFailed, "", 1), draft(run.RunCancelled, "", 1), draft(run.RunCompensationStarted, "", 1),
-			draft(run.RunResumed, "", 1), draft(run.StepStartedEvent, "s1", 1), draft(run.StepStartedEvent, "s2", 1), draft(run.StepStartedEvent, "s2", 2),
+			draft(run.RunCompleted, "", 1), draft(run.RunFailed, "", 1), draft(run.RunCancelled, "", 1),
+			draft(run.RunCompensationStarted, "", 1),
+			draft(run.RunResumed, "", 1), draft(run.StepStartedEvent, "s1", 1), draft(run.StepStartedEvent, "s2", 1),
+			draft(run.StepStartedEvent, "s2", 2),
 			draft(run.StepStartedEvent, "s3", 1), draft(run.StepStartedEvent, "none", 1), draft(run.StepCompletedEvent, "s2", 1),
 			draft(run.StepFailedEvent, "s2", 1), draft(run.StepSkippedEvent, "s3", 1),
 		} {
@@ -419,7 +425,8 @@ func TestHoldsBack(t *testing.T) {
 		t.Fatalf("a run that runs holds back %v", got)
 	}
 	w.pauseAhead("A")
-	want := []string{"RunCompleted  1", "RunFailed  1", "RunCompensationStarted  1", "StepStarted s2 2", "StepStarted s3 1", "StepStarted none 1", "StepSkipped s3 1"}
+	want := []string{"RunCompleted  1", "RunFailed  1", "RunCompensationStarted  1", "StepStarted s2 2",
+		"StepStarted s3 1", "StepStarted none 1", "StepSkipped s3 1"}
 	if diff := cmp.Diff(want, held()); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}

@@ -53,12 +53,14 @@ func TestStep_RetryInAPausedRun(t *testing.T) {
 	w.expectInFlight("")
 	w.signal(run.Resume, "C", "")
 	w.succeed("s2", "s3")
-	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted(A)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"SignalAccepted(A)",
 		"RunPaused(1)", "StepFailed(s2,1,DB_CONNECTION_FAILED)", "SignalAccepted(B)", "SignalAccepted(C)", "RunResumed(1)",
 		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	w.expectReceipt("B", run.SignalApplied, "", 12)
 	s2, _ := w.state.Step("s2")
-	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess || w.state.FailedSteps() != 0 {
+	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess ||
+		w.state.FailedSteps() != 0 {
 		t.Fatalf("attempts %+v", s2.Attempts)
 	}
 }
@@ -116,7 +118,8 @@ func TestStep_Draining(t *testing.T) {
 		t.Fatalf("substatus %s", w.state.Substatus())
 	}
 	w.expectInFlight("")
-	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "StepStarted(b,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)",
+		"StepStarted(b,1)",
 		"SignalAccepted(A)", "RunPaused(1)", "StepCompleted(a,1)", "StepCompleted(b,1)")
 }
 
@@ -213,7 +216,8 @@ func TestStep_DrainTimeout(t *testing.T) {
 	w.fire(interp.TimerDrain)
 	w.succeed("b")
 	w.succeed("final")
-	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "StepStarted(b,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)",
+		"StepStarted(b,1)",
 		"SignalAccepted(A)", "RunPaused(1)", "SignalAccepted(B)", "StepCompleted(a,1)", "RunResumed(1)", "StepCompleted(b,1)",
 		"StepStarted(final,1)", "StepCompleted(final,1)", "RunCompleted")
 }
@@ -242,7 +246,8 @@ func TestStep_FailureWhilePaused(t *testing.T) {
 	w.signal(run.Pause, "A", "")
 	w.fail("a", "BROKEN")
 	w.signal(run.Resume, "B", "")
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(A)", "RunPaused(1)", "StepFailed(a,1,BROKEN)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(A)", "RunPaused(1)",
+		"StepFailed(a,1,BROKEN)",
 		"SignalAccepted(B)", "RunResumed(1)", "StepSkipped(b,1,DEPENDENCY_FAILED)", "RunFailed(a,1,BROKEN)")
 }
 
@@ -308,7 +313,8 @@ func TestStep_CancelOnPause(t *testing.T) {
 	w.expectReceipt("R", run.SignalNoop, run.CodeSuperseded, 0)
 	w.signal(run.Resume, "B", "")
 	w.succeed("s2", "s3")
-	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted(A)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"SignalAccepted(A)",
 		"RunPaused(1)", "StepFailed(s2,1,CANCELLED_BY_PAUSE)", "SignalAccepted(R)", "SignalAccepted(B)", "RunResumed(1)",
 		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 
@@ -343,7 +349,8 @@ func TestStep_PauseClosesTheWindow(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	w.signal(run.Resume, "B", "")
 	want := w.now.Add(time.Minute)
-	if !w.timers[interp.TimerRetryWindow].Equal(want) || w.state.RetryDeadline == nil || !w.state.RetryDeadline.Equal(want) {
+	if !w.timers[interp.TimerRetryWindow].Equal(want) || w.state.RetryDeadline == nil ||
+		!w.state.RetryDeadline.Equal(want) {
 		t.Fatalf("timer %v, deadline %v, want %v", w.timers[interp.TimerRetryWindow], w.state.RetryDeadline, want)
 	}
 	w.fire(interp.TimerRetryWindow)

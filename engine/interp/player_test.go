@@ -95,7 +95,8 @@ func (p *player) lateHook() {
 	i := rapid.IntRange(0, len(w.lost)-1).Draw(p.rt, "lost hook")
 	h := w.lost[i]
 	w.lost = append(w.lost[:i:i], w.lost[i+1:]...)
-	if code := rapid.SampledFrom([]string{"", "LATE", "dies"}).Draw(p.rt, "late"); code != "dies" && !h.ended && !w.state.Status.Terminal() {
+	if code := rapid.SampledFrom([]string{"", "LATE", "dies"}).Draw(p.rt, "late"); code != "dies" && !h.ended &&
+		!w.state.Status.Terminal() {
 		w.writeEndOf(h, rapid.IntRange(1, 2).Draw(p.rt, "attempts"), code)
 	}
 }
@@ -123,9 +124,11 @@ func (p *player) undo() {
 	}
 	switch kind := rapid.IntRange(0, 9).Draw(p.rt, "hook"); {
 	case kind < 2 && !w.hook.ended:
-		w.writeHookEnd(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+		w.writeHookEnd(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt,
+			"undone"))
 	case p.honest || kind < 6:
-		w.endHook(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+		w.endHook(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt,
+			"undone"))
 	case kind < 8:
 		w.lost = append(w.lost, w.hook)
 		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: rapid.IntRange(0, 2).Draw(p.rt, "ea")})
@@ -138,7 +141,8 @@ func (p *player) undo() {
 // forged is what somebody who reaches the engine may say of a dispatch.
 func (p *player) forged() engine.ReturnKind {
 	return rapid.SampledFrom([]engine.ReturnKind{
-		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnCancelled, engine.ReturnParked, engine.ReturnThrottled,
+		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnCancelled, engine.ReturnParked,
+		engine.ReturnThrottled,
 		engine.ReturnDeclined, "x",
 	}).Draw(p.rt, "forged")
 }
@@ -214,7 +218,8 @@ func (p *player) accept() {
 		ID: fmt.Sprintf("sig-%d", w.head.LastSeq),
 		Type: rapid.SampledFrom([]run.SignalType{
 			run.Pause, run.Pause, run.Resume, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep,
-			run.RetryStep, run.SkipStep, run.CompleteManual, run.CompleteManual, run.CompleteManual, run.Cancel, run.EmergencyStop, run.EscalateAlert,
+			run.RetryStep, run.SkipStep, run.CompleteManual, run.CompleteManual, run.CompleteManual, run.Cancel,
+			run.EmergencyStop, run.EscalateAlert,
 		}).Draw(p.rt, "signal"),
 		Force: rapid.Bool().Draw(p.rt, "force"),
 	}
@@ -230,7 +235,8 @@ func (p *player) accept() {
 			return
 		}
 		s = w.completion(s.ID, rapid.SampledFrom(of).Draw(p.rt, "of"),
-			rapid.SampledFrom([]run.ManualOutcome{run.ManualFailed, run.ManualSucceeded, run.ManualCancelled, run.ManualSucceeded}).Draw(p.rt, "outcome"))
+			rapid.SampledFrom([]run.ManualOutcome{run.ManualFailed, run.ManualSucceeded, run.ManualCancelled,
+				run.ManualSucceeded}).Draw(p.rt, "outcome"))
 	}
 	if s.Type == run.RetryStep || s.Type == run.SkipStep {
 		var of []string
@@ -274,7 +280,8 @@ func (p *player) answerFetch() {
 
 func (p *player) timer() {
 	w := p.w
-	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual, interp.TimerDelay} {
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual,
+		interp.TimerDelay} {
 		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
 			if at.After(w.now) {
 				w.now = at
@@ -344,11 +351,13 @@ func (p *player) finish() {
 		case w.hook != nil:
 			w.endHook(1+i%2, []string{"", "STUCK", ""}[i%3])
 		case len(w.waits()) > 0 && i%3 > 0:
-			w.complete(fmt.Sprintf("done-%d", i), w.waits()[0], []run.ManualOutcome{run.ManualSucceeded, run.ManualSucceeded, run.ManualFailed, run.ManualCancelled, run.ManualSucceeded}[i%5])
+			w.complete(fmt.Sprintf("done-%d", i), w.waits()[0], []run.ManualOutcome{run.ManualSucceeded, run.ManualSucceeded,
+				run.ManualFailed, run.ManualCancelled, run.ManualSucceeded}[i%5])
 		case w.state.Status == run.Paused && i%2 == 0:
 			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
 		default:
-			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerDelay, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
+			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerDelay, interp.TimerManual, interp.TimerDrain,
+				interp.TimerRetryWindow} {
 				if !w.timers[t].IsZero() {
 					w.fire(t)
 					break

@@ -72,7 +72,8 @@ func PreviewSignal(sk plan.Skeleton, who Config, s run.State, in Inbox, sig engi
 			p.Decision = d
 		}
 	}
-	p.Later = m.pause.resumeID == sig.ID || slices.ContainsFunc(m.pause.latched, func(l engine.Signal) bool { return l.ID == sig.ID })
+	p.Later = m.pause.resumeID == sig.ID || slices.ContainsFunc(m.pause.latched,
+		func(l engine.Signal) bool { return l.ID == sig.ID })
 	p.Status, p.Changes, p.Blocked = m.RunStatus(), f.changes, m.Blocked()
 	return p
 }

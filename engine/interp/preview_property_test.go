@@ -108,8 +108,10 @@ func (p *player) preview(in interp.Inbox) {
 	sig := engine.Signal{
 		ID: fmt.Sprintf("preview-%d", w.head.LastSeq), Force: rapid.Bool().Draw(p.rt, "force"),
 		Type: rapid.SampledFrom([]run.SignalType{
-			run.Pause, run.Pause, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep, run.SkipStep, run.SkipStep,
-			run.CompleteManual, run.CompleteManual, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
+			run.Pause, run.Pause, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep, run.SkipStep,
+			run.SkipStep,
+			run.CompleteManual, run.CompleteManual, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget,
+			run.EmergencyStop, run.Cancel,
 		}).Draw(p.rt, "previewed"),
 	}
 	switch sig.Type {
@@ -120,7 +122,8 @@ func (p *player) preview(in interp.Inbox) {
 		}
 	}
 	if sig.Type == run.CompleteManual {
-		sig.Outcome = rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled}).Draw(p.rt, "as")
+		sig.Outcome = rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled}).Draw(
+			p.rt, "as")
 	}
 	asked := map[string]bool{}
 	for _, f := range w.flights {
@@ -149,12 +152,14 @@ func (p *player) preview(in interp.Inbox) {
 	got := interp.Preview{Status: w.m.RunStatus(), Changes: p.changes(w.effects[from:]), Blocked: w.m.Blocked()}
 	again := func(c interp.Change) bool { return c.Kind == interp.ChangeCancel && asked[w.sk.Steps[c.Ord].StepID] }
 	want.Changes, got.Changes = slices.DeleteFunc(want.Changes, again), slices.DeleteFunc(got.Changes, again)
-	if d := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(interp.Preview{}, "Decision", "Later")); d != "" {
+	if d := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(interp.Preview{}, "Decision",
+		"Later")); d != "" {
 		p.rt.Fatalf("preview of %+v (+) is not what happened (-):\n%s\npending %+v; the log was\n%s", sig, d, in, story)
 	}
 	r := w.receipts[sig.ID]
 	switch {
-	case sig.Type == run.UpdateParams || sig.Type == run.InjectOverride || sig.Type == run.EscalateAlert || sig.Type == run.UpdateTarget:
+	case sig.Type == run.UpdateParams || sig.Type == run.InjectOverride || sig.Type == run.EscalateAlert ||
+		sig.Type == run.UpdateTarget:
 	case r.app == run.SignalNoop || r.app == run.SignalNotApply:
 		if want.Decision.Outcome == run.Accept || string(want.Decision.Code) != r.reason {
 			p.rt.Fatalf("preview of %+v says %+v, the receipt %+v; the log was\n%s", sig, want.Decision, *r, story)

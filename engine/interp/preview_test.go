@@ -46,7 +46,8 @@ func TestPreviewStart_FirstWave(t *testing.T) {
 		t.Errorf("%s %s", p.Status, d)
 	}
 	p = interp.PreviewStart(sk, interp.Config{Identity: testIdentity, Policy: calm, Reused: []run.Ord{0}}, epoch)
-	want = []interp.Change{{Ord: 1, Kind: interp.ChangeStart, LA: 1}, {Ord: 2, Kind: interp.ChangeStart, LA: 1}, {Ord: 3, Kind: interp.ChangeStart, LA: 1}}
+	want = []interp.Change{{Ord: 1, Kind: interp.ChangeStart, LA: 1}, {Ord: 2, Kind: interp.ChangeStart, LA: 1},
+		{Ord: 3, Kind: interp.ChangeStart, LA: 1}}
 	if d := cmp.Diff(want, p.Changes); d != "" {
 		t.Error(d)
 	}

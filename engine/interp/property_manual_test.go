@@ -18,7 +18,8 @@ func checkWaits(rt *rapid.T, w *world) {
 		manual := ok && w.sk.Steps[o].Type == plan.Manual
 		switch e.Type {
 		case run.StepStartedEvent:
-			if next := w.log[min(i+1, len(w.log)-1)]; manual && (next.Type != run.StepAwaitingManualCompletion || next.StepID != e.StepID || next.LogicalAttempt != e.LogicalAttempt) {
+			if next := w.log[min(i+1, len(w.log)-1)]; manual && (next.Type != run.StepAwaitingManualCompletion ||
+				next.StepID != e.StepID || next.LogicalAttempt != e.LogicalAttempt) {
 				rt.Fatalf("T82: %d %s is followed by %s", e.Seq, tell(e), tell(next))
 			}
 		case run.StepAwaitingManualCompletion:
@@ -76,7 +77,8 @@ func checkHooks(rt *rapid.T, w *world) {
 			p.Result = nil
 			summary = append(summary, p)
 		case run.RunFailed:
-			if p, _ := run.PayloadOf[run.RunFailedPayload](e.Payload); begun != (len(order) > 0) || len(ran) != len(order) || !sameHooks(p.Compensation, summary) {
+			if p, _ := run.PayloadOf[run.RunFailedPayload](e.Payload); begun != (len(order) > 0) || len(ran) != len(order) ||
+				!sameHooks(p.Compensation, summary) {
 				bad(e, "not everything was undone, or the summary says otherwise: "+string(e.Payload))
 			}
 		case run.RunCompleted, run.RunCancelled:
@@ -95,6 +97,7 @@ func checkHooks(rt *rapid.T, w *world) {
 // did not take.
 func sameHooks(a, b []run.CompensationPayload) bool {
 	return slices.EqualFunc(a, b, func(a, b run.CompensationPayload) bool {
-		return a.StepID == b.StepID && a.IdempotencyKey == b.IdempotencyKey && a.Attempts == b.Attempts && a.Compensated == b.Compensated && a.ErrorCode == b.ErrorCode
+		return a.StepID == b.StepID && a.IdempotencyKey == b.IdempotencyKey && a.Attempts == b.Attempts &&
+			a.Compensated == b.Compensated && a.ErrorCode == b.ErrorCode
 	})
 }

@@ -32,7 +32,8 @@ func TestStep_P_RandomRuns(t *testing.T) {
 }
 
 func randomRun(rt *rapid.T) {
-	w := newRotatingWorld(rt, drawPlan(rt), drawPolicy(rt), rapid.SampledFrom([]int{0, 0, 1, 2, 3, 7}).Draw(rt, "rotateAfter"))
+	w := newRotatingWorld(rt, drawPlan(rt), drawPolicy(rt), rapid.SampledFrom([]int{0, 0, 1, 2, 3, 7}).Draw(rt,
+		"rotateAfter"))
 	if rapid.IntRange(0, 3).Draw(rt, "pauseAhead") > 0 {
 		w.who.PauseAhead = true
 		w.m = interp.New(w.sk, w.who)
@@ -67,7 +68,8 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 	for r, o := range rank {
 		place[o] = r
 	}
-	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion, Steps: make([]plan.SkeletonStep, n)}
+	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion,
+		Steps: make([]plan.SkeletonStep, n)}
 	for i := range sk.Steps {
 		s := &sk.Steps[i]
 		s.StepID, s.Type = fmt.Sprintf("s%02d", i), plan.Noop
@@ -160,7 +162,8 @@ func checkLog(rt *rapid.T, w *world) {
 				bad(e, "a second terminal of the attempt")
 			}
 			ended[attempt] = true
-			if p, _ := run.PayloadOf[run.FailurePayload](e.Payload); e.Type == run.StepFailedEvent && p.ErrorCode != string(run.CodeCancelledByPause) {
+			if p, _ := run.PayloadOf[run.FailurePayload](e.Payload); e.Type == run.StepFailedEvent &&
+				p.ErrorCode != string(run.CodeCancelledByPause) {
 				failing++
 			}
 		case e.Type.EndsRun() && i != len(w.log)-1:
@@ -199,7 +202,8 @@ func failedWith(w *world, cause run.RootCause) bool {
 // from then on what passes fail-fast is for the table of T217.
 func unblocked(w *world, i int) bool {
 	for _, e := range w.log[:i] {
-		if p, _ := run.PayloadOf[run.SignalPayload](e.Payload); e.Type == run.SignalAccepted && (p.SignalType == run.RetryStep || p.SignalType == run.SkipStep) {
+		if p, _ := run.PayloadOf[run.SignalPayload](e.Payload); e.Type == run.SignalAccepted &&
+			(p.SignalType == run.RetryStep || p.SignalType == run.SkipStep) {
 			return true
 		}
 	}
@@ -218,8 +222,9 @@ func checkReceipts(rt *rapid.T, w *world) {
 		case r.app == run.SignalApplied:
 			e := w.log[r.seq-1]
 			want := map[run.SignalType]run.EventType{
-				run.Pause: run.RunPaused, run.Resume: run.RunResumed, run.RetryStep: run.StepStartedEvent, run.SkipStep: run.StepSkippedEvent,
-				run.Cancel: run.RunCancelled, run.EmergencyStop: run.RunCancelled, run.CompleteManual: run.StepFailedEvent,
+				run.Pause: run.RunPaused, run.Resume: run.RunResumed, run.RetryStep: run.StepStartedEvent,
+				run.SkipStep: run.StepSkippedEvent,
+				run.Cancel:   run.RunCancelled, run.EmergencyStop: run.RunCancelled, run.CompleteManual: run.StepFailedEvent,
 			}[s.Type]
 			if s.Outcome == run.ManualSucceeded {
 				want = run.StepCompletedEvent
@@ -277,8 +282,9 @@ func TestStep_P_AnyInput(t *testing.T) {
 			}
 			back := func() engine.Return {
 				return engine.Return{
-					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"), EngineAttempt: small.Draw(rt, "ea"),
-					Kind: rapid.SampledFrom(kinds).Draw(rt, "kind"),
+					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"),
+					EngineAttempt: small.Draw(rt, "ea"),
+					Kind:          rapid.SampledFrom(kinds).Draw(rt, "kind"),
 				}
 			}
 			switch rapid.IntRange(0, 13).Draw(rt, "input") {
@@ -286,32 +292,41 @@ func TestStep_P_AnyInput(t *testing.T) {
 				return interp.HookReturned{At: at.Draw(rt, "at"), Return: back()}
 			case 11, 12, 13:
 				t := engine.Tail{Seq: run.Seq(small.Draw(rt, "tailSeq") * 10), Head: store.Head{
-					LastSeq: run.Seq(small.Draw(rt, "headSeq") * 10), Running: small.Draw(rt, "headRunning"), SignalNo: int64(small.Draw(rt, "signalNo")),
+					LastSeq: run.Seq(small.Draw(rt, "headSeq") * 10), Running: small.Draw(rt, "headRunning"),
+					SignalNo: int64(small.Draw(rt, "signalNo")),
 				}}
 				for range rapid.IntRange(0, 4).Draw(rt, "events") {
 					t.Events = append(t.Events, engine.LogEvent{
-						Seq: run.Seq(rapid.IntRange(-1, 50).Draw(rt, "eventSeq")), StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"),
+						Seq: run.Seq(rapid.IntRange(-1, 50).Draw(rt, "eventSeq")), StepID: id.Draw(rt, "id"),
+						LogicalAttempt: small.Draw(rt, "la"),
 						Type: rapid.SampledFrom([]run.EventType{
 							run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepCompensated,
 							run.StepCompensationFailed, run.RunPaused, run.RunCompensationStarted, "x",
 						}).Draw(rt, "type"),
-						Payload: rapid.SampledFrom([]json.RawMessage{nil, []byte(`{`), []byte(`{}`), []byte(`{"errorCode":"CANCELLED_BY_PAUSE"}`), []byte(`{"retryDeadline":"2026-01-02T03:04:05Z"}`)}).Draw(rt, "payload"),
+						Payload: rapid.SampledFrom([]json.RawMessage{nil, []byte(`{`), []byte(`{}`),
+							[]byte(`{"errorCode":"CANCELLED_BY_PAUSE"}`), []byte(`{"retryDeadline":"2026-01-02T03:04:05Z"}`)}).Draw(rt,
+							"payload"),
 					})
 				}
 				return interp.Observed{At: at.Draw(rt, "at"), Tail: t}
 			case 0:
 				return interp.Begin{At: at.Draw(rt, "at")}
 			case 1:
-				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, interp.TimerManual, interp.TimerDelay, "x"}).Draw(rt, "timer")}
+				return interp.Fired{
+					At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow,
+						interp.TimerManual, interp.TimerDelay, "x"}).Draw(rt, "timer")}
 			case 2, 3, 4:
 				return interp.Returned{At: at.Draw(rt, "at"), Return: back()}
 			case 5:
 				var s interp.Signalled
 				for range rapid.IntRange(0, 3).Draw(rt, "signals") {
 					s.Signals = append(s.Signals, engine.Signal{
-						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LA: small.Draw(rt, "la"), Force: true,
-						Type:    rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.CompleteManual, run.UpdateParams, "x"}).Draw(rt, "type"),
-						Outcome: rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled, "x"}).Draw(rt, "outcome"),
+						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LA: small.Draw(rt, "la"),
+						Force: true,
+						Type: rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel,
+							run.CompleteManual, run.UpdateParams, "x"}).Draw(rt, "type"),
+						Outcome: rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled,
+							"x"}).Draw(rt, "outcome"),
 					})
 				}
 				return s
@@ -323,7 +338,8 @@ func TestStep_P_AnyInput(t *testing.T) {
 			for range rapid.IntRange(0, 4).Draw(rt, "ends") {
 				r.Ends = append(r.Ends, interp.RecordedEvent{
 					Seq: run.Seq(small.Draw(rt, "seq")), Rejected: rapid.IntRange(0, 9).Draw(rt, "rejected") == 0,
-					Won: rapid.SampledFrom([]run.EventType{"", "", "", run.StepFailedEvent, run.StepCompletedEvent, run.StepSkippedEvent, run.RunCancelled}).Draw(rt, "won"),
+					Won: rapid.SampledFrom([]run.EventType{"", "", "", run.StepFailedEvent, run.StepCompletedEvent,
+						run.StepSkippedEvent, run.RunCancelled}).Draw(rt, "won"),
 				})
 			}
 			return r

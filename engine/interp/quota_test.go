@@ -302,7 +302,8 @@ func TestResume_RefusesDelayedStepsOfAnotherPlan(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var none plan.Skeleton
-	if _, err := interp.Resume(none, w.who, interp.Carried{Version: c.Version, Delayed: []byte{1}}); !errors.Is(err, interp.ErrCarried) {
+	if _, err := interp.Resume(none, w.who, interp.Carried{Version: c.Version, Delayed: []byte{1}}); !errors.Is(err,
+		interp.ErrCarried) {
 		t.Errorf("%v", err)
 	}
 }

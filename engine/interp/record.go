@@ -348,7 +348,8 @@ func (m *Machine) runEvent(t run.EventType, la int, payload any) []run.Draft {
 }
 
 // stepEvent is a draft about the current attempt of a step.
-func (m *Machine) stepEvent(o run.Ord, t run.EventType, engineAttempt int, at time.Time, payload json.RawMessage) run.Draft {
+func (m *Machine) stepEvent(o run.Ord, t run.EventType, engineAttempt int, at time.Time,
+	payload json.RawMessage) run.Draft {
 	return run.Draft{
 		Type: t, StepID: m.sk.Steps[o].StepID, LogicalAttempt: m.steps[o].la, EngineAttempt: max(1, engineAttempt),
 		EmittedAt: at, EmittedBy: run.ByEngine, Payload: payload,

@@ -190,7 +190,8 @@ func (r *restoring) failed(o run.Ord, step *run.Step, k int) {
 	st.status, st.failedSeq = run.StepFailed, a.EndedSeq
 	if e := a.Error; e != nil {
 		st.failed = run.FailurePayload{
-			ErrorCode: e.Code, ErrorMessage: e.Message, Retryable: e.Retryable, FailureCategory: e.Category, FailureSource: e.Source,
+			ErrorCode: e.Code, ErrorMessage: e.Message, Retryable: e.Retryable, FailureCategory: e.Category,
+			FailureSource: e.Source,
 		}
 	}
 	if failedByItself(a) {

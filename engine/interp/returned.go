@@ -75,7 +75,8 @@ func (m *Machine) takeLost(o run.Ord, got engine.Return) {
 	}
 	retry := m.sk.Steps[o].Retry
 	st.spend(got, retry)
-	if st.spent < retry.MaxAttempts && (len(retry.RetryableErrors) == 0 || slices.Contains(retry.RetryableErrors, plan.ClassTimeout)) {
+	if st.spent < retry.MaxAttempts && (len(retry.RetryableErrors) == 0 || slices.Contains(retry.RetryableErrors,
+		plan.ClassTimeout)) {
 		m.launch(o)
 		return
 	}
@@ -107,9 +108,10 @@ func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 // vanishedMessage returns the message for people about a step or hook that failed because its dispatches came back
 // without an end.
 func vanishedMessage(what string, dispatches int, queue, remedy string) string {
-	return fmt.Sprintf("%d dispatches of this %s to the queue %s came back without an end in the log and without a reason. "+
-		"Their workers were stopped or refused, or somebody forged answers of the engine. "+
-		"Check the workers of that queue and the audit of the run, then %s.", dispatches, what, queue, remedy)
+	return fmt.Sprintf(
+		"%d dispatches of this %s to the queue %s came back without an end in the log and without a reason. "+
+			"Their workers were stopped or refused, or somebody forged answers of the engine. "+
+			"Check the workers of that queue and the audit of the run, then %s.", dispatches, what, queue, remedy)
 }
 
 // spend counts the engine attempts that a dispatch used, so that the next dispatch continues after them. It bounds the

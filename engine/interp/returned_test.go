@@ -17,7 +17,8 @@ import (
 func (w *world) expectFlight(stepID string, la, n, spent int) {
 	w.tb.Helper()
 	if f := w.flight(stepID); f.la != la || f.n != n || f.spent != spent {
-		w.tb.Fatalf("%s is dispatched as %d.%d with %d engine attempts spent, want %d.%d with %d", stepID, f.la, f.n, f.spent, la, n, spent)
+		w.tb.Fatalf("%s is dispatched as %d.%d with %d engine attempts spent, want %d.%d with %d", stepID, f.la, f.n, f.spent,
+			la, n, spent)
 	}
 }
 
@@ -34,7 +35,8 @@ func TestReturned_LostAfterItBeganSpendsAnEngineAttempt(t *testing.T) {
 	w.lose("a")
 	w.expectFlight("a", 1, 3, 2)
 	w.succeed("a", "b")
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)", "RunCompleted")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(b,1)",
+		"StepCompleted(b,1)", "RunCompleted")
 	if e := w.log[3]; e.EngineAttempt != 3 {
 		t.Errorf("the end of a has the engine attempt %d, want 3", e.EngineAttempt)
 	}
@@ -108,7 +110,8 @@ func TestReturned_LostAfterItsEndWasWritten(t *testing.T) {
 	w.writeEnd(w.flight("s1"), completed())
 	w.lose("s1")
 	w.succeed("s2", "s3")
-	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"StepCompleted(s2,1)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 }
 
@@ -177,7 +180,8 @@ func TestObserved_AnAnswerThatIsOlderThanTheReceiptIsAskedForAgain(t *testing.T)
 func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []engine.ReturnKind{
-		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnParked, engine.ReturnCancelled, "x",
+		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnParked, engine.ReturnCancelled,
+		"x",
 	} {
 		w := newWorld(t, retrying(steps("a", "b<a"), 3), calm).start()
 		w.begin("a")
@@ -199,7 +203,8 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 			}
 			wait := w.timers[interp.TimerDelay].Sub(w.now)
 			if wait < last || wait < time.Second || wait > time.Minute {
-				t.Fatalf("%s: after forged return %d it waits %v, before %v; want longer each time, up to a minute", kind, n+1, wait, last)
+				t.Fatalf("%s: after forged return %d it waits %v, before %v; want longer each time, up to a minute", kind, n+1,
+					wait, last)
 			}
 			last = wait
 			w.fire(interp.TimerDelay)
@@ -208,7 +213,8 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 			t.Fatalf("%s: the attempt ended after %d forged returns in %v, want 11 in some minutes", kind, n, took)
 		}
 		failure, _ := w.state.Step("a")
-		for _, part := range []string{"11 dispatches", "the queue tq-control", "without an end in the log", "retry the step"} {
+		for _, part := range []string{"11 dispatches", "the queue tq-control", "without an end in the log",
+			"retry the step"} {
 			if got := failure.Attempts[0].Error.Message; !strings.Contains(got, part) {
 				t.Errorf("%s: the failure says %q, want it to name %q", kind, got, part)
 			}
@@ -223,7 +229,8 @@ func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
 // A dispatch that is refused before the attempt begins waits longer each time and never fails.
 func TestReturned_ARefusedDispatchWaitsLongerEachTime(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []engine.ReturnKind{engine.ReturnAbandoned, engine.ReturnEnded, engine.ReturnRunTerminal, engine.ReturnCancelled} {
+	for _, kind := range []engine.ReturnKind{engine.ReturnAbandoned, engine.ReturnEnded, engine.ReturnRunTerminal,
+		engine.ReturnCancelled} {
 		w := newWorld(t, steps("a"), with(calm, noWindow)).start()
 		var last time.Duration
 		for i := range 100 {
@@ -268,7 +275,8 @@ func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
 		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Second})
 		w.record()
 		w.signal(run.Cancel, "C", "")
-		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)", "RunCancelled")
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)",
+			"RunCancelled")
 	})
 	t.Run("its worker is declined after the stop", func(t *testing.T) {
 		t.Parallel()
@@ -278,7 +286,8 @@ func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
 		w.signal(run.Cancel, "C", "")
 		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Second})
 		w.record()
-		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)", "RunCancelled")
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)",
+			"RunCancelled")
 	})
 	t.Run("it began late", func(t *testing.T) {
 		t.Parallel()

@@ -23,7 +23,8 @@ func TestReuse_OneBatchBehindRunStarted(t *testing.T) {
 	t.Parallel()
 	// The canonical order is by id, against that of the edges.
 	w := rerun(t, steps("a<z", "b<a", "c<b", "z"), calm, 3, 0, 1).start()
-	w.expect("RunApproved", "RunStarted", "StepStarted(z,1)", "StepCompleted(z,1)", "StepStarted(a,1)", "StepCompleted(a,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(z,1)", "StepCompleted(z,1)", "StepStarted(a,1)",
+		"StepCompleted(a,1)",
 		"StepStarted(b,1)", "StepCompleted(b,1)")
 	w.expectInFlight("c")
 }
@@ -40,7 +41,8 @@ func TestReuse_AllOfIt(t *testing.T) {
 func TestReuse_NothingBehindAStepThatRuns(t *testing.T) {
 	t.Parallel()
 	w := rerun(t, d4(), calm, 0, 2, 3, 3, -1, 9).start() // final depends on a, which runs
-	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(b,1)", "StepCompleted(b,1)")
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(b,1)",
+		"StepCompleted(b,1)")
 	w.expectInFlight("a")
 }
 

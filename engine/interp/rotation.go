@@ -51,7 +51,8 @@ func (m *Machine) held() bool {
 // idle reports whether nothing is in flight, so that what Carry says is all there is.
 func (m *Machine) idle() bool {
 	b := &m.signals
-	return m.quiet() && !m.record.reading && !m.record.behind && len(m.pause.putOff) == 0 && len(m.schedule.flying) == 0 && !m.compensation.flying && !b.fetching && !b.lookUp && len(b.puzzled) == 0 && len(b.owed) == 0
+	return m.quiet() && !m.record.reading && !m.record.behind && len(m.pause.putOff) == 0 && len(m.schedule.flying) == 0 &&
+		!m.compensation.flying && !b.fetching && !b.lookUp && len(b.puzzled) == 0 && len(b.owed) == 0
 }
 
 // rotate ends this execution if its time has come and nothing is in flight, and

@@ -19,7 +19,8 @@ func linear(n int) plan.Skeleton { return graph(n, 1) }
 func wide(n int) plan.Skeleton   { return graph(n, n) }
 
 func graph(n, width int) plan.Skeleton {
-	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion, Steps: make([]plan.SkeletonStep, n)}
+	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion,
+		Steps: make([]plan.SkeletonStep, n)}
 	for i := range sk.Steps {
 		sk.Steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%04d", i+1), Type: plan.Noop}
 		if i >= width {
@@ -68,8 +69,10 @@ func TestRotate_LinearPlan(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(120), calm, 50).start()
 	w.drive()
-	if w.rotations != 2 || w.count("RunStarted") != 1 || w.count("StepCompleted") != 120 || w.state.Status != run.Completed {
-		t.Fatalf("%d rotations, %d RunStarted, %d StepCompleted, %s", w.rotations, w.count("RunStarted"), w.count("StepCompleted"), w.state.Status)
+	if w.rotations != 2 || w.count("RunStarted") != 1 || w.count("StepCompleted") != 120 ||
+		w.state.Status != run.Completed {
+		t.Fatalf("%d rotations, %d RunStarted, %d StepCompleted, %s", w.rotations, w.count("RunStarted"),
+			w.count("StepCompleted"), w.state.Status)
 	}
 	if last := w.log[len(w.log)-1]; last.Type != run.RunCompleted || last.EngineAttempt != 3 {
 		t.Fatalf("T61: %s has the engine attempt %d", last.Type, last.EngineAttempt)
@@ -114,7 +117,8 @@ func TestRotate_SignalsInFlight(t *testing.T) {
 		}
 		story := strings.Join(w.story(), "\n")
 		for prefix, want := range map[string]int{
-			"RunStarted": 1, "RunPaused(1)": 1, "RunPaused": 1, "RunResumed(1)": 1, "RunResumed": 1, "StepFailed(s0005,1": 1, "StepFailed": 1,
+			"RunStarted": 1, "RunPaused(1)": 1, "RunPaused": 1, "RunResumed(1)": 1, "RunResumed": 1, "StepFailed(s0005,1": 1,
+			"StepFailed":           1,
 			"StepStarted(s0005,2)": 1, "StepStarted": 10, "StepCompleted": 9, "RunCompleted": 1, "SignalAccepted": 4,
 		} {
 			if got := w.count(prefix); got != want {
@@ -136,7 +140,8 @@ func TestRotate_SignalsInFlight(t *testing.T) {
 // UPDATE_PARAMS, a RETRY_STEP and a RESUME at random moments.
 func interleave(w *world, r *rand.Rand) {
 	w.feed(interp.Begin{At: w.now})
-	todo := []engine.Signal{{ID: "pause", Type: run.Pause}, {ID: "params", Type: run.UpdateParams}, {ID: "retry", Type: run.RetryStep, StepID: "s0005"}, {ID: "resume", Type: run.Resume}}
+	todo := []engine.Signal{{ID: "pause", Type: run.Pause}, {ID: "params", Type: run.UpdateParams},
+		{ID: "retry", Type: run.RetryStep, StepID: "s0005"}, {ID: "resume", Type: run.Resume}}
 	may := func(s engine.Signal) bool {
 		if s.ID == "retry" {
 			step, ok := w.state.Step(s.StepID)
@@ -227,7 +232,8 @@ func TestRotate_PauseWhileItRotates(t *testing.T) {
 		id := fmt.Sprintf("s%04d", i+1)
 		want = append(want, fmt.Sprintf("StepStarted(%s,1)", id), fmt.Sprintf("StepCompleted(%s,1)", id))
 		if i == 2 {
-			want = append(want[:len(want)-1], "SignalAccepted(A)", want[len(want)-1], "SignalAccepted(B)", "RunPaused(1)", "SignalAccepted(C)", "RunResumed(1)")
+			want = append(want[:len(want)-1], "SignalAccepted(A)", want[len(want)-1], "SignalAccepted(B)", "RunPaused(1)",
+				"SignalAccepted(C)", "RunResumed(1)")
 		}
 	}
 	w.expect(append(append([]string{"RunApproved", "RunStarted"}, want...), "RunCompleted")...)
@@ -254,7 +260,8 @@ func TestRotate_PauseEpochsContinue(t *testing.T) {
 	}
 	w.signal(run.Resume, "D", "")
 	w.drive()
-	if w.rotations != 2 || w.count("RunPaused(2)") != 1 || w.count("RunResumed(2)") != 1 || w.state.Status != run.Completed {
+	if w.rotations != 2 || w.count("RunPaused(2)") != 1 || w.count("RunResumed(2)") != 1 ||
+		w.state.Status != run.Completed {
 		t.Fatalf("%d rotations:\n%s", w.rotations, strings.Join(w.story(), "\n"))
 	}
 }
@@ -302,7 +309,8 @@ func TestRotate_NextQuietPoint(t *testing.T) {
 		t.Fatal("it does not rotate though nothing is in flight")
 	}
 	w.drive()
-	w.expect("RunApproved", "RunStarted", "StepStarted(b,1)", "StepCompleted(b,1)", "StepStarted(a,1)", "StepCompleted(a,1)",
+	w.expect("RunApproved", "RunStarted", "StepStarted(b,1)", "StepCompleted(b,1)", "StepStarted(a,1)",
+		"StepCompleted(a,1)",
 		"StepStarted(c,1)", "StepCompleted(c,1)", "StepStarted(d,1)", "StepCompleted(d,1)", "RunCompleted")
 }
 
@@ -348,12 +356,14 @@ func TestRotate_RetryWindowGoesOn(t *testing.T) {
 	w.fail("s0001", "BROKEN")
 	opened := w.state.RetryDeadline
 	if w.rotations != 1 || opened == nil || !w.timers[interp.TimerRetryWindow].Equal(*opened) {
-		t.Fatalf("%d rotations, the window ends at %v, the timer is at %v", w.rotations, opened, w.timers[interp.TimerRetryWindow])
+		t.Fatalf("%d rotations, the window ends at %v, the timer is at %v", w.rotations, opened,
+			w.timers[interp.TimerRetryWindow])
 	}
 	w.signal(run.RetryStep, "A", "s0001")
 	w.fail("s0001", "AGAIN")
 	w.fire(interp.TimerRetryWindow)
-	if w.state.Status != run.Failed || w.state.Failure.Message != "AGAIN!" || w.state.Failure.RootCause.LogicalAttempt != 2 {
+	if w.state.Status != run.Failed || w.state.Failure.Message != "AGAIN!" ||
+		w.state.Failure.RootCause.LogicalAttempt != 2 {
 		t.Fatalf("%s %+v", w.state.Status, w.state.Failure)
 	}
 	w.expectReceipt("A", run.SignalApplied, "", 6)

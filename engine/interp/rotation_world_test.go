@@ -23,7 +23,8 @@ func newRotatingWorld(tb tb, sk plan.Skeleton, policy run.Policy, after int) *wo
 func (w *world) rotate() {
 	w.tb.Helper()
 	if w.pending != nil || w.answer != nil || w.reading {
-		w.tb.Fatalf("it rotates with an Append (%t) or a ReadLog (%t) that is not answered (T105)", w.pending != nil || w.answer != nil, w.reading)
+		w.tb.Fatalf("it rotates with an Append (%t) or a ReadLog (%t) that is not answered (T105)", w.pending != nil ||
+			w.answer != nil, w.reading)
 	}
 	for _, f := range w.flights {
 		if !w.sees(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
@@ -100,7 +101,8 @@ func (w *world) double() {
 				}
 				in = interp.Signalled{At: w.now, Signals: w.asSent(w.signals[min(e.After, last):last]...)}
 			default:
-				w.tb.Fatalf("the next machine answers with %#v; it differs:\n%s\nthe log is\n%s", e, interp.Differs(w.m, twin), strings.Join(w.story(), "\n"))
+				w.tb.Fatalf("the next machine answers with %#v; it differs:\n%s\nthe log is\n%s", e, interp.Differs(w.m, twin),
+					strings.Join(w.story(), "\n"))
 			}
 		}
 	}

@@ -104,7 +104,8 @@ func (m *Machine) fetchSignals() {
 func (m *Machine) applySignals() {
 	b := &m.signals
 	p := &m.pause
-	for (p.resumeID == "" || !p.isResumed()) && m.record.sent == nil && m.status == run.Running && !m.pause.resuming && !m.record.closing && b.due() > 0 {
+	for (p.resumeID == "" || !p.isResumed()) && m.record.sent == nil && m.status == run.Running && !m.pause.resuming &&
+		!m.record.closing && b.due() > 0 {
 		s := b.waiting[0]
 		if !s.Ineffective && ordersMachine(s.Type) && (s.No > m.record.signalNo || !m.isCurrent()) {
 			m.record.wanted = true // it was accepted on what the log says, and is judged on that
@@ -117,7 +118,8 @@ func (m *Machine) applySignals() {
 }
 
 func (m *Machine) judge(s engine.Signal) run.Decision {
-	return run.Judge(m, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force, Outcome: s.Outcome})
+	return run.Judge(m, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force,
+		Outcome: s.Outcome})
 }
 
 func (m *Machine) apply(s engine.Signal) {
@@ -168,7 +170,8 @@ func ordersMachine(t run.SignalType) bool {
 // appends RunPaused only to a run that runs, whose end has not begun and that nobody has
 // ordered to stop.
 func (m *Machine) isAhead(s engine.Signal) bool {
-	return s.Type == run.Pause && s.Applied && m.who.PauseAhead && !m.pause.on && m.stop.signalID == "" && !m.compensation.begun
+	return s.Type == run.Pause && s.Applied && m.who.PauseAhead && !m.pause.on && m.stop.signalID == "" &&
+		!m.compensation.begun
 }
 
 // overtaken decides what only the machine can: it alone knows of a stop or a

@@ -48,7 +48,8 @@ func breach(m map[string]int, c chan int) {
 	time.Sleep(1)
 }
 `)), "\n")
-	for _, want := range []string{"math/rand", "range over map[string]int", "range over map[int]int", "go statement", "send on a channel", "select", "time.Now", "time.Sleep"} {
+	for _, want := range []string{"math/rand", "range over map[string]int", "range over map[int]int", "go statement",
+		"send on a channel", "select", "time.Now", "time.Sleep"} {
 		if !strings.Contains(found, want) {
 			t.Errorf("%q is not found in\n%s", want, found)
 		}
@@ -69,7 +70,8 @@ func breaches(t *testing.T, extra []byte) []string {
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	conf := types.Config{Importer: ours{t, fset}, Error: func(error) {}}
 	_, _ = conf.Check("interp", fset, files, info) // the compiler has the say on errors
-	allowed := []string{"cmp", "encoding/binary", "encoding/json", "errors", "fmt", "math", "slices", "time", "unicode/utf8"}
+	allowed := []string{"cmp", "encoding/binary", "encoding/json", "errors", "fmt", "math", "slices", "time",
+		"unicode/utf8"}
 	for _, p := range []string{"engine", "plan", "run", "store"} {
 		allowed = append(allowed, "github.com/dvt-engine/dvt/"+p)
 	}

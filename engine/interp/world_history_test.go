@@ -55,7 +55,8 @@ func (w *world) completeTask() {
 	h.local = false
 	h.kept = kept{
 		inputs: len(w.inputs), flights: slices.Clone(w.flights), past: maps.Clone(w.past), timers: maps.Clone(w.timers),
-		fetch: slices.Clone(w.fetch), reading: w.reading, sent: w.sent, hook: w.hook, undone: slices.Clone(w.undone), known: int(w.knownSeq),
+		fetch: slices.Clone(w.fetch), reading: w.reading, sent: w.sent, hook: w.hook, undone: slices.Clone(w.undone),
+		known: int(w.knownSeq),
 	}
 	for _, f := range w.flights {
 		h.kept.cancelled = append(h.kept.cancelled, f.cancelled)

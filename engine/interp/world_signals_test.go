@@ -20,8 +20,10 @@ type receipt struct {
 // accept is control.SignalRun: judge on the log, number, receipt, decision in the log.
 func (w *world) accept(s engine.Signal) run.Decision {
 	w.tb.Helper()
-	d := run.Judge(w.state, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force, Outcome: s.Outcome})
-	draft := run.Draft{Type: run.SignalAccepted, SignalID: s.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByAuthz}
+	d := run.Judge(w.state, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force,
+		Outcome: s.Outcome})
+	draft := run.Draft{Type: run.SignalAccepted, SignalID: s.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+		EmittedBy: run.ByAuthz}
 	p := run.SignalPayload{SignalID: s.ID, SignalType: s.Type, StepID: s.StepID, Actor: "ola"}
 	a := store.Append{}
 	if d.Outcome == run.Reject {
@@ -45,7 +47,8 @@ func (w *world) accept(s engine.Signal) run.Decision {
 		w.write(store.Append{
 			SetGate: run.GatePaused, Outcomes: []store.SignalOutcome{{SignalID: s.ID, Application: run.SignalApplied}},
 			Events: []run.Draft{{
-				Type: run.RunPaused, LogicalAttempt: w.state.PausedEpoch + 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl, Payload: paused,
+				Type: run.RunPaused, LogicalAttempt: w.state.PausedEpoch + 1, EngineAttempt: 1, EmittedAt: w.now,
+				EmittedBy: run.ByControl, Payload: paused,
 			}},
 		})
 	}

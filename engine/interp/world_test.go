@@ -74,9 +74,11 @@ type world struct {
 }
 
 var (
-	testIdentity = run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0"}
-	epoch        = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	calm         = run.Policy{RetryWindowMS: 60_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10}
+	testIdentity = run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "dev", PlanID: "plan-3",
+		PlanVersion: "1.0"}
+	epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	calm  = run.Policy{RetryWindowMS: 60_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100,
+		MaxLogicalAttemptsManual: 10}
 )
 
 // steps makes a skeleton of "id<dep,dep" in the order given.
@@ -108,9 +110,12 @@ func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 		head:     store.Head{RunID: testIdentity.RunID},
 		state:    run.State{Header: run.Header{Identity: testIdentity}},
 		known:    run.State{Header: run.Header{Identity: testIdentity}},
-		receipts: map[string]*receipt{}, ahead: map[string]bool{}, past: map[dispatch]bool{}, timers: map[interp.Timer]time.Time{},
+		receipts: map[string]*receipt{}, ahead: map[string]bool{}, past: map[dispatch]bool{},
+		timers: map[interp.Timer]time.Time{},
 	}
-	w.write(store.Append{Events: []run.Draft{{Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByPlanner}}})
+	w.write(store.Append{
+		Events: []run.Draft{{Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
+			EmittedBy: run.ByPlanner}}})
 	return w
 }
 
@@ -250,7 +255,8 @@ func (w *world) onExecute(e interp.Execute) {
 	d := dispatch{e.Ord, e.LA, e.N}
 	bad := func(format string, args ...any) {
 		w.tb.Helper()
-		w.tb.Fatalf("%s/%d.%d is dispatched %s; the log is\n%s", step.StepID, e.LA, e.N, fmt.Sprintf(format, args...), strings.Join(w.story(), "\n"))
+		w.tb.Fatalf("%s/%d.%d is dispatched %s; the log is\n%s", step.StepID, e.LA, e.N, fmt.Sprintf(format, args...),
+			strings.Join(w.story(), "\n"))
 	}
 	if _, again := w.past[d]; again {
 		bad("twice")
@@ -272,7 +278,8 @@ func (w *world) onExecute(e interp.Execute) {
 		}
 	}
 	running := w.sees(step.StepID, e.LA, run.StepStartedEvent)
-	unheard := w.known.Status == run.Paused && (w.ahead[w.known.Pause.SignalID] || w.history.losses > 0) && w.m.RunStatus() == run.Running
+	unheard := w.known.Status == run.Paused && (w.ahead[w.known.Pause.SignalID] || w.history.losses > 0) &&
+		w.m.RunStatus() == run.Running
 	if w.m.Finalizing() {
 		bad("while the run ends")
 	}
@@ -282,7 +289,8 @@ func (w *world) onExecute(e interp.Execute) {
 	if w.sees(step.StepID, e.LA, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
 		bad("after its end was observed")
 	}
-	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID, spent: e.Spent, since: w.history.task})
+	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID,
+		spent: e.Spent, since: w.history.task})
 	flying := 0
 	for _, f := range w.flights {
 		if !w.sees(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
@@ -373,7 +381,8 @@ func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
 	if err != nil {
 		w.tb.Fatalf("RunStarted: %v", err)
 	}
-	p.PlanRef = run.PlanRef{SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: w.id.PlanID, PlanVersion: w.id.PlanVersion}
+	p.PlanRef = run.PlanRef{SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: w.id.PlanID,
+		PlanVersion: w.id.PlanVersion}
 	p.Engine.Provider, p.Engine.WorkflowID = "test", "dvt/t1/r1"
 	p.Policy = w.who.Policy
 	p.Steps = []run.StepOutline{}
@@ -432,12 +441,14 @@ func (w *world) mayEnd(events []run.Draft) {
 			if e.Type == run.StepCompletedEvent || e.Type == run.StepFailedEvent {
 				own := slices.ContainsFunc(events, func(d run.Draft) bool { return d.Key(w.id) == e.Key })
 				if !own {
-					w.tb.Fatalf("%s is written though the machine has not observed %s; the log is\n%s", d.Type, tell(e), strings.Join(w.story(), "\n"))
+					w.tb.Fatalf("%s is written though the machine has not observed %s; the log is\n%s", d.Type, tell(e),
+						strings.Join(w.story(), "\n"))
 				}
 			}
 		}
 		if w.head.Running > 0 {
-			w.tb.Fatalf("%s is written while %d attempts are RUNNING; the log is\n%s", d.Type, w.head.Running, strings.Join(w.story(), "\n"))
+			w.tb.Fatalf("%s is written while %d attempts are RUNNING; the log is\n%s", d.Type, w.head.Running,
+				strings.Join(w.story(), "\n"))
 		}
 		if c := w.state.Counts; d.Type == run.RunCompleted && c.Success+c.Skipped != c.Total {
 			w.tb.Fatalf("RunCompleted is written though not every step succeeded; the log is\n%s", strings.Join(w.story(), "\n"))

@@ -85,7 +85,8 @@ func (w *world) writeEnd(f *flight, end engine.End) {
 	var err error
 	d.Payload, err = json.Marshal(payload)
 	if (err != nil || w.refuse != nil && w.refuse(d)) && end.Completed != nil { // the worker says so instead (T190)
-		w.writeEnd(f, engine.End{Failed: &run.FailurePayload{ErrorCode: string(run.CodeEventRejected), FailureCategory: run.CategoryPlatform}})
+		w.writeEnd(f, engine.End{Failed: &run.FailurePayload{ErrorCode: string(run.CodeEventRejected),
+			FailureCategory: run.CategoryPlatform}})
 		return
 	}
 	a := store.Append{Events: []run.Draft{d}, IfStarted: true}
@@ -104,7 +105,10 @@ func (w *world) report(f *flight, end engine.End) {
 	w.tb.Helper()
 	w.needTask(f.since)
 	w.writeEnd(f, end)
-	news := slices.ContainsFunc(w.log[w.knownSeq:], func(e run.Event) bool { return e.StepID != f.stepID || e.LogicalAttempt != f.la })
+	news := slices.ContainsFunc(w.log[w.knownSeq:], func(e run.Event) bool {
+		return e.StepID != f.stepID ||
+			e.LogicalAttempt != f.la
+	})
 	if !news && w.proves != nil && w.proves() { // else the machine would be taken to know more than the receipt tells
 		w.prove(f)
 		return
@@ -178,13 +182,15 @@ func (w *world) read() engine.Tail {
 	for _, e := range w.log[t.Seq:min(len(w.log), int(t.Seq)+most)] {
 		t.Seq = e.Seq
 		switch e.Type {
-		case run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepCompensated, run.StepCompensationFailed,
+		case run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepCompensated,
+			run.StepCompensationFailed,
 			run.RunPaused, run.RunResumed, run.RunCompensationStarted:
 		default:
 			continue
 		}
 		le := engine.LogEvent{
-			Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, At: e.EmittedAt,
+			Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
+			At: e.EmittedAt,
 		}
 		if e.Type != run.StepCompletedEvent || len(e.Payload) <= engine.MaxTailPayload {
 			le.Payload = e.Payload
@@ -265,7 +271,8 @@ func completed() engine.End {
 }
 
 func failed(code string, retryable bool) engine.End {
-	return engine.End{Failed: &run.FailurePayload{ErrorCode: code, ErrorMessage: code + "!", Retryable: retryable, FailureCategory: run.CategoryUser}}
+	return engine.End{Failed: &run.FailurePayload{ErrorCode: code, ErrorMessage: code + "!", Retryable: retryable,
+		FailureCategory: run.CategoryUser}}
 }
 
 // inFlight lists the steps in flight in the order of dispatch.
@@ -280,6 +287,7 @@ func (w *world) inFlight() string {
 // beginOf is what a Journal writes for a worker that it let in.
 func beginOf(w *world, f *flight) store.Append {
 	return store.Append{Events: []run.Draft{{
-		Type: run.StepStartedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByEngine,
+		Type: run.StepStartedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1, EmittedAt: w.now,
+		EmittedBy: run.ByEngine,
 	}}}
 }

@@ -48,13 +48,16 @@ func open(t *testing.T, o enginetest.Options) enginetest.Fixture {
 	tickets, err := ticket.ParseKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
 	journal := control.NewJournal(control.JournalConfig{
-		Now: func() time.Time { return f.engine.Clock() }, Tickets: tickets, Store: st, Logs: logs, Blobs: logs, Queues: queues, MaxSteps: 5000, Fetch: control.NewFetcher([]string{dir}, nil),
+		Now: func() time.Time { return f.engine.Clock() }, Tickets: tickets, Store: st, Logs: logs, Blobs: logs,
+		Queues: queues, MaxSteps: 5000, Fetch: control.NewFetcher([]string{dir}, nil),
 	})
-	f.engine = mock.New(mock.Config{Journal: journal, Tickets: tickets, Steps: scripted{o.Steps}, RotateAfter: o.RotateAfter})
+	f.engine = mock.New(mock.Config{Journal: journal, Tickets: tickets, Steps: scripted{o.Steps},
+		RotateAfter: o.RotateAfter})
 	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
 	f.Control = control.New(control.Config{
-		ManualKeys: keys, Store: st, Engine: f.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: queues, Policy: o.Policy,
+		ManualKeys: keys, Store: st, Engine: f.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs,
+		Queues: queues, Policy: o.Policy,
 	})
 	for _, duty := range []func(context.Context, string) error{f.Control.Reconcile, f.Control.Deliver} {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -47,7 +47,8 @@ func (x *execution) ref() run.EngineRunRef {
 }
 
 func (x *execution) config() interp.Config {
-	return interp.Config{Identity: x.id, Policy: x.policy, EngineAttempt: 1 + x.generation, RotateAfter: x.e.cfg.RotateAfter, PauseAhead: true}
+	return interp.Config{Identity: x.id, Policy: x.policy, EngineAttempt: 1 + x.generation,
+		RotateAfter: x.e.cfg.RotateAfter, PauseAhead: true}
 }
 
 // begin starts the run, or ends it at once when its plan cannot be had.

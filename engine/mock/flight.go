@@ -143,7 +143,8 @@ func (f *flight) class() string {
 
 func (f *flight) failure() *run.FailurePayload {
 	p := &run.FailurePayload{
-		FailureCategory: run.CategorySystem, FailureSource: string(f.step.Type), DurationMS: f.x.e.now.Sub(f.began).Milliseconds(),
+		FailureCategory: run.CategorySystem, FailureSource: string(f.step.Type),
+		DurationMS: f.x.e.now.Sub(f.began).Milliseconds(),
 	}
 	failed := f.what.Fails
 	switch {
@@ -197,7 +198,8 @@ func (f *flight) cameBack(r engine.Return) {
 	f.over = true
 	x.flights = slices.DeleteFunc(x.flights, func(o *flight) bool { return o == f })
 	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LA, f.dispatch.N, f.ea
-	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.Sealed(proven.Proof, engine.ReceiptPurpose, proven.Text(x.id.RunID, r.StepID, r.LogicalAttempt, false)) {
+	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.Sealed(proven.Proof, engine.ReceiptPurpose,
+		proven.Text(x.id.RunID, r.StepID, r.LogicalAttempt, false)) {
 		x.feed(interp.Ended{At: x.e.now, StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Receipt: *proven})
 		return
 	}

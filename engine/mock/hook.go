@@ -43,8 +43,9 @@ func (h *hook) begin() {
 		Queue: x.sk.Steps[h.dispatch.Ord].CompensationQueue, Expires: x.e.now.Add(ticket.Life),
 	}
 	answer, err := x.e.cfg.Journal.Compensation(context.Background(), engine.Begin{
-		RunID: of.RunID, StepID: of.StepID, LogicalAttempt: of.LogicalAttempt, N: of.N, EngineAttempt: h.ea, EmittedAt: x.e.now,
-		Ticket: x.e.cfg.Tickets.Ticket(of),
+		RunID: of.RunID, StepID: of.StepID, LogicalAttempt: of.LogicalAttempt, N: of.N, EngineAttempt: h.ea,
+		EmittedAt: x.e.now,
+		Ticket:    x.e.cfg.Tickets.Ticket(of),
 	})
 	switch {
 	case errors.Is(err, engine.ErrRefused):
@@ -57,7 +58,8 @@ func (h *hook) begin() {
 	h.key = answer.Key
 	what := Attempt{}
 	if x.e.cfg.Steps != nil {
-		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LA, EngineAttempt: h.ea, Compensation: true})
+		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LA,
+			EngineAttempt: h.ea, Compensation: true})
 	}
 	x.e.later(what.Takes, func() { h.finish(what) })
 }

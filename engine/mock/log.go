@@ -47,7 +47,9 @@ func NewLog(pl plan.Plan, doc []byte, q plan.Queues, policy run.Policy, now func
 	}
 	l.head.RunID = l.id.RunID
 	l.state.Identity = l.id
-	_, err := l.Append(context.Background(), store.Append{Events: []run.Draft{l.draft(run.RunApproved, run.ByPlanner, run.RunApprovedPayload{})}})
+	_, err := l.Append(
+		context.Background(), store.Append{
+			Events: []run.Draft{l.draft(run.RunApproved, run.ByPlanner, run.RunApprovedPayload{})}})
 	return l, err
 }
 
@@ -64,7 +66,8 @@ func (l *Log) State() run.State { return l.state }
 func (l *Log) Receipts() []run.Receipt { return l.receipts }
 
 func (l *Log) draft(t run.EventType, by run.Producer, payload any) run.Draft {
-	return run.Draft{Type: t, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: l.now(), EmittedBy: by, Payload: encode(payload)}
+	return run.Draft{Type: t, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: l.now(), EmittedBy: by,
+		Payload: encode(payload)}
 }
 
 // Signal judges a signal as dvt does and records the decision. An accepted one

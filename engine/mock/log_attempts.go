@@ -34,7 +34,8 @@ func (l *Log) Begin(_ context.Context, b engine.Begin) (engine.Begun, error) {
 		return engine.Begun{}, fmt.Errorf("%w: %w", engine.ErrRefused, err)
 	}
 	beginning, err := authority.PrepareBegin(l.id, store.Begin{
-		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt, EmittedAt: b.EmittedAt,
+		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
+		EmittedAt:   b.EmittedAt,
 		PassFailing: t.PassFailing, SignalID: t.SignalID,
 	})
 	if err != nil {
@@ -45,7 +46,8 @@ func (l *Log) Begin(_ context.Context, b engine.Begin) (engine.Begun, error) {
 	begun.Head = l.head
 	out := engine.Begun{Begun: begun, Identity: l.id}
 	if t := begun.Terminal; t != nil {
-		r := l.receiptOf(engine.Receipt{Type: t.Type, Seq: t.Seq, At: t.EmittedAt}, b.RunID, t.StepID, t.LogicalAttempt, false)
+		r := l.receiptOf(engine.Receipt{Type: t.Type, Seq: t.Seq, At: t.EmittedAt}, b.RunID, t.StepID, t.LogicalAttempt,
+			false)
 		out.Receipt = &r
 	}
 	return out, nil
@@ -80,14 +82,16 @@ func (l *Log) receiptOf(r engine.Receipt, runID, stepID string, la int, hook boo
 }
 
 func (l *Log) endOf(e engine.End) (store.Append, error) {
-	d := run.Draft{StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, EmittedAt: l.now(), EmittedBy: run.ByEngine}
+	d := run.Draft{StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, EmittedAt: l.now(),
+		EmittedBy: run.ByEngine}
 	a := store.Append{RunID: l.id.RunID, IfStarted: !e.Hook}
 	var payload any
 	switch {
 	case e.Hook:
 		d.Type = run.StepCompensated
 		p := run.CompensationPayload{
-			StepID: e.StepID, IdempotencyKey: e.RunID + ":" + e.StepID + ":compensate", Attempts: e.EngineAttempt, Compensated: e.Failed == nil,
+			StepID: e.StepID, IdempotencyKey: e.RunID + ":" + e.StepID + ":compensate", Attempts: e.EngineAttempt,
+			Compensated: e.Failed == nil,
 		}
 		if e.Failed != nil {
 			d.Type = run.StepCompensationFailed
@@ -134,7 +138,8 @@ func (l *Log) Tail(_ context.Context, _ string, after run.Seq) (engine.Tail, err
 	for i := range l.events {
 		if e := &l.events[i]; e.Seq > after && !e.Type.OfSignal() {
 			t.Events = append(t.Events, engine.LogEvent{
-				Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, At: e.EmittedAt, Payload: e.Payload,
+				Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
+				At: e.EmittedAt, Payload: e.Payload,
 			})
 		}
 	}

@@ -225,7 +225,8 @@ func (e *Engine) Describe(_ context.Context, id run.Identity) (engine.Descriptio
 	if !known {
 		return engine.Description{}, engine.ErrNotStarted
 	}
-	return engine.Description{Identity: id, Ref: x.ref(), Open: x.closedAs == "", ClosedAs: x.closedAs, HistorySize: x.inputs}, nil
+	return engine.Description{Identity: id, Ref: x.ref(), Open: x.closedAs == "", ClosedAs: x.closedAs,
+		HistorySize: x.inputs}, nil
 }
 
 // Generations is how many executions a run has had; 0 for an unknown one.
@@ -242,7 +243,8 @@ func (e *Engine) Generations(runID string) int {
 func (e *Engine) Capabilities() []engine.Capability {
 	const note = "simulated: scripted executions on a virtual clock"
 	var out []engine.Capability
-	for _, name := range []string{"signals", "pause", "parallel", "cancellation", "retries", "manual", "compensation", "rotation"} {
+	for _, name := range []string{"signals", "pause", "parallel", "cancellation", "retries", "manual", "compensation",
+		"rotation"} {
 		out = append(out, engine.Capability{Name: name, Support: "emulated", Note: note})
 	}
 	return out

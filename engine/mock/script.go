@@ -147,7 +147,8 @@ func (p *player) Attempt(x Execution) Attempt {
 	t := list[n]
 	a := Attempt{Takes: time.Duration(t.Takes), Result: t.Result, IgnoresCancel: t.IgnoresCancel}
 	if t.Fails != "" {
-		a.Fails = &Failure{Code: t.Fails, Message: t.Message, NotRetryable: t.Retryable != nil && !*t.Retryable, Class: t.Class}
+		a.Fails = &Failure{Code: t.Fails, Message: t.Message, NotRetryable: t.Retryable != nil && !*t.Retryable,
+			Class: t.Class}
 	}
 	return a
 }

@@ -111,7 +111,8 @@ func (s *simulation) watch() {
 func (s *simulation) send(o Order) {
 	s.sent++
 	sig := run.Signal{
-		ID: fmt.Sprintf("signal-%d", s.sent), Type: run.SignalType(o.Signal), StepID: o.Step, Force: o.Force, Outcome: o.Outcome,
+		ID: fmt.Sprintf("signal-%d", s.sent), Type: run.SignalType(o.Signal), StepID: o.Step, Force: o.Force,
+		Outcome: o.Outcome,
 	}
 	out, d, err := s.log.Signal(sig, "operator", "scripted")
 	switch {

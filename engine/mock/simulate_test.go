@@ -16,7 +16,8 @@ import (
 
 var (
 	queues = plan.Queues{Control: "tq-control", Data: "tq-data", Known: []string{"tq-control", "tq-data"}}
-	calm   = run.Policy{RetryWindowMS: 600_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10}
+	calm   = run.Policy{RetryWindowMS: 600_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100,
+		MaxLogicalAttemptsManual: 10}
 )
 
 // document is a plan of COMMAND steps "id<dep,dep" with one attempt each; a line
@@ -79,7 +80,8 @@ func TestSimulate_HappyLinear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
+	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"StepCompleted(s2,1)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	if s.Took != 30*time.Second || s.State.Status != run.Completed {
 		t.Fatalf("took %v, %s", s.Took, s.State.Status)
@@ -99,7 +101,8 @@ func TestSimulate_RetryInAPausedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)",
+	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"SignalAccepted", "RunPaused(1)",
 		"StepFailed(s2,1)", "SignalAccepted", "SignalAccepted", "RunResumed(1)", "StepStarted(s2,2)", "StepCompleted(s2,2)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	for i, r := range s.Receipts {
@@ -122,7 +125,8 @@ func TestSimulate_Retries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (1 + 2 + 4 + 8 + 16 + 30*4) * time.Second; s.Took != want || s.State.Steps[0].Attempts[0].EngineAttempt != 10 {
+	if want := (1 + 2 + 4 + 8 + 16 + 30*4) * time.Second; s.Took != want ||
+		s.State.Steps[0].Attempts[0].EngineAttempt != 10 {
 		t.Fatalf("took %v, want %v; %+v", s.Took, want, s.State.Steps[0])
 	}
 }
@@ -157,7 +161,8 @@ func TestSimulate_WindowExpires(t *testing.T) {
 // A run that waits for somebody who never comes is named, not simulated for ever.
 func TestSimulate_Stuck(t *testing.T) {
 	t.Parallel()
-	s, err := simulate(t, document("s1", "s2<s1"), calm, `{"steps": {"s1": [{"takes": "5s"}]}, "signals": [{"at": "1s", "signal": "PAUSE"}]}`)
+	s, err := simulate(t, document("s1", "s2<s1"), calm,
+		`{"steps": {"s1": [{"takes": "5s"}]}, "signals": [{"at": "1s", "signal": "PAUSE"}]}`)
 	if !errors.Is(err, mock.ErrStuck) || s.State.Status != run.Paused {
 		t.Fatalf("%v, %s", err, s.State.Status)
 	}
@@ -167,8 +172,10 @@ func TestScript_AllThatIsWrongAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := simulate(t, document("s1"), calm, `{"steps": {"nope": []}, "compensations": {"no/2": []},
 		"signals": [{"signal": "SHOUT"}, {"signal": "RETRY_STEP", "step": "s9"}], "expect": "RUNNING"}`)
-	want := "the script does not fit the plan:\n  compensations.no/2: the plan has no such step\n  steps.nope: the plan has no such step\n" +
-		"  signals[0].signal: \"SHOUT\" is none of [PAUSE RESUME RETRY_STEP SKIP_STEP CANCEL EMERGENCY_STOP COMPLETE_MANUAL_STEP]\n" +
+	want := "the script does not fit the plan:\n  compensations.no/2: the plan has no such step\n  steps.nope: the " +
+		"plan has no such step\n" +
+		"  signals[0].signal: \"SHOUT\" is none of [PAUSE RESUME RETRY_STEP SKIP_STEP CANCEL EMERGENCY_STOP " +
+		"COMPLETE_MANUAL_STEP]\n" +
 		"  signals[1].step: the plan has no step \"s9\"\n  expect: a run does not end as \"RUNNING\""
 	if d := cmp.Diff(want, fmt.Sprint(err)); d != "" {
 		t.Fatal(d)
@@ -189,7 +196,8 @@ func TestSimulate_IsDeterministic(t *testing.T) {
 	t.Parallel()
 	const script = `{"steps": {"a": [{"takes": "3s", "fails": "X"}], "b": [{"takes": "3s"}], "c": [{"takes": "3s"}]},
 		"signals": [{"after": "StepFailed(a,1)", "at": "3s", "signal": "RETRY_STEP", "step": "a"}]}`
-	doc := document("{\"stepId\": \"z\", \"type\": \"NOOP\", \"inputs\": {}, \"timeout\": \"1m\"}", "a", "b", "c", "final<a,b,c")
+	doc := document("{\"stepId\": \"z\", \"type\": \"NOOP\", \"inputs\": {}, \"timeout\": \"1m\"}", "a", "b", "c",
+		"final<a,b,c")
 	first, err := simulate(t, doc, calm, script)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +260,8 @@ func TestEngine_Rotates(t *testing.T) {
 func TestSimulate_AWaitOpensTheRetryWindow(t *testing.T) {
 	t.Parallel()
 	ok := `{"stepId": "ok", "type": "MANUAL", "inputs": {"instructions": "look"}, "timeout": "1m", "dependsOn": []}`
-	s, err := simulate(t, document("a", ok), calm, `{"expect": "FAILED", "steps": {"a": [{"takes": "1s", "fails": "X"}]}, "signals": [
+	s, err := simulate(
+		t, document("a", ok), calm, `{"expect": "FAILED", "steps": {"a": [{"takes": "1s", "fails": "X"}]}, "signals": [
 		{"after": "StepFailed(a,1)", "signal": "COMPLETE_MANUAL_STEP", "step": "ok", "outcome": "FAILED"},
 		{"after": "StepFailed(ok,1)", "at": "2m", "signal": "RETRY_STEP", "step": "ok"}]}`)
 	if err != nil {

@@ -136,7 +136,8 @@ var calls = map[string]call{ //nolint:gochecknoglobals // a table
 // errBody reports that a body is not the JSON of its call.
 var errBody = errors.New("remote: the body cannot be read")
 
-func serve[In, Out any](ctx context.Context, body *json.Decoder, f func(context.Context, In) (Out, error), as func(Out) response) (response, error) {
+func serve[In, Out any](ctx context.Context, body *json.Decoder, f func(context.Context, In) (Out, error),
+	as func(Out) response) (response, error) {
 	var in In
 	if err := body.Decode(&in); err != nil {
 		return response{}, errors.Join(errBody, err)

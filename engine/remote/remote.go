@@ -207,7 +207,8 @@ func (e *unreachableError) Unwrap() error { return e.cause }
 
 func (e *unreachableError) Is(target error) bool {
 	var dial *net.OpError
-	return target == store.ErrUnavailable || target == engine.ErrUndelivered && errors.As(e.cause, &dial) && dial.Op == "dial"
+	return target == store.ErrUnavailable || target == engine.ErrUndelivered && errors.As(e.cause, &dial) &&
+		dial.Op == "dial"
 }
 
 // problem converts an answer that is not OK to an error, by its code. A server of dvt always sends a code; a proxy in
@@ -230,12 +231,17 @@ func (r response) problem(status int, host string) error {
 	}
 	switch {
 	case status == http.StatusRequestEntityTooLarge:
-		return &run.SchemaError{Violations: []plan.Violation{{Path: "/", Message: "the call has more bytes than the server takes"}}}
+		return &run.SchemaError{
+			Violations: []plan.Violation{{Path: "/", Message: "the call has more bytes than the server takes"}}}
 	case r.Code == run.CodeUnauthenticated:
-		return fmt.Errorf("%w: %s does not know the worker's token (%d): compare the setting worker-token of this worker with the accounts of the server",
+		return fmt.Errorf(
+			"%w: %s does not know the worker's token (%d): compare the setting worker-token of this worker with the accounts "+
+				"of the server",
 			engine.ErrDenied, host, status)
 	case r.Code == "" && !isTemporary(status):
-		return fmt.Errorf("%w: what answers at %s is no journal of dvt (%d): look at the setting server of this worker, and let proxies pass %s/",
+		return fmt.Errorf(
+			"%w: what answers at %s is no journal of dvt (%d): look at the setting server of this worker, and let "+
+				"proxies pass %s/",
 			engine.ErrDenied, host, status, Path)
 	}
 	return fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, status, r.Code)

@@ -113,19 +113,22 @@ var sameDocument = cmp.Transformer("document", func(doc json.RawMessage) any {
 	return v
 })
 
-var beginInput = engine.Begin{RunID: "r1", StepID: "s", LogicalAttempt: 2, N: 4, EngineAttempt: 3, EmittedAt: noon, Ticket: "k1.x.y"}
+var beginInput = engine.Begin{RunID: "r1", StepID: "s", LogicalAttempt: 2, N: 4, EngineAttempt: 3, EmittedAt: noon,
+	Ticket: "k1.x.y"}
 
 // contract: T203
 func TestBegin_RoundTrip(t *testing.T) {
 	t.Parallel()
 	want := engine.Begun{
-		Begun:    store.Begun{Verdict: store.BeginRun},
-		Identity: run.Identity{TenantID: "acme", RunID: "r1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p", PlanVersion: "1"},
-		Key:      "k1.z",
+		Begun: store.Begun{Verdict: store.BeginRun},
+		Identity: run.Identity{TenantID: "acme", RunID: "r1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p",
+			PlanVersion: "1"},
+		Key: "k1.z",
 		Step: plan.Step{
 			StepID: "s", Type: plan.Command, DependsOn: []string{"r"}, Timeout: 90 * time.Second,
-			Inputs:   json.RawMessage(`{"argv":["sh","-c","a < b && c > d"],"n":12345678901234567890.10,"é":"\u00e9"}`),
-			Retry:    plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000, RetryableErrors: []string{"timeout"}},
+			Inputs: json.RawMessage(`{"argv":["sh","-c","a < b && c > d"],"n":12345678901234567890.10,"é":"\u00e9"}`),
+			Retry: plan.Retry{MaxAttempts: 3, InitialBackoffMS: 1000, BackoffMultiplier: 2, MaxBackoffMS: 30000,
+				RetryableErrors: []string{"timeout"}},
 			Dispatch: plan.Dispatch{TaskQueue: "tq-data-dev", Cancellable: true},
 		},
 		ParamsSeq: 7,
@@ -162,8 +165,9 @@ func TestEvidence_RoundTrip(t *testing.T) {
 	j := &journal{}
 	want := engine.Evidence{
 		RunID: "r1", StepID: "s", LogicalAttempt: 1, EngineAttempt: 2, N: 3, Hook: true, Key: "k1.z",
-		Lines:    []engine.LogLine{{No: 1, At: noon, Stream: "stdout", Text: "<b>&\x00 ü"}},
-		Artifact: &engine.ArtifactBody{Ref: run.ArtifactRef{URI: "artifact:x", Kind: "manifest", SizeBytes: 3}, Body: []byte{0, 255, 10}},
+		Lines: []engine.LogLine{{No: 1, At: noon, Stream: "stdout", Text: "<b>&\x00 ü"}},
+		Artifact: &engine.ArtifactBody{Ref: run.ArtifactRef{URI: "artifact:x", Kind: "manifest", SizeBytes: 3},
+			Body: []byte{0, 255, 10}},
 	}
 	if err := client(t, serve(t, j), "good").Evidence(t.Context(), want); err != nil {
 		t.Fatal(err)
@@ -177,9 +181,11 @@ func TestEvidence_RoundTrip(t *testing.T) {
 func TestCompensation_RoundTrip(t *testing.T) {
 	t.Parallel()
 	want := engine.Hook{
-		Identity: run.Identity{TenantID: "acme", RunID: "r1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p", PlanVersion: "1"},
-		Step:     plan.Step{StepID: "s", Type: plan.HTTPNotify, Inputs: json.RawMessage(`{"url":"https://example.com"}`), Timeout: time.Minute},
-		Key:      "k1.z",
+		Identity: run.Identity{TenantID: "acme", RunID: "r1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p",
+			PlanVersion: "1"},
+		Step: plan.Step{StepID: "s", Type: plan.HTTPNotify, Inputs: json.RawMessage(`{"url":"https://example.com"}`),
+			Timeout: time.Minute},
+		Key: "k1.z",
 	}
 	j := &journal{hook: want}
 	got, err := client(t, serve(t, j), "good").Compensation(t.Context(), beginInput)
@@ -226,12 +232,16 @@ func TestClient_ErrorsAreThoseOfTheJournal(t *testing.T) {
 		status int
 		code   run.Code
 	}{
-		"refused":    {fmt.Errorf("%w: the worker's clock is 2h3m0s ahead", engine.ErrRefused), engine.ErrRefused, "engine: refused: the worker's clock is 2h3m0s ahead", 403, run.CodeTicketRefused},
+		"refused": {fmt.Errorf("%w: the worker's clock is 2h3m0s ahead", engine.ErrRefused), engine.ErrRefused,
+			"engine: refused: the worker's clock is 2h3m0s ahead", 403, run.CodeTicketRefused},
 		"schema":     {schema, run.ErrSchema, schema.Error(), 422, run.CodeSchemaValidation},
 		"bad schema": {run.ErrSchema, run.ErrSchema, "", 422, run.CodeSchemaValidation},
-		"not found":  {fmt.Errorf("%w: secret of the driver", store.ErrNotFound), store.ErrNotFound, "store: not found", 404, run.CodeNotFound},
-		"unanswered": {engine.ErrUnanswered, engine.ErrUnanswered, "did not answer within the write budget", 504, run.CodeWriteBudget},
-		"broken":     {errors.New("secret of the driver"), store.ErrUnavailable, "503 STORE_UNAVAILABLE", 503, run.CodeStoreUnavailable},
+		"not found": {fmt.Errorf("%w: secret of the driver", store.ErrNotFound), store.ErrNotFound, "store: not found", 404,
+			run.CodeNotFound},
+		"unanswered": {engine.ErrUnanswered, engine.ErrUnanswered, "did not answer within the write budget", 504,
+			run.CodeWriteBudget},
+		"broken": {errors.New("secret of the driver"), store.ErrUnavailable, "503 STORE_UNAVAILABLE", 503,
+			run.CodeStoreUnavailable},
 	} {
 		j := &journal{err: c.err}
 		base := serve(t, j)
@@ -239,8 +249,10 @@ func TestClient_ErrorsAreThoseOfTheJournal(t *testing.T) {
 		_, begin := w.Begin(t.Context(), beginInput)
 		_, hook := w.Compensation(t.Context(), beginInput)
 		_, end := w.End(t.Context(), engine.End{})
-		for call, err := range map[string]error{"begin": begin, "compensation": hook, "end": end, "evidence": w.Evidence(t.Context(), engine.Evidence{})} {
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") || strings.Count(err.Error(), "refused") > 1 {
+		for call, err := range map[string]error{"begin": begin, "compensation": hook, "end": end,
+			"evidence": w.Evidence(t.Context(), engine.Evidence{})} {
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") ||
+				strings.Count(err.Error(), "refused") > 1 {
 				t.Errorf("%s, %s: the worker gets %v, want %v that says %q", name, call, err, c.want, c.says)
 			}
 		}
@@ -263,7 +275,8 @@ func TestServer_OffersNothingElse(t *testing.T) {
 		"half of one":  {"begin", `{"runId":"r1`},
 		"not even one": {"end", ``},
 	} {
-		if status, code := post(t, base, "good", c.call, strings.NewReader(c.body)); status != http.StatusBadRequest || code != run.CodeBadInput {
+		if status, code := post(t, base, "good", c.call, strings.NewReader(c.body)); status != http.StatusBadRequest ||
+			code != run.CodeBadInput {
 			t.Errorf("%s: %d %s, want 400 BAD_USER_INPUT", name, status, code)
 		}
 	}
@@ -309,16 +322,20 @@ func TestServer_TooLarge(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
 	base := serve(t, j)
-	for call, most := range map[string]int64{"begin": remote.MaxCall, "compensation": remote.MaxCall, "end": remote.MaxCall, "evidence": remote.MaxEvidence} {
+	for call, most := range map[string]int64{"begin": remote.MaxCall, "compensation": remote.MaxCall,
+		"end": remote.MaxCall, "evidence": remote.MaxEvidence} {
 		body := io.MultiReader(strings.NewReader(`{"runId":"`), io.LimitReader(endless('x'), most), strings.NewReader(`"}`))
-		if status, code := post(t, base, "good", call, body); status != http.StatusRequestEntityTooLarge || code != run.CodeBadInput {
+		if status, code := post(t, base, "good", call, body); status != http.StatusRequestEntityTooLarge ||
+			code != run.CodeBadInput {
 			t.Errorf("%s: %d %s, want 413 BAD_USER_INPUT", call, status, code)
 		}
 	}
 	if j.callCount() > 0 {
 		t.Errorf("the journal was asked %d times", j.callCount())
 	}
-	_, err := client(t, base, "good").End(t.Context(), engine.End{Completed: &run.StepCompletedPayload{Result: json.RawMessage(`"` + strings.Repeat("x", remote.MaxCall) + `"`)}})
+	_, err := client(t, base, "good").End(t.Context(),
+		engine.End{Completed: &run.StepCompletedPayload{Result: json.RawMessage(`"` + strings.Repeat("x", remote.MaxCall) +
+			`"`)}})
 	if !errors.Is(err, run.ErrSchema) {
 		t.Errorf("an end that is too large: %v, want ErrSchema, so that the worker makes it smaller", err)
 	}
@@ -354,7 +371,8 @@ func TestServer_BoundsTheCallsOfAToken(t *testing.T) {
 	if !ok || full.RetryAfter <= 0 {
 		t.Errorf("one call more: %v, want an OverloadedError that says when", full)
 	}
-	if status, code := post(t, base, "good", "evidence", strings.NewReader(`{}`)); status != http.StatusTooManyRequests || code != run.CodeTooManyCalls {
+	if status, code := post(t, base, "good", "evidence", strings.NewReader(`{}`)); status != http.StatusTooManyRequests ||
+		code != run.CodeTooManyCalls {
 		t.Errorf("one call more: %d %s, want 429 TOO_MANY_CALLS", status, code)
 	}
 	if err := client(t, base, "other").Evidence(t.Context(), engine.Evidence{}); err != nil {
@@ -373,7 +391,8 @@ func TestServer_WrongToken(t *testing.T) {
 	j := &journal{}
 	base := serve(t, j)
 	for _, token := range []string{"", "bad", "good "} {
-		if status, code := post(t, base, token+"!", "begin", strings.NewReader(`{"runId":"r1"}`)); status != http.StatusUnauthorized || code != run.CodeUnauthenticated {
+		if status, code := post(t, base, token+"!", "begin",
+			strings.NewReader(`{"runId":"r1"}`)); status != http.StatusUnauthorized || code != run.CodeUnauthenticated {
 			t.Errorf("token %q: %d %s", token, status, code)
 		}
 	}
@@ -431,7 +450,8 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 		"a page of sign-in":        answering(http.StatusOK, "<h1>Sign in</h1>"),
 		"a redirect":               answering(http.StatusTemporaryRedirect, ""),
 	} {
-		if _, err := client(t, at, "good").Begin(t.Context(), beginInput); !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "proxies") {
+		if _, err := client(t, at, "good").Begin(t.Context(), beginInput); !errors.Is(err, engine.ErrDenied) ||
+			!strings.Contains(err.Error(), "proxies") {
 			t.Errorf("%s: begin is %v, want ErrDenied that names proxies", name, err)
 		}
 	}
@@ -449,8 +469,10 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 func TestNewClient_Address(t *testing.T) {
 	t.Parallel()
 	for base, ok := range map[string]bool{
-		"https://dvt.example": true, "https://dvt.example/under/": true, "http://127.0.0.1:8080": true, "http://[::1]:8080": true, "http://localhost:8080": true,
-		"http://dvt.example": false, "http://10.0.0.1:8080": false, "http://127.0.0.1.example": false, "ftp://127.0.0.1": false,
+		"https://dvt.example": true, "https://dvt.example/under/": true, "http://127.0.0.1:8080": true,
+		"http://[::1]:8080": true, "http://localhost:8080": true,
+		"http://dvt.example": false, "http://10.0.0.1:8080": false, "http://127.0.0.1.example": false,
+		"ftp://127.0.0.1":  false,
 		"dvt.example:8443": false, "": false, "://": false,
 	} {
 		if _, err := remote.NewClient(base, "good"); (err == nil) != ok {
@@ -469,7 +491,8 @@ func TestBegin_OverloadedKeepsItsTime(t *testing.T) {
 	if !ok || full.RetryAfter != 1250*time.Millisecond || !errors.Is(err, store.ErrOverloaded) {
 		t.Fatalf("the worker got %v", err)
 	}
-	res, err := http.DefaultClient.Do(request(t, http.MethodPost, base, "good", "begin", strings.NewReader(`{"runId":"r1"}`)))
+	res, err := http.DefaultClient.Do(request(t, http.MethodPost, base, "good", "begin",
+		strings.NewReader(`{"runId":"r1"}`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,11 @@ func (j *journal) Report(_ context.Context, r engine.WorkerReport) error {
 func TestClient_ReportsWithItsCheck(t *testing.T) {
 	t.Parallel()
 	want := engine.WorkerReport{
-		Worker: "host/7", Queues: []string{"tq-data-dev"}, Runtime: "process", Digest: "ab", Parts: []plan.SandboxPart{plan.SandboxFiles},
-		Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"}, Limits: plan.SandboxLimits{Memory: 1 << 30, CPU: 0.5},
-		UID: 1000, OK: true, At: time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC),
+		Worker: "host/7", Queues: []string{"tq-data-dev"}, Runtime: "process", Digest: "ab",
+		Parts:   []plan.SandboxPart{plan.SandboxFiles},
+		Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"},
+		Limits:  plan.SandboxLimits{Memory: 1 << 30, CPU: 0.5},
+		UID:     1000, OK: true, At: time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC),
 	}
 	j := &journal{}
 	base := serve(t, j)
@@ -46,11 +48,13 @@ func TestClient_ReportsWithItsCheck(t *testing.T) {
 		t.Errorf("a report with a wrong token: %v, want ErrDenied", err)
 	}
 	large := fmt.Sprintf(`{"report":{"worker":%q}}`, strings.Repeat("x", 64<<10))
-	if status, code := post(t, base, "good", "check", strings.NewReader(large)); status != http.StatusRequestEntityTooLarge || code != run.CodeBadInput {
+	if status, code := post(t, base, "good", "check",
+		strings.NewReader(large)); status != http.StatusRequestEntityTooLarge || code != run.CodeBadInput {
 		t.Errorf("a report past its bound is answered with %d %s, want 413", status, code)
 	}
 	j.err = fmt.Errorf("%w: the queue is not yours", engine.ErrRefused)
-	if err := client(t, base, "good").Report(t.Context(), want); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "not yours") {
+	if err := client(t, base, "good").Report(t.Context(), want); !errors.Is(err, engine.ErrRefused) ||
+		!strings.Contains(err.Error(), "not yours") {
 		t.Errorf("a report that is refused: %v, want ErrRefused with the reason", err)
 	}
 	if err := client(t, base, "good").Report(t.Context(), want); errors.Is(err, engine.ErrDenied) {
@@ -69,8 +73,10 @@ func (deniedError) Unwrap() []error { return []error{engine.ErrDenied, engine.Er
 func TestClient_ReportOutsideTheAccountIsDenied(t *testing.T) {
 	t.Parallel()
 	base := serve(t, &journal{err: deniedError{}})
-	err := client(t, base, "good").Report(t.Context(), engine.WorkerReport{Worker: "host/7", Queues: []string{"tq-data-dev"}})
-	if want := engine.ErrDenied.Error() + ": the account lacks tq-data-dev"; !errors.Is(err, engine.ErrDenied) || err.Error() != want {
+	err := client(t, base, "good").Report(t.Context(), engine.WorkerReport{Worker: "host/7",
+		Queues: []string{"tq-data-dev"}})
+	if want := engine.ErrDenied.Error() + ": the account lacks tq-data-dev"; !errors.Is(err, engine.ErrDenied) ||
+		err.Error() != want {
 		t.Errorf("the report is answered with %v, want %s", err, want)
 	}
 	// A client of an earlier version knows only the code.

@@ -22,8 +22,8 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -35,8 +35,9 @@ type faulty struct {
 	store.Store
 	registry  *prometheus.Registry
 	completed func(ctx context.Context, try int, write func(context.Context) error) error // a batch with StepCompleted
-	failed    func(ctx context.Context, try int, write func(context.Context) error) error // a batch with STATE_WRITE_BUDGET_EXCEEDED
-	begin     func(ctx context.Context, try int, write func(context.Context) error) error
+	// a batch with STATE_WRITE_BUDGET_EXCEEDED
+	failed func(ctx context.Context, try int, write func(context.Context) error) error
+	begin  func(ctx context.Context, try int, write func(context.Context) error) error
 
 	tries [3]atomic.Int64
 	mu    sync.Mutex
@@ -72,7 +73,8 @@ func (f *faulty) Begin(ctx context.Context, b store.Begin) (out store.Begun, err
 	return out, err
 }
 
-func (f *faulty) pass(ctx context.Context, kind int, fault func(context.Context, int, func(context.Context) error) error, write func(context.Context) error) error {
+func (f *faulty) pass(ctx context.Context, kind int, fault func(context.Context, int,
+	func(context.Context) error) error, write func(context.Context) error) error {
 	try := int(f.tries[kind].Add(1))
 	if fault == nil {
 		return write(ctx)
@@ -259,7 +261,8 @@ func TestBudget_NeverConfirmed(t *testing.T) {
 	healed.Store(true)
 	h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s1"})
 	h.ended(id)
-	h.expect(id, 5, "SignalAccepted", "StepStarted(s1,2)", "StepCompleted(s1,2)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted")
+	h.expect(id, 5, "SignalAccepted", "StepStarted(s1,2)", "StepCompleted(s1,2)", "StepStarted(s2,1)",
+		"StepCompleted(s2,1)", "RunCompleted")
 	expectOnce(t, h, "s1/1.1", "s1/2.1", "s2/1.1")
 	h.closed(id)
 	must(t, replay(h.history(id)))
@@ -274,8 +277,9 @@ func TestBudget_TheFirstTerminalWins(t *testing.T) {
 		late bool // the completion comes after the failure
 		want []string
 	}{
-		"completion first": {false, []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted"}},
-		"failure first":    {true, []string{"StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed"}},
+		"completion first": {false, []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+			"StepCompleted(s2,1)", "RunCompleted"}},
+		"failure first": {true, []string{"StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -429,7 +433,8 @@ func suicidalWorker(t *testing.T, config string) {
 		must(t, self.Kill())
 		return stalled(ctx)
 	}}
-	var j engine.Journal = control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: f, Logs: logs, Blobs: logs, Queues: cfg.Queues, MaxSteps: 1000})
+	var j engine.Journal = control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: f, Logs: logs, Blobs: logs,
+		Queues: cfg.Queues, MaxSteps: 1000})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, temporal.Run(ctx, c, temporal.WorkerConfig{

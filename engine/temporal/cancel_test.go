@@ -29,7 +29,8 @@ func (h *harness) cancelled(runID string) run.State {
 	if got := h.applied(runID, r.Signal.ID); got.Application != run.SignalApplied || got.AppliedSeq != st.Seq {
 		h.t.Errorf("receipt %+v", got)
 	}
-	if p := payload[run.RunCancelledPayload](h, runID, "RunCancelled"); p.SignalID != r.Signal.ID || p.Actor != h.who.ID || p.Reason != "a test" {
+	if p := payload[run.RunCancelledPayload](h, runID, "RunCancelled"); p.SignalID != r.Signal.ID || p.Actor != h.who.ID ||
+		p.Reason != "a test" {
 		h.t.Errorf("RunCancelled %+v", p)
 	}
 	return st
@@ -76,7 +77,8 @@ func TestCancel_RunningSteps(t *testing.T) {
 	t.Logf("cancelled after %s", time.Since(began))
 	log := h.log(id)[4:]
 	slices.Sort(log)
-	if want := []string{"RunCancelled", "SignalAccepted", "StepCompleted(b,1)", "StepFailed(a,1)"}; !slices.Equal(log, want) {
+	if want := []string{"RunCancelled", "SignalAccepted", "StepCompleted(b,1)", "StepFailed(a,1)"}; !slices.Equal(log,
+		want) {
 		t.Errorf("log %q", h.log(id))
 	}
 	a, _ := st.Step("a")
@@ -141,7 +143,8 @@ func TestCancel_RetryWindowAndPause(t *testing.T) {
 	h.until(paused, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.pause(paused)
 	h.cancelled(paused)
-	h.expect(paused, 5, "StepStarted(s2,1)", "StepFailed(s2,1)", "SignalAccepted", "RunPaused(1)", "SignalAccepted", "RunCancelled")
+	h.expect(paused, 5, "StepStarted(s2,1)", "StepFailed(s2,1)", "SignalAccepted", "RunPaused(1)", "SignalAccepted",
+		"RunCancelled")
 }
 
 // contract: G24

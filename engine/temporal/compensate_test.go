@@ -90,7 +90,8 @@ func TestCompensate(t *testing.T) {
 	if err := replay(h.history(id)); err != nil {
 		t.Error(err)
 	}
-	page, err := h.evidence.Read(t.Context(), artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1, 10)
+	page, err := h.evidence.Read(t.Context(), artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1",
+		LogicalAttempt: 1}, 1, 10)
 	must(t, err)
 	var lines []string
 	for _, l := range page.Lines {

@@ -41,7 +41,8 @@ func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, erro
 	add(&out, last)
 	for _, a := range about.GetPendingActivities() {
 		p := engine.Pending{
-			ID: a.GetActivityId(), Type: a.GetActivityType().GetName(), State: a.GetState().String(), Attempt: int(a.GetAttempt()),
+			ID: a.GetActivityId(), Type: a.GetActivityType().GetName(), State: a.GetState().String(),
+			Attempt:       int(a.GetAttempt()),
 			LastHeartbeat: moment(a.GetLastHeartbeatTime()), LastFailure: e.messageOf(a.GetLastFailure()),
 		}
 		out.Pending = append(out.Pending, p)
@@ -75,7 +76,8 @@ func add(d *engine.Debug, info *workflowpb.WorkflowExecutionInfo) {
 
 // after is the execution that a closed one continued as, empty for none.
 func (e *Engine) after(ctx context.Context, id run.Identity, execution string) (string, error) {
-	closing := e.client.GetWorkflowHistory(ctx, WorkflowID(id), execution, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	closing := e.client.GetWorkflowHistory(ctx, WorkflowID(id), execution, false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 	for closing.HasNext() {
 		event, err := closing.Next()
 		if err != nil {
@@ -90,9 +92,10 @@ func (e *Engine) after(ctx context.Context, id run.Identity, execution string) (
 
 // recall reads the last events of an execution, newest last.
 func (e *Engine) recall(ctx context.Context, of *workflowpb.WorkflowExecutionInfo) ([]engine.Recall, error) {
-	page, err := e.client.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
-		Namespace: e.namespace, Execution: of.GetExecution(), MaximumPageSize: engine.MaxRecalled,
-	})
+	page, err := e.client.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx,
+		&workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+			Namespace: e.namespace, Execution: of.GetExecution(), MaximumPageSize: engine.MaxRecalled,
+		})
 	if err != nil {
 		return nil, translate(err)
 	}

@@ -65,7 +65,8 @@ func (d *driver) hookOptions(id string, s plan.SkeletonStep, attempts int) workf
 	o := d.executeOptions(id, s, attempts)
 	o.TaskQueue = s.CompensationType.WorkloadOn(s.CompensationQueue).TaskQueue(s.CompensationQueue)
 	o.StartToCloseTimeout = s.CompensationTimeout + beginSlack
-	o.RetryPolicy.InitialInterval, o.RetryPolicy.BackoffCoefficient, o.RetryPolicy.MaximumInterval = time.Second, 2, 10*time.Second
+	o.RetryPolicy.InitialInterval, o.RetryPolicy.BackoffCoefficient, o.RetryPolicy.MaximumInterval = time.Second, 2,
+		10*time.Second
 	return o
 }
 
@@ -89,7 +90,8 @@ func (d *driver) execute(e interp.Execute) {
 	d.steps++
 	id := fmt.Sprintf("%s/%d.%d", d.nameOf(e.Ord), e.LA, e.N)
 	in := executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent, MaxAttempts: max(1, s.Retry.MaxAttempts-e.Spent), SignalID: e.SignalID,
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent,
+		MaxAttempts: max(1, s.Retry.MaxAttempts-e.Spent), SignalID: e.SignalID,
 		Ticket: d.ticketFor(ticket.Dispatch{
 			StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.TaskQueue, PassFailing: e.PassFailing, SignalID: e.SignalID,
 		}),
@@ -109,10 +111,13 @@ func (d *driver) compensate(e interp.Compensate) {
 	d.steps++
 	id := fmt.Sprintf("%s/compensate.%d", d.nameOf(e.Ord), e.N)
 	in := executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent, MaxAttempts: max(1, hookAttempts-e.Spent),
-		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.CompensationQueue, Hook: true}),
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent,
+		MaxAttempts: max(1, hookAttempts-e.Spent),
+		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.CompensationQueue,
+			Hook: true}),
 	}
-	ctx := workflow.WithActivityOptions(d.trackExecution(execution{ord: e.Ord, id: id}), d.hookOptions(id, s, in.MaxAttempts))
+	ctx := workflow.WithActivityOptions(d.trackExecution(execution{ord: e.Ord, id: id}),
+		d.hookOptions(id, s, in.MaxAttempts))
 	d.await(workflow.ExecuteActivity(ctx, activityCompensate, in), id, in, true)
 }
 
@@ -167,7 +172,8 @@ func isClaim(in executeInput, out engine.Return, err error) bool {
 		return true
 	}
 	switch out.Kind {
-	case engine.ReturnParked, engine.ReturnThrottled, engine.ReturnDeclined, engine.ReturnRunTerminal, engine.ReturnCancelled, engine.ReturnLost,
+	case engine.ReturnParked, engine.ReturnThrottled, engine.ReturnDeclined, engine.ReturnRunTerminal,
+		engine.ReturnCancelled, engine.ReturnLost,
 		engine.ReturnAbandoned:
 		return false
 	case engine.ReturnEnded:

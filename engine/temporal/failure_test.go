@@ -47,7 +47,8 @@ func TestFailure_FailFast(t *testing.T) {
 	openB()
 	st := h.ended(id)
 	h.expect(id, 5, "StepFailed(a,1)", "StepCompleted(b,1)", "StepSkipped(final,1)", "RunFailed")
-	if p := payload[run.RunFailedPayload](h, id, "RunFailed"); p.RootCause == nil || p.RootCause.StepID != "a" || p.ErrorCode != "BROKEN" {
+	if p := payload[run.RunFailedPayload](h, id, "RunFailed"); p.RootCause == nil || p.RootCause.StepID != "a" ||
+		p.ErrorCode != "BROKEN" {
 		t.Errorf("RunFailed %+v, root cause %+v", p, p.RootCause)
 	}
 	if p := payload[run.StepSkippedPayload](h, id, "StepSkipped(final,1)"); p.ReasonCode != run.DependencyFailed {
@@ -85,7 +86,8 @@ func TestFailure_RetryWithinWindow(t *testing.T) {
 	if d := cmp.Diff(map[run.Application]int{run.SignalApplied: 1, run.SignalNoop: 1}, got); d != "" {
 		t.Error(d)
 	}
-	if s2, _ := st.Step("s2"); len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess {
+	if s2, _ := st.Step("s2"); len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed ||
+		s2.Attempts[1].Status != run.StepSuccess {
 		t.Errorf("attempts %+v", s2.Attempts)
 	}
 }
@@ -125,7 +127,8 @@ func TestFailure_RetryRefused(t *testing.T) {
 		}
 		return failing(1, failure("FINAL", false, ""))(ctx, t)
 	})
-	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"}, step{id: "bad", deps: "s1"}))
+	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"},
+		step{id: "bad", deps: "s1"}))
 	h.running(id, "s2")
 	close(begun)
 	h.logs(id, "StepFailed(bad,1)")
@@ -155,7 +158,8 @@ func TestFailure_PlanByReference(t *testing.T) {
 		path := filepath.Join(h.root, name)
 		must(t, os.WriteFile(path, doc, 0o600))
 		sum := sha256.Sum256(doc)
-		return plan.Ref{URI: "file://" + path, SHA256: hex.EncodeToString(sum[:]), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0"}
+		return plan.Ref{URI: "file://" + path, SHA256: hex.EncodeToString(sum[:]), SchemaVersion: "v1.2", PlanID: "plan-3",
+			PlanVersion: "1.0"}
 	}
 	good := write("good.json", l3(0))
 	missing, other, outside := good, good, good
@@ -170,12 +174,14 @@ func TestFailure_PlanByReference(t *testing.T) {
 		"missing": {missing, "PLAN_FETCH_FAILED"},
 		"other":   {other, "PLAN_HASH_MISMATCH"},
 		"outside": {outside, "PLAN_FETCH_FAILED"},
-		"newer":   {write("newer.json", []byte(strings.ReplaceAll(string(l3(0)), `"v1.2"`, `"v9.0"`))), "PLAN_SCHEMA_UNSUPPORTED"},
+		"newer": {write("newer.json", []byte(strings.ReplaceAll(string(l3(0)), `"v1.2"`, `"v9.0"`))),
+			"PLAN_SCHEMA_UNSUPPORTED"},
 		"nothing": {write("nothing.json", []byte(`{"schemaVersion":"v1.2"}`)), "PLAN_INVALID"},
 	}
 	ids := map[string]string{}
 	for name, tt := range tests {
-		out, err := h.control.StartRun(t.Context(), h.who, control.StartRun{RequestID: name, ProjectID: "shop", EnvironmentID: "dev", Ref: &tt.ref})
+		out, err := h.control.StartRun(t.Context(), h.who, control.StartRun{RequestID: name, ProjectID: "shop",
+			EnvironmentID: "dev", Ref: &tt.ref})
 		must(t, err)
 		ids[name] = out.View.State.RunID
 	}

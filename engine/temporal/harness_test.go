@@ -25,8 +25,8 @@ import (
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/engine/ticket"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
@@ -121,7 +121,8 @@ func (h *harness) hold(step string) (open func()) {
 }
 
 func failure(code string, retryable bool, class string) *executor.Failure {
-	return &executor.Failure{Code: code, Message: "it failed", Retryable: retryable, Class: class, Category: run.CategorySystem}
+	return &executor.Failure{Code: code, Message: "it failed", Retryable: retryable, Class: class,
+		Category: run.CategorySystem}
 }
 
 // failing is a step that fails up to a logical attempt and then succeeds.
@@ -177,13 +178,16 @@ func newHarness(t *testing.T, o options) *harness {
 	must(t, err)
 	az, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)
-	c, err := temporal.Connect(temporal.Connection{HostPort: o.server.Addr, Namespace: o.server.Namespace, Payloads: o.payloads}, quietLog)
+	c, err := temporal.Connect(temporal.Connection{HostPort: o.server.Addr, Namespace: o.server.Namespace,
+		Payloads: o.payloads}, quietLog)
 	must(t, err)
 	t.Cleanup(c.Close)
 	id := uuid.NewString()[:8]
 	h := &harness{
-		evidence: logs, t: t, patience: 40 * time.Second, store: st, client: c, root: dir, steps: &script{do: map[string]func(context.Context, executor.Task) error{}},
-		queues: plan.Queues{Control: "tq-control-" + id, Data: "tq-data-" + id, Known: []string{"tq-control-" + id, "tq-data-" + id, "tq-extra-" + id}},
+		evidence: logs, t: t, patience: 40 * time.Second, store: st, client: c, root: dir,
+		steps: &script{do: map[string]func(context.Context, executor.Task) error{}},
+		queues: plan.Queues{Control: "tq-control-" + id, Data: "tq-data-" + id, Known: []string{"tq-control-" + id,
+			"tq-data-" + id, "tq-extra-" + id}},
 	}
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
@@ -199,7 +203,8 @@ func newHarness(t *testing.T, o options) *harness {
 		Limits: o.limits, Sweeping: o.sweeping,
 	})
 	cfg := control.JournalConfig{
-		Tickets: h.keys, Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, nil),
+		Tickets: h.keys, Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(),
+		Fetch: control.NewFetcher([]string{dir}, nil),
 	}
 	if o.config != nil {
 		o.config(&cfg)
@@ -249,7 +254,8 @@ func (h *harness) spawn(f func(context.Context) error) (stop func()) {
 
 // worker serves all queues with scripted executors.
 func (h *harness) worker(slots int) (stop func()) {
-	return h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}, Data: h.queues.Known[1:], DataConcurrency: slots})
+	return h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}, Data: h.queues.Known[1:],
+		DataConcurrency: slots})
 }
 
 func (h *harness) serve(w temporal.WorkerConfig) (stop func()) {
@@ -265,10 +271,12 @@ func (h *harness) serve(w temporal.WorkerConfig) (stop func()) {
 // runner runs steps of every type with one executor.
 func runner(j engine.Journal, root string, x executor.Executor) *executor.Runner {
 	all := map[plan.StepType]executor.Executor{}
-	for _, t := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.DBTRun, plan.DBTCompile, plan.DBTTest, plan.Noop, plan.Sleep} {
+	for _, t := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.DBTRun, plan.DBTCompile, plan.DBTTest, plan.Noop,
+		plan.Sleep} {
 		all[t] = x
 	}
-	return &executor.Runner{Journal: j, Executors: all, WorkspaceRoot: filepath.Join(root, "ws"), ProjectRoot: root, Log: quietLog}
+	return &executor.Runner{Journal: j, Executors: all, WorkspaceRoot: filepath.Join(root, "ws"), ProjectRoot: root,
+		Log: quietLog}
 }
 
 // step is one line of a test plan.
@@ -304,7 +312,8 @@ func (h *harness) signal(runID string, sig run.Signal) control.Receipt {
 	if sig.ID == "" {
 		sig.ID = uuid.NewString()
 	}
-	out, err := h.control.SignalRun(h.t.Context(), h.who, control.SignalRun{RunID: runID, Signal: sig, Payload: []byte(`{}`), Reason: "a test"})
+	out, err := h.control.SignalRun(h.t.Context(), h.who, control.SignalRun{RunID: runID, Signal: sig,
+		Payload: []byte(`{}`), Reason: "a test"})
 	must(h.t, err)
 	return out
 }

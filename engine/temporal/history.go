@@ -77,11 +77,12 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 
 // histories reads one execution's history.
 type histories struct {
-	id         run.Identity
-	ref        run.EngineRunRef
-	emit       func(engine.Recorded) error
-	payloads   converter.DataConverter
-	logCalls   map[int64]string        // activities on the log queue that are open: their types, by the event that scheduled them
+	id       run.Identity
+	ref      run.EngineRunRef
+	emit     func(engine.Recorded) error
+	payloads converter.DataConverter
+	// activities on the log queue that are open: their types, by the event that scheduled them
+	logCalls   map[int64]string
 	executions map[string]executeInput // by activity id
 	scheduled  map[int64]executeInput  // by the event that scheduled them
 	continued  string                  // the execution that follows
@@ -257,7 +258,9 @@ func (h *histories) observed(t engine.Tail, at time.Time) error {
 }
 
 // lostResult stands for the payload of a completion that was too long for the engine's history.
-var lostResult = json.RawMessage(`{"result":{"omitted":"the result was lost in a restore of the store"}}`) //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var lostResult = json.RawMessage(`{"result":{"omitted":"the result was lost in a restore of the store"}}`)
 
 // unstamped is a payload without what the store adds; other where there is none.
 func unstamped[P any](payload json.RawMessage, unstamp func(*P), other json.RawMessage) (json.RawMessage, error) {
@@ -366,10 +369,11 @@ func (h *histories) inFlight(about *workflowservice.DescribeWorkflowExecutionRes
 		if err != nil {
 			return err
 		}
-		if err := h.emit(engine.Recorded{At: a.GetLastHeartbeatTime().AsTime(), Append: store.Append{RunID: h.id.RunID, Events: []run.Draft{{
-			Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, b.EngineAttempt),
-			EmittedAt: b.StartedAt, EmittedBy: run.ByEngine, Payload: payload,
-		}}}}); err != nil {
+		if err := h.emit(engine.Recorded{At: a.GetLastHeartbeatTime().AsTime(), Append: store.Append{RunID: h.id.RunID,
+			Events: []run.Draft{{
+				Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, b.EngineAttempt),
+				EmittedAt: b.StartedAt, EmittedBy: run.ByEngine, Payload: payload,
+			}}}}); err != nil {
 			return err
 		}
 	}

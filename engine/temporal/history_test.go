@@ -63,7 +63,8 @@ func (h *harness) restored(path string) *harness {
 		Store: st, Engine: h.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues,
 	})
 	again.journal = control.NewJournal(control.JournalConfig{Tickets: testKeys(),
-		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(), Fetch: control.NewFetcher([]string{h.root}, nil),
+		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(),
+		Fetch: control.NewFetcher([]string{h.root}, nil),
 	})
 	return &again
 }
@@ -154,7 +155,8 @@ func TestRepair_RefillsARestoredStore(t *testing.T) {
 	release := h.hold("first")
 	simple := h.start(document(0, step{id: "first"}, step{id: "second", deps: "first"}))
 	steered := h.start(document(600, step{id: "first"}, step{id: "x", deps: "first"}, step{id: "y", deps: "first"}))
-	open := h.start(document(600, step{id: "first"}, step{id: "short", deps: "first"}, step{id: "long", deps: "first", extra: patient}, step{id: "last", deps: "short long"}))
+	open := h.start(document(600, step{id: "first"}, step{id: "short", deps: "first"},
+		step{id: "long", deps: "first", extra: patient}, step{id: "last", deps: "short long"}))
 	runs := []string{simple, steered, open}
 	for _, id := range runs {
 		h.running(id, "first")
@@ -253,7 +255,8 @@ func TestRepair_RefillsARestoredStore(t *testing.T) {
 			t.Errorf("refused: %v", r.Refused)
 		}
 	}
-	if r, err := b.store.Receipt(t.Context(), steered, retry); err != nil || r.Application != run.SignalApplied || r.No != 2 {
+	if r, err := b.store.Receipt(t.Context(), steered, retry); err != nil || r.Application != run.SignalApplied ||
+		r.No != 2 {
 		t.Errorf("receipt of the retry: %+v %v", r, err)
 	}
 
@@ -326,7 +329,8 @@ func TestRepair_ARegressedRunWaitsForItsRepair(t *testing.T) {
 	stop := h.work()
 	hold := h.hold("a")
 	release := h.hold("b")
-	id := h.start(document(600, step{id: "a", extra: patient}, step{id: "b", deps: "a", extra: patient}, step{id: "c", deps: "b"}))
+	id := h.start(document(600, step{id: "a", extra: patient}, step{id: "b", deps: "a", extra: patient},
+		step{id: "c", deps: "b"}))
 	h.running(id, "a")
 	copied := h.backup()
 	hold()

@@ -17,7 +17,8 @@ import (
 func TestWorker_WithOtherTicketKeysEndsNoRun(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"a key of the same id": "test:MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=", "a key of another id": "else:MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=",
+		"a key of the same id": "test:MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=",
+		"a key of another id":  "else:MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -84,7 +84,8 @@ type logActivities struct {
 // register registers the activities on a worker of the log queue.
 func (l *logActivities) register(w worker.ActivityRegistry) {
 	for name, f := range map[string]any{
-		activityAppend: l.appendSealed, activityTail: l.tail, activitySignals: l.signals, activitySkeleton: l.skeleton, activityStart: l.start,
+		activityAppend: l.appendSealed, activityTail: l.tail, activitySignals: l.signals, activitySkeleton: l.skeleton,
+		activityStart: l.start,
 		activitySleep: l.sleep, activityWakeUp: l.wakeUpSealed,
 	} {
 		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
@@ -129,7 +130,8 @@ func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
 		}
 		w := activity.GetInfo(ctx).WorkflowExecution
 		p.Engine = run.EngineRunRef{
-			Provider: "temporal", Namespace: l.namespace, WorkflowID: w.ID, EngineRunID: w.RunID, PauseAhead: p.Engine.PauseAhead,
+			Provider: "temporal", Namespace: l.namespace, WorkflowID: w.ID, EngineRunID: w.RunID,
+			PauseAhead: p.Engine.PauseAhead,
 		}
 		if events[i].Payload, err = json.Marshal(p); err != nil {
 			return err
@@ -147,7 +149,8 @@ func (l *logActivities) tail(ctx context.Context, in tailInput) (engine.Tail, er
 	if out.Seq == out.Head.LastSeq {
 		for _, c := range in.Claims {
 			if !slices.ContainsFunc(out.Events, c.isMetBy) {
-				l.report(ctx, in.RunID, fmt.Sprintf("the engine says that attempt %d of step %s is over, and the log has no end of it", c.LogicalAttempt, c.StepID))
+				l.report(ctx, in.RunID, fmt.Sprintf(
+					"the engine says that attempt %d of step %s is over, and the log has no end of it", c.LogicalAttempt, c.StepID))
 			}
 		}
 	}
@@ -175,7 +178,8 @@ func (l *logActivities) signals(ctx context.Context, in signalsInput) (signalsRe
 		last = list[len(list)-1].No
 	}
 	if in.Hint > last && len(list) < store.MaxPage {
-		l.report(ctx, in.RunID, fmt.Sprintf("the engine was sent signal number %d, and the last that was accepted is %d", in.Hint, last))
+		l.report(ctx, in.RunID, fmt.Sprintf("the engine was sent signal number %d, and the last that was accepted is %d",
+			in.Hint, last))
 	}
 	return signalsResult{After: in.After, Signals: list}, nil
 }
@@ -214,9 +218,10 @@ func retried(err error) error {
 	case errors.Is(err, engine.ErrRefused):
 		return temporal.NewNonRetryableApplicationError("the Journal refuses", "REFUSED", err)
 	case overloaded:
-		return temporal.NewApplicationErrorWithOptions(err.Error(), string(run.CodeStoreOverloaded), temporal.ApplicationErrorOptions{
-			NextRetryDelay: min(full.RetryAfter, longestRetry), Cause: err,
-		})
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(run.CodeStoreOverloaded),
+			temporal.ApplicationErrorOptions{
+				NextRetryDelay: min(full.RetryAfter, longestRetry), Cause: err,
+			})
 	}
 	return err
 }

@@ -57,7 +57,8 @@ func logOptions(ctx workflow.Context, id string) workflow.ActivityOptions {
 func localOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: localTry, ScheduleToCloseTimeout: localFor,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Second},
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2,
+			MaximumInterval: time.Second},
 	}
 }
 
@@ -71,7 +72,8 @@ func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
 		var out R
 		err := f.Get(ctx, &out)
 		if err != nil && !isFinal(err) {
-			err = workflow.ExecuteActivity(workflow.WithActivityOptions(d.ctx, logOptions(d.ctx, id)), name, remote).Get(ctx, &out)
+			err = workflow.ExecuteActivity(workflow.WithActivityOptions(d.ctx, logOptions(d.ctx, id)), name, remote).Get(ctx,
+				&out)
 		}
 		if err != nil {
 			d.lose(err)
@@ -96,7 +98,8 @@ func (d *driver) lose(err error) { d.done, d.lost = true, err }
 func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
 	answered := false
 	if d.in.Continued != nil {
-		call(d, activitySkeleton, d.log.skeleton, d.in.Identity.RunID, d.in.Identity.RunID, func(out engine.Skeleton) { sk, answered = out, true })
+		call(d, activitySkeleton, d.log.skeleton, d.in.Identity.RunID, d.in.Identity.RunID,
+			func(out engine.Skeleton) { sk, answered = out, true })
 	} else {
 		in := startInput{Identity: d.in.Identity, At: d.began}
 		call(d, activityStart, d.log.start, in, in, func(out startResult) {
@@ -111,7 +114,8 @@ func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
 
 // firstAppend returns the first Append of a run. It is the same for every plan.
 func firstAppend(id run.Identity, at time.Time) interp.Append {
-	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: id, PauseAhead: true}).Step(interp.Begin{At: at}) {
+	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: id, PauseAhead: true}).Step(
+		interp.Begin{At: at}) {
 		if a, ok := e.(interp.Append); ok {
 			a.RunID = id.RunID
 			return a

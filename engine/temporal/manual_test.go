@@ -43,7 +43,8 @@ func (h *harness) task(p authz.Principal, runID, stepID string, la int) control.
 	return control.ManualTask{}
 }
 
-func (h *harness) completeAs(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome, change func(*control.CompleteManualStep)) (control.Receipt, error) {
+func (h *harness) completeAs(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome,
+	change func(*control.CompleteManualStep)) (control.Receipt, error) {
 	in := control.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
 	if change != nil {
 		change(&in)
@@ -77,11 +78,19 @@ func TestManual_WaitsThroughTimeoutRestartAndPause(t *testing.T) {
 	h.pause(id)
 	h.until(id, "PAUSED", func(s run.State) bool { return s.Status == run.Paused })
 	at := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
-	r, err := h.completeAs(h.another(), task, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.CompletedAt, c.Notes = at, "fine" })
+	r, err := h.completeAs(h.another(), task, run.ManualSucceeded, func(c *control.CompleteManualStep) {
+		c.CompletedAt,
+			c.Notes = at, "fine"
+	})
 	must(t, err)
 	h.applied(id, r.Signal.ID)
-	st := h.until(id, "completed by hand while PAUSED", func(s run.State) bool { step, _ := s.Step("check"); return step.Status == run.StepSuccess })
-	if step, _ := st.Step("check"); st.Status != run.Paused || !step.Attempts[0].CompletedAt.Equal(at) || step.Attempts[0].Manual.Actor != "dev-admin" {
+	st := h.until(id, "completed by hand while PAUSED", func(s run.State) bool {
+		step,
+			_ := s.Step("check")
+		return step.Status == run.StepSuccess
+	})
+	if step, _ := st.Step("check"); st.Status != run.Paused || !step.Attempts[0].CompletedAt.Equal(at) ||
+		step.Attempts[0].Manual.Actor != "dev-admin" {
 		t.Errorf("%s, attempt %+v", st.Status, step.Attempts[0])
 	}
 	h.resume(id)
@@ -116,7 +125,8 @@ func TestManual_RefusalsAndARetry(t *testing.T) {
 	h.refused(run.CodeSOD, err)
 	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.Token += "x" })
 	h.refused(run.CodeManualToken, err)
-	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.Actor = h.who.ID })
+	_, err = h.completeAs(h.another(), first, run.ManualSucceeded,
+		func(c *control.CompleteManualStep) { c.Actor = h.who.ID })
 	h.refused(run.CodeForbidden, err)
 	failed, err := h.completeAs(h.another(), first, run.ManualFailed, nil)
 	must(t, err)

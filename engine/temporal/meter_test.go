@@ -33,7 +33,8 @@ func TestMeter_OpenExecutions(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	h := newHarness(t, options{rotateAfter: 3, workers: -1})
 	h.serve(temporal.WorkerConfig{
-		Namespace: testserver.TemporalNamespace, Control: []string{h.queues.Control}, Data: h.queues.Known[1:], Metrics: registry,
+		Namespace: testserver.TemporalNamespace, Control: []string{h.queues.Control}, Data: h.queues.Known[1:],
+		Metrics: registry,
 	})
 	open := h.hold("s004")
 	id := h.start(document(0, row(6)...))

@@ -22,7 +22,8 @@ func (h *harness) as(token, runID string, sig run.Signal, payload string) contro
 	who, err := directory.Authenticate(token)
 	must(h.t, err)
 	sig.ID = uuid.NewString()
-	r, err := s.SignalRun(h.t.Context(), who, control.SignalRun{RunID: runID, Signal: sig, Payload: json.RawMessage(payload), Reason: "a test"})
+	r, err := s.SignalRun(h.t.Context(), who, control.SignalRun{RunID: runID, Signal: sig,
+		Payload: json.RawMessage(payload), Reason: "a test"})
 	must(h.t, err)
 	return r
 }
@@ -38,8 +39,10 @@ func TestSignals_SkipOfAFailedStep(t *testing.T) {
 	if st := h.ended(id); st.Status != run.Completed {
 		t.Errorf("the run is %s", st.Status)
 	}
-	h.expect(id, 6, "StepFailed(b,1)", "SignalAccepted", "StepSkipped(b,2)", "StepStarted(c,1)", "StepCompleted(c,1)", "RunCompleted")
-	if p := payload[run.StepSkippedPayload](h, id, "StepSkipped(b,2)"); p.ReasonCode != run.OperatorSkip || p.SignalID != r.Signal.ID {
+	h.expect(id, 6, "StepFailed(b,1)", "SignalAccepted", "StepSkipped(b,2)", "StepStarted(c,1)", "StepCompleted(c,1)",
+		"RunCompleted")
+	if p := payload[run.StepSkippedPayload](h, id, "StepSkipped(b,2)"); p.ReasonCode != run.OperatorSkip ||
+		p.SignalID != r.Signal.ID {
 		t.Errorf("%+v", p)
 	}
 	if got := h.applied(id, r.Signal.ID); got.AppliedSeq != 8 {

@@ -76,7 +76,8 @@ func (e *Engine) foreign(info *workflowpb.WorkflowExecutionInfo) string {
 	switch {
 	case workflowType != workflowName:
 		return fmt.Sprintf("it is of the type %.80q", workflowType)
-	case !e.cfg.Tickets.Sealed(sealIn(info.GetMemo(), e.cfg.Payloads.converter()), sealExecution, executionText(workflowType, id, queue)):
+	case !e.cfg.Tickets.Sealed(sealIn(info.GetMemo(), e.cfg.Payloads.converter()), sealExecution,
+		executionText(workflowType, id, queue)):
 		return fmt.Sprintf("no server of this installation sealed its start on the queue %.80q", queue)
 	case info.GetExecutionTime().IsValid() && delay > mostBackoff:
 		return fmt.Sprintf("its first task is delayed by %s", delay.Round(time.Second))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
@@ -86,7 +86,8 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 	pauses := 0
 	send := func(sig run.Signal) {
 		sig.ID = uuid.NewString()
-		out, err := h.control.SignalRun(h.t.Context(), h.who, control.SignalRun{RunID: id, Signal: sig, Payload: []byte(`{}`), Reason: "a storm"})
+		out, err := h.control.SignalRun(h.t.Context(), h.who, control.SignalRun{RunID: id, Signal: sig, Payload: []byte(`{}`),
+			Reason: "a storm"})
 		var own *control.Error
 		if err != nil && !errors.As(err, &own) {
 			h.t.Fatal(err)
@@ -173,7 +174,8 @@ func (h *harness) judge(id string) {
 				bad("the run is not paused, or the epoch is another one")
 			}
 			paused = false
-		case paused && (e.Type == run.StepStartedEvent || e.Type == run.RunCompleted || e.Type == run.RunFailed || e.Type == run.RunCompensationStarted):
+		case paused && (e.Type == run.StepStartedEvent || e.Type == run.RunCompleted || e.Type == run.RunFailed ||
+			e.Type == run.RunCompensationStarted):
 			bad("the run is paused")
 		case e.Type.EndsAttempt():
 			of := fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)

@@ -63,7 +63,8 @@ func TestPause_TwoPauses(t *testing.T) {
 			t.Errorf("receipt %+v, want APPLIED at %d", r, seq)
 		}
 	}
-	if p := payload[run.PausePayload](h, id, "RunPaused(1)"); p.SignalID != a || p.PauseRequestedBy != h.who.ID || p.Reason != "a test" {
+	if p := payload[run.PausePayload](h, id, "RunPaused(1)"); p.SignalID != a || p.PauseRequestedBy != h.who.ID ||
+		p.Reason != "a test" {
 		t.Errorf("RunPaused %+v", p)
 	}
 }
@@ -93,11 +94,13 @@ func TestPause_RetryWhilePaused(t *testing.T) {
 	retry := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s2", Force: true})
 	h.resume(id)
 	st = h.ended(id)
-	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)",
+	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"SignalAccepted", "RunPaused(1)",
 		"StepFailed(s2,1)", "SignalAccepted", "SignalAccepted", "RunResumed(1)", "StepStarted(s2,2)", "StepCompleted(s2,2)",
 		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	s2, _ := st.Step("s2")
-	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess || st.FailedSteps() != 0 {
+	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess ||
+		st.FailedSteps() != 0 {
 		t.Errorf("attempts %+v", s2.Attempts)
 	}
 	if r := h.applied(id, retry.Signal.ID); r.Application != run.SignalApplied || r.AppliedSeq != 12 {
@@ -131,7 +134,8 @@ func TestPause_Duplicates(t *testing.T) {
 	h.logs(id, "StepCompleted(s1,1)")
 	h.resume(id)
 	h.ended(id)
-	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
+	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s1,1)", "SignalAccepted",
+		"RunResumed(1)",
 		"StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 	if duplicates != 9 {
 		t.Errorf("%d duplicates, want 9", duplicates)
@@ -148,7 +152,8 @@ func TestPause_Deliveries(t *testing.T) {
 	id := h.start(l3(0))
 	h.running(id, "s1")
 	deliver := func(no int64, sig run.Signal) {
-		must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: no, ID: sig.ID, Type: sig.Type, Applied: no == 1}))
+		must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: no, ID: sig.ID, Type: sig.Type,
+			Applied: no == 1}))
 	}
 	first, second := h.signal(id, run.Signal{Type: run.Pause}), h.signal(id, run.Signal{Type: run.Pause})
 	deliver(2, second.Signal) // the workflow fetches what is missing
@@ -167,7 +172,8 @@ func TestPause_Deliveries(t *testing.T) {
 	deliver(1, first.Signal)
 	deliver(2, second.Signal)
 	h.ended(id)
-	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "SignalAccepted", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
+	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "SignalAccepted", "StepCompleted(s1,1)",
+		"SignalAccepted", "RunResumed(1)",
 		"StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 }
 
@@ -182,7 +188,8 @@ func TestPause_Draining(t *testing.T) {
 	draining := func(n int, count string) {
 		t.Helper()
 		st := h.until(id, "draining "+count, func(s run.State) bool { return s.RunningSteps() == n })
-		if st.Status != run.Paused || (st.Substatus() == run.Draining) != (n > 0) || n > 0 && !strings.Contains(st.Message(), count) {
+		if st.Status != run.Paused || (st.Substatus() == run.Draining) != (n > 0) || n > 0 &&
+			!strings.Contains(st.Message(), count) {
 			t.Errorf("run is %s %s: %q", st.Status, st.Substatus(), st.Message())
 		}
 	}
@@ -193,7 +200,8 @@ func TestPause_Draining(t *testing.T) {
 	draining(0, "")
 	h.resume(id)
 	h.ended(id)
-	if log := strings.Join(h.log(id), " "); strings.Count(log, "RunPaused") != 1 || !strings.HasSuffix(log, "RunResumed(1) StepStarted(final,1) StepCompleted(final,1) RunCompleted") {
+	if log := strings.Join(h.log(id), " "); strings.Count(log, "RunPaused") != 1 ||
+		!strings.HasSuffix(log, "RunResumed(1) StepStarted(final,1) StepCompleted(final,1) RunCompleted") {
 		t.Errorf("log %s", log)
 	}
 }
@@ -230,7 +238,8 @@ func TestPause_LastStepWhilePaused(t *testing.T) {
 	}
 	h.resume(id)
 	h.ended(id)
-	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted", "RunResumed(1)", "RunCompleted")
+	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted",
+		"RunResumed(1)", "RunCompleted")
 }
 
 // TestPause_AheadOfTheEnd pauses a run whose workflow does not hear of it before
@@ -249,11 +258,14 @@ func TestPause_AheadOfTheEnd(t *testing.T) {
 	open()
 	h.logs(id, "StepCompleted(s3,1)")
 	resume := h.signal(id, run.Signal{Type: run.Resume})
-	must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: resume.No, ID: resume.Signal.ID, Type: run.Resume})) // it asks for the first
+	// it asks for the first
+	must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: resume.No, ID: resume.Signal.ID,
+		Type: run.Resume}))
 	if st := h.ended(id); st.Status != run.Completed {
 		t.Errorf("run ended as %s", st.Status)
 	}
-	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted", "RunResumed(1)", "RunCompleted")
+	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted",
+		"RunResumed(1)", "RunCompleted")
 	h.closed(id)
 	must(t, replay(h.history(id)))
 }
@@ -274,7 +286,8 @@ func TestPause_TooLate(t *testing.T) {
 		t.Errorf("run ended as %s", st.Status)
 	}
 	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "SignalAccepted", "StepCompleted(s3,1)", "RunCompleted")
-	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalNotApply || got.ApplicationReason != string(run.CodeRunTerminal) {
+	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalNotApply ||
+		got.ApplicationReason != string(run.CodeRunTerminal) {
 		t.Errorf("receipt %+v", got)
 	}
 }
@@ -290,7 +303,8 @@ func TestPause_CancelOnPause(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
-	dispatch := map[string]any{"dispatch": map[string]any{"resourceClass": "heavy", "cancellable": true, "allowCancelOnPause": true}}
+	dispatch := map[string]any{"dispatch": map[string]any{"resourceClass": "heavy", "cancellable": true,
+		"allowCancelOnPause": true}}
 	id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1", extra: dispatch}, step{id: "s3", deps: "s2"}))
 	h.running(id, "s2")
 	h.pause(id)
@@ -302,6 +316,7 @@ func TestPause_CancelOnPause(t *testing.T) {
 	if st = h.ended(id); st.Status != run.Completed {
 		t.Errorf("run ended as %s", st.Status)
 	}
-	h.expect(id, 5, "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)", "StepFailed(s2,1)", "SignalAccepted", "RunResumed(1)",
+	h.expect(id, 5, "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)", "StepFailed(s2,1)", "SignalAccepted",
+		"RunResumed(1)",
 		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 }

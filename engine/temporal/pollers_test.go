@@ -30,7 +30,11 @@ func TestPollers_SayWhoServesAQueueAndWhatWaits(t *testing.T) {
 	})
 	h.serve(temporal.WorkerConfig{Data: []string{h.queues.Data}})
 	h.ended(id)
-	reaches(t, "the data queue has a worker and nothing waits", func() bool { n, _, waiting := ask(h.queues.Data); return n == 1 && waiting == 0 })
+	reaches(t, "the data queue has a worker and nothing waits", func() bool {
+		n, _,
+			waiting := ask(h.queues.Data)
+		return n == 1 && waiting == 0
+	})
 	stop()
 }
 

@@ -69,7 +69,8 @@ func pretend(t *testing.T, env *testsuite.TestWorkflowEnvironment, n int, tell f
 	t.Helper()
 	sk := plan.Skeleton{PlanID: "p", PlanVersion: "1"}
 	for i, s := range row(n) {
-		step := plan.SkeletonStep{StepID: s.id, Type: plan.Noop, TaskQueue: "q", Timeout: time.Minute, Retry: plan.Retry{MaxAttempts: 1, BackoffMultiplier: 1}}
+		step := plan.SkeletonStep{StepID: s.id, Type: plan.Noop, TaskQueue: "q", Timeout: time.Minute,
+			Retry: plan.Retry{MaxAttempts: 1, BackoffMultiplier: 1}}
 		if i > 0 {
 			step.Deps = []int{i - 1}
 		}

@@ -199,7 +199,8 @@ func TestBudget_ProxyBlocksTheCompletion(t *testing.T) {
 			st := h.ended(id)
 			want := []string{"StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed"}
 			if st.Status == run.Completed && !lost {
-				want = []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted"}
+				want = []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
+					"RunCompleted"}
 			}
 			h.expect(id, 3, want...)
 			if n := h.steps.count("s1"); n != 1 {

@@ -31,7 +31,8 @@ func limited(t *testing.T, perMinute int, o options) (h *harness, drain func()) 
 		}
 	}
 	h = newHarness(t, o)
-	other := run.Identity{RunID: uuid.NewString(), TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p", PlanVersion: "1"}
+	other := run.Identity{RunID: uuid.NewString(), TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p",
+		PlanVersion: "1"}
 	_, _, err := h.store.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: other}})
 	must(t, err)
 	return h, func() {
@@ -69,7 +70,8 @@ func TestQuota_HeavyStepsWaitAndRun(t *testing.T) {
 	})
 	id := h.start(document(0, step{id: "first", extra: heavyStep},
 		step{id: "h1", deps: "first", extra: heavyStep}, step{id: "h2", deps: "first", extra: heavyStep},
-		step{id: "dbt", deps: "first", extra: map[string]any{"type": "DBT_RUN", "inputs": map[string]any{"projectDir": "."}}}, step{id: "light", deps: "first"}))
+		step{id: "dbt", deps: "first", extra: map[string]any{"type": "DBT_RUN", "inputs": map[string]any{"projectDir": "."}}},
+		step{id: "light", deps: "first"}))
 	s := h.ended(id)
 	if s.Status != run.Completed {
 		t.Fatalf("the run is %s:\n%s", s.Status, strings.Join(h.log(id), "\n"))
@@ -96,7 +98,9 @@ func TestQuota_HeavyStepsWaitAndRun(t *testing.T) {
 	}
 	h.closed(id)
 	recorded := h.history(id)
-	if !slices.ContainsFunc(recorded.Events, func(e *historypb.HistoryEvent) bool { return e.GetTimerStartedEventAttributes() != nil }) {
+	if !slices.ContainsFunc(recorded.Events, func(e *historypb.HistoryEvent) bool {
+		return e.GetTimerStartedEventAttributes() != nil
+	}) {
 		t.Error("no timer was set")
 	}
 	if err := replay(recorded); err != nil {
@@ -130,7 +134,8 @@ func TestQuota_TheWaitSurvivesRotation(t *testing.T) {
 	t.Parallel()
 	h, drain := limited(t, 30, options{rotateAfter: 2})
 	drain()
-	id := h.start(document(0, step{id: "h1", extra: heavyStep}, step{id: "a"}, step{id: "b", deps: "a"}, step{id: "c", deps: "b"}, step{id: "h2", deps: "a", extra: heavyStep}))
+	id := h.start(document(0, step{id: "h1", extra: heavyStep}, step{id: "a"}, step{id: "b", deps: "a"},
+		step{id: "c", deps: "b"}, step{id: "h2", deps: "a", extra: heavyStep}))
 	if s := h.ended(id); s.Status != run.Completed {
 		t.Fatalf("the run is %s", s.Status)
 	}

@@ -80,8 +80,10 @@ func (h replayer) replayTo(n int) error {
 	if err != nil {
 		return err
 	}
-	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter(time.Now), log: &logActivities{}, replays: true}).run, workflow.RegisterOptions{Name: workflowName})
-	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), &historypb.History{Events: h.Events[:n:n]})
+	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter(time.Now), log: &logActivities{}, replays: true}).run,
+		workflow.RegisterOptions{Name: workflowName})
+	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		&historypb.History{Events: h.Events[:n:n]})
 }
 
 // mismatch finds the first workflow task whose decisions differ.

@@ -29,7 +29,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-var record = flag.Bool("record", false, "write the latest version's folder of testdata and testdata/bad anew, from runs on a real server")
+var record = flag.Bool(
+	"record", false, "write the latest version's folder of testdata and testdata/bad anew, from runs on a real server")
 
 func replay(h *historypb.History) error { return replayOn(h, temporal.RunWorkflow) }
 
@@ -45,7 +46,8 @@ const recorded = "v1"
 
 // kept are the situations that they show.
 var kept = []string{
-	"cancel", "compensation", "failure-window-expires", "fan-out-100", "linear", "manual", "parallel", "pause-drain-resume", "plan-missing",
+	"cancel", "compensation", "failure-window-expires", "fan-out-100", "linear", "manual", "parallel",
+	"pause-drain-resume", "plan-missing",
 	"quota", "retry", "rotation-1", "rotation-2", "skip", "sleep",
 }
 
@@ -109,12 +111,14 @@ func TestReplay_Words(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 	for name, word := range map[string]string{
-		"bad/swapped-steps": "ActivityTaskScheduled dvt.execute b/1.1", "bad/other-attempt": "ActivityTaskScheduled dvt.execute s2/2.1",
+		"bad/swapped-steps":   "ActivityTaskScheduled dvt.execute b/1.1",
+		"bad/other-attempt":   "ActivityTaskScheduled dvt.execute s2/2.1",
 		"bad/swapped-results": "", "bad/other-run": "",
 	} {
 		_, err := read(name)
 		var m *temporal.MismatchError
-		if !errors.As(err, &m) || len(m.Events) == 0 || len(m.Events) > 12 || !strings.Contains(strings.Join(m.Events, "\n"), word) {
+		if !errors.As(err, &m) || len(m.Events) == 0 || len(m.Events) > 12 || !strings.Contains(strings.Join(m.Events, "\n"),
+			word) {
 			t.Errorf("%s: %+v", name, err)
 			continue
 		}
@@ -295,7 +299,8 @@ func recordAll(t *testing.T) {
 
 	out, err := h.control.StartRun(t.Context(), h.who, control.StartRun{
 		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Ref: &plan.Ref{
-			URI: "file:///gone.json", SHA256: strings.Repeat("1", 64), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0",
+			URI: "file:///gone.json", SHA256: strings.Repeat("1", 64), SchemaVersion: "v1.2", PlanID: "plan-3",
+			PlanVersion: "1.0",
 		},
 	})
 	must(t, err)
@@ -317,7 +322,8 @@ func recordAll(t *testing.T) {
 	save("manual", manual)
 
 	h.steps.on("s3", failing(9, failure("BROKEN", false, "")))
-	compensated := h.start(document(0, step{id: "s1", extra: undone}, step{id: "s2", deps: "s1", extra: undone}, step{id: "s3", deps: "s2"}))
+	compensated := h.start(document(0, step{id: "s1", extra: undone}, step{id: "s2", deps: "s1", extra: undone},
+		step{id: "s3", deps: "s2"}))
 	h.ended(compensated)
 	save("compensation", compensated)
 
@@ -343,7 +349,9 @@ func recordAll(t *testing.T) {
 		write(t, filepath.Join(folder, fmt.Sprintf("rotation-%d", i+1)), g.history)
 	}
 	recordQuota(t, folder)
-	slept := h.start(document(0, step{id: "nap", extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": 50}}}, step{id: "after", deps: "nap"}))
+	slept := h.start(document(
+		0, step{id: "nap", extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": 50}}},
+		step{id: "after", deps: "nap"}))
 	h.ended(slept)
 	h.closed(slept)
 	write(t, filepath.Join(folder, "sleep"), h.history(slept))
@@ -353,7 +361,8 @@ func recordAll(t *testing.T) {
 func recordQuota(t *testing.T, folder string) {
 	h, drain := limited(t, 30, options{})
 	h.steps.on("first", func(context.Context, executor.Task) error { drain(); return nil })
-	id := h.start(document(0, step{id: "first"}, step{id: "heavy", deps: "first", extra: heavyStep}, step{id: "light", deps: "heavy"}))
+	id := h.start(document(0, step{id: "first"}, step{id: "heavy", deps: "first", extra: heavyStep},
+		step{id: "light", deps: "heavy"}))
 	h.ended(id)
 	h.closed(id)
 	write(t, filepath.Join(folder, "quota"), h.history(id))

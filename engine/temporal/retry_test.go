@@ -22,8 +22,8 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -163,7 +163,10 @@ func TestRetry_BeginStalls(t *testing.T) {
 		}
 		return nil
 	}}
-	h := newHarness(t, options{heartbeat: silence, wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l }})
+	h := newHarness(t, options{heartbeat: silence, wrap: func(j engine.Journal) engine.Journal {
+		l.Journal = j
+		return l
+	}})
 	id := h.start(document(0, step{id: "s1"}))
 	if st := h.ended(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
 		t.Fatalf("run ended as %s", st.Status)
@@ -194,8 +197,10 @@ func TestRetry_AnswersLost(t *testing.T) {
 	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	r := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s2"})
 	h.ended(id)
-	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepFailed(s2,1)",
-		"SignalAccepted", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)",
+		"StepFailed(s2,1)",
+		"SignalAccepted", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)",
+		"RunCompleted")
 	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalApplied || got.AppliedSeq != 8 {
 		t.Errorf("receipt %+v", got)
 	}
@@ -245,7 +250,8 @@ func TestRetry_WorkerKilled(t *testing.T) {
 	h := newHarness(t, options{workers: -1, heartbeat: testtime.Of(3 * time.Second)})
 	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
 	cfg, err := json.Marshal(childConfig{
-		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
+		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root,
+		Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
 	})
 	must(t, err)
 	child := exec.Command(os.Args[0], "-test.run=^TestRetry_WorkerKilled$")
@@ -303,7 +309,8 @@ func hangingWorker(t *testing.T, config string) {
 	c, err := temporal.Dial(cfg.Addr, testserver.TemporalNamespace, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer c.Close()
-	j := control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: st, Logs: logs, Blobs: logs, Queues: cfg.Queues, MaxSteps: 1000})
+	j := control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: st, Logs: logs, Blobs: logs,
+		Queues: cfg.Queues, MaxSteps: 1000})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, temporal.Run(ctx, c, temporal.WorkerConfig{

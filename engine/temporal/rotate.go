@@ -90,7 +90,8 @@ func (d *driver) continueAsNew() error {
 	}
 	carried := d.machine.Carry()
 	if err := carried.Fits(); err != nil {
-		return temporal.NewNonRetryableApplicationError("the run's state does not fit into the next execution", "CARRIED", err)
+		return temporal.NewNonRetryableApplicationError("the run's state does not fit into the next execution", "CARRIED",
+			err)
 	}
 	next := d.in
 	next.Continued = &Continued{Head: d.head, Epoch: d.epoch, Carried: carried}

@@ -178,7 +178,8 @@ func (h *harness) update(runID string) string {
 	admin, err := directory.Authenticate("dev-admin")
 	must(h.t, err)
 	r, err := h.control.SignalRun(h.t.Context(), admin, control.SignalRun{
-		RunID: runID, Signal: run.Signal{ID: uuid.NewString(), Type: run.UpdateParams}, Payload: []byte(`{"newParams":{"color":"red"}}`), Reason: "a test",
+		RunID: runID, Signal: run.Signal{ID: uuid.NewString(), Type: run.UpdateParams},
+		Payload: []byte(`{"newParams":{"color":"red"}}`), Reason: "a test",
 	})
 	must(h.t, err)
 	return r.Signal.ID
@@ -212,7 +213,8 @@ func TestRotate_SignalsInFlight(t *testing.T) {
 	}
 	h.closed(id)
 	got := h.tally(id)
-	if got[run.RunPaused] != 1 || got[run.RunResumed] != 1 || got[run.RunStarted] != 1 || got[run.StepCompletedEvent] != 9 {
+	if got[run.RunPaused] != 1 || got[run.RunResumed] != 1 || got[run.RunStarted] != 1 ||
+		got[run.StepCompletedEvent] != 9 {
 		t.Errorf("events %v", got)
 	}
 	done := slices.DeleteFunc(h.log(id), func(e string) bool { return !strings.HasPrefix(e, "StepCompleted") })
@@ -223,7 +225,8 @@ func TestRotate_SignalsInFlight(t *testing.T) {
 	}
 	if all := h.replays(id); len(all) < 3 {
 		t.Errorf("%d executions", len(all))
-	} else if st := h.until(id, "there", func(run.State) bool { return true }); st.Engine.EngineRunID != all[0].runID || st.Engine.WorkflowID != temporal.WorkflowID(h.identity(id)) {
+	} else if st := h.until(id, "there", func(run.State) bool { return true }); st.Engine.EngineRunID != all[0].runID ||
+		st.Engine.WorkflowID != temporal.WorkflowID(h.identity(id)) {
 		t.Errorf("the run's reference is %+v", st.Engine)
 	}
 	h.verify()
@@ -368,7 +371,8 @@ func TestRotate_WorkerLostAtTheBarrier(t *testing.T) {
 	for _, s := range []string{"a", "b"} {
 		h.steps.on(s, open.wait)
 	}
-	id := h.start(document(0, step{id: "a", extra: spare}, step{id: "b", extra: spare}, step{id: "c", extra: spare}, step{id: "d", deps: "c", extra: spare}))
+	id := h.start(document(0, step{id: "a", extra: spare}, step{id: "b", extra: spare}, step{id: "c", extra: spare},
+		step{id: "d", deps: "c", extra: spare}))
 	h.running(id, "a", "b")
 	stop()
 	h.worker(0)

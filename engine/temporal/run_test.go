@@ -37,7 +37,8 @@ func strays() (left string) {
 		all = all[:runtime.Stack(all, true)]
 		left = ""
 		for i, g := range strings.Split(string(all), "\n\n") {
-			if i > 0 && (strings.Contains(g, "dvt/engine/") || strings.Contains(g, "sdk/internal.(*baseWorker)") || strings.Contains(g, "dvt/control.")) {
+			if i > 0 && (strings.Contains(g, "dvt/engine/") || strings.Contains(g, "sdk/internal.(*baseWorker)") ||
+				strings.Contains(g, "dvt/control.")) {
 				left += g + "\n\n"
 			}
 		}

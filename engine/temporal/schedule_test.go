@@ -30,7 +30,8 @@ func (h *harness) history(runID string) *historypb.History {
 	h.t.Helper()
 	d, err := h.engine.Describe(h.t.Context(), h.identity(runID))
 	must(h.t, err)
-	it := h.client.GetWorkflowHistory(h.t.Context(), d.Ref.WorkflowID, d.Ref.EngineRunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := h.client.GetWorkflowHistory(h.t.Context(), d.Ref.WorkflowID, d.Ref.EngineRunID, false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	out := &historypb.History{}
 	for it.HasNext() {
 		e, err := it.Next()
@@ -89,7 +90,8 @@ func TestSchedule_Queues(t *testing.T) {
 	extra := h.queues.Known[2]
 	id := h.start(document(0,
 		step{id: "command"},
-		step{id: "http", extra: map[string]any{"type": "HTTP_NOTIFY", "inputs": map[string]any{"url": "https://example.com/"}}},
+		step{id: "http", extra: map[string]any{"type": "HTTP_NOTIFY",
+			"inputs": map[string]any{"url": "https://example.com/"}}},
 		step{id: "sleep", extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": 1}}},
 		step{id: "noop", extra: map[string]any{"type": "NOOP", "inputs": map[string]any{}}},
 		step{id: "dbt", extra: dbts},
@@ -161,7 +163,8 @@ func TestSchedule_ParallelStepsOverlap(t *testing.T) {
 func TestSchedule_HundredLinearPlans(t *testing.T) {
 	h := newHarness(t, options{})
 	h.patience = 3 * time.Minute
-	three := document(0, step{id: "s1", extra: spare}, step{id: "s2", deps: "s1", extra: spare}, step{id: "s3", deps: "s2", extra: spare})
+	three := document(0, step{id: "s1", extra: spare}, step{id: "s2", deps: "s1", extra: spare},
+		step{id: "s3", deps: "s2", extra: spare})
 	var ids []string
 	for range 100 {
 		ids = append(ids, h.start(three))

@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -158,7 +158,8 @@ func held(h *harness, _ func() func()) (string, func()) {
 }
 
 func crashCases() []crashCase {
-	engineStages := []string{beforeAccept, afterAccept, beforeEngine, afterEngine, beforeDelivered, afterDelivered, afterAppend}
+	engineStages := []string{beforeAccept, afterAccept, beforeEngine, afterEngine, beforeDelivered, afterDelivered,
+		afterAppend}
 	ends := func(status run.Status) func(*harness, string, func()) {
 		return func(h *harness, id string, release func()) {
 			release()
@@ -169,7 +170,8 @@ func crashCases() []crashCase {
 	}
 	return []crashCase{
 		{
-			name: "PAUSE", sig: run.Signal{Type: run.Pause}, token: "dev-operator", prepare: held, effect: run.RunPaused, stages: engineStages,
+			name: "PAUSE", sig: run.Signal{Type: run.Pause}, token: "dev-operator", prepare: held, effect: run.RunPaused,
+			stages: engineStages,
 			finish: func(h *harness, id string, release func()) {
 				release()
 				h.logs(id, "StepCompleted(a,1)")
@@ -177,7 +179,8 @@ func crashCases() []crashCase {
 			log: map[string]int{"RunPaused": 1, "StepStarted": 1, "StepCompleted": 1},
 		},
 		{
-			name: "RESUME", sig: run.Signal{Type: run.Resume}, token: "dev-operator", effect: run.RunResumed, stages: engineStages,
+			name: "RESUME", sig: run.Signal{Type: run.Resume}, token: "dev-operator", effect: run.RunResumed,
+			stages: engineStages,
 			prepare: func(h *harness, healthy func() func()) (string, func()) {
 				id, release := held(h, healthy)
 				stop := healthy()
@@ -188,42 +191,54 @@ func crashCases() []crashCase {
 				h.logs(id, "StepCompleted(a,1)")
 				return id, release
 			},
-			finish: ends(run.Completed), log: map[string]int{"RunPaused": 1, "RunResumed": 1, "StepStarted": 3, "RunCompleted": 1},
+			finish: ends(run.Completed), log: map[string]int{"RunPaused": 1, "RunResumed": 1, "StepStarted": 3,
+				"RunCompleted": 1},
 		},
 		{
-			name: "RETRY_STEP", sig: run.Signal{Type: run.RetryStep, StepID: "f"}, token: "dev-engineer", effect: run.StepCompletedEvent, stages: engineStages,
+			name: "RETRY_STEP", sig: run.Signal{Type: run.RetryStep, StepID: "f"}, token: "dev-engineer",
+			effect: run.StepCompletedEvent, stages: engineStages,
 			prepare: func(h *harness, _ func() func()) (string, func()) {
 				h.steps.on("f", failing(1, failure("E", true, "")))
 				id := h.start(document(600, step{id: "f"}))
 				h.logs(id, "StepFailed(f,1)")
 				return id, func() {}
 			},
-			finish: ends(run.Completed), log: map[string]int{"StepStarted": 2, "StepFailed": 1, "StepCompleted": 1, "RunCompleted": 1},
+			finish: ends(run.Completed), log: map[string]int{"StepStarted": 2, "StepFailed": 1, "StepCompleted": 1,
+				"RunCompleted": 1},
 		},
 		{
-			name: "SKIP_STEP", sig: run.Signal{Type: run.SkipStep, StepID: "b"}, token: "dev-engineer", prepare: held, effect: run.StepSkippedEvent, stages: engineStages,
-			finish: ends(run.Completed), log: map[string]int{"StepSkipped": 1, "StepStarted": 2, "StepCompleted": 2, "RunCompleted": 1},
+			name: "SKIP_STEP", sig: run.Signal{Type: run.SkipStep, StepID: "b"}, token: "dev-engineer", prepare: held,
+			effect: run.StepSkippedEvent, stages: engineStages,
+			finish: ends(run.Completed), log: map[string]int{"StepSkipped": 1, "StepStarted": 2, "StepCompleted": 2,
+				"RunCompleted": 1},
 		},
 		{
-			name: "CANCEL", sig: run.Signal{Type: run.Cancel}, token: "dev-engineer", prepare: held, effect: run.RunCancelled, stages: engineStages,
+			name: "CANCEL", sig: run.Signal{Type: run.Cancel}, token: "dev-engineer", prepare: held, effect: run.RunCancelled,
+			stages: engineStages,
 			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
 		},
 		{
-			name: "EMERGENCY_STOP", sig: run.Signal{Type: run.EmergencyStop}, token: "dev-admin", prepare: held, effect: run.RunCancelled, stages: engineStages,
+			name: "EMERGENCY_STOP", sig: run.Signal{Type: run.EmergencyStop}, token: "dev-admin", prepare: held,
+			effect: run.RunCancelled, stages: engineStages,
 			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
 		},
 		{
-			name: "EMERGENCY_STOP force", sig: run.Signal{Type: run.EmergencyStop, Force: true}, token: "dev-admin", prepare: held, effect: run.RunCancelled,
+			name: "EMERGENCY_STOP force", sig: run.Signal{Type: run.EmergencyStop, Force: true}, token: "dev-admin",
+			prepare: held, effect: run.RunCancelled,
 			stages: engineStages[:len(engineStages)-1], // control appends
 			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
 		},
 		{
-			name: "UPDATE_PARAMS", sig: run.Signal{Type: run.UpdateParams}, payload: `{"newParams":{"day":"tue"}}`, token: "dev-admin", prepare: held, effect: run.SignalAccepted,
-			stages: []string{beforeAccept, afterAccept}, finish: ends(run.Completed), log: map[string]int{"StepStarted": 3, "RunCompleted": 1},
+			name: "UPDATE_PARAMS", sig: run.Signal{Type: run.UpdateParams}, payload: `{"newParams":{"day":"tue"}}`,
+			token: "dev-admin", prepare: held, effect: run.SignalAccepted,
+			stages: []string{beforeAccept, afterAccept}, finish: ends(run.Completed), log: map[string]int{"StepStarted": 3,
+				"RunCompleted": 1},
 		},
 		{
-			name: "ESCALATE_ALERT", sig: run.Signal{Type: run.EscalateAlert}, payload: `{"level":"HIGH"}`, token: "dev-system", prepare: held, effect: run.SignalAccepted,
-			stages: []string{beforeAccept, afterAccept}, finish: ends(run.Completed), log: map[string]int{"StepStarted": 3, "RunCompleted": 1},
+			name: "ESCALATE_ALERT", sig: run.Signal{Type: run.EscalateAlert}, payload: `{"level":"HIGH"}`, token: "dev-system",
+			prepare: held, effect: run.SignalAccepted,
+			stages: []string{beforeAccept, afterAccept}, finish: ends(run.Completed), log: map[string]int{"StepStarted": 3,
+				"RunCompleted": 1},
 		},
 	}
 }
@@ -239,7 +254,8 @@ func TestSignals_KilledAtEachStage(t *testing.T) {
 			t.Run(strings.ReplaceAll(c.name, " ", "_")+"/"+adapter, func(t *testing.T) {
 				t.Parallel()
 				event := new(atomic.Pointer[run.EventType])
-				o := options{noDeliveries: true, policy: run.Policy{DrainTimeoutMS: 60_000}, wrap: func(j engine.Journal) engine.Journal { return forgetful{j, event} }}
+				o := options{noDeliveries: true, policy: run.Policy{DrainTimeoutMS: 60_000},
+					wrap: func(j engine.Journal) engine.Journal { return forgetful{j, event} }}
 				if adapter == "postgres" {
 					dsn := testserver.Postgres(t)
 					must(t, postgres.Migrate(t.Context(), dsn))
@@ -270,7 +286,8 @@ func (h *harness) server(s store.Store, e engine.Engine) (*control.Service, *aut
 	rights, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)
 	return control.New(control.Config{
-		Store: s, Engine: e, Authz: rights, Blobs: h.evidence, Queues: h.queues, Limits: control.Limits{LeaseTTL: time.Second},
+		Store: s, Engine: e, Authz: rights, Blobs: h.evidence, Queues: h.queues,
+		Limits: control.Limits{LeaseTTL: time.Second},
 	}), directory
 }
 
@@ -331,7 +348,8 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 	log := h.log(runID)
 	var at run.Seq
 	for _, e := range h.events(runID) {
-		if e.SignalID == in.Signal.ID || e.Type == c.effect && e.Type != run.SignalAccepted && e.Type != run.StepCompletedEvent {
+		if e.SignalID == in.Signal.ID || e.Type == c.effect && e.Type != run.SignalAccepted &&
+			e.Type != run.StepCompletedEvent {
 			at = e.Seq
 		}
 		if c.sig.Type == run.RetryStep && e.Type == run.StepStartedEvent {

@@ -57,8 +57,9 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 	call(d, activitySleep, d.log.sleep, in, in, func(out sleepResult) {
 		if out.Kind != "" {
 			d.cameBack(id, in, engine.Return{
-				StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: out.Kind, RetryAfter: out.RetryAfter,
-				Receipt: out.Receipt,
+				StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: out.Kind,
+				RetryAfter: out.RetryAfter,
+				Receipt:    out.Receipt,
 			}, nil, false)
 			return
 		}
@@ -83,7 +84,8 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
 	out := sleepResult{StepID: in.StepID, LA: in.LA, SignalID: in.SignalID}
 	begun, err := l.journal.Begin(ctx, engine.Begin{
-		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, EmittedAt: time.Now().UTC(), Ticket: in.Ticket,
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1,
+		EmittedAt: time.Now().UTC(), Ticket: in.Ticket,
 	})
 	if errors.Is(err, engine.ErrRefused) {
 		out.Kind = engine.ReturnAbandoned
@@ -111,7 +113,8 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 	inputs, err := plan.DecodeSleep(begun.Step.Inputs)
 	if err != nil {
 		_, err = l.journal.End(ctx, l.end(in, begun.StartedSeq, &run.FailurePayload{
-			ErrorCode: "INPUTS_INVALID", ErrorMessage: err.Error(), FailureCategory: run.CategoryUser, FailureSource: string(plan.Sleep),
+			ErrorCode: "INPUTS_INVALID", ErrorMessage: err.Error(), FailureCategory: run.CategoryUser,
+			FailureSource: string(plan.Sleep),
 		}))
 		out.Kind = engine.ReturnEnded
 		return out, retried(err)
@@ -125,14 +128,16 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 
 // wakeUp writes the end of a SLEEP.
 func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Return, error) {
-	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: engine.ReturnEnded}
+	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1,
+		Kind: engine.ReturnEnded}
 	end := l.end(in.executeInput, in.StartedSeq, nil)
 	end.Completed = &run.StepCompletedPayload{
 		Result: json.RawMessage(fmt.Sprintf(`{"sleptMs":%d}`, in.Slept.Milliseconds())), DurationMS: in.Slept.Milliseconds(),
 	}
 	if in.TimesOut {
 		end.Completed, end.Failed = nil, &run.FailurePayload{
-			ErrorCode: string(run.CodeTimeout), ErrorMessage: fmt.Sprintf("the attempt took longer than its timeout of %s", in.Slept), Retryable: true,
+			ErrorCode: string(run.CodeTimeout), ErrorMessage: fmt.Sprintf("the attempt took longer than its timeout of %s",
+				in.Slept), Retryable: true,
 			FailureCategory: run.CategoryTimeout, FailureSource: string(plan.Sleep), DurationMS: in.Slept.Milliseconds(),
 		}
 	}

@@ -48,7 +48,8 @@ func TestStart_OneExecution(t *testing.T) {
 	if err := h.engine.Terminate(t.Context(), at, "test"); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("termination of a closed run: %v", err)
 	}
-	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
+		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 
 	at.RunID = uuid.NewString()
 	if err := h.engine.Signal(t.Context(), at, engine.Signal{No: 1}); !errors.Is(err, engine.ErrNotStarted) {

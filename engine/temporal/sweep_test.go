@@ -66,9 +66,11 @@ func TestSweep_TemporalForgot(t *testing.T) {
 	}
 	never, began := start(false), start(true)
 	h.running(began, "s1")
-	_, err := h.client.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: testserver.TemporalNamespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: temporal.WorkflowID(h.identity(began))},
-	})
+	_, err := h.client.WorkflowService().DeleteWorkflowExecution(t.Context(),
+		&workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: testserver.TemporalNamespace, WorkflowExecution: &common.WorkflowExecution{
+				WorkflowId: temporal.WorkflowID(h.identity(began))},
+		})
 	must(t, err)
 	h.spawn(h.control.Sweep)
 	if st := h.ended(began); st.Failure == nil || st.Failure.Code != string(run.CodeEngineLost) {
@@ -87,7 +89,8 @@ func TestCensus_OpenAndClosed(t *testing.T) {
 	h := newHarness(t, options{})
 	h.hold("s1")
 	from := time.Now().Add(-time.Minute)
-	open, ended, done := h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s2"}))
+	open, ended, done := h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s1"})),
+		h.start(document(0, step{id: "s2"}))
 	h.running(open, "s1")
 	h.running(ended, "s1")
 	h.ended(done)

@@ -131,7 +131,8 @@ func (e *Engine) execute(
 		temporal.NewSearchAttributeKeyKeyword(AttributeTenant).ValueSet(id.TenantID),
 		temporal.NewSearchAttributeKeyKeyword(AttributeProject).ValueSet(id.ProjectID),
 	)
-	in := Input{Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds(), RotateAfter: e.cfg.RotateAfter, OpaqueIDs: e.cfg.Payloads != nil}
+	in := Input{Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds(), RotateAfter: e.cfg.RotateAfter,
+		OpaqueIDs: e.cfg.Payloads != nil}
 	return e.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: WorkflowID(id), TaskQueue: queue, Priority: fairness(id), EnableEagerStart: true,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowIDReusePolicy: reuse,
@@ -172,11 +173,12 @@ func (e *Engine) terminate(ctx context.Context, info *workflowpb.WorkflowExecuti
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return engine.ErrClosed
 	}
-	_, err := e.client.WorkflowService().TerminateWorkflowExecution(ctx, &workflowservice.TerminateWorkflowExecutionRequest{
-		Namespace:           e.namespace,
-		WorkflowExecution:   &commonpb.WorkflowExecution{WorkflowId: info.GetExecution().GetWorkflowId()},
-		FirstExecutionRunId: info.GetFirstRunId(), Reason: reason, Identity: "dvt",
-	})
+	_, err := e.client.WorkflowService().TerminateWorkflowExecution(ctx,
+		&workflowservice.TerminateWorkflowExecutionRequest{
+			Namespace:           e.namespace,
+			WorkflowExecution:   &commonpb.WorkflowExecution{WorkflowId: info.GetExecution().GetWorkflowId()},
+			FirstExecutionRunId: info.GetFirstRunId(), Reason: reason, Identity: "dvt",
+		})
 	return translate(err)
 }
 

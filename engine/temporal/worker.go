@@ -56,7 +56,8 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		cfg.StopTimeout = 30 * time.Second
 	}
 	if len(cfg.Control) > 0 && cfg.Tickets.Empty() {
-		return errors.New("temporal: a worker of control queues needs keys for tickets: without them every step would be refused")
+		return errors.New(
+			"temporal: a worker of control queues needs keys for tickets: without them every step would be refused")
 	}
 	fatal := make(chan error, 1)
 	options := worker.Options{

@@ -82,7 +82,8 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 	}
 	if c := in.Continued; c != nil && !w.replays && !w.keys.Sealed(in.Seal, sealContinued, c.text(in.Identity)) {
 		w.leave(in.Seal)
-		return temporal.NewNonRetryableApplicationError("no worker of this installation wrote what this execution goes on from", "FORGED", nil)
+		return temporal.NewNonRetryableApplicationError(
+			"no worker of this installation wrote what this execution goes on from", "FORGED", nil)
 	}
 	failure, err := d.load()
 	if err != nil {
@@ -118,8 +119,9 @@ func (w *workflows) leave(seal string) {
 
 // lacksKey says what to do about a seal that a key made which this worker lacks.
 func lacksKey(seal string) string {
-	return fmt.Sprintf("ticket-keys of this worker do not hold the key %.40q that made a seal: give every server and every control worker "+
-		"the same ticket-keys", ticket.KeyOf(seal))
+	return fmt.Sprintf(
+		"ticket-keys of this worker do not hold the key %.40q that made a seal: give every server and every control worker "+
+			"the same ticket-keys", ticket.KeyOf(seal))
 }
 
 // unsealed returns the error of an activity whose seal does not verify. Temporal tries the activity again when a worker
@@ -201,7 +203,8 @@ func (d *driver) hasInput() bool {
 // takeInbox feeds the machine in the fixed order: what was recorded, what the log says, receipts, signals, dispatches
 // that came back without one, timers. Such dispatches are handed over with what the log said after they had come back.
 func (d *driver) takeInbox() {
-	recorded, read, ended, signals, fetched, woken, fired := d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken, d.fired
+	recorded, read, ended, signals, fetched, woken, fired := d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken,
+		d.fired
 	d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken, d.fired = nil, nil, nil, nil, false, false, nil
 	for _, r := range recorded {
 		d.step(r)
@@ -294,7 +297,8 @@ func (d *driver) load() (*run.FailurePayload, error) {
 		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
 	}
 	d.history.skeleton = workflow.GetInfo(d.ctx).GetCurrentHistorySize()
-	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused, PauseAhead: true, RotateAfter: d.in.RotateAfter}
+	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused, PauseAhead: true,
+		RotateAfter: d.in.RotateAfter}
 	d.epoch = sk.Epoch
 	c := d.in.Continued
 	if c == nil {
@@ -304,7 +308,8 @@ func (d *driver) load() (*run.FailurePayload, error) {
 	d.began, d.head, d.epoch = workflow.Now(d.ctx), c.Head, c.Epoch
 	m, err := interp.Resume(d.skeleton, who, c.Carried)
 	if err != nil {
-		return nil, temporal.NewNonRetryableApplicationError("the state of the execution before is unreadable", "CARRIED", err)
+		return nil, temporal.NewNonRetryableApplicationError("the state of the execution before is unreadable", "CARRIED",
+			err)
 	}
 	d.machine = m
 	return nil, nil

@@ -76,9 +76,11 @@ func ParseKeys(list []string) (Keys, error) {
 		b, err := base64.StdEncoding.DecodeString(encoded)
 		switch {
 		case !ok || !keyID.MatchString(id):
-			return Keys{}, fmt.Errorf("key number %d must look like id:secret, the id 1 to 32 characters of A-Z a-z 0-9 _ -", i+1)
+			return Keys{}, fmt.Errorf("key number %d must look like id:secret, the id 1 to 32 characters of A-Z a-z 0-9 _ -", i+
+				1)
 		case err != nil || len(b) < minSecret:
-			return Keys{}, fmt.Errorf("the secret of key %s must be base64 of at least %d bytes: make one with `openssl rand -base64 32`", id, minSecret)
+			return Keys{}, fmt.Errorf(
+				"the secret of key %s must be base64 of at least %d bytes: make one with `openssl rand -base64 32`", id, minSecret)
 		case known[id]:
 			return Keys{}, fmt.Errorf("key %s is given twice", id)
 		}
@@ -179,7 +181,8 @@ func KeyOf(seal string) string {
 // text returns the text under the MAC. It quotes ids, because the caller chooses them and could otherwise shift the
 // separators.
 func (e Execution) text() string {
-	return fmt.Sprintf("%q|%q|%d|%d|%d|%t|%d", e.RunID, e.StepID, e.LogicalAttempt, e.N, e.EngineAttempt, e.Hook, e.StartedSeq)
+	return fmt.Sprintf("%q|%q|%d|%d|%d|%t|%d", e.RunID, e.StepID, e.LogicalAttempt, e.N, e.EngineAttempt, e.Hook,
+		e.StartedSeq)
 }
 
 func (k Keys) signed(id, mac, purpose, text string) bool {

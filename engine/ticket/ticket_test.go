@@ -33,8 +33,9 @@ func keys(t *testing.T, list ...string) ticket.Keys {
 
 func dispatch() ticket.Dispatch {
 	return ticket.Dispatch{
-		RunID: "r1", StepID: "load", LogicalAttempt: 2, N: 3, Queue: "tq-data-dev", Hook: true, PassFailing: true, SignalID: "retry-1",
-		Expires: noon.Add(ticket.Life),
+		RunID: "r1", StepID: "load", LogicalAttempt: 2, N: 3, Queue: "tq-data-dev", Hook: true, PassFailing: true,
+		SignalID: "retry-1",
+		Expires:  noon.Add(ticket.Life),
 	}
 }
 
@@ -83,7 +84,8 @@ func TestCheck_EveryFieldIsBound(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"nothing": "", "dots": "..", "no mac": id + "." + body, "an empty mac": id + "." + body + ".", "more": id + "." + body + "." + mac + ".x",
+		"nothing": "", "dots": "..", "no mac": id + "." + body, "an empty mac": id + "." + body + ".", "more": id + "." +
+			body + "." + mac + ".x",
 		"another id": "k2." + body + "." + mac, "no id": "." + body + "." + mac, "cut": (id + "." + body + "." + mac)[:40],
 		"a seal":      id + "." + body + "." + strings.TrimPrefix(k.Seal("ticket", body), id+"."),
 		"a key's mac": id + "." + body + "." + strings.TrimPrefix(k.Key(ticket.Execution{RunID: body}), id+"."),
@@ -97,7 +99,8 @@ func TestCheck_EveryFieldIsBound(t *testing.T) {
 // A signature counts only under a key of the list. Another secret under the same id does not count.
 func TestCheck_ForeignAndRotatedKeys(t *testing.T) {
 	t.Parallel()
-	before, changing, after := keys(t, "old:"+secretOf("a")), keys(t, "new:"+secretOf("b"), "old:"+secretOf("a")), keys(t, "new:"+secretOf("b"))
+	before, changing, after := keys(t, "old:"+secretOf("a")), keys(t, "new:"+secretOf("b"), "old:"+secretOf("a")),
+		keys(t, "new:"+secretOf("b"))
 	x := ticket.Execution{RunID: "r1", StepID: "load", LogicalAttempt: 1, N: 1, EngineAttempt: 1}
 	for _, c := range []struct {
 		name   string
@@ -158,7 +161,8 @@ func TestFits_EveryFieldIsBound(t *testing.T) {
 		"engine attempt": {RunID: "r1", StepID: "load", LogicalAttempt: 1, N: 1, EngineAttempt: 2},
 		"hook":           {RunID: "r1", StepID: "load", LogicalAttempt: 1, N: 1, EngineAttempt: 1, Hook: true},
 		// The caller chooses these ids, so a separator in one must not shift the border between them.
-		"ids that are another split of the same text": {RunID: "r1|load", StepID: "", LogicalAttempt: 1, N: 1, EngineAttempt: 1},
+		"ids that are another split of the same text": {RunID: "r1|load", StepID: "", LogicalAttempt: 1, N: 1,
+			EngineAttempt: 1},
 	} {
 		if k.Fits(key, other) {
 			t.Errorf("the key fits another %s", name)
@@ -198,14 +202,16 @@ func TestKeys_NeverPrintTheirSecrets(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "k1:"+secretOf("a"), "k2:"+secretOf("b"))
 	var log strings.Builder
-	slog.New(slog.NewTextHandler(&log, nil)).Info("keys", slog.Any("keys", k), slog.Any("in", struct{ Keys ticket.Keys }{k}))
+	slog.New(slog.NewTextHandler(&log, nil)).Info("keys", slog.Any("keys", k), slog.Any("in",
+		struct{ Keys ticket.Keys }{k}))
 	doc, err := json.Marshal(struct{ Keys ticket.Keys }{k})
 	if err != nil {
 		t.Fatal(err)
 	}
 	texts := []string{log.String(), string(doc), fmt.Sprint(k), fmt.Sprint(&k)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%b"} {
-		texts = append(texts, fmt.Sprintf(verb, k), fmt.Sprintf(verb, struct{ Keys ticket.Keys }{k}), fmt.Sprintf(verb, struct{ keys ticket.Keys }{k}))
+		texts = append(texts, fmt.Sprintf(verb, k), fmt.Sprintf(verb, struct{ Keys ticket.Keys }{k}),
+			fmt.Sprintf(verb, struct{ keys ticket.Keys }{k}))
 	}
 	for _, text := range texts {
 		for _, secret := range []string{secretOf("a"), "aaaa", "61616161", "97 97", "0x61", "1100001 1100001"} {

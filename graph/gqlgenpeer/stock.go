@@ -27,7 +27,8 @@ func Handler(c graph.Control, cfg graph.Config) http.Handler {
 		return graph.ActingFor(ctx, p), err
 	}
 	h := handler.New(graph.Schema(c, cfg))
-	h.AddTransport(transport.Websocket{InitFunc: func(ctx context.Context, init transport.InitPayload) (context.Context, *transport.InitPayload, error) {
+	h.AddTransport(transport.Websocket{InitFunc: func(ctx context.Context, init transport.InitPayload) (context.Context,
+		*transport.InitPayload, error) {
 		ctx, err := admit(ctx, init.Authorization())
 		return ctx, nil, err
 	}})

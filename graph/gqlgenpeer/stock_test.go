@@ -40,15 +40,17 @@ func (stream) Close() {}
 // The peer answers what the API answers, to who it says it is.
 func TestHandler_QueriesAndStreams(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(gqlgenpeer.Handler(fake{}, graph.Config{Authenticate: func(token string) (authz.Principal, error) {
-		if token != "good" {
-			return authz.Principal{}, authz.ErrUnauthenticated
-		}
-		return authz.Principal{ID: "eva"}, nil
-	}}))
+	server := httptest.NewServer(
+		gqlgenpeer.Handler(fake{}, graph.Config{Authenticate: func(token string) (authz.Principal, error) {
+			if token != "good" {
+				return authz.Principal{}, authz.ErrUnauthenticated
+			}
+			return authz.Principal{ID: "eva"}, nil
+		}}))
 	defer server.Close()
 	post := func(token string) string {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(`{"query":"{ health { status } }"}`))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL,
+			strings.NewReader(`{"query":"{ health { status } }"}`))
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+token)
 		resp, err := http.DefaultClient.Do(req)

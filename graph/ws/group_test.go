@@ -34,7 +34,8 @@ type counter struct {
 }
 
 func newCounter(pad int) *counter {
-	return &counter{n: 1, pad: strings.Repeat("x", pad), moved: make(chan struct{}), alone: func(*ws.Place, bool) bool { return false }}
+	return &counter{n: 1, pad: strings.Repeat("x", pad), moved: make(chan struct{}),
+		alone: func(*ws.Place, bool) bool { return false }}
 }
 
 // advance adds to the number; a failure ends the sources.
@@ -213,10 +214,11 @@ func TestGroup_OneExecutionForAThousandWhoJoinAtOnce(t *testing.T) {
 	t.Parallel()
 	source := newCounter(0)
 	let := make(chan struct{})
-	s := start(t, ws.Config{StreamsOfPeer: 1000, Operations: 1000, Share: sharing(func(ctx context.Context) (ws.Source, error) {
-		<-let
-		return source.open(ctx)
-	})}, nobody)
+	s := start(t, ws.Config{StreamsOfPeer: 1000, Operations: 1000,
+		Share: sharing(func(ctx context.Context) (ws.Source, error) {
+			<-let
+			return source.open(ctx)
+		})}, nobody)
 	c := s.open(t)
 	for i := range 1000 {
 		c.subscribe(strconv.Itoa(i), subscription)
@@ -243,7 +245,8 @@ func TestGroup_OneExecutionForAThousandWhoJoinAtOnce(t *testing.T) {
 		t.Errorf("rendered %d times", n)
 	}
 	c.Close()
-	eventually(t, 5*time.Second, "the source is closed after its last viewer", func() bool { return source.closed.Load() == 1 })
+	eventually(t, 5*time.Second, "the source is closed after its last viewer",
+		func() bool { return source.closed.Load() == 1 })
 }
 
 func TestGroup_ManyAreServedOnSeveralProcessorsAndTheRefusedAreTakenOut(t *testing.T) {
@@ -252,7 +255,8 @@ func TestGroup_ManyAreServedOnSeveralProcessorsAndTheRefusedAreTakenOut(t *testi
 	var rights sync.Map // by id, which is the viewer's own
 	source := newCounter(100)
 	share := sharing(source.open)
-	s := start(t, ws.Config{StreamsOfPeer: each, Operations: each, Share: func(ctx context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
+	s := start(t, ws.Config{StreamsOfPeer: each, Operations: each, Share: func(ctx context.Context,
+		op *graphql.OperationContext) (*ws.Shared, error) {
 		shared, err := share(ctx, op)
 		rights.Store(shared.Since.Seq, shared.Ticket)
 		return shared, err
@@ -431,7 +435,8 @@ func TestGroup_CompleteLeavesAtOnceAndFreesTheID(t *testing.T) {
 		}
 		c.send(`{"id":"1","type":"complete"}`)
 	}
-	eventually(t, 5*time.Second, "all groups have ended", func() bool { return source.closed.Load() == source.opened.Load() })
+	eventually(t, 5*time.Second, "all groups have ended",
+		func() bool { return source.closed.Load() == source.opened.Load() })
 	c.subscribe("1", subscription)
 	c.next()
 	c.subscribe("2", subscription)

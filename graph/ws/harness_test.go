@@ -31,7 +31,8 @@ type executor struct {
 	dispatch func(ctx context.Context, op *graphql.OperationContext) graphql.ResponseHandler
 }
 
-func (executor) CreateOperationContext(_ context.Context, p *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (executor) CreateOperationContext(_ context.Context, p *graphql.RawParams) (*graphql.OperationContext,
+	gqlerror.List) {
 	op := &graphql.OperationContext{RawQuery: p.Query, Variables: p.Variables}
 	doc, err := parser.ParseQuery(&ast.Source{Input: p.Query})
 	if err != nil {
@@ -41,7 +42,8 @@ func (executor) CreateOperationContext(_ context.Context, p *graphql.RawParams) 
 	return op, nil
 }
 
-func (e executor) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (e executor) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler,
+	context.Context) {
 	return e.dispatch(ctx, op), ctx
 }
 
@@ -55,7 +57,8 @@ func (executor) DispatchError(_ context.Context, errs gqlerror.List) *graphql.Re
 
 func code(err error) string {
 	for sentinel, code := range map[error]string{
-		ws.ErrTooManyOperations: "TOO_MANY_STREAMS", ws.ErrTooManyStreams: "TOO_MANY_STREAMS", ws.ErrShutdown: "SERVER_SHUTDOWN",
+		ws.ErrTooManyOperations: "TOO_MANY_STREAMS", ws.ErrTooManyStreams: "TOO_MANY_STREAMS",
+		ws.ErrShutdown: "SERVER_SHUTDOWN",
 	} {
 		if errors.Is(err, sentinel) {
 			return code
@@ -71,7 +74,8 @@ type server struct {
 	exec executor
 }
 
-func start(t *testing.T, cfg ws.Config, dispatch func(context.Context, *graphql.OperationContext) graphql.ResponseHandler) *server {
+func start(t *testing.T, cfg ws.Config, dispatch func(context.Context,
+	*graphql.OperationContext) graphql.ResponseHandler) *server {
 	t.Helper()
 	s := &server{exec: executor{dispatch}}
 	cfg.Exec = s.exec

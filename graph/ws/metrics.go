@@ -47,8 +47,11 @@ func (m *metrics) register(s *Server, r prometheus.Registerer) {
 		return
 	}
 	r.MustRegister(m.viewers, m.conflated, m.slow, m.ended,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dvt_sockets", Help: "Open sockets and event streams."}, s.streams),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dvt_shared_groups", Help: "Executions that serve the viewers of shared subscriptions."}, s.groups.count))
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dvt_sockets", Help: "Open sockets and event streams."},
+			s.streams),
+		prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: "dvt_shared_groups", Help: "Executions that serve the viewers of shared subscriptions."},
+			s.groups.count))
 }
 
 func (m *metrics) endedBy(errs gqlerror.List) {

@@ -41,7 +41,8 @@ func TestMetrics_CountWhatIsThereAndHowItEnds(t *testing.T) {
 	for _, c := range []*client{c, c, d} {
 		c.next()
 	}
-	for name, want := range map[string]float64{"dvt_sockets": 2, "dvt_shared_groups": 2, "dvt_shared_viewers": 3, "dvt_frames_conflated_total": 0, "dvt_slow_peers_dropped_total": 0} {
+	for name, want := range map[string]float64{"dvt_sockets": 2, "dvt_shared_groups": 2, "dvt_shared_viewers": 3,
+		"dvt_frames_conflated_total": 0, "dvt_slow_peers_dropped_total": 0} {
 		if got := metric(t, registry, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
@@ -53,7 +54,10 @@ func TestMetrics_CountWhatIsThereAndHowItEnds(t *testing.T) {
 	c.send(`{"type":"start"}`)
 	c.expectClose(4400)
 	d.Close()
-	eventually(t, 5*time.Second, "all is counted", func() bool { return fmt.Sprint(ends(t, registry)) == "map[4400:1 OTHER:3 client:1]" })
+	eventually(t, 5*time.Second, "all is counted", func() bool {
+		return fmt.Sprint(
+			ends(t, registry)) == "map[4400:1 OTHER:3 client:1]"
+	})
 	for _, name := range []string{"dvt_sockets", "dvt_shared_groups", "dvt_shared_viewers"} {
 		eventually(t, 5*time.Second, name+" is 0 at the end", func() bool { return metric(t, registry, name) == 0 })
 	}

@@ -48,17 +48,21 @@ func TestSocket_CloseCodes(t *testing.T) {
 		code int
 		do   func(c *client)
 	}{
-		"no init":            {4408, func(*client) {}},
-		"pings are no init":  {4408, func(c *client) { c.send(`{"type":"ping"}`) }},
-		"wrong token":        {4401, func(c *client) { c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer bad"}}`) }},
-		"no token":           {4401, func(c *client) { c.send(`{"type":"connection_init"}`) }},
-		"subscribe first":    {4401, func(c *client) { c.subscribe("1", query) }},
-		"no JSON":            {4400, func(c *client) { c.send(`hello`) }},
-		"two values":         {4400, func(c *client) { c.send(`{"type":"ping"}{"type":"ping"}`) }},
-		"unknown type":       {4400, func(c *client) { c.send(`{"type":"start"}`) }},
-		"payload of init":    {4400, func(c *client) { c.send(`{"type":"connection_init","payload":[1]}`) }},
-		"binary":             {4400, func(c *client) { _ = c.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"ping"}`)) }},
-		"too large":          {1009, func(c *client) { c.send(`{"type":"ping","payload":"` + strings.Repeat("x", 64<<10) + `"}`) }}, // what the kernel takes at once
+		"no init":           {4408, func(*client) {}},
+		"pings are no init": {4408, func(c *client) { c.send(`{"type":"ping"}`) }},
+		"wrong token": {
+			4401, func(c *client) { c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer bad"}}`) }},
+		"no token":        {4401, func(c *client) { c.send(`{"type":"connection_init"}`) }},
+		"subscribe first": {4401, func(c *client) { c.subscribe("1", query) }},
+		"no JSON":         {4400, func(c *client) { c.send(`hello`) }},
+		"two values":      {4400, func(c *client) { c.send(`{"type":"ping"}{"type":"ping"}`) }},
+		"unknown type":    {4400, func(c *client) { c.send(`{"type":"start"}`) }},
+		"payload of init": {4400, func(c *client) { c.send(`{"type":"connection_init","payload":[1]}`) }},
+		"binary": {
+			4400, func(c *client) { _ = c.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"ping"}`)) }},
+		// what the kernel takes at once
+		"too large": {
+			1009, func(c *client) { c.send(`{"type":"ping","payload":"` + strings.Repeat("x", 64<<10) + `"}`) }},
 		"second init":        {4429, func(c *client) { opened(c); c.send(`{"type":"connection_init"}`) }},
 		"subscribe, no id":   {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","payload":{"query":"{a}"}}`) }},
 		"subscribe, nothing": {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","id":"1"}`) }},
@@ -157,7 +161,10 @@ func TestSocket_RightsAreAskedForEachOperation(t *testing.T) {
 
 func TestSocket_IdentityOutageIsNotADenial(t *testing.T) {
 	t.Parallel()
-	s := start(t, ws.Config{Connect: func(*http.Request, map[string]any) (ws.Peer, error) { return ws.Peer{}, errors.New("down") }}, once(`{}`))
+	s := start(t, ws.Config{Connect: func(*http.Request, map[string]any) (ws.Peer, error) {
+		return ws.Peer{},
+			errors.New("down")
+	}}, once(`{}`))
 	c := s.dial(t)
 	c.send(`{"type":"connection_init"}`)
 	c.expectClose(websocket.CloseInternalServerErr)

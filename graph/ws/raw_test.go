@@ -31,7 +31,8 @@ func (s *server) upgrade(t *testing.T, conn net.Conn) raw {
 	return c
 }
 
-const upgradeRequest = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+const upgradeRequest = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: " +
+	"websocket\r\nSec-WebSocket-Version: 13\r\n" +
 	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n"
 
 func (c raw) handshake() {
@@ -81,7 +82,8 @@ func masked(opcode byte, message []byte) []byte {
 	if n < 1<<16 {
 		return append([]byte{0x80 | opcode, 0x80 | 126, byte(n >> 8), byte(n), 0, 0, 0, 0}, message...)
 	}
-	return append([]byte{0x80 | opcode, 0x80 | 127, 0, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n), 0, 0, 0, 0}, message...)
+	return append([]byte{0x80 | opcode, 0x80 | 127, 0, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n), 0, 0,
+		0, 0}, message...)
 }
 
 // readFrame reads one frame of a server and checks its form.

@@ -47,7 +47,8 @@ func (e *ending) get() error {
 // the next when take has returned, and stops when take says so. It returns the
 // errors that the operation ended with, nil for a good end and for one that
 // the client wished.
-func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take func(*graphql.Response) bool) (errs gqlerror.List) {
+func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take func(*graphql.Response) bool) (
+	errs gqlerror.List) {
 	end := &ending{}
 	ctx = context.WithValue(graphql.WithOperationContext(ctx, op), endingKey{}, end)
 	defer func() {

@@ -177,7 +177,8 @@ func TestRights_MovedViewerIsSharedAnew(t *testing.T) {
 	if m, ok := other.next(); !ok || m.Payload.Data.Kind != "next" {
 		t.Fatalf("the other got %+v", m)
 	}
-	if m, ok := v.next(); !ok || m.ID != "1" || m.Payload.Data.Kind != "first" || m.Payload.Data.From != 0 || m.Payload.Data.To != 2 {
+	if m, ok := v.next(); !ok || m.ID != "1" || m.Payload.Data.Kind != "first" || m.Payload.Data.From != 0 ||
+		m.Payload.Data.To != 2 {
 		t.Fatalf("the moved got %+v", m)
 	}
 	if n := c.source.opened.Load(); n != 2 {

@@ -26,7 +26,12 @@ var rudeness = []struct {
 	{"before the answer to init", func(c raw) { c.handshake(); c.text(initMessage) }},
 	{"after init", func(c raw) { c.handshake(); c.init() }},
 	{"with subscribe", func(c raw) { c.handshake(); c.init(); c.text(subscribeMessage) }},
-	{"mid-frame of subscribe", func(c raw) { c.handshake(); c.init(); _, _ = c.Write(masked(1, []byte(subscribeMessage))[:9]) }},
+	{"mid-frame of subscribe", func(c raw) {
+		c.handshake()
+		c.init()
+		_,
+			_ = c.Write(masked(1, []byte(subscribeMessage))[:9])
+	}},
 	{"after subscribe", func(c raw) { c.subscribed() }},
 	{"during writes", func(c raw) { c.subscribed(); _, _ = c.Read(make([]byte, 700)) }},
 	{"with complete", func(c raw) { c.subscribed(); c.text(`{"id":"1","type":"complete"}`) }},

@@ -90,7 +90,8 @@ func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	source := newCounter(16 << 10)
-	s := start(t, ws.Config{WriteTimeout: timeout, IdleTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
+	s := start(t, ws.Config{WriteTimeout: timeout, IdleTimeout: time.Minute, Share: sharing(source.open),
+		Metrics: registry}, nobody)
 	readers := make([]*client, others)
 	for i := range readers {
 		readers[i] = s.open(t)
@@ -116,7 +117,8 @@ func TestSlow_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 		t.Errorf("gone is %v, %v after it was behind", gone, took)
 	}
 	eventually(t, 5*time.Second, "its socket is closed", func() bool {
-		return metric(t, registry, "dvt_sockets") == float64(others) && metric(t, registry, "dvt_shared_viewers") == float64(others)
+		return metric(t, registry, "dvt_sockets") == float64(others) && metric(t, registry,
+			"dvt_shared_viewers") == float64(others)
 	})
 }
 
@@ -131,13 +133,17 @@ func TestSlow_PartialWritesNeverCorruptAFrame(t *testing.T) {
 	const updates = 400
 	registry := prometheus.NewRegistry()
 	source := newCounter(3000)
-	s := start(t, ws.Config{PingEvery: 5 * time.Millisecond, WriteTimeout: time.Minute, IdleTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
+	s := start(t, ws.Config{PingEvery: 5 * time.Millisecond, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
+		Share: sharing(source.open), Metrics: registry}, nobody)
 	c := s.narrow(t)
 	for range updates {
 		source.advance(1, nil)
 		time.Sleep(time.Millisecond)
 	}
-	eventually(t, 5*time.Second, "it is behind", func() bool { return metric(t, registry, "dvt_frames_conflated_total") > 0 })
+	eventually(t, 5*time.Second, "it is behind", func() bool {
+		return metric(t, registry,
+			"dvt_frames_conflated_total") > 0
+	})
 	r := bytewise{c}
 	seen, pings, at := 0, 0, continuity{1}
 	for at.at < updates+1 {
@@ -197,7 +203,8 @@ func TestSlow_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
 			}
 		}
 		if now := source.slow.Load(); now != rendered+1 || slow != now-begun {
-			t.Fatalf("round %d: %d payloads for a slow viewer were shown, %d rendered, %d of them when it read again", round, slow, now-begun, now-rendered)
+			t.Fatalf("round %d: %d payloads for a slow viewer were shown, %d rendered, %d of them when it read again", round,
+				slow, now-begun, now-rendered)
 		}
 		source.advance(1, nil)
 		if m := c.shown(); m.Payload.Data.Kind != "next" || at.accept(m) != nil {
@@ -248,7 +255,8 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 	at := continuity{1}
 	for {
 		opcode, data := c.frame()
-		if strings.Contains(string(data), `"id":"narrow","type":"error"`) && strings.Contains(string(data), "SERVER_SHUTDOWN") {
+		if strings.Contains(string(data), `"id":"narrow","type":"error"`) && strings.Contains(string(data),
+			"SERVER_SHUTDOWN") {
 			break
 		}
 		var m shown

@@ -17,7 +17,8 @@ import (
 // ends it in a last `next`, then `complete`. A stream that is too many, or that
 // comes while the server stops, is refused as present words it, before anything
 // is written. key is the Peer.Key of the caller.
-func (s *Server) ServeEvents(w http.ResponseWriter, r *http.Request, key string, op *graphql.OperationContext) gqlerror.List {
+func (s *Server) ServeEvents(w http.ResponseWriter, r *http.Request, key string,
+	op *graphql.OperationContext) gqlerror.List {
 	switch {
 	case !s.enter():
 		if s.stopping.Err() != nil {
@@ -57,7 +58,8 @@ type eventStream struct {
 	refused bool // an offer, since payloads was empty
 }
 
-func newEventStream(ctx context.Context, s *Server, w http.ResponseWriter, request *graphql.OperationContext) *eventStream {
+func newEventStream(ctx context.Context, s *Server, w http.ResponseWriter,
+	request *graphql.OperationContext) *eventStream {
 	e := &eventStream{
 		w: w, out: http.NewResponseController(w),
 		responses: make(chan []byte), payloads: make(chan []byte, 1), last: make(chan []byte, 1), gone: make(chan struct{}),

@@ -51,7 +51,8 @@ func TestEvents_EndsWithTheErrorOfTheStream(t *testing.T) {
 		ws.Fail(ctx, errors.New("TOKEN_EXPIRED"))
 		return func(context.Context) *graphql.Response { return nil }
 	})
-	want := `data: {"errors":[{"message":"TOKEN_EXPIRED","extensions":{"code":"OTHER"}}],"data":null}` + "\n\nevent: complete"
+	want := `data: {"errors":[{"message":"TOKEN_EXPIRED","extensions":{"code":"OTHER"}}],"data":null}` +
+		"\n\nevent: complete"
 	if got := readAll(t, s.events(t.Context(), t, subscription).Body); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
@@ -84,7 +85,8 @@ func TestEvents_Shutdown(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := readAll(t, resp.Body); !strings.Contains(got, "SERVER_SHUTDOWN") || !strings.HasSuffix(got, "event: complete\ndata:\n\n") {
+	if got := readAll(t, resp.Body); !strings.Contains(got, "SERVER_SHUTDOWN") || !strings.HasSuffix(got,
+		"event: complete\ndata:\n\n") {
 		t.Errorf("got %q", got)
 	}
 	if got := readAll(t, s.events(t.Context(), t, subscription).Body); got != "SERVER_SHUTDOWN\n" {
@@ -104,7 +106,8 @@ func TestEvents_OutliveTheTimesOfTheirServer(t *testing.T) {
 	defer short.Close()
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, short.URL+"/events?query="+url.QueryEscape(subscription), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, short.URL+"/events?query="+url.QueryEscape(subscription),
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,8 @@ func TestStorm_EveryViewerIsShownAnUnbrokenChain(t *testing.T) {
 	for err := range failures {
 		t.Error(err)
 	}
-	t.Logf("%d payloads, %d first ones, %d for slow viewers", source.nexts.Load(), source.firsts.Load(), source.slow.Load())
+	t.Logf("%d payloads, %d first ones, %d for slow viewers", source.nexts.Load(), source.firsts.Load(),
+		source.slow.Load())
 	if source.slow.Load() == 0 {
 		t.Error("nobody was slow: the storm was none")
 	}

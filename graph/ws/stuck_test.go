@@ -23,11 +23,13 @@ import (
 // for ever (design §6).
 func TestSocket_PeerThatStopsReadingIsGone(t *testing.T) {
 	t.Parallel()
-	for name, pingEvery := range map[string]time.Duration{"after a ping": 50 * time.Millisecond, "between pings": time.Minute} {
+	for name, pingEvery := range map[string]time.Duration{"after a ping": 50 * time.Millisecond,
+		"between pings": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var live atomic.Int64
-			s := start(t, ws.Config{PingEvery: pingEvery, WriteTimeout: 2 * time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
+			s := start(t, ws.Config{PingEvery: pingEvery, WriteTimeout: 2 * time.Second},
+				endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
 			conn := s.stuck(t)
 			d := websocket.Dialer{
 				Subprotocols: []string{"graphql-transport-ws"}, ReadBufferSize: 1 << 10,
@@ -101,7 +103,8 @@ func TestEvents_PeerThatStopsReadingIsGone(t *testing.T) {
 	t.Parallel()
 	var begun, live atomic.Int64
 	run := endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`)
-	s := start(t, ws.Config{WriteTimeout: 2 * time.Second}, func(ctx context.Context, op *graphql.OperationContext) graphql.ResponseHandler {
+	s := start(t, ws.Config{WriteTimeout: 2 * time.Second}, func(ctx context.Context,
+		op *graphql.OperationContext) graphql.ResponseHandler {
 		defer begun.Add(1)
 		return run(ctx, op)
 	})

@@ -14,7 +14,8 @@ func (s *Server) admit(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := &s.unknown
-	if s.stopping.Err() != nil || s.total >= s.cfg.Streams || u.total >= s.cfg.Unknown || u.byAddress[address] >= s.cfg.UnknownOfAddress {
+	if s.stopping.Err() != nil || s.total >= s.cfg.Streams || u.total >= s.cfg.Unknown ||
+		u.byAddress[address] >= s.cfg.UnknownOfAddress {
 		return false
 	}
 	u.total++

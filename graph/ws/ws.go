@@ -146,7 +146,8 @@ type Server struct {
 
 // New makes a Server. It panics when Config.Metrics has its collectors already.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{}, unknown: unknownSockets{byAddress: map[string]int{}}, sockets: map[*conn]struct{}{}, idle: make(chan struct{})}
+	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{},
+		unknown: unknownSockets{byAddress: map[string]int{}}, sockets: map[*conn]struct{}{}, idle: make(chan struct{})}
 	s.groups.srv, s.groups.byKey = s, map[string]*group{}
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.metrics.register(s, cfg.Metrics)

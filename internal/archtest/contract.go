@@ -27,7 +27,8 @@ var (
 	definition = regexp.MustCompile(`(?m)^(?:- )?(?:\*\*|### )([A-Z]{1,2}-?\d{1,3})(?:\*\*|[ .])([^\n*]*)`)
 	// citation finds what looks like one of the contract's ids. The letters before are those that it defines; a hyphen
 	// that a Go name cannot have may be missing. It never finds a part of a longer word or number.
-	citation = regexp.MustCompile(`(?:^|[^A-Za-z0-9.%#$/-])((?:T|R)\d{2,3}|[APSGLCQBXHMZ]\d{2}|O\d{1,2}|E-?\d{2}|W-?\d{1,2}|DD-\d{1,2})(?:[^A-Za-z0-9]|$)`)
+	citation = regexp.MustCompile(
+		`(?:^|[^A-Za-z0-9.%#$/-])((?:T|R)\d{2,3}|[APSGLCQBXHMZ]\d{2}|O\d{1,2}|E-?\d{2}|W-?\d{1,2}|DD-\d{1,2})(?:[^A-Za-z0-9]|$)`)
 	hyphened = regexp.MustCompile(`^([EW])(\d+)$`)
 	// drawing is what follows in the path of a picture, where M10 moves the pen.
 	drawing = regexp.MustCompile(`^[ ,.-]?-?\d`)
@@ -88,7 +89,8 @@ type Test struct {
 }
 
 var (
-	goTestName = regexp.MustCompile(`^(?:func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\t+t\.Run\("([^"]+)"|\t+\{"(\w+)", \w+\},?$)`)
+	goTestName = regexp.MustCompile(
+		`^(?:func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\t+t\.Run\("([^"]+)"|\t+\{"(\w+)", \w+\},?$)`)
 	tsTestName = regexp.MustCompile("^\\s*(?:test|it|describe)(?:\\.\\w+)?\\(\\s*[\"'`]([^\"'`]+)")
 	// proof is the line above a test that names the contract ids that the test proves.
 	proof = regexp.MustCompile(`^\s*// contract: (.+)$`)
@@ -122,7 +124,8 @@ func Tests(root string, files []string) ([]Test, error) {
 // testPattern returns the pattern of a line that begins a test in the named file; nil for a file without tests.
 func testPattern(name string) *regexp.Regexp {
 	switch {
-	case strings.HasSuffix(name, "_test.go"), strings.HasPrefix(name, "store/storetest/"), strings.HasPrefix(name, "engine/enginetest/"):
+	case strings.HasSuffix(name, "_test.go"), strings.HasPrefix(name, "store/storetest/"),
+		strings.HasPrefix(name, "engine/enginetest/"):
 		return goTestName
 	case strings.HasSuffix(name, ".test.ts"), strings.HasSuffix(name, ".test.tsx"), strings.HasSuffix(name, ".spec.ts"):
 		return tsTestName

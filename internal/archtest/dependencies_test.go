@@ -69,7 +69,8 @@ func TestDependencies_EachHasItsLine(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(direct)) {
 		if !explained[name] {
-			t.Errorf("%s wants %s, which has no line in docs/dependencies.md: say why, what else there was, and its licence", direct[name], name)
+			t.Errorf("%s wants %s, which has no line in docs/dependencies.md: say why, what else there was, and its licence",
+				direct[name], name)
 		}
 	}
 	gomod := read("go.mod")
@@ -111,8 +112,11 @@ func directModules(gomod string, imports []string) []string {
 
 func TestDirectModules_ReadsRequireAndTool(t *testing.T) {
 	t.Parallel()
-	got := directModules("module github.com/dvt-engine/dvt\n\ngo 1.26.0\n\nrequire example.com/one v1.0.0\n\nrequire (\n\texample.com/two/v2 v2.0.0\n"+
-		"\texample.com/three v0.1.0 // indirect\n\texample.com/tool v1.0.0 // indirect\n\texample.com/used v1.0.0 // indirect\n)\n\ntool example.com/tool/cmd/it\n",
+	got := directModules(
+		"module github.com/dvt-engine/dvt\n\ngo 1.26.0\n\nrequire example.com/one v1.0.0\n\nrequire "+
+			"(\n\texample.com/two/v2 v2.0.0\n"+
+			"\texample.com/three v0.1.0 // indirect\n\texample.com/tool v1.0.0 // indirect\n\texample.com/used v1.0.0 // "+
+			"indirect\n)\n\ntool example.com/tool/cmd/it\n",
 		[]string{"example.com/used/sub"})
 	want := []string{"example.com/one", "example.com/tool", "example.com/two/v2", "example.com/used"}
 	if !slices.Equal(got, want) {

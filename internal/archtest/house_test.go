@@ -62,7 +62,8 @@ func TestPackageLock_AgreesWithPackageJSON(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(manifest, lock.Packages[""].wanted); diff != "" {
-		t.Errorf("web/package-lock.json does not lock what web/package.json wants: run npm install in web (-want +locked):\n%s", diff)
+		t.Errorf("web/package-lock.json does not lock what web/package.json wants: run npm install in web (-want "+
+			"+locked):\n%s", diff)
 	}
 	for _, group := range []map[string]string{manifest.Dependencies, manifest.DevDependencies} {
 		for name, version := range group {
@@ -116,7 +117,8 @@ func TestContract_AllChecksAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"O1", "O14", "T01", "T184", "T230", "R001", "R587", "DD-1", "DD-33", "A01", "P16", "S16", "G26", "L07", "E-16", "C04",
+	for _, id := range []string{"O1", "O14", "T01", "T184", "T230", "R001", "R587", "DD-1", "DD-33", "A01", "P16", "S16",
+		"G26", "L07", "E-16", "C04",
 		"Q12", "O07", "B06", "X06", "H06", "M05", "Z09", "W-1", "W-20"} {
 		if !contract.IDs[id] {
 			t.Errorf("%s is in the contract and was not found", id)
@@ -149,11 +151,13 @@ func TestTests_ReadsTheContractLineAboveATest(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"a_test.go":            "// It proves two.\n// contract: A03, E-08\nfunc TestAppend_Twice(t *testing.T) {\n\t// contract: W-1\n\tt.Run(\"once more\", nil)\n}\n",
-		"store/storetest/a.go": "var cases = []testCase{\n\t// contract: Q01\n\t{\"TheThirdWaits\", third},\n\t{\"Other\", other},\n}\n",
-		"web/src/a.test.ts":    "// contract: R048\nit(\"calls the second attempt the first retry\", () => {})\n",
-		"bare_test.go":         "// contract: A03\nvar x = 1\n",
-		"empty_test.go":        "// contract: none\nfunc TestA(t *testing.T) {}\n",
+		"a_test.go": "// It proves two.\n// contract: A03, E-08\nfunc TestAppend_Twice(t *testing.T) {\n\t// " +
+			"contract: W-1\n\tt.Run(\"once more\", nil)\n}\n",
+		"store/storetest/a.go": "var cases = []testCase{\n\t// contract: Q01\n\t{\"TheThirdWaits\", " +
+			"third},\n\t{\"Other\", other},\n}\n",
+		"web/src/a.test.ts": "// contract: R048\nit(\"calls the second attempt the first retry\", () => {})\n",
+		"bare_test.go":      "// contract: A03\nvar x = 1\n",
+		"empty_test.go":     "// contract: none\nfunc TestA(t *testing.T) {}\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)

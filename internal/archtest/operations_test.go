@@ -56,13 +56,15 @@ func TestOperations_CodesAreThoseOfTheTable(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s | %s |\n", c.Code, status, retry, c.Meaning, c.WhatToDo)
 	}
 	page := text(t, operations)
-	const from, to = "<!-- codes: from run.CodeTable, by: go test ./internal/archtest -run Operations -update -->", "<!-- end of codes -->"
+	const from, to = "<!-- codes: from run.CodeTable, by: go test ./internal/archtest -run Operations -update -->",
+		"<!-- end of codes -->"
 	got := section(t, page, from, to) + "\n"
 	if got == want.String() {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s differs from run.CodeTable: go test ./internal/archtest -run Operations -update (-want +got):\n%s", operations, cmp.Diff(want.String(), got))
+		t.Fatalf("%s differs from run.CodeTable: go test ./internal/archtest -run Operations -update (-want +got):\n%s",
+			operations, cmp.Diff(want.String(), got))
 	}
 	root, _ := repository(t)
 	page = strings.Replace(page, from+got, from+want.String(), 1)
@@ -76,7 +78,8 @@ func TestOperations_ListsEverySetting(t *testing.T) {
 	var config string
 	_, files := repository(t)
 	for _, name := range files {
-		if strings.HasPrefix(name, "server/config") && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+		if strings.HasPrefix(name, "server/config") && strings.HasSuffix(name, ".go") &&
+			!strings.HasSuffix(name, "_test.go") {
 			config += text(t, name)
 		}
 	}
@@ -88,7 +91,8 @@ func TestOperations_ListsEverySetting(t *testing.T) {
 	known, _, _ = strings.Cut(known, "`")
 	want = slices.DeleteFunc(append(want, strings.Fields(known)...), func(key string) bool { return key == "-" })
 	var got []string
-	for _, m := range tableName.FindAllStringSubmatch(section(t, text(t, operations), "## Settings\n", "## Accounts\n"), -1) {
+	for _, m := range tableName.FindAllStringSubmatch(section(t, text(t, operations), "## Settings\n", "## Accounts\n"),
+		-1) {
 		got = append(got, m[1])
 	}
 	slices.Sort(want)

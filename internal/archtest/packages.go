@@ -30,7 +30,8 @@ func Packages(root string, files []string) ([]Package, error) {
 		if !isProductGo(name) {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly|parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil,
+			parser.ImportsOnly|parser.ParseComments)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +65,8 @@ func Packages(root string, files []string) ([]Package, error) {
 // isProductGo leaves out tests, test data, and tools, whose modules are their own.
 func isProductGo(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") &&
-		!strings.HasPrefix(name, "tools/") && !strings.Contains("/"+name, "/testdata/") && !strings.Contains("/"+name, "/node_modules/")
+		!strings.HasPrefix(name, "tools/") && !strings.Contains("/"+name, "/testdata/") &&
+		!strings.Contains("/"+name, "/node_modules/")
 }
 
 // Internal returns the directories of the product's own packages among imports.

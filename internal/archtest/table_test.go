@@ -41,7 +41,8 @@ var imports = map[string][]string{
 	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox"},
 	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
-	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run", "plan"},
+	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
+		"plan"},
 	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said
 	// here once, not by each engine's tests.
 	"engine/enginetest": {"control", "store", "authz", "run", "internal/testtime"},
@@ -52,15 +53,17 @@ var imports = map[string][]string{
 	"authz":         {"run", "plan"}, // a policy bounds the sandboxes that plans ask for
 	"authz/oidc":    {"authz"},       // it asks issuers, which a decision never does
 	"artifact":      {},
-	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "engine/ticket", "projector", "live", "authz", "artifact", "egress", "internal/sizedlru", "internal/contain"},
-	"graph":         {"control", "run", "plan", "live", "authz", "graph/ws"},
-	"graph/ws":      {},
-	"server":        {everything},
-	"client":        {},
-	"web":           {},
-	"examples":      {},
-	"cmd/dvt":       {"server", "client", "plan", "run", "engine/mock", "sandbox"}, // plans are tried out without a server; a sandbox executes this binary
-	"bench":         {everything},
+	"control": {"plan", "run", "store", "store/admission", "engine", "engine/interp", "engine/ticket", "projector",
+		"live", "authz", "artifact", "egress", "internal/sizedlru", "internal/contain"},
+	"graph":    {"control", "run", "plan", "live", "authz", "graph/ws"},
+	"graph/ws": {},
+	"server":   {everything},
+	"client":   {},
+	"web":      {},
+	"examples": {},
+	// plans are tried out without a server; a sandbox executes this binary
+	"cmd/dvt": {"server", "client", "plan", "run", "engine/mock", "sandbox"},
+	"bench":   {everything},
 
 	"internal/attacks": {}, // tests only, which speak to processes
 	// A panic of background work ends that work and not the process.
@@ -77,12 +80,14 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/ticket", "egress", "web", "internal/archtest"}
+var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/ticket", "egress", "web",
+	"internal/archtest"}
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{
-	"github.com/jackc/pgx":          {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
-	"go.temporal.io":                {"engine/temporal", "bench"},                       // a floor is a workflow written by hand
+	"github.com/jackc/pgx": {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
+	// a floor is a workflow written by hand
+	"go.temporal.io":                {"engine/temporal", "bench"},
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
 	"github.com/alicebob/miniredis": {"live/redisbus", "server"},

@@ -66,7 +66,8 @@ func (w *world) requireApprovals() error {
 	return w.graphql(context.Background(), admin, `mutation($d: PolicyInput!) {
 		setPolicy(input: {requestId: "approvals", expectedVersion: 0, reason: "attacks", document: $d}) { __typename } }`,
 		map[string]any{"d": map[string]any{
-			"grants":    []any{map[string]any{"principal": "anna", "role": "ADMIN"}, map[string]any{"principal": "paula", "role": "PLANNER"}, map[string]any{"principal": "olga", "role": "OPERATOR", "environmentId": "dev"}},
+			"grants": []any{map[string]any{"principal": "anna", "role": "ADMIN"}, map[string]any{"principal": "paula",
+				"role": "PLANNER"}, map[string]any{"principal": "olga", "role": "OPERATOR", "environmentId": "dev"}},
 			"approvals": []any{map[string]any{"projectId": "vault", "environmentId": "dev", "required": 1}},
 		}}, &none)
 }
@@ -82,7 +83,8 @@ func command(id, queue string, argv ...string) step {
 }
 
 func noop(id string, dependsOn ...string) step {
-	return step{"stepId": id, "type": "NOOP", "inputs": map[string]any{}, "dependsOn": append([]string{}, dependsOn...), "timeout": "1m"}
+	return step{"stepId": id, "type": "NOOP", "inputs": map[string]any{}, "dependsOn": append([]string{}, dependsOn...),
+		"timeout": "1m"}
 }
 
 func (s step) after(ids ...string) step { s["dependsOn"] = ids; return s }
@@ -97,22 +99,26 @@ func planOf(tenant, project, id string, steps ...step) map[string]any {
 	return map[string]any{
 		"schemaVersion": "v1.2",
 		"metadata": map[string]any{
-			"planId": id, "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "attacks", "schemaVersion": "v1.2",
+			"planId": id, "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "attacks",
+			"schemaVersion": "v1.2",
 			"failurePolicy": map[string]any{"retryWindowSeconds": 0},
 		},
-		"scope": map[string]any{"tenantId": tenant, "projectId": project, "environmentId": "dev", "repoSha": strings.Repeat("0", 40)},
+		"scope": map[string]any{"tenantId": tenant, "projectId": project, "environmentId": "dev",
+			"repoSha": strings.Repeat("0", 40)},
 		"steps": steps,
 	}
 }
 
 // submit starts a run of a plan. The error holds the refusal of the API.
-func (w *world) submit(ctx context.Context, token, requestID, project string, plan map[string]any) (runID string, err error) {
+func (w *world) submit(ctx context.Context, token, requestID, project string, plan map[string]any) (runID string,
+	err error) {
 	var out struct {
 		StartRun struct{ Run struct{ RunID string } }
 	}
-	err = w.graphql(ctx, token, `mutation($i: StartRunInput!) { startRun(input: $i) { run { runId } } }`, map[string]any{"i": map[string]any{
-		"plan": plan, "runRequestId": requestID, "projectId": project, "environmentId": "dev",
-	}}, &out)
+	err = w.graphql(ctx, token, `mutation($i: StartRunInput!) { startRun(input: $i) { run { runId } } }`,
+		map[string]any{"i": map[string]any{
+			"plan": plan, "runRequestId": requestID, "projectId": project, "environmentId": "dev",
+		}}, &out)
 	return out.StartRun.Run.RunID, err
 }
 
@@ -124,7 +130,8 @@ func (w *world) startRun(t *testing.T, token, project string, steps ...step) (ru
 		tenant = "globex"
 	}
 	name := planName(t)
-	id, err := w.submit(t.Context(), token, name+fmt.Sprint(time.Now().UnixNano()), project, map[string]any{"inline": planOf(tenant, project, name, steps...)})
+	id, err := w.submit(t.Context(), token, name+fmt.Sprint(time.Now().UnixNano()), project,
+		map[string]any{"inline": planOf(tenant, project, name, steps...)})
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
@@ -302,7 +309,8 @@ func (w *world) audit(t *testing.T, token, runID string, actions ...string) (row
 				Edges []struct{ Node struct{ Row *auditRow } }
 			}
 		}
-		must(t, w.graphql(t.Context(), token, `query($f: AuditFilter) { audit(filter: $f, first: 50) { edges { node { row { at actor action runId outcome code reason } } } } }`,
+		must(t, w.graphql(
+			t.Context(), token, `query($f: AuditFilter) { audit(filter: $f, first: 50) { edges { node { row { at actor action runId outcome code reason } } } } }`,
 			map[string]any{"f": map[string]any{"runId": runID, "action": action}}, &out))
 		for _, e := range out.Audit.Edges {
 			if e.Node.Row != nil {
@@ -322,7 +330,8 @@ func (w *world) expectAudit(t *testing.T, token, runID, about string) {
 		return
 	}
 	var rows []auditRow
-	for deadline := time.Now().Add(patient(15 * time.Second)); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(patient(15 * time.Second)); time.Now().Before(deadline); time.Sleep(
+		200 * time.Millisecond) {
 		rows = w.audit(t, token, runID, "ENGINE_FORGERY", "REFUSE_WORKER")
 		for _, r := range rows {
 			if strings.Contains(r.Reason, about) {

@@ -44,13 +44,16 @@ func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
 	if out, ok := w.cli(t, foreignAdmin, "audit", "verify"); !ok {
 		t.Fatalf("verify before the attack:\n%s", out)
 	}
-	if err := w.asServer(t, `INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`); err == nil {
+	if err := w.asServer(
+		t, `INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`); err == nil {
 		t.Error("the role of servers could insert a link, want a refusal")
 	}
 	must(t, w.asServer(t, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
-		VALUES ('00000000-0000-4000-8000-0000000000aa', 'globex', 'mine', 'gus', '`+hash("dvt_minted")+`', '[]', 'gus', now() + interval '1 day')`))
+		VALUES ('00000000-0000-4000-8000-0000000000aa', 'globex', 'mine', 'gus', '`+hash("dvt_minted")+
+		`', '[]', 'gus', now() + interval '1 day')`))
 	out, ok := w.cli(t, foreignAdmin, "audit", "verify")
-	if want := "token 00000000-0000-4000-8000-0000000000aa of tenant globex has no row that created it"; ok || !strings.Contains(out, want) {
+	if want := "token 00000000-0000-4000-8000-0000000000aa of tenant globex has no row that created it"; ok ||
+		!strings.Contains(out, want) {
 		t.Errorf("verify succeeded %t and said\n%swant %q", ok, out, want)
 	}
 }
@@ -61,7 +64,8 @@ func TestAudit_RowsNameCredentialAndAddress(t *testing.T) {
 	runID := w.startRun(t, operator, "shop", command("s", queueNobody, "true"))
 	type row struct{ Actor, Credential, Address, Via, Detail string }
 	var found *row
-	for deadline := time.Now().Add(patient(20 * time.Second)); found == nil && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(patient(20 * time.Second)); found == nil &&
+		time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		out, ok := w.cli(t, admin, "audit", "export", "--run", runID, "--action", "START")
 		if !ok {
 			t.Fatal(out)
@@ -102,8 +106,10 @@ func (w *world) makeHeadsKey() error {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(filepath.Join(w.dir, "heads.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
-		os.WriteFile(filepath.Join(w.dir, "heads.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: open}), 0o600))
+		os.WriteFile(filepath.Join(w.dir, "heads.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+			0o600),
+		os.WriteFile(filepath.Join(w.dir, "heads.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: open}),
+			0o600))
 }
 
 // signedNo returns the greatest number of a tenant in the signed heads.
@@ -148,7 +154,8 @@ func TestAudit_ACutTailIsFoundBySignedHeads(t *testing.T) {
 			t.Fatalf("the newest signed head of globex has number %d, want 3 or more", no)
 		}
 	}
-	if out, _ := w.cli(t, foreignAdmin, flags...); strings.Contains(out, "its signed head") || !strings.Contains(out, "signed head") {
+	if out, _ := w.cli(t, foreignAdmin, flags...); strings.Contains(out, "its signed head") ||
+		!strings.Contains(out, "signed head") {
 		t.Fatalf("before the cut:\n%s", out)
 	}
 	w.exec(t, fmt.Sprintf(`DO $$ BEGIN

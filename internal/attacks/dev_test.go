@@ -68,7 +68,8 @@ func dvtDev(t *testing.T) *devHome {
 		}
 		return line != nil
 	})
-	h.tokens = map[string]string{"dev-engineer": "dev-engineer", "dev-admin": "dev-admin"} // the tokens of earlier versions
+	// the tokens of earlier versions
+	h.tokens = map[string]string{"dev-engineer": "dev-engineer", "dev-admin": "dev-admin"}
 	if doc, err := os.ReadFile(filepath.Join(h.data, "tokens")); err == nil {
 		var ring struct{ Tokens map[string]string }
 		must(t, json.Unmarshal(doc, &ring))
@@ -93,7 +94,9 @@ func (h *devHome) ask(t *testing.T, method, path, body string, header ...string)
 			r.Host = value
 		}
 	}
-	res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
+	res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}).Do(r)
 	must(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
@@ -113,7 +116,8 @@ const (
 func (h *devHome) state(t *testing.T) string {
 	t.Helper()
 	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(
-		`{"query":"{runs(first:50){edges{node{runId}}} run(runId:\"%s\"){signals(first:50){edges{node{signalId}}}}}"}`, h.runID), h.bearer("dev-admin"), jsonBody)
+		`{"query":"{runs(first:50){edges{node{runId}}} run(runId:\"%s\"){signals(first:50){edges{node{signalId}}}}}"}`,
+		h.runID), h.bearer("dev-admin"), jsonBody)
 	if !strings.Contains(text, h.runID) {
 		t.Fatalf("the run of the test does not exist: %s", text)
 	}
@@ -141,7 +145,8 @@ func TestDev_ForeignPagesAreRefusedBeforeTheyAreRead(t *testing.T) {
 		res, _ = h.ask(t, http.MethodGet, "/", "") // any page signed in once
 		session = "Cookie: " + strings.Split(res.Header.Get("Set-Cookie"), ";")[0]
 	}
-	if _, text := h.ask(t, http.MethodPost, "/graphql", whoAmI, session, jsonBody); !strings.Contains(text, `"dev-engineer"`) {
+	if _, text := h.ask(t, http.MethodPost, "/graphql", whoAmI, session, jsonBody); !strings.Contains(text,
+		`"dev-engineer"`) {
 		t.Fatalf("the browser is not signed in: %s", text)
 	}
 	sent := 0
@@ -168,7 +173,8 @@ func TestDev_ForeignPagesAreRefusedBeforeTheyAreRead(t *testing.T) {
 					body = fmt.Sprintf(pauseRun, h.runID, fmt.Sprintf("evil-%d", sent))
 				}
 				res, text := h.ask(t, c.method, c.path, body, origin, credential, jsonBody)
-				if res.StatusCode != http.StatusForbidden || !strings.Contains(text, "another origin") || res.Header.Get("Set-Cookie") != "" {
+				if res.StatusCode != http.StatusForbidden || !strings.Contains(text, "another origin") ||
+					res.Header.Get("Set-Cookie") != "" {
 					t.Errorf("%s, %s %s with %s: %d %.200s", name, c.method, c.path, how, res.StatusCode, text)
 				}
 			}
@@ -186,7 +192,8 @@ func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
 	t.Helper()
 	_, value, _ := strings.Cut(origin, ": ")
 	d := &websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
-	ws, res, err := d.DialContext(t.Context(), strings.Replace(h.url, "http", "ws", 1)+"/graphql", http.Header{"Origin": {value}})
+	ws, res, err := d.DialContext(t.Context(), strings.Replace(h.url, "http", "ws", 1)+"/graphql",
+		http.Header{"Origin": {value}})
 	if err != nil {
 		if res == nil || res.StatusCode != http.StatusForbidden {
 			t.Errorf("%s, an upgrade: %v", name, err)
@@ -251,17 +258,21 @@ func TestDev_WhatForeignPagesLoadIsRefused(t *testing.T) {
 			{"a page of the UI", "/runs", "navigate", "document", 200},
 			{"the schema", "/schema.graphqls", "navigate", "document", 200},
 		} {
-			res, text := h.ask(t, http.MethodGet, c.path, "", "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+c.mode, "Sec-Fetch-Dest: "+c.dest)
+			res, text := h.ask(t, http.MethodGet, c.path, "", "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+c.mode,
+				"Sec-Fetch-Dest: "+c.dest)
 			if res.StatusCode != c.status || res.Header.Get("Set-Cookie") != "" {
-				t.Errorf("%s, %s: %d, want %d, %s %.200s", c.name, site, res.StatusCode, c.status, res.Header.Get("Set-Cookie"), text)
+				t.Errorf("%s, %s: %d, want %d, %s %.200s", c.name, site, res.StatusCode, c.status, res.Header.Get("Set-Cookie"),
+					text)
 			}
 		}
 	}
 	// The foreign pages did not use up the key. Its owner does.
-	if res, _ := h.ask(t, http.MethodGet, page, "", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"); res.StatusCode != http.StatusSeeOther || res.Header.Get("Set-Cookie") == "" {
+	if res, _ := h.ask(t, http.MethodGet, page, "", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate",
+		"Sec-Fetch-Dest: document"); res.StatusCode != http.StatusSeeOther || res.Header.Get("Set-Cookie") == "" {
 		t.Errorf("the link of its owner: %d %q", res.StatusCode, res.Header.Get("Set-Cookie"))
 	}
-	if res, text := h.ask(t, http.MethodGet, page, ""); res.StatusCode != http.StatusForbidden || res.Header.Get("Set-Cookie") != "" || !strings.Contains(text, "dvt dev link") {
+	if res, text := h.ask(t, http.MethodGet, page, ""); res.StatusCode != http.StatusForbidden ||
+		res.Header.Get("Set-Cookie") != "" || !strings.Contains(text, "dvt dev link") {
 		t.Errorf("a used key: %d %q %s", res.StatusCode, res.Header.Get("Set-Cookie"), text)
 	}
 }
@@ -273,20 +284,25 @@ func TestDev_StrangersOfTheMachineGetNothing(t *testing.T) {
 		header             []string
 		status             int
 	}{
-		"the name of a principal":         {http.MethodPost, "/graphql", whoAmI, []string{"Authorization: Bearer dev-engineer", jsonBody}, 401},
-		"the name of an admin":            {http.MethodPost, "/graphql", whoAmI, []string{"Authorization: Bearer dev-admin", jsonBody}, 401},
-		"the name in a cookie":            {http.MethodPost, "/graphql", whoAmI, []string{"Cookie: dvt_session=dev-engineer", jsonBody}, 401},
-		"a page that signed in once":      {http.MethodGet, "/", "", nil, 200},
-		"a sample plan":                   {http.MethodGet, "/dev/plans/shop", "", nil, 401},
-		"the notifications":               {http.MethodGet, "/dev/notify", "", nil, 401},
-		"a notification to no address":    {http.MethodPost, "/dev/notify", "hello", nil, 405},
-		"a notification to a guess":       {http.MethodPost, "/dev/notify/" + strings.Repeat("A", 43), "hello", nil, 404},
-		"a link":                          {http.MethodPost, "/dev/link", "", nil, 401},
-		"becoming an admin":               {http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`, nil, 403},
-		"becoming an admin as a page":     {http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`, []string{"Origin: " + h.url}, 401},
-		"a wrong key":                     {http.MethodGet, "/?key=" + strings.Repeat("A", 43), "", nil, 403},
-		"another name of the machine":     {http.MethodGet, "/", "", []string{"Host: evil.example"}, 421},
-		"another name, with its own page": {http.MethodPost, "/graphql", whoAmI, []string{"Host: evil.example", "Origin: http://evil.example", h.bearer("dev-admin"), jsonBody}, 421},
+		"the name of a principal": {http.MethodPost, "/graphql", whoAmI,
+			[]string{"Authorization: Bearer dev-engineer", jsonBody}, 401},
+		"the name of an admin": {http.MethodPost, "/graphql", whoAmI, []string{"Authorization: Bearer dev-admin",
+			jsonBody}, 401},
+		"the name in a cookie": {http.MethodPost, "/graphql", whoAmI, []string{"Cookie: dvt_session=dev-engineer",
+			jsonBody}, 401},
+		"a page that signed in once":   {http.MethodGet, "/", "", nil, 200},
+		"a sample plan":                {http.MethodGet, "/dev/plans/shop", "", nil, 401},
+		"the notifications":            {http.MethodGet, "/dev/notify", "", nil, 401},
+		"a notification to no address": {http.MethodPost, "/dev/notify", "hello", nil, 405},
+		"a notification to a guess":    {http.MethodPost, "/dev/notify/" + strings.Repeat("A", 43), "hello", nil, 404},
+		"a link":                       {http.MethodPost, "/dev/link", "", nil, 401},
+		"becoming an admin":            {http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`, nil, 403},
+		"becoming an admin as a page": {http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`,
+			[]string{"Origin: " + h.url}, 401},
+		"a wrong key":                 {http.MethodGet, "/?key=" + strings.Repeat("A", 43), "", nil, 403},
+		"another name of the machine": {http.MethodGet, "/", "", []string{"Host: evil.example"}, 421},
+		"another name, with its own page": {http.MethodPost, "/graphql", whoAmI, []string{"Host: evil.example",
+			"Origin: http://evil.example", h.bearer("dev-admin"), jsonBody}, 421},
 	} {
 		res, text := h.ask(t, c.method, c.path, c.body, c.header...)
 		if res.StatusCode != c.status || res.Header.Get("Set-Cookie") != "" || strings.Contains(text, `"principal":"dev-`) {
@@ -316,13 +332,15 @@ func TestDev_StrangersOfTheMachineGetNothing(t *testing.T) {
 func (h *devHome) narrowTokenGetsNoLink(t *testing.T) {
 	t.Helper()
 	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"mutation{createToken(input:{requestId:\"r\",name:\"n\",expiresAt:\"%s\",`+
-		`grants:[{role:VIEWER,projectId:\"*\",environmentId:\"*\"}]}){secret}}"}`, until), h.bearer("dev-admin"), jsonBody)
+	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(
+		`{"query":"mutation{createToken(input:{requestId:\"r\",name:\"n\",expiresAt:\"%s\",`+
+			`grants:[{role:VIEWER,projectId:\"*\",environmentId:\"*\"}]}){secret}}"}`, until), h.bearer("dev-admin"), jsonBody)
 	secret := regexp.MustCompile(`dvt_[A-Za-z0-9_-]{43}`).FindString(text)
 	if secret == "" {
 		t.Fatalf("no token was made: %s", text)
 	}
-	if res, text := h.ask(t, http.MethodPost, "/dev/link", "", "Authorization: Bearer "+secret); res.StatusCode != http.StatusForbidden || strings.Contains(text, "key=") {
+	if res, text := h.ask(t, http.MethodPost, "/dev/link", "", "Authorization: Bearer "+
+		secret); res.StatusCode != http.StatusForbidden || strings.Contains(text, "key=") {
 		t.Errorf("a link for a narrow token: %d %s", res.StatusCode, text)
 	}
 }
@@ -337,7 +355,8 @@ func (h *devHome) secondStart(t *testing.T) {
 		if other.tokens[name] == token {
 			t.Errorf("two data directories give %s the same token", name)
 		}
-		if res, _ := other.ask(t, http.MethodPost, "/graphql", whoAmI, "Authorization: Bearer "+token, jsonBody); name == "dev-engineer" && res.StatusCode != http.StatusUnauthorized {
+		if res, _ := other.ask(t, http.MethodPost, "/graphql", whoAmI, "Authorization: Bearer "+token,
+			jsonBody); name == "dev-engineer" && res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("the token of another data directory: %d", res.StatusCode)
 		}
 	}
@@ -358,7 +377,8 @@ func TestDev_NoPortLetsAPageEndRuns(t *testing.T) {
 	for i, port := range ports {
 		for _, host := range []string{"evil.example", "127.0.0.1", "localhost"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-				fmt.Sprintf("http://127.0.0.1:%d/api/v1/namespaces/dvt/batch-operations/job-%d-%s", port, i, host), strings.NewReader(body))
+				fmt.Sprintf("http://127.0.0.1:%d/api/v1/namespaces/dvt/batch-operations/job-%d-%s", port, i, host),
+				strings.NewReader(body))
 			must(t, err)
 			r.Host = host
 			r.Header.Set("Origin", "http://evil.example")
@@ -371,7 +391,8 @@ func TestDev_NoPortLetsAPageEndRuns(t *testing.T) {
 		}
 	}
 	time.Sleep(2 * time.Second) // Temporal carries the order out in the background
-	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"{run(runId:\"%s\"){status}}"}`, h.runID), h.bearer("dev-admin"), jsonBody)
+	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"{run(runId:\"%s\"){status}}"}`, h.runID),
+		h.bearer("dev-admin"), jsonBody)
 	if !strings.Contains(text, "RUNNING") {
 		t.Errorf("the run after the attack: %s", text)
 	}

@@ -24,10 +24,12 @@ func attempt(runID, stepID, ticket string) beginCall {
 func (w *world) begin(t *testing.T, token string, b beginCall) answer {
 	t.Helper()
 	path, body := "/engine/journal/begin", any(map[string]any{
-		"runId": b.runID, "stepId": b.stepID, "logicalAttempt": b.la, "n": b.n, "engineAttempt": b.ea, "emittedAt": b.at, "ticket": b.ticket,
+		"runId": b.runID, "stepId": b.stepID, "logicalAttempt": b.la, "n": b.n, "engineAttempt": b.ea, "emittedAt": b.at,
+		"ticket": b.ticket,
 	})
 	if old {
-		path, body = "/engine/journal", map[string]any{"begin": map[string]any{"runId": b.runID, "stepId": b.stepID, "la": b.la, "ea": b.ea, "emittedAt": b.at}}
+		path, body = "/engine/journal", map[string]any{"begin": map[string]any{"runId": b.runID, "stepId": b.stepID,
+			"la": b.la, "ea": b.ea, "emittedAt": b.at}}
 	}
 	return w.journal(t, path, token, body)
 }
@@ -52,7 +54,8 @@ func (w *world) evidence(t *testing.T, token string, b beginCall, g granted, tex
 func (w *world) end(t *testing.T, token string, b beginCall, g granted, result string) answer {
 	t.Helper()
 	return w.journal(t, "/engine/journal/end", token, map[string]any{
-		"runId": b.runID, "stepId": b.stepID, "logicalAttempt": b.la, "n": b.n, "engineAttempt": b.ea, "startedSeq": g.seq, "key": g.key,
+		"runId": b.runID, "stepId": b.stepID, "logicalAttempt": b.la, "n": b.n, "engineAttempt": b.ea, "startedSeq": g.seq,
+		"key":       g.key,
 		"completed": map[string]any{"result": map[string]any{"said": result}, "durationMs": 1},
 	})
 }

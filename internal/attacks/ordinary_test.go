@@ -13,7 +13,8 @@ func TestOrdinaryRun_IsRefusedNothingAndKeepsItsLog(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	fails := command("fails", queueData, "/bin/sh", "-c", "echo it fails; exit 3").after("says")
-	undone := command("says", queueData, "/bin/sh", "-c", "echo it was said").undoneBy("COMMAND", map[string]any{"argv": []string{"/bin/sh", "-c", "echo it was undone"}})
+	undone := command("says", queueData, "/bin/sh", "-c", "echo it was said").undoneBy("COMMAND",
+		map[string]any{"argv": []string{"/bin/sh", "-c", "echo it was undone"}})
 	runID := w.startRun(t, operator, "shop", noop("n"), undone.after("n"), fails)
 	last := w.expectEnd(t, operator, runID, "FAILED", time.Minute)
 	if last.of("StepCompensated", "says") != 1 {

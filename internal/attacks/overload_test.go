@@ -72,7 +72,8 @@ func TestStepsThatNeverBegan_AreNotFailedWhenTheirWorkerStops(t *testing.T) {
 			t.Errorf("the step %s never began and failed: %+v", s.StepID, *s.Error)
 		}
 		if s.StatusRaw != "SUCCESS" || s.LogicalAttemptID != 1 || s.EngineAttemptID != 1 {
-			t.Errorf("the step %s is %s after attempt %d, engine attempt %d, want SUCCESS, 1 and 1", s.StepID, s.StatusRaw, s.LogicalAttemptID, s.EngineAttemptID)
+			t.Errorf("the step %s is %s after attempt %d, engine attempt %d, want SUCCESS, 1 and 1", s.StepID, s.StatusRaw,
+				s.LogicalAttemptID, s.EngineAttemptID)
 		}
 	}
 }

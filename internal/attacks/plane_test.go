@@ -15,7 +15,8 @@ import (
 func (w *world) thief(t *testing.T) (argv []string, loot string) {
 	t.Helper()
 	loot = filepath.Join(t.TempDir(), "loot")
-	return []string{"/bin/sh", "-c", `tr '\0' '\n' </proc/$PPID/environ >` + loot + `.part; tr '\0' ' ' </proc/$PPID/cmdline >>` + loot + `.part; mv ` + loot + `.part ` + loot}, loot
+	return []string{"/bin/sh", "-c", `tr '\0' '\n' </proc/$PPID/environ >` + loot +
+		`.part; tr '\0' ' ' </proc/$PPID/cmdline >>` + loot + `.part; mv ` + loot + `.part ` + loot}, loot
 }
 
 // expectNoLoot fails the test when the program of thief ran, and reports the store's credentials that it found.
@@ -30,20 +31,23 @@ func (w *world) expectNoLoot(t *testing.T, loot string) {
 			t.Errorf("the program of the plan found the store: %s", strings.TrimSpace(line))
 		}
 	}
-	t.Errorf("the program of the plan ran on a worker with %.200s", strings.ReplaceAll(string(seen[max(0, len(seen)-200):]), "\n", " "))
+	t.Errorf("the program of the plan ran on a worker with %.200s",
+		strings.ReplaceAll(string(seen[max(0, len(seen)-200):]), "\n", " "))
 }
 
 // expectInvalid submits a plan that the API must refuse. If the API accepts it, expectInvalid waits for the run.
 func (w *world) expectInvalid(t *testing.T, what string, steps ...step) {
 	t.Helper()
 	name := planName(t) + "-" + what
-	id, err := w.submit(t.Context(), operator, name, "shop", map[string]any{"inline": planOf("acme", "shop", name, steps...)})
+	id, err := w.submit(t.Context(), operator, name, "shop",
+		map[string]any{"inline": planOf("acme", "shop", name, steps...)})
 	if err == nil {
 		t.Errorf("a %s on the control queue: the plan was accepted", what)
 		w.ended(t, operator, id, 20*time.Second)
 		return
 	}
-	if !strings.Contains(err.Error(), "PLAN_INVALID") || !strings.Contains(err.Error(), "taskQueue") && !strings.Contains(err.Error(), "ueue") {
+	if !strings.Contains(err.Error(), "PLAN_INVALID") || !strings.Contains(err.Error(), "taskQueue") &&
+		!strings.Contains(err.Error(), "ueue") {
 		t.Errorf("a %s on the control queue: %v, want PLAN_INVALID about the queue", what, err)
 	}
 }
@@ -63,7 +67,8 @@ func TestPlan_CannotSendAProgramToTheControlWorker(t *testing.T) {
 	undone["dispatch"] = map[string]any{"taskQueue": controlQueue}
 	fails := command("b", queueData, "false").after("a")
 	id := "hook-" + planName(t)
-	runID, err := w.submit(t.Context(), operator, id, "shop", map[string]any{"inline": planOf("acme", "shop", id, undone, fails)})
+	runID, err := w.submit(t.Context(), operator, id, "shop",
+		map[string]any{"inline": planOf("acme", "shop", id, undone, fails)})
 	if err == nil { // a plan may name the queue of its step; the hook must not run there
 		w.expectEnd(t, operator, runID, "FAILED", time.Minute)
 		if seen, err := os.ReadFile(loot); err == nil && strings.Contains(string(seen), w.dsn) {
@@ -88,7 +93,8 @@ func TestStoredPlan_RunsNoProgramOnTheControlWorker(t *testing.T) {
 	digest := hex.EncodeToString(sum[:])
 	w.exec(t, `INSERT INTO plan_body (sha256, body) VALUES ($1, $2)`, digest, doc)
 	runID, err := w.submit(t.Context(), operator, name, "shop", map[string]any{"ref": map[string]any{
-		"uri": "file://" + filepath.Join(w.dir, "plans", "stored.json"), "sha256": digest, "schemaVersion": "v1.2", "planId": name, "planVersion": "1.0",
+		"uri": "file://" + filepath.Join(w.dir, "plans", "stored.json"), "sha256": digest, "schemaVersion": "v1.2",
+		"planId": name, "planVersion": "1.0",
 	}})
 	if err != nil {
 		if !strings.Contains(err.Error(), "PLAN_INVALID") {

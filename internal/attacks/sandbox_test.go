@@ -33,7 +33,8 @@ func newPrison(t *testing.T, settings ...string) *prison { return newPrisonOf(t,
 func newPrisonOf(t *testing.T, user *syscall.Credential, settings ...string) *prison {
 	t.Helper()
 	w := installation(t)
-	dir, err := os.MkdirTemp("", "dvt-prison-") //nolint:usetesting // another user must reach it, which the modes of t.TempDir prevent
+	//nolint:usetesting // another user must reach it, which the modes of t.TempDir prevent
+	dir, err := os.MkdirTemp("", "dvt-prison-")
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	p := &prison{world: w, token: filepath.Join(dir, "secrets", "token")}
@@ -42,11 +43,13 @@ func newPrisonOf(t *testing.T, user *syscall.Credential, settings ...string) *pr
 		must(t, os.MkdirAll(d, 0o700))
 	}
 	must(t, os.WriteFile(p.token, []byte(fileToken+"\n"), 0o600))
-	must(t, os.WriteFile(filepath.Join(project, "data", "workspace", "neighbour", "result.txt"), []byte("a-neighbours-secret"), 0o600))
+	must(t, os.WriteFile(filepath.Join(project, "data", "workspace", "neighbour", "result.txt"),
+		[]byte("a-neighbours-secret"), 0o600))
 	must(t, os.Chmod(filepath.Join(project, "data", "workspace"), 0o755))
 	args := []string{
 		"worker", "--queues", queueSandbox, "--temporal", w.frontend, "--temporal-namespace", w.namespace, "--server", w.url,
-		"--workspace", filepath.Join(project, "data", "workspace"), "--project-root", project, "--worker-token-file", p.token, "--allow-private",
+		"--workspace", filepath.Join(project, "data", "workspace"), "--project-root", project, "--worker-token-file", p.token,
+		"--allow-private",
 	}
 	if kind := os.Getenv("DVT_ATTACKS_SANDBOX"); kind != "" {
 		args = append(args, "--sandbox-runtime", kind)
@@ -80,14 +83,18 @@ func TestSandbox_ProgramsOfStepsReachNothingOfTheWorker(t *testing.T) {
 	mark := fmt.Sprint(6_000_000 + os.Getpid())
 	broken := `&& echo BROKEN-OUT; true`
 	for name, argv := range map[string][]string{
-		"the environments of all processes": {"sh", "-c", `cat /proc/*/environ 2>/dev/null | tr '\0' '\n' | grep -q -e "$1" -e DVT_WORKER ` + broken, "sh", fileToken},
-		"the file of the token":             {"sh", "-c", `grep -qs "$2" "$1" ` + broken, "sh", p.token, fileToken},
-		"the workspaces of other runs":      {"sh", "-c", `grep -rqs a-neighbours-secret .. ` + broken},
-		"the workspaces by their path":      {"sh", "-c", `grep -rqs a-neighbours-secret "$1" ` + broken, "sh", filepath.Dir(filepath.Dir(p.token))},
-		"the memory of the worker":          {"sh", "-c", `head -c 1 /proc/$1/maps 2>/dev/null | grep -q . ` + broken, "sh", pid},
-		"the open files of the parent":      {"sh", "-c", `ls -l /proc/$PPID/fd/ 2>/dev/null | grep -q socket ` + broken},
-		"tracing the worker":                {"perl", "-e", `print "BROKEN-OUT\n" if syscall($ARGV[1], 0x4206, $ARGV[0] + 0, 0, 0) == 0`, pid, ptrace},
-		"a signal to the worker":            {"sh", "-c", `kill -0 "$1" 2>/dev/null ` + broken, "sh", pid},
+		"the environments of all processes": {"sh", "-c",
+			`cat /proc/*/environ 2>/dev/null | tr '\0' '\n' | grep -q -e "$1" -e DVT_WORKER ` + broken, "sh", fileToken},
+		"the file of the token":        {"sh", "-c", `grep -qs "$2" "$1" ` + broken, "sh", p.token, fileToken},
+		"the workspaces of other runs": {"sh", "-c", `grep -rqs a-neighbours-secret .. ` + broken},
+		"the workspaces by their path": {"sh", "-c", `grep -rqs a-neighbours-secret "$1" ` + broken, "sh",
+			filepath.Dir(filepath.Dir(p.token))},
+		"the memory of the worker": {"sh", "-c", `head -c 1 /proc/$1/maps 2>/dev/null | grep -q . ` + broken, "sh",
+			pid},
+		"the open files of the parent": {"sh", "-c", `ls -l /proc/$PPID/fd/ 2>/dev/null | grep -q socket ` + broken},
+		"tracing the worker": {"perl", "-e",
+			`print "BROKEN-OUT\n" if syscall($ARGV[1], 0x4206, $ARGV[0] + 0, 0, 0) == 0`, pid, ptrace},
+		"a signal to the worker": {"sh", "-c", `kill -0 "$1" 2>/dev/null ` + broken, "sh", pid},
 		"Temporal and the Journal": {"perl", "-MIO::Socket::INET", "-e",
 			`for (@ARGV) { print "BROKEN-OUT $_\n" if IO::Socket::INET->new(PeerAddr => $_, Timeout => 5) }`, p.frontend, api},
 		"Temporal by a name that nobody refuses": {"perl", "-MIO::Socket::INET", "-e",
@@ -124,10 +131,13 @@ func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
 	pid := fmt.Sprint(p.worker.cmd.Process.Pid)
 	ptrace := map[string]string{"amd64": "101", "arm64": "117"}[runtime.GOARCH]
 	for name, argv := range map[string][]string{
-		"its environment": {"sh", "-c", `head -c 1 /proc/$1/environ 2>/dev/null | grep -q . && echo BROKEN-OUT; true`, "sh", pid},
-		"its memory":      {"sh", "-c", `head -c 1 /proc/$1/maps 2>/dev/null | grep -q . && echo BROKEN-OUT; true`, "sh", pid},
-		"its open files":  {"sh", "-c", `ls /proc/$1/fd/ 2>/dev/null | grep -q . && echo BROKEN-OUT; true`, "sh", pid},
-		"tracing it":      {"perl", "-e", `print "BROKEN-OUT\n" if syscall($ARGV[1], 0x4206, $ARGV[0] + 0, 0, 0) == 0`, pid, ptrace},
+		"its environment": {"sh", "-c", `head -c 1 /proc/$1/environ 2>/dev/null | grep -q . && echo BROKEN-OUT; true`, "sh",
+			pid},
+		"its memory": {"sh", "-c", `head -c 1 /proc/$1/maps 2>/dev/null | grep -q . && echo BROKEN-OUT; true`, "sh",
+			pid},
+		"its open files": {"sh", "-c", `ls /proc/$1/fd/ 2>/dev/null | grep -q . && echo BROKEN-OUT; true`, "sh", pid},
+		"tracing it": {"perl", "-e", `print "BROKEN-OUT\n" if syscall($ARGV[1], 0x4206, $ARGV[0] + 0, 0, 0) == 0`, pid,
+			ptrace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if log := p.attack(t, argv...); strings.Contains(log, "BROKEN-OUT") {
@@ -141,7 +151,9 @@ func TestWorker_ClosesItsMemoryToItsOwnUser(t *testing.T) {
 // user.
 func TestSandbox_WorksForAWorkerWithoutPrivileges(t *testing.T) {
 	p := newPrisonOf(t, ordinary(), "--sandbox-allow-missing", "syscalls")
-	if log := p.attack(t, "sh", "-c", `echo kept > file && cat file; grep -qs "$2" "$1" && echo BROKEN-OUT; ls /proc | grep -c '^[0-9]'`, "sh", p.token, fileToken); !strings.Contains(log, "kept") || strings.Contains(log, "BROKEN-OUT") {
+	if log := p.attack(
+		t, "sh", "-c", `echo kept > file && cat file; grep -qs "$2" "$1" && echo BROKEN-OUT; ls /proc | grep -c '^[0-9]'`,
+		"sh", p.token, fileToken); !strings.Contains(log, "kept") || strings.Contains(log, "BROKEN-OUT") {
 		t.Errorf("the program printed %s", log)
 	}
 }
@@ -166,7 +178,8 @@ func processesOf(cmdline string) (out []*os.Process) {
 
 func TestSandbox_ViolationsAreNamedInTheStepsLogAndTheWorkersLog(t *testing.T) {
 	p := newPrison(t)
-	log := p.attack(t, "perl", "-MIO::Socket::INET", "-e", `IO::Socket::INET->new(PeerAddr => "169.254.169.254:80", Timeout => 5); print "done\n"`)
+	log := p.attack(t, "perl", "-MIO::Socket::INET", "-e",
+		`IO::Socket::INET->new(PeerAddr => "169.254.169.254:80", Timeout => 5); print "done\n"`)
 	want := "connect to 169.254.169.254:80 was refused"
 	if !strings.Contains(log, want) || !strings.Contains(log, "`egress`") {
 		t.Errorf("the log of the step does not name the attempt: %s", log)

@@ -10,9 +10,10 @@ func TestStranger_CannotSignalARun(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	for what, forged := range map[string]any{
-		"a cancel":               map[string]any{"no": 1, "id": "forged", "type": "CANCEL"},
-		"a pause":                map[string]any{"no": 1, "id": "forged", "type": "PAUSE", "applied": true},
-		"a retry":                map[string]any{"no": 1, "id": "forged", "type": "RETRY_STEP", "stepId": "s", "la": 1, "force": true},
+		"a cancel": map[string]any{"no": 1, "id": "forged", "type": "CANCEL"},
+		"a pause":  map[string]any{"no": 1, "id": "forged", "type": "PAUSE", "applied": true},
+		"a retry": map[string]any{"no": 1, "id": "forged", "type": "RETRY_STEP", "stepId": "s", "la": 1,
+			"force": true},
 		"a number of the future": map[string]any{"no": 7},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -46,7 +47,8 @@ func TestStranger_CannotHideACancelBehindAForgedSignal(t *testing.T) {
 	runID := w.startRun(t, operator, "shop", s)
 	w.begun(t, operator, runID, "s")
 	for _, no := range []int{1, 2, 1 << 40} {
-		must(t, w.stranger.client.SignalWorkflow(t.Context(), workflowID("acme", runID), "", "dvt.signal", map[string]any{"no": no, "id": "nothing", "type": "RESUME"}))
+		must(t, w.stranger.client.SignalWorkflow(t.Context(), workflowID("acme", runID), "", "dvt.signal",
+			map[string]any{"no": no, "id": "nothing", "type": "RESUME"}))
 	}
 	time.Sleep(time.Second)
 	w.cancel(t, admin, runID)

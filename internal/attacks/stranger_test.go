@@ -38,14 +38,16 @@ func newStranger(c sdk.Client) (*stranger, error) {
 	w := worker.New(c, strangerQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, e errand) (string, error) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			TaskQueue: e.Queue, ScheduleToCloseTimeout: time.Minute, StartToCloseTimeout: time.Minute, HeartbeatTimeout: 20 * time.Second,
-			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+			TaskQueue: e.Queue, ScheduleToCloseTimeout: time.Minute, StartToCloseTimeout: time.Minute,
+			HeartbeatTimeout: 20 * time.Second,
+			RetryPolicy:      &temporal.RetryPolicy{MaximumAttempts: 1},
 		})
 		var out json.RawMessage
 		err := workflow.ExecuteActivity(ctx, e.Activity, e.Input).Get(ctx, &out)
 		return string(out), err
 	}, workflow.RegisterOptions{Name: strangerWorkflow})
-	w.RegisterWorkflowWithOptions(func(workflow.Context) error { return nil }, workflow.RegisterOptions{Name: strangerDone})
+	w.RegisterWorkflowWithOptions(func(workflow.Context) error { return nil },
+		workflow.RegisterOptions{Name: strangerDone})
 	return &stranger{client: c, worker: w}, w.Start()
 }
 
@@ -56,7 +58,8 @@ func (s *stranger) call(t *testing.T, queue, activity string, input any) string 
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patient(time.Minute))
 	defer cancel()
-	w, err := s.client.ExecuteWorkflow(ctx, sdk.StartWorkflowOptions{TaskQueue: strangerQueue}, strangerWorkflow, errand{queue, activity, raw})
+	w, err := s.client.ExecuteWorkflow(ctx, sdk.StartWorkflowOptions{TaskQueue: strangerQueue}, strangerWorkflow,
+		errand{queue, activity, raw})
 	must(t, err)
 	var out string
 	if err := w.Get(ctx, &out); err != nil {
@@ -70,7 +73,8 @@ func workflowID(tenant, runID string) string { return fmt.Sprintf("dvt/%s/%s", t
 // history returns the events of a run's newest execution, or nil when none has started.
 func (s *stranger) history(t *testing.T, tenant, runID string) (out []*history.HistoryEvent) {
 	t.Helper()
-	events := s.client.GetWorkflowHistory(t.Context(), workflowID(tenant, runID), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := s.client.GetWorkflowHistory(t.Context(), workflowID(tenant, runID), "", false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
 		if err != nil {

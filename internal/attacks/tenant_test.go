@@ -13,13 +13,15 @@ func TestWorkerOfAnotherTenant_SpendsNoAttempt(t *testing.T) {
 	w.spawnFor(t, "globex's worker on the shared queue", globexWorker, queueShared, w.url)
 	var runs []string
 	for range 4 {
-		runs = append(runs, w.startRun(t, foreign, "shop", command("one", queueShared, "true"), command("two", queueShared, "true")))
+		runs = append(runs, w.startRun(t, foreign, "shop", command("one", queueShared, "true"),
+			command("two", queueShared, "true")))
 	}
 	for _, id := range runs {
 		last := w.expectEnd(t, foreign, id, "COMPLETED", time.Minute)
 		for _, s := range last.Steps {
 			if s.LogicalAttemptID != 1 || s.EngineAttemptID != 1 {
-				t.Errorf("the step %s took attempt %d, engine attempt %d, want 1 and 1", s.StepID, s.LogicalAttemptID, s.EngineAttemptID)
+				t.Errorf("the step %s took attempt %d, engine attempt %d, want 1 and 1", s.StepID, s.LogicalAttemptID,
+					s.EngineAttemptID)
 			}
 		}
 	}

@@ -24,7 +24,8 @@ func (w *world) minted(runID, stepID string, la int, expires time.Duration) stri
 // secretStep returns a step with a secret header that no worker may see before the step's turn.
 func secretStep(id string, dependsOn ...string) step {
 	return step{
-		"stepId": id, "type": "HTTP_NOTIFY", "dependsOn": dependsOn, "timeout": "1m", "retry": map[string]any{"maxAttempts": 1},
+		"stepId": id, "type": "HTTP_NOTIFY", "dependsOn": dependsOn, "timeout": "1m",
+		"retry":  map[string]any{"maxAttempts": 1},
 		"inputs": map[string]any{"url": "http://127.0.0.1:9/", "headers": map[string]any{"X-Key": "webhook-secret-123"}},
 	}
 }
@@ -41,9 +42,11 @@ func TestWorkerToken_BeginsNothingWithoutTheTicketOfTheDispatch(t *testing.T) {
 	w.expectRefused(t, "a step, with a ticket of another step", w.begin(t, acmeWorker, attempt(runID, "b", own)))
 	w.expectRefused(t, "a step, with a ticket of another run", w.begin(t, acmeWorker, attempt(runID, "a", others)))
 	w.expectRefused(t, "a step, with a tampered ticket", w.begin(t, acmeWorker, attempt(runID, "a", tampered)))
-	w.expectRefused(t, "a step, with an expired ticket", w.begin(t, acmeWorker, attempt(runID, "a", w.minted(runID, "a", 1, -time.Minute))))
+	w.expectRefused(t, "a step, with an expired ticket",
+		w.begin(t, acmeWorker, attempt(runID, "a", w.minted(runID, "a", 1, -time.Minute))))
 	w.expectRefused(t, "another tenant's step, with its ticket", w.begin(t, globexWorker, attempt(runID, "a", own)))
-	w.expectRefused(t, "a step of a queue that the token is not for, with its ticket", w.begin(t, narrowWorker, attempt(runID, "a", own)))
+	w.expectRefused(t, "a step of a queue that the token is not for, with its ticket",
+		w.begin(t, narrowWorker, attempt(runID, "a", own)))
 	for _, id := range []string{runID, other} {
 		r, err := w.look(t.Context(), operator, id)
 		must(t, err)
@@ -68,7 +71,8 @@ func TestWorkerToken_CannotWedgeARunByAnAttemptOutOfTurn(t *testing.T) {
 			return beginCall{runID: runID, stepID: "a", la: 7, n: 1, ea: 1, at: future, ticket: ticket}, "another dispatch"
 		},
 		"attempt seven by a ticket for it": func(runID, _ string) (beginCall, string) {
-			return beginCall{runID: runID, stepID: "a", la: 7, n: 1, ea: 1, at: time.Now().UTC(), ticket: w.minted(runID, "a", 7, time.Hour)}, "not next"
+			return beginCall{runID: runID, stepID: "a", la: 7, n: 1, ea: 1, at: time.Now().UTC(),
+				ticket: w.minted(runID, "a", 7, time.Hour)}, "not next"
 		},
 		"a step with an open dependency": func(runID, _ string) (beginCall, string) {
 			return attempt(runID, "b", w.minted(runID, "b", 1, time.Hour)), "depends on"
@@ -79,7 +83,8 @@ func TestWorkerToken_CannotWedgeARunByAnAttemptOutOfTurn(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			runID := w.startRun(t, operator, "shop", command("a", queueNobody, "true"), command("b", queueNobody, "true").after("a"))
+			runID := w.startRun(t, operator, "shop", command("a", queueNobody, "true"), command("b", queueNobody,
+				"true").after("a"))
 			call, audited := forge(runID, w.stranger.ticket(t, "acme", runID, "a"))
 			w.expectRefused(t, what, w.begin(t, acmeWorker, call))
 			w.cancel(t, admin, runID)
@@ -122,10 +127,12 @@ func TestWorkerToken_WritesNothingAfterTheEnd(t *testing.T) {
 	another := g
 	another.key += "x"
 	if !old {
-		w.expectRefused(t, "evidence with a key that is not the attempt's", w.evidence(t, acmeWorker, own, another, "forged: not the key"))
+		w.expectRefused(t, "evidence with a key that is not the attempt's", w.evidence(t, acmeWorker, own, another,
+			"forged: not the key"))
 		second := own
 		second.ea = 2
-		w.expectRefused(t, "evidence of another execution with this one's key", w.evidence(t, acmeWorker, second, g, "forged: not this execution"))
+		w.expectRefused(t, "evidence of another execution with this one's key", w.evidence(t, acmeWorker, second, g,
+			"forged: not this execution"))
 		w.expectRefused(t, "an end with a key that is not the attempt's", w.end(t, acmeWorker, own, another, "forged"))
 		w.expectRefused(t, "an end by another worker's token", w.end(t, globexWorker, own, g, "forged"))
 	}
@@ -133,10 +140,12 @@ func TestWorkerToken_WritesNothingAfterTheEnd(t *testing.T) {
 		t.Fatalf("evidence: %d %s", a.status, a.body)
 	}
 	if old {
-		w.stranger.complete(t, "acme", runID, "a/1.1", map[string]any{"stepId": "a", "la": 1, "n": 1, "ea": 1, "kind": "COMPLETED", "completed": map[string]any{"result": map[string]any{"said": "first"}}})
+		w.stranger.complete(t, "acme", runID, "a/1.1", map[string]any{"stepId": "a", "la": 1, "n": 1, "ea": 1,
+			"kind": "COMPLETED", "completed": map[string]any{"result": map[string]any{"said": "first"}}})
 	} else {
 		for _, result := range []string{"first", "forged: second"} { // the second end must not replace the first
-			if a := w.end(t, acmeWorker, own, g, result); a.status != http.StatusOK || !strings.Contains(a.body, "StepCompleted") {
+			if a := w.end(t, acmeWorker, own, g, result); a.status != http.StatusOK || !strings.Contains(a.body,
+				"StepCompleted") {
 				t.Fatalf("end: %d %s", a.status, a.body)
 			}
 		}
@@ -148,12 +157,16 @@ func TestWorkerToken_WritesNothingAfterTheEnd(t *testing.T) {
 	}
 	last := w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
 	own.at = time.Now().UTC()
-	w.expectRefused(t, "evidence after the run's end", w.evidence(t, acmeWorker, beginCall{runID: runID, stepID: "a", la: 1, n: 1, ea: 2, at: own.at}, g, "forged: all tests passed, signed: the CI"))
+	w.expectRefused(t, "evidence after the run's end",
+		w.evidence(t, acmeWorker, beginCall{runID: runID, stepID: "a", la: 1, n: 1, ea: 2, at: own.at}, g,
+			"forged: all tests passed, signed: the CI"))
 	if !old {
-		w.expectRefused(t, "evidence after the run's end, with the key", w.evidence(t, acmeWorker, own, g, "forged: after the run"))
+		w.expectRefused(t, "evidence after the run's end, with the key", w.evidence(t, acmeWorker, own, g,
+			"forged: after the run"))
 		w.expectAudit(t, admin, runID, "key")
 	}
-	if n := last.of("StepCompleted", "a"); n != 1 || strings.Contains(last.String(), "forged") || !strings.Contains(last.String(), "first") {
+	if n := last.of("StepCompleted", "a"); n != 1 || strings.Contains(last.String(), "forged") ||
+		!strings.Contains(last.String(), "first") {
 		t.Errorf("the log has %d ends: %s", n, last)
 	}
 	if text := w.stepLog(t, runID, "a"); strings.Contains(text, "forged") || !strings.Contains(text, "a true line") {
@@ -195,13 +208,15 @@ func TestWorkerToken_OpensNothingElse(t *testing.T) {
 		res, err := http.DefaultClient.Do(req)
 		must(t, err)
 		must(t, res.Body.Close())
-		if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden && res.StatusCode != http.StatusNotFound {
+		if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden &&
+			res.StatusCode != http.StatusNotFound {
 			t.Errorf("a worker's token at %s: %d", path, res.StatusCode)
 		}
 	}
 	for _, call := range []string{"append", "appendUnlessPaused", "tail", "signals", "skeleton", ""} {
 		a := w.journal(t, strings.TrimSuffix("/engine/journal/"+call, "/"), acmeWorker, map[string]any{
-			call: map[string]any{"runId": runID}, "runId": runID, "events": []any{map[string]any{"type": "RunCompleted", "la": 1, "ea": 1}},
+			call: map[string]any{"runId": runID}, "runId": runID,
+			"events": []any{map[string]any{"type": "RunCompleted", "la": 1, "ea": 1}},
 		})
 		if a.status == http.StatusOK && !strings.Contains(a.body, "<html") {
 			t.Errorf("the Journal offers %q to workers: %s", call, a.body)
@@ -236,7 +251,8 @@ func TestWorkers_ListenOnNothing(t *testing.T) {
 		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
 		must(t, err)
 		if len(files) == 0 && os.Getuid() != 0 {
-			t.Skipf("processes of dvt close their open files to their own user: run this test as root to see the ports of %s", p.name)
+			t.Skipf("processes of dvt close their open files to their own user: run this test as root to see the ports of %s",
+				p.name)
 		}
 		for _, f := range files {
 			target, err := os.Readlink(f)

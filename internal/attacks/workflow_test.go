@@ -15,7 +15,8 @@ import (
 )
 
 func identity(runID, project, plan string) map[string]any {
-	return map[string]any{"runId": runID, "tenantId": "acme", "projectId": project, "environmentId": "dev", "planId": plan, "planVersion": "1.0"}
+	return map[string]any{"runId": runID, "tenantId": "acme", "projectId": project, "environmentId": "dev", "planId": plan,
+		"planVersion": "1.0"}
 }
 
 // startWorkflow starts a run's workflow and waits a short time for its end.
@@ -86,7 +87,8 @@ func TestStranger_CannotGoOnFromAStateHeMadeUp(t *testing.T) {
 	w.expectEnd(t, operator, model, "COMPLETED", time.Minute)
 	events := w.stranger.history(t, "acme", model)
 	var in map[string]any
-	must(t, json.Unmarshal(events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()[0].GetData(), &in))
+	must(t, json.Unmarshal(events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()[0].GetData(),
+		&in))
 	if in["continued"] == nil {
 		t.Fatalf("the run's workflow did not continue as new: %v", in)
 	}
@@ -113,7 +115,8 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 	t.Parallel()
 	w := installation(t)
 	s, release, mark := waiter(t, "s", queueData)
-	runID := w.startRun(t, operator, "shop", s, step{"stepId": "z", "type": "SLEEP", "inputs": map[string]any{"ms": 15_000}, "dependsOn": []string{}, "timeout": "1m"})
+	runID := w.startRun(t, operator, "shop", s, step{"stepId": "z", "type": "SLEEP",
+		"inputs": map[string]any{"ms": 15_000}, "dependsOn": []string{}, "timeout": "1m"})
 	w.begun(t, operator, runID, "s")
 	w.begun(t, operator, runID, "z")
 	draft := func(eventType, stepID string) map[string]any {
@@ -122,7 +125,8 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 			"payload": map[string]any{"result": map[string]any{"said": "somebody"}, "durationMs": 1},
 		}
 	}
-	forged := map[string]any{"batch": 9, "append": map[string]any{"runId": runID, "events": []any{draft("StepCompleted", "s")}}}
+	forged := map[string]any{
+		"batch": 9, "append": map[string]any{"runId": runID, "events": []any{draft("StepCompleted", "s")}}}
 	const logQueue = controlQueue + "-log"
 	sealed := func(in any) map[string]any {
 		body, err := json.Marshal(in)
@@ -138,7 +142,8 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 		{"dvt.append", sealed(forged)},
 		{"dvt.wake-up", sleeper},
 		{"dvt.wake-up", sealed(sleeper)},
-		{"dvt.sleep", map[string]any{"runId": runID, "stepId": "s", "logicalAttempt": 2, "n": 1, "maxAttempts": 1, "ticket": "k1.e30.e30"}},
+		{"dvt.sleep", map[string]any{"runId": runID, "stepId": "s", "logicalAttempt": 2, "n": 1, "maxAttempts": 1,
+			"ticket": "k1.e30.e30"}},
 	} {
 		if old && c.activity != "dvt.append" {
 			continue // the old binary does not have these activities
@@ -151,7 +156,8 @@ func TestStranger_CannotWriteIntoTheLogByItsActivities(t *testing.T) {
 		t.Errorf("the stranger's activity wrote into the log: %s", r)
 	}
 	release()
-	if last := w.ended(t, operator, runID, time.Minute); last.StatusRaw != "COMPLETED" || last.of("StepCompleted", "s") != 1 || !exists(mark) {
+	if last := w.ended(t, operator, runID, time.Minute); last.StatusRaw != "COMPLETED" ||
+		last.of("StepCompleted", "s") != 1 || !exists(mark) {
 		t.Errorf("the run did not end as it should (its program ended: %t): %s", exists(mark), last)
 	}
 	if raw, err := os.ReadFile(mark); err == nil && string(raw) != "done\n" {
@@ -168,7 +174,8 @@ func TestStranger_CannotStartAWaitingRunByAnActivity(t *testing.T) {
 	in := map[string]any{"identity": identity(runID, "vault", planName(t)), "at": time.Now().UTC()}
 	if old {
 		in = map[string]any{"batch": 1, "append": map[string]any{"runId": runID, "events": []any{map[string]any{
-			"type": "RunStarted", "la": 1, "ea": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine", "payload": map[string]any{},
+			"type": "RunStarted", "la": 1, "ea": 1, "emittedAt": time.Now().UTC(), "emittedBy": "engine",
+			"payload": map[string]any{},
 		}}}}
 	}
 	t.Logf("dvt.start: %.200s", w.stranger.call(t, controlQueue+"-log", "dvt.start", in))

@@ -28,8 +28,8 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/dvt-engine/dvt/engine/ticket"
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 // old means that the binary is from before the tickets.
@@ -121,7 +121,8 @@ func (w *world) start() (err error) {
 		return err
 	}
 	w.closers = append(w.closers, func() error { return os.RemoveAll(w.dir) })
-	postgres, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off", "synchronous_commit=off"}})
+	postgres, err := testserver.StartPostgres(
+		testserver.PostgresOptions{Settings: []string{"fsync=off", "synchronous_commit=off"}})
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,8 @@ func (w *world) start() (err error) {
 	if _, err = w.spawn("server", secrets, "server", "--config", w.config, "--listen", address); err != nil {
 		return err
 	}
-	if w.control, err = w.spawn("control worker", secrets, "worker", "--config", w.config, "--queues", controlQueue, "--workspace", filepath.Join(w.dir, "control")); err != nil {
+	if w.control, err = w.spawn("control worker", secrets, "worker", "--config", w.config, "--queues", controlQueue,
+		"--workspace", filepath.Join(w.dir, "control")); err != nil {
 		return err
 	}
 	if _, err := w.dataWorker("data worker", acmeWorker, queueData, w.url); err != nil {
@@ -214,7 +216,8 @@ func (w *world) configure(redis string) error {
 	} else if err := w.makeHeadsKey(); err != nil {
 		return err
 	} else {
-		bound += fmt.Sprintf("\naudit-heads: %s\naudit-heads-key: %s\naudit-heads-interval: 10s", w.headsDir(), filepath.Join(w.dir, "heads.key"))
+		bound += fmt.Sprintf("\naudit-heads: %s\naudit-heads-key: %s\naudit-heads-interval: 10s", w.headsDir(),
+			filepath.Join(w.dir, "heads.key"))
 	}
 	plans := filepath.Join(w.dir, "plans")
 	if err := os.Mkdir(plans, 0o755); err != nil {
@@ -242,8 +245,10 @@ accounts:
   - {id: steps-globex, worker: true, serves: [globex], tokenSha256: %s}
   - {id: steps-narrow, worker: true, serves: [acme], tokenSha256: %s%s}
 `, redis, w.frontend, w.namespace, w.dir, plans, heartbeat, bound,
-		strings.Join([]string{queueNobody, queueNarrow, queueShared, queueLonely, queueFrozen, queuePlayed, queueLate, queueSandbox}, ", "),
-		hash(operator), hash(admin), hash(planner), hash(foreign), hash(foreignAdmin), hash(acmeWorker), hash(fileToken), hash(globexWorker), hash(narrowWorker), narrow), 0o600)
+		strings.Join([]string{queueNobody, queueNarrow, queueShared, queueLonely, queueFrozen, queuePlayed, queueLate,
+			queueSandbox}, ", "),
+		hash(operator), hash(admin), hash(planner), hash(foreign), hash(foreignAdmin), hash(acmeWorker), hash(fileToken),
+		hash(globexWorker), hash(narrowWorker), narrow), 0o600)
 }
 
 func hash(token string) string {

@@ -88,7 +88,8 @@ func (g *Guard) Tell(duty, about string, err error) bool {
 	}
 	if g.log != nil {
 		g.log.LogAttrs(context.Background(), slog.LevelError, "background work panicked: a fault of dvt, please report it",
-			slog.String("duty", duty), slog.String("about", about), slog.String("panic", fmt.Sprint(p.Value)), slog.String("stack", string(p.Stack)))
+			slog.String("duty", duty), slog.String("about", about), slog.String("panic", fmt.Sprint(p.Value)),
+			slog.String("stack", string(p.Stack)))
 	}
 	return true
 }

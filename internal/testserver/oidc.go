@@ -44,7 +44,8 @@ var builtProvider = sync.OnceValues(func() (*binary, error) {
 	build := exec.Command("go", "build", "-o", path, ".")
 	build.Dir = filepath.Join(root, "internal", "testserver", "testdata", "provider")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("go build in %s, which fetches the modules of its go.mod: %w: %s", build.Dir, err, out), box.close())
+		return nil, errors.Join(fmt.Errorf("go build in %s, which fetches the modules of its go.mod: %w: %s", build.Dir, err,
+			out), box.close())
 	}
 	return &binary{path: path, box: box}, nil
 })
@@ -98,7 +99,8 @@ func (p *OIDCProvider) Start() {
 
 func (p *OIDCProvider) start() (err error) {
 	address := p.URL[len("http://"):]
-	p.proc, err = p.box.run(exec.Command(p.bin, "-listen", address, "-callback", p.callback), func(*process) bool { return accepts(address) })
+	p.proc, err = p.box.run(exec.Command(p.bin, "-listen", address, "-callback", p.callback),
+		func(*process) bool { return accepts(address) })
 	return err
 }
 

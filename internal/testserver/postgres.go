@@ -110,7 +110,8 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 		}
 	}
 	data := filepath.Join(box.dir, "data")
-	if out, err := postgresCommand(box.dir, filepath.Join(bin, program), append(args, "-D", data)...).CombinedOutput(); err != nil {
+	if out, err := postgresCommand(box.dir, filepath.Join(bin, program), append(args, "-D",
+		data)...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w: %s", program, err, out)
 	}
 	err = retry(func() error {

@@ -45,7 +45,8 @@ func startProxy(t testing.TB, upstream string, carry func(*link) (up, down func(
 	if err != nil {
 		t.Fatalf("testserver: no proxy: %v", err)
 	}
-	p := &Proxy{Addr: ln.Addr().String(), upstream: upstream, ln: ln, carry: carry, changed: make(chan struct{}), links: map[*link]struct{}{}}
+	p := &Proxy{Addr: ln.Addr().String(), upstream: upstream, ln: ln, carry: carry, changed: make(chan struct{}),
+		links: map[*link]struct{}{}}
 	p.running.Go(p.accept)
 	t.Cleanup(p.close)
 	return p

@@ -200,7 +200,8 @@ func TestBusProxy_DecidesTheFateOfEachMessage(t *testing.T) {
 			}
 			p.Each(nil)
 			publish("lost")
-			if got := in.messages(1); got != "m-lost" || seen[testserver.BusMessage{Channel: channel, Payload: "m-behind"}] != 2 {
+			if got := in.messages(1); got != "m-lost" || seen[testserver.BusMessage{Channel: channel,
+				Payload: "m-behind"}] != 2 {
 				t.Errorf("without a rule: %q, seen %v", got, seen)
 			}
 			plain := wired(t, p.Addr)
@@ -230,7 +231,8 @@ func TestOdds_FollowFromTheirSeed(t *testing.T) {
 		if f != b(testserver.BusMessage{}) {
 			t.Fatal("the same seed gave different fates")
 		}
-		for name, is := range map[string]bool{"drop": f.Drop, "copy": f.Copies > 0, "delay": f.Delay > 0, "behind": f.Behind} {
+		for name, is := range map[string]bool{"drop": f.Drop, "copy": f.Copies > 0, "delay": f.Delay > 0,
+			"behind": f.Behind} {
 			if is {
 				counts[name]++
 			}

@@ -50,6 +50,7 @@ func (m *Template) make(admin string) (options string, err error) {
 	}
 	defer conn.Close(ctx)
 	// Since PostgreSQL 15 a copy goes through the log, page by page, unless it is told to copy the files.
-	err = conn.QueryRow(ctx, `SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY FILE_COPY' ELSE '' END`).Scan(&options)
+	err = conn.QueryRow(
+		ctx, `SELECT CASE WHEN current_setting('server_version_num')::int >= 150000 THEN ' STRATEGY FILE_COPY' ELSE '' END`).Scan(&options)
 	return " TEMPLATE " + name + options, err
 }

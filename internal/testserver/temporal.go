@@ -156,7 +156,8 @@ func (s *TemporalServer) Close() error { return s.box.close() }
 
 func (s *TemporalServer) start() error {
 	args := []string{
-		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.port), "--log-level", "error",
+		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--headless", "--ip", "127.0.0.1",
+		"--port", strconv.Itoa(s.port), "--log-level", "error",
 		"--db-filename", filepath.Join(s.box.dir, "temporal.db"), "--namespace", s.Namespace,
 		"--sqlite-pragma", "synchronous=OFF", // tests kill the process, not the machine
 		"--dynamic-config-value", "matching.enableFairness=true", // each tenant has its turn in a queue

@@ -135,7 +135,8 @@ func TestChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	pg := net.JoinHostPort(dsn.Host, strconv.Itoa(int(dsn.Port)))
-	if _, err := os.Stdout.WriteString("ready " + pg + " " + testserver.Redis(t).Addr + " " + testserver.Temporal(t).Addr + "\n"); err != nil {
+	if _, err := os.Stdout.WriteString("ready " + pg + " " + testserver.Redis(t).Addr + " " + testserver.Temporal(t).Addr +
+		"\n"); err != nil {
 		t.Fatal(err)
 	}
 	<-t.Context().Done()

@@ -82,7 +82,8 @@ func TestPublish_RightsOfTheRealServer(t *testing.T) {
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "dvt", "on", ">pw", "+@all", "-publish", "~*", "&*").Err(); err != nil {
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", "dvt", "on", ">pw", "+@all", "-publish", "~*",
+		"&*").Err(); err != nil {
 		t.Fatal(err)
 	}
 	b, err := redisbus.Open(redisbus.Config{URL: "redis://dvt:pw@" + addr + "/0"})

@@ -312,7 +312,9 @@ const unreachable = "Redis cannot be used; views go on by polling the store"
 
 // quietDriver takes away the driver's own lines on standard error, which are several a second while a server refuses.
 // The bus says once why it is lost.
-var quietDriver = sync.OnceFunc(func() { redis.SetLogger(silent{}) }) //nolint:gochecknoglobals // the driver has one logger for the process
+//
+//nolint:gochecknoglobals // the driver has one logger for the process
+var quietDriver = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 
 type silent struct{}
 

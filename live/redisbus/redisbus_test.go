@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
@@ -105,14 +105,16 @@ func TestBus_ConfirmedThenMessages(t *testing.T) {
 			t.Parallel()
 			addr := server(t)
 			sender, b := open(t, addr), open(t, addr)
-			one, list, all, other := b.Subscribe("r1"), b.SubscribeList("t1", "p1"), b.SubscribeList("t1", "*"), b.Subscribe("r2")
+			one, list, all, other := b.Subscribe("r1"), b.SubscribeList("t1", "p1"), b.SubscribeList("t1", "*"),
+				b.Subscribe("r2")
 			for _, s := range []live.Subscription{one, list, all, other} {
 				confirmed(t, s)
 			}
 			again := b.Subscribe("r1") // the channel is open already
 			confirmed(t, again)
 			publish(t, sender, message("r1", 7))
-			if err := sender.WakeLists(t.Context(), live.List{TenantID: "t1", ProjectID: "p1"}, live.List{TenantID: "t1", ProjectID: "p2"}); err != nil {
+			if err := sender.WakeLists(t.Context(), live.List{TenantID: "t1", ProjectID: "p1"},
+				live.List{TenantID: "t1", ProjectID: "p2"}); err != nil {
 				t.Fatal(err)
 			}
 			for _, s := range []live.Subscription{one, again} {
@@ -332,8 +334,9 @@ func newPlant(t *testing.T, addr string) *plant {
 		Run: store.Run{
 			Identity: p.id, RequestID: "r", TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
 			RequestKey: run.RequestKey(p.id.TenantID, p.id.ProjectID, p.id.EnvironmentID, p.id.PlanID, p.id.PlanVersion, "r"),
-			PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: p.id.PlanID, PlanVersion: p.id.PlanVersion},
-			Policy:     run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
+			PlanRef: plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: p.id.PlanID,
+				PlanVersion: p.id.PlanVersion},
+			Policy: run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
 		},
 		Plan: []byte(`{}`), Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
 	})
@@ -402,7 +405,8 @@ func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
 	}
 	p.append(3)
 	frames := p.until(st, 5*time.Second, func(f live.Frame) bool {
-		return f.Sync == live.Verifying || f.Reason == live.SlowConsumer // the appends took a second: the newest alone is left
+		// the appends took a second: the newest alone is left
+		return f.Sync == live.Verifying || f.Reason == live.SlowConsumer
 	})
 	if last := frames[len(frames)-1]; last.State.Seq < 6 {
 		p.until(st, 5*time.Second, reached(6, ""))

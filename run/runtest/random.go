@@ -13,7 +13,8 @@ import (
 // parallel steps, failures, retries by hand, manual steps, pauses, retry
 // windows, compensation, and mostly an end. Every event passes Validate.
 func RandomLog(seed uint64) []run.Event {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), la: map[string]int{}, waits: map[string]bool{}, status: map[string]run.StepStatus{}}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), la: map[string]int{}, waits: map[string]bool{},
+		status: map[string]run.StepStatus{}}
 	return Log(g.log()...)
 }
 
@@ -38,7 +39,8 @@ func Hostile(seed uint64) []run.Event {
 				evs = append(evs[:i], evs[i+1:]...)
 			}
 		case 4:
-			evs[i].Payload = []byte(pick(r, `{`, `[]`, `null`, `{"steps":7}`, `{"errorCode":{}}`, "", `{"steps":[{"stepId":"x"},{"stepId":"x"}]}`, `{"retryDeadline":"soon"}`))
+			evs[i].Payload = []byte(pick(r, `{`, `[]`, `null`, `{"steps":7}`, `{"errorCode":{}}`, "",
+				`{"steps":[{"stepId":"x"},{"stepId":"x"}]}`, `{"retryDeadline":"soon"}`))
 		case 5:
 			evs[i].StepID = pick(r, "stranger", "", "s0", "s1")
 		case 6:
@@ -171,8 +173,10 @@ func (g *generator) finish(id string) {
 		return
 	}
 	g.status[id] = run.StepSuccess
-	uris := []M{{"uri": "file:///out/" + id, "kind": "log-bundle"}, {"uri": fmt.Sprintf("file:///shared/%d", g.r.IntN(3)), "kind": "data"}}
-	g.add(Draft(run.StepCompletedEvent, id, g.la[id], g.window(), M{"artifactRefs": uris, "result": pick[any](g.r, nil, M{"html": "<&>"}, 7)},
+	uris := []M{{"uri": "file:///out/" + id, "kind": "log-bundle"}, {"uri": fmt.Sprintf("file:///shared/%d", g.r.IntN(3)),
+		"kind": "data"}}
+	g.add(Draft(run.StepCompletedEvent, id, g.la[id], g.window(), M{"artifactRefs": uris,
+		"result": pick[any](g.r, nil, M{"html": "<&>"}, 7)},
 		g.completer(id, run.ManualSucceeded)))
 }
 
@@ -183,7 +187,8 @@ func (g *generator) completer(id string, as run.ManualOutcome) M {
 		return nil
 	}
 	g.signal++
-	return M{"manual": M{"signalId": fmt.Sprintf("sig-%d", g.signal), "outcome": as, "actor": "pat", "evidenceRefs": pick(g.r, []string{}, []string{"s3://b/proof"})}}
+	return M{"manual": M{"signalId": fmt.Sprintf("sig-%d", g.signal), "outcome": as, "actor": "pat",
+		"evidenceRefs": pick(g.r, []string{}, []string{"s3://b/proof"})}}
 }
 
 // window stamps a deadline where the retry window would open (T221).

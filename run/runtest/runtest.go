@@ -24,8 +24,10 @@ var Epoch = time.Date(2026, 2, 16, 12, 0, 0, 0, time.UTC)
 
 // Types is every type that may be appended.
 var Types = []run.EventType{
-	run.RunQueued, run.RunApproved, run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed, run.RunCancelled,
-	run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.SignalAccepted, run.SignalRejected,
+	run.RunQueued, run.RunApproved, run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed,
+	run.RunCancelled,
+	run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.SignalAccepted,
+	run.SignalRejected,
 	run.StepAwaitingManualCompletion, run.StepCompensated, run.StepCompensationFailed, run.RunCompensationStarted,
 }
 
@@ -83,8 +85,9 @@ func Event(seq run.Seq, d run.Draft) run.Event {
 	key := d.Key(ID)
 	return run.Event{
 		Identity: ID, EventID: key.EventID(), Type: d.Type, Seq: seq, Key: key, StepID: d.StepID, SignalID: d.SignalID,
-		LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt, EmittedAt: at, PersistedAt: at.Add(time.Millisecond),
-		EmittedBy: d.EmittedBy, Payload: d.Payload,
+		LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt, EmittedAt: at,
+		PersistedAt: at.Add(time.Millisecond),
+		EmittedBy:   d.EmittedBy, Payload: d.Payload,
 	}
 }
 
@@ -114,12 +117,14 @@ func defaults(t run.EventType, subject string) M {
 		return M{"queuePosition": 1, "estimatedWaitMs": 30000}
 	case run.RunStarted:
 		return M{
-			"startedAt":    Epoch,
-			"planRef":      M{"uri": "file:///plans/plan-3.json", "sha256": strings.Repeat("ab", 32), "schemaVersion": "v1.2", "planId": ID.PlanID, "planVersion": ID.PlanVersion},
+			"startedAt": Epoch,
+			"planRef": M{"uri": "file:///plans/plan-3.json", "sha256": strings.Repeat("ab", 32), "schemaVersion": "v1.2",
+				"planId": ID.PlanID, "planVersion": ID.PlanVersion},
 			"engineRunRef": M{"provider": "mock", "namespace": "default", "workflowId": "dvt/t1/" + ID.RunID},
-			"policy":       M{"retryWindowMs": 600000, "drainTimeoutMs": 300000, "maxParallelSteps": 100, "maxLogicalAttemptsManual": 10},
-			"steps":        []M{{"stepId": "s1", "type": "NOOP"}, {"stepId": "s2", "type": "NOOP", "dependsOn": []string{"s1"}}},
-			"triggeredBy":  "ola",
+			"policy": M{"retryWindowMs": 600000, "drainTimeoutMs": 300000, "maxParallelSteps": 100,
+				"maxLogicalAttemptsManual": 10},
+			"steps":       []M{{"stepId": "s1", "type": "NOOP"}, {"stepId": "s2", "type": "NOOP", "dependsOn": []string{"s1"}}},
+			"triggeredBy": "ola",
 		}
 	case run.RunPaused, run.RunResumed:
 		if subject == "" {
@@ -127,21 +132,26 @@ func defaults(t run.EventType, subject string) M {
 		}
 		return M{"signalId": subject, "reason": "maintenance", "pauseRequestedBy": "ola", "runningStepsCount": 0}
 	case run.RunFailed:
-		return M{"errorCode": "ENGINE_LOST", "errorMessage": "the engine lost the run", "retryable": true, "failureCategory": "PLATFORM"}
+		return M{"errorCode": "ENGINE_LOST", "errorMessage": "the engine lost the run", "retryable": true,
+			"failureCategory": "PLATFORM"}
 	case run.RunCancelled:
 		return M{"signalId": signalID, "actor": "eng", "reason": "wrong data"}
 	case run.StepCompletedEvent:
-		return M{"result": M{"rows": 7}, "durationMs": 900, "artifactRefs": []M{{"uri": "file:///out/" + subject, "kind": "log-bundle", "sizeBytes": 12}}}
+		return M{"result": M{"rows": 7}, "durationMs": 900,
+			"artifactRefs": []M{{"uri": "file:///out/" + subject, "kind": "log-bundle", "sizeBytes": 12}}}
 	case run.StepFailedEvent:
-		return M{"errorCode": "EXIT_STATUS", "errorMessage": "exit status 1", "retryable": true, "failureCategory": "USER", "failureSource": "activity"}
+		return M{"errorCode": "EXIT_STATUS", "errorMessage": "exit status 1", "retryable": true, "failureCategory": "USER",
+			"failureSource": "activity"}
 	case run.StepSkippedEvent:
 		return M{"reasonCode": "OPERATOR_SKIP", "reason": "not needed today"}
 	case run.StepAwaitingManualCompletion:
 		return M{"sinceIso": Epoch}
 	case run.StepCompensated:
-		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 1, "compensated": true, "result": M{"rows": 7}}
+		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 1,
+			"compensated": true, "result": M{"rows": 7}}
 	case run.StepCompensationFailed:
-		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 2, "compensated": false, "errorCode": "EXIT_STATUS", "errorMessage": "exit status 1"}
+		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 2,
+			"compensated": false, "errorCode": "EXIT_STATUS", "errorMessage": "exit status 1"}
 	case run.RunCompensationStarted:
 		return M{"stepIds": []string{"s1"}}
 	case run.SignalAccepted:

@@ -144,8 +144,10 @@ func borrow(t store.Terms, projectID string, r Rows) (Verdict, error) {
 		return Verdict{}, &store.RefusedError{Code: run.CodeQuotaExceeded}
 	}
 	at := r.Now.Add(until(b.fullAt, r.Now, b.perMinute, 1))
-	if borrowed := int64((at.Sub(r.Now) + interval(b.perMinute) - 1) / interval(b.perMinute)); b.most >= 0 && borrowed > int64(b.most) {
-		return Verdict{}, &store.RefusedError{Code: run.CodeQueueFull, RetryAfter: at.Sub(r.Now) - time.Duration(b.most)*interval(b.perMinute)}
+	if borrowed := int64((at.Sub(r.Now) + interval(b.perMinute) - 1) / interval(b.perMinute)); b.most >= 0 &&
+		borrowed > int64(b.most) {
+		return Verdict{}, &store.RefusedError{Code: run.CodeQueueFull,
+			RetryAfter: at.Sub(r.Now) - time.Duration(b.most)*interval(b.perMinute)}
 	}
 	return Verdict{Admitted: true, Token: &Token{ProjectID: b.projectID, FullAt: at.Add(fill)}, NotBefore: at}, nil
 }

@@ -44,7 +44,8 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 		},
 		"no place of the installation": {
 			terms: func(t *store.Terms) { t.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Installation.Active = 3 },
-			want: admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfInstallation, AskedAt: epoch.Add(admission.Recheck)},
+			want: admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfInstallation,
+				AskedAt: epoch.Add(admission.Recheck)},
 		},
 		"no place of the tenant": {
 			terms: func(t *store.Terms) { t.Tenant.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Tenant.Active = 3 },
@@ -59,7 +60,10 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
 		},
 		"others of its tenant, with which it shares nothing": {
-			terms: func(t *store.Terms) { t.Project.PerMinute = 60 }, rows: func(r *admission.Rows) { r.OthersOfTenant, r.OthersOfInstallation = true, true },
+			terms: func(t *store.Terms) { t.Project.PerMinute = 60 }, rows: func(r *admission.Rows) {
+				r.OthersOfTenant,
+					r.OthersOfInstallation = true, true
+			},
 			want: admission.Verdict{Admitted: true, Token: &admission.Token{ProjectID: "p", FullAt: epoch.Add(time.Second)}},
 		},
 		"others of the installation go first": {
@@ -94,7 +98,8 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 				t.Tenant.PerMinute, t.Tenant.MaxWaiting, t.Strategy = 2, 1, store.StrategyDelay
 			},
 			rows: func(r *admission.Rows) { lacking(&r.TenantFull) },
-			want: admission.Verdict{Admitted: true, NotBefore: epoch.Add(30 * time.Second), Token: &admission.Token{FullAt: epoch.Add(90 * time.Second)}},
+			want: admission.Verdict{Admitted: true, NotBefore: epoch.Add(30 * time.Second),
+				Token: &admission.Token{FullAt: epoch.Add(90 * time.Second)}},
 		},
 		"no more is borrowed": {
 			terms: func(t *store.Terms) {
@@ -122,7 +127,8 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 		}
 		got, err := admission.Arrive(of, "p", rows)
 		refused := (*store.RefusedError)(nil)
-		if errors.As(err, &refused) != (c.code != "") || (refused != nil && (refused.Code != c.code || refused.RetryAfter != c.retry)) {
+		if errors.As(err, &refused) != (c.code != "") ||
+			(refused != nil && (refused.Code != c.code || refused.RetryAfter != c.retry)) {
 			t.Errorf("%s: error %v, want %s after %v", name, err, c.code, c.retry)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -12,7 +12,8 @@ const maxAdmitted = 16
 // InRounds admits up to limit runs, a few at a time by some, while outlook says that something is
 // ready; some says that no place is left. Else outlook says when to look again.
 func InRounds(
-	limit int, outlook func() (ready bool, next time.Duration, err error), some func(n int) (rows []store.QueueRow, full bool, err error),
+	limit int, outlook func() (ready bool, next time.Duration, err error), some func(n int) (rows []store.QueueRow,
+		full bool, err error),
 ) (out store.Admitted, err error) {
 	for {
 		ready, next, err := outlook()

@@ -83,7 +83,8 @@ func verdicts(p authority.Plan) string {
 // contract: T228
 func TestDecide_OrderOfChecksAndNumbers(t *testing.T) {
 	t.Parallel()
-	s1, s1done, s1failed := d(run.StepStartedEvent, "s1", 1), d(run.StepCompletedEvent, "s1", 1), d(run.StepFailedEvent, "s1", 1)
+	s1, s1done, s1failed := d(run.StepStartedEvent, "s1", 1), d(run.StepCompletedEvent, "s1", 1),
+		d(run.StepFailedEvent, "s1", 1)
 	manual := d(run.StepAwaitingManualCompletion, "s1", 1)
 	cancel, finish, accepted := d(run.RunCancelled, "", 1), d(run.RunCompleted, "", 1), d(run.SignalAccepted, "u1", 1)
 	other := runtest.Draft(run.StepCompletedEvent, "s1", 1, runtest.M{"durationMs": 42})
@@ -105,9 +106,11 @@ func TestDecide_OrderOfChecksAndNumbers(t *testing.T) {
 		{"A07 ends of the run", []run.Draft{finish}, []run.Draft{cancel}, "INVALID_TRANSITION@1", 0, false},
 		{"A08 orphan", []run.Draft{s1, cancel}, []run.Draft{s1done}, "ORPHANED_TASK", 1, false},
 		{"A08 orphan behind an end in its batch", []run.Draft{s1}, []run.Draft{cancel, s1done}, "2 ORPHANED_TASK", 1, true},
-		{"T228 dedupe before the end", []run.Draft{s1, s1done, cancel}, []run.Draft{s1done, s1failed, cancel}, "=2 INVALID_TRANSITION@2 =3", 0, false},
+		{"T228 dedupe before the end", []run.Draft{s1, s1done, cancel}, []run.Draft{s1done, s1failed, cancel},
+			"=2 INVALID_TRANSITION@2 =3", 0, false},
 		{"G19 decisions after the end", []run.Draft{cancel}, []run.Draft{accepted, s1}, "2 ORPHANED_TASK", 0, false},
-		{"T28 no number burned", []run.Draft{s1, s1done}, []run.Draft{s1, s1failed, d(run.StepStartedEvent, "s2", 1)}, "=1 INVALID_TRANSITION@2 3", 1, false},
+		{"T28 no number burned", []run.Draft{s1, s1done}, []run.Draft{s1, s1failed, d(run.StepStartedEvent, "s2", 1)},
+			"=1 INVALID_TRANSITION@2 3", 1, false},
 		{"T42 late StepStarted", []run.Draft{s1done}, []run.Draft{s1}, "2", 0, false},
 		{"T42 terminal without StepStarted", nil, []run.Draft{s1done}, "1", 0, false},
 		{"T47 manual does not run", []run.Draft{s1}, []run.Draft{manual}, "2", 0, false},
@@ -141,7 +144,8 @@ func TestDecide_OneAuditRowAnOrphan(t *testing.T) {
 	t.Parallel()
 	l := written(t, d(run.RunCancelled, "", 1))
 	orphan := d(run.StepCompletedEvent, "s1", 1)
-	first, again := decide(t, l, store.Append{Events: []run.Draft{orphan}}), decide(t, l, store.Append{Events: []run.Draft{orphan}})
+	first, again := decide(t, l, store.Append{Events: []run.Draft{orphan}}), decide(t, l,
+		store.Append{Events: []run.Draft{orphan}})
 	if len(first.Audit) != 1 || first.Audit[0].ID != orphan.Key(runtest.ID).EventID() {
 		t.Fatalf("audit %+v", first.Audit)
 	}
@@ -208,7 +212,8 @@ func TestDecide_WindowOpens(t *testing.T) {
 	}{
 		{"last step fails", []run.Draft{start}, run.GateFailing, []run.Draft{fail}, "StepFailed"},
 		{"resumed", []run.Draft{start, fail}, run.GateFailing, []run.Draft{resume}, "RunResumed"},
-		{"the last of several", []run.Draft{start}, run.GateFailing, []run.Draft{fail, d(run.StepCompletedEvent, "s2", 1)}, "StepCompleted"},
+		{"the last of several", []run.Draft{start}, run.GateFailing, []run.Draft{fail, d(run.StepCompletedEvent, "s2", 1)},
+			"StepCompleted"},
 		{"gate open", []run.Draft{start}, 0, []run.Draft{fail}, ""},
 		{"paused", []run.Draft{start}, run.GateFailing | run.GatePaused, []run.Draft{fail}, ""},
 		{"another runs", []run.Draft{start, d(run.StepStartedEvent, "s2", 1)}, run.GateFailing, []run.Draft{fail}, ""},
@@ -229,7 +234,8 @@ func TestDecide_WindowOpens(t *testing.T) {
 				t.Errorf("stamped %q, opened %v; want %q", got, p.WindowOpened, c.want)
 			}
 			l.evs, l.head = append(l.evs, p.Insert...), p.Head
-			if again := decide(t, l, store.Append{Events: c.batch, RetryDeadline: deadline.Add(time.Hour)}); cmp.Diff(p.WindowOpened, again.WindowOpened) != "" {
+			if again := decide(t, l, store.Append{Events: c.batch, RetryDeadline: deadline.Add(time.Hour)}); cmp.Diff(
+				p.WindowOpened, again.WindowOpened) != "" {
 				t.Errorf("repeated: %v, first %v", again.WindowOpened, p.WindowOpened)
 			}
 		})
@@ -294,7 +300,8 @@ func TestDecideBegin_Verdicts(t *testing.T) {
 			t.Parallel()
 			l := written(t, c.before...)
 			l.head.Gate = c.gate
-			b, err := authority.PrepareBegin(runtest.ID, store.Begin{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: now, PassFailing: c.pass, SignalID: "u1"})
+			b, err := authority.PrepareBegin(runtest.ID, store.Begin{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+				EmittedAt: now, PassFailing: c.pass, SignalID: "u1"})
 			if err != nil {
 				t.Fatal(err)
 			}

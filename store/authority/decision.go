@@ -225,5 +225,6 @@ func marks(t run.EventType) bool {
 }
 
 func opensWindow(t run.EventType) bool {
-	return t == run.StepFailedEvent || t == run.StepCompletedEvent || t == run.StepAwaitingManualCompletion || t == run.RunResumed
+	return t == run.StepFailedEvent || t == run.StepCompletedEvent || t == run.StepAwaitingManualCompletion ||
+		t == run.RunResumed
 }

@@ -153,7 +153,8 @@ func TestCoalesce_OneCommitForWhatWaits(t *testing.T) {
 		if diff := cmp.Diff([]string{"r: s0", "r: s1 s2 s3 s4", "r: s5 s6"}, s.writes); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
-		want := []string{"s0 after 1s", "s1 after 2s", "s2 after 2s", "s3 after 2s", "s4 after 2s", "RUN s5 <nil>", "s6 after 3s"}
+		want := []string{"s0 after 1s", "s1 after 2s", "s2 after 2s", "s3 after 2s", "s4 after 2s", "RUN s5 <nil>",
+			"s6 after 3s"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
@@ -235,7 +236,8 @@ func TestCoalesce_EachHasItsOwnError(t *testing.T) {
 		leave()
 		wg.Wait()
 		want := map[string]string{
-			"first": "first after 1s", "good": "good after 2s", "poison": "poison poison after 2s", "left": "left context canceled after 0s",
+			"first": "first after 1s", "good": "good after 2s", "poison": "poison poison after 2s",
+			"left": "left context canceled after 0s",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -254,7 +256,8 @@ func TestCoalesce_BoundsTheBytesOfABatch(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, n := range []int{1, 300, 60, 60, 40} {
 			wg.Go(func() {
-				_, _ = c.Append(t.Context(), store.Append{RunID: "r", Events: []run.Draft{{StepID: fmt.Sprint("s", i), Payload: make([]byte, n)}}})
+				_, _ = c.Append(
+					t.Context(), store.Append{RunID: "r", Events: []run.Draft{{StepID: fmt.Sprint("s", i), Payload: make([]byte, n)}}})
 			})
 			synctest.Wait()
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest"
 )
 
-var migrated = testserver.Template{Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
+var migrated = testserver.Template{
+	Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
 
 // A store that coalesces passes what every store passes.
 func TestConformance(t *testing.T) {

@@ -44,7 +44,8 @@ func TestCreateRun_StartsThatMeetShareATransaction(t *testing.T) {
 			t.Errorf("transactions (-want +got):\n%s", diff)
 		}
 		want := []string{
-			"r0 true <nil> 1s", "r1 true <nil> 2s", " false poison 2s", "r3 true <nil> 2s", "r4 true <nil> 2s", "r5 true <nil> 3s", "r6 true <nil> 3s",
+			"r0 true <nil> 1s", "r1 true <nil> 2s", " false poison 2s", "r3 true <nil> 2s", "r4 true <nil> 2s",
+			"r5 true <nil> 3s", "r6 true <nil> 3s",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)

@@ -68,7 +68,8 @@ func TestGroup_OneCommitForRunsThatWait(t *testing.T) {
 			s.writes[3], s.writes[4] = s.writes[4], s.writes[3]
 		}
 		c.expect([]string{"a: s", "group: b", "group: c", "group: d e f", "group: g h"}, map[string]string{
-			"a": "s after 1s", "b": "s after 1s", "c": "s after 1s", "d": "s after 2s", "e": "s after 2s", "f": "s after 2s", "g": "s after 2s", "h": "s after 2s",
+			"a": "s after 1s", "b": "s after 1s", "c": "s after 1s", "d": "s after 2s", "e": "s after 2s", "f": "s after 2s",
+			"g": "s after 2s", "h": "s after 2s",
 		}, s)
 		s.writes = nil
 		if got := at(t, c.log, t.Context(), "later", "s", time.Now()); got != "s after 1s" || s.writes[0] != "later: s" {
@@ -104,7 +105,8 @@ func TestGroup_BoundsItsBytes(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, n := range []int{1, 1, 300, 60, 60, 40} {
 			wg.Go(func() {
-				_, _ = log.Append(t.Context(), store.Append{RunID: fmt.Sprint("r", i), Events: []run.Draft{{Payload: make([]byte, n)}}})
+				_, _ = log.Append(
+					t.Context(), store.Append{RunID: fmt.Sprint("r", i), Events: []run.Draft{{Payload: make([]byte, n)}}})
 			})
 			synctest.Wait()
 		}
@@ -149,7 +151,8 @@ func TestGroup_PoisonFailsAlone(t *testing.T) {
 		if len(s.writes) != 5 || s.writes[2] != "group: c d" {
 			t.Errorf("writes %v", s.writes)
 		}
-		c.expect(s.writes, map[string]string{"a": "s after 1s", "b": "s after 1s", "c": "s after 3s", "d": "poison poison after 3s"}, s)
+		c.expect(s.writes, map[string]string{"a": "s after 1s", "b": "s after 1s", "c": "s after 3s",
+			"d": "poison poison after 3s"}, s)
 	})
 }
 

@@ -77,14 +77,16 @@ func idle(ctx context.Context, dsn string) error {
 	defer c.Close(context.WithoutCancel(ctx))
 	for others := 1; others > 0; {
 		if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&others); err != nil {
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(
+			&others); err != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	var n, several int64
 	if err := c.QueryRow(ctx, `SELECT (SELECT calls FROM pg_stat_user_functions WHERE funcname = 'dvt_append_many'),
-		(SELECT count(*) FROM (SELECT FROM event GROUP BY xmin::text HAVING count(DISTINCT run_id) > 1) x)`).Scan(&n, &several); err != nil {
+		(SELECT count(*) FROM (SELECT FROM event GROUP BY xmin::text HAVING count(DISTINCT run_id) > 1) x)`).Scan(&n,
+		&several); err != nil {
 		return err
 	}
 	calls.Add(n)
@@ -101,7 +103,8 @@ func TestModelCheck(t *testing.T) {
 			break
 		}
 	}
-	if t.Logf("%d groups, of which %d wrote to several runs", calls.Load(), grouped.Load()); grouped.Load() == 0 && !testing.Short() {
+	if t.Logf("%d groups, of which %d wrote to several runs", calls.Load(), grouped.Load()); grouped.Load() == 0 &&
+		!testing.Short() {
 		t.Error("the check proves little: no group wrote to several runs")
 	}
 }

@@ -14,7 +14,8 @@ import (
 // has returned: keep it when that has been dealt with, and what was returned
 // since comes again.
 func (r *Reader) Checkpoint() string {
-	doc, _ := json.Marshal(checkpoint{r.epoch, r.cursor, r.reset, r.read.list(r.read.live), r.read.list(r.read.ended)}) // strings and numbers
+	// strings and numbers
+	doc, _ := json.Marshal(checkpoint{r.epoch, r.cursor, r.reset, r.read.list(r.read.live), r.read.list(r.read.ended)})
 	return base64.RawURLEncoding.EncodeToString(doc)
 }
 

@@ -72,7 +72,8 @@ ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head
 
 // AdmitWaiting implements store.Admissions. It takes several transactions, each of
 // which admits a few.
-func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (store.Admitted, error) {
+func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
+	limit int) (store.Admitted, error) {
 	return admission.InRounds(pageSize(limit), func() (bool, time.Duration, error) { return s.outlook(ctx) },
 		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
@@ -100,13 +101,16 @@ type pick struct {
 
 func (p *pick) scan(row pgx.Row) error {
 	r := &p.rows
-	return row.Scan(utc{&r.Now}, &r.Installation.Active, &r.Installation.Turn, &p.tenant, &r.Tenant.Active, &r.Tenant.Pass, &r.Tenant.Turn,
-		&p.project, &r.Project.Active, &r.Project.Pass, &p.pace, utc{&r.Project.AdmittedAt}, utc{&r.TenantFull}, utc{&r.ProjectFull}, &p.run)
+	return row.Scan(utc{&r.Now}, &r.Installation.Active, &r.Installation.Turn, &p.tenant, &r.Tenant.Active, &r.Tenant.Pass,
+		&r.Tenant.Turn,
+		&p.project, &r.Project.Active, &r.Project.Pass, &p.pace, utc{&r.Project.AdmittedAt}, utc{&r.TenantFull},
+		utc{&r.ProjectFull}, &p.run)
 }
 
 // admitSome admits up to limit runs in one transaction; full says that the
 // installation has no place for another.
-func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms, limit int) (rows []store.QueueRow, full bool, err error) {
+func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms,
+	limit int) (rows []store.QueueRow, full bool, err error) {
 	err = s.do(ctx, "admit", func(ctx context.Context, c *pgx.Conn) error {
 		rows, full = nil, false
 		t := &tx{conn: c}

@@ -61,7 +61,8 @@ func queueArrivals(b *pgx.Batch, list []*arrival, crowd *admission.Crowd) {
 			var r admission.Rows
 			var pace float64
 			err := row.Scan(utc{&r.Now}, &r.Installation.Active, &r.Installation.Waiting, &r.Tenant.Active, &r.Tenant.Waiting,
-				&r.Project.Active, &r.Project.Waiting, &pace, utc{&r.TenantFull}, utc{&r.ProjectFull}, &r.OthersOfInstallation, &r.OthersOfTenant)
+				&r.Project.Active, &r.Project.Waiting, &pace, utc{&r.TenantFull}, utc{&r.ProjectFull}, &r.OthersOfInstallation,
+				&r.OthersOfTenant)
 			r.Project.Pace = milli(pace)
 			crowd.Add(l.tenant, l.project, r)
 			return err
@@ -146,8 +147,10 @@ func (a *arrival) rank(before []*arrival, projects int) {
 // row is the queue row of a.
 func (a *arrival) row() store.QueueRow {
 	q := store.QueueRow{
-		RunID: a.id.RunID, TenantID: a.id.TenantID, ProjectID: a.id.ProjectID, Waiting: a.told.Waiting, Priority: a.enqueue.Priority,
-		Estimate: a.told.Estimate.Truncate(time.Millisecond), Status: store.QueuePending, LeaseUntil: time.Unix(0, 0).UTC(), CreatedAt: a.at,
+		RunID: a.id.RunID, TenantID: a.id.TenantID, ProjectID: a.id.ProjectID, Waiting: a.told.Waiting,
+		Priority: a.enqueue.Priority,
+		Estimate: a.told.Estimate.Truncate(time.Millisecond), Status: store.QueuePending, LeaseUntil: time.Unix(0, 0).UTC(),
+		CreatedAt: a.at,
 	}
 	if !q.Waiting {
 		q.NotBefore = a.at

@@ -14,7 +14,10 @@ const expiredWaitingSQL = `SELECT ` + queueColumns + ` FROM run_queue q
 
 // ExpiredWaiting implements store.Admissions.
 func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow, error) {
-	return collect(ctx, s, "expired waiting", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) },
+	return collect(ctx, s, "expired waiting", func(row pgx.CollectableRow) (store.QueueRow,
+		error) {
+		return scanQueue(row)
+	},
 		expiredWaitingSQL, pageSize(limit))
 }
 
@@ -42,7 +45,8 @@ func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) (out []s
 				return store.ErrNotFound
 			}
 		}
-		rows, err := c.Query(ctx, waitingRunsSQL, f.TenantID, f.ProjectIDs, f.RunID, f.After, after.ProjectID, after.Priority, after.CreatedAt, pageSize(f.Limit))
+		rows, err := c.Query(ctx, waitingRunsSQL, f.TenantID, f.ProjectIDs, f.RunID, f.After, after.ProjectID, after.Priority,
+			after.CreatedAt, pageSize(f.Limit))
 		if err != nil {
 			return err
 		}
@@ -80,18 +84,19 @@ func (s *Store) Usage(ctx context.Context, tenantID string) (u store.Usage, err 
 		var active, waiting int64
 		var pace float64
 		var full *time.Time
-		_, err = pgx.ForEachRow(rows, []any{utc{&u.Now}, &project, &active, &waiting, &pace, &action, utcOrNil{&full}}, func() error {
-			l := u.Projects[project]
-			l.Active, l.Waiting, l.Pace = max(l.Active, active), max(l.Waiting, waiting), max(l.Pace, milli(pace))
-			if full != nil {
-				if l.Full == nil {
-					l.Full = map[store.BucketAction]time.Time{}
+		_, err = pgx.ForEachRow(rows, []any{utc{&u.Now}, &project, &active, &waiting, &pace, &action, utcOrNil{&full}},
+			func() error {
+				l := u.Projects[project]
+				l.Active, l.Waiting, l.Pace = max(l.Active, active), max(l.Waiting, waiting), max(l.Pace, milli(pace))
+				if full != nil {
+					if l.Full == nil {
+						l.Full = map[store.BucketAction]time.Time{}
+					}
+					l.Full[action] = *full
 				}
-				l.Full[action] = *full
-			}
-			u.Projects[project], full = l, nil
-			return nil
-		})
+				u.Projects[project], full = l, nil
+				return nil
+			})
 		u.Tenant = u.Projects[""]
 		delete(u.Projects, "")
 		return err

@@ -102,14 +102,16 @@ func TestUpgrade_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 	t.Cleanup(func() { s.Close() })
 	before := openOld(t, dsn)
 	id := func(i int) run.Identity {
-		return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
+		return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan",
+			PlanVersion: "1"}
 	}
 	terms := store.Unlimited()
 	terms.Project.MaxActive = 1
 	for i := range 3 { // the first is admitted, two wait
 		_, _, err := s.CreateRun(ctx, store.NewRun{
-			Run: store.Run{Identity: id(i)}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)}, Enqueue: &store.Enqueue{Terms: terms},
-			Wait: func(store.Admission) ([]run.Draft, error) { return nil, nil },
+			Run: store.Run{Identity: id(i)}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
+			Enqueue: &store.Enqueue{Terms: terms},
+			Wait:    func(store.Admission) ([]run.Draft, error) { return nil, nil },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -131,14 +133,17 @@ func TestUpgrade_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 	}
 	lanes := func() (active, waiting int) {
 		t.Helper()
-		if err := s.pool.Load().QueryRow(ctx, `SELECT active, waiting FROM lane WHERE tenant_id = 't1' AND project_id = 'p1'`).Scan(&active, &waiting); err != nil {
+		if err := s.pool.Load().QueryRow(
+			ctx, `SELECT active, waiting FROM lane WHERE tenant_id = 't1' AND project_id = 'p1'`).Scan(&active,
+			&waiting); err != nil {
 			t.Fatal(err)
 		}
 		return active, waiting
 	}
 	end := func(i int) {
 		t.Helper()
-		if err := before.append(ctx, store.Append{RunID: id(i).RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}}); err != nil {
+		if err := before.append(
+			ctx, store.Append{RunID: id(i).RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +193,8 @@ func TestAdmit_NoDeadlockWithEnds(t *testing.T) {
 	terms.Tenant.MaxActive = 4
 	deadlocks := func() (n int) {
 		t.Helper()
-		if err := s.pool.Load().QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
+		if err := s.pool.Load().QueryRow(
+			ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -217,7 +223,8 @@ func churn(ctx context.Context, s *Store, w, each int, terms store.Terms) error 
 			EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1",
 		}
 		_, _, err := s.CreateRun(ctx, store.NewRun{
-			Run: store.Run{Identity: id, RequestKey: run.Key(id.RunID)}, Plan: []byte(`{}`), Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
+			Run: store.Run{Identity: id, RequestKey: run.Key(id.RunID)}, Plan: []byte(`{}`),
+			Events:  []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
 			Enqueue: &store.Enqueue{Terms: terms}, Wait: func(store.Admission) ([]run.Draft, error) { return nil, nil },
 		})
 		if err != nil {
@@ -231,7 +238,8 @@ func churn(ctx context.Context, s *Store, w, each int, terms store.Terms) error 
 			return err
 		}
 		for _, q := range rows {
-			if _, err := s.Append(ctx, store.Append{RunID: q.RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}}); err != nil {
+			if _, err := s.Append(
+				ctx, store.Append{RunID: q.RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}}); err != nil {
 				return err
 			}
 		}

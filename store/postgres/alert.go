@@ -45,6 +45,7 @@ func (s *Store) Alerts(ctx context.Context, af store.AlertFilter) ([]store.Alert
 	query := `SELECT id::text, at, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor
 		FROM alert WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(af.Limit))
 	return collect(ctx, s, "alerts", func(row pgx.CollectableRow) (a store.Alert, err error) {
-		return a, row.Scan(&a.ID, utc{&a.At}, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code, &a.Note, &a.Actor)
+		return a, row.Scan(&a.ID, utc{&a.At}, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code,
+			&a.Note, &a.Actor)
 	}, query, f.args...)
 }

@@ -109,7 +109,8 @@ func (c *call) add(p preparedEntry) {
 func (c *call) move(signalID string, a run.Application, reason string, event int) {
 	m := &c.moves
 	m.entry, m.event = append(m.entry, int32(len(c.prepared))), append(m.event, int32(event))
-	m.signal, m.application, m.reason = append(m.signal, signalID), append(m.application, string(a)), append(m.reason, reason)
+	m.signal, m.application, m.reason = append(m.signal, signalID), append(m.application, string(a)),
+		append(m.reason, reason)
 }
 
 func (c *call) args() []any {
@@ -139,7 +140,8 @@ func (c *call) read(rows pgx.Rows) error {
 		var opened bool
 		e := &row.event
 		targets := append([]any{&number, &row.verdict}, eventTargets(e)...)
-		targets = append(targets, &head.LastSeq, utc{&head.LastAt}, &head.Terminal, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo, &opened)
+		targets = append(targets, &head.LastSeq, utc{&head.LastAt}, &head.Terminal, &head.Gate, &head.Running, &head.OpsRev,
+			&head.SignalNo, &opened)
 		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
@@ -199,7 +201,8 @@ func (c *call) appended(p preparedEntry, events []answered, head store.Head, ope
 			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt}
 		case verdictDuplicate:
 			e := c.stored(p, mine, row.event, head)
-			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt, Deduplicated: true}
+			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt,
+				Deduplicated: true}
 			if !authority.SamePayload(e.Type, a.Events[i].Payload, e.Payload) {
 				o.PayloadMismatch, o.Existing = true, &e
 			}

@@ -90,7 +90,8 @@ func (s *Store) appendOne(ctx context.Context, p *plain) (r store.EntryResult, d
 		var gate, now *int
 		var opsRev, signalNo *int64
 		err := conn.QueryRow(ctx, appendOneSQL, e.RunID, int64(p.minHead), int(p.closed), p.running,
-			string(e.Type), e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt, string(e.Key), e.EventID, e.EmittedAt, string(e.EmittedBy), text(e.Payload)).
+			string(e.Type), e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt, string(e.Key), e.EventID, e.EmittedAt,
+			string(e.EmittedBy), text(e.Payload)).
 			Scan(&seq, utc{&head.LastAt}, &gate, &now, &opsRev, &signalNo)
 		if err == nil && seq != nil {
 			head.Gate, head.Running, head.OpsRev, head.SignalNo = run.Gate(*gate), *now, *opsRev, *signalNo
@@ -180,7 +181,8 @@ func (g *group) add(p *plain) {
 
 func (g *group) args() []any {
 	e := g.events
-	return []any{g.run, g.minHead, g.closed, g.running, e.kind, e.step, e.signal, e.la, e.ea, e.key, e.id, e.emitted, e.by, e.payload}
+	return []any{g.run, g.minHead, g.closed, g.running, e.kind, e.step, e.signal, e.la, e.ea, e.key, e.id, e.emitted, e.by,
+		e.payload}
 }
 
 // read takes the answer into the results of the events.

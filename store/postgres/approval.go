@@ -23,7 +23,8 @@ func queueApproval(b *pgx.Batch, r store.Run, n *store.NeedApproval) error {
 	}
 	b.Queue(`INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, n.Required, n.Priority, r.CreatedAt, r.CreatedAt.Add(n.TTL), text(rerun))
+		r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, n.Required, n.Priority, r.CreatedAt, r.CreatedAt.Add(n.TTL),
+		text(rerun))
 	return nil
 }
 
@@ -42,7 +43,8 @@ func collectApprovals(rows pgx.Rows) (out []store.Approval, err error) {
 		var decided bool
 		var d store.ApprovalDecision
 		var rerun json.RawMessage
-		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority, utc{&a.CreatedAt}, utc{&a.ExpiresAt}, verbatim{&rerun}, &a.Open,
+		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority,
+			utc{&a.CreatedAt}, utc{&a.ExpiresAt}, verbatim{&rerun}, &a.Open,
 			&decided, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, utc{&d.At}); err != nil {
 			return nil, err
 		}
@@ -117,7 +119,9 @@ func (s *Store) OpenApprovals(ctx context.Context, af store.ApprovalFilter) (out
 // ExpiredApprovals implements store.Approvals.
 func (s *Store) ExpiredApprovals(ctx context.Context, limit int) (out []store.Approval, err error) {
 	err = s.do(ctx, "expired approvals", func(ctx context.Context, c *pgx.Conn) (err error) {
-		out, err = approvals(ctx, c, approvalsSQL(`open AND expires_at <= clock_timestamp() ORDER BY expires_at, run_id LIMIT $1`, `a.expires_at, a.run_id, `),
+		out, err = approvals(
+			ctx, c, approvalsSQL(`open AND expires_at <= clock_timestamp() ORDER BY expires_at, run_id LIMIT $1`,
+				`a.expires_at, a.run_id, `),
 			pageSize(limit))
 		return err
 	})

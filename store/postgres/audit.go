@@ -47,12 +47,14 @@ func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
 		details = append(details, text(a.Detail))
 	}
 	c := &columns
-	b.Queue(insertAuditSQL, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], details, c[10], c[11], c[12], c[13], c[14])
+	b.Queue(insertAuditSQL, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], details, c[10], c[11], c[12],
+		c[13], c[14])
 }
 
 func auditRow(r *store.AuditRow) []any {
 	return []any{
-		&r.ID, utc{&r.At}, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason, &r.RequestID,
+		&r.ID, utc{&r.At}, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason,
+		&r.RequestID,
 		verbatim{&r.Detail}, &r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest,
 	}
 }
@@ -60,7 +62,8 @@ func auditRow(r *store.AuditRow) []any {
 // LinkAudit implements store.Audits. dvt_audit_link numbers and hashes; servers may not write audit_link themselves.
 func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error) {
 	limit = pageSize(limit)
-	tenants, err := collect(ctx, s, "link audit", pgx.RowTo[string], `SELECT a.tenant_id FROM audit_pending p JOIN audit a ON a.id = p.id
+	tenants, err := collect(
+		ctx, s, "link audit", pgx.RowTo[string], `SELECT a.tenant_id FROM audit_pending p JOIN audit a ON a.id = p.id
 		GROUP BY a.tenant_id ORDER BY min(a.at) LIMIT $1`, limit)
 	if err != nil || len(tenants) == 0 {
 		return 0, err
@@ -116,7 +119,8 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 	if !af.To.IsZero() {
 		f.add("a.at < ?", af.To)
 	}
-	for _, t := range []struct{ column, value string }{{"actor", af.Actor}, {"action", af.Action}, {"run_id", af.RunID}, {"outcome", af.Outcome}} {
+	for _, t := range []struct{ column, value string }{{"actor", af.Actor}, {"action", af.Action}, {"run_id", af.RunID},
+		{"outcome", af.Outcome}} {
 		if t.value != "" {
 			f.add("a."+t.column+" = ?", t.value)
 		}
@@ -135,7 +139,8 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 		coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.run_id, ''), coalesce(a.signal_id, ''), coalesce(a.outcome, ''), coalesce(a.code, ''),
 		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail,
 		coalesce(a.format, 0), coalesce(a.credential, ''), coalesce(a.address, ''), coalesce(a.via, ''), coalesce(a.object, ''), coalesce(a.digest, '')
-		FROM audit_link l %s audit a ON a.id = l.id WHERE %s ORDER BY l.no %s `, join, &f, order) + f.bind(`LIMIT ?`, pageSize(af.Limit))
+		FROM audit_link l %s audit a ON a.id = l.id WHERE %s ORDER BY l.no %s `, join, &f, order) +
+		f.bind(`LIMIT ?`, pageSize(af.Limit))
 	return collect(ctx, s, "audit links", scanLink, query, f.args...)
 }
 

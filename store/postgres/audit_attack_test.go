@@ -15,7 +15,8 @@ import (
 )
 
 func attackRow(tenant string, n int) store.AuditRow {
-	return store.AuditRow{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), TenantID: tenant, Actor: "ana", Action: "PAUSE", Outcome: "ACCEPTED"}
+	return store.AuditRow{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), TenantID: tenant, Actor: "ana",
+		Action: "PAUSE", Outcome: "ACCEPTED"}
 }
 
 // The role of servers can add rows, but none without a trace.
@@ -55,7 +56,8 @@ func TestAudit_TheRoleOfServersLeavesATrace(t *testing.T) {
 	)
 	found := map[string]string{}
 	for _, kind := range store.AuditObjectKinds() {
-		for _, o := range must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: kind, TenantID: "acme", Limit: 10})) {
+		for _, o := range must[[]store.AuditObject](t)(
+			s.AuditObjects(ctx, store.AuditObjectFilter{Kind: kind, TenantID: "acme", Limit: 10})) {
 			found[o.Object] = o.Made
 		}
 	}
@@ -66,8 +68,10 @@ func TestAudit_TheRoleOfServersLeavesATrace(t *testing.T) {
 	}
 	must[int](t)(s.LinkAudit(ctx, 10))
 	links := must[[]store.AuditLink](t)(s.AuditLinks(ctx, store.AuditFilter{TenantID: "acme", Newest: true, Limit: 1}))
-	if at := links[0].Row.At; links[0].ID != "00000000-0000-4000-8000-0000000000bb" || time.Since(at).Abs() > time.Hour || links[0].Row.Format != 2 {
-		t.Errorf("the back-dated row is %s, dated %s in format %d; want today in format 2", links[0].ID, at, links[0].Row.Format)
+	if at := links[0].Row.At; links[0].ID != "00000000-0000-4000-8000-0000000000bb" || time.Since(at).Abs() > time.Hour ||
+		links[0].Row.Format != 2 {
+		t.Errorf("the back-dated row is %s, dated %s in format %d; want today in format 2", links[0].ID, at,
+			links[0].Row.Format)
 	}
 }
 
@@ -78,7 +82,8 @@ func TestAudit_ATokenThatComesBackIsFound(t *testing.T) {
 	r.migrate(t)
 	s := opened(t, r.server)
 	token := store.StoredToken{
-		ID: "00000000-0000-4000-8000-0000000000aa", TenantID: "acme", Name: "ci", Principal: "ana", SHA256: "x", Grants: []byte(`[]`), CreatedBy: "ana",
+		ID: "00000000-0000-4000-8000-0000000000aa", TenantID: "acme", Name: "ci", Principal: "ana", SHA256: "x",
+		Grants: []byte(`[]`), CreatedBy: "ana",
 		ExpiresAt: time.Now().Add(time.Hour),
 	}
 	if _, _, err := s.PutToken(ctx, token, attackRow("acme", 1)); err != nil {
@@ -88,19 +93,23 @@ func TestAudit_ATokenThatComesBackIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, r.server, `UPDATE api_token SET revoked_at = NULL`)
-	o := must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
+	o := must[[]store.AuditObject](t)(
+		s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
 	if o.Revoked || !o.Revocation || o.Made != o.Digest {
-		t.Errorf("revoked %t, revocation %t, digests agree %t; want false, true, true", o.Revoked, o.Revocation, o.Made == o.Digest)
+		t.Errorf("revoked %t, revocation %t, digests agree %t; want false, true, true", o.Revoked, o.Revocation,
+			o.Made == o.Digest)
 	}
 	execute(t, r.owner, `UPDATE api_token SET grants = '[{"role":"ADMIN"}]'`)
-	o = must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
+	o = must[[]store.AuditObject](t)(
+		s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
 	if o.Made == "" || o.Made == o.Digest {
 		t.Errorf("changed grants have the digest %s, as the row recorded", o.Digest)
 	}
 	if err := s.Audit(ctx, store.MadeToken(attackRow("acme", 3), store.StoredToken{ID: token.ID})); err != nil {
 		t.Fatal(err)
 	}
-	if again := must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]; again.Made != o.Made {
+	if again := must[[]store.AuditObject](t)(
+		s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]; again.Made != o.Made {
 		t.Error("a later row excuses the change")
 	}
 }
@@ -136,7 +145,8 @@ func TestAudit_MigrationSurvivesAPoisonedChain(t *testing.T) {
 			before = l.Hash
 		}
 	}
-	for _, f := range []store.AuditObjectFilter{{Kind: store.AuditToken, TenantID: "acme"}, {Kind: store.AuditPolicy, TenantID: "acme"}, {Kind: store.AuditSetting}} {
+	for _, f := range []store.AuditObjectFilter{{Kind: store.AuditToken, TenantID: "acme"},
+		{Kind: store.AuditPolicy, TenantID: "acme"}, {Kind: store.AuditSetting}} {
 		objects := must[[]store.AuditObject](t)(s.AuditObjects(ctx, f))
 		if len(objects) != 1 || objects[0].Made == "" || objects[0].Made != objects[0].Digest {
 			t.Errorf("%s from before the migration: %+v; want one with a baseline row of its digest", f.Kind, objects)

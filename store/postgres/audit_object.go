@@ -68,7 +68,8 @@ func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([
 		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
 		return o, err
 	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version AND a.tenant_id = p.tenant_id`)+`
-		FROM policy p WHERE tenant_id = $1 AND version > $2 ORDER BY version LIMIT $3`, f.TenantID, version, pageSize(f.Limit))
+		FROM policy p WHERE tenant_id = $1 AND version > $2 ORDER BY version LIMIT $3`, f.TenantID, version,
+		pageSize(f.Limit))
 }
 
 func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
@@ -80,10 +81,13 @@ func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([
 	return collect(ctx, s, "audit settings", func(row pgx.CollectableRow) (o store.AuditObject, err error) {
 		v, err := scanSetting(withTargets{row, []any{&o.Made}})
 		made := store.MadeSetting(store.AuditRow{}, v)
-		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest, fmt.Sprintf("%s/%d", v.Kind, v.Version)
+		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest,
+			fmt.Sprintf("%s/%d", v.Kind, v.Version)
 		return o, err
-	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL, `'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
-		FROM setting s WHERE tenant_id = $1 AND (kind, version) > ($2, $3) ORDER BY kind, version LIMIT $4`, f.TenantID, kind, version, pageSize(f.Limit))
+	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL,
+		`'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
+		FROM setting s WHERE tenant_id = $1 AND (kind, version) > ($2, $3) ORDER BY kind, version LIMIT $4`, f.TenantID, kind,
+		version, pageSize(f.Limit))
 }
 
 func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {

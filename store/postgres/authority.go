@@ -25,7 +25,8 @@ func (s *Store) AuthorityVersion(ctx context.Context) (v int64, err error) {
 	return v, err
 }
 
-const newestPoliciesSQL = `SELECT DISTINCT ON (tenant_id) ` + policyColumns + ` FROM policy ORDER BY tenant_id, version DESC`
+const newestPoliciesSQL = `SELECT DISTINCT ON (tenant_id) ` + policyColumns +
+	` FROM policy ORDER BY tenant_id, version DESC`
 
 const liveTokensSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > $1`
 
@@ -67,13 +68,15 @@ const putPolicySQL = `INSERT INTO policy (tenant_id, version, doc, actor, reason
 
 // PutPolicy implements store.Policies.
 func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
-	at, err := s.putVersion(ctx, "put policy", store.MadePolicy(audit, p), putPolicySQL, p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID)
+	at, err := s.putVersion(ctx, "put policy", store.MadePolicy(audit, p), putPolicySQL, p.TenantID, p.Version,
+		text(p.Doc), p.Actor, p.Reason, p.RequestID)
 	p.At = at
 	return p, err
 }
 
 // putVersion runs a statement that adds a version and returns when: store.ErrConflict when it was not its turn.
-func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string, args ...any) (at time.Time, err error) {
+func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string,
+	args ...any) (at time.Time, err error) {
 	err = s.changing(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
 		err := c.QueryRow(ctx, sql, args...).Scan(utc{&at})
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -89,7 +92,8 @@ var errUnchanged = errors.New("postgres: nothing to change")
 
 // changing runs f in a transaction that holds the lock of the authority, and
 // commits with the audit row when f returns nil.
-func (s *Store) changing(ctx context.Context, what string, audit store.AuditRow, f func(context.Context, *pgx.Conn) error) error {
+func (s *Store) changing(ctx context.Context, what string, audit store.AuditRow,
+	f func(context.Context, *pgx.Conn) error) error {
 	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
 		queueBegin(&b)
@@ -108,15 +112,18 @@ func (s *Store) changing(ctx context.Context, what string, audit store.AuditRow,
 }
 
 // PolicyHistory implements store.Policies.
-func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error) {
-	return collect(ctx, s, "policy history", scanPolicy, `SELECT `+policyColumns+` FROM policy WHERE tenant_id = $1 AND ($2::bigint = 0 OR version < $2)
+func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy,
+	error) {
+	return collect(ctx, s, "policy history", scanPolicy, `SELECT `+
+		policyColumns+` FROM policy WHERE tenant_id = $1 AND ($2::bigint = 0 OR version < $2)
 		ORDER BY version DESC LIMIT $3`, tenantID, before, pageSize(limit))
 }
 
 const tokenColumns = `id::text, kind, provider, memberships, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
 
 func scanToken(row pgx.CollectableRow) (t store.StoredToken, err error) {
-	err = row.Scan(&t.ID, &t.Kind, &t.Provider, &t.Groups, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, verbatim{&t.Grants}, &t.CreatedBy, utc{&t.CreatedAt}, utc{&t.ExpiresAt},
+	err = row.Scan(&t.ID, &t.Kind, &t.Provider, &t.Groups, &t.TenantID, &t.Name, &t.Principal, &t.SHA256,
+		verbatim{&t.Grants}, &t.CreatedBy, utc{&t.CreatedAt}, utc{&t.ExpiresAt},
 		utcOrNil{&t.RevokedAt}, &t.RevokedBy, utcOrNil{&t.LastUsedAt})
 	if len(t.Groups) == 0 {
 		t.Groups = nil
@@ -135,11 +142,15 @@ func oneToken(ctx context.Context, c *pgx.Conn, query string, args ...any) (stor
 const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id::text = $1 AND tenant_id = $2`
 
 // PutToken implements store.Tokens.
-func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken, made bool, err error) {
-	made, err = s.changedToken(ctx, "put token", store.MadeToken(audit, t), &out, func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships)
+func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken,
+	made bool, err error) {
+	made, err = s.changedToken(ctx, "put token", store.MadeToken(audit, t), &out, func(ctx context.Context,
+		c *pgx.Conn) error {
+		tag, err := c.Exec(
+			ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships)
 			VALUES ($1::text::uuid, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, coalesce($11::text[], '{}')) ON CONFLICT (id) DO NOTHING`,
-			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, t.ExpiresAt, cmp.Or(t.Kind, store.TokenAPI), t.Provider, t.Groups)
+			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, t.ExpiresAt,
+			cmp.Or(t.Kind, store.TokenAPI), t.Provider, t.Groups)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errUnchanged
 		}
@@ -149,15 +160,17 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 }
 
 // RevokeToken implements store.Tokens.
-func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken, revoked bool, err error) {
-	revoked, err = s.changedToken(ctx, "revoke token", store.RevokedToken(audit, id), &out, func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, `UPDATE api_token SET revoked_at = clock_timestamp(), revoked_by = $3
+func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken,
+	revoked bool, err error) {
+	revoked, err = s.changedToken(ctx, "revoke token", store.RevokedToken(audit, id), &out,
+		func(ctx context.Context, c *pgx.Conn) error {
+			tag, err := c.Exec(ctx, `UPDATE api_token SET revoked_at = clock_timestamp(), revoked_by = $3
 			WHERE id::text = $1 AND tenant_id = $2 AND revoked_at IS NULL`, id, tenantID, by)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = errUnchanged
-		}
-		return err
-	}, id, tenantID)
+			if err == nil && tag.RowsAffected() == 0 {
+				err = errUnchanged
+			}
+			return err
+		}, id, tenantID)
 	return out, revoked, err
 }
 
@@ -210,6 +223,7 @@ func (s *Store) Tokens(ctx context.Context, tf store.TokenFilter) ([]store.Store
 	if tf.Before != "" {
 		f.add("pos < (SELECT pos FROM api_token WHERE id::text = ?)", tf.Before)
 	}
-	query := `SELECT ` + tokenColumns + ` FROM api_token WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(tf.Limit))
+	query := `SELECT ` + tokenColumns + ` FROM api_token WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`,
+		pageSize(tf.Limit))
 	return collect(ctx, s, "tokens", scanToken, query, f.args...)
 }

@@ -27,7 +27,8 @@ func (t *tx) take(ctx context.Context, b store.Bucket) (time.Duration, error) {
 	}
 	var fullAt, now time.Time
 	t.batch.Queue(makeBucketSQL, b.TenantID, b.ProjectID, b.Action)
-	t.batch.Queue(lockBucketSQL, b.TenantID, b.ProjectID, b.Action).QueryRow(func(row pgx.Row) error { return row.Scan(utc{&fullAt}, utc{&now}) })
+	t.batch.Queue(lockBucketSQL, b.TenantID, b.ProjectID,
+		b.Action).QueryRow(func(row pgx.Row) error { return row.Scan(utc{&fullAt}, utc{&now}) })
 	if err := t.flush(ctx); err != nil {
 		return 0, err
 	}
@@ -51,7 +52,10 @@ const recentSignalsSQL = `SELECT received_at FROM signal WHERE run_id = $1 AND r
 func (r runTx) RecentSignals(ctx context.Context, most int, span time.Duration) (wait time.Duration, err error) {
 	now := r.t.at()
 	r.t.batch.Queue(recentSignalsSQL, r.t.id.RunID, now.Add(-span), max(0, most-1)).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at time.Time, err error) { return at, row.Scan(utc{&at}) })
+		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at time.Time, err error) {
+			return at,
+				row.Scan(utc{&at})
+		})
 		if err == nil && len(found) > 0 {
 			wait = found[0].Add(span).Sub(now)
 		}

@@ -16,8 +16,10 @@ const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, a
   paced, paced_until, rev, created_at, finished_at, stopped_at, generation`
 
 func scanBulk(row pgx.CollectableRow) (b store.Bulk, err error) {
-	return b, row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, verbatim{&b.Principal}, verbatim{&b.Action}, &b.Reason,
-		&b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.NotSent, &b.Paced, utcOrNil{&b.PacedUntil}, &b.Rev, utc{&b.CreatedAt}, utcOrNil{&b.FinishedAt},
+	return b, row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, verbatim{&b.Principal},
+		verbatim{&b.Action}, &b.Reason,
+		&b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.NotSent, &b.Paced, utcOrNil{&b.PacedUntil}, &b.Rev,
+		utc{&b.CreatedAt}, utcOrNil{&b.FinishedAt},
 		utcOrNil{&b.StoppedAt}, &b.Generation)
 }
 
@@ -36,7 +38,8 @@ const lockBulksSQL = `LOCK TABLE bulk IN SHARE ROW EXCLUSIVE MODE`
 
 const putBulkSQL = `INSERT INTO bulk (id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total)
   SELECT $1, $2, $3, $4, $5, $6::text::json, $7::text::json, $8, $9
-  WHERE (SELECT count(*) FROM bulk WHERE tenant_id = $2 AND actor = $3 AND finished_at IS NULL) < $10 RETURNING ` + bulkColumns
+  WHERE (SELECT count(*) FROM bulk WHERE tenant_id = $2 AND actor = $3 AND finished_at IS NULL) < $10 RETURNING ` +
+	bulkColumns
 
 const putBulkRowsSQL = `INSERT INTO bulk_row (bulk_id, no, run_id, project_id, environment_id, signal_id)
   SELECT $1, n, u.run, u.project, u.environment, u.signal FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY u (run, project, environment, signal, n)`
@@ -63,11 +66,13 @@ func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, m
 }
 
 func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk) (made bool, err error) {
-	*out, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE tenant_id = $1 AND actor = $2 AND request_id = $3`, b.TenantID, b.Actor, b.RequestID)
+	*out, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE tenant_id = $1 AND actor = $2 AND request_id = $3`,
+		b.TenantID, b.Actor, b.RequestID)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return false, err
 	}
-	*out, err = oneBulk(ctx, c, putBulkSQL, b.ID, b.TenantID, b.Actor, b.RequestID, b.Fingerprint, text(b.Principal), text(b.Action), b.Reason, len(b.Runs), b.MostOpen)
+	*out, err = oneBulk(ctx, c, putBulkSQL, b.ID, b.TenantID, b.Actor, b.RequestID, b.Fingerprint, text(b.Principal),
+		text(b.Action), b.Reason, len(b.Runs), b.MostOpen)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, store.ErrTooMany
 	}
@@ -77,7 +82,8 @@ func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk)
 	n := len(b.Runs)
 	runs, projects, environments, signals := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	for i, r := range b.Runs {
-		runs[i], projects[i], environments[i], signals[i] = r.RunID, r.ProjectID, r.EnvironmentID, store.BulkSignalID(b.ID, i+1)
+		runs[i], projects[i], environments[i], signals[i] = r.RunID, r.ProjectID, r.EnvironmentID,
+			store.BulkSignalID(b.ID, i+1)
 	}
 	var batch pgx.Batch
 	batch.Queue(putBulkRowsSQL, b.ID, runs, projects, environments, signals)
@@ -132,7 +138,8 @@ func (s *Store) Bulks(ctx context.Context, bf store.BulkFilter) ([]store.Bulk, e
 	if bf.Before != "" {
 		f.add("pos < (SELECT pos FROM bulk WHERE id = ?)", bf.Before)
 	}
-	query := `SELECT ` + bulkColumns + ` FROM bulk WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(bf.Limit))
+	query := `SELECT ` + bulkColumns + ` FROM bulk WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`,
+		pageSize(bf.Limit))
 	return collect(ctx, s, "bulks", scanBulk, query, f.args...)
 }
 
@@ -142,7 +149,8 @@ const (
 )
 
 func scanBulkRow(row pgx.CollectableRow) (r store.BulkRow, err error) {
-	return r, row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message, utcOrNil{&r.At})
+	return r, row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message,
+		utcOrNil{&r.At})
 }
 
 // BulkRows implements store.Bulks: the rows, then their receipts.
@@ -161,7 +169,8 @@ func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.B
 		from = fromBulkRows
 		f.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
 	}
-	query := `SELECT ` + bulkRowColumns + from + `WHERE ` + f.String() + f.bind(` ORDER BY b.no LIMIT ?`, bounded(rf.Limit, store.MaxBulk))
+	query := `SELECT ` + bulkRowColumns + from + `WHERE ` + f.String() + f.bind(` ORDER BY b.no LIMIT ?`,
+		bounded(rf.Limit, store.MaxBulk))
 	out, err := collect(ctx, s, "bulk rows", scanBulkRow, query, f.args...)
 	if err != nil {
 		return nil, err
@@ -205,7 +214,8 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 }
 
 // WaitingBulkRows implements store.BulkWork.
-func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause, err error) {
+func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause,
+	err error) {
 	err = s.do(ctx, "waiting bulk rows", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
 		b.Queue(`SELECT `+bulkRowColumns+` FROM bulk_row b WHERE b.bulk_id = $1 AND b.outcome = 'WAITING'
@@ -250,7 +260,8 @@ FROM n WHERE b.id = (SELECT id FROM fence) RETURNING b.id, tenant_id, actor, req
   paced, paced_until, rev, created_at, finished_at, stopped_at, generation`
 
 // SettleBulkRows implements store.BulkWork.
-func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement, ttl time.Duration) (out store.Bulk, err error) {
+func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement,
+	ttl time.Duration) (out store.Bulk, err error) {
 	n := len(st.Ends)
 	nos, delays := make([]int32, n), make([]int64, n)
 	outcomes, codes, messages := make([]string, n), make([]string, n), make([]string, n)
@@ -259,7 +270,8 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 		outcomes[i], codes[i], messages[i] = string(e.Outcome), string(e.Code), e.Message
 	}
 	err = s.do(ctx, "settle bulk", func(ctx context.Context, c *pgx.Conn) error {
-		out, err = oneBulk(ctx, c, settleBulkSQL, b.ID, b.Generation, nos, outcomes, codes, messages, delays, st.Pause.Code, st.Pause.For, ttl)
+		out, err = oneBulk(ctx, c, settleBulkSQL, b.ID, b.Generation, nos, outcomes, codes, messages, delays, st.Pause.Code,
+			st.Pause.For, ttl)
 		return fencedBulk(ctx, c, b, err)
 	})
 	return out, err
@@ -283,7 +295,8 @@ func (r runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
 		return translate(ctx, err)
 	}
 	var one int
-	err := r.t.conn.QueryRow(ctx, `SELECT 1 FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL AND stopped_at IS NULL FOR SHARE`,
+	err := r.t.conn.QueryRow(
+		ctx, `SELECT 1 FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL AND stopped_at IS NULL FOR SHARE`,
 		b.ID, b.Generation).Scan(&one)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
@@ -294,8 +307,10 @@ func (r runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
 // ReleaseBulk implements store.BulkWork.
 func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
 	return s.do(ctx, "release bulk", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := oneBulk(ctx, c, `UPDATE bulk SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + CASE WHEN stopped_at IS NULL THEN $3::interval ELSE '0' END
-			WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL RETURNING `+bulkColumns, b.ID, b.Generation, delay)
+		_, err := oneBulk(
+			ctx, c, `UPDATE bulk SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + CASE WHEN stopped_at IS NULL THEN $3::interval ELSE '0' END
+			WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL RETURNING `+bulkColumns, b.ID,
+			b.Generation, delay)
 		return fencedBulk(ctx, c, b, err)
 	})
 }

@@ -31,7 +31,8 @@ FROM here LEFT JOIN LATERAL (
 ORDER BY c.changed_by, c.run_id`
 
 // Changed implements store.Feed.
-func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) (out []store.RunRow, next string, err error) {
+func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) (out []store.RunRow, next string,
+	err error) {
 	at := parseCursor(cursor)
 	limit := pageSize(rf.Limit)
 	if cursor == "" {

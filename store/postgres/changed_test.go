@@ -37,7 +37,8 @@ func TestFeed_OneStatementAlongTheIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cursor := range []string{"", store.FeedStart, now} {
-		for _, f := range []store.RunFilter{{TenantID: "t1", Limit: 10}, {TenantID: "t1", ProjectIDs: []string{"p1"}}, {EveryTenant: true}} {
+		for _, f := range []store.RunFilter{{TenantID: "t1", Limit: 10}, {TenantID: "t1", ProjectIDs: []string{"p1"}},
+			{EveryTenant: true}} {
 			*count = reads{}
 			if _, _, err := s.Changed(ctx, f, cursor); err != nil {
 				t.Fatal(err)
@@ -49,7 +50,8 @@ func TestFeed_OneStatementAlongTheIndex(t *testing.T) {
 	}
 	for _, where := range []string{"true", "st.tenant_id = 't1'", "st.tenant_id = 't1' AND st.project_id = ANY('{p1}')"} {
 		at := parseCursor(now)
-		rows, err := pool.Query(ctx, "EXPLAIN "+fmt.Sprintf(changedSQL, where), at.epoch, xid(at.from), xid(at.xid), at.runID, 1000)
+		rows, err := pool.Query(ctx, "EXPLAIN "+fmt.Sprintf(changedSQL, where), at.epoch, xid(at.from), xid(at.xid), at.runID,
+			1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +59,8 @@ func TestFeed_OneStatementAlongTheIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on run_state") || !strings.Contains(plan, "run_state_changed") {
+		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on run_state") ||
+			!strings.Contains(plan, "run_state_changed") {
 			t.Errorf("%s:\n%s", where, plan)
 		}
 	}

@@ -70,7 +70,8 @@ func (o *old) create(ctx context.Context, id run.Identity) error {
 		var at time.Time
 		o.begin(&first)
 		first.Queue(o.sql["insertRunSQL"], id.RunID, id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion,
-			"request of "+id.RunID, id.RunID, `{}`, "ola", "api", "", nil, `{}`, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&at) })
+			"request of "+id.RunID, id.RunID, `{}`, "ola", "api", "", nil, `{}`, nil).QueryRow(
+			func(row pgx.Row) error { return row.Scan(&at) })
 		if err := c.SendBatch(ctx, &first).Close(); err != nil {
 			return err
 		}
@@ -137,8 +138,10 @@ func (o *old) append(ctx context.Context, a store.Append) error {
 			for i := range p.Insert {
 				n.add(&p.Insert[i])
 			}
-			write.Queue(o.sql["insertEventsSQL"], a.RunID, n.seq, n.id, n.key, n.kind, n.step, n.signal, n.la, n.ea, n.emitted, n.persisted, n.by, n.payload)
-			write.Queue(o.sql["commit"], a.RunID, p.Head.LastSeq, p.Head.LastAt, p.Head.Terminal, p.Head.Gate, p.Head.Running, p.Head.OpsRev, p.Head.SignalNo)
+			write.Queue(o.sql["insertEventsSQL"], a.RunID, n.seq, n.id, n.key, n.kind, n.step, n.signal, n.la, n.ea, n.emitted,
+				n.persisted, n.by, n.payload)
+			write.Queue(o.sql["commit"], a.RunID, p.Head.LastSeq, p.Head.LastAt, p.Head.Terminal, p.Head.Gate, p.Head.Running,
+				p.Head.OpsRev, p.Head.SignalNo)
 			write.Queue(o.sql["dirtySQL"], a.RunID, p.Head.LastSeq, p.Head.OpsRev, p.Head.LastAt)
 		}
 		write.Queue(o.sql["commit2"])
@@ -164,7 +167,8 @@ func (o *old) load(ctx context.Context, runID string) (l store.Loaded, err error
 			var id, key, event, step, signal, by *string
 			var la, ea *int
 			var emitted, persisted time.Time
-			if err := rows.Scan(&kind, &n, verbatim{&doc}, &id, &key, &event, &step, &signal, &la, &ea, utc{&emitted}, utc{&persisted}, &by); err != nil {
+			if err := rows.Scan(&kind, &n, verbatim{&doc}, &id, &key, &event, &step, &signal, &la, &ea, utc{&emitted},
+				utc{&persisted}, &by); err != nil {
 				return err
 			}
 			switch kind {
@@ -180,9 +184,11 @@ func (o *old) load(ctx context.Context, runID string) (l store.Loaded, err error
 				s := &run.Step{}
 				checkpoint.Steps, err = append(checkpoint.Steps, s), json.Unmarshal(doc, s)
 			default:
-				tail = append(tail, run.Event{Identity: checkpoint.Identity, EventID: *id, Type: run.EventType(*event), Seq: run.Seq(n), Key: run.Key(*key),
-					StepID: *step, SignalID: *signal, LogicalAttempt: *la, EngineAttempt: *ea, EmittedAt: emitted, PersistedAt: persisted,
-					EmittedBy: run.Producer(*by), Payload: doc})
+				tail = append(tail, run.Event{Identity: checkpoint.Identity, EventID: *id, Type: run.EventType(*event),
+					Seq: run.Seq(n), Key: run.Key(*key),
+					StepID: *step, SignalID: *signal, LogicalAttempt: *la, EngineAttempt: *ea, EmittedAt: emitted,
+					PersistedAt: persisted,
+					EmittedBy:   run.Producer(*by), Payload: doc})
 			}
 			if err != nil {
 				return err
@@ -219,10 +225,12 @@ func (o *old) save(ctx context.Context, st run.State, c run.Changes) error {
 			if err != nil {
 				return err
 			}
-			ords, seqs, bodies = append(ords, int32(step.Ord)), append(seqs, int64(step.ChangedSeq)), append(bodies, string(body))
+			ords, seqs, bodies = append(ords, int32(step.Ord)), append(seqs, int64(step.ChangedSeq)),
+				append(bodies, string(body))
 		}
 		var wrote int
-		return conn.QueryRow(ctx, o.sql["saveSQL"], st.RunID, st.Status, st.Seq, st.Rev, rev, seq, string(header), len(st.Steps), ords, seqs, bodies).Scan(&wrote)
+		return conn.QueryRow(ctx, o.sql["saveSQL"], st.RunID, st.Status, st.Seq, st.Rev, rev, seq, string(header),
+			len(st.Steps), ords, seqs, bodies).Scan(&wrote)
 	})
 }
 

@@ -44,7 +44,8 @@ func TestUpgrade_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := dial(t, dsn)
-	if _, err := c.Exec(ctx, `INSERT INTO event SELECT 'r' || n % 20, n, 'e' || n, 'k' || n, 'StepStarted', 's' || n, '', 1, 1,
+	if _, err := c.Exec(
+		ctx, `INSERT INTO event SELECT 'r' || n % 20, n, 'e' || n, 'k' || n, 'StepStarted', 's' || n, '', 1, 1,
 		now(), now(), 'engine', '{}' FROM generate_series(100, 20000) n`); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func TestUpgrade_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on event") || !strings.Contains(plan, q.index) {
+		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on event") ||
+			!strings.Contains(plan, q.index) {
 			t.Errorf("%s is no probe of %s:\n%s", name, q.index, plan)
 		}
 	}
@@ -83,7 +85,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	before := openOld(t, dsn)
 	const runs = 4
 	id := func(i int) run.Identity {
-		return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
+		return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan",
+			PlanVersion: "1"}
 	}
 	for i := range runs {
 		if err := before.create(ctx, id(i)); err != nil {
@@ -104,7 +107,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	var written [2]atomic.Int64
 	work := func(v version, as int) {
 		draft := func(kind run.EventType, step string, la int) run.Draft {
-			d := run.Draft{Type: kind, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
+			d := run.Draft{Type: kind, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: time.Now(),
+				EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
 			if kind == run.StepFailedEvent {
 				d.Payload = []byte(`{"errorCode":"EXIT_STATUS","retryable":true}`)
 			}
@@ -176,7 +180,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	close(stop)
 	writers.Wait()
 	projectors.Wait()
-	t.Logf("appends of version 1 before and after the migration: %d, %d; of version 2: %d", beside, written[0].Load()-beside, written[1].Load())
+	t.Logf("appends of version 1 before and after the migration: %d, %d; of version 2: %d", beside,
+		written[0].Load()-beside, written[1].Load())
 	for range runs { // what nobody had the time for
 		n, err := before.lease(ctx)
 		if err != nil {
@@ -194,7 +199,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 		for as, v := range []version{before, newer{after}} {
 			kind := []run.EventType{run.RunCompleted, run.RunCancelled}[as]
 			ends.Go(func() {
-				d := run.Draft{Type: kind, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
+				d := run.Draft{Type: kind, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine,
+					Payload: []byte(`{}`)}
 				if err := v.append(ctx, store.Append{RunID: id(i).RunID, Events: []run.Draft{d}}); err != nil {
 					t.Errorf("end by version %d: %v", as+1, err)
 				}
@@ -229,15 +235,18 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 		t.Helper()
 		writeOne(t, s, fmt.Sprint("r", n))
 		both := []run.Draft{
-			{Type: run.StepStartedEvent, StepID: "s2", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine},
-			{Type: run.StepCompletedEvent, StepID: "s2", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`)},
+			{Type: run.StepStartedEvent, StepID: "s2", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now(),
+				EmittedBy: run.ByEngine},
+			{Type: run.StepCompletedEvent, StepID: "s2", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now(),
+				EmittedBy: run.ByEngine, Payload: []byte(`{}`)},
 		}
 		for range 2 { // the second time they are found
 			if _, err := s.Append(ctx, store.Append{RunID: "r1", Events: both}); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, err := s.Begin(ctx, store.Begin{RunID: "r1", StepID: "s3", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now()}); err != nil {
+		if _, err := s.Begin(ctx, store.Begin{RunID: "r1", StepID: "s3", LogicalAttempt: n, EngineAttempt: 1,
+			EmittedAt: time.Now()}); err != nil {
 			t.Error(err)
 		}
 		if _, err := (newer{s}).project(ctx); err != nil {
@@ -330,11 +339,13 @@ func sameState(t *testing.T, before *old, after *Store, c *pgx.Conn, runID strin
 
 func writeOne(t *testing.T, s *Store, runID string) {
 	t.Helper()
-	n := store.NewRun{Run: store.Run{Identity: run.Identity{RunID: runID, TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}}}
+	n := store.NewRun{Run: store.Run{Identity: run.Identity{RunID: runID, TenantID: "t1", ProjectID: "p1",
+		EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}}}
 	if _, _, err := s.CreateRun(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	d := run.Draft{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine}
+	d := run.Draft{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(),
+		EmittedBy: run.ByEngine}
 	if _, err := s.Append(t.Context(), store.Append{RunID: runID, Events: []run.Draft{d}}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest"
 )
 
-var migrated = testserver.Template{Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
+var migrated = testserver.Template{
+	Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
 
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.DB { return database{migrated.Postgres(t)} })

@@ -26,7 +26,8 @@ func (s *Store) Count(ctx context.Context, rf store.RunFilter, parts int) ([]sto
 	return out, err
 }
 
-func count(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found matches, parts int, each func(part, n int64)) error {
+func count(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found matches, parts int,
+	each func(part, n int64)) error {
 	q := newListQuery(rf)
 	q.limit = store.MaxCounted + 1
 	page := q.page(found)
@@ -34,7 +35,8 @@ func count(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found matches, 
 		return nil
 	}
 	width := max(1, rf.CreatedTo.UnixMicro()-rf.CreatedFrom.UnixMicro())
-	part := q.bind(`(extract(epoch FROM p.created_at - ?::timestamptz) * 1e6)::bigint * ?::bigint / ?::bigint`, rf.CreatedFrom, parts, width)
+	part := q.bind(`(extract(epoch FROM p.created_at - ?::timestamptz) * 1e6)::bigint * ?::bigint / ?::bigint`,
+		rf.CreatedFrom, parts, width)
 	rows, err := c.Query(ctx, `SELECT `+part+`, count(*) FROM (`+page+`) p GROUP BY 1`, q.args...)
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -35,7 +35,8 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatalf("no pg_config on PATH: install PostgreSQL 13 or later (apt install postgresql): %v", err)
 	}
-	dir, err := os.MkdirTemp("", "dvt-crash") //nolint:usetesting // another user runs the server: the path must be open to all
+	//nolint:usetesting // another user runs the server: the path must be open to all
+	dir, err := os.MkdirTemp("", "dvt-crash")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func newServer(t *testing.T) *server {
 	_, port, _ := net.SplitHostPort(testserver.FreeAddress(t))
 	s := &server{bin: strings.TrimSpace(string(out)), dir: dir, port: port,
 		dsn: "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"}
-	if out, err := s.command("initdb", "-D", dir+"/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {
+	if out, err := s.command("initdb", "-D", dir+"/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
 	s.start(t)
@@ -137,7 +139,8 @@ func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 			before[i] = acknowledged[i].Load()
 		}
 		for i := range runs {
-			for deadline := time.Now().Add(time.Minute); acknowledged[i].Load() == before[i] && !t.Failed(); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); acknowledged[i].Load() == before[i] &&
+				!t.Failed(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("r%d does not get on", i)
 				}

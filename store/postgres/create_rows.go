@@ -132,8 +132,10 @@ func (n *newRows) add(b *pgx.Batch, c *creation) error {
 		at = h.LastAt
 	}
 	x := &n.heads
-	x.id, x.seq, x.opsRev, x.lastAt, x.at = append(x.id, h.RunID), append(x.seq, int64(h.LastSeq)), append(x.opsRev, h.OpsRev), append(x.lastAt, h.LastAt), append(x.at, at)
-	x.terminal, x.gate, x.running = append(x.terminal, h.Terminal), append(x.gate, int32(h.Gate)), append(x.running, int32(h.Running))
+	x.id, x.seq, x.opsRev, x.lastAt, x.at = append(x.id, h.RunID), append(x.seq, int64(h.LastSeq)),
+		append(x.opsRev, h.OpsRev), append(x.lastAt, h.LastAt), append(x.at, at)
+	x.terminal, x.gate, x.running = append(x.terminal, h.Terminal), append(x.gate, int32(h.Gate)),
+		append(x.running, int32(h.Running))
 	l, err := n.checkpoint(b, c.Run, plan.Insert)
 	c.written = store.Loaded{State: l.State, Head: h, CheckpointAt: l.State.Seq, Now: at}
 	return err

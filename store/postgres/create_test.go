@@ -27,7 +27,8 @@ func newAsking(n int, tenant, project string, terms store.Terms, priority int) *
 	a := &asking{}
 	a.Run = store.Run{
 		Identity: run.Identity{
-			RunID: fmt.Sprintf("r%03d", n), TenantID: tenant, ProjectID: project, EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1",
+			RunID: fmt.Sprintf("r%03d", n), TenantID: tenant, ProjectID: project, EnvironmentID: "e1", PlanID: "plan",
+			PlanVersion: "1",
 		},
 		RequestKey: run.Key(fmt.Sprint("request-", n)),
 	}
@@ -59,7 +60,8 @@ func (a *asking) outcome(r store.CreatedRun) string {
 	case r.Err != nil:
 		return fmt.Sprint(a.Run.RunID, " ", r.Err)
 	}
-	return fmt.Sprint(a.Run.RunID, " ", r.Created, " waiting ", a.admission.Waiting, " ", a.admission.Why, " position ", a.admission.Position)
+	return fmt.Sprint(a.Run.RunID, " ", r.Created, " waiting ", a.admission.Waiting, " ", a.admission.Why, " position ",
+		a.admission.Position)
 }
 
 // A crowd gets the same verdicts as its runs one by one: answers and lanes of random histories are equal.
@@ -68,7 +70,11 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 	ctx := t.Context()
 	together, singly := openNew(t), openNew(t)
 	lanes := func(s *Store) (out []string) {
-		out, err := collect(ctx, s, "lanes", func(row pgx.CollectableRow) (line string, err error) { err = row.Scan(&line); return line, err },
+		out, err := collect(ctx, s, "lanes", func(row pgx.CollectableRow) (line string,
+			err error) {
+			err = row.Scan(&line)
+			return line, err
+		},
 			`SELECT tenant_id || '/' || project_id || ' active ' || active || ' waiting ' || waiting || ' ready ' || ready FROM lane ORDER BY tenant_id, project_id`)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +88,8 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 		for range 1 + random.IntN(12) {
 			next++
 			terms := store.Unlimited()
-			terms.MaxActive, terms.Tenant.MaxActive, terms.Project.MaxActive = 20+random.IntN(40), 5+random.IntN(20), random.IntN(10)
+			terms.MaxActive, terms.Tenant.MaxActive, terms.Project.MaxActive = 20+random.IntN(40), 5+random.IntN(20),
+				random.IntN(10)
 			terms.Tenant.MaxWaiting = 10 + random.IntN(10)
 			terms.Tenant.PerMinute = []int{-1, 1, 3}[random.IntN(3)]
 			terms.Strategy = []store.Strategy{store.StrategyQueue, store.StrategyQueue, store.StrategyReject}[random.IntN(3)]
@@ -120,7 +127,8 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 // and one that the database cannot store.
 func TestCreateRuns_EachFailsAlone(t *testing.T) {
 	t.Parallel()
-	for name, poisoned := range map[string]bool{"in one transaction": false, "beside a text that the database refuses": true} {
+	for name, poisoned := range map[string]bool{"in one transaction": false,
+		"beside a text that the database refuses": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -138,7 +146,8 @@ func TestCreateRuns_EachFailsAlone(t *testing.T) {
 			failing := newAsking(5, "t1", "p2", none, 5)
 			failing.Wait = func(store.Admission) ([]run.Draft, error) { return nil, errors.New("wait failed") }
 			crowd := []*asking{
-				again, newAsking(3, "t1", "p1", free, 5), other, newAsking(4, "t1", "p3", full, 5), failing, newAsking(6, "t1", "p4", none, 5), newAsking(3, "t1", "p1", free, 5),
+				again, newAsking(3, "t1", "p1", free, 5), other, newAsking(4, "t1", "p3", full, 5), failing,
+				newAsking(6, "t1", "p4", none, 5), newAsking(3, "t1", "p1", free, 5),
 			}
 			if poisoned {
 				bad := newAsking(7, "t1", "p1", free, 5)
@@ -167,7 +176,8 @@ func TestCreateRuns_EachFailsAlone(t *testing.T) {
 				got = append(got, fmt.Sprint(r.Run.RunID, " ", r.Created, " ", err))
 			}
 			want := []string{
-				"r001 false <nil>", "r003 true <nil>", " false " + store.ErrConflict.Error(), " false QUEUE_FULL", " false postgres: create run: wait failed",
+				"r001 false <nil>", "r003 true <nil>", " false " + store.ErrConflict.Error(), " false QUEUE_FULL",
+				" false postgres: create run: wait failed",
 				"r006 true <nil>", "r003 false <nil>",
 			}
 			if poisoned {
@@ -225,7 +235,8 @@ func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
 	}
 	time.Sleep(1200 * time.Millisecond) // sessions report when they are idle, once a second
 	var deadlocks int
-	if err := s.pool.Load().QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil {
+	if err := s.pool.Load().QueryRow(
+		ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil {
 		t.Fatal(err)
 	}
 	if deadlocks != 0 {

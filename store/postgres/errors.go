@@ -86,7 +86,8 @@ func translate(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrSchema, err)
 	case code == codeReadOnly, code == codeIdleInTransaction, code == codeSerialization, code == codeDeadlock,
 		code == codeLockNotAvailable, code == codeNotInRecovery, code == codeQueryCancelled,
-		strings.HasPrefix(code, classConnection), strings.HasPrefix(code, classResources), strings.HasPrefix(code, classOperator),
+		strings.HasPrefix(code, classConnection), strings.HasPrefix(code, classResources),
+		strings.HasPrefix(code, classOperator),
 		code == "" && lost(err):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}

@@ -45,5 +45,6 @@ func queueEvents(b *pgx.Batch, evs []run.Event) {
 		runs[i] = evs[i].RunID
 		c.add(&evs[i])
 	}
-	b.Queue(insertEventsSQL, runs, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.la, c.ea, c.emitted, c.persisted, c.by, c.payload)
+	b.Queue(insertEventsSQL, runs, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.la, c.ea, c.emitted, c.persisted, c.by,
+		c.payload)
 }

@@ -115,7 +115,8 @@ type naive struct {
 
 func (n *naive) catchUp(t testing.TB) {
 	t.Helper()
-	rows, err := n.conn.Query(context.Background(), `SELECT run_id, seq, `+n.order+` FROM run_state WHERE `+n.order+` > $1`, n.last)
+	rows, err := n.conn.Query(context.Background(), `SELECT run_id, seq, `+n.order+` FROM run_state WHERE `+n.order+
+		` > $1`, n.last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,8 @@ func TestFeed_CommitsOutOfOrder(t *testing.T) {
 	}
 	for _, n := range control {
 		if diff := cmp.Diff(map[string]run.Seq{"late": 12, "third": 13}, n.seen); diff != "" {
-			t.Errorf("the test shows nothing: a cursor by %s is expected to lose the early writer (-want +got):\n%s", n.order, diff)
+			t.Errorf("the test shows nothing: a cursor by %s is expected to lose the early writer (-want +got):\n%s", n.order,
+				diff)
 		}
 	}
 }
@@ -450,7 +452,8 @@ func TestFeed_RestoredElsewhere(t *testing.T) {
 		want[id] = 0
 	}
 	c := connect(t, dsn)
-	if _, err := c.Exec(t.Context(), `UPDATE run_state SET xid = (1000000000 + right(run_id, 3)::int)::text::xid8`); err != nil {
+	if _, err := c.Exec(
+		t.Context(), `UPDATE run_state SET xid = (1000000000 + right(run_id, 3)::int)::text::xid8`); err != nil {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"before the epoch is raised", "after"} {

@@ -84,20 +84,27 @@ func TestGroup_LeavesWhatIsNotPlain(t *testing.T) {
 		{what: "the end of an attempt", append: one("", completed), written: true},
 		{what: "an event of the run", append: one("", runtest.Draft(run.RunResumed, "", 1)), written: true},
 		{what: "a signal", append: one("", runtest.Draft(run.SignalAccepted, "u1", 1)), written: true},
-		{what: "a head that is known", append: store.Append{Events: []run.Draft{started("s1", 1)}, MinHead: 1}, written: true},
+		{what: "a head that is known", append: store.Append{Events: []run.Draft{started("s1", 1)}, MinHead: 1},
+			written: true},
 		{what: "an attempt that began", append: one("", started("s0", 1))},
-		{what: "an attempt that has ended", before: one("", completed), append: one("", runtest.Draft(run.StepFailedEvent, "s0", 1))},
+		{what: "an attempt that has ended", before: one("", completed), append: one("",
+			runtest.Draft(run.StepFailedEvent, "s0", 1))},
 		{what: "a duplicate end", before: one("", completed), append: one("", completed)},
-		{what: "a duplicate signal", before: one("", runtest.Draft(run.SignalAccepted, "u1", 1)), append: one("", runtest.Draft(run.SignalAccepted, "u1", 1))},
+		{what: "a duplicate signal", before: one("", runtest.Draft(run.SignalAccepted, "u1", 1)),
+			append: one("", runtest.Draft(run.SignalAccepted, "u1", 1))},
 		{what: "the end of what never began", append: one("", runtest.Draft(run.StepCompletedEvent, "s9", 1))},
-		{what: "a manual step", before: one("", runtest.Draft(run.StepAwaitingManualCompletion, "s0", 1)), append: one("", completed)},
-		{what: "a run that is over", before: one("", runtest.Draft(run.RunCompleted, "", 1)), append: one("", started("s1", 1))},
-		{what: "a signal of a run that is over", before: one("", runtest.Draft(run.RunCompleted, "", 1)), append: one("", runtest.Draft(run.SignalRejected, "u1", 1))},
+		{what: "a manual step", before: one("", runtest.Draft(run.StepAwaitingManualCompletion, "s0", 1)),
+			append: one("", completed)},
+		{what: "a run that is over", before: one("", runtest.Draft(run.RunCompleted, "", 1)),
+			append: one("", started("s1", 1))},
+		{what: "a signal of a run that is over", before: one("", runtest.Draft(run.RunCompleted, "", 1)),
+			append: one("", runtest.Draft(run.SignalRejected, "u1", 1))},
 		{what: "a paused run", before: store.Append{SetGate: run.GatePaused}, append: one("", completed)},
 		{what: "a failing run and a deadline", before: store.Append{SetGate: run.GateFailing},
 			append: store.Append{Events: []run.Draft{completed}, RetryDeadline: time.Now()}},
 		{what: "a log that is shorter", append: store.Append{Events: []run.Draft{started("s1", 1)}, MinHead: 2}},
-		{what: "a count that is less", sql: `UPDATE run_head SET running = 0 WHERE run_id = '%s'`, append: one("", completed)},
+		{what: "a count that is less", sql: `UPDATE run_head SET running = 0 WHERE run_id = '%s'`,
+			append: one("", completed)},
 	}
 	s, db := groups(t, len(cases)+1)
 	var appends []store.Append
@@ -171,11 +178,13 @@ func TestGroup_MarksEveryRun(t *testing.T) {
 	execSQL(t, db, `UPDATE run_head SET ops_rev = 7`)
 	execSQL(t, db, `DELETE FROM run_dirty WHERE run_id = 'r1'`)
 	execSQL(t, db, `UPDATE run_dirty SET ops_rev = 9, since = 'epoch' WHERE run_id = 'r2'`)
-	if _, err := asGroup(t, s, one("r2", started("s1", 1)), one("r0", started("s1", 1)), one("r1", started("s1", 1))); err != nil {
+	if _, err := asGroup(t, s, one("r2", started("s1", 1)), one("r0", started("s1", 1)),
+		one("r1", started("s1", 1))); err != nil {
 		t.Fatal(err)
 	}
 	var got string
-	if err := db.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', run_id, d.head_seq, d.ops_rev, since = 'epoch', since >= e.persisted_at,
+	if err := db.QueryRow(
+		t.Context(), `SELECT string_agg(concat_ws(' ', run_id, d.head_seq, d.ops_rev, since = 'epoch', since >= e.persisted_at,
 		(SELECT count(DISTINCT xmin::text) FROM event x WHERE x.run_seq = 2)), ', ' ORDER BY run_id)
 		FROM run_dirty d JOIN event e USING (run_id) WHERE run_seq = d.head_seq`).Scan(&got); err != nil {
 		t.Fatal(err)
@@ -292,18 +301,22 @@ func TestPlain_WhatIsNot(t *testing.T) {
 	s, _ := groups(t, 1)
 	d := started("s1", 1)
 	for what, e := range map[string]store.Entry{
-		"two events":         {Append: &store.Append{RunID: "r0", Events: []run.Draft{d, started("s2", 1)}}},
-		"no event":           {Append: &store.Append{RunID: "r0"}},
-		"a gate":             {Append: &store.Append{RunID: "r0", Events: []run.Draft{d}, SetGate: run.GatePaused}},
-		"a gate that opens":  {Append: &store.Append{RunID: "r0", Events: []run.Draft{d}, ClearGate: run.GatePaused}},
-		"a receipt":          {Append: &store.Append{RunID: "r0", Events: []run.Draft{d}, Outcomes: []store.SignalOutcome{{SignalID: "u1", AppliedBy: -1}}}},
-		"a receipt of Begin": {Begin: &store.Begin{RunID: "r0", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), SignalID: "u1"}},
-		"a pause":            {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}},
-		"an end of the run":  {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.RunFailed, "", 1)}}},
-		"a skip":             {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 1)}}},
-		"a manual step":      {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.StepAwaitingManualCompletion, "s1", 1)}}},
-		"an invalid event":   {Append: &store.Append{RunID: "r0", Events: []run.Draft{{Type: "Nonsense"}}}},
-		"an unknown run":     {Append: &store.Append{RunID: "nobody", Events: []run.Draft{d}}},
+		"two events":        {Append: &store.Append{RunID: "r0", Events: []run.Draft{d, started("s2", 1)}}},
+		"no event":          {Append: &store.Append{RunID: "r0"}},
+		"a gate":            {Append: &store.Append{RunID: "r0", Events: []run.Draft{d}, SetGate: run.GatePaused}},
+		"a gate that opens": {Append: &store.Append{RunID: "r0", Events: []run.Draft{d}, ClearGate: run.GatePaused}},
+		"a receipt": {Append: &store.Append{RunID: "r0", Events: []run.Draft{d},
+			Outcomes: []store.SignalOutcome{{SignalID: "u1", AppliedBy: -1}}}},
+		"a receipt of Begin": {Begin: &store.Begin{RunID: "r0", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+			EmittedAt: time.Now(), SignalID: "u1"}},
+		"a pause":           {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}},
+		"an end of the run": {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.RunFailed, "", 1)}}},
+		"a skip": {
+			Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 1)}}},
+		"a manual step": {
+			Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.StepAwaitingManualCompletion, "s1", 1)}}},
+		"an invalid event": {Append: &store.Append{RunID: "r0", Events: []run.Draft{{Type: "Nonsense"}}}},
+		"an unknown run":   {Append: &store.Append{RunID: "nobody", Events: []run.Draft{d}}},
 	} {
 		if _, ok := s.Plain(e); ok {
 			t.Errorf("%s is plain", what)
@@ -429,12 +442,14 @@ func TestGroup_ManyAtOnce(t *testing.T) {
 	publisher.Wait()
 	t.Logf("%d of %d went by themselves", left.Load(), runs*writers*each)
 	var wrong, deadlocks int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM run_head h WHERE last_seq <> $1 OR running <> $1 OR last_seq <> (SELECT count(*) FROM event e
+	if err := db.QueryRow(
+		t.Context(), `SELECT count(*) FROM run_head h WHERE last_seq <> $1 OR running <> $1 OR last_seq <> (SELECT count(*) FROM event e
 		WHERE e.run_id = h.run_id AND e.run_seq <= h.last_seq) OR NOT EXISTS (SELECT FROM run_dirty d WHERE d.run_id = h.run_id AND head_seq = last_seq)`,
 		1+writers*each).Scan(&wrong); err != nil || wrong > 0 {
 		t.Errorf("%d runs are not as they should be, %v", wrong, err)
 	}
-	if err := db.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil || deadlocks > 0 {
+	if err := db.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(
+		&deadlocks); err != nil || deadlocks > 0 {
 		t.Errorf("%d deadlocks, %v", deadlocks, err)
 	}
 }

@@ -24,16 +24,22 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	place := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", PlanID: "nightly"}
 	questions := map[string]store.RunFilter{
-		"what somebody started":             {TenantID: "t1", TriggeredBy: "ana", Limit: 10},
-		"what somebody started and failed":  {TenantID: "t1", TriggeredBy: "ana", Statuses: []run.Status{run.Failed}, Limit: 10},
-		"what somebody started somewhere":   {TenantID: "t1", TriggeredBy: "ana", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", Limit: 10},
-		"the last green run":                of(place, 1, run.Completed),
-		"a last green run that is not":      of(place, 1, run.Cancelled),
-		"the runs that medians are of":      of(place, 10, run.Completed, run.Failed, run.Cancelled),
-		"a count of some time":              {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
-		"a count of what failed then":       {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Statuses: []run.Status{run.Failed}, Limit: store.MaxCounted},
-		"a count of what somebody started":  {TenantID: "t1", TriggeredBy: "ana", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
-		"a count of a project and its plan": {TenantID: "t1", ProjectIDs: []string{"p1"}, PlanID: "nightly", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
+		"what somebody started": {TenantID: "t1", TriggeredBy: "ana", Limit: 10},
+		"what somebody started and failed": {TenantID: "t1", TriggeredBy: "ana", Statuses: []run.Status{run.Failed},
+			Limit: 10},
+		"what somebody started somewhere": {TenantID: "t1", TriggeredBy: "ana", ProjectIDs: []string{"p1"},
+			EnvironmentID: "prod", Limit: 10},
+		"the last green run":           of(place, 1, run.Completed),
+		"a last green run that is not": of(place, 1, run.Cancelled),
+		"the runs that medians are of": of(place, 10, run.Completed, run.Failed, run.Cancelled),
+		"a count of some time": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
+			Limit: store.MaxCounted},
+		"a count of what failed then": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
+			Statuses: []run.Status{run.Failed}, Limit: store.MaxCounted},
+		"a count of what somebody started": {TenantID: "t1", TriggeredBy: "ana", CreatedFrom: begin,
+			CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
+		"a count of a project and its plan": {TenantID: "t1", ProjectIDs: []string{"p1"}, PlanID: "nightly",
+			CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
 	}
 	most := map[string]float64{}
 	for _, runs := range []int{1_000, 100_000} {

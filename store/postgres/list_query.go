@@ -50,7 +50,9 @@ func (f *filter) scope(table string, rf store.RunFilter) {
 // walk of an index and its end at a full page stay as they are.
 func (f *filter) scopes(table string, s store.Scopes) {
 	if environments, projects, places, all := s.Split(); !all {
-		f.add(fmt.Sprintf("(%[1]s.environment_id = ANY(?) OR %[1]s.project_id = ANY(?) OR %[1]s.project_id || '/' || %[1]s.environment_id = ANY(?))",
+		f.add(fmt.Sprintf(
+			"(%[1]s.environment_id = ANY(?) OR %[1]s.project_id = ANY(?) OR %[1]s.project_id || '/' || "+
+				"%[1]s.environment_id = ANY(?))",
 			table), environments, projects, places)
 	}
 }
@@ -180,5 +182,6 @@ func (q *listQuery) stream(plan key, more ...string) string {
 
 // first is the first rows of a select. Their number is no parameter, for the plan depends on it.
 func (q *listQuery) first(rows, table string) string {
-	return fmt.Sprintf("%s ORDER BY %[2]s.created_at %[3]s, %[2]s.run_id %[3]s LIMIT %[4]d", rows, table, q.direction, q.limit)
+	return fmt.Sprintf("%s ORDER BY %[2]s.created_at %[3]s, %[2]s.run_id %[3]s LIMIT %[4]d", rows, table, q.direction,
+		q.limit)
 }

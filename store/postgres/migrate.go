@@ -73,7 +73,8 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 	if m.Logger == nil {
 		m.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password, log: m.Logger}).refresh))
+	db := stdlib.OpenDB(
+		*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password, log: m.Logger}).refresh))
 	defer db.Close()
 	if m.files == nil {
 		if m.files, err = fs.Sub(migrations, "migrations"); err != nil {
@@ -82,7 +83,8 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 	}
 	err = m.run(ctx, db)
 	if sqlState(err) == codeInsufficientPrivilege {
-		return fmt.Errorf("postgres: migrate: the role %q does not own this database: migrate as its owner (%w)", cfg.User, err)
+		return fmt.Errorf("postgres: migrate: the role %q does not own this database: migrate as its owner (%w)", cfg.User,
+			err)
 	}
 	if err = translate(ctx, err); err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
@@ -105,7 +107,8 @@ func (m Migration) run(ctx context.Context, db *sql.DB) error {
 		if sqlState(err) != codeLockNotAvailable && !repeatable(err) || time.Now().After(end) {
 			return err
 		}
-		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try), slog.Any("error", err))
+		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try),
+			slog.Any("error", err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -130,7 +133,8 @@ func (m Migration) up(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, m.files, goose.WithLocker(l), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(goose.DialectPostgres, db, m.files, goose.WithLocker(l),
+		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
@@ -205,19 +209,24 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	case errors.Is(err, store.ErrSchema):
 		return fmt.Errorf("%w: the database is empty, run dvt migrate", store.ErrSchema)
 	case sqlState(err) == codeInsufficientPrivilege:
-		return fmt.Errorf("the role that dvt connects as lacks rights: run dvt migrate with --app-role %s, as the owner (%w)", role, err)
+		return fmt.Errorf("the role that dvt connects as lacks rights: run dvt migrate with --app-role %s, as the owner (%w)",
+			role, err)
 	case err != nil:
 		return err
 	case version < schema:
-		return fmt.Errorf("%w: it is %d, this program needs %d: run dvt migrate of this version", store.ErrSchema, version, schema)
+		return fmt.Errorf("%w: it is %d, this program needs %d: run dvt migrate of this version", store.ErrSchema, version,
+			schema)
 	case version > schema && (compatible == nil || *compatible > schema):
-		return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema, version, schema)
+		return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema,
+			version, schema)
 	}
 	if commits == "off" {
 		s.log.WarnContext(ctx, "synchronous_commit is off: a crash of the server may lose acknowledged events")
 	}
 	if mayChange {
-		s.log.WarnContext(ctx, "the role that dvt connects as may change events and the audit: give servers a role of their own with dvt migrate --app-role",
+		s.log.WarnContext(
+			ctx, "the role that dvt connects as may change events and the audit: give servers a role of their own with dvt "+
+				"migrate --app-role",
 			slog.String("role", role))
 	}
 	return nil

@@ -133,21 +133,24 @@ func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 			}
 		}
 	}
-	m.Logger.InfoContext(ctx, "old rows are filled", slog.Int64("migration", a.version), slog.Int("rows", rows), slog.Duration("took", time.Since(from)))
+	m.Logger.InfoContext(ctx, "old rows are filled", slog.Int64("migration", a.version), slog.Int("rows", rows),
+		slog.Duration("took", time.Since(from)))
 	return nil
 }
 
 // build builds an index concurrently. One that a process which died left unfinished is built anew.
 func (m Migration) build(ctx context.Context, db *sql.DB, name, on string) error {
 	var valid *bool
-	if err := db.QueryRowContext(ctx, `SELECT (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1))`, name).Scan(&valid); err != nil {
+	if err := db.QueryRowContext(ctx, `SELECT (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1))`,
+		name).Scan(&valid); err != nil {
 		return err
 	}
 	if valid != nil && *valid {
 		return nil
 	}
 	from := time.Now()
-	for _, statement := range []string{`DROP INDEX CONCURRENTLY IF EXISTS ` + name, `CREATE INDEX CONCURRENTLY ` + name + ` ` + on} {
+	for _, statement := range []string{`DROP INDEX CONCURRENTLY IF EXISTS ` + name, `CREATE INDEX CONCURRENTLY ` + name +
+		` ` + on} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return err
 		}

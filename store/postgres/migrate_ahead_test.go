@@ -59,7 +59,8 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 	begun := time.Now().UnixNano()
 	for n := 1; n == 1 || ctx.Err() == nil; n++ {
 		for _, do := range []struct{ sql, id string }{
-			{`INSERT INTO run VALUES ($1, 't1', 'p1', 'prod', 'plan1', '1', NULL, '', '{}', 'ben', '', '', NULL, '{}', now())`, ""},
+			{`INSERT INTO run VALUES ($1, 't1', 'p1', 'prod', 'plan1', '1', NULL, '', '{}', 'ben', '', '', NULL, '{}', now())`,
+				""},
 			{saves, ""},
 			{saves, oldRun(3*n + no)},
 			{`UPDATE run_state SET status = 'COMPLETED' WHERE run_id = $1`, ""},
@@ -104,11 +105,13 @@ func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 	}
 	longest := max(waits[0], waits[1], waits[2])
 	if longest > testtime.Of(time.Second) && longest > took/4 {
-		t.Errorf("a server waited %v for a migration of %v, after %v statements:\n%s", longest, took, statements, log.String())
+		t.Errorf("a server waited %v for a migration of %v, after %v statements:\n%s", longest, took, statements,
+			log.String())
 	}
 	filledAndBuilt(t, c)
 	var most int
-	if err := c.QueryRow(t.Context(), `SELECT max(n) FROM (SELECT count(*) AS n FROM run_status GROUP BY xmin) w`).Scan(&most); err != nil || most > 1000 {
+	if err := c.QueryRow(t.Context(), `SELECT max(n) FROM (SELECT count(*) AS n FROM run_status GROUP BY xmin) w`).Scan(
+		&most); err != nil || most > 1000 {
 		t.Errorf("%d rows are held at once, %v", most, err)
 	}
 	if n := strings.Count(log.String(), "an index is built"); n != 3 {
@@ -120,7 +123,8 @@ func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 func filledAndBuilt(t *testing.T, c *pgx.Conn) {
 	t.Helper()
 	var missing, invalid int
-	if err := c.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM run_status s JOIN run r USING (run_id) WHERE s.triggered_by <> r.triggered_by),
+	if err := c.QueryRow(
+		t.Context(), `SELECT (SELECT count(*) FROM run_status s JOIN run r USING (run_id) WHERE s.triggered_by <> r.triggered_by),
 		(SELECT count(*) FROM pg_index WHERE NOT indisvalid)`).Scan(&missing, &invalid); err != nil || missing+invalid > 0 {
 		t.Errorf("%d rows are not filled, %d indexes are not valid, %v", missing, invalid, err)
 	}
@@ -133,7 +137,8 @@ func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	t.Parallel()
 	const runs = 3000
 	dsn, c := oldRuns(t, runs)
-	if _, err := c.Exec(t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.003); RETURN NEW; END $$;
+	if _, err := c.Exec(
+		t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.003); RETURN NEW; END $$;
 		CREATE TRIGGER slow BEFORE UPDATE ON run_status FOR EACH ROW EXECUTE FUNCTION slow()`); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +151,8 @@ func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	_ = victim.Wait() // it was killed
 	await(t, c, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%SKIP LOCKED%' AND state = 'active' AND pid <> pg_backend_pid())`)
 	var filled int
-	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status WHERE triggered_by <> ''`).Scan(&filled); err != nil || filled == 0 || filled == runs {
+	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status WHERE triggered_by <> ''`).Scan(
+		&filled); err != nil || filled == 0 || filled == runs {
 		t.Fatalf("%d rows are filled of %d, %v", filled, runs, err)
 	}
 	if _, err := c.Exec(t.Context(), `DROP TRIGGER slow ON run_status`); err != nil {

@@ -25,12 +25,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/store"
 )
 
-var release = flag.Bool("release", false, "add the migrations that are not in testdata/released.sha256: they can no longer change")
+var release = flag.Bool(
+	"release", false, "add the migrations that are not in testdata/released.sha256: they can no longer change")
 
 // adapters have migrations of the same numbers and names.
 var adapters = []string{"postgres", "sqlite"}
@@ -154,8 +155,10 @@ func TestMigrations_AreAdditive(t *testing.T) {
 			if adapter == "postgres" && !strings.Contains(files[name], "-- +goose Up\nSET LOCAL lock_timeout = ") {
 				t.Errorf("%s/%s does not begin with SET LOCAL lock_timeout: while it waits for a table every server waits behind it", adapter, name)
 			}
-			if adapter == "postgres" && strings.Contains(files[name], "ALTER TABLE") && !strings.Contains(files[name], "\nLOCK TABLE ") {
-				t.Errorf("%s/%s takes its tables one by one: under load it would never win against servers that take them in another order", adapter, name)
+			if adapter == "postgres" && strings.Contains(files[name], "ALTER TABLE") && !strings.Contains(files[name],
+				"\nLOCK TABLE ") {
+				t.Errorf("%s/%s takes its tables one by one: under load it would never win against servers that take them in "+
+					"another order", adapter, name)
 			}
 		}
 	}
@@ -165,7 +168,8 @@ func TestMigrations_AreAdditive(t *testing.T) {
 // contract: R508
 func TestMigrations_WhatIsAheadIsAdditiveAndMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	files, begins := schemaFiles(t, "postgres/ahead"), regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
+	files, begins := schemaFiles(t, "postgres/ahead"),
+		regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
 	if len(files) != len(allAhead) {
 		t.Errorf("%d files for %d migrations", len(files), len(allAhead))
 	}
@@ -191,12 +195,13 @@ var compatibleFrom = regexp.MustCompile(`'compatible_from', '?(\d+)|value = '?(\
 
 // The rules see one statement in capitals without comments, bodies and literals.
 var (
-	comment    = regexp.MustCompile(`--[^\n]*`)
-	body       = regexp.MustCompile(`(?s)\$\$.*?\$\$`)
-	literal    = regexp.MustCompile(`'[^']*'`)
-	blank      = regexp.MustCompile(`\s+`)
-	forbidden  = regexp.MustCompile(`^(DROP (TABLE|VIEW|FUNCTION|TRIGGER|SEQUENCE|SCHEMA|TYPE)|TRUNCATE|DELETE)\b`)
-	altered    = regexp.MustCompile(`^ALTER TABLE .*\b(RENAME|DROP|TYPE|SET NOT NULL|ADD (CONSTRAINT|UNIQUE|CHECK|PRIMARY|FOREIGN))\b`)
+	comment   = regexp.MustCompile(`--[^\n]*`)
+	body      = regexp.MustCompile(`(?s)\$\$.*?\$\$`)
+	literal   = regexp.MustCompile(`'[^']*'`)
+	blank     = regexp.MustCompile(`\s+`)
+	forbidden = regexp.MustCompile(`^(DROP (TABLE|VIEW|FUNCTION|TRIGGER|SEQUENCE|SCHEMA|TYPE)|TRUNCATE|DELETE)\b`)
+	altered   = regexp.MustCompile(
+		`^ALTER TABLE .*\b(RENAME|DROP|TYPE|SET NOT NULL|ADD (CONSTRAINT|UNIQUE|CHECK|PRIMARY|FOREIGN))\b`)
 	needs      = regexp.MustCompile(`\bNOT NULL\b`)
 	has        = regexp.MustCompile(`\b(DEFAULT|GENERATED)\b`)
 	madeTable  = regexp.MustCompile(`^CREATE TABLE (\w+)`)
@@ -242,20 +247,27 @@ func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
 		`DROP TABLE event`, `drop table if exists event`, `ALTER TABLE event DROP COLUMN la`, `ALTER TABLE event DROP la`,
-		`ALTER TABLE event ALTER COLUMN la TYPE bigint`, `ALTER TABLE event ALTER la SET DATA TYPE bigint`, `ALTER TABLE event RENAME la TO l`,
-		`ALTER TABLE event RENAME TO log`, `ALTER TABLE event ADD COLUMN x int NOT NULL`, "ALTER TABLE event\n  ADD a int DEFAULT 0,\n  ADD x int NOT NULL",
-		`ALTER TABLE event ALTER COLUMN payload SET NOT NULL`, `ALTER TABLE event ADD CONSTRAINT c CHECK (la > 0)`, `DELETE FROM run_dirty`,
+		`ALTER TABLE event ALTER COLUMN la TYPE bigint`, `ALTER TABLE event ALTER la SET DATA TYPE bigint`,
+		`ALTER TABLE event RENAME la TO l`,
+		`ALTER TABLE event RENAME TO log`, `ALTER TABLE event ADD COLUMN x int NOT NULL`,
+		"ALTER TABLE event\n  ADD a int DEFAULT 0,\n  ADD x int NOT NULL",
+		`ALTER TABLE event ALTER COLUMN payload SET NOT NULL`, `ALTER TABLE event ADD CONSTRAINT c CHECK (la > 0)`,
+		`DELETE FROM run_dirty`,
 		`TRUNCATE run_state`, `CREATE UNIQUE INDEX i ON event (event_id)`, `DROP FUNCTION dvt_append`,
-		"CREATE TABLE n (x int);\n-- +goose Down\nSELECT 1", "-- +goose NO TRANSACTION\nCREATE INDEX CONCURRENTLY i ON event (type)",
+		"CREATE TABLE n (x int);\n-- +goose Down\nSELECT 1",
+		"-- +goose NO TRANSACTION\nCREATE INDEX CONCURRENTLY i ON event (type)",
 	} {
 		if len(problems("-- +goose Up\n"+sql+";\n")) == 0 {
 			t.Errorf("not seen: %s", sql)
 		}
 	}
 	for _, sql := range []string{
-		`CREATE TABLE n (x int NOT NULL)`, `ALTER TABLE event ADD COLUMN x int`, `ALTER TABLE event ADD COLUMN x int NOT NULL DEFAULT 0`,
-		`ALTER TABLE event ALTER COLUMN la DROP NOT NULL`, `CREATE TABLE n (x int); CREATE UNIQUE INDEX i ON n (x)`, `DROP INDEX run_listed`,
-		`UPDATE meta SET value = 3 WHERE name = 'compatible_from'`, "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ DELETE FROM run_dirty; $$",
+		`CREATE TABLE n (x int NOT NULL)`, `ALTER TABLE event ADD COLUMN x int`,
+		`ALTER TABLE event ADD COLUMN x int NOT NULL DEFAULT 0`,
+		`ALTER TABLE event ALTER COLUMN la DROP NOT NULL`, `CREATE TABLE n (x int); CREATE UNIQUE INDEX i ON n (x)`,
+		`DROP INDEX run_listed`,
+		`UPDATE meta SET value = 3 WHERE name = 'compatible_from'`,
+		"CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ DELETE FROM run_dirty; $$",
 	} {
 		if p := problems("-- +goose Up\n" + sql + ";\n"); p != nil {
 			t.Errorf("%s: %v", sql, p)
@@ -306,7 +318,8 @@ func TestOpen_OnALaterSchemaThatSaysSo(t *testing.T) {
 		name, last string
 		opens      bool
 	}{
-		{"compatible", fmt.Sprintf(`ALTER TABLE event ADD COLUMN later int; UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema), true},
+		{"compatible", fmt.Sprintf(
+			`ALTER TABLE event ADD COLUMN later int; UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema), true},
 		{"no longer", fmt.Sprintf(`UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema+1), false},
 		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
 	} {
@@ -337,7 +350,8 @@ func TestOpen_OlderSchemaSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
 	migrateTo(t, dsn, upTo(t, 1))
-	if _, err := Open(t.Context(), dsn, Options{}); !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "run dvt migrate") {
+	if _, err := Open(t.Context(), dsn, Options{}); !errors.Is(err, store.ErrSchema) ||
+		!strings.Contains(err.Error(), "run dvt migrate") {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -378,9 +392,11 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 	go func() { migrated <- Migration{Logger: log.logger()}.Run(t.Context(), dsn) }()
 	server := dial(t, dsn)
 	var longest time.Duration
-	for began := time.Now(); time.Since(began) < 8*time.Second || longest < time.Second && time.Since(began) < time.Minute; {
+	for began := time.Now(); time.Since(began) < 8*time.Second || longest < time.Second &&
+		time.Since(began) < time.Minute; {
 		from := time.Now()
-		if _, err := server.Exec(t.Context(), `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES ('r1', 1, 0, now())
+		if _, err := server.Exec(
+			t.Context(), `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES ('r1', 1, 0, now())
 			ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq`); err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +428,8 @@ func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 	dsn := testserver.Postgres(t)
 	migrateTo(t, dsn, upTo(t, 1))
 	server, watch := dial(t, dsn), dial(t, dsn)
-	if _, err := server.Exec(t.Context(), `SET deadlock_timeout = '1min'; BEGIN; DELETE FROM run_dirty WHERE run_id = 'r1'`); err != nil {
+	if _, err := server.Exec(
+		t.Context(), `SET deadlock_timeout = '1min'; BEGIN; DELETE FROM run_dirty WHERE run_id = 'r1'`); err != nil {
 		t.Fatal(err)
 	}
 	var log said
@@ -469,7 +486,8 @@ func TestMigrate_ManyProcessesAtOnce(t *testing.T) {
 		}
 	}
 	var applied int
-	if err := dial(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(&applied); err != nil || applied != schema {
+	if err := dial(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(
+		&applied); err != nil || applied != schema {
 		t.Errorf("%d migrations were applied, want %d (%v)", applied, schema, err)
 	}
 }
@@ -501,10 +519,12 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	if took := time.Since(from); took > testtime.Of(20*time.Second) {
 		t.Errorf("the next one waited %v for the lease of a dead process", took)
 	}
-	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(), fmt.Sprintf("-%d-", victim.Process.Pid)) {
+	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(),
+		fmt.Sprintf("-%d-", victim.Process.Pid)) {
 		t.Errorf("it did not say whom it waits for: %s", log.String())
 	}
-	await(t, watch, fmt.Sprintf(`SELECT (SELECT max(version_id) FROM goose_db_version) = %d AND to_regclass('later') IS NOT NULL`, schema+1))
+	await(t, watch, fmt.Sprintf(
+		`SELECT (SELECT max(version_id) FROM goose_db_version) = %d AND to_regclass('later') IS NOT NULL`, schema+1))
 }
 
 // await returns when the query answers true.
@@ -535,7 +555,8 @@ func TestMigrate_WhoMadeRunsMayListThem(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if _, err := c.Exec(t.Context(), `CREATE ROLE "`+role+`"; GRANT SELECT, INSERT ON run, run_state TO "`+role+`"`); err != nil {
+	if _, err := c.Exec(t.Context(), `CREATE ROLE "`+role+`"; GRANT SELECT, INSERT ON run, run_state TO "`+role+
+		`"`); err != nil {
 		t.Fatal(err)
 	}
 	migrateTo(t, dsn, upTo(t, schema))
@@ -545,7 +566,9 @@ func TestMigrate_WhoMadeRunsMayListThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	var listed int
-	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status JOIN run_plan USING (plan_id) WHERE status = 'RUNNING'`).Scan(&listed); err != nil || listed != 1 {
+	if err := c.QueryRow(
+		t.Context(), `SELECT count(*) FROM run_status JOIN run_plan USING (plan_id) WHERE status = 'RUNNING'`).Scan(
+		&listed); err != nil || listed != 1 {
 		t.Errorf("%d runs are listed, %v", listed, err)
 	}
 }

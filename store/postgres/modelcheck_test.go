@@ -50,7 +50,8 @@ func othersGone(ctx context.Context, dsn string) error {
 	defer c.Close(context.WithoutCancel(ctx))
 	for others := 1; others > 0; {
 		if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&others); err != nil {
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(
+			&others); err != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -11,7 +11,8 @@ import (
 )
 
 // PublishFailed implements store.Outbox.
-func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, cause string, retryIn time.Duration) (r store.Refusal, err error) {
+func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, cause string,
+	retryIn time.Duration) (r store.Refusal, err error) {
 	err = s.do(ctx, "publish failed", func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `UPDATE run_dirty SET attempts = attempts + 1, upto = CASE WHEN upto = 0 THEN $2 ELSE upto END,
 			not_before = clock_timestamp() + $3::interval WHERE run_id = $1 RETURNING attempts, upto`,
@@ -75,7 +76,8 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) ([]s
 // Redriven implements store.Outbox.
 func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.do(ctx, "redriven", func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, `UPDATE outbox_dead SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)
+		tag, err := c.Exec(
+			ctx, `UPDATE outbox_dead SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)
 		if first = tag.RowsAffected() > 0; first || err != nil {
 			return err
 		}

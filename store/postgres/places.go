@@ -30,5 +30,6 @@ func (s *Store) Places(ctx context.Context, tenantID string, projects []string, 
 	if projects == nil {
 		next, from = nextPlace, []string{""}
 	}
-	return collect(ctx, s, "places", pgx.RowToStructByPos[store.Place], fmt.Sprintf(placesSQL, next), tenantID, from, pageSize(limit))
+	return collect(ctx, s, "places", pgx.RowToStructByPos[store.Place], fmt.Sprintf(placesSQL, next), tenantID, from,
+		pageSize(limit))
 }

@@ -116,7 +116,8 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	s := &Store{log: o.Logger, identities: identities, most: int64(cfg.MaxConns) + int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
+	s := &Store{log: o.Logger, identities: identities, most: int64(cfg.MaxConns) +
+		int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
 	s.pool.Store(pool)
 	if err := s.checkSchema(ctx); err != nil {
 		s.Close()
@@ -200,7 +201,8 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 		if try == maxTries {
 			break
 		}
-		s.log.DebugContext(ctx, "transaction repeated", slog.String("call", what), slog.Int("try", try), slog.Any("error", err))
+		s.log.DebugContext(ctx, "transaction repeated", slog.String("call", what), slog.Int("try", try),
+			slog.Any("error", err))
 	}
 	if err = translate(ctx, err); err != nil {
 		return fmt.Errorf("postgres: %s: %w", what, err)
@@ -209,7 +211,8 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 }
 
 // collect reads the rows of one statement.
-func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args ...any) (out []T, err error) {
+func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string,
+	args ...any) (out []T, err error) {
 	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
 		rows, err := c.Query(ctx, sql, args...)
 		if err != nil {
@@ -264,7 +267,8 @@ func (s *Store) unprepare(ctx context.Context) {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
 		if err != nil {
-			s.log.WarnContext(ctx, "prepared statements are lost in between, and the store cannot do without", slog.Any("error", err))
+			s.log.WarnContext(ctx, "prepared statements are lost in between, and the store cannot do without",
+				slog.Any("error", err))
 			return
 		}
 		s.log.InfoContext(ctx, "a pooler in between keeps no prepared statements: going on without")

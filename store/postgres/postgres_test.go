@@ -39,7 +39,8 @@ func connect(t testing.TB, dsn string) *pgx.Conn {
 func newRun(id string) store.NewRun {
 	return store.NewRun{
 		Run: store.Run{
-			Identity:   run.Identity{RunID: id, TenantID: "t1", ProjectID: "p1", EnvironmentID: "sandbox", PlanID: "plan-3", PlanVersion: "1.0"},
+			Identity: run.Identity{RunID: id, TenantID: "t1", ProjectID: "p1", EnvironmentID: "sandbox", PlanID: "plan-3",
+				PlanVersion: "1.0"},
 			RequestKey: run.Key("request of " + id), RequestID: id,
 		},
 		Enqueue: &store.Enqueue{Terms: store.Unlimited()},
@@ -97,7 +98,8 @@ func TestOpen_RefusesSchemaOutsideItsRange(t *testing.T) {
 	if err := postgres.Migrate(ctx, dsn); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connect(t, dsn).Exec(ctx, `WITH v AS (INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true))
+	if _, err := connect(t, dsn).Exec(
+		ctx, `WITH v AS (INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true))
 		UPDATE meta SET value = 999 WHERE name = 'compatible_from'`); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,8 @@ func TestWritable_ADatabaseThatIsReadAloneIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := connect(t, dsn)
-	if _, err := c.Exec(t.Context(), `ALTER DATABASE `+pgx.Identifier{c.Config().Database}.Sanitize()+` SET default_transaction_read_only = on`); err != nil {
+	if _, err := c.Exec(t.Context(), `ALTER DATABASE `+pgx.Identifier{c.Config().Database}.Sanitize()+
+		` SET default_transaction_read_only = on`); err != nil {
 		t.Fatal(err)
 	}
 	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
@@ -424,7 +427,8 @@ func TestAppend_CancelledContextStaysOneAndFreesTheLock(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	if _, err := appendTo(short, s, "r1", started("s1", 1)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnavailable) {
+	if _, err := appendTo(short, s, "r1", started("s1", 1)); !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if err := holder.Rollback(ctx); err != nil {

@@ -16,7 +16,8 @@ const queueColumns = `q.run_id, q.tenant_id, q.project_id, q.waiting, q.priority
 func scanQueue(row pgx.Row, more ...any) (q store.QueueRow, err error) {
 	var estimate int64
 	err = row.Scan(append([]any{&q.RunID, &q.TenantID, &q.ProjectID, &q.Waiting, &q.Priority, utc{&q.ExpiresAt}, &estimate,
-		&q.Status, &q.Owner, &q.Generation, utc{&q.LeaseUntil}, utc{&q.NotBefore}, utc{&q.CreatedAt}, &q.Attempts, &q.LastError}, more...)...)
+		&q.Status, &q.Owner, &q.Generation, utc{&q.LeaseUntil}, utc{&q.NotBefore}, utc{&q.CreatedAt}, &q.Attempts,
+		&q.LastError}, more...)...)
 	q.Estimate = time.Duration(estimate) * time.Millisecond
 	return q, err
 }
@@ -46,7 +47,8 @@ SELECT ` + queueColumns + ` FROM leased q ORDER BY q.created_at, q.run_id`
 
 // Lease implements store.Queue.
 func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.QueueRow, error) {
-	return collect(ctx, s, "lease", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) }, leaseSQL, owner, ttl, pageSize(limit))
+	return collect(ctx, s, "lease", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) },
+		leaseSQL, owner, ttl, pageSize(limit))
 }
 
 // Started implements store.Queue. Saying it twice is once.

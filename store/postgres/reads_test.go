@@ -56,16 +56,19 @@ func TestReads_OneStatementEach(t *testing.T) {
 	}
 	s.pool.Swap(pool).Close()
 	for _, steps := range []int{10, 1000} {
-		id := run.Identity{RunID: fmt.Sprint("r", steps), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: runtest.ID.PlanID, PlanVersion: runtest.ID.PlanVersion}
+		id := run.Identity{RunID: fmt.Sprint("r", steps), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1",
+			PlanID: runtest.ID.PlanID, PlanVersion: runtest.ID.PlanVersion}
 		names := make([]string, steps)
 		for i := range names {
 			names[i] = fmt.Sprintf("s%04d", i)
 		}
-		if _, _, err := s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: id}, Events: []run.Draft{runtest.Start(names...)}}); err != nil {
+		if _, _, err := s.CreateRun(
+			ctx, store.NewRun{Run: store.Run{Identity: id}, Events: []run.Draft{runtest.Start(names...)}}); err != nil {
 			t.Fatal(err)
 		}
 		begin := func(step string) {
-			if _, err := s.Begin(ctx, store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now()}); err != nil {
+			if _, err := s.Begin(ctx, store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1,
+				EmittedAt: time.Now()}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +115,8 @@ func TestReads_OneStatementEach(t *testing.T) {
 		check("List", 0, func() error { _, err := s.List(ctx, store.RunFilter{TenantID: "t1", Limit: 10}); return err })
 		check("List of many", 0, func() error {
 			_, err := s.List(ctx, store.RunFilter{
-				TenantID: "t1", ProjectIDs: []string{"p1", "p2", "p3"}, Statuses: []run.Status{run.Running, run.Failed}, Steps: true, Limit: 10,
+				TenantID: "t1", ProjectIDs: []string{"p1", "p2", "p3"}, Statuses: []run.Status{run.Running, run.Failed},
+				Steps: true, Limit: 10,
 			})
 			return err
 		})

@@ -60,14 +60,18 @@ const mayChangeSQL = `(SELECT coalesce(bool_or(pg_has_role(r.oid, c.relowner, 'M
 
 func checkRole(ctx context.Context, db *sql.DB, role string) error {
 	var owner bool
-	err := db.QueryRowContext(ctx, `SELECT r.rolsuper OR pg_has_role(r.oid, current_user, 'MEMBER') FROM pg_roles r WHERE r.rolname = $1`, role).Scan(&owner)
+	err := db.QueryRowContext(
+		ctx, `SELECT r.rolsuper OR pg_has_role(r.oid, current_user, 'MEMBER') FROM pg_roles r WHERE r.rolname = $1`,
+		role).Scan(&owner)
 	switch name := (pgx.Identifier{role}).Sanitize(); {
 	case errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("there is no role %s: make it with CREATE ROLE %s LOGIN PASSWORD '…', then migrate again", name, name)
+		return fmt.Errorf("there is no role %s: make it with CREATE ROLE %s LOGIN PASSWORD '…', then migrate again", name,
+			name)
 	case err != nil:
 		return err
 	case owner:
-		return fmt.Errorf("the role %s has the rights of the owner: servers need a role of their own, made with CREATE ROLE", name)
+		return fmt.Errorf("the role %s has the rights of the owner: servers need a role of their own, made with CREATE ROLE",
+			name)
 	}
 	return nil
 }
@@ -85,13 +89,15 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	var version int64
 	var schemaName string
 	var uses, creates bool
-	if err := tx.QueryRowContext(ctx, `SELECT (SELECT max(version_id) FROM goose_db_version WHERE is_applied), current_schema(),
+	if err := tx.QueryRowContext(
+		ctx, `SELECT (SELECT max(version_id) FROM goose_db_version WHERE is_applied), current_schema(),
 		has_schema_privilege($1, current_schema(), 'USAGE'), has_schema_privilege($1, current_schema(), 'CREATE')`, role).
 		Scan(&version, &schemaName, &uses, &creates); err != nil {
 		return err
 	}
 	if version > schema {
-		return fmt.Errorf("%w: it is %d, this program knows %d: give the rights with the dvt that migrated it", store.ErrSchema, version, schema)
+		return fmt.Errorf("%w: it is %d, this program knows %d: give the rights with the dvt that migrated it",
+			store.ErrSchema, version, schema)
 	}
 	to, in := (pgx.Identifier{role}).Sanitize(), (pgx.Identifier{schemaName}).Sanitize()
 	var statements []string
@@ -124,9 +130,13 @@ func grant(ctx context.Context, db *sql.DB, role string) error {
 	}
 	switch {
 	case changes:
-		return fmt.Errorf("the role %s could still change events, through another role that it is a member of: take that membership from it", to)
+		return fmt.Errorf(
+			"the role %s could still change events, through another role that it is a member of: take that membership from it",
+			to)
 	case creates:
-		return fmt.Errorf("the role %s may create objects in the schema %s: run REVOKE CREATE ON SCHEMA %s FROM PUBLIC as its owner", to, in, in)
+		return fmt.Errorf(
+			"the role %s may create objects in the schema %s: run REVOKE CREATE ON SCHEMA %s FROM PUBLIC as its owner", to, in,
+			in)
 	}
 	return tx.Commit()
 }

@@ -54,7 +54,8 @@ func newRoles(t testing.TB) roles {
 	db := strings.Trim(u.Path, "/")
 	owner := "owner_" + db
 	r.name = "Server " + db // a name that must be quoted
-	execute(t, r.admin, `CREATE ROLE `+owner+` LOGIN`, `CREATE ROLE "`+r.name+`" LOGIN`, `ALTER DATABASE `+db+` OWNER TO `+owner)
+	execute(t, r.admin, `CREATE ROLE `+owner+` LOGIN`, `CREATE ROLE "`+r.name+`" LOGIN`, `ALTER DATABASE `+db+` OWNER TO `+
+		owner)
 	r.owner, r.server = as(t, r.admin, owner), as(t, r.admin, r.name)
 	return r
 }
@@ -73,7 +74,8 @@ var served = testserver.Template{Prepare: func(dsn string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.Exec(ctx, `CREATE ROLE owner LOGIN; CREATE ROLE "Server" LOGIN; ALTER DATABASE `+c.Config().Database+` OWNER TO owner`)
+	_, err = c.Exec(ctx, `CREATE ROLE owner LOGIN; CREATE ROLE "Server" LOGIN; ALTER DATABASE `+c.Config().Database+
+		` OWNER TO owner`)
 	if err := errors.Join(err, c.Close(ctx)); err != nil {
 		return err
 	}
@@ -94,7 +96,8 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	s := opened(t, r.server)
 	create(t, s, "r1")
 	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
-	if err := s.Audit(ctx, store.AuditRow{ID: "5b6c0c9e-0000-4000-8000-000000000002", TenantID: "t1", Action: "TEST"}); err != nil {
+	if err := s.Audit(ctx, store.AuditRow{ID: "5b6c0c9e-0000-4000-8000-000000000002", TenantID: "t1",
+		Action: "TEST"}); err != nil {
 		t.Fatal(err)
 	}
 	digest := func() (sum string) {
@@ -116,9 +119,12 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	}
 	for _, table := range []string{"event", "audit"} {
 		for _, sql := range []string{
-			`UPDATE %s SET run_id = 'x'`, `UPDATE %s SET run_id = 'x' WHERE false`, `DELETE FROM %s`, `DELETE FROM %s WHERE false`, `TRUNCATE %s`,
-			`ALTER TABLE %[1]s DISABLE TRIGGER %[1]s_insert_only`, `ALTER TABLE %s DISABLE TRIGGER ALL`, `DROP TRIGGER %[1]s_insert_only ON %[1]s`,
-			`ALTER TABLE %s ADD COLUMN x int`, `ALTER TABLE %s RENAME TO y`, `ALTER TABLE %s OWNER TO CURRENT_USER`, `DROP TABLE %s`,
+			`UPDATE %s SET run_id = 'x'`, `UPDATE %s SET run_id = 'x' WHERE false`, `DELETE FROM %s`,
+			`DELETE FROM %s WHERE false`, `TRUNCATE %s`,
+			`ALTER TABLE %[1]s DISABLE TRIGGER %[1]s_insert_only`, `ALTER TABLE %s DISABLE TRIGGER ALL`,
+			`DROP TRIGGER %[1]s_insert_only ON %[1]s`,
+			`ALTER TABLE %s ADD COLUMN x int`, `ALTER TABLE %s RENAME TO y`, `ALTER TABLE %s OWNER TO CURRENT_USER`,
+			`DROP TABLE %s`,
 			`CREATE RULE r AS ON INSERT TO %s DO INSTEAD NOTHING`, `CREATE INDEX ON %s (run_id)`,
 			`CREATE TRIGGER t BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()`,
 			`SELECT * FROM %s FOR UPDATE`, `BEGIN; LOCK TABLE %s IN ACCESS EXCLUSIVE MODE`, `COPY %s FROM PROGRAM 'true'`,
@@ -132,7 +138,8 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	refused(`INSERT INTO audit SELECT * FROM audit ON CONFLICT (id) DO UPDATE SET actor = ''`)
 	for _, table := range []string{"approval_decision", "setting"} {
 		for _, sql := range []string{
-			`UPDATE %s SET reason = 'x'`, `DELETE FROM %s`, `DELETE FROM %s WHERE false`, `TRUNCATE %s`, `ALTER TABLE %s DISABLE TRIGGER ALL`,
+			`UPDATE %s SET reason = 'x'`, `DELETE FROM %s`, `DELETE FROM %s WHERE false`, `TRUNCATE %s`,
+			`ALTER TABLE %s DISABLE TRIGGER ALL`,
 			`DROP TRIGGER %[1]s_insert_only ON %[1]s`, `DROP TABLE %s`,
 		} {
 			refused(fmt.Sprintf(sql, table))
@@ -142,11 +149,13 @@ func TestRoles_NothingChangesEventsOrAudit(t *testing.T) {
 	refused(`DELETE FROM bucket`)
 	refused(`MERGE INTO audit USING audit a ON audit.id = a.id WHEN MATCHED THEN DELETE`)
 	for _, sql := range []string{
-		`SET session_replication_role = replica`, `CREATE TABLE mine (n int)`, `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
+		`SET session_replication_role = replica`, `CREATE TABLE mine (n int)`,
+		`CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
 		`CREATE SCHEMA mine`, `ALTER FUNCTION dvt_insert_only() RENAME TO f`, `DROP FUNCTION dvt_insert_only() CASCADE`,
 		`CREATE OR REPLACE FUNCTION dvt_insert_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
 		`SET ROLE ` + pgx.Identifier{strings.Replace(r.name, "Server ", "owner_", 1)}.Sanitize(),
-		`UPDATE goose_db_version SET is_applied = false`, `SELECT * FROM goose_lock`, `UPDATE run SET tenant_id = ''`, `DELETE FROM run_head`, `DELETE FROM plan_body`,
+		`UPDATE goose_db_version SET is_applied = false`, `SELECT * FROM goose_lock`, `UPDATE run SET tenant_id = ''`,
+		`DELETE FROM run_head`, `DELETE FROM plan_body`,
 	} {
 		refused(sql)
 	}
@@ -168,7 +177,8 @@ func TestRoles_FunctionsGiveNoRights(t *testing.T) {
 	create(t, s, "r1")
 	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
 	c := connect(t, r.admin)
-	rows, err := c.Query(ctx, `SELECT p.oid::regprocedure::text || CASE WHEN p.prosecdef AND NOT (p.proname IN ('dvt_audit_pending', 'dvt_audit_link_next', 'dvt_audit_link')
+	rows, err := c.Query(
+		ctx, `SELECT p.oid::regprocedure::text || CASE WHEN p.prosecdef AND NOT (p.proname IN ('dvt_audit_pending', 'dvt_audit_link_next', 'dvt_audit_link')
 			AND p.proconfig = ARRAY['search_path=public, pg_temp']) THEN ' runs as its owner' ELSE '' END
 		|| CASE WHEN EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee = 0) THEN ' is open to PUBLIC' ELSE '' END
 		FROM pg_proc p WHERE pronamespace = 'public'::regnamespace`)
@@ -215,10 +225,13 @@ func payloads(ctx context.Context, s *postgres.Store) (out []string, err error) 
 func TestRoles_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
 	ctx := context.Background()
 	r := newRoles(t)
-	execute(t, r.owner, `ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC`, `GRANT CREATE ON SCHEMA public TO PUBLIC`) // as bad as it can be
+	// as bad as it can be
+	execute(t, r.owner, `ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC`,
+		`GRANT CREATE ON SCHEMA public TO PUBLIC`)
 	r.migrate(t)
 	c := connect(t, r.admin)
-	rows, err := c.Query(ctx, `SELECT c.relname, coalesce((SELECT string_agg(a.privilege_type, ',' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a WHERE a.grantee = 0), ''),
+	rows, err := c.Query(
+		ctx, `SELECT c.relname, coalesce((SELECT string_agg(a.privilege_type, ',' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a WHERE a.grantee = 0), ''),
 		coalesce((SELECT string_agg(a.privilege_type, ',' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a WHERE a.grantee = $1::regrole), '')
 		FROM pg_class c WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')`, `"`+r.name+`"`)
 	if err != nil {
@@ -243,7 +256,8 @@ func TestRoles_EveryTableIsCoveredAndPublicHasNothing(t *testing.T) {
 		}
 	}
 	var creates bool
-	if err := c.QueryRow(ctx, `SELECT has_schema_privilege($1, 'public', 'CREATE')`, r.name).Scan(&creates); err != nil || creates {
+	if err := c.QueryRow(ctx, `SELECT has_schema_privilege($1, 'public', 'CREATE')`, r.name).Scan(&creates); err != nil ||
+		creates {
 		t.Errorf("the role of servers may create objects: %v, %v", creates, err)
 	}
 }
@@ -305,7 +319,8 @@ func TestOpen_WarnsOfARoleThatMayChangeEvents(t *testing.T) {
 	if err := postgres.Migrate(ctx, r.owner); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := postgres.Open(ctx, r.server, postgres.Options{}); err == nil || !strings.Contains(err.Error(), "--app-role") {
+	if _, err := postgres.Open(ctx, r.server, postgres.Options{}); err == nil || !strings.Contains(err.Error(),
+		"--app-role") {
 		t.Errorf("a role without rights: %v", err)
 	}
 	r.migrate(t)

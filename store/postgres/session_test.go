@@ -46,7 +46,8 @@ func TestSession_NothingStaysInIt(t *testing.T) {
 	err := s.do(context.Background(), "look", func(ctx context.Context, c *pgx.Conn) error {
 		var locks int
 		var timeout, idle string
-		if err := c.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+		if err := c.QueryRow(
+			ctx, `SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
 			current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')`).
 			Scan(&locks, &timeout, &idle); err != nil {
 			return err
@@ -145,8 +146,9 @@ func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 	c, plans := explained(t, loaded(t))
 	id := run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
 	draft := func(e run.EventType, step string) run.Draft {
-		return run.Draft{Type: e, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine,
-			Payload: []byte(`{"errorCode":"ENGINE_LOST","errorMessage":"m","retryable":false,"failureCategory":"USER"}`)}
+		return run.Draft{Type: e, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(),
+			EmittedBy: run.ByEngine,
+			Payload:   []byte(`{"errorCode":"ENGINE_LOST","errorMessage":"m","retryable":false,"failureCategory":"USER"}`)}
 	}
 	call := func(drafts ...run.Draft) {
 		t.Helper()
@@ -186,14 +188,17 @@ func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 func TestGroup_UsesIndexesWithoutStatistics(t *testing.T) {
 	ctx := context.Background()
 	c, plans := explained(t, loaded(t))
-	if _, err := c.Exec(ctx, `INSERT INTO run_head (run_id) SELECT 'g' || n FROM generate_series(1, 20000) n`); err != nil {
+	if _, err := c.Exec(
+		ctx, `INSERT INTO run_head (run_id) SELECT 'g' || n FROM generate_series(1, 20000) n`); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 8 {
 		g := newGroup(40)
 		for i := range 40 {
-			id := run.Identity{RunID: fmt.Sprint("g", 1+i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
-			d := run.Draft{Type: run.StepStartedEvent, StepID: fmt.Sprint("n", n), LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine}
+			id := run.Identity{RunID: fmt.Sprint("g", 1+i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan",
+				PlanVersion: "1"}
+			d := run.Draft{Type: run.StepStartedEvent, StepID: fmt.Sprint("n", n), LogicalAttempt: 1, EngineAttempt: 1,
+				EmittedAt: time.Now(), EmittedBy: run.ByEngine}
 			if i%2 == 0 {
 				d = runtest.Draft(run.SignalAccepted, fmt.Sprint("u", n), 1)
 			}
@@ -216,7 +221,8 @@ func TestGroup_UsesIndexesWithoutStatistics(t *testing.T) {
 		}
 	}
 	got := plans.String()
-	for _, index := range []string{"using event_key on event", "using event_attempt on event", "using run_head_pkey on run_head", "using run_dirty_pkey on run_dirty"} {
+	for _, index := range []string{"using event_key on event", "using event_attempt on event",
+		"using run_head_pkey on run_head", "using run_dirty_pkey on run_dirty"} {
 		if !strings.Contains(got, index) {
 			t.Errorf("no plan scans %s", index)
 		}

@@ -29,14 +29,18 @@ const putSettingSQL = `INSERT INTO setting (kind, tenant_id, version, doc, actor
   WHERE (SELECT coalesce(max(version), 0) FROM setting WHERE kind = $1 AND tenant_id = $2) = $3::bigint - 1 RETURNING at`
 
 // PutSetting implements store.Settings.
-func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error) {
-	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), putSettingSQL, v.Kind, v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
+func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting,
+	error) {
+	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), putSettingSQL, v.Kind, v.TenantID, v.Version,
+		text(v.Doc), v.Actor, v.Reason, v.RequestID)
 	v.At = at
 	return v, err
 }
 
 // SettingHistory implements store.Settings.
-func (s *Store) SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64, limit int) ([]store.StoredSetting, error) {
+func (s *Store) SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+	limit int) ([]store.StoredSetting, error) {
 	return collect(ctx, s, "setting history", scanSetting, `SELECT `+settingColumns+` FROM setting
-		WHERE kind = $1 AND tenant_id = $2 AND ($3::bigint = 0 OR version < $3) ORDER BY version DESC LIMIT $4`, kind, tenantID, before, pageSize(limit))
+		WHERE kind = $1 AND tenant_id = $2 AND ($3::bigint = 0 OR version < $3) ORDER BY version DESC LIMIT $4`, kind,
+		tenantID, before, pageSize(limit))
 }

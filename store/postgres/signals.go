@@ -17,7 +17,8 @@ const signalColumns = `run_id, signal_id, type, step_id, expected_attempt, force
   received_at, delivered_at, applied_at`
 
 func scanReceipt(row pgx.Row) (r run.Receipt, err error) {
-	return r, row.Scan(&r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt, &r.Signal.Force,
+	return r, row.Scan(&r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt,
+		&r.Signal.Force,
 		verbatim{&r.Payload}, &r.Actor, &r.Reason, &r.No, &r.Rejected, &r.Rejection, &r.RejectText, &r.Application,
 		&r.ApplicationReason, &r.AcceptedSeq, &r.AppliedSeq, &r.QuiescentSeq,
 		utc{&r.ReceivedAt}, utcOrNil{&r.DeliveredAt}, utcOrNil{&r.AppliedAt})
@@ -55,7 +56,8 @@ func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receip
 }
 
 func (s *Store) receipts(ctx context.Context, sql string, args ...any) ([]run.Receipt, error) {
-	return collect(ctx, s, "receipts", func(row pgx.CollectableRow) (run.Receipt, error) { return scanReceipt(row) }, sql, args...)
+	return collect(ctx, s, "receipts", func(row pgx.CollectableRow) (run.Receipt, error) { return scanReceipt(row) }, sql,
+		args...)
 }
 
 // Receipt implements store.SignalTx.
@@ -72,7 +74,8 @@ func (r runTx) Undecided(ctx context.Context) (some bool, err error) {
 	if err := r.t.flush(ctx); err != nil {
 		return false, translate(ctx, err)
 	}
-	err = r.t.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM signal WHERE run_id = $1 AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
+	err = r.t.conn.QueryRow(
+		ctx, `SELECT EXISTS (SELECT FROM signal WHERE run_id = $1 AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
 		r.t.id.RunID).Scan(&some)
 	return some, translate(ctx, err)
 }
@@ -131,7 +134,8 @@ FROM due WHERE d.run_id = due.run_id
 RETURNING d.run_id, d.tenant_id, d.generation, d.delivered_no, d.attempts`
 
 // LeaseDeliveries implements store.Signals.
-func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery, error) {
+func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery,
+	error) {
 	return collect(ctx, s, "lease deliveries", func(row pgx.CollectableRow) (d store.Delivery, err error) {
 		return d, row.Scan(&d.RunID, &d.TenantID, &d.Generation, &d.DeliveredNo, &d.Attempts)
 	}, leaseDeliveriesSQL, owner, ttl, pageSize(limit))
@@ -161,7 +165,8 @@ func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error
 // Settle implements store.Signals.
 func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
 	return s.do(ctx, "settle delivery", func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, `UPDATE delivery SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + $3::interval
+		tag, err := c.Exec(
+			ctx, `UPDATE delivery SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + $3::interval
 			WHERE run_id = $1 AND generation = $2 AND lease_until > 'epoch'`, d.RunID, d.Generation, delay)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = store.ErrConflict

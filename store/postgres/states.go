@@ -158,7 +158,8 @@ func (r *reading) row(rows pgx.Rows, runID string) error {
 		r.checkpoint.Steps = append(r.checkpoint.Steps, s)
 		return unmarshal(doc, s)
 	}
-	r.tail = append(r.tail, run.Event{Identity: r.checkpoint.Identity, EventID: *id, Type: run.EventType(*event), Seq: run.Seq(n),
+	r.tail = append(r.tail, run.Event{Identity: r.checkpoint.Identity, EventID: *id, Type: run.EventType(*event),
+		Seq: run.Seq(n),
 		Key: run.Key(*key), StepID: *step, SignalID: *signal, LogicalAttempt: *la, EngineAttempt: *ea,
 		EmittedAt: emitted, PersistedAt: persisted, EmittedBy: run.Producer(*by), Payload: doc})
 	return nil
@@ -170,7 +171,8 @@ func (r *reading) head(doc json.RawMessage, runID string) error {
 		return err
 	}
 	d.RunID = runID
-	r.checkpoint = authority.Base(store.Run{Identity: d.Identity, CreatedAt: d.CreatedAt.UTC(), TriggeredBy: d.TriggeredBy})
+	r.checkpoint = authority.Base(store.Run{Identity: d.Identity, CreatedAt: d.CreatedAt.UTC(),
+		TriggeredBy: d.TriggeredBy})
 	r.out.Head = store.Head{RunID: runID, LastSeq: d.LastSeq, LastAt: d.LastAt.UTC(), Terminal: d.Terminal, Gate: d.Gate,
 		Running: d.Running, OpsRev: d.OpsRev, SignalNo: d.SignalNo}
 	r.brief = d.Brief
@@ -269,7 +271,8 @@ func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) ([]s
 	return collect(ctx, s, "dirty", func(row pgx.CollectableRow) (d store.DirtyRun, err error) {
 		return d, row.Scan(&d.RunID, &d.HeadSeq, &d.OpsRev, utc{&d.Since})
 	}, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty
-		WHERE since <= clock_timestamp() - $1::interval AND not_before <= clock_timestamp() ORDER BY since, run_id LIMIT $2`, minAge, pageSize(limit))
+		WHERE since <= clock_timestamp() - $1::interval AND not_before <= clock_timestamp() ORDER BY since, run_id LIMIT $2`,
+		minAge, pageSize(limit))
 }
 
 // Published implements store.States.

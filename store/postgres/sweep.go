@@ -20,12 +20,14 @@ FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id)
 WHERE NOT h.terminal AND h.last_seq > 0 AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
 
 // Quiet implements store.Sweep.
-func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {
+func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
+	error) {
 	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
 		var ref, steps json.RawMessage
 		h := &q.Head
 		if err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, verbatim{&ref},
-			&h.LastSeq, utc{&h.LastAt}, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo, utc{&q.Now}, &q.Queue, verbatim{&steps}); err != nil {
+			&h.LastSeq, utc{&h.LastAt}, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo, utc{&q.Now}, &q.Queue,
+			verbatim{&steps}); err != nil {
 			return q, err
 		}
 		h.RunID = q.RunID
@@ -45,7 +47,8 @@ WHERE NOT h.terminal AND h.gate & 4 <> 0 AND h.run_id > $1 AND s.received_at <= 
 ORDER BY h.run_id LIMIT $3`
 
 // Stopping implements store.Sweep.
-func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error) {
+func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
+	error) {
 	return collect(ctx, s, "stopping runs", func(row pgx.CollectableRow) (r store.StoppingRun, err error) {
 		return r, row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion,
 			&r.SignalID, utc{&r.ReceivedAt})
@@ -88,7 +91,8 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 	environments, projects, places, all := f.Scopes.Split()
 	return collect(ctx, s, "waiting steps", func(row pgx.CollectableRow) (w store.Wait, err error) {
 		var ref, payload json.RawMessage
-		if err := row.Scan(&w.RunID, &w.TenantID, &w.ProjectID, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, verbatim{&ref}, &w.TriggeredBy,
+		if err := row.Scan(&w.RunID, &w.TenantID, &w.ProjectID, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, verbatim{&ref},
+			&w.TriggeredBy,
 			&w.StepID, &w.LogicalAttempt, utc{&w.Since}, verbatim{&payload}); err != nil {
 			return w, err
 		}

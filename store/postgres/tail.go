@@ -65,7 +65,8 @@ func scanTail(rows pgx.Rows, out *store.Tails) error {
 		e     run.Event
 	)
 	if err := rows.Scan(&out.Epoch, utc{&out.Now},
-		&t.Head.RunID, &t.Head.LastSeq, utc{&t.Head.LastAt}, &t.Head.Terminal, &t.Head.Gate, &t.Head.Running, &t.Head.OpsRev, &t.Head.SignalNo,
+		&t.Head.RunID, &t.Head.LastSeq, utc{&t.Head.LastAt}, &t.Head.Terminal, &t.Head.Gate, &t.Head.Running, &t.Head.OpsRev,
+		&t.Head.SignalNo,
 		&t.CheckpointAt, &t.PublishedSeq, utcOrNil{&since}, utc{&mark.NotBefore}, &mark.Attempts, &mark.Upto,
 		&e.TenantID, &e.ProjectID, &e.EnvironmentID, &e.PlanID, &e.PlanVersion,
 		utc{&e.PersistedAt}, utc{&e.EmittedAt}, &e.Seq, &e.EventID, &e.Key, &e.Type,

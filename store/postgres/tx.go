@@ -88,7 +88,8 @@ func (t *tx) moved(h store.Head) {
 // commit writes what dvt_append has not: its head and mark stand already.
 func (t *tx) commit(ctx context.Context) error {
 	if t.head = t.current(); t.head != t.stored {
-		t.batch.Queue(`UPDATE run_head SET ops_rev = $2, signal_no = $3 WHERE run_id = $1`, t.id.RunID, t.head.OpsRev, t.head.SignalNo)
+		t.batch.Queue(`UPDATE run_head SET ops_rev = $2, signal_no = $3 WHERE run_id = $1`, t.id.RunID, t.head.OpsRev,
+			t.head.SignalNo)
 		t.batch.Queue(dirtySQL, t.id.RunID, t.head.LastSeq, t.head.OpsRev, t.at())
 	}
 	t.batch.Queue(`commit`)

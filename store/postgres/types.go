@@ -70,7 +70,8 @@ func newColumns(n int) *columns {
 	return &columns{
 		seq: make([]int64, 0, n), id: make([]string, 0, n), key: make([]string, 0, n), kind: make([]string, 0, n),
 		step: make([]string, 0, n), signal: make([]string, 0, n), la: make([]int32, 0, n), ea: make([]int32, 0, n),
-		emitted: make([]time.Time, 0, n), persisted: make([]time.Time, 0, n), by: make([]string, 0, n), payload: make([]*string, 0, n),
+		emitted: make([]time.Time, 0, n), persisted: make([]time.Time, 0, n), by: make([]string, 0, n),
+		payload: make([]*string, 0, n),
 	}
 }
 

@@ -53,7 +53,8 @@ const paceSQL = `UPDATE lane SET pass = ?, pace_ms = ?, admitted_at = ? WHERE te
 
 // AdmitWaiting implements store.Admissions. It takes several transactions, each of
 // which admits a few.
-func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (store.Admitted, error) {
+func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
+	limit int) (store.Admitted, error) {
 	return admission.InRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration, error) { return s.outlook(ctx) },
 		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
@@ -85,7 +86,8 @@ func scanPick(row scanner) (*pick, error) {
 	p := &pick{}
 	r := &p.rows
 	var pace, admittedAt, tenantFull, projectFull int64
-	err := row.Scan(&r.Installation.Active, number{&r.Installation.Turn}, &p.tenant, &r.Tenant.Active, number{&r.Tenant.Pass}, number{&r.Tenant.Turn},
+	err := row.Scan(&r.Installation.Active, number{&r.Installation.Turn}, &p.tenant, &r.Tenant.Active,
+		number{&r.Tenant.Pass}, number{&r.Tenant.Turn},
 		&p.project, &r.Project.Active, number{&r.Project.Pass}, &pace, &admittedAt, &tenantFull, &projectFull, &p.run)
 	r.Project.Pace, r.Project.AdmittedAt = time.Duration(pace)*time.Microsecond, instant(admittedAt)
 	r.TenantFull, r.ProjectFull = instant(tenantFull), instant(projectFull)
@@ -107,7 +109,8 @@ func (n number) Scan(v any) error {
 
 // admitSome admits up to limit runs in one transaction; full says that the
 // installation has no place for another.
-func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms, limit int) (rows []store.QueueRow, full bool, err error) {
+func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms,
+	limit int) (rows []store.QueueRow, full bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		rows, full = nil, false
 		if _, err := c.exec(ctx, "wake lanes", wakeSQL, micros(s.now()), maxWoken); err != nil {
@@ -146,7 +149,8 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 }
 
 // carryOut writes what follows from a verdict and returns the row that was admitted.
-func (s *Store) carryOut(ctx context.Context, c *conn, p *pick, of store.Terms, v admission.Verdict) ([]store.QueueRow, error) {
+func (s *Store) carryOut(ctx context.Context, c *conn, p *pick, of store.Terms, v admission.Verdict) ([]store.QueueRow,
+	error) {
 	r := &p.rows
 	if !v.Admitted {
 		project := p.project
@@ -172,7 +176,8 @@ func (s *Store) carryOut(ctx context.Context, c *conn, p *pick, of store.Terms, 
 	if _, err := c.exec(ctx, "turn", turnSQL, tenantPass, turnOfTenant, p.tenant, ""); err != nil {
 		return nil, err
 	}
-	if _, err := c.exec(ctx, "turn", paceSQL, projectPass, float64(l.Pace)/float64(time.Millisecond), micros(l.AdmittedAt), p.tenant, p.project); err != nil {
+	if _, err := c.exec(ctx, "turn", paceSQL, projectPass, float64(l.Pace)/float64(time.Millisecond), micros(l.AdmittedAt),
+		p.tenant, p.project); err != nil {
 		return nil, err
 	}
 	return []store.QueueRow{row}, s.touch(ctx, c, p.run)

@@ -46,13 +46,16 @@ const fillStartSQL = `INSERT INTO bucket (tenant_id, project_id, action, full_at
 // Enqueue implements store.QuotaTx.
 func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission, err error) {
 	r, first := admission.Rows{Now: t.s.now()}, false
-	err = t.conn.query(ctx, "lanes of a run", arrivalSQL, []any{t.id.TenantID, t.id.ProjectID, micros(r.Now)}, func(row row) error {
-		var pace, tenantFull, projectFull int64
-		err := row.Scan(&r.Installation.Active, &r.Installation.Waiting, &r.Tenant.Active, &r.Tenant.Waiting,
-			&r.Project.Active, &r.Project.Waiting, &pace, &tenantFull, &projectFull, &r.OthersOfInstallation, &r.OthersOfTenant, &first)
-		r.Project.Pace, r.TenantFull, r.ProjectFull = time.Duration(pace)*time.Microsecond, instant(tenantFull), instant(projectFull)
-		return err
-	})
+	err = t.conn.query(ctx, "lanes of a run", arrivalSQL, []any{t.id.TenantID, t.id.ProjectID, micros(r.Now)},
+		func(row row) error {
+			var pace, tenantFull, projectFull int64
+			err := row.Scan(&r.Installation.Active, &r.Installation.Waiting, &r.Tenant.Active, &r.Tenant.Waiting,
+				&r.Project.Active, &r.Project.Waiting, &pace, &tenantFull, &projectFull, &r.OthersOfInstallation, &r.OthersOfTenant,
+				&first)
+			r.Project.Pace, r.TenantFull, r.ProjectFull = time.Duration(pace)*time.Microsecond, instant(tenantFull),
+				instant(projectFull)
+			return err
+		})
 	if err != nil {
 		return a, err
 	}
@@ -80,7 +83,8 @@ func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission
 			expires = r.Now.Add(e.Terms.TTL)
 		}
 	}
-	if _, err := t.conn.exec(ctx, "insert queue row", enqueueSQL, t.id.RunID, t.id.TenantID, t.id.ProjectID, a.Waiting, e.Priority,
+	if _, err := t.conn.exec(ctx, "insert queue row", enqueueSQL, t.id.RunID, t.id.TenantID, t.id.ProjectID, a.Waiting,
+		e.Priority,
 		micros(expires), a.Estimate.Milliseconds(), notBefore, micros(r.Now)); err != nil {
 		return a, err
 	}
@@ -91,9 +95,10 @@ func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission
 // rank says where a run that has to wait stands, and for how long.
 func (t *runTx) rank(ctx context.Context, e store.Enqueue, r admission.Rows, a *store.Admission) error {
 	projects := 0
-	err := t.conn.query(ctx, "position", rankSQL, []any{t.id.TenantID, t.id.ProjectID, e.Priority, maxRanked}, func(row row) error {
-		return row.Scan(&a.Position, &projects)
-	})
+	err := t.conn.query(ctx, "position", rankSQL, []any{t.id.TenantID, t.id.ProjectID, e.Priority, maxRanked},
+		func(row row) error {
+			return row.Scan(&a.Position, &projects)
+		})
 	if a.Position++; a.Position > maxRanked {
 		a.Position = int(r.Project.Waiting) + 1
 	}

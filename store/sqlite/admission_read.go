@@ -53,7 +53,8 @@ func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store
 		w.QueueRow, err = scanQueueAnd(row, &before, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, &w.TriggeredBy)
 		w.Position = before + 1
 		return w, err
-	}, waitingRunsSQL, f.TenantID, projects, f.RunID, f.After, after.ProjectID, after.Priority, micros(after.CreatedAt), clamp(f.Limit, store.MaxPage))
+	}, waitingRunsSQL, f.TenantID, projects, f.RunID, f.After, after.ProjectID, after.Priority, micros(after.CreatedAt),
+		clamp(f.Limit, store.MaxPage))
 	for i := 1; i < len(out); i++ {
 		if out[i].ProjectID == out[i-1].ProjectID {
 			out[i].Position = out[i-1].Position + 1

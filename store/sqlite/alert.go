@@ -20,9 +20,11 @@ func (t *runTx) Raise(ctx context.Context, alerts ...store.Alert) error {
 func raise(ctx context.Context, c *conn, at time.Time, alerts []store.Alert) error {
 	for _, a := range alerts {
 		a = a.Fit()
-		if _, err := c.exec(ctx, "raise alert", `INSERT INTO alert (id, at, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor)
+		if _, err := c.exec(
+			ctx, "raise alert", `INSERT INTO alert (id, at, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			a.ID, micros(at), a.TenantID, a.ProjectID, a.RunID, a.StepID, a.SignalID, string(a.Level), string(a.Code), a.Note, a.Actor); err != nil {
+			a.ID, micros(at), a.TenantID, a.ProjectID, a.RunID, a.StepID, a.SignalID, string(a.Level), string(a.Code), a.Note,
+			a.Actor); err != nil {
 			return err
 		}
 	}
@@ -45,7 +47,8 @@ func (s *Store) Alerts(ctx context.Context, f store.AlertFilter) ([]store.Alert,
 
 func scanAlert(row scanner) (a store.Alert, err error) {
 	var at int64
-	err = row.Scan(&a.ID, &at, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code, &a.Note, &a.Actor)
+	err = row.Scan(&a.ID, &at, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code, &a.Note,
+		&a.Actor)
 	a.At = instant(at)
 	return a, err
 }

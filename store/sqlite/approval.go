@@ -22,9 +22,11 @@ func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
 		rerun = string(doc)
 	}
 	t.ops()
-	_, err := t.conn.exec(ctx, "insert approval", `INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
+	_, err := t.conn.exec(
+		ctx, "insert approval", `INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, micros(t.at), micros(t.at.Add(n.TTL)), rerun)
+		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, micros(t.at),
+		micros(t.at.Add(n.TTL)), rerun)
 	return err
 }
 
@@ -39,7 +41,8 @@ func approvals(ctx context.Context, c *conn, pick, order string, args ...any) (o
 		var created, expires int64
 		var rerun string
 		var decided sql.NullInt64
-		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority, &created, &expires, &rerun, &a.Open,
+		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority,
+			&created, &expires, &rerun, &a.Open,
 			&d.Principal, &d.Approved, &d.Reason, &d.RequestID, &decided); err != nil {
 			return err
 		}
@@ -101,7 +104,8 @@ func (s *Store) OpenApprovals(ctx context.Context, f store.ApprovalFilter) (out 
 		w.add("(created_at, run_id) > (?, ?)", micros(f.After.CreatedAt), f.After.RunID)
 	}
 	err = s.read(ctx, func(c *conn) (err error) {
-		out, err = approvals(ctx, c, w.String()+` ORDER BY created_at, run_id LIMIT ?`, `a.created_at, a.run_id, `, append(w.args, clamp(f.Limit, store.MaxPage))...)
+		out, err = approvals(ctx, c, w.String()+` ORDER BY created_at, run_id LIMIT ?`, `a.created_at, a.run_id, `,
+			append(w.args, clamp(f.Limit, store.MaxPage))...)
 		return err
 	})
 	return out, err
@@ -110,7 +114,8 @@ func (s *Store) OpenApprovals(ctx context.Context, f store.ApprovalFilter) (out 
 // ExpiredApprovals implements store.Approvals.
 func (s *Store) ExpiredApprovals(ctx context.Context, limit int) (out []store.Approval, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
-		out, err = approvals(ctx, c, `open = 1 AND expires_at <= ? ORDER BY expires_at, run_id LIMIT ?`, `a.expires_at, a.run_id, `, micros(s.now()), clamp(limit, store.MaxPage))
+		out, err = approvals(ctx, c, `open = 1 AND expires_at <= ? ORDER BY expires_at, run_id LIMIT ?`,
+			`a.expires_at, a.run_id, `, micros(s.now()), clamp(limit, store.MaxPage))
 		return err
 	})
 	return out, err

@@ -21,10 +21,12 @@ func audit(ctx context.Context, c *conn, at time.Time, rows []store.AuditRow) er
 		if r.ID == "" {
 			return errors.New("sqlite: audit row without an id")
 		}
-		if _, err := c.exec(ctx, "audit", `INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail,
+		if _, err := c.exec(
+			ctx, "audit", `INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail,
 			format, credential, address, via, object, digest)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 2, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			r.ID, micros(at), r.TenantID, r.Actor, r.Action, r.RunID, r.SignalID, r.Outcome, r.Code, r.Reason, r.RequestID, text(r.Detail),
+			r.ID, micros(at), r.TenantID, r.Actor, r.Action, r.RunID, r.SignalID, r.Outcome, r.Code, r.Reason, r.RequestID,
+			text(r.Detail),
 			r.Credential, r.Address, r.Via, r.Object, r.Digest); err != nil {
 			return err
 		}
@@ -38,7 +40,8 @@ const auditColumns = `a.id, a.at, a.tenant_id, a.actor, a.action, a.run_id, a.si
 func scanAudit(row scanner) (r store.AuditRow, err error) {
 	var at int64
 	var detail []byte
-	err = row.Scan(&r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason, &r.RequestID, &detail,
+	err = row.Scan(&r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason,
+		&r.RequestID, &detail,
 		&r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest)
 	r.At = instant(at)
 	if detail != nil {
@@ -50,7 +53,8 @@ func scanAudit(row scanner) (r store.AuditRow, err error) {
 // LinkAudit implements store.Audits. The times of rows are those of the store's clock within their transaction.
 func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error) {
 	limit = clamp(limit, store.MaxPage)
-	tenants, err := readAll(ctx, s, "link audit", value[string], `SELECT a.tenant_id FROM audit_pending p JOIN audit a ON a.id = p.id
+	tenants, err := readAll(
+		ctx, s, "link audit", value[string], `SELECT a.tenant_id FROM audit_pending p JOIN audit a ON a.id = p.id
 		GROUP BY a.tenant_id ORDER BY min(a.at) LIMIT ?`, limit)
 	if err != nil || len(tenants) == 0 {
 		return 0, err
@@ -73,7 +77,8 @@ func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error
 }
 
 func linkAudit(ctx context.Context, c *conn, tenant string, limit int) (int, error) {
-	rows, err := collect(ctx, c, "link audit", scanAudit, `SELECT `+auditColumns+` FROM audit_pending p JOIN audit a ON a.id = p.id
+	rows, err := collect(ctx, c, "link audit", scanAudit, `SELECT `+
+		auditColumns+` FROM audit_pending p JOIN audit a ON a.id = p.id
 		WHERE a.tenant_id = ? ORDER BY a.at, a.id LIMIT ?`, tenant, limit)
 	if err != nil || len(rows) == 0 {
 		return 0, err
@@ -141,7 +146,8 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 	if !f.To.IsZero() {
 		w.add("a.at < ?", micros(f.To))
 	}
-	for _, t := range []struct{ column, value string }{{"actor", f.Actor}, {"action", f.Action}, {"run_id", f.RunID}, {"outcome", f.Outcome}} {
+	for _, t := range []struct{ column, value string }{{"actor", f.Actor}, {"action", f.Action}, {"run_id", f.RunID},
+		{"outcome", f.Outcome}} {
 		if t.value != "" {
 			w.add("a."+t.column+" = ?", t.value)
 		}
@@ -160,7 +166,8 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 		coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.run_id, ''), coalesce(a.signal_id, ''), coalesce(a.outcome, ''), coalesce(a.code, ''),
 		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail,
 		coalesce(a.format, 0), coalesce(a.credential, ''), coalesce(a.address, ''), coalesce(a.via, ''), coalesce(a.object, ''), coalesce(a.digest, '')
-		FROM audit_link l `+join+` audit a ON a.id = l.id WHERE `+w.String()+` ORDER BY l.no `+order+` LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+		FROM audit_link l `+join+` audit a ON a.id = l.id WHERE `+w.String()+` ORDER BY l.no `+order+` LIMIT ?`,
+		append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
 func scanLink(row scanner) (l store.AuditLink, err error) {
@@ -168,7 +175,8 @@ func scanLink(row scanner) (l store.AuditLink, err error) {
 	var there bool
 	var r store.AuditRow
 	var at int64
-	err = row.Scan(&l.No, &l.ID, &hash, &there, &r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason,
+	err = row.Scan(&l.No, &l.ID, &hash, &there, &r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID,
+		&r.Outcome, &r.Code, &r.Reason,
 		&r.RequestID, &detail, &r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest)
 	if err != nil {
 		return l, err
@@ -187,7 +195,10 @@ func scanLink(row scanner) (l store.AuditLink, err error) {
 // AuditLoose implements store.Audits.
 func (s *Store) AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
 	type loose struct{ waiting, stray int64 }
-	l, err := readOne(ctx, s, "audit loose", func(row scanner) (l loose, err error) { return l, row.Scan(&l.waiting, &l.stray) },
+	l, err := readOne(ctx, s, "audit loose", func(row scanner) (l loose, err error) {
+		return l,
+			row.Scan(&l.waiting, &l.stray)
+	},
 		`SELECT count(p.id), count(*) - count(p.id) FROM audit a LEFT JOIN audit_link l ON l.id = a.id AND l.no > 0 LEFT JOIN audit_pending p ON p.id = a.id
 		WHERE a.tenant_id = ? AND l.id IS NULL`, tenantID)
 	return l.waiting, l.stray, err

@@ -52,7 +52,8 @@ func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]s
 		return o, err
 	}, `SELECT `+tokenColumns+`, CAST(pos AS TEXT), `+fmt.Sprintf(madeSQL, `'token/' || t.id`)+`,
 		EXISTS (SELECT 1 FROM audit a WHERE a.object = 'revocation/' || t.id AND a.outcome = 'ACCEPTED')
-		FROM api_token t WHERE tenant_id = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3`, f.TenantID, pos, clamp(f.Limit, store.MaxPage))
+		FROM api_token t WHERE tenant_id = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3`, f.TenantID, pos,
+		clamp(f.Limit, store.MaxPage))
 }
 
 func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
@@ -66,7 +67,8 @@ func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([
 		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
 		return o, err
 	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version AND a.tenant_id = p.tenant_id`)+`
-		FROM policy p WHERE tenant_id = ?1 AND version > ?2 ORDER BY version LIMIT ?3`, f.TenantID, version, clamp(f.Limit, store.MaxPage))
+		FROM policy p WHERE tenant_id = ?1 AND version > ?2 ORDER BY version LIMIT ?3`, f.TenantID, version,
+		clamp(f.Limit, store.MaxPage))
 }
 
 func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
@@ -78,10 +80,13 @@ func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([
 	return readAll(ctx, s, "audit settings", func(row scanner) (o store.AuditObject, err error) {
 		v, err := scanSetting(withTargets{row, []any{&o.Made}})
 		made := store.MadeSetting(store.AuditRow{}, v)
-		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest, fmt.Sprintf("%s/%d", v.Kind, v.Version)
+		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest,
+			fmt.Sprintf("%s/%d", v.Kind, v.Version)
 		return o, err
-	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL, `'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
-		FROM setting s WHERE tenant_id = ?1 AND (kind, version) > (?2, ?3) ORDER BY kind, version LIMIT ?4`, f.TenantID, kind, version, clamp(f.Limit, store.MaxPage))
+	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL,
+		`'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
+		FROM setting s WHERE tenant_id = ?1 AND (kind, version) > (?2, ?3) ORDER BY kind, version LIMIT ?4`, f.TenantID, kind,
+		version, clamp(f.Limit, store.MaxPage))
 }
 
 func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {

@@ -20,11 +20,13 @@ func (s *Store) AuthorityVersion(ctx context.Context) (int64, error) {
 
 // authoritySQL is the number, the newest policies, the tokens and the newest settings
 // as rows of four kinds, so that one statement reads one snapshot.
-const authoritySQL = newestSettingsSQL + `SELECT 0, (` + authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
+const authoritySQL = newestSettingsSQL + `SELECT 0, (` +
+	authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
 	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL, 0, 0, 0 FROM policy p
 		WHERE version = (SELECT max(version) FROM policy q WHERE q.tenant_id = p.tenant_id)
 	UNION ALL SELECT 2, ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > ?
-	UNION ALL SELECT 3, s.kind, s.tenant_id, s.version, doc, actor, reason, request_id, at, 0, NULL, '', NULL, 0, 0, 0 ` + fromNewestSettings
+	UNION ALL SELECT 3, s.kind, s.tenant_id, s.version, doc, actor, reason, request_id, at, 0, NULL, '', NULL, 0, 0, 0 ` +
+	fromNewestSettings
 
 // Authority implements store.Authority.
 func (s *Store) Authority(ctx context.Context, expiredAfter time.Time) (out store.StoredAuthority, err error) {
@@ -63,7 +65,8 @@ func scanPolicy(row scanner) (p store.StoredPolicy, err error) {
 
 // changedAuthority counts a change with its audit row.
 func changedAuthority(ctx context.Context, c *conn, at time.Time, row store.AuditRow) error {
-	if _, err := c.exec(ctx, "authority", `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'authority'`); err != nil {
+	if _, err := c.exec(
+		ctx, "authority", `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'authority'`); err != nil {
 		return err
 	}
 	return audit(ctx, c, at, []store.AuditRow{row})
@@ -71,15 +74,18 @@ func changedAuthority(ctx context.Context, c *conn, at time.Time, row store.Audi
 
 // PutPolicy implements store.Policies.
 func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
-	at, err := s.putVersion(ctx, "put policy", store.MadePolicy(audit, p), `INSERT INTO policy (`+policyColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
-		WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = ?1) = ?2 - 1`, p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID)
+	at, err := s.putVersion(ctx, "put policy", store.MadePolicy(audit, p), `INSERT INTO policy (`+
+		policyColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+		WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = ?1) = ?2 - 1`, p.TenantID, p.Version,
+		text(p.Doc), p.Actor, p.Reason, p.RequestID)
 	p.At = at
 	return p, err
 }
 
 // putVersion runs a statement that adds a version and returns when, which is its last argument: store.ErrConflict
 // when it was not its turn.
-func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string, args ...any) (at time.Time, err error) {
+func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string,
+	args ...any) (at time.Time, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		at = s.now()
 		n, err := c.exec(ctx, what, sql, append(args, micros(at))...)
@@ -95,8 +101,10 @@ func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRo
 }
 
 // PolicyHistory implements store.Policies.
-func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error) {
-	return readAll(ctx, s, "policy history", scanPolicy, `SELECT `+policyColumns+` FROM policy WHERE tenant_id = ?1 AND (?2 = 0 OR version < ?2)
+func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy,
+	error) {
+	return readAll(ctx, s, "policy history", scanPolicy, `SELECT `+
+		policyColumns+` FROM policy WHERE tenant_id = ?1 AND (?2 = 0 OR version < ?2)
 		ORDER BY version DESC LIMIT ?3`, tenantID, before, clamp(limit, store.MaxPage))
 }
 
@@ -106,18 +114,21 @@ func scanToken(row scanner) (t store.StoredToken, err error) {
 	var grants, groups []byte
 	var created, expires int64
 	var revoked, used sql.NullInt64
-	err = row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, &grants, &t.CreatedBy, &created, &expires, &revoked, &t.RevokedBy, &used, &t.Kind, &t.Provider, &groups)
+	err = row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, &grants, &t.CreatedBy, &created, &expires,
+		&revoked, &t.RevokedBy, &used, &t.Kind, &t.Provider, &groups)
 	if err == nil && len(groups) > len(`[]`) {
 		err = json.Unmarshal(groups, &t.Groups)
 	}
-	t.Grants, t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = grants, instant(created), instant(expires), instantOrNil(revoked), instantOrNil(used)
+	t.Grants, t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = grants, instant(created), instant(expires),
+		instantOrNil(revoked), instantOrNil(used)
 	return t, err
 }
 
 const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id = ? AND tenant_id = ?`
 
 // PutToken implements store.Tokens.
-func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken, made bool, err error) {
+func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken,
+	made bool, err error) {
 	groups, err := json.Marshal(slices.Concat([]string{}, t.Groups))
 	if err != nil {
 		return out, false, err
@@ -126,7 +137,8 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 		at := s.now()
 		n, err := c.exec(ctx, "put token", `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, kind, provider, memberships)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, micros(at), micros(t.ExpiresAt), string(cmp.Or(t.Kind, store.TokenAPI)), t.Provider, string(groups))
+			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, micros(at), micros(t.ExpiresAt),
+			string(cmp.Or(t.Kind, store.TokenAPI)), t.Provider, string(groups))
 		if err != nil {
 			return err
 		}
@@ -142,7 +154,8 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 }
 
 // RevokeToken implements store.Tokens.
-func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken, revoked bool, err error) {
+func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken,
+	revoked bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		at := s.now()
 		n, err := c.exec(ctx, "revoke token", `UPDATE api_token SET revoked_at = ?, revoked_by = ? WHERE id = ? AND tenant_id = ? AND revoked_at IS NULL`,
@@ -165,7 +178,9 @@ func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit 
 func (s *Store) TokensUsed(ctx context.Context, at time.Time, ids ...string) error {
 	return s.write(ctx, func(c *conn) error {
 		for _, id := range ids {
-			if _, err := c.exec(ctx, "tokens used", `UPDATE api_token SET last_used_at = ?1 WHERE id = ?2 AND coalesce(last_used_at, 0) < ?1`, micros(at), id); err != nil {
+			if _, err := c.exec(
+				ctx, "tokens used", `UPDATE api_token SET last_used_at = ?1 WHERE id = ?2 AND coalesce(last_used_at, 0) < ?1`,
+				micros(at), id); err != nil {
 				return err
 			}
 		}
@@ -192,6 +207,7 @@ func (s *Store) Tokens(ctx context.Context, f store.TokenFilter) ([]store.Stored
 	if f.Before != "" {
 		w.add("pos < (SELECT pos FROM api_token WHERE id = ?)", f.Before)
 	}
-	return readAll(ctx, s, "tokens", scanToken, `SELECT `+tokenColumns+` FROM api_token WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`,
+	return readAll(ctx, s, "tokens", scanToken, `SELECT `+tokenColumns+` FROM api_token WHERE `+w.String()+
+		` ORDER BY pos DESC LIMIT ?`,
 		append(w.args, clamp(f.Limit, store.MaxPage))...)
 }

@@ -19,24 +19,29 @@ func scanBulk(row scanner) (b store.Bulk, err error) {
 	var created int64
 	var until, finished, stopped sql.NullInt64
 	var principal, action []byte
-	err = row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, &principal, &action, &b.Reason, &b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.NotSent,
+	err = row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, &principal, &action, &b.Reason, &b.Total,
+		&b.Accepted, &b.Rejected, &b.Refused, &b.NotSent,
 		&b.Paced, &until, &b.Rev, &created, &finished, &stopped, &b.Generation)
 	b.Principal, b.Action, b.CreatedAt = principal, action, instant(created)
 	b.PacedUntil, b.FinishedAt, b.StoppedAt = instantOrNil(until), instantOrNil(finished), instantOrNil(stopped)
 	return b, err
 }
 
-var putBulkRows = manyRows(`INSERT INTO bulk_row (bulk_id, no, run_id, project_id, environment_id, signal_id) VALUES `, `(?, ?, ?, ?, ?, ?)`, ``) //nolint:gochecknoglobals // a constant
+//nolint:gochecknoglobals // a constant
+var putBulkRows = manyRows(`INSERT INTO bulk_row (bulk_id, no, run_id, project_id, environment_id, signal_id) VALUES `,
+	`(?, ?, ?, ?, ?, ?)`, ``)
 
 // PutBulk implements store.Bulks.
 func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, made bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		out, err = one(ctx, c, "bulk of request", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE tenant_id = ? AND actor = ? AND request_id = ?`,
+		out, err = one(ctx, c, "bulk of request", scanBulk, `SELECT `+bulkColumns+
+			` FROM bulk WHERE tenant_id = ? AND actor = ? AND request_id = ?`,
 			b.TenantID, b.Actor, b.RequestID)
 		if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		open, err := one(ctx, c, "open bulks", value[int], `SELECT count(*) FROM bulk WHERE tenant_id = ? AND actor = ? AND finished_at IS NULL`, b.TenantID, b.Actor)
+		open, err := one(ctx, c, "open bulks", value[int],
+			`SELECT count(*) FROM bulk WHERE tenant_id = ? AND actor = ? AND finished_at IS NULL`, b.TenantID, b.Actor)
 		if err != nil {
 			return err
 		}
@@ -44,8 +49,10 @@ func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, m
 			return fmt.Errorf("sqlite: put bulk: %w", store.ErrTooMany)
 		}
 		at := s.now()
-		if _, err := c.exec(ctx, "put bulk", `INSERT INTO bulk (id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, created_at, due_at)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)`, b.ID, b.TenantID, b.Actor, b.RequestID, b.Fingerprint, text(b.Principal), text(b.Action), b.Reason,
+		if _, err := c.exec(
+			ctx, "put bulk", `INSERT INTO bulk (id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, created_at, due_at)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)`, b.ID, b.TenantID, b.Actor, b.RequestID, b.Fingerprint,
+			text(b.Principal), text(b.Action), b.Reason,
 			len(b.Runs), micros(at)); err != nil {
 			return err
 		}
@@ -72,7 +79,8 @@ func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, m
 func forgetBulks(ctx context.Context, c *conn, b store.NewBulk) error {
 	const old = `(SELECT id FROM bulk WHERE tenant_id = ?1 AND actor = ?2 AND finished_at IS NOT NULL
 		AND pos <= (SELECT pos FROM bulk WHERE tenant_id = ?1 AND actor = ?2 ORDER BY pos DESC LIMIT 1 OFFSET ?3))`
-	for _, statement := range []string{`DELETE FROM bulk_row WHERE bulk_id IN ` + old, `DELETE FROM bulk WHERE id IN ` + old} {
+	for _, statement := range []string{`DELETE FROM bulk_row WHERE bulk_id IN ` + old, `DELETE FROM bulk WHERE id IN ` +
+		old} {
 		if _, err := c.exec(ctx, "forget bulks", statement, b.TenantID, b.Actor, b.Keep); err != nil {
 			return err
 		}
@@ -112,14 +120,16 @@ func (s *Store) Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, er
 	if f.Before != "" {
 		w.add("pos < (SELECT pos FROM bulk WHERE id = ?)", f.Before)
 	}
-	return readAll(ctx, s, "bulks", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`,
+	return readAll(ctx, s, "bulks", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE `+w.String()+
+		` ORDER BY pos DESC LIMIT ?`,
 		append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
 const (
 	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at`
 	bulkRowWidth   = 9
-	fromBulkRows   = ` FROM bulk_row b LEFT JOIN (SELECT ` + signalColumns + ` FROM signal) s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
+	fromBulkRows   = ` FROM bulk_row b LEFT JOIN (SELECT ` + signalColumns +
+		` FROM signal) s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
 )
 
 func scanBulkRow(row scanner) (r store.BulkRow, err error) {
@@ -148,7 +158,8 @@ func (s *Store) BulkRows(ctx context.Context, f store.BulkRowFilter) (out []stor
 		w.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
 	}
 	err = s.read(ctx, func(c *conn) error {
-		return c.query(ctx, "bulk rows", `SELECT `+bulkRowColumns+`, s.*`+fromBulkRows+`WHERE `+w.String()+` ORDER BY b.no LIMIT ?`,
+		return c.query(ctx, "bulk rows", `SELECT `+bulkRowColumns+`, s.*`+fromBulkRows+`WHERE `+w.String()+
+			` ORDER BY b.no LIMIT ?`,
 			append(w.args, clamp(f.Limit, store.MaxBulk)), func(cells row) error {
 				r, err := scanBulkRow(cells[:bulkRowWidth])
 				if err != nil {
@@ -185,10 +196,12 @@ func (s *Store) Identities(ctx context.Context, tenantID string, runIDs []string
 }
 
 // LeaseBulks implements store.BulkWork.
-func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Bulk, err error) {
+func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Bulk,
+	err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
 		now := s.now()
-		out, err = collect(ctx, c, "lease bulks", scanBulk, `UPDATE bulk SET owner = ?1, generation = generation + 1, lease_until = ?2
+		out, err = collect(
+			ctx, c, "lease bulks", scanBulk, `UPDATE bulk SET owner = ?1, generation = generation + 1, lease_until = ?2
 			WHERE id IN (SELECT id FROM bulk WHERE finished_at IS NULL AND due_at <= ?3 AND lease_until < ?3 ORDER BY due_at, pos LIMIT ?4)
 			RETURNING `+bulkColumns, owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
 		return err
@@ -197,7 +210,8 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 }
 
 // WaitingBulkRows implements store.BulkWork.
-func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause, err error) {
+func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause,
+	err error) {
 	now := s.now()
 	out, err = readAll(ctx, s, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+` FROM bulk_row b
 		WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND (b.due_at <= ? OR (SELECT stopped_at IS NOT NULL FROM bulk WHERE id = b.bulk_id))
@@ -220,10 +234,12 @@ func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out 
 const leasedBulk = ` WHERE id = ? AND generation = ? AND lease_until > 0 AND finished_at IS NULL`
 
 // SettleBulkRows implements store.BulkWork.
-func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement, ttl time.Duration) (out store.Bulk, err error) {
+func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement,
+	ttl time.Duration) (out store.Bulk, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		now := s.now()
-		n, err := c.exec(ctx, "settle bulk", `UPDATE bulk SET rev = rev + 1, lease_until = ?`+leasedBulk, micros(now.Add(ttl)), b.ID, b.Generation)
+		n, err := c.exec(ctx, "settle bulk", `UPDATE bulk SET rev = rev + 1, lease_until = ?`+leasedBulk,
+			micros(now.Add(ttl)), b.ID, b.Generation)
 		if err != nil || n == 0 {
 			return fenced(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
 		}
@@ -233,8 +249,10 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 			if e.Outcome == store.BulkWaiting {
 				due = micros(now.Add(e.Delay))
 			}
-			n, err := c.exec(ctx, "settle bulk row", `UPDATE bulk_row SET outcome = ?1, code = ?2, message = ?3, due_at = ?4, at = iif(?1 = 'WAITING', NULL, ?5)
-				WHERE bulk_id = ?6 AND no = ?7 AND outcome = 'WAITING'`, string(e.Outcome), string(e.Code), e.Message, due, at, b.ID, e.No)
+			n, err := c.exec(
+				ctx, "settle bulk row", `UPDATE bulk_row SET outcome = ?1, code = ?2, message = ?3, due_at = ?4, at = iif(?1 = 'WAITING', NULL, ?5)
+				WHERE bulk_id = ?6 AND no = ?7 AND outcome = 'WAITING'`, string(e.Outcome), string(e.Code), e.Message, due, at,
+				b.ID, e.No)
 			if err != nil {
 				return err
 			}
@@ -246,7 +264,8 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 		}
 		out, err = one(ctx, c, "settle bulk", scanBulk, `UPDATE bulk SET accepted = accepted + ?1, rejected = rejected + ?2, refused = refused + ?3, paced = ?4, paced_until = ?5,
 			not_sent = not_sent + ?8, finished_at = iif(accepted + rejected + refused + not_sent + ?1 + ?2 + ?3 + ?8 = total, ?6, NULL) WHERE id = ?7 RETURNING `+bulkColumns,
-			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Pause.Code), until, micros(now), b.ID, count[store.BulkNotSent])
+			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Pause.Code), until,
+			micros(now), b.ID, count[store.BulkNotSent])
 		return err
 	})
 	return out, err
@@ -254,7 +273,8 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 
 // HoldBulk implements store.BulkTx. There is one writer: this transaction.
 func (t *runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
-	_, err := one(ctx, t.conn, "hold bulk", value[int], `SELECT 1 FROM bulk`+leasedBulk+` AND stopped_at IS NULL`, b.ID, b.Generation)
+	_, err := one(ctx, t.conn, "hold bulk", value[int], `SELECT 1 FROM bulk`+leasedBulk+` AND stopped_at IS NULL`, b.ID,
+		b.Generation)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
 	}

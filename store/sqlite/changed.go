@@ -22,7 +22,8 @@ UNION ALL SELECT * FROM (
 
 // Changed implements store.Feed. Changes are numbered under the write lock, so
 // that the order of numbers is that of commits and nothing has to be read twice.
-func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (out []store.RunRow, next string, err error) {
+func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (out []store.RunRow, next string,
+	err error) {
 	limit := clamp(f.Limit, store.MaxPage)
 	if cursor == "" {
 		limit = 0
@@ -35,7 +36,8 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 	var epoch, lastRun string
 	var newest, last int64
 	err = s.read(ctx, func(c *conn) error {
-		return c.query(ctx, "changed runs", changedSQL+w.String()+` ORDER BY st.change, st.run_id LIMIT ?) ORDER BY kind, change, run_id`,
+		return c.query(ctx, "changed runs", changedSQL+w.String()+
+			` ORDER BY st.change, st.run_id LIMIT ?) ORDER BY kind, change, run_id`,
 			append(append([]any{was, after, runID}, w.args...), limit), func(row row) error {
 				var r store.RunRow
 				var header []byte

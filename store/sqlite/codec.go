@@ -76,7 +76,8 @@ func scanRun(row scanner) (store.Run, error) {
 	var ref, policy, params []byte
 	var created int64
 	if err := row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion,
-		&r.RequestKey, &r.RequestID, &ref, &r.TriggeredBy, &r.TriggerSource, &r.ParentRunID, &params, &policy, &created); err != nil {
+		&r.RequestKey, &r.RequestID, &ref, &r.TriggeredBy, &r.TriggerSource, &r.ParentRunID, &params, &policy,
+		&created); err != nil {
 		return store.Run{}, err
 	}
 	r.Params, r.CreatedAt = params, instant(created)

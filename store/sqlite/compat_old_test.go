@@ -28,7 +28,8 @@ type old struct {
 func openOld(t *testing.T, path string) *old {
 	t.Helper()
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
+	db, err := sql.Open(
+		"sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func (o *old) create(ctx context.Context, id run.Identity) error {
 	return o.write(ctx, func(tx *sql.Tx) error {
 		at := time.Now().UnixMicro()
 		return o.each(ctx, tx,
-			[]any{"create", id.RunID, id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, nil, id.RunID, `{}`, "ola", "api", "", nil, `{}`, at},
+			[]any{"create", id.RunID, id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, nil, id.RunID,
+				`{}`, "ola", "api", "", nil, `{}`, at},
 			[]any{"create2", id.RunID},
 			[]any{"create3", id.RunID, id.TenantID, "PENDING", at, at},
 			[]any{"audit", "start of " + id.RunID, at, id.TenantID, "ola", "START", id.RunID, "", "ACCEPTED", "", "", "", nil},
@@ -73,12 +75,14 @@ func (o *old) create(ctx context.Context, id run.Identity) error {
 
 func (o *old) head(ctx context.Context, tx *sql.Tx, runID string) (h store.Head, err error) {
 	var at int64
-	err = tx.QueryRowContext(ctx, o.sql["lock2"], runID).Scan(&h.RunID, &h.LastSeq, &at, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo)
+	err = tx.QueryRowContext(ctx, o.sql["lock2"], runID).Scan(&h.RunID, &h.LastSeq, &at, &h.Terminal, &h.Gate, &h.Running,
+		&h.OpsRev, &h.SignalNo)
 	h.LastAt = instant(at)
 	return h, err
 }
 
-func (o *old) events(ctx context.Context, tx *sql.Tx, id run.Identity, name string, args ...any) (evs []run.Event, err error) {
+func (o *old) events(ctx context.Context, tx *sql.Tx, id run.Identity, name string, args ...any) (evs []run.Event,
+	err error) {
 	rows, err := tx.QueryContext(ctx, o.sql[name], args...)
 	if err != nil {
 		return nil, err
@@ -138,11 +142,13 @@ func (o *old) append(ctx context.Context, id run.Identity, events []run.Draft) e
 		}
 		var calls [][]any
 		for _, e := range p.Insert {
-			calls = append(calls, []any{"insert", id.RunID, e.Seq, e.Key, e.EventID, e.Type, e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt,
+			calls = append(calls, []any{"insert", id.RunID, e.Seq, e.Key, e.EventID, e.Type, e.StepID, e.SignalID,
+				e.LogicalAttempt, e.EngineAttempt,
 				micros(e.EmittedAt), micros(e.PersistedAt), e.EmittedBy, blob(e.Payload)})
 		}
 		n := p.Head
-		calls = append(calls, []any{"finish", n.LastSeq, micros(n.LastAt), n.Terminal, n.Gate, n.Running, n.OpsRev, n.SignalNo, id.RunID},
+		calls = append(calls, []any{"finish", n.LastSeq, micros(n.LastAt), n.Terminal, n.Gate, n.Running, n.OpsRev,
+			n.SignalNo, id.RunID},
 			[]any{"markDirty", id.RunID, n.LastSeq, n.OpsRev, micros(now)})
 		return o.each(ctx, tx, calls...)
 	})
@@ -158,7 +164,8 @@ func (o *old) project(ctx context.Context, id run.Identity) (st run.State, err e
 		var r store.Run
 		r.Identity = id
 		var created int64
-		if err := tx.QueryRowContext(ctx, `SELECT created_at, triggered_by FROM run WHERE run_id = ?`, id.RunID).Scan(&created, &r.TriggeredBy); err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT created_at, triggered_by FROM run WHERE run_id = ?`,
+			id.RunID).Scan(&created, &r.TriggeredBy); err != nil {
 			return err
 		}
 		r.CreatedAt = instant(created)

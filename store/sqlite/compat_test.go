@@ -25,16 +25,19 @@ import (
 )
 
 func compatRun(i int) run.Identity {
-	return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
+	return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan",
+		PlanVersion: "1"}
 }
 
 const compatRuns = 2
 
 // rounds are appends of one writer until it is told to stop; both programs fight
 // for the attempts of the step "shared".
-func rounds(ctx context.Context, own string, end run.EventType, stop func() bool, write func(context.Context, run.Identity, []run.Draft) error) error {
+func rounds(ctx context.Context, own string, end run.EventType, stop func() bool,
+	write func(context.Context, run.Identity, []run.Draft) error) error {
 	draft := func(kind run.EventType, step string, la int) run.Draft {
-		d := run.Draft{Type: kind, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
+		d := run.Draft{Type: kind, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: time.Now(),
+			EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
 		if kind == run.StepFailedEvent {
 			d.Payload = []byte(`{"errorCode":"EXIT_STATUS","retryable":true}`)
 		}
@@ -122,7 +125,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 		}
 		return n
 	}
-	const ofOld, ofNew = `SELECT count(*) FROM event WHERE step_id = 'old'`, `SELECT count(*) FROM event WHERE step_id LIKE 'new%'`
+	const ofOld, ofNew = `SELECT count(*) FROM event WHERE step_id = 'old'`,
+		`SELECT count(*) FROM event WHERE step_id LIKE 'new%'`
 	process := child(t, "old", path)
 	stdin, err := process.StdinPipe()
 	if err != nil {
@@ -168,7 +172,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	}
 	for ; time.Now().Before(until) || count(ofOld) <= atUpgrade || count(ofNew) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(until) > time.Minute || t.Failed() {
-			t.Errorf("events of version 1 at the upgrade and after: %d, %d, of version 2: %d", atUpgrade, count(ofOld), count(ofNew))
+			t.Errorf("events of version 1 at the upgrade and after: %d, %d, of version 2: %d", atUpgrade, count(ofOld),
+				count(ofNew))
 			break
 		}
 	}
@@ -189,7 +194,8 @@ func TestUpgrade_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if holes != 0 || keys != 0 || head != 0 || running != 0 || falls != 0 {
-			t.Errorf("%s: %d holes, %d keys twice, head off by %d, running off by %d, time falls %d times", id.RunID, holes, keys, head, running, falls)
+			t.Errorf("%s: %d holes, %d keys twice, head off by %d, running off by %d, time falls %d times", id.RunID, holes,
+				keys, head, running, falls)
 		}
 		sameState(t, before, after, id)
 	}
@@ -250,8 +256,9 @@ func TestUpgrade_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 	terms.Project.MaxActive = 1
 	for i := range 3 { // the first is admitted, two wait
 		_, _, err := s.CreateRun(ctx, store.NewRun{
-			Run: store.Run{Identity: compatRun(i)}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)}, Enqueue: &store.Enqueue{Terms: terms},
-			Wait: func(store.Admission) ([]run.Draft, error) { return nil, nil },
+			Run: store.Run{Identity: compatRun(i)}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
+			Enqueue: &store.Enqueue{Terms: terms},
+			Wait:    func(store.Admission) ([]run.Draft, error) { return nil, nil },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +294,8 @@ func TestUpgrade_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 	lanes := func(active, waiting int) {
 		t.Helper()
 		var a, w int
-		if err := db.QueryRowContext(ctx, `SELECT active, waiting FROM lane WHERE tenant_id = 't1' AND project_id = 'p1'`).Scan(&a, &w); err != nil {
+		if err := db.QueryRowContext(
+			ctx, `SELECT active, waiting FROM lane WHERE tenant_id = 't1' AND project_id = 'p1'`).Scan(&a, &w); err != nil {
 			t.Fatal(err)
 		}
 		if a != active || w != waiting {

@@ -162,7 +162,8 @@ func (c *conn) rows(ctx context.Context, query string, args []any, each func(row
 }
 
 // collect reads every row of a query.
-func collect[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+func collect[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T, error), query string,
+	args ...any) ([]T, error) {
 	var out []T
 	err := c.query(ctx, what, query, args, func(r row) error {
 		v, err := scan(r)
@@ -176,7 +177,8 @@ func collect[T any](ctx context.Context, c *conn, what string, scan func(scanner
 }
 
 // one reads the only row of a query; store.ErrNotFound says that there is none.
-func one[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+func one[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T, error), query string, args ...any) (T,
+	error) {
 	var out T
 	found := false
 	err := c.query(ctx, what, query, args, func(r row) (err error) {
@@ -191,7 +193,8 @@ func one[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T
 }
 
 // readAll is collect on a connection for reads.
-func readAll[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string, args ...any) (out []T, err error) {
+func readAll[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string,
+	args ...any) (out []T, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		out, err = collect(ctx, c, what, scan, query, args...)
 		return err
@@ -200,7 +203,8 @@ func readAll[T any](ctx context.Context, s *Store, what string, scan func(scanne
 }
 
 // readOne is one on a connection for reads.
-func readOne[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string, args ...any) (out T, err error) {
+func readOne[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string,
+	args ...any) (out T, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		out, err = one(ctx, c, what, scan, query, args...)
 		return err

@@ -138,7 +138,8 @@ func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) (bool, 
 	}
 	made, err := t.conn.exec(ctx, "insert run", insertRunSQL,
 		r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,
-		key, r.RequestID, string(ref), r.TriggeredBy, r.TriggerSource, r.ParentRunID, blob(r.Params), string(policy), micros(r.CreatedAt))
+		key, r.RequestID, string(ref), r.TriggeredBy, r.TriggerSource, r.ParentRunID, blob(r.Params), string(policy),
+		micros(r.CreatedAt))
 	if err != nil || made == 0 {
 		return false, err
 	}
@@ -157,7 +158,8 @@ const insertHeadSQL = `INSERT INTO run_head (run_id, ` + headColumns + `) VALUES
 // insertHead writes the head of a new run as it is by now.
 func (t *runTx) insertHead(ctx context.Context) error {
 	h := t.head
-	_, err := t.conn.exec(ctx, "insert head", insertHeadSQL, h.RunID, h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate, h.Running, h.OpsRev, h.SignalNo)
+	_, err := t.conn.exec(ctx, "insert head", insertHeadSQL, h.RunID, h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate,
+		h.Running, h.OpsRev, h.SignalNo)
 	return err
 }
 
@@ -188,6 +190,7 @@ func saveFirst(ctx context.Context, c *conn, state run.State) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.exec(ctx, "write header", writeHeader, state.RunID, state.Status, state.Seq, state.Rev, change, string(header))
+	_, err = c.exec(ctx, "write header", writeHeader, state.RunID, state.Status, state.Seq, state.Rev, change,
+		string(header))
 	return err
 }

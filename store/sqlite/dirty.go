@@ -19,7 +19,8 @@ const dirtySQL = `SELECT run_id, head_seq, ops_rev, since FROM run_dirty WHERE s
 // Dirty implements store.States.
 func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error) {
 	now := s.now()
-	return readAll(ctx, s, "dirty runs", scanDirty, dirtySQL, micros(now.Add(-minAge)), micros(now), clamp(limit, store.MaxPage))
+	return readAll(ctx, s, "dirty runs", scanDirty, dirtySQL, micros(now.Add(-minAge)), micros(now),
+		clamp(limit, store.MaxPage))
 }
 
 func scanDirty(row scanner) (store.DirtyRun, error) {

@@ -29,7 +29,8 @@ func TestFeed_FilePutBack(t *testing.T) {
 		t.Fatalf("nothing changed: %v, %v", rows, err)
 	}
 	// What the writes since the backup did to the counter is undone.
-	for _, sql := range []string{`UPDATE run_state SET change = change - 1`, `UPDATE meta SET value = CAST(value AS INTEGER) - 1 WHERE name = 'change'`} {
+	for _, sql := range []string{`UPDATE run_state SET change = change - 1`,
+		`UPDATE meta SET value = CAST(value AS INTEGER) - 1 WHERE name = 'change'`} {
 		if err := f.Exec(t, sql); err != nil {
 			t.Fatal(err)
 		}

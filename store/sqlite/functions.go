@@ -13,7 +13,8 @@ import (
 
 // Migration 9 needs functions that SQLite lacks. They must be registered before a connection is opened.
 func init() { //nolint:gochecknoinits // the driver is registered in the same way
-	sqlite.MustRegisterDeterministicScalarFunction("dvt_digest", -1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+	sqlite.MustRegisterDeterministicScalarFunction("dvt_digest", -1, func(_ *sqlite.FunctionContext,
+		args []driver.Value) (driver.Value, error) {
 		parts := make([]string, len(args))
 		for i, a := range args {
 			switch v := a.(type) {

@@ -133,7 +133,8 @@ func (g *group) together(decisions []*decision, made chan<- struct{}) error {
 		decisions[0].err = failure
 		return nil
 	}
-	g.log.Warn("appends that were to be written together failed and are written one by one", slog.Int("appends", len(decisions)), slog.Any("error", failure))
+	g.log.Warn("appends that were to be written together failed and are written one by one",
+		slog.Int("appends", len(decisions)), slog.Any("error", failure))
 	for _, d := range decisions {
 		if d.err != nil {
 			continue // it was refused before anything was written

@@ -48,7 +48,8 @@ func inScopes(table string, s store.Scopes) (term string, args []any) {
 	}
 	const list = ` IN (SELECT value FROM json_each(?))`
 	return `(` + table + `environment_id` + list + ` OR ` + table + `project_id` + list + ` OR ` +
-		table + `project_id || '/' || ` + table + `environment_id` + list + `)`, []any{array(environments), array(projects), array(places)}
+			table + `project_id || '/' || ` + table + `environment_id` + list + `)`, []any{array(environments), array(projects),
+			array(places)}
 }
 
 const (

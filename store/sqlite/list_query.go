@@ -168,7 +168,8 @@ func (q *listQuery) streams(plan key, more ...string) string {
 		}
 	}
 	for i, equal := range combined {
-		combined[i] = `SELECT created_at, run_id FROM run_state INDEXED BY ` + index + ` WHERE ` + strings.Join(terms, " AND ") + equal
+		combined[i] = `SELECT created_at, run_id FROM run_state INDEXED BY ` + index + ` WHERE ` +
+			strings.Join(terms, " AND ") + equal
 	}
 	return strings.Join(combined, ` UNION ALL `)
 }
@@ -177,7 +178,8 @@ func (q *listQuery) streams(plan key, more ...string) string {
 func ofPlace(keys []key) bool {
 	for _, k := range keys {
 		switch n := len(k.values); {
-		case k.column == "triggered_by" && n > 0, k.column == "status" && n == 0, k.column != "triggered_by" && k.column != "status" && n != 1:
+		case k.column == "triggered_by" && n > 0, k.column == "status" && n == 0, k.column != "triggered_by" &&
+			k.column != "status" && n != 1:
 			return false
 		}
 	}
@@ -208,7 +210,8 @@ func (q *listQuery) these(runIDs []string, plan key) string {
 			terms = append(terms, q.oneOf(k))
 		}
 	}
-	return `SELECT created_at, run_id FROM ` + q.bind(`json_each(?)`, array(runIDs)) + ` CROSS JOIN run_state ON run_id = value WHERE ` + strings.Join(terms, " AND ")
+	return `SELECT created_at, run_id FROM ` + q.bind(`json_each(?)`, array(runIDs)) +
+		` CROSS JOIN run_state ON run_id = value WHERE ` + strings.Join(terms, " AND ")
 }
 
 func (q *listQuery) oneOf(k key) string {

@@ -53,5 +53,6 @@ func match(ctx context.Context, c *conn, f store.RunFilter) (matches, error) {
 	}, fmt.Sprintf(`SELECT
 		(SELECT json_group_array(plan_id) FROM (SELECT DISTINCT st.plan_id FROM run_plan st WHERE %s LIMIT %d)),
 		(SELECT json_group_array(iif(%s, run_id, '')) FROM (SELECT * FROM run WHERE tenant_id = ? AND run_id >= ? AND run_id < ? ORDER BY run_id LIMIT %d) st)`,
-		plans, maxTextPlans+1, own, maxTextRuns+1), slices.Concat(plans.args, own.args, []any{f.TenantID, f.Text, f.Text + lastOfAll})...)
+		plans, maxTextPlans+1, own, maxTextRuns+1), slices.Concat(plans.args, own.args,
+		[]any{f.TenantID, f.Text, f.Text + lastOfAll})...)
 }

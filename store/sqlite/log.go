@@ -53,7 +53,8 @@ func (s *Store) EventsBefore(ctx context.Context, runID string, before run.Seq, 
 	return s.events(ctx, eventsBefore, runID, before, limit)
 }
 
-func (s *Store) events(ctx context.Context, query, runID string, bound run.Seq, limit int) (out []run.Event, err error) {
+func (s *Store) events(ctx context.Context, query, runID string, bound run.Seq, limit int) (out []run.Event,
+	err error) {
 	var id run.Identity
 	err = s.read(ctx, func(c *conn) error {
 		return c.query(ctx, "read events", query, []any{runID, bound, clamp(limit, store.MaxPage)}, func(r row) error {
@@ -89,7 +90,8 @@ func clamp(limit, most int) int {
 }
 
 // headsSQL comes with the epoch in every row, of which there is one at least.
-const headsSQL = `SELECT (` + epochSQL + `), h.run_id, ` + headColumns + ` FROM (SELECT 1) LEFT JOIN (SELECT * FROM run_head
+const headsSQL = `SELECT (` + epochSQL + `), h.run_id, ` +
+	headColumns + ` FROM (SELECT 1) LEFT JOIN (SELECT * FROM run_head
 	WHERE run_id IN (SELECT value FROM json_each(?))) h`
 
 // Heads implements store.Log.

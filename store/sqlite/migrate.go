@@ -57,9 +57,11 @@ func forward(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	}
 	if have > known {
 		var compatible int64
-		err := db.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'compatible_from'`).Scan(&compatible)
+		err := db.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'compatible_from'`).Scan(
+			&compatible)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && compatible > known {
-			return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema, have, known)
+			return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema,
+				have, known)
 		}
 		return err
 	}

@@ -74,7 +74,9 @@ func migrateFile(t *testing.T, path string, files fs.FS) {
 
 func appendStep(t *testing.T, s *Store, la int) {
 	t.Helper()
-	if _, err := s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", la)}}); err != nil {
+	if _, err := s.Append(
+		t.Context(), store.Append{RunID: runtest.ID.RunID,
+			Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", la)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -86,7 +88,9 @@ func TestOpen_OnALaterFileThatSaysSo(t *testing.T) {
 		name, last string
 		opens      bool
 	}{
-		{"compatible", fmt.Sprintf(`ALTER TABLE event ADD COLUMN later INTEGER; UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest), true},
+		{"compatible", fmt.Sprintf(
+			`ALTER TABLE event ADD COLUMN later INTEGER; UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest),
+			true},
 		{"no longer", fmt.Sprintf(`UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest+1), false},
 		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
 	} {
@@ -120,7 +124,8 @@ func TestOpen_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	newRun(t, s)
 	appendStep(t, s, 1)
 	alter := ""
-	for _, table := range []string{"event", "run", "run_head", "run_state", "step_state", "run_dirty", "signal", "delivery", "run_queue", "audit", "plan_body"} {
+	for _, table := range []string{"event", "run", "run_head", "run_state", "step_state", "run_dirty", "signal",
+		"delivery", "run_queue", "audit", "plan_body"} {
 		alter += "ALTER TABLE " + table + " ADD COLUMN later INTEGER NOT NULL DEFAULT 7;\n"
 	}
 	migrateFile(t, path, upTo(t, own, nextName, alter))
@@ -188,7 +193,9 @@ func TestOpen_ManyProcessesAtOnce(t *testing.T) {
 		}
 	}
 	var applied, distinct int64
-	if err := raw(t, path).QueryRow(`SELECT count(*), count(DISTINCT version_id) FROM goose_db_version WHERE version_id > 0`).Scan(&applied, &distinct); err != nil {
+	if err := raw(t, path).QueryRow(
+		`SELECT count(*), count(DISTINCT version_id) FROM goose_db_version WHERE version_id > 0`).Scan(&applied,
+		&distinct); err != nil {
 		t.Fatal(err)
 	}
 	if applied != distinct || distinct != newest {
@@ -227,7 +234,8 @@ func TestOpen_KilledInTheMiddleOfAMigration(t *testing.T) {
 		t.Errorf("the file was usable after %v", took)
 	}
 	var left int
-	if err := raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'later') + (SELECT count(*) FROM goose_db_version WHERE version_id > ?)`, newest).
+	if err := raw(t, path).QueryRow(
+		`SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'later') + (SELECT count(*) FROM goose_db_version WHERE version_id > ?)`, newest).
 		Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d traces of the migration, %v", left, err)
 	}

@@ -15,7 +15,8 @@ const refusedSQL = `UPDATE run_dirty SET attempts = attempts + 1, upto = iif(att
 	WHERE run_id = ? RETURNING attempts, upto`
 
 // PublishFailed implements store.Outbox.
-func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, _ string, retryIn time.Duration) (r store.Refusal, err error) {
+func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, _ string,
+	retryIn time.Duration) (r store.Refusal, err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
 		r, err = one(ctx, c, "publish failed", scanRefusal, refusedSQL, to, micros(s.now().Add(retryIn)), runID)
 		return err
@@ -82,7 +83,8 @@ func scanLetter(row scanner) (store.DeadLetter, error) {
 // Redriven implements store.Outbox.
 func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		n, err := c.exec(ctx, "redriven", `UPDATE outbox_dead SET redriven_at = ? WHERE id = ? AND redriven_at IS NULL`, micros(s.now()), id)
+		n, err := c.exec(ctx, "redriven", `UPDATE outbox_dead SET redriven_at = ? WHERE id = ? AND redriven_at IS NULL`,
+			micros(s.now()), id)
 		if first = n > 0; first || err != nil {
 			return err
 		}

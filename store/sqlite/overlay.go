@@ -24,7 +24,10 @@ func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo 
 
 // Overlaid implements store.OverlayTx.
 func (t *runTx) Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
-	newest, err = one(ctx, t.conn, "overlaid", func(row scanner) (seq run.Seq, err error) { return seq, row.Scan(&count, &seq) }, overlaidSQL, t.id.RunID, stepID)
+	newest, err = one(ctx, t.conn, "overlaid", func(row scanner) (seq run.Seq, err error) {
+		return seq,
+			row.Scan(&count, &seq)
+	}, overlaidSQL, t.id.RunID, stepID)
 	return count, newest, err
 }
 

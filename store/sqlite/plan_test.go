@@ -57,7 +57,8 @@ func TestPlans_HotStatementsProbeIndexes(t *testing.T) {
 			args := make([]any, strings.Count(query, "?"))
 			return c.query(t.Context(), name, "EXPLAIN QUERY PLAN "+query, args, func(r row) error {
 				detail, _ := r[3].(string)
-				wholeRun := detail == "SEARCH e USING PRIMARY KEY (run_id=?)" || detail == "SEARCH event USING PRIMARY KEY (run_id=?)"
+				wholeRun := detail == "SEARCH e USING PRIMARY KEY (run_id=?)" ||
+					detail == "SEARCH event USING PRIMARY KEY (run_id=?)"
 				if wholeRun || strings.HasPrefix(detail, "SCAN ") && !harmless(detail) || strings.Contains(detail, "AUTOMATIC") {
 					t.Errorf("%s: %s", name, detail)
 				}
@@ -88,13 +89,14 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for query, indexes := range map[string][]string{
-		pickSQL:            {"lane_tenants", "lane_projects", "run_queue_lane"},
-		outlookSQL:         {"lane_tenants", "lane_held"},
-		wakeSQL:            {"lane_held"},
-		expiredWaitingSQL:  {"run_queue_expiry"},
-		leaseSQL:           {"run_queue_due (waiting=?)"},
-		stuckStartsSQL:     {"run_queue_due (waiting=?)"},
-		arrivalSQL:         {"SEARCH i USING PRIMARY KEY", "SEARCH t USING PRIMARY KEY", "SEARCH p USING PRIMARY KEY", "lane_tenants"},
+		pickSQL:           {"lane_tenants", "lane_projects", "run_queue_lane"},
+		outlookSQL:        {"lane_tenants", "lane_held"},
+		wakeSQL:           {"lane_held"},
+		expiredWaitingSQL: {"run_queue_expiry"},
+		leaseSQL:          {"run_queue_due (waiting=?)"},
+		stuckStartsSQL:    {"run_queue_due (waiting=?)"},
+		arrivalSQL: {"SEARCH i USING PRIMARY KEY", "SEARCH t USING PRIMARY KEY", "SEARCH p USING PRIMARY KEY",
+			"lane_tenants"},
 		headsFreePlacesSQL: {"PRIMARY KEY (run_id=?)"},
 	} {
 		var plan []string
@@ -102,7 +104,8 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+query, make([]any, parameters(query)), func(r row) error {
 				detail, _ := r[3].(string)
 				plan = append(plan, detail)
-				if table := strings.HasPrefix(detail, "SCAN lane") || strings.HasPrefix(detail, "SCAN run_queue"); table && !strings.Contains(detail, "USING INDEX lane_") {
+				if table := strings.HasPrefix(detail, "SCAN lane") || strings.HasPrefix(detail, "SCAN run_queue"); table &&
+					!strings.Contains(detail, "USING INDEX lane_") {
 					t.Errorf("%s: %s", query, detail)
 				}
 				return nil

@@ -17,10 +17,12 @@ WHERE run_id IN (SELECT run_id FROM run_queue WHERE waiting = 0 AND status IN ('
 RETURNING ` + queueColumns
 
 // Lease implements store.Queue.
-func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.QueueRow, err error) {
+func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.QueueRow,
+	err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
 		now := s.now()
-		out, err = collect(ctx, c, "lease queue rows", scanQueue, leaseSQL, owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
+		out, err = collect(ctx, c, "lease queue rows", scanQueue, leaseSQL, owner, micros(now.Add(ttl)), micros(now),
+			clamp(limit, store.MaxPage))
 		if err != nil {
 			return err
 		}
@@ -43,7 +45,8 @@ func (s *Store) Started(ctx context.Context, runID string, generation int64) err
 
 // Release implements store.Queue.
 func (s *Store) Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error {
-	return s.settleQueue(ctx, "release queue row", runID, `UPDATE run_queue SET status = 'PENDING', owner = '', lease_until = 0,
+	return s.settleQueue(
+		ctx, "release queue row", runID, `UPDATE run_queue SET status = 'PENDING', owner = '', lease_until = 0,
 		not_before = ?, last_error = ? WHERE run_id = ? AND generation = ? AND status = 'LOCKED'`,
 		micros(s.now().Add(delay)), cause, runID, generation)
 }

@@ -22,7 +22,8 @@ func wide(t testing.TB, s *Store, runID string, n int) {
 	for i := range steps {
 		steps[i] = fmt.Sprintf("s%04d", i)
 	}
-	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id}, Events: []run.Draft{runtest.Start(steps...)}}); err != nil {
+	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id},
+		Events: []run.Draft{runtest.Start(steps...)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -66,7 +67,8 @@ func TestReads_OneStatementWhateverTheSteps(t *testing.T) {
 				},
 				"List of many": func(ctx context.Context) error {
 					_, err := s.List(ctx, store.RunFilter{
-						TenantID: runtest.ID.TenantID, ProjectIDs: []string{"p1", "p2", "p3"}, Statuses: []run.Status{run.Running, run.Failed}, Steps: true, Limit: 10,
+						TenantID: runtest.ID.TenantID, ProjectIDs: []string{"p1", "p2", "p3"}, Statuses: []run.Status{run.Running,
+							run.Failed}, Steps: true, Limit: 10,
 					})
 					return err
 				},
@@ -84,7 +86,9 @@ func TestReads_OneStatementWhateverTheSteps(t *testing.T) {
 					t.Errorf("%s of %d steps, round %d: %d statements", name, n, round, got)
 				}
 			}
-			if _, err := s.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
+			if _, err := s.Append(
+				t.Context(), store.Append{
+					RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -104,7 +108,9 @@ func TestSince_ReadsWhatChangedAlone(t *testing.T) {
 		}
 		return l, d
 	}
-	if _, err := s.Append(t.Context(), store.Append{RunID: "run", Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
+	if _, err := s.Append(
+		t.Context(), store.Append{
+			RunID: "run", Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
 		t.Fatal(err)
 	}
 	l, want := since(1)
@@ -141,7 +147,9 @@ func TestSave_CostFollowsTheChange(t *testing.T) {
 	for _, n := range []int{10, 1000} {
 		id := fmt.Sprint("run-", n)
 		wide(t, s, id, n)
-		if _, err := s.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
+		if _, err := s.Append(
+			t.Context(), store.Append{
+				RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
 			t.Fatal(err)
 		}
 		l, err := s.Load(t.Context(), id)

@@ -162,7 +162,8 @@ func (s *Store) makeSet(c *conn, decisions []*decision) error {
 }
 
 var headsOf = manyRows(`WITH want (run_id) AS (VALUES `, `(?)`, `) SELECT h.run_id, `+headColumns+`
-	FROM want CROSS JOIN run_head h ON h.run_id = want.run_id`).alone(`SELECT run_id, ` + headColumns + ` FROM run_head WHERE run_id = ?`)
+	FROM want CROSS JOIN run_head h ON h.run_id = want.run_id`).alone(`SELECT run_id, ` + headColumns +
+	` FROM run_head WHERE run_id = ?`)
 
 func (g *set) readHeads(ctx context.Context) error {
 	ids := make([]any, 0, len(g.decisions))
@@ -277,8 +278,10 @@ func (r *runOfSet) settle(ctx context.Context, d *decision) error {
 var (
 	writeHeads = manyRows(`INSERT OR FAIL INTO run_head (run_id, `+headColumns+`) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`,
 		` ON CONFLICT (run_id) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at, terminal = excluded.terminal,
-		gate = excluded.gate, running = excluded.running, ops_rev = excluded.ops_rev, signal_no = excluded.signal_no`).alone(writeHead)
-	markAllDirty = manyRows(`INSERT OR FAIL INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES `, `(?, ?, ?, ?)`, keepSince)
+		gate = excluded.gate, running = excluded.running, ops_rev = excluded.ops_rev, signal_no = excluded.signal_no`).alone(
+		writeHead)
+	markAllDirty = manyRows(`INSERT OR FAIL INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES `, `(?, ?, ?, ?)`,
+		keepSince)
 )
 
 // finish writes the heads that moved and marks their runs dirty, as runTx does.
@@ -289,7 +292,8 @@ func (g *set) finish(ctx context.Context) error {
 		if h == r.old {
 			continue
 		}
-		heads = append(heads, h.RunID, int64(h.LastSeq), micros(h.LastAt), h.Terminal, int64(h.Gate), int64(h.Running), h.OpsRev, h.SignalNo)
+		heads = append(heads, h.RunID, int64(h.LastSeq), micros(h.LastAt), h.Terminal, int64(h.Gate), int64(h.Running),
+			h.OpsRev, h.SignalNo)
 		if r.moved() {
 			marks = append(marks, h.RunID, int64(h.LastSeq), h.OpsRev, micros(r.at))
 		}

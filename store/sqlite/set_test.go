@@ -70,11 +70,13 @@ func randomEntry(r *rand.Rand, runs []string) store.Entry {
 	signal := fmt.Sprint("p", r.IntN(signals))
 	step, la := fmt.Sprint("s", r.IntN(3)), 1+r.IntN(3)
 	if r.IntN(4) == 0 {
-		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: runtest.Epoch, SignalID: signal}}
+		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: la, EngineAttempt: 1,
+			EmittedAt: runtest.Epoch, SignalID: signal}}
 	}
 	a := &store.Append{RunID: id, MinHead: run.Seq(r.IntN(4)), IfStarted: r.IntN(3) == 0}
 	for range r.IntN(4) {
-		kind := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepAwaitingManualCompletion}[r.IntN(4)]
+		kind := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent,
+			run.StepAwaitingManualCompletion}[r.IntN(4)]
 		a.Events = append(a.Events, runtest.Draft(kind, step, la))
 	}
 	switch r.IntN(12) {
@@ -100,7 +102,8 @@ func wait(t *testing.T, s *Store, id string) {
 	wide(t, s, id, 3)
 	if err := s.InRun(t.Context(), id, func(tx store.RunTx) error {
 		for i := range signals {
-			r := run.Receipt{Signal: run.Signal{ID: fmt.Sprint("p", i), Type: []run.SignalType{run.Pause, run.Resume}[i%2]}, Actor: "ola"}
+			r := run.Receipt{Signal: run.Signal{ID: fmt.Sprint("p", i), Type: []run.SignalType{run.Pause, run.Resume}[i%2]},
+				Actor: "ola"}
 			if _, err := tx.PutReceipt(t.Context(), r, true); err != nil {
 				return err
 			}
@@ -153,7 +156,8 @@ func TestSet_TogetherIsAsOneByOne(t *testing.T) {
 			t.Fatalf("round %d (-one by one, +together):\n%s", round, diff)
 		}
 	}
-	for _, query := range []string{`event ORDER BY run_id, run_seq`, `run_head ORDER BY run_id`, `run_dirty ORDER BY run_id`, `signal ORDER BY pos`, `delivery ORDER BY run_id`, `audit ORDER BY id`} {
+	for _, query := range []string{`event ORDER BY run_id, run_seq`, `run_head ORDER BY run_id`,
+		`run_dirty ORDER BY run_id`, `signal ORDER BY pos`, `delivery ORDER BY run_id`, `audit ORDER BY id`} {
 		if diff := cmp.Diff(dump(t, singly, query), dump(t, together, query)); diff != "" {
 			t.Errorf("%s (-one by one, +together):\n%s", query, diff)
 		}
@@ -237,7 +241,8 @@ func TestSet_ARegressedAppendFailsAlone(t *testing.T) {
 	c := newCrowd(t, Options{}, nothing)
 	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
 	b := c.joins(2, func() error {
-		_, err := c.s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, MinHead: 99, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
+		_, err := c.s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, MinHead: 99,
+			Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
 		return err
 	})
 	d := c.joins(3, func() error { return c.start(t.Context(), "d") })
@@ -264,7 +269,8 @@ func TestSet_RegressedWithoutWhatTheFileRefused(t *testing.T) {
 	})
 	a := c.joins(1, func() error { return c.start(t.Context(), "poison") })
 	b := c.joins(2, func() error {
-		_, err := c.s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, MinHead: 3, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
+		_, err := c.s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, MinHead: 3,
+			Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
 		return err
 	})
 	if err := c.release(); err != nil {
@@ -285,7 +291,8 @@ func TestSet_APanicIsTheCallersAlone(t *testing.T) {
 	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
 	b := c.joins(2, func() (err error) {
 		defer func() { err = fmt.Errorf("recovered %v", recover()) }()
-		d, err := c.s.appending(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
+		d, err := c.s.appending(
+			t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
 		if err != nil {
 			return err
 		}

@@ -32,8 +32,10 @@ func scanSetting(row scanner) (v store.StoredSetting, err error) {
 }
 
 // PutSetting implements store.Settings.
-func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error) {
-	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), `INSERT INTO setting (`+settingColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting,
+	error) {
+	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), `INSERT INTO setting (`+
+		settingColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
 		WHERE (SELECT coalesce(max(version), 0) FROM setting WHERE kind = ?1 AND tenant_id = ?2) = ?3 - 1`,
 		string(v.Kind), v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
 	v.At = at
@@ -41,7 +43,9 @@ func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit sto
 }
 
 // SettingHistory implements store.Settings.
-func (s *Store) SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64, limit int) ([]store.StoredSetting, error) {
-	return readAll(ctx, s, "setting history", scanSetting, `SELECT `+settingColumns+` FROM setting WHERE kind = ?1 AND tenant_id = ?2 AND (?3 = 0 OR version < ?3)
+func (s *Store) SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+	limit int) ([]store.StoredSetting, error) {
+	return readAll(ctx, s, "setting history", scanSetting, `SELECT `+
+		settingColumns+` FROM setting WHERE kind = ?1 AND tenant_id = ?2 AND (?3 = 0 OR version < ?3)
 		ORDER BY version DESC LIMIT ?4`, string(kind), tenantID, before, clamp(limit, store.MaxPage))
 }

@@ -35,12 +35,14 @@ func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit in
 
 // After implements store.Signals.
 func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
-	return readAll(ctx, s, "signals after", scanReceipt, `SELECT `+signalColumns+` FROM signal WHERE run_id = ? AND no > ? AND no > 0 ORDER BY no LIMIT ?`,
+	return readAll(ctx, s, "signals after", scanReceipt, `SELECT `+signalColumns+
+		` FROM signal WHERE run_id = ? AND no > ? AND no > 0 ORDER BY no LIMIT ?`,
 		runID, no, store.MaxPage)
 }
 
 // LeaseDeliveries implements store.Signals.
-func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Delivery, err error) {
+func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Delivery,
+	err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
 		now := s.now()
 		out, err = collect(ctx, c, "lease deliveries", func(row scanner) (store.Delivery, error) {
@@ -94,7 +96,8 @@ func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, erro
 func (t *runTx) Undecided(ctx context.Context) (bool, error) {
 	return one(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
 		return some, row.Scan(&some)
-	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`, t.id.RunID)
+	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
+		t.id.RunID)
 }
 
 // PutReceipt implements store.SignalTx.
@@ -113,7 +116,8 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 	t.head.SignalNo = max(t.head.SignalNo, r.No)
 	t.ops()
 	if deliver && !r.Rejected {
-		if _, err := t.conn.exec(ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
+		if _, err := t.conn.exec(
+			ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
 			VALUES (?1, ?2, ?3 - 1, ?3, '', 0, 0, ?4, 0)
 			ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
 				delivered_no = CASE WHEN delivered_no = up_to THEN excluded.delivered_no ELSE delivered_no END,
@@ -130,7 +134,8 @@ func (t *runTx) insertReceipt(ctx context.Context, r run.Receipt) error {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.id.RunID, r.Signal.ID, r.Signal.Type, r.Signal.StepID, r.Signal.ExpectedAttempt, r.Signal.Force,
 		blob(r.Payload), r.Actor, r.Reason, r.No, r.Rejected, r.Rejection, r.RejectText, r.Application, r.ApplicationReason,
-		r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq, micros(r.ReceivedAt), microsOrNil(r.DeliveredAt), microsOrNil(r.AppliedAt))
+		r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq, micros(r.ReceivedAt), microsOrNil(r.DeliveredAt),
+		microsOrNil(r.AppliedAt))
 	return err
 }
 
@@ -151,7 +156,8 @@ func (t *runTx) moveReceipts(ctx context.Context, p authority.Plan) error {
 			return err
 		}
 		moved += n
-		if _, err := t.conn.exec(ctx, "end delivery", `UPDATE delivery SET delivered_no = up_to WHERE run_id = ?`, t.id.RunID); err != nil {
+		if _, err := t.conn.exec(ctx, "end delivery", `UPDATE delivery SET delivered_no = up_to WHERE run_id = ?`,
+			t.id.RunID); err != nil {
 			return err
 		}
 	}
@@ -174,13 +180,15 @@ func (t *runTx) moveReceipts(ctx context.Context, p authority.Plan) error {
 func (t *runTx) move(ctx context.Context, m authority.Move) (int64, error) {
 	if m.Application == run.SignalDelivered {
 		return t.conn.exec(ctx, "move receipt", `UPDATE signal SET application = 'DELIVERED', delivered_at = ?
-			WHERE run_id = ? AND signal_id = ? AND rejected = 0 AND application = 'PENDING'`, micros(t.at), t.id.RunID, m.SignalID)
+			WHERE run_id = ? AND signal_id = ? AND rejected = 0 AND application = 'PENDING'`, micros(t.at), t.id.RunID,
+			m.SignalID)
 	}
 	var applied sql.NullInt64
 	if m.Application == run.SignalApplied {
 		applied = microsOrNil(&t.at)
 	}
-	return t.conn.exec(ctx, "move receipt", `UPDATE signal SET application = ?, application_reason = ?, applied_seq = ?, applied_at = ?
+	return t.conn.exec(
+		ctx, "move receipt", `UPDATE signal SET application = ?, application_reason = ?, applied_seq = ?, applied_at = ?
 		WHERE run_id = ? AND signal_id = ? AND rejected = 0 AND application IN ('PENDING', 'DELIVERED')`,
 		m.Application, m.Reason, m.AppliedSeq, applied, t.id.RunID, m.SignalID)
 }

@@ -50,7 +50,8 @@ func ask(t *testing.T, s *Store, statement string) (answer string) {
 }
 
 func begin(ctx context.Context, s *Store) error {
-	_, err := s.Append(ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", 1)}})
+	_, err := s.Append(
+		ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", 1)}})
 	return err
 }
 
@@ -203,8 +204,9 @@ func TestAppend_ClockThatFalls(t *testing.T) {
 		}
 	}
 	if _, err := s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{{
-		Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByEngine,
-		Payload: json.RawMessage(`{}`),
+		Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at,
+		EmittedBy: run.ByEngine,
+		Payload:   json.RawMessage(`{}`),
 	}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,8 @@ func (r *reading) run(at row) error {
 	base := store.Run{}
 	base.RunID = r.runID
 	var created int64
-	err := at.Scan(&base.TenantID, &base.ProjectID, &base.EnvironmentID, &base.PlanID, &base.PlanVersion, &base.TriggeredBy, &created)
+	err := at.Scan(&base.TenantID, &base.ProjectID, &base.EnvironmentID, &base.PlanID, &base.PlanVersion,
+		&base.TriggeredBy, &created)
 	if err != nil {
 		return err
 	}

@@ -22,14 +22,16 @@ FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_seq > 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
 // Quiet implements store.Sweep.
-func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {
+func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
+	error) {
 	now := s.now()
 	return readAll(ctx, s, "quiet runs", func(row scanner) (store.QuietRun, error) {
 		q := store.QuietRun{Now: now}
 		var at int64
 		var ref, steps []byte
 		err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &ref,
-			&q.Head.LastSeq, &at, &q.Head.Terminal, &q.Head.Gate, &q.Head.Running, &q.Head.OpsRev, &q.Head.SignalNo, &q.Queue, &steps)
+			&q.Head.LastSeq, &at, &q.Head.Terminal, &q.Head.Gate, &q.Head.Running, &q.Head.OpsRev, &q.Head.SignalNo, &q.Queue,
+			&steps)
 		q.Head.RunID, q.Head.LastAt = q.RunID, instant(at)
 		if err == nil && steps != nil {
 			err = json.Unmarshal(steps, &q.Running)
@@ -46,10 +48,12 @@ FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.gate & 4 <> 0 AND s.received_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
 // Stopping implements store.Sweep.
-func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error) {
+func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
+	error) {
 	return readAll(ctx, s, "stopping runs", func(row scanner) (r store.StoppingRun, err error) {
 		var received int64
-		err = row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion, &r.SignalID, &received)
+		err = row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion, &r.SignalID,
+			&received)
 		r.ReceivedAt = instant(received)
 		return r, err
 	}, stoppingSQL, afterRunID, micros(s.now().Add(-age)), clamp(limit, store.MaxPage))
@@ -60,7 +64,8 @@ const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting
 
 // StuckStarts implements store.Sweep.
 func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
-	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)), clamp(limit, store.MaxPage))
+	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)),
+		clamp(limit, store.MaxPage))
 }
 
 const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
@@ -103,5 +108,6 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 		}
 		out.Deadline = p.Deadline
 		return out, json.Unmarshal(ref, &out.PlanRef)
-	}, waitingSQL+w.String()+` ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+	}, waitingSQL+w.String()+` ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT ?`,
+		append(w.args, clamp(f.Limit, store.MaxPage))...)
 }

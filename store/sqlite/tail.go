@@ -40,7 +40,8 @@ func (s *Store) Tails(ctx context.Context, known []store.Known) (store.Tails, er
 	}
 	out := store.Tails{Now: s.now(), ByRun: make(map[string]store.Tail, len(known))}
 	err = s.read(ctx, func(c *conn) error {
-		return c.query(ctx, "tails", tailsSQL, []any{string(doc), run.ReducerRev, store.MaxTail}, func(r row) error { return scanTail(r, &out) })
+		return c.query(ctx, "tails", tailsSQL, []any{string(doc), run.ReducerRev, store.MaxTail},
+			func(r row) error { return scanTail(r, &out) })
 	})
 	if err != nil {
 		return store.Tails{}, err
@@ -63,7 +64,8 @@ func scanTail(row scanner, out *store.Tails) error {
 		payload                 []byte
 	)
 	if err := row.Scan(&out.Epoch,
-		&t.Head.RunID, &t.Head.LastSeq, &at, &t.Head.Terminal, &t.Head.Gate, &t.Head.Running, &t.Head.OpsRev, &t.Head.SignalNo,
+		&t.Head.RunID, &t.Head.LastSeq, &at, &t.Head.Terminal, &t.Head.Gate, &t.Head.Running, &t.Head.OpsRev,
+		&t.Head.SignalNo,
 		&t.CheckpointAt, &t.PublishedSeq, &since, &attempts, &upto, &notBefore,
 		&id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion,
 		&seq, &key, &event, &kind, &step, &signal, &logical, &engine, &emitted, &persisted, &by, &payload); err != nil {
@@ -81,9 +83,12 @@ func scanTail(row scanner, out *store.Tails) error {
 	}
 	if seq.Valid {
 		id.RunID = runID
-		t.Events = append(t.Events, run.Event{Identity: id, Seq: run.Seq(seq.Int64), Key: run.Key(key.String), EventID: event.String,
-			Type: run.EventType(kind.String), StepID: step.String, SignalID: signal.String, LogicalAttempt: logical.V, EngineAttempt: engine.V,
-			EmittedAt: instant(emitted.Int64), PersistedAt: instant(persisted.Int64), EmittedBy: run.Producer(by.String), Payload: payload})
+		t.Events = append(t.Events, run.Event{Identity: id, Seq: run.Seq(seq.Int64), Key: run.Key(key.String),
+			EventID: event.String,
+			Type:    run.EventType(kind.String), StepID: step.String, SignalID: signal.String, LogicalAttempt: logical.V,
+			EngineAttempt: engine.V,
+			EmittedAt:     instant(emitted.Int64), PersistedAt: instant(persisted.Int64), EmittedBy: run.Producer(by.String),
+			Payload: payload})
 	}
 	out.ByRun[runID] = t
 	return nil

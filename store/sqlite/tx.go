@@ -97,7 +97,8 @@ func (t *runTx) ops() { t.head.OpsRev = t.old.OpsRev + 1 }
 
 // touch is ops for writes that need nothing else of the run.
 func (s *Store) touch(ctx context.Context, c *conn, runID string) error {
-	h, err := one(ctx, c, "head of run", scanHead, `UPDATE run_head SET ops_rev = ops_rev + 1 WHERE run_id = ? RETURNING `+headColumns, runID)
+	h, err := one(ctx, c, "head of run", scanHead, `UPDATE run_head SET ops_rev = ops_rev + 1 WHERE run_id = ? RETURNING `+
+		headColumns, runID)
 	if err != nil {
 		return err
 	}
@@ -184,13 +185,15 @@ func (t *runTx) settle(ctx context.Context, p authority.Plan) error {
 
 // insertEvents leaves the rows before one that is refused: who runs it takes back
 // all of its work then, and SQLite need not keep what it takes to do that.
-var insertEvents = manyRows(`INSERT OR FAIL INTO event (run_id, `+eventColumns+`) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``)
+var insertEvents = manyRows(`INSERT OR FAIL INTO event (run_id, `+eventColumns+`) VALUES `,
+	`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``)
 
 const eventWidth = 13
 
 // eventValues adds the row of an event.
 func eventValues(args []any, runID string, e run.Event) []any {
-	return append(args, runID, int64(e.Seq), string(e.Key), e.EventID, string(e.Type), e.StepID, e.SignalID, int64(e.LogicalAttempt), int64(e.EngineAttempt),
+	return append(args, runID, int64(e.Seq), string(e.Key), e.EventID, string(e.Type), e.StepID, e.SignalID,
+		int64(e.LogicalAttempt), int64(e.EngineAttempt),
 		micros(e.EmittedAt), micros(e.PersistedAt), string(e.EmittedBy), blob(e.Payload))
 }
 

@@ -10,7 +10,8 @@ import (
 
 // AllRuns implements store.Upkeep.
 func (s *Store) AllRuns(ctx context.Context, after string, limit int) ([]store.Run, error) {
-	return readAll(ctx, s, "all runs", scanRun, `SELECT `+runColumns+` FROM run WHERE run_id > ? ORDER BY run_id LIMIT ?`, after, clamp(limit, store.MaxPage))
+	return readAll(ctx, s, "all runs", scanRun, `SELECT `+runColumns+` FROM run WHERE run_id > ? ORDER BY run_id LIMIT ?`,
+		after, clamp(limit, store.MaxPage))
 }
 
 // Checkpoint implements store.Upkeep.
@@ -49,7 +50,8 @@ func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
 		if _, err := t.conn.exec(ctx, "drop steps", `DELETE FROM step_state WHERE run_id = ?`, runID); err != nil {
 			return err
 		}
-		if _, err := t.conn.exec(ctx, "drop checkpoint", `UPDATE run_state SET rev = 0, seq = 0 WHERE run_id = ?`, runID); err != nil {
+		if _, err := t.conn.exec(ctx, "drop checkpoint", `UPDATE run_state SET rev = 0, seq = 0 WHERE run_id = ?`,
+			runID); err != nil {
 			return err
 		}
 		return t.markDirty(ctx)

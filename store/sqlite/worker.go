@@ -16,7 +16,8 @@ func (s *Store) PutWorkerReports(ctx context.Context, rows []store.WorkerReport,
 	return s.write(ctx, func(c *conn) error {
 		at := s.now()
 		for _, r := range rows {
-			if _, err := c.exec(ctx, "put worker report", `INSERT INTO worker_report (account, worker, queue, doc, at) VALUES (?, ?, ?, ?, ?)
+			if _, err := c.exec(
+				ctx, "put worker report", `INSERT INTO worker_report (account, worker, queue, doc, at) VALUES (?, ?, ?, ?, ?)
 				ON CONFLICT (account, worker, queue) DO UPDATE SET doc = excluded.doc, at = excluded.at`,
 				r.Account, r.Worker, r.Queue, string(r.Doc), micros(at)); err != nil {
 				return err
@@ -31,16 +32,19 @@ func (s *Store) PutWorkerReports(ctx context.Context, rows []store.WorkerReport,
 
 // forgetReports deletes rows that are too old or exceed the limits of the account or the installation.
 func forgetReports(ctx context.Context, c *conn, account string, at time.Time) error {
-	if _, err := c.exec(ctx, "forget old worker reports", `DELETE FROM worker_report WHERE at < ?`, micros(at.Add(-store.WorkerReportLife))); err != nil {
+	if _, err := c.exec(ctx, "forget old worker reports", `DELETE FROM worker_report WHERE at < ?`,
+		micros(at.Add(-store.WorkerReportLife))); err != nil {
 		return err
 	}
-	if _, err := c.exec(ctx, "forget worker reports of an account", `DELETE FROM worker_report WHERE (account, worker, queue) IN
+	if _, err := c.exec(
+		ctx, "forget worker reports of an account", `DELETE FROM worker_report WHERE (account, worker, queue) IN
 		(SELECT account, worker, queue FROM worker_report WHERE account = ?1 ORDER BY at DESC, worker, queue LIMIT -1 OFFSET ?2)`,
 		account, store.MaxAccountReports); err != nil {
 		return err
 	}
 	_, err := c.exec(ctx, "forget worker reports", `DELETE FROM worker_report WHERE (account, worker, queue) IN
-		(SELECT account, worker, queue FROM worker_report ORDER BY at DESC, account, worker, queue LIMIT -1 OFFSET ?)`, store.MaxWorkerReports)
+		(SELECT account, worker, queue FROM worker_report ORDER BY at DESC, account, worker, queue LIMIT -1 OFFSET ?)`,
+		store.MaxWorkerReports)
 	return err
 }
 

@@ -83,7 +83,8 @@ var (
 )
 
 func (s *Store) newWriter(o Options, open func() (*conn, error)) *writer {
-	return &writer{log: o.Logger, open: open, makeSet: s.makeSet, most: o.Waiting, span: maxGroupTime, idle: make(chan struct{})}
+	return &writer{log: o.Logger, open: open, makeSet: s.makeSet, most: o.Waiting, span: maxGroupTime,
+		idle: make(chan struct{})}
 }
 
 // do runs f in a write transaction and returns when it is durable. An error of f

@@ -72,7 +72,8 @@ func (c *crowd) waiting(n int) {
 
 // start begins step n of the run.
 func (c *crowd) start(ctx context.Context, step string) error {
-	_, err := c.s.Append(ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, step, 1)}})
+	_, err := c.s.Append(
+		ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, step, 1)}})
 	return err
 }
 
@@ -135,7 +136,8 @@ func TestWriter_APoisonCallFailsAlone(t *testing.T) {
 	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
 	b := c.joins(2, func() error {
 		return c.s.InRun(t.Context(), runtest.ID.RunID, func(tx store.RunTx) error {
-			if _, err := tx.Append(t.Context(), store.Append{Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}}); err != nil {
+			if _, err := tx.Append(
+				t.Context(), store.Append{Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}}); err != nil {
 				return err
 			}
 			return poison
@@ -162,7 +164,8 @@ func TestWriter_APanicIsTheCallersAlone(t *testing.T) {
 		a := c.joins(1, func() (err error) {
 			defer func() { err = fmt.Errorf("recovered %v", recover()) }()
 			return c.s.InRun(t.Context(), runtest.ID.RunID, func(tx store.RunTx) error {
-				if _, err := tx.Append(t.Context(), store.Append{Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "a", 1)}}); err != nil {
+				if _, err := tx.Append(
+					t.Context(), store.Append{Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "a", 1)}}); err != nil {
 					return err
 				}
 				panic("oh")

@@ -19,7 +19,8 @@ func (v *verification) compare() {
 	if !authority.Current(cp.Rev) {
 		v.out.Notes++
 		if len(v.out.Noted) < MaxFindings {
-			v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, 0, "checkpoint.rev", show(cp.Rev), show(run.ReducerRev) + "; nobody reads this one: rebuild it"})
+			v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, 0, "checkpoint.rev", show(cp.Rev), show(run.ReducerRev) +
+				"; nobody reads this one: rebuild it"})
 		}
 		return
 	}

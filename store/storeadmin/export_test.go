@@ -51,7 +51,8 @@ func (d *db) receipts(runID string) []run.Receipt {
 // contract: Z09
 func TestExport_FreshStoreIsIdentical(t *testing.T) {
 	t.Parallel()
-	for _, way := range [][2]string{{"sqlite", "sqlite"}, {"sqlite", "postgres"}, {"postgres", "sqlite"}, {"postgres", "postgres"}} {
+	for _, way := range [][2]string{{"sqlite", "sqlite"}, {"sqlite", "postgres"}, {"postgres", "sqlite"},
+		{"postgres", "postgres"}} {
 		t.Run(way[0]+" to "+way[1], func(t *testing.T) {
 			t.Parallel()
 			a, b := adapters[way[0]](t), adapters[way[1]](t)
@@ -100,7 +101,8 @@ func TestExport_FreshStoreIsIdentical(t *testing.T) {
 // contract: A11
 func TestExport_PayloadsKeepTheirBytes(t *testing.T) {
 	onEach(t, func(d *db) {
-		log := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.StepStartedEvent, "a", 1), runtest.Draft(run.StepCompletedEvent, "a", 1))
+		log := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.StepStartedEvent, "a",
+			1), runtest.Draft(run.StepCompletedEvent, "a", 1))
 		log[0].Payload = json.RawMessage("{ \"x\" :\n \"<b>&\u2028\\u2028\", \"x\": 1.0}")
 		log[2].Payload = nil
 		log[3].Payload = json.RawMessage(`{"a":"<b>&"}`)
@@ -126,7 +128,8 @@ func TestExport_SomeRuns(t *testing.T) {
 	if strings.Count(doc, `{"run":`) != 2 || strings.Contains(doc, "run-002") {
 		t.Error("not the runs that were asked for")
 	}
-	if _, err := storeadmin.Export(t.Context(), d.Store, []string{"nobody"}, io.Discard, nil); !errors.Is(err, store.ErrNotFound) {
+	if _, err := storeadmin.Export(t.Context(), d.Store, []string{"nobody"}, io.Discard, nil); !errors.Is(err,
+		store.ErrNotFound) {
 		t.Errorf("unknown run: %v", err)
 	}
 }

@@ -78,7 +78,8 @@ type runLine struct {
 
 func runLineOf(r store.Run) *runLine {
 	out := &runLine{
-		Identity: r.Identity, RequestKey: r.RequestKey, RequestID: r.RequestID, PlanRef: r.PlanRef, TriggeredBy: r.TriggeredBy,
+		Identity: r.Identity, RequestKey: r.RequestKey, RequestID: r.RequestID, PlanRef: r.PlanRef,
+		TriggeredBy:   r.TriggeredBy,
 		TriggerSource: r.TriggerSource, ParentRunID: r.ParentRunID, Policy: r.Policy, CreatedAt: r.CreatedAt,
 	}
 	out.Params, out.ParamsText = documentOf(r.Params)
@@ -87,8 +88,10 @@ func runLineOf(r store.Run) *runLine {
 
 func (l *runLine) run() store.Run {
 	return store.Run{
-		Identity: l.Identity, RequestKey: l.RequestKey, RequestID: l.RequestID, PlanRef: l.PlanRef, TriggeredBy: l.TriggeredBy,
-		TriggerSource: l.TriggerSource, ParentRunID: l.ParentRunID, Params: rawOf(l.Params, l.ParamsText), Policy: l.Policy, CreatedAt: l.CreatedAt,
+		Identity: l.Identity, RequestKey: l.RequestKey, RequestID: l.RequestID, PlanRef: l.PlanRef,
+		TriggeredBy:   l.TriggeredBy,
+		TriggerSource: l.TriggerSource, ParentRunID: l.ParentRunID, Params: rawOf(l.Params, l.ParamsText), Policy: l.Policy,
+		CreatedAt: l.CreatedAt,
 	}
 }
 
@@ -145,7 +148,8 @@ func receiptLineOf(r run.Receipt) *receiptLine {
 
 func (l *receiptLine) receipt() run.Receipt {
 	return run.Receipt{
-		RunID: l.RunID, Signal: l.Signal, Payload: rawOf(l.Payload, l.PayloadText), Actor: l.Actor, Reason: l.Reason, No: l.No,
+		RunID: l.RunID, Signal: l.Signal, Payload: rawOf(l.Payload, l.PayloadText), Actor: l.Actor, Reason: l.Reason,
+		No:       l.No,
 		Rejected: l.Rejected, Rejection: l.Rejection, RejectText: l.RejectText,
 		Application: l.Application, ApplicationReason: l.ApplicationReason,
 		AcceptedSeq: l.AcceptedSeq, AppliedSeq: l.AppliedSeq, QuiescentSeq: l.QuiescentSeq,

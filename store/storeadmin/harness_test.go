@@ -165,8 +165,9 @@ func (d *db) sample() string {
 func (d *db) write(id run.Identity, e run.Event) {
 	d.Helper()
 	a := store.Append{RunID: id.RunID, Events: []run.Draft{{
-		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
-		EmittedAt: e.EmittedAt, EmittedBy: e.EmittedBy, Payload: e.Payload,
+		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt,
+		EngineAttempt: e.EngineAttempt,
+		EmittedAt:     e.EmittedAt, EmittedBy: e.EmittedBy, Payload: e.Payload,
 	}}}
 	switch e.Type {
 	case run.RunPaused:
@@ -186,8 +187,10 @@ func (d *db) write(id run.Identity, e run.Event) {
 		}
 		p, _ := run.PayloadOf[run.SignalPayload](e.Payload)
 		_, err = tx.PutReceipt(d.Context(), run.Receipt{
-			Signal: run.Signal{ID: e.SignalID, Type: p.SignalType, StepID: p.StepID, ExpectedAttempt: 1}, Actor: p.Actor, Reason: "because",
-			Payload: json.RawMessage(`{"reason": "because"}`), Rejected: e.Type == run.SignalRejected, Rejection: p.Code, AcceptedSeq: done.Outcomes[0].Seq,
+			Signal: run.Signal{ID: e.SignalID, Type: p.SignalType, StepID: p.StepID, ExpectedAttempt: 1}, Actor: p.Actor,
+			Reason:  "because",
+			Payload: json.RawMessage(`{"reason": "because"}`), Rejected: e.Type == run.SignalRejected, Rejection: p.Code,
+			AcceptedSeq: done.Outcomes[0].Seq,
 		}, true)
 		return err
 	}))
@@ -262,7 +265,8 @@ func equal(t testing.TB, what string, want, got any) {
 // alike takes empty for nil; documents must have the same bytes.
 var alike = cmp.Options{
 	cmp.Comparer(func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }),
-	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() }, cmpopts.EquateEmpty()),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() },
+		cmpopts.EquateEmpty()),
 }
 
 // whats are what findings are about.

@@ -53,7 +53,8 @@ type ExistError struct{ RunIDs []string }
 
 // Error implements error.
 func (e *ExistError) Error() string {
-	return fmt.Sprintf("%d runs of the file are in the store already; nothing was imported: %s", len(e.RunIDs), strings.Join(e.RunIDs, ", "))
+	return fmt.Sprintf("%d runs of the file are in the store already; nothing was imported: %s", len(e.RunIDs),
+		strings.Join(e.RunIDs, ", "))
 }
 
 // Is makes errors.Is(err, store.ErrConflict) true.
@@ -81,7 +82,8 @@ type Imported struct {
 // one place that takes them.
 //
 // An open run is imported as a record: no engine works on it.
-func Import(ctx context.Context, s store.Store, open func() (io.ReadCloser, error), skipExisting bool, p Progress) (Imported, error) {
+func Import(ctx context.Context, s store.Store, open func() (io.ReadCloser, error), skipExisting bool,
+	p Progress) (Imported, error) {
 	var out Imported
 	first := &survey{s: s, skipping: skipExisting, skip: map[string]bool{}, requests: map[run.Key]string{}}
 	if err := reading(ctx, open, first); err != nil {
@@ -169,7 +171,8 @@ func (w *survey) unit(ctx context.Context, u unit) error {
 	old, err := w.s.ByRequest(ctx, key)
 	switch {
 	case err == nil:
-		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "the store made run " + old.RunID + " of this request"})
+		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "the store made run " + old.RunID +
+			" of this request"})
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}

@@ -109,7 +109,8 @@ func (p *past) place(begins map[run.Key]begin) {
 // first that began later.
 func inOrder(begins []begin) []begin {
 	slices.SortFunc(begins, func(a, b begin) int {
-		return cmp.Or(cmp.Compare(a.seq, b.seq), a.draft.EmittedAt.Compare(b.draft.EmittedAt), cmp.Compare(a.draft.StepID, b.draft.StepID))
+		return cmp.Or(cmp.Compare(a.seq, b.seq), a.draft.EmittedAt.Compare(b.draft.EmittedAt),
+			cmp.Compare(a.draft.StepID, b.draft.StepID))
 	})
 	loose := 0
 	for loose < len(begins) && begins[loose].seq == 0 {
@@ -157,7 +158,8 @@ func (p *past) missing(have map[run.Key]bool) []fact {
 		case f.signal != nil, i >= from && !f.begins():
 			out = append(out, f)
 		case f.begins():
-			f.append.Events = slices.DeleteFunc(slices.Clone(f.append.Events), func(d run.Draft) bool { return have[d.Key(p.id)] })
+			f.append.Events = slices.DeleteFunc(slices.Clone(f.append.Events),
+				func(d run.Draft) bool { return have[d.Key(p.id)] })
 			if len(f.append.Events) > 0 {
 				f.append.Outcomes = caused(f.append.Events)
 				out = append(out, f)

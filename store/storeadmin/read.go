@@ -110,7 +110,8 @@ func (r *reader) take(ctx context.Context, text []byte) error {
 	case l.Total != nil:
 		r.closed = true
 		if *l.Total != r.total {
-			r.bad("total", "says %d runs and %d events; the file has %d and %d", l.Total.Runs, l.Total.Events, r.total.Runs, r.total.Events)
+			r.bad("total", "says %d runs and %d events; the file has %d and %d", l.Total.Runs, l.Total.Events, r.total.Runs,
+				r.total.Events)
 		}
 	default:
 		r.bad("", "is not a line of an export")

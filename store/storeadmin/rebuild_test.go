@@ -20,7 +20,8 @@ func TestRebuild_ChangesNoAnswer(t *testing.T) {
 			}
 			want[id.RunID] = d.state(id.RunID)
 		}
-		must(d.T, d.exec(d.dialect(`UPDATE run_state SET header = replace(CAST(header AS text), '"seq"', '"sequence"')::json`)))
+		must(d.T, d.exec(d.dialect(
+			`UPDATE run_state SET header = replace(CAST(header AS text), '"seq"', '"sequence"')::json`)))
 		if d.verify().Differences == 0 {
 			d.Fatal("the spoiled checkpoints are not noticed")
 		}

@@ -70,7 +70,8 @@ type LostRun struct {
 //
 // Nothing else may write meanwhile. Runs that the store does not have any more are
 // in Lost, unless runs are named.
-func Repair(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, only []string, p Progress) (Repaired, error) {
+func Repair(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, only []string, p Progress) (Repaired,
+	error) {
 	var out Repaired
 	if _, err := named(ctx, s, only); err != nil {
 		return out, err
@@ -110,7 +111,8 @@ func Repair(ctx context.Context, s store.Store, h engine.Historian, rec Recorder
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			out.Lost = append(out.Lost, LostRun{
-				RunID: d.Identity.RunID, TenantID: d.Identity.TenantID, ProjectID: d.Identity.ProjectID, WorkflowID: d.Ref.WorkflowID, Open: d.Open,
+				RunID: d.Identity.RunID, TenantID: d.Identity.TenantID, ProjectID: d.Identity.ProjectID,
+				WorkflowID: d.Ref.WorkflowID, Open: d.Open,
 			})
 		case err != nil:
 			return out, err
@@ -132,7 +134,8 @@ func BumpEpoch(ctx context.Context, s store.Ops) (before, after string, err erro
 }
 
 // refill repairs one run; nil when nothing was missing.
-func refill(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, r store.Run, head store.Head) (*RefilledRun, error) {
+func refill(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, r store.Run,
+	head store.Head) (*RefilledRun, error) {
 	if cp, err := s.Checkpoint(ctx, r.RunID); err == nil && cp.Seq > head.LastSeq {
 		if err := s.DropCheckpoint(ctx, r.RunID); err != nil {
 			return nil, err
@@ -207,7 +210,8 @@ const (
 // putSignal makes the receipt and the decision of a signal that reached the engine,
 // if they are gone. Its number must not be given to another: the engine drops
 // numbers that it has seen (T196).
-func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signal, at time.Time) (lost *LostReceipt, err error) {
+func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signal, at time.Time) (lost *LostReceipt,
+	err error) {
 	err = s.InRun(ctx, r.RunID, func(tx store.RunTx) error {
 		lost = nil
 		if old, err := tx.Receipt(ctx, sig.ID); !errors.Is(err, store.ErrNotFound) {
@@ -216,12 +220,14 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 			}
 			return err
 		}
-		payload, err := json.Marshal(run.SignalPayload{SignalID: sig.ID, SignalType: sig.Type, StepID: sig.StepID, Actor: repairActor, Reason: repairReason})
+		payload, err := json.Marshal(run.SignalPayload{SignalID: sig.ID, SignalType: sig.Type, StepID: sig.StepID,
+			Actor: repairActor, Reason: repairReason})
 		if err != nil {
 			return err
 		}
 		a := store.Append{RunID: r.RunID, Events: []run.Draft{{
-			Type: run.SignalAccepted, SignalID: sig.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByAuthz, Payload: payload,
+			Type: run.SignalAccepted, SignalID: sig.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at,
+			EmittedBy: run.ByAuthz, Payload: payload,
 		}}}
 		if sig.Type == run.Cancel || sig.Type == run.EmergencyStop {
 			a.SetGate = run.GateStopped // as when it was accepted (T192)
@@ -231,8 +237,9 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 			return err
 		}
 		stored, err := tx.PutReceipt(ctx, run.Receipt{
-			RunID: r.RunID, Actor: repairActor, Reason: repairReason, Application: run.SignalDelivered, AcceptedSeq: done.Outcomes[0].Seq,
-			Signal: run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LA, Force: sig.Force},
+			RunID: r.RunID, Actor: repairActor, Reason: repairReason, Application: run.SignalDelivered,
+			AcceptedSeq: done.Outcomes[0].Seq,
+			Signal:      run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LA, Force: sig.Force},
 		}, false)
 		lost = &LostReceipt{SignalID: sig.ID, Type: sig.Type, StepID: sig.StepID, Renumbered: stored.No != sig.No}
 		return err

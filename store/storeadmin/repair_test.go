@@ -90,7 +90,8 @@ func TestRepair_OrderGatesAndWindows(t *testing.T) {
 		out, err := storeadmin.Repair(d.Context(), d.Store, history, d.Store, nil, nil)
 		must(d.T, err)
 		want := []string{
-			"1 RunApproved(,1)", "2 RunStarted(,1)", "3 StepStarted(a,1)", "4 StepStarted(b,1)", "5 StepFailed(a,1)", "6 StepCompleted(b,1)",
+			"1 RunApproved(,1)", "2 RunStarted(,1)", "3 StepStarted(a,1)", "4 StepStarted(b,1)", "5 StepFailed(a,1)",
+			"6 StepCompleted(b,1)",
 			"7 SignalAccepted(sig-1,1)", "8 StepStarted(a,2)",
 		}
 		equal(d.T, "log", want, d.lines(id.RunID))
@@ -104,19 +105,23 @@ func TestRepair_OrderGatesAndWindows(t *testing.T) {
 		if h := d.head(id.RunID); h.Gate != 0 || h.Running != 1 || h.SignalNo != 1 {
 			d.Errorf("head %+v", h)
 		}
-		if r, err := d.Receipt(d.Context(), id.RunID, "sig-1"); err != nil || r.Application != run.SignalApplied || r.AppliedSeq != 8 || r.AcceptedSeq != 7 {
+		if r, err := d.Receipt(d.Context(), id.RunID, "sig-1"); err != nil || r.Application != run.SignalApplied ||
+			r.AppliedSeq != 8 || r.AcceptedSeq != 7 {
 			d.Errorf("receipt %+v %v", r, err)
 		}
-		if len(out.Refilled) != 1 || out.Refilled[0].Events != 5 || len(out.Refilled[0].Receipts) != 1 || len(out.Lost) != 1 || out.Lost[0].RunID != "run-007" {
+		if len(out.Refilled) != 1 || out.Refilled[0].Events != 5 || len(out.Refilled[0].Receipts) != 1 ||
+			len(out.Lost) != 1 || out.Lost[0].RunID != "run-007" {
 			d.Errorf("%+v", out)
 		}
 		d.clean()
 
 		// The run goes on and its gate closes again; an old gate does not open it.
-		_, err = d.Append(d.Context(), store.Append{RunID: id.RunID, SetGate: run.GateFailing, Events: []run.Draft{drafted(failed, "a", 2)}})
+		_, err = d.Append(d.Context(), store.Append{RunID: id.RunID, SetGate: run.GateFailing,
+			Events: []run.Draft{drafted(failed, "a", 2)}})
 		must(d.T, err)
 		history.recorded = append(history.recorded,
-			appended(9, []run.Seq{8, 9}, func(a *store.Append) { a.SetGate = run.GateFailing }, runtest.Draft(started, "a", 2, runtest.M{"signalId": "sig-1"}), drafted(failed, "a", 2)))
+			appended(9, []run.Seq{8, 9}, func(a *store.Append) { a.SetGate = run.GateFailing },
+				runtest.Draft(started, "a", 2, runtest.M{"signalId": "sig-1"}), drafted(failed, "a", 2)))
 		before := d.log(id.RunID)
 		again, err := storeadmin.Repair(d.Context(), d.Store, history, d.Store, []string{id.RunID}, nil)
 		must(d.T, err)
@@ -143,10 +148,12 @@ func TestRepair_SaysWhatCannotBe(t *testing.T) {
 		if !slices.Equal(r.Refused, []string{"StepCompleted(a,1): INVALID_TRANSITION"}) || r.Known != 30 {
 			d.Errorf("%+v", r)
 		}
-		if _, err := storeadmin.Repair(d.Context(), d.Store, past{}, d.Store, []string{"nobody"}, nil); !errors.Is(err, store.ErrNotFound) {
+		if _, err := storeadmin.Repair(d.Context(), d.Store, past{}, d.Store, []string{"nobody"}, nil); !errors.Is(err,
+			store.ErrNotFound) {
 			d.Errorf("unknown run: %v", err)
 		}
-		if out, err := storeadmin.Repair(d.Context(), d.Store, past{}, d.Store, []string{id}, nil); err != nil || len(out.Refilled) > 0 || out.Looked != 1 {
+		if out, err := storeadmin.Repair(d.Context(), d.Store, past{}, d.Store, []string{id}, nil); err != nil ||
+			len(out.Refilled) > 0 || out.Looked != 1 {
 			d.Errorf("a run that the engine does not know: %+v %v", out, err)
 		}
 	})

@@ -150,7 +150,8 @@ func headOf(ctx context.Context, s store.Log, runID string) (store.Head, bool, e
 // draftOf is what an event was before it had a place.
 func draftOf(e run.Event) run.Draft {
 	return run.Draft{
-		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
-		EmittedAt: e.EmittedAt, EmittedBy: e.EmittedBy, Payload: e.Payload,
+		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt,
+		EngineAttempt: e.EngineAttempt,
+		EmittedAt:     e.EmittedAt, EmittedBy: e.EmittedBy, Payload: e.Payload,
 	}
 }

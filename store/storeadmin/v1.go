@@ -31,8 +31,10 @@ type group struct {
 // envelope is what stands at the top of an event of version 1; every other member
 // there belongs into the payload (T147).
 var envelope = []string{
-	"eventType", "eventId", "runId", "runSeq", "idempotencyKey", "tenantId", "projectId", "environmentId", "planId", "planVersion",
-	"stepId", "signalId", "logicalAttemptId", "engineAttemptId", "emittedAt", "persistedAt", "emittedBy", "occurredAt", "payload",
+	"eventType", "eventId", "runId", "runSeq", "idempotencyKey", "tenantId", "projectId", "environmentId", "planId",
+	"planVersion",
+	"stepId", "signalId", "logicalAttemptId", "engineAttemptId", "emittedAt", "persistedAt", "emittedBy", "occurredAt",
+	"payload",
 }
 
 // identity are the members that are the run's and not the event's.
@@ -111,10 +113,12 @@ func (r *reader) endGroup(ctx context.Context) error {
 	defer func() { r.no = now }()
 	u := unit{line: g.line, run: store.Run{
 		Identity: run.Identity{
-			RunID: g.runID, TenantID: g.facts["tenantId"], ProjectID: g.facts["projectId"], EnvironmentID: g.facts["environmentId"],
-			PlanID: g.facts["planId"], PlanVersion: g.facts["planVersion"],
+			RunID: g.runID, TenantID: g.facts["tenantId"], ProjectID: g.facts["projectId"],
+			EnvironmentID: g.facts["environmentId"],
+			PlanID:        g.facts["planId"], PlanVersion: g.facts["planVersion"],
 		},
-		PlanRef: g.planRef, TriggeredBy: g.facts["triggeredBy"], TriggerSource: TriggerImport, CreatedAt: g.events[0].PersistedAt,
+		PlanRef: g.planRef, TriggeredBy: g.facts["triggeredBy"], TriggerSource: TriggerImport,
+		CreatedAt: g.events[0].PersistedAt,
 	}}
 	r.no = g.line
 	checkRun(r, u.run)
@@ -141,10 +145,13 @@ type v1 struct {
 
 func (m *v1) event() run.Event {
 	e := run.Event{
-		EventID: m.text("eventId", false), Type: run.EventType(m.text("eventType", true)), Key: run.Key(m.text("idempotencyKey", false)),
-		StepID: m.text("stepId", false), SignalID: m.text("signalId", false), EmittedBy: run.Producer(m.text("emittedBy", false)),
-		Seq: run.Seq(m.number("runSeq", 0)), LogicalAttempt: int(m.number("logicalAttemptId", 1)), EngineAttempt: int(m.number("engineAttemptId", 1)),
-		EmittedAt: m.time("emittedAt"), PersistedAt: m.time("persistedAt"),
+		EventID: m.text("eventId", false), Type: run.EventType(m.text("eventType", true)),
+		Key:    run.Key(m.text("idempotencyKey", false)),
+		StepID: m.text("stepId", false), SignalID: m.text("signalId", false),
+		EmittedBy: run.Producer(m.text("emittedBy", false)),
+		Seq:       run.Seq(m.number("runSeq", 0)), LogicalAttempt: int(m.number("logicalAttemptId", 1)),
+		EngineAttempt: int(m.number("engineAttemptId", 1)),
+		EmittedAt:     m.time("emittedAt"), PersistedAt: m.time("persistedAt"),
 	}
 	occurred := m.time("occurredAt")
 	if e.EmittedAt.IsZero() {

@@ -32,7 +32,8 @@ func TestImport_ShapesOfVersion1(t *testing.T) {
 		}
 		r, err := d.Get(d.Context(), seedRun)
 		must(d.T, err)
-		if r.TenantID != "tenant_acme" || r.PlanID != "plan_xyz" || r.PlanVersion != "1.2" || r.TriggeredBy != "user_jane" || r.TriggerSource != storeadmin.TriggerImport {
+		if r.TenantID != "tenant_acme" || r.PlanID != "plan_xyz" || r.PlanVersion != "1.2" || r.TriggeredBy != "user_jane" ||
+			r.TriggerSource != storeadmin.TriggerImport {
 			d.Errorf("run %+v", r)
 		}
 		log := d.log(seedRun)
@@ -52,15 +53,21 @@ func TestImport_ShapesOfVersion1(t *testing.T) {
 		}
 		var got []row
 		for _, e := range log {
-			got = append(got, row{e.Seq, e.Type, e.Key, e.EventID, e.LogicalAttempt, e.EngineAttempt, e.EmittedAt, e.PersistedAt, string(e.Payload)})
+			got = append(got, row{e.Seq, e.Type, e.Key, e.EventID, e.LogicalAttempt, e.EngineAttempt, e.EmittedAt, e.PersistedAt,
+				string(e.Payload)})
 		}
 		got[1].Payload = ""
 		equal(d.T, "log", []row{
-			{1, "onRunQueued", "k1", "01234567-89ab-cdef-0123-456789abcde0", 1, 1, at("2026-02-11T10:29:00Z"), at("2026-02-11T10:29:00Z"), `{"position":4}`},
-			{2, "RunStarted", "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26", "01234567-89ab-cdef-0123-456789abcdef", 1, 1, at("2026-02-11T10:30:00Z"), at("2026-02-11T10:30:00Z"), ""},
-			{3, "StepStarted", "k3", "01234567-89AB-CDEF-0123-456789ABCDE1", 1, 2, at("2026-02-11T10:30:05Z"), at("2026-02-11T10:30:05Z"), `{"sourceOccurredAt":"2026-02-11T10:30:01.000Z"}`},
-			{4, "QuantumStep", "k4", "01234567-89ab-cdef-0123-456789abcde2", 1, 1, at("2026-02-11T10:30:06Z"), at("2026-02-11T10:30:06Z"), `{ "x" : 1 }`},
-			{7, "StepCompleted", "k7", run.Key("k7").EventID(), 1, 2, at("2026-02-11T10:30:09Z"), at("2026-02-11T10:30:10Z"), `{"result":{"rows":5}}`},
+			{1, "onRunQueued", "k1", "01234567-89ab-cdef-0123-456789abcde0", 1, 1, at("2026-02-11T10:29:00Z"),
+				at("2026-02-11T10:29:00Z"), `{"position":4}`},
+			{2, "RunStarted", "d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26",
+				"01234567-89ab-cdef-0123-456789abcdef", 1, 1, at("2026-02-11T10:30:00Z"), at("2026-02-11T10:30:00Z"), ""},
+			{3, "StepStarted", "k3", "01234567-89AB-CDEF-0123-456789ABCDE1", 1, 2, at("2026-02-11T10:30:05Z"),
+				at("2026-02-11T10:30:05Z"), `{"sourceOccurredAt":"2026-02-11T10:30:01.000Z"}`},
+			{4, "QuantumStep", "k4", "01234567-89ab-cdef-0123-456789abcde2", 1, 1, at("2026-02-11T10:30:06Z"),
+				at("2026-02-11T10:30:06Z"), `{ "x" : 1 }`},
+			{7, "StepCompleted", "k7", run.Key("k7").EventID(), 1, 2, at("2026-02-11T10:30:09Z"), at("2026-02-11T10:30:10Z"),
+				`{"result":{"rows":5}}`},
 		}, got)
 		s := d.state(seedRun)
 		step, ok := s.Step("s1")
@@ -101,15 +108,18 @@ func TestImport_UnknownTypesOnlyHere(t *testing.T) {
 func TestImport_WhatContradictsItselfIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
-		"tenant":     {`"tenantId":"tenant_acme","stepId"`, `"tenantId":"other","stepId"`, `line 3: tenantId: is "other"; line 2 says "tenant_acme"`},
+		"tenant": {`"tenantId":"tenant_acme","stepId"`, `"tenantId":"other","stepId"`,
+			`line 3: tenantId: is "other"; line 2 says "tenant_acme"`},
 		"no project": {`"projectId":"proj_marketing",`, ``, `line 1: run.projectId`},
-		"attempt":    {`"logicalAttemptId":"1"`, `"logicalAttemptId":"first"`, `line 3: logicalAttemptId: must be an integer`},
-		"time":       {`"emittedAt":"2026-02-11T10:30:06.000Z"`, `"emittedAt":"yesterday"`, `line 4: emittedAt: must be an RFC 3339 time`},
-		"id":         {`01234567-89ab-cdef-0123-456789abcde2`, `e4`, `line 4: event.eventId`},
-		"order":      {`"runSeq":7`, `"runSeq":4`, `line 5: event.runSeq: 4 does not follow 4`},
-		"key twice":  {`"k7"`, `"k4"`, `line 5: event.idempotencyKey: stands in the run before`},
-		"payload":    {`"payload":{ "x" : 1 }`, `"payload":[1],"x":1`, `line 4: payload: must be an object`},
-		"no type":    {`"eventType":"QuantumStep",`, ``, `line 4: eventType: is missing`},
+		"attempt": {`"logicalAttemptId":"1"`, `"logicalAttemptId":"first"`,
+			`line 3: logicalAttemptId: must be an integer`},
+		"time": {`"emittedAt":"2026-02-11T10:30:06.000Z"`, `"emittedAt":"yesterday"`,
+			`line 4: emittedAt: must be an RFC 3339 time`},
+		"id":        {`01234567-89ab-cdef-0123-456789abcde2`, `e4`, `line 4: event.eventId`},
+		"order":     {`"runSeq":7`, `"runSeq":4`, `line 5: event.runSeq: 4 does not follow 4`},
+		"key twice": {`"k7"`, `"k4"`, `line 5: event.idempotencyKey: stands in the run before`},
+		"payload":   {`"payload":{ "x" : 1 }`, `"payload":[1],"x":1`, `line 4: payload: must be an object`},
+		"no type":   {`"eventType":"QuantumStep",`, ``, `line 4: eventType: is missing`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

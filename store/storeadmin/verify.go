@@ -198,7 +198,8 @@ func (v *verification) event(e *run.Event) {
 	case e.Type.OfSignal():
 		v.decided[e.SignalID] = e.Seq
 	case v.end != 0 && e.Type.Known():
-		v.odd(e.Seq, "event."+string(e.Type), "stands after the end of the run", fmt.Sprintf("nothing but signals after %d", v.end))
+		v.odd(e.Seq, "event."+string(e.Type), "stands after the end of the run", fmt.Sprintf("nothing but signals after %d",
+			v.end))
 	}
 	v.count(e)
 }
@@ -217,7 +218,8 @@ func (v *verification) count(e *run.Event) {
 	case e.Type == run.StepAwaitingManualCompletion:
 		m.manual = true
 	case m.ended != 0:
-		v.find(e.Seq, "event."+string(e.Type), fmt.Sprintf("a second end of %s/%d", e.StepID, e.LogicalAttempt), fmt.Sprintf("one, at %d", m.ended))
+		v.find(e.Seq, "event."+string(e.Type), fmt.Sprintf("a second end of %s/%d", e.StepID, e.LogicalAttempt),
+			fmt.Sprintf("one, at %d", m.ended))
 	default:
 		m.ended = e.Seq
 	}

@@ -42,7 +42,8 @@ func TestVerify_WhatWasWrittenIsClean(t *testing.T) {
 // corrupt is the run that each corruption is done to.
 func corrupt(d *db) string {
 	d.Helper()
-	for _, table := range []string{"run", "run_head", "event", "run_state", "step_state", "run_dirty", "signal", "delivery"} {
+	for _, table := range []string{"run", "run_head", "event", "run_state", "step_state", "run_dirty", "signal",
+		"delivery"} {
 		must(d.T, d.exec(`DELETE FROM `+table))
 	}
 	runID := d.sample()
@@ -57,18 +58,27 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 		do   []string
 		want []string
 	}{
-		"key":       {[]string{`UPDATE event SET key = 'k' WHERE run_seq = 3`}, []string{"event.eventId", "event.key"}},
-		"eventId":   {[]string{`UPDATE event SET event_id = '` + uuid + `' WHERE run_seq = 3`}, []string{"event.eventId"}},
-		"same key":  {[]string{`UPDATE event SET key = (SELECT key FROM event WHERE run_seq = 3) WHERE run_seq = 8`}, []string{"event.eventId", "event.key"}},
-		"type":      {[]string{`UPDATE event SET type = 'StepCompleted', la = 3 WHERE run_seq = 6`}, []string{"event.key", "steps[a].attempts", "steps[a].logicalAttemptId"}},
-		"attempt":   {[]string{`UPDATE event SET la = 7 WHERE run_seq = 3`}, []string{"event.key", "steps[a].attempts"}},
-		"payload":   {[]string{`UPDATE event SET payload = DOC('{"errorCode":"OTHER","retryable":true}') WHERE run_seq = 4`}, []string{"steps[a].attempts[0].error.code"}},
-		"no JSON":   {[]string{`UPDATE event SET payload = DOC('[]') WHERE run_seq = 4`}, []string{"event.StepFailed"}},
-		"lost":      {[]string{`DELETE FROM event WHERE run_seq = 4`}, []string{"event.runSeq", "head.running", "steps[a].attempts[0].status"}},
-		"lost last": {[]string{`DELETE FROM event WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq", "head.running"}},
-		"moved":     {[]string{`UPDATE event SET run_seq = 12 WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq"}},
-		"beyond":    {[]string{`UPDATE run_head SET last_seq = 7`}, []string{"checkpoint.seq", "head.lastSeq"}},
-		"times":     {[]string{`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 3) WHERE run_seq = 1`, `UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 8) WHERE run_seq = 2`}, []string{"event.persistedAt"}},
+		"key":     {[]string{`UPDATE event SET key = 'k' WHERE run_seq = 3`}, []string{"event.eventId", "event.key"}},
+		"eventId": {[]string{`UPDATE event SET event_id = '` + uuid + `' WHERE run_seq = 3`}, []string{"event.eventId"}},
+		"same key": {[]string{`UPDATE event SET key = (SELECT key FROM event WHERE run_seq = 3) WHERE run_seq = 8`},
+			[]string{"event.eventId", "event.key"}},
+		"type": {[]string{`UPDATE event SET type = 'StepCompleted', la = 3 WHERE run_seq = 6`},
+			[]string{"event.key", "steps[a].attempts", "steps[a].logicalAttemptId"}},
+		"attempt": {[]string{`UPDATE event SET la = 7 WHERE run_seq = 3`}, []string{"event.key", "steps[a].attempts"}},
+		"payload": {[]string{`UPDATE event SET payload = DOC('{"errorCode":"OTHER","retryable":true}') WHERE run_seq = 4`},
+			[]string{"steps[a].attempts[0].error.code"}},
+		"no JSON": {[]string{`UPDATE event SET payload = DOC('[]') WHERE run_seq = 4`}, []string{"event.StepFailed"}},
+		"lost": {[]string{`DELETE FROM event WHERE run_seq = 4`}, []string{"event.runSeq", "head.running",
+			"steps[a].attempts[0].status"}},
+		"lost last": {[]string{`DELETE FROM event WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq",
+			"head.running"}},
+		"moved": {[]string{`UPDATE event SET run_seq = 12 WHERE run_seq = 8`}, []string{"checkpoint.seq",
+			"head.lastSeq"}},
+		"beyond": {[]string{`UPDATE run_head SET last_seq = 7`}, []string{"checkpoint.seq", "head.lastSeq"}},
+		"times": {[]string{
+			`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 3) WHERE run_seq = 1`,
+			`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 8) WHERE run_seq = 2`},
+			[]string{"event.persistedAt"}},
 		"two ends of an attempt": {
 			[]string{`UPDATE event SET type = 'StepSkipped', la = 1, payload = DOC('{"reasonCode":"OPERATOR_SKIP"}') WHERE run_seq = 7`},
 			[]string{"event.StepSkipped", "event.key", "head.running"},
@@ -77,20 +87,30 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 			[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq IN (7, 8)`},
 			[]string{"event.RunCompleted", "head.terminal", "header.status"},
 		},
-		"after the end":     {[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq = 7`}, []string{"event.StepStarted", "head.terminal"}},
-		"head seq":          {[]string{`UPDATE run_head SET last_seq = 9`}, []string{"head.lastSeq"}},
-		"head time":         {[]string{`UPDATE run_head SET last_at = (SELECT persisted_at FROM event WHERE run_seq = 1)`}, []string{"head.lastAt"}},
-		"head terminal":     {[]string{`UPDATE run_head SET terminal = (1 = 1)`}, []string{"head.terminal"}},
-		"head running":      {[]string{`UPDATE run_head SET running = 2`}, []string{"head.running"}},
-		"gate":              {[]string{`UPDATE run_head SET gate = 1`}, []string{"head.gate.paused"}},
-		"no head":           {[]string{`DELETE FROM run_head`}, []string{"head"}},
-		"signal number":     {[]string{`UPDATE run_head SET signal_no = 0`}, []string{"head.signalNo"}},
-		"no receipt":        {[]string{`DELETE FROM signal`}, []string{"receipt[sig-1]"}},
-		"receipt":           {[]string{`UPDATE signal SET accepted_seq = 3`}, []string{"receipt[sig-1].acceptedSeq"}},
-		"checkpoint ahead":  {[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"seq":8', '"seq":88')::json`}, []string{"checkpoint.seq"}},
-		"checkpoint status": {[]string{`UPDATE run_state SET header = replace(CAST(header AS text), 'RUNNING', 'PAUSED')::json`}, []string{"header.status"}},
-		"checkpoint counts": {[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"running":1', '"running":2')::json`}, []string{"header.counts.running"}},
-		"checkpoint step":   {[]string{`UPDATE step_state SET body = replace(CAST(body AS text), 'RUNNING', 'FAILED')::json WHERE ord = 1`}, []string{"steps[b].attempts[0].status", "steps[b].status"}},
+		"after the end": {[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq = 7`},
+			[]string{"event.StepStarted", "head.terminal"}},
+		"head seq": {[]string{`UPDATE run_head SET last_seq = 9`}, []string{"head.lastSeq"}},
+		"head time": {[]string{`UPDATE run_head SET last_at = (SELECT persisted_at FROM event WHERE run_seq = 1)`},
+			[]string{"head.lastAt"}},
+		"head terminal": {[]string{`UPDATE run_head SET terminal = (1 = 1)`}, []string{"head.terminal"}},
+		"head running":  {[]string{`UPDATE run_head SET running = 2`}, []string{"head.running"}},
+		"gate":          {[]string{`UPDATE run_head SET gate = 1`}, []string{"head.gate.paused"}},
+		"no head":       {[]string{`DELETE FROM run_head`}, []string{"head"}},
+		"signal number": {[]string{`UPDATE run_head SET signal_no = 0`}, []string{"head.signalNo"}},
+		"no receipt":    {[]string{`DELETE FROM signal`}, []string{"receipt[sig-1]"}},
+		"receipt":       {[]string{`UPDATE signal SET accepted_seq = 3`}, []string{"receipt[sig-1].acceptedSeq"}},
+		"checkpoint ahead": {
+			[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"seq":8', '"seq":88')::json`},
+			[]string{"checkpoint.seq"}},
+		"checkpoint status": {
+			[]string{`UPDATE run_state SET header = replace(CAST(header AS text), 'RUNNING', 'PAUSED')::json`},
+			[]string{"header.status"}},
+		"checkpoint counts": {
+			[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"running":1', '"running":2')::json`},
+			[]string{"header.counts.running"}},
+		"checkpoint step": {
+			[]string{`UPDATE step_state SET body = replace(CAST(body AS text), 'RUNNING', 'FAILED')::json WHERE ord = 1`},
+			[]string{"steps[b].attempts[0].status", "steps[b].status"}},
 		"checkpoint lacks":  {[]string{`DELETE FROM step_state WHERE ord = 1`}, []string{"steps"}},
 		"checkpoint broken": {[]string{`UPDATE step_state SET body = '[]' WHERE ord = 1`}, []string{"checkpoint"}},
 	}

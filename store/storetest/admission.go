@@ -52,7 +52,8 @@ func admitThird(f *fixture) {
 	two := quota(func(t *store.Terms) { t.Tenant.PerMinute = 2 })
 	for range 2 {
 		a := f.mustAsk("t1", "p1", two)
-		f.equal([]any{false, store.QueuePending, false}, []any{a.waiting, f.queueRow(a.Identity).Status, f.queueRow(a.Identity).Waiting}, "one that is admitted")
+		f.equal([]any{false, store.QueuePending, false}, []any{a.waiting, f.queueRow(a.Identity).Status,
+			f.queueRow(a.Identity).Waiting}, "one that is admitted")
 		f.equal([]string{"1 RunApproved"}, lines(f.log(a.Identity)), "log")
 	}
 	third := f.mustAsk("t1", "p1", two)
@@ -174,7 +175,8 @@ func admitDelayed(f *fixture) {
 	}
 	last := delayed[len(delayed)-1]
 	due := f.queueRow(last.Identity).NotBefore
-	if ahead := due.Sub(f.queueRow(last.Identity).CreatedAt); ahead <= 200*time.Millisecond || ahead > 400*time.Millisecond {
+	if ahead := due.Sub(f.queueRow(last.Identity).CreatedAt); ahead <= 200*time.Millisecond ||
+		ahead > 400*time.Millisecond {
 		f.Errorf("the last is due %v after it was asked for", ahead)
 	}
 	f.within(5*time.Second, "it is leased when it is due, and not before", func() bool {
@@ -253,7 +255,8 @@ func admitFreed(f *fixture) {
 	whole := quota(func(t *store.Terms) { t.Tenant.MaxActive = 1 })
 	running := f.mustAsk("t2", "p1", whole)
 	next := f.mustWait(1, "t2", "p2", whole)[0]
-	f.equal([]any{store.WaitPlace, 0}, []any{next.told.Why, len(f.admit(always(whole), 10).Rows)}, "without a place of the tenant")
+	f.equal([]any{store.WaitPlace, 0}, []any{next.told.Why, len(f.admit(always(whole), 10).Rows)},
+		"without a place of the tenant")
 	f.end(running.Identity)
 	f.equal([]string{next.RunID}, rowIDs(f.admit(always(whole), 10).Rows), "with one of another project")
 	more := f.mustWait(1, "t1", "p1", terms)
@@ -304,7 +307,8 @@ func admitLeaseExpires(f *fixture) {
 // is in no queue.
 func writtenIsRead(f *fixture) {
 	terms := quota(func(t *store.Terms) { t.Project.MaxActive = 1 })
-	for name, enqueue := range map[string]*store.Enqueue{"admitted": {Terms: terms, Priority: 3}, "waits": {Terms: terms, Priority: 4}, "no queue row": nil} {
+	for name, enqueue := range map[string]*store.Enqueue{"admitted": {Terms: terms, Priority: 3},
+		"waits": {Terms: terms, Priority: 4}, "no queue row": nil} {
 		f.runs++
 		n := newRun(identity(f.runs), runtest.Draft(run.RunApproved, "", 1))
 		n.Enqueue = enqueue

@@ -180,7 +180,8 @@ func admitInstallation(f *fixture) {
 	f.equal(0, len(f.admit(always(terms), 10).Rows), "over the limit")
 	f.end(first.Identity)
 	stealing := f.mustAsk("c", "p1", terms)
-	f.equal([]any{true, store.WaitTurn}, []any{stealing.waiting, stealing.told.Why}, "one that comes when others wait for that place")
+	f.equal([]any{true, store.WaitTurn}, []any{stealing.waiting, stealing.told.Why},
+		"one that comes when others wait for that place")
 	f.equal(1, len(f.admit(always(terms), 10).Rows), "for one place")
 	f.end(second.Identity)
 	f.equal(1, len(f.admit(always(terms), 10).Rows), "for another")
@@ -209,12 +210,14 @@ func admitCancelled(f *fixture) {
 		_, err = tx.Append(f.ctx(), store.Append{Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}})
 		return err
 	}))
-	f.equal([]any{store.QueueCancelled, false}, []any{f.queueRow(w[0].Identity).Status, f.queueRow(w[0].Identity).Waiting}, "row")
+	f.equal([]any{store.QueueCancelled, false}, []any{f.queueRow(w[0].Identity).Status, f.queueRow(w[0].Identity).Waiting},
+		"row")
 	f.lanesHold()
 	f.end(w[1].Identity) // by somebody who knows nothing of queues
 	f.lanesHold()
 	f.equal(int64(1), f.usage("t1").Tenant.Waiting, "waiting")
-	f.equal([]string{w[2].RunID}, f.order(always(store.Unlimited()), func(q store.QueueRow) string { return q.RunID }), "admitted")
+	f.equal([]string{w[2].RunID}, f.order(always(store.Unlimited()), func(q store.QueueRow) string { return q.RunID }),
+		"admitted")
 	f.end(w[2].Identity)
 	f.equal(int64(0), f.active(), "active")
 	f.lanesHold()
@@ -283,7 +286,8 @@ func admitWaitingRuns(f *fixture) {
 		f.ok(err)
 		ids = append(ids, a.RunID)
 	}
-	want := []string{"p1 " + ids[2] + " 1", "p1 " + ids[0] + " 2", "p1 " + ids[3] + " 3", "p1 " + ids[5] + " 4", "p2 " + ids[1] + " 1", "p2 " + ids[4] + " 2"}
+	want := []string{"p1 " + ids[2] + " 1", "p1 " + ids[0] + " 2", "p1 " + ids[3] + " 3", "p1 " + ids[5] + " 4", "p2 " +
+		ids[1] + " 1", "p2 " + ids[4] + " 2"}
 	f.equal(want, list(store.WaitingFilter{}), "all")
 	rows, err := f.store.WaitingRuns(f.ctx(), store.WaitingFilter{TenantID: "t1", Limit: 1})
 	f.ok(err)
@@ -318,9 +322,11 @@ func admitUsage(f *fixture) {
 	f.mustWait(2, "t1", "p1", tenant)
 	f.mustAsk("t1", "p2", own)
 	u = f.usage("t1")
-	f.equal([]int64{2, 2, 1, 2, 1, 0}, []int64{u.Tenant.Active, u.Tenant.Waiting, u.Projects["p1"].Active, u.Projects["p1"].Waiting,
+	f.equal([]int64{2, 2, 1, 2, 1, 0}, []int64{u.Tenant.Active, u.Tenant.Waiting, u.Projects["p1"].Active,
+		u.Projects["p1"].Waiting,
 		u.Projects["p2"].Active, u.Projects["p2"].Waiting}, "active and waiting")
-	for what, d := range map[time.Duration]time.Time{10 * time.Second: u.Tenant.Full[store.BucketStart], time.Second: u.Projects["p2"].Full[store.BucketStart]} {
+	for what, d := range map[time.Duration]time.Time{10 * time.Second: u.Tenant.Full[store.BucketStart],
+		time.Second: u.Projects["p2"].Full[store.BucketStart]} {
 		if left := d.Sub(u.Now); left > what {
 			f.Errorf("full in %v, a token is %v", left, what)
 		}

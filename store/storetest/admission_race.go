@@ -204,6 +204,7 @@ func startTogether(f *fixture) {
 			f.end(ended)
 		}
 	}
-	f.equal(order[:slots], rowIDs(f.admit(always(terms), 100).Rows), "runs that are admitted when the slots are free again, in order")
+	f.equal(order[:slots], rowIDs(f.admit(always(terms), 100).Rows),
+		"runs that are admitted when the slots are free again, in order")
 	f.lanesHold()
 }

@@ -70,7 +70,8 @@ func approvalNoLog(f *fixture) {
 	facts, err := f.store.Get(f.ctx(), id.RunID)
 	f.ok(err)
 	want := store.Approval{
-		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, TriggeredBy: facts.TriggeredBy, Required: 2, Priority: 7,
+		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, TriggeredBy: facts.TriggeredBy,
+		Required: 2, Priority: 7,
 		CreatedAt: facts.CreatedAt, ExpiresAt: facts.CreatedAt.Add(time.Hour), Rerun: takenOver, Open: true,
 	}
 	f.equal(want, f.approval(id), "approval")
@@ -84,7 +85,8 @@ func approvalNoLog(f *fixture) {
 	head := f.head(id)
 	f.equal([]any{run.Seq(0), false, run.Gate(0)}, []any{head.LastSeq, head.Terminal, head.Gate}, "head")
 	l := f.sameAsFold(id)
-	f.equal([]any{run.Pending, run.Seq(0), facts.CreatedAt}, []any{l.State.Status, l.State.Seq, l.State.CreatedAt}, "state")
+	f.equal([]any{run.Pending, run.Seq(0), facts.CreatedAt}, []any{l.State.Status, l.State.Seq, l.State.CreatedAt},
+		"state")
 	rows := f.list(store.RunFilter{Limit: 10, Statuses: []run.Status{run.Pending}, Steps: true})
 	f.equal([]string{id.RunID}, runIDs(rows), "listed")
 	f.equal([]any{run.Pending, run.Seq(0)}, []any{rows[0].Header.Status, rows[0].Head}, "row")
@@ -161,7 +163,8 @@ func approvalInsertOnly(f *fixture) {
 	id := f.unapproved(time.Hour)
 	f.ok(f.decide(id, decisionOf("ana", true)))
 	for _, statement := range []string{
-		`UPDATE approval_decision SET approved = false`, `UPDATE approval_decision SET principal = 'eve' WHERE principal = 'ana'`, `DELETE FROM approval_decision`,
+		`UPDATE approval_decision SET approved = false`,
+		`UPDATE approval_decision SET principal = 'eve' WHERE principal = 'ana'`, `DELETE FROM approval_decision`,
 	} {
 		if err := f.db.Exec(f, statement); err == nil {
 			f.Errorf("%s was allowed", statement)
@@ -182,7 +185,8 @@ func approvalStarts(f *fixture) {
 		if err := tx.CloseApproval(f.ctx()); err != nil {
 			return err
 		}
-		_, err := tx.Append(f.ctx(), store.Append{Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")}})
+		_, err := tx.Append(
+			f.ctx(), store.Append{Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")}})
 		return err
 	}))
 	f.equal(false, f.approval(id).Open, "open")
@@ -234,7 +238,8 @@ func approvalPages(f *fixture) {
 		}
 		want = append(want, id.RunID)
 	}
-	for n, change := range []func(*run.Identity){func(id *run.Identity) { id.TenantID = "t2" }, func(id *run.Identity) { id.ProjectID = "p2" }} {
+	for n, change := range []func(*run.Identity){func(id *run.Identity) { id.TenantID = "t2" },
+		func(id *run.Identity) { id.ProjectID = "p2" }} {
 		id := identity(50 + n)
 		change(&id)
 		f.create(unapproved(id, time.Hour))

@@ -31,8 +31,10 @@ var auditCases = []testCase{
 
 func auditOf(tenant string, n int) store.AuditRow {
 	return store.AuditRow{
-		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), TenantID: tenant, Actor: fmt.Sprintf("p%d", n%3), Action: "PAUSE", RunID: "r1", SignalID: "s1",
-		Outcome: "ACCEPTED", Code: "RUN_MOVED", Reason: "because of <this> & „that“", RequestID: "q", Detail: json.RawMessage(`{"a": 1}`),
+		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), TenantID: tenant, Actor: fmt.Sprintf("p%d", n%3),
+		Action: "PAUSE", RunID: "r1", SignalID: "s1",
+		Outcome: "ACCEPTED", Code: "RUN_MOVED", Reason: "because of <this> & „that“", RequestID: "q",
+		Detail:     json.RawMessage(`{"a": 1}`),
 		Credential: "token:t-1", Address: "192.0.2.7", Via: "http",
 	}
 }
@@ -80,7 +82,8 @@ func auditTextIsFit(f *fixture) {
 		f.equal("r\uFFFD", l.Row.RunID, "runId")
 	}
 	f.ok(f.store.Raise(f.ctx(), store.Alert{
-		ID: "00000000-0000-4000-8000-000000000099", TenantID: "t1", ProjectID: "p1", RunID: "r1", Level: store.AlertLow, Note: "note\x00\xff", Actor: "ana",
+		ID: "00000000-0000-4000-8000-000000000099", TenantID: "t1", ProjectID: "p1", RunID: "r1", Level: store.AlertLow,
+		Note: "note\x00\xff", Actor: "ana",
 	}))
 	alerts, err := f.store.Alerts(f.ctx(), store.AlertFilter{TenantID: "t1", Limit: 10})
 	f.ok(err)
@@ -249,7 +252,8 @@ func (f *fixture) objects(tenantID string) map[string]store.AuditObject {
 	out := map[string]store.AuditObject{}
 	for _, kind := range store.AuditObjectKinds() {
 		for after := ""; ; {
-			page, err := f.store.AuditObjects(f.ctx(), store.AuditObjectFilter{Kind: kind, TenantID: tenantID, After: after, Limit: 1})
+			page, err := f.store.AuditObjects(f.ctx(), store.AuditObjectFilter{Kind: kind, TenantID: tenantID, After: after,
+				Limit: 1})
 			f.ok(err)
 			if len(page) == 0 {
 				break
@@ -265,7 +269,8 @@ func auditObjects(f *fixture) {
 	row := func(n int) store.AuditRow { return auditOf("t1", n) }
 	for i, name := range []string{"first", "second"} {
 		_, _, err := f.store.PutToken(f.ctx(), store.StoredToken{
-			ID: row(100 + i).ID, TenantID: "t1", Name: name, Principal: "ana", Groups: []string{"b", "a"}, SHA256: name, Grants: json.RawMessage(`[ {"a":1}]`),
+			ID: row(100 + i).ID, TenantID: "t1", Name: name, Principal: "ana", Groups: []string{"b", "a"}, SHA256: name,
+			Grants:    json.RawMessage(`[ {"a":1}]`),
 			CreatedBy: "ana", ExpiresAt: time.Now().Add(time.Hour),
 		}, row(1+i))
 		f.ok(err)
@@ -274,15 +279,18 @@ func auditObjects(f *fixture) {
 	f.ok(err)
 	for version := range int64(2) {
 		_, err := f.store.PutPolicy(f.ctx(), store.StoredPolicy{
-			TenantID: "t1", Version: version + 1, Doc: json.RawMessage(`{ "é": 1}`), Actor: "ana", Reason: "because", RequestID: "q",
+			TenantID: "t1", Version: version + 1, Doc: json.RawMessage(`{ "é": 1}`), Actor: "ana", Reason: "because",
+			RequestID: "q",
 		}, row(10+int(version)))
 		f.ok(err)
 		_, err = f.store.PutSetting(f.ctx(), store.StoredSetting{
-			Kind: store.SettingQuota, TenantID: "t1", Version: version + 1, Doc: json.RawMessage(`{}`), Actor: "ana", Reason: "because", RequestID: "q",
+			Kind: store.SettingQuota, TenantID: "t1", Version: version + 1, Doc: json.RawMessage(`{}`), Actor: "ana",
+			Reason: "because", RequestID: "q",
 		}, row(20+int(version)))
 		f.ok(err)
 	}
-	_, err = f.store.PutSetting(f.ctx(), store.StoredSetting{Kind: store.SettingMode, Version: 1, Doc: json.RawMessage(`{}`), Actor: "ana"}, row(30))
+	_, err = f.store.PutSetting(f.ctx(), store.StoredSetting{Kind: store.SettingMode, Version: 1,
+		Doc: json.RawMessage(`{}`), Actor: "ana"}, row(30))
 	f.ok(err)
 	f.equal(0, len(f.objects("t2")), "objects of another tenant")
 	f.equal(1, len(f.objects("")), "objects of the installation")
@@ -358,7 +366,8 @@ func logSeals(f *fixture) {
 	forged.ID, forged.Digest = auditOf("t1", 7).ID, first.Digest
 	f.ok(f.store.Audit(f.ctx(), forged))
 	f.equal(whole, last(end.LastSeq+1), "seal after a later row for the same event")
-	for n, object := range []string{"log/" + id.RunID + "/00000000000A", "log/" + id.RunID + "/0000000000009", "log/" + id.RunID + "/000000000002"} {
+	for n, object := range []string{"log/" + id.RunID + "/00000000000A", "log/" + id.RunID + "/0000000000009", "log/" +
+		id.RunID + "/000000000002"} {
 		odd := second
 		odd.ID, odd.Object = auditOf("t1", 20+n).ID, object
 		if n == 2 {

@@ -35,12 +35,14 @@ var authorityCases = []testCase{
 }
 
 func audited(tenantID string) store.AuditRow {
-	return store.AuditRow{ID: uuid.NewString(), TenantID: tenantID, Actor: "ana", Action: "SET_POLICY", Outcome: "ACCEPTED", Reason: "because", RequestID: "r-1"}
+	return store.AuditRow{ID: uuid.NewString(), TenantID: tenantID, Actor: "ana", Action: "SET_POLICY",
+		Outcome: "ACCEPTED", Reason: "because", RequestID: "r-1"}
 }
 
 func policyOf(tenantID string, version int64) store.StoredPolicy {
 	return store.StoredPolicy{
-		TenantID: tenantID, Version: version, Doc: json.RawMessage(fmt.Sprintf(`{"grants":[{"principal":"ü","n":%d}]}`, version)),
+		TenantID: tenantID, Version: version, Doc: json.RawMessage(fmt.Sprintf(`{"grants":[{"principal":"ü","n":%d}]}`,
+			version)),
 		Actor: "ana", Reason: "because", RequestID: fmt.Sprintf("r-%d", version),
 	}
 }
@@ -149,9 +151,11 @@ func policyHistory(f *fixture) {
 
 func tokenOf(tenantID, name string) store.StoredToken {
 	return store.StoredToken{
-		ID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(tenantID+name)).String(), Kind: store.TokenAPI, TenantID: tenantID, Name: name, Principal: "ana",
+		ID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(tenantID+name)).String(), Kind: store.TokenAPI, TenantID: tenantID,
+		Name: name, Principal: "ana",
 		SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(tenantID+name))),
-		Grants: json.RawMessage(`[{"role":"VIEWER"}]`), CreatedBy: "ana", ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond),
+		Grants: json.RawMessage(`[{"role":"VIEWER"}]`), CreatedBy: "ana",
+		ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond),
 	}
 }
 
@@ -181,7 +185,8 @@ func authoritySnapshot(f *fixture) {
 	f.ok(err)
 	slices.SortFunc(got.Tokens, func(a, b store.StoredToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	slices.SortFunc(got.Policies, func(a, b store.StoredPolicy) int { return strings.Compare(a.TenantID, b.TenantID) })
-	f.equal(store.StoredAuthority{Version: 7, Policies: newest, Tokens: []store.StoredToken{live, late}}, got, "everything")
+	f.equal(store.StoredAuthority{Version: 7, Policies: newest, Tokens: []store.StoredToken{live, late}}, got,
+		"everything")
 	got, err = f.store.Authority(f.ctx(), time.Now())
 	f.ok(err)
 	f.equal([]store.StoredToken{live}, got.Tokens, "without what has expired")

@@ -176,7 +176,8 @@ func recentSignals(f *fixture) {
 	second := f.receipt(id, "sig-1")
 	before := time.Now()
 	wait := recent(id, 2, time.Hour) // until the second is an hour old
-	if most, least := time.Hour-before.Sub(second.ReceivedAt), time.Hour-time.Since(second.ReceivedAt); wait > most+time.Second || wait < least-time.Second {
+	if most, least := time.Hour-before.Sub(second.ReceivedAt), time.Hour-time.Since(second.ReceivedAt); wait > most+
+		time.Second || wait < least-time.Second {
 		f.Errorf("fewer than two again after %v, expected %v to %v", wait, least, most)
 	}
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
@@ -213,7 +214,8 @@ func (f *fixture) beginHeavy(id run.Identity, step string, la, perMinute int) st
 
 func (f *fixture) throttled(b store.Begun, least, most time.Duration) {
 	f.Helper()
-	if b.Verdict != store.BeginThrottled || b.RetryAfter < least || b.RetryAfter > most || b.StartedSeq != 0 || b.Terminal != nil {
+	if b.Verdict != store.BeginThrottled || b.RetryAfter < least || b.RetryAfter > most || b.StartedSeq != 0 ||
+		b.Terminal != nil {
 		f.Fatalf("%+v, want THROTTLED for %v to %v", b, least, most)
 	}
 }
@@ -258,7 +260,8 @@ func heavyOnce(f *fixture) {
 		b := heavy("p7", 1)
 		return f.beginAny(store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, Heavy: &b}).Verdict
 	}
-	f.equal([]store.BeginVerdict{store.BeginParked, store.BeginRunTerminal}, []store.BeginVerdict{fresh(shut), fresh(over)}, "verdicts")
+	f.equal([]store.BeginVerdict{store.BeginParked, store.BeginRunTerminal}, []store.BeginVerdict{fresh(shut),
+		fresh(over)}, "verdicts")
 	f.equal(time.Duration(0), f.take(id, heavy("p7", 1)), "the token is there still")
 	unlimited := f.run()
 	for _, step := range []string{"s1", "s2", "s3"} {
@@ -270,7 +273,8 @@ func heavyTogether(f *fixture) {
 	id := f.run()
 	b := heavy("p1", 1)
 	begin := func(step string) *store.Begin {
-		return &store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch, Heavy: &b}
+		return &store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch,
+			Heavy: &b}
 	}
 	if s, batches := f.store.(store.Batcher); batches {
 		light := begin("s3")
@@ -284,7 +288,8 @@ func heavyTogether(f *fixture) {
 		f.equal([]store.BeginVerdict{store.BeginRun, store.BeginThrottled, store.BeginRun},
 			[]store.BeginVerdict{out[0].Begun.Verdict, out[1].Begun.Verdict, out[2].Begun.Verdict}, "verdicts")
 		f.is(out[3].Err, store.ErrRegressed)
-		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Begun.StartedSeq, out[1].Begun.Head.LastSeq, out[2].Begun.StartedSeq, out[4].Appended.Outcomes[0].Seq}, "places")
+		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Begun.StartedSeq, out[1].Begun.Head.LastSeq, out[2].Begun.StartedSeq,
+			out[4].Appended.Outcomes[0].Seq}, "places")
 		f.sameAsFold(id)
 		id = f.run()
 		b.ProjectID = "p2"

@@ -290,11 +290,13 @@ func bulkLeaseRace(f *fixture) {
 func bulkRowsEnd(f *fixture) {
 	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
 	b := f.leaseBulk(time.Minute)
-	after := f.settleBulk(b, accepted(1), store.BulkEnd{No: 2, Outcome: store.BulkRefused, Code: run.CodeForbidden, Message: "no"})
+	after := f.settleBulk(b, accepted(1), store.BulkEnd{No: 2, Outcome: store.BulkRefused, Code: run.CodeForbidden,
+		Message: "no"})
 	f.equal([]int{1, 0, 1, 1}, []int{after.Accepted, after.Rejected, after.Refused, after.Waiting()}, "counts")
 	f.equal(true, after.FinishedAt == nil && after.Rev > b.Rev, "open, and newer")
 	again := f.settleBulk(b, store.BulkEnd{No: 1, Outcome: store.BulkRejected}, accepted(2)) // a row keeps its outcome
-	f.equal([]int{1, 0, 1, 1}, []int{again.Accepted, again.Rejected, again.Refused, again.Waiting()}, "counts after a repetition")
+	f.equal([]int{1, 0, 1, 1}, []int{again.Accepted, again.Rejected, again.Refused, again.Waiting()},
+		"counts after a repetition")
 	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
 	f.equal([]store.BulkOutcome{store.BulkAccepted, store.BulkRefused, store.BulkWaiting},
 		[]store.BulkOutcome{rows[0].Outcome, rows[1].Outcome, rows[2].Outcome}, "outcomes")
@@ -324,12 +326,14 @@ func bulkRowsWait(f *fixture) {
 	f.equal(store.BulkPause{}, next, "nothing waits for its time")
 	after, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{
 		Ends: []store.BulkEnd{
-			{No: 1, Outcome: store.BulkWaiting, Code: run.CodeSignalRate, Delay: time.Hour}, {No: 2, Outcome: store.BulkWaiting, Delay: 50 * time.Millisecond},
+			{No: 1, Outcome: store.BulkWaiting, Code: run.CodeSignalRate, Delay: time.Hour},
+			{No: 2, Outcome: store.BulkWaiting, Delay: 50 * time.Millisecond},
 		}, Pause: store.BulkPause{Code: run.CodeSignalRate, For: time.Minute},
 	}, time.Minute)
 	f.ok(err)
 	f.equal(run.CodeSignalRate, after.Paced, "why it is paced")
-	if after.PacedUntil == nil || time.Until(*after.PacedUntil) < 30*time.Second || time.Until(*after.PacedUntil) > 90*time.Second {
+	if after.PacedUntil == nil || time.Until(*after.PacedUntil) < 30*time.Second ||
+		time.Until(*after.PacedUntil) > 90*time.Second {
 		f.Errorf("paced until %v", after.PacedUntil)
 	}
 	f.within(5*time.Second, "the second row comes back", func() bool {
@@ -365,8 +369,10 @@ func bulkStops(f *fixture) {
 	f.ok(f.store.ReleaseBulk(f.ctx(), b, time.Hour)) // it is due at once all the same
 	b = f.leaseBulk(time.Minute)
 	f.equal(true, b.StoppedAt != nil, "its next holder sees it")
-	last := f.settleBulk(b, store.BulkEnd{No: 2, Outcome: store.BulkNotSent}, store.BulkEnd{No: 3, Outcome: store.BulkNotSent})
-	f.equal([]int{1, 0, 0, 2, 0}, []int{last.Accepted, last.Rejected, last.Refused, last.NotSent, last.Waiting()}, "counts")
+	last := f.settleBulk(b, store.BulkEnd{No: 2, Outcome: store.BulkNotSent}, store.BulkEnd{No: 3,
+		Outcome: store.BulkNotSent})
+	f.equal([]int{1, 0, 0, 2, 0}, []int{last.Accepted, last.Rejected, last.Refused, last.NotSent, last.Waiting()},
+		"counts")
 	f.equal(true, last.FinishedAt != nil, "finished")
 	f.equal([]int{2, 3}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkNotSent})), "not sent")
 	f.equal(0, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
@@ -383,7 +389,8 @@ func bulkReceipts(f *fixture) {
 	for i, id := range []run.Identity{one, two} {
 		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 			_, err := tx.PutReceipt(f.ctx(), run.Receipt{
-				Signal: run.Signal{ID: store.BulkSignalID(b.ID, i+1), Type: run.Pause}, Actor: "ana", Payload: json.RawMessage(`{}`), Application: run.SignalPending,
+				Signal: run.Signal{ID: store.BulkSignalID(b.ID, i+1), Type: run.Pause}, Actor: "ana",
+				Payload: json.RawMessage(`{}`), Application: run.SignalPending,
 			}, false)
 			return err
 		}))
@@ -391,13 +398,17 @@ func bulkReceipts(f *fixture) {
 	leased := f.leaseBulk(time.Minute)
 	f.settleBulk(leased, accepted(1), accepted(2))
 	outcome := func(id run.Identity, no int, to run.Application) {
-		_, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: store.BulkSignalID(b.ID, no), Application: to, AppliedBy: -1}}})
+		_, err := f.store.Append(
+			f.ctx(), store.Append{
+				RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: store.BulkSignalID(b.ID, no), Application: to,
+					AppliedBy: -1}}})
 		f.ok(err)
 	}
 	outcome(one, 1, run.SignalApplied)
 	outcome(two, 2, run.SignalNotApply)
 	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
-	f.equal([]run.Application{run.SignalApplied, run.SignalNotApply}, []run.Application{rows[0].Receipt.Application, rows[1].Receipt.Application}, "receipts")
+	f.equal([]run.Application{run.SignalApplied, run.SignalNotApply}, []run.Application{rows[0].Receipt.Application,
+		rows[1].Receipt.Application}, "receipts")
 	f.equal("ana "+one.RunID, rows[0].Receipt.Actor+" "+rows[0].Receipt.RunID, "whose")
 	f.equal(true, rows[2].Receipt == nil, "no receipt before it is sent")
 	failed := f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})

@@ -42,7 +42,8 @@ func countNaively(f *fixture) {
 	if counted < 500 || failed < 50 {
 		f.Errorf("%d runs were counted, %d of them failed: that proves little", counted, failed)
 	}
-	if _, err := f.store.Count(f.ctx(), store.RunFilter{TenantID: "t1", ProjectIDs: slices.Clip([]string{})}, 1); err != nil {
+	if _, err := f.store.Count(f.ctx(), store.RunFilter{TenantID: "t1", ProjectIDs: slices.Clip([]string{})},
+		1); err != nil {
 		f.Errorf("no projects: %v", err)
 	}
 }

@@ -177,7 +177,8 @@ func changedLosesNothing(f *fixture) {
 			s := others[w%2]
 			for n := range runs {
 				id := identity(100 + w*10 + n)
-				if _, _, err := s.CreateRun(f.ctx(), newRun(id, runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"))); err != nil {
+				if _, _, err := s.CreateRun(f.ctx(), newRun(id, runtest.Draft(run.RunApproved, "", 1),
+					runtest.Start("s1"))); err != nil {
 					f.Error(err)
 					return
 				}

@@ -92,15 +92,18 @@ func beginTwice(f *fixture) {
 	e := f.log(id)[2]
 	f.equal([]any{run.ByEngine, 1, 1}, []any{e.EmittedBy, e.LogicalAttempt, e.EngineAttempt}, "envelope")
 	f.equal(run.Seq(4), f.begin(id, "s1", 2).StartedSeq, "another attempt")
-	_, err := f.store.Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch})
+	_, err := f.store.Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1, EngineAttempt: 1,
+		EmittedAt: runtest.Epoch})
 	f.is(err, run.ErrSchema)
 }
 
 func gateOfRepeatedAppend(f *fixture) {
 	id := f.run()
-	pause := store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, "u1", 1)}, SetGate: run.GatePaused}
+	pause := store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, "u1", 1)},
+		SetGate: run.GatePaused}
 	f.equal(run.GatePaused, f.appendAny(pause).Head.Gate, "closed")
-	resume := store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunResumed, "u2", 1)}, ClearGate: run.GatePaused}
+	resume := store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunResumed, "u2", 1)},
+		ClearGate: run.GatePaused}
 	f.equal(run.Gate(0), f.appendAny(resume).Head.Gate, "open")
 	f.equal(run.Gate(0), f.appendAny(pause).Head.Gate, "a repetition does not close it again")
 	f.gate(id, run.GateFailing|run.GateStopped, 0)
@@ -131,7 +134,8 @@ func appendUnlessGate(f *fixture) {
 		f.append(id, wait("s1")...)
 		f.gate(id, c.gate, 0)
 		before := f.head(id)
-		a := store.Append{RunID: id.RunID, UnlessGate: c.unless, Events: wait("s2"), ClearGate: run.GateFailing, MinHead: before.LastSeq}
+		a := store.Append{RunID: id.RunID, UnlessGate: c.unless, Events: wait("s2"), ClearGate: run.GateFailing,
+			MinHead: before.LastSeq}
 		out, err := f.store.Append(f.ctx(), a)
 		var closed *store.GateClosedError
 		if errors.As(err, &closed) != c.held || err != nil && !c.held {
@@ -147,7 +151,8 @@ func appendUnlessGate(f *fixture) {
 		}
 		known, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, UnlessGate: all, Events: wait("s1")})
 		f.ok(err)
-		f.equal([]bool{true, true}, []bool{known.Outcomes[0].Deduplicated, known.Outcomes[1].Deduplicated}, "what the log has already")
+		f.equal([]bool{true, true}, []bool{known.Outcomes[0].Deduplicated, known.Outcomes[1].Deduplicated},
+			"what the log has already")
 		err = f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 			head := tx.Head()
 			_, err := tx.Append(f.ctx(), store.Append{UnlessGate: all, Events: []run.Draft{started("s3", 1)}})
@@ -181,7 +186,8 @@ func appendUnlessEnded(f *fixture) {
 	}
 	known, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, UnlessGate: all, Events: wait("s2", 1)})
 	f.ok(err)
-	f.equal([]bool{true, true}, []bool{known.Outcomes[0].Deduplicated, known.Outcomes[1].Deduplicated}, "what the log has already")
+	f.equal([]bool{true, true}, []bool{known.Outcomes[0].Deduplicated, known.Outcomes[1].Deduplicated},
+		"what the log has already")
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		_, err := tx.Append(f.ctx(), store.Append{UnlessGate: all, Events: wait("s1", 1)})
 		f.is(err, store.ErrAttemptEnded)
@@ -236,7 +242,8 @@ func retryWindow(f *fixture) {
 	deadline := time.Date(2026, 5, 1, 10, 0, 0, 123456000, time.UTC)
 	window := func(id run.Identity, shut, open run.Gate, drafts ...run.Draft) *time.Time {
 		f.Helper()
-		return f.appendAny(store.Append{RunID: id.RunID, Events: drafts, SetGate: shut, ClearGate: open, RetryDeadline: deadline}).WindowOpened
+		return f.appendAny(store.Append{RunID: id.RunID, Events: drafts, SetGate: shut, ClearGate: open,
+			RetryDeadline: deadline}).WindowOpened
 	}
 	stamped := func(id run.Identity) *time.Time {
 		f.Helper()
@@ -252,7 +259,8 @@ func retryWindow(f *fixture) {
 	f.equal(&deadline, window(id, 0, 0, completed("s2", 1)), "s2 ends")
 	f.equal(&deadline, stamped(id), "payload of the one that opened it")
 	f.equal(&deadline, f.load(id).State.RetryDeadline, "state")
-	again := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{completed("s2", 1)}, RetryDeadline: deadline.Add(time.Hour)})
+	again := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{completed("s2", 1)},
+		RetryDeadline: deadline.Add(time.Hour)})
 	f.equal(&deadline, again.WindowOpened, "a repetition answers what is in force")
 	f.equal(false, again.Outcomes[0].PayloadMismatch, "mismatch by a stamp")
 
@@ -266,5 +274,6 @@ func retryWindow(f *fixture) {
 	f.append(id, started("s1", 1))
 	f.equal((*time.Time)(nil), window(id, 0, 0, completed("s1", 1)), "nothing failed")
 	f.append(id, started("s2", 1))
-	f.equal((*time.Time)(nil), window(id, run.GateFailing, 0, failed("s2", 1), runtest.Draft(run.RunCancelled, "", 1)), "the run is over")
+	f.equal((*time.Time)(nil), window(id, run.GateFailing, 0, failed("s2", 1), runtest.Draft(run.RunCancelled, "", 1)),
+		"the run is over")
 }

@@ -52,17 +52,20 @@ func twoTerminals(f *fixture) {
 	won := f.append(id, completed("s1", 1)).Outcomes[0]
 	lost := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{failed("s1", 1)}})
 	f.equal(run.CodeInvalidTransition, lost.Outcomes[0].Refused, "refused")
-	f.equal([]any{won.Seq, run.StepCompletedEvent, won.EventID}, []any{lost.Outcomes[0].Existing.Seq, lost.Outcomes[0].Existing.Type, lost.Outcomes[0].Existing.EventID}, "the winner")
+	f.equal([]any{won.Seq, run.StepCompletedEvent, won.EventID}, []any{lost.Outcomes[0].Existing.Seq,
+		lost.Outcomes[0].Existing.Type, lost.Outcomes[0].Existing.EventID}, "the winner")
 	f.equal(won.Seq, lost.Head.LastSeq, "head")
 	f.append(id, failed("s2", 1))
-	lost = f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{completed("s2", 1), runtest.Draft(run.StepSkippedEvent, "s2", 1)}})
+	lost = f.appendAny(
+		store.Append{RunID: id.RunID, Events: []run.Draft{completed("s2", 1), runtest.Draft(run.StepSkippedEvent, "s2", 1)}})
 	f.equal(run.StepFailedEvent, lost.Outcomes[0].Existing.Type, "reverse order")
 	f.equal(run.CodeInvalidTransition, lost.Outcomes[1].Refused, "skip")
 	f.append(id, completed("s2", 2)) // another logical attempt is another subject
 	both := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{completed("s3", 1), failed("s3", 1)}})
 	f.equal(both.Outcomes[0].Seq, both.Outcomes[1].Existing.Seq, "both in one batch")
 	end := f.append(id, runtest.Draft(run.RunCompleted, "", 1)).Outcomes[0]
-	late := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}}).Outcomes[0]
+	late := f.appendAny(
+		store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}}).Outcomes[0]
 	f.equal(run.CodeInvalidTransition, late.Refused, "RunCancelled")
 	f.equal(end.Seq, late.Existing.Seq, "RunCompleted won")
 	l := f.load(id)
@@ -90,13 +93,17 @@ func aHookEndsOnce(f *fixture) {
 	f.equal([]any{true, won.EventID}, []any{again.PayloadMismatch, again.Existing.EventID}, "with another payload")
 
 	f.append(id, stuck("s2", 1), stuck("s1", 2), started("s1", 3)) // other hooks
-	mixed := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{undone("s2", 1), completed("s1", 3), undone("s3", 1), stuck("s3", 1)}})
+	mixed := f.appendAny(
+		store.Append{RunID: id.RunID, Events: []run.Draft{undone("s2", 1), completed("s1", 3), undone("s3", 1),
+			stuck("s3", 1)}})
 	f.equal([]run.Code{run.CodeInvalidTransition, "", "", run.CodeInvalidTransition},
-		[]run.Code{mixed.Outcomes[0].Refused, mixed.Outcomes[1].Refused, mixed.Outcomes[2].Refused, mixed.Outcomes[3].Refused}, "beside other events")
+		[]run.Code{mixed.Outcomes[0].Refused, mixed.Outcomes[1].Refused, mixed.Outcomes[2].Refused,
+			mixed.Outcomes[3].Refused}, "beside other events")
 	f.equal(mixed.Outcomes[2].Seq, mixed.Outcomes[3].Existing.Seq, "both in one batch")
 	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
 	late := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{stuck("s1", 1), stuck("s4", 1)}}).Outcomes
-	f.equal([]run.Code{run.CodeInvalidTransition, run.CodeOrphanedTask}, []run.Code{late[0].Refused, late[1].Refused}, "after the end of the run")
+	f.equal([]run.Code{run.CodeInvalidTransition, run.CodeOrphanedTask}, []run.Code{late[0].Refused, late[1].Refused},
+		"after the end of the run")
 	ends := 0
 	for _, e := range f.log(id) {
 		if e.Type.EndsHook() {
@@ -116,11 +123,14 @@ func afterTheEnd(f *fixture) {
 		f.equal(run.Gate(0), out.Head.Gate, "gate of a batch that inserted nothing")
 	}
 	f.equal(4, len(f.log(id)), "events")
-	f.equal(1, f.db.Count(f, `SELECT count(*) FROM audit WHERE run_id = '`+id.RunID+`' AND code = 'ORPHANED_TASK'`), "audit rows")
+	f.equal(1, f.db.Count(f, `SELECT count(*) FROM audit WHERE run_id = '`+id.RunID+`' AND code = 'ORPHANED_TASK'`),
+		"audit rows")
 	f.equal(store.BeginRunTerminal, f.begin(id, "s2", 1).Verdict, "begin")
 	// Signal decisions alone go on (G19).
 	f.equal(run.Seq(5), f.append(id, runtest.Draft(run.SignalRejected, "u1", 1)).Outcomes[0].Seq, "SignalRejected")
-	mixed := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{started("s3", 1), runtest.Draft(run.SignalRejected, "u2", 1)}}).Outcomes
+	mixed := f.appendAny(
+		store.Append{RunID: id.RunID, Events: []run.Draft{started("s3", 1), runtest.Draft(run.SignalRejected, "u2",
+			1)}}).Outcomes
 	f.equal([]any{run.CodeOrphanedTask, run.Seq(6)}, []any{mixed[0].Refused, mixed[1].Seq}, "outcomes are per event")
 }
 
@@ -129,15 +139,18 @@ func orderOfChecks(f *fixture) {
 	f.append(id, started("s1", 1), completed("s1", 1))
 	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
 	o := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{
-		completed("s1", 1), failed("s1", 1), completed("s2", 1), runtest.Draft(run.RunCancelled, "", 1), runtest.Draft(run.RunFailed, "", 1),
+		completed("s1", 1), failed("s1", 1), completed("s2", 1), runtest.Draft(run.RunCancelled, "", 1),
+		runtest.Draft(run.RunFailed, "", 1),
 	}}).Outcomes
 	f.equal([]any{true, run.CodeInvalidTransition, run.CodeOrphanedTask, true, run.CodeInvalidTransition},
-		[]any{o[0].Deduplicated, o[1].Refused, o[2].Refused, o[3].Deduplicated, o[4].Refused}, "dedupe, then terminal, then orphan")
+		[]any{o[0].Deduplicated, o[1].Refused, o[2].Refused, o[3].Deduplicated, o[4].Refused},
+		"dedupe, then terminal, then orphan")
 	end := f.run()
 	o = f.appendAny(store.Append{RunID: end.RunID, Events: []run.Draft{
 		runtest.Draft(run.RunCancelled, "", 1), completed("s1", 1), runtest.Draft(run.RunFailed, "", 1),
 	}}).Outcomes
-	f.equal([]run.Code{"", run.CodeOrphanedTask, run.CodeInvalidTransition}, []run.Code{o[0].Refused, o[1].Refused, o[2].Refused}, "an end inside the batch")
+	f.equal([]run.Code{"", run.CodeOrphanedTask, run.CodeInvalidTransition}, []run.Code{o[0].Refused, o[1].Refused,
+		o[2].Refused}, "an end inside the batch")
 }
 
 func lateStart(f *fixture) {
@@ -152,7 +165,8 @@ func ifStarted(f *fixture) {
 	o := f.appendAny(store.Append{RunID: id.RunID, IfStarted: true, Events: []run.Draft{
 		failed("s1", 1), started("s2", 1), completed("s2", 1), runtest.Draft(run.StepSkippedEvent, "s3", 1),
 	}}).Outcomes
-	f.equal([]any{run.CodeStepNotStarted, run.Seq(3), run.Seq(4), run.Seq(5)}, []any{o[0].Refused, o[1].Seq, o[2].Seq, o[3].Seq}, "outcomes")
+	f.equal([]any{run.CodeStepNotStarted, run.Seq(3), run.Seq(4), run.Seq(5)}, []any{o[0].Refused, o[1].Seq, o[2].Seq,
+		o[3].Seq}, "outcomes")
 	f.append(id, failed("s1", 1))
 }
 
@@ -160,7 +174,8 @@ func createOnce(f *fixture) {
 	n := newRun(identity(1), runtest.Draft(run.RunApproved, "", 1))
 	n.Enqueue = &store.Enqueue{Terms: store.Unlimited()}
 	n.Run.ParentRunID = "run-000"
-	n.Audit = []store.AuditRow{{ID: "5b6c0c9e-0000-4000-8000-000000000001", TenantID: "t1", Actor: "ola", Action: "START", RunID: n.Run.RunID, Outcome: "ACCEPTED", Detail: json.RawMessage(`{"a":1}`)}}
+	n.Audit = []store.AuditRow{{ID: "5b6c0c9e-0000-4000-8000-000000000001", TenantID: "t1", Actor: "ola", Action: "START",
+		RunID: n.Run.RunID, Outcome: "ACCEPTED", Detail: json.RawMessage(`{"a":1}`)}}
 	f.create(n)
 	first, err := f.store.Get(f.ctx(), n.Run.RunID)
 	f.ok(err)

@@ -56,7 +56,8 @@ func listPages(f *fixture) {
 		f.ok(f.store.Import(f.ctx(), r, nil))
 	}
 	all := f.list(store.RunFilter{Limit: 100})
-	want := []string{"run-007", "run-006", "run-005", "run-004", "run-003", "run-002", "run-001", "run-053", "run-052", "run-051"}
+	want := []string{"run-007", "run-006", "run-005", "run-004", "run-003", "run-002", "run-001", "run-053", "run-052",
+		"run-051"}
 	f.equal(want, runIDs(all), "newest first")
 	ascending := slices.Clone(want)
 	slices.Reverse(ascending)
@@ -119,16 +120,20 @@ func listFilters(f *fixture) {
 		{store.RunFilter{ProjectIDs: []string{"p1", "p3"}}, []string{"run-004", "run-001"}},
 		{store.RunFilter{ProjectIDs: []string{}}, []string{}},
 		{store.RunFilter{EnvironmentID: "prod"}, []string{"run-004", "run-003"}},
-		{store.RunFilter{Scopes: store.Scopes{{ProjectID: "p2", EnvironmentID: "sandbox"}, {ProjectID: "p3", EnvironmentID: "prod"}}}, []string{"run-004", "run-002"}},
-		{store.RunFilter{Scopes: store.Scopes{{EnvironmentID: "prod"}, {ProjectID: "p2", EnvironmentID: "sandbox"}}}, []string{"run-004", "run-003", "run-002"}},
+		{store.RunFilter{Scopes: store.Scopes{{ProjectID: "p2", EnvironmentID: "sandbox"},
+			{ProjectID: "p3", EnvironmentID: "prod"}}}, []string{"run-004", "run-002"}},
+		{store.RunFilter{Scopes: store.Scopes{{EnvironmentID: "prod"}, {ProjectID: "p2", EnvironmentID: "sandbox"}}},
+			[]string{"run-004", "run-003", "run-002"}},
 		{store.RunFilter{Scopes: store.Scopes{{ProjectID: "p2"}}, EnvironmentID: "prod"}, []string{"run-003"}},
 		{store.RunFilter{Scopes: store.Scopes{{}}, ProjectIDs: []string{"p2"}}, []string{"run-003", "run-002"}},
 		{store.RunFilter{Scopes: store.Scopes{}}, []string{}},
 		{store.RunFilter{Scopes: store.Scopes{{ProjectID: "p2", EnvironmentID: "prod"}}, Text: "plan-"}, []string{}},
 		{store.RunFilter{Statuses: []run.Status{run.Cancelled}}, []string{"run-001"}},
-		{store.RunFilter{Statuses: []run.Status{run.Approved, run.Cancelled}, PlanID: "plan-3"}, []string{"run-002", "run-001"}},
+		{store.RunFilter{Statuses: []run.Status{run.Approved, run.Cancelled}, PlanID: "plan-3"},
+			[]string{"run-002", "run-001"}},
 		{store.RunFilter{TriggeredBy: "ana"}, []string{"run-003", "run-002", "run-001"}},
-		{store.RunFilter{TriggeredBy: "ana", Statuses: []run.Status{run.Approved}, EnvironmentID: "sandbox"}, []string{"run-002"}},
+		{store.RunFilter{TriggeredBy: "ana", Statuses: []run.Status{run.Approved}, EnvironmentID: "sandbox"},
+			[]string{"run-002"}},
 		{store.RunFilter{TriggeredBy: "an"}, []string{}},
 		{store.RunFilter{Text: "run-00"}, []string{"run-004", "run-003", "run-002", "run-001"}},
 		{store.RunFilter{Text: "un-001"}, []string{}},
@@ -162,7 +167,8 @@ func places(f *fixture) {
 	}
 	f.equal([]string{"Shop/prod", "bank/prod", "shop/dev", "shop/prod"}, f.places("t1", nil, 9), "of all projects")
 	f.equal([]string{"Shop/prod", "bank/prod"}, f.places("t1", nil, 2), "the first ones")
-	f.equal([]string{"bank/prod", "shop/dev", "shop/prod"}, f.places("t1", []string{"shop", "sho", "bank"}, 9), "of some projects")
+	f.equal([]string{"bank/prod", "shop/dev", "shop/prod"}, f.places("t1", []string{"shop", "sho", "bank"}, 9),
+		"of some projects")
 	f.equal(0, len(f.places("t1", []string{}, 9)), "of no project")
 	f.equal(0, len(f.places("t3", nil, 9)), "of another tenant")
 }
@@ -224,7 +230,8 @@ func listSteps(f *fixture) {
 	rows := f.list(store.RunFilter{Limit: 10, Steps: true})
 	f.equal([]string{"run-003", "run-002", "run-001"}, runIDs(rows), "runs")
 	f.equal(want, run.State{Header: rows[1].Header, Steps: rows[1].Steps}, "a run whose checkpoint lags")
-	f.equal(f.load(first).State, run.State{Header: rows[2].Header, Steps: rows[2].Steps}, "a run whose checkpoint is at the head")
+	f.equal(f.load(first).State, run.State{Header: rows[2].Header, Steps: rows[2].Steps},
+		"a run whose checkpoint is at the head")
 	f.equal(0, len(rows[0].Steps), "steps of a run that has none yet")
 	for _, row := range f.list(store.RunFilter{Limit: 10}) {
 		f.equal(0, len(row.Steps), "steps that nobody asked for")

@@ -81,9 +81,11 @@ func starter(id run.Identity) string {
 // move brings a run some events further.
 func (f *fixture) move(r *rand.Rand, id run.Identity) {
 	f.Helper()
-	of := runtest.M{"triggeredBy": starter(id), "planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2", "planId": id.PlanID, "planVersion": id.PlanVersion}}
+	of := runtest.M{"triggeredBy": starter(id), "planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2",
+		"planId": id.PlanID, "planVersion": id.PlanVersion}}
 	for _, d := range []run.Draft{
-		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), started("s1", 1), runtest.Draft(run.RunPaused, "u1", 1), pick(r,
+		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), started("s1", 1),
+		runtest.Draft(run.RunPaused, "u1", 1), pick(r,
 			runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunCancelled, "", 1), runtest.Draft(run.RunFailed, "", 1)),
 	} {
 		if r.IntN(5) == 0 {
@@ -95,7 +97,8 @@ func (f *fixture) move(r *rand.Rand, id run.Identity) {
 
 func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 	f := store.RunFilter{
-		TenantID: pick(r, "t1", "t1", "t1", "t1", "T1", "nobody"), Limit: pick(r, 1, 3, 20, 201), Ascending: r.IntN(2) == 0, Steps: r.IntN(4) == 0,
+		TenantID: pick(r, "t1", "t1", "t1", "t1", "T1", "nobody"), Limit: pick(r, 1, 3, 20, 201), Ascending: r.IntN(2) == 0,
+		Steps: r.IntN(4) == 0,
 	}
 	maybe := func() bool { return r.IntN(4) == 0 }
 	at := func() time.Time { return runtest.Epoch.Add(time.Duration(r.IntN(62)-1) * time.Minute) }
@@ -130,7 +133,8 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 	}
 	if maybe() {
 		for range 1 + r.IntN(4) {
-			f.Statuses = append(f.Statuses, pick(r, run.Pending, run.Approved, run.Running, run.Paused, run.Completed, run.Failed, run.Cancelled, "NONE"))
+			f.Statuses = append(f.Statuses, pick(r, run.Pending, run.Approved, run.Running, run.Paused, run.Completed,
+				run.Failed, run.Cancelled, "NONE"))
 		}
 	}
 	if maybe() {
@@ -140,7 +144,8 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 		f.TriggeredBy = pick(r, "ana", "ana", "ben", "Ana", "an", "nobody")
 	}
 	if maybe() {
-		f.Text = pick(r, "r", "r-", "r-1", "r-12", "R", "rz", "r\U0010FFFF", "plan", "plan-", "plan-1", "lan-1", "ig", "ö", "%", "_", "none", all[r.IntN(len(all))].RunID)
+		f.Text = pick(r, "r", "r-", "r-1", "r-12", "R", "rz", "r\U0010FFFF", "plan", "plan-", "plan-1", "lan-1", "ig", "ö",
+			"%", "_", "none", all[r.IntN(len(all))].RunID)
 	}
 	if maybe() {
 		f.CreatedFrom = at()
@@ -167,9 +172,12 @@ func naively(all []run.State, f store.RunFilter) (out []run.State) {
 	}
 	for _, s := range all {
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
-			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Hold(s.ProjectID, s.EnvironmentID) || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
-			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy || !strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
-			!f.CreatedFrom.IsZero() && s.CreatedAt.Before(f.CreatedFrom) || !f.CreatedTo.IsZero() && !s.CreatedAt.Before(f.CreatedTo) ||
+			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Hold(s.ProjectID, s.EnvironmentID) ||
+			len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
+			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy ||
+			!strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
+			!f.CreatedFrom.IsZero() && s.CreatedAt.Before(f.CreatedFrom) || !f.CreatedTo.IsZero() &&
+			!s.CreatedAt.Before(f.CreatedTo) ||
 			f.After != nil && order(s, *f.After) <= 0 || f.Before != nil && order(s, *f.Before) >= 0 {
 			continue
 		}
@@ -178,7 +186,9 @@ func naively(all []run.State, f store.RunFilter) (out []run.State) {
 		}
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b run.State) int { return order(a, store.RunPos{CreatedAt: b.CreatedAt, RunID: b.RunID}) })
+	slices.SortFunc(out, func(a, b run.State) int {
+		return order(a, store.RunPos{CreatedAt: b.CreatedAt, RunID: b.RunID})
+	})
 	if n := len(out) - f.Limit; n > 0 && f.Before != nil && f.After == nil {
 		return out[n:]
 	} else if n > 0 {

@@ -52,7 +52,8 @@ func happyLinear(f *fixture) {
 	f.equal(strings.Split("1 RunApproved|2 RunStarted|3 StepStarted(s1,1)|4 StepCompleted(s1,1)|5 StepStarted(s2,1)|"+
 		"6 StepCompleted(s2,1)|7 StepStarted(s3,1)|8 StepCompleted(s3,1)|9 RunCompleted", "|"), lines(evs), "log")
 	for _, e := range evs {
-		if e.Identity != id || e.EventID == "" || e.EventID != e.Key.EventID() || e.LogicalAttempt != 1 || e.EngineAttempt != 1 ||
+		if e.Identity != id || e.EventID == "" || e.EventID != e.Key.EventID() || e.LogicalAttempt != 1 ||
+			e.EngineAttempt != 1 ||
 			e.EmittedAt.IsZero() || e.PersistedAt.IsZero() || e.EmittedBy == "" {
 			f.Errorf("incomplete envelope: %+v", e)
 		}
@@ -81,7 +82,8 @@ func duplicateInBatch(f *fixture) {
 	id := f.run()
 	out := f.append(id, started("s1", 1), started("s1", 1), completed("s1", 1))
 	f.equal([]run.Seq{3, 3, 4}, []run.Seq{out.Outcomes[0].Seq, out.Outcomes[1].Seq, out.Outcomes[2].Seq}, "seqs")
-	f.equal([]bool{false, true, false}, []bool{out.Outcomes[0].Deduplicated, out.Outcomes[1].Deduplicated, out.Outcomes[2].Deduplicated}, "duplicates")
+	f.equal([]bool{false, true, false}, []bool{out.Outcomes[0].Deduplicated, out.Outcomes[1].Deduplicated,
+		out.Outcomes[2].Deduplicated}, "duplicates")
 	f.equal(0, out.Head.Running, "running")
 	out = f.append(id, started("s1", 1), completed("s1", 1), started("s2", 1)) // partly a repetition
 	f.equal([]run.Seq{3, 4, 5}, []run.Seq{out.Outcomes[0].Seq, out.Outcomes[1].Seq, out.Outcomes[2].Seq}, "seqs again")
@@ -252,7 +254,8 @@ func notFound(f *fixture) {
 	ctx := f.ctx()
 	_, err := f.store.Append(ctx, store.Append{RunID: "nobody", Events: []run.Draft{started("s1", 1)}})
 	f.is(err, store.ErrNotFound)
-	_, err = f.store.Begin(ctx, store.Begin{RunID: "nobody", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch})
+	_, err = f.store.Begin(ctx, store.Begin{RunID: "nobody", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+		EmittedAt: runtest.Epoch})
 	f.is(err, store.ErrNotFound)
 	_, err = f.store.Load(ctx, "nobody")
 	f.is(err, store.ErrNotFound)

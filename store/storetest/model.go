@@ -105,7 +105,8 @@ func (r random) one(of ...string) string { return of[r.IntN(len(of))] }
 func (r random) draft() run.Draft {
 	t := runtest.Types[r.IntN(len(runtest.Types))]
 	if r.IntN(3) > 0 {
-		marks := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepAwaitingManualCompletion}
+		marks := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent,
+			run.StepAwaitingManualCompletion}
 		t = marks[r.IntN(len(marks))]
 	}
 	if t.EndsRun() && r.IntN(6) > 0 {
@@ -155,9 +156,11 @@ func (r random) append(id run.Identity, head run.Seq) store.Append {
 		a.MinHead = head + run.Seq(r.IntN(3))
 	}
 	for range r.IntN(3) {
-		application := []run.Application{run.SignalDelivered, run.SignalApplied, run.SignalNoop, run.SignalNotApply}[r.IntN(4)]
+		application := []run.Application{run.SignalDelivered, run.SignalApplied, run.SignalNoop,
+			run.SignalNotApply}[r.IntN(4)]
 		a.Outcomes = append(a.Outcomes, store.SignalOutcome{
-			SignalID: r.one("p1", "p2", "p3", "p4", "p5"), Application: application, Reason: r.one("", "SUPERSEDED"), AppliedBy: r.IntN(len(a.Events)+2) - 1,
+			SignalID: r.one("p1", "p2", "p3", "p4", "p5"), Application: application, Reason: r.one("", "SUPERSEDED"),
+			AppliedBy: r.IntN(len(a.Events)+2) - 1,
 		})
 	}
 	return a
@@ -167,7 +170,8 @@ func (r random) append(id run.Identity, head run.Seq) store.Append {
 func (r random) plain(id run.Identity, head run.Seq) store.Entry {
 	if r.IntN(4) == 0 {
 		return store.Entry{Begin: &store.Begin{
-			RunID: id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(4), EngineAttempt: 1, EmittedAt: runtest.Epoch,
+			RunID: id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(4), EngineAttempt: 1,
+			EmittedAt:   runtest.Epoch,
 			PassFailing: r.IntN(2) == 0,
 		}}
 	}
@@ -259,7 +263,8 @@ func (f *fixture) compare(what string, m *model, r random) {
 	for i := range entries {
 		if r.IntN(4) == 0 {
 			entries[i].Begin = &store.Begin{
-				RunID: m.id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(2), EngineAttempt: 1, EmittedAt: runtest.Epoch,
+				RunID: m.id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(2), EngineAttempt: 1,
+				EmittedAt:   runtest.Epoch,
 				PassFailing: r.IntN(2) == 0, SignalID: r.one("", "p4", "p2"),
 			}
 			continue

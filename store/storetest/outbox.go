@@ -103,8 +103,9 @@ func buryMovesOn(f *fixture) {
 	letters := f.letters(store.DeadLetterFilter{})
 	f.equal(1, len(letters), "letters")
 	l := letters[0]
-	f.equal(store.DeadLetter{ID: l.ID, TenantID: "t1", ProjectID: id.ProjectID, RunID: id.RunID, From: 1, To: 2, Attempts: 2,
-		Cause: "refused for good", BuriedAt: l.BuriedAt}, l, "letter")
+	f.equal(store.DeadLetter{ID: l.ID, TenantID: "t1", ProjectID: id.ProjectID, RunID: id.RunID, From: 1, To: 2,
+		Attempts: 2,
+		Cause:    "refused for good", BuriedAt: l.BuriedAt}, l, "letter")
 	if age := f.load(id).Now.Sub(l.BuriedAt); l.BuriedAt.IsZero() || age < 0 || age > time.Minute {
 		f.Errorf("buried at %v", l.BuriedAt)
 	}

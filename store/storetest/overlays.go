@@ -25,7 +25,9 @@ func (f *fixture) overlay(id run.Identity, signalID string, t run.SignalType, st
 	f.Helper()
 	var seq run.Seq
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
-		out, err := tx.Append(f.ctx(), store.Append{SetGate: run.GateOverlaid, Events: []run.Draft{runtest.Draft(run.SignalAccepted, signalID, 1)}})
+		out, err := tx.Append(
+			f.ctx(), store.Append{SetGate: run.GateOverlaid,
+				Events: []run.Draft{runtest.Draft(run.SignalAccepted, signalID, 1)}})
 		if err != nil {
 			return err
 		}
@@ -34,7 +36,8 @@ func (f *fixture) overlay(id run.Identity, signalID string, t run.SignalType, st
 		r.Signal.StepID, r.AcceptedSeq, r.AppliedSeq = stepID, seq, seq
 		r.Application, r.AppliedAt = run.SignalApplied, &out.Outcomes[0].PersistedAt
 		stored, err := tx.PutReceipt(f.ctx(), r, false)
-		if err == nil && (stored.Application != run.SignalApplied || stored.AppliedSeq != seq || stored.AppliedAt == nil || stored.No == 0) {
+		if err == nil && (stored.Application != run.SignalApplied || stored.AppliedSeq != seq || stored.AppliedAt == nil ||
+			stored.No == 0) {
 			f.Errorf("stored %+v", stored)
 		}
 		return err
@@ -119,7 +122,8 @@ func overlaidBegin(f *fixture) {
 		return out
 	}
 	begun := within(begin("s2", 1))
-	f.equal([]any{store.BeginRun, seq + 1, 2, seq + 1}, []any{begun.Verdict, begun.StartedSeq, begun.Head.Running, begun.Head.LastSeq}, "begun")
+	f.equal([]any{store.BeginRun, seq + 1, 2, seq + 1}, []any{begun.Verdict, begun.StartedSeq, begun.Head.Running,
+		begun.Head.LastSeq}, "begun")
 	evs, err := f.store.Events(f.ctx(), id.RunID, seq, 10)
 	f.ok(err)
 	p, err := run.PayloadOf[run.StepStartedPayload](evs[0].Payload)
@@ -128,15 +132,19 @@ func overlaidBegin(f *fixture) {
 	f.equal(begun.StartedSeq, within(begin("s2", 1)).StartedSeq, "begun again")
 	// who executes the attempt does not know which overlays it began with
 	repeated := f.append(id, started("s2", 1)).Outcomes[0]
-	f.equal([]any{true, false, begun.StartedSeq}, []any{repeated.Deduplicated, repeated.PayloadMismatch, repeated.Seq}, "its StepStarted again")
+	f.equal([]any{true, false, begun.StartedSeq}, []any{repeated.Deduplicated, repeated.PayloadMismatch, repeated.Seq},
+		"its StepStarted again")
 	// other gates stay closed
-	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, SetGate: run.GateFailing, Events: []run.Draft{runtest.Draft(run.StepFailedEvent, "s1", 1)}})
+	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, SetGate: run.GateFailing,
+		Events: []run.Draft{runtest.Draft(run.StepFailedEvent, "s1", 1)}})
 	f.ok(err)
 	f.equal(store.BeginParked, within(begin("s1", 2)).Verdict, "while failing")
 	passing := begin("s1", 2)
 	passing.PassFailing = true
 	f.equal(store.BeginRun, within(passing).Verdict, "past failing")
-	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.RunFailed, "", 1)}})
+	_, err = f.store.Append(
+		f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s2", 1),
+			runtest.Draft(run.RunFailed, "", 1)}})
 	f.ok(err)
 	done := within(begin("s2", 1))
 	if done.Verdict != store.BeginDone || done.Terminal == nil {
@@ -150,13 +158,15 @@ func alerts(f *fixture) {
 	id := f.run()
 	alert := func(n int, level store.AlertLevel) store.Alert {
 		return store.Alert{
-			ID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(n)}).String(), TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: "s1",
+			ID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(n)}).String(), TenantID: id.TenantID, ProjectID: id.ProjectID,
+			RunID: id.RunID, StepID: "s1",
 			SignalID: "sig", Level: level, Code: run.CodeEngineLost, Note: fmt.Sprintf("note %d", n), Actor: "ola",
 		}
 	}
 	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertLow), alert(2, store.AlertHigh)))
 	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertHigh))) // known: left as it is
-	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.Raise(f.ctx(), alert(3, store.AlertMedium)) }))
+	f.ok(f.store.InRun(
+		f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.Raise(f.ctx(), alert(3, store.AlertMedium)) }))
 	f.is(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		f.ok(tx.Raise(f.ctx(), alert(4, store.AlertHigh)))
 		return store.ErrConflict // rolled back
@@ -176,8 +186,10 @@ func alerts(f *fixture) {
 		}
 		return notes
 	}
-	f.equal([]string{"MEDIUM note 3 ENGINE_LOST", "HIGH note 2 ENGINE_LOST", "LOW note 1 ENGINE_LOST"}, list(store.AlertFilter{TenantID: id.TenantID, RunID: id.RunID, Limit: 10}), "newest first")
-	f.equal([]string{"HIGH note 2 ENGINE_LOST"}, list(store.AlertFilter{TenantID: id.TenantID, Before: alert(3, "").ID, Limit: 1}), "a page")
+	f.equal([]string{"MEDIUM note 3 ENGINE_LOST", "HIGH note 2 ENGINE_LOST", "LOW note 1 ENGINE_LOST"},
+		list(store.AlertFilter{TenantID: id.TenantID, RunID: id.RunID, Limit: 10}), "newest first")
+	f.equal([]string{"HIGH note 2 ENGINE_LOST"}, list(store.AlertFilter{TenantID: id.TenantID, Before: alert(3, "").ID,
+		Limit: 1}), "a page")
 	f.equal([]string{"HIGH note 5 ENGINE_LOST"}, list(store.AlertFilter{TenantID: "t2"}), "another tenant")
 	for _, change := range []string{`UPDATE alert SET note = 'x'`, `DELETE FROM alert`} {
 		if f.db.Exec(f, change) == nil {

@@ -48,7 +48,8 @@ func queueLease(f *fixture) {
 	rows := f.lease("w1", time.Minute, 10)
 	f.equal(1, len(rows), "leased")
 	f.equal(f.queueRow(id), rows[0], "row")
-	f.equal([]any{store.QueueLocked, "w1", int64(1), 1, "t1"}, []any{rows[0].Status, rows[0].Owner, rows[0].Generation, rows[0].Attempts, rows[0].TenantID}, "leased row")
+	f.equal([]any{store.QueueLocked, "w1", int64(1), 1, "t1"}, []any{rows[0].Status, rows[0].Owner, rows[0].Generation,
+		rows[0].Attempts, rows[0].TenantID}, "leased row")
 	f.equal(0, len(f.lease("w2", time.Minute, 10)), "leased twice")
 	f.is(f.store.Started(f.ctx(), id.RunID, 7), store.ErrConflict)
 	f.ok(f.store.Started(f.ctx(), id.RunID, 1))
@@ -67,7 +68,8 @@ func queueExpired(f *fixture) {
 		taken = f.lease("w2", time.Minute, 1)
 		return len(taken) == 1
 	})
-	f.equal([]any{old.Generation + 1, "w2", 2}, []any{taken[0].Generation, taken[0].Owner, taken[0].Attempts}, "second lease")
+	f.equal([]any{old.Generation + 1, "w2", 2}, []any{taken[0].Generation, taken[0].Owner, taken[0].Attempts},
+		"second lease")
 	f.is(f.store.Started(f.ctx(), id.RunID, old.Generation), store.ErrConflict)
 	f.is(f.store.Release(f.ctx(), id.RunID, old.Generation, 0, "late"), store.ErrConflict)
 	f.ok(f.store.Started(f.ctx(), id.RunID, taken[0].Generation))
@@ -78,7 +80,8 @@ func queueRelease(f *fixture) {
 	q := f.lease("w1", time.Minute, 1)[0]
 	f.ok(f.store.Release(f.ctx(), id.RunID, q.Generation, 60*time.Millisecond, "engine unavailable"))
 	back := f.queueRow(id)
-	f.equal([]any{store.QueuePending, "", "engine unavailable", 1}, []any{back.Status, back.Owner, back.LastError, back.Attempts}, "released")
+	f.equal([]any{store.QueuePending, "", "engine unavailable", 1}, []any{back.Status, back.Owner, back.LastError,
+		back.Attempts}, "released")
 	f.within(5*time.Second, "the row is due", func() bool {
 		rows := f.lease("w2", time.Minute, 1)
 		if len(rows) == 1 && rows[0].LeaseUntil.Add(-time.Minute).Before(back.NotBefore) {

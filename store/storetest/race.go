@@ -163,7 +163,8 @@ func concurrentBegins(f *fixture) {
 	var mu sync.Mutex
 	begun := map[run.Seq]int{}
 	f.together(20, func(i int) error {
-		b, err := processes[i%2].Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1 + i, EmittedAt: runtest.Epoch})
+		b, err := processes[i%2].Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1,
+			EngineAttempt: 1 + i, EmittedAt: runtest.Epoch})
 		mu.Lock()
 		begun[b.StartedSeq]++
 		mu.Unlock()
@@ -280,8 +281,10 @@ func heads(f *fixture) {
 	got, err := f.store.Heads(f.ctx(), []string{a.RunID, b.RunID, "nobody", a.RunID})
 	f.ok(err)
 	f.equal(2, len(got.ByRun), "known runs")
-	f.equal([]any{run.Seq(3), 1, false}, []any{got.ByRun[a.RunID].LastSeq, got.ByRun[a.RunID].Running, got.ByRun[a.RunID].Terminal}, "a")
-	f.equal([]any{run.Seq(3), 0, true}, []any{got.ByRun[b.RunID].LastSeq, got.ByRun[b.RunID].Running, got.ByRun[b.RunID].Terminal}, "b")
+	f.equal([]any{run.Seq(3), 1, false}, []any{got.ByRun[a.RunID].LastSeq, got.ByRun[a.RunID].Running,
+		got.ByRun[a.RunID].Terminal}, "a")
+	f.equal([]any{run.Seq(3), 0, true}, []any{got.ByRun[b.RunID].LastSeq, got.ByRun[b.RunID].Running,
+		got.ByRun[b.RunID].Terminal}, "b")
 	f.equal(f.log(a)[2].PersistedAt, got.ByRun[a.RunID].LastAt, "lastAt")
 	f.equal(got.ByRun[a.RunID], f.load(a).Head, "head of Load")
 	if _, err := f.store.Heads(f.ctx(), make([]string, store.MaxHeads+1)); err == nil {

@@ -48,7 +48,8 @@ func settingCAS(f *fixture) {
 	}
 	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
 	for _, s := range []store.StoredSetting{ // taken, a hole, no versions at all, and what belongs to others
-		settingOf(store.SettingQuota, "t1", 1), settingOf(store.SettingQuota, "t1", 3), settingOf(store.SettingQuota, "t1", 0), settingOf(store.SettingQuota, "t1", -1),
+		settingOf(store.SettingQuota, "t1", 1), settingOf(store.SettingQuota, "t1", 3),
+		settingOf(store.SettingQuota, "t1", 0), settingOf(store.SettingQuota, "t1", -1),
 		settingOf(store.SettingQuota, "t2", 2), settingOf(store.SettingFreeze, "t1", 2),
 	} {
 		_, err := f.store.PutSetting(f.ctx(), s, audited(s.TenantID))

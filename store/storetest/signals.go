@@ -81,7 +81,8 @@ func numbered(f *fixture) {
 	id, other := f.run(), f.run()
 	a := f.accept(id, "sig-z", run.Pause, true)
 	want := receipt("sig-z", run.Pause)
-	want.RunID, want.No, want.AcceptedSeq, want.Application, want.ReceivedAt = id.RunID, 1, 3, run.SignalPending, a.ReceivedAt
+	want.RunID, want.No, want.AcceptedSeq, want.Application, want.ReceivedAt = id.RunID, 1, 3, run.SignalPending,
+		a.ReceivedAt
 	f.equal(want, a, "stored receipt")
 	if a.ReceivedAt.IsZero() {
 		f.Error("no receivedAt")
@@ -130,21 +131,26 @@ func receiptMoves(f *fixture) {
 	pause := store.Append{Events: []run.Draft{started("s1", 1), runtest.Draft(run.RunPaused, "u1", 1)}}
 	out := move(pause, store.SignalOutcome{SignalID: "u1", Application: run.SignalApplied, AppliedBy: 1})
 	r := f.receipt(id, "u1")
-	f.equal([]any{run.SignalApplied, out.Outcomes[1].Seq, out.Outcomes[1].PersistedAt}, []any{r.Application, r.AppliedSeq, *r.AppliedAt}, "applied")
+	f.equal([]any{run.SignalApplied, out.Outcomes[1].Seq, out.Outcomes[1].PersistedAt},
+		[]any{r.Application, r.AppliedSeq, *r.AppliedAt}, "applied")
 	move(store.Append{}, store.SignalOutcome{SignalID: "u1", Application: run.SignalNoop, Reason: "x", AppliedBy: -1})
 	f.equal(r, f.receipt(id, "u1"), "a final receipt does not move")
-	move(store.Append{}, store.SignalOutcome{SignalID: "u2", Application: run.SignalNoop, Reason: "ALREADY_IN_STATE", AppliedBy: -1})
+	move(store.Append{}, store.SignalOutcome{SignalID: "u2", Application: run.SignalNoop, Reason: "ALREADY_IN_STATE",
+		AppliedBy: -1})
 	r = f.receipt(id, "u2")
-	f.equal([]any{run.SignalNoop, "ALREADY_IN_STATE", run.Seq(0)}, []any{r.Application, r.ApplicationReason, r.AppliedSeq}, "noop")
+	f.equal([]any{run.SignalNoop, "ALREADY_IN_STATE", run.Seq(0)}, []any{r.Application, r.ApplicationReason, r.AppliedSeq},
+		"noop")
 	rev := f.head(id).OpsRev
-	move(pause, store.SignalOutcome{SignalID: "u1", Application: run.SignalApplied, AppliedBy: 1}) // repeated after a lost answer
+	// repeated after a lost answer
+	move(pause, store.SignalOutcome{SignalID: "u1", Application: run.SignalApplied, AppliedBy: 1})
 	f.equal(rev, f.head(id).OpsRev, "opsRev of a repetition")
 	// The effect was refused: the receipt must not claim it.
 	move(store.Append{Events: []run.Draft{completed("s1", 1)}})
 	move(store.Append{Events: []run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 1)}},
 		store.SignalOutcome{SignalID: "u3", Application: run.SignalApplied, AppliedBy: 0})
 	r = f.receipt(id, "u3")
-	f.equal([]any{run.SignalNotApply, string(run.CodeInvalidTransition), run.Seq(0)}, []any{r.Application, r.ApplicationReason, r.AppliedSeq}, "refused effect")
+	f.equal([]any{run.SignalNotApply, string(run.CodeInvalidTransition), run.Seq(0)},
+		[]any{r.Application, r.ApplicationReason, r.AppliedSeq}, "refused effect")
 }
 
 func endOfRun(f *fixture) {
@@ -152,7 +158,8 @@ func endOfRun(f *fixture) {
 	for _, s := range []string{"u1", "u2", "u3"} {
 		f.accept(id, s, run.Pause, true)
 	}
-	f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, "u1", 1)}, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalApplied}}})
+	f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, "u1", 1)},
+		Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalApplied}}})
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		r := receipt("u4", run.Pause)
 		r.Rejected, r.Rejection = true, run.CodeForbidden
@@ -166,7 +173,8 @@ func endOfRun(f *fixture) {
 		r := f.receipt(id, s)
 		got[s] = fmt.Sprintf("%s %s %d", r.Application, r.ApplicationReason, r.AppliedSeq)
 	}
-	f.equal(map[string]string{"u1": "APPLIED  6", "u2": "NOT_APPLIED RUN_TERMINAL 0", "u3": "APPLIED  7", "u4": "  0"}, got, "receipts")
+	f.equal(map[string]string{"u1": "APPLIED  6", "u2": "NOT_APPLIED RUN_TERMINAL 0", "u3": "APPLIED  7", "u4": "  0"},
+		got, "receipts")
 }
 
 func quiescent(f *fixture) {
@@ -174,12 +182,14 @@ func quiescent(f *fixture) {
 	pause := func(signalID string, epoch int) {
 		f.Helper()
 		f.accept(id, signalID, run.Pause, true)
-		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, signalID, epoch)}, SetGate: run.GatePaused,
+		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, signalID, epoch)},
+			SetGate:  run.GatePaused,
 			Outcomes: []store.SignalOutcome{{SignalID: signalID, Application: run.SignalApplied}}})
 	}
 	resume := func(epoch int) {
 		f.Helper()
-		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunResumed, "r", epoch)}, ClearGate: run.GatePaused})
+		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunResumed, "r", epoch)},
+			ClearGate: run.GatePaused})
 	}
 	seq := func(signalID string) run.Seq { f.Helper(); return f.receipt(id, signalID).QuiescentSeq }
 	f.append(id, started("s1", 1), started("s2", 1), runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1)) // 3 4 5
@@ -253,9 +263,11 @@ func opsRev(f *fixture) {
 	last = f.head(id).OpsRev
 	f.ok(f.store.Delivered(f.ctx(), d[0], 1))
 	moved(true, "delivered")
-	f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
+	f.appendAny(store.Append{
+		RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
 	moved(true, "outcome")
-	f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
+	f.appendAny(store.Append{
+		RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
 	moved(false, "the same outcome")
 }
 
@@ -378,7 +390,8 @@ func undecided(f *fixture) {
 		f.ok(f.store.Delivered(f.ctx(), d, 2))
 	}
 	is(true, "delivered")
-	f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u2", Application: run.SignalNoop, AppliedBy: -1}}})
+	f.appendAny(store.Append{
+		RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u2", Application: run.SignalNoop, AppliedBy: -1}}})
 	is(false, "decided")
 }
 
@@ -388,7 +401,9 @@ func deliveredAfterApplied(f *fixture) {
 	id := f.run()
 	for _, of := range []run.SignalType{run.Pause, run.EscalateAlert} {
 		f.accept(id, string(of), of, true)
-		f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: string(of), Application: run.SignalApplied, AppliedBy: -1}}})
+		f.appendAny(store.Append{
+			RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: string(of), Application: run.SignalApplied,
+				AppliedBy: -1}}})
 	}
 	d := f.deliveries("w1", time.Minute, 1)
 	f.equal(1, len(d), "deliveries")

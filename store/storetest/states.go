@@ -40,8 +40,9 @@ var dirtyCases = []testCase{
 
 func draftOf(e run.Event) run.Draft {
 	return run.Draft{
-		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
-		EmittedAt: e.EmittedAt, EmittedBy: e.EmittedBy, Payload: e.Payload,
+		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt,
+		EngineAttempt: e.EngineAttempt,
+		EmittedAt:     e.EmittedAt, EmittedBy: e.EmittedBy, Payload: e.Payload,
 	}
 }
 
@@ -246,7 +247,8 @@ func opsDuringPublish(f *fixture) {
 	id := f.run()
 	f.accept(id, "u1", run.Pause, true)
 	l := f.load(id)
-	f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
+	f.appendAny(store.Append{
+		RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}}})
 	f.published(id, l.Head.LastSeq, l.Head.OpsRev)
 	f.equal(1, len(f.dirty(0)), "a receipt moved meanwhile")
 	f.published(id, l.Head.LastSeq, f.head(id).OpsRev)
@@ -276,7 +278,8 @@ func stateAt(f *fixture) {
 	}
 	l := f.load(id)
 	f.save(l)
-	f.append(id, started("s3", 1), completed("s3", 1), runtest.Draft(run.SignalAccepted, "u1", 1), runtest.Draft(run.RunCompleted, "", 1))
+	f.append(id, started("s3", 1), completed("s3", 1), runtest.Draft(run.SignalAccepted, "u1", 1),
+		runtest.Draft(run.RunCompleted, "", 1))
 	evs = f.log(id)
 	check := func(checkpoint run.Seq) {
 		f.Helper()

@@ -55,7 +55,10 @@ type testCase struct {
 func cases() []testCase {
 	var all []testCase
 	for _, part := range [][]testCase{
-		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases, admissionRaceCases, stateCases, dirtyCases, outboxCases, upkeepCases, tailCases, listCases, changedCases, sweepCases, raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases, opsCases,
+		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases,
+		admissionRaceCases, stateCases, dirtyCases, outboxCases, upkeepCases, tailCases, listCases, changedCases, sweepCases,
+		raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases,
+		opsCases,
 	} {
 		all = append(all, part...)
 	}
@@ -94,7 +97,8 @@ func (f *fixture) equal(want, got any, what string) {
 // alike compares what a store gave back: empty is nil, JSON by meaning.
 var alike = cmp.Options{
 	cmp.Comparer(sameJSON),
-	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() }, cmpopts.EquateEmpty()),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() },
+		cmpopts.EquateEmpty()),
 }
 
 func sameJSON(a, b json.RawMessage) bool {

@@ -45,7 +45,8 @@ func quietRuns(f *fixture) {
 	f.append(a, runtest.Draft(run.RunCompleted, "", 1)) // the checkpoint does not know yet
 	f.equal([]string{b.RunID, queued.RunID}, quietIDs(f.quiet(0, "", 10)), "without the one that ended")
 	rows := f.quiet(0, b.RunID, 10)
-	f.equal([]any{store.QueuePending, queued, f.head(queued), newRun(queued).Run.PlanRef}, []any{rows[0].Queue, rows[0].Identity, rows[0].Head, rows[0].PlanRef}, "row")
+	f.equal([]any{store.QueuePending, queued, f.head(queued), newRun(queued).Run.PlanRef},
+		[]any{rows[0].Queue, rows[0].Identity, rows[0].Head, rows[0].PlanRef}, "row")
 	if age := time.Since(rows[0].Now); age > time.Minute || age < -time.Minute {
 		f.Errorf("the store's clock is %v away", age)
 	}
@@ -58,7 +59,8 @@ func quietSteps(f *fixture) {
 	f.save(f.load(id))
 	running := f.quiet(0, "", 10)[0].Running
 	f.equal(1, len(running), "running steps")
-	f.equal([]any{"s1", 1, run.StepRunning}, []any{running[0].StepID, running[0].LogicalAttempt, running[0].Status}, "step")
+	f.equal([]any{"s1", 1, run.StepRunning}, []any{running[0].StepID, running[0].LogicalAttempt, running[0].Status},
+		"step")
 	f.append(id, completed("s1", 1))
 	f.equal(0, len(f.quiet(0, "", 10)[0].Running), "nothing runs, says the head")
 }
@@ -163,24 +165,32 @@ func waitingSteps(f *fixture) {
 			since = e.PersistedAt
 		}
 	}
-	f.equal(store.Wait{Identity: a, PlanRef: newRun(a).Run.PlanRef, TriggeredBy: "ola", StepID: "s1", LogicalAttempt: 1, Since: since, Deadline: &deadline}, all[0], "wait")
+	f.equal(store.Wait{Identity: a, PlanRef: newRun(a).Run.PlanRef, TriggeredBy: "ola", StepID: "s1", LogicalAttempt: 1,
+		Since: since, Deadline: &deadline}, all[0], "wait")
 	f.equal(0, len(waits(store.WaitFilter{TenantID: "t2", Limit: 10})), "another tenant")
 	f.equal(0, len(waits(store.WaitFilter{ProjectIDs: []string{"other"}, Limit: 10})), "another project")
-	f.equal(3, len(waits(store.WaitFilter{ProjectIDs: []string{a.ProjectID}, EnvironmentID: a.EnvironmentID, Limit: 10})), "its project")
+	f.equal(3, len(waits(store.WaitFilter{ProjectIDs: []string{a.ProjectID}, EnvironmentID: a.EnvironmentID, Limit: 10})),
+		"its project")
 	f.equal(0, len(waits(store.WaitFilter{EnvironmentID: "other", Limit: 10})), "another environment")
 	its := store.Scope{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID}
-	f.equal(3, len(waits(store.WaitFilter{Scopes: store.Scopes{{EnvironmentID: "other"}, its}, Limit: 10})), "its place among others")
-	f.equal(0, len(waits(store.WaitFilter{Scopes: store.Scopes{{ProjectID: a.ProjectID, EnvironmentID: "other"}}, Limit: 10})), "other places")
+	f.equal(3, len(waits(store.WaitFilter{Scopes: store.Scopes{{EnvironmentID: "other"}, its}, Limit: 10})),
+		"its place among others")
+	f.equal(0, len(waits(store.WaitFilter{Scopes: store.Scopes{{ProjectID: a.ProjectID, EnvironmentID: "other"}},
+		Limit: 10})), "other places")
 	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{RunID: a.RunID, Limit: 10})), "of one run")
 	page := waits(store.WaitFilter{Limit: 2})
 	f.equal(names(all[:2]), names(page), "first page")
 	last := page[1]
-	f.equal(names(all[2:]), names(waits(store.WaitFilter{Limit: 2, After: &store.WaitPos{Since: last.Since, RunID: last.RunID, StepID: last.StepID}})), "second page")
+	f.equal(names(all[2:]), names(
+		waits(store.WaitFilter{Limit: 2, After: &store.WaitPos{Since: last.Since, RunID: last.RunID, StepID: last.StepID}})),
+		"second page")
 
 	f.append(b, failed("s2", 1)) // the checkpoint does not know yet
-	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})), "completed ones are gone at once")
+	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})),
+		"completed ones are gone at once")
 	wait(b, "s2", 2)
-	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1", b.RunID + "/s2/2"}, names(waits(store.WaitFilter{Limit: 10})), "the retry waits anew")
+	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1", b.RunID + "/s2/2"}, names(waits(store.WaitFilter{Limit: 10})),
+		"the retry waits anew")
 	f.append(b, runtest.Draft(run.RunCancelled, "", 1))
 	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})), "of open runs")
 }

@@ -51,7 +51,8 @@ func tailsToTheHead(f *fixture) {
 			f.equal(l.State, known, "state")
 			f.equal(l.Head, tail.Head, "head")
 			f.equal(l.Epoch, all.Epoch, "epoch")
-			f.equal([]run.Seq{l.CheckpointAt, l.PublishedSeq}, []run.Seq{tail.CheckpointAt, tail.PublishedSeq}, "checkpoint and published")
+			f.equal([]run.Seq{l.CheckpointAt, l.PublishedSeq}, []run.Seq{tail.CheckpointAt, tail.PublishedSeq},
+				"checkpoint and published")
 			if d := l.Now.Sub(all.Now); all.Now.IsZero() || d < 0 || d > time.Minute {
 				f.Errorf("the store's clock is %v, then %v", all.Now, l.Now)
 			}
@@ -141,14 +142,17 @@ func advanceOnlyNewer(f *fixture) {
 	oldA, oldB := f.load(a), f.load(b)
 	f.append(a, completed("s1", 1))
 	f.append(b, completed("s1", 1))
-	f.equal([]bool{true, true}, f.advance(nil, store.Saving{State: f.load(a).State}, store.Saving{State: f.load(b).State, Over: 2}), "newer")
-	f.equal([]bool{false, false}, f.advance(nil, store.Saving{State: oldA.State}, store.Saving{State: oldB.State, Over: 2}), "older")
+	f.equal([]bool{true, true}, f.advance(nil, store.Saving{State: f.load(a).State},
+		store.Saving{State: f.load(b).State, Over: 2}), "newer")
+	f.equal([]bool{false, false}, f.advance(nil, store.Saving{State: oldA.State}, store.Saving{State: oldB.State,
+		Over: 2}), "older")
 	// What one projector knows to be stored may be older than what is stored: its steps cover both.
 	f.append(b, started("s2", 1))
 	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State, Over: 2}), "over an old one")
 	f.equal(run.Seq(4), f.sameAsFold(a).CheckpointAt, "checkpoint")
 	f.equal(run.Seq(5), f.sameAsFold(b).CheckpointAt, "checkpoint")
-	_, err := f.store.Advance(f.ctx(), nil, []store.Saving{{State: run.State{Header: run.Header{Identity: identity(77), Rev: 1, Seq: 1}}}})
+	_, err := f.store.Advance(
+		f.ctx(), nil, []store.Saving{{State: run.State{Header: run.Header{Identity: identity(77), Rev: 1, Seq: 1}}}})
 	f.is(err, store.ErrNotFound)
 	f.equal(0, len(f.advance(nil)), "nothing")
 }
@@ -162,10 +166,13 @@ func advancePublished(f *fixture) {
 	_, err := f.store.PublishFailed(f.ctx(), b.RunID, 2, "no", time.Hour)
 	f.ok(err)
 	f.append(b, started("s1", 1)) // after it was read
-	f.advance([]store.PublishedTo{{RunID: a.RunID, To: 2, OpsRev: l.Head.OpsRev}, {RunID: b.RunID, To: 2, OpsRev: l.Head.OpsRev}})
-	f.equal([]run.Seq{2, 2, 1}, []run.Seq{f.load(a).PublishedSeq, f.load(b).PublishedSeq, f.load(c).PublishedSeq}, "published")
+	f.advance([]store.PublishedTo{{RunID: a.RunID, To: 2, OpsRev: l.Head.OpsRev}, {RunID: b.RunID, To: 2,
+		OpsRev: l.Head.OpsRev}})
+	f.equal([]run.Seq{2, 2, 1}, []run.Seq{f.load(a).PublishedSeq, f.load(b).PublishedSeq, f.load(c).PublishedSeq},
+		"published")
 	marks := map[string]store.Mark{}
-	for runID, t := range f.tails(store.Known{RunID: a.RunID}, store.Known{RunID: b.RunID}, store.Known{RunID: c.RunID}).ByRun {
+	for runID, t := range f.tails(store.Known{RunID: a.RunID}, store.Known{RunID: b.RunID},
+		store.Known{RunID: c.RunID}).ByRun {
 		if t.Mark != nil {
 			marks[runID] = *t.Mark
 		}

@@ -16,7 +16,8 @@ var workerCases = []testCase{
 }
 
 func reportOf(account, worker, queue, runtime string) store.WorkerReport {
-	return store.WorkerReport{Account: account, Worker: worker, Queue: queue, Doc: json.RawMessage(`{"runtime":"` + runtime + `"}`)}
+	return store.WorkerReport{Account: account, Worker: worker, Queue: queue, Doc: json.RawMessage(`{"runtime":"` +
+		runtime + `"}`)}
 }
 
 // reports reads the reports, checks the times that the store set, and clears them.
@@ -34,7 +35,8 @@ func (f *fixture) reports(age time.Duration, queues ...string) []store.WorkerRep
 }
 
 func workerUpsert(f *fixture) {
-	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q1", "process"), reportOf("a", "w1", "q2", "process")}))
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q1", "process"),
+		reportOf("a", "w1", "q2", "process")}))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q2", "docker")}))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("b", "w1", "q2", "gvisor")}))
 	f.ok(f.store.PutWorkerReports(f.ctx(), nil))
@@ -47,7 +49,8 @@ func workerReads(f *fixture) {
 	for _, queue := range []string{"q1", "q2", "q3"} {
 		f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", queue, "process")}))
 	}
-	f.equal([]store.WorkerReport{reportOf("a", "w", "q1", "process"), reportOf("a", "w", "q3", "process")}, f.reports(time.Minute, "q3", "q1", "q9"), "of some queues")
+	f.equal([]store.WorkerReport{reportOf("a", "w", "q1", "process"), reportOf("a", "w", "q3", "process")},
+		f.reports(time.Minute, "q3", "q1", "q9"), "of some queues")
 	f.equal([]store.WorkerReport(nil), f.reports(time.Minute, "q9"), "of a queue without workers")
 	f.equal(3, len(f.reports(time.Hour)), "reports of all queues")
 	f.equal([]store.WorkerReport(nil), f.reports(-time.Minute), "reports with a negative maximum age")
@@ -62,7 +65,8 @@ func workerBounds(f *fixture) {
 	}
 	f.ok(f.store.PutWorkerReports(f.ctx(), many("first", 10)))
 	f.ok(f.store.PutWorkerReports(f.ctx(), many("greedy", store.MaxWorkerReports+1)))
-	f.equal(store.MaxAccountReports+10, f.db.Count(f, `SELECT count(*) FROM worker_report`), "rows after an account wrote more than it may")
+	f.equal(store.MaxAccountReports+10, f.db.Count(f, `SELECT count(*) FROM worker_report`),
+		"rows after an account wrote more than it may")
 	f.ok(f.store.PutWorkerReports(f.ctx(), many("third", store.MaxAccountReports)))
 	f.equal(store.MaxWorkerReports, f.db.Count(f, `SELECT count(*) FROM worker_report`), "rows of the installation")
 	f.equal(0, f.db.Count(f, `SELECT count(*) FROM worker_report WHERE account = 'first'`), "rows of the oldest reports")

@@ -36,7 +36,8 @@ var scalars = map[string]scalar{
 func leaf(def *ast.Definition, of reflect.Type, promised bool) (Append, error) {
 	s, known := scalars[def.Name]
 	switch {
-	case def.Kind == ast.Enum && of.Kind() == reflect.String && of.PkgPath() == reflect.TypeFor[model.RunStatus]().PkgPath() && promised:
+	case def.Kind == ast.Enum && of.Kind() == reflect.String &&
+		of.PkgPath() == reflect.TypeFor[model.RunStatus]().PkgPath() && promised:
 		return appendEnum, nil
 	case def.Kind != ast.Scalar || !known || s.of != of || promised == (def.Name == "JSON"):
 		return nil, unknown("%s as %s", def.Name, of)

@@ -62,7 +62,8 @@ func (p *Plan) Selects(field string) bool { return p.fields[field] }
 
 // Compile compiles the selections of a field whose value is a pointer to the
 // struct of. Hooks are by type and field, such as "Run.steps".
-func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.CollectedField, of reflect.Type, hooks map[string]Hook) (*Plan, error) {
+func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.CollectedField, of reflect.Type,
+	hooks map[string]Hook) (*Plan, error) {
 	in := &compiling{Compiler: c, op: op, hooks: hooks, fields: map[string]bool{}}
 	f, err := in.object(field.Definition.Type.Name(), of, field.Selections)
 	if err != nil {

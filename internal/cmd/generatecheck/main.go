@@ -22,7 +22,8 @@ func main() {
 		os.Exit(1)
 	}
 	if len(stale) > 0 {
-		fmt.Fprintf(os.Stderr, "not what generating gives: %s\nrun `make generate` and commit the result\n", strings.Join(stale, " "))
+		fmt.Fprintf(os.Stderr, "not what generating gives: %s\nrun `make generate` and commit the result\n",
+			strings.Join(stale, " "))
 		os.Exit(1)
 	}
 	fmt.Println("generated code is current")

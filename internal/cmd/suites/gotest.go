@@ -19,7 +19,8 @@ type counts struct {
 
 func (c *counts) add(o counts) {
 	c.passed, c.failed, c.skipped = c.passed+o.passed, c.failed+o.failed, c.skipped+o.skipped
-	c.packages, c.skips, c.flaky = append(c.packages, o.packages...), append(c.skips, o.skips...), append(c.flaky, o.flaky...)
+	c.packages, c.skips, c.flaky = append(c.packages, o.packages...), append(c.skips, o.skips...),
+		append(c.flaky, o.flaky...)
 }
 
 func (c counts) String() string {

@@ -24,7 +24,8 @@ func TestRepeated_OnlyWhatMayBeChance(t *testing.T) {
 		outside bool // of continuous integration
 		passes  bool
 	}{
-		"by chance":      {body: "func TestA(t *testing.T) { t.Run(`sub`, func(t *testing.T) {" + once + "}) }", passes: true},
+		"by chance": {body: "func TestA(t *testing.T) { t.Run(`sub`, func(t *testing.T) {" + once + "}) }",
+			passes: true},
 		"always":         {body: "func TestA(t *testing.T) { t.Error(`never`) }"},
 		"one of two":     {body: "func TestA(t *testing.T) {" + once + "}\nfunc TestB(t *testing.T) { t.Error(`never`) }"},
 		"a panic":        {body: "func TestA(t *testing.T) {" + strings.Replace(once, "t.Fatal", "panic", 1) + "}"},
@@ -35,7 +36,8 @@ func TestRepeated_OnlyWhatMayBeChance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CI", map[bool]string{false: "true"}[c.outside])
 			dir := t.TempDir()
-			for file, text := range map[string]string{"go.mod": "module example\n\ngo 1.24\n", "a/a_test.go": "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Stat\n\n" + c.body + "\n"} {
+			for file, text := range map[string]string{"go.mod": "module example\n\ngo 1.24\n",
+				"a/a_test.go": "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Stat\n\n" + c.body + "\n"} {
 				path := filepath.Join(dir, file)
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 					t.Fatal(err)
@@ -50,7 +52,8 @@ func TestRepeated_OnlyWhatMayBeChance(t *testing.T) {
 			if passed := r.run(context.Background(), nil, []task{suite}); passed != c.passes {
 				t.Errorf("passed: %t\n%s", passed, &out)
 			}
-			if named := strings.Contains(out.String(), "flaky tests") && strings.Contains(out.String(), "example/a TestA/sub\n") && strings.Contains(out.String(), "only once"); named != c.passes {
+			if named := strings.Contains(out.String(), "flaky tests") && strings.Contains(out.String(),
+				"example/a TestA/sub\n") && strings.Contains(out.String(), "only once"); named != c.passes {
 				t.Errorf("named as flaky: %t\n%s", named, &out)
 			}
 		})

@@ -211,7 +211,8 @@ func (r *runner) report(results []result, took time.Duration) bool {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", res.task.name, verdict, seconds(res.time), res.counts, res.task.what)
 	}
 	_ = table.Flush() // Standard output: nobody is left to tell.
-	fmt.Fprintf(r.out, "\n%d passed, %d failed (suites; tests: %s) in %s; logs in .tools/logs\n", passed, failed, total, seconds(took))
+	fmt.Fprintf(r.out, "\n%d passed, %d failed (suites; tests: %s) in %s; logs in .tools/logs\n", passed, failed, total,
+		seconds(took))
 	return failed == 0
 }
 
@@ -237,7 +238,8 @@ func readLog(path string) string {
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(lines) > printedLines {
-		lines = append([]string{fmt.Sprintf("(%d lines before)", len(lines)-printedLines)}, lines[len(lines)-printedLines:]...)
+		lines = append([]string{fmt.Sprintf("(%d lines before)", len(lines)-printedLines)},
+			lines[len(lines)-printedLines:]...)
 	}
 	return strings.Join(lines, "\n")
 }

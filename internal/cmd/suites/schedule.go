@@ -88,7 +88,9 @@ func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []re
 }
 
 // state tells whether all that a task needs is prepared, or what of it failed and why.
-func state(t task, prepared map[string]error) (need string, err error, ready bool) { //nolint:revive // the error is that of the need
+//
+//nolint:revive // the error is that of the need
+func state(t task, prepared map[string]error) (need string, err error, ready bool) {
 	ready = true
 	for _, n := range t.needs {
 		err, done := prepared[n]

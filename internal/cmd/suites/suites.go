@@ -30,7 +30,8 @@ type task struct {
 // their time; what they drive is raced in packages of its own. A path stands for itself and what is below it. They
 // start in this order, the long ones first.
 var serverPackages = []string{
-	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/storeadmin", "cmd", "store/storetest", "internal/testserver", "engine/remote",
+	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/storeadmin", "cmd", "store/storetest",
+	"internal/testserver", "engine/remote",
 	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
 }
 
@@ -83,17 +84,20 @@ func suites(root string, race bool) ([]task, error) {
 
 	pureArgs, pureEnv, pureWhat := []string{"-shuffle=on"}, []string(nil), "Go packages"
 	if race {
-		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race"), []string{"CGO_ENABLED=1"}, "Go packages under the race detector"
+		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race"), []string{"CGO_ENABLED=1"},
+			"Go packages under the race detector"
 		for _, pkg := range unraced {
 			pureArgs = append(pureArgs, "-gcflags="+pkg+"=-race=false")
 		}
 	}
 	return []task{
 		{
-			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true, env: []string{path, binary},
+			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			// Their tests wait for servers more than they compute: twice as many run at once as there are cores.
-			argv: goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d", 2*runtime.NumCPU())}, servers),
+			argv: goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d",
+				2*runtime.NumCPU())}, servers),
 		},
 		{
 			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
@@ -106,24 +110,33 @@ func suites(root string, race bool) ([]task, error) {
 			needs: []string{"postgres", "redis", "dbt"},
 			argv:  goTest(pureArgs, pure),
 		},
-		{name: "plain", what: "Go packages without goroutines", goTest: true, argv: goTest([]string{"-shuffle=on", "-p=1"}, plain)},
+		{name: "plain", what: "Go packages without goroutines", goTest: true, argv: goTest([]string{"-shuffle=on", "-p=1"},
+			plain)},
 		{
-			name: "e2e", what: "a browser on dvt dev", heavy: true, tests: true, dir: "web", env: []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
+			name: "e2e", what: "a browser on dvt dev", heavy: true, tests: true, dir: "web",
+			env:   []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
 			needs: []string{"temporal", "dbt", "browser", "binary"},
 			argv:  []string{"npm", "run", "--silent", "e2e"},
 		},
 		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
-		{name: "archtest", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/archtest"})},
-		{name: "generate-check", what: "generated code is current", needs: []string{"npm"}, argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
+		{name: "archtest", what: "import table, contract ids, text", goTest: true, argv: goTest(nil,
+			[]string{"./internal/archtest"})},
+		{name: "generate-check", what: "generated code is current", needs: []string{"npm"},
+			argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
 		{
 			name: "workflowcheck", what: "workflow code is deterministic", needs: []string{"workflowcheck"},
-			argv: []string{".tools/bin/workflowcheck", "-config", "tools/workflowcheck/config.yaml", "./engine/temporal/...", "./engine/interp/..."},
+			argv: []string{".tools/bin/workflowcheck", "-config", "tools/workflowcheck/config.yaml", "./engine/temporal/...",
+				"./engine/interp/..."},
 		},
-		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "typecheck"}},
-		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "lint"}},
-		{name: "web-unit", what: "unit tests of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "test"}},
-		{name: "web-size", what: "size budget of the UI", needs: []string{"web"}, dir: "web", argv: []string{"npm", "run", "--silent", "size"}},
+		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web",
+			argv: []string{"npm", "run", "--silent", "typecheck"}},
+		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web",
+			argv: []string{"npm", "run", "--silent", "lint"}},
+		{name: "web-unit", what: "unit tests of the UI", needs: []string{"npm"}, dir: "web",
+			argv: []string{"npm", "run", "--silent", "test"}},
+		{name: "web-size", what: "size budget of the UI", needs: []string{"web"}, dir: "web",
+			argv: []string{"npm", "run", "--silent", "size"}},
 	}, nil
 }
 

@@ -57,7 +57,8 @@ func TestCountsIn_NamesWhatIsFlaky(t *testing.T) {
     e2e/b.spec.ts:5:1 › 40 the second ──────────
   86 passed (13.3m)
 `)
-	want := counts{passed: 86, failed: 1, flaky: []string{"e2e/a.spec.ts:3:1 › 39 the first", "e2e/b.spec.ts:5:1 › 40 the second"}}
+	want := counts{passed: 86, failed: 1, flaky: []string{"e2e/a.spec.ts:3:1 › 39 the first",
+		"e2e/b.spec.ts:5:1 › 40 the second"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Error(diff)
 	}
@@ -68,12 +69,15 @@ func TestSchedule_AfterWhatIsNeededAndInOrder(t *testing.T) {
 	dir := t.TempDir()
 	// Each says when it begins and when it ends.
 	say := func(name string, heavy bool, needs ...string) task {
-		return task{name: name, heavy: heavy, needs: needs, argv: []string{"sh", "-c", "echo +" + name + " >>said; sleep 0.05; echo -" + name + " >>said"}}
+		return task{name: name, heavy: heavy, needs: needs, argv: []string{"sh", "-c", "echo +" + name +
+			" >>said; sleep 0.05; echo -" + name + " >>said"}}
 	}
 	broken := task{name: "broken", argv: []string{"false"}}
 	r := &runner{root: dir, logs: dir, out: io.Discard}
-	passed := r.run(context.Background(), []task{say("tool", false), say("tool2", false, "tool"), broken, say("unneeded", false)}, []task{
-		say("first", true, "tool2"), say("second", true, "tool2"), say("third", true, "tool2"), say("fourth", true, "tool2"), say("small", false), say("tiny", false),
+	passed := r.run(context.Background(), []task{say("tool", false), say("tool2", false, "tool"), broken,
+		say("unneeded", false)}, []task{
+		say("first", true, "tool2"), say("second", true, "tool2"), say("third", true, "tool2"), say("fourth", true, "tool2"),
+		say("small", false), say("tiny", false),
 		say("lame", false, "broken"),
 	})
 	if passed {
@@ -87,7 +91,8 @@ func TestSchedule_AfterWhatIsNeededAndInOrder(t *testing.T) {
 	if n := strings.Count(said, "+"); n != 8 || strings.Contains(said, "unneeded") || strings.Contains(said, "lame") {
 		t.Errorf("%d tasks ran:\n%s", n, said)
 	}
-	for _, order := range [][2]string{{"-tool\n", "+tool2"}, {"-tool2", "+first"}, {"-tool2", "+second"}, {"-tool2", "+third"}, {"-tool2", "+fourth"}, {"-small", "+tiny"}} {
+	for _, order := range [][2]string{{"-tool\n", "+tool2"}, {"-tool2", "+first"}, {"-tool2", "+second"},
+		{"-tool2", "+third"}, {"-tool2", "+fourth"}, {"-small", "+tiny"}} {
 		if before, after := strings.Index(said, order[0]), strings.Index(said, order[1]); before < 0 || after < before {
 			t.Errorf("%q is not before %q:\n%s", order[0], order[1], said)
 		}
@@ -119,7 +124,8 @@ func TestGoPackages_LongOnesFirst(t *testing.T) {
 		}
 	}
 	for i, name := range serverPackages {
-		if !slices.ContainsFunc(servers, func(p string) bool { return strings.HasPrefix(p+"/", "./"+name+"/") }) || i < 2 && servers[i] != "./"+name {
+		if !slices.ContainsFunc(servers, func(p string) bool { return strings.HasPrefix(p+"/", "./"+name+"/") }) || i < 2 &&
+			servers[i] != "./"+name {
 			t.Errorf("%s is missing, or not in its place: %v", name, servers)
 		}
 	}

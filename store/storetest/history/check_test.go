@@ -21,7 +21,8 @@ func decided(signal string) run.Draft       { return runtest.Draft(run.SignalRej
 // story is the life of one run with one of everything that the rules speak of.
 // Each fault is a place where the store does not keep a promise.
 func story(t *testing.T, fault string) *pen {
-	p := &pen{t: t, fault: fault, head: store.Head{RunID: "r"}, log: Log{Identity: runtest.ID, CreatedAt: runtest.Epoch, TriggeredBy: "ola"}}
+	p := &pen{t: t, fault: fault, head: store.Head{RunID: "r"}, log: Log{Identity: runtest.ID, CreatedAt: runtest.Epoch,
+		TriggeredBy: "ola"}}
 	p.log.Identity.RunID = "r"
 	p.feed("", 0)
 
@@ -39,7 +40,9 @@ func story(t *testing.T, fault string) *pen {
 	}
 	if p.is("an error of no kind") {
 		id := p.call("r1", KindEvents, Call{Limit: 9})
-		p.records = append(p.records, Record{Return: &Return{Call: id, Fate: Unknown, Error: "boom", Strange: strange(KindEvents, errors.New("boom"))}})
+		p.records = append(
+			p.records, Record{
+				Return: &Return{Call: id, Fate: Unknown, Error: "boom", Strange: strange(KindEvents, errors.New("boom"))}})
 	}
 	p.begin("w2", "s2", 1, true, Answer{}) // 4
 	p.append("w1", completed("s1"))        // 5
@@ -91,10 +94,12 @@ func (p *pen) refuse() {
 		p.answer(id, p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
 	}
 	if p.is("a refusal without a reason") {
-		p.answer(p.call("w2", KindAppend, events(failed("s2", 7))), p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+		p.answer(p.call("w2", KindAppend, events(failed("s2", 7))),
+			p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
 	}
 	if p.is("a duplicate refused") {
-		p.answer(p.call("w2", KindAppend, events(completed("s1"))), p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+		p.answer(p.call("w2", KindAppend, events(completed("s1"))),
+			p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
 	}
 }
 
@@ -144,7 +149,8 @@ func (p *pen) signal() {
 	id := p.call("w1", KindTransact, events(accepted))
 	out := p.insert(accepted)
 	p.answer(id, p.told(out...))
-	receipt := run.Receipt{Signal: run.Signal{ID: "sig-1"}, No: 1, AcceptedSeq: out[0].Seq, Application: run.SignalNotApply}
+	receipt := run.Receipt{Signal: run.Signal{ID: "sig-1"}, No: 1, AcceptedSeq: out[0].Seq,
+		Application: run.SignalNotApply}
 	switch {
 	case p.is("an accepted signal without a receipt"):
 	case p.is("an open receipt of a run that ended"):
@@ -371,7 +377,8 @@ func TestKey_Vectors(t *testing.T) {
 		"5ef3315cc7e01c86b5c8c87f864d2ca8c76b0c2a915eda7774e58666aefbe646": {run.StepStartedEvent, "s1", "", 2},
 		"14c90ae39078fc93bbe4b1a2fca8e6b8093278467a23404d497d221374da05d6": {run.RunPaused, "", "", 1},
 		"db23099b5b320c3409ef9b8dd80a8c4366e1873749c5bca56b3c581f5f7f388d": {run.RunPaused, "", "", 2},
-		"6bcb18ac2bfd68fe7ce5abf7ecc25a100c6412a7e1ac58db3d298a174ee80fe5": {run.SignalAccepted, "", "11111111-1111-4111-8111-111111111111", 1},
+		"6bcb18ac2bfd68fe7ce5abf7ecc25a100c6412a7e1ac58db3d298a174ee80fe5": {run.SignalAccepted, "",
+			"11111111-1111-4111-8111-111111111111", 1},
 	} {
 		if got := s.key(runtest.ID); got != want {
 			t.Errorf("key of %v is %s, want %s", s, got, want)

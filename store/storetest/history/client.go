@@ -38,7 +38,8 @@ func (c *Client) record(call Call, do func(*Return) error) error {
 
 // fateOf is what the contract lets a caller conclude from an error.
 func fateOf(err error) Fate {
-	for _, refused := range []error{run.ErrSchema, store.ErrNotFound, store.ErrConflict, store.ErrOverloaded, store.ErrRegressed, store.ErrSchema} {
+	for _, refused := range []error{run.ErrSchema, store.ErrNotFound, store.ErrConflict, store.ErrOverloaded,
+		store.ErrRegressed, store.ErrSchema} {
 		if errors.Is(err, refused) {
 			return Nothing
 		}
@@ -173,7 +174,8 @@ func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt
 // Create is Transactor.CreateRun.
 func (c *Client) Create(ctx context.Context, n store.NewRun) error {
 	id := n.Run.Identity
-	call := Call{Kind: KindCreate, RunID: id.RunID, Identity: &id, Entries: []Entry{{Append: &store.Append{RunID: id.RunID, Events: n.Events}}}}
+	call := Call{Kind: KindCreate, RunID: id.RunID, Identity: &id,
+		Entries: []Entry{{Append: &store.Append{RunID: id.RunID, Events: n.Events}}}}
 	return c.record(call, func(r *Return) (err error) {
 		_, r.Wrote, err = c.store.CreateRun(ctx, n)
 		return err
@@ -251,14 +253,16 @@ func (c *Client) Save(ctx context.Context, l store.Loaded) error {
 }
 
 // Changed is Feed.Changed.
-func (c *Client) Changed(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string, err error) {
+func (c *Client) Changed(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string,
+	err error) {
 	err = c.record(Call{Kind: KindChanged, Cursor: cursor, Limit: f.Limit}, func(r *Return) error {
 		if rows, next, err = c.store.Changed(ctx, f, cursor); err != nil {
 			return err
 		}
 		r.Next = next
 		for _, row := range rows {
-			r.Folds = append(r.Folds, Fold{Of: OfHeader, RunID: row.Header.RunID, Seq: row.Header.Seq, Head: row.Head, Sum: digest(row.Header)})
+			r.Folds = append(r.Folds, Fold{Of: OfHeader, RunID: row.Header.RunID, Seq: row.Header.Seq, Head: row.Head,
+				Sum: digest(row.Header)})
 		}
 		return nil
 	})
@@ -313,7 +317,8 @@ func appended(out store.Appended) Answer {
 }
 
 func begun(out store.Begun) Answer {
-	return Answer{Fate: Done, Head: out.Head, Verdict: out.Verdict, StartedSeq: out.StartedSeq, Terminal: seen(out.Terminal)}
+	return Answer{Fate: Done, Head: out.Head, Verdict: out.Verdict, StartedSeq: out.StartedSeq,
+		Terminal: seen(out.Terminal)}
 }
 
 func seen(e *run.Event) *Seen {

@@ -70,7 +70,8 @@ func (p *pen) insert(drafts ...run.Draft) []Outcome {
 		p.head.LastAt = runtest.Epoch.Add(time.Duration(p.head.LastSeq) * time.Second)
 		s := ofDraft(d)
 		e := run.Event{
-			Identity: p.log.Identity, EventID: fmt.Sprint("id-", p.head.LastSeq), Type: d.Type, Seq: p.head.LastSeq, Key: s.key(p.log.Identity),
+			Identity: p.log.Identity, EventID: fmt.Sprint("id-", p.head.LastSeq), Type: d.Type, Seq: p.head.LastSeq,
+			Key:    s.key(p.log.Identity),
 			StepID: d.StepID, SignalID: d.SignalID, LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt,
 			EmittedAt: d.EmittedAt, PersistedAt: p.head.LastAt, EmittedBy: d.EmittedBy, Payload: d.Payload,
 		}
@@ -130,7 +131,8 @@ func (p *pen) state(seq run.Seq) run.State {
 		evs = append(evs, e.Event)
 	}
 	s, _, _ := run.Fold(run.State{Header: run.Header{
-		Identity: p.log.Identity, Rev: run.ReducerRev, Status: run.Pending, CreatedAt: p.log.CreatedAt, TriggeredBy: p.log.TriggeredBy,
+		Identity: p.log.Identity, Rev: run.ReducerRev, Status: run.Pending, CreatedAt: p.log.CreatedAt,
+		TriggeredBy: p.log.TriggeredBy,
 	}}, evs)
 	return s
 }

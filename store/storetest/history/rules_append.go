@@ -45,16 +45,19 @@ func (b *book) holds(v *verdict, w *write, d run.Draft, o Outcome) {
 		if e != nil {
 			found = ofEvent(*e).String()
 		}
-		v.add(Acknowledged, "%s was told that %s is at %d; there is %s (the log has it at %d)", w.call, s, o.Seq, found, b.bySubject[s])
+		v.add(Acknowledged, "%s was told that %s is at %d; there is %s (the log has it at %d)", w.call, s, o.Seq, found,
+			b.bySubject[s])
 		return
 	}
 	same := samePayload(d, *e)
 	if w.Kind != KindCreate && (e.EventID != o.EventID || !e.PersistedAt.Equal(o.PersistedAt)) {
-		v.add(Acknowledged, "%s was told of %s at %d with id %s of %v; the log has %s of %v", w.call, s, o.Seq, o.EventID, o.PersistedAt, e.EventID, e.PersistedAt)
+		v.add(Acknowledged, "%s was told of %s at %d with id %s of %v; the log has %s of %v", w.call, s, o.Seq, o.EventID,
+			o.PersistedAt, e.EventID, e.PersistedAt)
 	}
 	if o.Deduplicated {
 		if same == o.PayloadMismatch {
-			v.add(Acknowledged, "%s was told payloadMismatch=%v of %s at %d: sent %s, kept %s", w.call, o.PayloadMismatch, s, o.Seq, d.Payload, e.Payload)
+			v.add(Acknowledged, "%s was told payloadMismatch=%v of %s at %d: sent %s, kept %s", w.call, o.PayloadMismatch, s,
+				o.Seq, d.Payload, e.Payload)
 		}
 		if b.earliest[o.Seq] >= w.told {
 			v.add(Acknowledged, "%s was told that %s was there before anybody asked for it", w.call, s)
@@ -65,14 +68,16 @@ func (b *book) holds(v *verdict, w *write, d run.Draft, o Outcome) {
 		v.add(Acknowledged, "%s and %s were both told that they inserted %s at %d", by.call, w.call, s, o.Seq)
 	}
 	if !same || e.EngineAttempt != d.EngineAttempt || e.EmittedBy != d.EmittedBy || !e.EmittedAt.Equal(d.EmittedAt) {
-		v.add(Acknowledged, "%s inserted %s at %d, but the log has other content: sent %s, kept %s", w.call, s, o.Seq, d.Payload, e.Payload)
+		v.add(Acknowledged, "%s inserted %s at %d, but the log has other content: sent %s, kept %s", w.call, s, o.Seq,
+			d.Payload, e.Payload)
 	}
 }
 
 // stamped are the fields of payloads that the store sets.
 var stamped = map[run.EventType]string{
 	run.RunPaused: "runningStepsCount", run.StepStartedEvent: "paramsSeq", run.RunResumed: "retryDeadline",
-	run.StepFailedEvent: "retryDeadline", run.StepCompletedEvent: "retryDeadline", run.StepAwaitingManualCompletion: "retryDeadline",
+	run.StepFailedEvent: "retryDeadline", run.StepCompletedEvent: "retryDeadline",
+	run.StepAwaitingManualCompletion: "retryDeadline",
 }
 
 func samePayload(d run.Draft, e run.Event) bool {
@@ -173,7 +178,8 @@ func (b *book) sideBySide(v *verdict, w *write) {
 			continue
 		}
 		if last > 0 && o.Seq != last+1 {
-			v.add(Together, "%s inserted %s at %d, what stands before it in the same append at %d", w.call, ofDraft(w.drafts[i]), o.Seq, last)
+			v.add(Together, "%s inserted %s at %d, what stands before it in the same append at %d", w.call, ofDraft(w.drafts[i]),
+				o.Seq, last)
 		}
 		last = o.Seq
 	}
@@ -196,7 +202,8 @@ func (b *book) whole(v *verdict, w *write, at []run.Seq) {
 	}
 	for seq := first; seq <= last; seq++ {
 		if !may(seq) {
-			v.add(Together, "the lost append %s is there at %v, with %s of somebody else in between", w.call, at, ofEvent(*b.at(seq)))
+			v.add(Together, "the lost append %s is there at %v, with %s of somebody else in between", w.call, at,
+				ofEvent(*b.at(seq)))
 		}
 	}
 	for _, d := range w.drafts {
@@ -208,7 +215,8 @@ func (b *book) whole(v *verdict, w *write, at []run.Seq) {
 		case s.endsAttempt() && (w.append.IfStarted || ended > 0 && ended <= last):
 		case b.end > 0 && b.end <= last && !s.decides():
 		default:
-			v.add(Together, "of the lost append %s the log has the events at %v, but not %s before or beside them", w.call, at, s)
+			v.add(Together, "of the lost append %s the log has the events at %v, but not %s before or beside them", w.call, at,
+				s)
 		}
 	}
 }

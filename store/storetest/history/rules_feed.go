@@ -57,7 +57,8 @@ func (h *History) feeds(v *verdict) {
 		}
 		for _, id := range slices.Sorted(maps.Keys(k.due)) {
 			v.run = id
-			v.add(Feeding, "%s caught up and was told %d of the run, but %d was saved before it began to", c, k.told[id], k.due[id])
+			v.add(Feeding, "%s caught up and was told %d of the run, but %d was saved before it began to", c, k.told[id],
+				k.due[id])
 			delete(k.due, id)
 		}
 		k.drained = k.drained || k.pass > h.drained

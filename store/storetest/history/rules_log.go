@@ -68,12 +68,14 @@ func (b *book) order(v *verdict) {
 				continue
 			}
 			if o.Seq <= floor {
-				v.add(Order, "%s inserted %s at %d, but %d was acknowledged before it was called", w.call, ofDraft(w.drafts[i]), o.Seq, floor)
+				v.add(Order, "%s inserted %s at %d, but %d was acknowledged before it was called", w.call, ofDraft(w.drafts[i]),
+					o.Seq, floor)
 			}
 			before[w.call] = max(before[w.call], o.Seq)
 		}
 		if w.answer.Head.LastSeq < floor {
-			v.add(Order, "%s was answered with head %d, but %d was acknowledged before it was called", w.call, w.answer.Head.LastSeq, floor)
+			v.add(Order, "%s was answered with head %d, but %d was acknowledged before it was called", w.call,
+				w.answer.Head.LastSeq, floor)
 		}
 	}
 }
@@ -90,7 +92,8 @@ func (b *book) beginning(v *verdict) {
 		was := func(seq run.Seq) bool { return seq > 0 && seq <= floor }
 		may := func(seq run.Seq) bool { return seq > 0 && seq <= ceiling }
 		bad := func(why string) {
-			v.add(Beginning, "%s of (%s,%d) was answered %s, but %s (begun at %d, ended at %d, run ended at %d, %d acknowledged before)",
+			v.add(Beginning, "%s of (%s,%d) was answered %s, but %s (begun at %d, ended at %d, run ended at %d, %d "+
+				"acknowledged before)",
 				w.call, a.stepID, a.la, w.answer.Verdict, why, begun, ended, b.end, floor)
 		}
 		switch w.answer.Verdict {
@@ -155,7 +158,8 @@ func (b *book) gated(v *verdict) {
 			justified = !b.gates.known(seq) || shut(b.gates.at[seq], w.begin.PassFailing)
 		}
 		if !justified {
-			v.add(Gating, "%s of (%s,%d) was parked, but the gate was open from %d to %d", w.call, w.begin.StepID, w.begin.LogicalAttempt, from, to)
+			v.add(Gating, "%s of (%s,%d) was parked, but the gate was open from %d to %d", w.call, w.begin.StepID,
+				w.begin.LogicalAttempt, from, to)
 		}
 	}
 }

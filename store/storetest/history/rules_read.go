@@ -132,7 +132,8 @@ func (b *book) head(v *verdict, c *call, h store.Head) {
 			c, h.LastSeq, h.Terminal, h.Running, h.LastAt, terminal, b.running[h.LastSeq], e.PersistedAt)
 	}
 	if b.gates.known(h.LastSeq) && h.Gate != b.gates.at[h.LastSeq] {
-		v.add(Gating, "%s saw head %d with gate %03b, the appends up to it give %03b", c, h.LastSeq, h.Gate, b.gates.at[h.LastSeq])
+		v.add(Gating, "%s saw head %d with gate %03b, the appends up to it give %03b", c, h.LastSeq, h.Gate,
+			b.gates.at[h.LastSeq])
 	}
 }
 
@@ -168,7 +169,8 @@ func (b *book) folded(v *verdict) {
 				sums[key] = sumOf(state, key)
 			}
 			if s.Sum != sums[key] {
-				v.add(Folded, "%s saw a %s (from %d) at %d that is not the fold of the log, which is %s with %+v", s.call, s.Of, s.From, seq, state.Status, state.Counts)
+				v.add(Folded, "%s saw a %s (from %d) at %d that is not the fold of the log, which is %s with %+v", s.call, s.Of,
+					s.From, seq, state.Status, state.Counts)
 			}
 		}
 	}

@@ -92,7 +92,8 @@ func (s *Summary) Add(o Summary) {
 	s.Writes, s.Inserted, s.Duplicates = s.Writes+o.Writes, s.Inserted+o.Inserted, s.Duplicates+o.Duplicates
 	s.Lost, s.LostButWritten = s.Lost+o.Lost, s.LostButWritten+o.LostButWritten
 	s.Signals, s.Torn = s.Signals+o.Signals, s.Torn+o.Torn
-	s.Reads, s.FeedPages, s.FeedRows, s.Saves = s.Reads+o.Reads, s.FeedPages+o.FeedPages, s.FeedRows+o.FeedRows, s.Saves+o.Saves
+	s.Reads, s.FeedPages, s.FeedRows, s.Saves = s.Reads+o.Reads, s.FeedPages+o.FeedPages, s.FeedRows+o.FeedRows, s.Saves+
+		o.Saves
 	s.Refused, s.Begun = sum(s.Refused, o.Refused), sum(s.Begun, o.Begun)
 }
 
@@ -109,7 +110,8 @@ func sum[K comparable](a, b map[K]int) map[K]int {
 
 func (s Summary) String() string {
 	return fmt.Sprintf("%d runs (%d ended), %d events; %d writes: %d inserted, %d duplicates, refused %s, begins %s; "+
-		"%d writes lost their answer (at least %d of them had been committed), %d lines torn; %d receipts; %d reads, %d saves, %d feed pages with %d rows",
+		"%d writes lost their answer (at least %d of them had been committed), %d lines torn; %d receipts; %d reads, %d "+
+		"saves, %d feed pages with %d rows",
 		s.Runs, s.Ended, s.Events, s.Writes, s.Inserted, s.Duplicates, list(s.Refused), list(s.Begun),
 		s.Lost, s.LostButWritten, s.Torn, s.Signals, s.Reads, s.Saves, s.FeedPages, s.FeedRows)
 }

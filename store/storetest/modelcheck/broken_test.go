@@ -87,7 +87,10 @@ func (s *counting) Append(ctx context.Context, a store.Append) (store.Appended, 
 }
 
 func TestModelCheck_FindsASeqOfTheApplication(t *testing.T) {
-	find(t, history.Order, func(s store.Store, _ string) store.Store { return &counting{Store: s, last: map[string]run.Seq{}} })
+	find(t, history.Order, func(s store.Store, _ string) store.Store {
+		return &counting{Store: s,
+			last: map[string]run.Seq{}}
+	})
 }
 
 // numbers are those of a feed that takes the highest one seen for its cursor (T186).
@@ -123,11 +126,16 @@ func (s naive) Save(ctx context.Context, state run.State, c run.Changes) (saved 
 }
 
 func (s naive) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
-	err = s.numbered(n.Run.RunID, func() (bool, error) { r, created, err = s.Store.CreateRun(ctx, n); return created, err })
+	err = s.numbered(n.Run.RunID, func() (bool, error) {
+		r, created, err = s.Store.CreateRun(ctx, n)
+		return created,
+			err
+	})
 	return r, created, err
 }
 
-func (s naive) Changed(ctx context.Context, _ store.RunFilter, cursor string) (rows []store.RunRow, next string, err error) {
+func (s naive) Changed(ctx context.Context, _ store.RunFilter, cursor string) (rows []store.RunRow, next string,
+	err error) {
 	after := len(cursor) // a number in unary needs no parser
 	s.mu.Lock()
 	top, found := after, []string(nil)

@@ -54,7 +54,8 @@ func spawn(l life) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^"+Child+"$", "-test.timeout=0"), ended: make(chan error, 1)} //nolint:gosec // it is this program itself
+	//nolint:gosec // it is this program itself
+	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^"+Child+"$", "-test.timeout=0"), ended: make(chan error, 1)}
 	c.Env = append(os.Environ(), environment+"="+string(told))
 	c.Stdout, c.Stderr = &c.output, &c.output
 	if c.stdin, err = c.StdinPipe(); err != nil {

@@ -13,7 +13,8 @@ import (
 // kinds of step events, each as often as it is drawn.
 var kinds = slices.Concat(
 	slices.Repeat([]run.EventType{run.StepStartedEvent}, 8), slices.Repeat([]run.EventType{run.StepCompletedEvent}, 4),
-	slices.Repeat([]run.EventType{run.StepFailedEvent}, 3), slices.Repeat([]run.EventType{run.StepAwaitingManualCompletion}, 2),
+	slices.Repeat([]run.EventType{run.StepFailedEvent}, 3),
+	slices.Repeat([]run.EventType{run.StepAwaitingManualCompletion}, 2),
 	[]run.EventType{run.StepSkippedEvent, run.StepCompensated, run.StepCompensationFailed, run.SignalRejected},
 )
 
@@ -93,7 +94,8 @@ func (w *writer) attempt(s *sight) (stepID string, la int) {
 func (w *writer) begin(id string, s *sight) store.Begin {
 	name, la := w.attempt(s)
 	return store.Begin{
-		RunID: id, StepID: name, LogicalAttempt: la, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch, PassFailing: w.IntN(3) == 0,
+		RunID: id, StepID: name, LogicalAttempt: la, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch,
+		PassFailing: w.IntN(3) == 0,
 	}
 }
 

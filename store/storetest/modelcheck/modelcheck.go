@@ -261,7 +261,8 @@ func (a *totals) add(o totals) {
 }
 
 func (a totals) String() string {
-	return fmt.Sprintf("%v; %d kills, %d connections lost before a request went through and %d before its answer came, %d delays",
+	return fmt.Sprintf(
+		"%v; %d kills, %d connections lost before a request went through and %d before its answer came, %d delays",
 		a.Summary, a.kills, a.before, a.after, a.delays)
 }
 
@@ -271,8 +272,10 @@ func (a totals) missing(target Target) string {
 		what string
 		n    int
 	}{
-		{"insert", a.Inserted}, {"duplicate", a.Duplicates}, {"refusal", len(a.Refused)}, {"PARKED begin", a.Begun[store.BeginParked]},
-		{"end of a run", a.Ended}, {"lost answer", a.Lost}, {"kill", a.kills}, {"receipt", a.Signals}, {"save", a.Saves}, {"row of a feed", a.FeedRows},
+		{"insert", a.Inserted}, {"duplicate", a.Duplicates}, {"refusal", len(a.Refused)},
+		{"PARKED begin", a.Begun[store.BeginParked]},
+		{"end of a run", a.Ended}, {"lost answer", a.Lost}, {"kill", a.kills}, {"receipt", a.Signals}, {"save", a.Saves},
+		{"row of a feed", a.FeedRows},
 	} {
 		if c.n == 0 {
 			return c.what

@@ -146,12 +146,15 @@ func newRun(runID string) store.NewRun {
 	id.RunID = runID
 	return store.NewRun{
 		Run: store.Run{
-			Identity: id, RequestID: "req-" + runID, TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{"day":"2026-02-16"}`),
+			Identity: id, RequestID: "req-" + runID, TriggeredBy: "ola", TriggerSource: "api",
+			Params:     []byte(`{"day":"2026-02-16"}`),
 			RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, "req-"+runID),
-			PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID, PlanVersion: id.PlanVersion},
-			Policy:     run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
+			PlanRef: plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID,
+				PlanVersion: id.PlanVersion},
+			Policy: run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
 		},
-		Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
+		Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()},
+		Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
 	}
 }
 

@@ -69,7 +69,8 @@ func (k *keeper) KeySet(context.Context) (out []op.Key, _ error) {
 	return out, nil
 }
 
-func (k *keeper) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, token op.IDTokenRequest, scopes []string) error {
+func (k *keeper) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, token op.IDTokenRequest,
+	scopes []string) error {
 	if err := k.Storage.SetUserinfoFromRequest(ctx, info, token, scopes); err != nil {
 		return err
 	}
