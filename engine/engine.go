@@ -383,7 +383,7 @@ const (
 	ReturnEnded     ReturnKind = "ENDED"     // the worker says that the log has the end
 	ReturnParked    ReturnKind = "PARKED"    // the gate was closed: the attempt did not begin
 	ReturnThrottled ReturnKind = "THROTTLED" // there was no token for a heavy step: the attempt did not begin (T113)
-	// the worker may not serve the run, or not now: this engine attempt did not begin
+	// the worker may not serve the run, or not now: this engine attempt did not begin.
 	ReturnDeclined    ReturnKind = "DECLINED"
 	ReturnRunTerminal ReturnKind = "RUN_TERMINAL" // the run is over
 	ReturnCancelled   ReturnKind = "CANCELLED"    // asked to stop, and did

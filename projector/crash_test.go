@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/projector"

@@ -232,7 +232,7 @@ const (
 	BeginDone        BeginVerdict = "DONE"         // a terminal exists: return it, do not work
 	BeginParked      BeginVerdict = "PARKED"       // the gate is closed: return at once
 	BeginRunTerminal BeginVerdict = "RUN_TERMINAL" // the run is over
-	// no token for a heavy step: return at once, come again after RetryAfter (T113)
+	// no token for a heavy step: return at once, come again after RetryAfter (T113).
 	BeginThrottled BeginVerdict = "THROTTLED"
 )
 

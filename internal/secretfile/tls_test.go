@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/secretfile"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
