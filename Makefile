@@ -72,7 +72,7 @@ bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, R
 fmt: ## format the Go code and the UI
 	@$(PREPARE) lint npm
 	@.tools/bin/golangci-lint fmt
-	@cd web && npm run --silent --if-present fmt
+	@cd web && npm run --silent fmt
 
 .PHONY: generate
 generate: ## write all generated code

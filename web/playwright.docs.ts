@@ -1,4 +1,10 @@
 import base from "./playwright.config";
 
 // `make docs/screenshots`: the pictures of the guides, from the real interface on a dvt of its own.
-export default { ...base, testDir: "docs", workers: 1, timeout: 240_000, use: { ...base.use, viewport: { width: 1280, height: 800 } } };
+export default {
+  ...base,
+  testDir: "docs",
+  workers: 1,
+  timeout: 240_000,
+  use: { ...base.use, viewport: { width: 1280, height: 800 } },
+};

@@ -9,7 +9,11 @@ const proxied = { target: server, changeOrigin: true, ws: true, headers: { origi
 // `vite build --mode gallery` builds the gallery of components, which only the tests have.
 const GALLERY = { outDir: "e2e/out/gallery", emptyOutDir: true, rolldownOptions: { input: "gallery.html" } };
 
-const link = (rel: string, file: string): HtmlTagDescriptor => ({ tag: "link", attrs: { rel, crossorigin: true, href: `/${file}` }, injectTo: "head" });
+const link = (rel: string, file: string): HtmlTagDescriptor => ({
+  tag: "link",
+  attrs: { rel, crossorigin: true, href: `/${file}` },
+  injectTo: "head",
+});
 
 /** Lets the browser fetch what every page needs beside the script that asks for it, instead of after it. */
 const preload: Plugin = {
@@ -27,9 +31,13 @@ const preload: Plugin = {
         for (const style of chunk.viteMetadata?.importedCss ?? []) styles.add(style);
         for (const next of chunk.imports) add(next);
       };
-      for (const [file, chunk] of Object.entries(bundle ?? {})) if (chunk.type === "chunk" && chunk.name === "app") add(file);
+      for (const [file, chunk] of Object.entries(bundle ?? {}))
+        if (chunk.type === "chunk" && chunk.name === "app") add(file);
       const missing = (files: Set<string>): string[] => [...files].filter((file) => !html.includes(`"/${file}"`));
-      return [...missing(wanted).map((file) => link("modulepreload", file)), ...missing(styles).map((file) => link("stylesheet", file))];
+      return [
+        ...missing(wanted).map((file) => link("modulepreload", file)),
+        ...missing(styles).map((file) => link("stylesheet", file)),
+      ];
     },
   },
 };
@@ -39,6 +47,12 @@ export default defineConfig(({ mode }) => ({
   server: { proxy: { "/graphql": proxied, "/dev/session": proxied } },
   // public/.keep puts back the placeholder that `go build` needs when dist is emptied. Nothing is
   // inlined: the content security policy allows no inline script and no inline style.
-  build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false }, manifest: true, ...(mode === "gallery" ? GALLERY : {}) },
+  build: {
+    target: "es2023",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    manifest: true,
+    ...(mode === "gallery" ? GALLERY : {}),
+  },
   test: { include: ["src/**/*.test.ts"], environment: "node", testTimeout: 60_000 },
 }));

@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import type { Page } from "@playwright/test";
 
-const SAID = /^\s*- '?(banner|button|checkbox|columnheader|combobox|dialog|group|heading|link|main|navigation|radio|region|searchbox|tab|table|textbox)(?: "((?:[^"\\]|\\.)*)")?/;
+const SAID =
+  /^\s*- '?(banner|button|checkbox|columnheader|combobox|dialog|group|heading|link|main|navigation|radio|region|searchbox|tab|table|textbox)(?: "((?:[^"\\]|\\.)*)")?/;
 
 export function placeOf(name: string, kind: "png" | "txt"): string {
   return fileURLToPath(new URL(`../../docs/images/${name}.${kind}`, import.meta.url));

@@ -59,7 +59,10 @@ export function pictures(take: Take, all: boolean): void {
     await picture(page, "runs");
     await open(page, `${url}/runs/${running}`);
     await page.getByRole("button", { name: "Pause…" }).click();
-    await page.getByRole("dialog").getByLabel(/Reason/).fill("warehouse maintenance");
+    await page
+      .getByRole("dialog")
+      .getByLabel(/Reason/)
+      .fill("warehouse maintenance");
     await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
     await expect(page.locator('[data-receipt="PAUSE"]').first()).toContainText(/Applied at seq \d+/);
     await picture(page, "paused");
@@ -102,8 +105,15 @@ export function pictures(take: Take, all: boolean): void {
     await open(page, `${url}/admin/policy`);
     await page.getByRole("button", { name: "Edit…" }).click();
     const text = page.getByRole("dialog").getByLabel(/whole document/);
-    await text.fill((await text.inputValue()).replace('"completeManual": true', '"completeManual": false').replace('"required": 1', '"required": 2'));
-    await page.getByRole("dialog").getByLabel(/Reason/).fill("two approve what goes to production");
+    await text.fill(
+      (await text.inputValue())
+        .replace('"completeManual": true', '"completeManual": false')
+        .replace('"required": 1', '"required": 2'),
+    );
+    await page
+      .getByRole("dialog")
+      .getByLabel(/Reason/)
+      .fill("two approve what goes to production");
     await picture(page, "policy-edit");
     await page.keyboard.press("Escape");
     await open(page, `${url}/admin/tokens`);

@@ -17,7 +17,9 @@ export function nightly(file: string): PlanStep[] {
       stepId: "stg_orders",
       type: "COMMAND",
       dependsOn: ["src_orders"],
-      inputs: { argv: ["sh", "-c", `printf 'reading %s\\n' "$1"; printf 'checking columns\\n'; wc -l "$1"`, "sh", file] },
+      inputs: {
+        argv: ["sh", "-c", `printf 'reading %s\\n' "$1"; printf 'checking columns\\n'; wc -l "$1"`, "sh", file],
+      },
       retry: ONCE,
     },
     sleep("stg_payments", 700, ["src_payments"]),
@@ -32,7 +34,12 @@ export function nightly(file: string): PlanStep[] {
 }
 
 export function calm(): PlanStep[] {
-  return [sleep("extract", 200), sleep("load", 300, ["extract"]), sleep("test", 200, ["load"]), sleep("publish", 100, ["test"])];
+  return [
+    sleep("extract", 200),
+    sleep("load", 300, ["extract"]),
+    sleep("test", 200, ["load"]),
+    sleep("publish", 100, ["test"]),
+  ];
 }
 
 export function slow(): PlanStep[] {
@@ -45,7 +52,8 @@ export function large(file: string): PlanStep[] {
   return Array.from({ length: count }, (_, i) => {
     const before = i < wide ? [] : [...new Set([i - wide, i - wide - ((i * 13) % 9)])].filter((n) => n >= 0);
     const dependsOn = before.map((n) => `model_${n}`);
-    if (i === 640) return { stepId: `model_${i}`, type: "COMMAND", dependsOn, inputs: { argv: ["ls", file] }, retry: ONCE };
+    if (i === 640)
+      return { stepId: `model_${i}`, type: "COMMAND", dependsOn, inputs: { argv: ["ls", file] }, retry: ONCE };
     return sleep(`model_${i}`, 100 + ((i * 37) % 400), dependsOn);
   });
 }

@@ -9,7 +9,9 @@ import { cancelRun, expect, signIn, sleeps, startRun, status, test } from "./pag
 
 /** Serves what a hostile page needs from another port of this machine. */
 async function hostile(html: string, use: (origin: string) => Promise<void>): Promise<void> {
-  const server: Server = createServer((_, response) => response.writeHead(200, { "content-type": "text/html" }).end(html));
+  const server: Server = createServer((_, response) =>
+    response.writeHead(200, { "content-type": "text/html" }).end(html),
+  );
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   try {
     await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
@@ -25,7 +27,8 @@ async function signedIn(context: BrowserContext, url: string): Promise<boolean> 
 
 /** The log of a run, and how many runs there are. */
 async function stateOf(url: string, runId: string): Promise<string> {
-  const query = "query S($runId: String!) { runs(first: 50) { edges { node { runId } } } run(runId: $runId) { status signals(first: 50) { edges { node { signalId } } } } }";
+  const query =
+    "query S($runId: String!) { runs(first: 50) { edges { node { runId } } } run(runId: $runId) { status signals(first: 50) { edges { node { signalId } } } } }";
   return JSON.stringify(await ask(url, "dev-admin", query, { runId }));
 }
 
@@ -33,16 +36,55 @@ async function stateOf(url: string, runId: string): Promise<string> {
 async function attack(page: Page, url: string, runId: string, key: string): Promise<Record<string, string>> {
   return page.evaluate(
     async ([target, run, once]) => {
-      const pause = (id: string): string => JSON.stringify({ query: `mutation { signalRun(input: {runId: "${run}", signalId: "${id}", signal: {pause: {}}}) { signal { decision } } }` });
+      const pause = (id: string): string =>
+        JSON.stringify({
+          query: `mutation { signalRun(input: {runId: "${run}", signalId: "${id}", signal: {pause: {}}}) { signal { decision } } }`,
+        });
       const got: Record<string, string> = {};
       const tried = async (name: string, what: Promise<unknown>): Promise<void> => {
-        got[name] = await what.then(String, (error: unknown) => `refused: ${error instanceof Error ? error.name : String(error)}`);
+        got[name] = await what.then(
+          String,
+          (error: unknown) => `refused: ${error instanceof Error ? error.name : String(error)}`,
+        );
       };
-      const sent = (path: string, init: RequestInit): Promise<string> => fetch(`${target}${path}`, init).then(async (r) => `${r.type} ${r.status} ${await r.text()}`);
-      await tried("fetch with the cookie", sent("/graphql", { method: "POST", credentials: "include", headers: { "content-type": "application/json" }, body: pause("evil-cors") }));
-      await tried("fetch with a name", sent("/graphql", { method: "POST", headers: { authorization: "Bearer dev-engineer", "content-type": "application/json" }, body: pause("evil-name") }));
-      await tried("fetch without looking", sent("/graphql", { method: "POST", mode: "no-cors", credentials: "include", headers: { "content-type": "text/plain" }, body: pause("evil-blind") }));
-      await tried("the session", sent("/dev/session", { method: "POST", mode: "no-cors", credentials: "include", body: '{"principal":"dev-admin"}' }));
+      const sent = (path: string, init: RequestInit): Promise<string> =>
+        fetch(`${target}${path}`, init).then(async (r) => `${r.type} ${r.status} ${await r.text()}`);
+      await tried(
+        "fetch with the cookie",
+        sent("/graphql", {
+          method: "POST",
+          credentials: "include",
+          headers: { "content-type": "application/json" },
+          body: pause("evil-cors"),
+        }),
+      );
+      await tried(
+        "fetch with a name",
+        sent("/graphql", {
+          method: "POST",
+          headers: { authorization: "Bearer dev-engineer", "content-type": "application/json" },
+          body: pause("evil-name"),
+        }),
+      );
+      await tried(
+        "fetch without looking",
+        sent("/graphql", {
+          method: "POST",
+          mode: "no-cors",
+          credentials: "include",
+          headers: { "content-type": "text/plain" },
+          body: pause("evil-blind"),
+        }),
+      );
+      await tried(
+        "the session",
+        sent("/dev/session", {
+          method: "POST",
+          mode: "no-cors",
+          credentials: "include",
+          body: '{"principal":"dev-admin"}',
+        }),
+      );
       await tried("the key", sent(`/?key=${once}`, { mode: "no-cors", credentials: "include" }));
       await tried(
         "socket",
@@ -52,7 +94,9 @@ async function attack(page: Page, url: string, runId: string, key: string): Prom
           socket.addEventListener("open", () => {
             said.push("open");
             socket.send(JSON.stringify({ type: "connection_init", payload: { Authorization: "Bearer dev-engineer" } }));
-            socket.send(JSON.stringify({ type: "subscribe", id: "1", payload: JSON.parse(pause("evil-socket")) as unknown }));
+            socket.send(
+              JSON.stringify({ type: "subscribe", id: "1", payload: JSON.parse(pause("evil-socket")) as unknown }),
+            );
           });
           socket.addEventListener("message", (message) => said.push(String(message.data)));
           socket.addEventListener("close", () => resolve(`closed after: ${said.join(" ")}`));
@@ -70,18 +114,36 @@ async function attack(page: Page, url: string, runId: string, key: string): Prom
       await tried("image", loaded("img", `/graphql?query=${query}`));
       await tried("image of the key", loaded("img", `/?key=${once}`));
       await tried("frame of the key", loaded("iframe", `/?key=${once}`));
-      const form = Object.assign(document.createElement("form"), { method: "post", action: `${target}/graphql`, enctype: "text/plain", target: "into" });
+      const form = Object.assign(document.createElement("form"), {
+        method: "post",
+        action: `${target}/graphql`,
+        enctype: "text/plain",
+        target: "into",
+      });
       const frame = Object.assign(document.createElement("iframe"), { name: "into" });
       document.body.append(frame, form);
-      form.append(Object.assign(document.createElement("input"), { name: pause("evil-form").slice(0, -1) + ',"x":"', value: '"}' }));
-      await tried("form", new Promise((resolve) => (frame.addEventListener("load", () => resolve("loaded")), form.submit())));
+      form.append(
+        Object.assign(document.createElement("input"), {
+          name: pause("evil-form").slice(0, -1) + ',"x":"',
+          value: '"}',
+        }),
+      );
+      await tried(
+        "form",
+        new Promise((resolve) => (frame.addEventListener("load", () => resolve("loaded")), form.submit())),
+      );
       return got;
     },
     [url, runId, key] as const,
   );
 }
 
-test("a page of another port of this machine does nothing by the browser of somebody who is signed in", async ({ page, context, browser, url }) => {
+test("a page of another port of this machine does nothing by the browser of somebody who is signed in", async ({
+  page,
+  context,
+  browser,
+  url,
+}) => {
   const runId = await startRun(url, "e2e-hostile", sleeps(120_000, 1));
   await page.goto(`${url}/runs/${runId}`);
   await expect(status(page)).toHaveText("Running");
@@ -94,11 +156,18 @@ test("a page of another port of this machine does nothing by the browser of some
     const answers = new Map<string, number>();
     const evil = await context.newPage();
     evil.on("response", (response) => {
-      if (response.url().startsWith(url)) answers.set(`${response.request().method()} ${new URL(response.url()).pathname}`, response.status());
+      if (response.url().startsWith(url))
+        answers.set(`${response.request().method()} ${new URL(response.url()).pathname}`, response.status());
     });
     await evil.goto(origin);
     const got = await attack(evil, url, runId, key);
-    expect.soft(got).toMatchObject({ "fetch with the cookie": "refused: TypeError", "fetch with a name": "refused: TypeError", socket: "closed after: ", image: "error", "image of the key": "error" });
+    expect.soft(got).toMatchObject({
+      "fetch with the cookie": "refused: TypeError",
+      "fetch with a name": "refused: TypeError",
+      socket: "closed after: ",
+      image: "error",
+      "image of the key": "error",
+    });
     for (const [what, status] of answers) expect.soft(status, what).not.toBeLessThan(400);
     expect.soft(answers.get("POST /graphql")).toBe(403);
     // A link of another page may show a page of ours in a window of its own, and no more than that.
@@ -118,10 +187,15 @@ test("a page of another port of this machine does nothing by the browser of some
   await cancelRun(url, runId);
 });
 
-test("a browser signs in by the link, once, and the key leaves the address; without it, it is told how", async ({ page, context, url }) => {
+test("a browser signs in by the link, once, and the key leaves the address; without it, it is told how", async ({
+  page,
+  context,
+  url,
+}) => {
   await context.clearCookies();
   await page.goto(`${url}/runs`);
-  const sentence = "Open the link that dvt dev printed when it started, or run dvt dev link for a new one, with the same --data.";
+  const sentence =
+    "Open the link that dvt dev printed when it started, or run dvt dev link for a new one, with the same --data.";
   await expect(page.getByText(sentence)).toBeVisible();
   expect(await violationsOfBoth(page)).toEqual([]);
   expect(await signedIn(context, url)).toBe(false);

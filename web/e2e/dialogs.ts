@@ -10,7 +10,9 @@ export async function openDialogs(page: Page, times: number): Promise<{ opened: 
     const [dialog, preview] = await page.evaluate(
       () =>
         new Promise<[number, number]>((resolve, reject) => {
-          const button = [...document.querySelectorAll("button")].find((other) => other.textContent?.startsWith("Pause…"));
+          const button = [...document.querySelectorAll("button")].find((other) =>
+            other.textContent?.startsWith("Pause…"),
+          );
           const began = performance.now();
           let shown = 0;
           const observer = new MutationObserver(() => {

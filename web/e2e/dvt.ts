@@ -27,7 +27,9 @@ export function load(): Dvt {
 
 /** The token of a principal of `dvt dev`. */
 export function tokenOf(principal: string): string {
-  const { tokens } = JSON.parse(readFileSync(join(load().data, "tokens"), "utf8")) as { tokens: Record<string, string> };
+  const { tokens } = JSON.parse(readFileSync(join(load().data, "tokens"), "utf8")) as {
+    tokens: Record<string, string>;
+  };
   const token = tokens[principal];
   if (token === undefined) throw new Error(`there is no dev principal ${principal}`);
   return token;
@@ -35,7 +37,10 @@ export function tokenOf(principal: string): string {
 
 /** A new link that signs one browser in, as `dvt dev link` prints it. */
 export async function link(principal: string): Promise<string> {
-  const response = await fetch(`${load().url}/dev/link`, { method: "POST", headers: { authorization: `Bearer ${tokenOf(principal)}` } });
+  const response = await fetch(`${load().url}/dev/link`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${tokenOf(principal)}` },
+  });
   const text = await response.text();
   if (!response.ok) throw new Error(`dvt gave no link: ${response.status} ${text}`);
   return (JSON.parse(text) as { url: string }).url;
@@ -67,7 +72,9 @@ function freePort(): Promise<number> {
     server.once("error", reject);
     server.listen(0, "127.0.0.1", () => {
       const address = server.address();
-      server.close(() => (typeof address === "object" && address ? resolve(address.port) : reject(new Error("no port"))));
+      server.close(() =>
+        typeof address === "object" && address ? resolve(address.port) : reject(new Error("no port")),
+      );
     });
   });
 }
@@ -75,7 +82,9 @@ function freePort(): Promise<number> {
 /** Ours without what only these tests read (an unknown DVT_ setting is an error), and with the tools that `make` prepares. */
 function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !/^DVT_(E2E_|BIN$|CHROMIUM$)/.test(name));
-  const path = [join(ROOT, ".tools", "dbt", "bin"), process.env["PATH"] ?? "", join(ROOT, ".tools", "bin")].join(delimiter);
+  const path = [join(ROOT, ".tools", "dbt", "bin"), process.env["PATH"] ?? "", join(ROOT, ".tools", "bin")].join(
+    delimiter,
+  );
   // What a server measures of itself comes soon enough to be waited for.
   // Programs of steps wait for files of the tests, which lie there.
   return { DVT_HEALTH_INTERVAL: "1s", DVT_SANDBOX_WRITE: tmpdir(), ...Object.fromEntries(kept), PATH: path };

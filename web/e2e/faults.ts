@@ -3,7 +3,11 @@ import type { Page, Route } from "@playwright/test";
 
 export type Fault = "loading" | "empty" | "error" | "forbidden" | "signed-out";
 
-const DENIAL = { code: "FORBIDDEN", message: "Needs Admin on the whole tenant; you are Viewer.", denial: { requiredRole: "ADMIN", whoCould: ["dev-admin"] } };
+const DENIAL = {
+  code: "FORBIDDEN",
+  message: "Needs Admin on the whole tenant; you are Viewer.",
+  denial: { requiredRole: "ADMIN", whoCould: ["dev-admin"] },
+};
 
 function refusal(message: string, extensions: Record<string, unknown>): { json: unknown } {
   return { json: { data: null, errors: [{ message, extensions }] } };
@@ -26,7 +30,15 @@ async function answer(route: Route, fault: Fault): Promise<void> {
     case "loading":
       return frame ? route.fallback() : undefined;
     case "error":
-      return frame ? route.fallback() : route.fulfill(refusal("The store did not answer in time.", { code: "STORE_UNAVAILABLE", correlationId: "c0ffee12-34", retryAfterMs: 4_000 }));
+      return frame
+        ? route.fallback()
+        : route.fulfill(
+            refusal("The store did not answer in time.", {
+              code: "STORE_UNAVAILABLE",
+              correlationId: "c0ffee12-34",
+              retryAfterMs: 4_000,
+            }),
+          );
     case "forbidden":
       return frame ? route.fallback() : route.fulfill(refusal(DENIAL.message, DENIAL));
     case "empty": {
@@ -49,6 +61,12 @@ export async function frames(page: Page, sync: "STALE" | "RESYNCING" | "VERIFYIN
   await page.routeWebSocket("**/graphql", (socket) => {
     const server = socket.connectToServer();
     socket.onMessage((message) => server.send(message));
-    server.onMessage((message) => socket.send(String(message).replaceAll('"sync":"LIVE"', `"sync":"${sync}"`).replaceAll('"reason":null', `"reason":"${reason}"`)));
+    server.onMessage((message) =>
+      socket.send(
+        String(message)
+          .replaceAll('"sync":"LIVE"', `"sync":"${sync}"`)
+          .replaceAll('"reason":null', `"reason":"${reason}"`),
+      ),
+    );
   });
 }

@@ -9,7 +9,10 @@ const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxB
 
 test("pause drains, says so, and resumes", async ({ page, url }) => {
   const { step, release } = held("load");
-  const runId = await startRun(url, "e2e-pause", [step, { stepId: "report", type: "NOOP", dependsOn: ["load"], inputs: {} }]);
+  const runId = await startRun(url, "e2e-pause", [
+    step,
+    { stepId: "report", type: "NOOP", dependsOn: ["load"], inputs: {} },
+  ]);
   await page.goto(`${url}/runs/${runId}`);
   await expect(status(page)).toHaveText("Running");
   await page.getByRole("button", { name: "Pause…" }).click();
@@ -56,7 +59,9 @@ test("a broken step is found, mended and retried", async ({ page, url }) => {
   await expect(dialog).toContainText("The new attempt is shown as Retry #1");
   await dialog.getByLabel(/Reason/).fill("the file is there now");
   await dialog.getByRole("button", { name: "Send: retry step" }).click();
-  await expect(page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(0, 8) })).toContainText(/Applied at seq \d+/);
+  await expect(page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(0, 8) })).toContainText(
+    /Applied at seq \d+/,
+  );
   await expect(status(page)).toHaveText("Completed");
   await expect(page.getByTestId("step-panel")).toContainText("Retry #1");
   await expect(cause).toBeHidden();

@@ -19,7 +19,9 @@ test("33 38 the charts of health show real samples, in words too, to an SRE", as
   await expect(status(other)).toHaveText("Running");
   await open(page, url, "dev-sre");
   const chart = (name: string) => page.getByRole("figure", { name });
-  await expect(chart("Lag from commit to frame")).toContainText(/Half within: (\d[\d.]* m?s|no frame) now, at most \d[\d.]* m?s, at \d\d:\d\d:\d\d/);
+  await expect(chart("Lag from commit to frame")).toContainText(
+    /Half within: (\d[\d.]* m?s|no frame) now, at most \d[\d.]* m?s, at \d\d:\d\d:\d\d/,
+  );
   await expect(chart("Frames in a second")).toContainText(/at most \d/);
   await expect(chart("Viewers")).toContainText(/Viewers: \d+ now/);
   await expect(chart("Answer times")).toContainText(/Temporal: \d[\d.]* m?s now/);
@@ -28,7 +30,9 @@ test("33 38 the charts of health show real samples, in words too, to an SRE", as
   await expect(page.locator("figure canvas")).toHaveCount(4);
   await expect(page.getByText(/^Measured by .+ since \d\d:\d\d:\d\d/)).toBeVisible();
   await page.getByText("As a table").click();
-  await expect(page.getByRole("region", { name: "This server's last hour" }).getByRole("row").nth(1)).toContainText("Healthy");
+  await expect(page.getByRole("region", { name: "This server's last hour" }).getByRole("row").nth(1)).toContainText(
+    "Healthy",
+  );
   expect.soft(await violationsOfBoth(page)).toEqual([]);
   for (const width of [320, 1440]) {
     await page.setViewportSize({ width, height: 900 });
@@ -48,8 +52,14 @@ test("33 who may not see what a server measures is told who may, and nothing is 
 
 test("33 the charts of health: none yet, refused, failed", async ({ page, url }) => {
   await open(page, url, "dev-sre");
-  const answer = { json: { data: { healthHistory: { server: "host/7", since: "2026-11-21T03:12:00Z", intervalMs: 15_000, samples: [] } } } };
-  await page.route("**/graphql", (route) => (/query HealthHistory\b/.test(route.request().postData() ?? "") ? route.fulfill(answer) : route.fallback()));
+  const answer = {
+    json: {
+      data: { healthHistory: { server: "host/7", since: "2026-11-21T03:12:00Z", intervalMs: 15_000, samples: [] } },
+    },
+  };
+  await page.route("**/graphql", (route) =>
+    /query HealthHistory\b/.test(route.request().postData() ?? "") ? route.fulfill(answer) : route.fallback(),
+  );
   await page.reload();
   await expect(page.getByText("the first sample comes within 15 s")).toBeVisible();
   await page.unrouteAll();

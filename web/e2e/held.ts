@@ -22,7 +22,13 @@ function place(): string {
 export function held(stepId: string, dependsOn: string[] = []): { step: PlanStep; release: () => void } {
   const file = place();
   return {
-    step: { stepId, type: "COMMAND", dependsOn, timeout: "10m", inputs: { argv: ["sh", "-c", 'until [ -e "$1" ]; do sleep 0.2; done', "sh", file] } },
+    step: {
+      stepId,
+      type: "COMMAND",
+      dependsOn,
+      timeout: "10m",
+      inputs: { argv: ["sh", "-c", 'until [ -e "$1" ]; do sleep 0.2; done', "sh", file] },
+    },
     release: () => writeFileSync(file, ""),
   };
 }
@@ -35,7 +41,11 @@ export async function stand(page: Page): Promise<void> {
 }
 
 /** How much of the page's own time goes by until that is so, in milliseconds: what the machine takes for it is not counted. */
-export async function takes(page: Page, so: () => Promise<boolean>, { step, every } = { step: 250, every: 500 }): Promise<number> {
+export async function takes(
+  page: Page,
+  so: () => Promise<boolean>,
+  { step, every } = { step: 250, every: 500 },
+): Promise<number> {
   let spent = 0;
   await expect
     .poll(

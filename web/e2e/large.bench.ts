@@ -32,7 +32,8 @@ async function slowed(page: Page): Promise<void> {
 
 /** When the page set a mark, in milliseconds since its navigation. */
 async function markOf(page: Page, name: string): Promise<number> {
-  const at = (): Promise<number> => page.evaluate((name) => performance.getEntriesByName(name)[0]?.startTime ?? 0, name);
+  const at = (): Promise<number> =>
+    page.evaluate((name) => performance.getEntriesByName(name)[0]?.startTime ?? 0, name);
   await expect.poll(at, { timeout: 60_000 }).toBeGreaterThan(0);
   return at();
 }
@@ -81,7 +82,12 @@ test("ui-runs-lcp", async ({ page, url }) => {
   const [largest, first] = await page.evaluate(
     () =>
       new Promise<[number, number]>((resolve) => {
-        new PerformanceObserver((list) => resolve([list.getEntries().at(-1)?.startTime ?? 0, performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0])).observe({
+        new PerformanceObserver((list) =>
+          resolve([
+            list.getEntries().at(-1)?.startTime ?? 0,
+            performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
+          ]),
+        ).observe({
           type: "largest-contentful-paint",
           buffered: true,
         });
@@ -118,7 +124,8 @@ test("ui-runs-inp", async ({ page, url }) => {
     return longest(() => page.mouse.click(box.x + box.width / 2, box.y + box.height / 2, { delay: 50 }));
   };
   const keys = await longest(async () => {
-    for (const key of ["j", "j", "x", "j", "j", "Shift+X", "Escape", "/"]) await page.keyboard.press(key, { delay: 50 });
+    for (const key of ["j", "j", "x", "j", "j", "Shift+X", "Escape", "/"])
+      await page.keyboard.press(key, { delay: 50 });
     await page.keyboard.type("plan:bench-list-3", { delay: 60 });
     await page.keyboard.press("Enter");
     await page.waitForTimeout(1_000);
@@ -128,7 +135,12 @@ test("ui-runs-inp", async ({ page, url }) => {
   await expect(page).toHaveURL(/status=/);
   const all = await click(page.getByRole("link", { name: "All", exact: true }));
   await expect(page.locator("tr[data-run]")).toHaveCount(50);
-  const menu = await click(page.locator("tr[data-run]").nth(3).getByRole("button", { name: /^More for/ }));
+  const menu = await click(
+    page
+      .locator("tr[data-run]")
+      .nth(3)
+      .getByRole("button", { name: /^More for/ }),
+  );
   await expect(page.getByRole("menuitem", { name: "Copy link" })).toBeVisible();
   const closed = await longest(() => page.keyboard.press("Escape", { delay: 50 }));
   const cost = Math.max(keys, running, all, menu, closed);
@@ -178,9 +190,14 @@ test("ui-graph-mount", async ({ page, url }) => {
   const address = await runOf(url, 5_000);
   const mounted = async (open: () => Promise<unknown>): Promise<number> => {
     await markOf(page, "dvt:mosaic");
-    await page.evaluate(() => addEventListener("click", ({ timeStamp }) => Object.assign(globalThis, { clicked: timeStamp }), true));
+    await page.evaluate(() =>
+      addEventListener("click", ({ timeStamp }) => Object.assign(globalThis, { clicked: timeStamp }), true),
+    );
     await open();
-    return (await markOf(page, "dvt:graph")) - (await page.evaluate(() => (globalThis as unknown as { clicked: number }).clicked));
+    return (
+      (await markOf(page, "dvt:graph")) -
+      (await page.evaluate(() => (globalThis as unknown as { clicked: number }).clicked))
+    );
   };
   // The layout is kept: what is measured is the drawing.
   await page.goto(`${address}?whole=yes`);

@@ -42,7 +42,8 @@ function countMoved(page: Page): () => number {
   page.on("websocket", (socket) =>
     socket.on("framereceived", ({ payload }) => {
       type Update = Partial<Record<"snapshot" | "delta", { steps: unknown[] } | null>>;
-      const { runUpdates } = (JSON.parse(String(payload)) as { payload?: { data?: { runUpdates?: Update } } }).payload?.data ?? {};
+      const { runUpdates } =
+        (JSON.parse(String(payload)) as { payload?: { data?: { runUpdates?: Update } } }).payload?.data ?? {};
       moved += (runUpdates?.snapshot ?? runUpdates?.delta)?.steps.length ?? 0;
     }),
   );
@@ -60,7 +61,9 @@ test("13 5,000 steps are one screen of cells that change in place", async ({ pag
   await expect(sync(page)).toContainText("Live");
   const pane = mosaic(page).locator("[data-cells]");
   await expect(pane).toHaveAttribute("data-cells", "5000");
-  await expect(pane).toHaveAccessibleName(/5,000 steps: 0 failed, 0 waiting, [\d,]+ running, [\d,]+ pending, 0 skipped, [\d,]+ ok/);
+  await expect(pane).toHaveAccessibleName(
+    /5,000 steps: 0 failed, 0 waiting, [\d,]+ running, [\d,]+ pending, 0 skipped, [\d,]+ ok/,
+  );
   const box = await pane.boundingBox();
   expect(box?.height).toBeLessThan(900);
   expect(await pane.evaluate((element) => element.scrollHeight - element.clientHeight)).toBe(0);
@@ -113,7 +116,9 @@ test("14 15 what 5,000 steps cost while 200 a second change is what 1,000 cost",
     const before = await rested(page);
     const work = await busyOf(cdp, () => tenASecond(updates, 6));
     const drawn = (await rested(page)) - before;
-    console.log(`14 15 ${steps} steps: ${work.toFixed(0)} ms/s of the main thread, ${drawn} cells drawn of 1,200 changed`);
+    console.log(
+      `14 15 ${steps} steps: ${work.toFixed(0)} ms/s of the main thread, ${drawn} cells drawn of 1,200 changed`,
+    );
     expect(drawn).toBeLessThan(1_500);
     expect(drawn).toBeGreaterThan(900);
     busy.push(work);
@@ -165,7 +170,9 @@ test("17 18 all of 5,000 steps as a graph: few elements, laid out by a worker on
     await page.mouse.move(x - 600, y - 100, { steps: 40 });
     await page.mouse.up();
   });
-  console.log(`17 panning: frames p95 ${quantile(frames, 0.95).toFixed(0)} ms, ${await page.locator("*").count()} elements`);
+  console.log(
+    `17 panning: frames p95 ${quantile(frames, 0.95).toFixed(0)} ms, ${await page.locator("*").count()} elements`,
+  );
   expect(await page.locator("*").count()).toBeLessThanOrEqual(1_500);
 
   await page.reload();
@@ -177,7 +184,11 @@ test("17 18 all of 5,000 steps as a graph: few elements, laid out by a worker on
 });
 
 test("17 groups collapse to bars that open, and the address holds it", async ({ page, url }) => {
-  const steps = layered(200, 20, 1_000, GATE_MS).map((step) => ({ ...step, stepId: renamed(step.stepId), dependsOn: (step.dependsOn ?? []).map(renamed) }));
+  const steps = layered(200, 20, 1_000, GATE_MS).map((step) => ({
+    ...step,
+    stepId: renamed(step.stepId),
+    dependsOn: (step.dependsOn ?? []).map(renamed),
+  }));
   const runId = await startRun(url, "e2e-groups", steps);
   started.set("e2e-groups", Promise.resolve(runId));
   await page.goto(`${url}/runs/${runId}`);
@@ -211,18 +222,25 @@ test("19 a timeline of 5,000 rows has at most 60 in the page, wherever it is scr
       if (i % 10 === 0) expect(await rows.count()).toBeLessThanOrEqual(61);
     }
   });
-  console.log(`19 scrolling: frames p95 ${quantile(frames, 0.95).toFixed(0)} ms, ${await rows.count()} rows in the page`);
+  console.log(
+    `19 scrolling: frames p95 ${quantile(frames, 0.95).toFixed(0)} ms, ${await rows.count()} rows in the page`,
+  );
   await expect(table.getByRole("button").last()).toBeVisible();
 });
 
-test("40 the timeline looks closer by keys, in the zone that is chosen, and the address holds it", async ({ page, url }) => {
+test("40 the timeline looks closer by keys, in the zone that is chosen, and the address holds it", async ({
+  page,
+  url,
+}) => {
   const runId = await runOf(url, 1_000, true);
   await page.goto(`${url}/runs/${runId}?view=timeline&tz=utc`);
   const table = page.getByRole("table", { name: /Timeline of/ });
   const axis = table.getByRole("columnheader", { name: /Time \(UTC\)/ });
   await expect(axis.locator("time").first()).toBeVisible();
   // All at once: the axis moves with the run.
-  for (const [at, text] of await axis.locator("time").evaluateAll((times) => times.map((time) => [time.getAttribute("datetime") ?? "", time.textContent] as const))) {
+  for (const [at, text] of await axis
+    .locator("time")
+    .evaluateAll((times) => times.map((time) => [time.getAttribute("datetime") ?? "", time.textContent] as const))) {
     expect(text).toBe(at.slice(11, 19));
   }
   await page.keyboard.press("+");

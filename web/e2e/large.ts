@@ -5,7 +5,8 @@ import type { PlanStep } from "./page";
 
 /** Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project. Behind a gate nothing begins before it. */
 export function layered(count: number, wide: number, ms: number, gateMs = 0): PlanStep[] {
-  const gate: PlanStep[] = gateMs > 0 ? [{ stepId: "gate", type: "SLEEP", inputs: { ms: gateMs }, timeout: "30m" }] : [];
+  const gate: PlanStep[] =
+    gateMs > 0 ? [{ stepId: "gate", type: "SLEEP", inputs: { ms: gateMs }, timeout: "30m" }] : [];
   const steps = Array.from({ length: count - gate.length }, (_, i): PlanStep => {
     const near = i - wide + (((i * 7) % 5) - 2);
     const far = i - wide - ((i * 13) % wide);
@@ -66,7 +67,10 @@ export async function feed(page: Page): Promise<Feed> {
   page.on("response", (response) => {
     if (!ofOpening(response.request())) return;
     // A page that left before its answer came asks no more.
-    void response.json().then(({ data }: { data: { run: Update["snapshot"] } }) => (opened = data.run), () => {});
+    void response.json().then(
+      ({ data }: { data: { run: Update["snapshot"] } }) => (opened = data.run),
+      () => {},
+    );
   });
   await page.routeWebSocket(/\/graphql/, (socket) => {
     const server = socket.connectToServer();
@@ -97,12 +101,23 @@ export async function feed(page: Page): Promise<Feed> {
         const at = next++ % steps.length;
         const was = steps[at] ?? { stepId: "", status: "PENDING", changedSeq: 0 };
         const status = was.status === "RUNNING" ? "SUCCESS" : "RUNNING";
-        const step = { ...was, status, statusRaw: status, startedAt: now, completedAt: status === "SUCCESS" ? now : null, changedSeq: fromSeq + i + 1 };
+        const step = {
+          ...was,
+          status,
+          statusRaw: status,
+          startedAt: now,
+          completedAt: status === "SUCCESS" ? now : null,
+          changedSeq: fromSeq + i + 1,
+        };
         steps[at] = step;
         return step;
       });
       latest = { ...before, runSeq: toSeq, headSeq: toSeq, asOf: now, snapshot: { ...header, runSeq: toSeq, steps } };
-      send({ ...latest, snapshot: null, delta: { fromSeq, toSeq, header: { ...header, runSeq: toSeq }, steps: moved } });
+      send({
+        ...latest,
+        snapshot: null,
+        delta: { fromSeq, toSeq, header: { ...header, runSeq: toSeq }, steps: moved },
+      });
     },
   };
 }
@@ -122,7 +137,10 @@ export async function busyOf(cdp: CDPSession, during: () => Promise<void>): Prom
 }
 
 /** The time from frame to frame while `during` goes on, and the longest task of the main thread, 0 when none took 50 ms. */
-export async function framesOf(page: Page, during: () => Promise<void>): Promise<{ frames: readonly number[]; longest: number }> {
+export async function framesOf(
+  page: Page,
+  during: () => Promise<void>,
+): Promise<{ frames: readonly number[]; longest: number }> {
   const seen = await page.evaluateHandle(() => {
     const seen = { longest: 0, frames: [] as number[], on: true };
     new PerformanceObserver((list) => {

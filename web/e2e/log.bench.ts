@@ -5,9 +5,14 @@ import { expect, startRun, test } from "./page";
 
 /** Runs that wait for an operator, the second with a log of a million lines. */
 async function runs(url: string): Promise<[string, string]> {
-  const all = await Promise.all([startRun(url, "bench-log-short", [longLog(10)]), startRun(url, "bench-log-long", [longLog()])]);
+  const all = await Promise.all([
+    startRun(url, "bench-log-short", [longLog(10)]),
+    startRun(url, "bench-log-long", [longLog()]),
+  ]);
   for (const runId of all) {
-    const substatus = async (): Promise<string> => (await ask<{ run: { substatus: string } }>(url, "dev-admin", `{ run(runId: "${runId}") { substatus } }`)).run.substatus;
+    const substatus = async (): Promise<string> =>
+      (await ask<{ run: { substatus: string } }>(url, "dev-admin", `{ run(runId: "${runId}") { substatus } }`)).run
+        .substatus;
     await expect.poll(substatus, { timeout: 180_000 }).toBe("AWAITING_OPERATOR");
   }
   return all.map((runId) => `${url}/runs/${runId}`) as [string, string];

@@ -7,14 +7,22 @@ function id(): string {
   return `e2e-${randomBytes(8).toString("hex")}`;
 }
 
-const SIGNAL = "mutation Signal($input: SignalRunInput!) { signalRun(input: $input) { signal { decision application } } }";
+const SIGNAL =
+  "mutation Signal($input: SignalRunInput!) { signalRun(input: $input) { signal { decision application } } }";
 
-test("the audit tells refusals that repeat once, keeps its filter in the address, and leads to the moment", async ({ page, url }) => {
+test("the audit tells refusals that repeat once, keeps its filter in the address, and leads to the moment", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "e2e-audit", sleeps(8_000, 2));
   for (let i = 0; i < 3; i++) {
-    await ask(url, "dev-viewer", SIGNAL, { input: { runId, signalId: id(), signal: { pause: { reason: "curious" } } } }).catch(() => {});
+    await ask(url, "dev-viewer", SIGNAL, {
+      input: { runId, signalId: id(), signal: { pause: { reason: "curious" } } },
+    }).catch(() => {});
   }
-  await ask(url, "dev-engineer", SIGNAL, { input: { runId, signalId: id(), signal: { pause: { reason: "maintenance" } } } });
+  await ask(url, "dev-engineer", SIGNAL, {
+    input: { runId, signalId: id(), signal: { pause: { reason: "maintenance" } } },
+  });
   await page.goto(`${url}/audit?run=${runId}`);
   await become(page, "dev-admin");
   const rows = page.getByRole("region", { name: "Audit" }).locator("tbody tr");
@@ -28,16 +36,23 @@ test("the audit tells refusals that repeat once, keeps its filter in the address
   await expect(page.getByLabel("Who", { exact: true })).toBeFocused();
   await page.getByRole("link", { name: "Clear the filter" }).click();
   await expect(page.getByLabel("Who", { exact: true })).toHaveValue("");
-  await page.getByRole("button", { name: `Run ${runId.slice(0, 8)} at that moment` }).last().click();
+  await page
+    .getByRole("button", { name: `Run ${runId.slice(0, 8)} at that moment` })
+    .last()
+    .click();
   await expect(page).toHaveURL(new RegExp(`/runs/${runId}\\?at=\\d+`));
   await cancelRun(url, runId);
 });
 
-test("an edit of the policy shows what it changes before it is sent, and who could is answered by the policy", async ({ page, url }) => {
+test("an edit of the policy shows what it changes before it is sent, and who could is answered by the policy", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "e2e-policy", sleeps(50, 1));
   await page.goto(`${url}/admin/policy`);
   await become(page, "dev-admin");
-  const version = async (): Promise<number> => Number(/version (\d+)/.exec((await page.getByRole("heading", { level: 1 }).textContent()) ?? "")?.[1]);
+  const version = async (): Promise<number> =>
+    Number(/version (\d+)/.exec((await page.getByRole("heading", { level: 1 }).textContent()) ?? "")?.[1]);
   await expect(page.getByRole("heading", { level: 1 })).toContainText(/version \d/);
   const before = await version();
   await page.getByRole("button", { name: "Edit…" }).click();
@@ -78,7 +93,9 @@ test("what is wrong with a document is selected in it", async ({ page, url }) =>
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog.getByRole("alert")).toContainText("maxActive");
   await expect(text).toBeFocused();
-  await expect.poll(() => text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd))).toBe('"maxActive": -1');
+  await expect
+    .poll(() => text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd)))
+    .toBe('"maxActive": -1');
 });
 
 test("the queue says why a run waits and when it may start, and takes it out", async ({ page, url }) => {
@@ -89,7 +106,10 @@ test("the queue says why a run waits and when it may start, and takes it out", a
   try {
     const waiting = await startRun(url, "e2e-queue", sleeps(50, 1));
     await page.goto(`${url}/queue`);
-    const row = page.getByRole("region", { name: "Queue" }).locator("tbody tr").filter({ hasText: waiting.slice(0, 8) });
+    const row = page
+      .getByRole("region", { name: "Queue" })
+      .locator("tbody tr")
+      .filter({ hasText: waiting.slice(0, 8) });
     await expect(row).toContainText("e2e-queue@1.0");
     await expect(row.getByRole("cell", { name: "dev-engineer" })).toBeVisible();
     await expect(row).toContainText("as many runs".slice(0, 7), { ignoreCase: true });
@@ -114,18 +134,47 @@ test("a dead letter shows what it was to tell, and redriving says what became of
   await expect(status(page)).toHaveText("Completed");
   await become(page, "dev-admin");
   // The bus of `dvt dev` refuses nothing: its letters are written here, the events are the run's own.
-  const letters = ["a", "b"].map((letter) => ({ id: letter, projectId: "shop", runId, fromSeq: 0, toSeq: 2, attempts: 10, cause: "410 Gone", buriedAt: "2026-11-21T02:11:00Z", redrivenAt: null }));
+  const letters = ["a", "b"].map((letter) => ({
+    id: letter,
+    projectId: "shop",
+    runId,
+    fromSeq: 0,
+    toSeq: 2,
+    attempts: 10,
+    cause: "410 Gone",
+    buriedAt: "2026-11-21T02:11:00Z",
+    redrivenAt: null,
+  }));
   await page.route("**/graphql", (route) => {
     const body = route.request().postData() ?? "";
-    if (/query DeadLetters\b/.test(body)) return route.fulfill({ json: { data: { deadLetters: { edges: letters.map((node) => ({ node })), pageInfo: { endCursor: null, hasNextPage: false } } } } });
+    if (/query DeadLetters\b/.test(body))
+      return route.fulfill({
+        json: {
+          data: {
+            deadLetters: {
+              edges: letters.map((node) => ({ node })),
+              pageInfo: { endCursor: null, hasNextPage: false },
+            },
+          },
+        },
+      });
     if (!/mutation Redrive\b/.test(body)) return route.fallback();
-    const results = letters.map((letter, i) => ({ id: letter.id, outcome: i === 0 ? "FAILED" : "REDRIVEN", code: i === 0 ? "UNAVAILABLE" : null, message: i === 0 ? "The bus still refuses it." : null, letter }));
+    const results = letters.map((letter, i) => ({
+      id: letter.id,
+      outcome: i === 0 ? "FAILED" : "REDRIVEN",
+      code: i === 0 ? "UNAVAILABLE" : null,
+      message: i === 0 ? "The bus still refuses it." : null,
+      letter,
+    }));
     return route.fulfill({ json: { data: { redriveDeadLetters: { results, more: false } } } });
   });
   await page.goto(`${url}/dlq`);
   const rows = page.getByRole("region", { name: "Dead letters" }).locator("tbody tr");
   await expect(rows).toHaveCount(2);
-  await rows.first().getByRole("button", { name: /^Message of run/ }).click();
+  await rows
+    .first()
+    .getByRole("button", { name: /^Message of run/ })
+    .click();
   await expect(page.getByRole("dialog")).toContainText("RunStarted");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Redrive all open…" }).click();

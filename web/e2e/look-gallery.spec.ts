@@ -17,7 +17,12 @@ let gallery = "";
 
 test.beforeAll(async () => {
   await build({ root: WEB, mode: "gallery", logLevel: "error" });
-  server = await preview({ root: WEB, logLevel: "error", build: { outDir: "e2e/out/gallery" }, preview: { host: "127.0.0.1", port: 0 } });
+  server = await preview({
+    root: WEB,
+    logLevel: "error",
+    build: { outDir: "e2e/out/gallery" },
+    preview: { host: "127.0.0.1", port: 0 },
+  });
   gallery = `${server.resolvedUrls?.local[0] ?? ""}gallery.html`;
 });
 
@@ -61,7 +66,10 @@ test("38 no component makes the page scroll sideways, from 320 to 2560 px", asyn
   }
 });
 
-test("40 two pictures of the same build are the same, in both themes and at three widths", async ({ page, browser }) => {
+test("40 two pictures of the same build are the same, in both themes and at three widths", async ({
+  page,
+  browser,
+}) => {
   const other = await browser.newPage();
   await other.clock.setFixedTime(NOW);
   for (const mode of ["light", "dark"] as const) {
@@ -74,7 +82,12 @@ test("40 two pictures of the same build are the same, in both themes and at thre
       );
       // What comes late comes to both.
       const differs = async (): Promise<number> => {
-        const pictures = [page, other].map((one) => one.screenshot({ path: fileURLToPath(new URL(`out/gallery-${width}-${mode}.png`, import.meta.url)), fullPage: true }));
+        const pictures = [page, other].map((one) =>
+          one.screenshot({
+            path: fileURLToPath(new URL(`out/gallery-${width}-${mode}.png`, import.meta.url)),
+            fullPage: true,
+          }),
+        );
         const [first, second] = await Promise.all(pictures);
         return first && second ? difference(page, first, second) : 1;
       };
@@ -96,7 +109,10 @@ async function shapes(page: Page): Promise<Map<string, number[]>> {
       const context = new OffscreenCanvas(64, 64).getContext("2d");
       context?.drawImage(image, 0, 0, 64, 64);
       const data = context?.getImageData(0, 0, 64, 64).data ?? [];
-      const grey = Array.from({ length: 64 * 64 }, (_, i) => 0.2126 * (data[i * 4] ?? 0) + 0.7152 * (data[i * 4 + 1] ?? 0) + 0.0722 * (data[i * 4 + 2] ?? 0));
+      const grey = Array.from(
+        { length: 64 * 64 },
+        (_, i) => 0.2126 * (data[i * 4] ?? 0) + 0.7152 * (data[i * 4 + 1] ?? 0) + 0.0722 * (data[i * 4 + 2] ?? 0),
+      );
       const ground = grey[0] ?? 0;
       const far = Math.max(...grey.map((value) => Math.abs(value - ground)));
       return grey.map((value) => Math.abs(value - ground) / far);
@@ -113,7 +129,12 @@ test("37 without any colour, the icon alone tells 10 of 10 statuses", async ({ p
   const samples = await shapes(page);
   expect(templates.size).toBe(10);
   for (const [tone, sample] of samples) {
-    const apart = [...templates].map(([other, template]) => ({ other, by: template.reduce((sum, value, i) => sum + Math.abs(value - (sample[i] ?? 0)), 0) })).toSorted((a, b) => a.by - b.by);
+    const apart = [...templates]
+      .map(([other, template]) => ({
+        other,
+        by: template.reduce((sum, value, i) => sum + Math.abs(value - (sample[i] ?? 0)), 0),
+      }))
+      .toSorted((a, b) => a.by - b.by);
     expect(apart[0]?.other, tone).toBe(tone);
     // Not by a hair: the next one is at least twice as far.
     expect((apart[1]?.by ?? 0) / (apart[0]?.by ?? 1), `${tone} and ${apart[1]?.other ?? ""}`).toBeGreaterThan(2);

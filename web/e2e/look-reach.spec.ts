@@ -2,7 +2,19 @@ import type { Page } from "@playwright/test";
 import { held, stand, takes } from "./held";
 import { become, cancelRun, expect, sleeps, startRun, status, test } from "./page";
 
-const PATHS = ["runs", "start", "inbox", "queue", "dlq", "audit", "admin/tokens", "admin/policy", "admin/quotas", "admin/service", "health"];
+const PATHS = [
+  "runs",
+  "start",
+  "inbox",
+  "queue",
+  "dlq",
+  "audit",
+  "admin/tokens",
+  "admin/policy",
+  "admin/quotas",
+  "admin/service",
+  "health",
+];
 const STOPS = 45;
 
 interface Stop {
@@ -52,7 +64,9 @@ test("35 the focus is seen wherever Tab leads, wide and narrow", async ({ page, 
   await become(page, "dev-admin");
   for (const width of [1440, 360]) {
     await page.setViewportSize({ width, height: 740 });
-    for (const path of width === 1440 ? [...PATHS, `runs/${runId}?step=sleep_1`] : ["inbox", `runs/${runId}?step=sleep_1`]) {
+    for (const path of width === 1440
+      ? [...PATHS, `runs/${runId}?step=sleep_1`]
+      : ["inbox", `runs/${runId}?step=sleep_1`]) {
       await page.goto(`${url}/${path}`);
       await expect(page.getByRole("navigation").first()).toBeVisible();
       await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
@@ -92,34 +106,57 @@ test("36 a run's changes are read out politely, at most once in two seconds", as
     window.heard = [];
     new MutationObserver((changes) => {
       for (const { target } of changes) {
-        const region = (target instanceof Element ? target : target.parentElement)?.closest("main [role=status], main [aria-live=polite]");
+        const region = (target instanceof Element ? target : target.parentElement)?.closest(
+          "main [role=status], main [aria-live=polite]",
+        );
         const text = region?.textContent ?? "";
         if (region && window.heard.at(-1)?.text !== text) window.heard.push({ at: performance.now(), text });
       }
     }).observe(document, { subtree: true, childList: true, characterData: true });
   });
   const { step, release } = held("load");
-  const runId = await startRun(url, "e2e-heard", [step, ...sleeps(40, 40).map((nap) => ({ ...nap, dependsOn: ["load", ...(nap.dependsOn ?? [])] }))]);
+  const runId = await startRun(url, "e2e-heard", [
+    step,
+    ...sleeps(40, 40).map((nap) => ({ ...nap, dependsOn: ["load", ...(nap.dependsOn ?? [])] })),
+  ]);
   await page.clock.install();
   await page.goto(`${url}/runs/${runId}`);
   await expect(status(page)).toHaveText("Running");
   // By the time of the page, in which nothing is late.
   await stand(page);
   release();
-  await takes(page, async () => (await page.evaluate(() => window.heard.at(-1)?.text)) === "Completed", { step: 50, every: 50 });
+  await takes(page, async () => (await page.evaluate(() => window.heard.at(-1)?.text)) === "Completed", {
+    step: 50,
+    every: 50,
+  });
   const heard = await page.evaluate(() => window.heard);
-  const gaps = heard.filter(({ text }) => /Running|Completed/.test(text)).map(({ at }, i, all) => at - (all[i - 1]?.at ?? Number.NEGATIVE_INFINITY));
+  const gaps = heard
+    .filter(({ text }) => /Running|Completed/.test(text))
+    .map(({ at }, i, all) => at - (all[i - 1]?.at ?? Number.NEGATIVE_INFINITY));
   for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(1_900);
 });
 
-test("36 a step says its name, how it stands, its retry and what it blocks, in every picture and table", async ({ page, url }) => {
+test("36 a step says its name, how it stands, its retry and what it blocks, in every picture and table", async ({
+  page,
+  url,
+}) => {
   const once = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
   for (const { blocks, picture } of [
     { blocks: 14, picture: "graph" },
     { blocks: 314, picture: "mosaic" },
   ]) {
-    const behind = Array.from({ length: blocks }, (_, i) => ({ stepId: `model_${i}`, type: "NOOP" as const, dependsOn: ["stg_orders"], inputs: {} }));
-    const failing = { stepId: "stg_orders", type: "COMMAND" as const, inputs: { argv: ["ls", "/no/such/file"] }, retry: once };
+    const behind = Array.from({ length: blocks }, (_, i) => ({
+      stepId: `model_${i}`,
+      type: "NOOP" as const,
+      dependsOn: ["stg_orders"],
+      inputs: {},
+    }));
+    const failing = {
+      stepId: "stg_orders",
+      type: "COMMAND" as const,
+      inputs: { argv: ["ls", "/no/such/file"] },
+      retry: once,
+    };
     const runId = await startRun(url, `e2e-names-${picture}`, [failing, ...behind]);
     const name = `stg_orders, failed, Retry #1, blocks ${blocks}`;
     await page.goto(`${url}/runs/${runId}`);

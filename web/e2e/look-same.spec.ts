@@ -20,13 +20,23 @@ function id(): string {
 }
 
 async function statusOf(url: string, runId: string): Promise<string> {
-  const { run } = await ask<{ run: { status: string; substatus: string | null } }>(url, "dev-admin", "query S($runId: String!) { run(runId: $runId) { status substatus } }", { runId });
+  const { run } = await ask<{ run: { status: string; substatus: string | null } }>(
+    url,
+    "dev-admin",
+    "query S($runId: String!) { run(runId: $runId) { status substatus } }",
+    { runId },
+  );
   return run.substatus ?? run.status;
 }
 
 /** A page of this principal, at a time that stands. */
 async function open(browser: Browser, url: string, principal: string, now: Date, zone = "UTC"): Promise<Page> {
-  const context = await browser.newContext({ baseURL: url, bypassCSP: true, reducedMotion: "reduce", timezoneId: zone });
+  const context = await browser.newContext({
+    baseURL: url,
+    bypassCSP: true,
+    reducedMotion: "reduce",
+    timezoneId: zone,
+  });
   await signIn(context, principal);
   const page = await context.newPage();
   await page.clock.setFixedTime(now);
@@ -51,23 +61,48 @@ test("40 two loads of each page are the same picture, in both themes and at thre
   const over = await startRun(url, "e2e-same", sleeps(50, 4));
   await expect.poll(() => statusOf(url, over)).toBe("COMPLETED");
   const sent = "mutation Bulk($input: SignalRunsInput!) { signalRuns(input: $input) { bulk { id } } }";
-  const input = { requestId: id(), runs: { ids: [over] }, action: { signal: { pause: {} } }, reason: "it is over", expectedCount: 1 };
+  const input = {
+    requestId: id(),
+    runs: { ids: [over] },
+    action: { signal: { pause: {} } },
+    reason: "it is over",
+    expectedCount: 1,
+  };
   const { signalRuns } = await ask<{ signalRuns: { bulk: { id: string } } }>(url, "dev-admin", sent, { input });
-  await expect.poll(() => ask(url, "dev-admin", "query B($id: ID!) { bulk(id: $id) { state } }", { id: signalRuns.bulk.id })).toEqual({ bulk: { state: "DONE" } });
+  await expect
+    .poll(() => ask(url, "dev-admin", "query B($id: ID!) { bulk(id: $id) { state } }", { id: signalRuns.bulk.id }))
+    .toEqual({ bulk: { state: "DONE" } });
   await requireApproval(url, "e2e-same", 1);
   const asking = await startRun(url, "e2e-same", sleeps(50, 1), "e2e-same");
   await expect.poll(() => statusOf(url, asking)).toBe("PENDING");
   await limitProject(url, { maxActive: 0 });
   const waiting = await startRun(url, "e2e-same", sleeps(50, 1));
   await expect.poll(() => statusOf(url, waiting)).toBe("QUEUED");
-  const letter = { id: "a", projectId: "shop", runId: over, fromSeq: 0, toSeq: 2, attempts: 10, cause: "410 Gone", buriedAt: "2026-11-21T02:11:00Z", redrivenAt: null };
-  const letters = { data: { deadLetters: { edges: [{ node: letter }], pageInfo: { endCursor: null, hasNextPage: false } } } };
+  const letter = {
+    id: "a",
+    projectId: "shop",
+    runId: over,
+    fromSeq: 0,
+    toSeq: 2,
+    attempts: 10,
+    cause: "410 Gone",
+    buriedAt: "2026-11-21T02:11:00Z",
+    redrivenAt: null,
+  };
+  const letters = {
+    data: { deadLetters: { edges: [{ node: letter }], pageInfo: { endCursor: null, hasNextPage: false } } },
+  };
 
   const now = new Date();
   const blank = await browser.newPage();
   const admin = [await open(browser, url, "dev-admin", now), await open(browser, url, "dev-admin", now)];
   // The bus of `dvt dev` refuses nothing: its letter is written here.
-  for (const page of admin) await page.route("**/graphql", (route) => (/query DeadLetters\b/.test(route.request().postData() ?? "") ? route.fulfill({ json: letters }) : route.fallback()));
+  for (const page of admin)
+    await page.route("**/graphql", (route) =>
+      /query DeadLetters\b/.test(route.request().postData() ?? "")
+        ? route.fulfill({ json: letters })
+        : route.fallback(),
+    );
   const viewer = [await open(browser, url, "dev-viewer", now), await open(browser, url, "dev-viewer", now)];
   const nobody = [await open(browser, url, "dev-admin", now), await open(browser, url, "dev-admin", now)];
   for (const page of nobody) await inject(page, "signed-out");
@@ -79,7 +114,9 @@ test("40 two loads of each page are the same picture, in both themes and at thre
         pages.map(async (page) => {
           await page.emulateMedia({ colorScheme });
           await page.goto(path);
-          await settled(page, says).catch((cause: unknown) => problems.push(`${name}: ${String(cause).slice(0, 1500)}`));
+          await settled(page, says).catch((cause: unknown) =>
+            problems.push(`${name}: ${String(cause).slice(0, 1500)}`),
+          );
         }),
       );
       for (const size of SIZES) {
@@ -126,8 +163,15 @@ test("40 two loads of each page are the same picture, in both themes and at thre
 test("40 the times of every axis are the same moments in UTC and in Asia/Kolkata", async ({ browser, url }) => {
   const runId = await startRun(url, "e2e-axes", sleeps(150, 4));
   await expect.poll(() => statusOf(url, runId)).toBe("COMPLETED");
-  const query = "query T($runId: String!) { run(runId: $runId) { startedAt completedAt events(first: 4) { edges { node { runSeq emittedAt } } } } }";
-  const { run } = await ask<{ run: { startedAt: string; completedAt: string; events: { edges: { node: { runSeq: number; emittedAt: string } }[] } } }>(url, "dev-admin", query, { runId });
+  const query =
+    "query T($runId: String!) { run(runId: $runId) { startedAt completedAt events(first: 4) { edges { node { runSeq emittedAt } } } } }";
+  const { run } = await ask<{
+    run: {
+      startedAt: string;
+      completedAt: string;
+      events: { edges: { node: { runSeq: number; emittedAt: string } }[] };
+    };
+  }>(url, "dev-admin", query, { runId });
   const [began, ended] = [Date.parse(run.startedAt), Date.parse(run.completedAt)];
   const { runSeq, emittedAt } = run.events.edges.at(-1)?.node ?? { runSeq: 0, emittedAt: "" };
   const now = new Date();
@@ -143,20 +187,31 @@ test("40 the times of every axis are the same moments in UTC and in Asia/Kolkata
     await page.goto(`/runs/${runId}?view=timeline&tz=${zone}`);
     const axis = page.getByRole("columnheader", { name: /^Time \(/ });
     await expect(axis.locator("time").nth(2)).toBeVisible();
-    const ticks = await axis.locator("time").evaluateAll((times) => times.map((time) => ({ text: time.textContent ?? "", left: parseFloat((time as HTMLElement).style.left) / 100 })));
-    for (const { text, left } of ticks) expect.soft(text.slice(0, 8), `timeline, ${zone}`).toBe(clock(began + left * (ended - began) + 1));
+    const ticks = await axis.locator("time").evaluateAll((times) =>
+      times.map((time) => ({
+        text: time.textContent ?? "",
+        left: parseFloat((time as HTMLElement).style.left) / 100,
+      })),
+    );
+    for (const { text, left } of ticks)
+      expect.soft(text.slice(0, 8), `timeline, ${zone}`).toBe(clock(began + left * (ended - began) + 1));
 
     // The bars end now, and began a day ago.
     await page.goto(`/runs?plan=e2e-axes&tz=${zone}`);
-    await expect.soft(page.locator("figcaption > span")).toHaveText([day(now.getTime() - 86_400_000).slice(0, 16), /1 run/, day(now.getTime()).slice(0, 16)]);
+    await expect
+      .soft(page.locator("figcaption > span"))
+      .toHaveText([day(now.getTime() - 86_400_000).slice(0, 16), /1 run/, day(now.getTime()).slice(0, 16)]);
     const bars = await page.locator("figure title").allTextContents();
     expect(bars).toHaveLength(96);
-    for (const [i, bar] of bars.entries()) expect.soft(bar, `bar ${i}, ${zone}`).toContain(day(now.getTime() - 86_400_000 + i * 900_000));
+    for (const [i, bar] of bars.entries())
+      expect.soft(bar, `bar ${i}, ${zone}`).toContain(day(now.getTime() - 86_400_000 + i * 900_000));
 
     // The slider names the moment of its position.
     await page.goto(`/runs/${runId}?at=${runSeq}&tz=${zone}`);
     await expect(page.getByLabel("Position in the log")).toHaveValue(String(runSeq));
-    await expect.soft(page.getByTestId("past")).toContainText(`Viewing seq ${runSeq}, ${clock(Date.parse(emittedAt))} ${zone === "utc" ? "UTC" : "local"}`);
+    await expect
+      .soft(page.getByTestId("past"))
+      .toContainText(`Viewing seq ${runSeq}, ${clock(Date.parse(emittedAt))} ${zone === "utc" ? "UTC" : "local"}`);
   }
   await page.context().close();
 });

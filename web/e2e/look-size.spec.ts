@@ -49,7 +49,9 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
   await page.addInitScript(() => {
     new PerformanceObserver((list) => {
       const moved = Number(sessionStorage.getItem("moved") ?? 0);
-      const more = list.getEntries().reduce((sum, entry) => sum + ("value" in entry && typeof entry.value === "number" ? entry.value : 0), 0);
+      const more = list
+        .getEntries()
+        .reduce((sum, entry) => sum + ("value" in entry && typeof entry.value === "number" ? entry.value : 0), 0);
       sessionStorage.setItem("moved", String(moved + more));
     }).observe({ type: "layout-shift", buffered: true });
   });
@@ -74,7 +76,10 @@ for (const [name, viewport] of [
     await page.goto(`${url}/runs/${broken}`);
     await expect(status(page)).toHaveText("Awaiting operator");
     await page.getByRole("button", { name: "Retry step…" }).first().click();
-    await page.getByRole("dialog").getByLabel(/Reason/).fill("from the train");
+    await page
+      .getByRole("dialog")
+      .getByLabel(/Reason/)
+      .fill("from the train");
     await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
     await expect(page.locator('[data-receipt="RETRY_STEP"]').first()).toContainText(/Applied at seq \d+/);
 
@@ -83,7 +88,10 @@ for (const [name, viewport] of [
     await signIn(page.context(), "dev-planner");
     await page.goto(`${url}/inbox`);
     await page.getByRole("button", { name: new RegExp(`^Approve.*${waiting.slice(0, 8)}`) }).click();
-    await page.getByRole("dialog").getByRole("button", { name: /Approve/ }).click();
+    await page
+      .getByRole("dialog")
+      .getByRole("button", { name: /Approve/ })
+      .click();
     await page.goto(`${url}/runs/${waiting}`);
     await expect(status(page)).toHaveText("Completed");
     await cancelRun(url, broken);
@@ -101,7 +109,11 @@ test("40 every time on a page is the same moment in UTC and in Asia/Kolkata", as
     await expect(page.getByRole("navigation").first()).toBeVisible();
     await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
     await expect(page.locator("main")).toContainText(/\d{2}:\d{2}:\d{2}/);
-    return page.locator("main time").evaluateAll((times) => times.map((time) => ({ at: time.getAttribute("datetime") ?? "", text: time.textContent ?? "" })));
+    return page
+      .locator("main time")
+      .evaluateAll((times) =>
+        times.map((time) => ({ at: time.getAttribute("datetime") ?? "", text: time.textContent ?? "" })),
+      );
   };
   let compared = 0;
   const clock = /\d{2}:\d{2}:\d{2}/;
@@ -123,16 +135,32 @@ test("40 every time on a page is the same moment in UTC and in Asia/Kolkata", as
   await page.close();
 });
 
-test("38 a long name and a long version stand beside or below each other, and the page that is shown is in sight in the bar", async ({ page, url }) => {
-  const runId = await startRun(url, "e2e-nightly-refresh-of-the-whole-warehouse", [{ stepId: "look", type: "MANUAL", inputs: { instructions: "look" } }], "dev", "2026.11.22-rc.11-0123456789abcdef");
+test("38 a long name and a long version stand beside or below each other, and the page that is shown is in sight in the bar", async ({
+  page,
+  url,
+}) => {
+  const runId = await startRun(
+    url,
+    "e2e-nightly-refresh-of-the-whole-warehouse",
+    [{ stepId: "look", type: "MANUAL", inputs: { instructions: "look" } }],
+    "dev",
+    "2026.11.22-rc.11-0123456789abcdef",
+  );
   for (const width of [1440, 1000, 768, 360, 320]) {
     await page.setViewportSize({ width, height: 780 });
     await page.goto(`${url}/runs?plan=e2e-nightly-refresh-of-the-whole-warehouse`);
     const row = page.locator(`tr[data-run="${runId}"]`);
-    const boxes = await row.locator("a").evaluate((link) => [...link.querySelectorAll("span > span, :scope > span:not(:has(span)), code")].map((part) => part.getBoundingClientRect().toJSON() as DOMRect));
+    const boxes = await row
+      .locator("a")
+      .evaluate((link) =>
+        [...link.querySelectorAll("span > span, :scope > span:not(:has(span)), code")].map(
+          (part) => part.getBoundingClientRect().toJSON() as DOMRect,
+        ),
+      );
     expect(boxes.length).toBeGreaterThan(3);
     for (const [i, a] of boxes.entries()) {
-      for (const b of boxes.slice(i + 1)) expect(a.right <= b.left + 1 || a.bottom <= b.top + 1, `${width} px: ${JSON.stringify([a, b])}`).toBe(true);
+      for (const b of boxes.slice(i + 1))
+        expect(a.right <= b.left + 1 || a.bottom <= b.top + 1, `${width} px: ${JSON.stringify([a, b])}`).toBe(true);
     }
   }
   await page.setViewportSize(PHONE);
@@ -142,6 +170,13 @@ test("38 a long name and a long version stand beside or below each other, and th
   await expect(page.getByTestId("inbox-count")).not.toBeEmpty();
   const nav = page.getByRole("navigation", { name: "Pages" });
   await expect
-    .poll(() => nav.evaluate((bar) => Math.round((bar.querySelector("[aria-current]")?.getBoundingClientRect().right ?? 9_999) - bar.getBoundingClientRect().right)))
+    .poll(() =>
+      nav.evaluate((bar) =>
+        Math.round(
+          (bar.querySelector("[aria-current]")?.getBoundingClientRect().right ?? 9_999) -
+            bar.getBoundingClientRect().right,
+        ),
+      ),
+    )
     .toBeLessThanOrEqual(0);
 });

@@ -8,10 +8,26 @@ import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 const FAILING = [
   ...sleeps(100, 2),
-  { stepId: "stg_orders", type: "COMMAND" as const, dependsOn: ["sleep_2"], inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE },
+  {
+    stepId: "stg_orders",
+    type: "COMMAND" as const,
+    dependsOn: ["sleep_2"],
+    inputs: { argv: ["ls", "/no/such/file"] },
+    retry: ONCE,
+  },
   { stepId: "orders", type: "NOOP" as const, dependsOn: ["stg_orders"], inputs: {} },
 ];
-const LISTS = ["inbox", "queue", "dlq", "audit", "admin/tokens", "admin/policy", "admin/quotas", "admin/service", "health"];
+const LISTS = [
+  "inbox",
+  "queue",
+  "dlq",
+  "audit",
+  "admin/tokens",
+  "admin/policy",
+  "admin/quotas",
+  "admin/service",
+  "health",
+];
 /** What a page says in each state, whatever page it is. */
 const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {
   loading: /./,
@@ -61,10 +77,24 @@ test("33 38 every other page with what it has", async ({ page, url }) => {
   await page.goto(`${url}/runs`);
   await become(page, "dev-admin");
   const asked = "mutation Bulk($input: SignalRunsInput!) { signalRuns(input: $input) { bulk { id } } }";
-  const input = { requestId: `looks-${runId}`, runs: { ids: [runId] }, action: { signal: { resume: {} } }, reason: "it stands", expectedCount: 1 };
+  const input = {
+    requestId: `looks-${runId}`,
+    runs: { ids: [runId] },
+    action: { signal: { resume: {} } },
+    reason: "it stands",
+    expectedCount: 1,
+  };
   const { signalRuns } = await ask<{ signalRuns: { bulk: { id: string } } }>(url, "dev-admin", asked, { input });
   await expect.poll(async () => (await receiptsOf(url, runId)).length).toBe(1);
-  for (const path of ["runs", "start", "bulk", `bulk/${signalRuns.bulk.id}`, ...LISTS, "no/such/page", "runs/01JNOSUCHRUN0000000000000"]) {
+  for (const path of [
+    "runs",
+    "start",
+    "bulk",
+    `bulk/${signalRuns.bulk.id}`,
+    ...LISTS,
+    "no/such/page",
+    "runs/01JNOSUCHRUN0000000000000",
+  ]) {
     await page.goto(`${url}/${path}`);
     await settled(page);
     await readsWell(page, path);
@@ -90,7 +120,13 @@ for (const fault of ["loading", "empty", "error", "forbidden"] as const) {
     await inject(page, fault);
     for (const path of LISTS) {
       await page.goto(`${url}/${path}`);
-      if (fault === "loading") await expect(page.locator("main").getByRole("status", { name: /^Loading/ }).first()).toBeVisible();
+      if (fault === "loading")
+        await expect(
+          page
+            .locator("main")
+            .getByRole("status", { name: /^Loading/ })
+            .first(),
+        ).toBeVisible();
       else await settled(page);
       await expect.soft(page.locator("main"), path).toContainText(SAYS[fault]);
       await saysWell(page, `${path}, ${fault}`);

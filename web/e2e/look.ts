@@ -18,15 +18,21 @@ export async function violationsOfBoth(page: Page): Promise<string[]> {
   const found: string[] = [];
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    found.push(...(await violations(page, colorScheme === "light" ? "all" : "colour")).map((one) => `${colorScheme}: ${one}`));
+    found.push(
+      ...(await violations(page, colorScheme === "light" ? "all" : "colour")).map((one) => `${colorScheme}: ${one}`),
+    );
   }
   return found;
 }
 
 /** The page does not scroll sideways, as soon as it has come to its new width; a failure does not end the test. */
 export function expectFits(page: Page, what: string): Promise<void> {
-  const sideways = (): Promise<number> => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  return expect.configure({ soft: true }).poll(sideways, { message: `${what} scrolls sideways`, timeout: 10_000 }).toBe(0);
+  const sideways = (): Promise<number> =>
+    page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  return expect
+    .configure({ soft: true })
+    .poll(sideways, { message: `${what} scrolls sideways`, timeout: 10_000 })
+    .toBe(0);
 }
 
 /** Which part of the pixels of two pictures is not the same, from 0 to 1; pictures of different size differ wholly. */

@@ -56,7 +56,13 @@ export async function signIn(context: BrowserContext, principal = "dev-engineer"
 const LOADED_MS = 60_000;
 
 /** Starts a run by the API, as a script would: it comes back when dvt says so of a machine with too much to do. */
-export async function startRun(url: string, planId: string, steps: PlanStep[], environmentId = "dev", planVersion = "1.0"): Promise<string> {
+export async function startRun(
+  url: string,
+  planId: string,
+  steps: PlanStep[],
+  environmentId = "dev",
+  planVersion = "1.0",
+): Promise<string> {
   const inline = {
     schemaVersion: "v1.2",
     metadata: {
@@ -71,8 +77,13 @@ export async function startRun(url: string, planId: string, steps: PlanStep[], e
     steps: steps.map((step) => ({ timeout: "2m", ...step })),
   };
   const query = "mutation Start($input: StartRunInput!) { startRun(input: $input) { run { runId } } }";
-  const input = { plan: { inline }, runRequestId: `e2e-${randomBytes(8).toString("hex")}`, projectId: "shop", environmentId };
-  for (const began = Date.now(); ; ) {
+  const input = {
+    plan: { inline },
+    runRequestId: `e2e-${randomBytes(8).toString("hex")}`,
+    projectId: "shop",
+    environmentId,
+  };
+  for (const began = Date.now(); ;) {
     const response = await fetch(`${url}/graphql`, {
       method: "POST",
       headers: { "content-type": "application/json", authorization: `Bearer ${tokenOf("dev-engineer")}` },
@@ -82,7 +93,8 @@ export async function startRun(url: string, planId: string, steps: PlanStep[], e
     const runId = /"runId":\s*"([^"]+)"/.exec(text)?.[1];
     if (runId) return runId;
     const afterMs = /"code":\s*"(?:ENGINE_DEGRADED|STORE_OVERLOADED)".*"retryAfterMs":\s*(\d+)/.exec(text)?.[1];
-    if (afterMs === undefined || Date.now() - began > LOADED_MS) throw new Error(`startRun answered ${response.status}: ${text.slice(0, 800)}`);
+    if (afterMs === undefined || Date.now() - began > LOADED_MS)
+      throw new Error(`startRun answered ${response.status}: ${text.slice(0, 800)}`);
     await setTimeout(Number(afterMs));
   }
 }

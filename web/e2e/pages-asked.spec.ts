@@ -22,7 +22,10 @@ async function hide(page: Page, hidden: boolean): Promise<void> {
   }, hidden);
 }
 
-test("a list that is answered slower than it is asked for waits for its answer, says that it is stale, and shows it", async ({ page, url }) => {
+test("a list that is answered slower than it is asked for waits for its answer, says that it is stale, and shows it", async ({
+  page,
+  url,
+}) => {
   await page.clock.install();
   await page.goto(`${url}/queue`);
   const asOf = page.getByText(/^as of/);
@@ -43,7 +46,10 @@ test("a list that is answered slower than it is asked for waits for its answer, 
   await expect.poll(() => held.length).toBe(1);
 });
 
-test("a list of something else is asked for at once, and the late answer of the former is none", async ({ page, url }) => {
+test("a list of something else is asked for at once, and the late answer of the former is none", async ({
+  page,
+  url,
+}) => {
   await page.goto(`${url}/audit`);
   await expect(page.getByLabel("Who", { exact: true })).toBeVisible();
   const { held } = await hold(page, "Audit");
@@ -76,7 +82,10 @@ test("the answer to what was asked first takes no newer one's place", async ({ p
   await expect(page.getByText("Normal", { exact: true })).toBeVisible();
 });
 
-test("the oldest runs first: nothing is asked in a hidden tab, and at once when it is seen again", async ({ page, url }) => {
+test("the oldest runs first: nothing is asked in a hidden tab, and at once when it is seen again", async ({
+  page,
+  url,
+}) => {
   await page.clock.install();
   let asked = 0;
   await page.route("**/graphql", (route) => {
@@ -101,7 +110,10 @@ test("the oldest runs first: nothing is asked in a hidden tab, and at once when 
   await expect(sync(page)).toContainText("Read every 5 s");
 });
 
-test("what an action would do is asked each half minute, nothing in a hidden tab, and at once when it is seen again", async ({ page, url }) => {
+test("what an action would do is asked each half minute, nothing in a hidden tab, and at once when it is seen again", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "asked-preview", sleeps(600_000, 1));
   let asked = 0;
   page.on("request", (request) => (asked += /query Preview\b/.test(request.postData() ?? "") ? 1 : 0));
@@ -123,7 +135,10 @@ test("what an action would do is asked each half minute, nothing in a hidden tab
   await cancelRun(url, runId);
 });
 
-test("timers that a browser holds back in a hidden tab are no sleep of the machine; its return is doubted once", async ({ page, url }) => {
+test("timers that a browser holds back in a hidden tab are no sleep of the machine; its return is doubted once", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "asked-hidden", sleeps(600_000, 1));
   let [begun, unanswered] = [0, 0];
   await page.routeWebSocket(/\/graphql$/, (socket) => {
@@ -161,7 +176,10 @@ test("timers that a browser holds back in a hidden tab are no sleep of the machi
   await cancelRun(url, runId);
 });
 
-test("a right that is given is there within a minute, and one that was taken is gone when it was refused", async ({ page, url }) => {
+test("a right that is given is there within a minute, and one that was taken is gone when it was refused", async ({
+  page,
+  url,
+}) => {
   await page.clock.install();
   await page.goto(`${url}/admin/service`);
   await become(page, "dev-viewer");

@@ -12,16 +12,26 @@ function progress(page: Page) {
   return page.getByTestId("bulk-progress");
 }
 
-test("32 200 runs with 3 failing: one result for each, the page may be closed, and only the 3 are retried", async ({ page, url, context }) => {
+test("32 200 runs with 3 failing: one result for each, the page may be closed, and only the 3 are retried", async ({
+  page,
+  url,
+  context,
+}) => {
   test.setTimeout(600_000);
-  const over = await Promise.all(Array.from({ length: FAILING }, () => startRun(url, "e2e-bulk", [{ stepId: "nothing", type: "NOOP", inputs: {} }])));
+  const over = await Promise.all(
+    Array.from({ length: FAILING }, () => startRun(url, "e2e-bulk", [{ stepId: "nothing", type: "NOOP", inputs: {} }])),
+  );
   await page.goto(`${url}/runs?plan=e2e-bulk&status=COMPLETED`);
-  await expect(page.locator("tr[data-run]")).toHaveCount(FAILING, { timeout: 30_000 }).catch(async () => {
-    await page.reload();
-    await expect(page.locator("tr[data-run]")).toHaveCount(FAILING);
-  });
+  await expect(page.locator("tr[data-run]"))
+    .toHaveCount(FAILING, { timeout: 30_000 })
+    .catch(async () => {
+      await page.reload();
+      await expect(page.locator("tr[data-run]")).toHaveCount(FAILING);
+    });
   for (let at = 0; at < RUNS - FAILING; at += 16) {
-    await Promise.all(Array.from({ length: Math.min(16, RUNS - FAILING - at) }, () => startRun(url, "e2e-bulk", sleeps(600_000, 1))));
+    await Promise.all(
+      Array.from({ length: Math.min(16, RUNS - FAILING - at) }, () => startRun(url, "e2e-bulk", sleeps(600_000, 1))),
+    );
   }
   await page.goto(`${url}/runs?plan=e2e-bulk`);
   await expect(sync(page)).toContainText("Live");
@@ -56,7 +66,9 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   for (const runId of over) await expect(again.getByRole("table").getByTitle(runId, { exact: true })).toBeVisible();
   const file = again.waitForEvent("download");
   await again.getByRole("button", { name: "Export CSV" }).click();
-  const lines = readFileSync(await (await file).path(), "utf8").trim().split("\r\n");
+  const lines = readFileSync(await (await file).path(), "utf8")
+    .trim()
+    .split("\r\n");
   expect(lines).toHaveLength(RUNS + 1);
   expect(lines.filter((line) => line.includes("REJECTED"))).toHaveLength(FAILING);
 
@@ -74,7 +86,10 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   await expect(again.getByRole("link", { name: `Cancel ${RUNS} runs` })).toBeVisible();
 });
 
-test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, and its dialogs read well", async ({ page, url }) => {
+test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, and its dialogs read well", async ({
+  page,
+  url,
+}) => {
   const runs = await Promise.all(Array.from({ length: 2 }, () => startRun(url, "e2e-bulk-stop", sleeps(600_000, 1))));
   await limitProject(url, { signalOpsPerMinute: 0 });
   try {
@@ -102,7 +117,9 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await expect(progress(page)).toContainText("Stopped: 0 of 2 done");
     await expect(page.locator("[data-result=NOT_SENT]")).toHaveCount(2);
     await expect(page.getByRole("link", { name: "Not sent 2" })).toBeVisible();
-    await expect(page.getByRole("button", { name: "Stop the bulk action…" })).toHaveAccessibleDescription("It is stopped.");
+    await expect(page.getByRole("button", { name: "Stop the bulk action…" })).toHaveAccessibleDescription(
+      "It is stopped.",
+    );
     for (const runId of runs) expect(await receiptsOf(url, runId)).toEqual([]);
   } finally {
     await limitProject(url, null);

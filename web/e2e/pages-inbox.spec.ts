@@ -27,7 +27,9 @@ test("38 what waits is listed live and decided by keys, also at 360 px", async (
   await dialog.getByLabel(/Reason/).fill("they agree");
   await dialog.getByRole("button", { name: "Succeeded" }).click();
   await expect(item(page, runId)).toHaveCount(0);
-  expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(
+    0,
+  );
   await page.getByRole("link", { name: "Done" }).click();
   await expect(page).toHaveURL(/show=done/);
   await expect(page.locator("main")).toContainText(/COMPLETE_MANUAL_STEP/);
@@ -40,14 +42,22 @@ test("28 what is for others is listed with the reason", async ({ page, url }) =>
   // dev-engineer has started the run: somebody else must complete its steps.
   await page.getByRole("link", { name: /^All/ }).click();
   await expect(item(page, runId)).toContainText(/started|asked for/i);
-  await expect(item(page, runId).getByRole("button", { name: "Complete: sign_off" })).toHaveAttribute("aria-disabled", "true");
+  await expect(item(page, runId).getByRole("button", { name: "Complete: sign_off" })).toHaveAttribute(
+    "aria-disabled",
+    "true",
+  );
   await page.getByRole("link", { name: /^For me/ }).click();
   await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();
   await expect(item(page, runId)).toHaveCount(0);
 });
 
 test("35 what is decided gives the focus to what comes next, and the last to where one is", async ({ page, url }) => {
-  const waits = ["first", "second"].map((stepId) => ({ stepId, type: "MANUAL" as const, dependsOn: [], inputs: { instructions: "Look." } }));
+  const waits = ["first", "second"].map((stepId) => ({
+    stepId,
+    type: "MANUAL" as const,
+    dependsOn: [],
+    inputs: { instructions: "Look." },
+  }));
   const env = `focus${Date.now()}`;
   const runId = await startRun(url, "e2e-inbox-focus", waits, env);
   await page.goto(`${url}/inbox?env=${env}`);

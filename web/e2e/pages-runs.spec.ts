@@ -17,7 +17,9 @@ test("22 no row moves under the pointer while runs start and change", async ({ p
   for (let i = 0; i < 3; i++) moving.push(await startRun(url, "e2e-still", sleeps(400, 300)));
   await open(page, `${url}/runs?plan=e2e-still`);
   await expect(rows(page)).toHaveCount(3);
-  const points = await rows(page).evaluateAll((found) => found.map((row) => ({ id: row.getAttribute("data-run"), top: row.getBoundingClientRect().top })));
+  const points = await rows(page).evaluateAll((found) =>
+    found.map((row) => ({ id: row.getAttribute("data-run"), top: row.getBoundingClientRect().top })),
+  );
   const more = (async (): Promise<void> => {
     for (let i = 0; i < 8; i++) await startRun(url, "e2e-still", sleeps(200, 30));
   })();
@@ -31,11 +33,16 @@ test("22 no row moves under the pointer while runs start and change", async ({ p
     const until = performance.now() + 10_000;
     while (performance.now() < until) {
       // A banner that says that the list may not be true stands above it, and may come on a loaded machine.
-      const live = document.querySelector('[data-testid="sync"][data-state="LIVE"]') !== null && document.querySelector("[data-service]") === null;
+      const live =
+        document.querySelector('[data-testid="sync"][data-state="LIVE"]') !== null &&
+        document.querySelector("[data-service]") === null;
       if (live) looked += 1;
       for (const { id, top } of live ? seen : []) {
         const row = document.querySelector(`tr[data-run="${id}"]`);
-        const under = document.elementFromPoint(500, top + 10)?.closest("tr")?.getAttribute("data-run");
+        const under = document
+          .elementFromPoint(500, top + 10)
+          ?.closest("tr")
+          ?.getAttribute("data-run");
         if (row?.getBoundingClientRect().top !== top || under !== id) moved += 1;
       }
       await new Promise((resolve) => requestAnimationFrame(resolve));
@@ -68,7 +75,9 @@ test("22 a run that stops matching stays, marked, until the list is read again",
 
 test("39 the filter is in the address, and the bar says the same", async ({ page, url }) => {
   const runId = await startRun(url, "e2e-filter", sleeps(50, 1));
-  await expect.poll(() => ask(url, "dev-engineer", `{ run(runId: "${runId}") { status } }`)).toEqual({ run: { status: "COMPLETED" } });
+  await expect
+    .poll(() => ask(url, "dev-engineer", `{ run(runId: "${runId}") { status } }`))
+    .toEqual({ run: { status: "COMPLETED" } });
   await open(page, `${url}/runs`);
   await page.keyboard.press("/");
   const bar = page.getByRole("searchbox", { name: "Filter runs" });
@@ -99,7 +108,11 @@ test("39 the filter is in the address, and the bar says the same", async ({ page
 });
 
 test("34 keys walk, select and open rows, and never fire in a field", async ({ page, url }) => {
-  const ids = [await startRun(url, "e2e-walk", sleeps(50, 1)), await startRun(url, "e2e-walk", sleeps(50, 1)), await startRun(url, "e2e-walk", sleeps(50, 1))].toReversed();
+  const ids = [
+    await startRun(url, "e2e-walk", sleeps(50, 1)),
+    await startRun(url, "e2e-walk", sleeps(50, 1)),
+    await startRun(url, "e2e-walk", sleeps(50, 1)),
+  ].toReversed();
   await open(page, `${url}/runs?plan=e2e-walk`);
   await expect(rows(page)).toHaveCount(3);
   await page.keyboard.press("j");
@@ -112,7 +125,10 @@ test("34 keys walk, select and open rows, and never fire in a field", async ({ p
   await page.keyboard.press("Escape");
   await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
   await page.keyboard.press("x");
-  await page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: /^Clear/ }).press("Enter");
+  await page
+    .getByRole("region", { name: "Selected runs" })
+    .getByRole("button", { name: /^Clear/ })
+    .press("Enter");
   await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
   await expect(rows(page).nth(2).getByRole("link")).toBeFocused();
   await page.keyboard.press("/");
@@ -228,12 +244,15 @@ test("an answer for the list before says nothing of the one that is shown", asyn
   await expect(rows(page)).toHaveCount(1);
   await expect(rows(page)).toContainText("e2e-after");
   // The next time that the list is read again would hide what the late answer has done to it.
-  const marked = rows(page).evaluate((row) => new Promise((resolve) => {
-    const look = (): void => void (row.hasAttribute("data-left") && resolve(true));
-    look();
-    new MutationObserver(look).observe(row, { attributes: true });
-    setTimeout(() => resolve(false), 2_000);
-  }));
+  const marked = rows(page).evaluate(
+    (row) =>
+      new Promise((resolve) => {
+        const look = (): void => void (row.hasAttribute("data-left") && resolve(true));
+        look();
+        new MutationObserver(look).observe(row, { attributes: true });
+        setTimeout(() => resolve(false), 2_000);
+      }),
+  );
   await answer();
   expect(await marked).toBe(false);
 });

@@ -1,6 +1,9 @@
 import { become, expect, signIn, sleeps, startRun, status, sync, test } from "./page";
 
-test("34 the palette opens from anywhere and finds pages, actions and runs by the start of their id", async ({ page, url }) => {
+test("34 the palette opens from anywhere and finds pages, actions and runs by the start of their id", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "e2e-palette", sleeps(50, 1));
   await page.goto(`${url}/runs`);
   await expect(sync(page)).toContainText("Live");
@@ -28,7 +31,14 @@ test("34 keys go to pages, the help lists them, and they can be turned off", asy
   await page.clock.setFixedTime(new Date());
   await page.goto(`${url}/runs`);
   await expect(sync(page)).toContainText("Live");
-  for (const [key, path] of [["i", "inbox"], ["q", "queue"], ["d", "dlq"], ["a", "audit"], ["h", "health"], ["r", "runs"]] as const) {
+  for (const [key, path] of [
+    ["i", "inbox"],
+    ["q", "queue"],
+    ["d", "dlq"],
+    ["a", "audit"],
+    ["h", "health"],
+    ["r", "runs"],
+  ] as const) {
     await page.keyboard.press("g");
     await page.keyboard.press(key);
     await expect(page).toHaveURL(new RegExp(`/${path}(\\?|$)`));
@@ -52,7 +62,10 @@ test("34 keys go to pages, the help lists them, and they can be turned off", asy
   await expect(page).toHaveURL(/\/start/);
 });
 
-test("the end of a session is asked about over the page, which keeps its address and what was typed", async ({ page, url }) => {
+test("the end of a session is asked about over the page, which keeps its address and what was typed", async ({
+  page,
+  url,
+}) => {
   await page.goto(`${url}/start`);
   await become(page, "dev-operator");
   const plan = page.locator("main textarea").first();

@@ -4,7 +4,14 @@ import { become, expect, sleeps, startRun, status, test } from "./page";
 function plan(planId: string, steps: object[], environmentId = "dev"): string {
   return JSON.stringify({
     schemaVersion: "v1.2",
-    metadata: { planId, planVersion: "1.0", createdAt: "2026-11-21T00:00:00Z", createdBy: "e2e", schemaVersion: "v1.2", failurePolicy: { retryWindowSeconds: 600, cancelRunning: false } },
+    metadata: {
+      planId,
+      planVersion: "1.0",
+      createdAt: "2026-11-21T00:00:00Z",
+      createdBy: "e2e",
+      schemaVersion: "v1.2",
+      failurePolicy: { retryWindowSeconds: 600, cancelRunning: false },
+    },
     scope: { tenantId: "acme", projectId: "shop", environmentId, repoSha: "0".repeat(40) },
     steps,
   });
@@ -28,7 +35,9 @@ test("25 one form is one run: a double click, a reload and the way back start no
   await expect(status(page)).toHaveText(/Approved|Pending|Running|Completed/);
   const run = page.url();
   await page.goBack();
-  await expect(page.locator("main").getByRole("status").filter({ hasText: "This form has already started run" })).toBeVisible();
+  await expect(
+    page.locator("main").getByRole("status").filter({ hasText: "This form has already started run" }),
+  ).toBeVisible();
   await page.getByRole("link", { name: "Open it" }).click();
   await expect(page).toHaveURL(run);
   await page.goto(`${url}/runs?plan=${planId}`);
@@ -41,7 +50,10 @@ test("what is wrong is said all at once, in place, before and after it is sent",
   await page.goto(`${url}/start`);
   await page.getByLabel("Plan (JSON)").fill("{");
   await expect(page.locator("main").getByRole("alert")).toContainText("This is not JSON");
-  const broken = plan("e2e-broken-plan", [{ ...NAP, dependsOn: ["none"] }, { stepId: "b", type: "NO_SUCH", inputs: {} }]);
+  const broken = plan("e2e-broken-plan", [
+    { ...NAP, dependsOn: ["none"] },
+    { stepId: "b", type: "NO_SUCH", inputs: {} },
+  ]);
   await page.getByLabel("Plan (JSON)").fill(broken);
   await expect(page.locator("main").getByRole("alert").getByRole("listitem").nth(1)).toBeVisible();
   await page.locator("main").getByRole("button", { name: "Start run" }).click();
@@ -49,7 +61,8 @@ test("what is wrong is said all at once, in place, before and after it is sent",
   const text = page.getByLabel("Plan (JSON)");
   await expect(text).toBeFocused();
   await expect(text).toHaveAttribute("aria-invalid", "true");
-  const selected = (): Promise<string> => text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd));
+  const selected = (): Promise<string> =>
+    text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd));
   await expect.poll(selected).not.toBe("");
   await page.locator("main").getByRole("alert").getByRole("button", { name: "steps[1].type" }).click();
   await expect.poll(selected).toBe('"type":"NO_SUCH"');
@@ -69,7 +82,10 @@ test("a refusal that says when to come back is counted down on the button", asyn
   await expect(check(page)).toHaveAttribute("data-outcome", "APPLY");
   await page.locator("main").getByRole("button", { name: "Start run" }).click();
   await expect(page.locator("main").getByRole("alert")).toContainText("STORE_OVERLOADED");
-  await expect(page.locator("main").getByRole("button", { name: /^Wait (30|[12]?\d) s$/ })).toHaveAttribute("aria-disabled", "true");
+  await expect(page.locator("main").getByRole("button", { name: /^Wait (30|[12]?\d) s$/ })).toHaveAttribute(
+    "aria-disabled",
+    "true",
+  );
   await page.clock.fastForward(30_000);
   await page.locator("main").getByRole("button", { name: "Start run" }).click();
   await expect(status(page)).toHaveText(/Approved|Pending|Running|Completed/);
@@ -77,7 +93,11 @@ test("a refusal that says when to come back is counted down on the button", asyn
 
 test("a plan comes from a file, production is a band, and one who may not is told why", async ({ page, url }) => {
   await page.goto(`${url}/start`);
-  await page.getByLabel("From a file:").setInputFiles({ name: "plan.json", mimeType: "application/json", buffer: Buffer.from(plan("e2e-file", [NAP], "prod")) });
+  await page.getByLabel("From a file:").setInputFiles({
+    name: "plan.json",
+    mimeType: "application/json",
+    buffer: Buffer.from(plan("e2e-file", [NAP], "prod")),
+  });
   await expect(page.getByText("PROD: this run acts on production.")).toBeVisible();
   await become(page, "dev-viewer");
   await expect(page.getByLabel("Plan (JSON)")).toHaveValue(/e2e-file/);

@@ -40,37 +40,56 @@ async function confirm(page: Page, action: string, { reason, fill }: Form = {}):
   await expect(dialog).toHaveCount(0);
 }
 
-test("23 every action is previewed, confirmed, and followed to the last stage that the API knows", async ({ page, url }) => {
+test("23 every action is previewed, confirmed, and followed to the last stage that the API knows", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "actions-all", FAILING);
   await page.goto(`${url}/runs/${runId}?view=receipts&step=load`);
   await become(page, "dev-admin");
   await expect(status(page)).toHaveText("Awaiting operator");
   const applied = async (type: string): Promise<void> => {
     await expect
-      .poll(async () => (await receiptsOf(url, runId)).filter((receipt) => receipt.type === type).at(-1)?.application, { message: type })
+      .poll(async () => (await receiptsOf(url, runId)).filter((receipt) => receipt.type === type).at(-1)?.application, {
+        message: type,
+      })
       .toBe("APPLIED");
     const receipt = (await receiptsOf(url, runId)).filter((one) => one.type === type).at(-1);
-    await expect(page.locator(`main [data-signal="${receipt?.signalId}"]`)).toContainText(`Applied at seq ${receipt?.appliedSeq}`);
+    await expect(page.locator(`main [data-signal="${receipt?.signalId}"]`)).toContainText(
+      `Applied at seq ${receipt?.appliedSeq}`,
+    );
   };
   await confirm(page, "PAUSE", { reason: "look first" });
   await applied("PAUSE");
   await confirm(page, "RESUME");
   await applied("RESUME");
-  await confirm(page, "UPDATE_PARAMS", { reason: "another day", fill: (dialog) => dialog.getByLabel(/Parameters/).fill('{"day":"2026-11-22"}') });
+  await confirm(page, "UPDATE_PARAMS", {
+    reason: "another day",
+    fill: (dialog) => dialog.getByLabel(/Parameters/).fill('{"day":"2026-11-22"}'),
+  });
   await applied("UPDATE_PARAMS");
-  await confirm(page, "INJECT_OVERRIDE", { reason: "right path", fill: (dialog) => dialog.getByLabel(/Inputs/).fill('{"argv":["ls","/no/such/file/either"]}') });
+  await confirm(page, "INJECT_OVERRIDE", {
+    reason: "right path",
+    fill: (dialog) => dialog.getByLabel(/Inputs/).fill('{"argv":["ls","/no/such/file/either"]}'),
+  });
   await applied("INJECT_OVERRIDE");
   await confirm(page, "RETRY_STEP", { reason: "again" });
   await applied("RETRY_STEP");
   await expect(status(page)).toHaveText("Awaiting operator");
 
   await page.goto(`${url}/runs/${runId}?view=receipts&step=models`);
-  await confirm(page, "UPDATE_TARGET", { reason: "elsewhere", fill: (dialog) => dialog.getByLabel("Schema").fill("mended") });
+  await confirm(page, "UPDATE_TARGET", {
+    reason: "elsewhere",
+    fill: (dialog) => dialog.getByLabel("Schema").fill("mended"),
+  });
   await applied("UPDATE_TARGET");
   await confirm(page, "SKIP_STEP", { reason: "not today" });
   await applied("SKIP_STEP");
   await become(page, "dev-system");
-  await confirm(page, "ESCALATE_ALERT", { reason: "somebody look", fill: (dialog) => dialog.getByLabel("High").check() });
+  await confirm(page, "ESCALATE_ALERT", {
+    reason: "somebody look",
+    fill: (dialog) => dialog.getByLabel("High").check(),
+  });
   await applied("ESCALATE_ALERT");
   await become(page, "dev-admin");
   await confirm(page, "CANCEL", { reason: "wrong day" });
@@ -85,7 +104,9 @@ test("23 every action is previewed, confirmed, and followed to the last stage th
 });
 
 test("23 a manual step is completed by another person, and why not by oneself is said", async ({ page, url }) => {
-  const runId = await startRun(url, "actions-manual", [{ stepId: "check_totals", type: "MANUAL", inputs: { instructions: "Compare the totals.", evidence: ["ticket"] } }]);
+  const runId = await startRun(url, "actions-manual", [
+    { stepId: "check_totals", type: "MANUAL", inputs: { instructions: "Compare the totals.", evidence: ["ticket"] } },
+  ]);
   await page.goto(`${url}/runs/${runId}?step=check_totals`);
   await expect(status(page)).toHaveText("Waiting for a person");
   await page.keyboard.press(".");
@@ -94,13 +115,21 @@ test("23 a manual step is completed by another person, and why not by oneself is
   await expect(entry).toContainText("SOD_VIOLATION");
   await page.keyboard.press("Escape");
   await become(page, "dev-admin");
-  await confirm(page, "COMPLETE_MANUAL_STEP", { reason: "totals agree", fill: (dialog) => dialog.getByLabel(/Evidence/).fill("https://example.test/T-1") });
+  await confirm(page, "COMPLETE_MANUAL_STEP", {
+    reason: "totals agree",
+    fill: (dialog) => dialog.getByLabel(/Evidence/).fill("https://example.test/T-1"),
+  });
   await expect(status(page)).toHaveText("Completed");
-  expect((await receiptsOf(url, runId)).map(({ type, application, actor }) => [type, application, actor])).toEqual([["COMPLETE_MANUAL_STEP", "APPLIED", "dev-admin"]]);
+  expect((await receiptsOf(url, runId)).map(({ type, application, actor }) => [type, application, actor])).toEqual([
+    ["COMPLETE_MANUAL_STEP", "APPLIED", "dev-admin"],
+  ]);
 });
 
 test("23 a run that waits for approval says for whom, and starts when it is given", async ({ page, url }) => {
-  const restore = await changePolicy(url, (grants) => ({ grants, approvals: [{ projectId: "shop", environmentId: "gated", required: 1 }] }));
+  const restore = await changePolicy(url, (grants) => ({
+    grants,
+    approvals: [{ projectId: "shop", environmentId: "gated", required: 1 }],
+  }));
   try {
     const runId = await startRun(url, "actions-approve", sleeps(100, 1), "gated");
     await page.goto(`${url}/runs/${runId}`);
@@ -114,11 +143,15 @@ test("23 a run that waits for approval says for whom, and starts when it is give
   }
 });
 
-test("24 the dialog is there at once, whatever becomes of its preview, which is asked for once", async ({ page, url }) => {
+test("24 the dialog is there at once, whatever becomes of its preview, which is asked for once", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "actions-speed", sleeps(60_000, 1));
   const answers: (() => void)[] = [];
   await page.route("**/graphql", async (route) => {
-    if (/query Preview\b/.test(route.request().postData() ?? "")) await new Promise<void>((resolve) => answers.push(resolve));
+    if (/query Preview\b/.test(route.request().postData() ?? ""))
+      await new Promise<void>((resolve) => answers.push(resolve));
     return route.fallback();
   });
   await page.goto(`${url}/runs/${runId}`);
@@ -144,7 +177,10 @@ test("24 the dialog is there at once, whatever becomes of its preview, which is 
   expect(quantile(work, 0.5)).toBeLessThan(100);
 });
 
-test("25 a double click, a reload and a retry after a lost answer are one effect with one signalId", async ({ page, url }) => {
+test("25 a double click, a reload and a retry after a lost answer are one effect with one signalId", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "actions-once", sleeps(60_000, 1));
   await page.goto(`${url}/runs/${runId}`);
   const ids: (string | undefined)[] = [];
@@ -197,7 +233,9 @@ test("26 the slower of two sees what moved, keeps the input, and decides again",
   await expect(dialog.getByTestId("preview")).toHaveAttribute("data-outcome", "APPLY");
   // The page is told that it is fresh, and nothing of what the other does.
   const seq = Number(/seq (\d+)/.exec((await sync(page).textContent()) ?? "")?.[1]);
-  wire.meddle((frame) => (updateOf(frame) ? withUpdate(frame, { snapshot: null, delta: null, runSeq: seq, headSeq: seq }) : frame));
+  wire.meddle((frame) =>
+    updateOf(frame) ? withUpdate(frame, { snapshot: null, delta: null, runSeq: seq, headSeq: seq }) : frame,
+  );
   await signal(url, "dev-operator", runId, { pause: { reason: "theirs" } });
   await expect.poll(async () => (await receiptsOf(url, runId))[0]?.application).toBe("APPLIED");
   await signal(url, "dev-operator", runId, { resume: {} });
@@ -214,7 +252,9 @@ test("26 the slower of two sees what moved, keeps the input, and decides again",
   const again = page.waitForRequest((request) => request.postData()?.includes("mutation SignalRun") === true);
   await dialog.getByRole("button", { name: "Send: pause" }).click();
   expect(/"signalId":"([^"]+)"/.exec((await again).postData() ?? "")?.[1]).toBe(first);
-  await expect.poll(async () => (await receiptsOf(url, runId))[2]).toMatchObject({ signalId: first, reason: "my reason" });
+  await expect
+    .poll(async () => (await receiptsOf(url, runId))[2])
+    .toMatchObject({ signalId: first, reason: "my reason" });
 });
 
 test("27 a receipt of what was rejected stays until it is dismissed, over a reload too", async ({ page, url }) => {
@@ -237,7 +277,10 @@ test("27 a receipt of what was rejected stays until it is dismissed, over a relo
   await expect(card).toHaveCount(0);
 });
 
-test("28 for each role what is enabled is what the API would do, and a refusal names the role and who could", async ({ page, url }) => {
+test("28 for each role what is enabled is what the API would do, and a refusal names the role and who could", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "actions-matrix", FAILING);
   await page.goto(`${url}/runs/${runId}?step=load`);
   await expect(status(page)).toHaveText("Awaiting operator");
@@ -246,7 +289,9 @@ test("28 for each role what is enabled is what the API would do, and a refusal n
     RESUME: { signal: { runId, signal: { resume: {} } } },
     RETRY_STEP: { signal: { runId, signal: { retryStep: { stepId: "load" } } } },
     SKIP_STEP: { signal: { runId, signal: { skipStep: { stepId: "load" } } } },
-    INJECT_OVERRIDE: { signal: { runId, signal: { injectOverride: { stepId: "load", override: { argv: ["ls"] }, reason: "x" } } } },
+    INJECT_OVERRIDE: {
+      signal: { runId, signal: { injectOverride: { stepId: "load", override: { argv: ["ls"] }, reason: "x" } } },
+    },
     ESCALATE_ALERT: { signal: { runId, signal: { escalateAlert: { level: "LOW" } } } },
     CANCEL: { cancel: { runId } },
     EMERGENCY_STOP: { signal: { runId, signal: { emergencyStop: { reason: "x" } } } },
@@ -257,7 +302,9 @@ test("28 for each role what is enabled is what the API would do, and a refusal n
     await expect(status(page)).toHaveText("Awaiting operator");
     await page.keyboard.press(".");
     for (const [action, input] of Object.entries(inputs)) {
-      const { preview: would } = await ask<{ preview: { outcome: string } }>(url, principal, preview, { action: input });
+      const { preview: would } = await ask<{ preview: { outcome: string } }>(url, principal, preview, {
+        action: input,
+      });
       const entry = page.locator(`[data-action="${action}"]`).first();
       if (would.outcome === "APPLY") {
         await expect(entry, `${principal} ${action}`).not.toHaveAttribute("data-off", "true");
@@ -288,7 +335,9 @@ test("29 whose right is taken away while watching sees nothing of the run a seco
     return frame;
   });
   await stand(page);
-  const restore = await changePolicy(url, (grants) => ({ grants: grants.filter(({ principal }) => principal !== "dev-viewer") }));
+  const restore = await changePolicy(url, (grants) => ({
+    grants: grants.filter(({ principal }) => principal !== "dev-viewer"),
+  }));
   try {
     await expect.poll(() => ended).toBe(true);
     await page.clock.runFor(1_000);
@@ -300,7 +349,10 @@ test("29 whose right is taken away while watching sees nothing of the run a seco
   }
 });
 
-test("31 what cannot be undone is not sent by Enter alone, and the focus begins on the way back", async ({ page, url }) => {
+test("31 what cannot be undone is not sent by Enter alone, and the focus begins on the way back", async ({
+  page,
+  url,
+}) => {
   // The run moves on while the dialog is open: that is no reason to refuse a cancel.
   const runId = await startRun(url, "actions-strong", sleeps(300, 600));
   await page.goto(`${url}/runs/${runId}`);
@@ -318,7 +370,10 @@ test("31 what cannot be undone is not sent by Enter alone, and the focus begins 
   await expect(status(page)).toHaveText("Cancelled");
 });
 
-test("34 35 by keys alone: find the failed run, read why, see the log, retry, watch it applied; the focus is seen and comes back", async ({ page, url }) => {
+test("34 35 by keys alone: find the failed run, read why, see the log, retry, watch it applied; the focus is seen and comes back", async ({
+  page,
+  url,
+}) => {
   const plan = `actions-keys-${Date.now()}`;
   const runId = await startRun(url, plan, FAILING);
   await page.goto(`${url}/runs?q=${plan}`);
@@ -354,7 +409,10 @@ test("34 35 by keys alone: find the failed run, read why, see the log, retry, wa
       if (!at || at === document.body) return null;
       const box = at.getBoundingClientRect();
       const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-      return { outlined: getComputedStyle(at).outlineStyle !== "none", clear: top !== null && (at.contains(top) || top.contains(at)) };
+      return {
+        outlined: getComputedStyle(at).outlineStyle !== "none",
+        clear: top !== null && (at.contains(top) || top.contains(at)),
+      };
     });
     if (seen) expect(seen).toEqual({ outlined: true, clear: true });
   }
@@ -363,7 +421,9 @@ test("34 35 by keys alone: find the failed run, read why, see the log, retry, wa
 });
 
 test("23 a step whose error a retry does not cure is retried by force, and only so", async ({ page, url }) => {
-  const runId = await startRun(url, "act-force", [{ stepId: "load", type: "COMMAND", inputs: { argv: ["no-such-program-here"] } }]);
+  const runId = await startRun(url, "act-force", [
+    { stepId: "load", type: "COMMAND", inputs: { argv: ["no-such-program-here"] } },
+  ]);
   await page.goto(`${url}/runs/${runId}`);
   await expect(page.getByTestId("root-cause")).toContainText("not retryable");
   await page.getByRole("button", { name: "Retry step…" }).click();
@@ -374,6 +434,8 @@ test("23 a step whose error a retry does not cure is retried by force, and only 
   await dialog.getByRole("checkbox").check();
   await expect(dialog).toContainText("by force");
   await send.click();
-  await expect(page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(0, 8) })).toContainText(/Applied at seq \d+/);
+  await expect(page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(0, 8) })).toContainText(
+    /Applied at seq \d+/,
+  );
   await cancelRun(url, runId);
 });

@@ -8,12 +8,22 @@ import { cancelRun, expect, type PlanStep, startRun, status, test } from "./page
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 // Marts without the staging that they read: the first fails, those behind it are skipped.
 function marts(folder: string): PlanStep[] {
-  return [{ stepId: "marts", type: "DBT_RUN", inputs: { projectDir: "examples/shop", select: "marts", vars: { shop_dir: folder } }, retry: ONCE }];
+  return [
+    {
+      stepId: "marts",
+      type: "DBT_RUN",
+      inputs: { projectDir: "examples/shop", select: "marts", vars: { shop_dir: folder } },
+      retry: ONCE,
+    },
+  ];
 }
 
 const FAILS: PlanStep[] = [{ stepId: "load", type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE }];
 
-test("13 34 39 the cause counts dbt's models by one request, opens their SQL, and moves nothing when they come", async ({ page, url }) => {
+test("13 34 39 the cause counts dbt's models by one request, opens their SQL, and moves nothing when they come", async ({
+  page,
+  url,
+}) => {
   test.setTimeout(420_000);
   const folder = mkdtempSync(join(tmpdir(), "dvt-e2e-shop-"));
   const [runId, plain] = [await startRun(url, "cause-dbt", marts(folder)), await startRun(url, "cause-plain", FAILS)];

@@ -10,7 +10,10 @@ interface Standing {
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 
-test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once, all of it is searched, and 200 rows are in the page", async ({ page, url }) => {
+test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once, all of it is searched, and 200 rows are in the page", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "log-long", [longLog()]);
   const read = `{ run(runId: "${runId}") { substatus } stepLog(runId: "${runId}", stepId: "print", first: 1) { totalLines missing { to } } }`;
   const stands = (): Promise<Standing | null> => ask<Standing>(url, "dev-admin", read).catch(() => null);
@@ -41,7 +44,9 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
 
 test("21 escape codes and markup in a log are text; a line is a link", async ({ page, url, browser }) => {
   const print = String.raw`printf '\033[31mred\033[0m plain \033]8;;http://x\007link\n<script>window.owned = 1</script><img src=x onerror=window.owned=1>\n'; echo 'Error: <b>bold</b>' >&2; exit 1`;
-  const runId = await startRun(url, "log-text", [{ stepId: "print", type: "COMMAND", inputs: { argv: ["sh", "-c", print] }, retry: ONCE }]);
+  const runId = await startRun(url, "log-text", [
+    { stepId: "print", type: "COMMAND", inputs: { argv: ["sh", "-c", print] }, retry: ONCE },
+  ]);
   await page.goto(`${url}/runs/${runId}?step=print`);
   const log = page.getByRole("region", { name: "Log" });
   await expect(log.getByText("<script>window.owned = 1</script><img src=x onerror=window.owned=1>")).toBeVisible();
@@ -63,9 +68,14 @@ test("21 escape codes and markup in a log are text; a line is a link", async ({ 
   expect((await download).suggestedFilename()).toContain("print-1.log");
 });
 
-test("the log that is asked for is in sight, at its error, as often as one asks; a link to a line names the attempt", async ({ page, url, context }) => {
+test("the log that is asked for is in sight, at its error, as often as one asks; a link to a line names the attempt", async ({
+  page,
+  url,
+  context,
+}) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-  const lines = "i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; sleep 0.3; echo ERROR: no such table >&2; exit 3";
+  const lines =
+    "i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; sleep 0.3; echo ERROR: no such table >&2; exit 3";
   const runId = await startRun(url, "log-sight", [
     { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", lines] }, retry: ONCE },
   ]);
@@ -101,7 +111,9 @@ test("the log that is asked for is in sight, at its error, as often as one asks;
 
 test("the lines of a list of errors are read by one request", async ({ page, url }) => {
   const print = "i=1; while [ $i -le 30 ]; do echo line $i; echo ERROR number $i; i=$((i+1)); done; exit 3";
-  const runId = await startRun(url, "log-errors", [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", print] }, retry: ONCE }]);
+  const runId = await startRun(url, "log-errors", [
+    { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", print] }, retry: ONCE },
+  ]);
   await page.goto(`${url}/runs/${runId}?step=load&line=1`);
   await expect(status(page)).toHaveText("Awaiting operator");
   await expect(page.getByRole("region", { name: "Log" }).locator('[data-line="2"]')).toContainText("number 1");

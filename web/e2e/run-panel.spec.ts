@@ -6,9 +6,21 @@ import { become, cancelRun, expect, type PlanStep, sleeps, startRun, status, tes
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 const PRINTS = "echo begin; echo ERROR one; for i in $(seq 1 300); do echo line $i; done; echo an error too; exit 3";
-const FAILS: PlanStep[] = [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", PRINTS], env: { MODE: "full", API_TOKEN: "hunter2" } }, secretRefs: [{ provider: "vault", key: "warehouse/password", version: "3" }], retry: ONCE }];
+const FAILS: PlanStep[] = [
+  {
+    stepId: "load",
+    type: "COMMAND",
+    inputs: { argv: ["sh", "-c", PRINTS], env: { MODE: "full", API_TOKEN: "hunter2" } },
+    secretRefs: [{ provider: "vault", key: "warehouse/password", version: "3" }],
+    retry: ONCE,
+  },
+];
 
-test("34 39 an open step has a width of its own, its log a list of errors, links to lines and its bare text, and its inputs no secret", async ({ page, url, context }) => {
+test("34 39 an open step has a width of its own, its log a list of errors, links to lines and its bare text, and its inputs no secret", async ({
+  page,
+  url,
+  context,
+}) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const runId = await startRun(url, "panel", FAILS);
   await page.goto(`${url}/runs/${runId}?step=load`);
@@ -34,7 +46,9 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   await errors.getByRole("button", { name: /an error too/ }).click();
   await expect(page).toHaveURL(/line=304/);
   await page.getByRole("button", { name: "Copy link to line 304" }).click();
-  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toMatch(new RegExp(`/runs/${runId}\\?.*line=304`));
+  await expect
+    .poll(() => page.evaluate(() => navigator.clipboard.readText()))
+    .toMatch(new RegExp(`/runs/${runId}\\?.*line=304`));
   const tab = page.waitForEvent("popup");
   await page.getByRole("button", { name: "Raw" }).click();
   await expect((await tab).locator("body")).toContainText("an error too");
@@ -49,22 +63,36 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   expect(await violations(page)).toEqual([]);
 });
 
-test("39 a plan is compared with the one before it, in the run and where it is approved, and a step with its median", async ({ page, url }) => {
+test("39 a plan is compared with the one before it, in the run and where it is approved, and a step with its median", async ({
+  page,
+  url,
+}) => {
   const plan = `panel-diff-${Date.now()}`;
   const first = await startRun(url, plan, sleeps(100, 2), "gated");
   await page.goto(`${url}/runs/${first}?view=details`);
   await expect(status(page)).toHaveText("Completed");
   await expect(page.getByText("no earlier run of this plan")).toBeVisible();
-  const restore = await changePolicy(url, (grants) => ({ grants, approvals: [{ projectId: "shop", environmentId: "gated", required: 1 }] }));
+  const restore = await changePolicy(url, (grants) => ({
+    grants,
+    approvals: [{ projectId: "shop", environmentId: "gated", required: 1 }],
+  }));
   try {
-    const second = await startRun(url, plan, [...sleeps(4_000, 1), { stepId: "report", type: "NOOP", inputs: {} }], "gated");
+    const second = await startRun(
+      url,
+      plan,
+      [...sleeps(4_000, 1), { stepId: "report", type: "NOOP", inputs: {} }],
+      "gated",
+    );
     await page.goto(`${url}/runs/${second}?view=details`);
     const diff = page.getByTestId("plan-diff");
     await expect(diff).toContainText("+1 −1 ~1");
     await expect(diff).toContainText("inputs.ms: 100 → 4000");
     await page.goto(`${url}/inbox`);
     await become(page, "dev-planner");
-    await page.locator(`li[data-run="${second}"]`).getByRole("button", { name: /^Approve/ }).click();
+    await page
+      .locator(`li[data-run="${second}"]`)
+      .getByRole("button", { name: /^Approve/ })
+      .click();
     await expect(page.getByTestId("plan-change")).toContainText("2 steps · diff to 1.0: +1 −1 ~1");
     await page.getByTestId("plan-change").getByRole("link").click();
     await expect(page).toHaveURL(new RegExp(`${second}.*view=details`));
@@ -81,9 +109,15 @@ test("39 a plan is compared with the one before it, in the run and where it is a
   await expect(page.getByRole("row").filter({ hasText: "sleep_1" })).toContainText(/\+\d[\d.]* s slower/);
 });
 
-test("39 a line is of the log in which it was chosen: a retry forgets it, a link to its attempt keeps it", async ({ page, url }) => {
-  const runId = await startRun(url, "panel-line", [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", "echo one; echo two; exit 3"] }, retry: ONCE }]);
-  const attempt = (words: string) => page.getByRole("group", { name: "Attempts" }).getByRole("button", { name: new RegExp(words) });
+test("39 a line is of the log in which it was chosen: a retry forgets it, a link to its attempt keeps it", async ({
+  page,
+  url,
+}) => {
+  const runId = await startRun(url, "panel-line", [
+    { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", "echo one; echo two; exit 3"] }, retry: ONCE },
+  ]);
+  const attempt = (words: string) =>
+    page.getByRole("group", { name: "Attempts" }).getByRole("button", { name: new RegExp(words) });
   await page.goto(`${url}/runs/${runId}?step=load`);
   await expect(status(page)).toHaveText("Awaiting operator");
   await page.getByRole("region", { name: "Log" }).getByRole("button", { name: "2", exact: true }).click();
@@ -100,18 +134,34 @@ test("39 a line is of the log in which it was chosen: a retry forgets it, a link
 });
 
 test("steps stand as people count, and who waits for a person does not run", async ({ page, url }) => {
-  const steps = ["l1", "l10", "l2"].map((stepId): PlanStep => ({ stepId, type: "MANUAL", dependsOn: [], inputs: { instructions: "Look." } }));
-  const runId = await startRun(url, "panel-order", [...steps, { stepId: "nap", type: "SLEEP", dependsOn: [], inputs: { ms: 100_000 } }]);
+  const steps = ["l1", "l10", "l2"].map((stepId): PlanStep => ({
+    stepId,
+    type: "MANUAL",
+    dependsOn: [],
+    inputs: { instructions: "Look." },
+  }));
+  const runId = await startRun(url, "panel-order", [
+    ...steps,
+    { stepId: "nap", type: "SLEEP", dependsOn: [], inputs: { ms: 100_000 } },
+  ]);
   await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
   await expect(page.locator("main header")).toContainText("1 running");
   await expect(page.locator("main header")).toContainText("3 waiting for a person");
-  await expect(page.getByRole("group", { name: "Show steps" }).getByRole("button", { name: /^Running/ })).toHaveText("Running 1");
+  await expect(page.getByRole("group", { name: "Show steps" }).getByRole("button", { name: /^Running/ })).toHaveText(
+    "Running 1",
+  );
   const names = () => page.getByRole("table").getByRole("cell").locator("button[title]").allTextContents();
   await expect.poll(names).toEqual(["l1", "l2", "l10", "nap"]);
   await page.goto(`${url}/runs/${runId}?view=timeline&order=plan`);
   await expect.poll(names).toEqual(["l1", "l2", "l10", "nap"]);
   await page.goto(`${url}/runs/${runId}?view=graph`);
-  const top = async (name: string): Promise<number> => (await page.getByRole("button", { name: new RegExp(`^${name}, `) }).first().boundingBox())?.y ?? -1;
+  const top = async (name: string): Promise<number> =>
+    (
+      await page
+        .getByRole("button", { name: new RegExp(`^${name}, `) })
+        .first()
+        .boundingBox()
+    )?.y ?? -1;
   expect(await top("l1")).toBeLessThan(await top("l2"));
   expect(await top("l2")).toBeLessThan(await top("l10"));
   await cancelRun(url, runId);

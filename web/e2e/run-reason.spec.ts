@@ -21,7 +21,11 @@ async function outlasts(page: Page, open: () => Promise<void>): Promise<void> {
 
 test("a reason half written outlasts Esc, for one run, for many and in the inbox", async ({ page, url }) => {
   const plan = `reason-${Date.now()}`;
-  const runId = await startRun(url, plan, ["a", "b"].map((stepId) => ({ stepId, type: "MANUAL", inputs: { instructions: "Look." } })));
+  const runId = await startRun(
+    url,
+    plan,
+    ["a", "b"].map((stepId) => ({ stepId, type: "MANUAL", inputs: { instructions: "Look." } })),
+  );
   await page.goto(`${url}/runs/${runId}`);
   await become(page, "dev-admin");
   await expect(status(page)).toHaveText("Waiting for a person");
@@ -31,8 +35,16 @@ test("a reason half written outlasts Esc, for one run, for many and in the inbox
   await outlasts(page, () => page.getByRole("button", { name: "Skip step…" }).click());
   await page.goto(`${url}/runs?plan=${plan}`);
   await page.getByRole("checkbox", { name: "Select all runs shown" }).check();
-  await outlasts(page, () => page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: "Pause…" }).click());
+  await outlasts(page, () =>
+    page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: "Pause…" }).click(),
+  );
   await page.goto(`${url}/inbox`);
-  await outlasts(page, () => page.locator(`li[data-run="${runId}"]`).first().getByRole("button", { name: /^Complete/ }).click());
+  await outlasts(page, () =>
+    page
+      .locator(`li[data-run="${runId}"]`)
+      .first()
+      .getByRole("button", { name: /^Complete/ })
+      .click(),
+  );
   await cancelRun(url, runId);
 });

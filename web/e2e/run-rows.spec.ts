@@ -13,7 +13,9 @@ async function counter(page: Page, word: RegExp): Promise<() => Promise<number>>
     for (const { url, functions } of result.filter(({ url: of }) => of.includes("/assets/"))) {
       const source = await (await page.request.get(url)).text();
       const at = source.search(word);
-      const around = functions.flatMap(({ ranges }) => ranges[0] ?? []).filter(({ startOffset, endOffset }) => at >= startOffset && at < endOffset);
+      const around = functions
+        .flatMap(({ ranges }) => ranges[0] ?? [])
+        .filter(({ startOffset, endOffset }) => at >= startOffset && at < endOffset);
       // The innermost.
       calls += around.toSorted((a, b) => b.startOffset - a.startOffset)[0]?.count ?? 0;
     }
@@ -21,11 +23,26 @@ async function counter(page: Page, word: RegExp): Promise<() => Promise<number>>
   };
 }
 
-test("14 a row whose step stands still is not drawn again while others move, in the table and the timeline", async ({ page, url }) => {
-  const still = Array.from({ length: 20 }, (_, i): PlanStep => ({ stepId: `after_${i}`, type: "NOOP", dependsOn: ["gate"], inputs: {} }));
+test("14 a row whose step stands still is not drawn again while others move, in the table and the timeline", async ({
+  page,
+  url,
+}) => {
+  const still = Array.from({ length: 20 }, (_, i): PlanStep => ({
+    stepId: `after_${i}`,
+    type: "NOOP",
+    dependsOn: ["gate"],
+    inputs: {},
+  }));
   const moving = sleeps(500, 100);
-  const runId = await startRun(url, "rows-still", [{ stepId: "gate", type: "MANUAL", dependsOn: [], inputs: { instructions: "Look." } }, ...still, ...moving]);
-  for (const [view, row] of [["steps&sort=plan", /"data-column":.waited/], ["timeline&order=plan", /"data-critical":/]] as const) {
+  const runId = await startRun(url, "rows-still", [
+    { stepId: "gate", type: "MANUAL", dependsOn: [], inputs: { instructions: "Look." } },
+    ...still,
+    ...moving,
+  ]);
+  for (const [view, row] of [
+    ["steps&sort=plan", /"data-column":.waited/],
+    ["timeline&order=plan", /"data-critical":/],
+  ] as const) {
     await page.goto(`${url}/runs/${runId}?view=${view}`);
     await expect(sync(page)).toContainText("Live");
     await expect(page.getByRole("table").getByRole("button", { name: /^after_9, / })).toBeVisible();

@@ -8,16 +8,29 @@ const FAILING = 11;
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 
 function plan(): PlanStep[] {
-  const load = Array.from({ length: FAILING }, (_, i): PlanStep => ({ stepId: `load_${String(i + 1).padStart(2, "0")}`, type: "COMMAND", inputs: { argv: ["sh", "-c", "sleep 2; exec ls /no/such/file"] }, retry: ONCE })); // all begin before the first failure closes the gate
-  return [{ stepId: "extract", type: "NOOP", inputs: {} }, ...load, { stepId: "mart", type: "NOOP", dependsOn: ["load_01"], inputs: {} }];
+  const load = Array.from({ length: FAILING }, (_, i): PlanStep => ({
+    stepId: `load_${String(i + 1).padStart(2, "0")}`,
+    type: "COMMAND",
+    inputs: { argv: ["sh", "-c", "sleep 2; exec ls /no/such/file"] },
+    retry: ONCE,
+  })); // all begin before the first failure closes the gate
+  return [
+    { stepId: "extract", type: "NOOP", inputs: {} },
+    ...load,
+    { stepId: "mart", type: "NOOP", dependsOn: ["load_01"], inputs: {} },
+  ];
 }
 
-test("23 25 26 several steps are retried at once: a preview each, one reason, a receipt each, and who was quicker is told", async ({ page, url }) => {
+test("23 25 26 several steps are retried at once: a preview each, one reason, a receipt each, and who was quicker is told", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "several", plan());
   const wire = await openWire(page);
   await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
   await expect(page.getByText(`${FAILING} failed`)).toBeVisible();
-  const row = (name: string) => page.getByRole("row").filter({ has: page.getByRole("button", { name: new RegExp(`^${name}, `) }) });
+  const row = (name: string) =>
+    page.getByRole("row").filter({ has: page.getByRole("button", { name: new RegExp(`^${name}, `) }) });
   await expect(row("load_03")).toBeVisible();
   // By keys: the first row, then all from it to the third.
   await page.keyboard.press("j");
@@ -39,7 +52,9 @@ test("23 25 26 several steps are retried at once: a preview each, one reason, a 
 
   // The page is told that it is fresh, and nothing of what another does to one of the steps.
   const seq = Number(/seq (\d+)/.exec((await sync(page).textContent()) ?? "")?.[1]);
-  wire.meddle((frame) => (updateOf(frame) ? withUpdate(frame, { snapshot: null, delta: null, runSeq: seq, headSeq: seq }) : frame));
+  wire.meddle((frame) =>
+    updateOf(frame) ? withUpdate(frame, { snapshot: null, delta: null, runSeq: seq, headSeq: seq }) : frame,
+  );
   await signal(url, "dev-admin", runId, { retryStep: { stepId: "load_02", reason: "theirs" } });
   await expect.poll(async () => (await receiptsOf(url, runId))[0]?.application).toBe("APPLIED");
   await dialog.getByRole("button", { name: "Send: retry 3 steps" }).click();
@@ -52,11 +67,16 @@ test("23 25 26 several steps are retried at once: a preview each, one reason, a 
   await expect(dialog.getByRole("button", { name: /^Send/ })).toHaveCount(0);
   await dialog.getByRole("button", { name: "Close" }).click();
   const mine = (await receiptsOf(url, runId)).slice(1);
-  expect(mine.map(({ type, reason }) => [type, reason])).toEqual(["load_01", "load_03"].map(() => ["RETRY_STEP", "the source is back"]));
+  expect(mine.map(({ type, reason }) => [type, reason])).toEqual(
+    ["load_01", "load_03"].map(() => ["RETRY_STEP", "the source is back"]),
+  );
   expect(new Set(mine.map(({ signalId }) => signalId)).size).toBe(2);
 });
 
-test("31 more than ten steps take their number, typed, and what waits is skipped before what it waits for", async ({ page, url }) => {
+test("31 more than ten steps take their number, typed, and what waits is skipped before what it waits for", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "several-strong", plan());
   await page.goto(`${url}/runs/${runId}?view=steps&show=FAILED,PENDING`);
   await expect(status(page)).toHaveText("Awaiting operator");
@@ -74,5 +94,7 @@ test("31 more than ten steps take their number, typed, and what waits is skipped
   await expect(dialog.getByTestId("several")).toContainText("12 of 12 steps sent");
   await dialog.getByRole("button", { name: "Close" }).click();
   await expect(status(page)).toHaveText("Completed");
-  await expect.poll(async () => (await receiptsOf(url, runId)).map(({ application }) => application)).toEqual(Array(12).fill("APPLIED"));
+  await expect
+    .poll(async () => (await receiptsOf(url, runId)).map(({ application }) => application))
+    .toEqual(Array(12).fill("APPLIED"));
 });

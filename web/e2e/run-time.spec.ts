@@ -7,7 +7,11 @@ function tableOf(page: Page): Promise<string | null> {
   return page.locator("main").getByRole("table").textContent();
 }
 
-test("39 any moment is a link: view, step, zone and position are the same in a second browser", async ({ page, url, browser }) => {
+test("39 any moment is a link: view, step, zone and position are the same in a second browser", async ({
+  page,
+  url,
+  browser,
+}) => {
   const runId = await startRun(url, "time-link", sleeps(200, 4));
   await page.goto(`${url}/runs/${runId}`);
   await expect(status(page)).toHaveText("Completed");
@@ -35,7 +39,10 @@ test("39 any moment is a link: view, step, zone and position are the same in a s
   await other.context().close();
 });
 
-test("39 the past is walked by keys, dragged and played; actions are off in it; L comes back to now", async ({ page, url }) => {
+test("39 the past is walked by keys, dragged and played; actions are off in it; L comes back to now", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "time-walk", sleeps(300, 400));
   await page.goto(`${url}/runs/${runId}`);
   await expect(page.getByText(/([3-9]|\d\d) succeeded/)).toBeVisible();
@@ -92,7 +99,9 @@ test("39 two moments are compared, by address too; a moment that is not there le
   await page.goto(address);
   await expect(diff).toContainText("RunCompleted");
   // What could not be asked is not said to be missing.
-  await page.route("**/graphql", (route) => (/query RunAt\b/.test(route.request().postData() ?? "") ? route.abort("connectionfailed") : route.fallback()));
+  await page.route("**/graphql", (route) =>
+    /query RunAt\b/.test(route.request().postData() ?? "") ? route.abort("connectionfailed") : route.fallback(),
+  );
   await page.goto(`${url}/runs/${runId}?at=5`);
   await expect(page.getByText("This could not be loaded.")).toBeVisible();
   await expect(page.getByText("has no seq")).toHaveCount(0);
@@ -109,7 +118,10 @@ test("39 the log, its types and one event of it are an address, and it is export
   const runId = await startRun(url, "time-events", sleeps(100, 2));
   await page.goto(`${url}/runs/${runId}?view=events`);
   await expect(status(page)).toHaveText("Completed");
-  await page.getByRole("button", { name: /^StepCompleted/ }).first().click();
+  await page
+    .getByRole("button", { name: /^StepCompleted/ })
+    .first()
+    .click();
   await expect(page).toHaveURL(/types=StepCompleted/);
   await expect(page.locator("[data-event]")).toHaveCount(2);
   await page.locator("[data-event]").first().click();
@@ -121,7 +133,10 @@ test("39 the log, its types and one event of it are an address, and it is export
   const download = page.waitForEvent("download");
   await page.getByRole("button", { name: "Export JSON Lines" }).click();
   const path = await (await download).path();
-  const lines = readFileSync(path, "utf8").trim().split("\n").map((line) => (JSON.parse(line) as { runSeq: number }).runSeq);
+  const lines = readFileSync(path, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { runSeq: number }).runSeq);
   expect(lines).toEqual(lines.toSorted((a, b) => a - b));
   expect(lines.length).toBeGreaterThan(6);
 });

@@ -24,7 +24,10 @@ async function watchChip(page: Page): Promise<() => Promise<string[]>> {
   return () => page.evaluate(() => (window as unknown as { seen: string[] }).seen);
 }
 
-test("1 a bus that is down is named within 1 s of the frame that says so, and the page stays live on the store", async ({ page, url }) => {
+test("1 a bus that is down is named within 1 s of the frame that says so, and the page stays live on the store", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "truth-bus", sleeps(700, 400));
   const wire = await openWire(page);
   await page.clock.install();
@@ -51,7 +54,10 @@ test("1 a bus that is down is named within 1 s of the frame that says so, and th
   await cancelRun(url, runId);
 });
 
-test("2 a cut socket is Offline within 1 s; back, it is Live within 5 s and goes on from the last seq", async ({ page, url }) => {
+test("2 a cut socket is Offline within 1 s; back, it is Live within 5 s and goes on from the last seq", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "truth-cut", LONG);
   const wire = await openWire(page);
   await page.clock.install();
@@ -69,14 +75,23 @@ test("2 a cut socket is Offline within 1 s; back, it is Live within 5 s and goes
   await expect(page.locator("main").getByText(/Next try in|Trying now/)).toBeVisible();
   wire.mend();
   // It may be back before the button is pressed, which is gone then.
-  await page.locator("main").getByRole("button", { name: "Retry now" }).click({ timeout: 2_000 }).catch(() => {});
-  expect(await takes(page, async () => (await sync(page).getAttribute("data-state")) === "LIVE")).toBeLessThanOrEqual(5_000);
+  await page
+    .locator("main")
+    .getByRole("button", { name: "Retry now" })
+    .click({ timeout: 2_000 })
+    .catch(() => {});
+  expect(await takes(page, async () => (await sync(page).getAttribute("data-state")) === "LIVE")).toBeLessThanOrEqual(
+    5_000,
+  );
   const again = wire.subscriptions.filter(({ name }) => name === "RunUpdates").at(-1);
   expect(again?.variables["after"]).toBe(seq);
   expect(again?.variables["storeEpoch"]).toEqual(expect.any(String));
 });
 
-test("3 what a query says while the page opens shows no older run than the stream, and no other", async ({ page, url }) => {
+test("3 what a query says while the page opens shows no older run than the stream, and no other", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "truth-opening", LONG);
   const wire = await openWire(page);
   // The answer with the steps is of a position before the header's; the stream has to bring them.
@@ -84,7 +99,10 @@ test("3 what a query says while the page opens shows no older run than the strea
     if (!/query RunWhole\b/.test(route.request().postData() ?? "")) return route.fallback();
     const response = await route.fetch();
     const { data } = (await response.json()) as { data: { run: Record<string, unknown> } };
-    return route.fulfill({ response, json: { data: { run: { ...data.run, runSeq: 0, statusRaw: "OLDER", status: "UNKNOWN" } } } });
+    return route.fulfill({
+      response,
+      json: { data: { run: { ...data.run, runSeq: 0, statusRaw: "OLDER", status: "UNKNOWN" } } },
+    });
   });
   const seen: string[] = [];
   await page.exposeFunction("saw", (word: string) => seen.push(word));
@@ -102,7 +120,10 @@ test("3 what a query says while the page opens shows no older run than the strea
   expect(seen.filter((word) => word.includes("OLDER"))).toEqual([]);
 });
 
-test("4 a restored history replaces the old one, says so, and late frames of the old one change nothing", async ({ page, url }) => {
+test("4 a restored history replaces the old one, says so, and late frames of the old one change nothing", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "truth-epoch", sleeps(400, 400));
   const wire = await openWire(page);
   wire.streamOnly();
@@ -128,7 +149,16 @@ test("4 a restored history replaces the old one, says so, and late frames of the
     }
     restored = true;
     const first = updateOf(whole);
-    return [withUpdate(whole, { storeEpoch: "restored", reset: true, opsRev: update["opsRev"], asOf: update["asOf"], headSeq: first?.["runSeq"] }), frame];
+    return [
+      withUpdate(whole, {
+        storeEpoch: "restored",
+        reset: true,
+        opsRev: update["opsRev"],
+        asOf: update["asOf"],
+        headSeq: first?.["runSeq"],
+      }),
+      frame,
+    ];
   });
   const banner = page.getByText(/History was restored to seq \d+/);
   await expect(banner).toBeVisible();
@@ -196,7 +226,9 @@ for (const { how, socket } of [
     await stand(page);
     release();
     await expect.poll(() => lost).toBe(true);
-    expect(await takes(page, async () => (await status(page).textContent()) === "Completed")).toBeLessThanOrEqual(5_000);
+    expect(await takes(page, async () => (await status(page).textContent()) === "Completed")).toBeLessThanOrEqual(
+      5_000,
+    );
   });
 }
 
@@ -219,16 +251,24 @@ test('8 "as of" is the moment of the frame, in the zone that it names', async ({
     await expect.poll(() => asOf).not.toBe(before);
     // The moment stands until the page has got to it, however late.
     stands = true;
-    await expect.poll(async () => Math.abs(Date.parse(asOf) - Number(await sync(page).getAttribute("data-asof")))).toBeLessThan(1_000);
+    await expect
+      .poll(async () => Math.abs(Date.parse(asOf) - Number(await sync(page).getAttribute("data-asof"))))
+      .toBeLessThan(1_000);
     stands = false;
   }
   await expect(sync(page)).toContainText(/as of \d\d:\d\d:\d\d UTC/);
   await cancelRun(url, runId);
 });
 
-test("9 while a pause drains, n falls to 0, nothing new may be started, and then it is quiescent", async ({ page, url }) => {
+test("9 while a pause drains, n falls to 0, nothing new may be started, and then it is quiescent", async ({
+  page,
+  url,
+}) => {
   const wide = ["one", "two", "three"].map((name) => held(name));
-  const runId = await startRun(url, "truth-drain", [...wide.map(({ step }) => step), { stepId: "after", type: "NOOP", dependsOn: ["one", "two", "three"], inputs: {} }]);
+  const runId = await startRun(url, "truth-drain", [
+    ...wide.map(({ step }) => step),
+    { stepId: "after", type: "NOOP", dependsOn: ["one", "two", "three"], inputs: {} },
+  ]);
   await page.goto(`${url}/runs/${runId}`);
   await expect(page.getByText("3 running")).toBeVisible();
   await page.keyboard.press("P");
@@ -243,13 +283,27 @@ test("9 while a pause drains, n falls to 0, nothing new may be started, and then
     release();
   }
   await expect(status(page)).toHaveText("Paused");
-  await expect(page.getByRole("banner").or(page.locator("main header")).getByText(/quiescent at seq \d+/).first()).toBeVisible();
+  await expect(
+    page
+      .getByRole("banner")
+      .or(page.locator("main header"))
+      .getByText(/quiescent at seq \d+/)
+      .first(),
+  ).toBeVisible();
   await expect(resume).not.toHaveAttribute("aria-disabled", "true");
 });
 
-test("10 attempt 2 is Retry #1, a status from a later version keeps its word, and a hole in the log is no error", async ({ page, url }) => {
+test("10 attempt 2 is Retry #1, a status from a later version keeps its word, and a hole in the log is no error", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "truth-words", [
-    { stepId: "load", type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 } },
+    {
+      stepId: "load",
+      type: "COMMAND",
+      inputs: { argv: ["ls", "/no/such/file"] },
+      retry: { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 },
+    },
   ]);
   const wire = await openWire(page);
   await page.goto(`${url}/runs/${runId}`);
@@ -265,7 +319,14 @@ test("10 attempt 2 is Retry #1, a status from a later version keeps its word, an
     const snapshot = update?.["snapshot"];
     if (snapshot) return withUpdate(frame, { snapshot: { ...snapshot, status: "UNKNOWN", statusRaw: "HIBERNATING" } });
     const events = frame.payload?.data?.["runEvents"];
-    if (frame.type !== "next" || typeof events !== "object" || events === null || !("events" in events) || !Array.isArray(events.events)) return frame;
+    if (
+      frame.type !== "next" ||
+      typeof events !== "object" ||
+      events === null ||
+      !("events" in events) ||
+      !Array.isArray(events.events)
+    )
+      return frame;
     const holed = { ...events, events: events.events.filter((_, i) => i !== 3) };
     return { ...frame, payload: { data: { runEvents: holed } } };
   });
@@ -275,14 +336,25 @@ test("10 attempt 2 is Retry #1, a status from a later version keeps its word, an
   await expect(page.locator("main").getByRole("alert")).toHaveCount(0);
 });
 
-test("without dvt each view opens, the banner and the chip count the same seconds, and the top bar keeps its height", async ({ page, url }) => {
+test("without dvt each view opens, the banner and the chip count the same seconds, and the top bar keeps its height", async ({
+  page,
+  url,
+}) => {
   const runId = await startRun(url, "truth-views", LONG);
   const wire = await openWire(page);
   await page.goto(`${url}/runs/${runId}`);
   await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
   // The code of what is opened later is fetched soon after the page.
-  const fetched = (part: string): Promise<boolean> => page.evaluate((name) => performance.getEntriesByType("resource").some((entry) => entry.name.includes(`/assets/${name}-`) && entry.name.endsWith(".js")), part);
-  for (const part of ["Events", "RunReceipts", "RunArtifacts", "Details", "Palette", "Help", "StepInputs"]) await expect.poll(() => fetched(part), { message: part }).toBe(true);
+  const fetched = (part: string): Promise<boolean> =>
+    page.evaluate(
+      (name) =>
+        performance
+          .getEntriesByType("resource")
+          .some((entry) => entry.name.includes(`/assets/${name}-`) && entry.name.endsWith(".js")),
+      part,
+    );
+  for (const part of ["Events", "RunReceipts", "RunArtifacts", "Details", "Palette", "Help", "StepInputs"])
+    await expect.poll(() => fetched(part), { message: part }).toBe(true);
   const bar = page.getByRole("banner");
   const height = (await bar.boundingBox())?.height;
   await page.route("**/assets/**", (route) => route.abort("connectionfailed"));
@@ -291,10 +363,17 @@ test("without dvt each view opens, the banner and the chip count the same second
   expect((await bar.boundingBox())?.height).toBe(height);
   for (const key of ["4", "5", "6", "7", "2"]) {
     await page.keyboard.press(key);
-    await expect(page.getByRole("navigation", { name: "Views of the run" }).locator("[aria-current]")).toContainText(key);
+    await expect(page.getByRole("navigation", { name: "Views of the run" }).locator("[aria-current]")).toContainText(
+      key,
+    );
     await expect(status(page)).toHaveText("Running");
   }
-  const seconds = (): Promise<number[]> => page.evaluate(() => ["[data-testid=sync]", "main p strong"].map((place) => Number(/(\d+) s/.exec(document.querySelector(place)?.textContent ?? "")?.[1])));
+  const seconds = (): Promise<number[]> =>
+    page.evaluate(() =>
+      ["[data-testid=sync]", "main p strong"].map((place) =>
+        Number(/(\d+) s/.exec(document.querySelector(place)?.textContent ?? "")?.[1]),
+      ),
+    );
   for (const over of [3, 4, 5]) {
     let both: number[] = [];
     await expect.poll(async () => (both = await seconds())[0]).toBeGreaterThan(over);

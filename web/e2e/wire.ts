@@ -58,8 +58,21 @@ export async function openWire(page: Page): Promise<Wire> {
     const request = route.request();
     if (stop(request)) return route.abort("connectionfailed");
     const body: unknown = request.postDataJSON();
-    if (streamed && /query Run(Opening|Whole)\b/.test(request.postData() ?? "")) return route.fulfill({ json: { data: null, errors: [{ message: "The store did not answer in time.", extensions: { code: "STORE_UNAVAILABLE" } }] } });
-    if (typeof body === "object" && body !== null && "query" in body && typeof body.query === "string" && "variables" in body) note(body.query, body.variables as Record<string, unknown>);
+    if (streamed && /query Run(Opening|Whole)\b/.test(request.postData() ?? ""))
+      return route.fulfill({
+        json: {
+          data: null,
+          errors: [{ message: "The store did not answer in time.", extensions: { code: "STORE_UNAVAILABLE" } }],
+        },
+      });
+    if (
+      typeof body === "object" &&
+      body !== null &&
+      "query" in body &&
+      typeof body.query === "string" &&
+      "variables" in body
+    )
+      note(body.query, body.variables as Record<string, unknown>);
     return route.fallback();
   });
   return {

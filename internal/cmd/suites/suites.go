@@ -133,6 +133,8 @@ func suites(root string, race bool) ([]task, error) {
 			argv: []string{"npm", "run", "--silent", "typecheck"}},
 		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "lint"}},
+		{name: "web-format", what: "format of the UI", needs: []string{"npm"}, dir: "web",
+			argv: []string{"npm", "run", "--silent", "format"}},
 		{name: "web-unit", what: "unit tests of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "test"}},
 		{name: "web-size", what: "size budget of the UI", needs: []string{"web"}, dir: "web",

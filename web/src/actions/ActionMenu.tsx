@@ -66,10 +66,22 @@ function Entry({ action, stepId, onClose }: EntryProps) {
     act(action, stepId);
   };
   const words = [reason, denied ? m.denied.policy(policyVersion) : null].filter((word) => word !== null).join(" ");
-  const subject = [header?.plan.planId, header?.runId, stepId].filter((part) => part !== null && part !== undefined).join(" / ");
+  const subject = [header?.plan.planId, header?.runId, stepId]
+    .filter((part) => part !== null && part !== undefined)
+    .join(" / ");
   return (
-    <li className={css.entry} data-action={action} data-outcome={availability?.outcome} data-off={reason !== null || undefined}>
-      <Button refusal={reason} saidBy={id} onClick={open} kind={availability?.strength === "STRONG" ? "danger" : "plain"}>
+    <li
+      className={css.entry}
+      data-action={action}
+      data-outcome={availability?.outcome}
+      data-off={reason !== null || undefined}
+    >
+      <Button
+        refusal={reason}
+        saidBy={id}
+        onClick={open}
+        kind={availability?.strength === "STRONG" ? "danger" : "plain"}
+      >
         {m.action[action]}…
       </Button>
       {reason !== null && (

@@ -61,7 +61,10 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const reasonNeeded = availability?.reasonRequired === true || (action === "APPROVE" && draft.decision === "REJECT");
   // The reason changes no effect: it is previewed with any.
   const asked = ask(intent, { ...draft, reason: "-" }, task?.token ?? null);
-  const previewed = usePreview("input" in asked ? asked.input : null, header ? concernOf(header, step?.changedSeq ?? null) : "");
+  const previewed = usePreview(
+    "input" in asked ? asked.input : null,
+    header ? concernOf(header, step?.changedSeq ?? null) : "",
+  );
   const current = "input" in asked && previewed.of === JSON.stringify(asked.input) ? previewed.preview : null;
   if (current && read.of !== previewed.of) setRead({ of: previewed.of ?? "", effect: effectOf(current) });
   const moved = error?.code === "RUN_MOVED";
@@ -78,7 +81,10 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const reviewAgain = moved || otherwise;
   // What is read again must be of after the move.
   const unread = current === null || (moved && current.basedOnSeq < (error.currentSeq ?? 0));
-  const applies = current !== null ? current.outcome === "APPLY" || current.outcome === "NOOP" : previewed.error !== null && stops(action);
+  const applies =
+    current !== null
+      ? current.outcome === "APPLY" || current.outcome === "NOOP"
+      : previewed.error !== null && stops(action);
   const offered = !sending && refused === null && waitUntil === 0 && applies;
   const complete = (!reasonNeeded || draft.reason.trim() !== "") && (!strong || typed === word);
   const label = m.action[action];
@@ -109,35 +115,69 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
         </>
       }
     >
-      <form
-        onSubmit={onSubmit}
-        onKeyDown={sendingKeys(strong)}
-      >
-        <p>{current ? m.confirm.basedOn(current.basedOnSeq) : "missing" in asked ? asked.missing : previewed.error ? "" : m.confirm.asking}</p>
-        {current && <PreviewList preview={current} stepId={stepId} next={action === "RETRY_STEP" ? attemptName((step?.logicalAttemptId ?? 0) + 1) : null} />}
+      <form onSubmit={onSubmit} onKeyDown={sendingKeys(strong)}>
+        <p>
+          {current
+            ? m.confirm.basedOn(current.basedOnSeq)
+            : "missing" in asked
+              ? asked.missing
+              : previewed.error
+                ? ""
+                : m.confirm.asking}
+        </p>
+        {current && (
+          <PreviewList
+            preview={current}
+            stepId={stepId}
+            next={action === "RETRY_STEP" ? attemptName((step?.logicalAttemptId ?? 0) + 1) : null}
+          />
+        )}
         {previewed.error && !current && (
           <p className={css.warn} role="alert">
-            {stops(action) ? m.confirm.noPreviewStop : m.confirm.noPreview} {previewed.error.message} <code>{previewed.error.code}</code>
+            {stops(action) ? m.confirm.noPreviewStop : m.confirm.noPreview} {previewed.error.message}{" "}
+            <code>{previewed.error.code}</code>
           </p>
         )}
-        {verdict.state === "STALE" && <p className={css.warn}>{m.confirm.stopWhileStale(ticking(store.clock.now() - verdict.asOf))}</p>}
-        <Fields intent={intent} draft={draft} denied={availability?.code === "RETRY_POLICY_DENIED"} task={task} change={set} />
+        {verdict.state === "STALE" && (
+          <p className={css.warn}>{m.confirm.stopWhileStale(ticking(store.clock.now() - verdict.asOf))}</p>
+        )}
+        <Fields
+          intent={intent}
+          draft={draft}
+          denied={availability?.code === "RETRY_POLICY_DENIED"}
+          task={task}
+          change={set}
+        />
         <label className={css.field}>
           <span>
-            {m.confirm.reason} <span className={css.hint}>({reasonNeeded ? m.confirm.reasonRequired : m.confirm.reasonHint})</span>
+            {m.confirm.reason}{" "}
+            <span className={css.hint}>({reasonNeeded ? m.confirm.reasonRequired : m.confirm.reasonHint})</span>
           </span>
-          <input ref={reasonRef} value={draft.reason} maxLength={1000} required={reasonNeeded} onChange={(event) => set({ reason: event.target.value })} />
+          <input
+            ref={reasonRef}
+            value={draft.reason}
+            maxLength={1000}
+            required={reasonNeeded}
+            onChange={(event) => set({ reason: event.target.value })}
+          />
         </label>
         {strong && (
           <label className={css.field}>
             <span>{m.confirm.typeToConfirm(word)}</span>
-            <input className={css.mono} value={typed} autoComplete="off" spellCheck={false} onChange={(event) => setTyped(event.target.value)} />
+            <input
+              className={css.mono}
+              value={typed}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={(event) => setTyped(event.target.value)}
+            />
           </label>
         )}
         <div role="alert" className={css.problem}>
           {error && !moved && (
             <p>
-              {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+              {error.message} <code>{error.code}</code>{" "}
+              {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
               {error.code === "NETWORK" && ` ${m.confirm.sameAgain}`}
             </p>
           )}
@@ -146,7 +186,9 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
               {m.confirm.notNow} {refused}
             </p>
           )}
-          {moved && <Moved runId={header.runId} from={reviewed} to={Math.max(reviewed, error.currentSeq ?? header.runSeq)} />}
+          {moved && (
+            <Moved runId={header.runId} from={reviewed} to={Math.max(reviewed, error.currentSeq ?? header.runSeq)} />
+          )}
           {otherwise && !moved && <p>{m.confirm.otherwise}</p>}
         </div>
         <div className={css.buttons}>
@@ -158,8 +200,17 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
               {m.confirm.reviewAgain}
             </Button>
           ) : (
-            <button type="submit" className={css.send} data-danger={strong || undefined} disabled={!offered || !complete}>
-              {sending ? m.confirm.sending : waitUntil > 0 ? m.confirm.wait(ticking(waitUntil - Date.now() + 1_000)) : m.confirm.send(label)}
+            <button
+              type="submit"
+              className={css.send}
+              data-danger={strong || undefined}
+              disabled={!offered || !complete}
+            >
+              {sending
+                ? m.confirm.sending
+                : waitUntil > 0
+                  ? m.confirm.wait(ticking(waitUntil - Date.now() + 1_000))
+                  : m.confirm.send(label)}
             </button>
           )}
         </div>

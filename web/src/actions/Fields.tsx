@@ -31,7 +31,13 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
           <span>
             {m.confirm.patch[intent.action]} <span className={css.hint}>({m.confirm.patchHint})</span>
           </span>
-          <textarea className={css.mono} rows={PATCH_ROWS} spellCheck={false} value={draft.patch} onChange={(event) => change({ patch: event.target.value })} />
+          <textarea
+            className={css.mono}
+            rows={PATCH_ROWS}
+            spellCheck={false}
+            value={draft.patch}
+            onChange={(event) => change({ patch: event.target.value })}
+          />
         </label>
       );
     case "UPDATE_TARGET":
@@ -42,7 +48,15 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
         </>
       );
     case "ESCALATE_ALERT":
-      return <Choice label={m.confirm.level} value={draft.level} options={LEVELS} words={m.confirm.levels} set={(level) => change({ level })} />;
+      return (
+        <Choice
+          label={m.confirm.level}
+          value={draft.level}
+          options={LEVELS}
+          words={m.confirm.levels}
+          set={(level) => change({ level })}
+        />
+      );
     case "EMERGENCY_STOP":
       return (
         <Choice
@@ -64,15 +78,33 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
         />
       );
     case "APPROVE":
-      return <Choice label={m.inbox.decide} value={draft.decision} options={DECISIONS} words={m.confirm.decisions} set={(decision) => change({ decision })} />;
+      return (
+        <Choice
+          label={m.inbox.decide}
+          value={draft.decision}
+          options={DECISIONS}
+          words={m.confirm.decisions}
+          set={(decision) => change({ decision })}
+        />
+      );
     case "COMPLETE_MANUAL_STEP":
       return (
         <>
           {task?.instructions && <p className={css.instructions}>{task.instructions}</p>}
-          <Choice label={m.inbox.outcomeLabel} value={draft.outcome} options={OUTCOMES} words={m.inbox.outcome} set={(outcome) => change({ outcome })} />
+          <Choice
+            label={m.inbox.outcomeLabel}
+            value={draft.outcome}
+            options={OUTCOMES}
+            words={m.inbox.outcome}
+            set={(outcome) => change({ outcome })}
+          />
           <label className={css.field}>
             <span>
-              {m.confirm.evidence} <span className={css.hint}>({m.confirm.evidenceHint}{task && evidenceOf(task).length > 0 && `; ${m.confirm.evidenceAsked(evidenceOf(task).join(", "))}`})</span>
+              {m.confirm.evidence}{" "}
+              <span className={css.hint}>
+                ({m.confirm.evidenceHint}
+                {task && evidenceOf(task).length > 0 && `; ${m.confirm.evidenceAsked(evidenceOf(task).join(", "))}`})
+              </span>
             </span>
             <textarea rows={2} value={draft.evidence} onChange={(event) => change({ evidence: event.target.value })} />
           </label>

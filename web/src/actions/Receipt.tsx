@@ -25,13 +25,23 @@ function stages(signal: Signal): Stage[] {
   }
   const list: Stage[] = [{ icon: Send, tone: "running", text: m.receipt.ACCEPTED }];
   if (signal.deliveredAt !== null || signal.application === "DELIVERED") {
-    list.push({ icon: PackageCheck, tone: "running", text: `${m.receipt.DELIVERED}${took(signal, signal.deliveredAt)}` });
+    list.push({
+      icon: PackageCheck,
+      tone: "running",
+      text: `${m.receipt.DELIVERED}${took(signal, signal.deliveredAt)}`,
+    });
   }
   const seq = signal.appliedSeq === null ? "" : ` ${m.receipt.atSeq(signal.appliedSeq)}`;
   const why = signal.applicationReason ? `: ${signal.applicationReason}` : "";
-  if (signal.application === "APPLIED") list.push({ icon: CheckCheck, tone: "success", text: `${m.receipt.APPLIED}${seq}${took(signal, signal.appliedAt)}${why}` });
+  if (signal.application === "APPLIED")
+    list.push({
+      icon: CheckCheck,
+      tone: "success",
+      text: `${m.receipt.APPLIED}${seq}${took(signal, signal.appliedAt)}${why}`,
+    });
   if (signal.application === "NOOP") list.push({ icon: Equal, tone: "skipped", text: `${m.receipt.NOOP}${why}` });
-  if (signal.application === "NOT_APPLIED") list.push({ icon: CircleSlash, tone: "failed", text: `${m.receipt.NOT_APPLIED}${why}` });
+  if (signal.application === "NOT_APPLIED")
+    list.push({ icon: CircleSlash, tone: "failed", text: `${m.receipt.NOT_APPLIED}${why}` });
   return list;
 }
 
@@ -44,7 +54,8 @@ interface ReceiptStagesProps {
 
 export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
   const list = stages(signal);
-  const moving = signal.decision === "ACCEPTED" && (signal.application === "PENDING" || signal.application === "DELIVERED");
+  const moving =
+    signal.decision === "ACCEPTED" && (signal.application === "PENDING" || signal.application === "DELIVERED");
   return (
     <div className={css.stages}>
       {list.map(({ icon: Icon, tone, text }) => (
@@ -52,9 +63,13 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
           <Icon size={14} aria-hidden="true" /> {text}
         </span>
       ))}
-      {moving && <span className={css.note}>{movingReason(signal, slow) ?? (slow ? m.receipt.slow : m.receipt.applying)}</span>}
+      {moving && (
+        <span className={css.note}>{movingReason(signal, slow) ?? (slow ? m.receipt.slow : m.receipt.applying)}</span>
+      )}
       {moving && stuck && <a href="/health">{m.receipt.health}</a>}
-      {signal.type === "PAUSE" && signal.quiescentSeq !== null && <span className={css.note}>{m.receipt.quiescent(signal.quiescentSeq)}</span>}
+      {signal.type === "PAUSE" && signal.quiescentSeq !== null && (
+        <span className={css.note}>{m.receipt.quiescent(signal.quiescentSeq)}</span>
+      )}
     </div>
   );
 }
@@ -63,7 +78,8 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
 export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
   return (
     <span className={css.title}>
-      <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : signal.type}</strong> {signal.stepId && <code>{signal.stepId}</code>}{" "}
+      <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : signal.type}</strong>{" "}
+      {signal.stepId && <code>{signal.stepId}</code>}{" "}
       {!here && (
         <a href={`/runs/${encodeURIComponent(signal.runId)}`} title={signal.runId}>
           {shortId(signal.runId)}

@@ -32,7 +32,8 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
   const { parts, force, turnForce, sending, waitUntil, review, submit } = useSeveral(action, runId, stepIds);
   const refused = useRefusalOfView(action);
   useTick(1_000, waitUntil > 0);
-  const of = (...standings: ReturnType<typeof standingOf>[]): Part[] => parts.filter((part) => standings.includes(standingOf(part)));
+  const of = (...standings: ReturnType<typeof standingOf>[]): Part[] =>
+    parts.filter((part) => standings.includes(standingOf(part)));
   const ready = of("ready");
   const again = of("changed", "failed");
   const sent = of("sent");
@@ -42,7 +43,13 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
   const asking = of("asking").length;
   const over = !sending && sent.length > 0 && ready.length === 0 && again.length === 0;
   const word = String(ready.length);
-  const offered = !sending && asking === 0 && again.length === 0 && ready.length > 0 && refused === null && (!strong || typed === word);
+  const offered =
+    !sending &&
+    asking === 0 &&
+    again.length === 0 &&
+    ready.length > 0 &&
+    refused === null &&
+    (!strong || typed === word);
   const denied = force || parts.some(({ preview }) => preview?.code === "RETRY_POLICY_DENIED");
   const moved = parts.filter(({ failure, receipt }) => receipt === null && failure?.code === "RUN_MOVED");
 
@@ -59,41 +66,65 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
       onClose={onClose}
       title={
         <>
-          {m.confirm.title(m.several.verbs[action](parts.length), `of ${header.plan.planId}`)} <Env id={header.environmentId} />
+          {m.confirm.title(m.several.verbs[action](parts.length), `of ${header.plan.planId}`)}{" "}
+          <Env id={header.environmentId} />
         </>
       }
     >
-      <form
-        onSubmit={onSubmit}
-        onKeyDown={sendingKeys(strong)}
-      >
+      <form onSubmit={onSubmit} onKeyDown={sendingKeys(strong)}>
         <p role="status" data-testid="several">
-          {sent.length > 0 || sending ? m.several.sent(sent.length, parts.length) : asking > 0 ? m.confirm.asking : m.several.would(ready.length, parts.length)}
+          {sent.length > 0 || sending
+            ? m.several.sent(sent.length, parts.length)
+            : asking > 0
+              ? m.confirm.asking
+              : m.several.would(ready.length, parts.length)}
         </p>
         <SeveralList parts={parts} />
         {moved.length > 0 && (
           <div className={css.moved} data-testid="moved">
             <p>{m.several.moved(moved.length)}</p>
-            <RunDiff runId={runId} from={Math.min(...moved.map(({ at }) => at))} to={Math.max(header.runSeq, ...moved.map(({ failure }) => failure?.currentSeq ?? 0))} most={MOVED_NAMED} />
+            <RunDiff
+              runId={runId}
+              from={Math.min(...moved.map(({ at }) => at))}
+              to={Math.max(header.runSeq, ...moved.map(({ failure }) => failure?.currentSeq ?? 0))}
+              most={MOVED_NAMED}
+            />
           </div>
         )}
         {!over && (
           <>
             {denied && action === "RETRY_STEP" && (
               <label className={css.check}>
-                <input type="checkbox" checked={force} disabled={sending} onChange={(event) => turnForce(event.target.checked)} /> {m.several.force}
+                <input
+                  type="checkbox"
+                  checked={force}
+                  disabled={sending}
+                  onChange={(event) => turnForce(event.target.checked)}
+                />{" "}
+                {m.several.force}
               </label>
             )}
             <label className={css.field}>
               <span>
                 {m.several.reason} <span className={css.hint}>({m.confirm.reasonHint})</span>
               </span>
-              <input value={reason} maxLength={1000} readOnly={sending} onChange={(event) => setReason(event.target.value)} />
+              <input
+                value={reason}
+                maxLength={1000}
+                readOnly={sending}
+                onChange={(event) => setReason(event.target.value)}
+              />
             </label>
             {strong && !sending && (
               <label className={css.field}>
                 <span>{m.several.typeCount(word)}</span>
-                <input className={css.mono} inputMode="numeric" value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} />
+                <input
+                  className={css.mono}
+                  inputMode="numeric"
+                  value={typed}
+                  autoComplete="off"
+                  onChange={(event) => setTyped(event.target.value)}
+                />
               </label>
             )}
           </>
@@ -108,9 +139,15 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
           {waitUntil > 0 && <p>{m.several.wait(ticking(waitUntil - Date.now() + 1_000))}</p>}
         </div>
         <div className={css.buttons}>
-          <Button back onClick={onClose}>{sending ? m.several.stop : over ? m.several.close : m.confirm.back}</Button>
+          <Button back onClick={onClose}>
+            {sending ? m.several.stop : over ? m.several.close : m.confirm.back}
+          </Button>
           {again.length > 0 && !sending ? (
-            <Button kind="primary" refusal={again.some(({ preview }) => preview === null) ? m.confirm.asking : null} onClick={review}>
+            <Button
+              kind="primary"
+              refusal={again.some(({ preview }) => preview === null) ? m.confirm.asking : null}
+              onClick={review}
+            >
               {m.confirm.reviewAgain}
             </Button>
           ) : (

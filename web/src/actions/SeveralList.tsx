@@ -5,7 +5,14 @@ import { ReceiptStages } from "./Receipt";
 import css from "./SeveralList.module.css";
 import { type Part, type PartStanding, standingOf } from "./several";
 
-const ICONS: Record<Exclude<PartStanding, "sent">, LucideIcon> = { asking: CircleHelp, unasked: CircleHelp, ready: Check, refused: ShieldX, changed: TriangleAlert, failed: TriangleAlert };
+const ICONS: Record<Exclude<PartStanding, "sent">, LucideIcon> = {
+  asking: CircleHelp,
+  unasked: CircleHelp,
+  ready: Check,
+  refused: ShieldX,
+  changed: TriangleAlert,
+  failed: TriangleAlert,
+};
 
 /** One line for each step: what would become of it, then what came of it. */
 export function SeveralList({ parts }: { parts: readonly Part[] }) {
@@ -46,8 +53,8 @@ function Line({ part }: { part: Part }) {
       )}
       {preview && (
         <>
-          {preview.reason ?? m.confirm.outcome[preview.outcome]} {preview.outcome !== "APPLY" && preview.code && <code>{preview.code}</code>}{" "}
-          {preview.warnings.join(" ")}
+          {preview.reason ?? m.confirm.outcome[preview.outcome]}{" "}
+          {preview.outcome !== "APPLY" && preview.code && <code>{preview.code}</code>} {preview.warnings.join(" ")}
         </>
       )}
     </li>

@@ -21,7 +21,9 @@ const BULK_SIGNAL = "bulk.";
 /** Own receipts: those that move or went wrong stay in sight, the rest folds into the count. */
 export function Tray() {
   const viewer = useViewer();
-  const own = useReceipts().filter((signal) => signal.actor === viewer.principal && !signal.signalId.startsWith(BULK_SIGNAL));
+  const own = useReceipts().filter(
+    (signal) => signal.actor === viewer.principal && !signal.signalId.startsWith(BULK_SIGNAL),
+  );
   const dismissed = useDismissed();
   const [open, setOpen] = useState(false);
   const now = Date.now();
@@ -39,7 +41,12 @@ export function Tray() {
       <section className={css.tray} aria-label={m.receipt.tray}>
         {open && own.length === 0 && <p className={css.card}>{m.receipt.empty}</p>}
         {shown.map((signal) => (
-          <Card key={signal.signalId} signal={signal} now={now} dismissible={!dismissed.has(signal.signalId) && failed(signal)} />
+          <Card
+            key={signal.signalId}
+            signal={signal}
+            now={now}
+            dismissible={!dismissed.has(signal.signalId) && failed(signal)}
+          />
         ))}
         {!open && sight.length > shown.length && (
           <Button kind="quiet" onClick={() => setOpen(true)}>
@@ -63,7 +70,11 @@ function Card({ signal, now, dismissible }: { signal: Signal; now: number; dismi
           </Button>
         )}
       </div>
-      <ReceiptStages signal={signal} slow={now - signal.receivedAt > SLOW_MS} stuck={now - signal.receivedAt > STUCK_MS} />
+      <ReceiptStages
+        signal={signal}
+        slow={now - signal.receivedAt > SLOW_MS}
+        stuck={now - signal.receivedAt > STUCK_MS}
+      />
     </div>
   );
 }

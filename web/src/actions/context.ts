@@ -28,7 +28,14 @@ export interface ViewerInfo {
   policyVersion: number;
 }
 
-export const NOBODY: ViewerInfo = { principal: "", tenantId: "", roles: [], actions: new Set(), places: [], policyVersion: 0 };
+export const NOBODY: ViewerInfo = {
+  principal: "",
+  tenantId: "",
+  roles: [],
+  actions: new Set(),
+  places: [],
+  policyVersion: 0,
+};
 
 export const ViewerContext = createContext(NOBODY);
 

@@ -50,41 +50,64 @@ export function ask(intent: Intent, draft: Draft, token: string | null): Asked {
     case "RESUME":
       return signal({ resume: { reason } });
     case "RETRY_STEP":
-      return signal({ retryStep: { stepId, reason, force: draft.force, expectedLogicalAttemptId: intent.logicalAttemptId } });
+      return signal({
+        retryStep: { stepId, reason, force: draft.force, expectedLogicalAttemptId: intent.logicalAttemptId },
+      });
     case "SKIP_STEP":
       return signal({ skipStep: { stepId, reason } });
     case "ESCALATE_ALERT":
       return signal({ escalateAlert: { level: draft.level, note: reason } });
     case "EMERGENCY_STOP":
-      return reason === null ? { missing: m.confirm.reasonRequired } : signal({ emergencyStop: { reason, forceKill: draft.force } });
+      return reason === null
+        ? { missing: m.confirm.reasonRequired }
+        : signal({ emergencyStop: { reason, forceKill: draft.force } });
     case "UPDATE_PARAMS": {
       const patch = object(draft.patch);
-      return "missing" in patch ? patch : signal({ updateParams: { stepId: intent.stepId, newParams: patch.value, reason } });
+      return "missing" in patch
+        ? patch
+        : signal({ updateParams: { stepId: intent.stepId, newParams: patch.value, reason } });
     }
     case "INJECT_OVERRIDE": {
       const patch = object(draft.patch);
       if ("missing" in patch) return patch;
-      return reason === null ? { missing: m.confirm.reasonRequired } : signal({ injectOverride: { stepId, override: patch.value, reason } });
+      return reason === null
+        ? { missing: m.confirm.reasonRequired }
+        : signal({ injectOverride: { stepId, override: patch.value, reason } });
     }
     case "UPDATE_TARGET": {
-      const newTarget = { ...(draft.database ? { destinationDb: draft.database } : {}), ...(draft.schema ? { schema: draft.schema } : {}) };
+      const newTarget = {
+        ...(draft.database ? { destinationDb: draft.database } : {}),
+        ...(draft.schema ? { schema: draft.schema } : {}),
+      };
       if (Object.keys(newTarget).length === 0) return { missing: m.confirm.targetMissing };
-      return reason === null ? { missing: m.confirm.reasonRequired } : signal({ updateTarget: { stepId, newTarget, reason } });
+      return reason === null
+        ? { missing: m.confirm.reasonRequired }
+        : signal({ updateTarget: { stepId, newTarget, reason } });
     }
     case "CANCEL":
       return { input: { cancel: { runId } } };
     case "RERUN":
       return {
         input: {
-          rerun: { runId, runRequestId: signalId, reason, from: draft.from === "start" ? { start: true } : draft.from === "step" ? { steps: [stepId] } : { failed: true } },
+          rerun: {
+            runId,
+            runRequestId: signalId,
+            reason,
+            from:
+              draft.from === "start" ? { start: true } : draft.from === "step" ? { steps: [stepId] } : { failed: true },
+          },
         },
       };
     case "APPROVE":
-      return draft.decision === "REJECT" && reason === null ? { missing: m.confirm.reasonRequired } : { input: { approve: { runId } } };
+      return draft.decision === "REJECT" && reason === null
+        ? { missing: m.confirm.reasonRequired }
+        : { input: { approve: { runId } } };
     case "COMPLETE_MANUAL_STEP": {
       if (token === null) return { missing: m.confirm.taskGone };
       const evidenceRefs = draft.evidence.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]));
-      return { input: { completeManualStep: { runId, stepId, token, outcome: draft.outcome, notes: reason, evidenceRefs } } };
+      return {
+        input: { completeManualStep: { runId, stepId, token, outcome: draft.outcome, notes: reason, evidenceRefs } },
+      };
     }
   }
 }
@@ -93,7 +116,9 @@ function object(text: string): { value: unknown } | { missing: string } {
   if (text.trim() === "") return { missing: m.confirm.patchMissing };
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { value } : { missing: m.confirm.patchObject };
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? { value }
+      : { missing: m.confirm.patchObject };
   } catch (cause) {
     return { missing: `${m.confirm.notJson} ${cause instanceof Error ? cause.message : String(cause)}` };
   }

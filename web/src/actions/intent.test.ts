@@ -47,18 +47,45 @@ function of(action: Sendable, draft: Partial<typeof EMPTY_DRAFT> = {}, token: st
 
 it("23 makes the input of each action, or says what is missing", () => {
   expect(of("RETRY_STEP", { force: true })).toEqual({
-    input: { signal: { runId: "r", signal: { retryStep: { stepId: "s", reason: "why", force: true, expectedLogicalAttemptId: 2 } } } },
+    input: {
+      signal: {
+        runId: "r",
+        signal: { retryStep: { stepId: "s", reason: "why", force: true, expectedLogicalAttemptId: 2 } },
+      },
+    },
   });
   expect(of("UPDATE_PARAMS", { patch: '{"day":null}' })).toEqual({
-    input: { signal: { runId: "r", signal: { updateParams: { stepId: "s", newParams: { day: null }, reason: "why" } } } },
+    input: {
+      signal: { runId: "r", signal: { updateParams: { stepId: "s", newParams: { day: null }, reason: "why" } } },
+    },
   });
   expect(of("UPDATE_TARGET", { schema: "x" })).toEqual({
-    input: { signal: { runId: "r", signal: { updateTarget: { stepId: "s", newTarget: { schema: "x" }, reason: "why" } } } },
+    input: {
+      signal: { runId: "r", signal: { updateTarget: { stepId: "s", newTarget: { schema: "x" }, reason: "why" } } },
+    },
   });
   expect(of("COMPLETE_MANUAL_STEP", { evidence: " https://a \n\nhttps://b" })).toEqual({
-    input: { completeManualStep: { runId: "r", stepId: "s", token: "t", outcome: "SUCCEEDED", notes: "why", evidenceRefs: ["https://a", "https://b"] } },
+    input: {
+      completeManualStep: {
+        runId: "r",
+        stepId: "s",
+        token: "t",
+        outcome: "SUCCEEDED",
+        notes: "why",
+        evidenceRefs: ["https://a", "https://b"],
+      },
+    },
   });
-  expect(of("RERUN", { from: "step" })).toEqual({ input: { rerun: { runId: "r", runRequestId: "id", reason: "why", from: { steps: ["s"] } } } });
-  const missing = [of("UPDATE_PARAMS"), of("INJECT_OVERRIDE", { patch: "[1]" }), of("INJECT_OVERRIDE", { patch: "{" }), of("UPDATE_TARGET"), of("EMERGENCY_STOP", { reason: " " }), of("COMPLETE_MANUAL_STEP", {}, null)];
+  expect(of("RERUN", { from: "step" })).toEqual({
+    input: { rerun: { runId: "r", runRequestId: "id", reason: "why", from: { steps: ["s"] } } },
+  });
+  const missing = [
+    of("UPDATE_PARAMS"),
+    of("INJECT_OVERRIDE", { patch: "[1]" }),
+    of("INJECT_OVERRIDE", { patch: "{" }),
+    of("UPDATE_TARGET"),
+    of("EMERGENCY_STOP", { reason: " " }),
+    of("COMPLETE_MANUAL_STEP", {}, null),
+  ];
   expect(missing.every((asked) => "missing" in asked)).toBe(true);
 });

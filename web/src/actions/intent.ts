@@ -33,7 +33,12 @@ export function newId(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export function newIntent(action: Sendable, runId: string, stepId: string | null, logicalAttemptId: number | null): Intent {
+export function newIntent(
+  action: Sendable,
+  runId: string,
+  stepId: string | null,
+  logicalAttemptId: number | null,
+): Intent {
   return { action, runId, stepId, logicalAttemptId, signalId: `ui-${newId()}` };
 }
 
@@ -67,7 +72,10 @@ export class Intents {
   /** The intent that is sent with this content: one without an answer is repeated, as long as it says the same. */
   sending(of: Omit<Intent, "signalId">, draft: Draft, content: string): Intent {
     const kept = this.form(of.action, of.runId, of.stepId, of.logicalAttemptId);
-    const intent = kept.sent === null || kept.sent === content ? kept.intent : newIntent(of.action, of.runId, of.stepId, of.logicalAttemptId);
+    const intent =
+      kept.sent === null || kept.sent === content
+        ? kept.intent
+        : newIntent(of.action, of.runId, of.stepId, of.logicalAttemptId);
     this.keep({ intent, draft, sent: content });
     return intent;
   }
@@ -96,5 +104,7 @@ export class Intents {
 }
 
 function same(a: Intent, b: Intent): boolean {
-  return a.action === b.action && a.runId === b.runId && a.stepId === b.stepId && a.logicalAttemptId === b.logicalAttemptId;
+  return (
+    a.action === b.action && a.runId === b.runId && a.stepId === b.stepId && a.logicalAttemptId === b.logicalAttemptId
+  );
 }

@@ -3,23 +3,48 @@ import { previewLines } from "./previewWords";
 import type { Preview } from "./usePreview";
 
 function preview(over: Partial<Preview>): Preview {
-  return { basedOnSeq: 6, outcome: "APPLY", code: null, reason: null, status: "RUNNING", changes: [], blocked: [], warnings: [], ...over };
+  return {
+    basedOnSeq: 6,
+    outcome: "APPLY",
+    code: null,
+    reason: null,
+    status: "RUNNING",
+    changes: [],
+    blocked: [],
+    warnings: [],
+    ...over,
+  };
 }
 
 function words(of: Preview, stepId: string | null = null, next: string | null = null): string[] {
-  return previewLines(of, stepId, next).map((line) => (line.stepId === null ? line.text : `${line.stepId}: ${line.text}`));
+  return previewLines(of, stepId, next).map((line) =>
+    line.stepId === null ? line.text : `${line.stepId}: ${line.text}`,
+  );
 }
 
 describe("a preview says each thing once", () => {
   it("of a retry: that it runs again is the server's sentence, how the attempt is called ours", () => {
-    const retry = preview({ reason: 'Step "load" runs again as attempt 2.', changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 2." }] });
-    expect(words(retry, "load", "Retry #1")).toEqual(["load: Failed → Running.", "The new attempt is shown as Retry #1.", "After that the run is Running."]);
+    const retry = preview({
+      reason: 'Step "load" runs again as attempt 2.',
+      changes: [{ stepId: "load", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 2." }],
+    });
+    expect(words(retry, "load", "Retry #1")).toEqual([
+      "load: Failed → Running.",
+      "The new attempt is shown as Retry #1.",
+      "After that the run is Running.",
+    ]);
   });
 
   it("of a cancel: that the run ends as cancelled", () => {
-    expect(words(preview({ status: "CANCELLED", reason: "The run ends as CANCELLED. This cannot be undone." }))).toEqual([]);
-    expect(words(preview({ status: "PAUSED", reason: "The run ends as CANCELLED. This cannot be undone." }))).toEqual(["Until what runs has stopped, the run is Paused."]);
-    expect(words(preview({ status: "PAUSED", reason: "No further step starts; what is in flight finishes first." }))).toEqual(["After that the run is Paused."]);
+    expect(
+      words(preview({ status: "CANCELLED", reason: "The run ends as CANCELLED. This cannot be undone." })),
+    ).toEqual([]);
+    expect(words(preview({ status: "PAUSED", reason: "The run ends as CANCELLED. This cannot be undone." }))).toEqual([
+      "Until what runs has stopped, the run is Paused.",
+    ]);
+    expect(
+      words(preview({ status: "PAUSED", reason: "No further step starts; what is in flight finishes first." })),
+    ).toEqual(["After that the run is Paused."]);
   });
 
   it("but why other steps move, the one that is acted on first", () => {
@@ -30,11 +55,20 @@ describe("a preview says each thing once", () => {
         { stepId: "load", kind: "SKIP", from: "FAILED", to: "SKIPPED", why: "What depends on it goes on." },
       ],
     });
-    expect(words(skip, "load")).toEqual(["load: Failed → Skipped.", "mart: Pending → Running. Nothing holds it back any more.", "After that the run is Running."]);
+    expect(words(skip, "load")).toEqual([
+      "load: Failed → Skipped.",
+      "mart: Pending → Running. Nothing holds it back any more.",
+      "After that the run is Running.",
+    ]);
   });
 
   it("and what a change does to a step that stays as it is", () => {
-    const change = preview({ reason: 'Attempts of step "load" that begin from now on see the change.', changes: [{ stepId: "load", kind: "CHANGE", from: "FAILED", to: "FAILED", why: "It sees the change if it is retried." }] });
+    const change = preview({
+      reason: 'Attempts of step "load" that begin from now on see the change.',
+      changes: [
+        { stepId: "load", kind: "CHANGE", from: "FAILED", to: "FAILED", why: "It sees the change if it is retried." },
+      ],
+    });
     expect(words(change, "load")[0]).toBe("load: It sees the change if it is retried.");
   });
 });

@@ -15,7 +15,11 @@ export interface PreviewLine {
  * What would come of an action, behind the server's sentence on it: most telling first, never more than fits, and nothing of
  * what that sentence says already. `stepId` is the step that is acted on, `next` the name of its next attempt.
  */
-export function previewLines({ outcome, reason, status, changes, blocked }: Preview, stepId: string | null, next: string | null): PreviewLine[] {
+export function previewLines(
+  { outcome, reason, status, changes, blocked }: Preview,
+  stepId: string | null,
+  next: string | null,
+): PreviewLine[] {
   const own = changes.filter((change) => change.stepId === stepId);
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
   return [
@@ -27,8 +31,12 @@ export function previewLines({ outcome, reason, status, changes, blocked }: Prev
     }),
     ...(changes.length > LISTED ? [ofRun(m.confirm.moreChanges(changes.length - LISTED))] : []),
     ...(outcome === "APPLY" && next !== null ? [ofRun(m.confirm.nextAttempt(next))] : []),
-    ...(blocked.length > 0 ? [ofRun(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))] : []),
-    ...(status !== null && !reason?.includes(status) ? [ofRun(afterwards(status, reason?.includes("CANCELLED") === true))] : []),
+    ...(blocked.length > 0
+      ? [ofRun(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))]
+      : []),
+    ...(status !== null && !reason?.includes(status)
+      ? [ofRun(afterwards(status, reason?.includes("CANCELLED") === true))]
+      : []),
   ];
 }
 

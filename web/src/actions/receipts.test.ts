@@ -3,7 +3,15 @@ import type { Signal } from "../api/model";
 import { failed, movingReason, Receipts, settled } from "./receipts";
 
 function signal(signalId: string, fields: Partial<Signal>): Signal {
-  return { signalId, runId: "r", decision: "ACCEPTED", application: "PENDING", quiescentSeq: null, receivedAt: 1, ...fields } as Signal;
+  return {
+    signalId,
+    runId: "r",
+    decision: "ACCEPTED",
+    application: "PENDING",
+    quiescentSeq: null,
+    receivedAt: 1,
+    ...fields,
+  } as Signal;
 }
 
 it("never takes a receipt back a stage", () => {
@@ -24,7 +32,12 @@ it("lists the newest first and keeps a bounded number", () => {
 });
 
 it("knows what has ended and what somebody must read", () => {
-  const cases = [{ application: "DELIVERED" }, { application: "NOOP" }, { application: "NOT_APPLIED" }, { decision: "REJECTED", application: null }] as const;
+  const cases = [
+    { application: "DELIVERED" },
+    { application: "NOOP" },
+    { application: "NOT_APPLIED" },
+    { decision: "REJECTED", application: null },
+  ] as const;
   expect(cases.map((fields) => [settled(signal("a", fields)), failed(signal("a", fields))])).toEqual([
     [false, false],
     [true, false],
@@ -36,13 +49,20 @@ it("knows what has ended and what somebody must read", () => {
 it("says when dvt ends a run by itself, but not in the first moment of an ordinary stop", () => {
   const applicationReason = "the engine has not taken the order yet";
   const stop = signal("a", { type: "CANCEL", applicationReason });
-  expect([movingReason(stop), movingReason(stop, true), movingReason(stop, false)]).toEqual([applicationReason, applicationReason, null]);
+  expect([movingReason(stop), movingReason(stop, true), movingReason(stop, false)]).toEqual([
+    applicationReason,
+    applicationReason,
+    null,
+  ]);
   expect(movingReason({ ...stop, application: "NOOP" })).toBeNull();
 });
 
 it("remembers what was dismissed", () => {
   const kept = new Map<string, string>();
-  const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+  const storage = {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value),
+  };
   new Receipts(storage).dismiss("a");
   expect(new Receipts(storage).dismissed().has("a")).toBe(true);
 });

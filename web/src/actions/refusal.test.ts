@@ -21,7 +21,14 @@ function verdict(state: VerdictState, seq = 10): Verdict {
 function receipt(fields: Partial<Signal>): Signal {
   return { decision: "ACCEPTED", application: "PENDING", appliedSeq: null, ...fields } as Signal;
 }
-const base = { action: "PAUSE", availability: allowed, verdict: verdict("LIVE"), ageMs: 0, draining: 0, receipt: undefined } as const;
+const base = {
+  action: "PAUSE",
+  availability: allowed,
+  verdict: verdict("LIVE"),
+  ageMs: 0,
+  draining: 0,
+  receipt: undefined,
+} as const;
 
 describe("a button", () => {
   it("is on when the server would apply the action", () => {
@@ -29,7 +36,13 @@ describe("a button", () => {
   });
 
   it("is off with rule, role and who could when refused", () => {
-    const refused: Availability = { ...allowed, outcome: "REFUSED", code: "FORBIDDEN", requiredRole: "OPERATOR", whoCould: ["ana", "ben"] };
+    const refused: Availability = {
+      ...allowed,
+      outcome: "REFUSED",
+      code: "FORBIDDEN",
+      requiredRole: "OPERATOR",
+      whoCould: ["ana", "ben"],
+    };
     expect(refusal({ ...base, availability: refused })).toBe("Needs Operator. Could: ana, ben. [FORBIDDEN]");
     expect(explain({ ...allowed, outcome: "NOOP" })).toBe("It would change nothing.");
   });

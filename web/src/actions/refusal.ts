@@ -22,7 +22,12 @@ interface Situation {
 }
 
 /** Why nothing of the kind can be sent from the page as it stands, whatever the server would say. */
-export function refusalOfView({ action, verdict, ageMs, draining }: Omit<Situation, "availability" | "receipt">): string | null {
+export function refusalOfView({
+  action,
+  verdict,
+  ageMs,
+  draining,
+}: Omit<Situation, "availability" | "receipt">): string | null {
   if (verdict.state === "PAST") return m.denied.past;
   if (verdict.state === "OFFLINE") return m.denied.offline;
   if (verdict.state === "STALE" && !stops(action)) return m.denied.stale(ticking(ageMs));
@@ -54,7 +59,9 @@ export function explain(availability: Availability): string | null {
   const said = requiredRole ? (reason?.replace(requiredRole, m.role[requiredRole]) ?? null) : reason;
   const words = [
     said ?? (outcome === "NOOP" ? m.denied.noop : outcome === "UNSUPPORTED" ? m.denied.unsupported : null),
-    requiredRole && code === "FORBIDDEN" && !said?.includes(m.role[requiredRole]) ? m.denied.needs(m.role[requiredRole]) : null,
+    requiredRole && code === "FORBIDDEN" && !said?.includes(m.role[requiredRole])
+      ? m.denied.needs(m.role[requiredRole])
+      : null,
     whoCould.length > 0 ? m.denied.could(whoCould.join(", ")) : null,
     rule && code === "FORBIDDEN" ? `(${rule})` : null,
     code && outcome === "REFUSED" ? `[${code}]` : null,

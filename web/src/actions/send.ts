@@ -1,4 +1,11 @@
-import { type ActionInput, ApproveDocument, CancelRunDocument, CompleteStepDocument, RerunRunDocument, SignalRunDocument } from "../api/gen/graphql";
+import {
+  type ActionInput,
+  ApproveDocument,
+  CancelRunDocument,
+  CompleteStepDocument,
+  RerunRunDocument,
+  SignalRunDocument,
+} from "../api/gen/graphql";
 import { type Signal, toSignal } from "../api/model";
 import { request } from "../api/request";
 import type { Draft } from "./draft";
@@ -20,11 +27,15 @@ export async function send(intent: Intent, input: ActionInput, draft: Draft, rev
   const expectedRunSeq = ["PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP"].includes(action) ? reviewed : null;
   const reason = draft.reason.trim() === "" ? null : draft.reason.trim();
   if (input.signal) {
-    const { signalRun } = await request(SignalRunDocument, { input: { runId, signalId, expectedRunSeq, signal: input.signal.signal } });
+    const { signalRun } = await request(SignalRunDocument, {
+      input: { runId, signalId, expectedRunSeq, signal: input.signal.signal },
+    });
     return { signal: toSignal(signalRun.signal), newRunId: null };
   }
   if (input.completeManualStep) {
-    const { completeManualStep } = await request(CompleteStepDocument, { input: { ...input.completeManualStep, expectedRunSeq: reviewed } });
+    const { completeManualStep } = await request(CompleteStepDocument, {
+      input: { ...input.completeManualStep, expectedRunSeq: reviewed },
+    });
     return { signal: toSignal(completeManualStep.signal), newRunId: null };
   }
   if (input.rerun) {
@@ -32,7 +43,9 @@ export async function send(intent: Intent, input: ActionInput, draft: Draft, rev
     return { signal: null, newRunId: rerun.run.runId };
   }
   if (input.approve) {
-    await request(ApproveDocument, { input: { runId, requestId: signalId, decision: draft.decision, reason, expectedRunSeq: reviewed } });
+    await request(ApproveDocument, {
+      input: { runId, requestId: signalId, decision: draft.decision, reason, expectedRunSeq: reviewed },
+    });
     return { signal: null, newRunId: null };
   }
   const { cancelRun } = await request(CancelRunDocument, { input: { runId, signalId, reason } });

@@ -7,7 +7,17 @@ import type { Preview } from "./usePreview";
 const PLAN = ["a", "b", "c", "d"];
 
 function preview(over: Partial<Preview> = {}): Preview {
-  return { basedOnSeq: 7, outcome: "APPLY", code: null, reason: "it runs again", status: "RUNNING", changes: [], blocked: [], warnings: [], ...over };
+  return {
+    basedOnSeq: 7,
+    outcome: "APPLY",
+    code: null,
+    reason: "it runs again",
+    status: "RUNNING",
+    changes: [],
+    blocked: [],
+    warnings: [],
+    ...over,
+  };
 }
 
 const RECEIPT = { signalId: "s" } as Signal;
@@ -39,7 +49,10 @@ it("a step is sent only as it was read", () => {
 });
 
 /** Sends a, b and c to a server that answers as told, and says what was tried with which signal. */
-async function round(answers: Record<string, ApiError[]>, stop?: string): Promise<{ tried: string[]; came: Record<string, string>; waited: number[] }> {
+async function round(
+  answers: Record<string, ApiError[]>,
+  stop?: string,
+): Promise<{ tried: string[]; came: Record<string, string>; waited: number[] }> {
   const tried: string[] = [];
   const came: Record<string, string> = {};
   const waited: number[] = [];
@@ -69,12 +82,17 @@ it("26 a step that has moved is told, and the others go on", async () => {
 it("25 a step over the limit of signals is sent again, as late as the server says", async () => {
   const limited = new ApiError("too many", { code: "SIGNAL_RATE_LIMITED", retryAfterMs: 4_000 });
   const { tried, came, waited } = await round({ b: [limited, limited] });
-  expect([tried, waited]).toEqual([["a", "b", "b", "b", "c"], [4_000, 4_000]]);
+  expect([tried, waited]).toEqual([
+    ["a", "b", "b", "b", "c"],
+    [4_000, 4_000],
+  ]);
   expect(came).toEqual({ a: "receipt", b: "receipt", c: "receipt" });
 });
 
 it("25 a limit whose time is up is not asked for again and again", async () => {
-  const { tried, waited } = await round({ a: [new ApiError("too many", { code: "SIGNAL_RATE_LIMITED", retryAfterMs: 0 })] });
+  const { tried, waited } = await round({
+    a: [new ApiError("too many", { code: "SIGNAL_RATE_LIMITED", retryAfterMs: 0 })],
+  });
   expect([tried, waited]).toEqual([["a", "a", "b", "c"], [100]]);
 });
 

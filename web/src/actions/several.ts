@@ -62,12 +62,16 @@ export function renewed(part: Part): Part {
 
 /** What came of sending a part; one without a receipt is to be looked at again. */
 export function answered(part: Part, came: Pick<Part, "receipt" | "failure">): Part {
-  return came.failure === null ? { ...part, ...came } : { ...part, ...came, at: part.preview?.basedOnSeq ?? 0, preview: null };
+  return came.failure === null
+    ? { ...part, ...came }
+    : { ...part, ...came, at: part.preview?.basedOnSeq ?? 0, preview: null };
 }
 
 /** All has been read as it stands now: what was refused or changed is offered again. */
 export function reviewed(part: Part): Part {
-  return part.receipt !== null || part.preview === null ? part : { ...part, failure: null, read: effectOf(part.preview) };
+  return part.receipt !== null || part.preview === null
+    ? part
+    : { ...part, failure: null, read: effectOf(part.preview) };
 }
 
 /** Answers that say nothing of the step: the next one would have the same. */
@@ -90,7 +94,11 @@ export interface Sender {
  * turn comes too early by the limits of the run is sent again when the server has said; an answer that
  * says nothing of the step ends the round, any other refusal only that step.
  */
-export async function sendEach(parts: readonly Part[], { send, tell, wait }: Sender, stopped: AbortSignal): Promise<void> {
+export async function sendEach(
+  parts: readonly Part[],
+  { send, tell, wait }: Sender,
+  stopped: AbortSignal,
+): Promise<void> {
   for (const part of parts) {
     let failure: ApiError | null = null;
     do {

@@ -43,7 +43,9 @@ function byAction(list: readonly Availability[]): Map<Action, Availability> {
 }
 
 function toActions(run: Answer, { manualTasks, again, why }: ActionsQuery): Actions {
-  const steps = new Map([run.cause, run.chosen].flatMap((step) => (step ? [[step.stepId, byAction(step.actions)] as const] : [])));
+  const steps = new Map(
+    [run.cause, run.chosen].flatMap((step) => (step ? [[step.stepId, byAction(step.actions)] as const] : [])),
+  );
   const tasks = new Map((manualTasks?.edges ?? []).map(({ node }) => [node.stepId, node]));
   for (const task of tasks.values()) {
     steps.set(task.stepId, new Map([...(steps.get(task.stepId) ?? []), ["COMPLETE_MANUAL_STEP", task.action]]));
@@ -51,7 +53,17 @@ function toActions(run: Answer, { manualTasks, again, why }: ActionsQuery): Acti
   const whole = byAction(run.actions);
   if (again) {
     const { outcome, code, reason } = again;
-    whole.set("RERUN", { action: "RERUN", outcome, code, reason, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL" });
+    whole.set("RERUN", {
+      action: "RERUN",
+      outcome,
+      code,
+      reason,
+      rule: null,
+      requiredRole: null,
+      whoCould: [],
+      reasonRequired: false,
+      strength: "NORMAL",
+    });
   }
   return {
     basedOn: run.runSeq,
@@ -68,7 +80,9 @@ function toActions(run: Answer, { manualTasks, again, why }: ActionsQuery): Acti
 
 /** What of a run decides which actions it takes. */
 function stands(header: RunHeader | null): string {
-  return header === null ? "" : [header.status, header.substatus, header.pause?.draining, header.stepCounts.failed].join();
+  return header === null
+    ? ""
+    : [header.status, header.substatus, header.pause?.draining, header.stepCounts.failed].join();
 }
 
 /** What the viewer may do to the run, its cause of failure and the chosen step; asked again whenever the run moves, and when the viewer may do something else. */
@@ -78,12 +92,17 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
   const cause = useRunState((store) => store.header()?.rootCause?.stepId ?? null);
   const waiting = useRunState((store) => store.header()?.startedAt === null);
   const over = useRunState((store) => ended(store.header() ?? { status: "UNKNOWN" }));
-  const manual = useRunState((store) => store.header()?.substatus === "WAITING_MANUAL" || (store.header()?.stepCounts.running ?? 0) > 0);
+  const manual = useRunState(
+    (store) => store.header()?.substatus === "WAITING_MANUAL" || (store.header()?.stepCounts.running ?? 0) > 0,
+  );
   const online = useRunState((store) => store.verdict().state !== "OFFLINE" && store.verdict().state !== "PAST");
   const known = useRunState((store) => store.header() !== null);
   // What the newest answer must not be older than; a busy run moves it faster than answers come.
   const position = useRunState((store) => `${store.seq}/${store.opsRev}`);
-  const standing = useRunState((store) => `${store.opsRev}/${stands(store.header())}/${(chosenStep !== null && store.step(chosenStep)?.status) || ""}`);
+  const standing = useRunState(
+    (store) =>
+      `${store.opsRev}/${stands(store.header())}/${(chosenStep !== null && store.step(chosenStep)?.status) || ""}`,
+  );
   const wanted = useRef({ position, standing });
   wanted.current = { position, standing };
   const moved = useRef<(() => void) | null>(null);

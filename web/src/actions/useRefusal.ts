@@ -22,7 +22,11 @@ export function useRefusal(action: Sendable, stepId: string | null): Refusal {
   const viewer = useViewer();
   useTick(1_000, store.frozen());
   const receipt = useReceipts().find(
-    (signal) => signal.runId === header?.runId && signal.actor === viewer.principal && signal.type === action && (stepId === null || signal.stepId === stepId),
+    (signal) =>
+      signal.runId === header?.runId &&
+      signal.actor === viewer.principal &&
+      signal.type === action &&
+      (stepId === null || signal.stepId === stepId),
   );
   const availability = (stepId === null ? actions?.run : actions?.step(stepId))?.get(action);
   return { reason: refusal({ action, availability, receipt, ...viewOf(store, header, verdict) }), availability };
@@ -37,7 +41,11 @@ export function useRefusalOfView(action: Sendable): string | null {
   return refusalOfView({ action, ...viewOf(store, header, verdict) });
 }
 
-function viewOf(store: RunStore, header: RunHeader | null, verdict: Verdict): { verdict: Verdict; ageMs: number; draining: number } {
+function viewOf(
+  store: RunStore,
+  header: RunHeader | null,
+  verdict: Verdict,
+): { verdict: Verdict; ageMs: number; draining: number } {
   const draining = header?.substatus === "DRAINING" ? (header.pause?.draining ?? 0) : 0;
   return { verdict, ageMs: Math.max(0, store.clock.now() - verdict.asOf), draining };
 }

@@ -46,7 +46,11 @@ export function useSend(first: Kept, done: (answer: Answer) => void): Sending {
     const { action, runId, stepId, logicalAttemptId } = kept.intent;
     const content = JSON.stringify([input, kept.draft]);
     const repeated = kept.sent === null || kept.sent === content;
-    const next = { ...kept, sent: content, intent: repeated ? kept.intent : newIntent(action, runId, stepId, logicalAttemptId) };
+    const next = {
+      ...kept,
+      sent: content,
+      intent: repeated ? kept.intent : newIntent(action, runId, stepId, logicalAttemptId),
+    };
     const sent = input.rerun ? { rerun: { ...input.rerun, runRequestId: next.intent.signalId } } : input;
     keep(next);
     setSending(true);

@@ -7,7 +7,17 @@ import { useRunState, useRunStore } from "../runs/context";
 import { receipts } from "./context";
 import { ask, type Draft, EMPTY_DRAFT } from "./draft";
 import { newIntent } from "./intent";
-import { answered, newPart, type Part, previewed, renewed, reviewed, type Sender, type Several, sendEach } from "./several";
+import {
+  answered,
+  newPart,
+  type Part,
+  previewed,
+  renewed,
+  reviewed,
+  type Sender,
+  type Several,
+  sendEach,
+} from "./several";
 import { send } from "./send";
 import { OLD_MS } from "./usePreview";
 import { intents } from "./useSend";
@@ -38,7 +48,11 @@ export function useSeveral(action: Several, runId: string, stepIds: readonly str
   const [sending, setSending] = useState(false);
   const going = useRef<AbortController | null>(null);
   useEffect(() => () => going.current?.abort(), []);
-  const change = useCallback((stepId: string, to: (part: Part) => Part) => setParts((held) => held.map((part) => (part.stepId === stepId ? to(part) : part))), []);
+  const change = useCallback(
+    (stepId: string, to: (part: Part) => Part) =>
+      setParts((held) => held.map((part) => (part.stepId === stepId ? to(part) : part))),
+    [],
+  );
   const inputOf = useCallback(
     ({ stepId, attempt }: Part, draft: Draft): ActionInput => {
       const asked = ask(newIntent(action, runId, stepId, attempt), draft, null);
@@ -58,7 +72,11 @@ export function useSeveral(action: Several, runId: string, stepIds: readonly str
     const draft = { ...EMPTY_DRAFT, reason, force };
     const sendOne = async (part: Part): Promise<Signal> => {
       const input = inputOf(part, draft);
-      const intent = intents.sending({ action, runId, stepId: part.stepId, logicalAttemptId: part.attempt }, draft, JSON.stringify([input, draft]));
+      const intent = intents.sending(
+        { action, runId, stepId: part.stepId, logicalAttemptId: part.attempt },
+        draft,
+        JSON.stringify([input, draft]),
+      );
       const { signal } = await send(intent, input, draft, part.preview?.basedOnSeq ?? 0);
       intents.forget(intent);
       if (signal === null) throw new Error("a signal to a step has a receipt");
@@ -88,7 +106,12 @@ export function useSeveral(action: Several, runId: string, stepIds: readonly str
 }
 
 /** Asks what would become of each step that has no receipt: at first, when it or the run's status moves, and each 30 s while the page is in sight. */
-function usePreviews(parts: readonly Part[], force: boolean, inputOf: (part: Part, draft: Draft) => ActionInput, change: (stepId: string, to: (part: Part) => Part) => void): void {
+function usePreviews(
+  parts: readonly Part[],
+  force: boolean,
+  inputOf: (part: Part, draft: Draft) => ActionInput,
+  change: (stepId: string, to: (part: Part) => Part) => void,
+): void {
   const store = useRunStore();
   const status = useRunState(({ header }) => `${header()?.status}/${header()?.substatus}`);
   const [round, setRound] = useState(0);
@@ -103,10 +126,15 @@ function usePreviews(parts: readonly Part[], force: boolean, inputOf: (part: Par
       const worker = async (): Promise<void> => {
         for (let part = left.shift(); part && !abort.signal.aborted; part = left.shift()) {
           const { stepId } = part;
-          await request(PreviewDocument, { action: inputOf(part, { ...EMPTY_DRAFT, reason: "-", force }) }, abort.signal)
+          await request(
+            PreviewDocument,
+            { action: inputOf(part, { ...EMPTY_DRAFT, reason: "-", force }) },
+            abort.signal,
+          )
             .then(({ preview }) => change(stepId, (held) => previewed(held, preview)))
             .catch((cause: unknown) => {
-              if (!abort.signal.aborted) change(stepId, (held) => ({ ...held, preview: null, unasked: toApiError(cause) }));
+              if (!abort.signal.aborted)
+                change(stepId, (held) => ({ ...held, preview: null, unasked: toApiError(cause) }));
             });
         }
       };

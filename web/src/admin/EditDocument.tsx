@@ -39,7 +39,11 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
     try {
       document = JSON.parse(text);
     } catch (cause) {
-      setError(new ApiError(`${m.start.notJson} ${cause instanceof Error ? cause.message : String(cause)}`, { code: "BAD_USER_INPUT" }));
+      setError(
+        new ApiError(`${m.start.notJson} ${cause instanceof Error ? cause.message : String(cause)}`, {
+          code: "BAD_USER_INPUT",
+        }),
+      );
       return;
     }
     send(() => save({ document, reason: reason.trim(), requestId }).then(onClose));
@@ -64,7 +68,13 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
           <span>
             {m.confirm.reason} ({m.confirm.reasonRequired})
           </span>
-          <input required maxLength={1000} value={reason} {...wrongProps(id, wrong)} onChange={(event) => setReason(event.target.value)} />
+          <input
+            required
+            maxLength={1000}
+            value={reason}
+            {...wrongProps(id, wrong)}
+            onChange={(event) => setReason(event.target.value)}
+          />
           <Wrong id={id} text={wrong} />
         </label>
         <Changes before={before} text={text} />

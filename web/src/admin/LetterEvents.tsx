@@ -12,7 +12,11 @@ import { Problem, Skeleton } from "../ui/Page";
 /** What a message that was given up was to tell: the events of the run that it stood for. */
 export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment; onClose: () => void }) {
   const { runId, fromSeq, toSeq } = letter;
-  const { answer: events, error, again } = useAsked(LetterEventsDocument, { runId, after: fromSeq }, ({ run }) =>
+  const {
+    answer: events,
+    error,
+    again,
+  } = useAsked(LetterEventsDocument, { runId, after: fromSeq }, ({ run }) =>
     (run?.events.edges ?? []).map(({ node }) => toEvent(node)).filter((event) => event.runSeq <= toSeq),
   );
   return (
@@ -24,7 +28,12 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
         {events?.length === 0 && <p>{m.dlq.nothing}</p>}
         {events && events.length > 0 && (
           <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={m.dlq.carried}>
-            {events.map((event) => `${event.runSeq} ${event.eventType} ${event.stepId ?? ""}\n${JSON.stringify(event.payload, null, 2)}`).join("\n\n")}
+            {events
+              .map(
+                (event) =>
+                  `${event.runSeq} ${event.eventType} ${event.stepId ?? ""}\n${JSON.stringify(event.payload, null, 2)}`,
+              )
+              .join("\n\n")}
           </pre>
         )}
         <div className={css.buttons}>

@@ -1,6 +1,13 @@
 import { useState } from "react";
 import { useMay } from "../actions/useMay";
-import { type PolicyFieldsFragment, type PolicyInput, PolicyDocument, PolicyHistoryDocument, type PolicyHistoryQuery, SetPolicyDocument } from "../api/gen/graphql";
+import {
+  type PolicyFieldsFragment,
+  type PolicyInput,
+  PolicyDocument,
+  PolicyHistoryDocument,
+  type PolicyHistoryQuery,
+  SetPolicyDocument,
+} from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useAsked } from "../api/useAsked";
@@ -20,7 +27,10 @@ type Version = PolicyHistoryQuery["policyHistory"]["edges"][number]["node"];
 
 const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
   { head: m.policy.principal, main: true, cell: (grant) => grant.principal },
-  { head: m.policy.role, cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.emergency})` : ""}` },
+  {
+    head: m.policy.role,
+    cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.emergency})` : ""}`,
+  },
   { head: m.policy.where, cell: (grant) => scopeWords(grant) },
   { head: m.policy.until, cell: (grant) => grant.expiresAt && <Time at={instant(grant.expiresAt)} format="full" /> },
 ];
@@ -40,7 +50,14 @@ const versions: Column<Version>[] = [
 function input(policy: PolicyFieldsFragment): PolicyInput {
   return {
     ...(policy.defaultRules ? {} : { rules: policy.rules }),
-    grants: policy.grants.map(({ principal, role, projectId, environmentId, expiresAt, breakGlass }) => ({ principal, role, projectId, environmentId, expiresAt, breakGlass })),
+    grants: policy.grants.map(({ principal, role, projectId, environmentId, expiresAt, breakGlass }) => ({
+      principal,
+      role,
+      projectId,
+      environmentId,
+      expiresAt,
+      breakGlass,
+    })),
     sod: policy.sod,
     approvals: policy.approvals,
     breakGlass: policy.breakGlass,
@@ -70,7 +87,12 @@ export function PolicyPanel() {
         <>
           <section className={css.section}>
             <h2>{m.policy.grants}</h2>
-            <Table label={m.policy.grants} columns={grants} rows={now.grants} rowKey={(grant) => JSON.stringify(grant)} />
+            <Table
+              label={m.policy.grants}
+              columns={grants}
+              rows={now.grants}
+              rowKey={(grant) => JSON.stringify(grant)}
+            />
           </section>
           <WhoCan />
           <section className={css.section}>
@@ -79,19 +101,36 @@ export function PolicyPanel() {
             <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
             {now.sod.completeManual && now.sod.completeManualInEveryPlan ? <p>{m.policy.sodCompleteAlways}</p> : null}
             {now.approvals.map((approval) => (
-              <p key={`${approval.projectId} ${approval.environmentId}`}>{m.policy.approvals(scopeWords(approval), approval.required)}</p>
+              <p key={`${approval.projectId} ${approval.environmentId}`}>
+                {m.policy.approvals(scopeWords(approval), approval.required)}
+              </p>
             ))}
             {now.breakGlass.map((entry) => (
-              <p key={`${entry.principal} ${entry.role}`}>{m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}</p>
+              <p key={`${entry.principal} ${entry.role}`}>
+                {m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}
+              </p>
             ))}
           </section>
           <details className={css.section}>
-            <summary>{now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}</summary>
-            <Table label={m.policy.rules(now.rules.length)} columns={rules} rows={now.rules} rowKey={(rule) => JSON.stringify(rule)} />
+            <summary>
+              {now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}
+            </summary>
+            <Table
+              label={m.policy.rules(now.rules.length)}
+              columns={rules}
+              rows={now.rules}
+              rowKey={(rule) => JSON.stringify(rule)}
+            />
           </details>
           <section className={css.section}>
             <h2>{m.policy.history}</h2>
-            <List label={m.policy.history} pages={history} columns={versions} rowKey={(version) => String(version.version)} empty={<p>{m.policy.noHistory}</p>} />
+            <List
+              label={m.policy.history}
+              pages={history}
+              columns={versions}
+              rowKey={(version) => String(version.version)}
+              empty={<p>{m.policy.noHistory}</p>}
+            />
           </section>
         </>
       )}
@@ -101,7 +140,9 @@ export function PolicyPanel() {
           before={input(editing)}
           save={async ({ document, reason, requestId }) => {
             // Whatever it is, the server checks it and says what is wrong with it.
-            await request(SetPolicyDocument, { input: { requestId, expectedVersion: editing.version, reason, document: document as PolicyInput } });
+            await request(SetPolicyDocument, {
+              input: { requestId, expectedVersion: editing.version, reason, document: document as PolicyInput },
+            });
             refresh();
           }}
           onClose={() => setEditing(null)}

@@ -1,6 +1,13 @@
 import { useState } from "react";
 import { useMay } from "../actions/useMay";
-import { QuotasDocument, type QuotaFieldsFragment, QuotaSettingsDocument, type QuotaSettingsInput, type QuotasQuery, SetQuotaDocument } from "../api/gen/graphql";
+import {
+  QuotasDocument,
+  type QuotaFieldsFragment,
+  QuotaSettingsDocument,
+  type QuotaSettingsInput,
+  type QuotasQuery,
+  SetQuotaDocument,
+} from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useAsked } from "../api/useAsked";
@@ -26,12 +33,22 @@ const buckets: Column<Line>[] = [
     head: m.quota.used,
     cell: ({ place, bucket }) => (
       <span>
-        <meter className={css.meter} aria-label={`${place} ${m.quota.actions[bucket.action]}`} min={0} max={100} value={bucket.usedPercent} /> {Math.round(bucket.usedPercent)} %
+        <meter
+          className={css.meter}
+          aria-label={`${place} ${m.quota.actions[bucket.action]}`}
+          min={0}
+          max={100}
+          value={bucket.usedPercent}
+        />{" "}
+        {Math.round(bucket.usedPercent)} %
       </span>
     ),
   },
   { head: m.quota.left, cell: ({ bucket }) => m.quota.of(count(bucket.tokensRemaining), count(bucket.perMinute)) },
-  { head: m.quota.next, cell: ({ bucket }) => bucket.nextRefillAt && <Time at={instant(bucket.nextRefillAt)} format="clock" /> },
+  {
+    head: m.quota.next,
+    cell: ({ bucket }) => bucket.nextRefillAt && <Time at={instant(bucket.nextRefillAt)} format="clock" />,
+  },
 ];
 const places: Column<Snapshot>[] = [
   { head: m.quota.place, main: true, cell: (snapshot) => snapshot.projectId ?? m.quota.tenant },
@@ -48,11 +65,16 @@ export function QuotasPanel() {
     quotas.again();
     settings.again();
   };
-  const lines = quotas.answer?.flatMap((snapshot) => snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })));
+  const lines = quotas.answer?.flatMap((snapshot) =>
+    snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })),
+  );
   return (
     <>
       <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
-        <Button refusal={may ?? (settings.answer ? null : m.quota.notYours)} onClick={() => setEditing(settings.answer ?? null)}>
+        <Button
+          refusal={may ?? (settings.answer ? null : m.quota.notYours)}
+          onClick={() => setEditing(settings.answer ?? null)}
+        >
           {m.admin.edit}…
         </Button>
       </PageHead>
@@ -62,11 +84,21 @@ export function QuotasPanel() {
         <>
           <section className={css.section}>
             <h2>{m.quota.buckets}</h2>
-            <Table label={m.quota.buckets} columns={buckets} rows={lines} rowKey={(line) => `${line.place} ${line.bucket.action}`} />
+            <Table
+              label={m.quota.buckets}
+              columns={buckets}
+              rows={lines}
+              rowKey={(line) => `${line.place} ${line.bucket.action}`}
+            />
           </section>
           <section className={css.section}>
             <h2>{m.quota.places}</h2>
-            <Table label={m.quota.places} columns={places} rows={quotas.answer} rowKey={(snapshot) => snapshot.projectId ?? ""} />
+            <Table
+              label={m.quota.places}
+              columns={places}
+              rows={quotas.answer}
+              rowKey={(snapshot) => snapshot.projectId ?? ""}
+            />
           </section>
         </>
       )}
@@ -74,10 +106,17 @@ export function QuotasPanel() {
       {editing && (
         <EditDocument
           title={m.quota.editing(editing.version)}
-          before={{ tenant: editing.tenant, projects: editing.projects, strategy: editing.strategy, ttlMs: editing.ttlMs }}
+          before={{
+            tenant: editing.tenant,
+            projects: editing.projects,
+            strategy: editing.strategy,
+            ttlMs: editing.ttlMs,
+          }}
           save={async ({ document, reason, requestId }) => {
             // Whatever it is, the server checks it and says what is wrong with it.
-            await request(SetQuotaDocument, { input: { requestId, expectedVersion: editing.version, reason, settings: document as QuotaSettingsInput } });
+            await request(SetQuotaDocument, {
+              input: { requestId, expectedVersion: editing.version, reason, settings: document as QuotaSettingsInput },
+            });
             refresh();
           }}
           onClose={() => setEditing(null)}

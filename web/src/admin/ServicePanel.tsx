@@ -31,7 +31,13 @@ export function ServicePanel() {
     else await request(FreezeDocument, { input: { requestId, frozen: wanted.frozen, reason } });
     service.again();
   };
-  const title = wanted ? ("mode" in wanted ? m.service.setMode(m.service.modes[wanted.mode]) : wanted.frozen ? m.service.freeze : m.service.unfreeze) : "";
+  const title = wanted
+    ? "mode" in wanted
+      ? m.service.setMode(m.service.modes[wanted.mode])
+      : wanted.frozen
+        ? m.service.freeze
+        : m.service.unfreeze
+    : "";
   return (
     <>
       <PageHead title={m.service.title} asOf={service.asOf} refresh={service.again} />
@@ -55,7 +61,12 @@ export function ServicePanel() {
             {now.activeRuns !== null && <p>{m.service.active(now.activeRuns)}</p>}
             <div className={css.row}>
               {MODES.map((name) => (
-                <Button key={name} pressed={name === now.mode} refusal={name === now.mode ? m.service.already : mode} onClick={() => setWanted({ mode: name, requestId: `ui-${newId()}` })}>
+                <Button
+                  key={name}
+                  pressed={name === now.mode}
+                  refusal={name === now.mode ? m.service.already : mode}
+                  onClick={() => setWanted({ mode: name, requestId: `ui-${newId()}` })}
+                >
                   {m.service.setMode(m.service.modes[name])}…
                 </Button>
               ))}
@@ -74,7 +85,11 @@ export function ServicePanel() {
               {now.frozenReason && `: ${now.frozenReason}`}
             </p>
             <div className={css.row}>
-              <Button kind={now.frozen ? "plain" : "danger"} refusal={freeze} onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}>
+              <Button
+                kind={now.frozen ? "plain" : "danger"}
+                refusal={freeze}
+                onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}
+              >
                 {now.frozen ? m.service.unfreeze : m.service.freeze}…
               </Button>
             </div>
@@ -83,7 +98,13 @@ export function ServicePanel() {
       )}
       {wanted && (
         <Ask title={title} verb={title} reason="required" danger act={act} onClose={() => setWanted(null)}>
-          <p>{"mode" in wanted ? m.service.means[wanted.mode] : wanted.frozen ? m.service.freezeMeans : m.service.unfreezeMeans}</p>
+          <p>
+            {"mode" in wanted
+              ? m.service.means[wanted.mode]
+              : wanted.frozen
+                ? m.service.freezeMeans
+                : m.service.unfreezeMeans}
+          </p>
         </Ask>
       )}
     </>

@@ -1,7 +1,13 @@
 import { type FormEvent, useId, useRef, useState } from "react";
 import { newId } from "../actions/intent";
 import { useMay } from "../actions/useMay";
-import { CreateTokenDocument, RevokeTokenDocument, type Role, type TokenFieldsFragment, TokensDocument } from "../api/gen/graphql";
+import {
+  CreateTokenDocument,
+  RevokeTokenDocument,
+  type Role,
+  type TokenFieldsFragment,
+  TokensDocument,
+} from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
@@ -17,7 +23,15 @@ import { useSending } from "../ui/useSending";
 import { roleWords, scopeWords } from "./scope";
 import { useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../ui/Violations";
 
-const ROLES = ["VIEWER", "OPERATOR", "ENGINEER", "ADMIN", "PLANNER", "SYSTEM", "SRE"] as const satisfies readonly Role[];
+const ROLES = [
+  "VIEWER",
+  "OPERATOR",
+  "ENGINEER",
+  "ADMIN",
+  "PLANNER",
+  "SYSTEM",
+  "SRE",
+] as const satisfies readonly Role[];
 
 export function TokensPanel() {
   const [all, setAll] = useState(false);
@@ -29,17 +43,28 @@ export function TokensPanel() {
   const columns: Column<TokenFieldsFragment>[] = [
     { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
     { head: m.tokens.principal, cell: (token) => token.principal },
-    { head: m.tokens.grants, text: true, cell: (token) => token.grants.map((grant) => `${roleWords(grant.role)} ${scopeWords(grant)}`).join(", ") },
+    {
+      head: m.tokens.grants,
+      text: true,
+      cell: (token) => token.grants.map((grant) => `${roleWords(grant.role)} ${scopeWords(grant)}`).join(", "),
+    },
     { head: m.tokens.created, wide: true, cell: (token) => <Time at={instant(token.createdAt)} /> },
     { head: m.tokens.expires, cell: (token) => <Time at={instant(token.expiresAt)} format="full" /> },
-    { head: m.tokens.used, wide: true, cell: (token) => (token.lastUsedAt === null ? m.tokens.never : <Time at={instant(token.lastUsedAt)} />) },
+    {
+      head: m.tokens.used,
+      wide: true,
+      cell: (token) => (token.lastUsedAt === null ? m.tokens.never : <Time at={instant(token.lastUsedAt)} />),
+    },
     {
       head: m.tokens.state,
       cell: (token) => {
         if (token.revokedAt !== null) return m.tokens.revoked;
         if (instant(token.expiresAt) < Date.now()) return m.tokens.expired;
         return (
-          <Button label={`${m.tokens.revoke} ${token.name}`} onClick={() => setRevoking({ token, requestId: `ui-${newId()}` })}>
+          <Button
+            label={`${m.tokens.revoke} ${token.name}`}
+            onClick={() => setRevoking({ token, requestId: `ui-${newId()}` })}
+          >
             {m.tokens.revoke}…
           </Button>
         );
@@ -48,7 +73,9 @@ export function TokensPanel() {
   ];
   const revoke = async (reason: string): Promise<void> => {
     if (!revoking) return;
-    await request(RevokeTokenDocument, { input: { tokenId: revoking.token.tokenId, requestId: revoking.requestId, reason } });
+    await request(RevokeTokenDocument, {
+      input: { tokenId: revoking.token.tokenId, requestId: revoking.requestId, reason },
+    });
     pages.refresh();
   };
   return (
@@ -61,7 +88,13 @@ export function TokensPanel() {
           {m.tokens.make}…
         </Button>
       </PageHead>
-      <List label={m.tokens.title} pages={pages} columns={columns} rowKey={(token) => token.tokenId} empty={<p>{m.tokens.empty}</p>} />
+      <List
+        label={m.tokens.title}
+        pages={pages}
+        columns={columns}
+        rowKey={(token) => token.tokenId}
+        empty={<p>{m.tokens.empty}</p>}
+      />
       {making && (
         <Make
           onClose={() => {
@@ -71,7 +104,14 @@ export function TokensPanel() {
         />
       )}
       {revoking && (
-        <Ask title={`${m.tokens.revoke} ${revoking.token.name}`} verb={m.tokens.revoke} reason="required" danger act={revoke} onClose={() => setRevoking(null)}>
+        <Ask
+          title={`${m.tokens.revoke} ${revoking.token.name}`}
+          verb={m.tokens.revoke}
+          reason="required"
+          danger
+          act={revoke}
+          onClose={() => setRevoking(null)}
+        >
           <p>{m.tokens.revokeMeans}</p>
         </Ask>
       )}
@@ -105,7 +145,11 @@ function Make({ onClose }: { onClose: () => void }) {
       grants: [{ role, projectId: word("project") || "*", environmentId: word("environment") || "*" }],
       expiresAt: word("expires") === "" ? null : new Date(word("expires")).toISOString(),
     };
-    send(() => request(CreateTokenDocument, { input }).then(({ createToken }) => setSecret(createToken.secret ?? m.tokens.shownBefore)));
+    send(() =>
+      request(CreateTokenDocument, { input }).then(({ createToken }) =>
+        setSecret(createToken.secret ?? m.tokens.shownBefore),
+      ),
+    );
   };
   return (
     // A secret that is shown this once is not lost to a key: who has kept it says so.
@@ -163,7 +207,9 @@ function Make({ onClose }: { onClose: () => void }) {
           </label>
           <Violations error={error} />
           <div className={css.buttons}>
-            <Button back onClick={onClose}>{m.confirm.back}</Button>
+            <Button back onClick={onClose}>
+              {m.confirm.back}
+            </Button>
             <Button type="submit" kind="primary" refusal={refusal}>
               {refusal ?? m.tokens.make}
             </Button>

@@ -8,7 +8,22 @@ import css from "../ui/Form.module.css";
 import { Violations } from "../ui/Violations";
 
 /** What can be done, in the words of the buttons. */
-const ACTIONS = ["READ", "START", "PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP", "CANCEL", "EMERGENCY_STOP", "RERUN", "APPROVE", "COMPLETE_MANUAL_STEP", "INJECT_OVERRIDE", "UPDATE_PARAMS", "UPDATE_TARGET"] as const satisfies readonly Action[];
+const ACTIONS = [
+  "READ",
+  "START",
+  "PAUSE",
+  "RESUME",
+  "RETRY_STEP",
+  "SKIP_STEP",
+  "CANCEL",
+  "EMERGENCY_STOP",
+  "RERUN",
+  "APPROVE",
+  "COMPLETE_MANUAL_STEP",
+  "INJECT_OVERRIDE",
+  "UPDATE_PARAMS",
+  "UPDATE_TARGET",
+] as const satisfies readonly Action[];
 
 /** Asks the policy itself who could do something, rather than leaving people to read it. */
 export function WhoCan() {
@@ -20,9 +35,14 @@ export function WhoCan() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const action = ACTIONS.find((known) => known === form.get("action")) ?? "READ";
-    const [on = "", environmentId] = String(form.get("on") ?? "").trim().split("/", 2);
+    const [on = "", environmentId] = String(form.get("on") ?? "")
+      .trim()
+      .split("/", 2);
     setError(null);
-    request(WhoCouldDocument, environmentId === undefined ? { action, runId: on } : { action, projectId: on, environmentId }).then(
+    request(
+      WhoCouldDocument,
+      environmentId === undefined ? { action, runId: on } : { action, projectId: on, environmentId },
+    ).then(
       ({ whoCould }) => setAnswer(m.policy.who(m.action[action], whoCould.join(", "))),
       (cause: unknown) => {
         setAnswer(null);

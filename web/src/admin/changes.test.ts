@@ -2,8 +2,19 @@ import { expect, it } from "vitest";
 import { changes } from "./changes";
 
 it("names what an edit changes, before and after, and nothing else", () => {
-  const before = { sod: { approve: true, completeManual: true }, grants: [{ principal: "ana", role: "ADMIN" }], ttlMs: 300_000 };
-  const after = { sod: { approve: false, completeManual: true }, grants: [{ principal: "ben", role: "VIEWER" }, { principal: "ana", role: "ADMIN" }], strategy: "QUEUE" };
+  const before = {
+    sod: { approve: true, completeManual: true },
+    grants: [{ principal: "ana", role: "ADMIN" }],
+    ttlMs: 300_000,
+  };
+  const after = {
+    sod: { approve: false, completeManual: true },
+    grants: [
+      { principal: "ben", role: "VIEWER" },
+      { principal: "ana", role: "ADMIN" },
+    ],
+    strategy: "QUEUE",
+  };
   expect(changes(before, after)).toEqual([
     { path: "sod.approve", before: "true", after: "false" },
     { path: "grants", before: null, after: '{"principal":"ben","role":"VIEWER"}' },

@@ -22,8 +22,12 @@ function lists(before: readonly unknown[], after: readonly unknown[], path: stri
   const held = new Set(before.map((entry) => JSON.stringify(entry)));
   const kept = new Set(after.map((entry) => JSON.stringify(entry)));
   return [
-    ...before.filter((entry) => !kept.has(JSON.stringify(entry))).map((entry) => ({ path, before: shown(entry), after: null })),
-    ...after.filter((entry) => !held.has(JSON.stringify(entry))).map((entry) => ({ path, before: null, after: shown(entry) })),
+    ...before
+      .filter((entry) => !kept.has(JSON.stringify(entry)))
+      .map((entry) => ({ path, before: shown(entry), after: null })),
+    ...after
+      .filter((entry) => !held.has(JSON.stringify(entry)))
+      .map((entry) => ({ path, before: null, after: shown(entry) })),
   ];
 }
 

@@ -69,7 +69,9 @@ export function wait(attempt: number): Promise<void> {
 const FATAL_CLOSES = new Set([4400, 4401, 4403]);
 
 function closeCode(cause: unknown): number | null {
-  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "number" ? cause.code : null;
+  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "number"
+    ? cause.code
+    : null;
 }
 
 let pongTimer: ReturnType<typeof setTimeout> | undefined;

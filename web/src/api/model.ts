@@ -14,7 +14,10 @@ export type Instant = number;
 
 type Timed<T, K extends keyof T> = Omit<T, K> & { [P in K]: null extends T[P] ? Instant | null : Instant };
 
-export type RunRow = Timed<Omit<RunRowFragment, "pause" | "queue">, "createdAt" | "startedAt" | "completedAt" | "retryDeadline"> & {
+export type RunRow = Timed<
+  Omit<RunRowFragment, "pause" | "queue">,
+  "createdAt" | "startedAt" | "completedAt" | "retryDeadline"
+> & {
   pause: Timed<NonNullable<RunRowFragment["pause"]>, "since"> | null;
   queue: Timed<NonNullable<RunRowFragment["queue"]>, "createdAt" | "notBefore"> | null;
 };
@@ -51,7 +54,11 @@ export function toRow(run: RunRowFragment): RunRow {
     completedAt: maybe(run.completedAt),
     retryDeadline: maybe(run.retryDeadline),
     pause: run.pause && { ...run.pause, since: instant(run.pause.since) },
-    queue: run.queue && { ...run.queue, createdAt: instant(run.queue.createdAt), notBefore: maybe(run.queue.notBefore) },
+    queue: run.queue && {
+      ...run.queue,
+      createdAt: instant(run.queue.createdAt),
+      notBefore: maybe(run.queue.notBefore),
+    },
   };
 }
 

@@ -21,13 +21,19 @@ it("gives what was asked for ahead to the first request of the same, and to nobo
 it("waits a minute for an answer that does not come, longer for a long text, and says that there is none", async () => {
   const late = new AbortController();
   const waits = vi.spyOn(AbortSignal, "timeout").mockReturnValue(late.signal);
-  vi.stubGlobal("fetch", (_: string, { signal }: RequestInit) => new Promise((_, fail) => signal?.addEventListener("abort", () => fail(signal.reason))));
+  vi.stubGlobal(
+    "fetch",
+    (_: string, { signal }: RequestInit) =>
+      new Promise((_, fail) => signal?.addEventListener("abort", () => fail(signal.reason))),
+  );
   const own = new AbortController();
   const asked = request(ViewerDocument, {}, own.signal);
   late.abort(new DOMException("late", "TimeoutError"));
   await expect(asked).rejects.toMatchObject({ code: "NETWORK" });
   expect(waits.mock.calls[0]?.[0]).toBeLessThan(61_000);
-  void request(RunsDocument, { first: 1, after: "x".repeat(2_000_000), filter: {}, orderBy: "CREATED_DESC" }).catch(() => {});
+  void request(RunsDocument, { first: 1, after: "x".repeat(2_000_000), filter: {}, orderBy: "CREATED_DESC" }).catch(
+    () => {},
+  );
   expect(waits.mock.calls[1]?.[0]).toBeGreaterThan(160_000);
   waits.mockRestore();
 });

@@ -73,12 +73,18 @@ async function send(body: string, signal?: AbortSignal): Promise<Answer> {
 const KEPT_MS = 30_000;
 const asked = new Map<string, Promise<Answer>>();
 
-function bodyOf<TResult, TVariables>(document: TypedDocumentString<TResult, TVariables>, variables: TVariables): string {
+function bodyOf<TResult, TVariables>(
+  document: TypedDocumentString<TResult, TVariables>,
+  variables: TVariables,
+): string {
   return JSON.stringify({ query: document.toString(), variables });
 }
 
 /** Sends a query whose answer will be wanted: the next `request` of the same takes it, and nobody after that. */
-export function ask<TResult, TVariables>(document: TypedDocumentString<TResult, TVariables>, variables: TVariables): void {
+export function ask<TResult, TVariables>(
+  document: TypedDocumentString<TResult, TVariables>,
+  variables: TVariables,
+): void {
   const body = bodyOf(document, variables);
   if (asked.has(body)) return;
   const answer = send(body);

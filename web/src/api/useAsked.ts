@@ -67,7 +67,11 @@ export function useAsked<TResult, TVariables, T>(
     // What is asked for is all that is read.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [of, every, round]);
-  const { answer, error, asOf } = [held, kept.now].find((known) => known?.of === of) ?? { answer: undefined, error: null, asOf: 0 };
+  const { answer, error, asOf } = [held, kept.now].find((known) => known?.of === of) ?? {
+    answer: undefined,
+    error: null,
+    asOf: 0,
+  };
   const again = (): void => {
     setHeld((old) => ({ ...old, error: null }));
     setRound((n) => n + 1);
@@ -76,7 +80,10 @@ export function useAsked<TResult, TVariables, T>(
 }
 
 /** A hook for what does not change once it is known. An answer that does not come is no error of the page. */
-export function readOnce<TResult, TVariables, T>(document: TypedDocumentString<TResult, TVariables>, pick: (result: TResult) => T) {
+export function readOnce<TResult, TVariables, T>(
+  document: TypedDocumentString<TResult, TVariables>,
+  pick: (result: TResult) => T,
+) {
   const kept = {};
   return (variables: TVariables | null): T | undefined => useAsked(document, variables, pick, { kept }).answer;
 }

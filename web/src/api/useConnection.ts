@@ -63,7 +63,9 @@ export function useConnection<TResult, TVariables extends Record<string, unknown
     const ask = async (): Promise<void> => {
       if (beyond.current > 0) return;
       try {
-        const { edges, pageInfo } = latest.current.pick(await request(document, { ...latest.current.variables, first: size, after: null }, abort.signal));
+        const { edges, pageInfo } = latest.current.pick(
+          await request(document, { ...latest.current.variables, first: size, after: null }, abort.signal),
+        );
         if (beyond.current > 0) return;
         setRows(edges.map((edge) => edge.node));
         setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);

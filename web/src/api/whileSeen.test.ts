@@ -54,7 +54,9 @@ it("asks for the first time when it is told to, seen or not", async () => {
 
 it("asks nothing anew while an answer is awaited, however long that takes, and goes on behind one that failed", async () => {
   const answers: ((error?: Error) => void)[] = [];
-  const ask = vi.fn(() => new Promise<void>((resolve, reject) => answers.push((error) => (error ? reject(error) : resolve()))));
+  const ask = vi.fn(
+    () => new Promise<void>((resolve, reject) => answers.push((error) => (error ? reject(error) : resolve()))),
+  );
   const stop = whileSeen(1_000, ask, 0);
   await vi.advanceTimersByTimeAsync(10_000);
   turn("hidden");

@@ -1,7 +1,19 @@
 // The audit as a file: its filter first, then a row for each link.
 import type { AuditFieldsFragment, AuditFilter } from "../api/gen/graphql";
 
-const FIELDS = ["no", "at", "actor", "action", "runId", "signalId", "outcome", "code", "reason", "requestId", "detail"] as const;
+const FIELDS = [
+  "no",
+  "at",
+  "actor",
+  "action",
+  "runId",
+  "signalId",
+  "outcome",
+  "code",
+  "reason",
+  "requestId",
+  "detail",
+] as const;
 
 function value(entry: AuditFieldsFragment, field: (typeof FIELDS)[number]): string {
   if (field === "no") return String(entry.no);
@@ -20,7 +32,11 @@ export function auditCsv(filter: AuditFilter, entries: readonly AuditFieldsFragm
 }
 
 export function auditLines(filter: AuditFilter, entries: readonly AuditFieldsFragment[]): string {
-  return [JSON.stringify({ filter }), ...entries.map((entry) => JSON.stringify({ no: entry.no, id: entry.id, ...entry.row })), ""].join("\n");
+  return [
+    JSON.stringify({ filter }),
+    ...entries.map((entry) => JSON.stringify({ no: entry.no, id: entry.id, ...entry.row })),
+    "",
+  ].join("\n");
 }
 
 /** Gives the browser a file to keep. */

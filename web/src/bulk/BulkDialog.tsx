@@ -32,20 +32,31 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();
-  const asked = action.kind === "RETRY_STEP" && action.stepId === "" ? null : { action: toBulkInput(action, "-"), runs };
+  const asked =
+    action.kind === "RETRY_STEP" && action.stepId === "" ? null : { action: toBulkInput(action, "-"), runs };
   const { answer: preview = null, error: failed, again } = useBulkPreview(asked);
   const total = preview?.count ?? null;
   const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
   const moved = error?.code === "BULK_MOVED";
-  const complete = reason.trim() !== "" && total !== null && total > 0 && (!strong || typed === String(total)) && asked !== null;
+  const complete =
+    reason.trim() !== "" && total !== null && total > 0 && (!strong || typed === String(total)) && asked !== null;
   const label = m.bulk.verbs[action.kind](total === null ? m.bulk.many : m.bulk.runs(total));
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     if (!complete || total === null) return;
-    const input = { requestId, runs, action: toBulkInput(action, reason.trim()), reason: reason.trim(), expectedCount: total };
+    const input = {
+      requestId,
+      runs,
+      action: toBulkInput(action, reason.trim()),
+      reason: reason.trim(),
+      expectedCount: total,
+    };
     sendOnce(
-      () => request(SignalRunsDocument, { input }).then(({ signalRuns }) => navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id }, state: { sent: true } })),
+      () =>
+        request(SignalRunsDocument, { input }).then(({ signalRuns }) =>
+          navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id }, state: { sent: true } }),
+        ),
       ({ code }) => {
         if (code !== "BULK_MOVED") return;
         setTyped("");
@@ -61,13 +72,26 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         onSubmit={submit}
         onKeyDown={(event) => {
           // Enter alone does not send what cannot be undone.
-          if (event.key === "Enter" && strong && event.target instanceof HTMLInputElement && !event.metaKey && !event.ctrlKey) event.preventDefault();
+          if (
+            event.key === "Enter" &&
+            strong &&
+            event.target instanceof HTMLInputElement &&
+            !event.metaKey &&
+            !event.ctrlKey
+          )
+            event.preventDefault();
         }}
       >
         {action.kind === "RETRY_STEP" && (
           <label className={css.field}>
             <span>{m.bulk.whichStep}</span>
-            <input value={action.stepId} required maxLength={200} spellCheck={false} onChange={(event) => setAction({ ...action, stepId: event.target.value.trim() })} />
+            <input
+              value={action.stepId}
+              required
+              maxLength={200}
+              spellCheck={false}
+              onChange={(event) => setAction({ ...action, stepId: event.target.value.trim() })}
+            />
           </label>
         )}
         <BulkPreview preview={preview} error={failed} />
@@ -80,13 +104,25 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         {strong && total !== null && total > 0 && (
           <label className={css.field}>
             <span>{m.bulk.typeCount(written(total))}</span>
-            <input inputMode="numeric" value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} />
+            <input
+              inputMode="numeric"
+              value={typed}
+              autoComplete="off"
+              onChange={(event) => setTyped(event.target.value)}
+            />
           </label>
         )}
         {moved ? <p role="alert">{m.bulk.moved}</p> : <Violations error={error} />}
         <div className={css.buttons}>
-          <Button back onClick={onClose}>{m.confirm.back}</Button>
-          <button type="submit" className={send.send} data-danger={strong || undefined} disabled={refusal !== null || !complete}>
+          <Button back onClick={onClose}>
+            {m.confirm.back}
+          </Button>
+          <button
+            type="submit"
+            className={send.send}
+            data-danger={strong || undefined}
+            disabled={refusal !== null || !complete}
+          >
             {refusal ?? m.bulk.send(label)}
           </button>
         </div>

@@ -8,7 +8,11 @@ import { failedOf, settled } from "./results";
 /** How far a bulk has come, and what holds it. */
 export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
   const { counts, applications } = bulk;
-  const parts = { applied: applications.applied + applications.noop, failed: failedOf(bulk), moving: applications.pending + applications.delivered };
+  const parts = {
+    applied: applications.applied + applications.noop,
+    failed: failedOf(bulk),
+    moving: applications.pending + applications.delivered,
+  };
   let x = 0;
   return (
     <div className={css.meter} data-testid="bulk-progress" data-state={bulk.state}>
@@ -23,9 +27,16 @@ export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
       </svg>
       <p className={css.words} role="status">
         <strong>{m.bulk.state(bulk.state, settled(bulk), counts.total)}</strong>
-        {(["applied", "noop", "delivered", "pending", "notApplied"] as const).map((part) => applications[part] > 0 && <span key={part}>{m.bulk.applications[part](applications[part])}</span>)}
+        {(["applied", "noop", "delivered", "pending", "notApplied"] as const).map(
+          (part) => applications[part] > 0 && <span key={part}>{m.bulk.applications[part](applications[part])}</span>,
+        )}
         {bulk.state === "PACED" && bulk.pacedCode !== null && (
-          <span>{m.bulk.paced(bulk.pacedCode, bulk.pacedUntil === null ? null : ticking(instant(bulk.pacedUntil) - Date.now()))}</span>
+          <span>
+            {m.bulk.paced(
+              bulk.pacedCode,
+              bulk.pacedUntil === null ? null : ticking(instant(bulk.pacedUntil) - Date.now()),
+            )}
+          </span>
         )}
       </p>
     </div>

@@ -30,7 +30,9 @@ export function BulkPreview({ preview, error }: BulkPreviewProps) {
               </li>
             ))}
           </ul>
-          {preview.count > preview.samples.length && <p className={css.quiet}>{m.bulk.rest(preview.count - preview.samples.length)}</p>}
+          {preview.count > preview.samples.length && (
+            <p className={css.quiet}>{m.bulk.rest(preview.count - preview.samples.length)}</p>
+          )}
           <Reasons head={m.bulk.refusals} reasons={preview.refusals} />
           <Reasons head={m.bulk.excluded} reasons={preview.excluded} />
         </>

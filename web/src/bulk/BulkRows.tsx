@@ -24,7 +24,16 @@ const COLUMNS: Column<BulkRowFieldsFragment>[] = [
   {
     head: m.bulk.receipt,
     text: true,
-    cell: (row) => (row.signal ? <ReceiptStages signal={toSignal(row.signal)} /> : row.message && <span>{row.message} {row.code && <code>{row.code}</code>}</span>),
+    cell: (row) =>
+      row.signal ? (
+        <ReceiptStages signal={toSignal(row.signal)} />
+      ) : (
+        row.message && (
+          <span>
+            {row.message} {row.code && <code>{row.code}</code>}
+          </span>
+        )
+      ),
   },
   { head: m.audit.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
 ];

@@ -8,7 +8,8 @@ import { Ask } from "../ui/Ask";
 /** Asks why the rest of a bulk is not to be sent, and stops it; one request however often it is sent. */
 export function BulkStop({ id, waiting, onClose }: { id: string; waiting: number; onClose: () => void }) {
   const [requestId] = useState(() => `ui-${newId()}`);
-  const act = async (reason: string): Promise<void> => void (await request(CancelBulkDocument, { input: { id, requestId, reason } }));
+  const act = async (reason: string): Promise<void> =>
+    void (await request(CancelBulkDocument, { input: { id, requestId, reason } }));
   return (
     <Ask title={m.bulk.stop} verb={m.bulk.stop} reason="required" danger act={act} onClose={onClose}>
       <p>{m.bulk.stopMeans(waiting)}</p>

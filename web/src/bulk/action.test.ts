@@ -1,7 +1,21 @@
 import { describe, expect, it } from "vitest";
 import { actionOf, commonFailure, toBulkInput } from "./action";
 
-const run = (stepId: string | null) => ({ rootCause: stepId === null ? null : { stepId, logicalAttemptId: 1, code: "X", category: null, message: null, retryable: true, firstSeq: 1, blockedSteps: 0 } });
+const run = (stepId: string | null) => ({
+  rootCause:
+    stepId === null
+      ? null
+      : {
+          stepId,
+          logicalAttemptId: 1,
+          code: "X",
+          category: null,
+          message: null,
+          retryable: true,
+          firstSeq: 1,
+          blockedSteps: 0,
+        },
+});
 
 describe("an action on many runs", () => {
   it("is sent again as it was", () => {
@@ -12,7 +26,9 @@ describe("an action on many runs", () => {
     ] as const) {
       const sent = toBulkInput(action, "why");
       const payload = Object.values(sent.signal ?? {})[0];
-      expect(actionOf({ type: action.kind, stepId: action.stepId === "" ? null : action.stepId, payload })).toEqual(action);
+      expect(actionOf({ type: action.kind, stepId: action.stepId === "" ? null : action.stepId, payload })).toEqual(
+        action,
+      );
     }
     expect(toBulkInput({ kind: "CANCEL", stepId: "", force: false }, "why")).toEqual({ cancel: { reason: "why" } });
     expect(actionOf({ type: "UPDATE_PARAMS", stepId: null, payload: {} })).toBeNull();

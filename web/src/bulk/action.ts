@@ -33,7 +33,8 @@ export function actionOf(bulk: Pick<BulkFieldsFragment, "type" | "stepId" | "pay
   const kind = BULK_ACTIONS.find((known) => known === bulk.type);
   if (!kind) return null;
   const payload = typeof bulk.payload === "object" && bulk.payload !== null ? bulk.payload : {};
-  const force = ("force" in payload && payload.force === true) || ("forceKill" in payload && payload.forceKill === true);
+  const force =
+    ("force" in payload && payload.force === true) || ("forceKill" in payload && payload.forceKill === true);
   return { kind, stepId: bulk.stepId ?? "", force };
 }
 

@@ -1,12 +1,40 @@
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { cell } from "../audit/export";
 
-const HEAD = ["no", "runId", "projectId", "environmentId", "outcome", "code", "message", "at", "signalId", "application", "applicationReason", "acceptedSeq", "appliedSeq"];
+const HEAD = [
+  "no",
+  "runId",
+  "projectId",
+  "environmentId",
+  "outcome",
+  "code",
+  "message",
+  "at",
+  "signalId",
+  "application",
+  "applicationReason",
+  "acceptedSeq",
+  "appliedSeq",
+];
 
 /** The rows of a bulk, one line for each run. */
 export function bulkCsv(rows: readonly BulkRowFieldsFragment[]): string {
   const lines = rows.map(({ signal, ...row }) =>
-    [row.no, row.runId, row.projectId, row.environmentId, row.outcomeRaw, row.code, row.message, row.at, signal?.signalId, signal?.application, signal?.applicationReason, signal?.acceptedSeq, signal?.appliedSeq]
+    [
+      row.no,
+      row.runId,
+      row.projectId,
+      row.environmentId,
+      row.outcomeRaw,
+      row.code,
+      row.message,
+      row.at,
+      signal?.signalId,
+      signal?.application,
+      signal?.applicationReason,
+      signal?.acceptedSeq,
+      signal?.appliedSeq,
+    ]
       .map((value) => cell(String(value ?? "")))
       .join(","),
   );

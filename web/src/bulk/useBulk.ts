@@ -1,6 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { follow } from "../api/follow";
-import { type BulkOutcome, type BulkProgressFragment, type BulkRowFieldsFragment, BulkRowsDocument, BulkUpdatesDocument } from "../api/gen/graphql";
+import {
+  type BulkOutcome,
+  type BulkProgressFragment,
+  type BulkRowFieldsFragment,
+  BulkRowsDocument,
+  BulkUpdatesDocument,
+} from "../api/gen/graphql";
 import { type Instant, instant } from "../api/model";
 import { type ApiError, request, toApiError } from "../api/request";
 import type { VerdictState } from "../runs/store";
@@ -15,15 +21,34 @@ interface Asked {
 }
 
 function asked(id: string, result: BulkResult | undefined): Asked {
-  const outcomes = { waiting: "WAITING", accepted: "ACCEPTED", rejected: "REJECTED", refused: "REFUSED", notSent: "NOT_SENT" } as const;
-  return { id, outcome: result === undefined || result === "failed" ? null : outcomes[result], failed: result === "failed" };
+  const outcomes = {
+    waiting: "WAITING",
+    accepted: "ACCEPTED",
+    rejected: "REJECTED",
+    refused: "REFUSED",
+    notSent: "NOT_SENT",
+  } as const;
+  return {
+    id,
+    outcome: result === undefined || result === "failed" ? null : outcomes[result],
+    failed: result === "failed",
+  };
 }
 
 /** All rows of one result, page after page; null when the bulk is not there. Throws ApiError. */
 export async function readRows(id: string, result: BulkResult | undefined): Promise<BulkRowFieldsFragment[] | null> {
   const rows: BulkRowFieldsFragment[] = [];
-  for (let after: string | null = null; ; ) {
-    const { bulk }: { bulk: { rows: { edges: { node: BulkRowFieldsFragment }[]; pageInfo: { hasNextPage: boolean; endCursor: string | null } } } | null } = await request(BulkRowsDocument, {
+  for (let after: string | null = null; ;) {
+    const {
+      bulk,
+    }: {
+      bulk: {
+        rows: {
+          edges: { node: BulkRowFieldsFragment }[];
+          pageInfo: { hasNextPage: boolean; endCursor: string | null };
+        };
+      } | null;
+    } = await request(BulkRowsDocument, {
       ...asked(id, result),
       first: PAGE,
       after,
@@ -36,7 +61,10 @@ export async function readRows(id: string, result: BulkResult | undefined): Prom
 }
 
 /** Rows that moved take the place of those held; none enters or leaves. */
-function moveRows(held: readonly BulkRowFieldsFragment[], moved: readonly BulkRowFieldsFragment[]): readonly BulkRowFieldsFragment[] {
+function moveRows(
+  held: readonly BulkRowFieldsFragment[],
+  moved: readonly BulkRowFieldsFragment[],
+): readonly BulkRowFieldsFragment[] {
   if (moved.length === 0) return held;
   const by = new Map(moved.map((row) => [row.no, row]));
   return held.map((row) => by.get(row.no) ?? row);
@@ -61,7 +89,11 @@ export function useBulk(id: string, result: BulkResult | undefined): FollowedBul
   const [rows, setRows] = useState<readonly BulkRowFieldsFragment[] | null>(null);
   const [cursor, setCursor] = useState<string | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
-  const [truth, setTruth] = useState<{ sync: VerdictState; asOf: Instant; at: number }>({ sync: "LOADING", asOf: 0, at: 0 });
+  const [truth, setTruth] = useState<{ sync: VerdictState; asOf: Instant; at: number }>({
+    sync: "LOADING",
+    asOf: 0,
+    at: 0,
+  });
   const [round, setRound] = useState(0);
   const [begun, setBegun] = useState(0);
   /** Ends with the rows that are shown: those of another result do not follow them. */
@@ -72,16 +104,20 @@ export function useBulk(id: string, result: BulkResult | undefined): FollowedBul
   useEffect(() => {
     setBulk(null);
     setError(null);
-    const stream = follow(BulkUpdatesDocument, { id }, {
-      next: ({ bulkUpdates: frame }) => {
-        setTruth({ sync: frame.sync, asOf: instant(frame.asOf), at: Date.now() });
-        setBulk(frame.bulk);
-        if (frame.reset) setBegun((n) => n + 1);
-        meanwhile.current?.push(...frame.rows);
-        setRows((held) => held && moveRows(held, frame.rows));
+    const stream = follow(
+      BulkUpdatesDocument,
+      { id },
+      {
+        next: ({ bulkUpdates: frame }) => {
+          setTruth({ sync: frame.sync, asOf: instant(frame.asOf), at: Date.now() });
+          setBulk(frame.bulk);
+          if (frame.reset) setBegun((n) => n + 1);
+          meanwhile.current?.push(...frame.rows);
+          setRows((held) => held && moveRows(held, frame.rows));
+        },
+        refused: setError,
       },
-      refused: setError,
-    });
+    );
     return stream.close;
   }, [id]);
 

@@ -11,7 +11,10 @@ export function useBulkPreview(asked: BulkPreviewInput | null): Asked<BulkPrevie
   // The step of a retry is typed.
   const after = asked?.action.signal?.retryStep ? TYPING_MS : 0;
   const [when, setWhen] = useState(0);
-  const held = useAsked(BulkPreviewDocument, asked && { action: { bulk: asked } }, ({ preview }) => preview.bulk, { after, when });
+  const held = useAsked(BulkPreviewDocument, asked && { action: { bulk: asked } }, ({ preview }) => preview.bulk, {
+    after,
+    when,
+  });
   // Runs that are counted again are not known until then.
   return { ...held, again: () => setWhen(when + 1) };
 }

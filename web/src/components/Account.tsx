@@ -53,11 +53,24 @@ export function Account({ viewer, theme, setTheme, zone, setZone }: AccountProps
         <p className={css.roles}>{words}</p>
         <label className={css.line}>
           {m.viewer.theme}
-          <Choice label={m.viewer.theme} value={theme} options={THEMES.map((name) => [name, m.viewer.themes[name]])} choose={setTheme} />
+          <Choice
+            label={m.viewer.theme}
+            value={theme}
+            options={THEMES.map((name) => [name, m.viewer.themes[name]])}
+            choose={setTheme}
+          />
         </label>
         <label className={css.line}>
           {m.viewer.zone}
-          <Choice label={m.viewer.times} value={zone} options={[["utc", "UTC"], ["local", "Local"]]} choose={setZone} />
+          <Choice
+            label={m.viewer.times}
+            value={zone}
+            options={[
+              ["utc", "UTC"],
+              ["local", "Local"],
+            ]}
+            choose={setZone}
+          />
         </label>
         <label className={css.line}>
           {m.viewer.keys}

@@ -31,9 +31,12 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
   const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
   // Before its steps are known a run tells of dbt by the code.
   const dbt = isDbt(step?.type ?? code);
-  const failing = useCauseNodes(dbt && stepId !== null ? { runId: header.runId, stepId, attempt: logicalAttemptId, failing: DBT_FAILING } : null);
+  const failing = useCauseNodes(
+    dbt && stepId !== null ? { runId: header.runId, stepId, attempt: logicalAttemptId, failing: DBT_FAILING } : null,
+  );
   // An address without an attempt means the latest, whichever that will be.
-  const attempt = logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
+  const attempt =
+    logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
   const facts = [
     category && category !== "UNKNOWN" ? category : null,
     retryable ? m.run.retryable : m.run.notRetryable,
@@ -47,7 +50,12 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
       <p className={css.line}>
         <OctagonX size={16} aria-hidden="true" className={css.icon} />
         {stepId && (
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: stepId, tab: "error" })} className={css.step}>
+          <Link
+            from="/runs/$runId"
+            to="."
+            search={(old) => ({ ...old, ...AFRESH, step: stepId, tab: "error" })}
+            className={css.step}
+          >
             {stepId}
           </Link>
         )}
@@ -96,19 +104,38 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefi
       className={`${button.button} ${css.log}`}
       aria-keyshortcuts="l"
     >
-      {line === null ? m.run.openLog : m.run.logLine(line)} <kbd className={button.key} aria-hidden="true">l</kbd>
+      {line === null ? m.run.openLog : m.run.logLine(line)}{" "}
+      <kbd className={button.key} aria-hidden="true">
+        l
+      </kbd>
     </Link>
   );
 }
 
 /** To the SQL that the first failed model was run with. Its place is kept while that is not known. */
-function SqlLink({ stepId, attempt, failing }: { stepId: string; attempt: number | undefined; failing: Failing | null | undefined }) {
+function SqlLink({
+  stepId,
+  attempt,
+  failing,
+}: {
+  stepId: string;
+  attempt: number | undefined;
+  failing: Failing | null | undefined;
+}) {
   const sql = failing?.sql ?? null;
   return (
     <Link
       from="/runs/$runId"
       to="."
-      search={(old) => ({ ...old, ...AFRESH, step: stepId, attempt, tab: "models", nodes: failing?.statuses, sql: sql?.uniqueId })}
+      search={(old) => ({
+        ...old,
+        ...AFRESH,
+        step: stepId,
+        attempt,
+        tab: "models",
+        nodes: failing?.statuses,
+        sql: sql?.uniqueId,
+      })}
       className={button.button}
       data-awaited={sql === null || undefined}
       title={sql === null ? undefined : m.run.sqlOf(sql.name)}

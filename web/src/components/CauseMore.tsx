@@ -54,12 +54,23 @@ function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null
     <>
       <span className={css.whole}>{m.run.alsoFailed("")}</span>
       {named.map((id) => (
-        <Link key={id} from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: id, tab: "error" })} title={id}>
+        <Link
+          key={id}
+          from="/runs/$runId"
+          to="."
+          search={(old) => ({ ...old, ...AFRESH, step: id, tab: "error" })}
+          title={id}
+        >
           {id}
         </Link>
       ))}
       {others > named.length && (
-        <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["FAILED"] })} className={css.whole}>
+        <Link
+          from="/runs/$runId"
+          to="."
+          search={(old) => ({ ...old, view: "steps", show: ["FAILED"] })}
+          className={css.whole}
+        >
           {m.run.andMore(count(others - named.length))}
         </Link>
       )}
@@ -87,7 +98,18 @@ function LastGreen() {
 /** How many of dbt's nodes failed, and the way to them. */
 function Nodes({ stepId, attempt, failing }: { stepId: string | null; attempt: number | undefined; failing: Failing }) {
   return (
-    <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: stepId ?? undefined, attempt, tab: "models", nodes: failing.statuses })}>
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({
+        ...old,
+        ...AFRESH,
+        step: stepId ?? undefined,
+        attempt,
+        tab: "models",
+        nodes: failing.statuses,
+      })}
+    >
       {m.run.dbtFailed(failing.kind, failing.failed, failing.skipped)}
     </Link>
   );

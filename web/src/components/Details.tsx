@@ -20,11 +20,21 @@ export default function Details({ header }: { header: RunHeader }) {
     [words.place, `${header.tenantId} / ${header.projectId} / ${header.environmentId}`],
     [words.startedBy, header.triggeredBy ?? words.unknown],
     [words.created, <Time key="created" at={header.createdAt} format="full" />],
-    [words.started, header.startedAt === null ? words.notYet : <Time key="started" at={header.startedAt} format="full" />],
-    [words.ended, header.completedAt === null ? words.notYet : <Time key="ended" at={header.completedAt} format="full" />],
+    [
+      words.started,
+      header.startedAt === null ? words.notYet : <Time key="started" at={header.startedAt} format="full" />,
+    ],
+    [
+      words.ended,
+      header.completedAt === null ? words.notYet : <Time key="ended" at={header.completedAt} format="full" />,
+    ],
     [words.position, `seq ${header.runSeq}`],
-    ...(header.engine ? [[words.engine, words.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]] : []),
-    ...(header.parentRunId ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]] : []),
+    ...(header.engine
+      ? [[words.engine, words.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]]
+      : []),
+    ...(header.parentRunId
+      ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
+      : []),
   ];
   return (
     <>
@@ -57,7 +67,11 @@ function ToRun({ runId }: { runId: string }) {
 /** Changes to parameters, inputs and targets that have taken effect by the position that is shown; the event has the content. */
 function Overlays({ header }: { header: RunHeader }) {
   const applied = useReceipts().filter(
-    (signal) => signal.runId === header.runId && OVERLAYS.includes(signal.type) && signal.appliedSeq !== null && signal.appliedSeq <= header.runSeq,
+    (signal) =>
+      signal.runId === header.runId &&
+      OVERLAYS.includes(signal.type) &&
+      signal.appliedSeq !== null &&
+      signal.appliedSeq <= header.runSeq,
   );
   if (applied.length === 0) return null;
   return (
@@ -66,7 +80,11 @@ function Overlays({ header }: { header: RunHeader }) {
       <ul>
         {applied.map((signal) => (
           <li key={signal.signalId}>
-            <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "events", seq: signal.appliedSeq ?? undefined, types: undefined })}>
+            <Link
+              from="/runs/$runId"
+              to="."
+              search={(old) => ({ ...old, view: "events", seq: signal.appliedSeq ?? undefined, types: undefined })}
+            >
               seq {signal.appliedSeq}
             </Link>{" "}
             {signal.type} {signal.stepId && <code>{signal.stepId}</code>} {m.receipt.by(signal.actor)}

@@ -62,14 +62,23 @@ export default function Events({ runId }: { runId: string }) {
   if (error) return <Problem error={error} retry={again} />;
   if (!log.received) return <Skeleton rows={6} label={m.run.tabs.events} />;
   if (log.events.length === 0) return <Notice title={m.events.empty} />;
-  const choose = (next: string[]): void => void navigate({ search: (old) => ({ ...old, types: next.length > 0 ? next : undefined }), replace: true });
-  const open = (to: number): void => void navigate({ search: (old) => ({ ...old, seq: to === seq ? undefined : to }), replace: true });
+  const choose = (next: string[]): void =>
+    void navigate({ search: (old) => ({ ...old, types: next.length > 0 ? next : undefined }), replace: true });
+  const open = (to: number): void =>
+    void navigate({ search: (old) => ({ ...old, seq: to === seq ? undefined : to }), replace: true });
   return (
     <div>
       <div className={css.tools}>
         <div className={css.types} role="group" aria-label={m.events.types}>
           {typesOf(log.events, upTo).map(([type, n]) => (
-            <Button key={type} kind="quiet" pressed={wanted.includes(type)} onClick={() => choose(wanted.includes(type) ? wanted.filter((other) => other !== type) : [...wanted, type])}>
+            <Button
+              key={type}
+              kind="quiet"
+              pressed={wanted.includes(type)}
+              onClick={() =>
+                choose(wanted.includes(type) ? wanted.filter((other) => other !== type) : [...wanted, type])
+              }
+            >
               {type} <span className={css.n}>{count(n)}</span>
             </Button>
           ))}
@@ -79,7 +88,11 @@ export default function Events({ runId }: { runId: string }) {
         </Button>
       </div>
       {log.dropped > 0 && <p className={css.note}>{m.events.dropped(log.dropped)}</p>}
-      {rows.length === 0 ? <Notice title={m.events.noneMatch} /> : <Rows rows={rows} open={seq ?? null} choose={open} />}
+      {rows.length === 0 ? (
+        <Notice title={m.events.noneMatch} />
+      ) : (
+        <Rows rows={rows} open={seq ?? null} choose={open} />
+      )}
     </div>
   );
 }
@@ -93,7 +106,12 @@ interface RowsProps {
 
 function Rows({ rows, open, choose }: RowsProps) {
   const pane = useRef<HTMLDivElement>(null);
-  const list = useVirtualizer({ count: rows.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 12 });
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => pane.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+  });
   const at = open === null ? -1 : rows.findIndex((row) => row.kind === "event" && row.event.runSeq === open);
   const sought = useRef(false);
   useEffect(() => {
@@ -116,7 +134,11 @@ function Rows({ rows, open, choose }: RowsProps) {
               className={virtual.row}
               style={{ transform: `translateY(${item.start}px)` }}
             >
-              {row.kind === "unused" ? <p className={css.hole}>{m.events.unused(row.from, row.to)}</p> : <EventRow event={row.event} open={open === row.event.runSeq} toggle={() => choose(row.event.runSeq)} />}
+              {row.kind === "unused" ? (
+                <p className={css.hole}>{m.events.unused(row.from, row.to)}</p>
+              ) : (
+                <EventRow event={row.event} open={open === row.event.runSeq} toggle={() => choose(row.event.runSeq)} />
+              )}
             </li>
           );
         })}
@@ -128,7 +150,14 @@ function Rows({ rows, open, choose }: RowsProps) {
 function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; toggle: () => void }) {
   return (
     <>
-      <button type="button" className={css.row} aria-expanded={open} onClick={toggle} data-event={event.eventType} data-seq={event.runSeq}>
+      <button
+        type="button"
+        className={css.row}
+        aria-expanded={open}
+        onClick={toggle}
+        data-event={event.eventType}
+        data-seq={event.runSeq}
+      >
         <span className={css.seq}>{event.runSeq}</span>
         <Time at={event.persistedAt} format="precise" />
         <strong className={`${prose.clip} ${css.type}`}>{event.eventType}</strong>

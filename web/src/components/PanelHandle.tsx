@@ -29,7 +29,8 @@ export function PanelHandle({ share, change }: PanelHandleProps) {
   };
   const onPointerMove = (event: PointerEvent<HTMLElement>): void => {
     const page = event.currentTarget.parentElement?.getBoundingClientRect();
-    if (page && event.currentTarget.hasPointerCapture(event.pointerId)) change(((page.right - event.clientX) / page.width) * 100);
+    if (page && event.currentTarget.hasPointerCapture(event.pointerId))
+      change(((page.right - event.clientX) / page.width) * 100);
   };
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- a separator that is focusable is a widget

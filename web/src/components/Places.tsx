@@ -21,9 +21,15 @@ export function Places({ viewer }: { viewer: Viewer }) {
   const narrow = (place: { project?: string | undefined; env?: string | undefined }): void => {
     void navigate({ to, search: (old) => ({ ...(to === path ? old : {}), project, env, ...place }) });
   };
-  const projects = names([...viewer.grants, ...viewer.places].map((place) => place.projectId), project);
+  const projects = names(
+    [...viewer.grants, ...viewer.places].map((place) => place.projectId),
+    project,
+  );
   const within = viewer.places.filter((place) => project === undefined || place.projectId === project);
-  const environments = names([...viewer.grants, ...within].map((place) => place.environmentId), env);
+  const environments = names(
+    [...viewer.grants, ...within].map((place) => place.environmentId),
+    env,
+  );
   return (
     <div className={css.places} role="group" aria-label={m.place.label}>
       <span className={css.tenant} title={m.place.tenant}>
@@ -42,7 +48,10 @@ export function Places({ viewer }: { viewer: Viewer }) {
           label={m.place.environment}
           value={env ?? ""}
           band={env !== undefined && isProduction(env)}
-          options={[["", m.place.allEnvironments], ...environments.map((name) => [name, isProduction(name) ? name.toUpperCase() : name] as const)]}
+          options={[
+            ["", m.place.allEnvironments],
+            ...environments.map((name) => [name, isProduction(name) ? name.toUpperCase() : name] as const),
+          ]}
           choose={(name) => narrow({ env: name === "" ? undefined : name })}
         />
       )}

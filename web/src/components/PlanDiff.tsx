@@ -60,7 +60,8 @@ function Parts({ parts }: { parts: Diff["parts"] }) {
     <ul className={css.parts}>
       {parts.map(({ path, from, to }) => (
         <li key={path}>
-          <code>{path}</code>: {from === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <del>{from}</del>} →{" "}
+          <code>{path}</code>:{" "}
+          {from === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <del>{from}</del>} →{" "}
           {to === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <ins>{to}</ins>}
         </li>
       ))}

@@ -21,7 +21,15 @@ export function PlanDocument({ header }: { header: RunHeader }) {
     <section className={css.overlays}>
       <h2>
         {m.details.document}{" "}
-        <Button kind="quiet" onClick={() => saveBlob(`${header.plan.planId}@${header.plan.planVersion}.json`, new Blob([text], { type: "application/json" }))}>
+        <Button
+          kind="quiet"
+          onClick={() =>
+            saveBlob(
+              `${header.plan.planId}@${header.plan.planVersion}.json`,
+              new Blob([text], { type: "application/json" }),
+            )
+          }
+        >
           {m.details.download}
         </Button>
       </h2>

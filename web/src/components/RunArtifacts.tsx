@@ -26,7 +26,11 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   { head: m.artifacts.attempt, cell: ({ step }) => attemptName(step.logicalAttemptId) },
   { head: m.artifacts.size, cell: ({ artifact }) => artifact.sizeBytes !== null && bytes(artifact.sizeBytes) },
-  { head: m.artifacts.sha256, text: true, cell: ({ artifact }) => artifact.sha256 !== null && <CopyText name={m.artifacts.sha256} text={artifact.sha256} /> },
+  {
+    head: m.artifacts.sha256,
+    text: true,
+    cell: ({ artifact }) => artifact.sha256 !== null && <CopyText name={m.artifacts.sha256} text={artifact.sha256} />,
+  },
   { head: m.artifacts.uri, text: true, wide: true, cell: ({ artifact }) => <code>{artifact.uri}</code> },
 ];
 
@@ -46,5 +50,12 @@ export default function RunArtifacts() {
     [store, order, header],
   );
   if (rows.length === 0) return <Notice title={m.artifacts.none} />;
-  return <Table label={m.run.tabs.artifacts} columns={COLUMNS} rows={rows} rowKey={({ step, artifact }) => `${step.stepId} ${artifact.uri}`} />;
+  return (
+    <Table
+      label={m.run.tabs.artifacts}
+      columns={COLUMNS}
+      rows={rows}
+      rowKey={({ step, artifact }) => `${step.stepId} ${artifact.uri}`}
+    />
+  );
 }

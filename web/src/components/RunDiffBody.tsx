@@ -42,7 +42,8 @@ export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
             <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId })}>
               {stepId}
             </Link>
-            <StatusBadge look={stepLook(was ?? { status: "PENDING", statusRaw: "PENDING", pendingRetry: false })} /> → <StatusBadge look={stepLook(is)} />
+            <StatusBadge look={stepLook(was ?? { status: "PENDING", statusRaw: "PENDING", pendingRetry: false })} /> →{" "}
+            <StatusBadge look={stepLook(is)} />
             {is.logicalAttemptId > Math.max(1, was?.logicalAttemptId ?? 0) && attemptName(is.logicalAttemptId)}
           </li>
         ))}
@@ -56,7 +57,8 @@ function Decided({ event }: { event: RunEvent }) {
   const { what, who, why } = decisionOf(event);
   return (
     <li className={css.line}>
-      <strong>{event.eventType}</strong> {what} {who && m.receipt.by(who)} {why && `“${why}”`} <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
+      <strong>{event.eventType}</strong> {what} {who && m.receipt.by(who)} {why && `“${why}”`}{" "}
+      <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
     </li>
   );
 }

@@ -38,7 +38,14 @@ export const SavedViews = memo(function SavedViews({ query, waiting }: { query: 
   return (
     <nav ref={nav} className={`${tabs.tabs} ${css.views}`} aria-label={m.runs.views}>
       {BUILT_IN.map(({ name, query: to }) => (
-        <Link key={name} to="/runs" search={toRunsSearch(to)} className={tabs.tab} activeOptions={EXACTLY} aria-current={formatQuery(to) === now ? "page" : undefined}>
+        <Link
+          key={name}
+          to="/runs"
+          search={toRunsSearch(to)}
+          className={tabs.tab}
+          activeOptions={EXACTLY}
+          aria-current={formatQuery(to) === now ? "page" : undefined}
+        >
           {name}
         </Link>
       ))}
@@ -49,7 +56,14 @@ export const SavedViews = memo(function SavedViews({ query, waiting }: { query: 
         {m.runs.waitingForMe} {waiting !== null && waiting > 0 && <span className={prose.count}>{waiting}</span>}
       </Link>
       {views.map((view) => (
-        <Link key={view.name} to="/runs" search={toRunsSearch(parseQuery(view.query).query)} className={tabs.tab} activeOptions={EXACTLY} aria-current={view === own ? "page" : undefined}>
+        <Link
+          key={view.name}
+          to="/runs"
+          search={toRunsSearch(parseQuery(view.query).query)}
+          className={tabs.tab}
+          activeOptions={EXACTLY}
+          aria-current={view === own ? "page" : undefined}
+        >
           {view.name}
         </Link>
       ))}
@@ -59,7 +73,11 @@ export const SavedViews = memo(function SavedViews({ query, waiting }: { query: 
         </Button>
       )}
       {!known && (
-        <Button kind="quiet" refusal={views.length >= MAX_VIEWS ? m.runs.manyViews(MAX_VIEWS) : null} onClick={() => setNaming(true)}>
+        <Button
+          kind="quiet"
+          refusal={views.length >= MAX_VIEWS ? m.runs.manyViews(MAX_VIEWS) : null}
+          onClick={() => setNaming(true)}
+        >
           {m.runs.saveView}
         </Button>
       )}
@@ -96,7 +114,9 @@ function NameView({ query, save, close }: { query: string; save: (name: string) 
           <input value={name} maxLength={40} required onChange={(event) => setName(event.target.value)} />
         </label>
         <div className={form.buttons}>
-          <Button back onClick={close}>{m.confirm.back}</Button>
+          <Button back onClick={close}>
+            {m.confirm.back}
+          </Button>
           <Button kind="primary" type="submit">
             {m.runs.keepView}
           </Button>

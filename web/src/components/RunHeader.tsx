@@ -50,7 +50,11 @@ function Known({ header }: { header: RunHeader }) {
           {header.plan.planId}
           <span className={css.version}>@{header.plan.planVersion}</span>
         </h1>
-        <Button kind="quiet" label={`${m.run.copyId} ${shortId(header.runId)}`} onClick={() => void navigator.clipboard.writeText(header.runId)}>
+        <Button
+          kind="quiet"
+          label={`${m.run.copyId} ${shortId(header.runId)}`}
+          onClick={() => void navigator.clipboard.writeText(header.runId)}
+        >
           <code title={header.runId}>{shortId(header.runId)}</code> <Copy size={13} aria-hidden="true" />
         </Button>
         <span className={css.push}>
@@ -90,8 +94,16 @@ function Words({ header }: { header: RunHeader }) {
   const { actions } = useActs();
   const store = useRunStore();
   useTick(1_000, !ended(header));
-  const quiescent = useReceipts().find((signal) => signal.runId === header.runId && signal.type === "PAUSE" && signal.quiescentSeq !== null && header.pause !== null && signal.receivedAt >= header.pause.since - 60_000);
-  if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0) return <Waiting tasks={actions.tasks} />;
+  const quiescent = useReceipts().find(
+    (signal) =>
+      signal.runId === header.runId &&
+      signal.type === "PAUSE" &&
+      signal.quiescentSeq !== null &&
+      header.pause !== null &&
+      signal.receivedAt >= header.pause.since - 60_000,
+  );
+  if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
+    return <Waiting tasks={actions.tasks} />;
   const words = statusWords(header, store.now(), actions, quiescent);
   return words && <p className={css.words}>{words}</p>;
 }

@@ -36,7 +36,16 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
     const [asked, asZone, within] = JSON.parse(key) as [RunQuery, typeof zone, RunFilter];
     const ask = (): Promise<void> => {
       const span = spanOf(asked, Date.now(), asZone);
-      return request(RunHistogramDocument, { filter: within, from: new Date(span.from).toISOString(), to: new Date(span.to).toISOString(), buckets: BUCKETS }, abort.signal)
+      return request(
+        RunHistogramDocument,
+        {
+          filter: within,
+          from: new Date(span.from).toISOString(),
+          to: new Date(span.to).toISOString(),
+          buckets: BUCKETS,
+        },
+        abort.signal,
+      )
         .then(({ runHistogram }) => setHeld({ bars: runHistogram, span }))
         .catch(() => {
           if (!abort.signal.aborted) setHeld(null); // The list below says what is wrong.
@@ -87,7 +96,15 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
             </g>
           );
         })}
-        {drag && <rect className={css.brush} x={Math.min(drag.a, drag.b) * BUCKETS} width={Math.abs(drag.b - drag.a) * BUCKETS} y={0} height={HEIGHT} />}
+        {drag && (
+          <rect
+            className={css.brush}
+            x={Math.min(drag.a, drag.b) * BUCKETS}
+            width={Math.abs(drag.b - drag.a) * BUCKETS}
+            y={0}
+            height={HEIGHT}
+          />
+        )}
       </svg>
       <figcaption className={css.caption}>
         {held && (

@@ -24,7 +24,10 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
   const views = Object.fromEntries(
     RUN_VIEWS.map((view, i) => [
       String(i + 1),
-      { does: m.run.tabs[view], run: () => void navigate({ search: (old) => ({ ...old, view: view === FIRST_VIEW ? undefined : view }) }) },
+      {
+        does: m.run.tabs[view],
+        run: () => void navigate({ search: (old) => ({ ...old, view: view === FIRST_VIEW ? undefined : view }) }),
+      },
     ]),
   );
   useKeys({
@@ -41,7 +44,8 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
       does: m.runKeys.log,
       run: () => {
         const step = failing() ?? chosen;
-        if (step !== null) void navigate({ search: (old) => ({ ...old, ...AFRESH, step, tab: "log" }), state: readLog });
+        if (step !== null)
+          void navigate({ search: (old) => ({ ...old, ...AFRESH, step, tab: "log" }), state: readLog });
       },
     },
     ".": { does: m.runKeys.menu, run: menu },

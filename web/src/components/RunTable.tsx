@@ -67,7 +67,14 @@ export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) 
         <tbody>
           <Now value={{ now, frozen }}>
             {rows.map((row) => (
-              <Row key={row.run.runId} run={row.run} left={row.left} selected={selected.has(row.run.runId)} turn={turn} menu={menu} />
+              <Row
+                key={row.run.runId}
+                run={row.run}
+                left={row.left}
+                selected={selected.has(row.run.runId)}
+                turn={turn}
+                menu={menu}
+              />
             ))}
           </Now>
         </tbody>
@@ -102,9 +109,16 @@ const Row = memo(function Row({ run, left, selected, turn, menu }: RowProps) {
       </td>
       <td className={css.name}>
         <span className={css.who}>
-          <Link to="/runs/$runId" params={{ runId: run.runId }} className={css.link} aria-label={`${run.plan.planId}@${run.plan.planVersion} ${shortId(run.runId)}`} title={`${run.plan.planId}@${run.plan.planVersion} ${run.runId}`}>
+          <Link
+            to="/runs/$runId"
+            params={{ runId: run.runId }}
+            className={css.link}
+            aria-label={`${run.plan.planId}@${run.plan.planVersion} ${shortId(run.runId)}`}
+            title={`${run.plan.planId}@${run.plan.planVersion} ${run.runId}`}
+          >
             <Name text={run.plan.planId} />
-            <span className={css.quiet}>@{run.plan.planVersion}</span> <code className={css.id}>{shortId(run.runId)}</code>
+            <span className={css.quiet}>@{run.plan.planVersion}</span>{" "}
+            <code className={css.id}>{shortId(run.runId)}</code>
           </Link>
           {left && <span className={css.left}>{m.runs.left}</span>}
         </span>

@@ -38,11 +38,25 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
   const narrow = useNarrow();
   const setQuery = ({ show, find, group, sort }: StepQuery): void =>
     void navigate({
-      search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, find: find === "" ? undefined : find, group: group ?? undefined, sort: sort === STEP_SORTS[0] ? undefined : sort }),
+      search: (old) => ({
+        ...old,
+        show: show.length > 0 ? [...show] : undefined,
+        find: find === "" ? undefined : find,
+        group: group ?? undefined,
+        sort: sort === STEP_SORTS[0] ? undefined : sort,
+      }),
       replace: true,
     });
   if (!header) return null;
-  const list = <StepsGrid narrow={narrow} chosen={chosen} choose={choose} query={{ show, find, group, sort }} setQuery={setQuery} />;
+  const list = (
+    <StepsGrid
+      narrow={narrow}
+      chosen={chosen}
+      choose={choose}
+      query={{ show, find, group, sort }}
+      setQuery={setQuery}
+    />
+  );
   switch (view) {
     case "timeline":
       return <Timeline runId={runId} chosen={chosen} choose={choose} />;

@@ -11,10 +11,14 @@ import css from "./ServiceBanner.module.css";
 export function ServiceBanner() {
   const [state, setState] = useState<ServiceState | null>(null);
   useEffect(() => {
-    const following = follow(ServiceUpdatesDocument, {}, {
-      next: ({ serviceUpdates }) => setState(serviceUpdates),
-      refused: () => setState(null),
-    });
+    const following = follow(
+      ServiceUpdatesDocument,
+      {},
+      {
+        next: ({ serviceUpdates }) => setState(serviceUpdates),
+        refused: () => setState(null),
+      },
+    );
     return following.close;
   }, []);
   return notices(state).map((notice) => <ServiceNotice key={notice.kind} notice={notice} />);

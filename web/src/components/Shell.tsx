@@ -59,13 +59,19 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
   }, [theme]);
   useOwnReceipts();
   useKeys({
-    ...Object.fromEntries(PAGES.map(({ to, name, key }) => [`g ${key}`, { does: m.keys.go(m.nav[name]), run: () => void navigate({ to }) }])),
+    ...Object.fromEntries(
+      PAGES.map(({ to, name, key }) => [
+        `g ${key}`,
+        { does: m.keys.go(m.nav[name]), run: () => void navigate({ to }) },
+      ]),
+    ),
     "?": { does: m.help.title, run: () => setOver("help") },
   });
   useEffect(() => {
     // The palette is asked for with a modifier, so it opens from fields too.
     const ask = (event: KeyboardEvent): void => {
-      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || event.altKey || event.shiftKey) return;
+      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || event.altKey || event.shiftKey)
+        return;
       event.preventDefault();
       setOver((now) => (now === "palette" ? null : (now ?? "palette")));
     };
@@ -98,7 +104,15 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
             <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
           </Button>
           <Tray />
-          <Choice label={m.viewer.zone} value={zone} options={[["utc", "UTC"], ["local", "Local"]]} choose={setZone} />
+          <Choice
+            label={m.viewer.zone}
+            value={zone}
+            options={[
+              ["utc", "UTC"],
+              ["local", "Local"],
+            ]}
+            choose={setZone}
+          />
           <span className={css.help}>
             <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
               <CircleQuestionMark size={16} aria-hidden="true" />
@@ -112,7 +126,9 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
         {children}
       </main>
       <Suspense>
-        {over === "palette" && <Palette close={close} help={() => setOver("help")} setTheme={setTheme} setZone={setZone} />}
+        {over === "palette" && (
+          <Palette close={close} help={() => setOver("help")} setTheme={setTheme} setZone={setZone} />
+        )}
         {over === "help" && <Help close={close} />}
       </Suspense>
       {signedOut && <SignInOver principal={viewer.principal} />}
@@ -125,7 +141,12 @@ function InboxCount() {
   const { count } = useInbox();
   if (count === null || count === 0) return null;
   return (
-    <span className={`${prose.count} ${css.count}`} role="status" aria-label={m.inbox.waits(count)} data-testid="inbox-count">
+    <span
+      className={`${prose.count} ${css.count}`}
+      role="status"
+      aria-label={m.inbox.waits(count)}
+      data-testid="inbox-count"
+    >
       {count >= MANY ? `${MANY}+` : count}
     </span>
   );

@@ -11,7 +11,10 @@ export const SIGN_IN = "/signin";
 
 const SIGNED_IN = "dvt.signedIn";
 
-const answer = z.object({ methods: z.array(z.object({ name: z.string(), label: z.string(), url: z.string() })), devLink: z.optional(z.boolean()) });
+const answer = z.object({
+  methods: z.array(z.object({ name: z.string(), label: z.string(), url: z.string() })),
+  devLink: z.optional(z.boolean()),
+});
 
 type Method = z.infer<typeof answer>["methods"][number];
 
@@ -85,7 +88,10 @@ export function Methods({ methods, devLink, failed, to, newWindow = false }: Met
       {devLink && <DevLink />}
       {methods?.map((method) => (
         <p key={method.name}>
-          <a href={`${method.url}&${new URLSearchParams({ to }).toString()}`} {...(newWindow ? { target: "_blank", rel: "noreferrer" } : {})}>
+          <a
+            href={`${method.url}&${new URLSearchParams({ to }).toString()}`}
+            {...(newWindow ? { target: "_blank", rel: "noreferrer" } : {})}
+          >
             {m.signIn.with(method.label)}
           </a>
         </p>
@@ -101,11 +107,7 @@ export function Methods({ methods, devLink, failed, to, newWindow = false }: Met
 
 /** How a browser gets into `dvt dev`, which anybody on the machine can open and only its owner can sign in to. */
 function DevLink() {
-  return (
-    <p>
-      {m.signIn.devLink.map((part, i) => (i % 2 === 1 ? <code key={part}>{part}</code> : part))}
-    </p>
-  );
+  return <p>{m.signIn.devLink.map((part, i) => (i % 2 === 1 ? <code key={part}>{part}</code> : part))}</p>;
 }
 
 /** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */

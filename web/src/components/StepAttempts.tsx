@@ -40,7 +40,9 @@ export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
               </span>
             )}
             {attempt.durationMs !== null && <span className={css.quiet}>{duration(attempt.durationMs)}</span>}
-            {attempt.engineAttemptId > 1 && <span className={css.quiet}>{m.step.engineTry(attempt.engineAttemptId)}</span>}
+            {attempt.engineAttemptId > 1 && (
+              <span className={css.quiet}>{m.step.engineTry(attempt.engineAttemptId)}</span>
+            )}
           </button>
         );
       })}

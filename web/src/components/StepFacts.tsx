@@ -13,7 +13,8 @@ export function StepError({ error }: { error: Attempt["error"] }) {
   return (
     <div className={css.body}>
       <p>
-        <code>{error.code}</code> · {error.category ?? "UNKNOWN"} · {error.retryable ? m.run.retryable : m.run.notRetryable}
+        <code>{error.code}</code> · {error.category ?? "UNKNOWN"} ·{" "}
+        {error.retryable ? m.run.retryable : m.run.notRetryable}
         {error.source && ` · ${error.source}`}
       </p>
       {error.message && <pre className={prose.said}>{error.message}</pre>}
@@ -99,7 +100,9 @@ export function StepWorker({ step }: { step: Step }) {
     ...(step.group ? [[m.step.facts.group, step.group] as [string, ReactNode]] : []),
     ...(step.taskQueue ? [[m.step.facts.queue, step.taskQueue] as [string, ReactNode]] : []),
     ...(step.resourceClass ? [[m.step.facts.resources, step.resourceClass] as [string, ReactNode]] : []),
-    ...(step.engineAttemptId === null ? [] : [[m.step.facts.engineTry, String(step.engineAttemptId)] as [string, ReactNode]]),
+    ...(step.engineAttemptId === null
+      ? []
+      : [[m.step.facts.engineTry, String(step.engineAttemptId)] as [string, ReactNode]]),
     [m.step.facts.changed, `seq ${step.changedSeq}`],
   ];
   return (

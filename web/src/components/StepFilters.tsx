@@ -18,7 +18,14 @@ const WORDS: Record<StepFilter, string> = {
   SKIPPED: m.status.skipped,
 };
 // What waits for a person runs for the API: these two are counted by the steps.
-const KEYS = { FAILED: "failed", WAITING: null, RUNNING: null, PENDING: "pending", SUCCESS: "success", SKIPPED: "skipped" } as const;
+const KEYS = {
+  FAILED: "failed",
+  WAITING: null,
+  RUNNING: null,
+  PENDING: "pending",
+  SUCCESS: "success",
+  SKIPPED: "skipped",
+} as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
 
 /** Which steps the table shows; all of it stands in the address. */
@@ -45,7 +52,12 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
           className={`${pills.pill} ${css.filter}`}
           aria-pressed={show.includes(filter)}
           data-none={(counted(filter) === 0 && !show.includes(filter)) || undefined}
-          onClick={() => setQuery({ ...query, show: show.includes(filter) ? show.filter((other) => other !== filter) : [...show, filter] })}
+          onClick={() =>
+            setQuery({
+              ...query,
+              show: show.includes(filter) ? show.filter((other) => other !== filter) : [...show, filter],
+            })
+          }
         >
           {WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>
         </button>
@@ -53,12 +65,21 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
       <Button kind="quiet" pressed={hidesDone} onClick={() => setQuery({ ...query, show: hidesDone ? [] : NOT_DONE })}>
         {m.step.hideDone}
       </Button>
-      <Button kind="quiet" pressed={query.sort === "failed"} onClick={() => setQuery({ ...query, sort: query.sort === "failed" ? "plan" : "failed" })}>
+      <Button
+        kind="quiet"
+        pressed={query.sort === "failed"}
+        onClick={() => setQuery({ ...query, sort: query.sort === "failed" ? "plan" : "failed" })}
+      >
         {m.grid.failedFirst}
       </Button>
       <span className={css.push}>
         {groups.length > 0 && (
-          <select className={css.field} aria-label={m.grid.group} value={query.group ?? ""} onChange={(event) => setQuery({ ...query, group: event.target.value === "" ? null : event.target.value })}>
+          <select
+            className={css.field}
+            aria-label={m.grid.group}
+            value={query.group ?? ""}
+            onChange={(event) => setQuery({ ...query, group: event.target.value === "" ? null : event.target.value })}
+          >
             <option value="">{m.grid.allGroups}</option>
             {groups.map((group) => (
               <option key={group} value={group}>
@@ -67,7 +88,16 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
             ))}
           </select>
         )}
-        <input ref={field} className={css.field} type="search" aria-label={m.grid.find} placeholder={m.grid.find} value={query.find} maxLength={200} onChange={(event) => setQuery({ ...query, find: event.target.value })} />
+        <input
+          ref={field}
+          className={css.field}
+          type="search"
+          aria-label={m.grid.find}
+          placeholder={m.grid.find}
+          value={query.find}
+          maxLength={200}
+          onChange={(event) => setQuery({ ...query, find: event.target.value })}
+        />
       </span>
     </div>
   );

@@ -16,7 +16,11 @@ interface StepInputsProps {
 
 /** What the attempt was given: by the plan and the run, with what was changed on the way. */
 export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) {
-  const { answer: inputs, error, again } = useAsked(StepInputsDocument, { runId, stepId, attempt }, ({ run }) => run?.step?.inputs ?? null);
+  const {
+    answer: inputs,
+    error,
+    again,
+  } = useAsked(StepInputsDocument, { runId, stepId, attempt }, ({ run }) => run?.step?.inputs ?? null);
   if (error) return <Problem error={error} retry={again} />;
   if (inputs === undefined) return <Skeleton rows={4} label={m.step.tabs.inputs} />;
   if (inputs === null) return <p className={css.quiet}>{m.step.noInputs}</p>;
@@ -25,7 +29,11 @@ export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) 
       {inputs.changes.map(({ signalId, type, appliedSeq, actor, reason }) => (
         <p key={signalId}>
           {m.step.changed}{" "}
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "events", seq: appliedSeq ?? undefined, types: undefined })}>
+          <Link
+            from="/runs/$runId"
+            to="."
+            search={(old) => ({ ...old, view: "events", seq: appliedSeq ?? undefined, types: undefined })}
+          >
             seq {appliedSeq}
           </Link>{" "}
           {type} {m.receipt.by(actor)}

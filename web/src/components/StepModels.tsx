@@ -36,10 +36,22 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
   const load = (after: string | null): void => {
     const { signal } = asking.current;
     setAdding(after !== null);
-    request(StepNodesDocument, { runId, stepId, attempt: attempt === 0 ? null : attempt, status: statuses.length === 0 ? null : [...statuses], after }, signal)
+    request(
+      StepNodesDocument,
+      {
+        runId,
+        stepId,
+        attempt: attempt === 0 ? null : attempt,
+        status: statuses.length === 0 ? null : [...statuses],
+        after,
+      },
+      signal,
+    )
       .then(({ run }) => {
         const page = run?.step?.dbtNodes ?? null;
-        setNodes((held) => (after !== null && held && page ? { ...page, edges: [...held.edges, ...page.edges] } : page));
+        setNodes((held) =>
+          after !== null && held && page ? { ...page, edges: [...held.edges, ...page.edges] } : page,
+        );
         setError(null);
       })
       .catch((cause: unknown) => {
@@ -65,7 +77,11 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
           {m.step.models.all}
         </Button>
         {nodes.byStatus.map((entry) => (
-          <Button key={entry.status} pressed={statuses.includes(entry.status)} onClick={() => open({ nodes: [entry.status], sql: undefined })}>
+          <Button
+            key={entry.status}
+            pressed={statuses.includes(entry.status)}
+            onClick={() => open({ nodes: [entry.status], sql: undefined })}
+          >
             <span data-tone={DBT_TONES[entry.status]} className={css.word}>
               {entry.status}
             </span>{" "}

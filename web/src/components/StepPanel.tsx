@@ -94,11 +94,22 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       <Facts runId={runId} step={step} />
       <StepManual stepId={stepId} />
       {step.attempts.length > 0 && (
-        <Attempts attempts={step.attempts} shown={shownId} latest={latest} choose={(id) => open({ ...AFRESH, attempt: id === latest ? undefined : id })} />
+        <Attempts
+          attempts={step.attempts}
+          shown={shownId}
+          latest={latest}
+          choose={(id) => open({ ...AFRESH, attempt: id === latest ? undefined : id })}
+        />
       )}
       <div className={`${tabs.tabs} ${css.tabs}`} role="group" aria-label={m.step.parts(step.stepId)}>
         {STEP_TABS.filter((other) => other !== "models" || isDbt(step.type)).map((other) => (
-          <button key={other} type="button" className={tabs.tab} aria-pressed={other === place.tab} onClick={() => open({ tab: other })}>
+          <button
+            key={other}
+            type="button"
+            className={tabs.tab}
+            aria-pressed={other === place.tab}
+            onClick={() => open({ tab: other })}
+          >
             {m.step.tabs[other]}
           </button>
         ))}
@@ -138,7 +149,9 @@ function StepButtons({ step }: { step: Step }) {
 function Facts({ runId, step }: { runId: string; step: Step }) {
   const store = useRunStore();
   useTick(1_000, step.status === "RUNNING");
-  const blocked = useRunState(({ header }) => (header()?.rootCause?.stepId === step.stepId ? (header()?.rootCause?.blockedSteps ?? 0) : 0));
+  const blocked = useRunState(({ header }) =>
+    header()?.rootCause?.stepId === step.stepId ? (header()?.rootCause?.blockedSteps ?? 0) : 0,
+  );
   const took = stepTook(step, store);
   const wait = waitWords(step, store);
   const queue = awaitedQueue(step, store);
@@ -167,7 +180,9 @@ const POLLER_EVERY_MS = 15_000;
 /** When a worker of the queue that the step waits for was last seen. The stream does not say, since it is silent while the run stands still. */
 function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
   const store = useRunStore();
-  const wait = useAsked(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, { every: POLLER_EVERY_MS }).answer;
+  const wait = useAsked(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, {
+    every: POLLER_EVERY_MS,
+  }).answer;
   if (!wait?.taskQueue) return null;
   return pollerWords(wait.pollerSeenAt === null ? null : instant(wait.pollerSeenAt), store.now());
 }
@@ -193,18 +208,41 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     case "log": {
       if (!shown || shown.startedAt === null) return <p className={css.quiet}>{m.step.noAttempt}</p>;
       const of = { runId, stepId: step.stepId, attempt: shown.logicalAttemptId };
-      return <LogView key={`${step.stepId}/${of.attempt}`} of={of} running={shown.status === "RUNNING"} failed={shown.status === "FAILED"} line={place.line} find={place.q} open={open} />;
+      return (
+        <LogView
+          key={`${step.stepId}/${of.attempt}`}
+          of={of}
+          running={shown.status === "RUNNING"}
+          failed={shown.status === "FAILED"}
+          line={place.line}
+          find={place.q}
+          open={open}
+        />
+      );
     }
     case "models":
       return (
         <Suspense>
-          <StepModels key={`${step.stepId}/${shownId}/${shown?.status}`} runId={runId} stepId={step.stepId} attempt={shownId} statuses={place.nodes} sql={place.sql} open={open} />
+          <StepModels
+            key={`${step.stepId}/${shownId}/${shown?.status}`}
+            runId={runId}
+            stepId={step.stepId}
+            attempt={shownId}
+            statuses={place.nodes}
+            sql={place.sql}
+            open={open}
+          />
         </Suspense>
       );
     case "inputs":
       return (
         <Suspense>
-          <StepInputs key={`${step.stepId}/${shownId}/${shown?.startedSeq ?? 0}`} runId={runId} stepId={step.stepId} attempt={shownId > 0 ? shownId : null} />
+          <StepInputs
+            key={`${step.stepId}/${shownId}/${shown?.startedSeq ?? 0}`}
+            runId={runId}
+            stepId={step.stepId}
+            attempt={shownId > 0 ? shownId : null}
+          />
         </Suspense>
       );
     case "error":

@@ -32,7 +32,20 @@ interface StepRowProps {
   turn: (stepId: string, range: boolean) => void;
 }
 
-export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, ready, wait, blocks, median, choose, turn }: StepRowProps) {
+export const StepRow = memo(function StepRow({
+  stepId,
+  index,
+  top,
+  chosen,
+  selected,
+  tabStop,
+  ready,
+  wait,
+  blocks,
+  median,
+  choose,
+  turn,
+}: StepRowProps) {
   const store = useRunStore();
   const step = useStep(stepId);
   useTick(1_000, step?.status === "RUNNING" || (step?.status === "PENDING" && ready !== null));
@@ -40,7 +53,15 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
   const began = beganAt(step);
   const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
   return (
-    <div role="row" aria-rowindex={index + 2} data-index={index} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-selected={selected || undefined} style={{ transform: `translateY(${top}px)` }}>
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      data-index={index}
+      className={`${virtual.row} ${css.row}`}
+      data-chosen={chosen || undefined}
+      data-selected={selected || undefined}
+      style={{ transform: `translateY(${top}px)` }}
+    >
       <span role="cell" data-column="select">
         <input
           type="checkbox"
@@ -54,7 +75,14 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
         <StatusBadge look={stepLook(step)} />
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
-        <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} aria-label={stepWords(step, blocks, false)} onClick={() => choose(stepId)} title={stepId}>
+        <button
+          type="button"
+          className={virtual.name}
+          tabIndex={tabStop ? 0 : -1}
+          aria-label={stepWords(step, blocks, false)}
+          onClick={() => choose(stepId)}
+          title={stepId}
+        >
           <Name text={step.name ?? stepId} />
         </button>
       </span>
@@ -68,7 +96,9 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
         {step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : ""}
       </span>
       <span role="cell" data-column="waited" className={css.number}>
-        {waited !== null && (began !== null || step.status === "PENDING") && `${began === null && store.frozen() ? "≥ " : ""}${duration(waited)}`}
+        {waited !== null &&
+          (began !== null || step.status === "PENDING") &&
+          `${began === null && store.frozen() ? "≥ " : ""}${duration(waited)}`}
       </span>
       <span role="cell" data-column="took" className={css.number}>
         {stepTook(step, store)}
@@ -94,7 +124,11 @@ function PaceWords({ pace, median }: { pace: Pace | null; median: number | undef
   if (pace === null || median === undefined) return null;
   return (
     <span data-pace={pace.kind} title={m.grid.medianOf(duration(median))}>
-      {pace.kind === "usual" ? m.grid.pace.usual : pace.kind === "slower" ? m.grid.pace.slower(duration(pace.byMs), pace.times) : m.grid.pace.faster(duration(pace.byMs))}
+      {pace.kind === "usual"
+        ? m.grid.pace.usual
+        : pace.kind === "slower"
+          ? m.grid.pace.slower(duration(pace.byMs), pace.times)
+          : m.grid.pace.faster(duration(pace.byMs))}
     </span>
   );
 }

@@ -25,7 +25,12 @@ export function StepsBar({ runId, selected, clear }: StepsBarProps) {
         <div className={`${css.bar} ${css.overActions}`} data-bar role="region" aria-label={m.several.bar}>
           <strong>{m.several.selected(selected.size)}</strong>
           {SEVERAL.map((action) => (
-            <Open key={action} action={action} tooMany={selected.size > MOST_STEPS} open={() => setAsking({ action, stepIds: inOrder(action, selected, order) })} />
+            <Open
+              key={action}
+              action={action}
+              tooMany={selected.size > MOST_STEPS}
+              open={() => setAsking({ action, stepIds: inOrder(action, selected, order) })}
+            />
           ))}
           <span className={css.end}>
             <Button kind="quiet" onClick={clear}>
@@ -36,7 +41,12 @@ export function StepsBar({ runId, selected, clear }: StepsBarProps) {
       )}
       {asking && (
         <Suspense>
-          <SeveralDialog action={asking.action} runId={runId} stepIds={asking.stepIds} onClose={() => setAsking(null)} />
+          <SeveralDialog
+            action={asking.action}
+            runId={runId}
+            stepIds={asking.stepIds}
+            onClose={() => setAsking(null)}
+          />
         </Suspense>
       )}
     </>

@@ -42,8 +42,11 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
   // Sorted when it is asked for: rows do not change places under the pointer.
-  // oxlint-disable-next-line react/exhaustive-deps
-  const sorted = useMemo(() => sortSteps(order, (id) => store.step(id), query.sort, { now: store.now(), medians }), [store, order, query.sort, medians, sorting]);
+  const sorted = useMemo(
+    () => sortSteps(order, (id) => store.step(id), query.sort, { now: store.now(), medians }),
+    // oxlint-disable-next-line react/exhaustive-deps
+    [store, order, query.sort, medians, sorting],
+  );
   const shown = useMemo(() => {
     if (query.show.length === 0 && query.find === "" && query.group === null) return sorted;
     return sorted.filter((id) => {
@@ -55,7 +58,12 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   }, [store, sorted, query.show, query.find, query.group, header]);
   const pane = useRef<HTMLDivElement>(null);
   const height = narrow ? TWO_LINES : ROW;
-  const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => height, overscan: 8 });
+  const rows = useVirtualizer({
+    count: shown.length,
+    getScrollElement: () => pane.current,
+    estimateSize: () => height,
+    overscan: 8,
+  });
   useEffect(() => rows.measure(), [rows, height]);
 
   const { selected: meant, turn, turnAll, clear } = useSelection(shown);
@@ -66,7 +74,11 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
     const index = Math.max(0, Math.min(shown.length - 1, to));
     setActive(shown[index] ?? null);
     rows.scrollToIndex(index);
-    requestAnimationFrame(() => requestAnimationFrame(() => pane.current?.querySelector<HTMLElement>(`[data-index="${index}"] button`)?.focus({ preventScroll: true })));
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() =>
+        pane.current?.querySelector<HTMLElement>(`[data-index="${index}"] button`)?.focus({ preventScroll: true }),
+      ),
+    );
   };
   const page = Math.max(1, Math.floor((pane.current?.clientHeight ?? 0) / height) - 2);
   const failed = (way: 1 | -1): void => {
@@ -92,7 +104,14 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   });
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;
-    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: shown.length - 1 };
+    const moves: Record<string, number> = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: shown.length - 1,
+    };
     const to = moves[event.key];
     if (to === undefined) return;
     event.preventDefault();
@@ -105,7 +124,14 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
       {shown.length === 0 ? (
         <Notice title={header && order.length === 0 ? noSteps(header) : m.step.noneMatch} />
       ) : (
-        <div ref={pane} className={virtual.pane} role="table" aria-label={m.grid.label(shown.length, order.length)} aria-rowcount={shown.length + 1} onKeyDown={onKeyDown}>
+        <div
+          ref={pane}
+          className={virtual.pane}
+          role="table"
+          aria-label={m.grid.label(shown.length, order.length)}
+          aria-rowcount={shown.length + 1}
+          onKeyDown={onKeyDown}
+        >
           <div role="rowgroup" className={css.sticky}>
             <div role="row" className={css.head} aria-rowindex={1}>
               <span role="columnheader" data-column="select">
@@ -120,8 +146,17 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
                 />
               </span>
               {Object.entries(COLUMNS).map(([name, words]) => (
-                <span key={name} role="columnheader" data-column={name} aria-sort={SORTS[name] !== undefined && SORTS[name] === query.sort ? "descending" : undefined}>
-                  {SORTS[name] === undefined ? words : <SortButton words={words} by={SORTS[name]} query={query} setQuery={setQuery} />}
+                <span
+                  key={name}
+                  role="columnheader"
+                  data-column={name}
+                  aria-sort={SORTS[name] !== undefined && SORTS[name] === query.sort ? "descending" : undefined}
+                >
+                  {SORTS[name] === undefined ? (
+                    words
+                  ) : (
+                    <SortButton words={words} by={SORTS[name]} query={query} setQuery={setQuery} />
+                  )}
                 </span>
               ))}
             </div>
@@ -166,7 +201,12 @@ interface SortButtonProps extends Pick<StepsGridProps, "query" | "setQuery"> {
 function SortButton({ words, by, query, setQuery }: SortButtonProps) {
   const on = query.sort === by;
   return (
-    <button type="button" className={css.sort} title={m.grid.sortBy(words)} onClick={() => setQuery({ ...query, sort: on ? "plan" : by })}>
+    <button
+      type="button"
+      className={css.sort}
+      title={m.grid.sortBy(words)}
+      onClick={() => setQuery({ ...query, sort: on ? "plan" : by })}
+    >
       {words} {on && <span aria-hidden="true">↓</span>}
     </button>
   );

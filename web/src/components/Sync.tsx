@@ -41,7 +41,9 @@ export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
           · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
         </span>
       )}
-      {state === "LIVE" && lagMs >= 1 && <span className={css.detail}>· {m.banner.lag(`${Math.round(lagMs)} ms`)}</span>}
+      {state === "LIVE" && lagMs >= 1 && (
+        <span className={css.detail}>· {m.banner.lag(`${Math.round(lagMs)} ms`)}</span>
+      )}
       {seq !== undefined && seq > 0 && <span className={css.detail}>· seq {seq}</span>}
     </span>
   );
@@ -82,7 +84,11 @@ function Banner({ verdict, now }: SyncBannerProps) {
       <p>
         {asOf > 0 && <strong>{state === "OFFLINE" ? m.banner.offline(age) : m.banner.stale(age)} </strong>}
         {reason && m.cause[reason]} {seq !== undefined && seq > 0 && m.banner.lastKnown(seq)}{" "}
-        {state === "OFFLINE" && <span className={css.quietly}>{link.nextTryAt === null ? m.banner.trying : m.banner.nextTry(ticking(link.nextTryAt - Date.now()))}</span>}
+        {state === "OFFLINE" && (
+          <span className={css.quietly}>
+            {link.nextTryAt === null ? m.banner.trying : m.banner.nextTry(ticking(link.nextTryAt - Date.now()))}
+          </span>
+        )}
       </p>
       {state === "OFFLINE" && <Button onClick={retryNow}>{m.banner.retryNow}</Button>}
     </div>

@@ -30,7 +30,10 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   const [dragged, setDragged] = useState<number | null>(null);
   const go = (to: number | null, replace = false): void => {
     setDragged(null);
-    void navigate({ search: (old) => ({ ...old, at: to ?? undefined, ...(to === null ? { diff: undefined } : {}) }), replace });
+    void navigate({
+      search: (old) => ({ ...old, at: to ?? undefined, ...(to === null ? { diff: undefined } : {}) }),
+      replace,
+    });
   };
   const position = at ?? head;
   const play = usePlay(runId, position, speed, (to) => go(to, true));
@@ -38,7 +41,10 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
     play.stop();
     go(null);
   };
-  const back = (): void => void momentBefore(runId, position).then((moment) => moment && go(moment.runSeq, at !== null)).catch(() => {});
+  const back = (): void =>
+    void momentBefore(runId, position)
+      .then((moment) => moment && go(moment.runSeq, at !== null))
+      .catch(() => {});
   const forth = (): void => {
     if (at === null) return;
     void momentsAfter(runId, position, 1)
@@ -61,10 +67,18 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
         <Button kind="quiet" label={m.time.back} onClick={back}>
           <kbd>[</kbd>
         </Button>
-        <Button kind="quiet" label={play.playing ? m.time.stop : m.time.play} onClick={() => (play.playing ? play.stop() : play.start(at === null ? 1 : at))}>
+        <Button
+          kind="quiet"
+          label={play.playing ? m.time.stop : m.time.play}
+          onClick={() => (play.playing ? play.stop() : play.start(at === null ? 1 : at))}
+        >
           {play.playing ? <Pause size={16} aria-hidden="true" /> : <Play size={16} aria-hidden="true" />}
         </Button>
-        <select aria-label={m.time.speed} value={speed} onChange={(event) => setSpeed(SPEEDS.find((one) => String(one) === event.target.value) ?? 1)}>
+        <select
+          aria-label={m.time.speed}
+          value={speed}
+          onChange={(event) => setSpeed(SPEEDS.find((one) => String(one) === event.target.value) ?? 1)}
+        >
           {SPEEDS.map((one) => (
             <option key={one} value={one}>
               {one}×

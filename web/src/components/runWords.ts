@@ -6,7 +6,11 @@ import { duration, ticking } from "../ui/format";
 import { ended } from "../ui/look";
 
 /** Time from start to end, or to now; "≥" when now is not known. */
-export function took(run: Pick<RunRow, "startedAt" | "completedAt" | "totalDurationMs">, now: number, frozen: boolean): string | null {
+export function took(
+  run: Pick<RunRow, "startedAt" | "completedAt" | "totalDurationMs">,
+  now: number,
+  frozen: boolean,
+): string | null {
   if (run.startedAt === null) return null;
   if (run.totalDurationMs !== null) return duration(run.totalDurationMs);
   if (run.completedAt !== null) return duration(run.completedAt - run.startedAt);
@@ -19,7 +23,12 @@ function sentence(parts: readonly (string | null | false)[]): string | null {
 }
 
 /** `quiescent` is the newest receipt of a PAUSE that says when nothing ran any more. */
-export function statusWords(header: RunHeader, now: number, actions: Actions | null, quiescent: Signal | undefined): string | null {
+export function statusWords(
+  header: RunHeader,
+  now: number,
+  actions: Actions | null,
+  quiescent: Signal | undefined,
+): string | null {
   const { substatus, status, failedSteps, retryDeadline, pause, message } = header;
   if (status === "PENDING" || status === "APPROVED") return waitingWords(header, now, actions);
   if (status === "PAUSED" && pause) {
@@ -29,7 +38,10 @@ export function statusWords(header: RunHeader, now: number, actions: Actions | n
   }
   if (substatus === "AWAITING_OPERATOR" || retryDeadline !== null) {
     const left = retryDeadline === null ? null : retryDeadline - now;
-    return sentence([failedSteps > 0 && m.run.stepsFailed(failedSteps), left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed)]);
+    return sentence([
+      failedSteps > 0 && m.run.stepsFailed(failedSteps),
+      left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed),
+    ]);
   }
   if (message !== null && message !== "") return message;
   if (status === "UNKNOWN") return m.run.unknownMeans;

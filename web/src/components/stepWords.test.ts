@@ -7,11 +7,22 @@ const NOW = Date.parse("2026-11-23T12:00:00Z");
 
 /** A pending step that was ready when it last changed, as far as its words go. */
 const waiting = (of: Partial<Step>): Step =>
-  ({ stepId: "load", type: "COMMAND", status: "PENDING", dependsOn: [], taskQueue: "tq-data-dev", wait: { kind: "WORKER", since: null, until: null, blockingSteps: [], who: null, taskQueue: "tq-data-dev" }, ...of }) as Step;
+  ({
+    stepId: "load",
+    type: "COMMAND",
+    status: "PENDING",
+    dependsOn: [],
+    taskQueue: "tq-data-dev",
+    wait: { kind: "WORKER", since: null, until: null, blockingSteps: [], who: null, taskQueue: "tq-data-dev" },
+    ...of,
+  }) as Step;
 
 /** A run with the other steps of these statuses. */
 const runWith = (statuses: Record<string, string>, status = "RUNNING"): RunStore =>
-  ({ step: (id: string) => (statuses[id] ? { status: statuses[id] } : undefined), header: () => ({ status }) }) as unknown as RunStore;
+  ({
+    step: (id: string) => (statuses[id] ? { status: statuses[id] } : undefined),
+    header: () => ({ status }),
+  }) as unknown as RunStore;
 
 describe("what a step waits for", () => {
   it("names the queue whose worker a ready step waits for", () => {

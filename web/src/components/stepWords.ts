@@ -6,7 +6,10 @@ import { count, duration, relative, ticking } from "../ui/format";
 const NAMED = 3;
 
 /** How long the latest attempt has taken, "≥" when it runs and now is not known. */
-export function stepTook(step: Pick<Step, "startedAt" | "completedAt" | "durationMs" | "status">, store: RunStore): string | null {
+export function stepTook(
+  step: Pick<Step, "startedAt" | "completedAt" | "durationMs" | "status">,
+  store: RunStore,
+): string | null {
   if (step.durationMs !== null) return duration(step.durationMs);
   if (step.startedAt === null) return null;
   if (step.completedAt !== null) return duration(step.completedAt - step.startedAt);
@@ -26,8 +29,26 @@ function waitOf(step: Step, wait: NonNullable<Step["wait"]>, store: RunStore) {
   });
   const depends = wait.kind === "DEPENDENCIES" || wait.kind === "WORKER";
   const failed = blocking.filter((id) => store.step(id)?.status === "FAILED");
-  const kind = wait.kind === "PERSON" && step.status === "FAILED" ? "OPERATOR" : !depends ? wait.kind : failed.length > 0 ? "FAILED_STEP" : blocking.length > 0 ? "DEPENDENCIES" : store.header()?.status === "PAUSED" ? "PAUSED" : "WORKER";
-  const named = kind === "DEPENDENCIES" ? blocking : kind === "FAILED_STEP" ? (failed.length > 0 ? failed : wait.blockingSteps) : [];
+  const kind =
+    wait.kind === "PERSON" && step.status === "FAILED"
+      ? "OPERATOR"
+      : !depends
+        ? wait.kind
+        : failed.length > 0
+          ? "FAILED_STEP"
+          : blocking.length > 0
+            ? "DEPENDENCIES"
+            : store.header()?.status === "PAUSED"
+              ? "PAUSED"
+              : "WORKER";
+  const named =
+    kind === "DEPENDENCIES"
+      ? blocking
+      : kind === "FAILED_STEP"
+        ? failed.length > 0
+          ? failed
+          : wait.blockingSteps
+        : [];
   return { kind, named } as const;
 }
 

@@ -13,7 +13,8 @@ export function useSelection(ids: readonly string[]) {
     const to = order.current.indexOf(id);
     setSelected((old) => {
       const next = new Set(old);
-      if (range && from >= 0) for (const other of order.current.slice(Math.min(from, to), Math.max(from, to) + 1)) next.add(other);
+      if (range && from >= 0)
+        for (const other of order.current.slice(Math.min(from, to), Math.max(from, to) + 1)) next.add(other);
       else if (!next.delete(id)) next.add(id);
       return next;
     });
@@ -22,7 +23,8 @@ export function useSelection(ids: readonly string[]) {
   const turnAll = useCallback((on: boolean) => setSelected(new Set(on ? order.current : [])), []);
   const clear = useCallback(() => {
     // The bar that offers it goes, and with it the focus that it has.
-    if (document.activeElement?.closest("[data-bar]")) document.querySelector<HTMLElement>("[data-selected] :is(a, button)")?.focus();
+    if (document.activeElement?.closest("[data-bar]"))
+      document.querySelector<HTMLElement>("[data-selected] :is(a, button)")?.focus();
     setSelected(new Set());
   }, []);
   // What is filtered away is not meant.
@@ -58,7 +60,9 @@ export function useKeptFocus(): (event: FocusEvent) => void {
   useEffect(() => {
     if (had.current === null || had.current.row.isConnected || document.activeElement !== document.body) return;
     const links = [...document.querySelectorAll<HTMLElement>(`${ROW} a`)];
-    (links[Math.min(had.current.at, links.length - 1)] ?? document.querySelector<HTMLElement>("main [aria-current]"))?.focus();
+    (
+      links[Math.min(had.current.at, links.length - 1)] ?? document.querySelector<HTMLElement>("main [aria-current]")
+    )?.focus();
   });
   return ({ target }) => {
     const row = target.closest<HTMLElement>(ROW);
@@ -67,7 +71,11 @@ export function useKeptFocus(): (event: FocusEvent) => void {
 }
 
 /** x selects the row that has the focus, X all from the last one to it. */
-export function useSelectKeys(turn: (id: string, range: boolean) => void, selectedSome: boolean, clear: () => void): void {
+export function useSelectKeys(
+  turn: (id: string, range: boolean) => void,
+  selectedSome: boolean,
+  clear: () => void,
+): void {
   const select = (range: boolean) => (): void => {
     const id = here()?.dataset["run"];
     if (id !== undefined) turn(id, range);

@@ -100,7 +100,12 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
 }
 
 function seenOf(step: Step, behind: boolean): Seen {
-  return { tone: stepLook(step).tone, glyph: glyphOf(step, behind), label: step.name ?? step.stepId, loud: LOUD.has(step.status) };
+  return {
+    tone: stepLook(step).tone,
+    glyph: glyphOf(step, behind),
+    label: step.name ?? step.stepId,
+    loud: LOUD.has(step.status),
+  };
 }
 
 /** A canvas over a region, drawn on in the drawing's own measure. */
@@ -111,7 +116,12 @@ function prepared(canvas: HTMLCanvasElement | null, region: Region, scale: numbe
   const [width, height] = [region.right - region.left, region.bottom - region.top];
   canvas.width = Math.max(1, Math.ceil(width * ratio));
   canvas.height = Math.max(1, Math.ceil(height * ratio));
-  Object.assign(canvas.style, { left: `${region.left}px`, top: `${region.top}px`, width: `${width}px`, height: `${height}px` });
+  Object.assign(canvas.style, {
+    left: `${region.left}px`,
+    top: `${region.top}px`,
+    width: `${width}px`,
+    height: `${height}px`,
+  });
   ctx.setTransform(ratio, 0, 0, ratio, -region.left * ratio, -region.top * ratio);
   return ctx;
 }

@@ -41,7 +41,16 @@ export interface GraphProps {
 const NO_BARS: ReadonlyMap<string, Bar> = new Map();
 
 /** The steps as a picture. Only statuses change while it is shown: a plan, and so its drawing, never does. */
-export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO_BARS, openGroup, children }: GraphProps) {
+export function Graph({
+  shape,
+  layout,
+  chosen,
+  choose,
+  fitted = false,
+  bars = NO_BARS,
+  openGroup,
+  children,
+}: GraphProps) {
   const store = useRunStore();
   const broken = useRunState(({ header }) => (header()?.failedSteps ?? 0) > 0);
   const scene = useMemo(() => new Scene(layout), [layout]);
@@ -84,7 +93,10 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
 
   const labelled = view !== null && (view.scale >= ZOOM.labels || shape.ids.length <= FEW);
   const region = view?.near;
-  const near = useMemo(() => (region && labelled ? nearest(scene.within(region), layout, region) : []), [region, labelled, scene, layout]);
+  const near = useMemo(
+    () => (region && labelled ? nearest(scene.within(region), layout, region) : []),
+    [region, labelled, scene, layout],
+  );
   const shown = near.includes(stop) ? near : [...near, stop];
   return (
     <div className={`${frame.frame} ${css.graph}`}>
@@ -132,8 +144,31 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
             {shown.map((i) => {
               const id = shape.ids[i] ?? "";
               const bar = bars.get(id);
-              if (bar && openGroup) return <GroupBar key={id} bar={bar} x={at(layout.x, i)} y={at(layout.y, i)} tabStop={i === stop} open={openGroup} />;
-              return <GraphNode key={id} id={id} step={i} x={at(layout.x, i)} y={at(layout.y, i)} blocked={blocked} behind={blocked.has(i)} chosen={id === chosen} tabStop={i === stop} choose={choose} />;
+              if (bar && openGroup)
+                return (
+                  <GroupBar
+                    key={id}
+                    bar={bar}
+                    x={at(layout.x, i)}
+                    y={at(layout.y, i)}
+                    tabStop={i === stop}
+                    open={openGroup}
+                  />
+                );
+              return (
+                <GraphNode
+                  key={id}
+                  id={id}
+                  step={i}
+                  x={at(layout.x, i)}
+                  y={at(layout.y, i)}
+                  blocked={blocked}
+                  behind={blocked.has(i)}
+                  chosen={id === chosen}
+                  tabStop={i === stop}
+                  choose={choose}
+                />
+              );
             })}
           </div>
         </div>
@@ -143,7 +178,11 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
   );
 }
 
-function nearest(steps: readonly number[], { x, y }: Layout, { left, top, right, bottom }: { left: number; top: number; right: number; bottom: number }): readonly number[] {
+function nearest(
+  steps: readonly number[],
+  { x, y }: Layout,
+  { left, top, right, bottom }: { left: number; top: number; right: number; bottom: number },
+): readonly number[] {
   if (steps.length <= NEAR) return steps;
   const far = (i: number): number => Math.abs(at(x, i) - (left + right) / 2) + Math.abs(at(y, i) - (top + bottom) / 2);
   return steps.toSorted((a, b) => far(a) - far(b)).slice(0, NEAR);

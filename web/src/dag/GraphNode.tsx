@@ -26,7 +26,17 @@ export function nodeId(stepId: string): string {
 }
 
 /** One step, near enough to be read. */
-export const GraphNode = memo(function GraphNode({ id, step: i, x, y, blocked, behind, chosen, tabStop, choose }: GraphNodeProps) {
+export const GraphNode = memo(function GraphNode({
+  id,
+  step: i,
+  x,
+  y,
+  blocked,
+  behind,
+  chosen,
+  tabStop,
+  choose,
+}: GraphNodeProps) {
   const step = useStep(id);
   if (!step) return null;
   const look = stepLook(step);

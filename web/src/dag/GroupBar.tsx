@@ -32,7 +32,11 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
     });
   }, [store, bar]);
   const tally = tallyOf(store, bar.members);
-  const words = m.graph.group(bar.group, bar.members.length, STANDINGS.filter((standing) => tally[standing] > 0).map((standing) => `${count(tally[standing])} ${standing}`));
+  const words = m.graph.group(
+    bar.group,
+    bar.members.length,
+    STANDINGS.filter((standing) => tally[standing] > 0).map((standing) => `${count(tally[standing])} ${standing}`),
+  );
   return (
     <button
       id={nodeId(bar.id)}
@@ -49,7 +53,12 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
         <span className={css.label}>{bar.group}</span> {count(bar.members.length)}
       </span>
       <span className={css.counts}>
-        {STANDINGS.map((standing) => tally[standing] > 0 && <span key={standing} data-standing={standing} style={{ flexGrow: tally[standing] }} />)}
+        {STANDINGS.map(
+          (standing) =>
+            tally[standing] > 0 && (
+              <span key={standing} data-standing={standing} style={{ flexGrow: tally[standing] }} />
+            ),
+        )}
       </span>
     </button>
   );

@@ -56,7 +56,10 @@ export function Minimap({ shape, layout, camera }: { shape: Shape; layout: Layou
       const { left, top, right, bottom } = seen();
       if (frame.current) {
         frame.current.style.transform = `translate(${left * scale}px, ${top * scale}px)`;
-        Object.assign(frame.current.style, { width: `${(right - left) * scale}px`, height: `${(bottom - top) * scale}px` });
+        Object.assign(frame.current.style, {
+          width: `${(right - left) * scale}px`,
+          height: `${(bottom - top) * scale}px`,
+        });
       }
     };
     follow();

@@ -38,7 +38,15 @@ export function Picture({ chosen, choose }: PictureProps) {
     return <FocusGraph shape={shape} center={center} hops={hops} chosen={chosen} choose={choose} go={go} />;
   }
   if (shape.ids.length > GRAPH_STEPS && !whole) {
-    return <Mosaic shape={shape} chosen={chosen} choose={choose} focusOn={(id) => go({ focus: id })} showWhole={() => go({ whole: "yes" })} />;
+    return (
+      <Mosaic
+        shape={shape}
+        chosen={chosen}
+        choose={choose}
+        focusOn={(id) => go({ focus: id })}
+        showWhole={() => go({ whole: "yes" })}
+      />
+    );
   }
   return (
     <>
@@ -53,14 +61,29 @@ function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boole
   const store = useRunStore();
   const { groups, open = "" } = route.useSearch();
   const navigate = route.useNavigate();
-  const group = useMemo(() => shape.ids.map((id) => groupOf(store.step(id) ?? { stepId: id, group: null })), [store, shape]);
+  const group = useMemo(
+    () => shape.ids.map((id) => groupOf(store.step(id) ?? { stepId: id, group: null })),
+    [store, shape],
+  );
   const several = useMemo(() => new Set(group).size, [group]);
   const folded = useMemo(
-    () => groups && fold(shape, (i) => group[i] ?? "", (i) => store.step(shape.ids[i] ?? "")?.status === "FAILED", new Set(open.split(","))),
+    () =>
+      groups &&
+      fold(
+        shape,
+        (i) => group[i] ?? "",
+        (i) => store.step(shape.ids[i] ?? "")?.status === "FAILED",
+        new Set(open.split(",")),
+      ),
     [store, shape, group, groups, open],
   );
-  const openGroup = (name: string): void => void navigate({ search: (old) => ({ ...old, open: open === "" ? name : `${open},${name}` }), replace: true });
-  const turn = (): void => void navigate({ search: (old) => ({ ...old, groups: groups ? undefined : "collapsed", open: undefined }), replace: true });
+  const openGroup = (name: string): void =>
+    void navigate({ search: (old) => ({ ...old, open: open === "" ? name : `${open},${name}` }), replace: true });
+  const turn = (): void =>
+    void navigate({
+      search: (old) => ({ ...old, groups: groups ? undefined : "collapsed", open: undefined }),
+      replace: true,
+    });
   return (
     <Drawn shape={folded ? folded.shape : shape} {...(folded ? { bars: folded.bars, openGroup } : {})} {...rest}>
       {several > 1 && several < shape.ids.length && (
@@ -79,7 +102,11 @@ function Drawn({ shape, ...rest }: DrawnProps) {
   const sha256 = useHeader()?.plan.sha256 ?? "";
   // Of the graphs of a plan only the whole is large enough to be kept.
   const layout = useLayout(shape, rest.bars ? null : sha256);
-  return layout ? <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} /> : <Skeleton rows={8} label={m.graph.layingOut} />;
+  return layout ? (
+    <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} />
+  ) : (
+    <Skeleton rows={8} label={m.graph.layingOut} />
+  );
 }
 
 interface FocusGraphProps extends PictureProps {
@@ -92,7 +119,10 @@ interface FocusGraphProps extends PictureProps {
 function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps) {
   const store = useRunStore();
   const { steps, within } = useMemo(() => focusOf(shape, center, hops), [shape, center, hops]);
-  const near = useMemo(() => shapeOf(steps.flatMap((i) => store.step(shape.ids[i] ?? "") ?? [])), [store, shape, steps]);
+  const near = useMemo(
+    () => shapeOf(steps.flatMap((i) => store.step(shape.ids[i] ?? "") ?? [])),
+    [store, shape, steps],
+  );
   const focus = shape.ids[center] ?? "";
   const reach = (to: number): void => {
     if (to >= 1 && to <= HOPS.most) go({ focus, hops: to });

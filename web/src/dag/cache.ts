@@ -36,7 +36,9 @@ export async function keepLayout(key: string, layout: Layout): Promise<void> {
 
 async function open(): Promise<IDBObjectStore> {
   const request = indexedDB.open(NAME, 1);
-  request.addEventListener("upgradeneeded", () => request.result.createObjectStore(STORE, { keyPath: "key" }).createIndex("usedAt", "usedAt"));
+  request.addEventListener("upgradeneeded", () =>
+    request.result.createObjectStore(STORE, { keyPath: "key" }).createIndex("usedAt", "usedAt"),
+  );
   const database = await done(request);
   const transaction = database.transaction(STORE, "readwrite");
   transaction.addEventListener("complete", () => database.close());

@@ -21,7 +21,10 @@ export const ZOOM = { min: 0.02, max: 1.5, labels: 0.6, step: 1.25 };
 const MARGIN = 16;
 
 export function fitting(world: Size, box: Size): number {
-  const ratio = Math.min((box.width - 2 * MARGIN) / Math.max(1, world.width), (box.height - 2 * MARGIN) / Math.max(1, world.height));
+  const ratio = Math.min(
+    (box.width - 2 * MARGIN) / Math.max(1, world.width),
+    (box.height - 2 * MARGIN) / Math.max(1, world.height),
+  );
   return Math.max(ZOOM.min, Math.min(1, ratio));
 }
 
@@ -46,11 +49,18 @@ export function centred(px: number, py: number, scale: number, box: Size): Camer
 
 /** What is in sight, and `more` pixels of the pane beyond. */
 export function sight({ x, y, scale }: Camera, box: Size, more = 0): Region {
-  return { left: (-x - more) / scale, top: (-y - more) / scale, right: (box.width - x + more) / scale, bottom: (box.height - y + more) / scale };
+  return {
+    left: (-x - more) / scale,
+    top: (-y - more) / scale,
+    right: (box.width - x + more) / scale,
+    bottom: (box.height - y + more) / scale,
+  };
 }
 
 export function covers(outer: Region, inner: Region): boolean {
-  return outer.left <= inner.left && outer.top <= inner.top && outer.right >= inner.right && outer.bottom >= inner.bottom;
+  return (
+    outer.left <= inner.left && outer.top <= inner.top && outer.right >= inner.right && outer.bottom >= inner.bottom
+  );
 }
 
 export function clipped(region: Region, world: Size): Region {

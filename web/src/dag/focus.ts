@@ -24,7 +24,8 @@ export function focusOf(shape: Shape, center: number, hops: number, most = FOCUS
   };
   const before = walk(shape.before);
   const after = walk(shape.after);
-  for (let hop = 0; hop < hops; hop++) for (const step of [...(before[hop] ?? []), ...(after[hop] ?? [])]) found.add(step);
+  for (let hop = 0; hop < hops; hop++)
+    for (const step of [...(before[hop] ?? []), ...(after[hop] ?? [])]) found.add(step);
   const nearest = [...found].slice(0, most);
   return { steps: nearest.toSorted((a, b) => a - b), within: found.size };
 }

@@ -23,7 +23,12 @@ export function groupOf(step: { stepId: string; group: string | null }): string 
  * Collapses each group but those in `open` and those of which a part has failed. A group that others come between is
  * several bars, one for each stretch of it, so that what is drawn has no cycle.
  */
-export function fold(shape: Shape, group: (step: number) => string, failed: (step: number) => boolean, open: ReadonlySet<string>): Folded {
+export function fold(
+  shape: Shape,
+  group: (step: number) => string,
+  failed: (step: number) => boolean,
+  open: ReadonlySet<string>,
+): Folded {
   const stretch = new Int32Array(shape.ids.length);
   for (const step of shape.layers.flat()) {
     for (const before of listOf(shape.before, step)) {

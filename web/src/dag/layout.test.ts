@@ -43,7 +43,8 @@ describe("layout", () => {
     from.forEach((source, e) => {
       for (let k = at(bend, e); k < at(bend, e + 1); k++) {
         const column = columns.get(at(layer, source) + 1 + k - at(bend, e)) ?? [];
-        for (const top of column) expect(at(bends, k) < top + 0.01 || at(bends, k) > top + NODE.height - 0.01).toBe(true);
+        for (const top of column)
+          expect(at(bends, k) < top + 0.01 || at(bends, k) > top + NODE.height - 0.01).toBe(true);
       }
       expect(at(bend, e + 1) - at(bend, e)).toBe(at(layer, at(to, e)) - at(layer, source) - 1);
     });

@@ -103,13 +103,21 @@ function arrange({ layer, above, below }: Routed): Drawing {
   const order = new Int32Array(count);
   const layers = Array.from(members, (list) => Int32Array.from(list ?? []));
   for (const list of layers) list.forEach((vertex, i) => (order[vertex] = i));
-  return { layer, before: listsOf(count, below, above), after: listsOf(count, above, below), layers, order, y: new Float64Array(count) };
+  return {
+    layer,
+    before: listsOf(count, below, above),
+    after: listsOf(count, above, below),
+    layers,
+    order,
+    y: new Float64Array(count),
+  };
 }
 
 function sweep({ before, after, layers, order }: Drawing, down: boolean): void {
   const keys = new Float64Array(order.length);
   for (const layer of down ? layers : layers.toReversed()) {
-    for (const vertex of layer) keys[vertex] = median(listOf(down ? before : after, vertex), order) ?? at(order, vertex);
+    for (const vertex of layer)
+      keys[vertex] = median(listOf(down ? before : after, vertex), order) ?? at(order, vertex);
     layer.sort((a, b) => at(keys, a) - at(keys, b) || at(order, a) - at(order, b));
     layer.forEach((vertex, i) => (order[vertex] = i));
   }
@@ -153,7 +161,9 @@ export function separate(wanted: readonly number[], gap: number): number[] {
     }
     blocks.push(block);
   });
-  return blocks.flatMap((block) => Array.from({ length: block.size }, () => block.mean)).map((mean, i) => mean + i * gap);
+  return blocks
+    .flatMap((block) => Array.from({ length: block.size }, () => block.mean))
+    .map((mean, i) => mean + i * gap);
 }
 
 export function leftOf(layer: number): number {

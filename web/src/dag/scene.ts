@@ -47,7 +47,8 @@ export class Scene {
     const found: number[] = [];
     x.forEach((nodeLeft, i) => {
       const nodeTop = at(y, i);
-      if (nodeLeft <= right && nodeLeft + NODE.width >= left && nodeTop <= bottom && nodeTop + NODE.height >= top) found.push(i);
+      if (nodeLeft <= right && nodeLeft + NODE.width >= left && nodeTop <= bottom && nodeTop + NODE.height >= top)
+        found.push(i);
     });
     return found;
   }
@@ -57,7 +58,13 @@ export class Scene {
     return this.within({ left: px, right: px, top: py, bottom: py })[0] ?? null;
   }
 
-  edges(ctx: CanvasRenderingContext2D, region: Region, scale: number, kindOf: (edge: number) => EdgeKind, palette: Palette): void {
+  edges(
+    ctx: CanvasRenderingContext2D,
+    region: Region,
+    scale: number,
+    kindOf: (edge: number) => EdgeKind,
+    palette: Palette,
+  ): void {
     const { from, to, x } = this.#layout;
     const groups: Record<EdgeKind, number[]> = { open: [], done: [], blocked: [], failed: [] };
     from.forEach((source, e) => {
@@ -66,7 +73,12 @@ export class Scene {
       groups[kindOf(e)].push(e);
     });
     const width: Record<EdgeKind, number> = { open: 1.25, done: 1.25, blocked: 1.5, failed: 3 };
-    const colour: Record<EdgeKind, string> = { open: palette.control, done: palette.success, blocked: palette.failed, failed: palette.failed };
+    const colour: Record<EdgeKind, string> = {
+      open: palette.control,
+      done: palette.success,
+      blocked: palette.failed,
+      failed: palette.failed,
+    };
     for (const kind of KINDS) {
       ctx.strokeStyle = colour[kind];
       ctx.globalAlpha = from.length > MANY && (kind === "open" || kind === "done") ? 0.4 : 1;
@@ -106,7 +118,9 @@ export class Scene {
     const [x, y] = [at(this.#layout.x, i), at(this.#layout.y, i)];
     if (scale < FAR) {
       // What is loud is never smaller than can be seen.
-      const [width, height] = seen.loud ? [Math.max(NODE.width, 8 / scale), Math.max(NODE.height, 5 / scale)] : [NODE.width, NODE.height];
+      const [width, height] = seen.loud
+        ? [Math.max(NODE.width, 8 / scale), Math.max(NODE.height, 5 / scale)]
+        : [NODE.width, NODE.height];
       ctx.fillStyle = palette[seen.tone];
       ctx.globalAlpha = seen.loud ? 1 : 0.55;
       ctx.fillRect(x + (NODE.width - width) / 2, y + (NODE.height - height) / 2, width, height);
@@ -116,7 +130,12 @@ export class Scene {
     ctx.clearRect(x - 1, y - 1, NODE.width + 2, NODE.height + 2);
     ctx.beginPath();
     ctx.roundRect(x + 0.5, y + 0.5, NODE.width - 1, NODE.height - 1, RADIUS);
-    ctx.fillStyle = !seen.loud && labelled ? palette.raised : seen.loud && !labelled ? palette[seen.tone] : palette[`${seen.tone}-tint`];
+    ctx.fillStyle =
+      !seen.loud && labelled
+        ? palette.raised
+        : seen.loud && !labelled
+          ? palette[seen.tone]
+          : palette[`${seen.tone}-tint`];
     ctx.fill();
     ctx.strokeStyle = palette[seen.tone];
     ctx.lineWidth = 1;

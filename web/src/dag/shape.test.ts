@@ -21,7 +21,10 @@ describe("shapeOf", () => {
   });
 
   it("holds on to a cycle", () => {
-    const { layers } = shapeOf([{ stepId: "a", dependsOn: ["b"] }, { stepId: "b", dependsOn: ["a"] }]);
+    const { layers } = shapeOf([
+      { stepId: "a", dependsOn: ["b"] },
+      { stepId: "b", dependsOn: ["a"] },
+    ]);
     expect(layers.flat()).toEqual([0, 1]);
   });
 });
@@ -34,7 +37,10 @@ describe("focusOf", () => {
   });
 
   it("keeps the nearest when there are too many, and says how many there are", () => {
-    const star = shapeOf([{ stepId: "hub", dependsOn: [] }, ...Array.from({ length: 400 }, (_, i) => ({ stepId: `s${i}`, dependsOn: ["hub"] }))]);
+    const star = shapeOf([
+      { stepId: "hub", dependsOn: [] },
+      ...Array.from({ length: 400 }, (_, i) => ({ stepId: `s${i}`, dependsOn: ["hub"] })),
+    ]);
     const { steps, within } = focusOf(star, 0, 1);
     expect(within).toBe(401);
     expect(steps).toHaveLength(150);
@@ -44,7 +50,13 @@ describe("focusOf", () => {
 
 describe("Blocked", () => {
   it("follows failures, and ends with them", () => {
-    const statuses: Record<string, Step["status"]> = { a: "SUCCESS", b: "PENDING", c: "PENDING", d: "PENDING", e: "PENDING" };
+    const statuses: Record<string, Step["status"]> = {
+      a: "SUCCESS",
+      b: "PENDING",
+      c: "PENDING",
+      d: "PENDING",
+      e: "PENDING",
+    };
     const blocked = new Blocked(DIAMOND, (id) => ({ status: statuses[id] ?? "UNKNOWN" }));
     expect(DIAMOND.ids.some((_, i) => blocked.has(i))).toBe(false);
     statuses["c"] = "FAILED";

@@ -1,5 +1,17 @@
 import { type PointerEvent, type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { type Camera, centred, clipped, covers, fitting, held, type Region, sight, type Size, ZOOM, zoomed } from "./camera";
+import {
+  type Camera,
+  centred,
+  clipped,
+  covers,
+  fitting,
+  held,
+  type Region,
+  sight,
+  type Size,
+  ZOOM,
+  zoomed,
+} from "./camera";
 
 /** What is drawn beyond the pane, in its pixels: while it moves, and when it rests, where drawing disturbs nobody. */
 const AHEAD = { moving: 320, resting: 720 };
@@ -28,7 +40,11 @@ export interface CameraControl {
   center: (x: number, y: number, scale?: number) => void;
   /** The point of the drawing under the pointer; null after a drag. */
   under: (event: { clientX: number; clientY: number }) => { x: number; y: number } | null;
-  pointer: { onPointerDown: (event: PointerEvent) => void; onPointerMove: (event: PointerEvent) => void; onPointerUp: () => void };
+  pointer: {
+    onPointerDown: (event: PointerEvent) => void;
+    onPointerMove: (event: PointerEvent) => void;
+    onPointerUp: () => void;
+  };
 }
 
 function viewOf(held: View | null, camera: Camera, box: Size, world: Size): View {
@@ -62,7 +78,10 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
   const listeners = useRef(new Set<() => void>());
   const [view, setView] = useState<View | null>(null);
 
-  const box = useCallback((): Size => ({ width: pane.current?.clientWidth ?? 0, height: pane.current?.clientHeight ?? 0 }), []);
+  const box = useCallback(
+    (): Size => ({ width: pane.current?.clientWidth ?? 0, height: pane.current?.clientHeight ?? 0 }),
+    [],
+  );
   const show = useCallback(
     (next: Camera): boolean => {
       const before = camera.current;

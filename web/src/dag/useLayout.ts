@@ -44,7 +44,10 @@ export function useLayout(shape: Shape, planSha256: string | null): Layout | nul
 }
 
 interface ScriptUrls {
-  createPolicy(name: string, rules: { createScriptURL: (url: string) => string }): { createScriptURL(url: string): unknown };
+  createPolicy(
+    name: string,
+    rules: { createScriptURL: (url: string) => string },
+  ): { createScriptURL(url: string): unknown };
 }
 
 let policy: ReturnType<ScriptUrls["createPolicy"]> | null = null;
@@ -52,7 +55,10 @@ let policy: ReturnType<ScriptUrls["createPolicy"]> | null = null;
 /** The content policy lets no text become the address of a script but this one. */
 function layoutWorker(): Worker {
   const { trustedTypes } = globalThis as { trustedTypes?: ScriptUrls };
-  policy ??= trustedTypes?.createPolicy("dvt-layout", { createScriptURL: (url) => (url === workerUrl ? url : "about:invalid") }) ?? null;
+  policy ??=
+    trustedTypes?.createPolicy("dvt-layout", {
+      createScriptURL: (url) => (url === workerUrl ? url : "about:invalid"),
+    }) ?? null;
   // A browser without Trusted Types takes the address itself.
   const url = (policy?.createScriptURL(workerUrl) ?? workerUrl) as string;
   return new Worker(url, { type: "module" });

@@ -4,7 +4,10 @@ import { at, listOf, type Shape } from "./shape";
 /** Where an arrow key leads from a step: along an edge to the nearest, or to the next of its layer. Null stays, undefined is not our key. */
 export function walk(shape: Shape, { y, layer }: Layout, from: number, key: string): number | null | undefined {
   const level = (list: Int32Array): number | null =>
-    list.reduce<number | null>((best, i) => (best === null || Math.abs(at(y, i) - at(y, from)) < Math.abs(at(y, best) - at(y, from)) ? i : best), null);
+    list.reduce<number | null>(
+      (best, i) => (best === null || Math.abs(at(y, i) - at(y, from)) < Math.abs(at(y, best) - at(y, from)) ? i : best),
+      null,
+    );
   const beside = (way: 1 | -1): number | null => {
     const ahead = (shape.layers[at(layer, from)] ?? []).filter((i) => (at(y, i) - at(y, from)) * way > 0);
     return level(Int32Array.from(ahead));

@@ -6,7 +6,12 @@ export function Gallery() {
   const wanted = new URLSearchParams(location.search).get("state");
   const shown = STATES.filter((state) => (wanted === null ? state.alone !== true : state.name === wanted));
   return (
-    <main className={css.gallery} data-states={STATES.filter((state) => state.alone === true).map((state) => state.name).join(" ")}>
+    <main
+      className={css.gallery}
+      data-states={STATES.filter((state) => state.alone === true)
+        .map((state) => state.name)
+        .join(" ")}
+    >
       <h1>Gallery</h1>
       {shown.map((state) => (
         <Shown key={state.name} state={state} />

@@ -39,12 +39,35 @@ const METERS: Record<string, BulkProgressFragment> = {
   running: progress({}),
   paced: progress({ state: "PACED", pacedCode: "SIGNAL_RATE_LIMITED", pacedUntil: written(NOW + 12_000) }),
   stopping: progress({ state: "STOPPING", stoppedAt: written(NOW) }),
-  stopped: progress({ state: "STOPPED", stoppedAt: written(NOW), counts: STOOD, applications: { pending: 0, delivered: 0, applied: 94, noop: 4, notApplied: 2 } }),
-  done: progress({ state: "DONE", finishedAt: written(NOW), counts: ENDED, applications: { pending: 0, delivered: 0, applied: 191, noop: 4, notApplied: 2 } }),
+  stopped: progress({
+    state: "STOPPED",
+    stoppedAt: written(NOW),
+    counts: STOOD,
+    applications: { pending: 0, delivered: 0, applied: 94, noop: 4, notApplied: 2 },
+  }),
+  done: progress({
+    state: "DONE",
+    finishedAt: written(NOW),
+    counts: ENDED,
+    applications: { pending: 0, delivered: 0, applied: 191, noop: 4, notApplied: 2 },
+  }),
 };
 
 function row(no: number, over: Partial<BulkRowFieldsFragment>): BulkRowFieldsFragment {
-  return { no, runId: `${RUN}${no}`, projectId: "shop", environmentId: no === 1 ? "prod" : "dev", outcome: "WAITING", outcomeRaw: "WAITING", code: null, message: null, at: null, failed: false, signal: null, ...over };
+  return {
+    no,
+    runId: `${RUN}${no}`,
+    projectId: "shop",
+    environmentId: no === 1 ? "prod" : "dev",
+    outcome: "WAITING",
+    outcomeRaw: "WAITING",
+    code: null,
+    message: null,
+    at: null,
+    failed: false,
+    signal: null,
+    ...over,
+  };
 }
 
 const SENT: BulkRowFieldsFragment["signal"] = {
@@ -70,24 +93,62 @@ const SENT: BulkRowFieldsFragment["signal"] = {
 
 const ROWS = [
   row(1, { outcome: "ACCEPTED", outcomeRaw: "ACCEPTED", at: written(NOW - 2_000), signal: SENT }),
-  row(2, { outcome: "REJECTED", outcomeRaw: "REJECTED", at: written(NOW - 2_000), failed: true, signal: { ...SENT, signalId: "bulk-2", decision: "REJECTED", application: null, acceptedSeq: null, appliedSeq: null, deliveredAt: null, appliedAt: null, rejection: { code: "RUN_TERMINAL", message: "The run has ended." } } }),
-  row(3, { outcome: "REFUSED", outcomeRaw: "REFUSED", at: written(NOW - 2_000), failed: true, code: "FORBIDDEN", message: "Needs Engineer on shop / prod; you are Operator." }),
+  row(2, {
+    outcome: "REJECTED",
+    outcomeRaw: "REJECTED",
+    at: written(NOW - 2_000),
+    failed: true,
+    signal: {
+      ...SENT,
+      signalId: "bulk-2",
+      decision: "REJECTED",
+      application: null,
+      acceptedSeq: null,
+      appliedSeq: null,
+      deliveredAt: null,
+      appliedAt: null,
+      rejection: { code: "RUN_TERMINAL", message: "The run has ended." },
+    },
+  }),
+  row(3, {
+    outcome: "REFUSED",
+    outcomeRaw: "REFUSED",
+    at: written(NOW - 2_000),
+    failed: true,
+    code: "FORBIDDEN",
+    message: "Needs Engineer on shop / prod; you are Operator.",
+  }),
   row(4, {}),
   row(5, { outcome: "NOT_SENT", outcomeRaw: "NOT_SENT", at: written(NOW - 1_000) }),
   row(6, { outcome: "UNKNOWN", outcomeRaw: "DEFERRED" }),
 ];
 
 function dialog(name: string, kind: BulkKind, stepId = ""): State {
-  return { name: `bulk-${name}`, alone: true, show: () => <BulkDialog action={{ kind, stepId, force: false }} runs={{ filter: {} }} onClose={nothing} /> };
+  return {
+    name: `bulk-${name}`,
+    alone: true,
+    show: () => <BulkDialog action={{ kind, stepId, force: false }} runs={{ filter: {} }} onClose={nothing} />,
+  };
 }
 
 export function bulks(): State[] {
   return [
-    { name: "bulk-bar", show: () => <BulkBar selected={Object.values(RUNS).slice(0, 3)} filter={{}} more clear={nothing} /> },
+    {
+      name: "bulk-bar",
+      show: () => <BulkBar selected={Object.values(RUNS).slice(0, 3)} filter={{}} more clear={nothing} />,
+    },
     { name: "bulk-counting", show: () => <BulkPreview preview={null} error={null} /> },
-    { name: "bulk-none", show: () => <BulkPreview preview={{ count: 0, excluded: [], refusals: [], samples: [] }} error={null} /> },
+    {
+      name: "bulk-none",
+      show: () => <BulkPreview preview={{ count: 0, excluded: [], refusals: [], samples: [] }} error={null} />,
+    },
     { name: "bulk-counted", show: () => <BulkPreview preview={BULK_PREVIEW} error={null} /> },
-    { name: "bulk-too-large", show: () => <BulkPreview preview={null} error={new ApiError("More than 10,000 runs match.", { code: "BULK_TOO_LARGE" })} /> },
+    {
+      name: "bulk-too-large",
+      show: () => (
+        <BulkPreview preview={null} error={new ApiError("More than 10,000 runs match.", { code: "BULK_TOO_LARGE" })} />
+      ),
+    },
     ...Object.entries(METERS).map(([name, bulk]) => ({ name: `bulk-${name}`, show: () => <BulkMeter bulk={bulk} /> })),
     { name: "bulk-rows", show: () => <BulkRows rows={ROWS} /> },
     dialog("pause", "PAUSE"),

@@ -53,18 +53,58 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
 
 /** One run in each status that people tell apart. */
 export const RUNS: Record<string, RunHeader> = {
-  queued: header({ status: "PENDING", statusRaw: "PENDING", substatus: "QUEUED", startedAt: null, rootCause: null, failedSteps: 0, stepCounts: { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0 } }),
+  queued: header({
+    status: "PENDING",
+    statusRaw: "PENDING",
+    substatus: "QUEUED",
+    startedAt: null,
+    rootCause: null,
+    failedSteps: 0,
+    stepCounts: { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0 },
+  }),
   pending: header({ status: "PENDING", statusRaw: "PENDING", startedAt: null, rootCause: null, failedSteps: 0 }),
   approved: header({ status: "APPROVED", statusRaw: "APPROVED", startedAt: null, rootCause: null, failedSteps: 0 }),
-  running: header({ rootCause: null, failedSteps: 0, stepCounts: { total: 60, pending: 17, running: 2, success: 41, failed: 0, skipped: 0 } }),
+  running: header({
+    rootCause: null,
+    failedSteps: 0,
+    stepCounts: { total: 60, pending: 17, running: 2, success: 41, failed: 0, skipped: 0 },
+  }),
   awaitingOperator: header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 400_000 }),
   waitingManual: header({ substatus: "WAITING_MANUAL", rootCause: null, failedSteps: 0 }),
   compensating: header({ substatus: "COMPENSATING" }),
-  draining: header({ status: "PAUSED", statusRaw: "PAUSED", substatus: "DRAINING", rootCause: null, failedSteps: 0, pause: { requestedBy: "ops", reason: "warehouse maintenance", since: NOW - 30_000, draining: 2 } }),
-  paused: header({ status: "PAUSED", statusRaw: "PAUSED", rootCause: null, failedSteps: 0, pause: { requestedBy: "ops", reason: "warehouse maintenance", since: NOW - 30_000, draining: 0 } }),
-  completed: header({ status: "COMPLETED", statusRaw: "COMPLETED", rootCause: null, failedSteps: 0, completedAt: NOW - 60_000, totalDurationMs: 664_000, stepCounts: { total: 60, pending: 0, running: 0, success: 58, failed: 0, skipped: 2 } }),
+  draining: header({
+    status: "PAUSED",
+    statusRaw: "PAUSED",
+    substatus: "DRAINING",
+    rootCause: null,
+    failedSteps: 0,
+    pause: { requestedBy: "ops", reason: "warehouse maintenance", since: NOW - 30_000, draining: 2 },
+  }),
+  paused: header({
+    status: "PAUSED",
+    statusRaw: "PAUSED",
+    rootCause: null,
+    failedSteps: 0,
+    pause: { requestedBy: "ops", reason: "warehouse maintenance", since: NOW - 30_000, draining: 0 },
+  }),
+  completed: header({
+    status: "COMPLETED",
+    statusRaw: "COMPLETED",
+    rootCause: null,
+    failedSteps: 0,
+    completedAt: NOW - 60_000,
+    totalDurationMs: 664_000,
+    stepCounts: { total: 60, pending: 0, running: 0, success: 58, failed: 0, skipped: 2 },
+  }),
   failed: header({ status: "FAILED", statusRaw: "FAILED", completedAt: NOW - 60_000, totalDurationMs: 664_000 }),
-  cancelled: header({ status: "CANCELLED", statusRaw: "CANCELLED", message: "wrong day", rootCause: null, completedAt: NOW - 60_000, totalDurationMs: 664_000 }),
+  cancelled: header({
+    status: "CANCELLED",
+    statusRaw: "CANCELLED",
+    message: "wrong day",
+    rootCause: null,
+    completedAt: NOW - 60_000,
+    totalDurationMs: 664_000,
+  }),
   unknown: header({ status: "UNKNOWN", statusRaw: "HIBERNATING", rootCause: null, failedSteps: 0 }),
 };
 
@@ -118,7 +158,17 @@ const failed = attempt().error;
 
 /** One step in each status, and what each may carry. */
 export const STEPS: Step[] = [
-  step("src_orders", { artifacts: [{ uri: "dvt://artifacts/acme/7f3a/manifest.json", kind: "dbt-manifest", sha256: "ab".repeat(32), sizeBytes: 48_201 }], result: { rows: 41_207, warnings: [] } }),
+  step("src_orders", {
+    artifacts: [
+      {
+        uri: "dvt://artifacts/acme/7f3a/manifest.json",
+        kind: "dbt-manifest",
+        sha256: "ab".repeat(32),
+        sizeBytes: 48_201,
+      },
+    ],
+    result: { rows: 41_207, warnings: [] },
+  }),
   step("stg_orders", {
     dependsOn: ["src_orders"],
     status: "FAILED",
@@ -126,14 +176,81 @@ export const STEPS: Step[] = [
     logicalAttemptId: 2,
     engineAttemptId: 3,
     error: failed,
-    attempts: [attempt(), attempt({ logicalAttemptId: 2, engineAttemptId: 3, startedAt: NOW - 253_000, completedAt: NOW - 195_000, durationMs: 58_000, startedSeq: 1201, endedSeq: 1251 })],
+    attempts: [
+      attempt(),
+      attempt({
+        logicalAttemptId: 2,
+        engineAttemptId: 3,
+        startedAt: NOW - 253_000,
+        completedAt: NOW - 195_000,
+        durationMs: 58_000,
+        startedSeq: 1201,
+        endedSeq: 1251,
+      }),
+    ],
     changedSeq: 1251,
   }),
-  step("stg_customers_with_a_name_that_is_much_longer_than_any_column_of_any_table_here", { dependsOn: ["src_orders"], status: "RUNNING", statusRaw: "RUNNING", completedAt: null, durationMs: null, attempts: [attempt({ status: "RUNNING", statusRaw: "RUNNING", completedAt: null, durationMs: null, error: null, endedSeq: null })] }),
+  step("stg_customers_with_a_name_that_is_much_longer_than_any_column_of_any_table_here", {
+    dependsOn: ["src_orders"],
+    status: "RUNNING",
+    statusRaw: "RUNNING",
+    completedAt: null,
+    durationMs: null,
+    attempts: [
+      attempt({
+        status: "RUNNING",
+        statusRaw: "RUNNING",
+        completedAt: null,
+        durationMs: null,
+        error: null,
+        endedSeq: null,
+      }),
+    ],
+  }),
   step("retried", { status: "FAILED", statusRaw: "FAILED", pendingRetry: true, error: failed }),
-  step("orders", { dependsOn: ["stg_orders"], status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "FAILED_STEP", since: NOW - 195_000, until: null, blockingSteps: ["stg_orders"], who: null, taskQueue: null } }),
-  step("sign_off", { type: "MANUAL", status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "PERSON", since: NOW - 195_000, until: NOW + 600_000, blockingSteps: [], who: "@finance", taskQueue: null } }),
-  step("notify", { status: "SKIPPED", statusRaw: "SKIPPED", startedAt: null, completedAt: null, durationMs: null, skip: { reason: "its condition was false", reasonCode: "CONDITION" }, attempts: [] }),
+  step("orders", {
+    dependsOn: ["stg_orders"],
+    status: "PENDING",
+    statusRaw: "PENDING",
+    startedAt: null,
+    completedAt: null,
+    durationMs: null,
+    attempts: [],
+    wait: {
+      kind: "FAILED_STEP",
+      since: NOW - 195_000,
+      until: null,
+      blockingSteps: ["stg_orders"],
+      who: null,
+      taskQueue: null,
+    },
+  }),
+  step("sign_off", {
+    type: "MANUAL",
+    status: "PENDING",
+    statusRaw: "PENDING",
+    startedAt: null,
+    completedAt: null,
+    durationMs: null,
+    attempts: [],
+    wait: {
+      kind: "PERSON",
+      since: NOW - 195_000,
+      until: NOW + 600_000,
+      blockingSteps: [],
+      who: "@finance",
+      taskQueue: null,
+    },
+  }),
+  step("notify", {
+    status: "SKIPPED",
+    statusRaw: "SKIPPED",
+    startedAt: null,
+    completedAt: null,
+    durationMs: null,
+    skip: { reason: "its condition was false", reasonCode: "CONDITION" },
+    attempts: [],
+  }),
   step("odd", { status: "UNKNOWN", statusRaw: "NAPPING" }),
 ];
 
@@ -183,19 +300,65 @@ export function signal(over: Partial<Signal> = {}): Signal {
 export const RECEIPTS: Record<string, Signal> = {
   accepted: signal({ signalId: "ui-accepted" }),
   delivered: signal({ signalId: "ui-delivered", application: "DELIVERED", deliveredAt: NOW - 1_952 }),
-  applied: signal({ signalId: "ui-applied", application: "APPLIED", deliveredAt: NOW - 1_952, appliedAt: NOW - 1_600, appliedSeq: 1291 }),
-  quiescent: signal({ signalId: "ui-quiescent", type: "PAUSE", typeRaw: "PAUSE", stepId: null, application: "APPLIED", deliveredAt: NOW - 1_952, appliedAt: NOW - 1_600, appliedSeq: 1291, quiescentSeq: 1298 }),
+  applied: signal({
+    signalId: "ui-applied",
+    application: "APPLIED",
+    deliveredAt: NOW - 1_952,
+    appliedAt: NOW - 1_600,
+    appliedSeq: 1291,
+  }),
+  quiescent: signal({
+    signalId: "ui-quiescent",
+    type: "PAUSE",
+    typeRaw: "PAUSE",
+    stepId: null,
+    application: "APPLIED",
+    deliveredAt: NOW - 1_952,
+    appliedAt: NOW - 1_600,
+    appliedSeq: 1291,
+    quiescentSeq: 1298,
+  }),
   noop: signal({ signalId: "ui-noop", application: "NOOP", applicationReason: "attempt 3 was already running" }),
-  notApplied: signal({ signalId: "ui-not-applied", application: "NOT_APPLIED", applicationReason: "the run had ended (seq 1290)" }),
-  rejected: signal({ signalId: "ui-rejected", decision: "REJECTED", rejection: { code: "FORBIDDEN", message: "Needs Engineer on shop / prod; you are Operator." } }),
+  notApplied: signal({
+    signalId: "ui-not-applied",
+    application: "NOT_APPLIED",
+    applicationReason: "the run had ended (seq 1290)",
+  }),
+  rejected: signal({
+    signalId: "ui-rejected",
+    decision: "REJECTED",
+    rejection: { code: "FORBIDDEN", message: "Needs Engineer on shop / prod; you are Operator." },
+  }),
   unknown: signal({ signalId: "ui-unknown", type: "UNKNOWN", typeRaw: "DEFRAGMENT", stepId: null }),
 };
 
-export function available<A extends Action>(action: A, over: Partial<Omit<Availability, "action">> = {}): Availability & { action: A } {
-  return { action, outcome: "APPLY", code: null, reason: null, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL", ...over };
+export function available<A extends Action>(
+  action: A,
+  over: Partial<Omit<Availability, "action">> = {},
+): Availability & { action: A } {
+  return {
+    action,
+    outcome: "APPLY",
+    code: null,
+    reason: null,
+    rule: null,
+    requiredRole: null,
+    whoCould: [],
+    reasonRequired: false,
+    strength: "NORMAL",
+    ...over,
+  };
 }
 
-export const REFUSED = available("CANCEL", { outcome: "REFUSED", code: "FORBIDDEN", reason: "You are Operator on shop / prod.", requiredRole: "ENGINEER", whoCould: ["ana", "@data-eng"], rule: "no rule matched; policy v41", strength: "STRONG" });
+export const REFUSED = available("CANCEL", {
+  outcome: "REFUSED",
+  code: "FORBIDDEN",
+  reason: "You are Operator on shop / prod.",
+  requiredRole: "ENGINEER",
+  whoCould: ["ana", "@data-eng"],
+  rule: "no rule matched; policy v41",
+  strength: "STRONG",
+});
 
 /** A moment as the API writes it. */
 export function written(at: number): string {
@@ -215,7 +378,10 @@ export const BULK_PREVIEW: BulkPreviewed = {
 };
 
 /** What the server would say to any question that a shown component asks. */
-export const ANSWERS: { methods: unknown; data: { preview: PreviewQuery["preview"] & { bulk: BulkPreviewed }; [field: string]: unknown } } = {
+export const ANSWERS: {
+  methods: unknown;
+  data: { preview: PreviewQuery["preview"] & { bulk: BulkPreviewed }; [field: string]: unknown };
+} = {
   methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
   data: {
     viewer: { policyVersion: 41 },
@@ -223,21 +389,72 @@ export const ANSWERS: { methods: unknown; data: { preview: PreviewQuery["preview
       step: {
         dbtNodes: {
           total: 19,
-          byStatus: [{ status: "pass", count: 12 }, { status: "skipped", count: 4 }, { status: "fail", count: 3 }],
+          byStatus: [
+            { status: "pass", count: 12 },
+            { status: "skipped", count: 4 },
+            { status: "fail", count: 3 },
+          ],
           pageInfo: { hasNextPage: false, endCursor: null },
           edges: [
-            { node: { uniqueId: "test.shop.not_null_stg_orders_id", name: "not_null_stg_orders_id", resourceType: "test", status: "fail", executionTimeMs: 840, message: "Got 3 results, configured to fail if != 0", failures: 3, rowsAffected: null, compiledSql: "select id from stg_orders where id is null", compiledSqlCut: false } },
-            { node: { uniqueId: "test.shop.unique_stg_orders_id", name: "unique_stg_orders_id", resourceType: "test", status: "skipped", executionTimeMs: 0, message: null, failures: null, rowsAffected: null, compiledSql: null, compiledSqlCut: false } },
+            {
+              node: {
+                uniqueId: "test.shop.not_null_stg_orders_id",
+                name: "not_null_stg_orders_id",
+                resourceType: "test",
+                status: "fail",
+                executionTimeMs: 840,
+                message: "Got 3 results, configured to fail if != 0",
+                failures: 3,
+                rowsAffected: null,
+                compiledSql: "select id from stg_orders where id is null",
+                compiledSqlCut: false,
+              },
+            },
+            {
+              node: {
+                uniqueId: "test.shop.unique_stg_orders_id",
+                name: "unique_stg_orders_id",
+                resourceType: "test",
+                status: "skipped",
+                executionTimeMs: 0,
+                message: null,
+                failures: null,
+                rowsAffected: null,
+                compiledSql: null,
+                compiledSqlCut: false,
+              },
+            },
           ],
         },
         inputs: {
-          inputs: { projectDir: "examples/shop", select: "stg_orders", vars: { login: { provider: "vault", key: "warehouse/login" }, token: "***" } },
+          inputs: {
+            projectDir: "examples/shop",
+            select: "stg_orders",
+            vars: { login: { provider: "vault", key: "warehouse/login" }, token: "***" },
+          },
           params: { day: "2026-11-20" },
           secrets: [{ provider: "vault", key: "warehouse/password", version: "3" }],
-          changes: [signal({ signalId: "ui-override", type: "INJECT_OVERRIDE", typeRaw: "INJECT_OVERRIDE", application: "APPLIED", appliedSeq: 1198, reason: "only what is late" })],
+          changes: [
+            signal({
+              signalId: "ui-override",
+              type: "INJECT_OVERRIDE",
+              typeRaw: "INJECT_OVERRIDE",
+              application: "APPLIED",
+              appliedSeq: 1198,
+              reason: "only what is late",
+            }),
+          ],
         },
       },
-      planDiff: { total: 60, added: 2, removed: 1, changed: 3, previous: { runId: RUN, planVersion: "1.4.1", createdAt: written(NOW - 86_400_000) }, parts: [], steps: [] },
+      planDiff: {
+        total: 60,
+        added: 2,
+        removed: 1,
+        changed: 3,
+        previous: { runId: RUN, planVersion: "1.4.1", createdAt: written(NOW - 86_400_000) },
+        parts: [],
+        steps: [],
+      },
     },
     preview: {
       basedOnSeq: SEQ,
@@ -245,7 +462,9 @@ export const ANSWERS: { methods: unknown; data: { preview: PreviewQuery["preview
       code: null,
       reason: 'Step "stg_orders" runs again as attempt 3.',
       status: "RUNNING",
-      changes: [{ stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 3." }],
+      changes: [
+        { stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 3." },
+      ],
       blocked: ["orders", "customers"],
       warnings: ["1 signal is on the way and counted in."],
       bulk: BULK_PREVIEW,

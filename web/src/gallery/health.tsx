@@ -28,7 +28,14 @@ function history(samples: Sample[]): History {
 }
 
 const HOUR = Array.from({ length: 240 }, (_, i) => sample(i, 240));
-const DOWN: Partial<Sample> = { status: "UNHEALTHY", lagP50Ms: null, lagP99Ms: null, framesPerSecond: 0, staleStreams: 12, stateStoreMs: null };
+const DOWN: Partial<Sample> = {
+  status: "UNHEALTHY",
+  lagP50Ms: null,
+  lagP99Ms: null,
+  framesPerSecond: 0,
+  staleStreams: 12,
+  stateStoreMs: null,
+};
 
 const HISTORIES: Record<string, History | null> = {
   loading: null,
@@ -36,9 +43,22 @@ const HISTORIES: Record<string, History | null> = {
   outage: history(HOUR.map((one, i) => (i >= 120 && i < 150 ? { ...one, ...DOWN } : one))),
   paused: history(HOUR.filter((_, i) => i < 60 || i > 160)),
   one: history([sample(0, 1)]),
-  idle: history(HOUR.slice(0, 40).map((one) => ({ ...one, lagP50Ms: null, lagP99Ms: null, framesPerSecond: 0, viewers: 0, streams: 0 }))),
+  idle: history(
+    HOUR.slice(0, 40).map((one) => ({
+      ...one,
+      lagP50Ms: null,
+      lagP99Ms: null,
+      framesPerSecond: 0,
+      viewers: 0,
+      streams: 0,
+    })),
+  ),
 };
 
 export function healths(): State[] {
-  return Object.entries(HISTORIES).map(([name, shown]) => ({ name: `health-${name}`, show: () => <HealthHistoryView history={shown} />, alone: name !== "outage" }));
+  return Object.entries(HISTORIES).map(([name, shown]) => ({
+    name: `health-${name}`,
+    show: () => <HealthHistoryView history={shown} />,
+    alone: name !== "outage",
+  }));
 }

@@ -7,17 +7,68 @@ import { available, NOW, RUN, written } from "./data";
 import type { State } from "./states";
 
 const nothing = (): void => {};
-const REFUSED: Partial<Availability> = { outcome: "REFUSED", code: "FORBIDDEN", reason: "Who started a run does not approve it.", whoCould: ["ben"] };
+const REFUSED: Partial<Availability> = {
+  outcome: "REFUSED",
+  code: "FORBIDDEN",
+  reason: "Who started a run does not approve it.",
+  whoCould: ["ben"],
+};
 
 const PLACE = { projectId: "shop", environmentId: "prod" };
-const APPROVAL = { ...PLACE, runId: RUN, runSeq: 1, triggeredBy: "ben", createdAt: written(NOW - 900_000), plan: { planId: "nightly", planVersion: "1.4.2" }, actions: [available("APPROVE")] };
-const TASK = { ...PLACE, runId: RUN, stepId: "sign_off", logicalAttemptId: 1, instructions: "Compare the invoice with the ledger, then sign it off.", since: written(NOW - 600_000), deadline: written(NOW + 600_000), token: "t", action: available("COMPLETE_MANUAL_STEP") };
+const APPROVAL = {
+  ...PLACE,
+  runId: RUN,
+  runSeq: 1,
+  triggeredBy: "ben",
+  createdAt: written(NOW - 900_000),
+  plan: { planId: "nightly", planVersion: "1.4.2" },
+  actions: [available("APPROVE")],
+};
+const TASK = {
+  ...PLACE,
+  runId: RUN,
+  stepId: "sign_off",
+  logicalAttemptId: 1,
+  instructions: "Compare the invoice with the ledger, then sign it off.",
+  since: written(NOW - 600_000),
+  deadline: written(NOW + 600_000),
+  token: "t",
+  action: available("COMPLETE_MANUAL_STEP"),
+};
 
-const APPROVALS = [APPROVAL, { ...APPROVAL, runId: `${RUN}2`, environmentId: "dev", triggeredBy: "ana", createdAt: written(NOW - 300_000), actions: [available("APPROVE", REFUSED)] }];
-const TASKS = [TASK, { ...TASK, stepId: "a_step_with_a_name_that_is_much_longer_than_any_column_of_any_list_here", instructions: null, deadline: null, since: written(NOW - 30_000), action: available("COMPLETE_MANUAL_STEP", REFUSED) }];
+const APPROVALS = [
+  APPROVAL,
+  {
+    ...APPROVAL,
+    runId: `${RUN}2`,
+    environmentId: "dev",
+    triggeredBy: "ana",
+    createdAt: written(NOW - 300_000),
+    actions: [available("APPROVE", REFUSED)],
+  },
+];
+const TASKS = [
+  TASK,
+  {
+    ...TASK,
+    stepId: "a_step_with_a_name_that_is_much_longer_than_any_column_of_any_list_here",
+    instructions: null,
+    deadline: null,
+    since: written(NOW - 30_000),
+    action: available("COMPLETE_MANUAL_STEP", REFUSED),
+  },
+];
 
 function decide(name: string, item: Item | undefined, yes: boolean): State[] {
-  return item ? [{ name: `inbox-${name}`, alone: true, show: () => <Decide item={item} yes={yes} done={nothing} close={nothing} /> }] : [];
+  return item
+    ? [
+        {
+          name: `inbox-${name}`,
+          alone: true,
+          show: () => <Decide item={item} yes={yes} done={nothing} close={nothing} />,
+        },
+      ]
+    : [];
 }
 
 export function inbox(): State[] {

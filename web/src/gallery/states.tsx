@@ -46,14 +46,23 @@ const nothing = (): void => {};
 
 const ACTIONS: Actions = {
   basedOn: SEQ,
-  run: new Map([available("PAUSE", { strength: "REVERSIBLE" }), REFUSED, available("RESUME")].map((entry) => [entry.action, entry])),
+  run: new Map(
+    [available("PAUSE", { strength: "REVERSIBLE" }), REFUSED, available("RESUME")].map((entry) => [
+      entry.action,
+      entry,
+    ]),
+  ),
   step: () => new Map([["RETRY_STEP", available("RETRY_STEP")] as const]),
   queue: null,
   approval: null,
   causeLine: 412,
-  lastGreen: { runId: "01KAHW3V5Z8N2M4Q6R7S9T0V61C2", createdAt: "2026-11-20T03:00:00Z", completedAt: "2026-11-20T03:31:00Z" },
+  lastGreen: {
+    runId: "01KAHW3V5Z8N2M4Q6R7S9T0V61C2",
+    createdAt: "2026-11-20T03:00:00Z",
+    completedAt: "2026-11-20T03:31:00Z",
+  },
   tasks: [],
-        task: () => undefined,
+  task: () => undefined,
 };
 
 function within(run: RunStore, children: ReactNode, actions: Actions = ACTIONS): ReactNode {
@@ -65,7 +74,16 @@ function within(run: RunStore, children: ReactNode, actions: Actions = ACTIONS):
 }
 
 function verdict(over: Partial<Verdict>): Verdict {
-  return { state: "LIVE", reason: null, since: NOW - 12_000, asOf: NOW - 12_000, lagMs: 140, seq: 812, headSeq: 4120, ...over };
+  return {
+    state: "LIVE",
+    reason: null,
+    since: NOW - 12_000,
+    asOf: NOW - 12_000,
+    lagMs: 140,
+    seq: 812,
+    headSeq: 4120,
+    ...over,
+  };
 }
 
 const SYNC = {
@@ -81,24 +99,53 @@ const SYNC = {
 } satisfies Record<string, Verdict>;
 
 const ERRORS = {
-  "error-server": new ApiError("The store did not answer in time.", { code: "STORE_UNAVAILABLE", correlationId: "c0ffee12-34", retryAfterMs: 4_000 }),
+  "error-server": new ApiError("The store did not answer in time.", {
+    code: "STORE_UNAVAILABLE",
+    correlationId: "c0ffee12-34",
+    retryAfterMs: 4_000,
+  }),
   "error-network": new ApiError("dvt did not answer.", { code: "NETWORK" }),
-  forbidden: new ApiError("You may not read the audit of acme.", { code: "FORBIDDEN", denial: { whoCould: ["ana", "@data-eng"] } }),
+  forbidden: new ApiError("You may not read the audit of acme.", {
+    code: "FORBIDDEN",
+    denial: { whoCould: ["ana", "@data-eng"] },
+  }),
 } satisfies Record<string, ApiError>;
 
 const SERVICE: Service[] = [
-  { mode: "READ_ONLY", modeReason: "store is moved", modeSince: "2026-11-21T02:00:00Z", frozen: true, frozenReason: "the invoice is open", frozenSince: null, degraded: true, retryAfterMs: 4_000 } as const,
+  {
+    mode: "READ_ONLY",
+    modeReason: "store is moved",
+    modeSince: "2026-11-21T02:00:00Z",
+    frozen: true,
+    frozenReason: "the invoice is open",
+    frozenSince: null,
+    degraded: true,
+    retryAfterMs: 4_000,
+  } as const,
 ].flatMap(notices);
 
 function statuses(): State[] {
   return [
-    { name: "statuses-runs", show: () => Object.entries(RUNS).map(([name, run]) => <StatusBadge key={name} look={runLook(run)} />) },
-    { name: "statuses-large", show: () => Object.entries(RUNS).map(([name, run]) => <StatusBadge key={name} look={runLook(run)} large />) },
-    { name: "statuses-steps", show: () => STEPS.map((step) => <StatusBadge key={step.stepId} look={stepLook(step)} />) },
+    {
+      name: "statuses-runs",
+      show: () => Object.entries(RUNS).map(([name, run]) => <StatusBadge key={name} look={runLook(run)} />),
+    },
+    {
+      name: "statuses-large",
+      show: () => Object.entries(RUNS).map(([name, run]) => <StatusBadge key={name} look={runLook(run)} large />),
+    },
+    {
+      name: "statuses-steps",
+      show: () => STEPS.map((step) => <StatusBadge key={step.stepId} look={stepLook(step)} />),
+    },
     {
       name: "glyphs",
       show: () =>
-        [...new Map([...Object.values(RUNS).map(runLook), ...STEPS.map(stepLook)].map((look) => [look.tone, look])).values()].map((look) => (
+        [
+          ...new Map(
+            [...Object.values(RUNS).map(runLook), ...STEPS.map(stepLook)].map((look) => [look.tone, look]),
+          ).values(),
+        ].map((look) => (
           <span key={look.tone} data-glyph={look.tone}>
             <StatusIcon look={look} />
           </span>
@@ -120,22 +167,62 @@ function truth(): State[] {
 }
 
 function runs(): State[] {
-  const heads = Object.entries(RUNS).map(([name, run]) => ({ name: `run-${name}`, show: () => within(store(run), <RunHeaderView />) }));
+  const heads = Object.entries(RUNS).map(([name, run]) => ({
+    name: `run-${name}`,
+    show: () => within(store(run), <RunHeaderView />),
+  }));
   const stale = store(header(), { sync: "STALE", reason: "STORE_DOWN", asOf: NOW - 12_000 });
   return [
     ...heads,
     { name: "run-stale", show: () => within(stale, <RunHeaderView />) },
-    { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }} menu={() => []} /> },
+    {
+      name: "run-table",
+      show: () => (
+        <RunTable
+          rows={Object.entries(RUNS).map(([name, run], i) => ({
+            run: { ...run, runId: `${run.runId}${name}` },
+            left: i === 3,
+          }))}
+          now={NOW}
+          frozen={false}
+          selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }}
+          menu={() => []}
+        />
+      ),
+    },
     { name: "cause", show: () => within(store(header()), <CauseCard />) },
-    { name: "steps", show: () => within(store(header()), <StepsGrid narrow={false} chosen="stg_orders" choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
-    { name: "steps-none", show: () => within(store(header(), {}, []), <StepsGrid narrow={false} chosen={null} choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
+    {
+      name: "steps",
+      show: () =>
+        within(
+          store(header()),
+          <StepsGrid narrow={false} chosen="stg_orders" choose={nothing} query={EVERY_STEP} setQuery={nothing} />,
+        ),
+    },
+    {
+      name: "steps-none",
+      show: () =>
+        within(
+          store(header(), {}, []),
+          <StepsGrid narrow={false} chosen={null} choose={nothing} query={EVERY_STEP} setQuery={nothing} />,
+        ),
+    },
   ];
 }
 
 const EVERY_STEP: StepQuery = { show: [], find: "", group: null, sort: "failed" };
 
 function panel(stepId: string, tab: StepTab): ReactNode {
-  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} place={{ attempt: null, tab, line: null, q: "", nodes: [], sql: null }} open={nothing} close={nothing} />);
+  return within(
+    store(header()),
+    <StepPanel
+      runId={RUN}
+      stepId={stepId}
+      place={{ attempt: null, tab, line: null, q: "", nodes: [], sql: null }}
+      open={nothing}
+      close={nothing}
+    />,
+  );
 }
 
 function panels(): State[] {
@@ -168,7 +255,12 @@ function confirm(name: string, availability: Availability & { action: Sendable }
   return {
     name: `confirm-${name}`,
     alone: true,
-    show: () => within(store(header()), <ConfirmDialog kept={kept} onClose={nothing} onDone={nothing} />, { ...ACTIONS, run: of, step: () => of }),
+    show: () =>
+      within(store(header()), <ConfirmDialog kept={kept} onClose={nothing} onDone={nothing} />, {
+        ...ACTIONS,
+        run: of,
+        step: () => of,
+      }),
   };
 }
 
@@ -180,13 +272,28 @@ function dialogs(): State[] {
     confirm("strong", available("CANCEL", { strength: "STRONG" })),
     confirm("override", available("INJECT_OVERRIDE", { strength: "STRONG", reasonRequired: true }), "stg_orders"),
     confirm("stop", available("EMERGENCY_STOP", { strength: "STRONG", reasonRequired: true })),
-    confirm("refused", available("RESUME", { outcome: "REFUSED", code: "FORBIDDEN", reason: "Needs the role OPERATOR on shop/prod." })),
-    { name: "menu", alone: true, show: () => within(store(header()), <ActionMenu stepId="stg_orders" onClose={nothing} />) },
+    confirm(
+      "refused",
+      available("RESUME", { outcome: "REFUSED", code: "FORBIDDEN", reason: "Needs the role OPERATOR on shop/prod." }),
+    ),
+    {
+      name: "menu",
+      alone: true,
+      show: () => within(store(header()), <ActionMenu stepId="stg_orders" onClose={nothing} />),
+    },
     {
       name: "ask",
       alone: true,
       show: () => (
-        <Ask title={m.dlq.redriveAll} verb={m.dlq.redrive} word={m.dlq.word} reason="required" danger act={() => Promise.reject(ERRORS["error-server"])} onClose={nothing}>
+        <Ask
+          title={m.dlq.redriveAll}
+          verb={m.dlq.redrive}
+          word={m.dlq.word}
+          reason="required"
+          danger
+          act={() => Promise.reject(ERRORS["error-server"])}
+          onClose={nothing}
+        >
           <p>{m.dlq.harmless}</p>
         </Ask>
       ),
@@ -242,4 +349,17 @@ function controls(): State[] {
   ];
 }
 
-export const STATES: readonly State[] = [...statuses(), ...controls(), ...truth(), ...runs(), ...panels(), ...receipts(), ...dialogs(), ...bulks(), ...starts(), ...inbox(), ...healths(), ...pages()];
+export const STATES: readonly State[] = [
+  ...statuses(),
+  ...controls(),
+  ...truth(),
+  ...runs(),
+  ...panels(),
+  ...receipts(),
+  ...dialogs(),
+  ...bulks(),
+  ...starts(),
+  ...inbox(),
+  ...healths(),
+  ...pages(),
+];

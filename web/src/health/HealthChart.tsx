@@ -39,7 +39,8 @@ export function HealthChart({ name, samples, intervalMs }: HealthChartProps) {
           </p>
         ))}
         <p className={css.pointed} aria-hidden="true">
-          {pointed && `${clockTime(pointed.at, zone)}: ${lines.map(({ of }) => `${m.health.lines[of]} ${valueOf(pointed, of)}`).join(", ")}`}
+          {pointed &&
+            `${clockTime(pointed.at, zone)}: ${lines.map(({ of }) => `${m.health.lines[of]} ${valueOf(pointed, of)}`).join(", ")}`}
         </p>
       </figcaption>
     </figure>

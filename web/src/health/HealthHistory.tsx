@@ -24,7 +24,11 @@ export function HealthHistory() {
 
 function Asked() {
   const [every, setEvery] = useState(FIRST_MS);
-  const { answer: history, error, again } = useAsked(
+  const {
+    answer: history,
+    error,
+    again,
+  } = useAsked(
     HealthHistoryDocument,
     {},
     ({ healthHistory }) => {
@@ -36,7 +40,9 @@ function Asked() {
   return (
     <>
       {error !== null && <Problem error={error} retry={again} />}
-      {history?.samples.length === 0 && <Notice title={m.page.nothing}>{m.health.first(Math.ceil(every / 1000))}</Notice>}
+      {history?.samples.length === 0 && (
+        <Notice title={m.page.nothing}>{m.health.first(Math.ceil(every / 1000))}</Notice>
+      )}
       {!(!history && error) && history?.samples.length !== 0 && <HealthHistoryView history={history ?? null} />}
     </>
   );

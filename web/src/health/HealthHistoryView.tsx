@@ -11,7 +11,11 @@ import { CHARTS, type ChartName, type History, type Measure, type Sample, unwell
 const NAMES = Object.keys(CHARTS) as ChartName[];
 
 function column(of: Measure, wide: boolean): Column<Sample> {
-  return { head: m.health.lines[of], wide, cell: (sample) => (sample[of] === null ? m.health.none : written(of, sample[of])) };
+  return {
+    head: m.health.lines[of],
+    wide,
+    cell: (sample) => (sample[of] === null ? m.health.none : written(of, sample[of])),
+  };
 }
 
 const TABLE: Column<Sample>[] = [
@@ -37,7 +41,9 @@ export function HealthHistoryView({ history }: { history: History | null }) {
   return (
     <>
       <p className={css.hint} role={history ? undefined : "status"} aria-label={history ? undefined : m.sync.LOADING}>
-        {history && newest ? m.health.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone)) : m.sync.LOADING}
+        {history && newest
+          ? m.health.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone))
+          : m.sync.LOADING}
         {bad && ` ${m.health.unwell(bad.times, m.health.words[bad.last.status], clockTime(bad.last.at, zone))}`}
       </p>
       <div className={own.charts}>
@@ -47,7 +53,14 @@ export function HealthHistoryView({ history }: { history: History | null }) {
       </div>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>{m.health.asTable}</summary>
-        {open && <Table label={m.health.history} columns={TABLE} rows={samples.toReversed()} rowKey={(sample) => String(sample.at)} />}
+        {open && (
+          <Table
+            label={m.health.history}
+            columns={TABLE}
+            rows={samples.toReversed()}
+            rowKey={(sample) => String(sample.at)}
+          />
+        )}
       </details>
     </>
   );

@@ -30,8 +30,13 @@ export default function Plot({ samples, lines, intervalMs, point }: PlotProps) {
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const pointed = (at: number | undefined): void => latest.current.point(latest.current.samples.find((sample) => sample.at === at) ?? null);
-    const made = new uPlot(optionsOf(lines, palette, zone, element.clientWidth, pointed), columns(latest.current.samples, lines, latest.current.intervalMs), element);
+    const pointed = (at: number | undefined): void =>
+      latest.current.point(latest.current.samples.find((sample) => sample.at === at) ?? null);
+    const made = new uPlot(
+      optionsOf(lines, palette, zone, element.clientWidth, pointed),
+      columns(latest.current.samples, lines, latest.current.intervalMs),
+      element,
+    );
     plot.current = made;
     const resized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     resized.observe(element);
@@ -45,8 +50,19 @@ export default function Plot({ samples, lines, intervalMs, point }: PlotProps) {
   return <div ref={place} />;
 }
 
-function optionsOf(lines: readonly Line[], palette: Palette, zone: Zone, width: number, pointed: (at: number | undefined) => void): Options {
-  const axis = { stroke: palette.secondary, font: FONT, grid: { stroke: palette.border, width: 1 }, ticks: { stroke: palette.border, width: 1, size: 4 } };
+function optionsOf(
+  lines: readonly Line[],
+  palette: Palette,
+  zone: Zone,
+  width: number,
+  pointed: (at: number | undefined) => void,
+): Options {
+  const axis = {
+    stroke: palette.secondary,
+    font: FONT,
+    grid: { stroke: palette.border, width: 1 },
+    ticks: { stroke: palette.border, width: 1, size: 4 },
+  };
   const unit = lines[0]?.of ?? "viewers";
   return {
     width,
@@ -62,9 +78,27 @@ function optionsOf(lines: readonly Line[], palette: Palette, zone: Zone, width: 
       y: { range: (_, _from, to) => [0, to > 0 ? to * 1.1 : 1] },
     },
     axes: [
-      { ...axis, size: 28, space: 64, values: (u, at) => at.map((one) => (at.length < 2 || (u.scales.x?.max ?? 0) - (u.scales.x?.min ?? 0) < 600_000 ? clockTime(one, zone) : clockTime(one, zone).slice(0, 5))) },
+      {
+        ...axis,
+        size: 28,
+        space: 64,
+        values: (u, at) =>
+          at.map((one) =>
+            at.length < 2 || (u.scales.x?.max ?? 0) - (u.scales.x?.min ?? 0) < 600_000
+              ? clockTime(one, zone)
+              : clockTime(one, zone).slice(0, 5),
+          ),
+      },
       { ...axis, size: 56, space: 32, values: (_, at) => at.map((one) => written(unit, one)) },
     ],
-    series: [{}, ...lines.map(({ tone, dashed }) => ({ stroke: palette[tone], width: 1.5, ...(dashed ? { dash: [6, 4] } : {}), points: { size: 5, stroke: palette[tone], fill: palette.page } }))],
+    series: [
+      {},
+      ...lines.map(({ tone, dashed }) => ({
+        stroke: palette[tone],
+        width: 1.5,
+        ...(dashed ? { dash: [6, 4] } : {}),
+        points: { size: 5, stroke: palette[tone], fill: palette.page },
+      })),
+    ],
   };
 }

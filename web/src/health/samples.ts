@@ -16,7 +16,8 @@ export interface History {
   samples: Sample[];
 }
 
-export type Measure = "lagP50Ms" | "lagP99Ms" | "framesPerSecond" | "viewers" | "streams" | "staleStreams" | "stateStoreMs" | "temporalMs";
+export type Measure =
+  "lagP50Ms" | "lagP99Ms" | "framesPerSecond" | "viewers" | "streams" | "staleStreams" | "stateStoreMs" | "temporalMs";
 
 /** Two lines of a chart differ in their dashes too, not in colour alone. */
 export interface Line {
@@ -82,14 +83,20 @@ export function told(of: Measure, samples: readonly Sample[], zone: Zone): strin
 }
 
 /** When dvt was not well in these samples: how many, and the last of them. */
-export function unwell(samples: readonly Sample[]): { times: number; last: { at: Instant; status: HealthStatus } } | null {
+export function unwell(
+  samples: readonly Sample[],
+): { times: number; last: { at: Instant; status: HealthStatus } } | null {
   const bad = samples.filter((sample) => sample.status !== "HEALTHY");
   const last = bad.at(-1);
   return last ? { times: bad.length, last } : null;
 }
 
 /** Columns for a plot: times, then the values of each line. Where no samples were taken for long, the lines have a gap. */
-export function columns(samples: readonly Sample[], lines: readonly Line[], intervalMs: number): [number[], ...(number | null)[][]] {
+export function columns(
+  samples: readonly Sample[],
+  lines: readonly Line[],
+  intervalMs: number,
+): [number[], ...(number | null)[][]] {
   const times: number[] = [];
   const values = lines.map((): (number | null)[] => []);
   for (const sample of samples) {

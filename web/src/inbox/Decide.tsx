@@ -28,9 +28,19 @@ export function Decide({ item, yes, done, close }: DecideProps) {
   const act = async (reason: string): Promise<void> => {
     const words = reason === "" ? null : reason;
     if (approval) {
-      await request(ApproveDocument, { input: { runId: item.runId, requestId, decision: yes ? "APPROVE" : "REJECT", reason: words, expectedRunSeq: approval.runSeq } });
+      await request(ApproveDocument, {
+        input: {
+          runId: item.runId,
+          requestId,
+          decision: yes ? "APPROVE" : "REJECT",
+          reason: words,
+          expectedRunSeq: approval.runSeq,
+        },
+      });
     } else if (task) {
-      const { completeManualStep } = await request(CompleteStepDocument, { input: { runId: item.runId, stepId: task.stepId, token: task.token ?? "", outcome, notes: words } });
+      const { completeManualStep } = await request(CompleteStepDocument, {
+        input: { runId: item.runId, stepId: task.stepId, token: task.token ?? "", outcome, notes: words },
+      });
       receipts.receive(toSignal(completeManualStep.signal));
     }
     done();

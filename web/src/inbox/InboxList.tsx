@@ -22,14 +22,24 @@ export function InboxList({ items, decide }: InboxListProps) {
         <li key={item.key} className={css.item} data-run={item.runId} data-item={item.key} data-kind={item.kind}>
           <div className={css.what}>
             <p className={css.name}>
-              {item.kind === "approval" ? <BadgeCheck size={16} aria-hidden="true" /> : <UserCheck size={16} aria-hidden="true" />}
+              {item.kind === "approval" ? (
+                <BadgeCheck size={16} aria-hidden="true" />
+              ) : (
+                <UserCheck size={16} aria-hidden="true" />
+              )}
               <span>{m.inbox.kinds[item.kind]}</span>
-              <Link to="/runs/$runId" params={{ runId: item.runId }} search={item.stepId === null ? {} : { step: item.stepId }} title={item.runId}>
+              <Link
+                to="/runs/$runId"
+                params={{ runId: item.runId }}
+                search={item.stepId === null ? {} : { step: item.stepId }}
+                title={item.runId}
+              >
                 {item.name} <code>{shortId(item.runId)}</code>
               </Link>
             </p>
             <p className={css.where}>
-              {item.projectId} / <Env id={item.environmentId} /> {item.by !== null && m.inbox.askedBy(item.by)} · {m.inbox.waitsSince} <Time at={item.since} />
+              {item.projectId} / <Env id={item.environmentId} /> {item.by !== null && m.inbox.askedBy(item.by)} ·{" "}
+              {m.inbox.waitsSince} <Time at={item.since} />
               {item.until !== null && (
                 <>
                   {" "}
@@ -41,10 +51,19 @@ export function InboxList({ items, decide }: InboxListProps) {
             {item.refusal !== null && <p className={css.refusal}>{item.refusal}</p>}
           </div>
           <div className={css.buttons}>
-            <Button kind="primary" refusal={item.refusal} label={m.inbox.named(m.inbox.yes[item.kind], item.stepId ?? shortId(item.runId))} onClick={() => decide(item, true)}>
+            <Button
+              kind="primary"
+              refusal={item.refusal}
+              label={m.inbox.named(m.inbox.yes[item.kind], item.stepId ?? shortId(item.runId))}
+              onClick={() => decide(item, true)}
+            >
               {m.inbox.yes[item.kind]}…
             </Button>
-            <Button refusal={item.refusal} label={m.inbox.named(m.inbox.no[item.kind], item.stepId ?? shortId(item.runId))} onClick={() => decide(item, false)}>
+            <Button
+              refusal={item.refusal}
+              label={m.inbox.named(m.inbox.no[item.kind], item.stepId ?? shortId(item.runId))}
+              onClick={() => decide(item, false)}
+            >
               {m.inbox.no[item.kind]}…
             </Button>
           </div>

@@ -11,7 +11,9 @@ export function PlanChange({ runId }: { runId: string }) {
   if (error || diff === undefined) return <p className={form.hint}>{error ? error.message : m.diff.loading}</p>;
   return (
     <p data-testid="plan-change">
-      {diff === null ? m.planDiff.none : `${plural(diff.total, "step")} · ${m.planDiff.to(diff.previous.planVersion)}: `}
+      {diff === null
+        ? m.planDiff.none
+        : `${plural(diff.total, "step")} · ${m.planDiff.to(diff.previous.planVersion)}: `}
       {diff !== null && (
         <Link to="/runs/$runId" params={{ runId }} search={{ view: "details" }}>
           {m.planDiff.counts(diff.added, diff.removed, diff.changed)} ▸

@@ -10,10 +10,14 @@ const listeners = new Set<() => void>();
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
-  stream ??= follow(InboxUpdatesDocument, {}, {
-    next: ({ inboxUpdates }) => set(receive(state, inboxUpdates)),
-    refused: () => set(NOTHING),
-  });
+  stream ??= follow(
+    InboxUpdatesDocument,
+    {},
+    {
+      next: ({ inboxUpdates }) => set(receive(state, inboxUpdates)),
+      refused: () => set(NOTHING),
+    },
+  );
   return () => {
     listeners.delete(listener);
     if (listeners.size > 0) return;

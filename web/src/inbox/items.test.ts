@@ -2,7 +2,17 @@ import { expect, it } from "vitest";
 import type { ActionFieldsFragment, TaskFieldsFragment } from "../api/gen/graphql";
 import { type Approval, toItems } from "./items";
 
-const may: ActionFieldsFragment = { action: "APPROVE", outcome: "APPLY", code: null, reason: null, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL" };
+const may: ActionFieldsFragment = {
+  action: "APPROVE",
+  outcome: "APPLY",
+  code: null,
+  reason: null,
+  rule: null,
+  requiredRole: null,
+  whoCould: [],
+  reasonRequired: false,
+  strength: "NORMAL",
+};
 const approval: Approval = {
   runId: "r1",
   projectId: "shop",

@@ -70,8 +70,15 @@ interface Place {
 }
 
 /** The longest wait first. */
-export function toItems(approvals: readonly Approval[], tasks: readonly TaskFieldsFragment[], { project, env }: Place): Item[] {
+export function toItems(
+  approvals: readonly Approval[],
+  tasks: readonly TaskFieldsFragment[],
+  { project, env }: Place,
+): Item[] {
   return [...approvals.map(ofApproval), ...tasks.map(ofTask)]
-    .filter((item) => (project === undefined || item.projectId === project) && (env === undefined || item.environmentId === env))
+    .filter(
+      (item) =>
+        (project === undefined || item.projectId === project) && (env === undefined || item.environmentId === env),
+    )
     .toSorted((a, b) => a.since - b.since);
 }

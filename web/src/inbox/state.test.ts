@@ -14,6 +14,9 @@ describe("the inbox", () => {
   });
 
   it("keeps the last count while nothing can be read", () => {
-    expect(receive({ count: 2, moved: 1 }, { reset: true, count: null, changed: [], removed: [] })).toEqual({ count: 2, moved: 2 });
+    expect(receive({ count: 2, moved: 1 }, { reset: true, count: null, changed: [], removed: [] })).toEqual({
+      count: 2,
+      moved: 2,
+    });
   });
 });

@@ -42,7 +42,15 @@ export function Download({ of }: { of: LogOf }) {
       <Button onClick={raw} refusal={refusal}>
         <FileText size={14} aria-hidden="true" /> {m.log.raw}
       </Button>
-      <Button onClick={() => load((text) => saveBlob(`${of.runId}-${of.stepId}-${of.attempt}.log`, text), () => {})} refusal={refusal}>
+      <Button
+        onClick={() =>
+          load(
+            (text) => saveBlob(`${of.runId}-${of.stepId}-${of.attempt}.log`, text),
+            () => {},
+          )
+        }
+        refusal={refusal}
+      >
         <DownloadIcon size={14} aria-hidden="true" /> {m.log.download}
       </Button>
     </>

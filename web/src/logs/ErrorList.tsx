@@ -22,20 +22,33 @@ export function ErrorList({ of, lines, current, goTo }: ErrorListProps) {
   const shown = lines.slice(from, from + LISTED);
   const numbers = Object.fromEntries(shown.map((no, i) => [`l${i}`, no]));
   // One more line at the end of the list takes no words from the others.
-  const { last: words } = useAsked(linesDocument(shown.length), shown.length > 0 ? { ...of, ...numbers } : null, beginnings);
+  const { last: words } = useAsked(
+    linesDocument(shown.length),
+    shown.length > 0 ? { ...of, ...numbers } : null,
+    beginnings,
+  );
   if (lines.length === 0) return <p className={css.empty}>{m.log.noErrors}</p>;
   return (
     <div>
       <ul className={css.errors} aria-label={m.log.errorLines}>
         {shown.map((no) => (
           <li key={no}>
-            <button type="button" className={css.error} aria-current={no === current || undefined} onClick={() => goTo(no)}>
+            <button
+              type="button"
+              className={css.error}
+              aria-current={no === current || undefined}
+              onClick={() => goTo(no)}
+            >
               <span className={css.no}>{no}</span> {words?.get(no) ?? "…"}
             </button>
           </li>
         ))}
       </ul>
-      {lines.length > LISTED && <p className={css.total}>{m.log.errorsShown(count(from + 1), count(from + shown.length), count(lines.length))}</p>}
+      {lines.length > LISTED && (
+        <p className={css.total}>
+          {m.log.errorsShown(count(from + 1), count(from + shown.length), count(lines.length))}
+        </p>
+      )}
     </div>
   );
 }

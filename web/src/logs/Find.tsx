@@ -68,7 +68,8 @@ export function Find({ of, find, setFind, goTo, field }: FindProps) {
         onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)}
       />
       <span role="status" data-testid="matches">
-        {matches && (matches.total === 0 ? m.log.noMatches : m.log.matches(count(matches.at + 1), count(matches.total)))}
+        {matches &&
+          (matches.total === 0 ? m.log.noMatches : m.log.matches(count(matches.at + 1), count(matches.total)))}
       </span>
       {matches && matches.lines.length > 1 && (
         <>

@@ -163,7 +163,9 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
           // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
           tabIndex={0}
           onWheel={(event) => event.deltaY < 0 && setFollowing(false)}
-          onKeyDown={(event) => (event.key === "PageUp" || event.key === "ArrowUp" || event.key === "Home") && setFollowing(false)}
+          onKeyDown={(event) =>
+            (event.key === "PageUp" || event.key === "ArrowUp" || event.key === "Home") && setFollowing(false)
+          }
           onScroll={(event) => {
             const box = event.currentTarget;
             if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END) setSeen(total);
@@ -238,13 +240,15 @@ const Line = memo(function Line({ no, line, current, goTo }: LineProps) {
       </button>
       <span className={css.at}>{line ? preciseTime(line.at, zone) : ""}</span>
       <span className={css.text}>
-        {line ? spans(line.text).map((span, i) => (
-          // Pieces of one line never move.
-          // oxlint-disable-next-line react/no-array-index-key
-          <span key={i} data-colour={span.colour || undefined} data-bold={span.bold || undefined}>
-            {span.text}
-          </span>
-        )) : "…"}
+        {line
+          ? spans(line.text).map((span, i) => (
+              // Pieces of one line never move.
+              // oxlint-disable-next-line react/no-array-index-key
+              <span key={i} data-colour={span.colour || undefined} data-bold={span.bold || undefined}>
+                {span.text}
+              </span>
+            ))
+          : "…"}
       </span>
     </div>
   );

@@ -18,9 +18,11 @@ const UNSEEN = /\u001B(?:[\]PX^_][^\u0007\u001B]*(?:\u0007|\u001B\\)?|[ -/]+[0-~
 /** A printed line as pieces of plain text. Nothing in it is ever read as HTML. */
 export function spans(text: string): Span[] {
   if (!text.includes("\u001B")) return [{ text: text.replace(SHAPELESS, ""), colour: "", bold: false }];
-  return Anser.ansiToJson(text.replace(UNSEEN, ""), { use_classes: true, remove_empty: true, json: true }).map((part) => ({
-    text: part.content.replace(SHAPELESS, ""),
-    colour: (part.fg ?? "").replace("bright-", ""),
-    bold: part.decorations.includes("bold"),
-  }));
+  return Anser.ansiToJson(text.replace(UNSEEN, ""), { use_classes: true, remove_empty: true, json: true }).map(
+    (part) => ({
+      text: part.content.replace(SHAPELESS, ""),
+      colour: (part.fg ?? "").replace("bright-", ""),
+      bold: part.decorations.includes("bold"),
+    }),
+  );
 }

@@ -8,7 +8,9 @@ const WORDS = ["rror", "ERROR", "FAIL"];
 
 /** Lines that speak of an error, the one at which to begin among them, in order; at most 1,000 of each word. Throws ApiError. */
 export async function errorLines({ runId, stepId, attempt }: LogOf, errorLine: number | null): Promise<number[]> {
-  const found = await Promise.all(WORDS.map((find) => request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find })));
+  const found = await Promise.all(
+    WORDS.map((find) => request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find })),
+  );
   const lines = new Set(found.flatMap(({ stepLog }) => stepLog?.matches ?? []));
   if (errorLine !== null) lines.add(errorLine);
   return [...lines].toSorted((a, b) => a - b);
@@ -31,7 +33,9 @@ export function linesDocument(many: number): TypedDocumentString<Words, LogOf & 
 
 /** How lines begin, by their numbers. */
 export function beginnings(found: Words): ReadonlyMap<number, string> {
-  return new Map(Object.values(found).flatMap((log) => (log?.lines ?? []).map(({ no, text }) => [no, beginning(text)] as const)));
+  return new Map(
+    Object.values(found).flatMap((log) => (log?.lines ?? []).map(({ no, text }) => [no, beginning(text)] as const)),
+  );
 }
 
 const WORDS_OF_LINE = 120;

@@ -15,7 +15,11 @@ function server(total: number): { asked: number[]; fetch: Source } {
       page: (from, first) => {
         asked.push(from);
         const count = Math.max(0, Math.min(first, total - from + 1));
-        return Promise.resolve({ lines: Array.from({ length: count }, (_, i) => line(from + i)), totalLines: total, missing: null });
+        return Promise.resolve({
+          lines: Array.from({ length: count }, (_, i) => line(from + i)),
+          totalLines: total,
+          missing: null,
+        });
       },
     },
   };
@@ -85,7 +89,10 @@ describe("LogStore", () => {
   });
 
   it("keeps the reason why nothing came", async () => {
-    const log = new LogStore({ begin: () => Promise.reject(new Error("no")), page: () => Promise.reject(new Error("no")) });
+    const log = new LogStore({
+      begin: () => Promise.reject(new Error("no")),
+      page: () => Promise.reject(new Error("no")),
+    });
     await log.ensure(1, 10);
     expect(log.error).toEqual(new Error("no"));
     expect(log.total).toBeNull();

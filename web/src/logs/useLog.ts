@@ -1,6 +1,11 @@
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { follow } from "../api/follow";
-import { StepLogBeginDocument, StepLogDocument, StepLogUpdatesDocument, type StepLogUpdatesSubscriptionVariables } from "../api/gen/graphql";
+import {
+  StepLogBeginDocument,
+  StepLogDocument,
+  StepLogUpdatesDocument,
+  type StepLogUpdatesSubscriptionVariables,
+} from "../api/gen/graphql";
 import { toLine } from "../api/model";
 import { request } from "../api/request";
 import { LogStore, type Source, WINDOW } from "./store";
@@ -16,11 +21,19 @@ export function sourceOf({ runId, stepId, attempt }: LogOf): Source {
   return {
     begin: async () => {
       const { stepLog } = await request(StepLogBeginDocument, { runId, stepId, attempt });
-      return { totalLines: stepLog?.totalLines ?? 0, missing: stepLog?.missing ?? null, errorLine: stepLog?.errorLine ?? null };
+      return {
+        totalLines: stepLog?.totalLines ?? 0,
+        missing: stepLog?.missing ?? null,
+        errorLine: stepLog?.errorLine ?? null,
+      };
     },
     page: async (fromLine, first) => {
       const { stepLog } = await request(StepLogDocument, { runId, stepId, attempt, fromLine, first });
-      return { lines: (stepLog?.lines ?? []).map(toLine), totalLines: stepLog?.totalLines ?? 0, missing: stepLog?.missing ?? null };
+      return {
+        lines: (stepLog?.lines ?? []).map(toLine),
+        totalLines: stepLog?.totalLines ?? 0,
+        missing: stepLog?.missing ?? null,
+      };
     },
   };
 }

@@ -64,7 +64,7 @@ export const confirm = {
   patch: { UPDATE_PARAMS: "Parameters to change", INJECT_OVERRIDE: "Inputs to change" },
   patchHint: "a JSON object; null removes a member",
   patchMissing: "Say what to change, as a JSON object.",
-  patchObject: "This must be a JSON object, such as {\"day\": \"2026-11-21\"}.",
+  patchObject: 'This must be a JSON object, such as {"day": "2026-11-21"}.',
   notJson: "This is not JSON:",
   targetMissing: "Name a database or a schema.",
   database: "Database",
@@ -77,8 +77,15 @@ export const confirm = {
     force: "Force: the engine's execution is ended at once. Attempts in flight may go on outside for a while.",
   },
   again: "What runs again",
-  from: { failed: "What did not succeed, and all that depends on it", step: "This step and all that depends on it", start: "Everything" },
-  decisions: { APPROVE: "Approve: the run starts when enough people have", REJECT: "Reject: the run ends as cancelled, for good" } satisfies Record<Decision, string>,
+  from: {
+    failed: "What did not succeed, and all that depends on it",
+    step: "This step and all that depends on it",
+    start: "Everything",
+  },
+  decisions: {
+    APPROVE: "Approve: the run starts when enough people have",
+    REJECT: "Reject: the run ends as cancelled, for good",
+  } satisfies Record<Decision, string>,
   evidence: "Evidence",
   evidenceHint: "web addresses, one per line",
   evidenceAsked: (what: string) => `asked for: ${what}`,
@@ -92,7 +99,8 @@ export const confirm = {
   send: (action: string) => `Send: ${action.toLowerCase()}`,
   sending: "Sending…",
   reviewAgain: "Review again",
-  moved: (from: number, to: number) => `Nothing was sent. What this concerns has changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
+  moved: (from: number, to: number) =>
+    `Nothing was sent. What this concerns has changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
   stopWhileStale: (age: string) => `Your view is ${age} old. Stopping is allowed all the same.`,
   notNow: "This is no longer possible:",
 };
@@ -105,7 +113,8 @@ export const denied = {
   draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}: nothing new starts before they end.`,
   policy: (version: number) => `Decided by ${version === 0 ? "the server's own policy" : `policy version ${version}`}.`,
   copyRequest: "Copy request",
-  request: (action: string, subject: string, url: string, why: string) => `Could you do this for me? ${action}: ${subject}\n${url}\n${why}`,
+  request: (action: string, subject: string, url: string, why: string) =>
+    `Could you do this for me? ${action}: ${subject}\n${url}\n${why}`,
   catchingUp: (seq: number) => `Waiting for the page to show seq ${seq}, where your last signal took effect.`,
   inFlight: "Your last signal has not taken effect yet.",
   notYours: (right: string) => `None of your roles gives you the right ${right}. [FORBIDDEN]`,

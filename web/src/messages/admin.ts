@@ -5,7 +5,10 @@ import { plural } from "../ui/format";
 
 export const admin = {
   title: "Admin",
-  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service" } satisfies Record<AdminPart, string>,
+  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service" } satisfies Record<
+    AdminPart,
+    string
+  >,
   edit: "Edit",
   save: "Save",
   document: "The whole document, as JSON",
@@ -26,7 +29,8 @@ export const tokens = {
   revoked: "revoked",
   expired: "expired",
   revoke: "Revoke",
-  revokeMeans: "Whoever uses it is refused from now on, on every server within 2 s, and its streams end. This cannot be undone.",
+  revokeMeans:
+    "Whoever uses it is refused from now on, on every server within 2 s, and its streams end. This cannot be undone.",
   everybody: "Show everybody's",
   make: "Make a token",
   role: "Role, at most",
@@ -50,7 +54,8 @@ export const policy = {
   where: "Where",
   until: "Until",
   everywhere: "everywhere",
-  scope: (project: string, environment: string) => `${project === "*" ? "every project" : project} / ${environment === "*" ? "every environment" : environment}`,
+  scope: (project: string, environment: string) =>
+    `${project === "*" ? "every project" : project} / ${environment === "*" ? "every environment" : environment}`,
   emergency: "taken in an emergency",
   action: "Action",
   rules: (n: number) => `${plural(n, "rule")} of the tenant's own`,
@@ -61,8 +66,10 @@ export const policy = {
   sodComplete: "Who asked for or approved a run may not complete its manual steps.",
   sodCompleteAlways: "A plan cannot lift this by sod: false.",
   noSodComplete: "Who asked for a run may complete its manual steps.",
-  approvals: (place: string, required: number) => `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
-  breakGlass: (principal: string, role: string, minutes: number) => `${principal} may take the role ${role} for at most ${plural(minutes, "minute")} in an emergency.`,
+  approvals: (place: string, required: number) =>
+    `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
+  breakGlass: (principal: string, role: string, minutes: number) =>
+    `${principal} may take the role ${role} for at most ${plural(minutes, "minute")} in an emergency.`,
   history: "Versions",
   version: "Version",
   by: "By",
@@ -89,7 +96,8 @@ export const quota = {
   waiting: "Waiting runs",
   of: (n: string, most: string) => `${n} of ${most}`,
   actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
-  tier: (tier: string, version: number) => `Tier ${tier}; ${version === 0 ? "its limits hold as they are" : `version ${version} of the tenant's own settings`}.`,
+  tier: (tier: string, version: number) =>
+    `Tier ${tier}; ${version === 0 ? "its limits hold as they are" : `version ${version} of the tenant's own settings`}.`,
   notYours: "Your role may not read the settings of the quotas.",
   editing: (version: number) => `Change version ${version} of the quotas`,
 };
@@ -104,7 +112,8 @@ export const service = {
   means: {
     NORMAL: "Runs start, and everything is published.",
     READ_ONLY: "No new run starts and nothing is published; pages read the store. Runs in progress continue.",
-    DRAINED: "No new run starts; runs in progress continue to their end. When none is active, the installation may be stopped.",
+    DRAINED:
+      "No new run starts; runs in progress continue to their end. When none is active, the installation may be stopped.",
   } satisfies Record<EngineMode, string>,
   setMode: (mode: string) => `Set to ${mode}`,
   active: (n: number) => `${plural(n, "run is", "runs are")} active in the installation.`,

@@ -21,13 +21,25 @@ export const bulk = {
   excluded: "Left out:",
   refusals: "As things are, these would be refused:",
   reason: (n: number, words: string) => `${plural(n, "run")}: ${words}`,
-  outcomes: { APPLY: "would take effect", NOOP: "would change nothing", REFUSED: "would be refused", UNSUPPORTED: "is not supported" } satisfies Record<ActionOutcome, string>,
+  outcomes: {
+    APPLY: "would take effect",
+    NOOP: "would change nothing",
+    REFUSED: "would be refused",
+    UNSUPPORTED: "is not supported",
+  } satisfies Record<ActionOutcome, string>,
   typeCount: (n: string) => `Type the number of runs, ${n}, without separators, to confirm`,
   send: (action: string) => `Send: ${action.charAt(0).toLowerCase()}${action.slice(1)}`,
   moved: "The runs that match have changed since they were counted. Look again before you send; your reason is kept.",
   state: (state: BulkState, done: number, total: number) =>
-    state === "STOPPED" ? `Stopped: ${count(done)} of ${count(total)} done` : state === "STOPPING" ? `Stopping: ${count(done)} of ${count(total)} done` : state === "DONE" && done === total ? `Done: ${count(total)} of ${count(total)}` : `${count(done)} of ${count(total)} done`,
-  paced: (code: string, wait: string | null) => `Paced by ${code}${wait === null ? "" : `, goes on in ${wait}`}; nothing is lost.`,
+    state === "STOPPED"
+      ? `Stopped: ${count(done)} of ${count(total)} done`
+      : state === "STOPPING"
+        ? `Stopping: ${count(done)} of ${count(total)} done`
+        : state === "DONE" && done === total
+          ? `Done: ${count(total)} of ${count(total)}`
+          : `${count(done)} of ${count(total)} done`,
+  paced: (code: string, wait: string | null) =>
+    `Paced by ${code}${wait === null ? "" : `, goes on in ${wait}`}; nothing is lost.`,
   applications: {
     applied: (n: number) => `${count(n)} applied`,
     noop: (n: number) => `${count(n)} without effect`,
@@ -35,11 +47,13 @@ export const bulk = {
     pending: (n: number) => `${count(n)} accepted`,
     notApplied: (n: number) => `${count(n)} not applied`,
   },
-  retryFailed: (n: number) => (n === 0 ? "Retry those that failed" : n === 1 ? "Retry the one that failed…" : `Retry the ${count(n)} that failed…`),
+  retryFailed: (n: number) =>
+    n === 0 ? "Retry those that failed" : n === 1 ? "Retry the one that failed…" : `Retry the ${count(n)} that failed…`,
   noneFailed: "None has failed so far.",
   notHere: "This action can be sent again by the command line only: dvt bulk signal.",
   stop: "Stop the bulk action",
-  stopMeans: (waiting: number) => `${plural(waiting, "signal")} that ${waiting === 1 ? "is" : "are"} not sent yet will not be sent. What was sent stays so.`,
+  stopMeans: (waiting: number) =>
+    `${plural(waiting, "signal")} that ${waiting === 1 ? "is" : "are"} not sent yet will not be sent. What was sent stays so.`,
   stopped: "It is stopped.",
   over: "Everything is sent.",
   csv: "Export CSV",
@@ -50,8 +64,23 @@ export const bulk = {
   no: "#",
   result: "Result",
   receipt: "Receipt",
-  results: { all: "All", failed: "Failed", waiting: "Waiting", accepted: "Accepted", rejected: "Rejected", refused: "Refused", notSent: "Not sent" },
-  outcome: { WAITING: "Waiting", ACCEPTED: "Accepted", REJECTED: "Rejected", REFUSED: "Refused", NOT_SENT: "Not sent", UNKNOWN: "Unknown" } satisfies Record<BulkOutcome, string>,
+  results: {
+    all: "All",
+    failed: "Failed",
+    waiting: "Waiting",
+    accepted: "Accepted",
+    rejected: "Rejected",
+    refused: "Refused",
+    notSent: "Not sent",
+  },
+  outcome: {
+    WAITING: "Waiting",
+    ACCEPTED: "Accepted",
+    REJECTED: "Rejected",
+    REFUSED: "Refused",
+    NOT_SENT: "Not sent",
+    UNKNOWN: "Unknown",
+  } satisfies Record<BulkOutcome, string>,
   verbs: {
     PAUSE: (runs: string) => `Pause ${runs}`,
     RESUME: (runs: string) => `Resume ${runs}`,

@@ -20,7 +20,9 @@ export const dlq = {
   lookAt: (run: string, seq: number) => `Message of run ${run}, up to seq ${seq}`,
   carried: "What the message carried. The log of the run has all of it.",
   nothing: "The log has no event there that you may read.",
-  harmless: "The state of the run as it is now is published again. Receivers that have it already, or a later one, ignore it.",
+  harmless:
+    "The state of the run as it is now is published again. Receivers that have it already, or a later one, ignore it.",
   more: "More than 200 were open: redrive again for the rest.",
-  empty: "The bus has taken every message. One that it refuses for good is kept here; nothing is lost, the log of the run has it.",
+  empty:
+    "The bus has taken every message. One that it refuses for good is kept here; nothing is lost, the log of the run has it.",
 };

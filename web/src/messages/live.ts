@@ -16,7 +16,8 @@ export const cause = {
   PROJECTOR_LAG: "The store is ahead of what is shown. dvt is catching up.",
   BUS_DEGRADED: "The message bus is down. dvt asks the store instead; updates come about a second later.",
   STORE_DOWN: "The store does not answer. dvt keeps asking; nothing new can be known until it does.",
-  EPOCH_CHANGED: "The store holds another history than the one shown here, as after a restore. dvt is reading it from the beginning.",
+  EPOCH_CHANGED:
+    "The store holds another history than the one shown here, as after a restore. dvt is reading it from the beginning.",
   SLOW_CONSUMER: "This browser could not keep up with the updates. dvt is reading the newest state.",
   RECONNECTED: "The connection came back. dvt is comparing this page with the store.",
   BEHIND: "The store has newer events than this page shows. dvt is asking for them again.",
@@ -43,8 +44,14 @@ export const serviceBanner = {
     text: "dvt is read-only: no new run starts.",
     still: "Runs in progress continue and take signals. Pages read the store, so they may be a second later.",
   },
-  DRAINED: { text: "dvt is being drained: no new run starts here.", still: "Runs in progress continue to their end and take signals." },
-  FROZEN: { text: "Your tenant is frozen: no new run starts.", still: "Runs in progress continue and take signals; queued runs go on waiting." },
+  DRAINED: {
+    text: "dvt is being drained: no new run starts here.",
+    still: "Runs in progress continue to their end and take signals.",
+  },
+  FROZEN: {
+    text: "Your tenant is frozen: no new run starts.",
+    still: "Runs in progress continue and take signals; queued runs go on waiting.",
+  },
   DEGRADED: {
     text: "The engine starts runs too slowly: new ones are refused.",
     still: "Runs in progress continue. dvt tries again every few seconds; this ends by itself.",

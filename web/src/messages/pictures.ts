@@ -11,7 +11,8 @@ export const graph = {
   previousFailed: "Previous failed",
   whole: "All as a graph",
   collapse: "Collapse groups",
-  group: (name: string, n: number, standing: readonly string[]) => `Group ${name}, ${plural(n, "step")}: ${standing.join(", ")}. Opens it.`,
+  group: (name: string, n: number, standing: readonly string[]) =>
+    `Group ${name}, ${plural(n, "step")}: ${standing.join(", ")}. Opens it.`,
   fit: "Fit",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
@@ -38,33 +39,61 @@ export const grid = {
   up: "Previous step",
   sortBy: (column: string) => `Sort by ${column}`,
   pace: {
-    slower: (by: string, times: number) => `+${by} slower${times >= 1.1 && times < 100 ? ` (${times.toFixed(1)}×)` : ""}`,
+    slower: (by: string, times: number) =>
+      `+${by} slower${times >= 1.1 && times < 100 ? ` (${times.toFixed(1)}×)` : ""}`,
     faster: (by: string) => `−${by} faster`,
     usual: "≈ as usual",
   },
   medianOf: (ms: string) => `usually ${ms}, by earlier runs of the plan`,
   selectAll: "Select all steps shown",
   select: (step: string) => `Select ${step}`,
-  label: (shown: number, total: number) => (shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`),
-  columns: { status: "Status", step: "Step", type: "Type", group: "Group", attempt: "Attempt", waited: "Waited", took: "Took", median: "vs median", cause: "Error or wait" },
+  label: (shown: number, total: number) =>
+    shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`,
+  columns: {
+    status: "Status",
+    step: "Step",
+    type: "Type",
+    group: "Group",
+    attempt: "Attempt",
+    waited: "Waited",
+    took: "Took",
+    median: "vs median",
+    cause: "Error or wait",
+  },
 };
 
 export const timeline = {
   step: "Step",
   order: "Order",
-  orders: { start: "By start", plan: "As in the plan", longest: "Longest first" } satisfies Record<TimelineOrder, string>,
+  orders: { start: "By start", plan: "As in the plan", longest: "Longest first" } satisfies Record<
+    TimelineOrder,
+    string
+  >,
   critical: "Critical path",
   onPath: "on the critical path",
   whole: "Whole run",
   times: (zone: string) => `Time (${zone}); drag to look closer`,
-  summary: (total: number) => `Timeline of ${plural(total, "step")}. Plus and minus zoom, arrows left and right move, x marks the critical path.`,
-  kinds: { waiting: "waited", running: "ran", backoff: "waited to be retried", person: "waited for a person" } satisfies Record<SegmentKind, string>,
+  summary: (total: number) =>
+    `Timeline of ${plural(total, "step")}. Plus and minus zoom, arrows left and right move, x marks the critical path.`,
+  kinds: {
+    waiting: "waited",
+    running: "ran",
+    backoff: "waited to be retried",
+    person: "waited for a person",
+  } satisfies Record<SegmentKind, string>,
 };
 
 export const mosaic = {
   title: "Mosaic of the steps",
   sort: "Sort again",
-  standing: { failed: "Failed", waiting: "Waiting", running: "Running", pending: "Pending", skipped: "Skipped", ok: "Succeeded" } satisfies Record<Standing, string>,
+  standing: {
+    failed: "Failed",
+    waiting: "Waiting",
+    running: "Running",
+    pending: "Pending",
+    skipped: "Skipped",
+    ok: "Succeeded",
+  } satisfies Record<Standing, string>,
   summary: (total: number, tally: Tally) =>
     `${plural(total, "step")}: ${STANDINGS.map((standing) => `${count(tally[standing])} ${standing}`).join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
 };

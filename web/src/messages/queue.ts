@@ -22,6 +22,7 @@ export const queue = {
   } satisfies Record<QueueWait, string>,
   depth: (n: string) => `${n} waiting in the tenant`,
   cancel: (run: string) => `Cancel run ${run}`,
-  cancelMeans: "It has not begun, so nothing is stopped and nothing is left behind. A cancelled run is not started later.",
+  cancelMeans:
+    "It has not begun, so nothing is stopped and nothing is left behind. A cancelled run is not started later.",
   empty: "No run waits for a quota or a free place.",
 };

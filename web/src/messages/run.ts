@@ -4,8 +4,7 @@ import { count, plural } from "../ui/format";
 
 export const run = {
   gone: "Nothing here that you can see.",
-  goneHint: (runId: string, who: string) =>
-    `Run ${runId} does not exist or belongs to another tenant. You are ${who}.`,
+  goneHint: (runId: string, who: string) => `Run ${runId} does not exist or belongs to another tenant. You are ${who}.`,
   toRuns: "All runs",
   forbidden: "You may not see this run.",
   sessionEnded: "Your session has ended.",
@@ -37,16 +36,33 @@ export const run = {
   startedBy: (who: string) => `started by ${who}`,
   ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
   late: (runs: number) => `longer than most of the last ${runs} runs`,
-  forecastOf: (part: number, runs: number) => `So long took ${part} % of the last ${runs} runs of this plan here that completed, waits included`,
+  forecastOf: (part: number, runs: number) =>
+    `So long took ${part} % of the last ${runs} runs of this plan here that completed, waits included`,
   views: "Views of the run",
-  tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", artifacts: "Artifacts", details: "Details" } satisfies Record<RunView, string>,
-  counts: { success: "succeeded", failed: "failed", running: "running", manual: "waiting for a person", pending: "pending", skipped: "skipped" },
+  tabs: {
+    graph: "Graph",
+    timeline: "Timeline",
+    steps: "Steps",
+    events: "Events",
+    receipts: "Receipts",
+    artifacts: "Artifacts",
+    details: "Details",
+  } satisfies Record<RunView, string>,
+  counts: {
+    success: "succeeded",
+    failed: "failed",
+    running: "running",
+    manual: "waiting for a person",
+    pending: "pending",
+    skipped: "skipped",
+  },
   ofSteps: (n: number) => `of ${plural(n, "step")}`,
   alsoFailed: (which: string) => `Also failed: ${which}`,
   noneFailed: "none",
   lastGreen: "Last success: run",
   neverGreen: "Last success: none before this run",
-  dbtFailed: (kind: string, failed: number, skipped: number) => `${plural(failed, `dbt ${kind}`)} failed${skipped > 0 ? `, ${count(skipped)} skipped` : ""}`,
+  dbtFailed: (kind: string, failed: number, skipped: number) =>
+    `${plural(failed, `dbt ${kind}`)} failed${skipped > 0 ? `, ${count(skipped)} skipped` : ""}`,
   sql: "SQL",
   sqlOf: (name: string) => `Compiled SQL of ${name}`,
   andMore: (n: string) => `and ${n} more`,
@@ -103,7 +119,8 @@ export const artifacts = {
 
 export const events = {
   empty: "No events yet.",
-  dropped: (n: number) => `The oldest ${plural(n, "event")} are not kept on this page. The export has only what is shown.`,
+  dropped: (n: number) =>
+    `The oldest ${plural(n, "event")} are not kept on this page. The export has only what is shown.`,
   types: "Types of events",
   export: "Export JSON Lines",
   noneMatch: "No event matches. Choose other types.",

@@ -26,13 +26,15 @@ export const runs = {
     CANCELLED: "Cancelled",
   } satisfies Record<RunStatusFilter, string>,
   filter: "Filter runs",
-  filterHint: "status: project: env: plan: by:me from:-24h to: sort:oldest, else part of a plan or the start of a run id",
+  filterHint:
+    "status: project: env: plan: by:me from:-24h to: sort:oldest, else part of a plan or the start of a run id",
   unknownWords: (words: string) => `Not understood: ${words}`,
   newer: (n: number) => `${plural(n, "newer run")} ${n === 1 ? "matches" : "match"}: show`,
   waiting: (n: number) => `${plural(n, "more run")} ${n === 1 ? "matches" : "match"} now: show`,
   older: "Show older runs",
   younger: "Show newer runs",
-  histogram: (total: number, failed: number) => `${plural(total, "run")} began${failed > 0 ? `, ${count(failed)} of them failed` : ""}`,
+  histogram: (total: number, failed: number) =>
+    `${plural(total, "run")} began${failed > 0 ? `, ${count(failed)} of them failed` : ""}`,
   bar: (from: string, total: number, failed: number) => `${from}: ${plural(total, "run")}, ${count(failed)} failed`,
   notFollowed: (n: number) => `Only the first ${n} rows follow what happens. Narrow the filter to follow the others.`,
   loading: "Loading runs",

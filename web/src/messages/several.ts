@@ -12,14 +12,24 @@ export const several = {
     SKIP_STEP: (n: number) => `Skip ${plural(n, "step")}`,
   } satisfies Record<Several, (n: number) => string>,
   list: "The steps that are meant",
-  would: (n: number, of: number) => `If sent now, ${count(n)} of ${plural(of, "step")} would take it. Each is sent by itself, one after another, and has a receipt of its own.`,
+  would: (n: number, of: number) =>
+    `If sent now, ${count(n)} of ${plural(of, "step")} would take it. Each is sent by itself, one after another, and has a receipt of its own.`,
   sent: (n: number, of: number) => `${count(n)} of ${plural(of, "step")} sent.`,
-  standing: { asking: "Asking", unasked: "Not known", refused: "Left out", changed: "Changed", ready: "Would be sent", failed: "Not sent" } satisfies Record<Exclude<PartStanding, "sent">, string>,
+  standing: {
+    asking: "Asking",
+    unasked: "Not known",
+    refused: "Left out",
+    changed: "Changed",
+    ready: "Would be sent",
+    failed: "Not sent",
+  } satisfies Record<Exclude<PartStanding, "sent">, string>,
   force: "Force: retry also those that the policy would not retry (audited)",
   reason: "One reason for all",
   typeCount: (n: string) => `Type the number of steps, ${n}, to confirm`,
-  again: (n: number) => `${plural(n, "step")} ${n === 1 ? "has" : "have"} not been sent, or would be something else now. Read again before you send; your reason is kept.`,
-  moved: (n: number) => `${plural(n, "step")} moved after you had read what would become of ${n === 1 ? "it" : "them"}:`,
+  again: (n: number) =>
+    `${plural(n, "step")} ${n === 1 ? "has" : "have"} not been sent, or would be something else now. Read again before you send; your reason is kept.`,
+  moved: (n: number) =>
+    `${plural(n, "step")} moved after you had read what would become of ${n === 1 ? "it" : "them"}:`,
   wait: (left: string) => `The run takes no more signals for ${left}. It goes on by itself.`,
   sending: (n: string) => `Sending… ${n}`,
   stop: "Stop sending",

@@ -1,16 +1,32 @@
 // What surrounds every page.
 
-export const nav = { label: "Pages", skip: "Skip to content", runs: "Runs", inbox: "Inbox", queue: "Queue", dlq: "Dead letters", audit: "Audit", admin: "Admin", health: "Health" };
+export const nav = {
+  label: "Pages",
+  skip: "Skip to content",
+  runs: "Runs",
+  inbox: "Inbox",
+  queue: "Queue",
+  dlq: "Dead letters",
+  audit: "Audit",
+  admin: "Admin",
+  health: "Health",
+};
 
 export const page = {
   copy: (what: string) => `Copy ${what}`,
   copied: "Copied",
   retryIn: (left: string) => `Retry in ${left}`,
   tooSoon: "The server asks you to wait a little.",
-  missing: "dvt did not answer, or this page is of an older version than dvt. Reload it when dvt answers: its address keeps what you look at.",
+  missing:
+    "dvt did not answer, or this page is of an older version than dvt. Reload it when dvt answers: its address keeps what you look at.",
   reload: "Reload the page",
   goTo: "Go to it in the form",
-  asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
+  asOf: "as of",
+  more: "Show more",
+  refresh: "Refresh",
+  nothing: "Nothing here",
+  forbidden: "You may not see this",
+};
 
 export const keys = {
   next: "Next row",
@@ -77,7 +93,15 @@ export const signIn = {
   with: (name: string) => `Sign in with ${name}`,
   none: "This server has no way to sign in with a browser. Ask who runs it.",
   /** Every second part is a command. */
-  devLink: ["Open the link that ", "dvt dev", " printed when it started, or run ", "dvt dev link", " for a new one, with the same ", "--data", "."],
+  devLink: [
+    "Open the link that ",
+    "dvt dev",
+    " printed when it started, or run ",
+    "dvt dev link",
+    " for a new one, with the same ",
+    "--data",
+    ".",
+  ],
   expired: "Your session has expired. Sign in again to go on where you were.",
   ended: "Your session was ended. Sign in again to go on where you were.",
   refused: "You were not signed in: the answer of the sign-in service could not be verified. Try again.",

@@ -13,9 +13,16 @@ export const start = {
   dropHint: "Paste the document, or drop its file on the field.",
   fileUnread: (name: string) => `${name} cannot be read.`,
   fileTooLarge: (name: string) => `${name} is larger than 4 MiB.`,
-  ref: { uri: "Address (URI)", sha256: "SHA-256", schemaVersion: "Schema version", planId: "Plan id", planVersion: "Plan version" },
+  ref: {
+    uri: "Address (URI)",
+    sha256: "SHA-256",
+    schemaVersion: "Schema version",
+    planId: "Plan id",
+    planVersion: "Plan version",
+  },
   fromRun: "Run id",
-  fromRunMeans: "Starts the same plan from its beginning, in the same place and with the same parameters. The run must have ended.",
+  fromRunMeans:
+    "Starts the same plan from its beginning, in the same place and with the same parameters. The run must have ended.",
   openRun: "Open that run",
   project: "Project",
   environment: "Environment",

@@ -25,7 +25,12 @@ export function Cell({ step: i, id, places, blocked, choose, focusOn, hovered = 
   const words = stepWords(step, blocked.count(i), blocked.has(i));
   const place = { left: places.x[i] ?? 0, top: places.y[i] ?? 0, width: places.pitch, height: places.pitch };
   const tip = (
-    <span className={css.tip} data-side={place.left > places.width / 2 ? "left" : "right"} data-below={place.top < BELOW || undefined} aria-hidden="true">
+    <span
+      className={css.tip}
+      data-side={place.left > places.width / 2 ? "left" : "right"}
+      data-below={place.top < BELOW || undefined}
+      aria-hidden="true"
+    >
       {words}
     </span>
   );

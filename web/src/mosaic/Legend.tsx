@@ -24,7 +24,12 @@ export function Legend({ tally }: { tally: Tally }) {
     <ul className={css.legend}>
       {STANDINGS.map((standing) => (
         <li key={standing} data-none={tally[standing] === 0 || undefined}>
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: SHOWN[standing].show })} className={css.key}>
+          <Link
+            from="/runs/$runId"
+            to="."
+            search={(old) => ({ ...old, view: "steps", show: SHOWN[standing].show })}
+            className={css.key}
+          >
             <GlyphMark glyph={SHOWN[standing].glyph} />
             {m.mosaic.standing[standing]} <strong>{count(tally[standing])}</strong>
           </Link>

@@ -1,4 +1,13 @@
-import { type MouseEvent, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import {
+  type MouseEvent,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
 import { Blocked } from "../dag/blocked";
 import type { Shape } from "../dag/shape";
 import { m } from "../messages";
@@ -16,7 +25,12 @@ import css from "./Mosaic.module.css";
 import { Painter } from "./painter";
 import { cellAt, cellBeside, type Mosaic as Places, placeCells, worstFirst } from "./place";
 
-const ARROWS: Record<string, readonly [-1 | 0 | 1, -1 | 0 | 1]> = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+const ARROWS: Record<string, readonly [-1 | 0 | 1, -1 | 0 | 1]> = {
+  ArrowRight: [1, 0],
+  ArrowLeft: [-1, 0],
+  ArrowDown: [0, 1],
+  ArrowUp: [0, -1],
+};
 
 interface MosaicProps {
   shape: Shape;
@@ -44,13 +58,17 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
   );
   const pane = useRef<HTMLDivElement>(null);
   const box = useSize(pane);
-  const places = useMemo(() => (box ? placeCells(layers, shape.ids.length, box.width, box.height) : null), [layers, shape, box]);
+  const places = useMemo(
+    () => (box ? placeCells(layers, shape.ids.length, box.width, box.height) : null),
+    [layers, shape, box],
+  );
   const blocked = useMemo(() => new Blocked(shape, (id) => store.step(id)), [shape, store]);
   const canvas = usePainting(shape, places, blocked);
 
   const [cursor, setCursor] = useState<string | null>(null);
   const [hovered, setHovered] = useState<number | null>(null);
-  const at = shape.index.get(cursor ?? "") ?? shape.index.get(chosen ?? "") ?? shape.index.get(worstStep(store) ?? "") ?? 0;
+  const at =
+    shape.index.get(cursor ?? "") ?? shape.index.get(chosen ?? "") ?? shape.index.get(worstStep(store) ?? "") ?? 0;
   const move = (to: string | null | undefined): void => {
     if (to === null || to === undefined) return;
     setCursor(to);
@@ -107,8 +125,27 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
         }}
       >
         <canvas ref={canvas} className={css.canvas} aria-hidden="true" />
-        {places && hovered !== null && hovered !== at && <Cell key={`under ${hovered}`} step={hovered} id={shape.ids[hovered] ?? ""} places={places} blocked={blocked} />}
-        {places && id !== undefined && <Cell key={id} step={at} id={id} places={places} blocked={blocked} choose={choose} focusOn={focusOn} hovered={hovered === at} />}
+        {places && hovered !== null && hovered !== at && (
+          <Cell
+            key={`under ${hovered}`}
+            step={hovered}
+            id={shape.ids[hovered] ?? ""}
+            places={places}
+            blocked={blocked}
+          />
+        )}
+        {places && id !== undefined && (
+          <Cell
+            key={id}
+            step={at}
+            id={id}
+            places={places}
+            blocked={blocked}
+            choose={choose}
+            focusOn={focusOn}
+            hovered={hovered === at}
+          />
+        )}
       </div>
     </section>
   );

@@ -3,7 +3,17 @@ import type { Step } from "../api/model";
 import { type Look, stepLook, type Tone } from "../ui/look";
 import type { Palette } from "../ui/palette";
 
-export const GLYPHS = ["failed", "person", "unknown", "latched", "running", "blocked", "pending", "skipped", "success"] as const;
+export const GLYPHS = [
+  "failed",
+  "person",
+  "unknown",
+  "latched",
+  "running",
+  "blocked",
+  "pending",
+  "skipped",
+  "success",
+] as const;
 export type Glyph = (typeof GLYPHS)[number];
 
 const TONES: Record<Glyph, Tone> = {

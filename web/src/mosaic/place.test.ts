@@ -16,12 +16,28 @@ function beside(layers: number[][], width: number): { left: number; right: numbe
 describe("worstFirst", () => {
   it("puts what needs a person on top of each layer, else keeps the order of the plan", () => {
     const standing: Standing[] = ["ok", "running", "failed", "pending", "waiting", "ok", "failed"];
-    expect(worstFirst([[0, 1, 2, 3], [4, 5, 6]], (i) => standing[i] ?? "ok")).toEqual([[2, 1, 3, 0], [6, 4, 5]]);
+    expect(
+      worstFirst(
+        [
+          [0, 1, 2, 3],
+          [4, 5, 6],
+        ],
+        (i) => standing[i] ?? "ok",
+      ),
+    ).toEqual([
+      [2, 1, 3, 0],
+      [6, 4, 5],
+    ]);
   });
 });
 
 describe("placeCells", () => {
-  const shapes = { "wide layers": layersOf(...Array<number>(50).fill(100)), "one layer": layersOf(5000), "a chain": layersOf(...Array<number>(5000).fill(1)), few: layersOf(100, 201) };
+  const shapes = {
+    "wide layers": layersOf(...Array<number>(50).fill(100)),
+    "one layer": layersOf(5000),
+    "a chain": layersOf(...Array<number>(5000).fill(1)),
+    few: layersOf(100, 201),
+  };
   for (const [name, layers] of Object.entries(shapes)) {
     const count = layers.flat().length;
     it(`gives each step a cell of its own within the width: ${name}`, () => {
@@ -66,7 +82,8 @@ describe("a wide screen", () => {
 describe("cells", () => {
   const mosaic = placeCells(layersOf(400, 300), 700, 1400, 300);
   it("are found by a point", () => {
-    for (const i of [0, 17, 399, 400, 699]) expect(cellAt(mosaic, (mosaic.x[i] ?? 0) + 3, (mosaic.y[i] ?? 0) + 3)).toBe(i);
+    for (const i of [0, 17, 399, 400, 699])
+      expect(cellAt(mosaic, (mosaic.x[i] ?? 0) + 3, (mosaic.y[i] ?? 0) + 3)).toBe(i);
     expect(cellAt(mosaic, -1, 0)).toBeNull();
     expect(cellAt(mosaic, 0, mosaic.height + 1)).toBeNull();
   });

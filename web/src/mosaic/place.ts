@@ -17,14 +17,24 @@ export interface Mosaic {
 /** Within each layer the steps that need a person first, else in the order of the plan. */
 export function worstFirst(layers: readonly (readonly number[])[], standing: (step: number) => Standing): number[][] {
   const rank = (step: number): number => STANDINGS.indexOf(standing(step));
-  return layers.map((layer) => layer.map((step) => ({ step, rank: rank(step) })).toSorted((a, b) => a.rank - b.rank || a.step - b.step).map(({ step }) => step));
+  return layers.map((layer) =>
+    layer
+      .map((step) => ({ step, rank: rank(step) }))
+      .toSorted((a, b) => a.rank - b.rank || a.step - b.step)
+      .map(({ step }) => step),
+  );
 }
 
 /**
  * The largest pitch with which all cells stand within width and height; with the least pitch it may be higher. What is left of the
  * width goes between the layers, as far as they still read as one picture, then beside them.
  */
-export function placeCells(layers: readonly (readonly number[])[], count: number, width: number, height: number): Mosaic {
+export function placeCells(
+  layers: readonly (readonly number[])[],
+  count: number,
+  width: number,
+  height: number,
+): Mosaic {
   for (let pitch = PITCH.max; ; pitch--) {
     const gap = Math.floor(pitch / 2);
     const placed = place(layers, count, width, height, pitch, gap);
@@ -45,7 +55,14 @@ interface Placed {
   bands: number;
 }
 
-function place(layers: readonly (readonly number[])[], count: number, width: number, height: number, pitch: number, gap: number): Placed {
+function place(
+  layers: readonly (readonly number[])[],
+  count: number,
+  width: number,
+  height: number,
+  pitch: number,
+  gap: number,
+): Placed {
   const across = Math.max(1, Math.floor(width / pitch));
   const widest = layers.reduce((most, layer) => Math.max(most, layer.length), 1);
   // No band is wider than a line.

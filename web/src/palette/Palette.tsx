@@ -42,11 +42,24 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
   const id = useId();
   const runs = useFound(typed.trim());
   const fixed: Entry[] = [
-    ...PAGES.map(({ to, name, key }) => ({ key: to, word: m.palette.go(m.nav[name]), hint: `g ${key}`, act: () => void navigate({ to }) })),
+    ...PAGES.map(({ to, name, key }) => ({
+      key: to,
+      word: m.palette.go(m.nav[name]),
+      hint: `g ${key}`,
+      act: () => void navigate({ to }),
+    })),
     { key: "start", word: m.runs.start, hint: "c", act: () => void navigate({ to: "/start" }) },
-    { key: "failed", word: m.palette.failed, act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }) },
+    {
+      key: "failed",
+      word: m.palette.failed,
+      act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }),
+    },
     { key: "bulks", word: m.palette.bulks, act: () => void navigate({ to: "/bulk" }) },
-    ...THEMES.map((theme) => ({ key: theme, word: m.palette.theme(m.viewer.themes[theme]), act: () => setTheme(theme) })),
+    ...THEMES.map((theme) => ({
+      key: theme,
+      word: m.palette.theme(m.viewer.themes[theme]),
+      act: () => setTheme(theme),
+    })),
     { key: "utc", word: m.palette.zone("UTC"), act: () => setZone("utc") },
     { key: "local", word: m.palette.zone("local"), act: () => setZone("local") },
     { key: "keys", word: keys ? m.palette.keysOff : m.palette.keysOn, act: () => setKeysOn(!keys) },
@@ -100,7 +113,17 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
       />
       <div id={id} role="listbox" aria-label={m.palette.title} className={css.list}>
         {entries.map((entry, i) => (
-          <button key={entry.key} id={`${id}-${i}`} type="button" role="option" tabIndex={-1} aria-selected={i === chosen} className={css.entry} onClick={() => choose(entry)} onPointerMove={() => setAt(i)}>
+          <button
+            key={entry.key}
+            id={`${id}-${i}`}
+            type="button"
+            role="option"
+            tabIndex={-1}
+            aria-selected={i === chosen}
+            className={css.entry}
+            onClick={() => choose(entry)}
+            onPointerMove={() => setAt(i)}
+          >
             {entry.run && <StatusIcon look={runLook(entry.run)} />}
             <span className={css.word}>{entry.word}</span>
             {entry.hint && <code className={css.hint}>{entry.hint}</code>}
@@ -116,6 +139,11 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
 function useFound(text: string): readonly RunRow[] {
   const filter = text === "" ? null : { text };
   // The pages and actions are there all the same.
-  const { last } = useAsked(RunsDocument, { first: RUNS, after: null, filter, orderBy: "CREATED_DESC" }, ({ runs }) => runs.edges.map((edge) => toRow(edge.node)), { after: filter ? TYPING_MS : 0 });
+  const { last } = useAsked(
+    RunsDocument,
+    { first: RUNS, after: null, filter, orderBy: "CREATED_DESC" },
+    ({ runs }) => runs.edges.map((edge) => toRow(edge.node)),
+    { after: filter ? TYPING_MS : 0 },
+  );
   return last ?? NONE;
 }

@@ -1,6 +1,9 @@
 /** The entries in whose words every typed word begins one, in their order. */
 export function matching<T extends { word: string }>(entries: readonly T[], typed: string): T[] {
-  const parts = typed.toLowerCase().split(/\s+/).filter((part) => part !== "");
+  const parts = typed
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((part) => part !== "");
   return entries.filter((entry) => {
     const words = entry.word.toLowerCase().split(/[^\p{L}\p{N}]+/u);
     return parts.every((part) => words.some((word) => word.startsWith(part)));

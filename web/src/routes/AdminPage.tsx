@@ -10,7 +10,12 @@ import type { AdminPart } from "./search";
 import page from "../ui/Page.module.css";
 
 const route = getRouteApi("/admin/$part");
-const PANELS = { tokens: TokensPanel, policy: PolicyPanel, quotas: QuotasPanel, service: ServicePanel } as const satisfies Record<AdminPart, () => React.ReactNode>;
+const PANELS = {
+  tokens: TokensPanel,
+  policy: PolicyPanel,
+  quotas: QuotasPanel,
+  service: ServicePanel,
+} as const satisfies Record<AdminPart, () => React.ReactNode>;
 
 export function AdminPage() {
   const { part } = route.useParams();

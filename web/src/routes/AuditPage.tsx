@@ -1,6 +1,12 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useRef, useState } from "react";
-import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery, SignalSeqDocument } from "../api/gen/graphql";
+import {
+  AuditDocument,
+  type AuditFieldsFragment,
+  type AuditFilter,
+  type AuditQuery,
+  SignalSeqDocument,
+} from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { type Pages, useConnection } from "../api/useConnection";
@@ -23,8 +29,15 @@ const EXPORT_MOST = 10_000;
 const route = getRouteApi("/audit");
 
 const columns: Column<AuditLine>[] = [
-  { head: m.audit.no, wide: true, cell: ({ entry, firstNo }) => (entry.no === firstNo ? entry.no : `${firstNo}–${entry.no}`) },
-  { head: m.audit.at, cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone) },
+  {
+    head: m.audit.no,
+    wide: true,
+    cell: ({ entry, firstNo }) => (entry.no === firstNo ? entry.no : `${firstNo}–${entry.no}`),
+  },
+  {
+    head: m.audit.at,
+    cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone),
+  },
   { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
   { head: m.audit.action, cell: ({ entry }) => entry.row?.action },
   {
@@ -34,14 +47,20 @@ const columns: Column<AuditLine>[] = [
       const good = entry.row.outcome === "ACCEPTED";
       return (
         <span className={css.tone} data-tone={good ? "good" : "bad"}>
-          {good ? "✓" : "✕"} {entry.row.outcome} {entry.row.code} {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
+          {good ? "✓" : "✕"} {entry.row.outcome} {entry.row.code}{" "}
+          {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
         </span>
       );
     },
   },
   { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
   { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row?.reason },
-  { head: m.audit.detail, line: true, wide: true, cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} /> },
+  {
+    head: m.audit.detail,
+    line: true,
+    wide: true,
+    cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} />,
+  },
 ];
 
 export function AuditPage() {
@@ -69,7 +88,15 @@ export function AuditPage() {
       return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
     };
     void navigate({
-      search: (old) => ({ ...old, actor: word("actor"), action: word("action"), outcome: word("outcome"), run: word("run"), from: word("from"), to: word("to") }),
+      search: (old) => ({
+        ...old,
+        actor: word("actor"),
+        action: word("action"),
+        outcome: word("outcome"),
+        run: word("run"),
+        from: word("from"),
+        to: word("to"),
+      }),
     });
   };
   const exportAs = async (kind: "csv" | "jsonl"): Promise<void> => {
@@ -126,7 +153,13 @@ export function AuditPage() {
           </Link>
         )}
       </form>
-      <List label={m.audit.title} pages={lines} columns={columns} rowKey={({ entry }) => entry.id} empty={<p>{m.audit.empty}</p>} />
+      <List
+        label={m.audit.title}
+        pages={lines}
+        columns={columns}
+        rowKey={({ entry }) => entry.id}
+        empty={<p>{m.audit.empty}</p>}
+      />
       <p className={css.note}>
         {m.audit.verify} <code>dvt audit verify</code>
       </p>
@@ -172,7 +205,12 @@ function Subject({ row }: { row: NonNullable<AuditFieldsFragment["row"]> }) {
         {shortId(runId)}
       </Link>{" "}
       {signalId !== "" && (
-        <Button kind="quiet" refusal={gone ? m.audit.noMoment : null} label={m.audit.momentOf(shortId(runId))} onClick={() => void open().catch(() => setGone(true))}>
+        <Button
+          kind="quiet"
+          refusal={gone ? m.audit.noMoment : null}
+          label={m.audit.momentOf(shortId(runId))}
+          onClick={() => void open().catch(() => setGone(true))}
+        >
           {m.audit.moment}
         </Button>
       )}
@@ -180,7 +218,17 @@ function Subject({ row }: { row: NonNullable<AuditFieldsFragment["row"]> }) {
   );
 }
 
-function Field({ name, label, value, type = "text" }: { name: string; label: string; value: string | undefined; type?: "text" | "date" }) {
+function Field({
+  name,
+  label,
+  value,
+  type = "text",
+}: {
+  name: string;
+  label: string;
+  value: string | undefined;
+  type?: "text" | "date";
+}) {
   return (
     <label className={css.field}>
       <span>{label}</span>

@@ -43,7 +43,11 @@ function One({ id }: { id: string }) {
   const heading = useCallback((h1: HTMLElement | null) => (sent ? h1?.focus() : undefined), [sent]);
   const failed = bulk ? failedOf(bulk) : 0;
   const name = bulk ? m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total)) : m.bulk.one;
-  useDocumentStatus(name, bulk && (failed > 0 ? "failed" : done(bulk) ? "success" : "running"), bulk && m.bulk.state(bulk.state, settled(bulk), bulk.counts.total));
+  useDocumentStatus(
+    name,
+    bulk && (failed > 0 ? "failed" : done(bulk) ? "success" : "running"),
+    bulk && m.bulk.state(bulk.state, settled(bulk), bulk.counts.total),
+  );
   if (error?.code === "NOT_FOUND") {
     return (
       <Notice title={m.run.gone}>
@@ -62,26 +66,45 @@ function One({ id }: { id: string }) {
   return (
     <div className={page.measure}>
       <div className={css.head}>
-        <h1 ref={heading} tabIndex={-1}>{name}</h1>
+        <h1 ref={heading} tabIndex={-1}>
+          {name}
+        </h1>
         <SyncChip verdict={{ state: sync, reason: null, asOf, lagMs: 0 }} now={asOf + (Date.now() - at)} />
         <span className={css.end}>
-          <Button kind="primary" refusal={failed === 0 ? m.bulk.noneFailed : action === null ? m.bulk.notHere : null} onClick={() => setRetrying(true)}>
+          <Button
+            kind="primary"
+            refusal={failed === 0 ? m.bulk.noneFailed : action === null ? m.bulk.notHere : null}
+            onClick={() => setRetrying(true)}
+          >
             {m.bulk.retryFailed(failed)}
           </Button>
-          <Button refusal={bulk.stoppedAt !== null ? m.bulk.stopped : bulk.counts.waiting === 0 ? m.bulk.over : null} onClick={() => setStopping(true)}>
+          <Button
+            refusal={bulk.stoppedAt !== null ? m.bulk.stopped : bulk.counts.waiting === 0 ? m.bulk.over : null}
+            onClick={() => setStopping(true)}
+          >
             {m.bulk.stop}…
           </Button>
           <Button onClick={exportRows}>{m.bulk.csv}</Button>
         </span>
       </div>
       <p className={css.quiet}>
-        {m.bulk.asked} <Time at={instant(bulk.createdAt)} />: “{bulk.reason}”{bulk.stepId !== null && ` · ${bulk.stepId}`} · <Link to="/bulk">{m.bulk.list}</Link>
+        {m.bulk.asked} <Time at={instant(bulk.createdAt)} />: “{bulk.reason}”
+        {bulk.stepId !== null && ` · ${bulk.stepId}`} · <Link to="/bulk">{m.bulk.list}</Link>
       </p>
       <BulkMeter bulk={bulk} />
       {saved && <Problem error={saved} retry={exportRows} />}
       <nav className={`${pills.pills} ${css.results}`} aria-label={m.bulk.byResult}>
         {[undefined, ...RESULTS].map((name) => (
-          <Link key={name ?? "all"} to="/bulk/$id" params={{ id }} search={{ result: name }} replace className={pills.pill} aria-current={name === result ? "page" : undefined} activeOptions={{ exact: true, includeSearch: true }}>
+          <Link
+            key={name ?? "all"}
+            to="/bulk/$id"
+            params={{ id }}
+            search={{ result: name }}
+            replace
+            className={pills.pill}
+            aria-current={name === result ? "page" : undefined}
+            activeOptions={{ exact: true, includeSearch: true }}
+          >
             {m.bulk.results[name ?? "all"]} {countOf(bulk, name)}
           </Link>
         ))}

@@ -22,7 +22,10 @@ const COLUMNS: Column<BulkFieldsFragment>[] = [
     ),
   },
   { head: m.audit.reason, text: true, cell: (bulk) => bulk.reason },
-  { head: m.bulk.result, cell: ({ state, counts }) => m.bulk.state(state, counts.total - counts.waiting - counts.notSent, counts.total) },
+  {
+    head: m.bulk.result,
+    cell: ({ state, counts }) => m.bulk.state(state, counts.total - counts.waiting - counts.notSent, counts.total),
+  },
   { head: m.bulk.results.failed, cell: ({ counts }) => counts.rejected + counts.refused },
   { head: m.bulk.asked, cell: (bulk) => <Time at={instant(bulk.createdAt)} /> },
 ];
@@ -34,7 +37,13 @@ export function BulksPage() {
   return (
     <div className={page.measure}>
       <PageHead title={m.bulk.list} asOf={pages.asOf} refresh={pages.refresh} repeated />
-      <List label={m.bulk.list} pages={pages} columns={COLUMNS} rowKey={(bulk) => bulk.id} empty={<p>{m.bulk.empty}</p>} />
+      <List
+        label={m.bulk.list}
+        pages={pages}
+        columns={COLUMNS}
+        rowKey={(bulk) => bulk.id}
+        empty={<p>{m.bulk.empty}</p>}
+      />
     </div>
   );
 }

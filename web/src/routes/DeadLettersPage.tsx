@@ -3,7 +3,12 @@ import { useState } from "react";
 import { newId } from "../actions/intent";
 import { useMay } from "../actions/useMay";
 import { LetterEvents } from "../admin/LetterEvents";
-import { DeadLettersDocument, type LetterFieldsFragment, RedriveDocument, type RedriveMutation } from "../api/gen/graphql";
+import {
+  DeadLettersDocument,
+  type LetterFieldsFragment,
+  RedriveDocument,
+  type RedriveMutation,
+} from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
@@ -31,7 +36,11 @@ export function DeadLettersPage() {
   useDocumentStatus(m.dlq.title);
   const { all, run } = route.useSearch();
   const navigate = route.useNavigate();
-  const pages = useConnection(DeadLettersDocument, { open: all !== "yes", runId: run ?? null }, (result) => result.deadLetters);
+  const pages = useConnection(
+    DeadLettersDocument,
+    { open: all !== "yes", runId: run ?? null },
+    (result) => result.deadLetters,
+  );
   const may = useMay("REDRIVE");
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const [looked, setLooked] = useState<LetterFieldsFragment | null>(null);
@@ -62,7 +71,11 @@ export function DeadLettersPage() {
       cell: (letter) => (
         <span>
           {letter.fromSeq}–{letter.toSeq}{" "}
-          <Button kind="quiet" label={m.dlq.lookAt(shortId(letter.runId), letter.toSeq)} onClick={() => setLooked(letter)}>
+          <Button
+            kind="quiet"
+            label={m.dlq.lookAt(shortId(letter.runId), letter.toSeq)}
+            onClick={() => setLooked(letter)}
+          >
             {m.dlq.look}…
           </Button>
         </span>
@@ -76,7 +89,8 @@ export function DeadLettersPage() {
       head: m.dlq.result,
       cell: (letter) => {
         const result = results.get(letter.id);
-        if (result?.outcome === "FAILED") return <span className={css.tone} data-tone="bad">{`✕ ${result.message ?? result.code ?? ""}`}</span>;
+        if (result?.outcome === "FAILED")
+          return <span className={css.tone} data-tone="bad">{`✕ ${result.message ?? result.code ?? ""}`}</span>;
         if (letter.redrivenAt !== null) {
           return (
             <span className={css.tone} data-tone="good">
@@ -85,7 +99,11 @@ export function DeadLettersPage() {
           );
         }
         return (
-          <Button label={m.dlq.redriveOne(shortId(letter.runId), letter.toSeq)} refusal={may} onClick={() => setWanted({ letter, requestId: `ui-${newId()}` })}>
+          <Button
+            label={m.dlq.redriveOne(shortId(letter.runId), letter.toSeq)}
+            refusal={may}
+            onClick={() => setWanted({ letter, requestId: `ui-${newId()}` })}
+          >
             {m.dlq.redrive}…
           </Button>
         );
@@ -96,15 +114,29 @@ export function DeadLettersPage() {
   return (
     <div className={page.measure}>
       <PageHead title={m.dlq.title} asOf={pages.asOf} refresh={pages.refresh}>
-        <Button pressed={all === "yes"} onClick={() => void navigate({ search: (old) => ({ ...old, all: all === "yes" ? undefined : "yes" }), replace: true })}>
+        <Button
+          pressed={all === "yes"}
+          onClick={() =>
+            void navigate({ search: (old) => ({ ...old, all: all === "yes" ? undefined : "yes" }), replace: true })
+          }
+        >
           {m.dlq.all}
         </Button>
-        <Button refusal={may ?? (open === 0 ? m.dlq.noneOpen : null)} onClick={() => setWanted({ letter: null, requestId: `ui-${newId()}` })}>
+        <Button
+          refusal={may ?? (open === 0 ? m.dlq.noneOpen : null)}
+          onClick={() => setWanted({ letter: null, requestId: `ui-${newId()}` })}
+        >
           {m.dlq.redriveAll}…
         </Button>
       </PageHead>
       {more && <p role="status">{m.dlq.more}</p>}
-      <List label={m.dlq.title} pages={pages} columns={columns} rowKey={(letter) => letter.id} empty={<p>{m.dlq.empty}</p>} />
+      <List
+        label={m.dlq.title}
+        pages={pages}
+        columns={columns}
+        rowKey={(letter) => letter.id}
+        empty={<p>{m.dlq.empty}</p>}
+      />
       {looked && <LetterEvents letter={looked} onClose={() => setLooked(null)} />}
       {wanted && (
         <Ask

@@ -1,4 +1,10 @@
-import { CapabilitiesDocument, type CapabilitiesQuery, HealthDocument, type HealthQuery, type HealthStatus } from "../api/gen/graphql";
+import {
+  CapabilitiesDocument,
+  type CapabilitiesQuery,
+  HealthDocument,
+  type HealthQuery,
+  type HealthStatus,
+} from "../api/gen/graphql";
 import { useAsked } from "../api/useAsked";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
@@ -30,7 +36,11 @@ const abilities: Column<Capability>[] = [
 
 export function HealthPage() {
   useDocumentStatus(m.health.title);
-  const { answer: health, asOf, ...asked } = useAsked(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
+  const {
+    answer: health,
+    asOf,
+    ...asked
+  } = useAsked(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
   const capabilities = useAsked(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
   const error = asked.error ?? capabilities.error;
@@ -56,7 +66,12 @@ export function HealthPage() {
       {(health || error) && engine.length > 0 && (
         <section className={css.section}>
           <h2>{m.health.abilities}</h2>
-          <Table label={m.health.abilities} columns={abilities} rows={engine} rowKey={(ability) => `${ability.engine} ${ability.name}`} />
+          <Table
+            label={m.health.abilities}
+            columns={abilities}
+            rows={engine}
+            rowKey={(ability) => `${ability.engine} ${ability.name}`}
+          />
         </section>
       )}
     </>

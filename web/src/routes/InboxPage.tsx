@@ -52,13 +52,24 @@ export function InboxPage() {
   const error = approvals.error ?? tasks.error;
   const read = approvals.rows !== null && tasks.rows !== null;
   const more = [approvals, tasks].some((pages) => pages.hasMore);
-  const counts = { me: read ? m.inbox.some(mine.length, more) : null, all: read ? m.inbox.some(all.length, more) : null, done: null };
+  const counts = {
+    me: read ? m.inbox.some(mine.length, more) : null,
+    all: read ? m.inbox.some(all.length, more) : null,
+    done: null,
+  };
   return (
     <div className={page.measure} onFocus={useKeptFocus()}>
       <PageHead title={m.inbox.title} asOf={Math.min(approvals.asOf, tasks.asOf)} refresh={refresh} />
       <nav className={tabs.tabs} aria-label={m.inbox.title}>
         {INBOX_PARTS.map((part) => (
-          <Link key={part} to="/inbox" search={(old) => ({ ...old, show: part === "me" ? undefined : part })} className={tabs.tab} aria-current={part === show ? "page" : undefined} activeOptions={{ exact: true, includeSearch: true }}>
+          <Link
+            key={part}
+            to="/inbox"
+            search={(old) => ({ ...old, show: part === "me" ? undefined : part })}
+            className={tabs.tab}
+            aria-current={part === show ? "page" : undefined}
+            activeOptions={{ exact: true, includeSearch: true }}
+          >
             {m.inbox.parts[part]} {counts[part]}
           </Link>
         ))}
@@ -66,14 +77,20 @@ export function InboxPage() {
       {show === "done" ? (
         <Done />
       ) : !read ? (
-        error === null ? <Skeleton rows={4} label={m.inbox.loading} /> : <Problem error={error} retry={refresh} />
+        error === null ? (
+          <Skeleton rows={4} label={m.inbox.loading} />
+        ) : (
+          <Problem error={error} retry={refresh} />
+        )
       ) : (
         <>
           {error !== null && <Problem error={error} retry={refresh} />}
           {items.length > 0 ? (
             <InboxList items={items} decide={(item, yes) => setDeciding({ item, yes })} />
           ) : (
-            <Notice title={show === "me" ? m.inbox.noneForMe : m.inbox.none}>{show === "me" && all.length > 0 && <p>{m.inbox.othersWait(all.length)}</p>}</Notice>
+            <Notice title={show === "me" ? m.inbox.noneForMe : m.inbox.none}>
+              {show === "me" && all.length > 0 && <p>{m.inbox.othersWait(all.length)}</p>}
+            </Notice>
           )}
           {more && (
             <Button
@@ -95,7 +112,9 @@ export function InboxPage() {
 /** What the viewer has completed, with its receipt; who approved what stands in the audit. */
 function Done() {
   const viewer = useViewer();
-  const own = useReceipts().filter((signal) => signal.actor === viewer.principal && signal.type === "COMPLETE_MANUAL_STEP");
+  const own = useReceipts().filter(
+    (signal) => signal.actor === viewer.principal && signal.type === "COMPLETE_MANUAL_STEP",
+  );
   return (
     <>
       {own.length === 0 && <Notice title={m.inbox.noneDone} />}

@@ -55,12 +55,23 @@ export function QueuePage() {
     { head: m.queue.priority, wide: true, cell: (entry) => entry.priority },
     { head: m.queue.why, text: true, cell: (entry) => entry.waitsFor && m.queue.waits[entry.waitsFor] },
     { head: m.queue.waited, wide: true, cell: (entry) => ticking(Math.max(0, Date.now() - instant(entry.createdAt))) },
-    { head: m.queue.estimate, cell: (entry) => (entry.estimatedWaitMs === null ? m.queue.unknown : `≈ ${ticking(entry.estimatedWaitMs)}`) },
-    { head: m.queue.expires, wide: true, cell: (entry) => entry.expiresAt && <Time at={instant(entry.expiresAt)} format="clock" /> },
+    {
+      head: m.queue.estimate,
+      cell: (entry) => (entry.estimatedWaitMs === null ? m.queue.unknown : `≈ ${ticking(entry.estimatedWaitMs)}`),
+    },
+    {
+      head: m.queue.expires,
+      wide: true,
+      cell: (entry) => entry.expiresAt && <Time at={instant(entry.expiresAt)} format="clock" />,
+    },
     {
       head: m.queue.act,
       cell: (entry) => (
-        <Button label={m.queue.cancel(shortId(entry.runId))} refusal={may} onClick={() => setWanted({ entry, signalId: `ui-${newId()}` })}>
+        <Button
+          label={m.queue.cancel(shortId(entry.runId))}
+          refusal={may}
+          onClick={() => setWanted({ entry, signalId: `ui-${newId()}` })}
+        >
           {m.action.CANCEL}…
         </Button>
       ),
@@ -81,9 +92,23 @@ export function QueuePage() {
       <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh} repeated>
         {depth !== null && <span className={css.asOf}>{m.queue.depth(count(depth))}</span>}
       </PageHead>
-      <List label={m.queue.title} pages={pages} columns={columns} rowKey={(entry) => entry.runId} empty={<p>{m.queue.empty}</p>} />
+      <List
+        label={m.queue.title}
+        pages={pages}
+        columns={columns}
+        rowKey={(entry) => entry.runId}
+        empty={<p>{m.queue.empty}</p>}
+      />
       {wanted && (
-        <Ask title={m.queue.cancel(shortId(wanted.entry.runId))} verb={m.confirm.send(m.action.CANCEL)} reason="optional" danger word={shortId(wanted.entry.runId)} act={cancel} onClose={() => setWanted(null)}>
+        <Ask
+          title={m.queue.cancel(shortId(wanted.entry.runId))}
+          verb={m.confirm.send(m.action.CANCEL)}
+          reason="optional"
+          danger
+          word={shortId(wanted.entry.runId)}
+          act={cancel}
+          onClose={() => setWanted(null)}
+        >
           <p>{m.queue.cancelMeans}</p>
         </Ask>
       )}

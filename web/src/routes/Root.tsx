@@ -21,7 +21,11 @@ export function Root() {
   const { tz } = useSearch({ strict: false });
   const navigate = useNavigate();
   const [preferred, setPreferred] = usePreference<Zone>("dvt.zone", ZONES, "utc");
-  const { answer: viewer, error, again } = useAsked(
+  const {
+    answer: viewer,
+    error,
+    again,
+  } = useAsked(
     ViewerDocument,
     {},
     ({ viewer: { signals, ...rest } }) => {
@@ -40,7 +44,14 @@ export function Root() {
     const { grants = [], ...rest } = JSON.parse(known) as Partial<Viewer>;
     return { ...NOBODY, ...rest, actions: new Set(grants.flatMap((grant) => grant.actions)) };
   }, [known]);
-  if (!viewer) return signedOut(error) ? <SignIn error={error} /> : error ? <Problem error={error} retry={again} /> : <Skeleton rows={6} label={m.sync.LOADING} />;
+  if (!viewer)
+    return signedOut(error) ? (
+      <SignIn error={error} />
+    ) : error ? (
+      <Problem error={error} retry={again} />
+    ) : (
+      <Skeleton rows={6} label={m.sync.LOADING} />
+    );
   const setZone = (next: Zone): void => {
     setPreferred(next);
     void navigate({ to: ".", search: (old) => ({ ...old, tz: next }), replace: true });

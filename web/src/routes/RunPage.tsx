@@ -63,12 +63,16 @@ function useRunReceipts(runId: string): void {
         .catch(() => {});
     };
     load();
-    const stream = follow(SignalUpdatesDocument, { runId }, {
-      next: ({ signalUpdates }) => receipts.receive(toSignal(signalUpdates)),
-      refused: () => {},
-      // What moved while the stream was down comes by query.
-      broken: load,
-    });
+    const stream = follow(
+      SignalUpdatesDocument,
+      { runId },
+      {
+        next: ({ signalUpdates }) => receipts.receive(toSignal(signalUpdates)),
+        refused: () => {},
+        // What moved while the stream was down comes by query.
+        broken: load,
+      },
+    );
     return stream.close;
   }, [runId]);
 }
@@ -79,14 +83,28 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
   const restoredTo = useRunState((store) => store.restoredTo());
-  const { step: chosen = null, view = "graph", attempt = null, tab, line = null, q = "", nodes = NO_NODES, sql = null, at = null, diff = null } = route.useSearch();
+  const {
+    step: chosen = null,
+    view = "graph",
+    attempt = null,
+    tab,
+    line = null,
+    q = "",
+    nodes = NO_NODES,
+    sql = null,
+    at = null,
+    diff = null,
+  } = route.useSearch();
   const navigate = route.useNavigate();
   const [share, setShare] = usePanelShare();
   const choose = useCallback(
     (step: string) => void navigate({ search: (old) => ({ ...old, ...AFRESH, step }) }),
     [navigate],
   );
-  const open = useCallback((to: StepMove) => void navigate({ search: (old) => ({ ...old, ...to }), replace: true }), [navigate]);
+  const open = useCallback(
+    (to: StepMove) => void navigate({ search: (old) => ({ ...old, ...to }), replace: true }),
+    [navigate],
+  );
   const close = useCallback(
     () => void navigate({ search: (old) => ({ ...old, ...AFRESH, step: undefined, tab: undefined }) }),
     [navigate],
@@ -114,10 +132,18 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         <CauseCard />
         <RunTabs runId={runId} view={view} />
         <TimeMachine runId={runId} live={live} at={at} diff={diff} />
-        <div ref={(split) => split?.style.setProperty("--panel", `${share}%`)} className={css.split} data-open={chosen !== null || undefined}>
+        <div
+          ref={(split) => split?.style.setProperty("--panel", `${share}%`)}
+          className={css.split}
+          data-open={chosen !== null || undefined}
+        >
           <div className={css.main} data-stale={frozen || undefined}>
             <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
-              {whole ? <RunViews runId={runId} chosen={chosen} choose={choose} /> : <Skeleton rows={6} label={m.sync.LOADING} />}
+              {whole ? (
+                <RunViews runId={runId} chosen={chosen} choose={choose} />
+              ) : (
+                <Skeleton rows={6} label={m.sync.LOADING} />
+              )}
             </Suspense>
           </div>
           {chosen !== null && <PanelHandle share={share} change={setShare} />}

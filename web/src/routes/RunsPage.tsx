@@ -39,7 +39,8 @@ export function RunsPage() {
 
   // The input that asked for it is answered by a picture of its own: another list takes longer than a frame.
   const change = useCallback(
-    (next: RunQuery, replace = false) => void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace })),
+    (next: RunQuery, replace = false) =>
+      void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace })),
     [navigate],
   );
   useRowKeys();
@@ -52,10 +53,15 @@ export function RunsPage() {
   const menu = useCallback(
     (run: RunRow): MenuItem[] => [
       { word: m.runs.open, act: () => void navigate({ to: "/runs/$runId", params: { runId: run.runId } }) },
-      { word: m.runs.copyLink, act: () => void navigator.clipboard.writeText(`${location.origin}/runs/${encodeURIComponent(run.runId)}`) },
+      {
+        word: m.runs.copyLink,
+        act: () => void navigator.clipboard.writeText(`${location.origin}/runs/${encodeURIComponent(run.runId)}`),
+      },
       { word: m.run.copyId, act: () => void navigator.clipboard.writeText(run.runId) },
       { word: m.runs.onlyPlan(run.plan.planId), act: () => change({ plan: run.plan.planId }) },
-      ...(run.triggeredBy ? [{ word: m.runs.onlyBy(run.triggeredBy), act: () => change({ by: run.triggeredBy ?? undefined }) }] : []),
+      ...(run.triggeredBy
+        ? [{ word: m.runs.onlyBy(run.triggeredBy), act: () => change({ by: run.triggeredBy ?? undefined }) }]
+        : []),
       { word: m.runs.startLike, act: () => void navigate({ to: "/start", search: { from: run.runId } }) },
     ],
     [navigate, change],
@@ -78,7 +84,12 @@ export function RunsPage() {
       <Rows list={list} query={query} menu={menu} selection={selection} />
       {selection.selected.size > 0 && (
         <Suspense>
-          <BulkBar selected={state.rows.flatMap(({ run }) => (selection.selected.has(run.runId) ? [run] : []))} filter={list.filter} more={state.hasMore} clear={selection.clear} />
+          <BulkBar
+            selected={state.rows.flatMap(({ run }) => (selection.selected.has(run.runId) ? [run] : []))}
+            filter={list.filter}
+            more={state.hasMore}
+            clear={selection.clear}
+          />
         </Suspense>
       )}
     </>
@@ -117,7 +128,13 @@ function Rows({ list, query, menu, selection }: RowsProps) {
   if (state.rows.length > 0) {
     return (
       <>
-        <RunTable rows={state.rows} now={now} frozen={verdict.state === "STALE" || verdict.state === "OFFLINE"} selecting={selection} menu={menu} />
+        <RunTable
+          rows={state.rows}
+          now={now}
+          frozen={verdict.state === "STALE" || verdict.state === "OFFLINE"}
+          selecting={selection}
+          menu={menu}
+        />
         {error !== null && <Problem error={error} retry={loadMore} />}
         {state.rows.length > FOLLOWED && <p className={css.note}>{m.runs.notFollowed(FOLLOWED)}</p>}
         <p className={css.more}>

@@ -30,7 +30,11 @@ export function StartPage() {
   useDocumentStatus(m.start.title);
   const navigate = route.useNavigate();
   const { from, project = "", env = "" } = route.useSearch();
-  const [draft, setDraft] = useState<Draft>(() => keptDraft(sessionStorage, at) ?? newDraft(at, { source: from ? "run" : "inline", from: from ?? "", projectId: project, environmentId: env }));
+  const [draft, setDraft] = useState<Draft>(
+    () =>
+      keptDraft(sessionStorage, at) ??
+      newDraft(at, { source: from ? "run" : "inline", from: from ?? "", projectId: project, environmentId: env }),
+  );
   const [raw, setRaw] = useState(false);
   const { error, setError, refusal, send } = useSending();
   const planText = useRef<HTMLTextAreaElement>(null);
@@ -75,7 +79,10 @@ export function StartPage() {
       return;
     }
     send(async () => {
-      const { run } = "start" in asked ? (await request(StartRunDocument, { input: asked.start })).startRun : (await request(RerunRunDocument, { input: asked.rerun })).rerun;
+      const { run } =
+        "start" in asked
+          ? (await request(StartRunDocument, { input: asked.start })).startRun
+          : (await request(RerunRunDocument, { input: asked.rerun })).rerun;
       keepDraft(sessionStorage, { ...draft, started: run.runId });
       open(run.runId);
     });
@@ -101,12 +108,19 @@ export function StartPage() {
           <Button onClick={() => setDraft(edited(draft, {}))}>{m.start.another}</Button>
         </p>
       )}
-      <PlanField draft={draft} change={change} invalid={planProblem !== null || violations.length > 0} describedBy={id} ref={planText} />
+      <PlanField
+        draft={draft}
+        change={change}
+        invalid={planProblem !== null || violations.length > 0}
+        describedBy={id}
+        ref={planText}
+      />
       <div id={id} ref={problems} tabIndex={-1} role="alert" className={css.problem}>
         {planProblem !== null && !error && <p>{planProblem}</p>}
         {error && (
           <p>
-            {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+            {error.message} <code>{error.code}</code>{" "}
+            {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
           </p>
         )}
         {violations.length > 0 && (
@@ -126,22 +140,51 @@ export function StartPage() {
             <div className={css.grid}>
               <label className={form.field}>
                 <span>{m.start.project}</span>
-                <input name="projectId" maxLength={128} value={draft.projectId} spellCheck={false} {...wrongProps(`${id}project`, wrong("projectId"))} onChange={(event) => change({ projectId: event.target.value })} />
+                <input
+                  name="projectId"
+                  maxLength={128}
+                  value={draft.projectId}
+                  spellCheck={false}
+                  {...wrongProps(`${id}project`, wrong("projectId"))}
+                  onChange={(event) => change({ projectId: event.target.value })}
+                />
                 <Wrong id={`${id}project`} text={wrong("projectId")} />
               </label>
               <label className={form.field}>
                 <span>{m.start.environment}</span>
-                <input name="environmentId" maxLength={128} value={draft.environmentId} spellCheck={false} {...wrongProps(`${id}environment`, wrong("environmentId"))} onChange={(event) => change({ environmentId: event.target.value })} />
+                <input
+                  name="environmentId"
+                  maxLength={128}
+                  value={draft.environmentId}
+                  spellCheck={false}
+                  {...wrongProps(`${id}environment`, wrong("environmentId"))}
+                  onChange={(event) => change({ environmentId: event.target.value })}
+                />
                 <Wrong id={`${id}environment`} text={wrong("environmentId")} />
               </label>
             </div>
           </section>
-          <ParamsField text={draft.params} change={(params) => change({ params })} raw={raw} setRaw={setRaw} problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : wrong("params")} />
+          <ParamsField
+            text={draft.params}
+            change={(params) => change({ params })}
+            raw={raw}
+            setRaw={setRaw}
+            problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : wrong("params")}
+          />
         </>
       )}
-      <CheckPanel no={draft.source === "run" ? 2 : 4} check={check} missing={"missing" in asked ? (early ?? asked.missing) : null} projectId={draft.projectId} />
+      <CheckPanel
+        no={draft.source === "run" ? 2 : 4}
+        check={check}
+        missing={"missing" in asked ? (early ?? asked.missing) : null}
+        projectId={draft.projectId}
+      />
       <p className={css.end}>
-        <Button kind="primary" type="submit" refusal={refusal ?? (draft.started !== null ? m.start.already(shortId(draft.started)) : (early ?? refused))}>
+        <Button
+          kind="primary"
+          type="submit"
+          refusal={refusal ?? (draft.started !== null ? m.start.already(shortId(draft.started)) : (early ?? refused))}
+        >
           {refusal ?? m.start.submit}
         </Button>
         <kbd>{m.start.sendKey}</kbd>

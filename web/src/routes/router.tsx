@@ -1,11 +1,31 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, notFound, redirect } from "@tanstack/react-router";
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Link,
+  notFound,
+  redirect,
+} from "@tanstack/react-router";
 import { m } from "../messages";
 import type { Zone } from "../ui/format";
 import { Missing } from "../ui/Later";
 import { Notice, Problem } from "../ui/Page";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
-import { ADMIN_PARTS, auditSearch, bulkSearch, dlqSearch, inboxSearch, parseSearch, rootSearch, runSearch, runsSearch, startSearch, stringifySearch } from "./search";
+import {
+  ADMIN_PARTS,
+  auditSearch,
+  bulkSearch,
+  dlqSearch,
+  inboxSearch,
+  parseSearch,
+  rootSearch,
+  runSearch,
+  runsSearch,
+  startSearch,
+  stringifySearch,
+} from "./search";
 
 const root = createRootRoute({
   component: Root,
@@ -42,7 +62,11 @@ const run = createRoute({
   component: lazyRouteComponent(() => import("./RunPage"), "RunPage"),
 });
 
-const bulks = createRoute({ getParentRoute: () => root, path: "/bulk", component: lazyRouteComponent(() => import("./BulksPage"), "BulksPage") });
+const bulks = createRoute({
+  getParentRoute: () => root,
+  path: "/bulk",
+  component: lazyRouteComponent(() => import("./BulksPage"), "BulksPage"),
+});
 const bulk = createRoute({
   getParentRoute: () => root,
   path: "/bulk/$id",
@@ -63,8 +87,16 @@ const inbox = createRoute({
   validateSearch: (search) => inboxSearch.parse(search),
   component: lazyRouteComponent(() => import("./InboxPage"), "InboxPage"),
 });
-const queue = createRoute({ getParentRoute: () => root, path: "/queue", component: lazyRouteComponent(() => import("./QueuePage"), "QueuePage") });
-const health = createRoute({ getParentRoute: () => root, path: "/health", component: lazyRouteComponent(() => import("./HealthPage"), "HealthPage") });
+const queue = createRoute({
+  getParentRoute: () => root,
+  path: "/queue",
+  component: lazyRouteComponent(() => import("./QueuePage"), "QueuePage"),
+});
+const health = createRoute({
+  getParentRoute: () => root,
+  path: "/health",
+  component: lazyRouteComponent(() => import("./HealthPage"), "HealthPage"),
+});
 
 const dlq = createRoute({
   getParentRoute: () => root,
@@ -102,7 +134,21 @@ const adminIndex = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([index, runs, run, bulks, bulk, start, inbox, queue, dlq, audit, admin, adminIndex, health]),
+  routeTree: root.addChildren([
+    index,
+    runs,
+    run,
+    bulks,
+    bulk,
+    start,
+    inbox,
+    queue,
+    dlq,
+    audit,
+    admin,
+    adminIndex,
+    health,
+  ]),
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",

@@ -30,7 +30,10 @@ function words<T extends string>(known: readonly T[]) {
 
 /** A number that is written as the pattern says. */
 function number(pattern: RegExp) {
-  return z.catch(z.optional(z.pipe(z.pipe(written, z.string().check(z.regex(pattern))), z.transform(Number))), undefined);
+  return z.catch(
+    z.optional(z.pipe(z.pipe(written, z.string().check(z.regex(pattern))), z.transform(Number))),
+    undefined,
+  );
 }
 
 const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
@@ -41,7 +44,10 @@ const texts = z.catch(
     z.pipe(
       written,
       z.transform((text: string): string[] | undefined => {
-        const list = text.slice(0, LONGEST_LIST).split(",").filter((word) => word !== "");
+        const list = text
+          .slice(0, LONGEST_LIST)
+          .split(",")
+          .filter((word) => word !== "");
         return list.length > 0 ? list : undefined;
       }),
     ),
@@ -75,7 +81,11 @@ export const bulkSearch = z.object({ result: z.catch(z.optional(z.enum(RESULTS))
 export const INBOX_PARTS = ["me", "all", "done"] as const;
 export type InboxPart = (typeof INBOX_PARTS)[number];
 
-export const inboxSearch = z.object({ show: z.catch(z.optional(z.enum(INBOX_PARTS)), undefined), project: text, env: text });
+export const inboxSearch = z.object({
+  show: z.catch(z.optional(z.enum(INBOX_PARTS)), undefined),
+  project: text,
+  env: text,
+});
 
 export const startSearch = z.object({ from: text, project: text, env: text });
 

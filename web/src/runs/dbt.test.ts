@@ -16,16 +16,25 @@ function words(of: ReturnType<typeof nodes> | null): string | null {
 
 describe("what dbt says of a failure", () => {
   it("counts what failed, in dbt's word for it, and what was skipped", () => {
-    expect(words(nodes({ success: 12, skipped: 4, error: 3 }, { resourceType: "model", compiledSql: "select 1" }))).toBe("3 dbt models failed, 4 skipped");
-    expect(words(nodes({ pass: 2, fail: 1 }, { resourceType: "unit_test", compiledSql: null }))).toBe("1 dbt unit test failed");
+    expect(
+      words(nodes({ success: 12, skipped: 4, error: 3 }, { resourceType: "model", compiledSql: "select 1" })),
+    ).toBe("3 dbt models failed, 4 skipped");
+    expect(words(nodes({ pass: 2, fail: 1 }, { resourceType: "unit_test", compiledSql: null }))).toBe(
+      "1 dbt unit test failed",
+    );
   });
 
   it("adds up all words for a failure, and leads to each of them", () => {
-    expect(failingOf(nodes({ error: 3, "runtime error": 1, warn: 5 }, { resourceType: "model", compiledSql: null }))).toMatchObject({ failed: 4, statuses: ["error", "runtime error"] });
+    expect(
+      failingOf(nodes({ error: 3, "runtime error": 1, warn: 5 }, { resourceType: "model", compiledSql: null })),
+    ).toMatchObject({ failed: 4, statuses: ["error", "runtime error"] });
   });
 
   it("has SQL only where dbt came so far", () => {
-    expect(failingOf(nodes({ error: 1 }, { resourceType: "model", compiledSql: "select 1" }))?.sql).toEqual({ uniqueId: "model.shop.orders", name: "orders" });
+    expect(failingOf(nodes({ error: 1 }, { resourceType: "model", compiledSql: "select 1" }))?.sql).toEqual({
+      uniqueId: "model.shop.orders",
+      name: "orders",
+    });
     expect(failingOf(nodes({ error: 1 }, { resourceType: "model", compiledSql: null }))?.sql).toBeNull();
   });
 

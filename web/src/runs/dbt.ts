@@ -2,7 +2,15 @@
 import type { CauseNodesQuery } from "../api/gen/graphql";
 import type { Tone } from "../ui/look";
 
-export const DBT_TONES: Readonly<Record<string, Tone>> = { success: "success", pass: "success", error: "failed", fail: "failed", "runtime error": "failed", warn: "person", skipped: "skipped" };
+export const DBT_TONES: Readonly<Record<string, Tone>> = {
+  success: "success",
+  pass: "success",
+  error: "failed",
+  fail: "failed",
+  "runtime error": "failed",
+  warn: "person",
+  skipped: "skipped",
+};
 
 /** The statuses of nodes that are why dbt failed. */
 export const DBT_FAILING = Object.keys(DBT_TONES).filter((status) => DBT_TONES[status] === "failed");

@@ -10,7 +10,9 @@ const events = [
 ].map(([runSeq, eventType]) => ({ runSeq, eventType, persistedAt: 0 }) as RunEvent);
 
 it("10 lists the newest first, unused positions as lines of their own, unknown types as they are", () => {
-  const rows = logRows(events, [], null).map((row) => (row.kind === "event" ? row.event.eventType : `${row.from}-${row.to}`));
+  const rows = logRows(events, [], null).map((row) =>
+    row.kind === "event" ? row.event.eventType : `${row.from}-${row.to}`,
+  );
   expect(rows).toEqual(["FutureThing", "StepStarted", "3-4", "RunStarted", "RunQueued"]);
 });
 
@@ -20,7 +22,22 @@ it("lists only the wanted types, and nothing after the position that is shown", 
 });
 
 it("counts types, and writes a line for each event in the order of the log", () => {
-  expect(typesOf(events, null)).toEqual([["FutureThing", 1], ["RunQueued", 1], ["RunStarted", 1], ["StepStarted", 1]]);
-  expect(typesOf(events, 2)).toEqual([["FutureThing", 0], ["RunQueued", 1], ["RunStarted", 1], ["StepStarted", 0]]);
-  expect(eventLines(events).trim().split("\n").map((line) => (JSON.parse(line) as RunEvent).runSeq)).toEqual([1, 2, 5, 6]);
+  expect(typesOf(events, null)).toEqual([
+    ["FutureThing", 1],
+    ["RunQueued", 1],
+    ["RunStarted", 1],
+    ["StepStarted", 1],
+  ]);
+  expect(typesOf(events, 2)).toEqual([
+    ["FutureThing", 0],
+    ["RunQueued", 1],
+    ["RunStarted", 1],
+    ["StepStarted", 0],
+  ]);
+  expect(
+    eventLines(events)
+      .trim()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as RunEvent).runSeq),
+  ).toEqual([1, 2, 5, 6]);
 });

@@ -13,7 +13,8 @@ export function logRows(events: readonly RunEvent[], types: readonly string[], u
   let before: number | null = null;
   for (const event of events) {
     if (upTo !== null && event.runSeq > upTo) break;
-    if (before !== null && event.runSeq - before > 1 && wanted.size === 0) rows.push({ kind: "unused", from: before + 1, to: event.runSeq - 1 });
+    if (before !== null && event.runSeq - before > 1 && wanted.size === 0)
+      rows.push({ kind: "unused", from: before + 1, to: event.runSeq - 1 });
     before = event.runSeq;
     if (wanted.size === 0 || wanted.has(event.eventType)) rows.push({ kind: "event", event });
   }
@@ -23,11 +24,17 @@ export function logRows(events: readonly RunEvent[], types: readonly string[], u
 /** The types that occur, by name, with how often up to a position. */
 export function typesOf(events: readonly RunEvent[], upTo: number | null): [string, number][] {
   const counts = new Map<string, number>();
-  for (const { eventType, runSeq } of events) counts.set(eventType, (counts.get(eventType) ?? 0) + (upTo === null || runSeq <= upTo ? 1 : 0));
+  for (const { eventType, runSeq } of events)
+    counts.set(eventType, (counts.get(eventType) ?? 0) + (upTo === null || runSeq <= upTo ? 1 : 0));
   return [...counts].toSorted(([a], [b]) => a.localeCompare(b));
 }
 
 /** As JSON Lines, in the order of the log. */
 export function eventLines(events: readonly RunEvent[]): string {
-  return events.map(({ persistedAt, ...event }) => `${JSON.stringify({ ...event, persistedAt: new Date(persistedAt).toISOString() })}\n`).join("");
+  return events
+    .map(
+      ({ persistedAt, ...event }) =>
+        `${JSON.stringify({ ...event, persistedAt: new Date(persistedAt).toISOString() })}\n`,
+    )
+    .join("");
 }

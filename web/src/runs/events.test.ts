@@ -18,6 +18,9 @@ it("begins anew after a reset", () => {
 });
 
 it("keeps a bounded number and says how many it dropped", () => {
-  const log = collectEvents(NO_EVENTS, { reset: false, events: events(...Array.from({ length: 20_005 }, (_, i) => i + 1)) });
+  const log = collectEvents(NO_EVENTS, {
+    reset: false,
+    events: events(...Array.from({ length: 20_005 }, (_, i) => i + 1)),
+  });
   expect([log.events.length, log.dropped, log.events[0]?.runSeq]).toEqual([20_000, 5, 6]);
 });

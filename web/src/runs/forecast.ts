@@ -17,7 +17,11 @@ export const useForecast = readOnce(RunForecastDocument, ({ run }): Forecast | n
 });
 
 /** A run that is late by what is known; until then the moments between which it may end, with seconds where they matter. */
-export function forecastWords({ low, high }: Pick<Forecast, "low" | "high">, now: Instant, clock: (at: Instant) => string): { late: true } | { late: false; from: string; to: string } {
+export function forecastWords(
+  { low, high }: Pick<Forecast, "low" | "high">,
+  now: Instant,
+  clock: (at: Instant) => string,
+): { late: true } | { late: false; from: string; to: string } {
   if (now > high) return { late: true };
   const short = (at: Instant): string => (high - low < 600_000 ? clock(at) : clock(at).slice(0, 5));
   return { late: false, from: short(low), to: short(high) };

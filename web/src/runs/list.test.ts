@@ -42,7 +42,11 @@ describe("the runs page", () => {
   it("marks what a new first page lacks, but not older pages", () => {
     const longer = appendPage(first, [run("a", 1)], null, false);
     const reset = applyFrame(longer, { reset: true, runs: [run("d", 4), run("b", 2)], removed: [] }, 2);
-    expect(reset.rows.map((row) => [row.run.runId, row.left])).toEqual([["c", true], ["b", false], ["a", false]]);
+    expect(reset.rows.map((row) => [row.run.runId, row.left])).toEqual([
+      ["c", true],
+      ["b", false],
+      ["a", false],
+    ]);
     expect(reset.waiting.map((row) => row.runId)).toEqual(["d"]);
   });
 
@@ -55,9 +59,15 @@ describe("the runs page", () => {
   it("tells rows that newer ones pushed out from rows that no longer match", () => {
     const full = applyFrame(EMPTY, { reset: true, runs: [run("c", 3), run("b", 2)], removed: [] }, 2);
     const pushed = applyFrame(full, { reset: false, runs: [run("d", 4)], removed: ["b"] }, 2);
-    expect(pushed.rows.map((row) => [row.run.runId, row.left])).toEqual([["c", false], ["b", false]]);
+    expect(pushed.rows.map((row) => [row.run.runId, row.left])).toEqual([
+      ["c", false],
+      ["b", false],
+    ]);
     const gone = applyFrame(pushed, { reset: false, runs: [run("b", 2)], removed: ["c"] }, 2);
-    expect(gone.rows.map((row) => [row.run.runId, row.left])).toEqual([["c", true], ["b", false]]);
+    expect(gone.rows.map((row) => [row.run.runId, row.left])).toEqual([
+      ["c", true],
+      ["b", false],
+    ]);
   });
 
   it("offers an older run that matches only now, and puts it where it belongs", () => {
@@ -77,6 +87,10 @@ describe("the runs page", () => {
   it("reads again what no stream follows", () => {
     const old = appendPage(EMPTY, [run("a", 1), run("b", 2), run("c", 3)], "cursor", true);
     const again = reread(old, [run("a", 1, 9), run("c", 3)]);
-    expect(again.rows.map((row) => [row.run.runId, row.run.runSeq, row.left])).toEqual([["a", 9, false], ["b", 1, true], ["c", 1, false]]);
+    expect(again.rows.map((row) => [row.run.runId, row.run.runSeq, row.left])).toEqual([
+      ["a", 9, false],
+      ["b", 1, true],
+      ["c", 1, false],
+    ]);
   });
 });

@@ -35,7 +35,12 @@ function newer(held: RunRow, offered: RunRow): RunRow {
 }
 
 /** A page by query: what follows the rows held. */
-export function appendPage(state: ListState, runs: readonly RunRow[], endCursor: string | null, hasMore: boolean): ListState {
+export function appendPage(
+  state: ListState,
+  runs: readonly RunRow[],
+  endCursor: string | null,
+  hasMore: boolean,
+): ListState {
   const held = new Set(state.rows.map((row) => row.run.runId));
   const rows = [...state.rows, ...runs.filter((run) => !held.has(run.runId)).map((run) => ({ run, left: false }))];
   const shown = new Set(rows.map((row) => row.run.runId));
@@ -56,7 +61,8 @@ export function applyFrame(state: ListState, frame: ListFrame): ListState {
   // What is older than a full page was pushed out of it by newer runs: it may well match still.
   const floor = followed.size >= frame.first ? Math.min(...followed.values()) : Number.NEGATIVE_INFINITY;
   const removed = new Set(frame.removed);
-  const gone = (run: RunRow): boolean => run.createdAt > floor && (removed.has(run.runId) || (frame.reset && !followed.has(run.runId)));
+  const gone = (run: RunRow): boolean =>
+    run.createdAt > floor && (removed.has(run.runId) || (frame.reset && !followed.has(run.runId)));
   const rows = state.rows.map((row) => {
     const run = offered.get(row.run.runId);
     if (run) {
@@ -69,7 +75,12 @@ export function applyFrame(state: ListState, frame: ListFrame): ListState {
   // While older pages are to come, what is older than the last row belongs to them.
   const last = state.hasMore ? Math.min(...state.rows.map((row) => row.run.createdAt)) : Number.NEGATIVE_INFINITY;
   const fresh = [...offered.values()].filter((run) => run.createdAt > last);
-  const next = { ...state, rows, followed, waiting: [...fresh, ...waiting].toSorted((a, b) => b.createdAt - a.createdAt) };
+  const next = {
+    ...state,
+    rows,
+    followed,
+    waiting: [...fresh, ...waiting].toSorted((a, b) => b.createdAt - a.createdAt),
+  };
   return state.rows.length === 0 ? showWaiting(next) : next;
 }
 
@@ -85,6 +96,8 @@ export function reread(state: ListState, runs: readonly RunRow[]): ListState {
 
 /** Takes in the runs that wait, at the person's word. */
 export function showWaiting(state: ListState): ListState {
-  const rows = [...state.waiting.map((run) => ({ run, left: false })), ...state.rows].toSorted((a, b) => b.run.createdAt - a.run.createdAt);
+  const rows = [...state.waiting.map((run) => ({ run, left: false })), ...state.rows].toSorted(
+    (a, b) => b.run.createdAt - a.run.createdAt,
+  );
   return { ...state, rows, waiting: [] };
 }

@@ -10,7 +10,10 @@ export type Medians = ReadonlyMap<string, number>;
  */
 export const useMedians = readOnce(
   StepMediansDocument,
-  ({ run }): Medians => new Map((run?.steps ?? []).flatMap(({ stepId, medianMs }) => (medianMs === null ? [] : [[stepId, medianMs] as const]))),
+  ({ run }): Medians =>
+    new Map(
+      (run?.steps ?? []).flatMap(({ stepId, medianMs }) => (medianMs === null ? [] : [[stepId, medianMs] as const])),
+    ),
 );
 
 /** A difference that is smaller, or a smaller part of the median, is none. */
@@ -23,12 +26,18 @@ export type Pace = { kind: "slower" | "faster"; byMs: number; times: number } | 
  * How a step's latest attempt compares with the median. One that has not ended can only be known to be slower, and one that
  * failed was not fast. Null when there is nothing to say.
  */
-export function paceOf(step: Pick<Step, "status" | "durationMs" | "startedAt">, median: number | undefined, now: number): Pace | null {
-  if (median === undefined || step.startedAt === null || step.status === "SKIPPED" || step.status === "PENDING") return null;
+export function paceOf(
+  step: Pick<Step, "status" | "durationMs" | "startedAt">,
+  median: number | undefined,
+  now: number,
+): Pace | null {
+  if (median === undefined || step.startedAt === null || step.status === "SKIPPED" || step.status === "PENDING")
+    return null;
   const took = step.durationMs ?? (step.status === "RUNNING" ? Math.max(0, now - step.startedAt) : null);
   if (took === null) return null;
   const byMs = took - median;
-  if (Math.abs(byMs) < Math.max(SAME_MS, median * SAME_PART)) return step.status === "SUCCESS" ? { kind: "usual" } : null;
+  if (Math.abs(byMs) < Math.max(SAME_MS, median * SAME_PART))
+    return step.status === "SUCCESS" ? { kind: "usual" } : null;
   if (byMs < 0) return step.status === "SUCCESS" ? { kind: "faster", byMs: -byMs, times: took / median } : null;
   return { kind: "slower", byMs, times: median === 0 ? Number.POSITIVE_INFINITY : took / median };
 }

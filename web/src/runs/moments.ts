@@ -30,7 +30,11 @@ export async function momentBefore(runId: string, before: number): Promise<Momen
 }
 
 /** Where to stop next when the log is played, and after how many milliseconds: what follows within one tick comes together. */
-export function nextStop(moments: readonly Moment[], from: Instant, speed: Speed): { stop: Moment; waitMs: number } | null {
+export function nextStop(
+  moments: readonly Moment[],
+  from: Instant,
+  speed: Speed,
+): { stop: Moment; waitMs: number } | null {
   const [first] = moments;
   if (!first) return null;
   const horizon = first.at + TICK_MS * speed;

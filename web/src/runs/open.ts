@@ -1,5 +1,10 @@
 import { follow, type Following } from "../api/follow";
-import { RunOpeningDocument, RunUpdatesDocument, type RunUpdatesSubscriptionVariables, RunWholeDocument } from "../api/gen/graphql";
+import {
+  RunOpeningDocument,
+  RunUpdatesDocument,
+  type RunUpdatesSubscriptionVariables,
+  RunWholeDocument,
+} from "../api/gen/graphql";
 import { linkState, onLink } from "../api/live";
 import { toHeader } from "../api/model";
 import { type ApiError, request } from "../api/request";
@@ -66,7 +71,8 @@ export function openRun(runId: string, refused: (error: ApiError) => void): Open
   void fill(store, runId).then(begin, begin);
 
   // Until the first frame the connection may still be on its way.
-  const onLinkChange = (): void => store.link(linkState().link !== "closed" && (linkState().link === "open" || store.verdict().asOf === 0));
+  const onLinkChange = (): void =>
+    store.link(linkState().link !== "closed" && (linkState().link === "open" || store.verdict().asOf === 0));
   const stopLink = onLink(onLinkChange);
 
   const timer = setInterval(() => {

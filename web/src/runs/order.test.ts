@@ -4,7 +4,13 @@ import { naturally } from "./order";
 const step = (stepId: string, ...dependsOn: string[]) => ({ stepId, dependsOn });
 
 it("stands steps without an order as people count", () => {
-  expect(naturally(["l1", "l10", "l2", "stg_10_b", "stg_9_a"].map((id) => step(id)))).toEqual(["l1", "l2", "l10", "stg_9_a", "stg_10_b"]);
+  expect(naturally(["l1", "l10", "l2", "stg_10_b", "stg_9_a"].map((id) => step(id)))).toEqual([
+    "l1",
+    "l2",
+    "l10",
+    "stg_9_a",
+    "stg_10_b",
+  ]);
   expect(naturally([step("l1"), step("l10", "l2"), step("l2", "l1")])).toEqual(["l1", "l2", "l10"]);
   // It never was the order in which they run.
   expect(naturally([step("a1", "z"), step("a10", "z"), step("a2", "z"), step("z")])).toEqual(["a1", "a2", "a10", "z"]);

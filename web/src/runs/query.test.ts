@@ -7,7 +7,16 @@ describe("the query of the runs page", () => {
   it("is read as it is typed and written out the same", () => {
     const text = "status:PAUSED,FAILED project:shop env:prod plan:nightly by:me from:-24h sort:oldest 7f3a";
     const { query, unknown } = parseQuery(text);
-    expect(query).toEqual({ status: ["PAUSED", "FAILED"], project: "shop", env: "prod", plan: "nightly", by: "me", from: "-24h", sort: "oldest", q: "7f3a" });
+    expect(query).toEqual({
+      status: ["PAUSED", "FAILED"],
+      project: "shop",
+      env: "prod",
+      plan: "nightly",
+      by: "me",
+      from: "-24h",
+      sort: "oldest",
+      q: "7f3a",
+    });
     expect(unknown).toEqual([]);
     expect(formatQuery(query)).toBe(text);
   });

@@ -37,12 +37,17 @@ export function parseQuery(text: string): Parsed {
   const unknown: string[] = [];
   const rest: string[] = [];
   for (const token of text.split(/\s+/).filter((part) => part !== "")) {
-    const [key = "", value = ""] = token.includes(":") ? [token.slice(0, token.indexOf(":")).toLowerCase(), token.slice(token.indexOf(":") + 1)] : [];
+    const [key = "", value = ""] = token.includes(":")
+      ? [token.slice(0, token.indexOf(":")).toLowerCase(), token.slice(token.indexOf(":") + 1)]
+      : [];
     const word = WORDS.find((known) => known === key);
     if (key === "") rest.push(token);
     else if (word && value !== "") query[word] = value;
     else if (key === "status" && value !== "") {
-      const wanted = value.toUpperCase().split(",").filter((part) => part !== "");
+      const wanted = value
+        .toUpperCase()
+        .split(",")
+        .filter((part) => part !== "");
       const statuses = RUN_STATUSES.filter((status) => wanted.includes(status));
       if (statuses.length > 0) query.status = [...(query.status ?? []), ...statuses];
       if (statuses.length < wanted.length) unknown.push(token);
@@ -57,7 +62,10 @@ export function parseQuery(text: string): Parsed {
 /** The query as one would type it. */
 export function formatQuery({ status, project, env, plan, by, from, to, sort, q }: RunQuery): string {
   const tokens = { status: status?.join(","), project, env, plan, by, from, to, sort };
-  return [...Object.entries(tokens).flatMap(([key, value]) => (value ? [`${key}:${value}`] : [])), ...(q ? [q] : [])].join(" ");
+  return [
+    ...Object.entries(tokens).flatMap(([key, value]) => (value ? [`${key}:${value}`] : [])),
+    ...(q ? [q] : []),
+  ].join(" ");
 }
 
 /** When a moment of a query is; null when it says none. */
@@ -77,7 +85,11 @@ export function writeMoment(at: number): string {
   return `${new Date(Math.floor(at / MINUTE_MS) * MINUTE_MS).toISOString().slice(0, 16)}Z`;
 }
 
-export function toFilter({ status, project, env, plan, by, q, from, to }: RunQuery, now: number, zone: Zone): RunFilter {
+export function toFilter(
+  { status, project, env, plan, by, q, from, to }: RunQuery,
+  now: number,
+  zone: Zone,
+): RunFilter {
   const createdFrom = momentOf(from, now, zone);
   const createdTo = momentOf(to, now, zone);
   return {

@@ -9,7 +9,9 @@ export interface SavedView {
 
 export const MAX_VIEWS = 20;
 const KEY = "dvt.views";
-const stored = z.array(z.object({ name: z.string().check(z.minLength(1), z.maxLength(40)), query: z.string().check(z.maxLength(600)) }));
+const stored = z.array(
+  z.object({ name: z.string().check(z.minLength(1), z.maxLength(40)), query: z.string().check(z.maxLength(600)) }),
+);
 
 type Kept = Pick<Storage, "getItem" | "setItem">;
 

@@ -8,13 +8,23 @@ describe("the secrets that a step names", () => {
       { provider: "vault", key: "warehouse/password", version: null },
       { provider: "env", key: "warehouse/password", version: null },
     ];
-    expect(secretNames({ secrets, inputs: {}, params: null })).toEqual(["vault:warehouse/password@3", "vault:warehouse/password", "env:warehouse/password"]);
+    expect(secretNames({ secrets, inputs: {}, params: null })).toEqual([
+      "vault:warehouse/password@3",
+      "vault:warehouse/password",
+      "env:warehouse/password",
+    ]);
   });
 
   it("are found within inputs and parameters too, each once", () => {
     const secrets = [{ provider: "vault", key: "a", version: null }];
-    const inputs = { vars: { token: { provider: "vault", key: "a" }, list: [{ provider: "aws-sm", key: "b", version: "7" }] }, provider: "vault", key: 5 };
-    expect(secretNames({ secrets, inputs, params: { login: { provider: "gcp-sm", key: "c", value: "***" } } })).toEqual(["vault:a", "aws-sm:b@7", "gcp-sm:c"]);
+    const inputs = {
+      vars: { token: { provider: "vault", key: "a" }, list: [{ provider: "aws-sm", key: "b", version: "7" }] },
+      provider: "vault",
+      key: 5,
+    };
+    expect(secretNames({ secrets, inputs, params: { login: { provider: "gcp-sm", key: "c", value: "***" } } })).toEqual(
+      ["vault:a", "aws-sm:b@7", "gcp-sm:c"],
+    );
   });
 
   it("end where documents end", () => {

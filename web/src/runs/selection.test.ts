@@ -49,8 +49,13 @@ describe("the steps asked for", () => {
         step("waits", "PENDING", { startedAt: null, durationMs: null }),
       ].map((each) => [each.stepId, each]),
     );
-    const medians = new Map([["quick", 20_000], ["runs", 30_000], ["slow", 5_000]]);
-    const sorted = (sort: "took" | "median") => sortSteps([...timed.keys()], (id) => timed.get(id), sort, { now: 100_000, medians });
+    const medians = new Map([
+      ["quick", 20_000],
+      ["runs", 30_000],
+      ["slow", 5_000],
+    ]);
+    const sorted = (sort: "took" | "median") =>
+      sortSteps([...timed.keys()], (id) => timed.get(id), sort, { now: 100_000, medians });
     expect(sorted("took")).toEqual(["new", "runs", "slow", "quick", "waits"]);
     expect(sorted("median")).toEqual(["slow", "runs", "quick", "new", "waits"]);
   });

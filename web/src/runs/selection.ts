@@ -15,9 +15,17 @@ export interface StepQuery {
 /** Whether a step is asked for. */
 export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort">): boolean {
   if (group !== null && step.group !== group) return false;
-  if (show.length > 0 && !show.some((filter) => (filter === "WAITING" || filter === "RUNNING" ? standingOf(step) === filter.toLowerCase() : step.status === filter))) return false;
+  if (
+    show.length > 0 &&
+    !show.some((filter) =>
+      filter === "WAITING" || filter === "RUNNING" ? standingOf(step) === filter.toLowerCase() : step.status === filter,
+    )
+  )
+    return false;
   const wanted = find.toLowerCase();
-  return wanted === "" || step.stepId.toLowerCase().includes(wanted) || (step.name ?? "").toLowerCase().includes(wanted);
+  return (
+    wanted === "" || step.stepId.toLowerCase().includes(wanted) || (step.name ?? "").toLowerCase().includes(wanted)
+  );
 }
 
 /** What steps are sorted by beside their own state. */
@@ -28,9 +36,18 @@ export interface SortBy {
 }
 
 /** The order of the plan, or with what needs a person first, or the longest, or the farthest above its median; equals stay in the order of the plan. */
-export function sortSteps(order: readonly string[], stepOf: (stepId: string) => Step | undefined, sort: StepSort, by: SortBy): readonly string[] {
+export function sortSteps(
+  order: readonly string[],
+  stepOf: (stepId: string) => Step | undefined,
+  sort: StepSort,
+  by: SortBy,
+): readonly string[] {
   if (sort === "plan") return order;
-  const rankOf = { failed: standingRank, took: (step: Step) => -tookMs(step, by.now), median: (step: Step) => -aboveMs(step, by) }[sort];
+  const rankOf = {
+    failed: standingRank,
+    took: (step: Step) => -tookMs(step, by.now),
+    median: (step: Step) => -aboveMs(step, by),
+  }[sort];
   const ranked = order.map((id, i) => {
     const step = stepOf(id);
     return { id, i, rank: step ? rankOf(step) : Number.POSITIVE_INFINITY };

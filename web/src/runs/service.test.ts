@@ -3,7 +3,13 @@ import { m } from "../messages";
 import { notices, type ServiceState } from "./service";
 
 const calm: ServiceState = {
-  mode: "NORMAL", modeReason: "lifted", modeSince: "2026-11-21T03:12:07Z", frozen: false, frozenReason: null, frozenSince: null, degraded: false,
+  mode: "NORMAL",
+  modeReason: "lifted",
+  modeSince: "2026-11-21T03:12:07Z",
+  frozen: false,
+  frozenReason: null,
+  frozenSince: null,
+  degraded: false,
 };
 
 describe("the banner", () => {
@@ -12,7 +18,15 @@ describe("the banner", () => {
   });
 
   it("says mode, freeze and slowness with reason, since and what still works", () => {
-    const all = notices({ ...calm, mode: "READ_ONLY", modeReason: "restore", frozen: true, frozenReason: "leak", frozenSince: "2026-11-21T03:12:08Z", degraded: true });
+    const all = notices({
+      ...calm,
+      mode: "READ_ONLY",
+      modeReason: "restore",
+      frozen: true,
+      frozenReason: "leak",
+      frozenSince: "2026-11-21T03:12:08Z",
+      degraded: true,
+    });
     expect(all.map(({ kind, reason, since }) => [kind, reason, since])).toEqual([
       ["READ_ONLY", "restore", Date.UTC(2026, 10, 21, 3, 12, 7)],
       ["FROZEN", "leak", Date.UTC(2026, 10, 21, 3, 12, 8)],

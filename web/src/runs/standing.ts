@@ -10,7 +10,10 @@ export const NO_STEPS: Tally = { failed: 0, waiting: 0, running: 0, pending: 0, 
 type Waits = Pick<RunRow, "status" | "substatus" | "stepCounts"> & { pause: { draining: number } | null };
 
 /** How many of the steps that the API counts as running wait for a person; where only some may, without the steps (`ran` of them run) nobody knows, and it is 0. */
-export function manualOf({ status, substatus, pause, stepCounts: { running } }: Waits, ran: number | null = null): number {
+export function manualOf(
+  { status, substatus, pause, stepCounts: { running } }: Waits,
+  ran: number | null = null,
+): number {
   if (substatus === "WAITING_MANUAL") return running;
   if (status === "PAUSED") return running - (pause?.draining ?? 0);
   return ran === null ? 0 : Math.max(0, running - ran);

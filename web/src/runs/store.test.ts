@@ -12,7 +12,14 @@ function header(seq: number, epoch: string): RunHeader {
   return { runSeq: seq, storeEpoch: epoch, opsRev: seq, status: seq % 2 ? "RUNNING" : "PAUSED" } as RunHeader;
 }
 function step(stepId: string, changedSeq: number, epoch: string): Step {
-  return { stepId, changedSeq, name: `${epoch}:${changedSeq}`, pendingRetry: false, wait: null, dependsOn: [] as readonly string[] } as Step;
+  return {
+    stepId,
+    changedSeq,
+    name: `${epoch}:${changedSeq}`,
+    pendingRetry: false,
+    wait: null,
+    dependsOn: [] as readonly string[],
+  } as Step;
 }
 function fold(history: History, seq: number, epoch: string): Map<string, Step> {
   const steps = new Map(STEPS.map((id) => [id, step(id, 0, epoch)]));
@@ -22,10 +29,26 @@ function fold(history: History, seq: number, epoch: string): Map<string, Step> {
 
 let clock = 1_000_000;
 function base(epoch: string, runSeq: number, head: number): RunFrame {
-  return { sync: "LIVE", reason: null, runSeq, headSeq: head, epoch, opsRev: runSeq, asOf: clock, lagMs: 0, reset: false, snapshot: null, delta: null };
+  return {
+    sync: "LIVE",
+    reason: null,
+    runSeq,
+    headSeq: head,
+    epoch,
+    opsRev: runSeq,
+    asOf: clock,
+    lagMs: 0,
+    reset: false,
+    snapshot: null,
+    delta: null,
+  };
 }
 function snapshot(history: History, epoch: string, seq: number, reset = false): RunFrame {
-  return { ...base(epoch, seq, seq), reset, snapshot: { header: header(seq, epoch), steps: [...fold(history, seq, epoch).values()] } };
+  return {
+    ...base(epoch, seq, seq),
+    reset,
+    snapshot: { header: header(seq, epoch), steps: [...fold(history, seq, epoch).values()] },
+  };
 }
 function delta(history: History, epoch: string, fromSeq: number, toSeq: number): RunFrame {
   const changed = new Set(history.slice(fromSeq, toSeq));
@@ -60,79 +83,89 @@ function expectFold(store: RunStore, histories: Map<string, History>): void {
 }
 
 describe("RunStore", () => {
-  it("3 equals the ordered fold after 10,000 runs of drops, duplicates, reorders and epochs", { timeout: 600_000 }, () => {
-    for (let seed = 1; seed <= 10_000; seed++) {
-      const next = random(seed);
-      const pick = (n: number): number => Math.floor(next() * n);
-      const histories = new Map<string, History>();
-      const store = new RunStore(() => clock);
-      const seen: RunFrame[] = [];
-      const epochs: string[] = [];
-      const deliver = (sent: RunFrame): void => {
-        // Receipts move on their own clock, so an older state may carry a newer revision.
-        const frame = { ...sent, opsRev: sent.opsRev + pick(30) };
-        seen.push(frame);
-        const before = { epoch: store.epoch, seq: store.seq };
-        const effect = store.receive(frame);
-        if (before.epoch !== null && store.epoch === before.epoch && store.seq < before.seq) {
-          throw new Error(`seed ${seed}: rewound from ${before.seq} to ${store.seq}`);
-        }
-        if (store.epoch !== before.epoch && store.epoch !== null) {
-          if (epochs.includes(store.epoch)) throw new Error(`seed ${seed}: epoch ${store.epoch} came back`);
-          epochs.push(store.epoch);
-        }
-        if (store.epoch !== null) expectFold(store, histories);
-        const history = histories.get(frame.epoch);
-        if (effect === "resubscribe" && history && store.epoch === frame.epoch && next() < 0.7) {
-          deliver(store.resumable ? delta(history, frame.epoch, store.seq, history.length) : snapshot(history, frame.epoch, history.length));
-        }
-      };
-      /** What a query says comes at any time, with any position that there was. */
-      const open = (epoch: string, history: History): void => {
-        const before = { epoch: store.epoch, seq: store.seq, whole: store.whole() };
-        const seq = pick(history.length + 1);
-        store.open(header(seq, epoch), next() < 0.5 ? null : [...fold(history, seq, epoch).values()]);
-        if (store.seq < before.seq && store.epoch === before.epoch) throw new Error(`seed ${seed}: opening rewound from ${before.seq} to ${store.seq}`);
-        if (before.whole && (store.seq !== before.seq || store.epoch !== before.epoch)) throw new Error(`seed ${seed}: opened again`);
-        if (store.epoch !== null && !epochs.includes(store.epoch)) epochs.push(store.epoch);
-        if (store.epoch !== null) expectFold(store, histories);
-      };
+  it(
+    "3 equals the ordered fold after 10,000 runs of drops, duplicates, reorders and epochs",
+    { timeout: 600_000 },
+    () => {
+      for (let seed = 1; seed <= 10_000; seed++) {
+        const next = random(seed);
+        const pick = (n: number): number => Math.floor(next() * n);
+        const histories = new Map<string, History>();
+        const store = new RunStore(() => clock);
+        const seen: RunFrame[] = [];
+        const epochs: string[] = [];
+        const deliver = (sent: RunFrame): void => {
+          // Receipts move on their own clock, so an older state may carry a newer revision.
+          const frame = { ...sent, opsRev: sent.opsRev + pick(30) };
+          seen.push(frame);
+          const before = { epoch: store.epoch, seq: store.seq };
+          const effect = store.receive(frame);
+          if (before.epoch !== null && store.epoch === before.epoch && store.seq < before.seq) {
+            throw new Error(`seed ${seed}: rewound from ${before.seq} to ${store.seq}`);
+          }
+          if (store.epoch !== before.epoch && store.epoch !== null) {
+            if (epochs.includes(store.epoch)) throw new Error(`seed ${seed}: epoch ${store.epoch} came back`);
+            epochs.push(store.epoch);
+          }
+          if (store.epoch !== null) expectFold(store, histories);
+          const history = histories.get(frame.epoch);
+          if (effect === "resubscribe" && history && store.epoch === frame.epoch && next() < 0.7) {
+            deliver(
+              store.resumable
+                ? delta(history, frame.epoch, store.seq, history.length)
+                : snapshot(history, frame.epoch, history.length),
+            );
+          }
+        };
+        /** What a query says comes at any time, with any position that there was. */
+        const open = (epoch: string, history: History): void => {
+          const before = { epoch: store.epoch, seq: store.seq, whole: store.whole() };
+          const seq = pick(history.length + 1);
+          store.open(header(seq, epoch), next() < 0.5 ? null : [...fold(history, seq, epoch).values()]);
+          if (store.seq < before.seq && store.epoch === before.epoch)
+            throw new Error(`seed ${seed}: opening rewound from ${before.seq} to ${store.seq}`);
+          if (before.whole && (store.seq !== before.seq || store.epoch !== before.epoch))
+            throw new Error(`seed ${seed}: opened again`);
+          if (store.epoch !== null && !epochs.includes(store.epoch)) epochs.push(store.epoch);
+          if (store.epoch !== null) expectFold(store, histories);
+        };
 
-      const epochCount = 1 + pick(3);
-      for (let e = 0; e < epochCount; e++) {
-        const epoch = `e${e}`;
-        const history: History = Array.from({ length: pick(4) }, () => STEPS[pick(5)] ?? "a");
-        histories.set(epoch, history);
-        for (let n = e === 0 ? pick(3) : 0; n > 0; n--) open(epoch, history);
-        deliver(snapshot(history, epoch, history.length, e > 0));
-        let frames: RunFrame[] = [];
-        for (let i = 0; i < 12; i++) {
-          const from = history.length;
-          for (let k = 1 + pick(3); k > 0; k--) history.push(STEPS[pick(5)] ?? "a");
-          const kind = next();
-          if (kind < 0.6) frames.push(delta(history, epoch, Math.max(0, from - pick(3)), history.length));
-          else if (kind < 0.8) frames.push(snapshot(history, epoch, history.length));
-          else frames.push(quiet(epoch, from, history.length));
+        const epochCount = 1 + pick(3);
+        for (let e = 0; e < epochCount; e++) {
+          const epoch = `e${e}`;
+          const history: History = Array.from({ length: pick(4) }, () => STEPS[pick(5)] ?? "a");
+          histories.set(epoch, history);
+          for (let n = e === 0 ? pick(3) : 0; n > 0; n--) open(epoch, history);
+          deliver(snapshot(history, epoch, history.length, e > 0));
+          let frames: RunFrame[] = [];
+          for (let i = 0; i < 12; i++) {
+            const from = history.length;
+            for (let k = 1 + pick(3); k > 0; k--) history.push(STEPS[pick(5)] ?? "a");
+            const kind = next();
+            if (kind < 0.6) frames.push(delta(history, epoch, Math.max(0, from - pick(3)), history.length));
+            else if (kind < 0.8) frames.push(snapshot(history, epoch, history.length));
+            else frames.push(quiet(epoch, from, history.length));
+          }
+          frames = frames.filter(() => next() > 0.2).flatMap((frame) => (next() < 0.2 ? [frame, frame] : [frame]));
+          for (let i = frames.length - 1; i > 0; i--) {
+            const j = Math.max(0, i - pick(4));
+            const a = frames[i];
+            const b = frames[j];
+            if (a && b) [frames[i], frames[j]] = [b, a];
+          }
+          for (const frame of frames) {
+            deliver(frame);
+            if (next() < 0.1) open(epoch, history);
+            const old = seen[pick(seen.length)];
+            if (old && next() < 0.2) deliver(old);
+          }
+          deliver(delta(history, epoch, Math.min(store.seq, history.length), history.length));
+          expect(store.seq).toBe(history.length);
+          expect(store.epoch).toBe(epoch);
         }
-        frames = frames.filter(() => next() > 0.2).flatMap((frame) => (next() < 0.2 ? [frame, frame] : [frame]));
-        for (let i = frames.length - 1; i > 0; i--) {
-          const j = Math.max(0, i - pick(4));
-          const a = frames[i];
-          const b = frames[j];
-          if (a && b) [frames[i], frames[j]] = [b, a];
-        }
-        for (const frame of frames) {
-          deliver(frame);
-          if (next() < 0.1) open(epoch, history);
-          const old = seen[pick(seen.length)];
-          if (old && next() < 0.2) deliver(old);
-        }
-        deliver(delta(history, epoch, Math.min(store.seq, history.length), history.length));
-        expect(store.seq).toBe(history.length);
-        expect(store.epoch).toBe(epoch);
       }
-    }
-  });
+    },
+  );
 
   const history: History = ["a", "b", "a", "c"];
   function held(seq: number): RunStore {
@@ -266,7 +299,11 @@ describe("RunStore", () => {
   it("takes operational fields of the same position when their revision is newer", () => {
     const store = held(2);
     const frame = snapshot(history, "e0", 2);
-    const ops = { ...frame, opsRev: 9, snapshot: { header: header(2, "e0"), steps: [{ ...step("a", 1, "e0"), pendingRetry: true }] } };
+    const ops = {
+      ...frame,
+      opsRev: 9,
+      snapshot: { header: header(2, "e0"), steps: [{ ...step("a", 1, "e0"), pendingRetry: true }] },
+    };
     store.receive(ops);
     expect(store.step("a")?.pendingRetry).toBe(true);
     store.receive(frame);
@@ -308,14 +345,26 @@ describe("what the pictures follow", () => {
     const store = new RunStore(() => clock);
     const told: string[][] = [];
     store.subscribeSteps((changed) => told.push([...changed]));
-    store.receive({ ...base("e", 1, 1), snapshot: { header: header(1, "e"), steps: [at("a", "PENDING", 1), at("b", "PENDING", 1)] } });
+    store.receive({
+      ...base("e", 1, 1),
+      snapshot: { header: header(1, "e"), steps: [at("a", "PENDING", 1), at("b", "PENDING", 1)] },
+    });
     await Promise.resolve();
     const before = store.tally();
     expect(before).toEqual({ failed: 0, waiting: 0, running: 0, pending: 2, skipped: 0, ok: 0 });
-    store.receive({ ...base("e", 2, 2), delta: { fromSeq: 1, toSeq: 2, header: header(2, "e"), steps: [at("a", "RUNNING", 2)] } });
-    store.receive({ ...base("e", 3, 3), delta: { fromSeq: 2, toSeq: 3, header: header(3, "e"), steps: [at("a", "FAILED", 3), at("b", "SUCCESS", 3)] } });
+    store.receive({
+      ...base("e", 2, 2),
+      delta: { fromSeq: 1, toSeq: 2, header: header(2, "e"), steps: [at("a", "RUNNING", 2)] },
+    });
+    store.receive({
+      ...base("e", 3, 3),
+      delta: { fromSeq: 2, toSeq: 3, header: header(3, "e"), steps: [at("a", "FAILED", 3), at("b", "SUCCESS", 3)] },
+    });
     await Promise.resolve();
-    expect(told).toEqual([["a", "b"], ["a", "b"]]);
+    expect(told).toEqual([
+      ["a", "b"],
+      ["a", "b"],
+    ]);
     expect(store.tally()).toEqual({ failed: 1, waiting: 0, running: 0, pending: 0, skipped: 0, ok: 1 });
     expect(before.pending).toBe(2);
     const same = store.tally();

@@ -292,7 +292,11 @@ export class RunStore {
     const next = new Map<string, Step>();
     for (const step of steps) {
       const held = this.#steps.get(step.stepId);
-      const same = held !== undefined && held.changedSeq === step.changedSeq && held.pendingRetry === step.pendingRetry && sameWait(held, step);
+      const same =
+        held !== undefined &&
+        held.changedSeq === step.changedSeq &&
+        held.pendingRetry === step.pendingRetry &&
+        sameWait(held, step);
       next.set(step.stepId, same ? held : step);
       if (!same) this.#dirty.add(step.stepId);
     }
@@ -367,7 +371,8 @@ export class RunStore {
       this.#judge();
       const dirty = this.#dirty;
       this.#dirty = new Set();
-      if (STANDINGS.some((standing) => this.#counts[standing] !== this.#tally[standing])) this.#tally = { ...this.#counts };
+      if (STANDINGS.some((standing) => this.#counts[standing] !== this.#tally[standing]))
+        this.#tally = { ...this.#counts };
       if (dirty.size > 0) for (const listener of this.#changeListeners) listener(dirty);
       for (const stepId of dirty) for (const listener of this.#stepListeners.get(stepId) ?? []) listener();
       for (const listener of this.#listeners) listener();

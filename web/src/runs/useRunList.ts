@@ -40,7 +40,12 @@ function reduce(state: ListState, change: Change): ListState {
 }
 
 function page({ runs }: RunsQuery): Extract<Change, { kind: "page" }> {
-  return { kind: "page", runs: runs.edges.map((edge) => toRow(edge.node)), cursor: runs.pageInfo.endCursor, more: runs.pageInfo.hasNextPage };
+  return {
+    kind: "page",
+    runs: runs.edges.map((edge) => toRow(edge.node)),
+    cursor: runs.pageInfo.endCursor,
+    more: runs.pageInfo.hasNextPage,
+  };
 }
 
 interface Freshness {
@@ -125,15 +130,22 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   const followed = first.current;
   useEffect(() => {
     if (!answered || orderBy === "CREATED_ASC") return;
-    const stream = follow(RunListDocument, { first: followed, filter: filter.current }, {
-      next: ({ runListUpdates: update }) => {
-        setFresh({ sync: update.sync, reason: update.reason, asOf: instant(update.asOf), at: Date.now() });
-        if (update.runs.length > 0 || update.removed.length > 0 || update.reset) {
-          dispatch({ kind: "frame", frame: { reset: update.reset, runs: update.runs.map(toRow), removed: update.removed, first: followed } });
-        }
+    const stream = follow(
+      RunListDocument,
+      { first: followed, filter: filter.current },
+      {
+        next: ({ runListUpdates: update }) => {
+          setFresh({ sync: update.sync, reason: update.reason, asOf: instant(update.asOf), at: Date.now() });
+          if (update.runs.length > 0 || update.removed.length > 0 || update.reset) {
+            dispatch({
+              kind: "frame",
+              frame: { reset: update.reset, runs: update.runs.map(toRow), removed: update.removed, first: followed },
+            });
+          }
+        },
+        refused: setError,
       },
-      refused: setError,
-    });
+    );
     return stream.close;
   }, [answered, orderBy, followed, key, round]);
 
@@ -142,7 +154,11 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
     const { signal } = asking.current;
     // The verdict says how long ago it last succeeded.
     const again = async (): Promise<void> => {
-      const result = await request(RunsDocument, { first: Math.min(FOLLOWED, Math.max(PAGE, rows.current)), after: null, filter: filter.current, orderBy }, signal);
+      const result = await request(
+        RunsDocument,
+        { first: Math.min(FOLLOWED, Math.max(PAGE, rows.current)), after: null, filter: filter.current, orderBy },
+        signal,
+      );
       dispatch({ kind: "reread", runs: page(result).runs });
       setFresh({ sync: "LIVE", reason: null, asOf: Date.now(), at: Date.now() });
     };

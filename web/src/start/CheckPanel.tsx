@@ -36,18 +36,30 @@ export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
           preview && (
             <ul>
               <li>{explainRefusal(preview)}</li>
-              {preview.changes.length > 0 && <li>{m.start.firstSteps(preview.changes.length, preview.changes[0]?.stepId ?? "")}</li>}
+              {preview.changes.length > 0 && (
+                <li>{m.start.firstSteps(preview.changes.length, preview.changes[0]?.stepId ?? "")}</li>
+              )}
               {preview.warnings.map((warning) => (
                 <li key={warning} className={css.warn}>
                   {warning}
                 </li>
               ))}
-              {preview.outcome === "APPLY" && now !== null && <li className={now ? undefined : css.warn}>{now ? m.start.now : m.start.queued}</li>}
+              {preview.outcome === "APPLY" && now !== null && (
+                <li className={now ? undefined : css.warn}>{now ? m.start.now : m.start.queued}</li>
+              )}
               {starting.flatMap((quota) =>
                 quota.buckets
                   .filter((bucket) => bucket.action === "START_RUN")
                   .map((bucket) => (
-                    <li key={quota.projectId ?? ""}>{m.start.quota(quota.projectId ?? m.start.tenant, bucket.tokensRemaining, bucket.perMinute, quota.active, quota.maxActive)}</li>
+                    <li key={quota.projectId ?? ""}>
+                      {m.start.quota(
+                        quota.projectId ?? m.start.tenant,
+                        bucket.tokensRemaining,
+                        bucket.perMinute,
+                        quota.active,
+                        quota.maxActive,
+                      )}
+                    </li>
                   )),
               )}
             </ul>

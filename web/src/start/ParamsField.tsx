@@ -23,14 +23,27 @@ export function ParamsField({ text, change, raw, setRaw, problem }: ParamsFieldP
     <section className={css.part}>
       <div className={css.partHead}>
         <h2>3 {m.start.parts.params}</h2>
-        <Button kind="quiet" pressed={asText} refusal={rows === null ? m.start.notARow : null} onClick={() => setRaw(!raw)}>
+        <Button
+          kind="quiet"
+          pressed={asText}
+          refusal={rows === null ? m.start.notARow : null}
+          onClick={() => setRaw(!raw)}
+        >
           JSON
         </Button>
       </div>
       {asText ? (
         <label className={css.field}>
           {m.start.paramsJson}
-          <textarea className={css.plan} rows={5} spellCheck={false} value={text} aria-invalid={problem !== null || undefined} aria-describedby={id} onChange={(event) => change(event.target.value)} />
+          <textarea
+            className={css.plan}
+            rows={5}
+            spellCheck={false}
+            value={text}
+            aria-invalid={problem !== null || undefined}
+            aria-describedby={id}
+            onChange={(event) => change(event.target.value)}
+          />
         </label>
       ) : (
         <>
@@ -38,8 +51,19 @@ export function ParamsField({ text, change, raw, setRaw, problem }: ParamsFieldP
             // Rows have no identity but their place.
             // oxlint-disable-next-line react/no-array-index-key
             <div key={i} className={css.param}>
-              <input aria-label={m.start.paramName(i + 1)} placeholder={m.start.name} value={row.name} maxLength={128} onChange={(event) => write(rows.with(i, { ...row, name: event.target.value }))} />
-              <input aria-label={m.start.paramValue(i + 1)} placeholder={m.start.value} value={row.value} onChange={(event) => write(rows.with(i, { ...row, value: event.target.value }))} />
+              <input
+                aria-label={m.start.paramName(i + 1)}
+                placeholder={m.start.name}
+                value={row.name}
+                maxLength={128}
+                onChange={(event) => write(rows.with(i, { ...row, name: event.target.value }))}
+              />
+              <input
+                aria-label={m.start.paramValue(i + 1)}
+                placeholder={m.start.value}
+                value={row.value}
+                onChange={(event) => write(rows.with(i, { ...row, value: event.target.value }))}
+              />
               <Button kind="quiet" label={m.start.dropParam(row.name)} onClick={() => write(rows.toSpliced(i, 1))}>
                 ✕
               </Button>

@@ -86,7 +86,12 @@ export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFiel
           {REF.map((name) => (
             <label key={name} className={form.field} data-wide={name === "uri" || name === "sha256" || undefined}>
               <span>{m.start.ref[name]}</span>
-              <input value={draft.ref[name]} maxLength={1024} spellCheck={false} onChange={(event) => change({ ref: { ...draft.ref, [name]: event.target.value.trim() } })} />
+              <input
+                value={draft.ref[name]}
+                maxLength={1024}
+                spellCheck={false}
+                onChange={(event) => change({ ref: { ...draft.ref, [name]: event.target.value.trim() } })}
+              />
             </label>
           ))}
         </div>
@@ -95,7 +100,12 @@ export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFiel
         <>
           <label className={form.field}>
             <span>{m.start.fromRun}</span>
-            <input value={draft.from} maxLength={128} spellCheck={false} onChange={(event) => change({ from: event.target.value.trim() })} />
+            <input
+              value={draft.from}
+              maxLength={128}
+              spellCheck={false}
+              onChange={(event) => change({ from: event.target.value.trim() })}
+            />
           </label>
           <p className={css.hint}>
             {m.start.fromRunMeans}{" "}

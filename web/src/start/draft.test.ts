@@ -3,7 +3,10 @@ import { edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "./draf
 
 function storage() {
   const kept = new Map<string, string>();
-  return { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+  return {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value),
+  };
 }
 const PLAN = '{"scope": {"projectId": "shop", "environmentId": "prod"}}';
 
@@ -29,9 +32,19 @@ describe("the form of a new run", () => {
     expect(toAsked(newDraft("a", { plan: "{" }))).toMatchObject({ problem: { field: "plan" } });
     expect(toAsked(newDraft("a", { plan: PLAN }))).toHaveProperty("missing");
     const whole = newDraft("a", { plan: PLAN, projectId: "shop", environmentId: "prod", params: '{"day": 1}' });
-    expect(toAsked(whole)).toEqual({ start: { plan: { inline: JSON.parse(PLAN) }, runRequestId: whole.runRequestId, projectId: "shop", environmentId: "prod", params: { day: 1 } } });
+    expect(toAsked(whole)).toEqual({
+      start: {
+        plan: { inline: JSON.parse(PLAN) },
+        runRequestId: whole.runRequestId,
+        projectId: "shop",
+        environmentId: "prod",
+        params: { day: 1 },
+      },
+    });
     expect(toAsked({ ...whole, params: "[" })).toMatchObject({ problem: { field: "params" } });
-    expect(toAsked(newDraft("a", { source: "run", from: "r1" }))).toMatchObject({ rerun: { runId: "r1", from: { start: true } } });
+    expect(toAsked(newDraft("a", { source: "run", from: "r1" }))).toMatchObject({
+      rerun: { runId: "r1", from: { start: true } },
+    });
   });
 
   it("reads the place from the plan", () => {

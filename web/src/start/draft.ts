@@ -14,7 +14,13 @@ const stored = z.object({
   source: z.enum(SOURCES),
   /** The plan as JSON. */
   plan: z.string(),
-  ref: z.object({ uri: z.string(), sha256: z.string(), schemaVersion: z.string(), planId: z.string(), planVersion: z.string() }),
+  ref: z.object({
+    uri: z.string(),
+    sha256: z.string(),
+    schemaVersion: z.string(),
+    planId: z.string(),
+    planVersion: z.string(),
+  }),
   /** The run whose plan is started again. */
   from: z.string(),
   projectId: z.string(),
@@ -70,7 +76,11 @@ export function edited(draft: Draft, change: Partial<Draft>): Draft {
   return draft.started === null ? next : { ...next, started: null, runRequestId: newRequestId() };
 }
 
-export type StartAsked = { start: StartRunInput } | { rerun: RerunInput } | { problem: { field: "plan" | "params"; text: string } } | { missing: string };
+export type StartAsked =
+  | { start: StartRunInput }
+  | { rerun: RerunInput }
+  | { problem: { field: "plan" | "params"; text: string } }
+  | { missing: string };
 
 function json(text: string): { value: unknown } | { text: string } {
   try {
@@ -83,12 +93,16 @@ function json(text: string): { value: unknown } | { text: string } {
 /** What would be asked of the server, or what keeps it from being asked. */
 export function toAsked(draft: Draft): StartAsked {
   const { source, runRequestId, projectId, environmentId } = draft;
-  if (source === "run") return draft.from.trim() === "" ? { missing: m.start.noRun } : { rerun: { runId: draft.from.trim(), runRequestId, from: { start: true } } };
+  if (source === "run")
+    return draft.from.trim() === ""
+      ? { missing: m.start.noRun }
+      : { rerun: { runId: draft.from.trim(), runRequestId, from: { start: true } } };
   if (source === "inline" && draft.plan.trim() === "") return { missing: m.start.noPlan };
   const plan = source === "inline" ? json(draft.plan) : null;
   if (plan && "text" in plan) return { problem: { field: "plan", text: plan.text } };
   const ref: PlanRefInput = draft.ref;
-  if (source === "ref" && Object.values(draft.ref).some((part) => part.trim() === "")) return { missing: m.start.noRef };
+  if (source === "ref" && Object.values(draft.ref).some((part) => part.trim() === ""))
+    return { missing: m.start.noRef };
   const params = draft.params.trim() === "" ? null : json(draft.params);
   if (params && "text" in params) return { problem: { field: "params", text: params.text } };
   if (projectId.trim() === "" || environmentId.trim() === "") return { missing: m.start.noPlace };
@@ -109,5 +123,7 @@ const scoped = z.object({ scope: z.object({ projectId: z.string(), environmentId
 export function scopeOf(plan: string): { projectId: string; environmentId: string } | null {
   const document = json(plan);
   const parsed = "value" in document ? scoped.safeParse(document.value) : null;
-  return parsed?.success ? { projectId: parsed.data.scope.projectId, environmentId: parsed.data.scope.environmentId } : null;
+  return parsed?.success
+    ? { projectId: parsed.data.scope.projectId, environmentId: parsed.data.scope.environmentId }
+    : null;
 }

@@ -10,7 +10,10 @@ export function toRows(text: string): ParamRow[] | null {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
-    return Object.entries(value).map(([name, part]) => ({ name, value: typeof part === "string" && !readsAsJson(part) ? part : JSON.stringify(part) }));
+    return Object.entries(value).map(([name, part]) => ({
+      name,
+      value: typeof part === "string" && !readsAsJson(part) ? part : JSON.stringify(part),
+    }));
   } catch {
     return null;
   }
@@ -18,7 +21,13 @@ export function toRows(text: string): ParamRow[] | null {
 
 export function fromRows(rows: readonly ParamRow[]): string {
   if (rows.length === 0) return "";
-  return JSON.stringify(Object.fromEntries(rows.map(({ name, value }) => [name, readsAsJson(value) ? (JSON.parse(value) as unknown) : value])), null, 2);
+  return JSON.stringify(
+    Object.fromEntries(
+      rows.map(({ name, value }) => [name, readsAsJson(value) ? (JSON.parse(value) as unknown) : value]),
+    ),
+    null,
+    2,
+  );
 }
 
 function readsAsJson(text: string): boolean {

@@ -21,7 +21,8 @@ export function Axis({ span, show }: { span: Span; show: (span: Span) => void })
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  const along = (event: PointerEvent): number => Math.max(0, Math.min(width, event.clientX - (strip.current?.getBoundingClientRect().left ?? 0)));
+  const along = (event: PointerEvent): number =>
+    Math.max(0, Math.min(width, event.clientX - (strip.current?.getBoundingClientRect().left ?? 0)));
   const timeOf = (x: number): number => span.from + (x / width) * (span.to - span.from);
   const { at, step } = ticks(span, width, APART);
   return (
@@ -37,17 +38,28 @@ export function Axis({ span, show }: { span: Span; show: (span: Span) => void })
       }}
       onPointerMove={(event) => brush && setBrush({ ...brush, to: along(event) })}
       onPointerUp={() => {
-        if (brush && Math.abs(brush.to - brush.from) > DRAG) show({ from: timeOf(Math.min(brush.from, brush.to)), to: timeOf(Math.max(brush.from, brush.to)) });
+        if (brush && Math.abs(brush.to - brush.from) > DRAG)
+          show({ from: timeOf(Math.min(brush.from, brush.to)), to: timeOf(Math.max(brush.from, brush.to)) });
         setBrush(null);
       }}
       onPointerCancel={() => setBrush(null)}
     >
       {at.map((time) => (
-        <time key={time} className={css.tick} dateTime={new Date(time).toISOString()} style={{ left: `${percent(time, span)}%` }}>
+        <time
+          key={time}
+          className={css.tick}
+          dateTime={new Date(time).toISOString()}
+          style={{ left: `${percent(time, span)}%` }}
+        >
           {step < 1_000 ? preciseTime(time, zone).slice(0, -2) : clockTime(time, zone)}
         </time>
       ))}
-      {brush && <span className={css.brush} style={{ left: Math.min(brush.from, brush.to), width: Math.abs(brush.to - brush.from) }} />}
+      {brush && (
+        <span
+          className={css.brush}
+          style={{ left: Math.min(brush.from, brush.to), width: Math.abs(brush.to - brush.from) }}
+        />
+      )}
     </div>
   );
 }

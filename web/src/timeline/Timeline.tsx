@@ -48,20 +48,35 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const rows = useMemo(() => sorted(store, order, by), [store, order, by, sorting]);
   const now = store.now();
   // The path changes with the steps, and the header moves whenever they do.
-  // oxlint-disable-next-line react/exhaustive-deps
-  const path = useMemo(() => (critical ? criticalPath(order, (id) => store.step(id), store.now()) : null), [store, order, critical, header]);
+  const path = useMemo(
+    () => (critical ? criticalPath(order, (id) => store.step(id), store.now()) : null),
+    // oxlint-disable-next-line react/exhaustive-deps
+    [store, order, critical, header],
+  );
 
   const pane = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 8 });
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => pane.current,
+    estimateSize: () => ROW,
+    overscan: 8,
+  });
 
   const startedAt = header?.startedAt ?? null;
-  const whole = useSteady(wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now));
+  const whole = useSteady(
+    wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now),
+  );
   const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? whole, whole));
   const show = (next: Span | null): void =>
-    void navigate({ search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }), replace: true });
+    void navigate({
+      search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }),
+      replace: true,
+    });
   const length = span.to - span.from;
-  const zoom = (factor: number): void => show(zoomedSpan(span, factor, now < span.to && now > span.from ? now : (span.from + span.to) / 2, whole));
-  const setCritical = (): void => void navigate({ search: (old) => ({ ...old, critical: critical ? undefined : "yes" }), replace: true });
+  const zoom = (factor: number): void =>
+    show(zoomedSpan(span, factor, now < span.to && now > span.from ? now : (span.from + span.to) / 2, whole));
+  const setCritical = (): void =>
+    void navigate({ search: (old) => ({ ...old, critical: critical ? undefined : "yes" }), replace: true });
   useKeys({
     "+": { does: m.graph.zoomIn, run: () => zoom(ZOOM), repeats: true },
     "-": { does: m.graph.zoomOut, run: () => zoom(1 / ZOOM), repeats: true },
@@ -80,13 +95,24 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   if (!header) return null;
   if (startedAt === null || order.length === 0) return <Notice title={noSteps(header)} />;
   const bands = pauseBands(pauses, header.pause?.since ?? null, now);
-  const place = (from: number, to: number): CSSProperties => ({ left: `${percent(from, span)}%`, width: `${percent(to, span) - percent(from, span)}%` });
+  const place = (from: number, to: number): CSSProperties => ({
+    left: `${percent(from, span)}%`,
+    width: `${percent(to, span) - percent(from, span)}%`,
+  });
   return (
     <section className={`${frame.frame} ${css.timeline}`} aria-label={m.run.tabs.timeline}>
       <div className={frame.tools}>
         <label className={css.order}>
           {m.timeline.order}{" "}
-          <select value={by} onChange={(event) => void navigate({ search: (old) => ({ ...old, order: TIMELINE_ORDERS.find((name) => name === event.target.value) }), replace: true })}>
+          <select
+            value={by}
+            onChange={(event) =>
+              void navigate({
+                search: (old) => ({ ...old, order: TIMELINE_ORDERS.find((name) => name === event.target.value) }),
+                replace: true,
+              })
+            }
+          >
             {TIMELINE_ORDERS.map((name) => (
               <option key={name} value={name}>
                 {m.timeline.orders[name]}
@@ -109,7 +135,15 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           </Button>
         </span>
       </div>
-      <div ref={pane} className={css.pane} role="table" aria-label={m.timeline.summary(rows.length)} aria-rowcount={rows.length + 1} tabIndex={0} onKeyDown={onKeyDown}>
+      <div
+        ref={pane}
+        className={css.pane}
+        role="table"
+        aria-label={m.timeline.summary(rows.length)}
+        aria-rowcount={rows.length + 1}
+        tabIndex={0}
+        onKeyDown={onKeyDown}
+      >
         <div role="rowgroup" className={css.head}>
           <div role="row" aria-rowindex={1}>
             <span role="columnheader" className={css.corner}>
@@ -123,7 +157,13 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             {bands.map(({ from, to }) => (
               <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
             ))}
-            {!ended(header) && now >= span.from && now <= span.to && <span className={css.now} data-frozen={store.frozen() || undefined} style={{ left: `${percent(now, span)}%` }} />}
+            {!ended(header) && now >= span.from && now <= span.to && (
+              <span
+                className={css.now}
+                data-frozen={store.frozen() || undefined}
+                style={{ left: `${percent(now, span)}%` }}
+              />
+            )}
           </div>
           {virtual.getVirtualItems().map((item) => {
             const id = rows[item.index];
@@ -131,7 +171,19 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             if (id === undefined || !step) return null;
             const ready = readyAt(step, (other) => store.step(other), startedAt);
             return (
-              <TimelineRow key={id} id={id} index={item.index} top={item.start} span={span} now={goesOn(step, ready) ? now : 0} ready={ready} blocks={blocks(id)} critical={path?.has(id) ?? false} chosen={id === chosen} choose={choose} />
+              <TimelineRow
+                key={id}
+                id={id}
+                index={item.index}
+                top={item.start}
+                span={span}
+                now={goesOn(step, ready) ? now : 0}
+                ready={ready}
+                blocks={blocks(id)}
+                critical={path?.has(id) ?? false}
+                chosen={id === chosen}
+                choose={choose}
+              />
             );
           })}
         </div>

@@ -29,17 +29,41 @@ interface TimelineRowProps {
 }
 
 /** One step's time. What goes on ends at now, which stands still when the view is not known to be true. */
-export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now, ready, blocks, critical, chosen, choose }: TimelineRowProps) {
+export const TimelineRow = memo(function TimelineRow({
+  id,
+  index,
+  top,
+  span,
+  now,
+  ready,
+  blocks,
+  critical,
+  chosen,
+  choose,
+}: TimelineRowProps) {
   const store = useRunStore();
   const step = useStep(id);
   if (!step) return null;
   const segments = segmentsOf(step, ready).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
-    <div role="row" aria-rowindex={index + 2} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-critical={critical || undefined} style={{ transform: `translateY(${top}px)` }}>
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      className={`${virtual.row} ${css.row}`}
+      data-chosen={chosen || undefined}
+      data-critical={critical || undefined}
+      style={{ transform: `translateY(${top}px)` }}
+    >
       <span role="cell" className={css.name}>
         <StatusIcon look={stepLook(step)} size={14} />
-        <button type="button" className={virtual.name} aria-label={stepWords(step, blocks, false)} onClick={() => choose(id)} title={id}>
+        <button
+          type="button"
+          className={virtual.name}
+          aria-label={stepWords(step, blocks, false)}
+          onClick={() => choose(id)}
+          title={id}
+        >
           <Name text={step.name ?? id} />
         </button>
       </span>
@@ -68,9 +92,13 @@ export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now
 
 function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {
   const took = `${to === null && frozen ? "≥ " : ""}${duration((to ?? now) - from)}`;
-  return [m.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took].filter((part) => part !== null).join(", ");
+  return [m.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took]
+    .filter((part) => part !== null)
+    .join(", ");
 }
 
 function rowWords(step: Step, segments: readonly string[], critical: boolean): string {
-  return [stepLook(step).word, ...segments, critical ? m.timeline.onPath : null].filter((part) => part !== null).join("; ");
+  return [stepLook(step).word, ...segments, critical ? m.timeline.onPath : null]
+    .filter((part) => part !== null)
+    .join("; ");
 }

@@ -15,7 +15,11 @@ export interface Segment {
 }
 
 /** When a step could have begun: when the last of its predecessors was over. Null while one is not. */
-export function readyAt(step: Step, stepOf: (stepId: string) => Step | undefined, runStartedAt: Instant | null): Instant | null {
+export function readyAt(
+  step: Step,
+  stepOf: (stepId: string) => Step | undefined,
+  runStartedAt: Instant | null,
+): Instant | null {
   let ready = runStartedAt;
   for (const id of step.dependsOn) {
     const before = stepOf(id);
@@ -39,10 +43,22 @@ export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
     const last = i === begun.length - 1;
     const to = attempt.completedAt ?? (attempt.durationMs === null ? null : from + attempt.durationMs);
     const { tone } = stepLook({ ...attempt, pendingRetry: false, substatus: last ? step.substatus : null });
-    segments.push({ kind: tone === "person" || step.type === "MANUAL" ? "person" : "running", tone, from, to, logicalAttemptId: attempt.logicalAttemptId });
+    segments.push({
+      kind: tone === "person" || step.type === "MANUAL" ? "person" : "running",
+      tone,
+      from,
+      to,
+      logicalAttemptId: attempt.logicalAttemptId,
+    });
     const next = begun[i + 1]?.startedAt ?? null;
     if (to !== null && (next !== null ? next > to : step.pendingRetry)) {
-      segments.push({ kind: "backoff", tone: "pending", from: to, to: next, logicalAttemptId: attempt.logicalAttemptId });
+      segments.push({
+        kind: "backoff",
+        tone: "pending",
+        from: to,
+        to: next,
+        logicalAttemptId: attempt.logicalAttemptId,
+      });
     }
   });
   return segments;
@@ -59,7 +75,10 @@ export function beganAt(step: Step): Instant | null {
 }
 
 export function worked(step: Step, now: Instant): number {
-  return segmentsOf(step, null).reduce((sum, { kind, from, to }) => sum + (kind === "backoff" ? 0 : (to ?? now) - from), 0);
+  return segmentsOf(step, null).reduce(
+    (sum, { kind, from, to }) => sum + (kind === "backoff" ? 0 : (to ?? now) - from),
+    0,
+  );
 }
 
 export function endedAt(step: Step): Instant | null {
@@ -67,14 +86,21 @@ export function endedAt(step: Step): Instant | null {
 }
 
 /** The chain of steps that made the run last as long as it did: back from what ended last, each time to the predecessor that ended last. */
-export function criticalPath(order: readonly string[], stepOf: (stepId: string) => Step | undefined, now: Instant): ReadonlySet<string> {
+export function criticalPath(
+  order: readonly string[],
+  stepOf: (stepId: string) => Step | undefined,
+  now: Instant,
+): ReadonlySet<string> {
   const end = (id: string): number => {
     const step = stepOf(id);
     if (!step || beganAt(step) === null) return Number.NEGATIVE_INFINITY;
     return endedAt(step) ?? now;
   };
   const latest = (ids: readonly string[]): string | null =>
-    ids.reduce<string | null>((best, id) => (end(id) > (best === null ? Number.NEGATIVE_INFINITY : end(best)) ? id : best), null);
+    ids.reduce<string | null>(
+      (best, id) => (end(id) > (best === null ? Number.NEGATIVE_INFINITY : end(best)) ? id : best),
+      null,
+    );
   const path = new Set<string>();
   for (let id = latest(order); id !== null && !path.has(id); id = latest(stepOf(id)?.dependsOn ?? [])) path.add(id);
   return path;
@@ -86,7 +112,11 @@ export interface Band {
 }
 
 /** The times when the run was paused. What an event has not ended, the pause that the run is in now says. */
-export function pauseBands(events: readonly Pick<RunEvent, "eventType" | "persistedAt">[], since: Instant | null, until: Instant): Band[] {
+export function pauseBands(
+  events: readonly Pick<RunEvent, "eventType" | "persistedAt">[],
+  since: Instant | null,
+  until: Instant,
+): Band[] {
   const bands: Band[] = [];
   for (const { eventType, persistedAt } of events) {
     if (persistedAt > until) break;

@@ -3,12 +3,41 @@ import type { Attempt, Step } from "../api/model";
 import { percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
 import { criticalPath, goesOn, pauseBands, readyAt, segmentsOf, worked } from "./segments";
 
-function attempt(logicalAttemptId: number, startedAt: number | null, completedAt: number | null, status: Attempt["status"] = completedAt === null ? "RUNNING" : "SUCCESS"): Attempt {
-  return { logicalAttemptId, engineAttemptId: 1, status, statusRaw: status, startedAt, completedAt, durationMs: null, startedSeq: null, endedSeq: null, error: null, skip: null };
+function attempt(
+  logicalAttemptId: number,
+  startedAt: number | null,
+  completedAt: number | null,
+  status: Attempt["status"] = completedAt === null ? "RUNNING" : "SUCCESS",
+): Attempt {
+  return {
+    logicalAttemptId,
+    engineAttemptId: 1,
+    status,
+    statusRaw: status,
+    startedAt,
+    completedAt,
+    durationMs: null,
+    startedSeq: null,
+    endedSeq: null,
+    error: null,
+    skip: null,
+  };
 }
 function step(stepId: string, over: Partial<Step>): Step {
   // Only what segments are made of.
-  return { stepId, type: "SLEEP", dependsOn: [], status: "PENDING", statusRaw: "PENDING", substatus: null, pendingRetry: false, startedAt: null, completedAt: null, attempts: [], ...over } as Step;
+  return {
+    stepId,
+    type: "SLEEP",
+    dependsOn: [],
+    status: "PENDING",
+    statusRaw: "PENDING",
+    substatus: null,
+    pendingRetry: false,
+    startedAt: null,
+    completedAt: null,
+    attempts: [],
+    ...over,
+  } as Step;
 }
 
 describe("segmentsOf", () => {
@@ -24,10 +53,18 @@ describe("segmentsOf", () => {
   });
 
   it("shows a step that waits, for a worker, a retry or a person, as going on", () => {
-    expect(segmentsOf(step("a", {}), 40)).toEqual([{ kind: "waiting", tone: "pending", from: 40, to: null, logicalAttemptId: 0 }]);
+    expect(segmentsOf(step("a", {}), 40)).toEqual([
+      { kind: "waiting", tone: "pending", from: 40, to: null, logicalAttemptId: 0 },
+    ]);
     expect(segmentsOf(step("a", {}), null)).toEqual([]);
     const latched = step("a", { status: "FAILED", pendingRetry: true, attempts: [attempt(1, 0, 10, "FAILED")] });
-    expect(segmentsOf(latched, 0).at(-1)).toEqual({ kind: "backoff", tone: "pending", from: 10, to: null, logicalAttemptId: 1 });
+    expect(segmentsOf(latched, 0).at(-1)).toEqual({
+      kind: "backoff",
+      tone: "pending",
+      from: 10,
+      to: null,
+      logicalAttemptId: 1,
+    });
     const manual = step("a", { status: "RUNNING", substatus: "WAITING_MANUAL", attempts: [attempt(1, 5, null)] });
     expect(segmentsOf(manual, 5)).toEqual([{ kind: "person", tone: "person", from: 5, to: null, logicalAttemptId: 1 }]);
   });
@@ -40,7 +77,12 @@ describe("segmentsOf", () => {
   });
 
   it("takes the end from the duration when it is all there is", () => {
-    expect(segmentsOf(step("a", { status: "SUCCESS", attempts: [{ ...attempt(1, 5, null, "SUCCESS"), durationMs: 20 }] }), 5)[0]?.to).toBe(25);
+    expect(
+      segmentsOf(
+        step("a", { status: "SUCCESS", attempts: [{ ...attempt(1, 5, null, "SUCCESS"), durationMs: 20 }] }),
+        5,
+      )[0]?.to,
+    ).toBe(25);
   });
 });
 
@@ -61,12 +103,24 @@ describe("readyAt", () => {
 
 const ran = (id: string, dependsOn: string[], from: number, to: number | null): [string, Step] => [
   id,
-  step(id, { dependsOn, status: to === null ? "RUNNING" : "SUCCESS", startedAt: from, completedAt: to, attempts: [attempt(1, from, to)] }),
+  step(id, {
+    dependsOn,
+    status: to === null ? "RUNNING" : "SUCCESS",
+    startedAt: from,
+    completedAt: to,
+    attempts: [attempt(1, from, to)],
+  }),
 ];
 
 describe("criticalPath", () => {
   it("goes back along what ended last", () => {
-    const steps = new Map([ran("a", [], 0, 10), ran("b", [], 0, 30), ran("c", ["a", "b"], 30, 60), ran("d", ["a"], 10, 55), ran("e", ["c"], 60, null)]);
+    const steps = new Map([
+      ran("a", [], 0, 10),
+      ran("b", [], 0, 30),
+      ran("c", ["a", "b"], 30, 60),
+      ran("d", ["a"], 10, 55),
+      ran("e", ["c"], 60, null),
+    ]);
     const of = (id: string): Step | undefined => steps.get(id);
     expect([...criticalPath([...steps.keys()], of, 90)]).toEqual(["e", "c", "b"]);
     expect([...criticalPath(["a", "b", "c", "d"], of, 90)]).toEqual(["c", "b"]);
@@ -79,10 +133,16 @@ const resumed = (persistedAt: number) => ({ eventType: "RunResumed", persistedAt
 
 describe("pauseBands", () => {
   it("pairs pauses with what ended them", () => {
-    expect(pauseBands([paused(10), resumed(20), paused(40)], 40, 100)).toEqual([{ from: 10, to: 20 }, { from: 40, to: null }]);
+    expect(pauseBands([paused(10), resumed(20), paused(40)], 40, 100)).toEqual([
+      { from: 10, to: 20 },
+      { from: 40, to: null },
+    ]);
   });
   it("knows the pause that goes on before its event was read, and ends one whose end was not", () => {
-    expect(pauseBands([paused(10), resumed(20)], 40, 100)).toEqual([{ from: 10, to: 20 }, { from: 40, to: null }]);
+    expect(pauseBands([paused(10), resumed(20)], 40, 100)).toEqual([
+      { from: 10, to: 20 },
+      { from: 40, to: null },
+    ]);
     expect(pauseBands([paused(10)], null, 100)).toEqual([{ from: 10, to: 100 }]);
   });
   it("shows nothing that lies after the moment looked at", () => {

@@ -8,6 +8,11 @@ const NONE: readonly RunEvent[] = [];
 /** The run's pauses so far; read again when it is paused or goes on. Without an answer the picture lacks bands, nothing else. */
 export function usePauses(runId: string): readonly RunEvent[] {
   const since = useRunState((store) => store.header()?.pause?.since ?? null);
-  const asked = useAsked(PausesDocument, { runId }, ({ run }) => (run?.events.edges ?? []).map((edge) => toEvent(edge.node)).toSorted((a, b) => a.runSeq - b.runSeq), { when: since });
+  const asked = useAsked(
+    PausesDocument,
+    { runId },
+    ({ run }) => (run?.events.edges ?? []).map((edge) => toEvent(edge.node)).toSorted((a, b) => a.runSeq - b.runSeq),
+    { when: since },
+  );
   return asked.last ?? NONE;
 }

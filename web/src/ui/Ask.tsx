@@ -40,19 +40,36 @@ export function Ask({ title, children, verb, reason, word, danger = false, act, 
             <span>
               {m.confirm.reason} ({reason === "required" ? m.confirm.reasonRequired : m.confirm.reasonHint})
             </span>
-            <input value={text} maxLength={1000} required={reason === "required"} onChange={(event) => setText(event.target.value)} />
+            <input
+              value={text}
+              maxLength={1000}
+              required={reason === "required"}
+              onChange={(event) => setText(event.target.value)}
+            />
           </label>
         )}
         {word !== undefined && (
           <label className={css.field}>
             <span>{m.confirm.typeToConfirm(word)}</span>
-            <input value={typed} autoComplete="off" spellCheck={false} onChange={(event) => setTyped(event.target.value)} />
+            <input
+              value={typed}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={(event) => setTyped(event.target.value)}
+            />
           </label>
         )}
         <Violations error={error} />
         <div className={css.buttons}>
-          <Button back onClick={onClose}>{m.confirm.back}</Button>
-          <button type="submit" className={send.send} data-danger={danger || undefined} disabled={refusal !== null || !complete}>
+          <Button back onClick={onClose}>
+            {m.confirm.back}
+          </Button>
+          <button
+            type="submit"
+            className={send.send}
+            data-danger={danger || undefined}
+            disabled={refusal !== null || !complete}
+          >
             {refusal ?? verb}
           </button>
         </div>

@@ -19,7 +19,19 @@ interface ButtonProps {
   ref?: Ref<HTMLButtonElement>;
 }
 
-export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, saidBy, pressed, back, label, shortcut, ref }: ButtonProps) {
+export function Button({
+  children,
+  onClick,
+  kind = "plain",
+  type = "button",
+  refusal = null,
+  saidBy,
+  pressed,
+  back,
+  label,
+  shortcut,
+  ref,
+}: ButtonProps) {
   const id = useId();
   const off = refusal !== null;
   return (

@@ -16,7 +16,11 @@ export function CopyText({ name, text }: CopyTextProps) {
   return (
     <>
       <code>{text}</code>{" "}
-      <Button kind="quiet" label={copied ? m.page.copied : m.page.copy(name)} onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}>
+      <Button
+        kind="quiet"
+        label={copied ? m.page.copied : m.page.copy(name)}
+        onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}
+      >
         <Icon size={13} aria-hidden="true" />
       </Button>
     </>

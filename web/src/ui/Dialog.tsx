@@ -11,7 +11,10 @@ interface DialogProps {
 
 /** What is written in the fields of a dialog. */
 function writtenIn(dialog: HTMLDialogElement | null): string {
-  const fields = dialog?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>("input:not([type=checkbox], [type=radio]), textarea") ?? [];
+  const fields =
+    dialog?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>(
+      "input:not([type=checkbox], [type=radio]), textarea",
+    ) ?? [];
   return Array.from(fields, ({ value }) => value).join("");
 }
 

@@ -8,7 +8,8 @@ const AFTER_MS = 3_000;
 /** A part whose code is not needed to open the page. It is fetched soon after it, so that it is there when dvt is not. */
 export function later<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   let fetched: Promise<{ default: ComponentType<P> }> | undefined;
-  const fetchOnce = (): Promise<{ default: ComponentType<P> }> => (fetched ??= load().then((part) => ({ default: part })));
+  const fetchOnce = (): Promise<{ default: ComponentType<P> }> =>
+    (fetched ??= load().then((part) => ({ default: part })));
   // Who opens it after a fetch ahead of time has failed asks anew.
   setTimeout(() => void fetchOnce().catch(() => (fetched = undefined)), AFTER_MS);
   const Part: ComponentType<P> = lazy(fetchOnce);

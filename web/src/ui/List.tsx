@@ -72,7 +72,8 @@ interface ListProps<T> {
 /** Every state of a list that is read page by page. */
 export function List<T>({ label, pages, columns, rowKey, empty }: ListProps<T>) {
   const { rows, error, hasMore, loading, more, refresh } = pages;
-  if (rows === null) return error === null ? <Skeleton rows={8} label={m.sync.LOADING} /> : <Problem error={error} retry={refresh} />;
+  if (rows === null)
+    return error === null ? <Skeleton rows={8} label={m.sync.LOADING} /> : <Problem error={error} retry={refresh} />;
   if (rows.length === 0) return <Notice title={m.page.nothing}>{empty}</Notice>;
   return (
     <>

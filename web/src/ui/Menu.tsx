@@ -35,7 +35,15 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
   };
   return (
     <>
-      <button ref={button} type="button" className={css.button} popoverTarget={id} aria-haspopup="menu" aria-expanded={open} aria-label={label}>
+      <button
+        ref={button}
+        type="button"
+        className={css.button}
+        popoverTarget={id}
+        aria-haspopup="menu"
+        aria-expanded={open}
+        aria-label={label}
+      >
         <EllipsisVertical size={16} aria-hidden="true" />
       </button>
       <div

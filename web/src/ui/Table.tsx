@@ -25,7 +25,8 @@ interface TableProps<T> {
 export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
   // What is to be read takes the room that is left, else the end of the row: what belongs together stays together.
   const roomy = columns.filter(({ text, line }) => text || line).length;
-  const rest = (column: Column<T>, i: number): number | undefined => (roomy === 0 ? (i === columns.length - 1 ? 1 : undefined) : column.text || column.line ? roomy : undefined);
+  const rest = (column: Column<T>, i: number): number | undefined =>
+    roomy === 0 ? (i === columns.length - 1 ? 1 : undefined) : column.text || column.line ? roomy : undefined;
   return (
     <div className={css.scroll} tabIndex={0} role="region" aria-label={label}>
       <table className={css.table} data-short={roomy === 0 || undefined}>
@@ -42,7 +43,14 @@ export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
           {rows.map((row) => (
             <tr key={rowKey(row)} className={css.row}>
               {columns.map((column) => (
-                <td key={column.head} data-label={column.head} data-main={column.main} data-wide={column.wide} data-text={column.text} data-line={column.line}>
+                <td
+                  key={column.head}
+                  data-label={column.head}
+                  data-main={column.main}
+                  data-wide={column.wide}
+                  data-text={column.text}
+                  data-line={column.line}
+                >
                   {column.cell(row)}
                 </td>
               ))}

@@ -38,7 +38,8 @@ export function Violations({ error, goTo }: { error: ApiError | null; goTo?: GoT
     <div role="alert" className={css.problem}>
       {error && (
         <p>
-          {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+          {error.message} <code>{error.code}</code>{" "}
+          {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
         </p>
       )}
       {error && error.violations.length > 0 && <ViolationList violations={error.violations} goTo={goTo} />}
@@ -48,7 +49,10 @@ export function Violations({ error, goTo }: { error: ApiError | null; goTo?: GoT
 
 /** What is wrong with the field of a path, or with a part of it; null when nothing is. */
 export function wrongWith(violations: readonly Violation[], path: string): string | null {
-  const found = violations.filter((violation) => violation.path === path || violation.path.startsWith(`${path}.`) || violation.path.startsWith(`${path}[`));
+  const found = violations.filter(
+    (violation) =>
+      violation.path === path || violation.path.startsWith(`${path}.`) || violation.path.startsWith(`${path}[`),
+  );
   return found.length === 0 ? null : found.map(({ message }) => message).join("; ");
 }
 

@@ -8,7 +8,14 @@ const SHAPES: Record<"success" | "failed" | "paused" | "other", string> = {
   paused: "M12 10v12M20 10v12",
   other: "M12 9l11 7-11 7z",
 };
-const GLYPHS: Partial<Record<Tone, string>> = { success: "✓", failed: "✕", cancelled: "⊘", paused: "⏸", person: "✋", running: "▶" };
+const GLYPHS: Partial<Record<Tone, string>> = {
+  success: "✓",
+  failed: "✕",
+  cancelled: "⊘",
+  paused: "⏸",
+  person: "✋",
+  running: "▶",
+};
 
 function shapeOf(tone: Tone): string {
   if (tone === "success") return SHAPES.success;

@@ -35,7 +35,12 @@ describe("times", () => {
 });
 
 it("calls the second logical attempt the first retry (R048)", () => {
-  expect([attemptName(0), attemptName(1), attemptName(2), attemptName(3)]).toEqual(["First attempt", "First attempt", "Retry #1", "Retry #2"]);
+  expect([attemptName(0), attemptName(1), attemptName(2), attemptName(3)]).toEqual([
+    "First attempt",
+    "First attempt",
+    "Retry #1",
+    "Retry #2",
+  ]);
 });
 
 it("counts, sizes and shortens", () => {

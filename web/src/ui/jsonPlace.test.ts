@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { placeOf } from "./jsonPlace";
 
-const TEXT = JSON.stringify({ tenant: { maxActive: 5, "a, \"b\"": [1, [2, 3]] }, projects: [{ projectId: "shop" }, { projectId: "ba{nk", maxActive: -1 }], ttlMs: 300 }, null, 2);
+const TEXT = JSON.stringify(
+  {
+    tenant: { maxActive: 5, 'a, "b"': [1, [2, 3]] },
+    projects: [{ projectId: "shop" }, { projectId: "ba{nk", maxActive: -1 }],
+    ttlMs: 300,
+  },
+  null,
+  2,
+);
 
 function shown(path: string, text = TEXT): string | null {
   const at = placeOf(text, path);

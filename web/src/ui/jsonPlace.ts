@@ -11,7 +11,10 @@ export function placeOf(text: string, path: string): Span | null {
   if (!isJson(text)) return null;
   let at = skip(text, 0);
   let found: Span | null = null;
-  for (const [i, name] of path.split(/[.[\]]+/).filter((part) => part !== "").entries()) {
+  for (const [i, name] of path
+    .split(/[.[\]]+/)
+    .filter((part) => part !== "")
+    .entries()) {
     const member = memberOf(text, at, name);
     if (member === null) {
       if (i === 0) continue;

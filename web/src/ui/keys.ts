@@ -11,7 +11,8 @@ interface Bound {
 
 const SEQUENCE_MS = 1_500;
 const PREFERENCE = "dvt.keys";
-const TYPED = "textarea, select, [contenteditable], [role=menu], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
+const TYPED =
+  "textarea, select, [contenteditable], [role=menu], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
 
 /** The newest last: what is bound last is heard first. */
 const bound: Bound[] = [];
@@ -47,7 +48,8 @@ export function keysInWords(): { keys: string; does: string }[] {
 }
 
 function hear(event: KeyboardEvent): void {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !keysOn()) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !keysOn())
+    return;
   if (event.target instanceof Element && event.target.closest(TYPED)) return;
   if (document.querySelector("dialog[open]")) return;
   const now = event.timeStamp; // when it was pressed, however late it is heard

@@ -2,13 +2,17 @@ import { expect, it } from "vitest";
 import { runLook, stepLook } from "./look";
 
 it("shows the raw word of a status that it does not know", () => {
-  expect(runLook({ status: "UNKNOWN", statusRaw: "HIBERNATING", substatus: null, pause: null }).word).toBe('Unknown "HIBERNATING"');
+  expect(runLook({ status: "UNKNOWN", statusRaw: "HIBERNATING", substatus: null, pause: null }).word).toBe(
+    'Unknown "HIBERNATING"',
+  );
   expect(stepLook({ status: "UNKNOWN", statusRaw: "NAPPING", pendingRetry: false }).word).toBe('Unknown "NAPPING"');
 });
 
 it("says what a paused run still waits for", () => {
   const pause = { requestedBy: "ops", reason: null, since: 0, draining: 2 };
-  expect(runLook({ status: "PAUSED", statusRaw: "PAUSED", substatus: "DRAINING", pause }).word).toBe("Paused · draining 2");
+  expect(runLook({ status: "PAUSED", statusRaw: "PAUSED", substatus: "DRAINING", pause }).word).toBe(
+    "Paused · draining 2",
+  );
   expect(runLook({ status: "PAUSED", statusRaw: "PAUSED", substatus: null, pause }).word).toBe("Paused");
 });
 

@@ -19,7 +19,18 @@ import {
 import type { RunRow, Step } from "../api/model";
 import { m } from "../messages";
 
-export const TONES = ["pending", "approved", "running", "paused", "person", "success", "failed", "cancelled", "skipped", "unknown"] as const;
+export const TONES = [
+  "pending",
+  "approved",
+  "running",
+  "paused",
+  "person",
+  "success",
+  "failed",
+  "cancelled",
+  "skipped",
+  "unknown",
+] as const;
 export type Tone = (typeof TONES)[number];
 
 export interface Look {
@@ -70,9 +81,12 @@ function runningLook(run: RunState): Look {
   }
 }
 
-export function stepLook(step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus">>): Look {
+export function stepLook(
+  step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus">>,
+): Look {
   if (step.pendingRetry) return { tone: "running", word: m.status.retryLatched, icon: RotateCcw };
-  if (step.status === "RUNNING" && step.substatus === "WAITING_MANUAL") return { tone: "person", word: m.status.waitingManual, icon: UserCheck };
+  if (step.status === "RUNNING" && step.substatus === "WAITING_MANUAL")
+    return { tone: "person", word: m.status.waitingManual, icon: UserCheck };
   switch (step.status) {
     case "PENDING":
       return { tone: "pending", word: m.status.pending, icon: CircleDashed };

@@ -2,7 +2,18 @@
 import { useSyncExternalStore } from "react";
 import { type Tone, TONES } from "./look";
 
-export type Ink = Tone | `${Tone}-tint` | "page" | "surface" | "raised" | "text" | "secondary" | "border" | "control" | "accent" | "hover";
+export type Ink =
+  | Tone
+  | `${Tone}-tint`
+  | "page"
+  | "surface"
+  | "raised"
+  | "text"
+  | "secondary"
+  | "border"
+  | "control"
+  | "accent"
+  | "hover";
 export type Palette = Readonly<Record<Ink, string>>;
 
 const PLAIN = ["page", "surface", "raised", "text", "secondary", "border", "control", "accent", "hover"] as const;

@@ -1,7 +1,11 @@
 import { useState } from "react";
 
 /** A choice kept in this browser, held to the allowed values. */
-export function usePreference<T extends string>(key: string, allowed: readonly T[], fallback: T): [T, (value: T) => void] {
+export function usePreference<T extends string>(
+  key: string,
+  allowed: readonly T[],
+  fallback: T,
+): [T, (value: T) => void] {
   const [value, set] = useState<T>(() => {
     const stored = localStorage.getItem(key);
     return allowed.find((option) => option === stored) ?? fallback;

@@ -4,9 +4,11 @@ import { describe, expect, it } from "vitest";
 
 const source = new URL("..", import.meta.url).pathname;
 const tokens = new Map(
-  [...readFileSync(join(source, "ui/tokens.css"), "utf8").matchAll(/--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)/g)].map(
-    ([, name = "", light = "", dark = ""]) => [name, { light, dark }],
-  ),
+  [
+    ...readFileSync(join(source, "ui/tokens.css"), "utf8").matchAll(
+      /--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)/g,
+    ),
+  ].map(([, name = "", light = "", dark = ""]) => [name, { light, dark }]),
 );
 
 function luminance(colour: string): number {
@@ -66,7 +68,9 @@ describe.each(["light", "dark"] as const)("37 %s", (theme) => {
 });
 
 it("names colours nowhere else", () => {
-  const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".css") && !name.endsWith("tokens.css"));
+  const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter(
+    (name) => name.endsWith(".css") && !name.endsWith("tokens.css"),
+  );
   expect(files.length).toBeGreaterThan(5);
   for (const file of files) {
     expect(readFileSync(join(source, file), "utf8"), file).not.toMatch(/#[0-9a-f]{3,8}\b|\b(rgb|hsl|oklch)a?\(/i);

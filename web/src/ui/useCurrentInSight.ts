@@ -9,7 +9,8 @@ export function useCurrentInSight<E extends HTMLElement>(current: string): RefOb
       if (!row.current || !link) return;
       const from = link.offsetLeft - row.current.offsetLeft;
       const { scrollLeft, clientWidth } = row.current;
-      if (from < scrollLeft || from + link.offsetWidth > scrollLeft + clientWidth) row.current.scrollLeft = from - (clientWidth - link.offsetWidth) / 2;
+      if (from < scrollLeft || from + link.offsetWidth > scrollLeft + clientWidth)
+        row.current.scrollLeft = from - (clientWidth - link.offsetWidth) / 2;
     };
     bring();
     // A count that comes later makes its link wider, and pushes the others on.

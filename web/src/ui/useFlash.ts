@@ -25,7 +25,13 @@ export function useFlash<E extends HTMLElement>(value: string | number): RefObje
     if (shown.current === value) return;
     shown.current = value;
     const now = performance.now();
-    if (now < lit.current || document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches || !mayFlash(recent, now)) return;
+    if (
+      now < lit.current ||
+      document.hidden ||
+      matchMedia("(prefers-reduced-motion: reduce)").matches ||
+      !mayFlash(recent, now)
+    )
+      return;
     lit.current = now + LASTS;
     // Opacity alone, which costs the page nothing while it lasts.
     element.current?.animate({ opacity: [0.3, 0] }, { duration: LASTS, easing: "ease-out", pseudoElement: "::after" });
