@@ -37,9 +37,14 @@ bin/dvt:
 # --- check it ---
 
 .PHONY: test
-test: ## run every suite; ONLY="go web" narrows to the named ones; says at the end what ran
+test: ## run every test once; ONLY="go web" narrows to the named suites; ends with a table of what ran
 	@$(PREPARE) go
 	@go run ./internal/cmd/suites $(ONLY)
+
+.PHONY: test/long
+test/long: ## repeat tests under the race detector, with long model checks, faults and many random draws
+	@$(PREPARE) go
+	@go run ./internal/cmd/suites -long $(ONLY)
 
 .PHONY: lint
 lint: ## run the linters over Go and the UI

@@ -1,4 +1,7 @@
-// Command suites runs the project's checks side by side and says at the end what ran: suites [NAME...].
+// Command suites runs the project's checks side by side and says at the end what ran: suites [-long] [NAME...].
+//
+// Without -long it runs each test once. With -long it runs the suites that repeat tests: under the race detector, with
+// many random draws, with long checks of the stores against their model.
 //
 // It prepares what the chosen suites need, runs at most two heavy suites and a light one at a time, keeps one log for
 // each under .tools/logs, prints the log of what fails, and ends with a table, the skipped tests with their reasons,
@@ -27,17 +30,24 @@ func main() {
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
 		fail(fmt.Errorf("run it in the repository's root: %w", err))
 	}
-	race := canRace(ctx)
-	all, err := suites(root, race)
+	args, long := os.Args[1:], false
+	if len(args) > 0 && args[0] == "-long" {
+		args, long = args[1:], true
+	}
+	if long && !canRace(ctx) {
+		fail(errors.New("the race detector needs a C compiler: install gcc or clang and run this again"))
+	}
+	list := suites
+	if long {
+		list = longSuites
+	}
+	all, err := list(root)
 	if err != nil {
 		fail(err)
 	}
-	chosen, err := choose(all, os.Args[1:])
+	chosen, err := choose(all, args)
 	if err != nil {
 		fail(err)
-	}
-	if !race {
-		fmt.Println("==> no working C compiler: the Go packages run without the race detector")
 	}
 	r := &runner{root: root, logs: filepath.Join(root, ".tools", "logs"), out: os.Stdout}
 	if err := os.MkdirAll(r.logs, 0o755); err != nil {

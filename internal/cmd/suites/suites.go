@@ -26,24 +26,24 @@ type task struct {
 	tests bool
 }
 
-// serverPackages start real servers or link large databases: they run without the race detector, which would multiply
-// their time; what they drive is raced in packages of its own. A path stands for itself and what is below it. They
-// start in this order, the long ones first.
+// serverPackages start real servers or link large databases. The race detector would multiply their time, and the
+// packages that they drive run under it by themselves. A path stands for itself and what is below it. They start in this
+// order, the long ones first.
 var serverPackages = []string{
 	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/storeadmin", "cmd", "store/storetest",
 	"internal/testserver", "engine/remote",
 	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
 }
 
-// plainPackages start no goroutine: the race detector would find nothing in them and multiply their time.
+// plainPackages start no goroutine, so the race detector would find nothing in them and multiply their time.
 var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
 
-// longPackages are those of the others that take longest under the race detector; they start first.
+// longPackages take longest of the others, and start first.
 var longPackages = []string{"control", "store/coalesce", "engine/executor", "live", "authz"}
 
-// unraced are packages of others that are compiled without the race detector's hooks: C that was translated to Go,
-// whose memory is outside the heap and so not looked at. The hooks of each of its reads multiplied the time of all that
-// keeps a store; what calls it is raced.
+// unraced are C libraries translated to Go, which are compiled without the hooks of the race detector. Their memory is
+// outside the heap, so the detector finds nothing there, and hooks on each read multiply the time of every test with a
+// store. Their callers run under the detector.
 var unraced = []string{"modernc.org/sqlite/lib", "modernc.org/libc", "modernc.org/memory"}
 
 func preparations() []task {
@@ -68,60 +68,43 @@ func preparations() []task {
 	}
 }
 
-// suites are in the order in which they start, the long ones first.
-func suites(root string, race bool) ([]task, error) {
+// suites are what `make test` runs, in the order in which they start, the long ones first. Each test runs once.
+func suites(root string) ([]task, error) {
 	pure, plain, servers, err := goPackages(root)
 	if err != nil {
 		return nil, err
 	}
-	goTest := func(args []string, packages []string) []string {
-		// The suite vet vets them all.
-		return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=40m", "-vet=off"}, args, packages)
-	}
-	// The tests of processes use the dbt and the binary that the project prepared.
-	path := fmt.Sprintf("PATH=%s:$PATH", filepath.Join(root, ".tools", "dbt", "bin"))
-	binary := "DVT_TEST_BINARY=" + filepath.Join(root, "bin", "dvt")
-
-	pureArgs, pureEnv, pureWhat := []string{"-shuffle=on"}, []string(nil), "Go packages"
-	if race {
-		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race"), []string{"CGO_ENABLED=1"},
-			"Go packages under the race detector"
-		for _, pkg := range unraced {
-			pureArgs = append(pureArgs, "-gcflags="+pkg+"=-race=false")
-		}
-	}
+	path, binary := dbtPath(root), testBinary(root)
 	return []task{
 		{
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true,
 			env:   []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			// Their tests wait for servers more than they compute: twice as many run at once as there are cores.
-			argv: goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d",
+			argv: goTestOf([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d",
 				2*runtime.NumCPU())}, servers),
 		},
-		{
-			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
-			needs: []string{"temporal", "postgres", "redis", "binary"},
-			// All its tests share one installation, and wait for it more than they compute.
-			argv: goTest([]string{"-parallel=8"}, []string{"./internal/attacks"}),
-		},
-		{
-			name: "go", what: pureWhat, heavy: true, goTest: true, tests: true, env: append(pureEnv, path),
-			needs: []string{"postgres", "redis", "dbt"},
-			argv:  goTest(pureArgs, pure),
-		},
-		{name: "plain", what: "Go packages without goroutines", goTest: true, argv: goTest([]string{"-shuffle=on", "-p=1"},
-			plain)},
 		{
 			name: "e2e", what: "a browser on dvt dev", heavy: true, tests: true, dir: "web",
 			env:   []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
 			needs: []string{"temporal", "dbt", "browser", "binary"},
 			argv:  []string{"npm", "run", "--silent", "e2e"},
 		},
+		{
+			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
+			needs: []string{"temporal", "postgres", "redis", "binary"},
+			// All its tests share one installation, and wait for it more than they compute.
+			argv: goTestOf([]string{"-parallel=8"}, []string{"./internal/attacks"}),
+		},
+		{
+			name: "go", what: "Go packages", heavy: true, goTest: true, tests: true, env: []string{path},
+			needs: []string{"postgres", "redis", "dbt"},
+			argv:  goTestOf([]string{"-shuffle=on"}, slices.Concat(pure, plain)),
+		},
 		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
-		{name: "archtest", what: "import table, contract ids, text", goTest: true, argv: goTest(nil,
-			[]string{"./internal/archtest"})},
+		{name: "archtest", what: "import table, contract ids, text", goTest: true,
+			argv: goTestOf(nil, []string{"./internal/archtest"})},
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"},
 			argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
 		{
@@ -141,6 +124,57 @@ func suites(root string, race bool) ([]task, error) {
 			argv: []string{"npm", "run", "--silent", "size"}},
 	}, nil
 }
+
+// longSuites are what `make test/long` runs: tests of `make test` again, under the race detector or with more chance.
+func longSuites(root string) ([]task, error) {
+	pure, _, _, err := goPackages(root)
+	if err != nil {
+		return nil, err
+	}
+	path, binary := dbtPath(root), testBinary(root)
+	raced := []string{"-shuffle=on", "-race"}
+	for _, pkg := range unraced {
+		raced = append(raced, "-gcflags="+pkg+"=-race=false")
+	}
+	return []task{
+		{
+			name: "race", what: "Go packages under the race detector", heavy: true, goTest: true, tests: true,
+			env:   []string{"CGO_ENABLED=1", path},
+			needs: []string{"postgres", "redis", "dbt"},
+			argv:  goTestOf(raced, pure),
+		},
+		{
+			name: "models", what: "stores against their model, a minute each", heavy: true, goTest: true, tests: true,
+			needs: []string{"postgres"},
+			argv: goTestOf([]string{"-run=ModelCheck", "-model.for=1m"},
+				[]string{"./store/postgres", "./store/sqlite", "./store/coalesce"}),
+		},
+		{
+			name: "draws", what: "properties on many random draws", heavy: true, goTest: true, tests: true,
+			needs: []string{"postgres"},
+			argv:  goTestOf([]string{"-shuffle=on", "-rapid.checks=1000"}, []string{"./engine/interp", "./run", "./graph"}),
+		},
+		{
+			name: "faults", what: "random faults for minutes", heavy: true, goTest: true, tests: true,
+			env:   []string{path, binary, "TEST_LONG=1", "DVT_FAULT_SECONDS=60"},
+			needs: []string{"temporal", "postgres", "redis", "binary"},
+			argv: goTestOf([]string{"-run=RandomFaults|PauseStorm|Rotate|Ahead"},
+				[]string{"./server", "./engine/temporal", "./store/postgres"}),
+		},
+	}, nil
+}
+
+// goTestOf returns the arguments of one `go test` of packages. The suite vet vets them all.
+func goTestOf(args, packages []string) []string {
+	return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=40m", "-vet=off"}, args, packages)
+}
+
+// dbtPath puts the dbt that the project prepared on the PATH of tests, and testBinary names the dvt that it built.
+func dbtPath(root string) string {
+	return fmt.Sprintf("PATH=%s:$PATH", filepath.Join(root, ".tools", "dbt", "bin"))
+}
+
+func testBinary(root string) string { return "DVT_TEST_BINARY=" + filepath.Join(root, "bin", "dvt") }
 
 // goPackages splits the module's packages into those of serverPackages, of plainPackages and the others;
 // internal/archtest and internal/attacks are suites of their own.
