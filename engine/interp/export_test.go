@@ -81,10 +81,12 @@ func (m *Machine) essence() Machine {
 	return c
 }
 
-// PassesLike reports whether the same steps pass fail-fast in both machines.
+// PassesLike reports whether the same steps pass fail-fast in both machines. A step in flight counts: when it completes,
+// the steps behind it pass as it did. A resume applies a deferred retry long before the attempt of the retry begins, and
+// until then the log looks as if fail-fast were armed.
 func (m *Machine) PassesLike(o *Machine) bool {
 	for i := range m.steps {
-		if s := m.steps[i].stage; s == waiting || s == ready || s == open {
+		if s := m.steps[i].stage; s == waiting || s == ready || s == open || s == flying {
 			if m.favours(run.Ord(i)) != o.favours(run.Ord(i)) {
 				return false
 			}

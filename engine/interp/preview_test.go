@@ -35,6 +35,36 @@ func TestRestore_RetriedBeforeThePause(t *testing.T) {
 	}
 }
 
+// A RETRY_STEP that waited for a resume has disarmed fail-fast when its step waits for a slot. A preview must not let the
+// step, which waits for a person and needs no slot, begin ahead of the steps before it.
+// contract: O10
+func TestRestore_RetryThatWaitedForAResumeStandsInLine(t *testing.T) {
+	t.Parallel()
+	one := with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })
+	w := newWorld(t, asking(steps("a", "b<a", "c<a", "ask"), 0, "ask"), one).start()
+	w.begin("a")
+	w.expectWaits("ask")
+	w.signal(run.Pause, "P", "")
+	w.complete("D", "ask", run.ManualFailed)
+	w.succeed("a")
+	w.signal(run.RetryStep, "R", "ask")
+	w.signal(run.Resume, "S", "")
+	w.begin("b")
+	in := interp.Inbox{Pending: []engine.Signal{w.signals[2]}}
+	p := interp.PreviewSignal(w.sk, w.who, w.state, in, engine.Signal{ID: "E", Type: run.EscalateAlert}, w.now)
+	if d := cmp.Diff(w.m.Blocked(), p.Blocked); d != "" {
+		t.Errorf("blocked steps of the run and of the preview (-run +preview):\n%s", d)
+	}
+	if len(p.Changes) > 0 {
+		t.Errorf("the preview says that an alert changes steps: %+v", p.Changes)
+	}
+	want := interp.PreviewSignal(w.sk, w.who, w.state, in, engine.Signal{ID: "E", Type: run.Pause}, w.now)
+	w.signal(run.Pause, "E", "")
+	if d := cmp.Diff(w.m.Blocked(), want.Blocked); d != "" {
+		t.Errorf("blocked steps after the pause and in its preview (-run +preview):\n%s", d)
+	}
+}
+
 // contract: O10
 func TestPreviewStart_FirstWave(t *testing.T) {
 	t.Parallel()

@@ -52,13 +52,7 @@ func Restore(sk plan.Skeleton, who Config, s run.State, in Inbox, at time.Time) 
 		}
 	}
 	r.restore(s.Compensating)
-	pending := in.Pending
-	if m.pause.on {
-		for len(pending) > 0 && pending[0].No < in.PauseNo { // their effect is under way
-			r.retried(pending[0])
-			pending = pending[1:]
-		}
-	}
+	pending := r.applyRetries(in)
 	m.foresee(nil)
 	for i := range pending {
 		m.foresee(&pending[i])
@@ -210,13 +204,38 @@ func (r *restoring) failed(o run.Ord, step *run.Step, k int) {
 	st.la++ // and placeSteps makes it ready
 }
 
-// retried makes the attempt ready that a RETRY_STEP causes which was applied before
-// the run was paused.
-func (r *restoring) retried(s engine.Signal) {
-	m := r.m
-	if o, ok := m.ords[s.StepID]; ok && s.Type == run.RetryStep && m.steps[o].failing {
-		m.changeStep(s)
+// applyRetries takes the pending signals that the run has applied and whose effect is not in the log yet, and returns
+// the others in their order. Those are the signals before an open pause, and in a run that is not paused the RETRY_STEPs
+// whose attempt waits for a slot. A retry that waited for a resume has disarmed fail-fast, so it must be applied before
+// anything is scheduled.
+func (r *restoring) applyRetries(in Inbox) []engine.Signal {
+	var later []engine.Signal
+	for i, s := range in.Pending {
+		switch {
+		case r.m.pause.on && s.No < in.PauseNo:
+			r.applyRetry(s)
+		case r.m.pause.on, s.Type == run.Pause, s.Type == run.Cancel, s.Type == run.EmergencyStop:
+			return append(later, in.Pending[i:]...)
+		case !r.applyRetry(s):
+			later = append(later, s)
+		}
 	}
+	if r.m.failure.count == 0 && !r.m.pause.on {
+		r.m.record.gate &^= run.GateFailing
+	}
+	return later
+}
+
+// applyRetry makes the next attempt of a failed step ready, as a RETRY_STEP of that step does. It reports whether it
+// did.
+func (r *restoring) applyRetry(s engine.Signal) bool {
+	m := r.m
+	o, ok := m.ords[s.StepID]
+	if !ok || s.Type != run.RetryStep || !m.steps[o].failing {
+		return false
+	}
+	m.changeStep(s)
+	return true
 }
 
 // favoured reports whether an attempt passed fail-fast: it was caused by hand, or
