@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// clock says the store's time. A read that took from began to ended and says what
-// time it was tells the difference between the store's clock and the local one,
-// but for half its round trip; the local clock only measures what has passed since.
+// clock estimates the store's time. Each read reports the store's time; the difference to the local clock is known to
+// within half of the read's round trip. The local clock is used only to measure the time that has passed since the
+// read. Safe for concurrent use.
 type clock struct {
 	local func() time.Time
 	best  atomic.Pointer[reading]
 }
 
-// reading is what one read told.
+// reading is one measurement of the store's clock.
 type reading struct {
-	at     time.Time     // in the middle of it, by the local clock
-	says   time.Time     // by the store's
-	within time.Duration // half the round trip
+	at     time.Time     // middle of the read, by the local clock
+	store  time.Time     // the store's time at that moment
+	within time.Duration // half of the read's round trip
 }
 
-// drift is how far two clocks go apart at most, per unit of time.
+// drift is the assumed maximum drift between the two clocks, in seconds per second.
 const drift = 1e-4
 
-// error bounds how far off the reading is at a time.
+// error returns the maximum error of the reading at a given time.
 func (r *reading) error(at time.Time) time.Duration {
 	return r.within + time.Duration(float64(at.Sub(r.at).Abs())*drift)
 }
 
-// observe keeps the reading if it is no worse than the one kept, which gets worse
-// with time, or if both cannot be right: then one of the clocks was set.
-func (c *clock) observe(began, ended, says time.Time) {
+// observe replaces the kept reading when the new one is at least as precise; the precision of the kept one decreases
+// with time. It also replaces it when the two contradict each other, because then one of the clocks was set.
+func (c *clock) observe(began, ended, stored time.Time) {
 	half := ended.Sub(began) / 2
-	next := &reading{at: began.Add(half), says: says.Round(0), within: half}
+	next := &reading{at: began.Add(half), store: stored.Round(0), within: half}
 	for {
 		kept := c.best.Load()
 		if kept != nil && next.within > kept.error(next.at) &&
-			next.says.Sub(kept.now(next.at)).Abs() <= next.within+kept.error(next.at) {
+			next.store.Sub(kept.now(next.at)).Abs() <= next.within+kept.error(next.at) {
 			return
 		}
 		if c.best.CompareAndSwap(kept, next) {
@@ -45,9 +45,9 @@ func (c *clock) observe(began, ended, says time.Time) {
 	}
 }
 
-func (r *reading) now(at time.Time) time.Time { return r.says.Add(at.Sub(r.at)) }
+func (r *reading) now(at time.Time) time.Time { return r.store.Add(at.Sub(r.at)) }
 
-// now is the store's time; zero before the first read.
+// now returns the store's time, or zero before the first read.
 func (c *clock) now() time.Time {
 	r := c.best.Load()
 	if r == nil {

@@ -11,68 +11,67 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// entry is one watched run: the only place that moves its state in this
-// process. Its goroutine alone writes cur, under mu; streams read it under mu.
+// entry is one watched run and the only owner of its state in this process. Only its goroutine writes cur, under mu;
+// streams read it under mu.
 type entry struct {
 	hub   *Hub
 	runID string
 	refs  int // guarded by hub.mu
 	stop  context.CancelFunc
-	ready chan struct{} // closed when the first read is done or failed
-	gone  chan struct{} // closed when the goroutine is over
-	heads chan headSeen // the newest head check not yet looked at
-	asks  chan ask
+	ready chan struct{}  // closed when the first read has succeeded or failed
+	gone  chan struct{}  // closed when the goroutine has ended
+	heads chan headCheck // holds the newest head check that was not processed
+	joins chan joinRequest
 
-	mu      sync.Mutex
-	cur     Frame     // what is true now; Changed and Reset belong to what was pushed
-	waits   time.Time // when something that cur does not show was committed; zero for not known
-	err     error
-	streams map[*Stream]struct{}
-	abort   context.CancelFunc // of the read in hand, or of one that is over
-	begun   int                // reads
+	mu           sync.Mutex
+	cur          Frame     // the current frame; Changed and Reset describe only pushed frames
+	oldestHidden time.Time // commit time of the oldest event that cur does not show; zero if unknown
+	err          error
+	streams      map[*Stream]struct{}
+	cancelRead   context.CancelFunc // cancels the current read; a no-op after it has ended
+	readsStarted int                // number of reads started
 
-	// Of the goroutine alone.
-	isReady   bool        // ready is closed
-	confirmed bool        // the channel was subscribed at least once
-	behind    store.Head  // seen above the watermark, zero for none (T187)
-	patience  *time.Timer // runs while behind is set
-	ended     int         // the number of the last read that was answered
-	asked     []ask       // not yet answered
-	gather    *time.Timer // runs while there are such
-	answered  time.Time   // when the last ones were
+	// Used only by the goroutine.
+	isReady    bool          // ready is closed
+	confirmed  bool          // the bus has confirmed the subscription at least once
+	behind     store.Head    // a head above the watermark, zero if there is none (contract T187)
+	patience   *time.Timer   // runs while behind is set
+	lastRead   int           // number of the last read that succeeded
+	waiting    []joinRequest // joiners that wait for an answer
+	joinTimer  *time.Timer   // runs while there are waiting joiners
+	resolvedAt time.Time     // when joiners were last answered
 }
 
-// ask is a joiner that claims to know more than the entry.
-type ask struct {
-	after run.Seq
-	epoch string
-	begun int // reads when it asked
-	done  chan error
+// joinRequest is a joiner whose position is not in the history that the entry shows.
+type joinRequest struct {
+	after        run.Seq
+	epoch        string
+	readsStarted int // reads started when it asked
+	done         chan error
 }
 
-// askInterval is how long those who ask wait for each other: a run is not read
-// more often for them, however many they are.
-const askInterval = 50 * time.Millisecond
+// joinInterval is the time for which join requests are collected, so that one read answers all of them.
+const joinInterval = 50 * time.Millisecond
 
-// confirmPatience is how long an entry waits for its channel to be confirmed
-// before it reads without the bus; a later confirmation makes it catch up.
+// confirmPatience is how long an entry waits for the confirmation of its channel before it reads without the bus. A
+// later confirmation makes it catch up.
 const confirmPatience = time.Second
 
 func newEntry(h *Hub, runID string) (*entry, context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	return &entry{
 		hub: h, runID: runID, stop: stop, ready: make(chan struct{}), gone: make(chan struct{}),
-		heads: make(chan headSeen, 1), asks: make(chan ask), streams: map[*Stream]struct{}{},
+		heads: make(chan headCheck, 1), joins: make(chan joinRequest), streams: map[*Stream]struct{}{},
 	}, ctx
 }
 
-// tell hands a head check over; one that was not looked at yet gives way. A
-// store that does not answer need not be waited for twice.
-func (e *entry) tell(s headSeen) {
+// offerHeadCheck hands a head check to the goroutine and replaces one that is still unprocessed. A failed check also
+// cancels the current read, because waiting a second time for a store that does not answer delays the STALE frame.
+func (e *entry) offerHeadCheck(s headCheck) {
 	if s.err != nil {
 		e.mu.Lock()
-		if e.abort != nil {
-			e.abort()
+		if e.cancelRead != nil {
+			e.cancelRead()
 		}
 		e.mu.Unlock()
 	}
@@ -89,12 +88,12 @@ func (e *entry) tell(s headSeen) {
 	}
 }
 
-// run serves the viewers of the run until ctx ends. A panic ends their streams and nothing else: the next
-// viewer has the run loaded again.
+// run serves the viewers of the run until ctx ends. A panic ends only the streams of this run; the next viewer loads
+// it again.
 func (e *entry) run(ctx context.Context) {
 	defer close(e.gone)
 	err := e.hub.panics.Call("watch", e.runID, func() error {
-		e.work(ctx)
+		e.serve(ctx)
 		return nil
 	})
 	if err != nil {
@@ -103,7 +102,7 @@ func (e *entry) run(ctx context.Context) {
 	}
 }
 
-// markReady lets viewers join, or see why they cannot. Only the goroutine of run calls it.
+// markReady lets viewers join, or see why they cannot. Only the goroutine of run may call it.
 func (e *entry) markReady() {
 	if !e.isReady {
 		e.isReady = true
@@ -111,7 +110,7 @@ func (e *entry) markReady() {
 	}
 }
 
-func (e *entry) work(ctx context.Context) {
+func (e *entry) serve(ctx context.Context) {
 	sub := e.hub.bus.Subscribe(e.runID)
 	defer sub.Close()
 	if e.hub.bus.Up() {
@@ -122,25 +121,25 @@ func (e *entry) work(ctx context.Context) {
 		e.fail(err)
 	}
 	e.markReady()
-	e.patience, e.gather = time.NewTimer(e.hub.cfg.Patience), time.NewTimer(askInterval)
+	e.patience, e.joinTimer = time.NewTimer(e.hub.cfg.Patience), time.NewTimer(joinInterval)
 	defer e.patience.Stop()
-	defer e.gather.Stop()
+	defer e.joinTimer.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case d := <-sub.C():
-			e.delivered(ctx, d)
+			e.handleDelivery(ctx, d)
 		case s := <-e.heads:
-			e.headChecked(ctx, s)
-		case a := <-e.asks:
-			if e.asked = append(e.asked, a); len(e.asked) == 1 {
-				e.gather.Reset(askInterval - time.Since(e.answered))
+			e.handleHeadCheck(ctx, s)
+		case a := <-e.joins:
+			if e.waiting = append(e.waiting, a); len(e.waiting) == 1 {
+				e.joinTimer.Reset(joinInterval - time.Since(e.resolvedAt))
 			}
-		case <-e.gather.C:
-			for _, a := range e.asked {
-				a.done <- e.answer(ctx, a)
+		case <-e.joinTimer.C:
+			for _, a := range e.waiting {
+				a.done <- e.resolveJoin(ctx, a)
 			}
-			e.asked, e.answered = nil, time.Now()
+			e.waiting, e.resolvedAt = nil, time.Now()
 		case <-e.patience.C:
 			e.drain(ctx, sub)
 			e.confirmLoss(ctx)
@@ -148,19 +147,19 @@ func (e *entry) work(ctx context.Context) {
 	}
 }
 
-// drain looks at everything that has come so far.
+// drain processes the deliveries that have arrived so far.
 func (e *entry) drain(ctx context.Context, sub Subscription) {
 	for range len(sub.C()) {
 		select {
 		case d := <-sub.C():
-			e.delivered(ctx, d)
+			e.handleDelivery(ctx, d)
 		default: // the bus emptied a full mailbox
 		}
 	}
 }
 
-// awaitConfirmation drops what comes before the channel is confirmed: the read
-// that follows shows it. False says that it was not confirmed in time.
+// awaitConfirmation waits until the bus confirms the channel and discards earlier deliveries, because the following
+// read includes them. It returns false when the confirmation does not arrive in time.
 func awaitConfirmation(ctx context.Context, sub Subscription) bool {
 	timeout := time.NewTimer(confirmPatience)
 	defer timeout.Stop()
@@ -178,22 +177,22 @@ func awaitConfirmation(ctx context.Context, sub Subscription) bool {
 	}
 }
 
-// read is the whole state at the head, by one bounded read of what changed since
-// the state in hand, or of everything when that is of another log (T212). While
-// it takes long, viewers that are shown LIVE are told STALE with a reason and the
-// head that is known (T226). Its errors are ErrNotFound or ErrUnavailable, or the end of ctx.
+// read returns the state at the head with one bounded read of the changes since the current state. It reads the whole
+// state when the current one belongs to another log (contract T212). If the read takes longer than Patience, viewers
+// see STALE with the reason slow and the known head (contract T226). Errors: ErrNotFound, ErrUnavailable, or ctx's
+// error.
 func (e *entry) read(ctx context.Context, slow Reason, head store.Head) (store.Loaded, error) {
 	bounded, cancel := context.WithTimeout(ctx, e.hub.cfg.ReadTimeout)
 	defer cancel()
 	e.mu.Lock()
-	e.abort = cancel
-	e.begun++
-	number, have := e.begun, e.cur
+	e.cancelRead = cancel
+	e.readsStarted++
+	number, have := e.readsStarted, e.cur
 	e.mu.Unlock()
-	said := make(chan struct{})
+	marked := make(chan struct{})
 	timer := time.AfterFunc(e.hub.cfg.Patience, func() {
-		defer close(said)
-		e.falter(slow, head)
+		defer close(marked)
+		e.markStale(slow, head)
 	})
 	l, d, err := e.hub.since(bounded, e.runID, have.State.Seq)
 	if err == nil && len(l.State.Steps) != l.State.Counts.Total {
@@ -203,11 +202,11 @@ func (e *entry) read(ctx context.Context, slow Reason, head store.Head) (store.L
 		}
 	}
 	if !timer.Stop() {
-		<-said
+		<-marked
 	}
 	switch {
 	case err == nil:
-		e.ended = number
+		e.lastRead = number
 		return l, nil
 	case ctx.Err() != nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnavailable):
 		return l, err
@@ -215,15 +214,15 @@ func (e *entry) read(ctx context.Context, slow Reason, head store.Head) (store.L
 	return l, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// falter says STALE beside a read that takes long. The goroutine waits for it.
-func (e *entry) falter(reason Reason, head store.Head) {
+// markStale shows STALE while a read takes long. read waits for it to return.
+func (e *entry) markStale(reason Reason, head store.Head) {
 	if f := e.cur; f.Sync == Live {
 		f.Sync, f.Reason, f.HeadSeq = Stale, reason, max(f.HeadSeq, head.LastSeq)
-		e.show(f, head.LastAt)
+		e.setFrame(f, head.LastAt)
 	}
 }
 
-// advanced is the state of f brought forward by d, if d is of the same log.
+// advanced returns f's state moved forward by d. It returns false when d belongs to another log.
 func (f Frame) advanced(epoch string, d run.Delta) (run.State, bool) {
 	if epoch == f.Epoch && d.To == f.State.Seq {
 		return f.State, true
@@ -238,39 +237,39 @@ func (e *entry) load(ctx context.Context) error {
 		return err
 	}
 	f := Frame{
-		Sync: Live, Reason: e.calm(), State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now,
+		Sync: Live, Reason: e.healthyReason(), State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now,
 		HeadSeq:     l.State.Seq,
-		CommittedAt: committed(l),
+		CommittedAt: committedAt(l),
 	}
 	if l.State.Seq < l.Head.LastSeq {
 		f.Sync, f.Reason, f.HeadSeq = Stale, ProjectorLag, l.Head.LastSeq
 	}
-	e.show(f, oldest(l))
+	e.setFrame(f, oldestHidden(l))
 	return nil
 }
 
-// degraded says that messages cannot be expected: heads are polled instead (T127).
-func (e *entry) degraded() bool { return !e.confirmed || !e.hub.bus.Up() }
+// degraded reports whether messages cannot be expected, so that heads are polled instead (contract T127).
+func (e *entry) isDegraded() bool { return !e.confirmed || !e.hub.bus.Up() }
 
-// calm is the reason of an otherwise healthy frame.
-func (e *entry) calm() Reason {
-	if e.degraded() {
+// healthyReason returns the reason of a frame that is LIVE.
+func (e *entry) healthyReason() Reason {
+	if e.isDegraded() {
 		return BusDegraded
 	}
 	return ""
 }
 
-// show makes f the current frame and hands it to every stream, unless nothing
-// but the time moved: then quiet frames say so. waits is when something that f does not show was
-// committed, zero when no more is known of that than before.
-func (e *entry) show(f Frame, waits time.Time) {
+// setFrame makes f the current frame and pushes it to every stream. If only the time changed, nothing is pushed:
+// quiet frames report it. oldestHidden is the commit time of the oldest event that f does not show; zero keeps the
+// known value.
+func (e *entry) setFrame(f Frame, oldestHidden time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !waits.IsZero() {
-		e.waits = waits
+	if !oldestHidden.IsZero() {
+		e.oldestHidden = oldestHidden
 	}
 	if f.State.Seq >= f.HeadSeq {
-		e.waits = time.Time{}
+		e.oldestHidden = time.Time{}
 	}
 	f.Lag = e.lag()
 	old := e.cur
@@ -287,16 +286,16 @@ func (e *entry) show(f Frame, waits time.Time) {
 	}
 }
 
-// lag is the age of what cur does not show, as far as is known (T34); it needs e.mu.
+// lag returns the age of the oldest event that cur does not show, as far as known (contract T34). The caller holds
+// e.mu.
 func (e *entry) lag() time.Duration {
-	if e.waits.IsZero() {
+	if e.oldestHidden.IsZero() {
 		return 0
 	}
-	return max(0, e.hub.Now().Sub(e.waits))
+	return max(0, e.hub.Now().Sub(e.oldestHidden))
 }
 
-// fail ends the entry with its streams. It leaves the hub first, so that the
-// next watcher begins anew.
+// fail ends the entry and its streams with err. It leaves the hub first, so that the next viewer gets a new entry.
 func (e *entry) fail(err error) {
 	e.hub.forget(e)
 	e.mu.Lock()
@@ -311,11 +310,11 @@ func (e *entry) fail(err error) {
 	}
 }
 
-// join adds a stream with its first frame. A viewer that knows more than this
-// entry came from a fresher place: the primary decides who is right (T187).
+// join adds a stream and pushes its first frame. A viewer whose position is ahead of this entry was served by a
+// server that had read more; a read of the primary decides which of them is right (contract T187).
 func (e *entry) join(ctx context.Context, s *Stream, after *run.Seq, epoch string) error {
 	if after != nil {
-		if err := e.ask(ctx, ask{after: *after, epoch: epoch, done: make(chan error, 1)}); err != nil {
+		if err := e.awaitJoin(ctx, joinRequest{after: *after, epoch: epoch, done: make(chan error, 1)}); err != nil {
 			return err
 		}
 	}
@@ -328,13 +327,13 @@ func (e *entry) join(ctx context.Context, s *Stream, after *run.Seq, epoch strin
 	first := e.cur
 	first.Changed = true
 	if after != nil {
-		if e.ahead(*after, epoch) {
-			anew := first
-			anew.Sync, anew.Reset = Resyncing, true
-			if foreign(epoch, first.Epoch) {
-				anew.Reason = EpochChanged
+		if e.isAhead(*after, epoch) {
+			reset := first
+			reset.Sync, reset.Reset = Resyncing, true
+			if isForeign(epoch, first.Epoch) {
+				reset.Reason = EpochChanged
 			}
-			s.push(anew)
+			s.push(reset)
 		} else {
 			s.shown = *after
 		}
@@ -343,26 +342,27 @@ func (e *entry) join(ctx context.Context, s *Stream, after *run.Seq, epoch strin
 	return nil
 }
 
-func foreign(epoch, current string) bool { return epoch != "" && epoch != current }
+func isForeign(epoch, current string) bool { return epoch != "" && epoch != current }
 
-// ahead says that a viewer's position is not in the history that cur shows.
-func (e *entry) ahead(after run.Seq, epoch string) bool {
-	return foreign(epoch, e.cur.Epoch) || after > e.cur.State.Seq
+// isAhead reports whether a viewer's position is missing in the history that cur shows. The caller holds e.mu or is
+// the goroutine.
+func (e *entry) isAhead(after run.Seq, epoch string) bool {
+	return isForeign(epoch, e.cur.Epoch) || after > e.cur.State.Seq
 }
 
-// ask waits until the goroutine has looked at the primary, if it must.
-func (e *entry) ask(ctx context.Context, a ask) error {
+// awaitJoin waits until the goroutine has read the primary, if the viewer's position requires it.
+func (e *entry) awaitJoin(ctx context.Context, req joinRequest) error {
 	e.mu.Lock()
-	ahead, err := e.ahead(a.after, a.epoch), e.err
-	a.begun = e.begun
+	ahead, err := e.isAhead(req.after, req.epoch), e.err
+	req.readsStarted = e.readsStarted
 	e.mu.Unlock()
 	if !ahead || err != nil {
 		return err
 	}
 	select {
-	case e.asks <- a:
+	case e.joins <- req:
 		select {
-		case err := <-a.done:
+		case err := <-req.done:
 			return err
 		case <-e.gone: // with e.err
 			return nil
@@ -376,10 +376,11 @@ func (e *entry) ask(ctx context.Context, a ask) error {
 	}
 }
 
-// answer reads at most once for all who asked before the read.
-func (e *entry) answer(ctx context.Context, a ask) error {
+// resolveJoin answers one request. It reads only if no read has started since the request, so that one read answers
+// all waiting joiners.
+func (e *entry) resolveJoin(ctx context.Context, req joinRequest) error {
 	switch {
-	case !e.ahead(a.after, a.epoch), e.ended > a.begun:
+	case !e.isAhead(req.after, req.epoch), e.lastRead > req.readsStarted:
 		return nil
 	case e.cur.Sync == Stale && e.cur.Reason == StoreDown:
 		return store.ErrUnavailable

@@ -20,27 +20,27 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// address is a store that may be exchanged for another one behind the same address.
-type address struct{ at atomic.Pointer[store.Store] }
+// swappableStore is an address behind which one store can be replaced by another.
+type swappableStore struct{ at atomic.Pointer[store.Store] }
 
-func (a *address) becomes(s store.Store) { a.at.Store(&s) }
+func (a *swappableStore) swap(s store.Store) { a.at.Store(&s) }
 
-func (a *address) Heads(ctx context.Context, ids []string) (store.Heads, error) {
+func (a *swappableStore) Heads(ctx context.Context, ids []string) (store.Heads, error) {
 	return (*a.at.Load()).Heads(ctx, ids)
 }
 
-func (a *address) Since(ctx context.Context, id string, w run.Seq) (store.Loaded, run.Delta, error) {
+func (a *swappableStore) Since(ctx context.Context, id string, w run.Seq) (store.Loaded, run.Delta, error) {
 	return (*a.at.Load()).Since(ctx, id, w)
 }
 
-// grow brings the run's log to n events, which make it if it is not there.
+// grow appends to the run's log until it has n events. The first call creates the run.
 func grow(t *testing.T, s store.Store, n run.Seq) {
 	t.Helper()
 	ctx := t.Context()
-	id := identity(theRun)
-	h, err := s.Heads(ctx, []string{theRun})
+	id := identity(testRunID)
+	h, err := s.Heads(ctx, []string{testRunID})
 	ok(t, err)
-	head, made := h.ByRun[theRun]
+	head, made := h.ByRun[testRunID]
 	if !made {
 		_, _, err := s.CreateRun(
 			ctx, store.NewRun{Run: store.Run{Identity: id}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1),
@@ -53,7 +53,7 @@ func grow(t *testing.T, s store.Store, n run.Seq) {
 		if seq%2 == 0 {
 			kind = run.StepFailedEvent
 		}
-		_, err := s.Append(ctx, store.Append{RunID: theRun, Events: []run.Draft{runtest.Draft(kind, "a", int(seq-1)/2)}})
+		_, err := s.Append(ctx, store.Append{RunID: testRunID, Events: []run.Draft{runtest.Draft(kind, "a", int(seq-1)/2)}})
 		ok(t, err)
 	}
 }
@@ -65,16 +65,16 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// viewing is a hub on an address, and a viewer of the run.
-type viewing struct {
+// viewing is a hub on a swappableStore, with one viewer of the run.
+type hubFixture struct {
 	*testing.T
 	hub  *live.Hub
 	view *live.Stream
 }
 
-func viewed(t *testing.T, a *address) *viewing {
+func newHubFixture(t *testing.T, a *swappableStore) *hubFixture {
 	t.Helper()
-	v := &viewing{T: t, hub: live.New(a, newWire(), live.Config{HeadInterval: 400 * time.Millisecond,
+	v := &hubFixture{T: t, hub: live.New(a, newFakeBus(), live.Config{HeadInterval: 400 * time.Millisecond,
 		Patience: 50 * time.Millisecond})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -89,12 +89,12 @@ func viewed(t *testing.T, a *address) *viewing {
 	return v
 }
 
-func (v *viewing) watch(after *run.Seq, epoch string) *live.Stream {
+func (v *hubFixture) watch(after *run.Seq, epoch string) *live.Stream {
 	v.Helper()
 	for began := time.Now(); ; {
-		s, err := v.hub.Watch(v.Context(), theRun, after, epoch)
+		s, err := v.hub.Watch(v.Context(), testRunID, after, epoch)
 		if errors.Is(err, store.ErrUnavailable) && time.Since(began) < testtime.Of(20*time.Second) {
-			continue // on a busy machine a read, or a head check meanwhile, may take too long
+			continue // on a busy machine a read or a concurrent head check may be slow
 		}
 		ok(v, err)
 		v.Cleanup(s.Close)
@@ -102,8 +102,8 @@ func (v *viewing) watch(after *run.Seq, epoch string) *live.Stream {
 	}
 }
 
-// until reads frames up to the first that fits. No frame of an epoch goes back, but for a reset.
-func (v *viewing) until(s *live.Stream, what string, fits func(live.Frame) bool) live.Frame {
+// until reads frames until one fits. It fails when a frame goes back within an epoch without a reset.
+func (v *hubFixture) until(s *live.Stream, what string, fits func(live.Frame) bool) live.Frame {
 	v.Helper()
 	ctx, cancel := context.WithTimeout(v.Context(), testtime.Of(20*time.Second))
 	defer cancel()
@@ -111,10 +111,10 @@ func (v *viewing) until(s *live.Stream, what string, fits func(live.Frame) bool)
 	for {
 		f, err := s.Next(ctx)
 		if err != nil {
-			v.Fatalf("no frame that is %s: %v; the last one was %s %s at %d", what, err, last.Sync, last.Reason, last.State.Seq)
+			v.Fatalf("waiting for %s: %v; the last frame was %s %s at %d", what, err, last.Sync, last.Reason, last.State.Seq)
 		}
 		if !f.Reset && last.Epoch == f.Epoch && f.State.Seq < last.State.Seq {
-			v.Fatalf("a frame at %d after one at %d", f.State.Seq, last.State.Seq)
+			v.Fatalf("frame at seq %d after seq %d, want no decrease", f.State.Seq, last.State.Seq)
 		}
 		if last = f; fits(f) {
 			return f
@@ -122,7 +122,7 @@ func (v *viewing) until(s *live.Stream, what string, fits func(live.Frame) bool)
 	}
 }
 
-func (v *viewing) live(s *live.Stream, seq run.Seq) live.Frame {
+func (v *hubFixture) live(s *live.Stream, seq run.Seq) live.Frame {
 	v.Helper()
 	return v.until(s, fmt.Sprintf("LIVE at %d", seq), func(f live.Frame) bool {
 		return f.Sync == live.Live &&
@@ -130,38 +130,38 @@ func (v *viewing) live(s *live.Stream, seq run.Seq) live.Frame {
 	})
 }
 
-// reset is the frame that says so, and the LIVE one with everything.
-func (v *viewing) reset(s *live.Stream, seq run.Seq) live.Frame {
+// reset returns the reset frame and requires it to be LIVE with the whole state.
+func (v *hubFixture) reset(s *live.Stream, seq run.Seq) live.Frame {
 	v.Helper()
 	f := v.until(s, "a reset", func(f live.Frame) bool { return f.Reset })
 	if f.State.Seq != seq || f.From != 0 {
-		v.Errorf("reset at %d from %d, want everything up to %d", f.State.Seq, f.From, seq)
+		v.Errorf("reset has seq %d from %d, want seq %d from 0", f.State.Seq, f.From, seq)
 	}
 	f = v.live(s, seq)
 	if len(f.State.Steps) != 1 || f.State.Steps[0].LogicalAttempt != int(seq-1)/2 {
-		v.Errorf("the state at %d is %+v", seq, f.State.Steps)
+		v.Errorf("state at seq %d has steps %+v", seq, f.State.Steps)
 	}
 	return f
 }
 
-// restoration is S13 with a store that is at 120 and a copy of it at 100.
+// restoration replaces a store at seq 120 by a copy of it at seq 100.
 func restoration(t *testing.T, now, copied store.Store, bump bool) {
 	t.Helper()
-	a := &address{}
-	a.becomes(now)
-	v := viewed(t, a)
+	a := &swappableStore{}
+	a.swap(now)
+	v := newHubFixture(t, a)
 	epoch := v.live(v.view, 120).Epoch
 	if bump {
 		ok(t, copied.BumpEpoch(t.Context()))
 	}
-	a.becomes(copied)
+	a.swap(copied)
 	f := v.reset(v.view, 100)
 	if bump == (f.Epoch == epoch) {
-		t.Errorf("epoch %q became %q, bumped: %v", epoch, f.Epoch, bump)
+		t.Errorf("epoch changed from %q to %q, want a change: %v", epoch, f.Epoch, bump)
 	}
 	grow(t, copied, 103)
 	v.live(v.view, 103)
-	// A viewer that was away comes back with its position in what is gone.
+	// A viewer that was disconnected resumes at a position that does not exist any more.
 	seq := run.Seq(120)
 	v.reset(v.watch(&seq, epoch), 103)
 	grow(t, copied, 121)
@@ -192,7 +192,7 @@ func TestHub_RestoredSQLite(t *testing.T) {
 	}
 }
 
-// A base backup that is started again, and a standby that takes over (T194).
+// Covers a restored base backup and a promoted standby.
 // contract: S13, T30, T194
 func TestHub_RestoredAndFailedOverPostgres(t *testing.T) {
 	primary, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off"}})
@@ -214,9 +214,9 @@ func TestHub_RestoredAndFailedOverPostgres(t *testing.T) {
 	}
 	t.Run("failed over", func(t *testing.T) {
 		standby := primary.Copy(t, true)
-		a := &address{}
-		a.becomes(now)
-		v := viewed(t, a)
+		a := &swappableStore{}
+		a.swap(now)
+		v := newHubFixture(t, a)
 		epoch := v.live(v.view, 120).Epoch
 		grow(t, now, 122)
 		standby.Await(t, standby.Database(t, "dvt"), `SELECT max(run_seq) = 122 FROM event`)
@@ -225,19 +225,19 @@ func TestHub_RestoredAndFailedOverPostgres(t *testing.T) {
 		v.until(v.view, "STALE", func(f live.Frame) bool { return f.Sync == live.Stale && f.Reason == live.StoreDown })
 		standby.Promote(t)
 		taken := open(standby)
-		a.becomes(taken)
+		a.swap(taken)
 		if f := v.reset(v.view, 122); f.Epoch == epoch {
-			t.Errorf("the epoch stayed %q on the new timeline", epoch)
+			t.Errorf("epoch on the new timeline is still %q", epoch)
 		}
 		grow(t, taken, 123)
 		v.live(v.view, 123)
 	})
 }
 
-// A longer log of another epoch is read whole: what changed in it since the seq in
-// hand says nothing of what was in hand.
+// When the epoch changes and the new log is longer, the hub must read the whole state: a delta from the current seq
+// would mix two histories.
 // contract: T30, T212
-func TestHub_ALogOfAnotherEpochIsReadWhole(t *testing.T) {
+func TestHub_NewEpochReloadsTheWholeState(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	stores := make([]store.Store, 2)
@@ -248,30 +248,30 @@ func TestHub_ALogOfAnotherEpochIsReadWhole(t *testing.T) {
 		stores[i] = s
 	}
 	grow(t, stores[0], 10)
-	_, _, err := stores[1].CreateRun(ctx, store.NewRun{Run: store.Run{Identity: identity(theRun)}, Events: []run.Draft{
+	_, _, err := stores[1].CreateRun(ctx, store.NewRun{Run: store.Run{Identity: identity(testRunID)}, Events: []run.Draft{
 		runtest.Draft(run.RunApproved, "", 1), runtest.Start("a", "b"),
 	}})
 	ok(t, err)
 	for la := 1; la <= 5; la++ {
-		_, err := stores[1].Append(ctx, store.Append{RunID: theRun, Events: []run.Draft{
+		_, err := stores[1].Append(ctx, store.Append{RunID: testRunID, Events: []run.Draft{
 			runtest.Draft(run.StepStartedEvent, "b", la), runtest.Draft(run.StepFailedEvent, "b", la),
 		}})
 		ok(t, err)
 	}
 	for _, s := range stores {
-		l, err := s.Load(ctx, theRun)
+		l, err := s.Load(ctx, testRunID)
 		ok(t, err)
 		_, err = s.Save(ctx, l.State, l.Changes)
 		ok(t, err)
 	}
-	a := &address{}
-	a.becomes(stores[0])
-	v := viewed(t, a)
+	a := &swappableStore{}
+	a.swap(stores[0])
+	v := newHubFixture(t, a)
 	v.live(v.view, 10)
-	a.becomes(stores[1])
+	a.swap(stores[1])
 	v.until(v.view, "a reset", func(f live.Frame) bool { return f.Reset })
 	f := v.live(v.view, 12)
 	if a, b := f.State.Steps[0], f.State.Steps[1]; a.Status != run.StepPending || b.LogicalAttempt != 5 {
-		t.Errorf("the steps are %s, attempt %d, and %s, attempt %d", a.Status, a.LogicalAttempt, b.Status, b.LogicalAttempt)
+		t.Errorf("steps are %s (attempt %d) and %s (attempt %d)", a.Status, a.LogicalAttempt, b.Status, b.LogicalAttempt)
 	}
 }

@@ -21,47 +21,49 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wire is a bus whose every delivery the test decides.
-type wire struct {
-	mu      sync.Mutex
-	up      bool
-	manual  bool        // subscriptions wait for a confirmation
-	unheard func() bool // whether a subscription's confirmation is lost; never when nil
-	subs    map[*mailbox]struct{}
-	opened  int
-	mailbox int
+// fakeBus is a live.Bus on which the test decides about every delivery.
+type fakeBus struct {
+	mu               sync.Mutex
+	up               bool
+	manual           bool        // subscriptions wait for a confirmation
+	loseConfirmation func() bool // nil: confirmations are not lost
+	subs             map[*fakeSubscription]struct{}
+	opened           int
+	mailbox          int
 }
 
-type mailbox struct {
-	wire  *wire
+type fakeSubscription struct {
+	bus   *fakeBus
 	runID string
 	c     chan live.Delivery
-	deaf  bool // not subscribed now, whatever it believes
+	deaf  bool // not subscribed, although it believes so
 }
 
-func newWire() *wire { return &wire{up: true, subs: map[*mailbox]struct{}{}, mailbox: 64} }
+func newFakeBus() *fakeBus {
+	return &fakeBus{up: true, subs: map[*fakeSubscription]struct{}{}, mailbox: 64}
+}
 
-func (w *wire) Publish(_ context.Context, m live.Message) error {
+func (w *fakeBus) Publish(_ context.Context, m live.Message) error {
 	w.deliver(m.RunID, live.Delivery{Message: &m})
 	return nil
 }
 
-func (w *wire) WakeLists(context.Context, ...live.List) error { return nil }
+func (w *fakeBus) WakeLists(context.Context, ...live.List) error { return nil }
 
-func (w *wire) Subscribe(runID string) live.Subscription {
+func (w *fakeBus) Subscribe(runID string) live.Subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := &mailbox{wire: w, runID: runID, c: make(chan live.Delivery, w.mailbox)}
+	s := &fakeSubscription{bus: w, runID: runID, c: make(chan live.Delivery, w.mailbox)}
 	w.subs[s] = struct{}{}
 	w.opened++
-	if s.deaf = w.unheard != nil && w.unheard(); w.up && !w.manual && !s.deaf {
+	if s.deaf = w.loseConfirmation != nil && w.loseConfirmation(); w.up && !w.manual && !s.deaf {
 		s.put(live.Delivery{Confirmed: true})
 	}
 	return s
 }
 
-// put never blocks: what a full mailbox held is lost, and the next one says so.
-func (s *mailbox) put(d live.Delivery) {
+// put never blocks: it empties a full mailbox and sets Overflow in the next delivery.
+func (s *fakeSubscription) put(d live.Delivery) {
 	select {
 	case s.c <- d:
 		return
@@ -78,9 +80,9 @@ func (s *mailbox) put(d live.Delivery) {
 	s.c <- d
 }
 
-func (w *wire) SubscribeList(_, _ string) live.Subscription { panic("not for a hub") }
+func (w *fakeBus) SubscribeList(_, _ string) live.Subscription { panic("not for a hub") }
 
-func (w *wire) deliver(runID string, d live.Delivery) {
+func (w *fakeBus) deliver(runID string, d live.Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s := range w.subs {
@@ -92,7 +94,7 @@ func (w *wire) deliver(runID string, d live.Delivery) {
 }
 
 // cut makes all subscriptions deaf until they are confirmed again.
-func (w *wire) cut() {
+func (w *fakeBus) disconnect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s := range w.subs {
@@ -100,8 +102,8 @@ func (w *wire) cut() {
 	}
 }
 
-// hearing is false when somebody is subscribed and will not hear.
-func (w *wire) hearing() bool {
+// hearing returns false when a subscription exists and none would receive a message.
+func (w *fakeBus) isListening() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s := range w.subs {
@@ -112,68 +114,68 @@ func (w *wire) hearing() bool {
 	return w.up
 }
 
-func (w *wire) setUp(up bool) {
+func (w *fakeBus) setUp(up bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.up = up
 }
 
-func (w *wire) Up() bool {
+func (w *fakeBus) Up() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.up
 }
 
-func (w *wire) open() int {
+func (w *fakeBus) openSubscriptions() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.subs)
 }
 
-func (w *wire) Close() error { return nil }
+func (w *fakeBus) Close() error { return nil }
 
-func (s *mailbox) C() <-chan live.Delivery { return s.c }
+func (s *fakeSubscription) C() <-chan live.Delivery { return s.c }
 
-func (s *mailbox) Close() {
-	s.wire.mu.Lock()
-	defer s.wire.mu.Unlock()
-	delete(s.wire.subs, s)
+func (s *fakeSubscription) Close() {
+	s.bus.mu.Lock()
+	defer s.bus.mu.Unlock()
+	delete(s.bus.subs, s)
 }
 
-// archive is a store of whole logs that fails, hangs and forgets on demand.
-type archive struct {
+// fakeStore keeps whole logs and fails, hangs or loses events on demand.
+type fakeStore struct {
 	mu     sync.Mutex
-	clock  time.Duration // ahead of the tests'
+	clock  time.Duration // offset to the clock of the test
 	epoch  string
-	runs   map[string]*history
+	runs   map[string]*fakeLog
 	err    error
-	hang   bool                 // answers only when the caller gives up
-	stuck  bool                 // so do reads; head checks are answered
-	delay  func() time.Duration // of the way there, and of the way back
+	hang   bool                 // all calls wait until the caller gives up
+	stuck  bool                 // reads wait, too; head checks are answered
+	delay  func() time.Duration // latency of the request and of the answer
 	reads  int
 	checks int
-	onRead func() // after the read has seen the log, before it answers
+	onRead func() // called after the read has seen the log and before it answers
 	skew   func(store.Loaded) store.Loaded
 }
 
-type history struct {
-	name       string // of the logs that it came from
-	tale       int    // what it goes on with
+type fakeLog struct {
+	name       string // identifies the logs that it was copied from
+	variant    int    // index into variants; selects the next events
 	evs        []run.Event
-	at         []time.Time // when each was committed
+	at         []time.Time // commit times
 	ops        int64
-	checkpoint run.Seq // of the projector; negative: always at the head
+	checkpoint run.Seq // checkpoint of the projector; negative: always at the head
 }
 
-// extend appends the next n events of its tale.
-func (h *history) extend(now time.Time, n int) {
-	h.evs = append(h.evs, tales()[h.tale][len(h.evs):len(h.evs)+n]...)
+// extend appends the next n events of its variant.
+func (h *fakeLog) extend(now time.Time, n int) {
+	h.evs = append(h.evs, variants()[h.variant][len(h.evs):len(h.evs)+n]...)
 	for range n {
 		h.at = append(h.at, now)
 	}
 }
 
-func (h *history) head(runID string) store.Head {
+func (h *fakeLog) head(runID string) store.Head {
 	out := store.Head{RunID: runID, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops}
 	if n := len(h.at); n > 0 {
 		out.LastAt = h.at[n-1]
@@ -181,8 +183,8 @@ func (h *history) head(runID string) store.Head {
 	return out
 }
 
-// state is the fold of the first n events.
-func (h *history) state(runID string, n int) run.State {
+// state folds the first n events.
+func (h *fakeLog) state(runID string, n int) run.State {
 	key := fmt.Sprint(runID, " ", h.name, " ", n)
 	if s, ok := folded.Load(key); ok {
 		return s.(run.State)
@@ -192,24 +194,24 @@ func (h *history) state(runID string, n int) run.State {
 	return s
 }
 
-func newArchive() *archive { return &archive{epoch: "e1", runs: map[string]*history{}} }
+func newFakeStore() *fakeStore { return &fakeStore{epoch: "e1", runs: map[string]*fakeLog{}} }
 
-const theRun = "run-a"
+const testRunID = "run-a"
 
-// create makes a run with a log of n events.
-func (a *archive) create(runID string, n int) *archive {
+// create adds a run with n events.
+func (a *fakeStore) create(runID string, n int) *fakeStore {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.runs[runID] = &history{checkpoint: -1}
+	a.runs[runID] = &fakeLog{checkpoint: -1}
 	a.runs[runID].extend(a.now(), n)
 	return a
 }
 
-// now is the store's clock.
-func (a *archive) now() time.Time { return time.Now().Add(a.clock) }
+// now returns the store's clock.
+func (a *fakeStore) now() time.Time { return time.Now().Add(a.clock) }
 
-// tales are long logs of one run: the same steps one way and the other.
-var tales = sync.OnceValue(func() (out [2][]run.Event) {
+// variants are two long logs of one run with the same steps in a different order.
+var variants = sync.OnceValue(func() (out [2][]run.Event) {
 	var steps []string
 	for i := range 100 {
 		steps = append(steps, fmt.Sprintf("s%03d", i))
@@ -228,7 +230,7 @@ var tales = sync.OnceValue(func() (out [2][]run.Event) {
 	return out
 })
 
-func story() []run.Event { return tales()[0] }
+func firstVariant() []run.Event { return variants()[0] }
 
 var folded sync.Map
 
@@ -238,15 +240,15 @@ func identity(runID string) run.Identity {
 	return id
 }
 
-// grow appends the next n events of the story.
-func (a *archive) grow(runID string, n int) {
+// grow appends the next n events.
+func (a *fakeStore) grow(runID string, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.runs[runID].extend(a.now(), n)
 }
 
-// restore cuts the log, as a point-in-time recovery does.
-func (a *archive) restore(runID string, n int, epoch string) {
+// restore truncates the log, as a point-in-time recovery does.
+func (a *fakeStore) restore(runID string, n int, epoch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := a.runs[runID]
@@ -254,56 +256,56 @@ func (a *archive) restore(runID string, n int, epoch string) {
 	a.epoch = epoch
 }
 
-// diverge restores a copy that goes on otherwise.
-func (a *archive) diverge(runID string, n int, epoch string) {
+// diverge restores a copy that continues with other events.
+func (a *fakeStore) diverge(runID string, n int, epoch string) {
 	a.restore(runID, n, epoch)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := *a.runs[runID]
-	h.tale, h.ops = 1-h.tale, h.ops/2
-	h.name = fmt.Sprint(h.name, "/", n, ":", h.tale)
+	h.variant, h.ops = 1-h.variant, h.ops/2
+	h.name = fmt.Sprint(h.name, "/", n, ":", h.variant)
 	a.runs[runID] = &h
 }
 
-func (a *archive) fail(err error) {
+func (a *fakeStore) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err = err
 }
 
-func (a *archive) set(f func()) {
+func (a *fakeStore) set(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
 }
 
-func (a *archive) head(runID string) run.Seq {
+func (a *fakeStore) head(runID string) run.Seq {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return run.Seq(len(a.runs[runID].evs))
 }
 
-func (a *archive) count() int {
+func (a *fakeStore) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.reads
 }
 
-func (a *archive) headChecks() int {
+func (a *fakeStore) headChecks() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.checks
 }
 
-func (a *archive) state(runID string, to run.Seq) run.State {
+func (a *fakeStore) state(runID string, to run.Seq) run.State {
 	a.mu.Lock()
 	h := *a.runs[runID]
 	a.mu.Unlock()
 	return h.state(runID, int(to))
 }
 
-// message is what a projector that published up to from would publish now, up to to.
-func (a *archive) message(runID string, from, to run.Seq) live.Message {
+// message returns the message that a projector would publish for the events after from up to to.
+func (a *fakeStore) message(runID string, from, to run.Seq) live.Message {
 	d := a.state(runID, to).Since(from)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -314,8 +316,8 @@ func (a *archive) message(runID string, from, to run.Seq) live.Message {
 	}
 }
 
-// wait is the store's trouble, on the way there.
-func (a *archive) wait(ctx context.Context, read bool) error {
+// wait delays a request as configured.
+func (a *fakeStore) wait(ctx context.Context, read bool) error {
 	a.mu.Lock()
 	hang := a.hang || read && a.stuck
 	a.mu.Unlock()
@@ -326,7 +328,7 @@ func (a *archive) wait(ctx context.Context, read bool) error {
 	return a.travel(ctx)
 }
 
-func (a *archive) travel(ctx context.Context) error {
+func (a *fakeStore) travel(ctx context.Context) error {
 	a.mu.Lock()
 	err, delay := a.err, a.delay
 	a.mu.Unlock()
@@ -341,7 +343,7 @@ func (a *archive) travel(ctx context.Context) error {
 	}
 }
 
-func (a *archive) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
+func (a *fakeStore) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	if err := a.wait(ctx, false); err != nil {
 		return store.Heads{}, err
 	}
@@ -357,7 +359,7 @@ func (a *archive) Heads(ctx context.Context, runIDs []string) (store.Heads, erro
 	return out, a.travel(ctx)
 }
 
-func (a *archive) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
+func (a *fakeStore) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
 	a.mu.Lock()
 	a.reads++
 	a.mu.Unlock()
@@ -375,13 +377,13 @@ func (a *archive) Since(ctx context.Context, runID string, w run.Seq) (store.Loa
 		onRead()
 	}
 	d := l.State.Since(w)
-	if w > 0 { // as a store whose checkpoint is at the head (T212)
+	if w > 0 { // like a store whose checkpoint is at the head (contract T212)
 		l.State.Steps = nil
 	}
 	return l, d, err
 }
 
-func (a *archive) load(runID string) (store.Loaded, error) {
+func (a *fakeStore) load(runID string) (store.Loaded, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := a.runs[runID]
@@ -401,8 +403,8 @@ func (a *archive) load(runID string) (store.Loaded, error) {
 	return l, nil
 }
 
-// sight is what of a frame the scenarios speak of.
-type sight struct {
+// frameSummary has the fields of a frame that scenarios compare.
+type frameSummary struct {
 	Sync   live.Sync
 	Reason live.Reason
 	Seq    run.Seq
@@ -410,29 +412,30 @@ type sight struct {
 	Reset  bool
 }
 
-func seen(f live.Frame) sight { return sight{f.Sync, f.Reason, f.State.Seq, f.HeadSeq, f.Reset} }
-
-func isLive(seq run.Seq) sight { return sight{Sync: live.Live, Seq: seq, Head: seq} }
-
-// scene is a hub on a wire and an archive, in a bubble of its own time.
-type scene struct {
-	*testing.T
-	wire    *wire
-	archive *archive
-	hub     *live.Hub
-	stop    func()
+func summarize(f live.Frame) frameSummary {
+	return frameSummary{f.Sync, f.Reason, f.State.Seq, f.HeadSeq, f.Reset}
 }
 
-// play runs a scenario with one run of n events, then shuts the hub down. The
-// bubble fails when a goroutine is left.
-func play(t *testing.T, n int, cfg live.Config, f func(*scene)) {
+func isLive(seq run.Seq) frameSummary { return frameSummary{Sync: live.Live, Seq: seq, Head: seq} }
+
+// fixture is a hub on a fakeBus and a fakeStore, in a synctest bubble.
+type fixture struct {
+	*testing.T
+	bus   *fakeBus
+	store *fakeStore
+	hub   *live.Hub
+	stop  func()
+}
+
+// runScenario runs f with one run of n events, then shuts the hub down. The bubble fails when a goroutine is left.
+func runScenario(t *testing.T, n int, cfg live.Config, f func(*fixture)) {
 	t.Helper()
-	if cfg.Settle == 0 { // scenes are of what happens, and count every frame
+	if cfg.Settle == 0 { // scenarios count every frame, so quiet frames after changes are off
 		cfg.Settle = time.Hour
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, wire: newWire(), archive: newArchive().create(theRun, n)}
-		s.hub = live.New(s.archive, s.wire, cfg)
+		s := &fixture{T: t, bus: newFakeBus(), store: newFakeStore().create(testRunID, n)}
+		s.hub = live.New(s.store, s.bus, cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.hub.Run(ctx) }()
@@ -446,73 +449,73 @@ func play(t *testing.T, n int, cfg live.Config, f func(*scene)) {
 		defer s.stop()
 		f(s)
 		s.stop()
-		if s.wire.open() != 0 {
-			t.Errorf("%d subscriptions are open after the end", s.wire.open())
+		if s.bus.openSubscriptions() != 0 {
+			t.Errorf("%d subscriptions are open after the shutdown, want 0", s.bus.openSubscriptions())
 		}
 	})
 }
 
-func (s *scene) watch() *live.Stream { return s.watchAt(nil, "") }
+func (s *fixture) watch() *live.Stream { return s.watchAt(nil, "") }
 
-func (s *scene) watchAt(after *run.Seq, epoch string) *live.Stream {
+func (s *fixture) watchAt(after *run.Seq, epoch string) *live.Stream {
 	s.Helper()
-	st, err := s.hub.Watch(s.Context(), theRun, after, epoch)
+	st, err := s.hub.Watch(s.Context(), testRunID, after, epoch)
 	if err != nil {
 		s.Fatalf("Watch: %v", err)
 	}
 	return st
 }
 
-func (s *scene) next(st *live.Stream) live.Frame {
+func (s *fixture) next(st *live.Stream) live.Frame {
 	s.Helper()
 	f, err := st.Next(s.Context())
 	if err != nil {
 		s.Fatalf("Next: %v", err)
 	}
 	if f.Sync == live.Live && f.HeadSeq > f.State.Seq {
-		s.Errorf("a LIVE frame at %d knows of %d", f.State.Seq, f.HeadSeq)
+		s.Errorf("LIVE frame at seq %d has HeadSeq %d", f.State.Seq, f.HeadSeq)
 	}
 	return f
 }
 
-// expect takes exactly these frames.
-func (s *scene) expect(st *live.Stream, want ...sight) {
+// expect requires exactly these frames.
+func (s *fixture) expect(st *live.Stream, want ...frameSummary) {
 	s.Helper()
-	var got []sight
+	var got []frameSummary
 	for range want {
-		got = append(got, seen(s.next(st)))
+		got = append(got, summarize(s.next(st)))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.Fatalf("frames (-want +got):\n%s", diff)
 	}
 }
 
-// silent is true when no frame comes for d.
-func (s *scene) silent(st *live.Stream, d time.Duration) {
+// silent requires that no frame arrives for d.
+func (s *fixture) expectSilence(st *live.Stream, d time.Duration) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), d)
 	defer cancel()
 	if f, err := st.Next(ctx); err == nil {
-		s.Fatalf("unexpected frame %+v", seen(f))
+		s.Fatalf("unexpected frame %+v", summarize(f))
 	}
 }
 
-func (s *scene) send(m live.Message) {
-	s.wire.deliver(m.RunID, live.Delivery{Message: &m})
+func (s *fixture) send(m live.Message) {
+	s.bus.deliver(m.RunID, live.Delivery{Message: &m})
 	synctest.Wait()
 }
 
 // step appends one event and delivers its message.
-func (s *scene) step() {
-	head := s.archive.head(theRun)
-	s.archive.grow(theRun, 1)
-	s.send(s.archive.message(theRun, head, head+1))
+func (s *fixture) step() {
+	head := s.store.head(testRunID)
+	s.store.grow(testRunID, 1)
+	s.send(s.store.message(testRunID, head, head+1))
 }
 
 // equal compares a frame's state with the fold of the log.
-func (s *scene) equal(f live.Frame) {
+func (s *fixture) requireEqual(f live.Frame) {
 	s.Helper()
-	if want := s.archive.state(f.State.RunID, f.State.Seq); !reflect.DeepEqual(want, f.State) {
+	if want := s.store.state(f.State.RunID, f.State.Seq); !reflect.DeepEqual(want, f.State) {
 		s.Fatalf("state at %d (-log +frame):\n%s", f.State.Seq, cmp.Diff(want, f.State))
 	}
 }

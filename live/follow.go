@@ -10,42 +10,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// What an entry's goroutine does with what it hears. Every path ends LIVE, at a
-// state that the store had at AsOf, or STALE with the reason; a STALE entry is
-// looked at again with each head check.
+// This file processes the deliveries and head checks of an entry. Every path ends with a LIVE frame, at a state that
+// the store had at AsOf, or with a STALE frame and its reason. Each head check re-examines a STALE entry.
 
-// paced is how long after a commit its message is not late: the projector of a busy
-// run holds it back for up to a second (O8).
-const paced = 1250 * time.Millisecond
+// messageDelay is the longest time after a commit at which its message is not late: the projector of a busy run holds
+// messages back for up to one second (contract O8).
+const messageDelay = 1250 * time.Millisecond
 
-// rereadDelay lies between the two reads of a resync.
+// rereadDelay is the time between the two reads of a resync.
 const rereadDelay = 50 * time.Millisecond
 
-func (e *entry) delivered(ctx context.Context, d Delivery) {
+func (e *entry) handleDelivery(ctx context.Context, d Delivery) {
 	again := d.Confirmed && e.confirmed
 	e.confirmed = e.confirmed || d.Confirmed
 	switch {
-	case e.storeDown(): // what was missed is read when the store answers
+	case e.storeDown(): // a read follows when the store answers again
 	case again:
 		e.verify(ctx, Reconnected)
 	case d.Confirmed, d.Overflow:
 		if d.Overflow {
 			e.hub.metrics.resyncs[overflowed].Inc()
 		}
-		_ = e.catchUp(ctx) // the frame says it
+		_ = e.catchUp(ctx) // the frame shows the error
 	}
 	if d.Message != nil {
-		e.received(ctx, *d.Message)
+		e.handleMessage(ctx, *d.Message)
 	}
 }
 
-// storeDown says that the store did not answer and has not been seen to since.
+// storeDown reports whether the store did not answer and no later check has succeeded.
 func (e *entry) storeDown() bool { return e.cur.Sync == Stale && e.cur.Reason == StoreDown }
 
-// received applies a message by the overlap rule (T188). While the store does
-// not answer a delta moves the state, but the frame stays STALE: nobody can say
-// what the head is.
-func (e *entry) received(ctx context.Context, m Message) {
+// received applies a message by the overlap rule (contract T188). While the store does not answer, a delta still
+// moves the state, but the frame stays STALE because the head is unknown.
+func (e *entry) handleMessage(ctx context.Context, m Message) {
 	f := e.cur
 	down := e.storeDown()
 	readable := m.V == MessageVersion && m.Epoch == f.Epoch && m.Rev == run.ReducerRev
@@ -53,35 +51,35 @@ func (e *entry) received(ctx context.Context, m Message) {
 	case m.Epoch == f.Epoch && m.To <= f.State.Seq:
 		f.OpsRev = max(f.OpsRev, m.OpsRev)
 		if f.Sync == Live {
-			f.AsOf = later(f.AsOf, m.At)
+			f.AsOf = latest(f.AsOf, m.At)
 		}
 		if m.To == f.State.Seq && f.CommittedAt.IsZero() {
 			f.CommittedAt = m.CommittedAt
 		}
-		e.show(f, time.Time{})
+		e.setFrame(f, time.Time{})
 	case readable && m.Delta != nil:
 		next, verdict := f.State.Apply(*m.Delta)
 		switch {
 		case verdict == run.Applied:
 			f.State, f.HeadSeq, f.CommittedAt = next, max(f.HeadSeq, next.Seq), m.CommittedAt
-			f.OpsRev, f.AsOf = max(f.OpsRev, m.OpsRev), later(f.AsOf, m.At)
+			f.OpsRev, f.AsOf = max(f.OpsRev, m.OpsRev), latest(f.AsOf, m.At)
 			if f.HeadSeq == next.Seq && !down {
-				f.Sync, f.Reason = Live, e.calm()
+				f.Sync, f.Reason = Live, e.healthyReason()
 			}
-			e.show(f, time.Time{})
+			e.setFrame(f, time.Time{})
 		case !down:
 			e.hub.cfg.Logger.WarnContext(ctx, "PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED", slog.String("runId", e.runID),
 				slog.Int64("runSeq", int64(f.State.Seq)), slog.Int64("headSeq", int64(m.To)))
 			e.resync(ctx, m)
 		}
 	case !down:
-		_ = e.catchUp(ctx) // the frame says it
+		_ = e.catchUp(ctx) // the frame shows the error
 	}
 }
 
-// catchUp reads once and moves on without a word: nothing was lost that a viewer
-// could have noticed. A read that does not reach what a message claimed makes
-// it a bogus message: it is dropped (T213). An error was also shown.
+// catchUp reads once and adopts the result without a STALE frame, because nothing was lost that a viewer could have
+// noticed. A message that claims more than this read finds is invalid and is dropped (contract T213). An error is
+// also shown in the frame.
 func (e *entry) catchUp(ctx context.Context) error {
 	l, err := e.read(ctx, StoreDown, store.Head{})
 	if err != nil {
@@ -92,8 +90,8 @@ func (e *entry) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// adopt shows a read. It is a reset when the log is another one (T30), and LIVE if
-// it reaches the head that the same read saw.
+// adopt shows the result of a read. It resets the streams when the log is another one (contract T30). The frame is
+// LIVE if the state reaches the head of the same read.
 func (e *entry) adopt(l store.Loaded) {
 	f := e.cur
 	short := l.State.Seq < l.Head.LastSeq
@@ -101,9 +99,9 @@ func (e *entry) adopt(l store.Loaded) {
 		e.hub.metrics.resyncs[EpochChanged].Inc()
 		f = Frame{
 			Sync: Resyncing, Reason: EpochChanged, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now,
-			HeadSeq: l.State.Seq, CommittedAt: committed(l), Reset: true,
+			HeadSeq: l.State.Seq, CommittedAt: committedAt(l), Reset: true,
 		}
-		e.show(f, time.Time{})
+		e.setFrame(f, time.Time{})
 		f.Reset = false
 	}
 	f.HeadSeq = l.Head.LastSeq
@@ -112,50 +110,50 @@ func (e *entry) adopt(l store.Loaded) {
 			f.Reason = ProjectorLag
 		}
 		f.Sync = Stale
-		e.show(f, oldest(l))
+		e.setFrame(f, oldestHidden(l))
 		return
 	}
-	e.settle()
-	f.State, f.OpsRev, f.AsOf, f.CommittedAt = l.State, max(f.OpsRev, l.Head.OpsRev), later(f.AsOf, l.Now), committed(l)
-	f.Sync, f.Reason = Live, e.calm()
-	e.show(f, time.Time{})
+	e.clearPendingLoss()
+	f.State, f.OpsRev, f.AsOf, f.CommittedAt = l.State, max(f.OpsRev, l.Head.OpsRev), latest(f.AsOf, l.Now), committedAt(l)
+	f.Sync, f.Reason = Live, e.healthyReason()
+	e.setFrame(f, time.Time{})
 }
 
-// committed is when the newest event of a read was, if that is known.
-func committed(l store.Loaded) time.Time {
+// committed returns the commit time of the newest event that l shows, or zero if unknown.
+func committedAt(l store.Loaded) time.Time {
 	if l.State.Seq == 0 || l.State.Seq != l.Head.LastSeq {
 		return time.Time{}
 	}
 	return l.Head.LastAt
 }
 
-// oldest is when something that a read does not show was committed.
-func oldest(l store.Loaded) time.Time {
+// oldest returns the commit time of the oldest event that l does not show.
+func oldestHidden(l store.Loaded) time.Time {
 	if !l.OldestUnprojected.IsZero() {
 		return l.OldestUnprojected
 	}
 	return l.Head.LastAt
 }
 
-// verify compares with the head: equal is LIVE without a resync (T21).
+// verify compares with the head. If they are equal, the frame is LIVE without a resync (contract T21).
 func (e *entry) verify(ctx context.Context, reason Reason) {
 	e.hub.metrics.resyncs[reason].Inc()
 	f := e.cur
 	f.Sync, f.Reason = Verifying, reason
-	e.show(f, time.Time{})
-	_ = e.catchUp(ctx) // the frame says it
+	e.setFrame(f, time.Time{})
+	_ = e.catchUp(ctx) // the frame shows the error
 }
 
-// resync says STALE(GAP), then reads until the head reaches the message (T21). One
-// above the primary's head within the epoch is provably bogus: after two reads
-// the message is dropped and the stream stays (T213).
+// resync shows STALE(GAP), then reads until the state reaches the message (contract T21). A message above the
+// primary's head in the same epoch is invalid: after two reads it is dropped and the stream continues (contract
+// T213).
 func (e *entry) resync(ctx context.Context, m Message) {
 	e.hub.metrics.resyncs[Gap].Inc()
 	f := e.cur
 	f.Sync, f.Reason, f.HeadSeq = Stale, Gap, m.To
-	e.show(f, m.CommittedAt)
+	e.setFrame(f, m.CommittedAt)
 	f.Sync = Resyncing
-	e.show(f, time.Time{})
+	e.setFrame(f, time.Time{})
 	l, err := e.read(ctx, Gap, store.Head{})
 	if err == nil && l.State.Seq < m.To && l.Epoch == f.Epoch {
 		select {
@@ -172,8 +170,7 @@ func (e *entry) resync(ctx context.Context, m Message) {
 	e.adopt(l)
 }
 
-// readFailed says STALE(STORE_DOWN) and keeps the last state; a run that is gone
-// ends the streams.
+// readFailed shows STALE(STORE_DOWN) and keeps the last state. A run that does not exist any more ends the streams.
 func (e *entry) readFailed(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -182,11 +179,11 @@ func (e *entry) readFailed(ctx context.Context, err error) {
 	default:
 		f := e.cur
 		f.Sync, f.Reason = Stale, StoreDown
-		e.show(f, time.Time{})
+		e.setFrame(f, time.Time{})
 	}
 }
 
-func (e *entry) headChecked(ctx context.Context, s headSeen) {
+func (e *entry) handleHeadCheck(ctx context.Context, s headCheck) {
 	f := e.cur
 	switch {
 	case s.err != nil:
@@ -194,41 +191,40 @@ func (e *entry) headChecked(ctx context.Context, s headSeen) {
 	case e.storeDown():
 		e.verify(ctx, StoreDown)
 	case f.Sync != Live, !s.found, s.epoch != f.Epoch, s.head.LastSeq < f.State.Seq:
-		_ = e.catchUp(ctx) // the check may be older than the frame: one read says what is so
-	case s.head.LastSeq > f.State.Seq && e.degraded():
+		_ = e.catchUp(ctx) // the check may be older than the frame, so a read decides
+	case s.head.LastSeq > f.State.Seq && e.isDegraded():
 		_ = e.catchUp(ctx)
 	case s.head.LastSeq > f.State.Seq:
 		if e.behind.LastSeq == 0 {
 			e.behind = s.head
 			age := max(0, s.now.Sub(s.head.LastAt))
-			e.patience.Reset(max(e.hub.cfg.Patience, paced-age))
+			e.patience.Reset(max(e.hub.cfg.Patience, messageDelay-age))
 		}
 	default:
-		e.settle()
-		f.AsOf, f.OpsRev = later(f.AsOf, s.now), max(f.OpsRev, s.head.OpsRev)
-		f.Reason = e.calm()
+		e.clearPendingLoss()
+		f.AsOf, f.OpsRev = latest(f.AsOf, s.now), max(f.OpsRev, s.head.OpsRev)
+		f.Reason = e.healthyReason()
 		if f.CommittedAt.IsZero() && f.State.Seq > 0 {
 			f.CommittedAt = s.head.LastAt
 		}
-		e.show(f, time.Time{})
+		e.setFrame(f, time.Time{})
 	}
 }
 
-// settle forgets a head that was above the watermark.
-func (e *entry) settle() {
+// clearPendingLoss forgets a head that was above the watermark.
+func (e *entry) clearPendingLoss() {
 	e.behind = store.Head{}
 	if e.patience != nil {
 		e.patience.Stop()
 	}
 }
 
-// confirmLoss runs Patience after a head was seen above the watermark, and not
-// before its message is late. If that has not come by now it is lost (T22), or was
-// never sent: then the checkpoint lags too, which is no gap (T187). One read tells
-// them apart.
+// confirmLoss runs Patience after a head check found events above the watermark, and not before their message is
+// late. Either the message was lost (contract T22), or the projector has not sent it; then the checkpoint lags, too,
+// and there is no gap (contract T187). One read tells which.
 func (e *entry) confirmLoss(ctx context.Context) {
 	head := e.behind
-	e.settle()
+	e.clearPendingLoss()
 	if head.LastSeq <= e.cur.State.Seq || e.cur.Sync != Live {
 		return
 	}
@@ -244,13 +240,13 @@ func (e *entry) confirmLoss(ctx context.Context) {
 	}
 	e.hub.metrics.missed.Inc()
 	e.hub.metrics.resyncs[f.Reason].Inc()
-	e.show(f, waits)
+	e.setFrame(f, waits)
 	f.Sync = Resyncing
-	e.show(f, time.Time{})
+	e.setFrame(f, time.Time{})
 	e.adopt(l)
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

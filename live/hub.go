@@ -13,36 +13,35 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Source is what the hub reads of a store.
+// Source is the part of a store that the hub reads.
 type Source interface {
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
-	// Since as store.States has it: the whole state at the head, in one read.
+	// Since returns the whole state at the head in one read; see store.States.
 	Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error)
 }
 
-// Config of a Hub; zero fields take the defaults named.
+// Config configures a Hub; zero fields take the named defaults.
 type Config struct {
-	// HeadInterval is the time between two head checks, each one query for all
-	// watched runs; 1 s, so that every cause is said within 2 s (T226).
+	// HeadInterval is the time between two head checks; each is one query for all watched runs. Default 1 s, so that
+	// every fault is shown within 2 s (contract T226).
 	HeadInterval time.Duration
-	// Patience is how long a watched run may be behind a known head before that is
-	// a loss and not a message on its way; 500 ms (T187). A read that takes longer is
-	// said to the viewers while it goes on.
+	// Patience is how long a watched run may be behind a known head before this counts as a loss and not as a message in
+	// flight. Default 500 ms (contract T187). A read that takes longer shows STALE until it ends.
 	Patience time.Duration
-	// Quiet is the longest time between two frames of a stream; 14 s, so that no
-	// viewer waits for 15 s (O9).
+	// Quiet is the longest time between two frames of a stream. Default 14 s, so that no viewer waits for 15 s (contract
+	// O9).
 	Quiet time.Duration
-	// Settle is how soon a quiet frame follows one that said something new, when nothing
-	// else does: whoever lost that one learns of it, and asks anew; 2 s.
+	// Settle is the time after which a quiet frame follows a frame with changes, if no other frame does. A viewer that
+	// lost the earlier frame then notices it and reloads. Default 2 s.
 	Settle time.Duration
-	// ReadTimeout bounds one read of the store; 2 s. A failed head check ends it sooner.
+	// ReadTimeout bounds one read of the store. Default 2 s. A failed head check cancels the read earlier.
 	ReadTimeout time.Duration
-	// MaxStreams bounds the streams of a hub; 20,000.
+	// MaxStreams bounds the streams of a hub. Default 20,000.
 	MaxStreams int
-	// Now is the local clock; time.Now. It is used to measure what has passed since
-	// the store said its time, and for nothing else.
+	// Now is the local clock, time.Now by default. It only measures the time that has passed since the store reported
+	// its own.
 	Now     func() time.Time
-	Metrics prometheus.Registerer // none when nil
+	Metrics prometheus.Registerer // nil: no metrics
 	Logger  *slog.Logger
 }
 
@@ -68,7 +67,7 @@ func (c *Config) defaults() {
 	}
 }
 
-// Hub keeps one entry per watched run. Make it with New; Run must be running.
+// Hub keeps one entry for each watched run. Make it with New; Run must be running. Safe for concurrent use.
 type Hub struct {
 	cfg     Config
 	src     Source
@@ -84,7 +83,7 @@ type Hub struct {
 	wg      sync.WaitGroup
 }
 
-// New makes a hub on a store and a bus.
+// New makes a hub that reads src and subscribes to bus.
 func New(src Source, bus Bus, cfg Config) *Hub {
 	cfg.defaults()
 	return &Hub{
@@ -94,12 +93,11 @@ func New(src Source, bus Bus, cfg Config) *Hub {
 	}
 }
 
-// Now is the store's time, as the reads of this hub tell it; the clock of this
-// machine may be wrong. It is off by at most half the round trip of a read, and
-// zero before the first one.
+// Now returns the store's time as estimated from the reads of this hub; the clock of this machine may be wrong. The
+// error is at most half the round trip of a read. Zero before the first read.
 func (h *Hub) Now() time.Time { return h.clock.now() }
 
-// since reads, and learns the store's time.
+// since reads a run and observes the store's clock.
 func (h *Hub) since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
 	type loaded struct {
 		store.Loaded
@@ -116,7 +114,7 @@ func (h *Hub) since(ctx context.Context, runID string, w run.Seq) (store.Loaded,
 	return l.Loaded, l.Delta, err
 }
 
-// heads as since.
+// heads reads heads and observes the store's clock.
 func (h *Hub) heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	began := h.cfg.Now()
 	out, err := promptly(ctx, &h.wg, h.panics, func(ctx context.Context) (store.Heads,
@@ -129,10 +127,10 @@ func (h *Hub) heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	return out, err
 }
 
-// Watch opens a stream of one run. after, when not nil, is the seq of a state of
-// epoch that the viewer has: the first frame then is LIVE and what changed since
-// is State.Since(Frame.From); a position ahead of the log or of another epoch
-// gives a Reset (T187). ErrNotFound, ErrTooMany, ErrShutdown, store errors.
+// Watch opens a stream of one run. after, when not nil, is the position of a state of epoch that the viewer already
+// has. The first frame is then LIVE, and State.Since(Frame.From) has the changes. A position ahead of the log or of
+// another epoch causes a Reset frame (contract T187). Errors: ErrNotFound, ErrTooMany, ErrShutdown, errors of the
+// store, ctx's error.
 func (h *Hub) Watch(ctx context.Context, runID string, after *run.Seq, epoch string) (*Stream, error) {
 	e, err := h.enter(runID)
 	if err != nil {
@@ -184,30 +182,29 @@ func (h *Hub) leave(e *entry) {
 	}
 }
 
-// forget makes the next watcher of the run begin anew.
+// forget removes e, so that the next viewer of the run gets a new entry.
 func (h *Hub) forget(e *entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.drop(e)
 }
 
-// drop needs h.mu.
+// drop removes e from the hub. The caller holds h.mu.
 func (h *Hub) drop(e *entry) {
 	if h.entries[e.runID] == e {
 		delete(h.entries, e.runID)
 	}
 }
 
-// Watched returns how many runs and streams are open now.
+// Watched returns the current number of watched runs and of streams.
 func (h *Hub) Watched() (runs, streams int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.entries), h.streams
 }
 
-// Run checks heads until ctx ends, in between also when the bus goes or comes
-// back; then every stream ends with ErrShutdown and Run returns when nothing of
-// the hub runs any more.
+// Run checks heads every HeadInterval until ctx ends, and also when the bus becomes available or unavailable. Then it
+// ends every stream with ErrShutdown and returns nil when all goroutines of the hub have ended.
 func (h *Hub) Run(ctx context.Context) error {
 	tick := time.NewTicker(h.cfg.HeadInterval)
 	defer tick.Stop()
@@ -244,8 +241,8 @@ func (h *Hub) shutdown() {
 	}
 }
 
-// headSeen is what one head check knows of one run.
-type headSeen struct {
+// headCheck is the result of one head check for one run.
+type headCheck struct {
 	head  store.Head
 	epoch string
 	now   time.Time
@@ -253,8 +250,7 @@ type headSeen struct {
 	found bool
 }
 
-// checkHeads asks for the heads of all watched runs at once and tells each entry.
-// An entry that has not taken the last answer gets the newer one instead.
+// checkHeads reads the heads of all watched runs and offers each entry its result.
 func (h *Hub) checkHeads(ctx context.Context) {
 	h.mu.Lock()
 	entries := make([]*entry, 0, len(h.entries))
@@ -263,7 +259,7 @@ func (h *Hub) checkHeads(ctx context.Context) {
 		entries, ids = append(entries, e), append(ids, id)
 	}
 	h.mu.Unlock()
-	// Interval and time together stay below the 2 s of T226, however many runs there are.
+	// Interval and timeout together stay below the 2 s of contract T226 for any number of runs.
 	within, cancel := context.WithTimeout(ctx, h.cfg.HeadInterval*3/4)
 	defer cancel()
 	for start := 0; start < len(ids); start += store.MaxHeads {
@@ -274,7 +270,7 @@ func (h *Hub) checkHeads(ctx context.Context) {
 		}
 		for i, e := range entries[start:end] {
 			head, found := heads.ByRun[ids[start+i]]
-			e.tell(headSeen{head: head, epoch: heads.Epoch, now: heads.Now, err: err, found: found})
+			e.offerHeadCheck(headCheck{head: head, epoch: heads.Epoch, now: heads.Now, err: err, found: found})
 		}
 	}
 }

@@ -15,49 +15,49 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// MaxListRows is the most rows of a page of a list.
+// MaxListRows is the largest page of a list, in rows.
 const MaxListRows = 200
 
-// ErrBadPage says that a filter names no tenant, or not 1 to MaxListRows rows.
+// ErrBadPage is returned for a filter without a tenant or with a limit outside 1 to MaxListRows.
 var ErrBadPage = fmt.Errorf("live: a page of a list is of one tenant and has 1 to %d rows", MaxListRows)
 
-// ListFrame is what a viewer of a page of runs is shown: what moved since its frame before.
+// ListFrame is one update of a page of runs: the changes since the previous frame of this viewer.
 //
-// A list has no head to be compared with. LIVE says that the last look at the store
-// succeeded and that the page is as the store had it at AsOf or later; a wake-up that
-// the bus loses is found by the next look, NetInterval after the last one, and until
-// then AsOf stands still.
+// A list has no head to compare with. LIVE means that the last read of changes succeeded and that the page is at
+// least as new as AsOf. If the bus loses a wake-up, the next read, NetInterval after the last one, finds the change.
+// Until then AsOf does not advance.
 type ListFrame struct {
 	Sync   Sync
-	Reason Reason // "" for no special cause
-	// Rows entered or changed, in display order; the whole page after Reset. The rows
-	// are shared and never written to. Their seq never falls within an epoch, but for a Reset.
+	Reason Reason // "" if there is none
+	// Rows entered the page or changed, in display order; the whole page after Reset. The rows are shared and must not
+	// be modified. A row's seq never decreases within an epoch, except after a Reset.
 	Rows    []store.RunRow
 	Removed []string // runIds that left the page; none of them is in Rows
-	Reset   bool     // forget what you had: the first page, and that of another history
+	Reset   bool     // replaces everything shown before: the first page, or another history
 	Epoch   string
-	// AsOf is a moment of the store's clock at which, or after which, every row of the page was read.
+	// AsOf is a time by the store's clock; every row of the page was read at or after it.
 	AsOf time.Time
 }
 
-// ListsConfig of Lists; zero fields take the defaults named.
+// ListsConfig configures Lists; zero fields take the named defaults.
 type ListsConfig struct {
-	// MinInterval lies between two looks of one list: wake-ups in between are one; 100 ms.
+	// MinInterval is the time between two reads of changes of one list; wake-ups in between are combined. Default 100
+	// ms.
 	MinInterval time.Duration
-	// NetInterval is the longest time between two looks while the bus is up; 5 s.
+	// NetInterval is the longest time between two reads of changes while the bus is up. Default 5 s.
 	NetInterval time.Duration
-	// CheckInterval is the time between two looks while the bus is down, and between
-	// two checks of the store's epoch and clock, one for all lists; 1 s, so that every
-	// cause is said within 2 s (T127, T226).
+	// CheckInterval is the time between two reads of changes while the bus is down, and between two checks of the
+	// store's epoch and clock, which all lists share. Default 1 s, so that every fault is shown within 2 s (contract
+	// T127, T226).
 	CheckInterval time.Duration
-	// Quiet is the longest time between two frames of a stream; 14 s (O9).
+	// Quiet is the longest time between two frames of a stream. Default 14 s (contract O9).
 	Quiet time.Duration
-	// ReadTimeout bounds the reads of changes of one look, and those of pages; 2 s each.
+	// ReadTimeout bounds the reads of changes of one list, and the reads of its pages. Default 2 s each.
 	ReadTimeout time.Duration
-	MaxLists    int                   // tenants and projects that are watched; 2,000
-	MaxPages    int                   // of one list; 1,000
-	MaxStreams  int                   // 20,000
-	Metrics     prometheus.Registerer // none when nil
+	MaxLists    int                   // watched lists; default 2,000
+	MaxPages    int                   // pages of one list; default 1,000
+	MaxStreams  int                   // default 20,000
+	Metrics     prometheus.Registerer // nil: no metrics
 	Logger      *slog.Logger
 }
 
@@ -86,10 +86,10 @@ func (c *ListsConfig) defaults() {
 	}
 }
 
-// Lists keeps pages of runs up to date. There is one entry per tenant and project,
-// or per tenant for pages of several, and in it one page per filter, whatever the
-// number of viewers. A change costs one read of what changed per entry; pages decide
-// in memory (design §4). Nothing runs while nobody watches. Make it with NewLists.
+// Lists keeps pages of runs up to date. There is one entry for each project of a tenant, or for each tenant for pages
+// of several projects. An entry has one page for each filter, for any number of viewers. A change costs one read per
+// entry; pages are updated in memory. Nothing runs while there are no viewers. Make it with NewLists; Run must be
+// running. Safe for concurrent use.
 type Lists struct {
 	cfg    ListsConfig
 	src    ListSource
@@ -102,21 +102,21 @@ type Lists struct {
 	entries   map[List]*listEntry
 	streams   int
 	closed    bool
-	stopCheck context.CancelFunc // while something is watched
-	clock     listCheck          // the last one that succeeded
+	stopCheck context.CancelFunc // nil while nothing is watched
+	clock     listCheck          // the last check that succeeded
 	wg        sync.WaitGroup
 }
 
-// NewLists makes lists on a store and a bus.
+// NewLists makes Lists that read src and subscribe to bus.
 func NewLists(src ListSource, bus Bus, cfg ListsConfig) *Lists {
 	cfg.defaults()
 	l := &Lists{
 		cfg: cfg, bus: bus, entries: map[List]*listEntry{}, panics: contain.New(cfg.Metrics, cfg.Logger),
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dvt_list_looks_total", Help: "Looks at what changed in watched lists of runs, by cause.",
+			Name: "dvt_list_looks_total", Help: "Reads of the changes of watched lists of runs, by cause.",
 		}, []string{"cause"}),
 		pages: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dvt_list_pages", Help: "Pages of runs that are watched.",
+			Name: "dvt_list_pages", Help: "Watched pages of runs.",
 		}),
 	}
 	l.src = promptSource{src, &l.wg, l.panics}
@@ -129,8 +129,8 @@ func NewLists(src ListSource, bus Bus, cfg ListsConfig) *Lists {
 	return l
 }
 
-// Watch opens a stream of the first f.Limit runs that f selects. Places and steps
-// of f are ignored. It reads nothing itself. ErrBadPage, ErrTooMany, ErrShutdown.
+// Watch opens a stream of the first f.Limit runs that f selects. The positions and steps of f are ignored. Watch
+// itself reads nothing. Errors: ErrBadPage, ErrTooMany, ErrShutdown.
 func (l *Lists) Watch(f store.RunFilter) (*ListStream, error) {
 	if f.TenantID == "" || f.Limit < 1 || f.Limit > MaxListRows {
 		return nil, ErrBadPage
@@ -170,10 +170,10 @@ func (l *Lists) Watch(f store.RunFilter) (*ListStream, error) {
 	return &ListStream{hub: l, entry: e, page: p, done: make(chan struct{})}, nil
 }
 
-// everyProject is the channel of a whole tenant.
+// everyProject is the project part of the channel of a whole tenant.
 const everyProject = "*"
 
-// keep runs f in the background until ctx ends, again also after a panic.
+// keep runs f in the background until ctx ends and restarts it after a panic.
 func (l *Lists) keep(ctx context.Context, f func(context.Context)) {
 	l.wg.Go(func() {
 		_ = l.panics.Loop(ctx, "lists", func(ctx context.Context) error {
@@ -183,7 +183,7 @@ func (l *Lists) keep(ctx context.Context, f func(context.Context)) {
 	})
 }
 
-// enter needs l.mu.
+// enter adds an entry. The caller holds l.mu.
 func (l *Lists) enter(of List) *listEntry {
 	e, ctx := newListEntry(l, of)
 	l.entries[of] = e
@@ -205,7 +205,7 @@ func (l *Lists) leave(e *listEntry, p *listPage) {
 	}
 }
 
-// drop makes the next viewer of p begin anew, and ends an entry without pages. It needs l.mu.
+// drop removes p, so that its next viewer gets a new page, and ends an entry without pages. The caller holds l.mu.
 func (l *Lists) drop(e *listEntry, p *listPage) {
 	if e.pages[p.class] != p {
 		return
@@ -223,7 +223,7 @@ func (l *Lists) drop(e *listEntry, p *listPage) {
 	}
 }
 
-// Watched returns how many lists, pages and streams are open now.
+// Watched returns the current number of lists, pages and streams.
 func (l *Lists) Watched() (lists, pages, streams int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,8 +233,8 @@ func (l *Lists) Watched() (lists, pages, streams int) {
 	return len(l.entries), pages, l.streams
 }
 
-// Run waits for the end of ctx; then every stream ends with ErrShutdown after its
-// last frame, and Run returns when nothing of the lists runs any more.
+// Run waits until ctx ends. Then every stream ends with ErrShutdown after its last frame, and Run returns nil when
+// all goroutines have ended.
 func (l *Lists) Run(ctx context.Context) error {
 	<-ctx.Done()
 	l.mu.Lock()
@@ -250,14 +250,14 @@ func (l *Lists) Run(ctx context.Context) error {
 	return nil
 }
 
-// listCheck is what one check says of the store.
+// listCheck is the result of one check of the store.
 type listCheck struct {
 	epoch string
 	now   time.Time
 	err   error
 }
 
-// check asks for the store's epoch and clock and tells every list.
+// check reads the store's epoch and clock periodically and offers the result to every list.
 func (l *Lists) check(ctx context.Context) {
 	tick := time.NewTicker(l.cfg.CheckInterval)
 	defer tick.Stop()
@@ -279,14 +279,14 @@ func (l *Lists) check(ctx context.Context) {
 			l.clock = c
 		}
 		for _, e := range l.entries {
-			e.tell(c)
+			e.offerCheck(c)
 		}
 		l.mu.Unlock()
 	}
 }
 
-// checked is the last check of the store that succeeded.
-func (l *Lists) checked() listCheck {
+// lastCheck returns the last check of the store that succeeded.
+func (l *Lists) lastCheck() listCheck {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.clock

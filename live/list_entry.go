@@ -11,44 +11,43 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// lookCause is why a list looks at what changed.
+// lookCause is the reason for a read of changes.
 type lookCause string
 
 const (
-	lookWake  lookCause = "wake"  // the bus said that something changed
-	lookNet   lookCause = "net"   // the bus was silent for long
+	lookWake  lookCause = "wake"  // the bus reported a change
+	lookNet   lookCause = "net"   // the bus was silent for NetInterval
 	lookPoll  lookCause = "poll"  // the bus is down, or the store was
-	lookReset lookCause = "reset" // the first look, and one at another history
+	lookReset lookCause = "reset" // the first read, and the first one in another history
 )
 
-// maxChanged bounds the reads of one look. With more to read than that, pages are
-// read anew instead.
+// maxChanged bounds the reads of one look. When more has changed, the pages are read again instead.
 const maxChanged = 16
 
-// listEntry follows the runs of one project, or of a whole tenant. Its goroutine
-// makes all reads, one phase after the other, so that what it read later is never older.
+// listEntry follows the runs of one project, or of a whole tenant. Its goroutine makes all reads one after the other,
+// so that a later read is never older.
 type listEntry struct {
 	hub    *Lists
 	of     List
 	stop   context.CancelFunc
 	pages  map[string]*listPage // guarded by hub.mu
 	joined chan struct{}
-	checks chan listCheck // the newest one not yet looked at
+	checks chan listCheck // holds the newest check that was not processed
 
-	mu    sync.Mutex
-	abort context.CancelFunc // of the reads in hand, or of some that are over
-	out   bool               // the last check of the store failed: reads are not tried
+	mu          sync.Mutex
+	cancelReads context.CancelFunc // cancels the current reads; a no-op after they have ended
+	storeOut    bool               // the last check of the store failed, so reads are not tried
 
-	// Of the goroutine alone.
-	confirmed bool // the channel was subscribed at least once
+	// Used only by the goroutine.
+	confirmed bool // the bus has confirmed the subscription at least once
 	epoch     string
 	cursor    string
 	asOf      time.Time
 	looked    time.Time // when the last look began
-	wanted    lookCause // a look that waits for its time, "" for none
+	wanted    lookCause // cause of the next look if it is requested early, else ""
 	down      bool      // the last look failed
 	retry     bool      // a page could not be read
-	degraded  bool      // as the last look saw it
+	degraded  bool      // at the time of the last look
 }
 
 func newListEntry(l *Lists, of List) (*listEntry, context.Context) {
@@ -60,7 +59,7 @@ func newListEntry(l *Lists, of List) (*listEntry, context.Context) {
 	}, ctx
 }
 
-// ring says that there is a page to read.
+// ring signals that a page must be read.
 func (e *listEntry) ring() {
 	select {
 	case e.joined <- struct{}{}:
@@ -68,13 +67,13 @@ func (e *listEntry) ring() {
 	}
 }
 
-// tell hands a check over; one that was not looked at yet gives way. Nobody waits
-// for a store that does not answer. The hub alone tells, one at a time.
-func (e *listEntry) tell(c listCheck) {
+// offerCheck hands a check to the goroutine and replaces one that is still unprocessed. A failed check also cancels
+// the current reads. Only the hub calls it, one call at a time.
+func (e *listEntry) offerCheck(c listCheck) {
 	e.mu.Lock()
-	e.out = c.err != nil
-	if e.out && e.abort != nil {
-		e.abort()
+	e.storeOut = c.err != nil
+	if e.storeOut && e.cancelReads != nil {
+		e.cancelReads()
 	}
 	e.mu.Unlock()
 	select {
@@ -100,7 +99,7 @@ func (e *listEntry) run(ctx context.Context) {
 			e.confirmed = e.confirmed || d.Confirmed
 			e.want(lookWake)
 		case c := <-e.checks:
-			e.checked(ctx, c)
+			e.handleCheck(ctx, c)
 		case <-e.joined:
 			if e.epoch != "" { // else a look is due
 				e.load(ctx)
@@ -111,14 +110,14 @@ func (e *listEntry) run(ctx context.Context) {
 	}
 }
 
-// want asks for a look as soon as may be. One at a store that does not answer is not hurried.
+// want requests a look after MinInterval. While the store does not answer, the next look stays at CheckInterval.
 func (e *listEntry) want(c lookCause) {
 	if !e.down && e.wanted == "" {
 		e.wanted = c
 	}
 }
 
-// wait is how long until the next look.
+// wait returns the time until the next look.
 func (e *listEntry) wait() time.Duration {
 	interval := e.hub.cfg.NetInterval
 	switch {
@@ -135,19 +134,19 @@ func (e *listEntry) wait() time.Duration {
 
 func (e *listEntry) isDegraded() bool { return !e.confirmed || !e.hub.bus.Up() }
 
-// calm is the reason of an otherwise healthy frame.
-func (e *listEntry) calm() Reason {
+// healthyReason returns the reason of a frame that is LIVE.
+func (e *listEntry) healthyReason() Reason {
 	if e.degraded {
 		return BusDegraded
 	}
 	return ""
 }
 
-// checked compares the list with what a check of the store says.
-func (e *listEntry) checked(ctx context.Context, c listCheck) {
+// handleCheck compares the list with a check of the store.
+func (e *listEntry) handleCheck(ctx context.Context, c listCheck) {
 	switch {
 	case c.err != nil:
-		e.failed(ctx, c.err)
+		e.readFailed(ctx, c.err)
 	case c.epoch != e.epoch:
 		e.want(lookReset)
 	case e.degraded != e.isDegraded():
@@ -163,7 +162,7 @@ func (e *listEntry) look(ctx context.Context) {
 			cause = lookPoll
 		}
 	}
-	clock := e.hub.checked()
+	clock := e.hub.lastCheck()
 	if e.epoch == "" || clock.epoch != "" && clock.epoch != e.epoch {
 		cause = lookReset
 	}
@@ -171,32 +170,33 @@ func (e *listEntry) look(ctx context.Context) {
 	e.looked, e.wanted, e.degraded = time.Now(), "", e.isDegraded()
 	var err error
 	if cause == lookReset {
-		err = e.begin(ctx)
+		err = e.restart(ctx)
 	} else {
 		err = e.follow(ctx, clock)
 	}
 	if err != nil {
-		e.failed(ctx, err)
+		e.readFailed(ctx, err)
 		return
 	}
 	e.down = false
 	e.load(ctx)
 }
 
-// begin starts anew: the first look, and the first one at another history.
-func (e *listEntry) begin(ctx context.Context) error {
-	for _, p := range e.each() {
+// restart discards all pages and reads epoch and cursor again: on the first look and on the first one in another
+// history.
+func (e *listEntry) restart(ctx context.Context) error {
+	for _, p := range e.watchedPages() {
 		if p.read {
-			p.say(Resyncing, EpochChanged)
+			p.setSync(Resyncing, EpochChanged)
 		}
 		p.forget()
 	}
-	return e.reading(ctx, func(ctx context.Context) error {
+	return e.withTimeout(ctx, func(ctx context.Context) error {
 		heads, err := e.hub.src.Heads(ctx, nil)
 		if err != nil {
 			return err
 		}
-		_, cursor, err := e.changed(ctx, "")
+		_, cursor, err := e.readChanges(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -205,18 +205,17 @@ func (e *listEntry) begin(ctx context.Context) error {
 	})
 }
 
-// follow reads what changed and shows the pages that lack nothing. A look that
-// brings nothing new costs that read alone.
+// follow reads the changes and shows the pages that are complete. A look without changes costs only this read.
 func (e *listEntry) follow(ctx context.Context, clock listCheck) error {
-	began, pages := time.Now(), e.each()
+	began, pages := time.Now(), e.watchedPages()
 	moved, regressed := false, false
-	err := e.reading(ctx, func(ctx context.Context) error {
+	err := e.withTimeout(ctx, func(ctx context.Context) error {
 		for range maxChanged {
-			rows, next, err := e.changed(ctx, e.cursor)
+			rows, next, err := e.readChanges(ctx, e.cursor)
 			if err != nil {
 				return err
 			}
-			for _, row := range rows { // each row is kept by itself
+			for _, row := range rows { // each row is allocated separately, because pages keep pointers
 				for _, p := range pages {
 					m, r := p.apply(&row)
 					moved, regressed = moved || m, regressed || r
@@ -227,7 +226,7 @@ func (e *listEntry) follow(ctx context.Context, clock listCheck) error {
 				return nil
 			}
 		}
-		_, next, err := e.changed(ctx, "")
+		_, next, err := e.readChanges(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -241,36 +240,36 @@ func (e *listEntry) follow(ctx context.Context, clock listCheck) error {
 	case err != nil:
 		return err
 	case regressed:
-		e.hub.cfg.Logger.WarnContext(ctx, "the position of a list decreased within an epoch; the list is read again",
+		e.hub.cfg.Logger.WarnContext(ctx, "the position of a run decreased within an epoch; the list is reloaded",
 			slog.String("tenantId", e.of.TenantID))
-		return e.begin(ctx)
+		return e.restart(ctx)
 	case !moved:
-		e.asOf = later(e.asOf, clock.now)
+		e.asOf = latest(e.asOf, clock.now)
 	default:
 		asOf, err := e.verify(ctx, began)
 		if err != nil {
 			return err
 		}
-		e.asOf = later(e.asOf, asOf)
+		e.asOf = latest(e.asOf, asOf)
 	}
 	for _, p := range pages {
 		if p.read {
 			p.asOf = e.asOf
 		}
-		if !p.lacks() {
-			p.show(e.epoch, e.calm(), false)
+		if !p.isIncomplete() {
+			p.show(e.epoch, e.healthyReason(), false)
 		}
 	}
 	return nil
 }
 
-// errEpoch says that what was read may be of two histories.
+// errEpoch means that the rows read may belong to two histories.
 var errEpoch = errors.New("live: the store's epoch changed")
 
-// verify asks whether all reads since began were of the epoch in hand, and what the
-// store's clock said at began or before.
+// verify checks that all reads since began belong to the current epoch. It returns the store's time at began or
+// shortly before.
 func (e *listEntry) verify(ctx context.Context, began time.Time) (asOf time.Time, err error) {
-	err = e.reading(ctx, func(ctx context.Context) error {
+	err = e.withTimeout(ctx, func(ctx context.Context) error {
 		heads, err := e.hub.src.Heads(ctx, nil)
 		if err != nil {
 			return err
@@ -284,7 +283,7 @@ func (e *listEntry) verify(ctx context.Context, began time.Time) (asOf time.Time
 	return asOf, err
 }
 
-func (e *listEntry) changed(ctx context.Context, cursor string) ([]store.RunRow, string, error) {
+func (e *listEntry) readChanges(ctx context.Context, cursor string) ([]store.RunRow, string, error) {
 	f := store.RunFilter{TenantID: e.of.TenantID, Limit: store.MaxPage}
 	if e.of.ProjectID != everyProject {
 		f.ProjectIDs = []string{e.of.ProjectID}
@@ -292,22 +291,22 @@ func (e *listEntry) changed(ctx context.Context, cursor string) ([]store.RunRow,
 	return e.hub.src.Changed(ctx, f, cursor)
 }
 
-// reading bounds reads, and ends them when a check finds the store out.
-func (e *listEntry) reading(ctx context.Context, read func(context.Context) error) error {
+// reading runs read with a timeout and cancels it when a check finds that the store does not answer.
+func (e *listEntry) withTimeout(ctx context.Context, read func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, e.hub.cfg.ReadTimeout)
 	defer cancel()
 	e.mu.Lock()
-	out := e.out
-	e.abort = cancel
+	out := e.storeOut
+	e.cancelReads = cancel
 	e.mu.Unlock()
 	if out {
-		return fmt.Errorf("%w: it did not answer the last check", store.ErrUnavailable)
+		return fmt.Errorf("%w: the last check got no answer", store.ErrUnavailable)
 	}
 	return read(bounded)
 }
 
-// failed says on every page that the store does not answer, and keeps the rows.
-func (e *listEntry) failed(ctx context.Context, err error) {
+// readFailed shows STALE on every page and keeps the rows.
+func (e *listEntry) readFailed(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -317,13 +316,13 @@ func (e *listEntry) failed(ctx context.Context, err error) {
 		return
 	}
 	e.down, e.wanted = true, ""
-	for _, p := range e.each() {
-		p.say(Stale, StoreDown)
+	for _, p := range e.watchedPages() {
+		p.setSync(Stale, StoreDown)
 	}
 }
 
-// each is the pages that have viewers now.
-func (e *listEntry) each() []*listPage {
+// watchedPages returns the pages that have viewers now.
+func (e *listEntry) watchedPages() []*listPage {
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
 	pages := make([]*listPage, 0, len(e.pages))

@@ -1,7 +1,7 @@
 package live
 
-// For tests that compare them with what stores say.
+// Exported for tests that compare them with the stores.
 var (
 	Selects   = selects
-	Displayed = displayed
+	Displayed = displayOrder
 )

@@ -17,25 +17,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// bell is a bus for lists whose every wake-up the test decides.
-type bell struct {
+// fakeListBus is a bus for lists on which the test decides about every wake-up.
+type fakeListBus struct {
 	live.Bus
 	mu   sync.Mutex
 	down bool
-	subs map[*ear]live.List
+	subs map[*listSubscription]live.List
 }
 
-type ear struct {
-	bell *bell
-	c    chan live.Delivery
+type listSubscription struct {
+	bus *fakeListBus
+	c   chan live.Delivery
 }
 
-func newBell() *bell { return &bell{subs: map[*ear]live.List{}} }
+func newFakeListBus() *fakeListBus { return &fakeListBus{subs: map[*listSubscription]live.List{}} }
 
-func (b *bell) SubscribeList(tenantID, projectID string) live.Subscription {
+func (b *fakeListBus) SubscribeList(tenantID, projectID string) live.Subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := &ear{bell: b, c: make(chan live.Delivery, 16)}
+	e := &listSubscription{bus: b, c: make(chan live.Delivery, 16)}
 	b.subs[e] = live.List{TenantID: tenantID, ProjectID: projectID}
 	if !b.down {
 		e.c <- live.Delivery{Confirmed: true}
@@ -43,8 +43,8 @@ func (b *bell) SubscribeList(tenantID, projectID string) live.Subscription {
 	return e
 }
 
-// ring wakes a project's list and its tenant's; a full mailbox is awake already.
-func (b *bell) ring(of live.List) {
+// ring wakes the list of a project and the list of its tenant. A full mailbox means awake already.
+func (b *fakeListBus) ring(of live.List) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for e, l := range b.subs {
@@ -57,60 +57,62 @@ func (b *bell) ring(of live.List) {
 	}
 }
 
-func (b *bell) setDown(down bool) {
+func (b *fakeListBus) setDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.down = down
 }
 
-func (b *bell) Up() bool {
+func (b *fakeListBus) Up() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.down
 }
 
-func (e *ear) C() <-chan live.Delivery { return e.c }
+func (e *listSubscription) C() <-chan live.Delivery { return e.c }
 
-func (e *ear) Close() {
-	e.bell.mu.Lock()
-	defer e.bell.mu.Unlock()
-	delete(e.bell.subs, e)
+func (e *listSubscription) Close() {
+	e.bus.mu.Lock()
+	defer e.bus.mu.Unlock()
+	delete(e.bus.subs, e)
 }
 
-// shelf is a store of rows that fails, hangs and begins another history on demand.
-type shelf struct {
+// fakeListStore keeps rows and fails, hangs or changes its epoch on demand.
+type fakeListStore struct {
 	mu    sync.Mutex
 	epoch string
-	rows  map[string]*kept
+	rows  map[string]*storedRow
 	n     int
 	err   error
 	hang  bool
-	deaf  bool // hangs for long, whatever the caller says
-	// judge is what becomes of one List: nil to answer.
-	judge func(context.Context, store.RunFilter) error
-	// after runs when a read of changes has seen the rows, before it answers.
-	after func()
+	deaf  bool // waits long even after the caller has given up
+	// judge returns the error of one List call; nil to answer.
+	listError func(context.Context, store.RunFilter) error
+	// after is called when a read of changes has seen the rows and before it answers.
+	onChanged func()
 
 	heads, changes, lists int
 }
 
-type kept struct {
+type storedRow struct {
 	row    store.RunRow
 	change int
 }
 
-func newShelf() *shelf { return &shelf{epoch: "e1", rows: map[string]*kept{}} }
+func newFakeListStore() *fakeListStore {
+	return &fakeListStore{epoch: "e1", rows: map[string]*storedRow{}}
+}
 
-// put makes a run or moves it on, and returns its id.
-func (s *shelf) put(n int, status run.Status) string { return s.putIn("p1", n, status) }
+// put creates or updates a run and returns its id.
+func (s *fakeListStore) put(n int, status run.Status) string { return s.putIn("p1", n, status) }
 
-func (s *shelf) putIn(project string, n int, status run.Status) string {
+func (s *fakeListStore) putIn(project string, n int, status run.Status) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := fmt.Sprintf("run-%05d", n)
 	k := s.rows[id]
 	if k == nil {
-		k = &kept{}
+		k = &storedRow{}
 		k.row.Header = run.Header{Identity: identity(id), CreatedAt: time.Unix(int64(n), 0)}
 		k.row.Header.ProjectID = project
 		s.rows[id] = k
@@ -122,14 +124,14 @@ func (s *shelf) putIn(project string, n int, status run.Status) string {
 	return id
 }
 
-func (s *shelf) set(f func()) {
+func (s *fakeListStore) set(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
-// reads is how often each method was called since the last time.
-func (s *shelf) reads() (heads, changes, lists int) {
+// reads returns the number of calls of each method since the last time.
+func (s *fakeListStore) reads() (heads, changes, lists int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	heads, changes, lists = s.heads, s.changes, s.lists
@@ -137,7 +139,7 @@ func (s *shelf) reads() (heads, changes, lists int) {
 	return heads, changes, lists
 }
 
-func (s *shelf) wait(ctx context.Context, count *int) error {
+func (s *fakeListStore) wait(ctx context.Context, count *int) error {
 	s.mu.Lock()
 	*count++
 	hang, deaf, err := s.hang, s.deaf, s.err
@@ -153,7 +155,7 @@ func (s *shelf) wait(ctx context.Context, count *int) error {
 	return err
 }
 
-func (s *shelf) Heads(ctx context.Context, _ []string) (store.Heads, error) {
+func (s *fakeListStore) Heads(ctx context.Context, _ []string) (store.Heads, error) {
 	if err := s.wait(ctx, &s.heads); err != nil {
 		return store.Heads{}, err
 	}
@@ -162,13 +164,13 @@ func (s *shelf) Heads(ctx context.Context, _ []string) (store.Heads, error) {
 	return store.Heads{Epoch: s.epoch, Now: time.Now()}, nil
 }
 
-func (s *shelf) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
+func (s *fakeListStore) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
 	if err := s.wait(ctx, &s.changes); err != nil {
 		return nil, "", err
 	}
 	rows, next := s.changed(f, cursor)
 	s.mu.Lock()
-	after := s.after
+	after := s.onChanged
 	s.mu.Unlock()
 	if after != nil {
 		after()
@@ -176,7 +178,7 @@ func (s *shelf) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 	return rows, next, nil
 }
 
-func (s *shelf) changed(f store.RunFilter, cursor string) ([]store.RunRow, string) {
+func (s *fakeListStore) changed(f store.RunFilter, cursor string) ([]store.RunRow, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	epoch, at, _ := strings.Cut(cursor, ":")
@@ -187,13 +189,13 @@ func (s *shelf) changed(f store.RunFilter, cursor string) ([]store.RunRow, strin
 	if cursor == "" {
 		return nil, fmt.Sprint(s.epoch, ":", s.n)
 	}
-	var found []*kept
+	var found []*storedRow
 	for _, k := range s.rows {
 		if k.change > after && (f.ProjectIDs == nil || slices.Contains(f.ProjectIDs, k.row.Header.ProjectID)) {
 			found = append(found, k)
 		}
 	}
-	slices.SortFunc(found, func(a, b *kept) int { return cmp.Compare(a.change, b.change) })
+	slices.SortFunc(found, func(a, b *storedRow) int { return cmp.Compare(a.change, b.change) })
 	next := s.n
 	if len(found) > f.Limit {
 		found = found[:f.Limit]
@@ -208,12 +210,12 @@ func (s *shelf) changed(f store.RunFilter, cursor string) ([]store.RunRow, strin
 	return rows, fmt.Sprint(s.epoch, ":", next)
 }
 
-func (s *shelf) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
+func (s *fakeListStore) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
 	if err := s.wait(ctx, &s.lists); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	judge := s.judge
+	judge := s.listError
 	s.mu.Unlock()
 	if judge != nil {
 		if err := judge(ctx, f); err != nil {
@@ -223,13 +225,13 @@ func (s *shelf) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, er
 	return s.list(f), nil
 }
 
-func (s *shelf) list(f store.RunFilter) []store.RunRow {
+func (s *fakeListStore) list(f store.RunFilter) []store.RunRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []*store.RunRow
 	order := live.Displayed(&f)
 	for _, k := range s.rows {
-		if live.Selects(&f, &k.row.Header) && (f.After == nil || order(&k.row, place(f.After)) > 0) {
+		if live.Selects(&f, &k.row.Header) && (f.After == nil || order(&k.row, positionRow(f.After)) > 0) {
 			found = append(found, &k.row)
 		}
 	}
@@ -241,25 +243,25 @@ func (s *shelf) list(f store.RunFilter) []store.RunRow {
 	return rows
 }
 
-func place(p *store.RunPos) *store.RunRow {
+func positionRow(p *store.RunPos) *store.RunRow {
 	return &store.RunRow{Header: run.Header{Identity: run.Identity{RunID: p.RunID}, CreatedAt: p.CreatedAt}}
 }
 
-// gallery is lists on a bell and a shelf, in a bubble of its own time.
-type gallery struct {
+// listFixture is Lists on a fakeListBus and a fakeListStore, in a synctest bubble.
+type listFixture struct {
 	*testing.T
-	bell  *bell
-	shelf *shelf
+	bus   *fakeListBus
+	store *fakeListStore
 	lists *live.Lists
 	stop  func()
 }
 
-// exhibit runs a scenario, then shuts down. The bubble fails when a goroutine is left.
-func exhibit(t *testing.T, cfg live.ListsConfig, f func(*gallery)) {
+// runListScenario runs f, then shuts down. The bubble fails when a goroutine is left.
+func runListScenario(t *testing.T, cfg live.ListsConfig, f func(*listFixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g := &gallery{T: t, bell: newBell(), shelf: newShelf()}
-		g.lists = live.NewLists(g.shelf, g.bell, cfg)
+		g := &listFixture{T: t, bus: newFakeListBus(), store: newFakeListStore()}
+		g.lists = live.NewLists(g.store, g.bus, cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- g.lists.Run(ctx) }()
@@ -267,18 +269,18 @@ func exhibit(t *testing.T, cfg live.ListsConfig, f func(*gallery)) {
 		defer g.stop()
 		f(g)
 		g.stop()
-		if n := len(g.bell.subs); n != 0 {
-			t.Errorf("%d subscriptions are open after the end", n)
+		if n := len(g.bus.subs); n != 0 {
+			t.Errorf("%d subscriptions are open after the shutdown, want 0", n)
 		}
 	})
 }
 
-// only is the filter of a page of one project.
-func only(limit int, statuses ...run.Status) store.RunFilter {
+// only returns the filter of a page of one project.
+func projectPage(limit int, statuses ...run.Status) store.RunFilter {
 	return store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Statuses: statuses, Limit: limit}
 }
 
-func (g *gallery) watch(f store.RunFilter) *live.ListStream {
+func (g *listFixture) watch(f store.RunFilter) *live.ListStream {
 	g.Helper()
 	s, err := g.lists.Watch(f)
 	ok(g, err)
@@ -286,32 +288,32 @@ func (g *gallery) watch(f store.RunFilter) *live.ListStream {
 	return s
 }
 
-func (g *gallery) next(s *live.ListStream) live.ListFrame {
+func (g *listFixture) next(s *live.ListStream) live.ListFrame {
 	g.Helper()
 	f, err := s.Next(g.Context())
 	ok(g, err)
 	return f
 }
 
-// change moves a run and says so.
-func (g *gallery) change(n int, status run.Status) {
-	g.shelf.put(n, status)
-	g.bell.ring(live.List{TenantID: "t1", ProjectID: "p1"})
+// change updates a run and wakes the lists.
+func (g *listFixture) change(n int, status run.Status) {
+	g.store.put(n, status)
+	g.bus.ring(live.List{TenantID: "t1", ProjectID: "p1"})
 	synctest.Wait()
 }
 
-// silent is true when no frame comes for d.
-func (g *gallery) silent(s *live.ListStream, d time.Duration) {
+// silent requires that no frame arrives for d.
+func (g *listFixture) expectSilence(s *live.ListStream, d time.Duration) {
 	g.Helper()
 	ctx, cancel := context.WithTimeout(g.Context(), d)
 	defer cancel()
 	if f, err := s.Next(ctx); err == nil {
-		g.Fatalf("unexpected frame %+v", told(f))
+		g.Fatalf("unexpected frame %+v", summarizeList(f))
 	}
 }
 
-// notice is what of a frame the scenarios speak of.
-type notice struct {
+// listSummary has the fields of a frame that scenarios compare.
+type listSummary struct {
 	Sync    live.Sync
 	Reason  live.Reason
 	Rows    string // "n:status", in order
@@ -319,7 +321,7 @@ type notice struct {
 	Reset   bool
 }
 
-func told(f live.ListFrame) notice {
+func summarizeList(f live.ListFrame) listSummary {
 	var rows, removed []string
 	for _, r := range f.Rows {
 		n, _ := strconv.Atoi(strings.TrimPrefix(r.Header.RunID, "run-"))
@@ -329,5 +331,5 @@ func told(f live.ListFrame) notice {
 		n, _ := strconv.Atoi(strings.TrimPrefix(id, "run-"))
 		removed = append(removed, strconv.Itoa(n))
 	}
-	return notice{f.Sync, f.Reason, strings.Join(rows, " "), strings.Join(removed, " "), f.Reset}
+	return listSummary{f.Sync, f.Reason, strings.Join(rows, " "), strings.Join(removed, " "), f.Reset}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// selects says what store.Runs.List says of a run: whether f selects it, wherever its page ends.
+// selects reports whether f selects the run, as store.Runs.List does, ignoring limit and positions.
 func selects(f *store.RunFilter, h *run.Header) bool {
-	created := h.CreatedAt.UnixMicro() // times of stores have microseconds
+	created := h.CreatedAt.UnixMicro() // stores keep times in microseconds
 	switch {
 	case h.TenantID != f.TenantID,
 		f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, h.ProjectID),
@@ -28,8 +28,8 @@ func selects(f *store.RunFilter, h *run.Header) bool {
 	return true
 }
 
-// displayed orders rows as f lists them.
-func displayed(f *store.RunFilter) func(a, b *store.RunRow) int {
+// displayed returns the order in which f lists rows.
+func displayOrder(f *store.RunFilter) func(a, b *store.RunRow) int {
 	return func(a, b *store.RunRow) int {
 		if !f.Ascending {
 			a, b = b, a

@@ -9,20 +9,20 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// pagesAtOnce are read beside each other.
+// pagesAtOnce is the number of pages that one list reads concurrently.
 const pagesAtOnce = 4
 
-// load reads what pages lack and shows them. A page that cannot be read in time does
-// not hold the others up: it is tried again later.
+// load reads the rows that pages lack and shows them. A page that cannot be read in time does not delay the others;
+// it is tried again later.
 func (e *listEntry) load(ctx context.Context) {
 	var lacking []*listPage
 	e.retry = false
-	for _, p := range e.each() {
+	for _, p := range e.watchedPages() {
 		switch {
-		case !p.lacks():
+		case !p.isIncomplete():
 		case e.down:
-			p.say(Stale, StoreDown)
-		case time.Since(p.tried) < e.hub.cfg.ReadTimeout:
+			p.setSync(Stale, StoreDown)
+		case time.Since(p.failedAt) < e.hub.cfg.ReadTimeout:
 			e.retry = true
 		default:
 			lacking = append(lacking, p)
@@ -33,7 +33,7 @@ func (e *listEntry) load(ctx context.Context) {
 	}
 	began := time.Now()
 	answers := make([]listAnswer, len(lacking))
-	err := e.reading(ctx, func(ctx context.Context) error {
+	err := e.withTimeout(ctx, func(ctx context.Context) error {
 		var group sync.WaitGroup
 		turns := make(chan struct{}, pagesAtOnce)
 		for i, p := range lacking {
@@ -41,7 +41,7 @@ func (e *listEntry) load(ctx context.Context) {
 			group.Go(func() {
 				defer func() { <-turns }()
 				panicked := e.hub.panics.Call("lists", e.of.TenantID, func() error {
-					answers[i] = e.ask(ctx, p.query())
+					answers[i] = e.query(ctx, p.query())
 					return nil
 				})
 				if panicked != nil {
@@ -51,7 +51,7 @@ func (e *listEntry) load(ctx context.Context) {
 		}
 		group.Wait()
 		if err := ctx.Err(); errors.Is(err, context.Canceled) {
-			return err // not a page is slow: the store is out
+			return err // not one slow page: a check found the store unavailable
 		}
 		return nil
 	})
@@ -62,18 +62,18 @@ func (e *listEntry) load(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		e.failed(ctx, err)
+		e.readFailed(ctx, err)
 	}
 }
 
-// listAnswer is what became of the query of a page.
+// listAnswer is the result of the query of a page. asked is the limit of the query, or 0 if no time was left.
 type listAnswer struct {
 	asked int // 0: there was no time left
 	rows  []store.RunRow
 	err   error
 }
 
-func (e *listEntry) ask(ctx context.Context, q store.RunFilter) listAnswer {
+func (e *listEntry) query(ctx context.Context, q store.RunFilter) listAnswer {
 	if ctx.Err() != nil {
 		return listAnswer{}
 	}
@@ -81,20 +81,20 @@ func (e *listEntry) ask(ctx context.Context, q store.RunFilter) listAnswer {
 	return listAnswer{asked: q.Limit, rows: rows, err: err}
 }
 
-// take shows what was read. A filter that the store refuses ends its streams.
+// take shows the rows read. A filter that the store refuses ends its streams.
 func (e *listEntry) take(ctx context.Context, pages []*listPage, answers []listAnswer, asOf time.Time) {
 	for i, p := range pages {
 		switch a := answers[i]; {
 		case a.asked == 0:
 			e.ring()
 		case a.err == nil:
-			anew := p.extend(a.asked, a.rows, asOf)
-			p.show(e.epoch, e.calm(), anew)
+			first := p.extend(a.asked, a.rows, asOf)
+			p.show(e.epoch, e.healthyReason(), first)
 		case ctx.Err() != nil:
 		case errors.Is(a.err, store.ErrUnavailable), errors.Is(a.err, context.DeadlineExceeded),
 			errors.Is(a.err, context.Canceled):
-			p.tried, e.retry = time.Now(), true
-			p.say(Stale, StoreDown)
+			p.failedAt, e.retry = time.Now(), true
+			p.setSync(Stale, StoreDown)
 		default:
 			e.hub.mu.Lock()
 			e.hub.drop(e, p)

@@ -8,57 +8,56 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// listPage is one page for all who are shown the same: those with equal filters.
+// listPage is one page, shared by all viewers with equal filters.
 type listPage struct {
 	class  string
 	filter store.RunFilter
 	refs   int // guarded by the hub's mu
 
-	// Of the entry's goroutine alone: the first rows that the filter selects, in
-	// display order. They are more than the page shows, so that one that leaves seldom
-	// costs a read.
-	rows  []*store.RunRow
-	read  bool      // rows are of the history in hand
-	whole bool      // there are no more
-	moved bool      // rows are not as they were shown
-	asOf  time.Time // of rows
-	tried time.Time // when a read of this page alone failed
+	// Used only by the entry's goroutine. rows are the first rows that the filter selects, in display order. They are
+	// more than the page shows, so that a row that leaves rarely costs a read.
+	rows     []*store.RunRow
+	read     bool      // rows belong to the current history
+	whole    bool      // the store has no further rows
+	moved    bool      // rows differ from the last view
+	asOf     time.Time // as of which store time rows were read
+	failedAt time.Time // when a read of only this page failed
 
 	mu      sync.Mutex
-	view    *listView // nil until there is something to say
+	view    *listView // nil until there is something to show
 	shownAt time.Time // AsOf of view
 	err     error
 	changed chan struct{} // closed when view or err changes
 }
 
-// listView is what a page shows. It is never written to.
+// listView is the content that a page shows. It is immutable.
 type listView struct {
 	sync    Sync
 	reason  Reason
 	rows    []*store.RunRow
 	epoch   string
-	history int // counts the pages that were read anew; 0: there are no rows yet
+	history int // counts complete reloads; 0 while there are no rows
 }
 
 func newListPage(class string, f store.RunFilter) *listPage {
 	return &listPage{class: class, filter: f, changed: make(chan struct{})}
 }
 
-// kept is how many rows a page keeps at most; a store lists one beyond MaxListRows.
-func (p *listPage) kept() int { return min(p.filter.Limit+p.filter.Limit/2+1, MaxListRows+1) }
+// capacity returns how many rows a page keeps at most; a store lists one beyond MaxListRows.
+func (p *listPage) capacity() int { return min(p.filter.Limit+p.filter.Limit/2+1, MaxListRows+1) }
 
-// apply decides whether a changed row enters, changes or leaves. A row that was newer
-// before is of another history: regressed.
+// apply updates the page with a changed row, which may enter, change or leave. regressed means that the row is older
+// than the one in the page, so that it belongs to another history.
 func (p *listPage) apply(row *store.RunRow) (moved, regressed bool) {
 	if !p.read {
 		return false, false
 	}
 	selected := selects(&p.filter, &row.Header)
-	i, found := slices.BinarySearchFunc(p.rows, row, displayed(&p.filter))
+	i, found := slices.BinarySearchFunc(p.rows, row, displayOrder(&p.filter))
 	switch {
-	case found && older(row, p.rows[i]):
+	case found && isOlder(row, p.rows[i]):
 		return false, true
-	case found && !older(p.rows[i], row) && row.Header.Rev == p.rows[i].Header.Rev:
+	case found && !isOlder(p.rows[i], row) && row.Header.Rev == p.rows[i].Header.Rev:
 		return false, false
 	case found && selected:
 		p.rows[i] = row
@@ -74,28 +73,28 @@ func (p *listPage) apply(row *store.RunRow) (moved, regressed bool) {
 	return true, false
 }
 
-// older says that a was read before b, of one run.
-func older(a, b *store.RunRow) bool {
+// isOlder reports whether a was read before b. Both are rows of one run.
+func isOlder(a, b *store.RunRow) bool {
 	return a.Header.Seq < b.Header.Seq || a.Header.Seq == b.Header.Seq && a.OpsRev < b.OpsRev
 }
 
 func (p *listPage) trim() {
-	if n := p.kept(); len(p.rows) > n {
+	if n := p.capacity(); len(p.rows) > n {
 		p.rows = slices.Delete(p.rows, n, len(p.rows))
 		p.whole = false
 	}
 }
 
-// lacks says that rows must be read before the page can be shown.
-func (p *listPage) lacks() bool { return !p.read || !p.whole && len(p.rows) < p.filter.Limit }
+// isIncomplete reports whether rows must be read before the page can be shown.
+func (p *listPage) isIncomplete() bool { return !p.read || !p.whole && len(p.rows) < p.filter.Limit }
 
-// forget is for another history: everything is read anew.
-func (p *listPage) forget() { p.rows, p.read, p.whole, p.tried = nil, false, false, time.Time{} }
+// forget discards all rows, because the history is another one.
+func (p *listPage) forget() { p.rows, p.read, p.whole, p.failedAt = nil, false, false, time.Time{} }
 
-// query asks for the rows that the page lacks: those after the last one.
+// query returns the filter for the rows that the page lacks: those after its last row.
 func (p *listPage) query() store.RunFilter {
 	f := p.filter
-	f.Limit = p.kept() - len(p.rows)
+	f.Limit = p.capacity() - len(p.rows)
 	if n := len(p.rows); n > 0 {
 		last := &p.rows[n-1].Header
 		f.After = &store.RunPos{CreatedAt: last.CreatedAt, RunID: last.RunID}
@@ -103,42 +102,43 @@ func (p *listPage) query() store.RunFilter {
 	return f
 }
 
-// extend takes the answer to query; asOf is when it was asked at the earliest.
-func (p *listPage) extend(asked int, rows []store.RunRow, asOf time.Time) (anew bool) {
-	anew = !p.read
-	if anew {
+// extend appends the answer to query; asOf is the earliest time at which it was asked. It returns true if these are
+// the first rows of a history.
+func (p *listPage) extend(asked int, rows []store.RunRow, asOf time.Time) (first bool) {
+	first = !p.read
+	if first {
 		p.asOf = asOf
 	}
-	for _, row := range rows { // each is kept by itself
+	for _, row := range rows { // each row is allocated separately, because views keep pointers
 		p.rows = append(p.rows, &row)
 	}
-	p.read, p.whole, p.moved, p.tried = true, len(rows) < asked, true, time.Time{}
-	return anew
+	p.read, p.whole, p.moved, p.failedAt = true, len(rows) < asked, true, time.Time{}
+	return first
 }
 
-// show makes the rows visible.
-func (p *listPage) show(epoch string, reason Reason, anew bool) {
+// show publishes the rows as the new view. first starts a new history.
+func (p *listPage) show(epoch string, reason Reason, first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := &listView{sync: Live, reason: reason, epoch: epoch}
 	if was := p.view; was != nil {
 		v.history, v.rows = was.history, was.rows
 	}
-	if anew {
+	if first {
 		v.history++
 		p.shownAt = p.asOf
 	} else {
-		p.shownAt = later(p.shownAt, p.asOf)
+		p.shownAt = latest(p.shownAt, p.asOf)
 	}
-	if rows := p.rows[:min(len(p.rows), p.filter.Limit)]; p.moved && (anew || !slices.Equal(rows, v.rows)) {
+	if rows := p.rows[:min(len(p.rows), p.filter.Limit)]; p.moved && (first || !slices.Equal(rows, v.rows)) {
 		v.rows = slices.Clone(rows)
 	}
 	p.moved = false
 	p.put(v)
 }
 
-// say keeps the rows and tells how fresh they are.
-func (p *listPage) say(s Sync, r Reason) {
+// say keeps the rows and changes only the sync state and its reason.
+func (p *listPage) setSync(s Sync, r Reason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := &listView{sync: s, reason: r}
@@ -148,7 +148,7 @@ func (p *listPage) say(s Sync, r Reason) {
 	p.put(v)
 }
 
-// put needs p.mu.
+// put replaces the view unless nothing changed. The caller holds p.mu.
 func (p *listPage) put(v *listView) {
 	if was := p.view; was != nil && was.sync == v.sync && was.reason == v.reason && was.epoch == v.epoch &&
 		was.history == v.history &&
@@ -169,13 +169,13 @@ func (p *listPage) fail(err error) {
 	}
 }
 
-// ring needs p.mu.
+// ring wakes the readers. The caller holds p.mu.
 func (p *listPage) ring() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-func (p *listPage) now() (v *listView, asOf time.Time, changed <-chan struct{}, err error) {
+func (p *listPage) current() (v *listView, asOf time.Time, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.view, p.shownAt, p.changed, p.err

@@ -8,14 +8,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ListSource is what lists read of a store.
+// ListSource is the part of a store that Lists read.
 type ListSource interface {
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error)
 	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 }
 
-// promptSource answers at the latest when ctx ends.
+// promptSource returns when ctx ends, even if the driver does not.
 type promptSource struct {
 	src    ListSource
 	group  *sync.WaitGroup

@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// onStores runs a test on each store.
+// onStores runs test on each store.
 func onStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 	t.Run("sqlite", func(t *testing.T) {
 		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
@@ -43,26 +43,27 @@ func onStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 	})
 }
 
-// library makes random runs in a store and moves them on.
-type library struct {
+// runFactory creates random runs in a store and advances them.
+type runFactory struct {
 	*testing.T
 	*rand.Rand
 	store store.Store
 	runs  []run.Identity
-	moves map[string]int // how far a run is in the life of all of them
+	moves map[string]int // index of the run's next event in lifecycle
 }
 
-func newLibrary(t *testing.T, s store.Store, seed uint64) *library {
-	return &library{T: t, Rand: rand.New(rand.NewPCG(seed, 2)), store: s, moves: map[string]int{}}
+func newRunFactory(t *testing.T, s store.Store, seed uint64) *runFactory {
+	return &runFactory{T: t, Rand: rand.New(rand.NewPCG(seed, 2)), store: s, moves: map[string]int{}}
 }
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// life is what happens to a run here, with the attempts of its step and pauses.
-var life = []run.EventType{run.RunStarted, run.StepStartedEvent, run.RunPaused, run.RunResumed, run.StepCompletedEvent,
+// lifecycle is the sequence of events of every run in these tests.
+var lifecycle = []run.EventType{run.RunStarted, run.StepStartedEvent, run.RunPaused, run.RunResumed,
+	run.StepCompletedEvent,
 	run.RunCompleted}
 
-func (l *library) identity() run.Identity {
+func (l *runFactory) identity() run.Identity {
 	id := runtest.ID
 	id.RunID = fmt.Sprintf("%s%03d", pick(l.Rand, "run-", "RUN-", "a_", "a.", "z"), len(l.runs))
 	id.TenantID = pick(l.Rand, "t1", "t1", "t1", "t2")
@@ -78,8 +79,8 @@ func newRunOf(id run.Identity) store.NewRun {
 	}}
 }
 
-// create makes a run that begins now.
-func (l *library) create() run.Identity {
+// create makes a run with the current time.
+func (l *runFactory) create() run.Identity {
 	l.Helper()
 	id := l.identity()
 	n := newRunOf(id)
@@ -90,34 +91,34 @@ func (l *library) create() run.Identity {
 	return id
 }
 
-// imported makes a run that began at created.
-func (l *library) imported(created time.Time) {
+// imported makes a run that was created at the given time.
+func (l *runFactory) imported(created time.Time) {
 	l.Helper()
 	id := l.identity()
-	id.PlanID = pick(l.Rand, id.PlanID, "a%b", `a\b`, "прогон", "é", "e\u0301") // as other systems may name them
+	id.PlanID = pick(l.Rand, id.PlanID, "a%b", `a\b`, "прогон", "é", "e\u0301") // names as other systems may use them
 	n := newRunOf(id)
 	n.Run.CreatedAt = created
 	ok(l, l.store.Import(context.Background(), n, nil))
 	l.runs = append(l.runs, id)
 }
 
-// move takes a run one event further, if it is not over, and projects it.
-func (l *library) move(id run.Identity) {
+// move appends the run's next event, if there is one, and projects it.
+func (l *runFactory) advance(id run.Identity) {
 	l.Helper()
 	n := l.moves[id.RunID]
-	if n == len(life) {
+	if n == len(lifecycle) {
 		return
 	}
 	l.moves[id.RunID]++
-	draft := runtest.Draft(life[n], "", 1)
+	draft := runtest.Draft(lifecycle[n], "", 1)
 	switch {
 	case n > 0 && l.IntN(4) == 0:
-		draft, l.moves[id.RunID] = runtest.Draft(run.RunCancelled, "", 1), len(life)
-	case life[n] == run.RunStarted:
+		draft, l.moves[id.RunID] = runtest.Draft(run.RunCancelled, "", 1), len(lifecycle)
+	case lifecycle[n] == run.RunStarted:
 		draft = runtest.Start("a")
 		draft.Payload = bytes.ReplaceAll(draft.Payload, runtest.JSON(runtest.ID.PlanID), runtest.JSON(id.PlanID))
-	case life[n] == run.StepStartedEvent, life[n] == run.StepCompletedEvent:
-		draft = runtest.Draft(life[n], "a", 1)
+	case lifecycle[n] == run.StepStartedEvent, lifecycle[n] == run.StepCompletedEvent:
+		draft = runtest.Draft(lifecycle[n], "a", 1)
 	}
 	ctx := context.Background()
 	_, err := l.store.Append(ctx, store.Append{RunID: id.RunID, Events: []run.Draft{draft}})
@@ -128,9 +129,9 @@ func (l *library) move(id run.Identity) {
 	ok(l, err)
 }
 
-// filter is a random one of the tenant t1 that restricts each thing once in so
-// many times; bounds are about between.
-func (l *library) filter(once int, between []time.Time) store.RunFilter {
+// filter returns a random filter of tenant t1. Each restriction is set with a probability of 1/once; between has the
+// bounds of time.
+func (l *runFactory) filter(once int, between []time.Time) store.RunFilter {
 	f := store.RunFilter{TenantID: "t1", Limit: 1 + l.IntN(live.MaxListRows), Ascending: l.IntN(3) == 0}
 	if l.IntN(2) == 0 {
 		f.Limit = 1 + l.IntN(6)
@@ -167,14 +168,14 @@ func (l *library) filter(once int, between []time.Time) store.RunFilter {
 	return f
 }
 
-func (l *library) list(f store.RunFilter) []store.RunRow {
+func (l *runFactory) list(f store.RunFilter) []store.RunRow {
 	l.Helper()
 	rows, err := l.store.List(context.Background(), f)
 	ok(l, err)
 	return rows
 }
 
-// place of each row, as cmp shows it.
+// summary describes rows for cmp.
 func summary(rows []store.RunRow) []string {
 	out := []string{}
 	for _, r := range rows {
@@ -183,21 +184,21 @@ func summary(rows []store.RunRow) []string {
 	return out
 }
 
-// In memory a filter selects and orders as it does in the stores' SQL.
-func TestLists_FiltersAreThoseOfTheStores(t *testing.T) {
+// In memory a filter selects and orders as in the SQL of the stores.
+func TestLists_FiltersMatchTheStores(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
-		l := newLibrary(t, s, 7)
+		l := newRunFactory(t, s, 7)
 		for i := range 150 {
 			if i%3 == 0 {
 				l.create()
-			} else { // many at one moment: ids decide
+			} else { // equal times: the ids decide
 				l.imported(runtest.Epoch.Add(time.Duration(l.IntN(20)) * time.Microsecond).Add(
 					-time.Duration(l.IntN(2)) * 100 * 365 * 24 * time.Hour))
 			}
 		}
 		for range 200 {
-			if id := l.runs[3*l.IntN(50)]; l.moves[id.RunID] < len(life) {
-				l.move(id)
+			if id := l.runs[3*l.IntN(50)]; l.moves[id.RunID] < len(lifecycle) {
+				l.advance(id)
 			}
 		}
 		var all []store.RunRow
@@ -230,25 +231,25 @@ func TestLists_FiltersAreThoseOfTheStores(t *testing.T) {
 			}
 		}
 		if found < 2000 {
-			t.Errorf("the filters found %d rows in all", found)
+			t.Errorf("the filters found %d rows in total, too few to prove anything", found)
 		}
 	})
 }
 
-// onlooker is a viewer that keeps a page as clients do, and judges every frame.
-type onlooker struct {
+// pageViewer keeps a page as clients do and checks every frame.
+type pageViewer struct {
 	*testing.T
 	filter store.RunFilter
 	stream *live.ListStream
 	rows   map[string]store.RunRow
-	seqs   map[string]run.Seq // the highest that was shown in this epoch
+	seqs   map[string]run.Seq // highest position shown in this epoch
 	epoch  string
 	asOf   time.Time
 	last   live.ListFrame
 	frames int
 }
 
-func (o *onlooker) take(f live.ListFrame) {
+func (o *pageViewer) take(f live.ListFrame) {
 	o.frames++
 	if f.Reset || o.rows == nil {
 		o.rows = map[string]store.RunRow{}
@@ -256,11 +257,11 @@ func (o *onlooker) take(f live.ListFrame) {
 	if f.Epoch != o.epoch {
 		o.seqs, o.epoch = map[string]run.Seq{}, f.Epoch
 	} else if f.AsOf.Before(o.asOf) {
-		o.Errorf("%+v: AsOf went back from %s to %s", o.filter, o.asOf, f.AsOf)
+		o.Errorf("%+v: AsOf decreased from %s to %s", o.filter, o.asOf, f.AsOf)
 	}
 	for _, id := range f.Removed {
 		if _, shown := o.rows[id]; !shown {
-			o.Errorf("%+v: %s was removed and had not been shown", o.filter, id)
+			o.Errorf("%+v: %s was removed but had not been shown", o.filter, id)
 		}
 		delete(o.rows, id)
 	}
@@ -270,9 +271,9 @@ func (o *onlooker) take(f live.ListFrame) {
 		case !live.Selects(&o.filter, &h):
 			o.Errorf("%+v: showed %+v", o.filter, h)
 		case h.Seq < o.seqs[h.RunID]:
-			o.Errorf("%+v: %s went back from %d to %d", o.filter, h.RunID, o.seqs[h.RunID], h.Seq)
+			o.Errorf("%+v: %s decreased from seq %d to %d", o.filter, h.RunID, o.seqs[h.RunID], h.Seq)
 		case slices.Contains(f.Removed, h.RunID):
-			o.Errorf("%+v: %s is there and removed", o.filter, h.RunID)
+			o.Errorf("%+v: %s is both in Rows and in Removed", o.filter, h.RunID)
 		}
 		o.seqs[h.RunID], o.rows[h.RunID] = h.Seq, row
 	}
@@ -282,8 +283,8 @@ func (o *onlooker) take(f live.ListFrame) {
 	o.asOf, o.last = f.AsOf, f
 }
 
-// page is what the viewer has, in display order.
-func (o *onlooker) page() []store.RunRow {
+// page returns the rows that the viewer has, in display order.
+func (o *pageViewer) page() []store.RunRow {
 	order := live.Displayed(&o.filter)
 	rows := []store.RunRow{}
 	for _, row := range o.rows {
@@ -293,8 +294,8 @@ func (o *onlooker) page() []store.RunRow {
 	return rows
 }
 
-// drain takes frames until none comes for a while.
-func (o *onlooker) drain(d time.Duration) {
+// drain takes frames until none arrives for d.
+func (o *pageViewer) drain(d time.Duration) {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), d)
 		f, err := o.stream.Next(ctx)
@@ -306,19 +307,19 @@ func (o *onlooker) drain(d time.Duration) {
 	}
 }
 
-// Whatever happens to runs, whatever the filters, with wake-ups lost, viewers late
-// and slow, and histories changing: every page ends as the store lists it.
+// With any changes and filters, lost wake-ups, late and slow viewers, and changing histories, every page finally
+// equals the store's list.
 // contract: T186
-func TestLists_EveryPageEndsAsTheStoreListsIt(t *testing.T) {
+func TestLists_PagesConvergeToTheStore(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		for seed := range uint64(3) {
-			everyPage(t, newLibrary(t, s, 100+seed), seed)
+			checkConvergence(t, newRunFactory(t, s, 100+seed), seed)
 		}
 	})
 }
 
-func everyPage(t *testing.T, l *library, seed uint64) {
-	b := newBell()
+func checkConvergence(t *testing.T, l *runFactory, seed uint64) {
+	b := newFakeListBus()
 	lists := live.NewLists(l.store, b, live.ListsConfig{
 		MinInterval: 5 * time.Millisecond, NetInterval: 50 * time.Millisecond,
 		CheckInterval: testtime.Of(200 * time.Millisecond), ReadTimeout: 10 * time.Second,
@@ -327,9 +328,9 @@ func everyPage(t *testing.T, l *library, seed uint64) {
 	done := make(chan error)
 	go func() { done <- lists.Run(ctx) }()
 	defer func() { cancel(); ok(t, <-done) }()
-	var viewers []*onlooker
+	var viewers []*pageViewer
 	offset := int(seed) * 1000
-	l.runs = make([]run.Identity, offset) // the ids of each seed are its own
+	l.runs = make([]run.Identity, offset) // so that each seed has its own ids
 	between := []time.Time{time.Now().Add(-time.Hour), time.Now(), time.Now().Add(time.Second), time.Now().Add(time.Hour)}
 	for step := range 400 {
 		var touched run.Identity
@@ -338,9 +339,9 @@ func everyPage(t *testing.T, l *library, seed uint64) {
 			touched = l.create()
 		case n < 70:
 			touched = l.runs[offset+l.IntN(len(l.runs)-offset)]
-			l.move(touched)
+			l.advance(touched)
 		case n < 78 && len(viewers) < 60:
-			o := &onlooker{T: t, filter: l.filter(5, between)}
+			o := &pageViewer{T: t, filter: l.filter(5, between)}
 			var err error
 			o.stream, err = lists.Watch(o.filter)
 			ok(t, err)
@@ -380,10 +381,10 @@ func everyPage(t *testing.T, l *library, seed uint64) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("seed %d: a page never ends as the store lists it: %s", seed, late)
+			t.Fatalf("seed %d: a page does not converge to the store's list: %s", seed, late)
 		}
 	}
 	if len(viewers) < 10 || frames < 4*len(viewers) {
-		t.Errorf("%d viewers were shown %d frames: the test shows nothing", len(viewers), frames)
+		t.Errorf("%d viewers got %d frames, too few to prove anything", len(viewers), frames)
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ListStream is one viewer of a page of runs. It holds the page that its viewer was
-// shown last and no backlog: a slow viewer gets the difference to the newest page.
-// Next is for one reader; Close may be called from anywhere.
+// ListStream is one viewer of a page of runs. It keeps the page that the viewer was last shown and no backlog: a slow
+// viewer gets the difference to the newest page. Only one goroutine may call Next; Close is safe for concurrent use.
 type ListStream struct {
 	hub   *Lists
 	entry *listEntry
@@ -18,14 +17,14 @@ type ListStream struct {
 	close sync.Once
 	done  chan struct{}
 
-	// Of the reader alone.
+	// Used only by the reader.
 	shown *listView
-	last  time.Time // when the last frame was given out
+	last  time.Time // when the last frame was returned
 }
 
-// Next waits for the next frame, at most the quiet time after the last one; a quiet
-// frame says how fresh the page is (O9). When the stream is over it returns
-// ErrShutdown, ErrClosed, ctx's error, or what the store refuses the filter with.
+// Next waits for the next frame, at most Quiet after the last one. A quiet frame says how fresh the page is (contract
+// O9). When the stream has ended it returns ErrShutdown, ErrClosed, ctx's error, or the store's error for a filter
+// that it refuses.
 func (s *ListStream) Next(ctx context.Context) (ListFrame, error) {
 	quiet := s.hub.cfg.Quiet
 	if !s.last.IsZero() {
@@ -39,7 +38,7 @@ func (s *ListStream) Next(ctx context.Context) (ListFrame, error) {
 			return ListFrame{}, ErrClosed
 		default:
 		}
-		v, asOf, changed, err := s.page.now()
+		v, asOf, changed, err := s.page.current()
 		if v != nil && v != s.shown {
 			if f, moved := s.advance(v); moved {
 				f.AsOf, s.last = asOf, time.Now()
@@ -64,7 +63,7 @@ func (s *ListStream) Next(ctx context.Context) (ListFrame, error) {
 	}
 }
 
-// advance is what moves the viewer from the page it was shown to v.
+// advance returns the difference between the page shown last and v.
 func (s *ListStream) advance(v *listView) (f ListFrame, moved bool) {
 	was := s.shown
 	if was == nil {
@@ -78,7 +77,7 @@ func (s *ListStream) advance(v *listView) (f ListFrame, moved bool) {
 		}
 		return f, true
 	}
-	order := displayed(&s.page.filter)
+	order := displayOrder(&s.page.filter)
 	old, now := was.rows, v.rows
 	for len(old) > 0 || len(now) > 0 {
 		switch side := compareHeads(order, old, now); {
@@ -98,7 +97,8 @@ func (s *ListStream) advance(v *listView) (f ListFrame, moved bool) {
 	return f, len(f.Rows)+len(f.Removed) > 0 || v.sync != was.sync || v.reason != was.reason
 }
 
-// compareHeads says which of two ordered lists, of which one is not empty, has the next row.
+// compareHeads reports which of two ordered lists has the next row, like cmp.Compare. At most one of them may be
+// empty.
 func compareHeads(order func(a, b *store.RunRow) int, a, b []*store.RunRow) int {
 	switch {
 	case len(a) == 0:
@@ -109,7 +109,7 @@ func compareHeads(order func(a, b *store.RunRow) int, a, b []*store.RunRow) int 
 	return order(a[0], b[0])
 }
 
-// Close frees the stream; Next then returns ErrClosed.
+// Close frees the stream; Next then returns ErrClosed. Calls after the first do nothing.
 func (s *ListStream) Close() {
 	s.close.Do(func() {
 		close(s.done)

@@ -15,23 +15,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func (g *gallery) expect(s *live.ListStream, want ...notice) {
+func (g *listFixture) expect(s *live.ListStream, want ...listSummary) {
 	g.Helper()
-	var got []notice
+	var got []listSummary
 	for range want {
-		got = append(got, told(g.next(s)))
+		got = append(got, summarizeList(g.next(s)))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		g.Fatalf("frames (-want +got):\n%s", diff)
 	}
 }
 
-// within expects the next frame within d.
-func (g *gallery) within(d time.Duration, s *live.ListStream, want notice) live.ListFrame {
+// within requires the next frame within d.
+func (g *listFixture) within(d time.Duration, s *live.ListStream, want listSummary) live.ListFrame {
 	g.Helper()
 	began := time.Now()
 	f := g.next(s)
-	if diff := cmp.Diff(want, told(f)); diff != "" {
+	if diff := cmp.Diff(want, summarizeList(f)); diff != "" {
 		g.Fatalf("frame (-want +got):\n%s", diff)
 	}
 	if took := time.Since(began); took > d {
@@ -40,115 +40,115 @@ func (g *gallery) within(d time.Duration, s *live.ListStream, want notice) live.
 	return f
 }
 
-// Rows enter, change, leave and push others out, of a filtered page.
+// Rows enter, change, leave and displace others on a filtered page.
 // contract: T186
 func TestLists_EnterChangeLeave(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		for n := range 3 {
-			g.shelf.put(n+1, run.Running)
+			g.store.put(n+1, run.Running)
 		}
-		s := g.watch(only(3, run.Running, run.Paused))
-		g.expect(s, notice{Sync: live.Live, Rows: "3:running 2:running 1:running", Reset: true})
+		s := g.watch(projectPage(3, run.Running, run.Paused))
+		g.expect(s, listSummary{Sync: live.Live, Rows: "3:running 2:running 1:running", Reset: true})
 		g.change(2, run.Paused)
-		g.expect(s, notice{Sync: live.Live, Rows: "2:paused"})
+		g.expect(s, listSummary{Sync: live.Live, Rows: "2:paused"})
 		g.change(4, run.Running)
-		g.expect(s, notice{Sync: live.Live, Rows: "4:running", Removed: "1"})
+		g.expect(s, listSummary{Sync: live.Live, Rows: "4:running", Removed: "1"})
 		g.change(3, run.Completed)
-		g.expect(s, notice{Sync: live.Live, Rows: "1:running", Removed: "3"})
-		g.shelf.putIn("p2", 5, run.Running)
+		g.expect(s, listSummary{Sync: live.Live, Rows: "1:running", Removed: "3"})
+		g.store.putIn("p2", 5, run.Running)
 		g.change(1, run.Running)
-		g.expect(s, notice{Sync: live.Live, Rows: "1:running"})
-		g.change(0, run.Running) // sorts behind the last of a full page
+		g.expect(s, listSummary{Sync: live.Live, Rows: "1:running"})
+		g.change(0, run.Running) // after the last row of a full page
 		g.change(9, run.Completed)
-		g.silent(s, 3*time.Second)
+		g.expectSilence(s, 3*time.Second)
 	})
 }
 
-// A full page has rows in reserve; when they are used up it reads those after its last.
-func TestLists_ReadsAPageOnlyWhenItMust(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
+// A full page has rows in reserve. When they are used up, it reads the rows after its last one.
+func TestLists_ReadsAPageOnlyWhenTheReserveIsEmpty(t *testing.T) {
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		for n := range 40 {
-			g.shelf.put(n+1, run.Running)
+			g.store.put(n+1, run.Running)
 		}
-		s := g.watch(only(4, run.Running))
-		g.expect(s, notice{Sync: live.Live, Rows: "40:running 39:running 38:running 37:running", Reset: true})
-		g.shelf.reads()
+		s := g.watch(projectPage(4, run.Running))
+		g.expect(s, listSummary{Sync: live.Live, Rows: "40:running 39:running 38:running 37:running", Reset: true})
+		g.store.reads()
 		for n := 40; n > 10; n-- {
 			g.change(n, run.Completed)
-			g.expect(s, notice{Sync: live.Live, Rows: fmt.Sprint(n-4, ":running"), Removed: fmt.Sprint(n)})
+			g.expect(s, listSummary{Sync: live.Live, Rows: fmt.Sprint(n-4, ":running"), Removed: fmt.Sprint(n)})
 			time.Sleep(100 * time.Millisecond)
 		}
-		// 7 rows are kept for 4: every fourth loss costs one read.
-		if _, changes, lists := g.shelf.reads(); changes != 30 || lists != 7 {
-			t.Errorf("30 losses: %d reads of changes, %d of the page", changes, lists)
+		// 7 rows are kept for a page of 4, so every fourth removal costs one read.
+		if _, changes, lists := g.store.reads(); changes != 30 || lists != 7 {
+			t.Errorf("30 removals: %d reads of changes, %d of the page", changes, lists)
 		}
-		for n := 10; n > 0; n-- { // nobody looks
+		for n := 10; n > 0; n-- { // no frame is read meanwhile
 			g.change(n, run.Completed)
 			time.Sleep(100 * time.Millisecond)
 		}
-		g.expect(s, notice{Sync: live.Live, Removed: "10 9 8 7"})
-		g.shelf.reads()
-		g.change(50, run.Running) // the page is empty, and known to be
-		g.expect(s, notice{Sync: live.Live, Rows: "50:running"})
-		if _, _, lists := g.shelf.reads(); lists != 0 {
-			t.Errorf("%d reads of a page that has all there is", lists)
+		g.expect(s, listSummary{Sync: live.Live, Removed: "10 9 8 7"})
+		g.store.reads()
+		g.change(50, run.Running) // the page is empty and known to be complete
+		g.expect(s, listSummary{Sync: live.Live, Rows: "50:running"})
+		if _, _, lists := g.store.reads(); lists != 0 {
+			t.Errorf("%d reads of a complete page, want 0", lists)
 		}
 	})
 }
 
-// The reserve is what follows the page, without holes, however it came to be.
-func TestLists_TheReserveHasNoHoles(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
-		s := g.watch(only(2, run.Running)) // keeps 4
-		g.expect(s, notice{Sync: live.Live, Reset: true})
-		for n := range 10 { // they enter a page that had all there is
+// The reserve follows the page without gaps.
+func TestLists_ReserveHasNoGaps(t *testing.T) {
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
+		s := g.watch(projectPage(2, run.Running)) // keeps 4 rows
+		g.expect(s, listSummary{Sync: live.Live, Reset: true})
+		for n := range 10 { // they enter a page that is complete
 			g.change(n+1, run.Running)
 			time.Sleep(150 * time.Millisecond)
 		}
-		g.expect(s, notice{Sync: live.Live, Rows: "10:running 9:running"})
-		g.change(10, run.Completed) // one in reserve is left, behind it is room
-		g.expect(s, notice{Sync: live.Live, Rows: "8:running", Removed: "10"})
+		g.expect(s, listSummary{Sync: live.Live, Rows: "10:running 9:running"})
+		g.change(10, run.Completed) // one reserve row is left, and there is room for another
+		g.expect(s, listSummary{Sync: live.Live, Rows: "8:running", Removed: "10"})
 		time.Sleep(150 * time.Millisecond)
-		g.change(3, run.Running) // and this one is not the next
+		g.change(3, run.Running) // this run is not the next in order
 		for n := 9; n > 2; n-- {
 			time.Sleep(150 * time.Millisecond)
 			g.change(n, run.Completed)
-			g.expect(s, notice{Sync: live.Live, Rows: fmt.Sprint(n-2, ":running"), Removed: fmt.Sprint(n)})
+			g.expect(s, listSummary{Sync: live.Live, Rows: fmt.Sprint(n-2, ":running"), Removed: fmt.Sprint(n)})
 		}
 	})
 }
 
-// The cost of a change does not know of viewers, of pages, or of how many runs there are.
+// The cost of a change does not depend on the number of viewers, pages or runs.
 func TestLists_StatementsPerChange(t *testing.T) {
 	for _, runs := range []int{10, 5000} {
 		for _, n := range []int{1, 100, 1000} {
 			t.Run(fmt.Sprintf("%d runs, %d viewers of %d pages", runs, 2*n, n), func(t *testing.T) {
-				exhibit(t, live.ListsConfig{}, func(g *gallery) {
+				runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 					for i := range runs {
-						g.shelf.put(i+1, run.Running)
+						g.store.put(i+1, run.Running)
 					}
 					var streams []*live.ListStream
 					for i := range n {
-						f := only(5)
-						f.CreatedTo = time.Unix(100_000+int64(i), 0) // a page of its own
+						f := projectPage(5)
+						f.CreatedTo = time.Unix(100_000+int64(i), 0) // gives each viewer its own page
 						streams = append(streams, g.watch(f), g.watch(f))
 					}
 					for _, s := range streams {
 						g.next(s)
 					}
 					synctest.Wait()
-					g.shelf.reads()
+					g.store.reads()
 					const many = 8
 					for i := range many {
 						g.change(runs-i%3, run.Paused)
 						for _, s := range streams {
-							g.within(100*time.Millisecond, s, notice{Sync: live.Live, Rows: fmt.Sprint(runs-i%3, ":paused")})
+							g.within(100*time.Millisecond, s, listSummary{Sync: live.Live, Rows: fmt.Sprint(runs-i%3, ":paused")})
 						}
 					}
-					heads, changes, lists := g.shelf.reads()
-					t.Logf("%d changes: %d of what changed, %d of pages, %d of the epoch and the clock", many, changes, lists, heads)
-					if changes != many || lists != 0 || heads > many+1 { // one check of the store may fall in between
-						t.Error("a change costs more than it should")
+					heads, changes, lists := g.store.reads()
+					t.Logf("%d changes: %d reads of changes, %d of pages, %d checks of the epoch", many, changes, lists, heads)
+					if changes != many || lists != 0 || heads > many+1 { // one periodic check may fall into the measurement
+						t.Error("a change must cost one read of changes and at most one check")
 					}
 				})
 			})
@@ -156,32 +156,32 @@ func TestLists_StatementsPerChange(t *testing.T) {
 	}
 }
 
-// Wake-ups within 100 ms are one look; the first one looks at once.
+// Wake-ups within 100 ms cause one read. The first one is not delayed.
 func TestLists_WakeUpsCoalesce(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
-		s := g.watch(only(5))
-		g.expect(s, notice{Sync: live.Live, Reset: true})
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
+		s := g.watch(projectPage(5))
+		g.expect(s, listSummary{Sync: live.Live, Reset: true})
 		time.Sleep(time.Second)
-		g.shelf.reads()
+		g.store.reads()
 		g.change(1, run.Running)
-		g.within(0, s, notice{Sync: live.Live, Rows: "1:running"})
+		g.within(0, s, listSummary{Sync: live.Live, Rows: "1:running"})
 		for range 200 {
 			g.change(1, run.Running)
 			time.Sleep(5 * time.Millisecond)
 		}
-		if _, changes, _ := g.shelf.reads(); changes < 10 || changes > 11 {
-			t.Errorf("%d looks at 200 wake-ups in a second", changes)
+		if _, changes, _ := g.store.reads(); changes < 10 || changes > 11 {
+			t.Errorf("%d reads for 200 wake-ups in one second", changes)
 		}
 	})
 }
 
-// A slow viewer gets the newest page, one frame.
+// A slow viewer gets the newest page in one frame.
 // contract: O9
 func TestLists_SlowViewer(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
-		g.shelf.put(1, run.Running)
-		g.shelf.put(2, run.Running)
-		s := g.watch(only(2, run.Running))
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
+		g.store.put(1, run.Running)
+		g.store.put(2, run.Running)
+		s := g.watch(projectPage(2, run.Running))
 		g.next(s)
 		for n := range 300 {
 			g.change(n+3, run.Running)
@@ -190,130 +190,130 @@ func TestLists_SlowViewer(t *testing.T) {
 		}
 		g.change(302, run.Failed)
 		time.Sleep(150 * time.Millisecond)
-		g.expect(s, notice{Sync: live.Live, Rows: "301:running 300:running", Removed: "2 1"})
-		g.silent(s, time.Second)
+		g.expect(s, listSummary{Sync: live.Live, Rows: "301:running 300:running", Removed: "2 1"})
+		g.expectSilence(s, time.Second)
 		g.change(301, run.Failed)
-		g.shelf.put(301, run.Running)
+		g.store.put(301, run.Running)
 		g.change(301, run.Running)
 		time.Sleep(150 * time.Millisecond)
-		g.expect(s, notice{Sync: live.Live, Rows: "301:running"}, notice{Sync: live.Live})
+		g.expect(s, listSummary{Sync: live.Live, Rows: "301:running"}, listSummary{Sync: live.Live})
 		g.change(301, run.Failed)
 		time.Sleep(15 * time.Second)
-		g.expect(s, notice{Sync: live.Live, Rows: "299:running", Removed: "301"})
+		g.expect(s, listSummary{Sync: live.Live, Rows: "299:running", Removed: "301"})
 	})
 }
 
-// Frames are never more than 15 s apart, and AsOf is never older than 6 s.
+// Frames are at most 15 s apart, and AsOf is at most 6 s old.
 // contract: O9
 func TestLists_Quiet(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
-		s := g.watch(only(5))
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
+		s := g.watch(projectPage(5))
 		g.next(s)
 		last := time.Now()
 		for range 20 {
 			f := g.next(s)
 			if now := time.Now(); now.Sub(last) >= 15*time.Second || now.Sub(f.AsOf) > 6*time.Second || f.Sync != live.Live {
-				g.Fatalf("%s after the frame before, %s old", now.Sub(last), now.Sub(f.AsOf))
+				g.Fatalf("%s after the previous frame, AsOf %s old", now.Sub(last), now.Sub(f.AsOf))
 			}
 			last = time.Now()
 		}
 	})
 }
 
-// After much more than a look may read, pages are read anew.
-func TestLists_MoreChangedThanALookReads(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
-		s := g.watch(only(2))
+// After more changes than one look may read, pages are reloaded.
+func TestLists_TooManyChangesReloadThePage(t *testing.T) {
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
+		s := g.watch(projectPage(2))
 		g.next(s)
 		synctest.Wait()
-		g.shelf.reads()
+		g.store.reads()
 		for n := range 40 * store.MaxPage {
-			g.shelf.put(n+1, run.Running)
+			g.store.put(n+1, run.Running)
 		}
 		g.change(1, run.Paused)
-		g.within(time.Second, s, notice{Sync: live.Live, Rows: "40000:running 39999:running", Reset: true})
-		if _, changes, lists := g.shelf.reads(); changes > 17 || lists != 1 {
+		g.within(time.Second, s, listSummary{Sync: live.Live, Rows: "40000:running 39999:running", Reset: true})
+		if _, changes, lists := g.store.reads(); changes > 17 || lists != 1 {
 			t.Errorf("%d reads of changes, %d of the page", changes, lists)
 		}
 		g.change(40000, run.Failed)
-		g.within(time.Second, s, notice{Sync: live.Live, Rows: "40000:failed"})
+		g.within(time.Second, s, listSummary{Sync: live.Live, Rows: "40000:failed"})
 	})
 }
 
 func TestLists_Limits(t *testing.T) {
-	exhibit(t, live.ListsConfig{MaxLists: 2, MaxPages: 3, MaxStreams: 5}, func(g *gallery) {
+	runListScenario(t, live.ListsConfig{MaxLists: 2, MaxPages: 3, MaxStreams: 5}, func(g *listFixture) {
 		refused := func(want error, f store.RunFilter) {
 			t.Helper()
 			if _, err := g.lists.Watch(f); !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
+				t.Errorf("Watch returned %v, want %v", err, want)
 			}
 		}
 		for _, limit := range []int{0, -1, live.MaxListRows + 1} {
-			refused(live.ErrBadPage, only(limit))
+			refused(live.ErrBadPage, projectPage(limit))
 		}
 		refused(live.ErrBadPage, store.RunFilter{Limit: 1, EveryTenant: true})
-		g.watch(only(1))
-		g.watch(only(2))
-		third := g.watch(only(live.MaxListRows))
-		refused(live.ErrTooMany, only(4)) // a fourth page
-		g.watch(only(1))
+		g.watch(projectPage(1))
+		g.watch(projectPage(2))
+		third := g.watch(projectPage(live.MaxListRows))
+		refused(live.ErrTooMany, projectPage(4)) // a fourth page
+		g.watch(projectPage(1))
 		g.watch(store.RunFilter{TenantID: "t1", Limit: 1})
-		refused(live.ErrTooMany, only(1)) // a sixth stream
+		refused(live.ErrTooMany, projectPage(1)) // a sixth stream
 		third.Close()
 		third.Close()
 		refused(live.ErrTooMany, store.RunFilter{TenantID: "t2", Limit: 1}) // a third list
-		g.watch(only(4))
+		g.watch(projectPage(4))
 		if lists, pages, streams := g.lists.Watched(); lists != 2 || pages != 4 || streams != 5 {
 			t.Errorf("%d lists, %d pages, %d streams", lists, pages, streams)
 		}
 	})
 }
 
-// When the last viewer has gone, nothing runs: the bubble would not end otherwise.
+// After the last viewer leaves, nothing runs: otherwise the bubble would not end.
 func TestLists_NothingIsLeft(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
 		for range 3 {
-			a, b, c := g.watch(only(1)), g.watch(only(2)), g.watch(store.RunFilter{TenantID: "t2", Limit: 1})
+			a, b, c := g.watch(projectPage(1)), g.watch(projectPage(2)), g.watch(store.RunFilter{TenantID: "t2", Limit: 1})
 			g.next(a)
 			a.Close()
 			if _, err := a.Next(g.Context()); !errors.Is(err, live.ErrClosed) {
-				t.Errorf("%v", err)
+				t.Errorf("Next returned %v", err)
 			}
 			b.Close()
 			c.Close()
 			synctest.Wait()
-			g.shelf.reads()
+			g.store.reads()
 			time.Sleep(time.Minute)
-			heads, changes, lists := g.shelf.reads()
+			heads, changes, lists := g.store.reads()
 			open, pages, streams := g.lists.Watched()
-			if n := heads + changes + lists + open + pages + streams + len(g.bell.subs); n != 0 {
-				t.Errorf("%d things are left", n)
+			if n := heads + changes + lists + open + pages + streams + len(g.bus.subs); n != 0 {
+				t.Errorf("%d entries are left, want 0", n)
 			}
 		}
 	})
 }
 
-// Streams end with their last frame and a word, and nobody comes in any more.
+// On shutdown streams end with their last frame and ErrShutdown, and new viewers are refused.
 func TestLists_Shutdown(t *testing.T) {
-	exhibit(t, live.ListsConfig{}, func(g *gallery) {
-		s := g.watch(only(1))
+	runListScenario(t, live.ListsConfig{}, func(g *listFixture) {
+		s := g.watch(projectPage(1))
 		g.next(s)
 		time.Sleep(time.Second)
 		g.change(1, run.Running)
 		g.stop()
-		g.expect(s, notice{Sync: live.Live, Rows: "1:running"})
+		g.expect(s, listSummary{Sync: live.Live, Rows: "1:running"})
 		if _, err := s.Next(g.Context()); !errors.Is(err, live.ErrShutdown) {
 			t.Errorf("%v", err)
 		}
-		if _, err := g.lists.Watch(only(1)); !errors.Is(err, live.ErrShutdown) {
+		if _, err := g.lists.Watch(projectPage(1)); !errors.Is(err, live.ErrShutdown) {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-func TestErrBadPage_SaysWhatIsAllowed(t *testing.T) {
+func TestErrBadPage_NamesTheAllowedLimits(t *testing.T) {
 	t.Parallel()
 	if !strings.Contains(live.ErrBadPage.Error(), "1 to 200 rows") {
-		t.Error(live.ErrBadPage)
+		t.Errorf("ErrBadPage is %q, want the allowed limits in it", live.ErrBadPage)
 	}
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// faultyWire panics when anybody subscribes to one run.
-type faultyWire struct {
-	*wire
+// faultyWire panics when one run is subscribed to.
+type faultyBus struct {
+	*fakeBus
 	run string
 }
 
-func (w *faultyWire) Subscribe(runID string) live.Subscription {
+func (w *faultyBus) Subscribe(runID string) live.Subscription {
 	if runID == w.run {
 		panic("a fault of this run")
 	}
-	return w.wire.Subscribe(runID)
+	return w.fakeBus.Subscribe(runID)
 }
 
 // A panic while a run is served ends the streams of that run with an error. Streams of other runs continue.
-func TestHub_APanicAtOneRunStopsNoOther(t *testing.T) {
+func TestHub_PanicOfOneRunDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	const bad = "run-bad"
-	a := newArchive().create(theRun, 10).create(bad, 10)
-	h := live.New(a, &faultyWire{newWire(), bad}, live.Config{})
+	a := newFakeStore().create(testRunID, 10).create(bad, 10)
+	h := live.New(a, &faultyBus{newFakeBus(), bad}, live.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
@@ -42,7 +42,7 @@ func TestHub_APanicAtOneRunStopsNoOther(t *testing.T) {
 			t.Fatalf("Watch of the run returned %v, want the panic", err)
 		}
 	}
-	st, err := h.Watch(within, theRun, nil, "")
+	st, err := h.Watch(within, testRunID, nil, "")
 	ok(t, err)
 	defer st.Close()
 	f, err := st.Next(within)

@@ -18,52 +18,51 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestHub_Property plays a store and two buses that do
-// everything that they may do to the hubs of two servers, one of which has a clock
-// that is a minute off, and holds each frame of each viewer to what a frame promises.
+// TestHub_Property simulates a store and two unreliable buses for the hubs of two servers, one of which has a clock
+// that is one minute off. It checks every frame of every viewer against the contract of frames.
 // contract: O9, T21, T22, T187, T226
 func TestHub_Property(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { newWorld(t, seed).play() })
+			synctest.Test(t, func(t *testing.T) { newSimulation(t, seed).run() })
 		})
 	}
 }
 
-// Times of T226, with what the viewer needs to hear of it.
+// Times of contract T226, plus the delay until a viewer sees the frame.
 const (
 	soon     = 2*time.Second + 50*time.Millisecond
 	tailSoon = 3*time.Second + 50*time.Millisecond
 	repaired = 5 * time.Second
-	slowest  = 150 * time.Millisecond // one way to the store
+	slowest  = 150 * time.Millisecond // one-way latency to the store
 )
 
-// world is two hubs on one store, with a bus each that loses what it likes. What
-// happened is written down beside them: the truth that frames are compared with.
-type world struct {
+// simulation has two hubs on one store, each with an unreliable bus. It records what happened, and frames are
+// compared with this record.
+type simulation struct {
 	*testing.T
-	r       *rand.Rand
-	archive *archive
-	wires   [2]*wire
-	hubs    [2]*live.Hub
-	ctx     context.Context //nolint:containedctx // the life of the world
+	r     *rand.Rand
+	store *fakeStore
+	buses [2]*fakeBus
+	hubs  [2]*live.Hub
+	ctx   context.Context //nolint:containedctx // lifetime of the simulation
 
-	mu      sync.Mutex
-	truth   []*era       // the last one is now
-	calm    [2]time.Time // since when nothing is wrong for a hub; zero while something is
-	down    time.Time    // since when the store does not answer head checks; zero while it does
-	busDown [2]time.Time
-	viewers []*viewer
+	mu             sync.Mutex
+	epochs         []*epochRecord // the last one is current
+	healthySince   [2]time.Time   // zero while something is wrong for the hub
+	storeDownSince time.Time      // since when head checks are not answered; zero while they are
+	busDownSince   [2]time.Time
+	viewers        []*viewer
 }
 
-// era is one epoch of the store.
-type era struct {
+// epochRecord is one epoch of the store.
+type epochRecord struct {
 	epoch string
 	began time.Time
-	log   history
-	moves []move // of the head, the first at the beginning
+	log   fakeLog
+	moves []move // changes of the head; the first is the initial state
 }
 
 type move struct {
@@ -72,10 +71,10 @@ type move struct {
 	ops int64
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{T: t, r: rand.New(rand.NewPCG(seed, 7)), archive: newArchive()}
-	w.archive.clock = 37 * time.Minute
-	w.archive.create(theRun, 2)
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	w := &simulation{T: t, r: rand.New(rand.NewPCG(seed, 7)), store: newFakeStore()}
+	w.store.clock = 37 * time.Minute
+	w.store.create(testRunID, 2)
 	var mu sync.Mutex
 	delays := rand.New(rand.NewPCG(seed, 8))
 	random := func(d time.Duration) time.Duration {
@@ -83,32 +82,32 @@ func newWorld(t *testing.T, seed uint64) *world {
 		defer mu.Unlock()
 		return time.Duration(delays.Int64N(int64(d)))
 	}
-	w.archive.delay = func() time.Duration { return random(slowest) }
+	w.store.delay = func() time.Duration { return random(slowest) }
 	for i := range w.hubs {
-		w.wires[i] = newWire()
-		w.wires[i].mailbox = 4
-		w.wires[i].unheard = func() bool { return random(time.Second) < 300*time.Millisecond }
+		w.buses[i] = newFakeBus()
+		w.buses[i].mailbox = 4
+		w.buses[i].loseConfirmation = func() bool { return random(time.Second) < 300*time.Millisecond }
 		w.hubs[i] = live.New(
-			w.archive, w.wires[i], live.Config{Now: func() time.Time { return time.Now().Add(time.Duration(i) * time.Minute) }})
+			w.store, w.buses[i], live.Config{Now: func() time.Time { return time.Now().Add(time.Duration(i) * time.Minute) }})
 	}
 	w.note()
 	return w
 }
 
-// note writes down what the store has now. It needs w.mu but at the beginning.
-func (w *world) note() {
-	w.archive.mu.Lock()
-	defer w.archive.mu.Unlock()
-	h := *w.archive.runs[theRun]
-	if n := len(w.truth); n == 0 || w.truth[n-1].epoch != w.archive.epoch {
-		w.truth = append(w.truth, &era{epoch: w.archive.epoch, began: time.Now()})
+// note records the current state of the store. The caller holds w.mu.
+func (w *simulation) note() {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	h := *w.store.runs[testRunID]
+	if n := len(w.epochs); n == 0 || w.epochs[n-1].epoch != w.store.epoch {
+		w.epochs = append(w.epochs, &epochRecord{epoch: w.store.epoch, began: time.Now()})
 	}
-	e := w.truth[len(w.truth)-1]
+	e := w.epochs[len(w.epochs)-1]
 	e.log, e.moves = h, append(e.moves, move{time.Now(), run.Seq(len(h.evs)), h.ops})
 }
 
-// before is what an era had before a moment; nothing before it began.
-func (e *era) before(at time.Time) (m move) {
+// before returns the state of an epoch at a time; zero before its beginning.
+func (e *epochRecord) before(at time.Time) (m move) {
 	for _, next := range e.moves {
 		if !next.at.Before(at) {
 			break
@@ -118,7 +117,7 @@ func (e *era) before(at time.Time) (m move) {
 	return m
 }
 
-func (w *world) play() {
+func (w *simulation) run() {
 	ctx, cancel := context.WithCancel(w.Context())
 	w.ctx = ctx
 	var all sync.WaitGroup
@@ -131,48 +130,49 @@ func (w *world) play() {
 	}
 	for i, think := range []time.Duration{0, 0, 0, 700 * time.Millisecond, 1400 * time.Millisecond, 5 * time.Second} {
 		for hub := range w.hubs {
-			v := &viewer{world: w, hub: hub, think: think, r: rand.New(rand.NewPCG(uint64(i), uint64(hub)))}
+			v := &viewer{simulation: w, hub: hub, think: think, r: rand.New(rand.NewPCG(uint64(i), uint64(hub)))}
 			v.roams = i == 2 || i == 4
 			w.viewers = append(w.viewers, v)
 			all.Go(v.watch)
 		}
 	}
-	idle, err := w.hubs[0].Watch(ctx, theRun, nil, "") // who never reads disturbs nobody
+	idle, err := w.hubs[0].Watch(ctx, testRunID, nil, "") // a viewer that never reads must not disturb others
 	if err != nil {
 		w.Fatal(err)
 	}
 	defer idle.Close()
 	all.Go(w.monitor)
-	w.trouble()
-	time.Sleep(20 * time.Second) // one quiet frame is due in any case
+	w.injectFaults()
+	time.Sleep(20 * time.Second) // long enough for one quiet frame
 	cancel()
 	all.Wait()
-	now := w.truth[len(w.truth)-1]
+	now := w.epochs[len(w.epochs)-1]
 	for i, v := range w.viewers {
 		if f := v.last; f.Sync != live.Live || f.State.Seq != now.before(time.Now()).seq || f.Epoch != now.epoch {
-			w.Errorf("viewer %d has %+v of %s in the end, the head is %d of %s", i, seen(f), f.Epoch, now.before(time.Now()).seq,
+			w.Errorf("viewer %d has %+v of %s in the end, the head is %d of %s", i, summarize(f), f.Epoch,
+				now.before(time.Now()).seq,
 				now.epoch)
 		}
 	}
 }
 
-// trouble is half a minute of everything.
-func (w *world) trouble() {
+// trouble injects faults for half a minute.
+func (w *simulation) injectFaults() {
 	published := run.Seq(2)
 	var delayed [2][]live.Message
 	grow := func(n int) {
 		w.mu.Lock()
-		head := w.archive.head(theRun)
-		if int(head)+n > len(story()) {
+		head := w.store.head(testRunID)
+		if int(head)+n > len(firstVariant()) {
 			w.mu.Unlock()
 			return
 		}
-		w.archive.grow(theRun, n)
+		w.store.grow(testRunID, n)
 		w.note()
 		w.mu.Unlock()
-		m := w.archive.message(theRun, published, head+run.Seq(n))
+		m := w.store.message(testRunID, published, head+run.Seq(n))
 		published = m.To
-		for i := range w.wires {
+		for i := range w.buses {
 			w.send(i, m, &delayed[i])
 		}
 	}
@@ -186,56 +186,56 @@ func (w *world) trouble() {
 			for range 8 {
 				grow(1)
 			}
-		case n < 55: // receipts and the queue alone; the next message tells it, if there is one
+		case n < 55: // only receipts and the queue change; the next message shows it
 			w.mu.Lock()
-			w.archive.set(func() { w.archive.runs[theRun].ops++ })
+			w.store.set(func() { w.store.runs[testRunID].ops++ })
 			w.note()
 			w.mu.Unlock()
 		case n < 65 && len(delayed[i]) > 0:
 			k := w.r.IntN(len(delayed[i]))
 			m := delayed[i][k]
 			delayed[i] = append(delayed[i][:k], delayed[i][k+1:]...)
-			w.wires[i].deliver(theRun, live.Delivery{Message: &m})
+			w.buses[i].deliver(testRunID, live.Delivery{Message: &m})
 		case n < 69:
-			w.store(func(a *archive) { a.err = store.ErrUnavailable })
+			w.changeStore(func(a *fakeStore) { a.err = store.ErrUnavailable })
 		case n < 71:
-			w.store(func(a *archive) { a.hang = true })
+			w.changeStore(func(a *fakeStore) { a.hang = true })
 		case n < 73:
-			w.store(func(a *archive) { a.stuck = true })
+			w.changeStore(func(a *fakeStore) { a.stuck = true })
 		case n < 81:
-			w.store(func(a *archive) { a.err, a.hang, a.stuck = nil, false, false })
+			w.changeStore(func(a *fakeStore) { a.err, a.hang, a.stuck = nil, false, false })
 		case n < 84:
 			w.bus(i, false)
 		case n < 88:
 			w.bus(i, true)
-		case n < 91: // the connection is another one, and nobody has noticed
-			w.wires[i].cut()
-		case n < 95: // what was not confirmed is asked for again
+		case n < 91: // a reconnect that nobody has noticed
+			w.buses[i].disconnect()
+		case n < 95: // unconfirmed subscriptions are requested again
 			w.confirm(i)
-		case n < 97: // a message of the future, or of nowhere
-			m := w.archive.message(theRun, published-1, published)
+		case n < 97: // a message from the future or with a wrong epoch
+			m := w.store.message(testRunID, published-1, published)
 			m.From, m.To, m.Delta.From, m.Delta.To, m.CommittedAt = m.From+50, m.To+50, m.From+50, m.To+50, time.Time{}
-			w.wires[i].deliver(theRun, live.Delivery{Message: &m})
-		case n < 98 && w.archive.head(theRun) > 20:
+			w.buses[i].deliver(testRunID, live.Delivery{Message: &m})
+		case n < 98 && w.store.head(testRunID) > 20:
 			w.mu.Lock()
-			w.archive.diverge(theRun, int(w.archive.head(theRun))-w.r.IntN(10), fmt.Sprint("e", len(w.truth)+1))
+			w.store.diverge(testRunID, int(w.store.head(testRunID))-w.r.IntN(10), fmt.Sprint("e", len(w.epochs)+1))
 			w.note()
 			w.mu.Unlock()
-			published = w.archive.head(theRun)
+			published = w.store.head(testRunID)
 		}
 	}
-	w.store(func(a *archive) { a.err, a.hang, a.stuck = nil, false, false })
-	for i := range w.wires {
+	w.changeStore(func(a *fakeStore) { a.err, a.hang, a.stuck = nil, false, false })
+	for i := range w.buses {
 		w.bus(i, true)
 		w.confirm(i)
 	}
 }
 
-// send gives a message to a bus, which does what it likes with it.
-func (w *world) send(i int, m live.Message, delayed *[]live.Message) {
+// send passes a message to a bus that may lose, delay, duplicate or alter it.
+func (w *simulation) send(i int, m live.Message, delayed *[]live.Message) {
 	deliver := func() {
-		if w.wires[i].Up() {
-			w.wires[i].deliver(theRun, live.Delivery{Message: &m})
+		if w.buses[i].Up() {
+			w.buses[i].deliver(testRunID, live.Delivery{Message: &m})
 		}
 	}
 	switch w.r.IntN(10) {
@@ -249,77 +249,77 @@ func (w *world) send(i int, m live.Message, delayed *[]live.Message) {
 		m.Delta = nil
 		deliver()
 	case 5:
-		m.CommittedAt = time.Time{} // of a server before this field
+		m.CommittedAt = time.Time{} // from a server without this field
 		deliver()
 	default:
 		deliver()
 	}
 }
 
-func (w *world) store(change func(*archive)) {
+func (w *simulation) changeStore(change func(*fakeStore)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.archive.set(func() {
-		change(w.archive)
-		switch bad := w.archive.err != nil || w.archive.hang; {
+	w.store.set(func() {
+		change(w.store)
+		switch bad := w.store.err != nil || w.store.hang; {
 		case !bad:
-			w.down = time.Time{}
-		case w.down.IsZero():
-			w.down = time.Now()
+			w.storeDownSince = time.Time{}
+		case w.storeDownSince.IsZero():
+			w.storeDownSince = time.Now()
 		}
 	})
 }
 
-func (w *world) bus(i int, up bool) {
+func (w *simulation) bus(i int, up bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.wires[i].Up() == up {
+	if w.buses[i].Up() == up {
 		return
 	}
-	w.wires[i].setUp(up)
-	if w.busDown[i] = time.Now(); up {
-		w.busDown[i] = time.Time{}
-		w.wires[i].cut() // nobody is subscribed on the new connection
+	w.buses[i].setUp(up)
+	if w.busDownSince[i] = time.Now(); up {
+		w.busDownSince[i] = time.Time{}
+		w.buses[i].disconnect() // nobody is subscribed on the new connection
 	}
 }
 
-func (w *world) confirm(i int) {
-	if w.wires[i].Up() {
-		w.wires[i].deliver(theRun, live.Delivery{Confirmed: true})
+func (w *simulation) confirm(i int) {
+	if w.buses[i].Up() {
+		w.buses[i].deliver(testRunID, live.Delivery{Confirmed: true})
 	}
 }
 
-// monitor looks at what prompt viewers are shown, again and again.
-func (w *world) monitor() {
+// monitor checks periodically the last frames of prompt viewers.
+func (w *simulation) monitor() {
 	for w.ctx.Err() == nil {
 		time.Sleep(50 * time.Millisecond)
 		w.mu.Lock()
-		now, era := time.Now(), w.truth[len(w.truth)-1]
+		now, era := time.Now(), w.epochs[len(w.epochs)-1]
 		for i, h := range w.hubs {
-			wrong := w.archive.count() < 0 || !w.down.IsZero() || !w.wires[i].hearing()
-			w.archive.set(func() { wrong = wrong || w.archive.stuck })
+			wrong := w.store.count() < 0 || !w.storeDownSince.IsZero() || !w.buses[i].isListening()
+			w.store.set(func() { wrong = wrong || w.store.stuck })
 			if wrong {
-				w.calm[i] = time.Time{}
-			} else if w.calm[i].IsZero() {
-				w.calm[i] = now
+				w.healthySince[i] = time.Time{}
+			} else if w.healthySince[i].IsZero() {
+				w.healthySince[i] = now
 			}
-			if off := h.Now().Sub(now.Add(w.archive.clock)).Abs(); off > slowest && !h.Now().IsZero() {
-				w.Errorf("hub %d takes the store's clock to be %v off", i, off)
+			if off := h.Now().Sub(now.Add(w.store.clock)).Abs(); off > slowest && !h.Now().IsZero() {
+				w.Errorf("hub %d estimates the store's clock with an error of %v", i, off)
 			}
 		}
 		for i, v := range w.viewers {
 			if v.think == 0 && !v.since.IsZero() {
-				w.judge(fmt.Sprintf("viewer %d", i), v, now, era)
+				w.checkFreshness(fmt.Sprintf("viewer %d", i), v, now, era)
 			}
 		}
 		w.mu.Unlock()
 	}
 }
 
-// judge holds what a prompt viewer is shown to T226. It needs w.mu.
-func (w *world) judge(who string, v *viewer, now time.Time, era *era) {
+// judge checks the last frame of a prompt viewer against contract T226. The caller holds w.mu.
+func (w *simulation) checkFreshness(who string, v *viewer, now time.Time, era *epochRecord) {
 	f := v.last
-	earlier := func(d time.Duration) time.Time { // nothing before the viewer came
+	earlier := func(d time.Duration) time.Time { // not before the viewer joined
 		if at := now.Add(-d); at.After(v.since) {
 			return at
 		}
@@ -328,12 +328,12 @@ func (w *world) judge(who string, v *viewer, now time.Time, era *era) {
 	lasts := func(since time.Time, d time.Duration) bool {
 		return !since.IsZero() && now.Sub(since) > d && now.Sub(v.since) > d
 	}
-	if lasts(w.down, soon) && (f.Sync != live.Stale || f.Reason != live.StoreDown) {
-		w.Errorf("%s is shown %+v, the store has been down for %v", who, seen(f), now.Sub(w.down))
+	if lasts(w.storeDownSince, soon) && (f.Sync != live.Stale || f.Reason != live.StoreDown) {
+		w.Errorf("%s is shown %+v, the store has been down for %v", who, summarize(f), now.Sub(w.storeDownSince))
 	}
 	if f.Sync == live.Live {
-		if lasts(w.busDown[v.hub], soon) && f.Reason != live.BusDegraded {
-			w.Errorf("%s is shown %+v, the bus has been down for %v", who, seen(f), now.Sub(w.busDown[v.hub]))
+		if lasts(w.busDownSince[v.hub], soon) && f.Reason != live.BusDegraded {
+			w.Errorf("%s is shown %+v, the bus has been down for %v", who, summarize(f), now.Sub(w.busDownSince[v.hub]))
 		}
 		if f.Epoch != era.epoch && lasts(era.began, soon) {
 			w.Errorf("%s is shown LIVE of %s, which ended %v ago", who, f.Epoch, now.Sub(era.began))
@@ -343,27 +343,27 @@ func (w *world) judge(who string, v *viewer, now time.Time, era *era) {
 				v.at, had.seq, had.ops)
 		}
 	}
-	if lasts(w.calm[v.hub], repaired) && lasts(era.began, repaired) {
+	if lasts(w.healthySince[v.hub], repaired) && lasts(era.began, repaired) {
 		if had := era.before(earlier(repaired)); f.Epoch != era.epoch || f.State.Seq < had.seq {
-			w.Errorf("%s is shown %+v of %s 5 s after everything was repaired", who, seen(f), f.Epoch)
+			w.Errorf("%s is shown %+v of %s 5 s after everything was repaired", who, summarize(f), f.Epoch)
 		}
 		if f.Sync != live.Live && now.Sub(v.at) > repaired {
-			w.Errorf("%s has been shown %+v for %v, and everything is repaired", who, seen(f), now.Sub(v.at))
+			w.Errorf("%s has been shown %+v for %v, and everything is repaired", who, summarize(f), now.Sub(v.at))
 		}
 	}
 }
 
-// viewer keeps a state by what frames say changed, as a client of deltas does.
+// viewer keeps a state by applying deltas, as clients do.
 type viewer struct {
-	*world
+	*simulation
 	hub   int
-	think time.Duration // after each frame
-	roams bool          // to the other server and back, resuming
+	think time.Duration // pause after each frame
+	roams bool          // changes to the other server and back, resuming
 	r     *rand.Rand
 
-	// Guarded by world.mu.
-	since time.Time // it watches; zero while it does not
-	at    time.Time // when what is shown began
+	// Guarded by simulation.mu.
+	since time.Time // when it began to watch; zero while it does not
+	at    time.Time // when the current frame was received
 	last  live.Frame
 
 	state run.State
@@ -376,7 +376,7 @@ func (v *viewer) watch() {
 		if v.epoch != "" {
 			after = &v.state.Seq
 		}
-		st, err := v.hubs[v.hub].Watch(v.ctx, theRun, after, v.epoch)
+		st, err := v.hubs[v.hub].Watch(v.ctx, testRunID, after, v.epoch)
 		switch {
 		case v.ctx.Err() != nil:
 			if err == nil {
@@ -401,7 +401,7 @@ func (v *viewer) watch() {
 	}
 }
 
-// follow takes frames until the viewer has had enough of this stream.
+// follow takes frames until the viewer leaves this stream.
 func (v *viewer) follow(st *live.Stream, resumed bool) {
 	first := true
 	for n := v.r.IntN(60); ; n-- {
@@ -434,20 +434,20 @@ func (v *viewer) follow(st *live.Stream, resumed bool) {
 	}
 }
 
-// check holds a frame to what it says, and applies it. It needs world.mu.
+// check validates a frame and applies it. The caller holds world.mu.
 func (v *viewer) check(f live.Frame, first, resumed bool) {
 	last := v.last
 	switch {
 	case f.Reset && f.From != 0:
-		v.Errorf("a reset from %d", f.From)
+		v.Errorf("reset has From %d, want 0", f.From)
 	case last.Epoch != "" && f.Epoch != last.Epoch && !f.Reset:
 		v.Errorf("epoch %s after %s without a reset", f.Epoch, last.Epoch)
 	case !f.Reset && f.Epoch == last.Epoch && f.State.Seq < last.State.Seq:
-		v.Errorf("%d after %d in epoch %s", f.State.Seq, last.State.Seq, f.Epoch)
+		v.Errorf("seq %d after %d in epoch %s", f.State.Seq, last.State.Seq, f.Epoch)
 	case !first && f.Epoch == last.Epoch && (f.AsOf.Before(last.AsOf) || f.OpsRev < last.OpsRev):
-		v.Errorf("as of %v, ops %d after %v, %d", f.AsOf, f.OpsRev, last.AsOf, last.OpsRev)
+		v.Errorf("AsOf %v and OpsRev %d after %v and %d, want no decrease", f.AsOf, f.OpsRev, last.AsOf, last.OpsRev)
 	case first && !f.Changed:
-		v.Errorf("the first frame says that nothing changed")
+		v.Errorf("the first frame has Changed unset")
 	case f.Sync == live.Live && f.HeadSeq != f.State.Seq:
 		v.Errorf("LIVE at %d with head %d", f.State.Seq, f.HeadSeq)
 	case f.Sync == live.Live && f.Lag != 0:
@@ -457,25 +457,25 @@ func (v *viewer) check(f live.Frame, first, resumed bool) {
 	case f.Reset || first && !resumed:
 		v.state = run.State{Header: f.State.Header, Steps: f.State.Steps}
 	case f.From != v.state.Seq:
-		v.Errorf("from %d, the viewer had %d", f.From, v.state.Seq)
+		v.Errorf("From is %d, the viewer had %d", f.From, v.state.Seq)
 	case f.Changed:
 		if next, verdict := v.state.Apply(f.State.Since(f.From)); verdict == run.Applied {
 			v.state = next
 		}
 	}
 	v.epoch = f.Epoch
-	for _, era := range v.truth {
+	for _, era := range v.epochs {
 		if era.epoch == f.Epoch {
 			v.compare(f, era)
 			return
 		}
 	}
-	v.Errorf("epoch %q never was", f.Epoch)
+	v.Errorf("epoch %q never existed", f.Epoch)
 }
 
-// compare holds a frame and the viewer's state to the truth of their epoch.
-func (v *viewer) compare(f live.Frame, era *era) {
-	asOf := f.AsOf.Add(-v.archive.clock)
+// compare checks a frame and the viewer's state against the record of their epoch.
+func (v *viewer) compare(f live.Frame, era *epochRecord) {
+	asOf := f.AsOf.Add(-v.store.clock)
 	if had := era.before(asOf); f.Sync == live.Live && (f.State.Seq < had.seq || f.OpsRev < had.ops) {
 		v.Errorf("LIVE at %d, ops %d as of %v, when the head was %d, ops %d", f.State.Seq, f.OpsRev, asOf, had.seq, had.ops)
 	}
@@ -483,7 +483,7 @@ func (v *viewer) compare(f live.Frame, era *era) {
 		v.Errorf("LIVE as of %v ago", time.Since(asOf))
 	}
 	if asOf.After(time.Now()) {
-		v.Errorf("as of %v from now", time.Until(asOf))
+		v.Errorf("AsOf is %v in the future", time.Until(asOf))
 	}
 	n := int(f.State.Seq)
 	if n > len(era.log.evs) {
@@ -493,14 +493,14 @@ func (v *viewer) compare(f live.Frame, era *era) {
 	if at := era.log.at[n-1]; !f.CommittedAt.IsZero() && !f.CommittedAt.Equal(at) {
 		v.Errorf("%d was committed at %v, the frame says %v", n, at, f.CommittedAt)
 	}
-	if f.Lag > 0 && era == v.truth[len(v.truth)-1] {
+	if f.Lag > 0 && era == v.epochs[len(v.epochs)-1] {
 		if n == len(era.log.evs) {
-			v.Errorf("a lag of %v with everything shown", f.Lag)
-		} else if age := time.Since(era.log.at[n].Add(-v.archive.clock)); f.Lag > age+slowest {
-			v.Errorf("a lag of %v, the next event is %v old", f.Lag, age)
+			v.Errorf("lag is %v although everything is shown", f.Lag)
+		} else if age := time.Since(era.log.at[n].Add(-v.store.clock)); f.Lag > age+slowest {
+			v.Errorf("lag is %v, but the next event is %v old", f.Lag, age)
 		}
 	}
-	want := era.log.state(theRun, n)
+	want := era.log.state(testRunID, n)
 	for whose, have := range map[string]run.State{"frame": f.State, "viewer": v.state} {
 		if !reflect.DeepEqual(want, have) {
 			v.Errorf("state at %d (-log +%s):\n%s", n, whose, cmp.Diff(want, have))

@@ -14,8 +14,8 @@ import (
 // contract: S09, T33
 func TestHub_RunsDoNotDelayEachOther(t *testing.T) {
 	t.Parallel()
-	play(t, 10, live.Config{ReadTimeout: time.Minute}, func(s *scene) {
-		s.archive.create("run-b", 10)
+	runScenario(t, 10, live.Config{ReadTimeout: time.Minute}, func(s *fixture) {
+		s.store.create("run-b", 10)
 		a := s.watch()
 		b, err := s.hub.Watch(s.Context(), "run-b", nil, "")
 		if err != nil {
@@ -24,92 +24,92 @@ func TestHub_RunsDoNotDelayEachOther(t *testing.T) {
 		s.expect(a, isLive(10))
 		s.expect(b, isLive(10))
 		release := make(chan struct{})
-		s.archive.set(func() { s.archive.onRead = func() { <-release } })
-		s.archive.grow(theRun, 2)
-		s.send(s.archive.message(theRun, 11, 12))
-		s.expect(a, sight{live.Stale, live.Gap, 10, 12, false})
+		s.store.set(func() { s.store.onRead = func() { <-release } })
+		s.store.grow(testRunID, 2)
+		s.send(s.store.message(testRunID, 11, 12))
+		s.expect(a, frameSummary{live.Stale, live.Gap, 10, 12, false})
 		for range 5 {
-			head := s.archive.head("run-b")
-			s.archive.grow("run-b", 1)
+			head := s.store.head("run-b")
+			s.store.grow("run-b", 1)
 			sent := time.Now()
-			s.send(s.archive.message("run-b", head, head+1))
+			s.send(s.store.message("run-b", head, head+1))
 			s.expect(b, isLive(head+1))
 			if d := time.Since(sent); d > time.Second {
-				t.Errorf("run B waited %v", d)
+				t.Errorf("run B was delayed by %v", d)
 			}
 		}
 		close(release)
-		s.expect(a, sight{live.Resyncing, live.Gap, 10, 12, false}, isLive(12))
+		s.expect(a, frameSummary{live.Resyncing, live.Gap, 10, 12, false}, isLive(12))
 	})
 }
 
 // contract: T187
 func TestHub_After(t *testing.T) {
 	t.Parallel()
-	t.Run("catch-up is LIVE and says from where", func(t *testing.T) {
+	t.Run("catch-up is LIVE with the position in From", func(t *testing.T) {
 		t.Parallel()
-		play(t, 20, live.Config{}, func(s *scene) {
+		runScenario(t, 20, live.Config{}, func(s *fixture) {
 			st := s.watchAt(at(7), "e1")
 			f := s.next(st)
-			if seen(f) != isLive(20) || f.From != 7 {
-				t.Errorf("%+v from %d", seen(f), f.From)
+			if summarize(f) != isLive(20) || f.From != 7 {
+				t.Errorf("%+v from %d", summarize(f), f.From)
 			}
-			next, verdict := s.archive.state(theRun, 7).Apply(f.State.Since(f.From))
+			next, verdict := s.store.state(testRunID, 7).Apply(f.State.Since(f.From))
 			if verdict != run.Applied || next.Seq != 20 {
-				t.Errorf("the delta is %v up to %d", verdict, next.Seq)
+				t.Errorf("delta is %v up to seq %d", verdict, next.Seq)
 			}
 		})
 	})
-	t.Run("ahead of the entry reads the primary, for everybody", func(t *testing.T) {
+	t.Run("a position ahead of the entry reads the primary once", func(t *testing.T) {
 		t.Parallel()
-		play(t, 20, live.Config{}, func(s *scene) {
+		runScenario(t, 20, live.Config{}, func(s *fixture) {
 			first := s.watch()
 			s.expect(first, isLive(20))
-			s.archive.grow(theRun, 2)
+			s.store.grow(testRunID, 2)
 			st := s.watchAt(at(21), "e1")
 			f := s.next(st)
-			if seen(f) != isLive(22) || f.From != 21 {
-				t.Errorf("%+v from %d", seen(f), f.From)
+			if summarize(f) != isLive(22) || f.From != 21 {
+				t.Errorf("%+v from %d", summarize(f), f.From)
 			}
 			s.expect(first, isLive(22))
-			s.send(s.archive.message(theRun, 20, 21)) // late: nobody goes back
-			s.silent(st, time.Second)
-			if n := s.archive.count(); n != 2 {
+			s.send(s.store.message(testRunID, 20, 21)) // late: no viewer may go back
+			s.expectSilence(st, time.Second)
+			if n := s.store.count(); n != 2 {
 				t.Errorf("%d reads, want 2", n)
 			}
 		})
 	})
 	t.Run("another epoch resets", func(t *testing.T) {
 		t.Parallel()
-		play(t, 20, live.Config{}, func(s *scene) {
+		runScenario(t, 20, live.Config{}, func(s *fixture) {
 			st := s.watchAt(at(7), "e0")
-			s.expect(st, sight{live.Resyncing, live.EpochChanged, 20, 20, true}, isLive(20))
+			s.expect(st, frameSummary{live.Resyncing, live.EpochChanged, 20, 20, true}, isLive(20))
 		})
 	})
 	t.Run("a newer epoch than the entry's does not", func(t *testing.T) {
 		t.Parallel()
-		play(t, 20, live.Config{}, func(s *scene) {
+		runScenario(t, 20, live.Config{}, func(s *fixture) {
 			first := s.watch()
 			s.expect(first, isLive(20))
-			s.archive.restore(theRun, 15, "e2")
+			s.store.restore(testRunID, 15, "e2")
 			st := s.watchAt(at(15), "e2")
 			s.expect(st, isLive(15))
-			s.expect(first, sight{live.Resyncing, live.EpochChanged, 15, 15, true}, isLive(15))
+			s.expect(first, frameSummary{live.Resyncing, live.EpochChanged, 15, 15, true}, isLive(15))
 		})
 	})
 	t.Run("ahead while the store is down is an error", func(t *testing.T) {
 		t.Parallel()
-		play(t, 20, live.Config{}, func(s *scene) {
+		runScenario(t, 20, live.Config{}, func(s *fixture) {
 			first := s.watch()
 			s.expect(first, isLive(20))
-			s.archive.fail(store.ErrUnavailable)
+			s.store.fail(store.ErrUnavailable)
 			for range 2 {
-				if _, err := s.hub.Watch(s.Context(), theRun, at(21), "e1"); !errors.Is(err, store.ErrUnavailable) {
+				if _, err := s.hub.Watch(s.Context(), testRunID, at(21), "e1"); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("error %v", err)
 				}
 			}
-			if n := s.archive.count(); n != 2 {
-				t.Errorf("%d reads, want one failed one for both", n)
+			if n := s.store.count(); n != 2 {
+				t.Errorf("%d reads, want one failed read for both", n)
 			}
 		})
 	})
@@ -118,49 +118,49 @@ func TestHub_After(t *testing.T) {
 // contract: O9
 func TestHub_QuietFrames(t *testing.T) {
 	t.Parallel()
-	play(t, 9, live.Config{}, func(s *scene) {
+	runScenario(t, 9, live.Config{}, func(s *fixture) {
 		st := s.watch()
 		last := s.next(st)
 		for range 4 {
 			began := time.Now()
 			f := s.next(st)
 			if d := time.Since(began); d > 15*time.Second || d < 10*time.Second {
-				t.Errorf("quiet for %v", d)
+				t.Errorf("no frame for %v", d)
 			}
-			if seen(f) != isLive(9) || f.Changed || f.From != 9 || !f.AsOf.After(last.AsOf) ||
+			if summarize(f) != isLive(9) || f.Changed || f.From != 9 || !f.AsOf.After(last.AsOf) ||
 				time.Since(f.AsOf) > 2*time.Second {
-				t.Errorf("quiet frame %+v, changed %v, as of %v after %v", seen(f), f.Changed, f.AsOf, last.AsOf)
+				t.Errorf("quiet frame %+v, changed %v, as of %v after %v", summarize(f), f.Changed, f.AsOf, last.AsOf)
 			}
 			last = f
 		}
-		// A reader that gives up in between does not begin to wait anew.
+		// A Next that is cancelled does not restart the quiet time.
 		began := time.Now()
-		s.silent(st, 8*time.Second)
+		s.expectSilence(st, 8*time.Second)
 		s.next(st)
 		if d := time.Since(began); d > 15*time.Second {
-			t.Errorf("quiet for %v", d)
+			t.Errorf("no frame for %v", d)
 		}
 	})
 }
 
-// What was said last may be lost on its way to a viewer: soon after it a quiet frame names the position again, once.
-func TestHub_QuietFrameFollowsNews(t *testing.T) {
+// The last frame may be lost on its way to the viewer: soon after it one quiet frame repeats the position.
+func TestHub_QuietFrameFollowsAChange(t *testing.T) {
 	t.Parallel()
-	play(t, 9, live.Config{Settle: 2 * time.Second}, func(s *scene) {
+	runScenario(t, 9, live.Config{Settle: 2 * time.Second}, func(s *fixture) {
 		st := s.watch()
 		s.expect(st, isLive(9))
 		for range 2 {
-			s.archive.grow(theRun, 1)
-			head := s.archive.head(theRun)
-			m := s.archive.message(theRun, head-1, head)
-			s.wire.deliver(theRun, live.Delivery{Message: &m})
+			s.store.grow(testRunID, 1)
+			head := s.store.head(testRunID)
+			m := s.store.message(testRunID, head-1, head)
+			s.bus.deliver(testRunID, live.Delivery{Message: &m})
 			s.expect(st, isLive(head))
 			for _, within := range []time.Duration{2 * time.Second, 14 * time.Second, 14 * time.Second} {
 				began := time.Now()
 				f := s.next(st)
-				if d := time.Since(began); d < within-time.Second || d > within+time.Second || seen(f) != isLive(head) ||
+				if d := time.Since(began); d < within-time.Second || d > within+time.Second || summarize(f) != isLive(head) ||
 					f.Changed {
-					t.Errorf("after %v: %+v, changed %v; want a quiet frame after %v", d, seen(f), f.Changed, within)
+					t.Errorf("after %v: %+v, changed %v; want a quiet frame after %v", d, summarize(f), f.Changed, within)
 				}
 			}
 		}
@@ -170,16 +170,16 @@ func TestHub_QuietFrameFollowsNews(t *testing.T) {
 // contract: T204
 func TestHub_OperationalChangeAlone(t *testing.T) {
 	t.Parallel()
-	play(t, 9, live.Config{}, func(s *scene) {
+	runScenario(t, 9, live.Config{}, func(s *fixture) {
 		st := s.watch()
 		s.expect(st, isLive(9))
-		s.archive.set(func() { s.archive.runs[theRun].ops = 3 })
-		s.send(s.archive.message(theRun, 9, 9))
+		s.store.set(func() { s.store.runs[testRunID].ops = 3 })
+		s.send(s.store.message(testRunID, 9, 9))
 		f := s.next(st)
-		if seen(f) != isLive(9) || f.OpsRev != 3 || f.Changed {
-			t.Errorf("%+v ops %d changed %v", seen(f), f.OpsRev, f.Changed)
+		if summarize(f) != isLive(9) || f.OpsRev != 3 || f.Changed {
+			t.Errorf("%+v ops %d changed %v", summarize(f), f.OpsRev, f.Changed)
 		}
-		s.archive.set(func() { s.archive.runs[theRun].ops = 4 }) // its message is lost
+		s.store.set(func() { s.store.runs[testRunID].ops = 4 }) // its message is lost
 		began := time.Now()
 		if f = s.next(st); f.OpsRev != 4 || time.Since(began) > 2*time.Second {
 			t.Errorf("ops %d after %v", f.OpsRev, time.Since(began))
@@ -190,22 +190,22 @@ func TestHub_OperationalChangeAlone(t *testing.T) {
 // contract: O5
 func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 	t.Parallel()
-	play(t, 2, live.Config{}, func(s *scene) {
+	runScenario(t, 2, live.Config{}, func(s *fixture) {
 		fast, slow := s.watch(), s.watch()
 		s.expect(fast, isLive(2))
 		s.expect(slow, isLive(2))
 		for range 150 {
 			s.step()
-			s.expect(fast, isLive(s.archive.head(theRun)))
+			s.expect(fast, isLive(s.store.head(testRunID)))
 		}
 		f := s.next(slow)
-		if seen(f) != isLive(152) || f.From != 2 || slow.Conflated() != 149 {
-			t.Errorf("%+v from %d, %d conflated", seen(f), f.From, slow.Conflated())
+		if summarize(f) != isLive(152) || f.From != 2 || slow.Conflated() != 149 {
+			t.Errorf("%+v from %d, %d conflated", summarize(f), f.From, slow.Conflated())
 		}
-		for range 20 { // transitions do not pile up either
-			s.archive.grow(theRun, 2)
-			head := s.archive.head(theRun)
-			s.send(s.archive.message(theRun, head-1, head))
+		for range 20 { // changes of the sync state are conflated, too
+			s.store.grow(testRunID, 2)
+			head := s.store.head(testRunID)
+			s.send(s.store.message(testRunID, head-1, head))
 		}
 		var frames []live.Frame
 		for f = s.next(slow); ; f = s.next(slow) {
@@ -215,23 +215,23 @@ func TestHub_SlowViewerGetsTheNewestState(t *testing.T) {
 			}
 		}
 		if len(frames) > 9 {
-			t.Errorf("%d frames were kept", len(frames))
+			t.Errorf("%d frames were pending", len(frames))
 		}
 		slowly := false
 		for _, f := range frames {
 			slowly = slowly || f.Reason == live.SlowConsumer
 		}
 		if !slowly {
-			t.Error("no frame says that the viewer was slow")
+			t.Error("no frame has the reason SLOW_CONSUMER")
 		}
-		s.equal(f)
+		s.requireEqual(f)
 	})
 }
 
 // contract: T173
 func TestHub_OneSubscriptionForAThousandStreams(t *testing.T) {
 	t.Parallel()
-	play(t, 10, live.Config{}, func(s *scene) {
+	runScenario(t, 10, live.Config{}, func(s *fixture) {
 		streams := make(chan *live.Stream, 1000)
 		for range 1000 {
 			go func() { streams <- s.watch() }()
@@ -240,8 +240,8 @@ func TestHub_OneSubscriptionForAThousandStreams(t *testing.T) {
 		for range 1000 {
 			all = append(all, <-streams)
 		}
-		if runs, n := s.hub.Watched(); runs != 1 || n != 1000 || s.wire.opened != 1 || s.archive.count() != 1 {
-			t.Errorf("%d runs, %d streams, %d subscriptions, %d reads", runs, n, s.wire.opened, s.archive.count())
+		if runs, n := s.hub.Watched(); runs != 1 || n != 1000 || s.bus.opened != 1 || s.store.count() != 1 {
+			t.Errorf("%d runs, %d streams, %d subscriptions, %d reads", runs, n, s.bus.opened, s.store.count())
 		}
 		s.step()
 		for _, st := range all {
@@ -250,32 +250,32 @@ func TestHub_OneSubscriptionForAThousandStreams(t *testing.T) {
 			st.Close()
 		}
 		synctest.Wait()
-		if runs, n := s.hub.Watched(); runs != 0 || n != 0 || s.wire.open() != 0 {
-			t.Errorf("%d runs, %d streams, %d subscriptions left", runs, n, s.wire.open())
+		if runs, n := s.hub.Watched(); runs != 0 || n != 0 || s.bus.openSubscriptions() != 0 {
+			t.Errorf("%d runs, %d streams, %d subscriptions left", runs, n, s.bus.openSubscriptions())
 		}
-		s.archive.grow(theRun, 1)
-		s.expect(s.watch(), isLive(12)) // a new entry reads anew
+		s.store.grow(testRunID, 1)
+		s.expect(s.watch(), isLive(12)) // a new entry reads the store
 	})
 }
 
-func TestHub_QuietFrameNeverOvertakesWhatWaits(t *testing.T) {
+func TestHub_QuietFrameNeverOvertakesPendingFrames(t *testing.T) {
 	t.Parallel()
-	play(t, 10, live.Config{Quiet: time.Second}, func(s *scene) {
+	runScenario(t, 10, live.Config{Quiet: time.Second}, func(s *fixture) {
 		st := s.watch()
 		shown := s.next(st).State.Seq
-		go func() { // each gap comes at the moment of a quiet frame
+		go func() { // each gap coincides with a quiet frame
 			for range 80 {
 				time.Sleep(time.Second)
-				s.archive.grow(theRun, 2)
-				head := s.archive.head(theRun)
-				m := s.archive.message(theRun, head-1, head)
-				s.wire.deliver(theRun, live.Delivery{Message: &m})
+				s.store.grow(testRunID, 2)
+				head := s.store.head(testRunID)
+				m := s.store.message(testRunID, head-1, head)
+				s.bus.deliver(testRunID, live.Delivery{Message: &m})
 			}
 		}()
 		for shown < 170 {
 			f := s.next(st)
 			if f.State.Seq < shown {
-				t.Fatalf("%d after %d", f.State.Seq, shown)
+				t.Fatalf("frame at seq %d after seq %d", f.State.Seq, shown)
 			}
 			shown = f.State.Seq
 		}

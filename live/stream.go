@@ -9,40 +9,40 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// maxPending frames wait for a viewer: the transitions that it must hear of and
-// the newest state. More than that, or when it does not take them for a while, and
-// only the newest remains, with the reason SLOW_CONSUMER if it has none of its own.
+// maxPending frames wait for a viewer: the changes of the sync state and the newest state. When there are more, or
+// when the viewer takes none for maxWaiting, only the newest remains, with the reason SLOW_CONSUMER if it has none of
+// its own.
 const (
 	maxPending = 8
 	maxWaiting = time.Second
 )
 
-// waiting is a frame that a viewer has not taken.
+// waiting is a frame that the viewer has not taken.
 type waiting struct {
 	Frame
-	at time.Time // since when it is the newest of its kind
+	at time.Time // when it became the newest frame of its kind
 }
 
-// Stream is one viewer of a run. Next is for one reader; Close may be called from anywhere.
+// Stream is one viewer of a run. Only one goroutine may call Next; Close is safe for concurrent use.
 type Stream struct {
 	hub   *Hub
 	entry *entry
 	wake  chan struct{}
-	timer *time.Timer // of the reader
+	timer *time.Timer // used only by the reader
 
 	mu        sync.Mutex
 	pending   []waiting
 	err       error
 	conflated int64
 	closed    bool
-	showing   Sync      // by the frame given out last; "" before the first and when closed
-	shown     run.Seq   // the state that the viewer has
-	last      time.Time // when the last frame was given out
-	fresh     bool      // it said something new, and was not the first
+	showing   Sync      // sync state of the last frame returned; "" before the first and when closed
+	shown     run.Seq   // position of the state that the viewer has
+	last      time.Time // when the last frame was returned
+	fresh     bool      // the last frame was neither quiet nor the first
 }
 
-// push hands a frame over without blocking. Frames of equal sync conflate: the
-// newer state replaces the older one. Transitions are kept.
+// push queues a frame without blocking. A frame replaces a waiting one of equal sync state and reason. Changes of the
+// sync state are kept.
 func (s *Stream) push(f Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Stream) push(f Frame) {
 		f.Changed = f.Changed || s.pending[n-1].Changed
 		f.Reset = s.pending[n-1].Reset
 		s.pending[n-1] = waiting{f, time.Now()}
-		s.lose(1)
+		s.countConflated(1)
 	case n == maxPending:
 		s.pending = append(s.pending, waiting{f, time.Now()})
 		s.collapse()
@@ -62,8 +62,8 @@ func (s *Stream) push(f Frame) {
 	s.ring()
 }
 
-// collapse leaves the newest frame, which says what the others would have said
-// changed; it needs s.mu.
+// collapse keeps only the newest frame and merges the Changed and Reset marks of the others into it. The caller holds
+// s.mu.
 func (s *Stream) collapse() {
 	n := len(s.pending) - 1
 	last := s.pending[n]
@@ -75,7 +75,7 @@ func (s *Stream) collapse() {
 	}
 	clear(s.pending)
 	s.pending = append(s.pending[:0], last)
-	s.lose(n)
+	s.countConflated(n)
 }
 
 func (s *Stream) end(err error) {
@@ -94,15 +94,14 @@ func (s *Stream) ring() {
 	}
 }
 
-// lose counts frames that nobody will see; it needs s.mu.
-func (s *Stream) lose(n int) {
+// lose counts frames that no viewer will see. The caller holds s.mu.
+func (s *Stream) countConflated(n int) {
 	s.conflated += int64(n)
 	s.hub.metrics.conflated.Add(float64(n))
 }
 
-// Next waits for the next frame, at most the quiet time after the last one; a
-// quiet frame repeats the state and says how fresh it is (O9). When the stream is
-// over it returns ErrShutdown, ErrNotFound, ErrClosed or ctx's error.
+// Next waits for the next frame, at most Quiet after the last one. A quiet frame repeats the state and says how fresh
+// it is (contract O9). When the stream has ended it returns ErrShutdown, ErrNotFound, ErrClosed or ctx's error.
 func (s *Stream) Next(ctx context.Context) (Frame, error) {
 	for armed := false; ; {
 		if f, ok, err := s.pop(); ok || err != nil {
@@ -124,13 +123,13 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 	}
 }
 
-// arm has the timer ring when a quiet frame is due.
+// arm sets the timer to the time of the next quiet frame.
 func (s *Stream) arm() {
 	left := s.hub.cfg.Quiet
 	if s.fresh {
 		left = min(left, s.hub.cfg.Settle)
 	}
-	if !s.last.IsZero() { // which, as fresh, only the reader writes
+	if !s.last.IsZero() { // only the reader writes last and fresh
 		left -= time.Since(s.last)
 	}
 	if s.timer == nil {
@@ -155,11 +154,11 @@ func (s *Stream) pop() (Frame, bool, error) {
 	if f.Reset {
 		kind = kindReset
 	}
-	return s.give(f, kind), true, nil
+	return s.deliver(f, kind), true, nil
 }
 
-// repeat is the entry's frame, unless something waits for the reader: that
-// comes first, or an older state would follow a newer one.
+// repeat returns the entry's frame unless frames wait for the reader. Those come first; else an older state would
+// follow a newer one.
 func (s *Stream) repeat() (Frame, bool) {
 	s.entry.mu.Lock()
 	defer s.entry.mu.Unlock()
@@ -170,34 +169,34 @@ func (s *Stream) repeat() (Frame, bool) {
 	}
 	f := s.entry.cur
 	f.Lag = s.entry.lag()
-	return s.give(f, kindQuiet), true
+	return s.deliver(f, kindQuiet), true
 }
 
-// give says what this viewer had before, and counts; it needs s.mu.
-func (s *Stream) give(f Frame, kind Sync) Frame {
+// give prepares f for this viewer and counts it. The caller holds s.mu.
+func (s *Stream) deliver(f Frame, kind Sync) Frame {
 	m := s.hub.metrics
 	if f.Reset {
 		s.shown = 0
 	}
-	news := f.State.Seq > s.shown
-	if news && !f.Reset && !s.last.IsZero() && !f.CommittedAt.IsZero() {
+	advanced := f.State.Seq > s.shown
+	if advanced && !f.Reset && !s.last.IsZero() && !f.CommittedAt.IsZero() {
 		m.latency.Observe(max(0, s.hub.Now().Sub(f.CommittedAt)).Seconds())
 	}
 	m.frames[kind].Inc()
 	if !s.closed && s.showing != f.Sync {
-		s.unshow()
+		s.clearShowing()
 		s.showing = f.Sync
 		m.viewers[f.Sync].Inc()
 	}
 	f.From = min(s.shown, f.State.Seq)
-	f.Changed = f.Changed || news
+	f.Changed = f.Changed || advanced
 	s.fresh = kind != kindQuiet && !s.last.IsZero()
 	s.shown, s.last = f.State.Seq, time.Now()
 	return f
 }
 
-// unshow needs s.mu.
-func (s *Stream) unshow() {
+// unshow removes the stream from the gauge of viewers. The caller holds s.mu.
+func (s *Stream) clearShowing() {
 	if s.showing != "" {
 		s.hub.metrics.viewers[s.showing].Dec()
 		s.showing = ""
@@ -211,12 +210,12 @@ func (s *Stream) Conflated() int64 {
 	return s.conflated
 }
 
-// Close frees the stream; Next then returns what was pending and ErrClosed.
+// Close frees the stream. Next then returns the pending frames and ErrClosed. Calls after the first do nothing.
 func (s *Stream) Close() {
 	s.mu.Lock()
 	done := s.closed
 	s.closed = true
-	s.unshow()
+	s.clearShowing()
 	s.mu.Unlock()
 	if done {
 		return

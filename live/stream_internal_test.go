@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Counting and measuring are on the way of every frame to every viewer.
-func TestStream_AFrameCostsNoAllocation(t *testing.T) {
+// Counting and measuring happen for every frame of every viewer, so they must not allocate.
+func TestStream_NextDoesNotAllocate(t *testing.T) {
 	h := New(nil, nil, Config{Metrics: prometheus.NewRegistry()})
 	h.clock.observe(time.Now(), time.Now(), time.Now())
 	s := &Stream{hub: h, entry: &entry{hub: h}, wake: make(chan struct{}, 1)}
@@ -26,7 +26,7 @@ func TestStream_AFrameCostsNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, next); n > 0 {
 		t.Errorf("%v allocations a frame", n)
 	}
-	if n := testing.AllocsPerRun(1000, func() { // one that has to be waited for
+	if n := testing.AllocsPerRun(1000, func() { // a frame that has to be waited for
 		f.State.Seq++
 		s.arm()
 		s.push(f)
@@ -36,9 +36,9 @@ func TestStream_AFrameCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// A frame that conflates with a reset is one.
+// A frame that conflates with a reset stays a reset.
 // contract: T30
-func TestStream_AResetStaysOne(t *testing.T) {
+func TestStream_ConflatedResetStaysAReset(t *testing.T) {
 	t.Parallel()
 	h := New(nil, nil, Config{})
 	s := &Stream{hub: h, entry: &entry{hub: h}, wake: make(chan struct{}, 1), shown: 120}
@@ -52,9 +52,9 @@ func TestStream_AResetStaysOne(t *testing.T) {
 	}
 }
 
-// The store's time is off by no more than the reading says, whatever the delays.
+// The estimated time is at most as wrong as the reading claims, for any delays.
 // contract: T34
-func TestClock_IsOffByHalfARoundTrip(t *testing.T) {
+func TestClock_ErrorIsAtMostHalfARoundTrip(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -66,7 +66,7 @@ func TestClock_IsOffByHalfARoundTrip(t *testing.T) {
 		store := func() time.Time { return epoch.Add(off + time.Duration(float64(now.Sub(began))*rate)) }
 		c := clock{local: func() time.Time { return now }}
 		if !c.now().IsZero() {
-			t.Fatal("it knows the time before the first read")
+			t.Fatal("now before the first read is not zero")
 		}
 		shortest := time.Hour
 		for range 300 {
@@ -80,19 +80,19 @@ func TestClock_IsOffByHalfARoundTrip(t *testing.T) {
 			shortest = min(shortest, there+back)
 			kept := c.best.Load()
 			if d := c.now().Sub(store()).Abs(); d > kept.error(now) {
-				t.Fatalf("%v off, it says %v at most", d, kept.error(now))
+				t.Fatalf("now is off by %v, the claimed maximum is %v", d, kept.error(now))
 			}
 			if bound := shortest/2 + time.Duration(float64(now.Sub(began))*drift); kept.error(now) > bound+time.Microsecond {
-				t.Fatalf("it says %v, the shortest read took %v", kept.error(now), shortest)
+				t.Fatalf("the claimed error is %v, the shortest read took %v", kept.error(now), shortest)
 			}
 			now = now.Add(time.Duration(r.Int64N(int64(time.Second))))
 		}
-		off += time.Minute // somebody sets the store's clock: the next read tells
+		off += time.Minute // the store's clock is set; the next read shows it
 		at := now
 		now = now.Add(300 * time.Millisecond)
 		c.observe(at, now, store())
 		if d := c.now().Sub(store()).Abs(); d > 300*time.Millisecond {
-			t.Fatalf("%v off after the clock was set", d)
+			t.Fatalf("now is off by %v after the clock was set", d)
 		}
 	}
 }

@@ -23,10 +23,10 @@ func (b *Bus) Publish(ctx context.Context, m live.Message) error {
 	if !b.up.Load() {
 		return errDown
 	}
-	return judged(b.client.Publish(ctx, runChannel(m.RunID), body).Err())
+	return classify(b.client.Publish(ctx, runChannel(m.RunID), body).Err())
 }
 
-// WakeLists implements live.Bus in one round trip, with one message a channel.
+// WakeLists implements live.Bus in one round trip, with one message for each channel.
 func (b *Bus) WakeLists(ctx context.Context, lists ...live.List) error {
 	if !b.up.Load() {
 		return errDown
@@ -43,29 +43,30 @@ func (b *Bus) WakeLists(ctx context.Context, lists ...live.List) error {
 		}
 		return nil
 	})
-	return judged(err)
+	return classify(err)
 }
 
-// unable are the codes of replies by which a server says that it cannot serve now,
-// or not this client: nothing about the message.
-var unable = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "OOM", "MISCONF", "NOREPLICAS",
+// unable lists the reply codes by which a server says that it cannot serve now, or not this client. They say nothing
+// about the message.
+var unavailableCodes = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "OOM", "MISCONF",
+	"NOREPLICAS",
 	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "MOVED", "ASK"}
 
-// judged tells a refusal of the message from a bus that cannot be used (T124). A
-// reply of the server is a refusal unless its code says otherwise.
-func judged(err error) error {
+// classify separates a refusal of the message from a bus that cannot be used (contract T124). A reply of the server
+// is a refusal unless its code says otherwise.
+func classify(err error) error {
 	if err == nil {
 		return nil
 	}
 	var reply redis.Error
 	about := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
-	if errors.As(err, &reply) && !redis.IsMaxClientsError(err) && !slices.ContainsFunc(unable, about) {
+	if errors.As(err, &reply) && !redis.IsMaxClientsError(err) && !slices.ContainsFunc(unavailableCodes, about) {
 		return fmt.Errorf("redisbus: %w: %w", live.ErrRefused, err)
 	}
 	return fmt.Errorf("redisbus: publish: %w", err)
 }
 
-// encode leaves the delta out of a message that would be too large (O8).
+// encode omits the delta of a message that would be too large (contract O8).
 func encode(m live.Message) ([]byte, error) {
 	body, err := json.Marshal(m)
 	if err == nil && len(body) > live.MaxMessage && m.Delta != nil {

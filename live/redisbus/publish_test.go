@@ -14,8 +14,8 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 )
 
-// quiet is a bus that does not ask whether the server answers.
-func quiet(t *testing.T, addr string) *redisbus.Bus {
+// unmonitored opens a bus that does not ping the server.
+func unmonitored(t *testing.T, addr string) *redisbus.Bus {
 	t.Helper()
 	b, err := redisbus.Open(redisbus.Config{URL: "redis://" + addr + "/0", PingInterval: time.Hour})
 	if err != nil {
@@ -47,11 +47,11 @@ func TestPublish_RefusedOrDown(t *testing.T) {
 		"LOADINGS is no code of a server that cannot serve":             true,
 	} {
 		server := miniredis.RunT(t)
-		b := quiet(t, server.Addr())
+		b := unmonitored(t, server.Addr())
 		publish(t, b, message("r1", 7))
 		server.SetError(reply)
 		if err := b.Publish(t.Context(), message("r1", 8)); err == nil || errors.Is(err, live.ErrRefused) != refused {
-			t.Errorf("%s: %v", reply, err)
+			t.Errorf("reply %q: error %v", reply, err)
 		}
 		server.SetError("")
 		publish(t, b, message("r1", 8))
@@ -59,23 +59,23 @@ func TestPublish_RefusedOrDown(t *testing.T) {
 }
 
 // contract: T124
-func TestPublish_NetworkAndTimeAreNoRefusal(t *testing.T) {
+func TestPublish_NetworkErrorsAreNotRefusals(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	b := quiet(t, server.Addr())
+	b := unmonitored(t, server.Addr())
 	publish(t, b, message("r1", 7))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.Publish(over, message("r1", 8)); err == nil || errors.Is(err, live.ErrRefused) {
-		t.Errorf("a context that is over: %v", err)
+		t.Errorf("error after the context ended is %v", err)
 	}
 	server.Close()
 	if err := b.Publish(t.Context(), message("r1", 8)); err == nil || errors.Is(err, live.ErrRefused) {
-		t.Errorf("a server that is gone: %v", err)
+		t.Errorf("error without a server is %v", err)
 	}
 }
 
-// A user of the server may not publish here: nothing is wrong with the message.
+// Redis refuses the user, not the message, when the user has no right to publish.
 // contract: T124
 func TestPublish_RightsOfTheRealServer(t *testing.T) {
 	t.Parallel()
@@ -94,5 +94,5 @@ func TestPublish_RightsOfTheRealServer(t *testing.T) {
 	if err := b.Publish(t.Context(), message("r1", 8)); err == nil || errors.Is(err, live.ErrRefused) {
 		t.Error(err)
 	}
-	eventually(t, 5*time.Second, "up, as it answers pings", b.Up)
+	eventually(t, 5*time.Second, "up, because it answers pings", b.Up)
 }

@@ -1,9 +1,9 @@
-// Package redisbus is live.Bus on Redis pub/sub: one channel per run and one
-// per tenant and project. It is the only package that speaks Redis. Delivery is
-// at most once; what is lost is found by the hub (T125).
+// Package redisbus implements live.Bus on Redis pub/sub, with one channel for each run and one for each project of a
+// tenant. It is the only package that uses the Redis client. Delivery is at most once; the hub finds lost messages
+// (contract T125).
 //
-// One connection receives for the whole process. Its one reader only puts
-// messages into small mailboxes and never blocks (T206).
+// One connection receives for the whole process. Its reader only puts messages into small mailboxes and never blocks
+// (contract T206).
 package redisbus
 
 import (
@@ -22,46 +22,46 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// mailbox is how many deliveries wait for a slow reader before it must catch up.
+// mailbox is how many deliveries wait for a slow reader before it must catch up with a read.
 const mailbox = 16
 
-// Config of a Bus.
+// Config configures a Bus.
 type Config struct {
 	URL    string // redis://[user:password@]host:port/db, rediss:// for TLS
 	Logger *slog.Logger
-	// TLS is for a URL of rediss://; nil: the authorities of the system, and the host of the URL. It may read its
-	// certificates again in each handshake.
+	// TLS is used with a rediss:// URL. nil uses the system's certificate authorities and the URL's host name. It may
+	// read its certificates again in each handshake.
 	TLS *tls.Config
-	// Password returns the password of the next connection; nil: that of the URL.
+	// Password returns the password for the next connection. nil uses the URL's password.
 	Password func() string
-	// PingInterval is how often the bus is asked whether it answers; 250 ms.
+	// PingInterval is the time between two pings of the server. Default 250 ms.
 	PingInterval time.Duration
 }
 
-// Bus is live.Bus. Make it with Open; Close ends it.
+// Bus implements live.Bus. Make it with Open; Close ends it. Safe for concurrent use.
 type Bus struct {
 	client  *redis.Client
 	log     *slog.Logger
 	up      atomic.Bool
-	heard   atomic.Int64 // when the receiving connection last said something, in ns
+	heard   atomic.Int64 // when the receiving connection last received something, in Unix ns
 	pubsub  atomic.Pointer[redis.PubSub]
 	stop    context.CancelFunc
 	done    sync.WaitGroup
-	changed chan struct{} // rings when names is not empty
+	changed chan struct{} // signals that names is not empty
 
 	mu       sync.Mutex
 	channels map[string]*channel
-	names    map[string]struct{} // channels to subscribe to or to leave
+	names    map[string]struct{} // channels to subscribe or to unsubscribe
 }
 
-// channel is one Redis channel with those who listen to it in this process.
+// channel is one Redis channel with its listeners in this process.
 type channel struct {
-	confirmed bool
-	asked     time.Time // when Redis was last asked for it
-	subs      map[*subscription]struct{}
+	confirmed   bool
+	requestedAt time.Time // when the subscription was last requested
+	subs        map[*subscription]struct{}
 }
 
-// Open connects lazily: a Redis that is down now is found down by Up.
+// Open returns an error only for an invalid URL. It connects lazily: if Redis is down, Up is false.
 func Open(cfg Config) (*Bus, error) {
 	opts, err := redis.ParseURL(cfg.URL)
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *Bus) close(s *subscription) {
 	}
 }
 
-// want has name looked at by keep; it needs b.mu.
+// want queues name for keep. The caller holds b.mu.
 func (b *Bus) want(name string) {
 	b.names[name] = struct{}{}
 	select {
@@ -162,13 +162,12 @@ func (b *Bus) want(name string) {
 
 const (
 	keepInterval = 500 * time.Millisecond
-	// silence is how long an answer may take on the receiving connection.
+	// silence is the longest time that the receiving connection may take to answer.
 	silence = 2 * time.Second
 )
 
-// keep is the only one who sends on the receiving connection, which may block:
-// it subscribes and leaves, asks again for what was not confirmed, and replaces
-// a connection that has gone silent without breaking.
+// keep is the only sender on the receiving connection, because sending may block. It subscribes and unsubscribes,
+// repeats requests that were not confirmed, and replaces a connection that is silent without being broken.
 func (b *Bus) keep(ctx context.Context) {
 	tick := time.NewTicker(keepInterval)
 	defer tick.Stop()
@@ -185,24 +184,24 @@ func (b *Bus) keep(ctx context.Context) {
 			switch {
 			case pinged.IsZero() || b.heard.Load() >= pinged.UnixNano():
 				pinged = time.Now()
-				_ = b.pubsub.Load().Ping(ctx) // a broken connection is the receiver's to find
+				_ = b.pubsub.Load().Ping(ctx) // receive notices a broken connection
 			case time.Since(pinged) > silence:
 				pinged = time.Time{}
 				b.replace(ctx)
 			}
-			b.askAgain()
+			b.requestUnconfirmed()
 		}
 		b.subscribe(ctx)
 	}
 }
 
-// replace gives up the receiving connection; the receiver takes the new one.
+// replace closes the receiving connection; receive continues on the new one.
 func (b *Bus) replace(ctx context.Context) {
 	old := b.pubsub.Swap(b.client.Subscribe(ctx))
 	if ctx.Err() != nil {
-		_ = b.pubsub.Load().Close() // Close came in between and may have closed only the old one
+		_ = b.pubsub.Load().Close() // Close ran meanwhile and may have closed only the old one
 	}
-	_ = old.Close() // it is silent anyway
+	_ = old.Close() // a silent connection may fail to close
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name := range b.channels {
@@ -210,25 +209,25 @@ func (b *Bus) replace(ctx context.Context) {
 	}
 }
 
-// askAgain wants what should have been confirmed by now.
-func (b *Bus) askAgain() {
+// requestUnconfirmed queues the channels whose confirmation is overdue.
+func (b *Bus) requestUnconfirmed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, ch := range b.channels {
-		if !ch.confirmed && time.Since(ch.asked) > silence {
+		if !ch.confirmed && time.Since(ch.requestedAt) > silence {
 			b.want(name)
 		}
 	}
 }
 
-// subscribe tells Redis about the wanted names. On a broken connection this only
-// records them: they are subscribed to on reconnect.
+// subscribe sends the queued requests to Redis. On a broken connection the client records them and sends them after
+// reconnecting.
 func (b *Bus) subscribe(ctx context.Context) {
 	var join, leave []string
 	b.mu.Lock()
 	for name := range b.names {
 		if ch := b.channels[name]; ch != nil {
-			ch.asked = time.Now()
+			ch.requestedAt = time.Now()
 			join = append(join, name)
 		} else {
 			leave = append(leave, name)
@@ -244,13 +243,13 @@ func (b *Bus) subscribe(ctx context.Context) {
 	}
 }
 
-// receive is the one reader. It reads the connection itself, so that nothing is
-// dropped behind its back, and hears of every confirmation.
+// receive is the only reader of the receiving connection. It does not use the client's channel, which drops messages
+// and hides confirmations.
 func (b *Bus) receive(ctx context.Context) {
 	for ctx.Err() == nil {
 		got, err := b.pubsub.Load().Receive(ctx)
 		if err != nil {
-			b.lost()
+			b.clearConfirmations()
 			select {
 			case <-ctx.Done():
 				return
@@ -270,8 +269,8 @@ func (b *Bus) receive(ctx context.Context) {
 	}
 }
 
-// lost forgets confirmations: the next ones mean that messages may be missing.
-func (b *Bus) lost() {
+// lost clears the confirmations. The next ones mean that messages may be missing.
+func (b *Bus) clearConfirmations() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, ch := range b.channels {
@@ -296,7 +295,7 @@ func (b *Bus) deliver(name, payload string) {
 		d.Message = &live.Message{}
 		if err := json.Unmarshal([]byte(payload), d.Message); err != nil {
 			b.log.Warn("bus message unreadable", slog.String("channel", name))
-			d = live.Delivery{Overflow: true} // something happened: one catch-up read says what
+			d = live.Delivery{Overflow: true} // something changed; a catch-up read finds it
 		}
 	}
 	b.mu.Lock()
@@ -308,10 +307,10 @@ func (b *Bus) deliver(name, payload string) {
 	}
 }
 
-const unreachable = "Redis cannot be used; views go on by polling the store"
+const unreachable = "Redis cannot be used; views continue by polling the store"
 
-// quietDriver takes away the driver's own lines on standard error, which are several a second while a server refuses.
-// The bus says once why it is lost.
+// quietDriver silences the driver's own log lines, which are several per second while a server refuses connections.
+// The bus logs the reason itself.
 //
 //nolint:gochecknoglobals // the driver has one logger for the process
 var quietDriver = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
@@ -346,15 +345,15 @@ func (b *Bus) ping(ctx context.Context) error {
 	return b.client.Ping(ctx).Err()
 }
 
-// subscription is one listener.
+// subscription is one listener of a channel.
 type subscription struct {
 	bus  *Bus
 	name string
 	c    chan live.Delivery
 }
 
-// put never blocks: a full mailbox is emptied, and what comes now says so. It is
-// called under bus.mu, so there is room after that.
+// put never blocks. It empties a full mailbox and sets Overflow in d. The caller holds bus.mu, so that nobody else
+// fills the mailbox.
 func (s *subscription) put(d live.Delivery) {
 	select {
 	case s.c <- d:

@@ -64,13 +64,13 @@ func confirmed(t *testing.T, s live.Subscription) {
 	}
 }
 
-// eventually polls a condition and says how long it took.
+// eventually polls a condition and returns how long it took.
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for !ok() {
 		if time.Since(began) > testtime.Of(within) {
-			t.Fatalf("%s: not within %v", what, within)
+			t.Fatalf("condition %q was not met within %v", what, within)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -91,7 +91,7 @@ func publish(t *testing.T, b live.Bus, m live.Message) {
 	}
 }
 
-// servers are the two that dvt runs on.
+// servers are the two kinds of servers that dvt supports.
 var servers = map[string]func(t *testing.T) string{
 	"redis":     func(t *testing.T) string { return testserver.Redis(t).Addr },
 	"miniredis": func(t *testing.T) string { return miniredis.RunT(t).Addr() },
@@ -119,19 +119,19 @@ func TestBus_ConfirmedThenMessages(t *testing.T) {
 			}
 			for _, s := range []live.Subscription{one, again} {
 				if d := take(t, s); d.Message == nil || d.Message.To != 7 || d.Message.Delta == nil {
-					t.Errorf("delivery %+v", d)
+					t.Errorf("unexpected delivery %+v", d)
 				}
 			}
 			for _, s := range []live.Subscription{list, all} {
 				if d := take(t, s); d != (live.Delivery{}) {
-					t.Errorf("wake-up %+v", d)
+					t.Errorf("unexpected wake-up %+v", d)
 				}
 				if n := len(s.C()); n != 0 {
-					t.Errorf("%d wake-ups too many", n)
+					t.Errorf("%d extra wake-ups, want 0", n)
 				}
 			}
 			if n := len(other.C()); n != 0 {
-				t.Errorf("%d deliveries of another run", n)
+				t.Errorf("%d deliveries for another run, want 0", n)
 			}
 		})
 	}
@@ -152,14 +152,14 @@ func TestBus_UnsubscribesWithTheLastListener(t *testing.T) {
 	one.Close()
 	publish(t, b, message("r1", 7))
 	if d := take(t, two); d.Message == nil {
-		t.Errorf("delivery %+v", d)
+		t.Errorf("unexpected delivery %+v", d)
 	}
 	two.Close()
 	two.Close()
 	eventually(t, 5*time.Second, "unsubscribed", listeners(0))
 	three := b.Subscribe("r1")
 	confirmed(t, three)
-	three.Close() // and at once open again
+	three.Close() // close and reopen at once
 	four := b.Subscribe("r1")
 	confirmed(t, four)
 	publish(t, b, message("r1", 8))
@@ -177,7 +177,7 @@ func TestBus_LargeDeltaBecomesANotice(t *testing.T) {
 	m.Delta.Header.RunID = strings.Repeat("x", live.MaxMessage)
 	publish(t, b, m)
 	if d := take(t, s); d.Message == nil || d.Message.To != 7 || d.Message.Delta != nil {
-		t.Errorf("delivery %+v", d)
+		t.Errorf("unexpected delivery %+v", d)
 	}
 	if m.Delta == nil {
 		t.Error("the caller's message was changed")
@@ -185,7 +185,7 @@ func TestBus_LargeDeltaBecomesANotice(t *testing.T) {
 }
 
 // contract: T206
-func TestBus_OverflowIsToldWithoutAnotherMessage(t *testing.T) {
+func TestBus_OverflowIsReportedWithoutAnotherMessage(t *testing.T) {
 	t.Parallel()
 	b := open(t, miniredis.RunT(t).Addr())
 	s, probe := b.Subscribe("r1"), b.Subscribe("r1")
@@ -215,7 +215,7 @@ func TestBus_UnreadableMessageIsACatchUp(t *testing.T) {
 	confirmed(t, s)
 	server.Publish("dvt:run:r1", "{")
 	if d := take(t, s); !d.Overflow || d.Message != nil {
-		t.Errorf("delivery %+v", d)
+		t.Errorf("unexpected delivery %+v", d)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestBus_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
 	}
 	publish(t, b, message("r2", 9))
 	if d := take(t, two); d.Message == nil {
-		t.Errorf("delivery %+v", d)
+		t.Errorf("unexpected delivery %+v", d)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestBus_StopAndStart(t *testing.T) {
 	two := b.Subscribe("r2") // returns at once
 	err := b.Publish(t.Context(), message("r1", 9))
 	if d := time.Since(began); err == nil || d > testtime.Of(100*time.Millisecond) {
-		t.Errorf("Publish while down: %v after %v", err, d)
+		t.Errorf("Publish while Redis is down returned %v after %v", err, d)
 	}
 	time.Sleep(2 * time.Second)
 	server.Start()
@@ -280,7 +280,7 @@ func TestBus_OpensWhileRedisIsDown(t *testing.T) {
 	b := open(t, server.Addr)
 	s := b.Subscribe("r1")
 	if b.Up() {
-		t.Error("up")
+		t.Error("Up is true while Redis is down")
 	}
 	server.Start()
 	confirmed(t, s)
@@ -291,12 +291,12 @@ func TestOpen_RefusesAnUnreadableURLWithoutRepeatingIt(t *testing.T) {
 	t.Parallel()
 	_, err := redisbus.Open(redisbus.Config{URL: "http://user:secret@host"})
 	if err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("error %v", err)
+		t.Errorf("Open returned %v", err)
 	}
 }
 
-// plant is a store, a projector, a hub and a bus of one process.
-type plant struct {
+// fixture is a store, a projector, a hub and a bus of one process.
+type fixture struct {
 	*testing.T
 	store store.Store
 	hub   *live.Hub
@@ -305,14 +305,14 @@ type plant struct {
 	next  int
 }
 
-func newPlant(t *testing.T, addr string) *plant {
+func newFixture(t *testing.T, addr string) *fixture {
 	t.Helper()
 	raw, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = raw.Close() })
-	p := &plant{T: t, bus: open(t, addr), id: runtest.ID}
+	p := &fixture{T: t, bus: open(t, addr), id: runtest.ID}
 	pr := projector.New(raw, p.bus, projector.Config{})
 	p.store = projector.Waking(raw, pr)
 	p.hub = live.New(raw, p.bus, live.Config{})
@@ -346,10 +346,10 @@ func newPlant(t *testing.T, addr string) *plant {
 	return p
 }
 
-func (p *plant) step(i int) string { return string(rune('a'+i/26)) + string(rune('a'+i%26)) }
+func (p *fixture) step(i int) string { return string(rune('a'+i/26)) + string(rune('a'+i%26)) }
 
 // append starts the next n steps.
-func (p *plant) append(n int) {
+func (p *fixture) append(n int) {
 	p.Helper()
 	for range n {
 		if _, err := p.store.Append(p.Context(), store.Append{
@@ -361,8 +361,8 @@ func (p *plant) append(n int) {
 	}
 }
 
-// until takes frames until one fits; none may be older than the one before.
-func (p *plant) until(st *live.Stream, within time.Duration, ok func(live.Frame) bool) []live.Frame {
+// until takes frames until one fits. It fails when a frame is older than the previous one.
+func (p *fixture) until(st *live.Stream, within time.Duration, ok func(live.Frame) bool) []live.Frame {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.Context(), testtime.Of(within))
 	defer cancel()
@@ -370,10 +370,10 @@ func (p *plant) until(st *live.Stream, within time.Duration, ok func(live.Frame)
 	for {
 		f, err := st.Next(ctx)
 		if err != nil {
-			p.Fatalf("no such frame within %v; %d came: %+v", within, len(out), err)
+			p.Fatalf("no matching frame within %v; got %d frames: %v", within, len(out), err)
 		}
 		if len(out) > 0 && f.State.Seq < out[len(out)-1].State.Seq {
-			p.Errorf("%d after %d", f.State.Seq, out[len(out)-1].State.Seq)
+			p.Errorf("frame at seq %d after seq %d", f.State.Seq, out[len(out)-1].State.Seq)
 		}
 		out = append(out, f)
 		if ok(f) {
@@ -392,7 +392,7 @@ func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
 	addr := testserver.Redis(t).Addr
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
-	p := newPlant(t, addr)
+	p := newFixture(t, addr)
 	st, err := p.hub.Watch(t.Context(), p.id.RunID, nil, "")
 	if err != nil {
 		t.Fatal(err)
@@ -405,7 +405,7 @@ func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
 	}
 	p.append(3)
 	frames := p.until(st, 5*time.Second, func(f live.Frame) bool {
-		// the appends took a second: the newest alone is left
+		// The appends took one second, so only the newest state is left.
 		return f.Sync == live.Verifying || f.Reason == live.SlowConsumer
 	})
 	if last := frames[len(frames)-1]; last.State.Seq < 6 {
@@ -417,7 +417,7 @@ func TestHub_RedisConnectionKilledWhileAppending(t *testing.T) {
 func TestHub_RedisDownAndBack(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
-	p := newPlant(t, server.Addr)
+	p := newFixture(t, server.Addr)
 	st, err := p.hub.Watch(t.Context(), p.id.RunID, nil, "")
 	if err != nil {
 		t.Fatal(err)
@@ -436,12 +436,12 @@ func TestHub_RedisDownAndBack(t *testing.T) {
 		dirty, err := p.store.Dirty(t.Context(), 0, 10)
 		return err == nil && len(dirty) == 0
 	}
-	eventually(t, 5*time.Second, "the projector has found the bus, too", published)
+	eventually(t, 5*time.Second, "the projector uses the bus again", published)
 	p.append(1)
 	for _, f := range p.until(st, 3*time.Second, reached(7, "")) {
 		if f.Sync == live.Stale {
 			t.Errorf("STALE(%s) after the return", f.Reason)
 		}
 	}
-	eventually(t, 5*time.Second, "the marks are gone", published)
+	eventually(t, 5*time.Second, "the dirty marks are cleared", published)
 }

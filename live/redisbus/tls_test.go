@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 )
 
-// lines is a log buffer that several goroutines may write.
+// lines is a log buffer for concurrent writers.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -35,7 +35,7 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
-func TestBus_SpeaksTLSWithThePasswordOfTheMoment(t *testing.T) {
+func TestBus_UsesTLSAndTheCurrentPassword(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	servers, clients := testserver.NewAuthority(t, "servers"), testserver.NewAuthority(t, "clients")
