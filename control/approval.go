@@ -126,12 +126,12 @@ func (s *Service) mayApprove(p authz.Principal, o authz.Object, v RunView) Actio
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(authz.Approve, o)
-		a.Reason = s.denied(p, authz.Approve, o, d).Message
+		a.Reason = s.denialError(p, authz.Approve, o, d).Message
 	default:
 		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
 	}
 	if a.Code == run.CodeSOD {
-		a.WhoCould = s.others(authz.Approve, o, p.ID)
+		a.WhoCould = s.othersWhoCould(authz.Approve, o, p.ID)
 	}
 	return a
 }

@@ -51,7 +51,7 @@ func (s *Service) ApproveRun(ctx context.Context, p authz.Principal, in ApproveR
 	if !d.Allowed {
 		row.Code = run.CodeForbidden
 		s.auditDenied(ctx, p, row)
-		return RunView{}, s.denied(p, authz.Approve, object, d)
+		return RunView{}, s.denialError(p, authz.Approve, object, d)
 	}
 	a := &approving{s: s, p: p, in: in, run: r, row: row}
 	err = s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return a.decide(ctx, tx) })
@@ -265,7 +265,7 @@ func (s *Service) ExpireApprovals(ctx context.Context) error {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
-		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) &&
+		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) &&
 			!errors.Is(err, store.ErrUnavailable) {
 			s.cfg.Logger.WarnContext(ctx, "approvals were not ended", slog.Any("error", err))
 		}
@@ -283,8 +283,8 @@ func (s *Service) expireApprovals(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = eachOf(ctx, late, func(at store.Approval) error {
-			return s.ofRun(ctx, dutyApprovals, at.RunID, func() error {
+		err = forEach(ctx, late, func(at store.Approval) error {
+			return s.doForRun(ctx, dutyApprovals, at.RunID, func() error {
 				return s.cfg.Store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) })
 			})
 		})
@@ -299,12 +299,12 @@ func (s *Service) expire(ctx context.Context, tx store.RunTx, at store.Approval)
 		return err
 	}
 	why := fmt.Sprintf("%d of %d approved until %s.", approvals(at), at.Required, at.ExpiresAt.UTC().Format(time.RFC3339))
-	if err := s.endUnapproved(ctx, tx, at.RunID, run.RunCancelledPayload{Actor: sweepActor, Reason: why,
+	if err := s.endUnapproved(ctx, tx, at.RunID, run.RunCancelledPayload{Actor: engineActor, Reason: why,
 		Code: run.CodeApprovalExpired}); err != nil {
 		return err
 	}
 	return tx.Audit(ctx, store.AuditRow{
-		ID: uuid.NewString(), TenantID: at.TenantID, Actor: sweepActor, Action: string(authz.Approve), RunID: at.RunID,
+		ID: uuid.NewString(), TenantID: at.TenantID, Actor: engineActor, Action: string(authz.Approve), RunID: at.RunID,
 		Outcome: "REJECTED", Code: run.CodeApprovalExpired, Reason: why,
 	})
 }

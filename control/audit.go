@@ -2,16 +2,10 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/run"
@@ -39,14 +33,44 @@ type AuditPage struct {
 // AuditCursor is the cursor of a link.
 func AuditCursor(l store.AuditLink) string { return strconv.FormatInt(l.No, 10) }
 
+// AuditStore reads the chains of audit rows.
+type AuditStore interface {
+	AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.AuditLink, error)
+	AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error)
+	AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error)
+	AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error)
+	AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error)
+}
+
+// SealedLogs reads the logs of runs and the seals of those that ended.
+type SealedLogs interface {
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+	LastLogSeal(ctx context.Context, tenantID, runID string, before run.Seq) (store.LogSeal, error)
+}
+
+// Audits reads and checks the audit of tenants.
+type Audits struct {
+	rights    *Rights
+	store     AuditStore
+	logs      SealedLogs
+	operators string
+	now       func() time.Time
+}
+
+// NewAudits makes Audits; operators is the tenant that has the objects of the installation, or "".
+func NewAudits(r *Rights, s AuditStore, logs SealedLogs, operators string, now func() time.Time) *Audits {
+	return &Audits{rights: r, store: s, logs: logs, operators: operators, now: now}
+}
+
 // Audit reads who did or was refused what (T208), newest first or from the first row
 // on. It takes READ_AUDIT on the whole tenant. FORBIDDEN, CURSOR_INVALID.
-func (s *Service) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (AuditPage, error) {
+func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (AuditPage, error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return AuditPage{}, err
 	}
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditPage{}, err
 	}
 	f := q.Filter
@@ -62,13 +86,13 @@ func (s *Service) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (A
 			f.After = no
 		}
 	}
-	links, err := s.cfg.Store.AuditLinks(ctx, f)
+	links, err := s.store.AuditLinks(ctx, f)
 	if err != nil {
 		return AuditPage{}, translate(err)
 	}
 	out := AuditPage{Links: links[:min(n, len(links))], HasNext: len(links) > n}
 	if q.Loose {
-		if out.Waiting, out.Stray, err = s.cfg.Store.AuditLoose(ctx, p.TenantID); err == nil {
+		if out.Waiting, out.Stray, err = s.store.AuditLoose(ctx, p.TenantID); err == nil {
 			out.Oldest, err = s.oldestUnlinked(ctx, p.TenantID)
 		}
 	}
@@ -77,8 +101,8 @@ func (s *Service) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (A
 
 // oldestUnlinked is how long the oldest row of a tenant waits for its link. It looks at the tenants with the longest
 // waits only: beyond store.MaxPage of them the audit stands still for all.
-func (s *Service) oldestUnlinked(ctx context.Context, tenantID string) (time.Duration, error) {
-	backlog, err := s.cfg.Store.AuditBacklog(ctx, store.MaxPage)
+func (s *Audits) oldestUnlinked(ctx context.Context, tenantID string) (time.Duration, error) {
+	backlog, err := s.store.AuditBacklog(ctx, store.MaxPage)
 	for _, b := range backlog {
 		if b.TenantID == tenantID {
 			return b.Waiting, err
@@ -97,8 +121,8 @@ type AuditCheckPage struct {
 // CheckAudit compares a page of the tenant's tokens, policies, settings and decisions with the audit rows that made
 // them, then looks for objects that are gone, and compares the logs of runs with their seals. The operators' tenant has
 // the objects of the installation beside its own. FORBIDDEN, CURSOR_INVALID.
-func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
+func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditCheckPage{}, err
 	}
 	parts, kind, cursor := s.checkedParts(p.TenantID), 0, ""
@@ -117,7 +141,7 @@ func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after strin
 	}
 	f := parts[kind]
 	f.After, f.Limit = cursor, CheckedObjects
-	objects, err := s.cfg.Store.AuditObjects(ctx, f)
+	objects, err := s.store.AuditObjects(ctx, f)
 	if err != nil {
 		return AuditCheckPage{}, translate(err)
 	}
@@ -140,11 +164,11 @@ func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after strin
 const CheckedObjects = 200
 
 // checkedParts lists what CheckAudit goes through for a tenant.
-func (s *Service) checkedParts(tenantID string) (out []store.AuditObjectFilter) {
+func (s *Audits) checkedParts(tenantID string) (out []store.AuditObjectFilter) {
 	for _, kind := range store.AuditObjectKinds() {
 		out = append(out, store.AuditObjectFilter{Kind: kind, TenantID: tenantID})
 	}
-	if tenantID == s.cfg.OperatorsTenant && tenantID != "" {
+	if tenantID == s.operators && tenantID != "" {
 		out = append(out, store.AuditObjectFilter{Kind: store.AuditSetting})
 	}
 	return out
@@ -168,131 +192,4 @@ func unaccounted(kind store.AuditObjectKind, o store.AuditObject) string {
 		return fmt.Sprintf("%s of %s is good although a row revoked it", name, whose)
 	}
 	return ""
-}
-
-// Times of LinkAudit: between two looks, and after one that failed.
-const (
-	linkEvery = time.Second
-	linkRetry = 5 * time.Second
-	// unlinkedAlert is how old the oldest row without a link may get before people are told.
-	unlinkedAlert = 10 * time.Second
-	// backlogTenants bounds the tenants that one look tells of.
-	backlogTenants = 100
-)
-
-// auditMetrics count what the audit refused, linked and could not link.
-type auditMetrics struct {
-	denials  *prometheus.CounterVec
-	failures prometheus.Counter
-	unlinked prometheus.Gauge
-}
-
-// otherAction is the label of an action that is in no table.
-const otherAction = "OTHER"
-
-func newAuditMetrics(r prometheus.Registerer) *auditMetrics {
-	register := promauto.With(r)
-	m := &auditMetrics{
-		denials: register.NewCounterVec(prometheus.CounterOpts{
-			Name: "dvt_denials_total", Help: "Actions that were denied, by action. Rows of the audit stand for several.",
-		}, []string{"action"}),
-		failures: register.NewCounter(prometheus.CounterOpts{
-			Name: "dvt_audit_link_failures_total", Help: "Rounds in which audit rows of some tenant could not be linked.",
-		}),
-		unlinked: register.NewGauge(prometheus.GaugeOpts{
-			Name: "dvt_audit_unlinked_seconds", Help: "Age of the oldest audit row that waits for its link; 0 when none does.",
-		}),
-	}
-	for action := range deniable() {
-		m.denials.WithLabelValues(action)
-	}
-	return m
-}
-
-// deniable yields each action that may be denied, as dvt_denials_total names it.
-func deniable() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, a := range authz.Actions() {
-			if !yield(string(a)) {
-				return
-			}
-		}
-		for _, a := range []string{actionSignIn, actionRevokeToken, string(actionBreakGlass), otherAction} {
-			if !yield(a) {
-				return
-			}
-		}
-	}
-}
-
-// denied counts a denial. The actions of deniable are the labels, and callers choose none of them.
-func (m *auditMetrics) denied(action string) {
-	for known := range deniable() {
-		if known == action {
-			m.denials.WithLabelValues(action).Inc()
-			return
-		}
-	}
-	m.denials.WithLabelValues(otherAction).Inc()
-}
-
-// LinkAudit links audit rows to the chains of their tenants, within about a second
-// after they were committed, until ctx ends. Any number of servers may do it. A row that waits for
-// longer than ten seconds raises AUDIT_UNLINKED.
-func (s *Service) LinkAudit(ctx context.Context) error {
-	for {
-		wait := linkEvery
-		switch n, err := s.cfg.Store.LinkAudit(ctx, store.MaxPage); {
-		case err != nil && ctx.Err() == nil:
-			s.auditing.failures.Inc()
-			if !errors.Is(err, store.ErrUnavailable) {
-				s.cfg.Logger.WarnContext(ctx, "audit rows were not linked", slog.Any("error", err))
-			}
-			wait = linkRetry
-		case n == store.MaxPage:
-			wait = 0
-		}
-		if err := s.lookAtBacklog(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.cfg.Logger.WarnContext(ctx, "the backlog of the audit was not read", slog.Any("error", err))
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-}
-
-// lookAtBacklog measures how long audit rows wait for their links, and raises an alert for each tenant whose rows wait
-// for too long: one an hour for each tenant, whichever server saw it.
-func (s *Service) lookAtBacklog(ctx context.Context) error {
-	backlog, err := s.cfg.Store.AuditBacklog(ctx, backlogTenants)
-	if err != nil {
-		return err
-	}
-	var oldest time.Duration
-	for _, b := range backlog {
-		oldest = max(oldest, b.Waiting)
-		if b.Waiting < unlinkedAlert {
-			continue
-		}
-		hour := s.cfg.Now().UTC().Format("2006-01-02T15")
-		if w, known := s.trails.add("unlinked/" + b.TenantID + "/" + hour); known && w.n > 1 {
-			continue
-		}
-		note := fmt.Sprintf(
-			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
-				"duty sweep.",
-			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
-		if err := s.raise(ctx, store.Alert{
-			ID: sweepID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,
-			Code: run.CodeAuditUnlinked, Note: note, Actor: sweepActor,
-		}); err != nil {
-			return err
-		}
-		s.cfg.Logger.WarnContext(ctx, "audit rows wait for their links", slog.String("tenant", b.TenantID),
-			slog.Duration("waiting", b.Waiting))
-	}
-	s.auditing.unlinked.Set(oldest.Seconds())
-	return nil
 }

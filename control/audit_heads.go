@@ -25,6 +25,8 @@ type AuditHeads struct {
 	Key          func() ed25519.PrivateKey
 	Every        time.Duration
 	Installation string // named in each document
+	// OperatorsTenant gets the alerts of heads that were not written; "" raises none.
+	OperatorsTenant string
 }
 
 const (
@@ -52,21 +54,46 @@ func newHeadMetrics(r prometheus.Registerer) *headMetrics {
 	}
 }
 
+// HeadStore reads the ends of the chains of audit rows.
+type HeadStore interface {
+	AuditHeads(ctx context.Context, after string, limit int) ([]store.AuditHead, error)
+}
+
+// AuditHeadWriter writes the signed heads of the audit.
+type AuditHeadWriter struct {
+	store   HeadStore
+	to      AuditHeads
+	metrics *headMetrics // nil when no heads are written
+	alerts  *Alerts
+	now     func() time.Time
+	log     *slog.Logger
+}
+
+// NewAuditHeadWriter makes an AuditHeadWriter, whose metrics r has when heads are written.
+func NewAuditHeadWriter(s HeadStore, to AuditHeads, alerts *Alerts, r prometheus.Registerer, now func() time.Time,
+	log *slog.Logger) *AuditHeadWriter {
+	w := &AuditHeadWriter{store: s, to: to, alerts: alerts, now: now, log: log}
+	if to.Archive != nil {
+		w.metrics = newHeadMetrics(r)
+	}
+	return w
+}
+
 // WriteAuditHeads writes the signed heads of all tenants each AuditHeads.Every, until ctx ends. Several servers may do
 // it: documents are named by time, and one that exists stays as it is.
-func (s *Service) WriteAuditHeads(ctx context.Context) error {
-	h := s.cfg.AuditHeads
+func (s *AuditHeadWriter) WriteAuditHeads(ctx context.Context) error {
+	h := s.to
 	if h.Archive == nil {
 		return nil
 	}
 	for {
-		now := s.cfg.Now().UTC()
+		now := s.now().UTC()
 		if err := s.writeHeads(ctx, now); err != nil && ctx.Err() == nil {
-			s.heads.failures.Inc()
-			s.cfg.Logger.WarnContext(ctx, "the signed heads of the audit were not written", slog.Any("error", err))
+			s.metrics.failures.Inc()
+			s.log.WarnContext(ctx, "the signed heads of the audit were not written", slog.Any("error", err))
 			s.alertOfHeads(ctx, now, err)
 		} else if err == nil {
-			s.heads.written.Set(float64(now.Unix()))
+			s.metrics.written.Set(float64(now.Unix()))
 		}
 		select {
 		case <-ctx.Done():
@@ -77,12 +104,12 @@ func (s *Service) WriteAuditHeads(ctx context.Context) error {
 }
 
 // writeHeads writes the documents of the interval that holds now.
-func (s *Service) writeHeads(ctx context.Context, now time.Time) error {
+func (s *AuditHeadWriter) writeHeads(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, headsTimeout)
 	defer cancel()
-	h, after := s.cfg.AuditHeads, ""
+	h, after := s.to, ""
 	for part := 1; ; part++ {
-		heads, err := s.cfg.Store.AuditHeads(ctx, after, headsPerDocument)
+		heads, err := s.store.AuditHeads(ctx, after, headsPerDocument)
 		if err != nil || len(heads) == 0 {
 			return err
 		}
@@ -102,20 +129,20 @@ func (s *Service) writeHeads(ctx context.Context, now time.Time) error {
 }
 
 // alertOfHeads tells the operators once an hour, whichever server it was.
-func (s *Service) alertOfHeads(ctx context.Context, now time.Time, cause error) {
-	if s.cfg.OperatorsTenant == "" {
+func (s *AuditHeadWriter) alertOfHeads(ctx context.Context, now time.Time, cause error) {
+	if s.to.OperatorsTenant == "" {
 		return
 	}
 	hour := now.Format("2006-01-02T15")
-	if w, known := s.trails.add("heads/" + hour); known && w.n > 1 {
+	if !s.alerts.isFirst("heads/" + hour) {
 		return
 	}
-	err := s.raise(ctx, store.Alert{
-		ID: sweepID(s.cfg.OperatorsTenant, hour, "audit_heads"), TenantID: s.cfg.OperatorsTenant, Level: store.AlertHigh,
+	err := s.alerts.raise(ctx, store.Alert{
+		ID: alertID(s.to.OperatorsTenant, hour, "audit_heads"), TenantID: s.to.OperatorsTenant, Level: store.AlertHigh,
 		Code: run.CodeAuditHeads,
-		Note: run.Text(cause.Error(), maxChangeReason), Actor: sweepActor,
+		Note: run.Text(cause.Error(), maxChangeReason), Actor: engineActor,
 	})
 	if err != nil {
-		s.cfg.Logger.WarnContext(ctx, "the alert was not raised", slog.Any("error", err))
+		s.log.WarnContext(ctx, "the alert was not raised", slog.Any("error", err))
 	}
 }

@@ -20,12 +20,12 @@ const checkedEvents = 20_000
 const sealedWithin = 5 * time.Minute
 
 // checkMissing names the objects that a row made and that are gone: an older version of a policy would be in force.
-func (s *Service) checkMissing(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
+func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
 	no, err := numberIn(after)
 	if err != nil {
 		return AuditCheckPage{}, err
 	}
-	links, err := s.cfg.Store.AuditMissing(ctx, tenantID, no, CheckedObjects)
+	links, err := s.store.AuditMissing(ctx, tenantID, no, CheckedObjects)
 	if err != nil {
 		return AuditCheckPage{}, translate(err)
 	}
@@ -55,13 +55,13 @@ func numberIn(cursor string) (int64, error) {
 
 // checkLogs compares the logs of runs with their seals, in the order of the tenant's chain. Each log is hashed from the
 // seal before, so all pages together read each sealed event once.
-func (s *Service) checkLogs(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
+func (s *Audits) checkLogs(ctx context.Context, tenantID string, kind int, after string) (AuditCheckPage, error) {
 	f := store.AuditFilter{TenantID: tenantID, Action: store.ActionSealLog, Outcome: "ACCEPTED", Limit: CheckedObjects}
 	var err error
 	if f.After, err = numberIn(after); err != nil {
 		return AuditCheckPage{}, err
 	}
-	links, err := s.cfg.Store.AuditLinks(ctx, f)
+	links, err := s.store.AuditLinks(ctx, f)
 	if err != nil {
 		return AuditCheckPage{}, translate(err)
 	}
@@ -84,17 +84,17 @@ func (s *Service) checkLogs(ctx context.Context, tenantID string, kind int, afte
 }
 
 // checkLog says why a log is not as a row sealed it, "" when it is, and how many events that took.
-func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem string, events int64, err error) {
+func (s *Audits) checkLog(ctx context.Context, row store.AuditRow) (problem string, events int64, err error) {
 	seal, err := store.ParseLogSeal(row.Object, row.Digest)
 	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) { //nolint:nilerr // the row is what is wrong
 		return fmt.Sprintf("audit row %s names no log that dvt sealed", row.ID), 0, nil
 	}
-	before, err := s.cfg.Store.LastLogSeal(ctx, row.TenantID, row.RunID, seal.Seq)
+	before, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, seal.Seq)
 	if err != nil {
 		return "", 0, err
 	}
 	events = int64(seal.Seq - before.Seq)
-	now, err := store.LogHash(ctx, s.cfg.Store, row.RunID, before, seal.Seq)
+	now, err := store.LogHash(ctx, s.logs, row.RunID, before, seal.Seq)
 	switch sealed := row.At.UTC().Format(time.RFC3339); {
 	case errors.Is(err, store.ErrLogShort):
 		return fmt.Sprintf("the log of run %s lacks events between %d and %d, which were sealed at %s", row.RunID, before.Seq+
@@ -111,21 +111,21 @@ func (s *Service) checkLog(ctx context.Context, row store.AuditRow) (problem str
 
 // checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those
 // of a run that had ended before.
-func (s *Service) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string,
+func (s *Audits) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string,
 	err error) {
-	newest, err := s.cfg.Store.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
+	newest, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
 	if err != nil || newest.Seq != seal.Seq {
 		return "", err
 	}
-	next, err := s.cfg.Store.Events(ctx, row.RunID, seal.Seq, 1)
-	if err != nil || len(next) == 0 || s.cfg.Now().Sub(next[0].PersistedAt).Abs() < sealedWithin {
+	next, err := s.logs.Events(ctx, row.RunID, seal.Seq, 1)
+	if err != nil || len(next) == 0 || s.now().Sub(next[0].PersistedAt).Abs() < sealedWithin {
 		return "", err
 	}
-	heads, err := s.cfg.Store.Heads(ctx, []string{row.RunID})
+	heads, err := s.logs.Heads(ctx, []string{row.RunID})
 	if err != nil {
 		return "", err
 	}
-	last, err := s.cfg.Store.Events(ctx, row.RunID, seal.Seq-1, 1)
+	last, err := s.logs.Events(ctx, row.RunID, seal.Seq-1, 1)
 	if err != nil || !heads.ByRun[row.RunID].Terminal && (len(last) == 0 || !last[0].Type.EndsRun()) {
 		return "", err
 	}

@@ -14,10 +14,6 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// actionBreakGlass is what the audit and denials call it. No role has it: the policy
-// names principals.
-const actionBreakGlass authz.Action = "BREAK_GLASS"
-
 // BreakGlass asks for a role on the whole tenant in an emergency.
 type BreakGlass struct {
 	RequestID string

@@ -189,7 +189,7 @@ func (s *Service) observed(ctx context.Context, took time.Duration, err error) {
 		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
 			p95.Round(time.Millisecond).String()+": new runs are refused."
 	} else {
-		kick(s.starts)
+		wake(s.starts)
 	}
 	s.cfg.Logger.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word), slog.String("why", why),
 		slog.Any("error", err))
@@ -201,10 +201,10 @@ func (s *Service) auditBreaker(ctx context.Context, word, why string) {
 	if s.cfg.OperatorsTenant == "" {
 		return
 	}
-	if w, known := s.trails.add("breaker/" + word); known && w.n > 1 {
+	if !s.isFirst("breaker/" + word) {
 		return
 	}
-	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.cfg.OperatorsTenant, Actor: sweepActor, Action: "BREAKER",
+	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.cfg.OperatorsTenant, Actor: engineActor, Action: "BREAKER",
 		Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
 	if err := s.cfg.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))

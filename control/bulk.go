@@ -136,7 +136,7 @@ func (s *Service) SignalRuns(ctx context.Context, p authz.Principal, in SignalRu
 	case !fresh:
 		return repeatedBulk(made, b)
 	}
-	kick(s.bulks)
+	wake(s.bulks)
 	v, err := bulkView(made)
 	return MadeBulk{Bulk: v}, err
 }

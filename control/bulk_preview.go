@@ -121,7 +121,7 @@ func (s *Service) bulkRefusals(ctx context.Context, p authz.Principal, runs []ru
 		case err != nil:
 			return nil, translate(err)
 		case !d.Allowed:
-			count(run.CodeForbidden, s.denied(p, action, objectOf(r), d).Message)
+			count(run.CodeForbidden, s.denialError(p, action, objectOf(r), d).Message)
 		case heads.ByRun[r.RunID].Terminal:
 			count(run.CodeRunTerminal, "The run has ended.")
 		}

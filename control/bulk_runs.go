@@ -82,7 +82,7 @@ func (s *Service) namedRuns(ctx context.Context, p authz.Principal, ids []string
 func (s *Service) matchingRuns(ctx context.Context, p authz.Principal, asked RunFilter) (chosenRuns, error) {
 	f, ok := s.narrow(p, asked)
 	if !ok {
-		return chosenRuns{}, s.nothingToRead(p)
+		return chosenRuns{}, s.nothingToReadError(p)
 	}
 	f.Limit, f.Steps, f.Ascending, f.After, f.Before = maxPageSize+1, false, false, nil, nil
 	seen := map[string]run.Identity{}

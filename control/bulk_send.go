@@ -33,10 +33,10 @@ const (
 // and each is decided under the fence of its bulk, so that a server that slept past its lease sends nothing more. A row
 // that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
 func (s *Service) SendBulks(ctx context.Context, owner string) error {
-	return s.duty(ctx, s.bulks, func(ctx context.Context) (bool, error) {
+	return s.loop(ctx, s.bulks, func(ctx context.Context) (bool, error) {
 		leased, err := s.cfg.Store.LeaseBulks(ctx, owner, s.cfg.Limits.LeaseTTL, bulksAtOnce)
 		var more atomic.Bool
-		atOnce(leased, func(b store.Bulk) {
+		doConcurrently(leased, func(b store.Bulk) {
 			var wait time.Duration
 			err := s.panics.Call(dutyBulk, b.ID, func() (err error) {
 				wait, err = s.sendBulk(ctx, b)
@@ -171,7 +171,7 @@ type bulkJob struct {
 // bulk was stopped or taken over meanwhile.
 func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
 	var mu sync.Mutex
-	atOnce(rows, func(r store.BulkRow) {
+	doConcurrently(rows, func(r store.BulkRow) {
 		end, held := store.BulkEnd{No: r.No, Outcome: store.BulkRefused, Code: run.CodeInternal,
 			Message: "dvt has a fault: sending this signal panicked."}, true
 		_ = j.s.panics.Call(dutyBulk, r.RunID, func() error {
@@ -281,7 +281,7 @@ func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (Receipt, error) 
 	}
 	if !rights.Allowed {
 		s.auditDenied(ctx, j.asker, audit)
-		return Receipt{}, s.denied(j.asker, action, objectOf(of.Identity), rights)
+		return Receipt{}, s.denialError(j.asker, action, objectOf(of.Identity), rights)
 	}
 	in := SignalRun{RunID: r.RunID, Signal: j.action.Signal, Payload: j.action.Payload, Reason: j.action.Reason}
 	in.Signal.ID = r.SignalID

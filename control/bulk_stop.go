@@ -34,6 +34,6 @@ func (s *Service) CancelBulk(ctx context.Context, p authz.Principal, in CancelBu
 	if err != nil {
 		return Bulk{}, translate(err)
 	}
-	kick(s.bulks)
+	wake(s.bulks)
 	return bulkView(b)
 }

@@ -34,14 +34,15 @@ func (s *Service) WatchBulk(ctx context.Context, p authz.Principal, id string) (
 	if err != nil {
 		return nil, err
 	}
-	w := &bulkStream{guard: s.guardTenant(p), shown: BulkFrame{Bulk: b}, every: bulkLookEvery}
+	w := &bulkStream{s: s, guard: s.guardTenant(p), shown: BulkFrame{Bulk: b}, every: bulkLookEvery}
 	if err := w.guard.check(); err != nil {
-		return nil, w.guard.ended(ctx, err)
+		return nil, w.guard.endError(ctx, err)
 	}
 	return w, nil
 }
 
 type bulkStream struct {
+	s     *Service
 	guard guard
 	shown BulkFrame        // the frame before
 	marks []store.BulkMark // as they were shown; nil before the first frame
@@ -57,7 +58,7 @@ func (w *bulkStream) Next(ctx context.Context) (f BulkFrame, err error) {
 }
 
 func (w *bulkStream) next(ctx context.Context) (BulkFrame, error) {
-	quiet := time.NewTimer(w.guard.s.cfg.Quiet)
+	quiet := time.NewTimer(w.s.cfg.Quiet)
 	defer quiet.Stop()
 	for over := false; ; {
 		f, moved, err := w.look(ctx)
@@ -99,7 +100,7 @@ func (w *bulkStream) look(ctx context.Context) (BulkFrame, bool, error) {
 }
 
 func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
-	s, id := w.guard.s, w.shown.Bulk.ID
+	s, id := w.s, w.shown.Bulk.ID
 	f := BulkFrame{Sync: live.Live, AsOf: s.cfg.Now(), Bulk: w.shown.Bulk}
 	b, err := s.cfg.Store.Bulk(ctx, id)
 	if err != nil {

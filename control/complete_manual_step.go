@@ -17,6 +17,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// sameOne reports whether p must not complete a step because it wants another person than those who asked for the run
+// and approved it. wanted is what the plan says of the step (O4, T87).
+func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool,
+	error) {
+	if triggeredBy == p.ID || !s.isInvolved(wanted, true, p) {
+		return s.isInvolved(wanted, true, p), nil
+	}
+	at, err := s.approvalOf(ctx, runID)
+	return s.isInvolved(wanted, at != nil && approvedBy(*at, p), p), err
+}
+
 // Limits of a completion.
 const (
 	maxEvidenceRefs = 50
@@ -68,7 +79,7 @@ func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in 
 		}
 		return Receipt{}, c.refusal
 	}
-	kick(s.signals)
+	wake(s.signals)
 	return c.out, nil
 }
 
@@ -123,7 +134,7 @@ func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r 
 	}
 	s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID, Code: run.CodeForbidden})
 	if !d.Allowed {
-		return s.denied(p, authz.CompleteManual, object, d)
+		return s.denialError(p, authz.CompleteManual, object, d)
 	}
 	e := refuse(run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give your own id.")
 	e.Denial = &Denial{Action: authz.CompleteManual}

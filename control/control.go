@@ -6,7 +6,6 @@
 package control
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -17,38 +16,6 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
-
-// Error is what a caller may know: a code of the one table and a message that
-// says what to do. The cause stays inside and is logged once, at the edge.
-type Error struct {
-	Code       run.Code
-	Message    string
-	RetryAfter time.Duration    // 0: waiting does not help
-	Violations []plan.Violation // BAD_USER_INPUT, PLAN_INVALID, SCHEMA_VALIDATION_FAILED
-	RunSeq     run.Seq          // RUN_MOVED: where the run is now
-	// PolicyVersion is POLICY_MOVED's: where the policy is now.
-	PolicyVersion int64
-	QuotaVersion  int64    // QUOTA_MOVED: where the settings are now
-	Count         int      // BULK_MOVED: how many runs are meant now
-	Denial        *Denial  // FORBIDDEN
-	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
-	Limit         int64    // what a limit was
-	cause         error
-}
-
-func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
-
-// Unwrap returns the cause, for logs.
-func (e *Error) Unwrap() error { return e.cause }
-
-// Denial explains a FORBIDDEN within what the caller may know.
-type Denial struct {
-	Action   authz.Action
-	Rule     string
-	WhoCould []string
-	// PolicyVersion is that of the tenant's policy, 0 when it has none of its own.
-	PolicyVersion int64
-}
 
 // StartRun asks for a run. Exactly one of Inline and Ref is set.
 type StartRun struct {
@@ -278,13 +245,6 @@ type RunsFrame struct {
 	Removed []string
 	AsOf    time.Time
 	Reset   bool
-}
-
-// Stream is pulled by one reader until Next returns an error, which is a *Error
-// that names why the stream ended, or ctx's.
-type Stream[T any] interface {
-	Next(ctx context.Context) (T, error)
-	Close()
 }
 
 // Viewer says who is asking.

@@ -76,33 +76,3 @@ func (s *Service) deadLetter(ctx context.Context, p authz.Principal, id string) 
 	}
 	return letters[0], true, nil
 }
-
-// mayOperate decides about row.Action on the whole tenant, or on the place of the
-// run that row names. A denial leaves the row.
-func (s *Service) mayOperate(ctx context.Context, p authz.Principal, row store.AuditRow) error {
-	action := authz.Action(row.Action)
-	object := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
-	if row.RunID != "" {
-		r, err := s.visible(ctx, p, action, row.RunID)
-		if err != nil {
-			return err
-		}
-		object = objectOf(r.Identity)
-	}
-	return s.mayOperateOn(ctx, p, row, object)
-}
-
-// mayOperateOn decides about row.Action on object. A denial leaves the row.
-func (s *Service) mayOperateOn(ctx context.Context, p authz.Principal, row store.AuditRow, object authz.Object) error {
-	action := authz.Action(row.Action)
-	d, err := s.cfg.Authz.Decide(p, action, object)
-	if err != nil {
-		return translate(err)
-	}
-	if !d.Allowed {
-		row.Code = run.CodeForbidden
-		s.auditDenied(ctx, p, row)
-		return s.denied(p, action, object, d)
-	}
-	return nil
-}

@@ -15,15 +15,15 @@ import (
 // n+1 only after the engine acknowledged n, at least once (T93, T196). An engine
 // that does not answer leaves them ACCEPTED.
 func (s *Service) Deliver(ctx context.Context, owner string) error {
-	return s.duty(ctx, s.signals, func(ctx context.Context) (bool, error) {
+	return s.loop(ctx, s.signals, func(ctx context.Context) (bool, error) {
 		leased, err := s.cfg.Store.LeaseDeliveries(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
-		atOnce(leased, func(d store.Delivery) {
+		doConcurrently(leased, func(d store.Delivery) {
 			wait := time.Duration(0)
-			if err := s.ofRun(ctx, dutyDeliver, d.RunID, func() error { return s.deliver(ctx, d) }); err != nil {
+			if err := s.doForRun(ctx, dutyDeliver, d.RunID, func() error { return s.deliver(ctx, d) }); err != nil {
 				wait = 250 * time.Millisecond << min(d.Attempts, 6)
 				if errors.Is(err, engine.ErrNotStarted) {
 					wait = min(wait, time.Second) // its start is under way
-				} else if ctx.Err() == nil && !errors.Is(err, errAside) {
+				} else if ctx.Err() == nil && !errors.Is(err, errSetAside) {
 					s.cfg.Logger.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID), slog.Any("error", err))
 				}
 			}

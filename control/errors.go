@@ -14,6 +14,38 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// Error is what a caller may know: a code of the one table and a message that
+// says what to do. The cause stays inside and is logged once, at the edge.
+type Error struct {
+	Code       run.Code
+	Message    string
+	RetryAfter time.Duration    // 0: waiting does not help
+	Violations []plan.Violation // BAD_USER_INPUT, PLAN_INVALID, SCHEMA_VALIDATION_FAILED
+	RunSeq     run.Seq          // RUN_MOVED: where the run is now
+	// PolicyVersion is POLICY_MOVED's: where the policy is now.
+	PolicyVersion int64
+	QuotaVersion  int64    // QUOTA_MOVED: where the settings are now
+	Count         int      // BULK_MOVED: how many runs are meant now
+	Denial        *Denial  // FORBIDDEN
+	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
+	Limit         int64    // what a limit was
+	cause         error
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Unwrap returns the cause, for logs.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Denial explains a FORBIDDEN within what the caller may know.
+type Denial struct {
+	Action   authz.Action
+	Rule     string
+	WhoCould []string
+	// PolicyVersion is that of the tenant's policy, 0 when it has none of its own.
+	PolicyVersion int64
+}
+
 func refuse(code run.Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -82,4 +114,13 @@ func translate(err error) error {
 		e.Code, e.Message = run.CodeServerShutdown, "This server is shutting down. Resume elsewhere with your last position."
 	}
 	return e
+}
+
+func later(e *Error, wait time.Duration) *Error {
+	e.RetryAfter = wait
+	return e
+}
+
+func badInput(vs []plan.Violation) *Error {
+	return &Error{Code: run.CodeBadInput, Message: "The request has problems; each is listed.", Violations: vs}
 }

@@ -13,22 +13,27 @@ import (
 // guard holds a stream to its viewer's rights: before every frame, when the
 // policy changes, when the token expires, and at least every Recheck (T178).
 type guard struct {
-	s *Service
+	s *Rights
 	p authz.Principal
 	// what the policy says now: nil, a *Error, or errLook when the viewer may see something else than before
 	may func() error
 }
 
+// guardBy guards a stream by may, which returns nil, a *Error, or errLook when the viewer may see other things than before.
+func (s *Rights) guardBy(p authz.Principal, may func() error) guard {
+	return guard{s: s, p: p, may: may}
+}
+
 // guardRun guards a stream of one run.
-func (s *Service) guardRun(p authz.Principal, id run.Identity) guard {
+func (s *Rights) guardRun(p authz.Principal, id run.Identity) guard {
 	o := objectOf(id)
 	return guard{s: s, p: p, may: func() error {
-		d, err := s.cfg.Authz.Decide(p, authz.Read, o)
+		d, err := s.authz.Decide(p, authz.Read, o)
 		if err != nil {
 			return translate(err)
 		}
 		if !d.Allowed {
-			return s.denied(p, authz.Read, o, d)
+			return s.denialError(p, authz.Read, o, d)
 		}
 		return nil
 	}}
@@ -38,7 +43,7 @@ var errLook = errors.New("control: look at the rights again")
 
 // check returns a *Error that ends the stream, errLook, or nil.
 func (g *guard) check() error {
-	if !g.p.ExpiresAt.IsZero() && !g.s.cfg.Now().Before(g.p.ExpiresAt) {
+	if !g.p.ExpiresAt.IsZero() && !g.s.now().Before(g.p.ExpiresAt) {
 		return refuse(run.CodeTokenExpired, "The token has expired. Sign in again and resume.")
 	}
 	return g.may()
@@ -48,7 +53,7 @@ func (g *guard) check() error {
 // returned is given out only if they still hold.
 func (g *guard) wait(ctx context.Context, next func(context.Context) error) error {
 	for {
-		changed := g.s.cfg.Authz.Changed()
+		changed := g.s.authz.Changed()
 		err := g.check()
 		if err == nil {
 			if err = g.until(ctx, changed, next); err == nil {
@@ -56,13 +61,13 @@ func (g *guard) wait(ctx context.Context, next func(context.Context) error) erro
 			}
 		}
 		if !errors.Is(err, errLook) {
-			return g.ended(ctx, err)
+			return g.endError(ctx, err)
 		}
 	}
 }
 
-// ended is what the viewer is told when err ends the stream; a lost right is audited.
-func (g *guard) ended(ctx context.Context, err error) error {
+// endError is what the viewer is told when err ends the stream; a lost right is audited.
+func (g *guard) endError(ctx context.Context, err error) error {
 	var own *Error
 	if errors.As(err, &own) && own.Code == run.CodeForbidden {
 		g.s.auditDenied(ctx, g.p, store.AuditRow{Action: string(authz.Read), Code: own.Code})
@@ -72,8 +77,8 @@ func (g *guard) ended(ctx context.Context, err error) error {
 
 // due is when the rights are to be looked at again at the latest.
 func (g *guard) due() time.Time {
-	due := g.s.cfg.Now().Add(g.s.cfg.Recheck)
-	if ends := g.s.cfg.Authz.Until(g.p); !ends.IsZero() && ends.Before(due) {
+	due := g.s.now().Add(g.s.recheck)
+	if ends := g.s.authz.Until(g.p); !ends.IsZero() && ends.Before(due) {
 		return ends
 	}
 	return due
@@ -81,7 +86,7 @@ func (g *guard) due() time.Time {
 
 // until runs next under a context that ends with errLook when rights may have changed.
 func (g *guard) until(ctx context.Context, changed <-chan struct{}, next func(context.Context) error) error {
-	wait := g.due().Sub(g.s.cfg.Now())
+	wait := g.due().Sub(g.s.now())
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(wait, func() { cancel(errLook) })
@@ -98,4 +103,14 @@ func (g *guard) until(ctx context.Context, changed <-chan struct{}, next func(co
 		return errLook
 	}
 	return err
+}
+
+// guardTenant guards a stream about the tenant of p.
+func (s *Rights) guardTenant(p authz.Principal) guard {
+	return guard{s: s, p: p, may: func() error {
+		if _, ok := s.narrow(p, store.RunFilter{}); !ok {
+			return s.nothingToReadError(p)
+		}
+		return nil
+	}}
 }

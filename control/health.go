@@ -10,7 +10,6 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // healthTimeout bounds one check.
@@ -147,27 +146,6 @@ func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	out.Backlog = len(dirty)
 	out.ActiveRuns, err = s.cfg.Store.ActiveRuns(ctx)
 	return out, translate(err)
-}
-
-// MayObserve reports whether p may see what an installation measures of all tenants: FORBIDDEN without DEBUG on the
-// whole tenant of the operators.
-func (s *Service) MayObserve(ctx context.Context, p authz.Principal) error {
-	return s.maySeeInstallation(ctx, p)
-}
-
-func (s *Service) maySeeInstallation(ctx context.Context, p authz.Principal) error {
-	row := store.AuditRow{Action: string(authz.Debug)}
-	if err := s.mayOperate(ctx, p, row); err != nil {
-		return err
-	}
-	if s.cfg.OperatorsTenant == "" || p.TenantID == s.cfg.OperatorsTenant {
-		return nil
-	}
-	row.Code = run.CodeForbidden
-	s.auditDenied(ctx, p, row)
-	e := refuse(run.CodeForbidden, "The details of the installation are for its operators.")
-	e.Denial = &Denial{Action: authz.Debug, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
-	return e
 }
 
 // engineAnswers asks about a run that cannot exist: any definite answer will do.

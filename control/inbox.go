@@ -189,7 +189,7 @@ func (s *Service) yours(p authz.Principal, v *inboxView) ([]bool, error) {
 // not approve in the mode of the engine may still reject.
 func (s *Service) decidable(p authz.Principal, item *pending) bool {
 	if item.StepID != "" {
-		return len(s.cfg.ManualKeys) > 0 && !s.involved(item.sod, item.triggeredBy == p.ID || approvedBy(item.approval, p), p)
+		return len(s.cfg.ManualKeys) > 0 && !s.isInvolved(item.sod, item.triggeredBy == p.ID || approvedBy(item.approval, p), p)
 	}
 	return !decided(item.approval, p) && s.approvable(p, item.triggeredBy, item.approval, true) == nil
 }

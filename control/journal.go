@@ -82,7 +82,7 @@ func NewJournal(cfg JournalConfig) *Journal {
 		cfg.Now = time.Now
 	}
 	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*runFacts](maxKept, maxKeptBytes),
-		refusals: newRefusals(cfg), workers: kept[knownWorker](maxKnownWorkers)}
+		refusals: newRefusals(cfg), workers: newLRU[knownWorker](maxKnownWorkers)}
 	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
 		Queues: []string{"*"}}}
 	return j

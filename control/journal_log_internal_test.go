@@ -20,8 +20,8 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 		return f
 	}
 	for name, c := range map[string]struct {
-		learn func(*runFacts)
-		kept  bool
+		learn  func(*runFacts)
+		newLRU bool
 	}{
 		"the same history":             {func(f *runFacts) { f.noteEvents("epoch-1", 2, nil) }, true},
 		"another epoch":                {func(f *runFacts) { f.noteEvents("epoch-2", 2, nil) }, false},
@@ -42,10 +42,10 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 	} {
 		f := known()
 		c.learn(f)
-		if kept := f.log.step(0).satisfied(); kept != c.kept {
-			t.Errorf("%s: satisfied() of s1 is %t, want %t", name, kept, c.kept)
+		if kept := f.log.step(0).satisfied(); kept != c.newLRU {
+			t.Errorf("%s: satisfied() of s1 is %t, want %t", name, kept, c.newLRU)
 		}
-		if !c.kept && f.log.position() != 0 {
+		if !c.newLRU && f.log.position() != 0 {
 			t.Errorf("%s: position is %d, want 0", name, f.log.position())
 		}
 	}

@@ -39,12 +39,12 @@ func (r *refusal) Unwrap() error { return engine.ErrRefused }
 // refusals counts, logs and audits the calls that a Journal refuses. It is safe for concurrent use.
 type refusals struct {
 	cfg   JournalConfig
-	seen  *minutes
+	seen  *perMinuteLimiter
 	calls *prometheus.CounterVec
 }
 
 func newRefusals(cfg JournalConfig) *refusals {
-	return &refusals{cfg: cfg, seen: newMinutes(cfg.Now),
+	return &refusals{cfg: cfg, seen: newPerMinuteLimiter(cfg.Now),
 		calls: promauto.With(cfg.Metrics).NewCounterVec(prometheus.CounterOpts{
 			Name: "engine_refused_calls_total", Help: "Calls of workers and workflows to the log that were refused, by call " +
 				"and reason.",

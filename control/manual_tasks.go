@@ -69,7 +69,7 @@ func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wai
 		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions,
 		Evidence: f.evidence,
 		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity),
-			s.involved(f.sod, w.TriggeredBy == p.ID || approved, p)),
+			s.isInvolved(f.sod, w.TriggeredBy == p.ID || approved, p)),
 	}
 	if t.Action.Outcome == "APPLY" {
 		t.Token = s.cfg.ManualKeys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
@@ -126,7 +126,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, sameOne bool) A
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	case sameOne:
-		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.others(a.Action, o, p.ID)
+		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.othersWhoCould(a.Action, o, p.ID)
 	case len(s.cfg.ManualKeys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:

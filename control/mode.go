@@ -133,7 +133,7 @@ func (s *Service) rule(settings []store.StoredSetting) {
 		s.cfg.Logger.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)),
 			slog.String("was", string(was)), slog.String("reason", next.reason))
 	}
-	kick(s.starts) // what was held may start
+	wake(s.starts) // what was held may start
 }
 
 // admitting is nil when a run of the tenant may be asked for now, else why not. It does no I/O.
@@ -163,11 +163,6 @@ func (s *Service) admitting(tenantID string) *Error {
 
 // modeRetry is after how long a start is worth another try in a mode that people set.
 const modeRetry = 30 * time.Second
-
-func later(e *Error, wait time.Duration) *Error {
-	e.RetryAfter = wait
-	return e
-}
 
 func because(reason string) string {
 	if reason == "" {

@@ -1,12 +1,40 @@
 package control
 
 import (
+	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
+
+// Stream is pulled by one reader until Next returns an error, which is a *Error
+// that names why the stream ended, or ctx's.
+type Stream[T any] interface {
+	Next(ctx context.Context) (T, error)
+	Close()
+}
+
+func encodeCursor(p store.RunPos) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.CreatedAt.UTC().Format(time.RFC3339Nano) + " " + p.RunID))
+}
+
+func decodeCursor(c string) (*store.RunPos, error) {
+	if c == "" {
+		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(c)
+	at, id, ok := strings.Cut(string(raw), " ")
+	t, terr := time.Parse(time.RFC3339Nano, at)
+	if err != nil || !ok || terr != nil || id == "" {
+		return nil, cursorInvalid()
+	}
+	return &store.RunPos{CreatedAt: t, RunID: id}, nil
+}
 
 // maxPageSize of every list that the API gives (api.md §2).
 const maxPageSize = 200

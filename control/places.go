@@ -59,7 +59,7 @@ func (p *places) listen(c chan struct{}) (stop func()) {
 			case <-done:
 				return
 			case <-sub.C():
-				kick(c)
+				wake(c)
 			}
 		}
 	})
@@ -72,7 +72,7 @@ func (p *places) listen(c chan struct{}) (stop func()) {
 
 // wakeReconcilers has the queue looked at now: by this server, or by another one that has the duty.
 func (s *Service) wakeReconcilers() {
-	kick(s.starts)
+	wake(s.starts)
 	if s.places.reconcilers.Load() == 0 {
 		s.places.tell()
 	}

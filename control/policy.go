@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -39,8 +37,6 @@ type PolicyPage struct {
 	Policies []Policy
 	HasNext  bool
 }
-
-const maxChangeReason = 1000 // bytes
 
 // Policy reads the policy of the caller's tenant: FORBIDDEN.
 func (s *Service) Policy(ctx context.Context, p authz.Principal) (Policy, error) {
@@ -195,59 +191,6 @@ func (s *Service) inForce(ctx context.Context) error {
 	return nil
 }
 
-func checkReason(vs []plan.Violation, reason string) []plan.Violation {
-	if reason == "" || len(reason) > maxChangeReason {
-		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes",
-			maxChangeReason)})
-	}
-	return checkText(vs, "reason", reason)
-}
-
-// checkText refuses text that a terminal would obey or a row cannot hold. Who reads it later reads it on a terminal.
-func checkText(vs []plan.Violation, path, text string) []plan.Violation {
-	if !run.IsText(text) {
-		vs = append(vs, plan.Violation{
-			Path: path, Code: "INVALID", Message: "must be UTF-8 without control characters; tabs and line breaks may " +
-				"stand in it",
-		})
-	}
-	return vs
-}
-
-// clip makes a text that nobody checked yet fit for the audit row of its refusal.
-func clip(text string) string { return run.Text(text, maxChangeReason) }
-
-// stamp completes an audit row of p.
-func (s *Service) stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {
-	row.ID, row.Outcome = uuid.NewString(), outcome
-	nameActor(p, row)
-	row.Detail = json.RawMessage(detail)
-}
-
-// nameActor writes into an audit row who acts, with which credential and from where.
-func nameActor(p authz.Principal, row *store.AuditRow) {
-	row.TenantID, row.Actor = p.TenantID, p.ID
-	row.Credential, row.Address, row.Via = run.Text(p.Credential(), maxActorText), run.Text(p.Address, maxActorText), p.Via
-}
-
-// maxActorText bounds the credential and the address in an audit row, in bytes.
-const maxActorText = 256
-
-// auditRefused records a change of the authority that was refused for another reason than
-// a right, and returns the refusal.
-func (s *Service) auditRefused(ctx context.Context, p authz.Principal, row store.AuditRow, e *Error) error {
-	version := s.cfg.Authz.PolicyVersion(p.TenantID)
-	s.stamp(p, &row, "REJECTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
-	row.Code = e.Code
-	if !idPattern.MatchString(row.RequestID) {
-		row.RequestID = ""
-	}
-	if err := s.cfg.Store.Audit(ctx, row); err != nil {
-		return translate(err)
-	}
-	return e
-}
-
 // WhoCould asks who may do an action to a run, or else in a place.
 type WhoCould struct {
 	Action authz.Action
@@ -280,7 +223,7 @@ func (s *Service) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) (
 		return nil, err
 	}
 	if q.Action == authz.Approve && s.cfg.Authz.SOD(p.TenantID).Approve {
-		return s.others(q.Action, place, r.TriggeredBy), nil
+		return s.othersWhoCould(q.Action, place, r.TriggeredBy), nil
 	}
 	return s.cfg.Authz.WhoCould(q.Action, place), nil
 }
@@ -301,9 +244,4 @@ func checkWhoCould(q WhoCould) error {
 		return badInput(vs)
 	}
 	return nil
-}
-
-// others names who could do action to o beside one that separation of duties keeps from it.
-func (s *Service) others(action authz.Action, o authz.Object, one string) []string {
-	return slices.DeleteFunc(s.cfg.Authz.WhoCould(action, o), func(id string) bool { return id == one })
 }

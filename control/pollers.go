@@ -40,7 +40,7 @@ type queueSight struct {
 
 func newQueueWatch(e engine.Engine, now func() time.Time) *queueWatch {
 	pollers, _ := e.(engine.Pollers)
-	return &queueWatch{engine: pollers, now: now, queues: kept[*watchedQueue](maxQueues)}
+	return &queueWatch{engine: pollers, now: now, queues: newLRU[*watchedQueue](maxQueues)}
 }
 
 // look returns the known state of a queue; false while the engine has never answered. It asks the engine only when the

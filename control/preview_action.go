@@ -130,7 +130,7 @@ func (s *Service) previewRights(p authz.Principal, action authz.Action, o authz.
 	if err != nil || d.Allowed {
 		return d.Allowed, ActionPreview{}, err
 	}
-	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denied(p, action, o, d).Message},
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denialError(p, action, o, d).Message},
 		nil
 }
 

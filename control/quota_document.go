@@ -184,5 +184,5 @@ func (s *Service) loadQuotas(ctx context.Context, settings []store.StoredSetting
 		next[stored.TenantID] = s.cfg.Quotas.of(stored.TenantID, doc)
 	}
 	s.quotas.Store(&next)
-	kick(s.starts) // what waits may have more now
+	wake(s.starts) // what waits may have more now
 }

@@ -1,15 +1,12 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
-	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -48,19 +45,6 @@ func (s *Service) Reconcile(ctx context.Context, owner string) error {
 	}
 }
 
-// sleep waits for d or a wake-up; false: ctx ended.
-func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-timer.C:
-	}
-	return true
-}
-
 // reconcile is one look: whether there may be more to do at once, else how long there is not.
 func (s *Service) reconcile(ctx context.Context, owner string) (more bool, wait time.Duration, err error) {
 	wait = lookEvery
@@ -81,9 +65,9 @@ func (s *Service) reconcile(ctx context.Context, owner string) (more bool, wait 
 		s.probe(ctx)
 	}
 	s.usage.leased(rows)
-	atOnce(rows, func(q store.QueueRow) {
-		err := s.ofRun(ctx, dutyStart, q.RunID, func() error { return s.start(ctx, q) })
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errAside) {
+	doConcurrently(rows, func(q store.QueueRow) {
+		err := s.doForRun(ctx, dutyStart, q.RunID, func() error { return s.start(ctx, q) })
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) {
 			s.usage.startFailures.Inc()
 			s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
 		}
@@ -151,69 +135,4 @@ func (s *Service) approveLeased(ctx context.Context, q store.QueueRow) error {
 		}
 		return err
 	})
-}
-
-// atOnce does a leased batch side by side, so that one run whose engine is slow
-// does not let the leases of the others expire. A batch has at most LeaseBatch.
-func atOnce[T any](batch []T, f func(T)) {
-	var wg sync.WaitGroup
-	for _, item := range batch {
-		wg.Go(func() { f(item) })
-	}
-	wg.Wait()
-}
-
-// eachOf does f for one after the other, also behind one that fails: what is wrong with a run, and stays so,
-// keeps no other waiting. It ends early only when ctx does, or when the store or the engine does not
-// answer. The error is the first one, and how many there were; errAside only when there is no other.
-func eachOf[T any](ctx context.Context, list []T, f func(T) error) (first error) {
-	failed := 0
-	var put error // aside
-	for _, item := range list {
-		err := f(item)
-		if err == nil {
-			continue
-		}
-		if errors.Is(err, errAside) {
-			put = err
-			continue
-		}
-		failed++
-		if unanswered(ctx, err) {
-			return err
-		}
-		first = cmp.Or(first, err)
-	}
-	if failed > 1 {
-		return fmt.Errorf("%w (and %d more of %d)", first, failed-1, len(list))
-	}
-	return cmp.Or(first, put)
-}
-
-// unanswered reports whether an error is of all runs, not of one.
-func unanswered(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)
-}
-
-// duty calls work when woken and every 500 ms until ctx ends, at once again
-// while it says that there is more.
-func (s *Service) duty(ctx context.Context, wake <-chan struct{}, work func(context.Context) (more bool,
-	err error)) error {
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		more, err := work(ctx)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.cfg.Logger.WarnContext(ctx, "duty", slog.Any("error", err))
-		}
-		if more && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-		case <-tick.C:
-		}
-	}
 }

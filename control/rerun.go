@@ -42,7 +42,7 @@ func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 	if !d.Allowed {
 		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Rerun), RunID: in.RunID, Code: run.CodeForbidden,
 			RequestID: in.RequestID})
-		return StartedRun{}, s.denied(p, authz.Rerun, object, d)
+		return StartedRun{}, s.denialError(p, authz.Rerun, object, d)
 	}
 	l, err := s.cfg.Store.Load(ctx, in.RunID)
 	if err != nil {

@@ -2,7 +2,6 @@ package control
 
 import (
 	"log/slog"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,17 +84,19 @@ type Limits struct {
 
 // Service is the use cases. It is safe for concurrent use.
 type Service struct {
+	*Rights
+	*Alerts
+	*Background
+	*Audits
+	*AuditLinker
+	*AuditHeadWriter
 	cfg          Config
-	denials      *minutes      // of signals, by principal
-	trails       *minutes      // of audit rows of denials
-	starts       chan struct{} // wakes the reconciler
-	signals      chan struct{} // wakes delivery
-	bulks        chan struct{} // wakes who sends bulks
+	denials      *perMinuteLimiter // of signals, by principal
+	starts       chan struct{}     // wakes the reconciler
+	signals      chan struct{}     // wakes delivery
+	bulks        chan struct{}     // wakes who sends bulks
 	plans        *sizedlru.Cache[planFacts]
 	sweeps       sweepMetrics
-	alerts       *prometheus.CounterVec
-	auditing     *auditMetrics
-	heads        *headMetrics // nil when no heads are written
 	bulkRowsSent *prometheus.CounterVec
 	quotas       atomic.Pointer[map[string]*tenantQuota] // of the tenants that have a document of their own
 	tiers        *lru.Cache[string, *tenantQuota]        // of other tenants
@@ -116,8 +117,6 @@ type Service struct {
 	inboxes    inboxes
 	measured   *measured
 	queues     *queueWatch
-	panics     *contain.Guard
-	asides     *lru.Cache[string, aside] // by duty and run
 }
 
 // New makes the use cases.
@@ -175,63 +174,31 @@ func New(cfg Config) *Service {
 	}
 	s := &Service{
 		plans:        sizedlru.New[planFacts](maxPlans, maxFactsBytes),
-		identities:   identities{kept: kept[run.Identity](maxIdentities)},
+		identities:   identities{kept: newLRU[run.Identity](maxIdentities)},
 		inboxes:      inboxes{open: map[authz.Class]*inbox{}},
 		sessionReads: make(chan struct{}, maxSessionReads),
-		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
+		cfg:          cfg, denials: newPerMinuteLimiter(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1),
-		alerts: newAlerts(cfg.Metrics), auditing: newAuditMetrics(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics),
-		sweeps: newSweepMetrics(cfg.Metrics),
-		tiers:  kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus},
+		bulkRowsSent: newBulkRowsSent(cfg.Metrics),
+		sweeps:       newSweepMetrics(cfg.Metrics),
+		tiers:        newLRU[*tenantQuota](maxTenants), asked: newLRU[string](maxAsked), places: &places{bus: cfg.Bus},
 		usage: newQuotaMetrics(cfg.Metrics),
 	}
-	if cfg.AuditHeads.Archive != nil {
-		s.heads = newHeadMetrics(cfg.Metrics)
-	}
 	s.queues = newQueueWatch(cfg.Engine, cfg.Now)
-	s.panics, s.asides = contain.New(cfg.Metrics, cfg.Logger), kept[aside](maxAside)
+	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
+	s.Rights = NewRights(RightsConfig{
+		Authz: cfg.Authz, Store: cfg.Store, OperatorsTenant: cfg.OperatorsTenant, Recheck: cfg.Recheck, Now: cfg.Now,
+		Metrics: cfg.Metrics, Logger: cfg.Logger,
+	})
+	s.Alerts = NewAlerts(cfg.Store, cfg.Metrics, cfg.Now)
+	s.Background = NewBackground(cfg.Store, s.Alerts, contain.New(cfg.Metrics, cfg.Logger), cfg.Now, cfg.Logger)
+	s.Audits = NewAudits(s.Rights, cfg.Store, cfg.Store, cfg.OperatorsTenant, cfg.Now)
+	s.AuditLinker = NewAuditLinker(cfg.Store, s.Alerts, cfg.Metrics, cfg.Now, cfg.Logger)
+	s.AuditHeadWriter = NewAuditHeadWriter(cfg.Store, cfg.AuditHeads, s.Alerts, cfg.Metrics, cfg.Now, cfg.Logger)
 	s.measured = &measured{since: cfg.Now()}
 	s.quotas.Store(&map[string]*tenantQuota{})
 	return s
-}
-
-// kept is an empty cache of n values, which must be above 0.
-func kept[V any](n int) *lru.Cache[string, V] {
-	c, err := lru.New[string, V](n)
-	if err != nil {
-		panic(err) // n is a constant
-	}
-	return c
-}
-
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
-
-// checkID adds a violation unless id is in the alphabet of client keys.
-func checkID(vs []plan.Violation, path, id string) []plan.Violation {
-	if idPattern.MatchString(id) {
-		return vs
-	}
-	return append(vs, plan.Violation{
-		Path: path, Code: "INVALID",
-		Message: "must be 1 to 128 characters of A-Z a-z 0-9 _ . - and not begin with . or -",
-	})
-}
-
-func badInput(vs []plan.Violation) *Error {
-	return &Error{Code: run.CodeBadInput, Message: "The request has problems; each is listed.", Violations: vs}
-}
-
-func objectOf(id run.Identity) authz.Object {
-	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}
-}
-
-// kick wakes a duty without blocking.
-func kick(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // MaxSteps of a plan that runs here.

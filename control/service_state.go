@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // ServiceState is what a banner says: in which mode dvt is, for one tenant.
@@ -27,7 +26,7 @@ type ServiceState struct {
 func (s *Service) ServiceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
 	g := s.guardTenant(p)
 	if err := g.check(); err != nil {
-		return ServiceState{}, g.ended(ctx, err)
+		return ServiceState{}, g.endError(ctx, err)
 	}
 	return s.serviceState(ctx, p)
 }
@@ -49,29 +48,20 @@ func (s *Service) serviceState(ctx context.Context, p authz.Principal) (ServiceS
 	return out, nil
 }
 
-// guardTenant guards a stream about the tenant of p.
-func (s *Service) guardTenant(p authz.Principal) guard {
-	return guard{s: s, p: p, may: func() error {
-		if _, ok := s.narrow(p, store.RunFilter{}); !ok {
-			return s.nothingToRead(p)
-		}
-		return nil
-	}}
-}
-
 // activeEvery is how often the active runs are counted for an operator who watches a drain.
 const activeEvery = 2 * time.Second
 
 // WatchService shows the state first as it is, then when it changes. FORBIDDEN as for ServiceState.
 func (s *Service) WatchService(ctx context.Context, p authz.Principal) (Stream[ServiceState], error) {
-	w := &serviceStream{guard: s.guardTenant(p)}
+	w := &serviceStream{s: s, guard: s.guardTenant(p)}
 	if err := w.guard.check(); err != nil {
-		return nil, w.guard.ended(ctx, err)
+		return nil, w.guard.endError(ctx, err)
 	}
 	return w, nil
 }
 
 type serviceStream struct {
+	s     *Service
 	guard guard
 	shown *ServiceState
 }
@@ -88,7 +78,7 @@ func (w *serviceStream) Next(ctx context.Context) (out ServiceState, err error) 
 }
 
 func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
-	s := w.guard.s
+	s := w.s
 	for {
 		moved := s.ruling.moved()
 		now, err := s.serviceState(ctx, w.guard.p)

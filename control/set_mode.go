@@ -142,7 +142,7 @@ func (s *Service) tenantKnown(ctx context.Context, tenantID string) error {
 // tellFrozen leaves a row with the tenant that another one's operators froze or freed, once for each change.
 func (s *Service) tellFrozen(ctx context.Context, made store.StoredSetting, row store.AuditRow) error {
 	row.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt freeze|%s|%d", made.TenantID, made.Version)).String()
-	row.TenantID, row.Actor, row.Outcome = made.TenantID, sweepActor, "ACCEPTED"
+	row.TenantID, row.Actor, row.Outcome = made.TenantID, engineActor, "ACCEPTED"
 	row.Credential, row.Address, row.Via = "", "", "" // another tenant's people learn nothing of the operator
 	return s.cfg.Store.Audit(ctx, row)
 }

@@ -28,16 +28,6 @@ const (
 	maxSessionReads = 4
 )
 
-// Names of what stands in the audit.
-const (
-	actionSignIn  = "SIGN_IN"
-	actionSignOut = "SIGN_OUT"
-	// actionRevokeToken ends a token; the owner of a token needs no right for it.
-	actionRevokeToken = "REVOKE_TOKEN"
-	// anonymous is the actor of a sign-in that never said who it was.
-	anonymous = "anonymous"
-)
-
 // SignIn makes a session for a principal that a provider has just named. Its secret, for the
 // browser's cookie, is in the answer and nowhere else; every server knows the session at once.
 // FORBIDDEN for somebody whom nobody has given any right. Both are audited.

@@ -15,6 +15,19 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// refusalInLog reports whether one more denial of a principal may reach a run's
+// log, as each one wakes every viewer of the run (T102), and if not how long to wait.
+func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
+	w, known := s.denials.add(p.TenantID + "/" + p.ID)
+	if known && w.n <= s.cfg.Limits.DenialsPerMinute {
+		return true, 0
+	}
+	if !known {
+		return false, time.Minute
+	}
+	return false, w.began.Add(time.Minute).Sub(s.cfg.Now())
+}
+
 // SignalRun accepts or rejects one signal under the run's head lock and returns
 // its receipt (T93, T96, T222). Order: visibility, size, dedupe, authorisation, the
 // limits of the run and of its tenant, RUN_MOVED, the state of the run. What is over a limit is
@@ -64,12 +77,12 @@ func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.R
 		return Receipt{}, j.refusal
 	}
 	if j.out.Rejection == run.CodeForbidden {
-		return Receipt{}, s.denied(p, action, objectOf(r.Identity), rights)
+		return Receipt{}, s.denialError(p, action, objectOf(r.Identity), rights)
 	}
 	if j.raised != "" {
-		s.alerts.WithLabelValues(string(j.raised)).Inc()
+		s.count(j.raised)
 	}
-	kick(s.signals)
+	wake(s.signals)
 	j.out.Receipt = s.withStopDeadline(j.out.Receipt)
 	return j.out, nil
 }

@@ -36,7 +36,7 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	}
 	if !d.Allowed {
 		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Start), Code: run.CodeForbidden, RequestID: in.RequestID})
-		return StartedRun{}, s.denied(p, authz.Start, object, d)
+		return StartedRun{}, s.denialError(p, authz.Start, object, d)
 	}
 	row := store.AuditRow{Action: string(authz.Start), RequestID: in.RequestID}
 	pinned, err := s.planOf(p, in)

@@ -207,7 +207,7 @@ func (w *sweeper) run(ctx context.Context) error {
 			w.lookAtWaiting, w.lookAtClosed, w.lookAtQuiet, w.lookAtSilentQueues, w.lookAtStarts, w.lookAtSuspects,
 			w.lookAtLeftovers,
 		} {
-			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) &&
+			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) &&
 				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
 				w.s.cfg.Logger.WarnContext(ctx, "sweep", slog.Any("error", err))
 			}
@@ -312,17 +312,17 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = eachOf(ctx, part, func(r store.QuietRun) error {
+		err = forEach(ctx, part, func(r store.QuietRun) error {
 			if !open[r.RunID] {
 				w.suspect(r.Identity)
 				return nil
 			}
 			w.knows++
-			return w.s.ofRun(ctx, dutySweep, r.RunID, func() error {
+			return w.s.doForRun(ctx, dutySweep, r.RunID, func() error {
 				return cmp.Or(w.lookAtStrays(ctx, r), w.lookAtSteps(ctx, r), w.lookAtQueues(ctx, r))
 			})
 		})
-		if err != nil && unanswered(ctx, err) {
+		if err != nil && isOutage(ctx, err) {
 			return err // they are looked at again
 		}
 		broken = cmp.Or(broken, err)

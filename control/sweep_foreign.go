@@ -23,7 +23,7 @@ func (s *Service) reportForeign(ctx context.Context, id run.Identity, f engine.F
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalAuditTime)
 	defer cancel()
 	if err := s.cfg.Store.Audit(ctx, store.AuditRow{
-		ID: sweepID(id.RunID, f.EngineRunID, workflowForeign), TenantID: id.TenantID, Actor: string(run.ByEngine),
+		ID: alertID(id.RunID, f.EngineRunID, workflowForeign), TenantID: id.TenantID, Actor: string(run.ByEngine),
 		Action: "ENGINE_FORGERY", RunID: id.RunID, Outcome: "REJECTED", Code: run.CodeTicketRefused,
 		Reason: run.Text(why, maxAuditedReason),
 	}); err != nil {
@@ -58,12 +58,12 @@ func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return eachOf(ctx, open, func(id run.Identity) error {
+	return forEach(ctx, open, func(id run.Identity) error {
 		h, ok := heads.ByRun[id.RunID]
 		if !ok || !h.Terminal || heads.Now.Sub(h.LastAt) < max(w.cfg.Quiet, leftoverQuiet) {
 			return nil // the workflow of the run may be closing by itself
 		}
-		return w.s.ofRun(ctx, dutySweep, id.RunID, func() error {
+		return w.s.doForRun(ctx, dutySweep, id.RunID, func() error {
 			err := w.eye.Terminate(ctx, id, "dvt: the run has ended")
 			if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
 				return nil

@@ -167,9 +167,9 @@ func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue
 	why += fmt.Sprintf("Start one with `dvt worker --queues %s`.", queue)
 	day := w.s.cfg.Now().UTC().Format(time.DateOnly)
 	if err := w.s.raise(ctx, store.Alert{
-		ID: sweepID(id.TenantID+"|"+queue, before+"|"+day, noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID,
+		ID: alertID(id.TenantID+"|"+queue, before+"|"+day, noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID,
 		RunID: id.RunID, StepID: stepID,
-		Level: store.AlertHigh, Code: run.CodeNoWorker, Note: why, Actor: sweepActor,
+		Level: store.AlertHigh, Code: run.CodeNoWorker, Note: why, Actor: engineActor,
 	}); err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -34,13 +32,13 @@ func (w *sweeper) lookAtSuspects(ctx context.Context) error {
 		return err
 	}
 	w.asOf = heads.Now
-	return eachOf(ctx, ids, func(id string) error {
+	return forEach(ctx, ids, func(id string) error {
 		head, ok := heads.ByRun[id]
 		if !ok || head.Terminal {
 			delete(w.suspects, id)
 			return nil
 		}
-		return w.s.ofRun(ctx, dutySweep, id, func() error { return w.lookAtSuspect(ctx, w.suspects[id], head) })
+		return w.s.doForRun(ctx, dutySweep, id, func() error { return w.lookAtSuspect(ctx, w.suspects[id], head) })
 	})
 }
 
@@ -178,7 +176,7 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 	if err == nil && action != "" {
 		w.done(ctx, x.id.RunID, kind, action, why)
 		if action == didRestart {
-			kick(w.s.starts)
+			wake(w.s.starts)
 		}
 	}
 	return err
@@ -233,20 +231,17 @@ func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code r
 	}))
 }
 
-// sweepActor is who swept, in audit rows and alerts.
-const sweepActor = "dvt"
-
 // trail records in the same transaction that a sweep ended a run.
 func (w *sweeper) trail(ctx context.Context, tx store.RunTx, id run.Identity, code run.Code, why string) error {
 	return tx.Audit(ctx, store.AuditRow{
-		ID: sweepID(id.RunID, "", "end"), TenantID: id.TenantID, Actor: sweepActor, Action: "SWEEP", RunID: id.RunID,
+		ID: alertID(id.RunID, "", "end"), TenantID: id.TenantID, Actor: engineActor, Action: "SWEEP", RunID: id.RunID,
 		Outcome: "ACCEPTED", Code: code, Reason: why,
 	})
 }
 
 // escalate tells people, once for each finding, whoever finds it and however often.
 func (w *sweeper) escalate(ctx context.Context, id run.Identity, stepID, kind string, code run.Code, why string) error {
-	key := sweepID(id.RunID, stepID, kind)
+	key := alertID(id.RunID, stepID, kind)
 	if w.told[key] {
 		return nil
 	}
@@ -256,12 +251,12 @@ func (w *sweeper) escalate(ctx context.Context, id run.Identity, stepID, kind st
 	if err := w.s.raise(ctx, store.Alert{
 		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID),
 		Level: store.AlertHigh, Code: code,
-		Note: why, Actor: sweepActor,
+		Note: why, Actor: engineActor,
 	}); err != nil {
 		return err
 	}
 	if err := w.s.cfg.Store.Audit(ctx, store.AuditRow{
-		ID: key, TenantID: id.TenantID, Actor: sweepActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code,
+		ID: key, TenantID: id.TenantID, Actor: engineActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code,
 		Reason: why,
 	}); err != nil {
 		return err
@@ -269,9 +264,4 @@ func (w *sweeper) escalate(ctx context.Context, id run.Identity, stepID, kind st
 	w.told[key] = true
 	w.done(ctx, id.RunID, kind, didEscalate, why)
 	return nil
-}
-
-// sweepID is the same for the same finding, so that it is told once.
-func sweepID(runID, subject, kind string) string {
-	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt sweep|%s|%s|%s", runID, subject, kind)).String()
 }

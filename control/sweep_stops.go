@@ -31,7 +31,7 @@ func (x *stopSweep) run(ctx context.Context) error {
 	tick := time.NewTicker(x.w.cfg.Interval)
 	defer tick.Stop()
 	for {
-		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) &&
+		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) &&
 			!errors.Is(err, store.ErrUnavailable) {
 			x.w.s.cfg.Logger.WarnContext(ctx, "sweep of stops", slog.Any("error", err))
 		}
@@ -52,8 +52,8 @@ func (x *stopSweep) look(ctx context.Context) error {
 	}
 	x.silent = false
 	left := len(rows)
-	err = eachOf(ctx, rows, func(r store.StoppingRun) error {
-		err := x.w.s.ofRun(ctx, dutySweep, r.RunID, func() error { return x.end(ctx, r) })
+	err = forEach(ctx, rows, func(r store.StoppingRun) error {
+		err := x.w.s.doForRun(ctx, dutySweep, r.RunID, func() error { return x.end(ctx, r) })
 		if err == nil {
 			left--
 		}

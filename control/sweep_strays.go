@@ -41,7 +41,7 @@ func (w *sweeper) lookAtStrays(ctx context.Context, r store.QuietRun) error {
 // has not moved between them. It reports whether the engine does not execute the attempt.
 func (w *sweeper) endStray(ctx context.Context, r store.QuietRun, stepID string, la int, d engine.Debug) (bool, error) {
 	subject := fmt.Sprintf("%s/%d", stepID, la)
-	id := sweepID(r.RunID, subject, stepStray)
+	id := alertID(r.RunID, subject, stepStray)
 	for _, p := range d.Pending {
 		if strings.HasPrefix(p.ID, subject+".") {
 			delete(w.strays, id)

@@ -26,12 +26,12 @@ func (w *sweeper) lookAtStarts(ctx context.Context) error {
 	}
 	w.metrics.open.WithLabelValues(startStuck).Set(float64(len(rows)))
 	if len(rows) > 0 {
-		kick(w.s.starts)
+		wake(w.s.starts)
 	}
-	broken := eachOf(ctx, rows, func(q store.QueueRow) error {
-		return w.s.ofRun(ctx, dutySweep, q.RunID, func() error { return w.free(ctx, q, waitsLong(q)) })
+	broken := forEach(ctx, rows, func(q store.QueueRow) error {
+		return w.s.doForRun(ctx, dutySweep, q.RunID, func() error { return w.free(ctx, q, waitsLong(q)) })
 	})
-	if len(rows) == 0 || broken != nil && unanswered(ctx, broken) {
+	if len(rows) == 0 || broken != nil && isOutage(ctx, broken) {
 		return broken
 	}
 	oldest := rows[0] // of many that wait it says what is wrong
@@ -105,7 +105,7 @@ func (w *sweeper) lookAtSteps(ctx context.Context, r store.QuietRun) error {
 
 func (w *sweeper) tellOfStep(ctx context.Context, r store.QuietRun, step *run.Step, a run.Attempt, f stepFacts) error {
 	subject := fmt.Sprintf("%s/%d", step.StepID, a.LogicalAttempt)
-	if w.told[sweepID(r.RunID, subject, stepStuck)] {
+	if w.told[alertID(r.RunID, subject, stepStuck)] {
 		return nil
 	}
 	d, err := w.eye.Debug(ctx, r.Identity)

@@ -17,8 +17,8 @@ func (w *sweeper) lookAtWaiting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return eachOf(ctx, rows, func(q store.QueueRow) error {
-		return w.s.ofRun(ctx, dutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
+	return forEach(ctx, rows, func(q store.QueueRow) error {
+		return w.s.doForRun(ctx, dutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 // its class. It is safe for concurrent use.
 type Ticket struct {
 	class authz.Class
+	s     *Service
 	guard guard
 	runID string
 	// filter is what a list may show.
@@ -35,7 +36,7 @@ func (t *Ticket) Class() authz.Class { return t.class }
 // right is audited beside it. ErrMoved says that the viewer may see something
 // else than before: it needs another ticket. Any other error is a *Error.
 func (t *Ticket) Check() error {
-	now, version := t.guard.s.cfg.Now(), t.guard.s.cfg.Authz.Version()
+	now, version := t.s.cfg.Now(), t.s.cfg.Authz.Version()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if version == t.version && now.Before(t.until) {
@@ -46,7 +47,7 @@ func (t *Ticket) Check() error {
 		return ErrMoved
 	case err != nil:
 		go func() {
-			_ = t.guard.s.panics.Call(dutyNotify, "", func() error {
+			_ = t.s.panics.Call(dutyNotify, "", func() error {
 				t.lost(err)
 				return nil
 			})
@@ -63,7 +64,7 @@ const auditTime = 5 * time.Second
 func (t *Ticket) lost(err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
-	_ = t.guard.ended(ctx, err) // audits; the viewer is told by Check
+	_ = t.guard.endError(ctx, err) // audits; the viewer is told by Check
 }
 
 // ErrMoved says that a viewer belongs to another class now.
@@ -76,7 +77,7 @@ func (s *Service) AdmitRun(ctx context.Context, p authz.Principal, runID string)
 	if err != nil {
 		return nil, err
 	}
-	t := &Ticket{class: authz.Class(p.TenantID), guard: s.guardRun(p, id), runID: runID}
+	t := &Ticket{class: authz.Class(p.TenantID), s: s, guard: s.guardRun(p, id), runID: runID}
 	return t, t.Check()
 }
 
@@ -98,12 +99,12 @@ func (s *Service) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (
 	if err != nil {
 		return nil, err
 	}
-	t := &Ticket{}
-	t.guard = guard{s: s, p: p, may: func() error {
+	t := &Ticket{s: s}
+	t.guard = s.guardBy(p, func() error {
 		f, ok := s.narrow(p, asked)
 		switch {
 		case !ok:
-			return s.nothingToRead(p)
+			return s.nothingToReadError(p)
 		case t.class == "": // the first check, before anybody else has the ticket
 			class, err := classOf(f)
 			if err != nil {
@@ -114,18 +115,8 @@ func (s *Service) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (
 			return errLook
 		}
 		return nil
-	}}
+	})
 	return t, t.Check()
-}
-
-// nothingToRead is why p sees no list, FORBIDDEN unless the policy cannot be read.
-func (s *Service) nothingToRead(p authz.Principal) error {
-	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
-	d, err := s.cfg.Authz.Decide(p, authz.Read, tenant)
-	if err != nil {
-		return translate(err)
-	}
-	return s.denied(p, authz.Read, tenant, d)
 }
 
 // classOf a list: everything of the filter that decides what it shows. An error says that a time of the filter is none
@@ -147,6 +138,3 @@ func (o openStream) Next(ctx context.Context) (live.Frame, error) {
 }
 
 func (o openStream) Close() { o.frames.Close() }
-
-// RightsChanged gives a channel that is closed when rights may have changed since.
-func (s *Service) RightsChanged() <-chan struct{} { return s.cfg.Authz.Changed() }

@@ -195,7 +195,7 @@ func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateTok
 		}
 		if !d.Allowed {
 			s.auditDenied(ctx, p, row)
-			return s.denied(p, action, o, d)
+			return s.denialError(p, action, o, d)
 		}
 	}
 	may, err := s.cfg.Authz.MayGive(p, in.Grants)

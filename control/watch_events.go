@@ -24,7 +24,7 @@ func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRu
 	if err != nil {
 		return nil, translate(err)
 	}
-	e := &eventStream{guard: s.guardRun(p, r.Identity), frames: frames, runID: in.RunID}
+	e := &eventStream{s: s, guard: s.guardRun(p, r.Identity), frames: frames, runID: in.RunID}
 	if in.After != nil {
 		e.shown = *in.After
 	}
@@ -32,6 +32,7 @@ func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRu
 }
 
 type eventStream struct {
+	s      *Service
 	guard  guard
 	frames *live.Stream
 	runID  string
@@ -62,7 +63,7 @@ func (e *eventStream) next(ctx context.Context) (EventsFrame, error) {
 		}
 		f := e.last
 		if e.more {
-			evs, err := e.guard.s.cfg.Store.Events(ctx, e.runID, e.shown, maxPageSize)
+			evs, err := e.s.cfg.Store.Events(ctx, e.runID, e.shown, maxPageSize)
 			said := e.down
 			switch e.down = errors.Is(err, store.ErrUnavailable); {
 			case e.down:

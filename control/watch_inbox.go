@@ -29,12 +29,12 @@ const (
 // and is decided in memory. A viewer whose rights change is shown what is left with Reset.
 // FORBIDDEN for who may read nothing.
 func (s *Service) WatchInbox(ctx context.Context, p authz.Principal) (Stream[InboxFrame], error) {
-	w := &inboxStream{}
-	w.guard = guard{s: s, p: p, may: func() error {
+	w := &inboxStream{s: s}
+	w.guard = s.guardBy(p, func() error {
 		scope, ok := s.narrow(p, RunFilter{})
 		switch {
 		case !ok:
-			return s.nothingToRead(p)
+			return s.nothingToReadError(p)
 		case w.inbox != nil && reflect.DeepEqual(scope, w.inbox.scope):
 			return nil
 		}
@@ -42,9 +42,9 @@ func (s *Service) WatchInbox(ctx context.Context, p authz.Principal) (Stream[Inb
 			return translate(err)
 		}
 		return errLook
-	}}
+	})
 	if err := w.guard.may(); !errors.Is(err, errLook) {
-		return nil, w.guard.ended(ctx, err)
+		return nil, w.guard.endError(ctx, err)
 	}
 	return w, nil
 }
@@ -172,6 +172,7 @@ func (in *inbox) state() (inboxState, <-chan struct{}) {
 
 // inboxStream is guarded, and moves to another inbox when the rights of its viewer change.
 type inboxStream struct {
+	s     *Service
 	guard guard
 
 	mu     sync.Mutex
@@ -186,7 +187,7 @@ type inboxStream struct {
 }
 
 func (w *inboxStream) move(scope store.RunFilter) error {
-	in, err := w.guard.s.enterInbox(scope)
+	in, err := w.s.enterInbox(scope)
 	if err != nil {
 		return err
 	}
@@ -212,7 +213,7 @@ func (w *inboxStream) Next(ctx context.Context) (f InboxFrame, err error) {
 }
 
 func (w *inboxStream) next(ctx context.Context) (InboxFrame, error) {
-	quiet := w.guard.s.cfg.Quiet
+	quiet := w.s.cfg.Quiet
 	if !w.last.IsZero() {
 		quiet -= time.Since(w.last)
 	}
@@ -245,7 +246,7 @@ func (w *inboxStream) advance(in *inbox, now inboxState) (f InboxFrame, moved bo
 	f = InboxFrame{Sync: now.sync, Reason: now.reason, Reset: w.of != in || w.shown.view == nil && now.view != nil}
 	var yours []bool
 	if now.view != nil {
-		if yours, err = w.guard.s.yours(w.guard.p, now.view); err != nil {
+		if yours, err = w.s.yours(w.guard.p, now.view); err != nil {
 			return f, false, err
 		}
 		f.Count, f.AsOf = new(countInbox(yours)), now.view.asOf

@@ -30,7 +30,7 @@ func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, s
 		return nil, translate(err)
 	}
 	return &receiptStream{
-		guard: s.guardRun(p, r.Identity), frames: frames, runID: runID, signalID: signalID,
+		s: s, guard: s.guardRun(p, r.Identity), frames: frames, runID: runID, signalID: signalID,
 		shown: map[string]receiptShown{}, opsRev: -1,
 	}, nil
 }
@@ -42,6 +42,7 @@ type receiptShown struct {
 }
 
 type receiptStream struct {
+	s               *Service
 	guard           guard
 	frames          *live.Stream
 	runID, signalID string
@@ -96,7 +97,7 @@ func (r *receiptStream) next(ctx context.Context) (Receipt, error) {
 }
 
 func (r *receiptStream) look(ctx context.Context) error {
-	st := r.guard.s.cfg.Store
+	st := r.s.cfg.Store
 	if r.signalID != "" {
 		rc, err := st.Receipt(ctx, r.runID, r.signalID)
 		if err == nil {
@@ -139,7 +140,7 @@ func (r *receiptStream) note(rc run.Receipt) {
 		return
 	}
 	r.shown[rc.Signal.ID] = now
-	r.pending = append(r.pending, Receipt{Receipt: r.guard.s.withStopDeadline(rc)})
+	r.pending = append(r.pending, Receipt{Receipt: r.s.withStopDeadline(rc)})
 }
 
 func (r *receiptStream) Close() { r.frames.Close() }

@@ -23,10 +23,10 @@ func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery)
 	}
 	r := &runsStream{lists: s.cfg.Lists}
 	var filter store.RunFilter // what the viewer asked for and may see
-	r.guard = guard{s: s, p: p, may: func() error {
+	r.guard = s.guardBy(p, func() error {
 		f, ok := s.narrow(p, asked)
 		if !ok {
-			return s.nothingToRead(p)
+			return s.nothingToReadError(p)
 		}
 		if reflect.DeepEqual(f, filter) {
 			return nil
@@ -36,9 +36,9 @@ func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery)
 			return translate(err)
 		}
 		return errLook
-	}}
+	})
 	if err := r.guard.may(); !errors.Is(err, errLook) {
-		return nil, r.guard.ended(ctx, err)
+		return nil, r.guard.endError(ctx, err)
 	}
 	return r, nil
 }

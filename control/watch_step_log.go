@@ -21,12 +21,13 @@ func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLo
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &logStream{
-		guard: s.guardRun(p, a.run.Identity), id: a.id, in: in, seq: a.seq, epoch: a.epoch, done: a.done,
+		s: s, guard: s.guardRun(p, a.run.Identity), id: a.id, in: in, seq: a.seq, epoch: a.epoch, done: a.done,
 		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, a.id), stop: stop, first: true,
 	}, nil
 }
 
 type logStream struct {
+	s        *Service
 	guard    guard
 	id       artifact.AttemptID
 	in       StepLogQuery
@@ -50,7 +51,7 @@ func (l *logStream) Next(ctx context.Context) (f StepLogFrame, err error) {
 }
 
 func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
-	s := l.guard.s
+	s := l.s
 	deadline := time.NewTimer(s.cfg.Quiet)
 	defer deadline.Stop()
 	for quiet := false; ; {
@@ -92,7 +93,7 @@ func (l *logStream) ask(ctx context.Context) error {
 		return nil
 	}
 	l.asked = time.Now()
-	now, d, err := l.guard.s.cfg.Store.Since(ctx, l.in.RunID, l.seq)
+	now, d, err := l.s.cfg.Store.Since(ctx, l.in.RunID, l.seq)
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil
 	}

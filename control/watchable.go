@@ -40,7 +40,7 @@ func (s *Service) watchable(ctx context.Context, p authz.Principal, runID string
 		return run.Identity{}, ctx.Err()
 	case read := <-s.identities.reading.DoChan(runID, func() (any, error) { return s.identify(ctx, runID) }):
 		id, _ := read.Val.(run.Identity)
-		return id, s.seenBy(ctx, p, authz.Read, id, runID, read.Err)
+		return id, s.checkVisible(ctx, p, authz.Read, id, runID, read.Err)
 	}
 }
 

@@ -1,0 +1,69 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// AlertStore keeps alerts.
+type AlertStore interface {
+	Raise(ctx context.Context, alerts ...store.Alert) error
+}
+
+// Alerts raises alerts and counts them. It is safe for concurrent use.
+type Alerts struct {
+	store   AlertStore
+	counter *prometheus.CounterVec
+	limiter *perMinuteLimiter
+}
+
+// NewAlerts makes Alerts, whose metric r has.
+func NewAlerts(s AlertStore, r prometheus.Registerer, now func() time.Time) *Alerts {
+	return &Alerts{store: s, counter: newAlertCounter(r), limiter: newPerMinuteLimiter(now)}
+}
+
+// isFirst reports whether key comes for the first time within a minute, so that a condition that lasts does not reach
+// the store in each round.
+func (s *Alerts) isFirst(key string) bool {
+	w, known := s.limiter.add(key)
+	return !known || w.n <= 1
+}
+
+// count counts an alert that a person raised.
+func (s *Alerts) count(level store.AlertLevel) { s.counter.WithLabelValues(string(level)).Inc() }
+
+func newAlertCounter(r prometheus.Registerer) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dvt_alerts_total", Help: "Alerts raised about runs, by people or by dvt itself, by level.",
+	}, []string{"level"})
+	for _, level := range store.AlertLevels() {
+		c.WithLabelValues(string(level))
+	}
+	if r != nil {
+		r.MustRegister(c)
+	}
+	return c
+}
+
+// raise keeps an alert that dvt itself raises and counts it.
+func (s *Alerts) raise(ctx context.Context, a store.Alert) error {
+	if err := s.store.Raise(ctx, a); err != nil {
+		return err
+	}
+	s.count(a.Level)
+	return nil
+}
+
+// engineActor is who swept, in audit rows and alerts.
+const engineActor = "dvt"
+
+// alertID is the same for the same finding, so that it is told once.
+func alertID(runID, subject, kind string) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt sweep|%s|%s|%s", runID, subject, kind)).String()
+}

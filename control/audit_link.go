@@ -1,0 +1,125 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Times of LinkAudit: between two looks, and after one that failed.
+const (
+	linkEvery = time.Second
+	linkRetry = 5 * time.Second
+	// unlinkedAlert is how old the oldest row without a link may get before people are told.
+	unlinkedAlert = 10 * time.Second
+	// backlogTenants bounds the tenants that one look tells of.
+	backlogTenants = 100
+)
+
+// LinkerStore gives audit rows their links.
+type LinkerStore interface {
+	LinkAudit(ctx context.Context, limit int) (int, error)
+	AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error)
+}
+
+// AuditLinker links audit rows to the chains of their tenants.
+type AuditLinker struct {
+	store   LinkerStore
+	alerts  *Alerts
+	metrics *auditMetrics
+	now     func() time.Time
+	log     *slog.Logger
+}
+
+// NewAuditLinker makes an AuditLinker, whose metrics r has.
+func NewAuditLinker(s LinkerStore, alerts *Alerts, r prometheus.Registerer, now func() time.Time,
+	log *slog.Logger) *AuditLinker {
+	return &AuditLinker{store: s, alerts: alerts, metrics: newAuditMetrics(r), now: now, log: log}
+}
+
+// auditMetrics count the audit rows that were linked and that could not be linked.
+type auditMetrics struct {
+	failures prometheus.Counter
+	unlinked prometheus.Gauge
+}
+
+func newAuditMetrics(r prometheus.Registerer) *auditMetrics {
+	register := promauto.With(r)
+	return &auditMetrics{
+		failures: register.NewCounter(prometheus.CounterOpts{
+			Name: "dvt_audit_link_failures_total", Help: "Rounds in which audit rows of some tenant could not be linked.",
+		}),
+		unlinked: register.NewGauge(prometheus.GaugeOpts{
+			Name: "dvt_audit_unlinked_seconds", Help: "Age of the oldest audit row that waits for its link; 0 when none does.",
+		}),
+	}
+}
+
+// LinkAudit links audit rows to the chains of their tenants, within about a second
+// after they were committed, until ctx ends. Any number of servers may do it. A row that waits for
+// longer than ten seconds raises AUDIT_UNLINKED.
+func (s *AuditLinker) LinkAudit(ctx context.Context) error {
+	for {
+		wait := linkEvery
+		switch n, err := s.store.LinkAudit(ctx, store.MaxPage); {
+		case err != nil && ctx.Err() == nil:
+			s.metrics.failures.Inc()
+			if !errors.Is(err, store.ErrUnavailable) {
+				s.log.WarnContext(ctx, "audit rows were not linked", slog.Any("error", err))
+			}
+			wait = linkRetry
+		case n == store.MaxPage:
+			wait = 0
+		}
+		if err := s.lookAtBacklog(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+			s.log.WarnContext(ctx, "the backlog of the audit was not read", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// lookAtBacklog measures how long audit rows wait for their links, and raises an alert for each tenant whose rows wait
+// for too long: one an hour for each tenant, whichever server saw it.
+func (s *AuditLinker) lookAtBacklog(ctx context.Context) error {
+	backlog, err := s.store.AuditBacklog(ctx, backlogTenants)
+	if err != nil {
+		return err
+	}
+	var oldest time.Duration
+	for _, b := range backlog {
+		oldest = max(oldest, b.Waiting)
+		if b.Waiting < unlinkedAlert {
+			continue
+		}
+		hour := s.now().UTC().Format("2006-01-02T15")
+		if !s.alerts.isFirst("unlinked/" + b.TenantID + "/" + hour) {
+			continue
+		}
+		note := fmt.Sprintf(
+			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
+				"duty sweep.",
+			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
+		if err := s.alerts.raise(ctx, store.Alert{
+			ID: alertID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,
+			Code: run.CodeAuditUnlinked, Note: note, Actor: engineActor,
+		}); err != nil {
+			return err
+		}
+		s.log.WarnContext(ctx, "audit rows wait for their links", slog.String("tenant", b.TenantID),
+			slog.Duration("waiting", b.Waiting))
+	}
+	s.metrics.unlinked.Set(oldest.Seconds())
+	return nil
+}

@@ -1,0 +1,46 @@
+package control
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+const maxChangeReason = 1000 // bytes
+
+func checkReason(vs []plan.Violation, reason string) []plan.Violation {
+	if reason == "" || len(reason) > maxChangeReason {
+		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes",
+			maxChangeReason)})
+	}
+	return checkText(vs, "reason", reason)
+}
+
+// checkText refuses text that a terminal would obey or a row cannot hold. Who reads it later reads it on a terminal.
+func checkText(vs []plan.Violation, path, text string) []plan.Violation {
+	if !run.IsText(text) {
+		vs = append(vs, plan.Violation{
+			Path: path, Code: "INVALID", Message: "must be UTF-8 without control characters; tabs and line breaks may " +
+				"stand in it",
+		})
+	}
+	return vs
+}
+
+// clip makes a text that nobody checked yet fit for the audit row of its refusal.
+func clip(text string) string { return run.Text(text, maxChangeReason) }
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
+
+// checkID adds a violation unless id is in the alphabet of client keys.
+func checkID(vs []plan.Violation, path, id string) []plan.Violation {
+	if idPattern.MatchString(id) {
+		return vs
+	}
+	return append(vs, plan.Violation{
+		Path: path, Code: "INVALID",
+		Message: "must be 1 to 128 characters of A-Z a-z 0-9 _ . - and not begin with . or -",
+	})
+}
