@@ -1,15 +1,15 @@
 // What the address needs is asked for before the application that will show it is here.
 import { ViewerDocument } from "./api/gen/graphql";
-import { ask } from "./api/request";
-import { askRun } from "./runs/opening";
+import { prefetch } from "./api/request";
+import { prefetchRun } from "./runstate/prefetchRun";
 
 const RUN = /^\/runs\/([^/]+)$/;
 
 export function begin(path: string): void {
-  ask(ViewerDocument, {});
+  prefetch(ViewerDocument, {});
   const runId = RUN.exec(path)?.[1];
   if (runId === undefined) return;
-  askRun(decodeURIComponent(runId));
+  prefetchRun(decodeURIComponent(runId));
   // The router asks for it too, when it knows the address.
   void import("./routes/RunPage");
 }

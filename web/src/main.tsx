@@ -1,5 +1,5 @@
-import "./ui/tokens.css";
-import "./ui/base.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
 import { begin } from "./begin";
 
 begin(location.pathname);

@@ -1,6 +1,6 @@
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import { useActs } from "./act";
+import { useRunActions } from "./context";
 import type { Sendable } from "./intent";
 import { useRefusal } from "./useRefusal";
 
@@ -14,7 +14,7 @@ interface ActionButtonProps {
 
 /** A button that is always there: it opens the confirmation, or says why it cannot. It never acts by itself. */
 export function ActionButton({ action, stepId, kind = "plain", shortcut }: ActionButtonProps) {
-  const { act } = useActs();
+  const { act } = useRunActions();
   const { reason } = useRefusal(action, stepId ?? null);
   return (
     <Button kind={kind} refusal={reason} shortcut={shortcut} onClick={() => act(action, stepId ?? null)}>

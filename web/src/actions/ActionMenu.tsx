@@ -1,11 +1,11 @@
 import { useId } from "react";
 import { m } from "../messages";
-import { useHeader } from "../runs/context";
+import { useHeader } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import { useActs } from "./act";
+import { useRunActions } from "./context";
 import css from "./ActionMenu.module.css";
-import { useViewer } from "./context";
+import { useViewer } from "../session/viewer";
 import { SENDABLE, type Sendable } from "./intent";
 import { CopyRequest } from "./PreviewList";
 import { useRefusal } from "./useRefusal";
@@ -17,7 +17,7 @@ interface ActionMenuProps {
 
 /** Every action on the run and the chosen step: those that are possible as buttons, the others with why not and who could. */
 export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
-  const { actions } = useActs();
+  const { actions } = useRunActions();
   const ofRun = SENDABLE.filter((action) => actions?.run.has(action));
   const step = stepId === null ? undefined : actions?.step(stepId);
   return (
@@ -55,7 +55,7 @@ interface EntryProps {
 }
 
 function Entry({ action, stepId, onClose }: EntryProps) {
-  const { act } = useActs();
+  const { act } = useRunActions();
   const header = useHeader();
   const id = useId();
   const { policyVersion } = useViewer();

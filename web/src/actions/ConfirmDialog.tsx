@@ -1,18 +1,18 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { RunHeader } from "../api/model";
-import { RunDiff } from "../components/RunDiff";
+import { RunDiff } from "../history/RunDiff";
 import { Env } from "../ui/Env";
 import { m } from "../messages";
-import { useHeader, useRunStore, useVerdict } from "../runs/context";
+import { useHeader, useRunStore, useVerdict } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import { attemptName, shortId, ticking } from "../ui/format";
+import { attemptName, shortId, ticking } from "../format/format";
 import { useTick } from "../ui/Time";
-import { useActs } from "./act";
-import css from "./ConfirmDialog.module.css";
-import { ask, type Draft } from "./draft";
+import { useRunActions } from "./context";
+import css from "../styles/Confirm.module.css";
+import { buildInput, type Draft } from "./draft";
 import { Fields } from "./Fields";
-import type { Kept } from "./intent";
+import type { Kept } from "./intents";
 import { PreviewList } from "./PreviewList";
 import { stops } from "./refusal";
 import type { Answer } from "./send";
@@ -39,7 +39,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const store = useRunStore();
   const header = useHeader();
   const verdict = useVerdict();
-  const { actions } = useActs();
+  const { actions } = useRunActions();
   const { action, stepId } = first.intent;
   const { reason: refused, availability } = useRefusal(action, stepId);
   const { kept, change, sending, error, reviewed, waitUntil, clear, submit, drop } = useSend(first, onDone);
@@ -60,7 +60,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const task = stepId === null ? undefined : actions?.task(stepId);
   const reasonNeeded = availability?.reasonRequired === true || (action === "APPROVE" && draft.decision === "REJECT");
   // The reason changes no effect: it is previewed with any.
-  const asked = ask(intent, { ...draft, reason: "-" }, task?.token ?? null);
+  const asked = buildInput(intent, { ...draft, reason: "-" }, task?.token ?? null);
   const previewed = usePreview(
     "input" in asked ? asked.input : null,
     header ? concernOf(header, step?.changedSeq ?? null) : "",
@@ -96,7 +96,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
 
   const onSubmit = (event: FormEvent): void => {
     event.preventDefault();
-    const ready = ask(intent, draft, task?.token ?? null);
+    const ready = buildInput(intent, draft, task?.token ?? null);
     if (!offered || !complete || !("input" in ready) || reviewAgain) return;
     submit(ready.input, current?.basedOnSeq ?? header.runSeq);
   };

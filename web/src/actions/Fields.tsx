@@ -1,9 +1,9 @@
 import type { ReactNode } from "react";
 import { m } from "../messages";
-import css from "./ConfirmDialog.module.css";
+import css from "../styles/Confirm.module.css";
 import { type Draft, RERUN_FROM } from "./draft";
 import type { Intent } from "./intent";
-import { evidenceOf, type Task } from "./useActions";
+import { evidenceOf, type Task } from "./useAvailability";
 
 const LEVELS = ["LOW", "MEDIUM", "HIGH"] as const;
 const OUTCOMES = ["SUCCEEDED", "FAILED", "CANCELLED"] as const;

@@ -1,7 +1,7 @@
 import { Copy } from "lucide-react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import css from "./ConfirmDialog.module.css";
+import css from "../styles/Confirm.module.css";
 import { previewLines } from "./previewWords";
 import type { Preview } from "./usePreview";
 

@@ -1,14 +1,14 @@
 import { type FormEvent, useState } from "react";
-import { RunDiff } from "../components/RunDiff";
+import { RunDiff } from "../history/RunDiff";
 import { m } from "../messages";
-import { useHeader } from "../runs/context";
+import { useHeader } from "../runstate/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { Env } from "../ui/Env";
-import { count, ticking } from "../ui/format";
+import { count, ticking } from "../format/format";
 import { useTick } from "../ui/Time";
-import css from "./ConfirmDialog.module.css";
-import { type Part, type Several, standingOf, TYPED_ABOVE } from "./several";
+import css from "../styles/Confirm.module.css";
+import { type Part, type Several, partState, TYPED_ABOVE } from "./several";
 import { sendingKeys } from "./sendingKeys";
 import { SeveralList } from "./SeveralList";
 import { useRefusalOfView } from "./useRefusal";
@@ -32,8 +32,8 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
   const { parts, force, turnForce, sending, waitUntil, review, submit } = useSeveral(action, runId, stepIds);
   const refused = useRefusalOfView(action);
   useTick(1_000, waitUntil > 0);
-  const of = (...standings: ReturnType<typeof standingOf>[]): Part[] =>
-    parts.filter((part) => standings.includes(standingOf(part)));
+  const of = (...states: ReturnType<typeof partState>[]): Part[] =>
+    parts.filter((part) => states.includes(partState(part)));
   const ready = of("ready");
   const again = of("changed", "failed");
   const sent = of("sent");

@@ -1,11 +1,11 @@
 import { Check, CircleHelp, type LucideIcon, ShieldX, TriangleAlert } from "lucide-react";
 import { m } from "../messages";
-import { useReceipts } from "./context";
-import { ReceiptStages } from "./Receipt";
+import { useReceipts } from "../receipts/context";
+import { ReceiptStages } from "../receipts/Receipt";
 import css from "./SeveralList.module.css";
-import { type Part, type PartStanding, standingOf } from "./several";
+import { type Part, type PartState, partState } from "./several";
 
-const ICONS: Record<Exclude<PartStanding, "sent">, LucideIcon> = {
+const ICONS: Record<Exclude<PartState, "sent">, LucideIcon> = {
   asking: CircleHelp,
   unasked: CircleHelp,
   ready: Check,
@@ -27,23 +27,23 @@ export function SeveralList({ parts }: { parts: readonly Part[] }) {
 }
 
 function Line({ part }: { part: Part }) {
-  const standing = standingOf(part);
+  const state = partState(part);
   const { stepId, preview, unasked, receipt, failure } = part;
   const now = useReceipts().find(({ signalId }) => signalId === receipt?.signalId) ?? receipt;
-  if (standing === "sent" && now !== null) {
+  if (state === "sent" && now !== null) {
     return (
-      <li className={css.line} data-step={stepId} data-standing="sent">
+      <li className={css.line} data-step={stepId} data-state="sent">
         <strong>{stepId}</strong> <ReceiptStages signal={now} />
       </li>
     );
   }
-  const shown = standing === "sent" ? "asking" : standing;
+  const shown = state === "sent" ? "asking" : state;
   const Icon = ICONS[shown];
   const words = failure ?? unasked;
   return (
-    <li className={css.line} data-step={stepId} data-standing={shown}>
+    <li className={css.line} data-step={stepId} data-state={shown}>
       <span className={css.outcome}>
-        <Icon size={14} aria-hidden="true" /> {m.several.standing[shown]}
+        <Icon size={14} aria-hidden="true" /> {m.several.states[shown]}
       </span>{" "}
       <strong>{stepId}</strong>{" "}
       {words && (

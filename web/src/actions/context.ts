@@ -1,44 +1,18 @@
-import { createContext, use, useSyncExternalStore } from "react";
-import type { Action, ViewerQuery } from "../api/gen/graphql";
-import type { Signal } from "../api/model";
-import { Receipts } from "./receipts";
+import { createContext, use } from "react";
+import type { Sendable } from "./intent";
+import type { AvailableActions } from "./useAvailability";
 
-export const receipts = new Receipts(typeof localStorage === "undefined" ? null : localStorage);
-
-export function useReceipts(): readonly Signal[] {
-  return useSyncExternalStore(receipts.subscribe, receipts.list);
+export interface RunActions {
+  /** What may be done now; null until the server has said so. */
+  actions: AvailableActions | null;
+  /** Opens the confirmation of an action on the run, or on one of its steps. It never acts by itself. */
+  act: (action: Sendable, stepId: string | null) => void;
+  /** Opens the list of all actions. */
+  menu: () => void;
 }
 
-export function useDismissed(): ReadonlySet<string> {
-  return useSyncExternalStore(receipts.subscribe, receipts.dismissed);
-}
+export const RunActionsContext = createContext<RunActions>({ actions: null, act: () => {}, menu: () => {} });
 
-/** Who is signed in, as the server says; the receipts are kept by themselves. */
-export type Viewer = Omit<ViewerQuery["viewer"], "signals">;
-
-export interface ViewerInfo {
-  principal: string;
-  tenantId: string;
-  roles: readonly string[];
-  /** What the viewer may do somewhere. */
-  actions: ReadonlySet<Action>;
-  /** Where there are runs that the viewer may see. */
-  places: readonly { projectId: string; environmentId: string }[];
-  /** Of the policy that says so. */
-  policyVersion: number;
-}
-
-export const NOBODY: ViewerInfo = {
-  principal: "",
-  tenantId: "",
-  roles: [],
-  actions: new Set(),
-  places: [],
-  policyVersion: 0,
-};
-
-export const ViewerContext = createContext(NOBODY);
-
-export function useViewer(): ViewerInfo {
-  return use(ViewerContext);
+export function useRunActions(): RunActions {
+  return use(RunActionsContext);
 }

@@ -36,14 +36,14 @@ export const EMPTY_DRAFT: Draft = {
 };
 
 /** What would be asked of the server, or what is missing before it can be asked anything. */
-export type Asked = { input: ActionInput } | { missing: string };
+export type BuiltInput = { input: ActionInput } | { missing: string };
 
 /** `token` completes a manual step. */
-export function ask(intent: Intent, draft: Draft, token: string | null): Asked {
+export function buildInput(intent: Intent, draft: Draft, token: string | null): BuiltInput {
   const { action, runId, signalId } = intent;
   const stepId = intent.stepId ?? "";
   const reason = draft.reason.trim() === "" ? null : draft.reason.trim();
-  const signal = (input: SignalInput): Asked => ({ input: { signal: { runId, signal: input } } });
+  const signal = (input: SignalInput): BuiltInput => ({ input: { signal: { runId, signal: input } } });
   switch (action) {
     case "PAUSE":
       return signal({ pause: { reason } });

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
-import { ask, type Asked, EMPTY_DRAFT } from "./draft";
-import { Intents, newIntent, type Sendable } from "./intent";
+import { buildInput, type BuiltInput, EMPTY_DRAFT } from "./draft";
+import { Intents } from "./intents";
+import { newIntent, type Sendable } from "./intent";
 
 it("mints one signal id for each intent, in the alphabet of the API", () => {
   const a = newIntent("PAUSE", "run", null, null);
@@ -41,8 +42,12 @@ it("reads what is not its own as nothing", () => {
   expect(new Intents({ getItem: () => "{", setItem: () => {} }).form("PAUSE", "r", null, null).sent).toBeNull();
 });
 
-function of(action: Sendable, draft: Partial<typeof EMPTY_DRAFT> = {}, token: string | null = "t"): Asked {
-  return ask({ ...newIntent(action, "r", "s", 2), signalId: "id" }, { ...EMPTY_DRAFT, reason: "why", ...draft }, token);
+function of(action: Sendable, draft: Partial<typeof EMPTY_DRAFT> = {}, token: string | null = "t"): BuiltInput {
+  return buildInput(
+    { ...newIntent(action, "r", "s", 2), signalId: "id" },
+    { ...EMPTY_DRAFT, reason: "why", ...draft },
+    token,
+  );
 }
 
 it("23 makes the input of each action, or says what is missing", () => {

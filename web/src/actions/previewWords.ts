@@ -1,6 +1,6 @@
 import { m } from "../messages";
-import { plural } from "../ui/format";
-import { runLook, stepLook } from "../ui/look";
+import { plural } from "../format/format";
+import { runLook, stepLook } from "../status/look";
 import type { Preview } from "./usePreview";
 
 const LISTED = 5;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Availability, Signal } from "../api/model";
-import type { Verdict, VerdictState } from "../runs/store";
+import type { Verdict, VerdictState } from "../runstate/store";
 import { explain, refusal } from "./refusal";
 
 const allowed: Availability = {

@@ -1,7 +1,7 @@
 import type { Availability, Signal } from "../api/model";
 import { m } from "../messages";
-import type { Verdict } from "../runs/store";
-import { ticking } from "../ui/format";
+import type { Verdict } from "../runstate/store";
+import { ticking } from "../format/format";
 import type { Sendable } from "./intent";
 
 /** Whether stopping is meant: allowed although the view is stale, and when no preview can be had. */

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { ApiError } from "../api/request";
+import { ApiError } from "../api/error";
 import type { Signal } from "../api/model";
-import { answered, inOrder, newPart, previewed, renewed, reviewed, sendEach, standingOf } from "./several";
+import { answered, inOrder, newPart, previewed, renewed, reviewed, sendEach, partState } from "./several";
 import type { Preview } from "./usePreview";
 
 const PLAN = ["a", "b", "c", "d"];
@@ -30,22 +30,22 @@ it("retries in the order of the plan, and skips what waits before what it waits 
 
 it("a step is sent only as it was read", () => {
   let one = newPart("a", 1);
-  expect(standingOf(one)).toBe("asking");
-  expect(standingOf({ ...one, unasked: new ApiError("gone") })).toBe("unasked");
+  expect(partState(one)).toBe("asking");
+  expect(partState({ ...one, unasked: new ApiError("gone") })).toBe("unasked");
   one = previewed(one, preview());
-  expect(standingOf(one)).toBe("ready");
+  expect(partState(one)).toBe("ready");
   one = previewed(one, preview({ basedOnSeq: 9 }));
-  expect(standingOf(one)).toBe("ready");
+  expect(partState(one)).toBe("ready");
   one = previewed(one, preview({ basedOnSeq: 9, outcome: "REFUSED", code: "STEP_NOT_FAILED" }));
-  expect(standingOf(one)).toBe("changed");
+  expect(partState(one)).toBe("changed");
   one = reviewed(one);
-  expect(standingOf(one)).toBe("refused");
+  expect(partState(one)).toBe("refused");
   const moved = answered(one, { receipt: null, failure: new ApiError("moved", { code: "RUN_MOVED" }) });
-  expect([standingOf(moved), moved.at, moved.preview]).toEqual(["failed", 9, null]);
-  expect(standingOf(reviewed(moved))).toBe("failed");
-  expect(standingOf(reviewed(previewed(moved, preview())))).toBe("ready");
-  expect(standingOf(previewed(renewed(one), preview()))).toBe("ready");
-  expect(standingOf(reviewed({ ...one, receipt: RECEIPT }))).toBe("sent");
+  expect([partState(moved), moved.at, moved.preview]).toEqual(["failed", 9, null]);
+  expect(partState(reviewed(moved))).toBe("failed");
+  expect(partState(reviewed(previewed(moved, preview())))).toBe("ready");
+  expect(partState(previewed(renewed(one), preview()))).toBe("ready");
+  expect(partState(reviewed({ ...one, receipt: RECEIPT }))).toBe("sent");
 });
 
 /** Sends a, b and c to a server that answers as told, and says what was tried with which signal. */

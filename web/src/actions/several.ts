@@ -1,6 +1,6 @@
 // One action on several steps of a run: each step has a preview, an intent and a receipt of its own.
 import type { Signal } from "../api/model";
-import { type ApiError, toApiError } from "../api/request";
+import { type ApiError, toApiError } from "../api/error";
 import { effectOf, type Preview } from "./usePreview";
 
 export const SEVERAL = ["RETRY_STEP", "SKIP_STEP"] as const;
@@ -31,9 +31,9 @@ export function newPart(stepId: string, attempt: number | null): Part {
   return { stepId, attempt, preview: null, unasked: null, read: null, receipt: null, failure: null, at: 0 };
 }
 
-export type PartStanding = "asking" | "unasked" | "refused" | "changed" | "ready" | "failed" | "sent";
+export type PartState = "asking" | "unasked" | "refused" | "changed" | "ready" | "failed" | "sent";
 
-export function standingOf({ preview, unasked, read, receipt, failure }: Part): PartStanding {
+export function partState({ preview, unasked, read, receipt, failure }: Part): PartState {
   if (receipt !== null) return "sent";
   if (failure !== null) return "failed";
   if (preview === null) return unasked === null ? "asking" : "unasked";

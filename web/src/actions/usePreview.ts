@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 import { type ActionInput, PreviewDocument, type PreviewQuery } from "../api/gen/graphql";
-import { type ApiError, request, toApiError } from "../api/request";
+import { type ApiError, toApiError } from "../api/error";
+import { request } from "../api/request";
 import { whileSeen } from "../api/whileSeen";
 
 /** So often a preview that somebody may decide by is asked for again. */

@@ -1,9 +1,10 @@
 import type { Availability, RunHeader } from "../api/model";
-import { useHeader, useRunStore, useVerdict } from "../runs/context";
-import type { RunStore, Verdict } from "../runs/store";
+import { useHeader, useRunStore, useVerdict } from "../runstate/context";
+import type { RunStore, Verdict } from "../runstate/store";
 import { useTick } from "../ui/Time";
-import { useActs } from "./act";
-import { useReceipts, useViewer } from "./context";
+import { useRunActions } from "./context";
+import { useReceipts } from "../receipts/context";
+import { useViewer } from "../session/viewer";
 import type { Sendable } from "./intent";
 import { refusal, refusalOfView } from "./refusal";
 
@@ -15,7 +16,7 @@ export interface Refusal {
 
 /** Judges an action on the run, or on one of its steps, as the page stands. */
 export function useRefusal(action: Sendable, stepId: string | null): Refusal {
-  const { actions } = useActs();
+  const { actions } = useRunActions();
   const store = useRunStore();
   const header = useHeader();
   const verdict = useVerdict();

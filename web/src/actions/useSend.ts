@@ -1,8 +1,9 @@
 import { useEffect, useState } from "react";
 import type { ActionInput } from "../api/gen/graphql";
-import { type ApiError, toApiError } from "../api/request";
-import { receipts } from "./context";
-import { newIntent, Intents, type Kept } from "./intent";
+import { type ApiError, toApiError } from "../api/error";
+import { receipts } from "../receipts/context";
+import { newIntent } from "./intent";
+import { Intents, type Kept } from "./intents";
 import { type Answer, send } from "./send";
 
 /** Answers after which the same intent may still be repeated; any other error is about the intent itself. */

@@ -1,11 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { type ActionInput, PreviewDocument } from "../api/gen/graphql";
 import type { Signal } from "../api/model";
-import { request, toApiError } from "../api/request";
+import { request } from "../api/request";
+import { toApiError } from "../api/error";
 import { whileSeen } from "../api/whileSeen";
-import { useRunState, useRunStore } from "../runs/context";
-import { receipts } from "./context";
-import { ask, type Draft, EMPTY_DRAFT } from "./draft";
+import { useRunState, useRunStore } from "../runstate/context";
+import { receipts } from "../receipts/context";
+import { buildInput, type Draft, EMPTY_DRAFT } from "./draft";
 import { newIntent } from "./intent";
 import {
   answered,
@@ -55,7 +56,7 @@ export function useSeveral(action: Several, runId: string, stepIds: readonly str
   );
   const inputOf = useCallback(
     ({ stepId, attempt }: Part, draft: Draft): ActionInput => {
-      const asked = ask(newIntent(action, runId, stepId, attempt), draft, null);
+      const asked = buildInput(newIntent(action, runId, stepId, attempt), draft, null);
       if ("missing" in asked) throw new Error(asked.missing);
       return asked.input;
     },

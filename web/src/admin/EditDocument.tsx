@@ -1,12 +1,12 @@
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
-import { newId } from "../actions/intent";
-import { ApiError } from "../api/request";
+import { newId } from "../api/newId";
+import { ApiError } from "../api/error";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import css from "../ui/Form.module.css";
-import { useSending } from "../ui/useSending";
-import { showIn, useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../ui/Violations";
+import css from "../styles/Form.module.css";
+import { useSending } from "../forms/useSending";
+import { showIn, useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 import { changes } from "./changes";
 
 interface EditDocumentProps {

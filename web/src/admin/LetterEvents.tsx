@@ -4,10 +4,11 @@ import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import prose from "../ui/Prose.module.css";
-import css from "../ui/Form.module.css";
-import { shortId } from "../ui/format";
-import { Problem, Skeleton } from "../ui/Page";
+import prose from "../styles/Prose.module.css";
+import css from "../styles/Form.module.css";
+import { shortId } from "../format/format";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
 
 /** What a message that was given up was to tell: the events of the run that it stood for. */
 export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment; onClose: () => void }) {

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useMay } from "../actions/useMay";
+import { useCan } from "../session/useCan";
 import {
   type PolicyFieldsFragment,
   type PolicyInput,
@@ -14,9 +14,10 @@ import { useAsked } from "../api/useAsked";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import css from "../ui/Form.module.css";
-import { List, PageHead } from "../ui/List";
-import { Problem, Skeleton } from "../ui/Page";
+import css from "../styles/Form.module.css";
+import { List, PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
@@ -68,7 +69,7 @@ export function PolicyPanel() {
   const policy = useAsked(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
   const [editing, setEditing] = useState<PolicyFieldsFragment | null>(null);
-  const may = useMay("SET_POLICY");
+  const may = useCan("SET_POLICY");
   const now = policy.answer;
   const refresh = (): void => {
     policy.again();

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useMay } from "../actions/useMay";
+import { useCan } from "../session/useCan";
 import {
   QuotasDocument,
   type QuotaFieldsFragment,
@@ -13,10 +13,11 @@ import { request } from "../api/request";
 import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import css from "../ui/Form.module.css";
-import { count } from "../ui/format";
-import { PageHead } from "../ui/List";
-import { Problem, Skeleton } from "../ui/Page";
+import css from "../styles/Form.module.css";
+import { count } from "../format/format";
+import { PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
@@ -60,7 +61,7 @@ export function QuotasPanel() {
   const quotas = useAsked(QuotasDocument, {}, (result) => result.quotas);
   const settings = useAsked(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<QuotaFieldsFragment | null>(null);
-  const may = useMay("SET_QUOTA");
+  const may = useCan("SET_QUOTA");
   const refresh = (): void => {
     quotas.again();
     settings.again();

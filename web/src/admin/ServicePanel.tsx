@@ -1,16 +1,17 @@
 import { useState } from "react";
-import { newId } from "../actions/intent";
-import { useMay } from "../actions/useMay";
+import { newId } from "../api/newId";
+import { useCan } from "../session/useCan";
 import { type EngineMode, FreezeDocument, ServiceDocument, SetModeDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
+import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
-import css from "../ui/Form.module.css";
-import { PageHead } from "../ui/List";
-import { Problem, Skeleton } from "../ui/Page";
+import css from "../styles/Form.module.css";
+import { PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
 import { Time } from "../ui/Time";
 
 const MODES = ["NORMAL", "READ_ONLY", "DRAINED"] as const satisfies readonly EngineMode[];
@@ -21,8 +22,8 @@ type Wanted = { requestId: string } & ({ mode: EngineMode } | { frozen: boolean 
 export function ServicePanel() {
   const service = useAsked(ServiceDocument, {}, (result) => result.service);
   const [wanted, setWanted] = useState<Wanted | null>(null);
-  const mode = useMay("SET_ENGINE_MODE");
-  const freeze = useMay("FREEZE_TENANT");
+  const mode = useCan("SET_ENGINE_MODE");
+  const freeze = useCan("FREEZE_TENANT");
   const now = service.answer;
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
@@ -97,7 +98,7 @@ export function ServicePanel() {
         </>
       )}
       {wanted && (
-        <Ask title={title} verb={title} reason="required" danger act={act} onClose={() => setWanted(null)}>
+        <ReasonDialog title={title} verb={title} reason="required" danger act={act} onClose={() => setWanted(null)}>
           <p>
             {"mode" in wanted
               ? m.service.means[wanted.mode]
@@ -105,7 +106,7 @@ export function ServicePanel() {
                 ? m.service.freezeMeans
                 : m.service.unfreezeMeans}
           </p>
-        </Ask>
+        </ReasonDialog>
       )}
     </>
   );

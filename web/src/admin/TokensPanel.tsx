@@ -1,6 +1,6 @@
 import { type FormEvent, useId, useRef, useState } from "react";
-import { newId } from "../actions/intent";
-import { useMay } from "../actions/useMay";
+import { newId } from "../api/newId";
+import { useCan } from "../session/useCan";
 import {
   CreateTokenDocument,
   RevokeTokenDocument,
@@ -12,16 +12,16 @@ import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
+import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import css from "../ui/Form.module.css";
-import { List, PageHead } from "../ui/List";
+import css from "../styles/Form.module.css";
+import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
-import { useSending } from "../ui/useSending";
+import { useSending } from "../forms/useSending";
 import { roleWords, scopeWords } from "./scope";
-import { useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../ui/Violations";
+import { useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 
 const ROLES = [
   "VIEWER",
@@ -38,8 +38,8 @@ export function TokensPanel() {
   const pages = useConnection(TokensDocument, { all, live: false }, (result) => result.tokens);
   const [revoking, setRevoking] = useState<{ token: TokenFieldsFragment; requestId: string } | null>(null);
   const [making, setMaking] = useState(false);
-  const everybody = useMay("MANAGE_TOKENS");
-  const make = useMay("CREATE_TOKEN");
+  const everybody = useCan("MANAGE_TOKENS");
+  const make = useCan("CREATE_TOKEN");
   const columns: Column<TokenFieldsFragment>[] = [
     { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
     { head: m.tokens.principal, cell: (token) => token.principal },
@@ -104,7 +104,7 @@ export function TokensPanel() {
         />
       )}
       {revoking && (
-        <Ask
+        <ReasonDialog
           title={`${m.tokens.revoke} ${revoking.token.name}`}
           verb={m.tokens.revoke}
           reason="required"
@@ -113,7 +113,7 @@ export function TokensPanel() {
           onClose={() => setRevoking(null)}
         >
           <p>{m.tokens.revokeMeans}</p>
-        </Ask>
+        </ReasonDialog>
       )}
     </>
   );

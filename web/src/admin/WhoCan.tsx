@@ -1,11 +1,12 @@
 import { type FormEvent, useId, useState } from "react";
-import { useViewer } from "../actions/context";
+import { useViewer } from "../session/viewer";
 import { type Action, WhoCouldDocument } from "../api/gen/graphql";
-import { ApiError, request } from "../api/request";
+import { ApiError } from "../api/error";
+import { request } from "../api/request";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import css from "../ui/Form.module.css";
-import { Violations } from "../ui/Violations";
+import css from "../styles/Form.module.css";
+import { Violations } from "../forms/Violations";
 
 /** What can be done, in the words of the buttons. */
 const ACTIONS = [

@@ -1,6 +1,6 @@
 import type { TypedDocumentString } from "./gen/graphql";
 import { subscribe, wait } from "./live";
-import type { ApiError } from "./request";
+import type { ApiError } from "./error";
 import { endSession, isSessionEnd, onSession, sessionEnd } from "./session";
 
 /** Codes after which beginning the stream again would only be refused again. */

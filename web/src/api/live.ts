@@ -1,7 +1,7 @@
 // Subscriptions: one websocket for the tab, Server-Sent Events when a websocket cannot be had.
 import { createClient } from "graphql-ws";
 import type { TypedDocumentString } from "./gen/graphql";
-import { ApiError, toApiError } from "./request";
+import { ApiError, toApiError } from "./error";
 
 export type Link = "connecting" | "open" | "closed";
 export interface LinkState {

@@ -8,9 +8,7 @@ import type {
   SignalFieldsFragment,
   StepFieldsFragment,
 } from "./gen/graphql";
-
-/** Milliseconds since 1970 by the server's clock. */
-export type Instant = number;
+import type { Instant } from "../format/format";
 
 type Timed<T, K extends keyof T> = Omit<T, K> & { [P in K]: null extends T[P] ? Instant | null : Instant };
 

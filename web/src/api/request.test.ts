@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { RunsDocument, ViewerDocument } from "./gen/graphql";
-import { ask, request } from "./request";
+import { prefetch, request } from "./request";
 
 let sent = 0;
 function answering(): void {
@@ -11,8 +11,8 @@ afterEach(() => vi.unstubAllGlobals());
 
 it("gives what was asked for ahead to the first request of the same, and to nobody after that", async () => {
   answering();
-  ask(ViewerDocument, {});
-  ask(ViewerDocument, {});
+  prefetch(ViewerDocument, {});
+  prefetch(ViewerDocument, {});
   expect(sent).toBe(1);
   expect(await request(ViewerDocument, {})).toEqual({ n: 1 });
   expect(await request(ViewerDocument, {})).toEqual({ n: 2 });
@@ -41,12 +41,12 @@ it("waits a minute for an answer that does not come, longer for a long text, and
 it("forgets an answer that nobody wanted, and one that did not come", async () => {
   vi.useFakeTimers();
   answering();
-  ask(ViewerDocument, {});
+  prefetch(ViewerDocument, {});
   await vi.advanceTimersByTimeAsync(31_000);
   expect(await request(ViewerDocument, {})).toEqual({ n: 2 });
   vi.useRealTimers();
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("refused")));
-  ask(ViewerDocument, {});
+  prefetch(ViewerDocument, {});
   await new Promise((resolve) => setTimeout(resolve));
   answering();
   expect(await request(ViewerDocument, {})).toEqual({ n: 1 });

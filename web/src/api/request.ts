@@ -1,53 +1,6 @@
 import type { TypedDocumentString } from "./gen/graphql";
+import { ApiError, toApiError } from "./error";
 import { endSession, isSessionEnd, tellDenied } from "./session";
-
-export interface Violation {
-  path: string;
-  code: string;
-  message: string;
-}
-
-/** What the server's error table says about a failed operation; `code` is `NETWORK` when no answer came. */
-export class ApiError extends Error {
-  readonly code: string;
-  readonly correlationId: string | null;
-  readonly retryAfterMs: number | null;
-  readonly violations: Violation[];
-  readonly currentSeq: number | null;
-  readonly whoCould: string[];
-
-  constructor(message: string, extensions: Record<string, unknown> = {}) {
-    super(message);
-    this.name = "ApiError";
-    this.code = typeof extensions["code"] === "string" ? extensions["code"] : "INTERNAL";
-    this.correlationId = typeof extensions["correlationId"] === "string" ? extensions["correlationId"] : null;
-    this.retryAfterMs = typeof extensions["retryAfterMs"] === "number" ? extensions["retryAfterMs"] : null;
-    this.violations = isViolations(extensions["violations"]) ? extensions["violations"] : [];
-    const current = extensions["current"];
-    this.currentSeq = isObject(current) && typeof current["runSeq"] === "number" ? current["runSeq"] : null;
-    const denial = extensions["denial"];
-    const who = isObject(denial) ? denial["whoCould"] : null;
-    this.whoCould = Array.isArray(who) ? who.filter((name) => typeof name === "string") : [];
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isViolations(value: unknown): value is Violation[] {
-  return Array.isArray(value) && value.every((entry) => isObject(entry) && typeof entry["message"] === "string");
-}
-
-/** The first error of a GraphQL answer, whatever shape the transport gave it. */
-export function toApiError(cause: unknown): ApiError {
-  if (cause instanceof ApiError) return cause;
-  const first: unknown = Array.isArray(cause) ? cause[0] : cause;
-  if (isObject(first) && typeof first["message"] === "string" && first["message"] !== "") {
-    return new ApiError(first["message"], isObject(first["extensions"]) ? first["extensions"] : {});
-  }
-  return new ApiError("The connection to dvt was lost.", { code: "NETWORK" });
-}
 
 /** The longest that an answer is waited for, and besides it what the question's own text may take on a slow line: 20 bytes in each millisecond. */
 const ANSWER_MS = 60_000;
@@ -81,7 +34,7 @@ function bodyOf<TResult, TVariables>(
 }
 
 /** Sends a query whose answer will be wanted: the next `request` of the same takes it, and nobody after that. */
-export function ask<TResult, TVariables>(
+export function prefetch<TResult, TVariables>(
   document: TypedDocumentString<TResult, TVariables>,
   variables: TVariables,
 ): void {
@@ -115,8 +68,9 @@ export async function request<TResult, TVariables>(
     throw new ApiError("dvt did not answer.", { code: "NETWORK" });
   }
   const body = parsed(answer.text);
-  if (!isObject(body)) throw new ApiError(`dvt answered with HTTP ${answer.status}.`, { code: "NETWORK" });
-  const errors = body["errors"];
+  if (typeof body !== "object" || body === null || Array.isArray(body))
+    throw new ApiError(`dvt answered with HTTP ${answer.status}.`, { code: "NETWORK" });
+  const { errors, data } = body as { errors?: unknown; data?: unknown };
   if (Array.isArray(errors) && errors.length > 0) {
     const error = toApiError(errors);
     if (isSessionEnd(error)) endSession(error);
@@ -124,7 +78,7 @@ export async function request<TResult, TVariables>(
     throw error;
   }
   // The schema's generated type is the contract; the server's own tests hold it to that.
-  return body["data"] as TResult;
+  return data as TResult;
 }
 
 function parsed(text: string): unknown {

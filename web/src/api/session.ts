@@ -1,5 +1,5 @@
 // Whether somebody is signed in, as the last answers said: the end of a session is not the end of a page.
-import type { ApiError } from "./request";
+import type { ApiError } from "./error";
 
 let ended: ApiError | null = null;
 const listeners = new Set<() => void>();

@@ -1,7 +1,8 @@
 import { useEffect, useState } from "react";
 import type { TypedDocumentString } from "./gen/graphql";
-import type { Instant } from "./model";
-import { type ApiError, request, toApiError } from "./request";
+import type { Instant } from "../format/format";
+import { type ApiError, toApiError } from "./error";
+import { request } from "./request";
 import { ONCE_MS, whileSeen } from "./whileSeen";
 
 interface Held<T> {

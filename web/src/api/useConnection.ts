@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { TypedDocumentString } from "./gen/graphql";
-import type { Instant } from "./model";
-import { request, toApiError } from "./request";
+import type { Instant } from "../format/format";
+import { request } from "./request";
+import { toApiError } from "./error";
 import { ONCE_MS, whileSeen } from "./whileSeen";
 
 interface Connection<N> {

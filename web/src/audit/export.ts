@@ -1,5 +1,6 @@
 // The audit as a file: its filter first, then a row for each link.
 import type { AuditFieldsFragment, AuditFilter } from "../api/gen/graphql";
+import { cell } from "../format/csv";
 
 const FIELDS = [
   "no",
@@ -20,12 +21,6 @@ function value(entry: AuditFieldsFragment, field: (typeof FIELDS)[number]): stri
   return entry.row?.[field] ?? "";
 }
 
-/** A cell that no spreadsheet takes for a formula. */
-export function cell(text: string): string {
-  const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
-}
-
 export function auditCsv(filter: AuditFilter, entries: readonly AuditFieldsFragment[]): string {
   const rows = entries.map((entry) => FIELDS.map((field) => cell(value(entry, field))).join(","));
   return [cell(`# filter ${JSON.stringify(filter)}`), FIELDS.join(","), ...rows, ""].join("\r\n");
@@ -37,18 +32,4 @@ export function auditLines(filter: AuditFilter, entries: readonly AuditFieldsFra
     ...entries.map((entry) => JSON.stringify({ no: entry.no, id: entry.id, ...entry.row })),
     "",
   ].join("\n");
-}
-
-/** Gives the browser a file to keep. */
-export function save(name: string, text: string): void {
-  saveBlob(name, new Blob([text], { type: "text/plain;charset=utf-8" }));
-}
-
-export function saveBlob(name: string, blob: Blob): void {
-  const url = URL.createObjectURL(blob);
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 0);
 }

@@ -4,7 +4,7 @@ import type { RunRow } from "../api/model";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { BULK_ACTIONS, type BulkAction, type BulkKind, commonFailure, irreversible } from "./action";
-import css from "./Bulk.module.css";
+import css from "../styles/Bulk.module.css";
 import { BulkDialog } from "./BulkDialog";
 
 interface BulkBarProps {

@@ -1,8 +1,8 @@
 import type { BulkProgressFragment } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { m } from "../messages";
-import { ticking } from "../ui/format";
-import css from "./Bulk.module.css";
+import { ticking } from "../format/format";
+import css from "../styles/Bulk.module.css";
 import { failedOf, settled } from "./results";
 
 /** How far a bulk has come, and what holds it. */

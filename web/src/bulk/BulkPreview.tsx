@@ -1,7 +1,7 @@
-import type { ApiError } from "../api/request";
+import type { ApiError } from "../api/error";
 import { m } from "../messages";
-import { shortId } from "../ui/format";
-import css from "./Bulk.module.css";
+import { shortId } from "../format/format";
+import css from "../styles/Bulk.module.css";
 import type { BulkPreviewed } from "./useBulkPreview";
 
 interface BulkPreviewProps {

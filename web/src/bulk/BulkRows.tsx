@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import { ReceiptStages } from "../actions/Receipt";
+import { ReceiptStages } from "../receipts/Receipt";
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { m } from "../messages";
 import { Where } from "../ui/Env";
-import { shortId } from "../ui/format";
+import { shortId } from "../format/format";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 

@@ -1,9 +1,9 @@
 import { useState } from "react";
-import { newId } from "../actions/intent";
+import { newId } from "../api/newId";
 import { CancelBulkDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
+import { ReasonDialog } from "../forms/ReasonDialog";
 
 /** Asks why the rest of a bulk is not to be sent, and stops it; one request however often it is sent. */
 export function BulkStop({ id, waiting, onClose }: { id: string; waiting: number; onClose: () => void }) {
@@ -11,8 +11,8 @@ export function BulkStop({ id, waiting, onClose }: { id: string; waiting: number
   const act = async (reason: string): Promise<void> =>
     void (await request(CancelBulkDocument, { input: { id, requestId, reason } }));
   return (
-    <Ask title={m.bulk.stop} verb={m.bulk.stop} reason="required" danger act={act} onClose={onClose}>
+    <ReasonDialog title={m.bulk.stop} verb={m.bulk.stop} reason="required" danger act={act} onClose={onClose}>
       <p>{m.bulk.stopMeans(waiting)}</p>
-    </Ask>
+    </ReasonDialog>
   );
 }

@@ -1,5 +1,5 @@
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
-import { cell } from "../audit/export";
+import { cell } from "../format/csv";
 
 const HEAD = [
   "no",

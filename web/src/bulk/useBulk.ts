@@ -7,9 +7,11 @@ import {
   BulkRowsDocument,
   BulkUpdatesDocument,
 } from "../api/gen/graphql";
-import { type Instant, instant } from "../api/model";
-import { type ApiError, request, toApiError } from "../api/request";
-import type { VerdictState } from "../runs/store";
+import type { Instant } from "../format/format";
+import { instant } from "../api/model";
+import { type ApiError, toApiError } from "../api/error";
+import { request } from "../api/request";
+import type { VerdictState } from "../runstate/store";
 import type { BulkResult } from "./results";
 
 const PAGE = 200;

@@ -1,15 +1,15 @@
 import { useEffect, useRef } from "react";
 import type { Step } from "../api/model";
-import { glyphOf } from "../mosaic/glyphs";
-import { useRunStore } from "../runs/context";
-import { stepLook } from "../ui/look";
+import { glyphOf } from "../status/glyphs";
+import { useRunStore } from "../runstate/context";
+import { stepLook } from "../status/look";
 import { usePalette } from "../ui/palette";
-import type { Blocked } from "./blocked";
+import type { Blocked } from "../topology/blocked";
 import { type Region, ZOOM } from "./camera";
 import css from "./Graph.module.css";
 import type { Layout } from "./layout";
 import { type EdgeKind, FAR, type Scene, type Seen } from "./scene";
-import { at, type Shape } from "./shape";
+import { at, type Shape } from "../topology/shape";
 import type { View } from "./useCamera";
 
 /** What lies over another is drawn anew together, at most this often: edges, and steps seen from so far that they overlap. */

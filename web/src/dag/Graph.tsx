@@ -1,13 +1,13 @@
 import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useReducer, useState } from "react";
 import { m } from "../messages";
-import { useRunState, useRunStore } from "../runs/context";
-import { nextFailed, worstStep } from "../runs/failed";
+import { useRunState, useRunStore } from "../runstate/context";
+import { nextFailed, worstStep } from "../runstate/failed";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
-import { Blocked } from "./blocked";
+import { Blocked } from "../topology/blocked";
 import { centred, fitting, type Size, ZOOM } from "./camera";
 import { Canvases } from "./Canvases";
-import frame from "../ui/Frame.module.css";
+import frame from "../styles/Frame.module.css";
 import css from "./Graph.module.css";
 import type { Bar } from "./fold";
 import { GraphNode, nodeId } from "./GraphNode";
@@ -15,7 +15,7 @@ import { GroupBar } from "./GroupBar";
 import { type Layout, NODE } from "./layout";
 import { Minimap } from "./Minimap";
 import { Scene } from "./scene";
-import { at, type Shape } from "./shape";
+import { at, type Shape } from "../topology/shape";
 import { useCamera } from "./useCamera";
 import { walk } from "./walk";
 

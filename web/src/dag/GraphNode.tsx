@@ -1,12 +1,12 @@
 import { memo } from "react";
-import { useStep } from "../runs/context";
-import { attemptName } from "../ui/format";
-import { stepLook } from "../ui/look";
+import { useStep } from "../runstate/context";
+import { attemptName } from "../format/format";
+import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
-import type { Blocked } from "./blocked";
+import type { Blocked } from "../topology/blocked";
 import css from "./Graph.module.css";
 import { NODE } from "./layout";
-import { stepWords } from "./words";
+import { stepWords } from "../status/stepLabel";
 
 interface GraphNodeProps {
   id: string;

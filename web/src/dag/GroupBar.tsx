@@ -1,9 +1,9 @@
 import { useEffect, useReducer } from "react";
 import { m } from "../messages";
-import { useRunStore } from "../runs/context";
-import { NO_STEPS, STANDINGS, standingOf, type Tally } from "../runs/standing";
-import type { RunStore } from "../runs/store";
-import { count } from "../ui/format";
+import { useRunStore } from "../runstate/context";
+import { EMPTY_TALLY, STEP_GROUPS, stepGroup, type Tally } from "../status/stepGroup";
+import type { RunStore } from "../runstate/store";
+import { count } from "../format/format";
 import type { Bar } from "./fold";
 import css from "./Graph.module.css";
 import { nodeId } from "./GraphNode";
@@ -35,7 +35,7 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
   const words = m.graph.group(
     bar.group,
     bar.members.length,
-    STANDINGS.filter((standing) => tally[standing] > 0).map((standing) => `${count(tally[standing])} ${standing}`),
+    STEP_GROUPS.filter((group) => tally[group] > 0).map((group) => `${count(tally[group])} ${group}`),
   );
   return (
     <button
@@ -53,11 +53,8 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
         <span className={css.label}>{bar.group}</span> {count(bar.members.length)}
       </span>
       <span className={css.counts}>
-        {STANDINGS.map(
-          (standing) =>
-            tally[standing] > 0 && (
-              <span key={standing} data-standing={standing} style={{ flexGrow: tally[standing] }} />
-            ),
+        {STEP_GROUPS.map(
+          (group) => tally[group] > 0 && <span key={group} data-group={group} style={{ flexGrow: tally[group] }} />,
         )}
       </span>
     </button>
@@ -65,10 +62,10 @@ export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
 }
 
 function tallyOf(store: RunStore, members: readonly string[]): Tally {
-  const tally = { ...NO_STEPS };
+  const tally = { ...EMPTY_TALLY };
   for (const id of members) {
     const step = store.step(id);
-    if (step) tally[standingOf(step)] += 1;
+    if (step) tally[stepGroup(step)] += 1;
   }
   return tally;
 }

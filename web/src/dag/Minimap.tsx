@@ -1,11 +1,11 @@
 import { useEffect, useRef } from "react";
 import { m } from "../messages";
-import { useRunStore } from "../runs/context";
-import { stepLook } from "../ui/look";
+import { useRunStore } from "../runstate/context";
+import { stepLook } from "../status/look";
 import { usePalette } from "../ui/palette";
 import css from "./Graph.module.css";
 import { type Layout, NODE } from "./layout";
-import { at, type Shape } from "./shape";
+import { at, type Shape } from "../topology/shape";
 import type { CameraControl } from "./useCamera";
 
 const SIZE = { width: 168, height: 104 };

@@ -1,4 +1,4 @@
-import { listOf, type Shape } from "./shape";
+import { listOf, type Shape } from "../topology/shape";
 
 const FOCUS_NODES = 150;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { fold, groupOf } from "./fold";
-import { shapeOf } from "./shape";
+import { shapeOf } from "../topology/shape";
 
 // src -> stg -> int -> stg again -> mart: stg has two stretches.
 const SHAPE = shapeOf([

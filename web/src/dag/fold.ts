@@ -1,5 +1,5 @@
 // Groups of steps, collapsed to one node each.
-import { at, listOf, type Shape, type ShapeStep, shapeOf } from "./shape";
+import { at, listOf, type Shape, type ShapeStep, shapeOf } from "../topology/shape";
 
 export interface Bar {
   /** Of the graph's node; no step is named so. */

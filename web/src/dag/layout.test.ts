@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Layout, layout, NODE, separate } from "./layout";
 import { walk } from "./walk";
-import { at, type ShapeStep, shapeOf } from "./shape";
+import { at, type ShapeStep, shapeOf } from "../topology/shape";
 
 function chain(n: number): ShapeStep[] {
   return Array.from({ length: n }, (_, i) => ({ stepId: `s${i}`, dependsOn: i === 0 ? [] : [`s${i - 1}`] }));

@@ -1,7 +1,7 @@
 // A layered drawing of the steps: longest-path layers, dummy vertices on long edges (shared by the edges of one
 // source), median sweeps against crossings, and heights by isotonic regression. Pure numbers, so that a worker
 // can send it and a browser can keep it; a plan never changes, so neither does its drawing.
-import { at, listOf, type Lists, listsOf } from "./shape";
+import { at, listOf, type Lists, listsOf } from "../topology/shape";
 
 /** Changes when the same plan would be drawn differently. */
 export const LAYOUT_VERSION = 3;

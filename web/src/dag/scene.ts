@@ -1,10 +1,10 @@
 // Draws edges, and steps seen from afar, on canvases that cover a part of the drawing.
-import { drawGlyph, type Glyph } from "../mosaic/glyphs";
-import type { Tone } from "../ui/look";
+import { drawGlyph, type Glyph } from "../status/glyphs";
+import type { Tone } from "../ui/tones";
 import type { Palette } from "../ui/palette";
 import type { Region } from "./camera";
 import { type Layout, leftOf, NODE } from "./layout";
-import { at } from "./shape";
+import { at } from "../topology/shape";
 
 export type EdgeKind = "open" | "done" | "blocked" | "failed";
 const KINDS: readonly EdgeKind[] = ["open", "done", "blocked", "failed"];

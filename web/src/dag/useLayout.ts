@@ -3,7 +3,7 @@ import { keepLayout, keptLayout } from "./cache";
 import { type Layout, layout, LAYOUT_VERSION } from "./layout";
 // oxlint-disable-next-line import/default -- made by the build
 import workerUrl from "./layout.worker?worker&url";
-import type { Shape } from "./shape";
+import type { Shape } from "../topology/shape";
 
 /** Above it laying out would be felt: a worker does it, and the browser keeps it. */
 const MANY_STEPS = 1_000;

@@ -1,5 +1,5 @@
 import type { Layout } from "./layout";
-import { at, listOf, type Shape } from "./shape";
+import { at, listOf, type Shape } from "../topology/shape";
 
 /** Where an arrow key leads from a step: along an edge to the nearest, or to the next of its layer. Null stays, undefined is not our key. */
 export function walk(shape: Shape, { y, layer }: Layout, from: number, key: string): number | null | undefined {

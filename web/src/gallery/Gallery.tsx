@@ -1,5 +1,6 @@
 import css from "./Gallery.module.css";
-import { type State, STATES } from "./states";
+import type { State } from "./state";
+import { STATES } from "./states";
 
 /** All states that can stand beside each other, or the one that the address names. */
 export function Gallery() {

@@ -1,6 +1,6 @@
 // What is done to many runs at once, before it is sent and on its way.
 import type { BulkProgressFragment, BulkRowFieldsFragment } from "../api/gen/graphql";
-import { ApiError } from "../api/request";
+import { ApiError } from "../api/error";
 import type { BulkKind } from "../bulk/action";
 import { BulkBar } from "../bulk/BulkBar";
 import { BulkDialog } from "../bulk/BulkDialog";
@@ -9,7 +9,7 @@ import { BulkPreview } from "../bulk/BulkPreview";
 import { BulkRows } from "../bulk/BulkRows";
 import { BulkStop } from "../bulk/BulkStop";
 import { BULK_PREVIEW, NOW, RUN, RUNS, written } from "./data";
-import type { State } from "./states";
+import type { State } from "./state";
 
 const nothing = (): void => {};
 

@@ -2,8 +2,8 @@
 import type { Action, PreviewQuery } from "../api/gen/graphql";
 import type { Attempt, Availability, RunHeader, Signal, Step } from "../api/model";
 import type { BulkPreviewed } from "../bulk/useBulkPreview";
-import type { RunFrame } from "../runs/frame";
-import { RunStore } from "../runs/store";
+import type { RunFrame } from "../runstate/frame";
+import { RunStore } from "../runstate/store";
 
 export const NOW = Date.parse("2026-11-21T03:12:07.000Z");
 export const RUN = "01KAHW3V5Z8N2M4Q6R7S9T0V7F3A";

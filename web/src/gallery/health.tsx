@@ -2,7 +2,7 @@
 import { HealthHistoryView } from "../health/HealthHistoryView";
 import type { History, Sample } from "../health/samples";
 import { NOW } from "./data";
-import type { State } from "./states";
+import type { State } from "./state";
 
 const EVERY = 15_000;
 

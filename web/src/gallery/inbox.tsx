@@ -4,7 +4,7 @@ import { Decide } from "../inbox/Decide";
 import { InboxList } from "../inbox/InboxList";
 import { type Item, toItems } from "../inbox/items";
 import { available, NOW, RUN, written } from "./data";
-import type { State } from "./states";
+import type { State } from "./state";
 
 const nothing = (): void => {};
 const REFUSED: Partial<Availability> = {

@@ -1,9 +1,9 @@
-import "../ui/tokens.css";
-import "../ui/base.css";
+import "../styles/tokens.css";
+import "../styles/base.css";
 import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { NOBODY, ViewerContext } from "../actions/context";
+import { NOBODY, ViewerContext } from "../session/viewer";
 import { ANSWERS } from "./data";
 import { Gallery } from "./Gallery";
 

@@ -1,6 +1,6 @@
 // The parts of the form of a new run.
 import type { QuotasQuery } from "../api/gen/graphql";
-import { ApiError } from "../api/request";
+import { ApiError } from "../api/error";
 import { m } from "../messages";
 import { CheckPanel } from "../start/CheckPanel";
 import { type Draft, newDraft } from "../start/draft";
@@ -8,7 +8,7 @@ import { ParamsField } from "../start/ParamsField";
 import { PlanField } from "../start/PlanField";
 import type { Check } from "../start/useCheck";
 import { ANSWERS, RUN } from "./data";
-import type { State } from "./states";
+import type { State } from "./state";
 
 const nothing = (): void => {};
 

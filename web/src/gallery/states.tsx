@@ -1,32 +1,33 @@
 // Every component in each of its named states; the tests walk them.
 import type { ReactNode } from "react";
 import { ActionMenu } from "../actions/ActionMenu";
-import { ActsContext } from "../actions/act";
+import { RunActionsContext } from "../actions/context";
 import { ConfirmDialog } from "../actions/ConfirmDialog";
 import { EMPTY_DRAFT } from "../actions/draft";
 import { newIntent, type Sendable } from "../actions/intent";
-import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
-import type { Actions } from "../actions/useActions";
-import { ApiError } from "../api/request";
+import { ReceiptStages, ReceiptTitle } from "../receipts/Receipt";
+import type { AvailableActions } from "../actions/useAvailability";
+import { ApiError } from "../api/error";
 import type { Availability } from "../api/model";
-import { CauseCard } from "../components/CauseCard";
-import { RunHeaderView } from "../components/RunHeader";
-import { RunTable } from "../components/RunTable";
-import { ServiceNotice } from "../components/ServiceBanner";
-import { SignIn } from "../components/SignIn";
-import { StepPanel } from "../components/StepPanel";
-import { StepsGrid } from "../components/StepsGrid";
-import { SyncBanner, SyncChip } from "../components/Sync";
+import { CauseCard } from "../run/CauseCard";
+import { RunHeaderView } from "../run/RunHeader";
+import { RunTable } from "../runlist/RunTable";
+import { ServiceNotice } from "../shell/ServiceBanner";
+import { SignIn } from "../session/SignIn";
+import { StepPanel } from "../step/StepPanel";
+import { StepsGrid } from "../steps/StepsGrid";
+import { SyncBanner, SyncChip } from "../freshness/Sync";
 import { m } from "../messages";
-import { RunContext } from "../runs/context";
-import type { StepQuery } from "../runs/selection";
-import { type Notice as Service, notices } from "../runs/service";
-import type { RunStore, Verdict } from "../runs/store";
-import type { StepTab } from "../runs/views";
-import { Ask } from "../ui/Ask";
+import { RunContext } from "../runstate/context";
+import type { StepQuery } from "../steps/selection";
+import { type Notice as Service, notices } from "../shell/service";
+import type { RunStore, Verdict } from "../runstate/store";
+import type { StepTab } from "../address/views";
+import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
-import { runLook, stepLook } from "../ui/look";
-import { Notice, Problem, Skeleton } from "../ui/Page";
+import { runLook, stepLook } from "../status/look";
+import { Notice, Skeleton } from "../ui/Page";
+import { Problem } from "../page/Problem";
 import { StatusBadge, StatusIcon } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { bulks } from "./bulk";
@@ -34,17 +35,11 @@ import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store
 import { healths } from "./health";
 import { inbox } from "./inbox";
 import { starts } from "./start";
-
-export interface State {
-  name: string;
-  show: () => ReactNode;
-  /** It lies over the page: it is shown alone. */
-  alone?: boolean;
-}
+import type { State } from "./state";
 
 const nothing = (): void => {};
 
-const ACTIONS: Actions = {
+const ACTIONS: AvailableActions = {
   basedOn: SEQ,
   run: new Map(
     [available("PAUSE", { strength: "REVERSIBLE" }), REFUSED, available("RESUME")].map((entry) => [
@@ -65,10 +60,10 @@ const ACTIONS: Actions = {
   task: () => undefined,
 };
 
-function within(run: RunStore, children: ReactNode, actions: Actions = ACTIONS): ReactNode {
+function within(run: RunStore, children: ReactNode, actions: AvailableActions = ACTIONS): ReactNode {
   return (
     <RunContext value={run}>
-      <ActsContext value={{ actions, act: nothing, menu: nothing }}>{children}</ActsContext>
+      <RunActionsContext value={{ actions, act: nothing, menu: nothing }}>{children}</RunActionsContext>
     </RunContext>
   );
 }
@@ -285,7 +280,7 @@ function dialogs(): State[] {
       name: "ask",
       alone: true,
       show: () => (
-        <Ask
+        <ReasonDialog
           title={m.dlq.redriveAll}
           verb={m.dlq.redrive}
           word={m.dlq.word}
@@ -295,7 +290,7 @@ function dialogs(): State[] {
           onClose={nothing}
         >
           <p>{m.dlq.harmless}</p>
-        </Ask>
+        </ReasonDialog>
       ),
     },
   ];

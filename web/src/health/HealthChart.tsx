@@ -1,12 +1,12 @@
 import { Suspense, useState } from "react";
 import { m } from "../messages";
-import { clockTime } from "../ui/format";
-import { later } from "../ui/Later";
+import { clockTime } from "../format/format";
+import { lazyPart } from "../ui/lazyPart";
 import { useZone } from "../ui/Time";
 import css from "./Health.module.css";
 import { CHARTS, type ChartName, type Line, type Sample, told, written } from "./samples";
 
-const Plot = later(() => import("./Plot").then((part) => part.default));
+const Plot = lazyPart(() => import("./Plot").then((part) => part.default));
 
 interface HealthChartProps {
   name: ChartName;

@@ -1,10 +1,11 @@
 import { useState } from "react";
-import { useViewer } from "../actions/context";
+import { useViewer } from "../session/viewer";
 import { HealthHistoryDocument } from "../api/gen/graphql";
 import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
-import css from "../ui/Form.module.css";
-import { Notice, Problem } from "../ui/Page";
+import css from "../styles/Form.module.css";
+import { Notice } from "../ui/Page";
+import { Problem } from "../page/Problem";
 import { HealthHistoryView } from "./HealthHistoryView";
 import { toHistory } from "./samples";
 

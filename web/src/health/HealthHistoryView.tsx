@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { m } from "../messages";
-import css from "../ui/Form.module.css";
-import { clockTime } from "../ui/format";
+import css from "../styles/Form.module.css";
+import { clockTime } from "../format/format";
 import { type Column, Table } from "../ui/Table";
 import { Time, useZone } from "../ui/Time";
 import own from "./Health.module.css";

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
 import uPlot, { type Options } from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { clockTime, type Zone } from "../ui/format";
+import { clockTime, type Zone } from "../format/format";
 import { type Palette, usePalette } from "../ui/palette";
 import { useZone } from "../ui/Time";
 import { columns, type Line, type Sample, written } from "./samples";

@@ -1,9 +1,10 @@
 // What the charts of a server's last hour show, and what they say in words.
 import type { HealthHistoryQuery, HealthStatus } from "../api/gen/graphql";
-import { type Instant, instant } from "../api/model";
+import type { Instant } from "../format/format";
+import { instant } from "../api/model";
 import { m } from "../messages";
-import { clockTime, count, duration, type Zone } from "../ui/format";
-import type { Tone } from "../ui/look";
+import { clockTime, count, duration, type Zone } from "../format/format";
+import type { Tone } from "../ui/tones";
 
 type Wire = HealthHistoryQuery["healthHistory"];
 export type Sample = Omit<Wire["samples"][number], "at"> & { at: Instant };

@@ -1,13 +1,13 @@
 import { useState } from "react";
-import { receipts } from "../actions/context";
-import { newId } from "../actions/intent";
+import { receipts } from "../receipts/context";
+import { newId } from "../api/newId";
 import { ApproveDocument, CompleteStepDocument, type ManualOutcome } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { request } from "../api/request";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
-import form from "../ui/Form.module.css";
-import { shortId } from "../ui/format";
+import { ReasonDialog } from "../forms/ReasonDialog";
+import form from "../styles/Form.module.css";
+import { shortId } from "../format/format";
 import type { Item } from "./items";
 import { PlanChange } from "./PlanChange";
 
@@ -47,7 +47,7 @@ export function Decide({ item, yes, done, close }: DecideProps) {
   };
   const verb = approval ? m.inbox[yes ? "yes" : "no"].approval : m.inbox.outcome[outcome];
   return (
-    <Ask
+    <ReasonDialog
       title={m.inbox.named(approval ? verb : m.inbox.yes.task, item.stepId ?? `${item.name} ${shortId(item.runId)}`)}
       verb={verb}
       reason={approval && !yes ? "required" : "optional"}
@@ -76,6 +76,6 @@ export function Decide({ item, yes, done, close }: DecideProps) {
           </select>
         </label>
       )}
-    </Ask>
+    </ReasonDialog>
   );
 }

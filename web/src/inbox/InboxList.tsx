@@ -3,7 +3,7 @@ import { BadgeCheck, UserCheck } from "lucide-react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Env } from "../ui/Env";
-import { shortId } from "../ui/format";
+import { shortId } from "../format/format";
 import { Time } from "../ui/Time";
 import css from "./Inbox.module.css";
 import type { Item } from "./items";

@@ -2,8 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { PlanDiffDocument } from "../api/gen/graphql";
 import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
-import form from "../ui/Form.module.css";
-import { plural } from "../ui/format";
+import form from "../styles/Form.module.css";
+import { plural } from "../format/format";
 
 /** What is approved, in one line: how large the plan is and how it differs from the last one; a plan that nobody has run is said to be new. */
 export function PlanChange({ runId }: { runId: string }) {

@@ -1,7 +1,8 @@
 // What waits for people, as one list: runs to approve and steps to complete.
 import { explain } from "../actions/refusal";
 import type { ApprovalsQuery, TaskFieldsFragment } from "../api/gen/graphql";
-import { type Instant, instant } from "../api/model";
+import type { Instant } from "../format/format";
+import { instant } from "../api/model";
 import { m } from "../messages";
 
 export type Approval = ApprovalsQuery["approvals"]["edges"][number]["node"];

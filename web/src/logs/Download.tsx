@@ -1,6 +1,6 @@
 import { DownloadIcon, FileText } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { saveBlob } from "../audit/export";
+import { saveBlob } from "../ui/saveFile";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { wholeLog } from "./download";

@@ -1,6 +1,6 @@
 import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
-import { count } from "../ui/format";
+import { count } from "../format/format";
 import css from "./LogView.module.css";
 import { beginnings, linesDocument } from "./errors";
 import type { LogOf } from "./useLog";

@@ -4,7 +4,7 @@ import { StepLogDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import { count } from "../ui/format";
+import { count } from "../format/format";
 import css from "./LogView.module.css";
 import type { LogOf } from "./useLog";
 

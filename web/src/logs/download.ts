@@ -1,4 +1,4 @@
-import { preciseTime } from "../ui/format";
+import { preciseTime } from "../format/format";
 import { type Source, WINDOW } from "./store";
 
 /** The whole log as text, a window at a time, with the time in UTC and the stream before each line. Throws ApiError. */

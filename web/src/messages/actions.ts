@@ -1,6 +1,6 @@
 // What may be done, by whom, and what came of it.
 import type { Action, ActionOutcome, AlertLevel, Decision, Role } from "../api/gen/graphql";
-import { plural } from "../ui/format";
+import { plural } from "../format/format";
 
 export const action = {
   READ: "Read",

@@ -1,14 +1,10 @@
 // Tokens, policy, quotas and the service.
 import type { EngineMode, QuotaAction } from "../api/gen/graphql";
-import type { AdminPart } from "../routes/search";
-import { plural } from "../ui/format";
+import { plural } from "../format/format";
 
 export const admin = {
   title: "Admin",
-  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service" } satisfies Record<
-    AdminPart,
-    string
-  >,
+  parts: { tokens: "Tokens", policy: "Policy", quotas: "Quotas", service: "Service" },
   edit: "Edit",
   save: "Save",
   document: "The whole document, as JSON",

@@ -1,5 +1,5 @@
 // Who did what.
-import { plural } from "../ui/format";
+import { plural } from "../format/format";
 
 export const audit = {
   title: "Audit",

@@ -1,6 +1,6 @@
 // One action on many runs.
 import type { ActionOutcome, BulkOutcome, BulkState, SignalType } from "../api/gen/graphql";
-import { count, plural } from "../ui/format";
+import { count, plural } from "../format/format";
 
 export const bulk = {
   one: "Bulk action",

@@ -1,14 +1,13 @@
 // What waits for people.
 import type { ManualOutcome } from "../api/gen/graphql";
-import type { InboxPart } from "../routes/search";
-import { plural } from "../ui/format";
+import { plural } from "../format/format";
 
 export const inbox = {
   title: "Inbox",
   waits: (n: number) => `${plural(n, "thing waits", "things wait")} for you`,
   loading: "Loading what waits",
   decide: "Decide",
-  parts: { me: "For me", all: "All", done: "Done" } satisfies Record<InboxPart, string>,
+  parts: { me: "For me", all: "All", done: "Done" },
   kinds: { approval: "Approve", task: "Manual step" },
   yes: { approval: "Approve", task: "Complete" },
   no: { approval: "Decline", task: "Fail" },

@@ -1,8 +1,5 @@
 // The pictures of the steps of a run, and their table.
-import type { TimelineOrder } from "../runs/views";
-import type { SegmentKind } from "../timeline/segments";
-import { STANDINGS, type Standing, type Tally } from "../runs/standing";
-import { count, plural } from "../ui/format";
+import { count, plural } from "../format/format";
 
 export const graph = {
   blocks: (n: number) => `blocks ${n}`,
@@ -11,8 +8,8 @@ export const graph = {
   previousFailed: "Previous failed",
   whole: "All as a graph",
   collapse: "Collapse groups",
-  group: (name: string, n: number, standing: readonly string[]) =>
-    `Group ${name}, ${plural(n, "step")}: ${standing.join(", ")}. Opens it.`,
+  group: (name: string, n: number, tally: readonly string[]) =>
+    `Group ${name}, ${plural(n, "step")}: ${tally.join(", ")}. Opens it.`,
   fit: "Fit",
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
@@ -65,10 +62,7 @@ export const grid = {
 export const timeline = {
   step: "Step",
   order: "Order",
-  orders: { start: "By start", plan: "As in the plan", longest: "Longest first" } satisfies Record<
-    TimelineOrder,
-    string
-  >,
+  orders: { start: "By start", plan: "As in the plan", longest: "Longest first" },
   critical: "Critical path",
   onPath: "on the critical path",
   whole: "Whole run",
@@ -80,20 +74,21 @@ export const timeline = {
     running: "ran",
     backoff: "waited to be retried",
     person: "waited for a person",
-  } satisfies Record<SegmentKind, string>,
+  },
 };
 
 export const mosaic = {
   title: "Mosaic of the steps",
   sort: "Sort again",
-  standing: {
+  groups: {
     failed: "Failed",
     waiting: "Waiting",
     running: "Running",
     pending: "Pending",
     skipped: "Skipped",
     ok: "Succeeded",
-  } satisfies Record<Standing, string>,
-  summary: (total: number, tally: Tally) =>
-    `${plural(total, "step")}: ${STANDINGS.map((standing) => `${count(tally[standing])} ${standing}`).join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
+  },
+  part: (n: number, group: string) => `${count(n)} ${group}`,
+  summary: (total: number, parts: readonly string[]) =>
+    `${plural(total, "step")}: ${parts.join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
 };

@@ -1,6 +1,6 @@
 // How a plan differs from that of the run before.
 import type { PlanChange } from "../api/gen/graphql";
-import { count, plural } from "../ui/format";
+import { count, plural } from "../format/format";
 
 export const planDiff = {
   title: "Changes to the plan",

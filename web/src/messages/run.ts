@@ -1,6 +1,5 @@
 // The page of one run.
-import type { RunView } from "../runs/views";
-import { count, plural } from "../ui/format";
+import { count, plural } from "../format/format";
 
 export const run = {
   gone: "Nothing here that you can see.",
@@ -47,7 +46,7 @@ export const run = {
     receipts: "Receipts",
     artifacts: "Artifacts",
     details: "Details",
-  } satisfies Record<RunView, string>,
+  },
   counts: {
     success: "succeeded",
     failed: "failed",

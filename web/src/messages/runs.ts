@@ -1,6 +1,5 @@
 // The list of runs.
-import type { RunStatusFilter } from "../runs/views";
-import { count, plural } from "../ui/format";
+import { count, plural } from "../format/format";
 
 export const runs = {
   title: "Runs",
@@ -24,7 +23,7 @@ export const runs = {
     FAILED: "Failed",
     COMPLETED: "Completed",
     CANCELLED: "Cancelled",
-  } satisfies Record<RunStatusFilter, string>,
+  },
   filter: "Filter runs",
   filterHint:
     "status: project: env: plan: by:me from:-24h to: sort:oldest, else part of a plan or the start of a run id",

@@ -1,6 +1,5 @@
 // Several steps of a run at once.
-import type { PartStanding, Several } from "../actions/several";
-import { count, plural } from "../ui/format";
+import { count, plural } from "../format/format";
 
 export const several = {
   bar: "Selected steps",
@@ -10,19 +9,19 @@ export const several = {
   verbs: {
     RETRY_STEP: (n: number) => `Retry ${plural(n, "step")}`,
     SKIP_STEP: (n: number) => `Skip ${plural(n, "step")}`,
-  } satisfies Record<Several, (n: number) => string>,
+  },
   list: "The steps that are meant",
   would: (n: number, of: number) =>
     `If sent now, ${count(n)} of ${plural(of, "step")} would take it. Each is sent by itself, one after another, and has a receipt of its own.`,
   sent: (n: number, of: number) => `${count(n)} of ${plural(of, "step")} sent.`,
-  standing: {
+  states: {
     asking: "Asking",
     unasked: "Not known",
     refused: "Left out",
     changed: "Changed",
     ready: "Would be sent",
     failed: "Not sent",
-  } satisfies Record<Exclude<PartStanding, "sent">, string>,
+  },
   force: "Force: retry also those that the policy would not retry (audited)",
   reason: "One reason for all",
   typeCount: (n: string) => `Type the number of steps, ${n}, to confirm`,

@@ -1,12 +1,11 @@
 // The form that starts a run.
-import type { Source } from "../start/draft";
-import { plural } from "../ui/format";
+import { plural } from "../format/format";
 
 export const start = {
   title: "Start a run",
   parts: { plan: "Plan", where: "Where", params: "Parameters", check: "Check" },
   source: "Source",
-  sources: { inline: "Paste or file", ref: "By address", run: "From a run" } satisfies Record<Source, string>,
+  sources: { inline: "Paste or file", ref: "By address", run: "From a run" },
   plan: "Plan (JSON)",
   planHint: "Its scope names the project and environment.",
   file: "From a file:",

@@ -1,6 +1,5 @@
 // One step and its log.
-import type { StepTab } from "../runs/views";
-import { plural } from "../ui/format";
+import { plural } from "../format/format";
 
 export const step = {
   close: "Close step",
@@ -16,7 +15,7 @@ export const step = {
     artifacts: "Artifacts",
     timing: "Timing",
     worker: "Worker",
-  } satisfies Record<StepTab, string>,
+  },
   noInputs: "No worker has fetched the plan yet, so what it gives the step is not known.",
   changed: "Changed on the way:",
   params: "Parameters of the run",

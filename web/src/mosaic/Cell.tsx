@@ -1,6 +1,6 @@
-import type { Blocked } from "../dag/blocked";
-import { stepWords } from "../dag/words";
-import { useStep } from "../runs/context";
+import type { Blocked } from "../topology/blocked";
+import { stepWords } from "../status/stepLabel";
+import { useStep } from "../runstate/context";
 import css from "./Mosaic.module.css";
 import type { Mosaic } from "./place";
 

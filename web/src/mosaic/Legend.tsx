@@ -1,15 +1,15 @@
 import { Link } from "@tanstack/react-router";
 import { useLayoutEffect, useRef } from "react";
 import { m } from "../messages";
-import { STANDINGS, type Standing, type Tally } from "../runs/standing";
-import type { StepFilter } from "../runs/views";
-import { count } from "../ui/format";
+import { STEP_GROUPS, type StepGroup, type Tally } from "../status/stepGroup";
+import type { StepFilter } from "../address/views";
+import { count } from "../format/format";
 import { usePalette } from "../ui/palette";
-import { drawGlyph, type Glyph } from "./glyphs";
+import { drawGlyph, type Glyph } from "../status/glyphs";
 import css from "./Mosaic.module.css";
 
 const SIDE = 11;
-const SHOWN: Record<Standing, { glyph: Glyph; show: StepFilter[] }> = {
+const SHOWN: Record<StepGroup, { glyph: Glyph; show: StepFilter[] }> = {
   failed: { glyph: "failed", show: ["FAILED"] },
   waiting: { glyph: "person", show: ["WAITING"] },
   running: { glyph: "running", show: ["RUNNING"] },
@@ -22,16 +22,16 @@ const SHOWN: Record<Standing, { glyph: Glyph; show: StepFilter[] }> = {
 export function Legend({ tally }: { tally: Tally }) {
   return (
     <ul className={css.legend}>
-      {STANDINGS.map((standing) => (
-        <li key={standing} data-none={tally[standing] === 0 || undefined}>
+      {STEP_GROUPS.map((group) => (
+        <li key={group} data-none={tally[group] === 0 || undefined}>
           <Link
             from="/runs/$runId"
             to="."
-            search={(old) => ({ ...old, view: "steps", show: SHOWN[standing].show })}
+            search={(old) => ({ ...old, view: "steps", show: SHOWN[group].show })}
             className={css.key}
           >
-            <GlyphMark glyph={SHOWN[standing].glyph} />
-            {m.mosaic.standing[standing]} <strong>{count(tally[standing])}</strong>
+            <GlyphMark glyph={SHOWN[group].glyph} />
+            {m.mosaic.groups[group]} <strong>{count(tally[group])}</strong>
           </Link>
         </li>
       ))}

@@ -8,19 +8,19 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { Blocked } from "../dag/blocked";
-import type { Shape } from "../dag/shape";
+import { Blocked } from "../topology/blocked";
+import type { Shape } from "../topology/shape";
 import { m } from "../messages";
-import { useRunStore } from "../runs/context";
-import { nextFailed, worstStep } from "../runs/failed";
-import { standingOf } from "../runs/standing";
+import { useRunStore } from "../runstate/context";
+import { nextFailed, worstStep } from "../runstate/failed";
+import { STEP_GROUPS, stepGroup } from "../status/stepGroup";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { usePalette } from "../ui/palette";
 import { Cell } from "./Cell";
-import { glyphOf } from "./glyphs";
+import { glyphOf } from "../status/glyphs";
 import { Legend } from "./Legend";
-import frame from "../ui/Frame.module.css";
+import frame from "../styles/Frame.module.css";
 import css from "./Mosaic.module.css";
 import { Painter } from "./painter";
 import { cellAt, cellBeside, type Mosaic as Places, placeCells, worstFirst } from "./place";
@@ -50,7 +50,7 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
     () =>
       worstFirst(shape.layers, (i) => {
         const step = store.step(shape.ids[i] ?? "");
-        return step ? standingOf(step) : "pending";
+        return step ? stepGroup(step) : "pending";
       }),
     // Sorted when it opens and when asked, not when steps move.
     // oxlint-disable-next-line react/exhaustive-deps
@@ -109,7 +109,10 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
         ref={pane}
         className={css.pane}
         role="group"
-        aria-label={m.mosaic.summary(shape.ids.length, tally)}
+        aria-label={m.mosaic.summary(
+          shape.ids.length,
+          STEP_GROUPS.map((group) => m.mosaic.part(tally[group], group)),
+        )}
         data-cells={shape.ids.length}
         onPointerMove={(event) => setHovered(under(event))}
         onPointerLeave={() => setHovered(null)}

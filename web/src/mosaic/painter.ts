@@ -1,5 +1,5 @@
 import type { Palette } from "../ui/palette";
-import { drawGlyph, type Glyph, GLYPHS } from "./glyphs";
+import { drawGlyph, type Glyph, GLYPHS } from "../status/glyphs";
 import type { Mosaic } from "./place";
 
 const GAP = 2;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Standing } from "../runs/standing";
+import type { StepGroup } from "../status/stepGroup";
 import { cellAt, cellBeside, placeCells, worstFirst } from "./place";
 
 function layersOf(...sizes: number[]): number[][] {
@@ -15,14 +15,14 @@ function beside(layers: number[][], width: number): { left: number; right: numbe
 
 describe("worstFirst", () => {
   it("puts what needs a person on top of each layer, else keeps the order of the plan", () => {
-    const standing: Standing[] = ["ok", "running", "failed", "pending", "waiting", "ok", "failed"];
+    const group: StepGroup[] = ["ok", "running", "failed", "pending", "waiting", "ok", "failed"];
     expect(
       worstFirst(
         [
           [0, 1, 2, 3],
           [4, 5, 6],
         ],
-        (i) => standing[i] ?? "ok",
+        (i) => group[i] ?? "ok",
       ),
     ).toEqual([
       [2, 1, 3, 0],

@@ -1,5 +1,5 @@
 // Where the cells of the mosaic stand: a band of columns for each layer, bands wrapped like words.
-import { STANDINGS, type Standing } from "../runs/standing";
+import { STEP_GROUPS, type StepGroup } from "../status/stepGroup";
 
 export const PITCH = { min: 8, max: 14 };
 /** The most that the gap between two layers grows, in widths of a cell. */
@@ -15,8 +15,8 @@ export interface Mosaic {
 }
 
 /** Within each layer the steps that need a person first, else in the order of the plan. */
-export function worstFirst(layers: readonly (readonly number[])[], standing: (step: number) => Standing): number[][] {
-  const rank = (step: number): number => STANDINGS.indexOf(standing(step));
+export function worstFirst(layers: readonly (readonly number[])[], group: (step: number) => StepGroup): number[][] {
+  const rank = (step: number): number => STEP_GROUPS.indexOf(group(step));
   return layers.map((layer) =>
     layer
       .map((step) => ({ step, rank: rank(step) }))

@@ -1,13 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { m } from "../messages";
-import css from "../ui/Form.module.css";
+import css from "../styles/Form.module.css";
 import { PolicyPanel } from "../admin/PolicyPanel";
 import { QuotasPanel } from "../admin/QuotasPanel";
 import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
 import { useDocumentStatus } from "../ui/documentStatus";
 import type { AdminPart } from "./search";
-import page from "../ui/Page.module.css";
+import page from "../styles/Page.module.css";
 
 const route = getRouteApi("/admin/$part");
 const PANELS = {

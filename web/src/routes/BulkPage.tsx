@@ -1,11 +1,11 @@
 import { getRouteApi, Link, useLocation } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { instant } from "../api/model";
-import { ApiError } from "../api/request";
-import { save } from "../audit/export";
+import { ApiError } from "../api/error";
+import { save } from "../ui/saveFile";
 import { actionOf } from "../bulk/action";
-import pills from "../ui/Pill.module.css";
-import css from "../bulk/Bulk.module.css";
+import pills from "../styles/Pill.module.css";
+import css from "../styles/Bulk.module.css";
 import { BulkDialog } from "../bulk/BulkDialog";
 import { BulkMeter } from "../bulk/BulkMeter";
 import { BulkRows } from "../bulk/BulkRows";
@@ -13,14 +13,15 @@ import { BulkStop } from "../bulk/BulkStop";
 import { bulkCsv } from "../bulk/csv";
 import { countOf, done, failedOf, RESULTS, settled } from "../bulk/results";
 import { readRows, useBulk } from "../bulk/useBulk";
-import { SyncChip } from "../components/Sync";
+import { SyncChip } from "../freshness/Sync";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { shortId } from "../ui/format";
-import { Notice, Problem, Skeleton } from "../ui/Page";
+import { shortId } from "../format/format";
+import { Notice, Skeleton } from "../ui/Page";
+import { Problem } from "../page/Problem";
 import { Time, useTick } from "../ui/Time";
-import page from "../ui/Page.module.css";
+import page from "../styles/Page.module.css";
 
 const route = getRouteApi("/bulk/$id");
 

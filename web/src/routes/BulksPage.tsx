@@ -4,10 +4,10 @@ import { instant } from "../api/model";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { List, PageHead } from "../ui/List";
+import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
-import page from "../ui/Page.module.css";
+import page from "../styles/Page.module.css";
 
 const EVERY_MS = 5_000;
 

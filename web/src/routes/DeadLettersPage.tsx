@@ -1,7 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { newId } from "../actions/intent";
-import { useMay } from "../actions/useMay";
+import { newId } from "../api/newId";
+import { useCan } from "../session/useCan";
 import { LetterEvents } from "../admin/LetterEvents";
 import {
   DeadLettersDocument,
@@ -13,15 +13,15 @@ import { instant } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
+import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
-import css from "../ui/Form.module.css";
-import { shortId } from "../ui/format";
-import { List, PageHead } from "../ui/List";
+import css from "../styles/Form.module.css";
+import { shortId } from "../format/format";
+import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
-import page from "../ui/Page.module.css";
+import page from "../styles/Page.module.css";
 
 type Result = RedriveMutation["redriveDeadLetters"]["results"][number];
 const route = getRouteApi("/dlq");
@@ -41,7 +41,7 @@ export function DeadLettersPage() {
     { open: all !== "yes", runId: run ?? null },
     (result) => result.deadLetters,
   );
-  const may = useMay("REDRIVE");
+  const may = useCan("REDRIVE");
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const [looked, setLooked] = useState<LetterFieldsFragment | null>(null);
   const [results, setResults] = useState<ReadonlyMap<string, Result>>(new Map());
@@ -139,7 +139,7 @@ export function DeadLettersPage() {
       />
       {looked && <LetterEvents letter={looked} onClose={() => setLooked(null)} />}
       {wanted && (
-        <Ask
+        <ReasonDialog
           title={wanted.letter ? m.dlq.redriveOne(shortId(wanted.letter.runId), wanted.letter.toSeq) : m.dlq.redriveAll}
           verb={m.dlq.redrive}
           danger={wanted.letter === null}
@@ -148,7 +148,7 @@ export function DeadLettersPage() {
           onClose={() => setWanted(null)}
         >
           <p>{m.dlq.harmless}</p>
-        </Ask>
+        </ReasonDialog>
       )}
     </div>
   );

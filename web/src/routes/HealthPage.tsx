@@ -9,10 +9,11 @@ import { useAsked } from "../api/useAsked";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
-import css from "../ui/Form.module.css";
-import { duration } from "../ui/format";
-import { PageHead } from "../ui/List";
-import { Problem, Skeleton } from "../ui/Page";
+import css from "../styles/Form.module.css";
+import { duration } from "../format/format";
+import { PageHead } from "../page/List";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 
 type Check = HealthQuery["health"]["checks"][number];

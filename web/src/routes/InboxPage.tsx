@@ -1,13 +1,14 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { useReceipts, useViewer } from "../actions/context";
-import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
+import { useReceipts } from "../receipts/context";
+import { useViewer } from "../session/viewer";
+import { ReceiptStages, ReceiptTitle } from "../receipts/Receipt";
 import { ApprovalsDocument, TasksDocument } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
-import { useKeptFocus, useRowKeys } from "../components/useSelection";
+import { useKeptFocus, useRowKeys } from "../ui/useSelection";
 import { Decide } from "../inbox/Decide";
 import { useInbox } from "../inbox/inbox";
-import tabs from "../ui/Tabs.module.css";
+import tabs from "../styles/Tabs.module.css";
 import css from "../inbox/Inbox.module.css";
 import { InboxList } from "../inbox/InboxList";
 import { type Item, toItems } from "../inbox/items";
@@ -15,10 +16,11 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { useKeys } from "../ui/keys";
-import { PageHead } from "../ui/List";
-import { Notice, Problem, Skeleton } from "../ui/Page";
+import { PageHead } from "../page/List";
+import { Notice, Skeleton } from "../ui/Page";
+import { Problem } from "../page/Problem";
 import { INBOX_PARTS } from "./search";
-import page from "../ui/Page.module.css";
+import page from "../styles/Page.module.css";
 
 const route = getRouteApi("/inbox");
 

@@ -1,23 +1,23 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { receipts } from "../actions/context";
-import { newId } from "../actions/intent";
-import { useMay } from "../actions/useMay";
+import { receipts } from "../receipts/context";
+import { newId } from "../api/newId";
+import { useCan } from "../session/useCan";
 import { CancelRunDocument, QueueDocument, type QueueQuery } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
+import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
 import { Where } from "../ui/Env";
 import { useDocumentStatus } from "../ui/documentStatus";
-import css from "../ui/Form.module.css";
-import { count, shortId, ticking } from "../ui/format";
-import { List, PageHead } from "../ui/List";
+import css from "../styles/Form.module.css";
+import { count, shortId, ticking } from "../format/format";
+import { List, PageHead } from "../page/List";
 import type { Column } from "../ui/Table";
 import { Time, useTick } from "../ui/Time";
-import page from "../ui/Page.module.css";
+import page from "../styles/Page.module.css";
 
 type Entry = QueueQuery["queue"]["edges"][number]["node"];
 const EVERY_MS = 3_000;
@@ -34,7 +34,7 @@ export function QueuePage() {
     },
     { every: EVERY_MS },
   );
-  const may = useMay("CANCEL");
+  const may = useCan("CANCEL");
   const [wanted, setWanted] = useState<{ entry: Entry; signalId: string } | null>(null);
   useTick(1_000, (pages.rows?.length ?? 0) > 0);
 
@@ -100,7 +100,7 @@ export function QueuePage() {
         empty={<p>{m.queue.empty}</p>}
       />
       {wanted && (
-        <Ask
+        <ReasonDialog
           title={m.queue.cancel(shortId(wanted.entry.runId))}
           verb={m.confirm.send(m.action.CANCEL)}
           reason="optional"
@@ -110,7 +110,7 @@ export function QueuePage() {
           onClose={() => setWanted(null)}
         >
           <p>{m.queue.cancelMeans}</p>
-        </Ask>
+        </ReasonDialog>
       )}
     </div>
   );

@@ -1,15 +1,17 @@
 import { Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo } from "react";
-import { NOBODY, receipts, type Viewer, ViewerContext, type ViewerInfo } from "../actions/context";
+import { NOBODY, type Viewer, ViewerContext, type ViewerInfo } from "../session/viewer";
+import { receipts } from "../receipts/context";
 import { ViewerDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { onDenied } from "../api/session";
 import { useAsked } from "../api/useAsked";
-import { Shell } from "../components/Shell";
-import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../components/SignIn";
+import { Shell } from "../shell/Shell";
+import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../session/SignIn";
 import { m } from "../messages";
-import type { Zone } from "../ui/format";
-import { Problem, Skeleton } from "../ui/Page";
+import type { Zone } from "../format/format";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
 import { usePreference } from "../ui/preference";
 import { ZoneContext } from "../ui/Time";
 

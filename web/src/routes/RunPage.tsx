@@ -1,28 +1,30 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { Suspense, useCallback, useEffect, useState } from "react";
-import { receipts } from "../actions/context";
+import { receipts } from "../receipts/context";
 import { follow } from "../api/follow";
 import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
-import { type ApiError, request } from "../api/request";
-import { CauseCard } from "../components/CauseCard";
-import { PanelHandle, usePanelShare } from "../components/PanelHandle";
-import { RunActs } from "../components/RunActs";
-import { RunHeaderView, RunTruthBanner } from "../components/RunHeader";
-import { RunKeys } from "../components/RunKeys";
-import { RunMoment } from "../components/RunMoment";
-import { RunRefused } from "../components/RunRefused";
-import { RunTabs } from "../components/RunTabs";
-import { RunViews } from "../components/RunViews";
-import { type StepMove, StepPanel } from "../components/StepPanel";
-import { TimeMachine } from "../components/TimeMachine";
+import type { ApiError } from "../api/error";
+import { request } from "../api/request";
+import { CauseCard } from "../run/CauseCard";
+import { PanelHandle, usePanelShare } from "../step/PanelHandle";
+import { RunActionsProvider } from "../run/RunActionsProvider";
+import { RunHeaderView, RunTruthBanner } from "../run/RunHeader";
+import { RunKeys } from "../run/RunKeys";
+import { RunMoment } from "../history/RunMoment";
+import { RunRefused } from "../run/RunRefused";
+import { RunTabs } from "../run/RunTabs";
+import { RunViews } from "../run/RunViews";
+import type { StepMove } from "../step/stepPlace";
+import { StepPanel } from "../step/StepPanel";
+import { TimeMachine } from "../history/TimeMachine";
 import { m } from "../messages";
-import { useHeader, useRunState } from "../runs/context";
-import { type OpenRun, openRun } from "../runs/open";
-import type { RunStore } from "../runs/store";
-import { AFRESH } from "../runs/views";
+import { useHeader, useRunState } from "../runstate/context";
+import { type OpenRun, openRun } from "../runstate/open";
+import type { RunStore } from "../runstate/store";
+import { RESET_STEP_PARAMS } from "../address/views";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { runLook } from "../ui/look";
+import { runLook } from "../status/look";
 import { Skeleton } from "../ui/Page";
 import css from "./RunPage.module.css";
 
@@ -98,7 +100,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const navigate = route.useNavigate();
   const [share, setShare] = usePanelShare();
   const choose = useCallback(
-    (step: string) => void navigate({ search: (old) => ({ ...old, ...AFRESH, step }) }),
+    (step: string) => void navigate({ search: (old) => ({ ...old, ...RESET_STEP_PARAMS, step }) }),
     [navigate],
   );
   const open = useCallback(
@@ -106,7 +108,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
     [navigate],
   );
   const close = useCallback(
-    () => void navigate({ search: (old) => ({ ...old, ...AFRESH, step: undefined, tab: undefined }) }),
+    () => void navigate({ search: (old) => ({ ...old, ...RESET_STEP_PARAMS, step: undefined, tab: undefined }) }),
     [navigate],
   );
   if (!known) {
@@ -118,7 +120,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
     );
   }
   return (
-    <RunActs runId={runId} chosen={chosen}>
+    <RunActionsProvider runId={runId} chosen={chosen}>
       <TabStatus />
       <RunKeys chosen={chosen} close={close} />
       <div data-verdict={state} className={css.page}>
@@ -158,7 +160,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
           )}
         </div>
       </div>
-    </RunActs>
+    </RunActionsProvider>
   );
 }
 

@@ -1,27 +1,28 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Suspense, useCallback, useMemo, useRef } from "react";
 import type { RunRow } from "../api/model";
-import { RunFilters, SavedViews } from "../components/RunFilters";
-import { RunHistogram } from "../components/RunHistogram";
-import { RunTable } from "../components/RunTable";
-import { toRunsSearch } from "../components/runsSearch";
-import { SyncBanner, SyncChip } from "../components/Sync";
-import { useRowKeys, useSelection, useSelectKeys } from "../components/useSelection";
+import { RunFilters, SavedViews } from "../runlist/RunFilters";
+import { RunHistogram } from "../runlist/RunHistogram";
+import { RunTable } from "../runlist/RunTable";
+import { toRunsSearch } from "../runlist/runsSearch";
+import { SyncBanner, SyncChip } from "../freshness/Sync";
+import { useRowKeys, useSelection, useSelectKeys } from "../ui/useSelection";
 import { useInbox } from "../inbox/inbox";
 import { m } from "../messages";
-import { formatQuery, type RunQuery } from "../runs/query";
-import { FOLLOWED, type RunList, useRunList } from "../runs/useRunList";
+import { formatQuery, type RunQuery } from "../runlist/query";
+import { FOLLOWED, type RunList, useRunList } from "../runlist/useRunList";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { useKeys } from "../ui/keys";
-import { later } from "../ui/Later";
+import { lazyPart } from "../ui/lazyPart";
 import type { MenuItem } from "../ui/Menu";
-import { Notice, Problem, Skeleton } from "../ui/Page";
+import { Notice, Skeleton } from "../ui/Page";
+import { Problem } from "../page/Problem";
 import { useTick, useZone } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import css from "./RunsPage.module.css";
 
-const BulkBar = later(() => import("../bulk/BulkBar").then((part) => part.BulkBar));
+const BulkBar = lazyPart(() => import("../bulk/BulkBar").then((part) => part.BulkBar));
 const route = getRouteApi("/runs");
 
 export function RunsPage() {

@@ -1,8 +1,9 @@
 import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
-import { useMay } from "../actions/useMay";
+import { useCan } from "../session/useCan";
 import { RerunRunDocument, StartRunDocument } from "../api/gen/graphql";
-import { ApiError, request } from "../api/request";
+import { ApiError } from "../api/error";
+import { request } from "../api/request";
 import { m } from "../messages";
 import { CheckPanel } from "../start/CheckPanel";
 import { type Draft, edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "../start/draft";
@@ -14,10 +15,10 @@ import { explainRefusal } from "../start/words";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { isProduction } from "../ui/Env";
-import form from "../ui/Form.module.css";
-import { shortId } from "../ui/format";
-import { useSending } from "../ui/useSending";
-import { showIn, ViolationList, Wrong, wrongProps, wrongWith } from "../ui/Violations";
+import form from "../styles/Form.module.css";
+import { shortId } from "../format/format";
+import { useSending } from "../forms/useSending";
+import { showIn, ViolationList, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 
 const route = getRouteApi("/start");
 /** What the server may have something against beside the plan. */
@@ -45,7 +46,7 @@ export function StartPage() {
   const asked = toAsked(draft);
   const check = useCheck(asked);
   // Before there is anything to ask the server about.
-  const may = useMay("START");
+  const may = useCan("START");
   const early = "missing" in asked ? may : null;
   const planProblem = "problem" in asked && asked.problem.field === "plan" ? asked.problem.text : null;
   const shown = error ?? check.error;

@@ -8,9 +8,10 @@ import {
   redirect,
 } from "@tanstack/react-router";
 import { m } from "../messages";
-import type { Zone } from "../ui/format";
-import { Missing } from "../ui/Later";
-import { Notice, Problem } from "../ui/Page";
+import type { Zone } from "../format/format";
+import { MissingPart } from "../ui/lazyPart";
+import { Notice } from "../ui/Page";
+import { Problem } from "../page/Problem";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
 import {
@@ -153,7 +154,7 @@ export const router = createRouter({
   stringifySearch,
   defaultPreload: "intent",
   // Its code could not be fetched: what surrounds the page stays.
-  defaultErrorComponent: Missing,
+  defaultErrorComponent: MissingPart,
 });
 
 // Only another page begins at its top: what else the address says moves nothing of what one reads. Given once the router is

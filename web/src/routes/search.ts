@@ -1,8 +1,8 @@
 // What the address holds, checked: anything else in it is ignored, never an error page.
 import * as z from "zod/mini";
 import { RESULTS } from "../bulk/results";
-import { MOMENT } from "../runs/query";
-import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../runs/views";
+import { MOMENT } from "../runlist/query";
+import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../address/views";
 
 const LONGEST_LIST = 1_000;
 

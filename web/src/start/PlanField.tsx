@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { type DragEvent, type Ref, useId, useState } from "react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
-import form from "../ui/Form.module.css";
+import form from "../styles/Form.module.css";
 import type { Draft, Source } from "./draft";
 import { SOURCES } from "./draft";
 import css from "./Start.module.css";

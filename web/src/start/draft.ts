@@ -1,6 +1,6 @@
 // What the form of a new run holds, kept in this tab until the page is left: a reload changes nothing.
 import * as z from "zod/mini";
-import { newId } from "../actions/intent";
+import { newId } from "../api/newId";
 import type { PlanRefInput, RerunInput, StartRunInput } from "../api/gen/graphql";
 import { m } from "../messages";
 

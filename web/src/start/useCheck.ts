@@ -6,7 +6,8 @@ import {
   QuotasDocument,
   type QuotasQuery,
 } from "../api/gen/graphql";
-import { ApiError, request, toApiError } from "../api/request";
+import { ApiError, toApiError } from "../api/error";
+import { request } from "../api/request";
 import type { StartAsked } from "./draft";
 
 const TYPING_MS = 500;

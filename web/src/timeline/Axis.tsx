@@ -1,6 +1,6 @@
 import { type PointerEvent, useEffect, useRef, useState } from "react";
 import { m } from "../messages";
-import { clockTime, preciseTime, zoneName } from "../ui/format";
+import { clockTime, preciseTime, zoneName } from "../format/format";
 import { useZone } from "../ui/Time";
 import { percent, type Span, ticks } from "./axis";
 import css from "./Timeline.module.css";

@@ -1,16 +1,17 @@
 import { memo } from "react";
-import type { Instant, Step } from "../api/model";
-import { stepWords } from "../dag/words";
+import type { Instant } from "../format/format";
+import type { Step } from "../api/model";
+import { stepWords } from "../status/stepLabel";
 import { m } from "../messages";
-import { useRunStore, useStep } from "../runs/context";
-import { attemptName, duration } from "../ui/format";
-import { stepLook } from "../ui/look";
+import { useRunStore, useStep } from "../runstate/context";
+import { attemptName, duration } from "../format/format";
+import { stepLook } from "../status/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
 import { percent, type Span } from "./axis";
 import { type Segment, segmentsOf } from "./segments";
-import prose from "../ui/Prose.module.css";
-import virtual from "../ui/Virtual.module.css";
+import prose from "../styles/Prose.module.css";
+import virtual from "../styles/Virtual.module.css";
 import css from "./Timeline.module.css";
 
 interface TimelineRowProps {

@@ -1,4 +1,4 @@
-import type { Instant } from "../api/model";
+import type { Instant } from "../format/format";
 
 export interface Span {
   from: Instant;

@@ -1,6 +1,8 @@
 // What the rows of the timeline show, from what is known of a step. Pure.
-import type { Instant, RunEvent, Step } from "../api/model";
-import { stepLook, type Tone } from "../ui/look";
+import type { Instant } from "../format/format";
+import type { RunEvent, Step } from "../api/model";
+import { stepLook } from "../status/look";
+import type { Tone } from "../ui/tones";
 
 export type SegmentKind = "waiting" | "running" | "backoff" | "person";
 

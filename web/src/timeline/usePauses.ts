@@ -1,7 +1,7 @@
 import { PausesDocument } from "../api/gen/graphql";
 import { type RunEvent, toEvent } from "../api/model";
 import { useAsked } from "../api/useAsked";
-import { useRunState } from "../runs/context";
+import { useRunState } from "../runstate/context";
 
 const NONE: readonly RunEvent[] = [];
 

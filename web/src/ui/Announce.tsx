@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import prose from "./Prose.module.css";
+import prose from "../styles/Prose.module.css";
 
 const APART_MS = 2_000;
 

@@ -1,5 +1,5 @@
-import type { Look } from "./look";
-import prose from "./Prose.module.css";
+import type { Look } from "./tones";
+import prose from "../styles/Prose.module.css";
 import css from "./Status.module.css";
 import { useFlash } from "./useFlash";
 

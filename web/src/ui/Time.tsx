@@ -1,6 +1,6 @@
 import { createContext, use, useEffect, useState } from "react";
-import type { Instant } from "../api/model";
-import { clockTime, dateTime, preciseTime, relative, type Zone, zoneName } from "./format";
+import type { Instant } from "../format/format";
+import { clockTime, dateTime, preciseTime, relative, type Zone, zoneName } from "../format/format";
 
 export const ZoneContext = createContext<Zone>("utc");
 

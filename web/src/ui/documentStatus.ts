@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 import { m } from "../messages";
-import type { Tone } from "./look";
+import type { Tone } from "./tones";
 
 const SHAPES: Record<"success" | "failed" | "paused" | "other", string> = {
   success: "M8 17l5 5 11-12",

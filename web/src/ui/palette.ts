@@ -1,6 +1,6 @@
 // Colours of tokens.css for what is drawn on a canvas.
 import { useSyncExternalStore } from "react";
-import { type Tone, TONES } from "./look";
+import { type Tone, TONES } from "./tones";
 
 export type Ink =
   | Tone

@@ -1,0 +1,173 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { DownloadIcon } from "lucide-react";
+import { useEffect, useMemo, useReducer, useRef, useState } from "react";
+import { follow } from "../api/follow";
+import { RunEventsDocument, type RunEventsSubscriptionVariables } from "../api/gen/graphql";
+import { type RunEvent, toEvent } from "../api/model";
+import type { ApiError } from "../api/error";
+import { save } from "../ui/saveFile";
+import { m } from "../messages";
+import { useRunState } from "../runstate/context";
+import { decisionOf } from "./decision";
+import { eventLines, type LogRow, logRows, typesOf } from "./eventFilter";
+import { collectEvents, type EventLog, NO_EVENTS } from "./events";
+import { Button } from "../ui/Button";
+import { attemptName, count } from "../format/format";
+import { Notice, Skeleton } from "../ui/Page";
+import { Problem } from "../page/Problem";
+import { Time } from "../ui/Time";
+import prose from "../styles/Prose.module.css";
+import virtual from "../styles/Virtual.module.css";
+import css from "./Events.module.css";
+
+const ROW = 32;
+const NO_TYPES: readonly string[] = [];
+
+/** The log of a run as it grows, from its first event. */
+function useEvents(runId: string): { log: EventLog; error: ApiError | null; again: () => void } {
+  const [log, add] = useReducer(collectEvents, NO_EVENTS);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const variables: RunEventsSubscriptionVariables = { runId, after: 0, storeEpoch: null };
+    add({ reset: true, events: [] });
+    const stream = follow(RunEventsDocument, variables, {
+      next: ({ runEvents }) => {
+        const events = runEvents.events.map(toEvent);
+        variables.storeEpoch = runEvents.storeEpoch;
+        variables.after = events.at(-1)?.runSeq ?? (runEvents.reset ? 0 : (variables.after ?? 0));
+        add({ reset: runEvents.reset, events });
+      },
+      refused: setError,
+      broken: ({ code }) => {
+        if (code !== "CURSOR_INVALID") return;
+        variables.after = 0;
+        variables.storeEpoch = null;
+        add({ reset: true, events: [] });
+      },
+    });
+    return stream.close;
+  }, [runId, attempt]);
+  return { log, error, again: () => (setError(null), setAttempt(attempt + 1)) };
+}
+
+/** The log, every fact of it. The address says which types, and which event is open. */
+export default function Events({ runId }: { runId: string }) {
+  const { log, error, again } = useEvents(runId);
+  const { types, seq } = useSearch({ strict: false });
+  const navigate = useNavigate({ from: "/runs/$runId" });
+  const upTo = useRunState((store) => (store.verdict().state === "PAST" ? store.seq : null));
+  const wanted = types ?? NO_TYPES;
+  const rows = useMemo(() => logRows(log.events, wanted, upTo), [log, wanted, upTo]);
+  if (error) return <Problem error={error} retry={again} />;
+  if (!log.received) return <Skeleton rows={6} label={m.run.tabs.events} />;
+  if (log.events.length === 0) return <Notice title={m.events.empty} />;
+  const choose = (next: string[]): void =>
+    void navigate({ search: (old) => ({ ...old, types: next.length > 0 ? next : undefined }), replace: true });
+  const open = (to: number): void =>
+    void navigate({ search: (old) => ({ ...old, seq: to === seq ? undefined : to }), replace: true });
+  return (
+    <div>
+      <div className={css.tools}>
+        <div className={css.types} role="group" aria-label={m.events.types}>
+          {typesOf(log.events, upTo).map(([type, n]) => (
+            <Button
+              key={type}
+              kind="quiet"
+              pressed={wanted.includes(type)}
+              onClick={() =>
+                choose(wanted.includes(type) ? wanted.filter((other) => other !== type) : [...wanted, type])
+              }
+            >
+              {type} <span className={css.n}>{count(n)}</span>
+            </Button>
+          ))}
+        </div>
+        <Button onClick={() => save(`${runId}-events.jsonl`, eventLines(log.events))}>
+          <DownloadIcon size={14} aria-hidden="true" /> {m.events.export}
+        </Button>
+      </div>
+      {log.dropped > 0 && <p className={css.note}>{m.events.dropped(log.dropped)}</p>}
+      {rows.length === 0 ? (
+        <Notice title={m.events.noneMatch} />
+      ) : (
+        <Rows rows={rows} open={seq ?? null} choose={open} />
+      )}
+    </div>
+  );
+}
+
+interface RowsProps {
+  rows: readonly LogRow[];
+  /** The event whose payload is shown. */
+  open: number | null;
+  choose: (seq: number) => void;
+}
+
+function Rows({ rows, open, choose }: RowsProps) {
+  const pane = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => pane.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+  });
+  const at = open === null ? -1 : rows.findIndex((row) => row.kind === "event" && row.event.runSeq === open);
+  const sought = useRef(false);
+  useEffect(() => {
+    // The event that the address names is brought into sight once; after that one scrolls as one likes.
+    if (at < 0 || sought.current) return;
+    sought.current = true;
+    list.scrollToIndex(at, { align: "center" });
+  }, [at, list]);
+  return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
+    <div ref={pane} className={virtual.pane} role="region" aria-label={m.run.tabs.events} tabIndex={0}>
+      <ol className={virtual.extent} style={{ height: list.getTotalSize() }}>
+        {list.getVirtualItems().map((item) => {
+          const row = rows[item.index];
+          return row === undefined ? null : (
+            <li
+              key={row.kind === "event" ? row.event.runSeq : `unused ${row.from}`}
+              ref={list.measureElement}
+              data-index={item.index}
+              className={virtual.row}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
+              {row.kind === "unused" ? (
+                <p className={css.hole}>{m.events.unused(row.from, row.to)}</p>
+              ) : (
+                <EventRow event={row.event} open={open === row.event.runSeq} toggle={() => choose(row.event.runSeq)} />
+              )}
+            </li>
+          );
+        })}
+      </ol>
+    </div>
+  );
+}
+
+function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; toggle: () => void }) {
+  return (
+    <>
+      <button
+        type="button"
+        className={css.row}
+        aria-expanded={open}
+        onClick={toggle}
+        data-event={event.eventType}
+        data-seq={event.runSeq}
+      >
+        <span className={css.seq}>{event.runSeq}</span>
+        <Time at={event.persistedAt} format="precise" />
+        <strong className={`${prose.clip} ${css.type}`}>{event.eventType}</strong>
+        <span className={prose.clip}>
+          {event.stepId} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
+        </span>
+        <span className={`${prose.clip} ${css.actor}`}>{decisionOf(event).who}</span>
+      </button>
+      {open && <pre className={`${prose.said} ${css.payload}`}>{JSON.stringify(event.payload, null, 2)}</pre>}
+    </>
+  );
+}

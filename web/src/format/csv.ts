@@ -1,0 +1,5 @@
+/** A cell that no spreadsheet takes for a formula. */
+export function cell(text: string): string {
+  const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+}

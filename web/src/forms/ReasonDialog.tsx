@@ -1,0 +1,79 @@
+import { type FormEvent, type ReactNode, useState } from "react";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import css from "../styles/Form.module.css";
+import { useSending } from "./useSending";
+import { Violations } from "./Violations";
+import send from "../styles/Confirm.module.css";
+
+interface ReasonDialogProps {
+  title: string;
+  /** What will happen. */
+  children?: ReactNode;
+  verb: string;
+  /** A reason is asked for; `required` when it cannot be left out. */
+  reason?: "optional" | "required";
+  /** What must be typed first, for what cannot be taken back. */
+  word?: string;
+  danger?: boolean;
+  act: (reason: string) => Promise<void>;
+  onClose: () => void;
+}
+
+/** Asks before something is done that no run's page does, and stays open while it fails. */
+export function ReasonDialog({ title, children, verb, reason, word, danger = false, act, onClose }: ReasonDialogProps) {
+  const [text, setText] = useState("");
+  const [typed, setTyped] = useState("");
+  const { error, refusal, send: sendOnce } = useSending();
+  const complete = (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (complete) sendOnce(() => act(text.trim()).then(onClose));
+  };
+  return (
+    <Dialog title={title} onClose={onClose} alert={danger}>
+      <form className={css.stack} onSubmit={submit}>
+        {children}
+        {reason && (
+          <label className={css.field}>
+            <span>
+              {m.confirm.reason} ({reason === "required" ? m.confirm.reasonRequired : m.confirm.reasonHint})
+            </span>
+            <input
+              value={text}
+              maxLength={1000}
+              required={reason === "required"}
+              onChange={(event) => setText(event.target.value)}
+            />
+          </label>
+        )}
+        {word !== undefined && (
+          <label className={css.field}>
+            <span>{m.confirm.typeToConfirm(word)}</span>
+            <input
+              value={typed}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={(event) => setTyped(event.target.value)}
+            />
+          </label>
+        )}
+        <Violations error={error} />
+        <div className={css.buttons}>
+          <Button back onClick={onClose}>
+            {m.confirm.back}
+          </Button>
+          <button
+            type="submit"
+            className={send.send}
+            data-danger={danger || undefined}
+            disabled={refusal !== null || !complete}
+          >
+            {refusal ?? verb}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

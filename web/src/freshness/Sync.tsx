@@ -1,0 +1,96 @@
+import { History, type LucideIcon, Radio, RefreshCw, SearchCheck, TriangleAlert, Unplug } from "lucide-react";
+import { useSyncExternalStore } from "react";
+import { linkState, onLink, retryNow } from "../api/live";
+import { m } from "../messages";
+import type { Verdict, VerdictState } from "../runstate/store";
+import { Announce } from "../ui/Announce";
+import { Button } from "../ui/Button";
+import { ticking, zoneName } from "../format/format";
+import { Time, useZone } from "../ui/Time";
+import css from "./Sync.module.css";
+
+const ICONS: Record<VerdictState, LucideIcon> = {
+  LOADING: RefreshCw,
+  LIVE: Radio,
+  VERIFYING: SearchCheck,
+  RESYNCING: RefreshCw,
+  STALE: TriangleAlert,
+  OFFLINE: Unplug,
+  PAST: History,
+};
+
+/** everyMs: no stream follows; it is read again so often. */
+type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number; everyMs?: number };
+
+/** How true this pane is, always in words, with the moment it was true at. */
+export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
+  const zone = useZone();
+  const { state, reason, asOf, lagMs, seq, everyMs } = verdict;
+  const reread = state === "LIVE" && everyMs !== undefined;
+  const Icon = reread ? RefreshCw : ICONS[state];
+  const trouble = state === "STALE" || state === "OFFLINE";
+  return (
+    <span className={css.chip} data-state={reread ? undefined : state} data-testid="sync" data-asof={asOf}>
+      <Icon size={14} aria-hidden="true" />
+      <strong>{reread ? m.banner.reread(ticking(everyMs)) : m.sync[state]}</strong>
+      {trouble && asOf > 0 && <span>{ticking(now - asOf)}</span>}
+      {trouble && reason && <span>· {reason}</span>}
+      {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· {m.banner.polling}</span>}
+      {asOf > 0 && (
+        <span className={css.detail}>
+          · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
+        </span>
+      )}
+      {state === "LIVE" && lagMs >= 1 && (
+        <span className={css.detail}>· {m.banner.lag(`${Math.round(lagMs)} ms`)}</span>
+      )}
+      {seq !== undefined && seq > 0 && <span className={css.detail}>· seq {seq}</span>}
+    </span>
+  );
+}
+
+interface SyncBannerProps {
+  verdict: Pick<Verdict, "state" | "reason" | "asOf"> & { seq?: number; headSeq?: number };
+  now: number;
+}
+
+/** Across the page when it may not be true: since when, why, and what happens next. Its clocks tick with `now` and are not read out, its state is. */
+export function SyncBanner({ verdict, now }: SyncBannerProps) {
+  const { state, reason } = verdict;
+  return (
+    <>
+      <Announce text={state === "LIVE" || reason === null ? m.sync[state] : `${m.sync[state]}. ${m.cause[reason]}`} />
+      <Banner verdict={verdict} now={now} />
+    </>
+  );
+}
+
+function Banner({ verdict, now }: SyncBannerProps) {
+  const { state, reason, asOf, seq, headSeq } = verdict;
+  const link = useSyncExternalStore(onLink, linkState);
+  if (state === "RESYNCING" && seq !== undefined && headSeq !== undefined) {
+    return (
+      <div className={css.banner} data-state={state}>
+        {m.banner.resyncing(seq, headSeq)} <progress value={seq} max={Math.max(1, headSeq)} />
+      </div>
+    );
+  }
+  if (state !== "STALE" && state !== "OFFLINE") return null;
+  const Icon = ICONS[state];
+  const age = ticking(now - asOf);
+  return (
+    <div className={css.banner} data-state={state}>
+      <Icon size={16} aria-hidden="true" />
+      <p>
+        {asOf > 0 && <strong>{state === "OFFLINE" ? m.banner.offline(age) : m.banner.stale(age)} </strong>}
+        {reason && m.cause[reason]} {seq !== undefined && seq > 0 && m.banner.lastKnown(seq)}{" "}
+        {state === "OFFLINE" && (
+          <span className={css.quietly}>
+            {link.nextTryAt === null ? m.banner.trying : m.banner.nextTry(ticking(link.nextTryAt - Date.now()))}
+          </span>
+        )}
+      </p>
+      {state === "OFFLINE" && <Button onClick={retryNow}>{m.banner.retryNow}</Button>}
+    </div>
+  );
+}

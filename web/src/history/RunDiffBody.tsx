@@ -1,0 +1,71 @@
+import { Link } from "@tanstack/react-router";
+import { RunDiffDocument } from "../api/gen/graphql";
+import { type RunEvent, toEvent } from "../api/model";
+import { useAsked } from "../api/useAsked";
+import { m } from "../messages";
+import { decisionOf } from "../events/decision";
+import { attemptName } from "../format/format";
+import { runLook, stepLook } from "../status/look";
+import { StatusBadge } from "../ui/Status";
+import { Time } from "../ui/Time";
+import css from "./RunDiffBody.module.css";
+
+export interface RunDiffProps {
+  runId: string;
+  from: number;
+  to: number;
+  /** How many decisions and steps are named, of each. */
+  most: number;
+}
+
+export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
+  // While one plays through time, that of a moment ago stays until the next is there.
+  const { last: diff, error } = useAsked(RunDiffDocument, { runId, a: from, b: to }, ({ runDiff }) => runDiff);
+  if (error) {
+    return (
+      <p role="alert">
+        {error.message} <code>{error.code}</code>
+      </p>
+    );
+  }
+  if (!diff) return <p role="status">{m.diff.loading}</p>;
+  const before = runLook(diff.from);
+  const after = runLook(diff.to);
+  const still = diff.steps.length === 0 && diff.decisions.length === 0;
+  return (
+    <div data-testid="diff">
+      {before.word !== after.word && (
+        <p className={css.line}>
+          <StatusBadge look={before} /> → <StatusBadge look={after} />
+        </p>
+      )}
+      {still && <p>{m.diff.same}</p>}
+      <ul className={css.list}>
+        {diff.decisions.slice(-most).map((event) => (
+          <Decided key={event.runSeq} event={toEvent(event)} />
+        ))}
+        {diff.steps.slice(0, most).map(({ stepId, from: was, to: is }) => (
+          <li key={stepId} className={css.line}>
+            <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId })}>
+              {stepId}
+            </Link>
+            <StatusBadge look={stepLook(was ?? { status: "PENDING", statusRaw: "PENDING", pendingRetry: false })} /> →{" "}
+            <StatusBadge look={stepLook(is)} />
+            {is.logicalAttemptId > Math.max(1, was?.logicalAttemptId ?? 0) && attemptName(is.logicalAttemptId)}
+          </li>
+        ))}
+      </ul>
+      {diff.steps.length > most && <p>{m.confirm.moreChanges(diff.steps.length - most)}</p>}
+    </div>
+  );
+}
+
+function Decided({ event }: { event: RunEvent }) {
+  const { what, who, why } = decisionOf(event);
+  return (
+    <li className={css.line}>
+      <strong>{event.eventType}</strong> {what} {who && m.receipt.by(who)} {why && `“${why}”`}{" "}
+      <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
+    </li>
+  );
+}

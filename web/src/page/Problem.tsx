@@ -1,0 +1,44 @@
+import { useState } from "react";
+import { ApiError } from "../api/error";
+import { ticking } from "../format/format";
+import { m } from "../messages";
+import css from "../styles/Page.module.css";
+import { Button } from "../ui/Button";
+import { Notice } from "../ui/Page";
+import { useTick } from "../ui/Time";
+
+export function Problem({ error, retry }: { error: unknown; retry: () => void }) {
+  const api = error instanceof ApiError ? error : null;
+  if (api?.code === "FORBIDDEN") {
+    return (
+      <Notice title={m.page.forbidden}>
+        <p>
+          {api.message} <code>{api.code}</code>
+        </p>
+        {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould.join(", "))}</p>}
+      </Notice>
+    );
+  }
+  return (
+    <div className={css.notice} role="alert">
+      <p className={css.noticeTitle}>{m.run.failedToLoad}</p>
+      <p>
+        {api ? api.message : String(error)} {api && <code>{api.code}</code>}
+      </p>
+      {api?.correlationId && <p>{m.run.correlation(api.correlationId)}</p>}
+      <Retry key={api?.correlationId} afterMs={api?.retryAfterMs ?? 0} retry={retry} />
+    </div>
+  );
+}
+
+/** Not before the server wants to be asked again. */
+function Retry({ afterMs, retry }: { afterMs: number; retry: () => void }) {
+  const [from] = useState(() => Date.now() + afterMs);
+  const left = Math.max(0, from - Date.now());
+  useTick(1_000, left > 0);
+  return (
+    <Button onClick={retry} refusal={left > 0 ? m.page.tooSoon : null}>
+      {left > 0 ? m.page.retryIn(ticking(left)) : m.run.retry}
+    </Button>
+  );
+}

@@ -1,0 +1,93 @@
+import { CheckCheck, CircleSlash, Equal, type LucideIcon, PackageCheck, Send, ShieldX } from "lucide-react";
+import type { Signal } from "../api/model";
+import { m } from "../messages";
+import { duration, shortId } from "../format/format";
+import type { Tone } from "../ui/tones";
+import { Time } from "../ui/Time";
+import css from "./Receipt.module.css";
+import { movingReason } from "./receipts";
+
+interface Stage {
+  icon: LucideIcon;
+  tone: Tone;
+  text: string;
+}
+
+function took(signal: Signal, at: number | null): string {
+  return at === null ? "" : ` ${duration(at - signal.receivedAt)}`;
+}
+
+/** What is known of a receipt, stage after stage, the last one being where it stands. */
+function stages(signal: Signal): Stage[] {
+  if (signal.decision === "REJECTED") {
+    const why = signal.rejection ? `: ${signal.rejection.message} [${signal.rejection.code}]` : "";
+    return [{ icon: ShieldX, tone: "failed", text: `${m.receipt.REJECTED}${why}` }];
+  }
+  const list: Stage[] = [{ icon: Send, tone: "running", text: m.receipt.ACCEPTED }];
+  if (signal.deliveredAt !== null || signal.application === "DELIVERED") {
+    list.push({
+      icon: PackageCheck,
+      tone: "running",
+      text: `${m.receipt.DELIVERED}${took(signal, signal.deliveredAt)}`,
+    });
+  }
+  const seq = signal.appliedSeq === null ? "" : ` ${m.receipt.atSeq(signal.appliedSeq)}`;
+  const why = signal.applicationReason ? `: ${signal.applicationReason}` : "";
+  if (signal.application === "APPLIED")
+    list.push({
+      icon: CheckCheck,
+      tone: "success",
+      text: `${m.receipt.APPLIED}${seq}${took(signal, signal.appliedAt)}${why}`,
+    });
+  if (signal.application === "NOOP") list.push({ icon: Equal, tone: "skipped", text: `${m.receipt.NOOP}${why}` });
+  if (signal.application === "NOT_APPLIED")
+    list.push({ icon: CircleSlash, tone: "failed", text: `${m.receipt.NOT_APPLIED}${why}` });
+  return list;
+}
+
+interface ReceiptStagesProps {
+  signal: Signal;
+  /** It has not moved for longer than one waits without a word, or than is usual at all. */
+  slow?: boolean;
+  stuck?: boolean;
+}
+
+export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
+  const list = stages(signal);
+  const moving =
+    signal.decision === "ACCEPTED" && (signal.application === "PENDING" || signal.application === "DELIVERED");
+  return (
+    <div className={css.stages}>
+      {list.map(({ icon: Icon, tone, text }) => (
+        <span key={text} className={css.stage} data-tone={tone}>
+          <Icon size={14} aria-hidden="true" /> {text}
+        </span>
+      ))}
+      {moving && (
+        <span className={css.note}>{movingReason(signal, slow) ?? (slow ? m.receipt.slow : m.receipt.applying)}</span>
+      )}
+      {moving && stuck && <a href="/health">{m.receipt.health}</a>}
+      {signal.type === "PAUSE" && signal.quiescentSeq !== null && (
+        <span className={css.note}>{m.receipt.quiescent(signal.quiescentSeq)}</span>
+      )}
+    </div>
+  );
+}
+
+/** What was asked for, and when; of which run, unless that run is `here`. */
+export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
+  return (
+    <span className={css.title}>
+      <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : signal.type}</strong>{" "}
+      {signal.stepId && <code>{signal.stepId}</code>}{" "}
+      {!here && (
+        <a href={`/runs/${encodeURIComponent(signal.runId)}`} title={signal.runId}>
+          {shortId(signal.runId)}
+        </a>
+      )}{" "}
+      <span className={css.note}>
+        <Time at={signal.receivedAt} format="clock" />
+      </span>
+    </span>
+  );
+}

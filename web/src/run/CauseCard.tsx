@@ -1,0 +1,155 @@
+import { Link } from "@tanstack/react-router";
+import { Copy, OctagonX } from "lucide-react";
+import { useState } from "react";
+import { useRunActions } from "../actions/context";
+import type { RunHeader } from "../api/model";
+import { m } from "../messages";
+import { useCauseNodes } from "./causeNodes";
+import { useHeader, useStep } from "../runstate/context";
+import { DBT_FAILING, type Failing, isDbt } from "../step/dbt";
+import { RESET_STEP_PARAMS, readLog } from "../address/views";
+import { Button } from "../ui/Button";
+import { attemptName } from "../format/format";
+import { Time } from "../ui/Time";
+import button from "../ui/Button.module.css";
+import prose from "../styles/Prose.module.css";
+import css from "./CauseCard.module.css";
+import { CauseMore } from "./CauseMore";
+
+type Cause = NonNullable<RunHeader["rootCause"]>;
+
+/** What broke, in its own words, what it holds up, and the next safe action. */
+export function CauseCard() {
+  const header = useHeader();
+  const cause = header?.rootCause;
+  return cause && <Known header={header} cause={cause} />;
+}
+
+function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
+  const { stepId, logicalAttemptId, code, category, message, retryable, blockedSteps, firstSeq } = cause;
+  const step = useStep(stepId ?? "");
+  const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
+  // Before its steps are known a run tells of dbt by the code.
+  const dbt = isDbt(step?.type ?? code);
+  const failing = useCauseNodes(
+    dbt && stepId !== null ? { runId: header.runId, stepId, attempt: logicalAttemptId, failing: DBT_FAILING } : null,
+  );
+  // An address without an attempt means the latest, whichever that will be.
+  const attempt =
+    logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
+  const facts = [
+    category && category !== "UNKNOWN" ? category : null,
+    retryable ? m.run.retryable : m.run.notRetryable,
+    `seq ${firstSeq}`,
+  ].filter((fact) => fact !== null);
+  return (
+    <section className={css.card} aria-labelledby="root-cause" data-testid="root-cause">
+      <h2 id="root-cause" className={css.title}>
+        {m.run.rootCause}
+      </h2>
+      <p className={css.line}>
+        <OctagonX size={16} aria-hidden="true" className={css.icon} />
+        {stepId && (
+          <Link
+            from="/runs/$runId"
+            to="."
+            search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, tab: "error" })}
+            className={css.step}
+          >
+            {stepId}
+          </Link>
+        )}
+        {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
+        <code className={css.code}>{code}</code>
+        <span className={css.facts}>
+          {facts.join(" · ")}
+          {stepId && (
+            // It comes with the steps, after the header; a line that grows would wrap.
+            <span data-awaited={failedAt === null || undefined}>
+              {" "}
+              · <Time at={failedAt ?? header.createdAt} format="clock" />
+            </span>
+          )}
+        </span>
+        {blockedSteps > 0 && (
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["PENDING"] })}>
+            {m.run.blocks(blockedSteps)}
+          </Link>
+        )}
+      </p>
+      {message && (
+        <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
+          {message}
+        </pre>
+      )}
+      <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />
+      <div className={css.buttons}>
+        {stepId && <LogLink stepId={stepId} attempt={attempt} />}
+        <CopyError text={[stepId, code, message].filter((part) => part !== null).join("\n")} />
+        {stepId && dbt && <SqlLink stepId={stepId} attempt={attempt} failing={failing} />}
+      </div>
+    </section>
+  );
+}
+
+/** To the log of the attempt that failed, where it says why. */
+function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefined }) {
+  const line = useRunActions().actions?.causeLine ?? null;
+  return (
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, attempt, tab: "log" })}
+      state={readLog}
+      className={`${button.button} ${css.log}`}
+      aria-keyshortcuts="l"
+    >
+      {line === null ? m.run.openLog : m.run.logLine(line)}{" "}
+      <kbd className={button.key} aria-hidden="true">
+        l
+      </kbd>
+    </Link>
+  );
+}
+
+/** To the SQL that the first failed model was run with. Its place is kept while that is not known. */
+function SqlLink({
+  stepId,
+  attempt,
+  failing,
+}: {
+  stepId: string;
+  attempt: number | undefined;
+  failing: Failing | null | undefined;
+}) {
+  const sql = failing?.sql ?? null;
+  return (
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({
+        ...old,
+        ...RESET_STEP_PARAMS,
+        step: stepId,
+        attempt,
+        tab: "models",
+        nodes: failing?.statuses,
+        sql: sql?.uniqueId,
+      })}
+      className={button.button}
+      data-awaited={sql === null || undefined}
+      title={sql === null ? undefined : m.run.sqlOf(sql.name)}
+    >
+      {m.run.sql}
+    </Link>
+  );
+}
+
+function CopyError({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <Button kind="quiet" onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}>
+      <Copy size={14} aria-hidden="true" /> {copied ? m.run.copied : m.run.copy}
+    </Button>
+  );
+}

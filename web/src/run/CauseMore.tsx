@@ -1,0 +1,116 @@
+import { Link } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { useRunActions } from "../actions/context";
+import { instant, type RunHeader } from "../api/model";
+import { m } from "../messages";
+import { useOrder, useRunStore } from "../runstate/context";
+import type { Failing } from "../step/dbt";
+import { RESET_STEP_PARAMS } from "../address/views";
+import { count, shortId } from "../format/format";
+import { Time } from "../ui/Time";
+import css from "./CauseCard.module.css";
+
+const NAMED = 3;
+
+interface CauseMoreProps {
+  header: RunHeader;
+  cause: string | null;
+  /** Of dbt's nodes: undefined while it is not known; not given when the cause is not dbt's. */
+  nodes?: { attempt: number | undefined; failing: Failing | null | undefined };
+}
+
+/** What helps to judge the cause. Each has its place before it is known, so that nothing moves when it comes. */
+export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
+  return (
+    <ul className={css.more}>
+      <li>
+        <AlsoFailed header={header} cause={cause} />
+      </li>
+      <li>
+        <LastGreen />
+      </li>
+      {nodes && <li>{nodes.failing && <Nodes stepId={cause} attempt={nodes.attempt} failing={nodes.failing} />}</li>}
+    </ul>
+  );
+}
+
+/** The other steps that failed: they may be the same trouble, or a second one. */
+function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null }) {
+  const store = useRunStore();
+  const order = useOrder();
+  const others = header.failedSteps - (cause === null ? 0 : 1);
+  const named = useMemo(() => {
+    const found: string[] = [];
+    for (const id of others > 0 ? order : []) {
+      if (found.length === NAMED) break;
+      if (id !== cause && store.step(id)?.status === "FAILED") found.push(id);
+    }
+    return found;
+    // The header moves whenever a step does.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [store, order, header, cause]);
+  if (others <= 0) return <>{m.run.alsoFailed(m.run.noneFailed)}</>;
+  return (
+    <>
+      <span className={css.whole}>{m.run.alsoFailed("")}</span>
+      {named.map((id) => (
+        <Link
+          key={id}
+          from="/runs/$runId"
+          to="."
+          search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: id, tab: "error" })}
+          title={id}
+        >
+          {id}
+        </Link>
+      ))}
+      {others > named.length && (
+        <Link
+          from="/runs/$runId"
+          to="."
+          search={(old) => ({ ...old, view: "steps", show: ["FAILED"] })}
+          className={css.whole}
+        >
+          {m.run.andMore(count(others - named.length))}
+        </Link>
+      )}
+    </>
+  );
+}
+
+/** What to compare with: the last time it went well. */
+function LastGreen() {
+  const { actions } = useRunActions();
+  if (!actions) return null;
+  if (!actions.lastGreen) return <>{m.run.neverGreen}</>;
+  const { runId, completedAt, createdAt } = actions.lastGreen;
+  return (
+    <span>
+      {m.run.lastGreen}{" "}
+      <Link to="/runs/$runId" params={{ runId }} search={{}}>
+        {shortId(runId)}
+      </Link>
+      , <Time at={instant(completedAt ?? createdAt)} format="full" />
+    </span>
+  );
+}
+
+/** How many of dbt's nodes failed, and the way to them. */
+function Nodes({ stepId, attempt, failing }: { stepId: string | null; attempt: number | undefined; failing: Failing }) {
+  return (
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({
+        ...old,
+        ...RESET_STEP_PARAMS,
+        step: stepId ?? undefined,
+        attempt,
+        tab: "models",
+        nodes: failing.statuses,
+      })}
+    >
+      {m.run.dbtFailed(failing.kind, failing.failed, failing.skipped)}
+    </Link>
+  );
+}

@@ -1,0 +1,97 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { useReceipts } from "../receipts/context";
+import type { RunHeader, Signal } from "../api/model";
+import { m } from "../messages";
+import { Time } from "../ui/Time";
+import css from "./Details.module.css";
+import { PlanDiff } from "./PlanDiff";
+import { PlanDocument } from "./PlanDocument";
+
+const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
+
+/** What the run was made from, and what was changed on its way. */
+export default function Details({ header }: { header: RunHeader }) {
+  const words = m.details;
+  const rows: [string, ReactNode][] = [
+    [words.runId, <code key="id">{header.runId}</code>],
+    [words.plan, `${header.plan.planId}@${header.plan.planVersion}`],
+    [words.sha256, <code key="sha">{header.plan.sha256}</code>],
+    [words.place, `${header.tenantId} / ${header.projectId} / ${header.environmentId}`],
+    [words.startedBy, header.triggeredBy ?? words.unknown],
+    [words.created, <Time key="created" at={header.createdAt} format="full" />],
+    [
+      words.started,
+      header.startedAt === null ? words.notYet : <Time key="started" at={header.startedAt} format="full" />,
+    ],
+    [
+      words.ended,
+      header.completedAt === null ? words.notYet : <Time key="ended" at={header.completedAt} format="full" />,
+    ],
+    [words.position, `seq ${header.runSeq}`],
+    ...(header.engine
+      ? [[words.engine, words.workflow(header.engine.provider, header.engine.workflowId)] as [string, ReactNode]]
+      : []),
+    ...(header.parentRunId
+      ? [[words.parent, <ToRun key="parent" runId={header.parentRunId} />] as [string, ReactNode]]
+      : []),
+  ];
+  return (
+    <>
+      <dl className={css.details}>
+        {rows.map(([name, value]) => (
+          <div key={name} className={css.pair}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <Overlays header={header} />
+      <section className={css.overlays}>
+        <h2>{m.planDiff.title}</h2>
+        <PlanDiff runId={header.runId} />
+      </section>
+      <PlanDocument header={header} />
+    </>
+  );
+}
+
+function ToRun({ runId }: { runId: string }) {
+  return (
+    <Link to="/runs/$runId" params={{ runId }} search={{}}>
+      {runId}
+    </Link>
+  );
+}
+
+/** Changes to parameters, inputs and targets that have taken effect by the position that is shown; the event has the content. */
+function Overlays({ header }: { header: RunHeader }) {
+  const applied = useReceipts().filter(
+    (signal) =>
+      signal.runId === header.runId &&
+      OVERLAYS.includes(signal.type) &&
+      signal.appliedSeq !== null &&
+      signal.appliedSeq <= header.runSeq,
+  );
+  if (applied.length === 0) return null;
+  return (
+    <section className={css.overlays}>
+      <h2>{m.details.overlays}</h2>
+      <ul>
+        {applied.map((signal) => (
+          <li key={signal.signalId}>
+            <Link
+              from="/runs/$runId"
+              to="."
+              search={(old) => ({ ...old, view: "events", seq: signal.appliedSeq ?? undefined, types: undefined })}
+            >
+              seq {signal.appliedSeq}
+            </Link>{" "}
+            {signal.type} {signal.stepId && <code>{signal.stepId}</code>} {m.receipt.by(signal.actor)}
+            {signal.reason && `: “${signal.reason}”`}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

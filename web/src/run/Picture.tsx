@@ -1,0 +1,159 @@
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { m } from "../messages";
+import { Mosaic } from "../mosaic/Mosaic";
+import { useHeader, useOrder, useRunStore } from "../runstate/context";
+import { Button } from "../ui/Button";
+import { useKeys } from "../ui/keys";
+import { Skeleton } from "../ui/Page";
+import { focusOf } from "../dag/focus";
+import { fold, groupOf } from "../dag/fold";
+import { Graph, type GraphProps } from "../dag/Graph";
+import css from "../dag/Picture.module.css";
+import { type Shape, shapeOf } from "../topology/shape";
+import { useLayout } from "../dag/useLayout";
+
+const route = getRouteApi("/runs/$runId");
+/** Above it a run opens as a mosaic. */
+const GRAPH_STEPS = 300;
+const HOPS = { usual: 2, most: 9 };
+
+interface PictureProps {
+  chosen: string | null;
+  choose: (stepId: string) => void;
+}
+
+/** The steps of a run as a picture of the kind that its size allows; the address says which part of a large one. */
+export function Picture({ chosen, choose }: PictureProps) {
+  const store = useRunStore();
+  const order = useOrder();
+  const { focus, hops = HOPS.usual, whole } = route.useSearch();
+  const navigate = route.useNavigate();
+  const shape = useMemo(() => shapeOf(order.flatMap((id) => store.step(id) ?? [])), [store, order]);
+  const go = (to: { focus?: string; hops?: number; whole?: "yes" }): void =>
+    void navigate({ search: (old) => ({ ...old, focus: undefined, hops: undefined, whole: undefined, ...to }) });
+  const center = shape.index.get(focus ?? "");
+
+  if (center !== undefined) {
+    return <FocusGraph shape={shape} center={center} hops={hops} chosen={chosen} choose={choose} go={go} />;
+  }
+  if (shape.ids.length > GRAPH_STEPS && !whole) {
+    return (
+      <Mosaic
+        shape={shape}
+        chosen={chosen}
+        choose={choose}
+        focusOn={(id) => go({ focus: id })}
+        showWhole={() => go({ whole: "yes" })}
+      />
+    );
+  }
+  return (
+    <>
+      {whole && <Back label={m.graph.toMosaic} onClick={() => go({})} />}
+      <Groups shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined} />
+    </>
+  );
+}
+
+/** A graph whose groups may be collapsed. What is collapsed stays so while the run moves: the drawing never moves with it. */
+function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boolean }) {
+  const store = useRunStore();
+  const { groups, open = "" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const group = useMemo(
+    () => shape.ids.map((id) => groupOf(store.step(id) ?? { stepId: id, group: null })),
+    [store, shape],
+  );
+  const several = useMemo(() => new Set(group).size, [group]);
+  const folded = useMemo(
+    () =>
+      groups &&
+      fold(
+        shape,
+        (i) => group[i] ?? "",
+        (i) => store.step(shape.ids[i] ?? "")?.status === "FAILED",
+        new Set(open.split(",")),
+      ),
+    [store, shape, group, groups, open],
+  );
+  const openGroup = (name: string): void =>
+    void navigate({ search: (old) => ({ ...old, open: open === "" ? name : `${open},${name}` }), replace: true });
+  const turn = (): void =>
+    void navigate({
+      search: (old) => ({ ...old, groups: groups ? undefined : "collapsed", open: undefined }),
+      replace: true,
+    });
+  return (
+    <Drawn shape={folded ? folded.shape : shape} {...(folded ? { bars: folded.bars, openGroup } : {})} {...rest}>
+      {several > 1 && several < shape.ids.length && (
+        <Button kind="quiet" pressed={groups !== undefined} onClick={turn}>
+          {m.graph.collapse}
+        </Button>
+      )}
+    </Drawn>
+  );
+}
+
+type DrawnProps = Omit<GraphProps, "layout">;
+
+/** A shape as a graph, when it is laid out. */
+function Drawn({ shape, ...rest }: DrawnProps) {
+  const sha256 = useHeader()?.plan.sha256 ?? "";
+  // Of the graphs of a plan only the whole is large enough to be kept.
+  const layout = useLayout(shape, rest.bars ? null : sha256);
+  return layout ? (
+    <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} />
+  ) : (
+    <Skeleton rows={8} label={m.graph.layingOut} />
+  );
+}
+
+interface FocusGraphProps extends PictureProps {
+  shape: Shape;
+  center: number;
+  hops: number;
+  go: (to: { focus?: string; hops?: number; whole?: "yes" }) => void;
+}
+
+function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps) {
+  const store = useRunStore();
+  const { steps, within } = useMemo(() => focusOf(shape, center, hops), [shape, center, hops]);
+  const near = useMemo(
+    () => shapeOf(steps.flatMap((i) => store.step(shape.ids[i] ?? "") ?? [])),
+    [store, shape, steps],
+  );
+  const focus = shape.ids[center] ?? "";
+  const reach = (to: number): void => {
+    if (to >= 1 && to <= HOPS.most) go({ focus, hops: to });
+  };
+  useKeys({
+    "+": { does: m.graph.moreHops, run: () => reach(hops + 1) },
+    "-": { does: m.graph.fewerHops, run: () => reach(hops - 1) },
+  });
+  return (
+    <>
+      <Back label={shape.ids.length > GRAPH_STEPS ? m.graph.toMosaic : m.graph.toGraph} onClick={() => go({})}>
+        <strong>{m.graph.around(focus)}</strong>
+        <Button kind="quiet" label={m.graph.fewerHops} onClick={() => reach(hops - 1)}>
+          −
+        </Button>
+        <span>{m.graph.hops(hops)}</span>
+        <Button kind="quiet" label={m.graph.moreHops} onClick={() => reach(hops + 1)}>
+          +
+        </Button>
+        {within > steps.length && <span>{m.graph.cut(steps.length, within)}</span>}
+      </Back>
+      <Drawn shape={near} chosen={chosen ?? focus} choose={choose} />
+    </>
+  );
+}
+
+function Back({ label, onClick, children }: { label: string; onClick: () => void; children?: React.ReactNode }) {
+  return (
+    <div className={css.bar}>
+      <Button onClick={onClick}>← {label}</Button>
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,74 @@
+import { Link } from "@tanstack/react-router";
+import { PlanDiffDocument, type PlanDiffQuery } from "../api/gen/graphql";
+import { useAsked } from "../api/useAsked";
+import { m } from "../messages";
+import { RESET_STEP_PARAMS } from "../address/views";
+import { shortId } from "../format/format";
+import css from "./PlanDiff.module.css";
+
+type Diff = NonNullable<NonNullable<PlanDiffQuery["run"]>["planDiff"]>;
+
+/** How the plan differs from that of the run before: steps that came, went and changed, and in what. */
+export function PlanDiff({ runId }: { runId: string }) {
+  const { answer: diff, error } = useAsked(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
+  if (error) {
+    return (
+      <p role="alert">
+        {error.message} <code>{error.code}</code>
+      </p>
+    );
+  }
+  if (!diff) return <p className={css.quiet}>{diff === null ? m.planDiff.none : m.diff.loading}</p>;
+  const same = diff.steps.length === 0 && diff.parts.length === 0;
+  const more = diff.added + diff.removed + diff.changed - diff.steps.length;
+  return (
+    <div data-testid="plan-diff">
+      <p>
+        {m.planDiff.to(diff.previous.planVersion)}, {m.planDiff.ofRun}{" "}
+        <Link to="/runs/$runId" params={{ runId: diff.previous.runId }} search={{}}>
+          {shortId(diff.previous.runId)}
+        </Link>
+        : <strong>{m.planDiff.counts(diff.added, diff.removed, diff.changed)}</strong>
+      </p>
+      {same && <p className={css.quiet}>{m.planDiff.same}</p>}
+      {diff.parts.length > 0 && <Parts parts={diff.parts} />}
+      <ul className={css.steps}>
+        {diff.steps.map(({ stepId, change, parts }) => (
+          <li key={stepId} data-change={change}>
+            <span className={css.sign} aria-hidden="true">
+              {m.planDiff.sign[change]}
+            </span>{" "}
+            {change === "REMOVED" ? (
+              <code>{stepId}</code>
+            ) : (
+              <Link
+                from="/runs/$runId"
+                to="."
+                search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId, tab: "inputs" })}
+              >
+                {stepId}
+              </Link>
+            )}{" "}
+            <span className={css.quiet}>{m.planDiff.change[change]}</span>
+            {parts.length > 0 && <Parts parts={parts} />}
+          </li>
+        ))}
+      </ul>
+      {more > 0 && <p className={css.quiet}>{m.planDiff.more(more)}</p>}
+    </div>
+  );
+}
+
+function Parts({ parts }: { parts: Diff["parts"] }) {
+  return (
+    <ul className={css.parts}>
+      {parts.map(({ path, from, to }) => (
+        <li key={path}>
+          <code>{path}</code>:{" "}
+          {from === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <del>{from}</del>} →{" "}
+          {to === null ? <span className={css.quiet}>{m.planDiff.nothing}</span> : <ins>{to}</ins>}
+        </li>
+      ))}
+    </ul>
+  );
+}

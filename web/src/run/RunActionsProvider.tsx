@@ -1,0 +1,53 @@
+import { useNavigate } from "@tanstack/react-router";
+import { type ReactNode, useMemo, useState } from "react";
+import { type RunActions, RunActionsContext } from "../actions/context";
+import { ActionMenu } from "../actions/ActionMenu";
+import { ConfirmDialog } from "../actions/ConfirmDialog";
+import type { Kept } from "../actions/intents";
+import type { Sendable } from "../actions/intent";
+import { useAvailability } from "../actions/useAvailability";
+import { intents } from "../actions/useSend";
+import { useRunStore } from "../runstate/context";
+
+interface RunActionsProviderProps {
+  runId: string;
+  chosen: string | null;
+  children: ReactNode;
+}
+
+/** Holds the one dialog of the page in which an action is confirmed: it outlives the button that opened it. */
+export function RunActionsProvider({ runId, chosen, children }: RunActionsProviderProps) {
+  const store = useRunStore();
+  const navigate = useNavigate();
+  const [kept, setKept] = useState<Kept | null>(null);
+  const [menu, setMenu] = useState(false);
+  const actions = useAvailability(runId, kept?.intent.stepId ?? chosen);
+  const acts: RunActions = useMemo(
+    () => ({
+      actions,
+      act: (action: Sendable, stepId: string | null) => {
+        const attempt = stepId === null ? null : (store.step(stepId)?.logicalAttemptId ?? null);
+        setKept(intents.form(action, runId, stepId, attempt));
+      },
+      menu: () => setMenu(true),
+    }),
+    [actions, runId, store],
+  );
+  return (
+    <RunActionsContext value={acts}>
+      {children}
+      {menu && <ActionMenu stepId={chosen} onClose={() => setMenu(false)} />}
+      {kept && (
+        <ConfirmDialog
+          key={kept.intent.signalId}
+          kept={kept}
+          onClose={() => setKept(null)}
+          onDone={({ newRunId }) => {
+            setKept(null);
+            if (newRunId !== null) void navigate({ to: "/runs/$runId", params: { runId: newRunId }, search: {} });
+          }}
+        />
+      )}
+    </RunActionsContext>
+  );
+}

@@ -1,0 +1,213 @@
+import { Link } from "@tanstack/react-router";
+import { Copy, Ellipsis } from "lucide-react";
+import { Fragment } from "react";
+import { useRunActions } from "../actions/context";
+import { ActionButton } from "../actions/ActionButton";
+import { useReceipts } from "../receipts/context";
+import type { Task } from "../actions/useAvailability";
+import type { RunHeader } from "../api/model";
+import { m } from "../messages";
+import { useHeader, useRunState, useRunStore, useVerdict } from "../runstate/context";
+import { forecastWords, useForecast } from "./forecast";
+import { manualOf } from "../status/stepGroup";
+import { RESET_STEP_PARAMS } from "../address/views";
+import { Announce } from "../ui/Announce";
+import { Button } from "../ui/Button";
+import { clockTime, count, shortId } from "../format/format";
+import { ended, runLook } from "../status/look";
+import { StatusBadge } from "../ui/Status";
+import { Time, useTick, useZone } from "../ui/Time";
+import { Env } from "../ui/Env";
+import prose from "../styles/Prose.module.css";
+import { useFlash } from "../ui/useFlash";
+import css from "./RunHeader.module.css";
+import { statusWords } from "./statusWords";
+import { took } from "../status/runWords";
+import { SyncBanner, SyncChip } from "../freshness/Sync";
+
+const TASKS = 3;
+const COUNTS = [
+  ["success", "success", m.run.counts.success],
+  ["failed", "failed", m.run.counts.failed],
+  ["running", "running", m.run.counts.running],
+  ["manual", "person", m.run.counts.manual],
+  ["pending", "pending", m.run.counts.pending],
+  ["skipped", "skipped", m.run.counts.skipped],
+] as const;
+
+export function RunHeaderView() {
+  const header = useHeader();
+  return header && <Known header={header} />;
+}
+
+function Known({ header }: { header: RunHeader }) {
+  return (
+    <header className={css.header}>
+      <div className={css.line}>
+        <h1 className={css.name}>
+          <span className={css.crumbs}>
+            {header.tenantId} / {header.projectId} / <Env id={header.environmentId} />
+          </span>{" "}
+          {header.plan.planId}
+          <span className={css.version}>@{header.plan.planVersion}</span>
+        </h1>
+        <Button
+          kind="quiet"
+          label={`${m.run.copyId} ${shortId(header.runId)}`}
+          onClick={() => void navigator.clipboard.writeText(header.runId)}
+        >
+          <code title={header.runId}>{shortId(header.runId)}</code> <Copy size={13} aria-hidden="true" />
+        </Button>
+        <span className={css.push}>
+          <Truth />
+        </span>
+      </div>
+      <div className={css.line}>
+        <span data-testid="run-status" className={css.status}>
+          <StatusBadge look={runLook(header)} large />
+        </span>
+        <Announce text={runLook(header).word} />
+        <Words header={header} />
+        <RunButtons header={header} />
+      </div>
+      <Facts header={header} />
+    </header>
+  );
+}
+
+/** How true the page is; it ticks only while it is in doubt. */
+function Truth() {
+  const store = useRunStore();
+  const verdict = useVerdict();
+  useTick(1_000, store.frozen());
+  return <SyncChip verdict={verdict} now={store.clock.now()} />;
+}
+
+/** Across the page when the run shown may not be the run that is. */
+export function RunTruthBanner() {
+  const store = useRunStore();
+  const verdict = useVerdict();
+  useTick(1_000, store.frozen());
+  return <SyncBanner verdict={verdict} now={store.clock.now()} />;
+}
+
+function Words({ header }: { header: RunHeader }) {
+  const { actions } = useRunActions();
+  const store = useRunStore();
+  useTick(1_000, !ended(header));
+  const quiescent = useReceipts().find(
+    (signal) =>
+      signal.runId === header.runId &&
+      signal.type === "PAUSE" &&
+      signal.quiescentSeq !== null &&
+      header.pause !== null &&
+      signal.receivedAt >= header.pause.since - 60_000,
+  );
+  if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0)
+    return <Waiting tasks={actions.tasks} />;
+  const words = statusWords(header, store.now(), actions, quiescent);
+  return words && <p className={css.words}>{words}</p>;
+}
+
+/** The steps that a person is to complete: there they say what to do. */
+function Waiting({ tasks }: { tasks: readonly Task[] }) {
+  return (
+    <p className={css.words}>
+      {m.run.toComplete}{" "}
+      {tasks.slice(0, TASKS).map(({ stepId }, i) => (
+        <Fragment key={stepId}>
+          {i > 0 && ", "}
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...RESET_STEP_PARAMS, step: stepId })}>
+            {stepId}
+          </Link>
+        </Fragment>
+      ))}
+      {tasks.length > TASKS && ` ${m.run.andMore(count(tasks.length - TASKS))}`}
+    </p>
+  );
+}
+
+function RunButtons({ header }: { header: RunHeader }) {
+  const { menu } = useRunActions();
+  // What is being undone cannot be retried.
+  const cause = header.substatus === "COMPENSATING" ? null : (header.rootCause?.stepId ?? null);
+  return (
+    <div className={css.actions}>
+      {ended(header) ? (
+        <ActionButton action="RERUN" kind="primary" />
+      ) : (
+        <>
+          {cause !== null && <ActionButton action="RETRY_STEP" stepId={cause} kind="primary" shortcut="r" />}
+          {header.status === "PENDING" && header.startedAt === null ? (
+            <Approval />
+          ) : header.status === "PAUSED" ? (
+            <ActionButton action="RESUME" kind="primary" shortcut="P" />
+          ) : (
+            <ActionButton action="PAUSE" shortcut="P" />
+          )}
+          <span className={css.wide}>
+            <ActionButton action="CANCEL" kind="danger" />
+          </span>
+        </>
+      )}
+      <Button label={m.menu.title} shortcut="." onClick={menu}>
+        <Ellipsis size={16} aria-hidden="true" />
+      </Button>
+    </div>
+  );
+}
+
+function Approval() {
+  const { actions } = useRunActions();
+  return actions?.run.has("APPROVE") && <ActionButton action="APPROVE" kind="primary" />;
+}
+
+/** When it may end. What waits for a person ends when that person does. */
+function Ends({ header }: { header: RunHeader }) {
+  const store = useRunStore();
+  const zone = useZone();
+  const past = useVerdict().state === "PAST";
+  const forecast = useForecast(header.status === "RUNNING" && !past ? { runId: header.runId } : null);
+  if (!forecast || header.substatus !== null) return null;
+  const words = forecastWords(forecast, store.now(), (at) => clockTime(at, zone));
+  const part = Math.round(forecast.confidence * 100);
+  return (
+    <span title={m.run.forecastOf(part, forecast.runs)} data-testid="forecast">
+      {words.late ? m.run.late(forecast.runs) : m.run.ends(words.from, words.to, part)} ·{" "}
+    </span>
+  );
+}
+
+function Facts({ header }: { header: RunHeader }) {
+  const store = useRunStore();
+  useTick(1_000, !ended(header));
+  const ran = useRunState((store) => (store.whole() ? store.tally().running : null));
+  const manual = manualOf(header, ran);
+  const stepCounts = { ...header.stepCounts, running: header.stepCounts.running - manual, manual };
+  const total = took(header, store.now(), store.frozen());
+  return (
+    <p className={css.facts}>
+      {total && <strong data-testid="took">{total}</strong>}
+      {total && stepCounts.total > 0 && " · "}
+      {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (
+        <StepCount key={key} n={stepCounts[key]} tone={tone} word={word} />
+      ))}
+      {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
+      {(total || stepCounts.total > 0) && " · "}
+      <Ends header={header} />
+      {header.triggeredBy && <span>{m.run.startedBy(header.triggeredBy)} · </span>}
+      <span>
+        <Time at={header.startedAt ?? header.createdAt} format="full" />
+      </span>
+    </p>
+  );
+}
+
+function StepCount({ n, tone, word }: { n: number; tone: string; word: string }) {
+  const text = useFlash<HTMLSpanElement>(n);
+  return (
+    <span ref={text} className={`${prose.flash} ${css.count}`} data-tone={tone}>
+      {count(n)} {word}
+    </span>
+  );
+}

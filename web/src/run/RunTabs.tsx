@@ -1,0 +1,38 @@
+import { Link } from "@tanstack/react-router";
+import { m } from "../messages";
+import { useRunReceipts } from "../receipts/useRunReceipts";
+import { RUN_VIEWS, type RunView } from "../address/views";
+import { useCurrentInSight } from "../ui/useCurrentInSight";
+import tabs from "../styles/Tabs.module.css";
+import css from "./RunTabs.module.css";
+
+const EXACTLY = { exact: true, includeSearch: true };
+export const FIRST_VIEW: RunView = "graph";
+
+/** The ways to look at the run, by the keys 1 to 8. */
+export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
+  const count = useRunReceipts(runId).length;
+  const row = useCurrentInSight<HTMLElement>(view);
+  return (
+    <nav ref={row} className={tabs.tabs} aria-label={m.run.views}>
+      {RUN_VIEWS.map((name, i) => (
+        <Link
+          key={name}
+          from="/runs/$runId"
+          to="."
+          search={(old) => ({ ...old, view: name === FIRST_VIEW ? undefined : name })}
+          className={tabs.tab}
+          activeOptions={EXACTLY}
+          aria-current={name === view ? "page" : undefined}
+          aria-keyshortcuts={String(i + 1)}
+        >
+          <kbd className={css.key} aria-hidden="true">
+            {i + 1}
+          </kbd>
+          {m.run.tabs[name]}
+          {name === "receipts" && count > 0 && <span className={css.badge}>{count}</span>}
+        </Link>
+      ))}
+    </nav>
+  );
+}

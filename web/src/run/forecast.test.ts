@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { clockTime } from "../format/format";
+import { forecastWords } from "./forecast";
+
+const at = (time: string): number => Date.parse(`2026-11-20T${time}Z`);
+const utc = (moment: number): string => clockTime(moment, "utc");
+
+test("a forecast has seconds where they matter", () => {
+  expect(forecastWords({ low: at("03:31:10"), high: at("03:44:50") }, at("03:20:00"), utc)).toEqual({
+    late: false,
+    from: "03:31",
+    to: "03:44",
+  });
+  expect(forecastWords({ low: at("03:31:10"), high: at("03:31:50") }, at("03:31:20"), utc)).toEqual({
+    late: false,
+    from: "03:31:10",
+    to: "03:31:50",
+  });
+});
+
+test("a run that took longer than what is known is late", () => {
+  expect(forecastWords({ low: at("03:31:10"), high: at("03:44:50") }, at("03:44:51"), utc)).toEqual({ late: true });
+});

@@ -1,0 +1,58 @@
+// What a run's status means for the person who reads it.
+import type { AvailableActions } from "../actions/useAvailability";
+import { instant, type RunHeader, type Signal } from "../api/model";
+import { m } from "../messages";
+import { ticking } from "../format/format";
+
+function sentence(parts: readonly (string | null | false)[]): string | null {
+  const said = parts.filter((part) => typeof part === "string" && part !== "");
+  return said.length === 0 ? null : said.join(" · ");
+}
+
+/** `quiescent` is the newest receipt of a PAUSE that says when nothing ran any more. */
+export function statusWords(
+  header: RunHeader,
+  now: number,
+  actions: AvailableActions | null,
+  quiescent: Signal | undefined,
+): string | null {
+  const { substatus, status, failedSteps, retryDeadline, pause, message } = header;
+  if (status === "PENDING" || status === "APPROVED") return waitingWords(header, now, actions);
+  if (status === "PAUSED" && pause) {
+    const by = m.run.pausedBy(pause.requestedBy ?? "?", pause.reason);
+    if (substatus === "DRAINING") return sentence([m.run.draining(pause.draining), by]);
+    return sentence([by, quiescent?.quiescentSeq ? m.receipt.quiescent(quiescent.quiescentSeq) : null]);
+  }
+  if (substatus === "AWAITING_OPERATOR" || retryDeadline !== null) {
+    const left = retryDeadline === null ? null : retryDeadline - now;
+    return sentence([
+      failedSteps > 0 && m.run.stepsFailed(failedSteps),
+      left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed),
+    ]);
+  }
+  if (message !== null && message !== "") return message;
+  if (status === "UNKNOWN") return m.run.unknownMeans;
+  return substatus === "COMPENSATING" ? m.run.compensatingMeans : null;
+}
+
+/** Before it has started: for whom or for what it waits, since when, until when. */
+function waitingWords(header: RunHeader, now: number, actions: AvailableActions | null): string | null {
+  const { queue = null, approval = null } = actions ?? {};
+  const since = m.run.waitingFor(ticking(now - header.createdAt));
+  if (approval?.expiresAt) {
+    const said = approval.decisions.filter(({ decision }) => decision === "APPROVE");
+    return sentence([
+      m.run.approvals(said.length, approval.required, said.map(({ principal }) => principal).join(", ")),
+      since,
+      m.run.approvalEnds(ticking(instant(approval.expiresAt) - now)),
+    ]);
+  }
+  if (!queue) return sentence([since, m.run.notStarted]);
+  return sentence([
+    queue.position !== null && m.run.position(queue.position),
+    since,
+    queue.waitsFor && m.queue.waits[queue.waitsFor],
+    queue.estimatedWaitMs !== null && m.run.startsIn(ticking(queue.estimatedWaitMs)),
+    m.run.notStarted,
+  ]);
+}

@@ -1,0 +1,105 @@
+// What the runs page shows: one query, which the address holds and the filter bar writes out.
+import type { RunFilter } from "../api/gen/graphql";
+import { DAY_MS, type Zone } from "../format/format";
+import { RUN_STATUSES, type RunStatusFilter } from "../address/views";
+
+export interface RunQuery {
+  status?: RunStatusFilter[] | undefined;
+  project?: string | undefined;
+  env?: string | undefined;
+  plan?: string | undefined;
+  /** Who started them; `me` is the viewer. */
+  by?: string | undefined;
+  q?: string | undefined;
+  /** `-24h`, `-7d`, `today`, `2026-11-22` or `2026-11-22T03:00Z`. */
+  from?: string | undefined;
+  to?: string | undefined;
+  sort?: "oldest" | undefined;
+}
+
+export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?)$/;
+
+const WORDS = ["project", "env", "plan", "by"] as const;
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: DAY_MS };
+const MINUTE_MS = 60_000;
+/** A date and a time are of the zone, a date alone would be of UTC. */
+const MIDNIGHT = "00:00";
+
+export interface Parsed {
+  query: RunQuery;
+  /** Tokens that say nothing. */
+  unknown: string[];
+}
+
+/** Reads what somebody typed: `status:failed,paused env:prod plan:nightly from:-24h words`. */
+export function parseQuery(text: string): Parsed {
+  const query: RunQuery = {};
+  const unknown: string[] = [];
+  const rest: string[] = [];
+  for (const token of text.split(/\s+/).filter((part) => part !== "")) {
+    const [key = "", value = ""] = token.includes(":")
+      ? [token.slice(0, token.indexOf(":")).toLowerCase(), token.slice(token.indexOf(":") + 1)]
+      : [];
+    const word = WORDS.find((known) => known === key);
+    if (key === "") rest.push(token);
+    else if (word && value !== "") query[word] = value;
+    else if (key === "status" && value !== "") {
+      const wanted = value
+        .toUpperCase()
+        .split(",")
+        .filter((part) => part !== "");
+      const statuses = RUN_STATUSES.filter((status) => wanted.includes(status));
+      if (statuses.length > 0) query.status = [...(query.status ?? []), ...statuses];
+      if (statuses.length < wanted.length) unknown.push(token);
+    } else if ((key === "from" || key === "to") && MOMENT.test(value)) query[key] = value;
+    else if (key === "sort" && value === "oldest") query.sort = value;
+    else unknown.push(token);
+  }
+  if (rest.length > 0) query.q = rest.join(" ");
+  return { query, unknown };
+}
+
+/** The query as one would type it. */
+export function formatQuery({ status, project, env, plan, by, from, to, sort, q }: RunQuery): string {
+  const tokens = { status: status?.join(","), project, env, plan, by, from, to, sort };
+  return [
+    ...Object.entries(tokens).flatMap(([key, value]) => (value ? [`${key}:${value}`] : [])),
+    ...(q ? [q] : []),
+  ].join(" ");
+}
+
+/** When a moment of a query is; null when it says none. */
+export function momentOf(text: string | undefined, now: number, zone: Zone): number | null {
+  if (text === undefined || !MOMENT.test(text)) return null;
+  if (text === "today") {
+    const day = new Date(now);
+    return zone === "utc" ? day.setUTCHours(0, 0, 0, 0) : day.setHours(0, 0, 0, 0);
+  }
+  if (text.startsWith("-")) return now - Number(text.slice(1, -1)) * (UNITS[text.slice(-1)] ?? 0);
+  const at = Date.parse(text.includes("T") || zone === "utc" ? text : `${text}T${MIDNIGHT}`);
+  return Number.isNaN(at) ? null : at;
+}
+
+/** A moment as queries write it, to the minute before it. */
+export function writeMoment(at: number): string {
+  return `${new Date(Math.floor(at / MINUTE_MS) * MINUTE_MS).toISOString().slice(0, 16)}Z`;
+}
+
+export function toFilter(
+  { status, project, env, plan, by, q, from, to }: RunQuery,
+  now: number,
+  zone: Zone,
+): RunFilter {
+  const createdFrom = momentOf(from, now, zone);
+  const createdTo = momentOf(to, now, zone);
+  return {
+    ...(status ? { statuses: status } : {}),
+    ...(project ? { projectId: project } : {}),
+    ...(env ? { environmentId: env } : {}),
+    ...(plan ? { planId: plan } : {}),
+    ...(by ? { triggeredBy: by } : {}),
+    ...(q ? { text: q } : {}),
+    ...(createdFrom === null ? {} : { createdFrom: new Date(createdFrom).toISOString() }),
+    ...(createdTo === null ? {} : { createdTo: new Date(createdTo).toISOString() }),
+  };
+}

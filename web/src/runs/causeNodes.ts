@@ -1,6 +1,0 @@
-import { CauseNodesDocument } from "../api/gen/graphql";
-import { readOnce } from "../api/useAsked";
-import { failingOf } from "./dbt";
-
-/** Which of dbt's nodes the cause of a failure is: an attempt that has failed does not change. Null when there is nothing to say of them. */
-export const useCauseNodes = readOnce(CauseNodesDocument, ({ run }) => failingOf(run?.step?.dbtNodes ?? null));

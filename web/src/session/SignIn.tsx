@@ -1,0 +1,142 @@
+import { useEffect, useState } from "react";
+import * as z from "zod/mini";
+import { ApiError } from "../api/error";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { useDocumentStatus } from "../ui/documentStatus";
+import { Notice } from "../ui/Page";
+
+/** Where the server sends a browser whose sign-in failed: `reason` and `to`. */
+export const SIGN_IN = "/signin";
+
+const SIGNED_IN = "dvt.signedIn";
+
+const answer = z.object({
+  methods: z.array(z.object({ name: z.string(), label: z.string(), url: z.string() })),
+  devLink: z.optional(z.boolean()),
+});
+
+type Method = z.infer<typeof answer>["methods"][number];
+
+/** Whether an error says that nobody is signed in. */
+export function signedOut(error: unknown): boolean {
+  return error instanceof ApiError && (error.code === "UNAUTHENTICATED" || error.code === "TOKEN_EXPIRED");
+}
+
+/** Remembers in this tab that somebody is signed in, so that the end of a session is told from a first visit. */
+export function rememberSignedIn(): void {
+  sessionStorage.setItem(SIGNED_IN, "yes");
+}
+
+/** Where one wanted to go: a path of this server, whatever the address says. */
+export function wanted(address: Location): string {
+  if (address.pathname !== SIGN_IN) return address.pathname + address.search;
+  const to = new URLSearchParams(address.search).get("to") ?? "/";
+  const url = URL.canParse(to, address.origin) ? new URL(to, address.origin) : null;
+  return url?.origin === address.origin && url.pathname !== SIGN_IN ? url.pathname + url.search + url.hash : "/";
+}
+
+function reason(error: unknown): string | null {
+  switch (new URLSearchParams(location.search).get("reason")) {
+    case "refused":
+      return m.signIn.refused;
+    case "no-rights":
+      return m.signIn.noRights;
+    case "unavailable":
+      return m.signIn.unavailable;
+  }
+  if (error instanceof ApiError && error.code === "TOKEN_EXPIRED") return m.signIn.expired;
+  return sessionStorage.getItem(SIGNED_IN) === null ? null : m.signIn.ended;
+}
+
+/** The ways to sign in that this server has; null until it said so. `devLink`: by the link of `dvt dev link`. */
+export interface Ways {
+  methods: readonly Method[] | null;
+  devLink: boolean;
+  failed: boolean;
+}
+
+export function useMethods(): Ways {
+  const [methods, setMethods] = useState<Method[] | null>(null);
+  const [devLink, setDevLink] = useState(false);
+  const [failed, setFailed] = useState(false);
+  useEffect(() => {
+    const abort = new AbortController();
+    fetch("/auth/methods", { credentials: "same-origin", signal: abort.signal })
+      .then(async (response) => {
+        const said = answer.parse(await response.json());
+        setMethods(said.methods);
+        setDevLink(said.devLink ?? false);
+      })
+      .catch(() => {
+        if (!abort.signal.aborted) setFailed(true);
+      });
+    return () => abort.abort();
+  }, []);
+  return { methods, devLink, failed };
+}
+
+interface MethodsProps extends Ways {
+  /** Where signing in leads. */
+  to: string;
+  newWindow?: boolean;
+}
+
+export function Methods({ methods, devLink, failed, to, newWindow = false }: MethodsProps) {
+  return (
+    <>
+      {devLink && <DevLink />}
+      {methods?.map((method) => (
+        <p key={method.name}>
+          <a
+            href={`${method.url}&${new URLSearchParams({ to }).toString()}`}
+            {...(newWindow ? { target: "_blank", rel: "noreferrer" } : {})}
+          >
+            {m.signIn.with(method.label)}
+          </a>
+        </p>
+      ))}
+      {failed && (
+        <p>
+          {m.signIn.unavailable} <Button onClick={() => location.reload()}>{m.run.retry}</Button>
+        </p>
+      )}
+    </>
+  );
+}
+
+/** How a browser gets into `dvt dev`, which anybody on the machine can open and only its owner can sign in to. */
+function DevLink() {
+  return <p>{m.signIn.devLink.map((part, i) => (i % 2 === 1 ? <code key={part}>{part}</code> : part))}</p>;
+}
+
+/** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */
+export function SignIn({ error }: { error: unknown }) {
+  const ways = useMethods();
+  useDocumentStatus(m.signIn.title);
+  const why = reason(error);
+  return (
+    <main>
+      <Notice title={m.signIn.title}>
+        {why !== null && <p role="alert">{why}</p>}
+        <Methods {...ways} to={wanted(location)} />
+        {ways.methods?.length === 0 && !ways.devLink && <p>{m.signIn.none}</p>}
+      </Notice>
+    </main>
+  );
+}
+
+async function leave(): Promise<void> {
+  const response = await fetch("/auth/logout", { method: "POST", credentials: "same-origin" }).catch(() => null);
+  if (!response?.ok) {
+    alert(m.signIn.stayed);
+    return;
+  }
+  sessionStorage.removeItem(SIGNED_IN);
+  location.assign("/");
+}
+
+/** Ends the session and shows the page of those who are not signed in. */
+export function SignOut() {
+  return <Button onClick={() => void leave()}>{m.signIn.out}</Button>;
+}

@@ -1,0 +1,149 @@
+import { useNavigate } from "@tanstack/react-router";
+import { type KeyboardEvent, useEffect, useId, useState } from "react";
+import { RunsDocument } from "../api/gen/graphql";
+import { type RunRow, toRow } from "../api/model";
+import { useAsked } from "../api/useAsked";
+import { type Theme, THEMES } from "./Account";
+import { PAGES } from "./pages";
+import { m } from "../messages";
+import { Dialog } from "../ui/Dialog";
+import { shortId, type Zone } from "../format/format";
+import { setKeysOn, useKeysOn } from "../ui/keys";
+import { runLook } from "../status/look";
+import { StatusIcon } from "../ui/Status";
+import { matching } from "./match";
+import css from "./Palette.module.css";
+
+const RUNS = 8;
+const TYPING_MS = 150;
+const NONE: readonly RunRow[] = [];
+
+interface PaletteProps {
+  close: () => void;
+  help: () => void;
+  setTheme: (theme: Theme) => void;
+  setZone: (zone: Zone) => void;
+}
+
+interface Entry {
+  key: string;
+  word: string;
+  hint?: string;
+  run?: RunRow;
+  act: () => void;
+}
+
+/** Everything by name: pages, actions, and runs by plan or by the start of their id. */
+export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
+  const navigate = useNavigate();
+  const [typed, setTyped] = useState("");
+  const [at, setAt] = useState(0);
+  const keys = useKeysOn();
+  const id = useId();
+  const runs = useFound(typed.trim());
+  const fixed: Entry[] = [
+    ...PAGES.map(({ to, name, key }) => ({
+      key: to,
+      word: m.palette.go(m.nav[name]),
+      hint: `g ${key}`,
+      act: () => void navigate({ to }),
+    })),
+    { key: "start", word: m.runs.start, hint: "c", act: () => void navigate({ to: "/start" }) },
+    {
+      key: "failed",
+      word: m.palette.failed,
+      act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }),
+    },
+    { key: "bulks", word: m.palette.bulks, act: () => void navigate({ to: "/bulk" }) },
+    ...THEMES.map((theme) => ({
+      key: theme,
+      word: m.palette.theme(m.viewer.themes[theme]),
+      act: () => setTheme(theme),
+    })),
+    { key: "utc", word: m.palette.zone("UTC"), act: () => setZone("utc") },
+    { key: "local", word: m.palette.zone("local"), act: () => setZone("local") },
+    { key: "keys", word: keys ? m.palette.keysOff : m.palette.keysOn, act: () => setKeysOn(!keys) },
+    { key: "help", word: m.help.title, hint: "?", act: help },
+  ];
+  const entries: Entry[] = [
+    ...matching(fixed, typed),
+    ...runs.map((run) => ({
+      key: run.runId,
+      word: `${run.plan.planId}@${run.plan.planVersion}`,
+      hint: shortId(run.runId),
+      run,
+      act: () => void navigate({ to: "/runs/$runId", params: { runId: run.runId } }),
+    })),
+  ];
+  const chosen = Math.min(at, entries.length - 1);
+  const choose = (entry: Entry | undefined): void => {
+    if (!entry) return;
+    close();
+    entry.act();
+  };
+  const walk = (event: KeyboardEvent): void => {
+    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1 + entries.length }[event.key];
+    if (event.key === "Enter") choose(entries[chosen]);
+    else if (to === undefined || entries.length === 0) return;
+    else setAt(to % entries.length);
+    event.preventDefault();
+  };
+  useEffect(() => {
+    // Newer browsers answer with a promise, which an effect may not give back.
+    void document.getElementById(`${id}-${chosen}`)?.scrollIntoView({ block: "nearest" });
+  }, [id, chosen]);
+  return (
+    <Dialog title={m.palette.title} onClose={close}>
+      <input
+        role="combobox"
+        className={css.input}
+        aria-label={m.palette.label}
+        aria-expanded
+        aria-controls={id}
+        aria-activedescendant={entries.length > 0 ? `${id}-${chosen}` : undefined}
+        placeholder={m.palette.label}
+        autoComplete="off"
+        spellCheck={false}
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={walk}
+      />
+      <div id={id} role="listbox" aria-label={m.palette.title} className={css.list}>
+        {entries.map((entry, i) => (
+          <button
+            key={entry.key}
+            id={`${id}-${i}`}
+            type="button"
+            role="option"
+            tabIndex={-1}
+            aria-selected={i === chosen}
+            className={css.entry}
+            onClick={() => choose(entry)}
+            onPointerMove={() => setAt(i)}
+          >
+            {entry.run && <StatusIcon look={runLook(entry.run)} />}
+            <span className={css.word}>{entry.word}</span>
+            {entry.hint && <code className={css.hint}>{entry.hint}</code>}
+          </button>
+        ))}
+      </div>
+      {entries.length === 0 && <p className={css.none}>{m.palette.none}</p>}
+    </Dialog>
+  );
+}
+
+/** Runs that match, the newest ones while nothing is typed. */
+function useFound(text: string): readonly RunRow[] {
+  const filter = text === "" ? null : { text };
+  // The pages and actions are there all the same.
+  const { last } = useAsked(
+    RunsDocument,
+    { first: RUNS, after: null, filter, orderBy: "CREATED_DESC" },
+    ({ runs }) => runs.edges.map((edge) => toRow(edge.node)),
+    { after: filter ? TYPING_MS : 0 },
+  );
+  return last ?? NONE;
+}

@@ -1,0 +1,172 @@
+import { Link, useLocation, useNavigate } from "@tanstack/react-router";
+import { CircleQuestionMark, Search, Unplug } from "lucide-react";
+import { type ReactNode, Suspense, useEffect, useState, useSyncExternalStore } from "react";
+import { receipts, useReceipts } from "../receipts/context";
+import { useViewer, type Viewer } from "../session/viewer";
+import { settled } from "../receipts/receipts";
+import { Tray } from "../receipts/Tray";
+import { ViewerDocument } from "../api/gen/graphql";
+import { linkState, onLink, retryNow } from "../api/live";
+import { toSignal } from "../api/model";
+import { request } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
+import { useInbox } from "../inbox/inbox";
+import { MANY } from "../inbox/state";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import type { Zone } from "../format/format";
+import { useKeys } from "../ui/keys";
+import { lazyPart } from "../ui/lazyPart";
+import { usePreference } from "../ui/preference";
+import { useZone } from "../ui/Time";
+import { useCurrentInSight } from "../ui/useCurrentInSight";
+import { Account, THEMES } from "./Account";
+import { Choice } from "./Choice";
+import { PAGES } from "./pages";
+import { Places } from "./Places";
+import { ServiceBanner } from "./ServiceBanner";
+import prose from "../styles/Prose.module.css";
+import css from "./Shell.module.css";
+import { SignInOver, useSessionEnd } from "../session/SignInOver";
+
+const Palette = lazyPart(() => import("./Palette").then((part) => part.Palette));
+const Help = lazyPart(() => import("./Help").then((part) => part.Help));
+
+const MOVING_POLL_MS = 5_000;
+interface ShellProps {
+  viewer: Viewer;
+  setZone: (zone: Zone) => void;
+  children: ReactNode;
+}
+
+export function Shell({ viewer, setZone, children }: ShellProps) {
+  const zone = useZone();
+  const [theme, setTheme] = usePreference("dvt.theme", THEMES, "system");
+  const [over, setOver] = useState<"palette" | "help" | null>(null);
+  const navigate = useNavigate();
+  const signedOut = useSessionEnd() !== null;
+  useEffect(() => {
+    if (theme === "system") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+  }, [theme]);
+  useOwnReceipts();
+  useKeys({
+    ...Object.fromEntries(
+      PAGES.map(({ to, name, key }) => [
+        `g ${key}`,
+        { does: m.keys.go(m.nav[name]), run: () => void navigate({ to }) },
+      ]),
+    ),
+    "?": { does: m.help.title, run: () => setOver("help") },
+  });
+  useEffect(() => {
+    // The palette is asked for with a modifier, so it opens from fields too.
+    const ask = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || event.altKey || event.shiftKey)
+        return;
+      event.preventDefault();
+      setOver((now) => (now === "palette" ? null : (now ?? "palette")));
+    };
+    addEventListener("keydown", ask);
+    return () => removeEventListener("keydown", ask);
+  }, []);
+  const close = (): void => setOver(null);
+  const row = useCurrentInSight<HTMLElement>(useLocation({ select: ({ pathname }) => pathname }));
+  return (
+    <>
+      <a className={css.skip} href="#main">
+        {m.nav.skip}
+      </a>
+      <header className={css.bar}>
+        <Link to="/runs" className={css.brand}>
+          {m.app}
+        </Link>
+        <Places viewer={viewer} />
+        <nav ref={row} className={css.nav} aria-label={m.nav.label}>
+          {PAGES.map(({ to, name }) => (
+            <Link key={to} to={to} className={css.link}>
+              {m.nav[name]} {name === "inbox" && <InboxCount />}
+            </Link>
+          ))}
+        </nav>
+        <div className={css.right}>
+          <LinkState />
+          <Button kind="quiet" label={`${m.palette.title}, ${m.help.paletteKey}`} onClick={() => setOver("palette")}>
+            <Search size={16} aria-hidden="true" />
+            <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
+          </Button>
+          <Tray />
+          <Choice
+            label={m.viewer.zone}
+            value={zone}
+            options={[
+              ["utc", "UTC"],
+              ["local", "Local"],
+            ]}
+            choose={setZone}
+          />
+          <span className={css.help}>
+            <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
+              <CircleQuestionMark size={16} aria-hidden="true" />
+            </Button>
+          </span>
+          <Account viewer={viewer} theme={theme} setTheme={setTheme} zone={zone} setZone={setZone} />
+        </div>
+      </header>
+      <ServiceBanner />
+      <main id="main" className={css.main} data-veiled={signedOut || undefined}>
+        {children}
+      </main>
+      <Suspense>
+        {over === "palette" && (
+          <Palette close={close} help={() => setOver("help")} setTheme={setTheme} setZone={setZone} />
+        )}
+        {over === "help" && <Help close={close} />}
+      </Suspense>
+      {signedOut && <SignInOver principal={viewer.principal} />}
+    </>
+  );
+}
+
+/** How much waits for the viewer, as it changes. */
+function InboxCount() {
+  const { count } = useInbox();
+  if (count === null || count === 0) return null;
+  return (
+    <span
+      className={`${prose.count} ${css.count}`}
+      role="status"
+      aria-label={m.inbox.waits(count)}
+      data-testid="inbox-count"
+    >
+      {count >= MANY ? `${MANY}+` : count}
+    </span>
+  );
+}
+
+/** The connection, while there is none: each page says for itself how true it is. */
+function LinkState() {
+  const { link } = useSyncExternalStore(onLink, linkState);
+  if (link !== "closed") return null;
+  return (
+    <span className={css.cut} role="status">
+      <Unplug size={14} aria-hidden="true" /> {m.sync.OFFLINE}
+      <Button kind="quiet" onClick={retryNow}>
+        {m.banner.retryNow}
+      </Button>
+    </span>
+  );
+}
+
+/** Own receipts of runs that are not open here move by asking, while any moves. */
+function useOwnReceipts(): void {
+  const viewer = useViewer();
+  const moving = useReceipts().some((signal) => signal.actor === viewer.principal && !settled(signal));
+  useEffect(() => {
+    if (!moving) return;
+    return whileSeen(MOVING_POLL_MS, async () => {
+      const { viewer } = await request(ViewerDocument, {});
+      receipts.receive(...viewer.signals.map(toSignal));
+    });
+  }, [moving]);
+}

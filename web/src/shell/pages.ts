@@ -1,0 +1,10 @@
+/** The pages of the navigation, with the key that follows `g`. */
+export const PAGES = [
+  { to: "/runs", name: "runs", key: "r" },
+  { to: "/inbox", name: "inbox", key: "i" },
+  { to: "/queue", name: "queue", key: "q" },
+  { to: "/dlq", name: "dlq", key: "d" },
+  { to: "/audit", name: "audit", key: "a" },
+  { to: "/admin", name: "admin", key: "m" },
+  { to: "/health", name: "health", key: "h" },
+] as const;

@@ -1,0 +1,88 @@
+// Statuses as people see them: silhouette first, then word, then colour.
+import {
+  Ban,
+  CircleCheck,
+  CircleDashed,
+  CirclePlay,
+  CircleQuestionMark,
+  Hand,
+  Hourglass,
+  BadgeCheck,
+  OctagonPause,
+  OctagonX,
+  RotateCcw,
+  SkipForward,
+  Undo2,
+  UserCheck,
+} from "lucide-react";
+import type { RunRow, Step } from "../api/model";
+import { m } from "../messages";
+import type { Look } from "../ui/tones";
+
+type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus"> & { pause: { draining: number } | null };
+
+export function runLook(run: RunState): Look {
+  switch (run.status) {
+    case "PENDING":
+      return run.substatus === "QUEUED"
+        ? { tone: "pending", word: m.status.queued, icon: Hourglass }
+        : { tone: "pending", word: m.status.pending, icon: CircleDashed };
+    case "APPROVED":
+      return { tone: "approved", word: m.status.approved, icon: BadgeCheck };
+    case "RUNNING":
+      return runningLook(run);
+    case "PAUSED":
+      return {
+        tone: "paused",
+        word: run.substatus === "DRAINING" ? m.status.draining(run.pause?.draining ?? 0) : m.status.paused,
+        icon: OctagonPause,
+      };
+    case "COMPLETED":
+      return { tone: "success", word: m.status.completed, icon: CircleCheck };
+    case "FAILED":
+      return { tone: "failed", word: m.status.failed, icon: OctagonX };
+    case "CANCELLED":
+      return { tone: "cancelled", word: m.status.cancelled, icon: Ban };
+    default:
+      return { tone: "unknown", word: m.status.unknown(run.statusRaw), icon: CircleQuestionMark };
+  }
+}
+
+function runningLook(run: RunState): Look {
+  switch (run.substatus) {
+    case "AWAITING_OPERATOR":
+      return { tone: "person", word: m.status.awaitingOperator, icon: Hand };
+    case "WAITING_MANUAL":
+      return { tone: "person", word: m.status.waitingManual, icon: UserCheck };
+    case "COMPENSATING":
+      return { tone: "person", word: m.status.compensating, icon: Undo2 };
+    default:
+      return { tone: "running", word: m.status.running, icon: CirclePlay };
+  }
+}
+
+export function stepLook(
+  step: Pick<Step, "status" | "statusRaw" | "pendingRetry"> & Partial<Pick<Step, "substatus">>,
+): Look {
+  if (step.pendingRetry) return { tone: "running", word: m.status.retryLatched, icon: RotateCcw };
+  if (step.status === "RUNNING" && step.substatus === "WAITING_MANUAL")
+    return { tone: "person", word: m.status.waitingManual, icon: UserCheck };
+  switch (step.status) {
+    case "PENDING":
+      return { tone: "pending", word: m.status.pending, icon: CircleDashed };
+    case "RUNNING":
+      return { tone: "running", word: m.status.running, icon: CirclePlay };
+    case "SUCCESS":
+      return { tone: "success", word: m.status.succeeded, icon: CircleCheck };
+    case "FAILED":
+      return { tone: "failed", word: m.status.failed, icon: OctagonX };
+    case "SKIPPED":
+      return { tone: "skipped", word: m.status.skipped, icon: SkipForward };
+    default:
+      return { tone: "unknown", word: m.status.unknown(step.statusRaw), icon: CircleQuestionMark };
+  }
+}
+
+export function ended(run: Pick<RunRow, "status">): boolean {
+  return run.status === "COMPLETED" || run.status === "FAILED" || run.status === "CANCELLED";
+}

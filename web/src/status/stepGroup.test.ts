@@ -1,0 +1,13 @@
+import { expect, it } from "vitest";
+import { manualOf } from "./stepGroup";
+
+const stepCounts = { total: 5, pending: 0, running: 3, success: 2, failed: 0, skipped: 0 };
+const run = { status: "RUNNING", substatus: null, pause: null, stepCounts } as const;
+
+it("counts who waits for a person apart from what runs, as far as it is known", () => {
+  expect(manualOf(run)).toBe(0);
+  expect(manualOf(run, 1)).toBe(2);
+  expect(manualOf({ ...run, substatus: "WAITING_MANUAL" })).toBe(3);
+  expect(manualOf({ ...run, status: "PAUSED", substatus: "DRAINING", pause: { draining: 2 } })).toBe(1);
+  expect(manualOf({ ...run, status: "PAUSED", pause: { draining: 0 } })).toBe(3);
+});

@@ -1,0 +1,51 @@
+import type { Attempt } from "../api/model";
+import { m } from "../messages";
+import { attemptName, duration } from "../format/format";
+import { stepLook } from "../status/look";
+import { StatusIcon } from "../ui/Status";
+import { Time } from "../ui/Time";
+import pills from "../styles/Pill.module.css";
+import css from "./StepPanel.module.css";
+
+interface AttemptsProps {
+  attempts: readonly Attempt[];
+  shown: number;
+  latest: number;
+  choose: (logicalAttemptId: number) => void;
+}
+
+/** The history of a step: a failure that a later attempt has superseded is grey, the latest is its state. */
+export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
+  return (
+    <div className={pills.pills} role="group" aria-label={m.step.attempts}>
+      {attempts.map((attempt) => {
+        const id = attempt.logicalAttemptId;
+        const look = stepLook({ ...attempt, pendingRetry: false });
+        const superseded = id !== latest && attempt.status === "FAILED";
+        return (
+          <button
+            key={id}
+            type="button"
+            className={`${pills.pill} ${css.attempt}`}
+            aria-pressed={id === shown}
+            data-superseded={superseded || undefined}
+            title={superseded ? m.step.superseded : undefined}
+            onClick={() => choose(id)}
+          >
+            <StatusIcon look={superseded ? { ...look, tone: "skipped" } : look} size={14} />
+            {attemptName(id)}
+            {attempt.startedAt !== null && (
+              <span className={css.quiet}>
+                <Time at={attempt.startedAt} format="clock" />
+              </span>
+            )}
+            {attempt.durationMs !== null && <span className={css.quiet}>{duration(attempt.durationMs)}</span>}
+            {attempt.engineAttemptId > 1 && (
+              <span className={css.quiet}>{m.step.engineTry(attempt.engineAttemptId)}</span>
+            )}
+          </button>
+        );
+      })}
+    </div>
+  );
+}

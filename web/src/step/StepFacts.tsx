@@ -1,0 +1,118 @@
+// The parts of a step that are facts to read.
+import type { ReactNode } from "react";
+import type { Attempt, Step } from "../api/model";
+import { m } from "../messages";
+import { attemptName, bytes, duration } from "../format/format";
+import { CopyText } from "../ui/CopyText";
+import { Time } from "../ui/Time";
+import prose from "../styles/Prose.module.css";
+import css from "./StepPanel.module.css";
+
+export function StepError({ error }: { error: Attempt["error"] }) {
+  if (!error) return <p className={css.quiet}>{m.step.noError}</p>;
+  return (
+    <div className={css.body}>
+      <p>
+        <code>{error.code}</code> · {error.category ?? "UNKNOWN"} ·{" "}
+        {error.retryable ? m.run.retryable : m.run.notRetryable}
+        {error.source && ` · ${error.source}`}
+      </p>
+      {error.message && <pre className={prose.said}>{error.message}</pre>}
+    </div>
+  );
+}
+
+/** What the step returned; only of the latest attempt is it known. */
+export function StepOutput({ step, current }: { step: Step; current: boolean }) {
+  if (step.result === null || !current) return <p className={css.quiet}>{m.step.noOutput}</p>;
+  return <pre className={prose.said}>{JSON.stringify(step.result, null, 2)}</pre>;
+}
+
+export function StepArtifacts({ artifacts }: { artifacts: Step["artifacts"] }) {
+  if (artifacts.length === 0) return <p className={css.quiet}>{m.step.noArtifacts}</p>;
+  return (
+    <ul className={css.artifacts}>
+      {artifacts.map((artifact) => (
+        <li key={artifact.uri}>
+          <strong>{artifact.kind}</strong> {artifact.sizeBytes !== null && bytes(artifact.sizeBytes)}
+          <br />
+          <code>{artifact.uri}</code>
+          {artifact.sha256 && (
+            <>
+              <br />
+              <span className={css.quiet}>
+                sha256 <CopyText name={m.artifacts.sha256} text={artifact.sha256} />
+              </span>
+            </>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** When each attempt began and ended, by the log. */
+export function StepTiming({ step }: { step: Step }) {
+  if (step.attempts.length === 0) return <p className={css.quiet}>{m.step.noAttempt}</p>;
+  return (
+    <table className={css.timing}>
+      <thead>
+        <tr>
+          {m.step.timing.map((head) => (
+            <th key={head} scope="col">
+              {head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {step.attempts.map((attempt) => (
+          <tr key={attempt.logicalAttemptId}>
+            <th scope="row">{attemptName(attempt.logicalAttemptId)}</th>
+            <td>
+              <At at={attempt.startedAt} seq={attempt.startedSeq} />
+            </td>
+            <td>
+              <At at={attempt.completedAt} seq={attempt.endedSeq} />
+            </td>
+            <td>{attempt.durationMs === null ? "" : duration(attempt.durationMs)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function At({ at, seq }: { at: number | null; seq: number | null }) {
+  if (at === null) return null;
+  return (
+    <>
+      <Time at={at} format="full" /> {seq !== null && <span className={css.quiet}>seq {seq}</span>}
+    </>
+  );
+}
+
+/** Where it runs, and what it waits for before that. */
+export function StepWorker({ step }: { step: Step }) {
+  const facts: [string, ReactNode][] = [
+    [m.step.facts.id, <code key="id">{step.stepId}</code>],
+    [m.step.facts.dependsOn, step.dependsOn.length === 0 ? m.step.facts.nothing : step.dependsOn.join(", ")],
+    ...(step.group ? [[m.step.facts.group, step.group] as [string, ReactNode]] : []),
+    ...(step.taskQueue ? [[m.step.facts.queue, step.taskQueue] as [string, ReactNode]] : []),
+    ...(step.resourceClass ? [[m.step.facts.resources, step.resourceClass] as [string, ReactNode]] : []),
+    ...(step.engineAttemptId === null
+      ? []
+      : [[m.step.facts.engineTry, String(step.engineAttemptId)] as [string, ReactNode]]),
+    [m.step.facts.changed, `seq ${step.changedSeq}`],
+  ];
+  return (
+    <dl className={css.about}>
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

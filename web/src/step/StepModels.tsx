@@ -1,0 +1,139 @@
+import { useEffect, useRef, useState } from "react";
+import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
+import { type ApiError, toApiError } from "../api/error";
+import { request } from "../api/request";
+import { m } from "../messages";
+import { DBT_TONES } from "./dbt";
+import { Button } from "../ui/Button";
+import { count, duration } from "../format/format";
+import { Problem } from "../page/Problem";
+import { Skeleton } from "../ui/Page";
+import pills from "../styles/Pill.module.css";
+import prose from "../styles/Prose.module.css";
+import css from "./StepModels.module.css";
+import type { StepMove } from "./stepPlace";
+
+type Nodes = NonNullable<NonNullable<NonNullable<StepNodesQuery["run"]>["step"]>["dbtNodes"]>;
+type Node = Nodes["edges"][number]["node"];
+
+interface StepModelsProps {
+  runId: string;
+  stepId: string;
+  attempt: number;
+  /** Those of dbt that are listed; none: all. */
+  statuses: readonly string[];
+  /** The node whose compiled SQL is open and in sight. */
+  sql: string | null;
+  open: (to: StepMove) => void;
+}
+
+/** What dbt says of its models and tests, especially of those that failed. */
+export default function StepModels({ runId, stepId, attempt, statuses, sql, open }: StepModelsProps) {
+  const [nodes, setNodes] = useState<Nodes | null | undefined>(undefined);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [round, setRound] = useState(0);
+  const [adding, setAdding] = useState(false);
+  /** Ends with the list that is shown: more of it is nothing of the next one. */
+  const asking = useRef(new AbortController());
+  const load = (after: string | null): void => {
+    const { signal } = asking.current;
+    setAdding(after !== null);
+    request(
+      StepNodesDocument,
+      {
+        runId,
+        stepId,
+        attempt: attempt === 0 ? null : attempt,
+        status: statuses.length === 0 ? null : [...statuses],
+        after,
+      },
+      signal,
+    )
+      .then(({ run }) => {
+        const page = run?.step?.dbtNodes ?? null;
+        setNodes((held) =>
+          after !== null && held && page ? { ...page, edges: [...held.edges, ...page.edges] } : page,
+        );
+        setError(null);
+      })
+      .catch((cause: unknown) => {
+        if (!signal.aborted) setError(toApiError(cause));
+      })
+      .finally(() => setAdding(false));
+  };
+  useEffect(() => {
+    const abort = new AbortController();
+    asking.current = abort;
+    load(null);
+    return () => abort.abort();
+    // What is asked for is all that is read.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [runId, stepId, attempt, statuses.join(), round]);
+  if (error) return <Problem error={error} retry={() => setRound(round + 1)} />;
+  if (nodes === undefined) return <Skeleton rows={4} label={m.step.tabs.models} />;
+  if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
+  return (
+    <div className={css.models}>
+      <div className={pills.pills} role="group" aria-label={m.step.models.filter}>
+        <Button pressed={statuses.length === 0} onClick={() => open({ nodes: undefined, sql: undefined })}>
+          {m.step.models.all}
+        </Button>
+        {nodes.byStatus.map((entry) => (
+          <Button
+            key={entry.status}
+            pressed={statuses.includes(entry.status)}
+            onClick={() => open({ nodes: [entry.status], sql: undefined })}
+          >
+            <span data-tone={DBT_TONES[entry.status]} className={css.word}>
+              {entry.status}
+            </span>{" "}
+            {count(entry.count)}
+          </Button>
+        ))}
+      </div>
+      <ul className={css.list}>
+        {nodes.edges.map(({ node }) => (
+          <Entry key={node.uniqueId} node={node} open={node.uniqueId === sql} />
+        ))}
+      </ul>
+      {nodes.pageInfo.hasNextPage && (
+        <Button onClick={() => load(nodes.pageInfo.endCursor)} refusal={adding ? m.sync.LOADING : null}>
+          {m.step.models.more(count(nodes.total))}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function Entry({ node, open }: { node: Node; open: boolean }) {
+  const compiled = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (open) compiled.current?.scrollIntoView({ block: "nearest" });
+  }, [open]);
+  const facts = [
+    node.resourceType,
+    duration(node.executionTimeMs),
+    node.rowsAffected === null ? null : m.step.models.rows(count(node.rowsAffected)),
+    node.failures ? m.step.models.failures(count(node.failures)) : null,
+  ].filter((fact) => fact !== null);
+  return (
+    <li className={css.entry} data-node={node.uniqueId}>
+      <p>
+        <span data-tone={DBT_TONES[node.status]} className={css.word}>
+          {node.status}
+        </span>{" "}
+        <strong title={node.uniqueId}>{node.name}</strong> <span className={css.quiet}>{facts.join(" · ")}</span>
+      </p>
+      {node.message && <pre className={`${prose.said} ${css.message}`}>{node.message}</pre>}
+      {node.compiledSql && (
+        <details ref={compiled} open={open}>
+          <summary>{m.step.models.sql}</summary>
+          <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.sqlOf(node.name)}>
+            {node.compiledSql}
+          </pre>
+          {node.compiledSqlCut && <p className={css.quiet}>{m.step.models.cut}</p>}
+        </details>
+      )}
+    </li>
+  );
+}

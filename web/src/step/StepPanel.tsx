@@ -1,0 +1,238 @@
+import { X } from "lucide-react";
+import { Suspense, useEffect, useRef } from "react";
+import { ActionButton } from "../actions/ActionButton";
+import { useRunActions } from "../actions/context";
+import { PollerSeenDocument } from "../api/gen/graphql";
+import { instant, type Step } from "../api/model";
+import { useAsked } from "../api/useAsked";
+import { LogView } from "../logs/LogView";
+import { m } from "../messages";
+import { useRunState, useRunStore, useStep } from "../runstate/context";
+import { isDbt } from "./dbt";
+import { useMedians } from "./medians";
+import { RESET_STEP_PARAMS, STEP_TABS } from "../address/views";
+import { Button } from "../ui/Button";
+import { duration } from "../format/format";
+import { stepLook } from "../status/look";
+import { lazyPart } from "../ui/lazyPart";
+import { Notice } from "../ui/Page";
+import { StatusBadge } from "../ui/Status";
+import { useTick } from "../ui/Time";
+import { StepArtifacts, StepError, StepOutput, StepTiming, StepWorker } from "./StepFacts";
+import { Attempts } from "./StepAttempts";
+import type { StepMove, StepPlace } from "./stepPlace";
+import { StepManual } from "./StepManual";
+import { awaitedQueue, pollerWords, stepTook, waitWords } from "./stepWords";
+import tabs from "../styles/Tabs.module.css";
+import css from "./StepPanel.module.css";
+
+const StepInputs = lazyPart(() => import("./StepInputs").then((part) => part.default));
+const StepModels = lazyPart(() => import("./StepModels").then((part) => part.default));
+
+const STACKED = "(max-width: 960px)";
+
+interface StepPanelProps {
+  runId: string;
+  stepId: string;
+  place: StepPlace;
+  open: (to: StepMove) => void;
+  close: () => void;
+}
+
+export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps) {
+  const step = useStep(stepId);
+  const panel = useRef<HTMLElement>(null);
+  const known = step !== undefined;
+  const latest = step?.attempts.at(-1)?.logicalAttemptId ?? step?.logicalAttemptId ?? 0;
+  const shownId = place.attempt ?? latest;
+  useLineOf(stepId, shownId, place, open);
+  useEffect(() => {
+    // Beside the picture the panel is in sight; below it, on a narrow screen, it must be brought there.
+    if (known && matchMedia(STACKED).matches) panel.current?.scrollIntoView({ block: "start" });
+  }, [stepId, known]);
+  if (!step) {
+    return (
+      <section className={css.panel} aria-label={stepId}>
+        <Notice title={m.step.gone(stepId)}>
+          <Button onClick={close}>{m.step.close}</Button>
+        </Notice>
+      </section>
+    );
+  }
+  return (
+    <section ref={panel} className={css.panel} aria-labelledby="step-title" data-testid="step-panel">
+      <div className={css.head}>
+        <h2 id="step-title" className={css.title}>
+          {step.name ?? step.stepId}
+        </h2>
+        <StepButtons step={step} />
+        <Button kind="quiet" label={m.step.close} onClick={close}>
+          <X size={16} aria-hidden="true" />
+        </Button>
+      </div>
+      <Facts runId={runId} step={step} />
+      <StepManual stepId={stepId} />
+      {step.attempts.length > 0 && (
+        <Attempts
+          attempts={step.attempts}
+          shown={shownId}
+          latest={latest}
+          choose={(id) => open({ ...RESET_STEP_PARAMS, attempt: id === latest ? undefined : id })}
+        />
+      )}
+      <div className={`${tabs.tabs} ${css.tabs}`} role="group" aria-label={m.step.parts(step.stepId)}>
+        {STEP_TABS.filter((other) => other !== "models" || isDbt(step.type)).map((other) => (
+          <button
+            key={other}
+            type="button"
+            className={tabs.tab}
+            aria-pressed={other === place.tab}
+            onClick={() => open({ tab: other })}
+          >
+            {m.step.tabs[other]}
+          </button>
+        ))}
+      </div>
+      <Part runId={runId} step={step} shownId={shownId} latest={latest} place={place} open={open} />
+    </section>
+  );
+}
+
+/** A line is of the log that was shown when it was chosen: when a later attempt takes its place, the address forgets it. */
+function useLineOf(stepId: string, shownId: number, { attempt, line }: StepPlace, open: (to: StepMove) => void): void {
+  const was = useRef({ stepId, shownId });
+  useEffect(() => {
+    const other = was.current.stepId === stepId && was.current.shownId !== shownId && was.current.shownId > 0;
+    was.current = { stepId, shownId };
+    // Who goes to another attempt says which line.
+    if (other && attempt === null && line !== null) open({ line: undefined });
+  }, [stepId, shownId, attempt, line, open]);
+}
+
+function StepButtons({ step }: { step: Step }) {
+  const { actions, menu } = useRunActions();
+  const cause = useRunState((store) => store.header()?.rootCause?.stepId === step.stepId);
+  return (
+    <span className={css.buttons}>
+      {/* The cause of failure has its Retry in the head of the page. */}
+      {step.status === "FAILED" && !cause && <ActionButton action="RETRY_STEP" stepId={step.stepId} shortcut="r" />}
+      {step.status === "FAILED" && <ActionButton action="SKIP_STEP" stepId={step.stepId} />}
+      {actions?.task(step.stepId) && <ActionButton action="COMPLETE_MANUAL_STEP" stepId={step.stepId} kind="primary" />}
+      <Button kind="quiet" label={m.menu.ofStep(step.stepId)} onClick={menu}>
+        …
+      </Button>
+    </span>
+  );
+}
+
+function Facts({ runId, step }: { runId: string; step: Step }) {
+  const store = useRunStore();
+  useTick(1_000, step.status === "RUNNING");
+  const blocked = useRunState(({ header }) =>
+    header()?.rootCause?.stepId === step.stepId ? (header()?.rootCause?.blockedSteps ?? 0) : 0,
+  );
+  const took = stepTook(step, store);
+  const wait = waitWords(step, store);
+  const queue = awaitedQueue(step, store);
+  return (
+    <>
+      <div className={css.facts}>
+        <StatusBadge look={stepLook(step)} />
+        <span>{step.type}</span>
+        {took && <span>{took}</span>}
+        <Median runId={runId} stepId={step.stepId} />
+        {blocked > 0 && <span>{m.run.blocks(blocked)}</span>}
+      </div>
+      {wait && (
+        <p className={css.wait}>
+          {wait}
+          {queue !== null && <LastPoller runId={runId} stepId={step.stepId} />}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** How often it is asked when a worker was last seen: a server knows no better. */
+const POLLER_EVERY_MS = 15_000;
+
+/** When a worker of the queue that the step waits for was last seen. The stream does not say, since it is silent while the run stands still. */
+function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
+  const store = useRunStore();
+  const wait = useAsked(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, {
+    every: POLLER_EVERY_MS,
+  }).answer;
+  if (!wait?.taskQueue) return null;
+  return pollerWords(wait.pollerSeenAt === null ? null : instant(wait.pollerSeenAt), store.now());
+}
+
+/** How long the step took in earlier runs, to judge by. */
+function Median({ runId, stepId }: { runId: string; stepId: string }) {
+  const median = useMedians({ runId })?.get(stepId);
+  return median === undefined ? null : <span>{m.step.median(duration(median))}</span>;
+}
+
+interface PartProps {
+  runId: string;
+  step: Step;
+  shownId: number;
+  latest: number;
+  place: StepPlace;
+  open: (to: StepMove) => void;
+}
+
+function Part({ runId, step, shownId, latest, place, open }: PartProps) {
+  const shown = step.attempts.find((other) => other.logicalAttemptId === shownId);
+  switch (place.tab) {
+    case "log": {
+      if (!shown || shown.startedAt === null) return <p className={css.quiet}>{m.step.noAttempt}</p>;
+      const of = { runId, stepId: step.stepId, attempt: shown.logicalAttemptId };
+      return (
+        <LogView
+          key={`${step.stepId}/${of.attempt}`}
+          of={of}
+          running={shown.status === "RUNNING"}
+          failed={shown.status === "FAILED"}
+          line={place.line}
+          find={place.q}
+          open={open}
+        />
+      );
+    }
+    case "models":
+      return (
+        <Suspense>
+          <StepModels
+            key={`${step.stepId}/${shownId}/${shown?.status}`}
+            runId={runId}
+            stepId={step.stepId}
+            attempt={shownId}
+            statuses={place.nodes}
+            sql={place.sql}
+            open={open}
+          />
+        </Suspense>
+      );
+    case "inputs":
+      return (
+        <Suspense>
+          <StepInputs
+            key={`${step.stepId}/${shownId}/${shown?.startedSeq ?? 0}`}
+            runId={runId}
+            stepId={step.stepId}
+            attempt={shownId > 0 ? shownId : null}
+          />
+        </Suspense>
+      );
+    case "error":
+      return <StepError error={shown?.error ?? null} />;
+    case "output":
+      return <StepOutput step={step} current={shownId === latest} />;
+    case "artifacts":
+      return <StepArtifacts artifacts={shownId === latest ? step.artifacts : []} />;
+    case "timing":
+      return <StepTiming step={step} />;
+    case "worker":
+      return <StepWorker step={step} />;
+  }
+}

@@ -1,0 +1,104 @@
+import { useMemo, useRef, useSyncExternalStore } from "react";
+import { m } from "../messages";
+import { useHeader, useOrder, useRunStore } from "../runstate/context";
+import { groupsOf, type StepQuery } from "./selection";
+import { STEP_FILTERS, type StepFilter } from "../address/views";
+import { Button } from "../ui/Button";
+import { count } from "../format/format";
+import { useKeys } from "../ui/keys";
+import pills from "../styles/Pill.module.css";
+import css from "./StepsGrid.module.css";
+
+const WORDS: Record<StepFilter, string> = {
+  FAILED: m.status.failed,
+  WAITING: m.mosaic.groups.waiting,
+  RUNNING: m.status.running,
+  PENDING: m.status.pending,
+  SUCCESS: m.status.succeeded,
+  SKIPPED: m.status.skipped,
+};
+// What waits for a person runs for the API: these two are counted by the steps.
+const KEYS = {
+  FAILED: "failed",
+  WAITING: null,
+  RUNNING: null,
+  PENDING: "pending",
+  SUCCESS: "success",
+  SKIPPED: "skipped",
+} as const;
+const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
+
+/** Which steps the table shows; all of it stands in the address. */
+export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (query: StepQuery) => void }) {
+  const store = useRunStore();
+  const header = useHeader();
+  const order = useOrder();
+  const tally = useSyncExternalStore(store.subscribe, store.tally);
+  const groups = useMemo(() => groupsOf(order, (id) => store.step(id)), [store, order]);
+  const { show } = query;
+  const field = useRef<HTMLInputElement>(null);
+  useKeys({ f: { does: m.grid.find, run: () => field.current?.focus() } });
+  const counted = (filter: StepFilter): number => {
+    const key = KEYS[filter];
+    return key === null ? tally[filter === "RUNNING" ? "running" : "waiting"] : (header?.stepCounts[key] ?? 0);
+  };
+  const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
+  return (
+    <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={m.grid.show}>
+      {STEP_FILTERS.map((filter) => (
+        <button
+          key={filter}
+          type="button"
+          className={`${pills.pill} ${css.filter}`}
+          aria-pressed={show.includes(filter)}
+          data-none={(counted(filter) === 0 && !show.includes(filter)) || undefined}
+          onClick={() =>
+            setQuery({
+              ...query,
+              show: show.includes(filter) ? show.filter((other) => other !== filter) : [...show, filter],
+            })
+          }
+        >
+          {WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>
+        </button>
+      ))}
+      <Button kind="quiet" pressed={hidesDone} onClick={() => setQuery({ ...query, show: hidesDone ? [] : NOT_DONE })}>
+        {m.step.hideDone}
+      </Button>
+      <Button
+        kind="quiet"
+        pressed={query.sort === "failed"}
+        onClick={() => setQuery({ ...query, sort: query.sort === "failed" ? "plan" : "failed" })}
+      >
+        {m.grid.failedFirst}
+      </Button>
+      <span className={css.push}>
+        {groups.length > 0 && (
+          <select
+            className={css.field}
+            aria-label={m.grid.group}
+            value={query.group ?? ""}
+            onChange={(event) => setQuery({ ...query, group: event.target.value === "" ? null : event.target.value })}
+          >
+            <option value="">{m.grid.allGroups}</option>
+            {groups.map((group) => (
+              <option key={group} value={group}>
+                {group}
+              </option>
+            ))}
+          </select>
+        )}
+        <input
+          ref={field}
+          className={css.field}
+          type="search"
+          aria-label={m.grid.find}
+          placeholder={m.grid.find}
+          value={query.find}
+          maxLength={200}
+          onChange={(event) => setQuery({ ...query, find: event.target.value })}
+        />
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,134 @@
+import { memo } from "react";
+import type { Instant } from "../format/format";
+import { stepWords } from "../status/stepLabel";
+import { m } from "../messages";
+import { useRunStore, useStep } from "../runstate/context";
+import { type Pace, paceOf } from "../step/medians";
+import { beganAt } from "../timeline/segments";
+import { attemptName, duration } from "../format/format";
+import { stepLook } from "../status/look";
+import { Name } from "../ui/Name";
+import { StatusBadge } from "../ui/Status";
+import { useTick } from "../ui/Time";
+import prose from "../styles/Prose.module.css";
+import virtual from "../styles/Virtual.module.css";
+import css from "./StepsGrid.module.css";
+import { stepTook } from "../step/stepWords";
+
+interface StepRowProps {
+  stepId: string;
+  index: number;
+  top: number;
+  chosen: boolean;
+  selected: boolean;
+  tabStop: boolean;
+  /** What follows from other steps: since when it could have begun, why it does not run, and how many wait behind it when it failed. */
+  ready: Instant | null;
+  wait: string | null;
+  blocks: number;
+  /** How long the step mostly takes, in milliseconds. */
+  median: number | undefined;
+  choose: (stepId: string) => void;
+  turn: (stepId: string, range: boolean) => void;
+}
+
+export const StepRow = memo(function StepRow({
+  stepId,
+  index,
+  top,
+  chosen,
+  selected,
+  tabStop,
+  ready,
+  wait,
+  blocks,
+  median,
+  choose,
+  turn,
+}: StepRowProps) {
+  const store = useRunStore();
+  const step = useStep(stepId);
+  useTick(1_000, step?.status === "RUNNING" || (step?.status === "PENDING" && ready !== null));
+  if (!step) return null;
+  const began = beganAt(step);
+  const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      data-index={index}
+      className={`${virtual.row} ${css.row}`}
+      data-chosen={chosen || undefined}
+      data-selected={selected || undefined}
+      style={{ transform: `translateY(${top}px)` }}
+    >
+      <span role="cell" data-column="select">
+        <input
+          type="checkbox"
+          tabIndex={-1}
+          aria-label={m.grid.select(step.name ?? stepId)}
+          checked={selected}
+          onChange={(event) => turn(stepId, event.nativeEvent instanceof MouseEvent && event.nativeEvent.shiftKey)}
+        />
+      </span>
+      <span role="cell" data-column="status">
+        <StatusBadge look={stepLook(step)} />
+      </span>
+      <span role="cell" data-column="step" className={prose.clip}>
+        <button
+          type="button"
+          className={virtual.name}
+          tabIndex={tabStop ? 0 : -1}
+          aria-label={stepWords(step, blocks, false)}
+          onClick={() => choose(stepId)}
+          title={stepId}
+        >
+          <Name text={step.name ?? stepId} />
+        </button>
+      </span>
+      <span role="cell" data-column="type" className={css.quiet}>
+        {step.type}
+      </span>
+      <span role="cell" data-column="group" className={`${css.quiet} ${prose.clip}`} title={step.group ?? undefined}>
+        {step.group}
+      </span>
+      <span role="cell" data-column="attempt" className={css.quiet}>
+        {step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : ""}
+      </span>
+      <span role="cell" data-column="waited" className={css.number}>
+        {waited !== null &&
+          (began !== null || step.status === "PENDING") &&
+          `${began === null && store.frozen() ? "≥ " : ""}${duration(waited)}`}
+      </span>
+      <span role="cell" data-column="took" className={css.number}>
+        {stepTook(step, store)}
+      </span>
+      <span role="cell" data-column="median" className={css.pace}>
+        <PaceWords pace={paceOf(step, median, store.now())} median={median} />
+      </span>
+      <span role="cell" data-column="cause" className={prose.clip}>
+        {step.status === "FAILED" && step.error ? (
+          <code title={step.error.message ?? ""}>{step.error.code}</code>
+        ) : (
+          <span className={css.quiet} title={wait ?? undefined}>
+            {wait}
+          </span>
+        )}
+      </span>
+    </div>
+  );
+});
+
+/** Sign and word say it; the colour only repeats them. */
+function PaceWords({ pace, median }: { pace: Pace | null; median: number | undefined }) {
+  if (pace === null || median === undefined) return null;
+  return (
+    <span data-pace={pace.kind} title={m.grid.medianOf(duration(median))}>
+      {pace.kind === "usual"
+        ? m.grid.pace.usual
+        : pace.kind === "slower"
+          ? m.grid.pace.slower(duration(pace.byMs), pace.times)
+          : m.grid.pace.faster(duration(pace.byMs))}
+    </span>
+  );
+}
