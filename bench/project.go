@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
@@ -63,7 +64,7 @@ type watch struct {
 // projected is the p99 of the time from the return of an append to the receipt of its message.
 func (w *watch) projected(ctx context.Context, _ int) (took time.Duration, err error) {
 	p := projector.New(w.store, w.bus, projector.Config{})
-	woken := projector.Waking(coalesced(w.store), p)
+	woken := decorate.WakeOnCommit(coalesced(w.store), p)
 	running, stop := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error { return p.Run(running) })

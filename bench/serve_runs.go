@@ -23,6 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
@@ -52,7 +53,7 @@ func serveRuns(ctx context.Context, o options) (served, error) {
 		return served{}, err
 	}
 	p := projector.New(s, bus, projector.Config{})
-	woken := projector.Waking(s, p)
+	woken := decorate.WakeOnCommit(s, p)
 	ids, err := makeRuns(ctx, s, o.Runs, o.Steps)
 	if err != nil {
 		return served{}, err

@@ -30,6 +30,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
@@ -216,7 +217,7 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	w.directory = must[*authz.Directory](t)(authz.NewDirectory(accounts(), w.clock.now))
 	w.authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
 	pr := projector.New(w.raw, w.bus, projector.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
-	w.store = projector.Waking(w.raw, pr)
+	w.store = decorate.WakeOnCommit(w.raw, pr)
 	// A head check that takes 3/4 of its interval says that the store is down, and refuses who comes just then.
 	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute,
 		Quiet: 2 * time.Second})

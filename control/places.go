@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/live"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // places tells reconcilers, wherever they are, that there may be something to start. A word
@@ -83,37 +82,8 @@ func (s *Service) wakeAfter(d time.Duration) {
 	time.AfterFunc(d+time.Millisecond, s.wakeReconcilers)
 }
 
-// FreeingPlaces decorates a store so that every commit through it that ends a run tells
-// reconcilers, on all servers of the bus, that a place is free.
-func FreeingPlaces(s store.Store, bus live.Bus) store.Store {
-	return &freeing{Store: s, places: &places{bus: bus}}
-}
-
-type freeing struct {
-	store.Store
-	places *places
-}
-
-func (f *freeing) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	out, err := f.Store.Append(ctx, a)
-	for i := range a.Events {
-		if a.Events[i].Type.EndsRun() && err == nil && out.Head.Terminal {
-			f.places.tell()
-		}
-	}
-	return out, err
-}
-
-func (f *freeing) InRun(ctx context.Context, runID string, do func(store.RunTx) error) error {
-	ended := false
-	err := f.Store.InRun(ctx, runID, func(tx store.RunTx) error {
-		before := tx.Head().Terminal
-		err := do(tx)
-		ended = !before && tx.Head().Terminal
-		return err
-	})
-	if err == nil && ended {
-		f.places.tell()
-	}
-	return err
+// SlotNotifier returns a function that tells the reconcilers of all servers on the bus that a slot is free. The function
+// does not block, and a lost message only delays the next start: reconcilers also look by themselves.
+func SlotNotifier(bus live.Bus) (notify func()) {
+	return (&places{bus: bus}).tell
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 )
 
 // asked is a run as it is after its request.
@@ -282,7 +283,8 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 		d.MaxActive = 1
 		q.Tiers[control.DefaultTier] = d
 	})))
-	elsewhere := control.FreeingPlaces(w.store, w.bus) // as the process of another server or of a worker writes
+	// The store as the process of another server or worker uses it.
+	elsewhere := decorate.NotifyRunEnd(w.store, control.SlotNotifier(w.bus))
 	active := w.running("r0", "s1")
 	w.admits()
 	var ids []string
@@ -338,7 +340,7 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.spawn(func(ctx context.Context) error { return second.Reconcile(ctx, "there") })
-	w.store = control.FreeingPlaces(w.store, w.bus)
+	w.store = decorate.NotifyRunEnd(w.store, control.SlotNotifier(w.bus))
 	for done := 1; done <= 41; done++ {
 		end := runtest.Draft(run.RunCancelled, "", 1)
 		end.EmittedAt = w.clock.now()

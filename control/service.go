@@ -21,7 +21,7 @@ import (
 )
 
 // Config is what the use cases stand on. Store must wake the projector (see
-// project.Waking).
+// decorate.WakeOnCommit).
 type Config struct {
 	Store  store.Store
 	Engine engine.Engine

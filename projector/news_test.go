@@ -17,6 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 )
 
 var databases = map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres}
@@ -173,7 +174,7 @@ func TestProjector_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
 			s, bus := &watched{Store: open(t)}, &post{}
 			p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 			start(t, p)
-			w := projector.Waking(s, p)
+			w := decorate.WakeOnCommit(s, p)
 			runID := create(t, w, 1)
 			eventually(t, 5*time.Second, "published", clean(t, s))
 			unlock := s.close()
@@ -208,7 +209,7 @@ func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 			s, bus := open(t), &post{}
 			p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 			start(t, p)
-			w := projector.Waking(s, p)
+			w := decorate.WakeOnCommit(s, p)
 			runID := create(t, w, 1)
 			head := run.Seq(2)
 			reached := func(what string) {
@@ -246,7 +247,7 @@ func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 	}
 }
 
-// backwards is a Waker that hears of appends late and in another order.
+// backwards is a decorate.Waker that passes appends on late and in reverse order.
 type backwards struct {
 	*projector.Projector
 	mu   sync.Mutex
@@ -266,7 +267,7 @@ func TestProjector_WakesInAnyOrder(t *testing.T) {
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 	start(t, p)
 	late := &backwards{Projector: p}
-	w := projector.Waking(s, late)
+	w := decorate.WakeOnCommit(s, late)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	for i := range 12 {
@@ -326,7 +327,7 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 				s.now = sameEpoch{two, epoch}
 			}
 			s.mu.Unlock()
-			begin(t, projector.Waking(both[c.last], p), runID, 60)
+			begin(t, decorate.WakeOnCommit(both[c.last], p), runID, 60)
 			eventually(t, 5*time.Second, "the mark is gone", clean(t, two))
 			l, err := two.Load(t.Context(), runID)
 			if err != nil {
@@ -471,7 +472,7 @@ func TestProjector_ListsAreWokenWhenItIsSaved(t *testing.T) {
 	}
 	p := projector.New(s, bus, quick())
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	for i := range 6 {
 		eventually(t, 5*time.Second, "the mark is gone", clean(t, s))

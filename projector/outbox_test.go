@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 )
 
 // quick is a projector whose waits are those of a test.
@@ -114,7 +115,7 @@ func TestProjector_AnOutageBuriesNothing(t *testing.T) {
 	var metric func(*testing.T, string, ...string) float64
 	p := projector.New(s, bus, quick(func(c *projector.Config) { metric = measured(c); c.MaxRefusals = 2 }))
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	var ids []string
 	for i := range runs {
 		ids = append(ids, create(t, w, i))
@@ -178,7 +179,7 @@ func TestProjector_AReturnIsFoundAtOnce(t *testing.T) {
 	})
 	p := projector.New(s, bus, cfg)
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "open", func() bool { return p.Breaker() == projector.Open })
 	tried := bus.count()
@@ -284,7 +285,7 @@ func TestProjector_RefusedBuriedRedriven(t *testing.T) {
 				c.Random, c.Logger = func() float64 { return 0 }, logTo(log)
 			}))
 			start(t, p)
-			w := projector.Waking(s, p)
+			w := decorate.WakeOnCommit(s, p)
 			st := watching(t, s, redis, runID)
 			for i := range 3 {
 				begin(t, w, runID, i)
@@ -380,7 +381,7 @@ func TestProjector_AWakeRespectsTheHold(t *testing.T) {
 		c.Backoff, c.MaxBackoff, c.Random = time.Hour, time.Hour, func() float64 { return 0 }
 	}))
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "the refusal", func() bool { return len(bus.tried()) == 1 })
 	for i := range 5 {
@@ -405,7 +406,7 @@ func TestProjector_RefusedOperationalNewsIsGivenUp(t *testing.T) {
 	s, bus := openSQLite(t), &post{}
 	p := projector.New(s, bus, quick(func(c *projector.Config) { c.MaxRefusals = 3 }))
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	bus.set(func() {
@@ -433,7 +434,7 @@ func TestProjector_ARolledBackTransactionSendsNothing(t *testing.T) {
 	s, bus := openSQLite(t), &post{}
 	p := projector.New(s, bus, quick())
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	before, refused := len(bus.of(runID)), errors.New("no")

@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 )
 
 // contract: O01, W-1
@@ -159,7 +160,7 @@ func TestProjector_CoalescesAndFlushesTheLast(t *testing.T) {
 	s, bus := openSQLite(t), &post{}
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour}) // no sweep may help
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	began := time.Now()
 	runID := create(t, w, 1)
 	reached := func(what string, seq run.Seq) {
@@ -215,7 +216,7 @@ func TestProjector_OperationalChangeAloneIsPublished(t *testing.T) {
 	s, bus := openSQLite(t), &post{}
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 	start(t, p)
-	w := projector.Waking(s, p)
+	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 2 })
 	_, before := bus.latest(runID)

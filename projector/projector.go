@@ -154,11 +154,11 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 // Breaker says whether messages are given to the bus now.
 func (p *Projector) Breaker() BreakerState { return p.breaker.current() }
 
-// Wake implements Waker. It may be called at any rate: wakes of one run coalesce.
+// Wake implements decorate.Waker. It may be called at any rate: wakes of one run coalesce.
 // With MaxRuns in motion it does nothing, and the sweep finds the run later.
 func (p *Projector) Wake(runID string) { p.motions.wake(time.Now(), runID, news{read: true}) }
 
-// Appended implements Waker. What a is made of may be changed after it.
+// Appended implements decorate.Waker. What a is made of may be changed after it.
 func (p *Projector) Appended(a store.Append, out store.Appended) {
 	p.motions.wake(time.Now(), a.RunID, newsOf(a, out))
 }

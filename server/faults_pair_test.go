@@ -26,6 +26,7 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/server"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
@@ -85,7 +86,7 @@ func startPair(t *testing.T) *pair {
 	must(t, err)
 	t.Cleanup(func() { must(t, p.bus.Close()) })
 	pr := projector.New(raw, p.bus, projector.Config{})
-	p.store = projector.Waking(raw, pr)
+	p.store = decorate.WakeOnCommit(raw, pr)
 	background(t, func(ctx context.Context) error { return pr.Run(ctx) })
 
 	p.a, p.b = p.newNode(t, "A"), p.newNode(t, "B")

@@ -35,6 +35,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -137,7 +138,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.address = clientAddress(proxies)
 	p.outlet = projector.NewSwitch(p.bus)
 	p.projector = projector.New(p.raw, p.outlet.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
-	p.store = control.FreeingPlaces(projector.Waking(p.raw, p.projector), p.bus)
+	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(p.raw, p.projector), control.SlotNotifier(p.bus))
 	p.hub = live.New(p.raw, p.outlet.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.outlet.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ticketKeys(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin"
 )
 
 // What `dvt store …` does, on the store that the settings name: that of `dvt dev`

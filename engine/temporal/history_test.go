@@ -27,7 +27,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store/sqlite"
-	"github.com/dvt-engine/dvt/store/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin"
 )
 
 // backup copies the harness's store as an operator would, while it is written to.

@@ -23,11 +23,14 @@ var imports = map[string][]string{
 	"store/storetest": {"store", "run", "plan", "internal/testtime", "internal/testserver"},
 	"store/coalesce":  {"store", "internal/contain"},
 	// One arithmetic of quotas for both adapters.
-	"store/admission":  {"store", "run"},
-	"store/postgres":   {"store", "store/admission", "run", "plan"},
-	"store/sqlite":     {"store", "store/admission", "run", "plan"},
-	"store/storeadmin": {"store", "engine", "run", "plan"},
-	"store/feed":       {"store", "run"},
+	"store/admission": {"store", "run"},
+	"store/postgres":  {"store", "store/admission", "run", "plan"},
+	"store/sqlite":    {"store", "store/admission", "run", "plan"},
+	// Side effects of commits, as decorators of a store.
+	"store/decorate": {"store", "run"},
+	"store/feed":     {"store", "run"},
+	// A client of the store and, for repairs, of the engine's history: it stands above both.
+	"storeadmin": {"store", "engine", "run", "plan"},
 
 	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary
 	// would be a copy.
@@ -173,4 +176,20 @@ func repository(t *testing.T) (root string, files []string) {
 		t.Fatal(err)
 	}
 	return root, files
+}
+
+// The engine is a client of the store: its port is written in the store's words. A store package that imported it would
+// close a circle of meaning, and adapters could come to depend on one engine.
+func TestImports_NoStorePackageImportsTheEngine(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if p.Dir != "store" && !strings.HasPrefix(p.Dir, "store/") {
+			continue
+		}
+		for _, dir := range p.Internal() {
+			if dir == "engine" || strings.HasPrefix(dir, "engine/") {
+				t.Errorf("%s imports %s: move the part that needs the engine out of store/", p.Dir, dir)
+			}
+		}
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
@@ -314,7 +315,7 @@ func newFixture(t *testing.T, addr string) *fixture {
 	t.Cleanup(func() { _ = raw.Close() })
 	p := &fixture{T: t, bus: open(t, addr), id: runtest.ID}
 	pr := projector.New(raw, p.bus, projector.Config{})
-	p.store = projector.Waking(raw, pr)
+	p.store = decorate.WakeOnCommit(raw, pr)
 	p.hub = live.New(raw, p.bus, live.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)

@@ -30,7 +30,7 @@ type task struct {
 // packages that they drive run under it by themselves. A path stands for itself and what is below it. They start in this
 // order, the long ones first.
 var serverPackages = []string{
-	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/storeadmin", "cmd", "store/storetest",
+	"server", "engine/temporal", "store/postgres", "store/sqlite", "storeadmin", "cmd", "store/storetest",
 	"internal/testserver", "engine/remote",
 	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
 }

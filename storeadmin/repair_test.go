@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin"
 )
 
 // past is an engine with a history that is written by hand.

@@ -1,17 +1,21 @@
-package projector_test
+package decorate_test
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/projector"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/decorate"
+	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// wakes counts what was woken.
+// wakes counts the wakes of each run.
 type wakes struct{ n map[string]int }
 
 func (w wakes) Wake(runID string) { w.n[runID]++ }
@@ -19,10 +23,10 @@ func (w wakes) Wake(runID string) { w.n[runID]++ }
 func (w wakes) Appended(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
 
 // contract: T211
-func TestWaking_EveryCommitThatMarksWakes(t *testing.T) {
+func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 	t.Parallel()
 	s, w := openSQLite(t), wakes{map[string]int{}}
-	d := projector.Waking(s, w)
+	d := decorate.WakeOnCommit(s, w)
 	id := identity(1)
 	runID, ctx := id.RunID, t.Context()
 	var lease store.QueueRow
@@ -62,11 +66,11 @@ func TestWaking_EveryCommitThatMarksWakes(t *testing.T) {
 		{"Started", func() error { return d.Started(ctx, runID, lease.Generation) }},
 		{"Append", func() error {
 			_, err := d.Append(
-				ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, steps[0], 1)}})
+				ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0", 1)}})
 			return err
 		}},
 		{"Begin", func() error {
-			_, err := d.Begin(ctx, store.Begin{RunID: runID, StepID: steps[1], LogicalAttempt: 1, EngineAttempt: 1,
+			_, err := d.Begin(ctx, store.Begin{RunID: runID, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
 				EmittedAt: runtest.Epoch})
 			return err
 		}},
@@ -117,4 +121,64 @@ func mark(t *testing.T, s store.Store, runID string) store.DirtyRun {
 		}
 	}
 	return store.DirtyRun{}
+}
+
+// contract: Q05
+func TestNotifyRunEnd_EveryCommitThatEndsARunNotifies(t *testing.T) {
+	t.Parallel()
+	ends := 0
+	s := decorate.NotifyRunEnd(openSQLite(t), func() { ends++ })
+	var ids []string
+	for n := range 2 {
+		id := identity(n + 1)
+		if _, _, err := s.CreateRun(t.Context(), newRun(id)); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id.RunID)
+	}
+	end := []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}
+	if _, err := s.Append(t.Context(), store.Append{
+		RunID: ids[0], Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0", 1)},
+	}); err != nil || ends != 0 {
+		t.Fatalf("an append that ends no run notified %d times: %v", ends, err)
+	}
+	if _, err := s.Append(t.Context(), store.Append{RunID: ids[0], Events: end}); err != nil || ends != 1 {
+		t.Fatalf("an append that ends a run notified %d times, want 1: %v", ends, err)
+	}
+	if err := s.InRun(t.Context(), ids[1], func(tx store.RunTx) error {
+		_, err := tx.Append(t.Context(), store.Append{Events: end})
+		return err
+	}); err != nil || ends != 2 {
+		t.Fatalf("a transaction that ends a run raised the count to %d, want 2: %v", ends, err)
+	}
+}
+
+func openSQLite(t *testing.T) store.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func identity(n int) run.Identity {
+	id := runtest.ID
+	id.RunID = fmt.Sprintf("run-%05d", n)
+	return id
+}
+
+func newRun(id run.Identity) store.NewRun {
+	return store.NewRun{
+		Run: store.Run{
+			Identity: id, RequestID: id.RunID, TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
+			RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, id.RunID),
+			PlanRef: plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID,
+				PlanVersion: id.PlanVersion},
+			Policy: run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
+		},
+		Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()},
+		Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s0", "s1")},
+	}
 }

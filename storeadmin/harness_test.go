@@ -24,7 +24,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
-	"github.com/dvt-engine/dvt/store/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin"
 )
 
 // db is a store and a way past it.

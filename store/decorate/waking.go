@@ -1,4 +1,6 @@
-package projector
+// Package decorate holds decorators of a store: each adds one side effect to commits of the store below it and changes no
+// answer. store/coalesce, which merges commits, is a decorator of its own.
+package decorate
 
 import (
 	"context"
@@ -8,18 +10,18 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Waker is told of commits. Its methods never block.
+// Waker receives commits. Its methods never block.
 type Waker interface {
-	// Wake says that something about a run was committed, or may have been.
+	// Wake reports that a change of the run was committed, or may have been.
 	Wake(runID string)
-	// Appended says what an append committed.
+	// Appended reports the result of an append that was committed.
 	Appended(a store.Append, out store.Appended)
 }
 
-// Waking decorates a store so that every commit that has something to project
-// wakes w for that run, and nobody can forget to (T211). A plain append also says
-// what it added, so that nobody needs to read that.
-func Waking(s store.Store, w Waker) store.Store {
+// WakeOnCommit returns a store that wakes w for a run after every commit through it that marks the run for projection,
+// so that no caller can forget to (contract T211). For an append it passes the events too, which saves w a read. A call
+// that fails wakes w as well, because it may have committed.
+func WakeOnCommit(s store.Store, w Waker) store.Store {
 	return &waking{Store: s, waker: w, wake: w.Wake}
 }
 

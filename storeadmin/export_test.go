@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/storeadmin"
+	"github.com/dvt-engine/dvt/storeadmin"
 )
 
 func (d *db) export(runs ...string) string {
