@@ -7,6 +7,17 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// ActionReader says what principals may do to runs. It does no I/O. It is safe for concurrent use.
+type ActionReader struct {
+	rights   *Rights
+	approver *Approver
+}
+
+// NewActionReader makes a ActionReader.
+func NewActionReader(rights *Rights, approver *Approver) *ActionReader {
+	return &ActionReader{rights: rights, approver: approver}
+}
+
 // The signals that people send to a run and to a step, in the order in which they
 // see them.
 var (
@@ -20,7 +31,7 @@ var (
 // Actions says what p may do to the run and its steps if it were done now, and
 // why not: the policy first, then the state, by the same functions that decide
 // when it is really asked (T193). It does no I/O.
-func (s *Service) Actions(p authz.Principal, v RunView) Availability {
+func (s *ActionReader) Actions(p authz.Principal, v RunView) Availability {
 	o := objectOf(v.State.Identity)
 	out := Availability{Steps: make(map[string][]ActionAvailability, len(v.State.Steps))}
 	for _, t := range runSignals {
@@ -31,7 +42,7 @@ func (s *Service) Actions(p authz.Principal, v RunView) Availability {
 		out.Run = append(out.Run, a)
 	}
 	if v.Approval != nil {
-		out.Run = append(out.Run, s.mayApprove(p, o, v))
+		out.Run = append(out.Run, s.approver.mayApprove(p, o, v))
 	}
 	of := make([]ActionAvailability, len(stepSignals))
 	for i, t := range stepSignals {
@@ -52,23 +63,23 @@ func (s *Service) Actions(p authz.Principal, v RunView) Availability {
 
 // allowed is what the policy says of signals of a type; an Outcome of "" leaves the
 // rest to the state.
-func (s *Service) allowed(p authz.Principal, o authz.Object, t run.SignalType) ActionAvailability {
+func (s *ActionReader) allowed(p authz.Principal, o authz.Object, t run.SignalType) ActionAvailability {
 	a := ActionAvailability{Action: authz.Action(t), Strength: strength(t), ReasonRequired: reasonRequired(t)}
-	d, err := s.cfg.Authz.Decide(p, a.Action, o)
+	d, err := s.rights.authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
 	switch {
 	case err != nil:
 		a.Outcome, a.Code, a.Reason = "REFUSED", run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
 		a.Outcome, a.Code = "REFUSED", run.CodeForbidden
-		a.WhoCould = s.cfg.Authz.WhoCould(a.Action, o)
+		a.WhoCould = s.rights.authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	}
 	return a
 }
 
 // ofStep adds what the state and the kind of the step say.
-func (s *Service) ofStep(a ActionAvailability, v RunView, step *run.Step, t run.SignalType) ActionAvailability {
+func (s *ActionReader) ofStep(a ActionAvailability, v RunView, step *run.Step, t run.SignalType) ActionAvailability {
 	if t == run.UpdateTarget && !hasTarget(step.Type) {
 		a.Outcome, a.Code, a.Reason = "REFUSED", run.CodeBadInput, noTarget(step.StepID, step.Type)+"."
 		return a
@@ -77,7 +88,7 @@ func (s *Service) ofStep(a ActionAvailability, v RunView, step *run.Step, t run.
 }
 
 // judged adds what the state says.
-func (s *Service) judged(a ActionAvailability, v RunView, sig run.Signal) ActionAvailability {
+func (s *ActionReader) judged(a ActionAvailability, v RunView, sig run.Signal) ActionAvailability {
 	d := run.Judge(latched{v.State, v.PendingRetry}, sig)
 	a.Code, a.Reason = d.Code, d.Message
 	switch d.Outcome {

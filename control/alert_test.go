@@ -23,7 +23,8 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 	in := signal(id, "alert", run.EscalateAlert)
 	in.Reason, in.Payload = "rows are missing", runtest.JSON(M{"level": "HIGH", "note": "rows are missing"})
 	r := w.send(w.who("dev-system"), in)
-	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 || r.AcceptedSeq != r.AppliedSeq ||
+	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 ||
+		r.AcceptedSeq != r.AppliedSeq ||
 		r.No != 1 {
 		t.Errorf("%+v", r.Receipt)
 	}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,55 +10,18 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// startable refuses a new run in a mode that starts nothing, unless its request made one before.
-func (s *Service) startable(ctx context.Context, p authz.Principal, r store.Run, row store.AuditRow) error {
-	refusal := s.admitting(r.TenantID)
-	if refusal == nil {
-		return nil
-	}
-	_, err := s.cfg.Store.ByRequest(ctx, r.RequestKey)
-	if err == nil || !errors.Is(err, store.ErrNotFound) {
-		return translate(err)
-	}
-	row.Code, row.RequestID, row.Detail = refusal.Code, r.RequestID, nil
-	s.auditDenied(ctx, p, row)
-	return refusal
-}
-
-// needApproval makes a new run wait for the people that the policy asks for: no event, no
-// row in the queue (W-20). How many they are stays with the run whatever the policy says later.
-func (s *Service) needApproval(n *store.NewRun, pin *run.Rerun) {
-	r := n.Run
-	required := s.cfg.Authz.Approval(r.TenantID, r.ProjectID, r.EnvironmentID)
-	if required == 0 {
-		return
-	}
-	n.NeedApproval = &store.NeedApproval{Required: required, TTL: s.cfg.ApprovalTTL, Priority: n.Enqueue.Priority,
-		Rerun: pin}
-	n.Enqueue, n.Wait, n.Events = nil, nil, nil
-}
-
-// approvalOf is a run's way through approval, nil when it never needed one.
-func (s *Service) approvalOf(ctx context.Context, runID string) (*store.Approval, error) {
-	at, err := s.cfg.Store.Approval(ctx, runID)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // not every run needs one
-	}
-	return &at, err
-}
-
 // Approval reads a run's way through approval, nil when it never needed one: NOT_FOUND.
-func (s *Service) Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error) {
-	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
+func (s *Approver) Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error) {
+	if _, err := s.rights.visible(ctx, p, authz.Read, runID); err != nil {
 		return nil, err
 	}
-	at, err := s.approvalOf(ctx, runID)
+	at, err := s.views.approvalOf(ctx, runID)
 	return at, translate(err)
 }
 
 // Approvals reads a page of the runs that p may see and that wait for approval, the
 // oldest first: CURSOR_INVALID.
-func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, after string) (RunsPage, error) {
+func (s *Approver) Approvals(ctx context.Context, p authz.Principal, first int, after string) (RunsPage, error) {
 	n, err := pageSize(first, 50)
 	if err != nil {
 		return RunsPage{}, err
@@ -68,7 +30,7 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 	if err != nil {
 		return RunsPage{}, err
 	}
-	scope, ok := s.narrow(p, RunFilter{})
+	scope, ok := s.rights.narrow(p, RunFilter{})
 	if !ok {
 		return RunsPage{}, nil
 	}
@@ -78,11 +40,11 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 	}
 	out := RunsPage{HasNext: more, HasPrev: after != ""}
 	for _, a := range waiting {
-		r, err := s.cfg.Store.Get(ctx, a.RunID)
+		r, err := s.store.Get(ctx, a.RunID)
 		if err != nil {
 			return RunsPage{}, translate(err)
 		}
-		v, _, err := s.loaded(ctx, r)
+		v, _, err := s.views.loaded(ctx, r)
 		if err != nil {
 			return RunsPage{}, err
 		}
@@ -94,14 +56,14 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 }
 
 // openApprovals reads n open ones of a scope behind a place, and whether there are more.
-func (s *Service) openApprovals(ctx context.Context, scope RunFilter, after *store.RunPos, n int) ([]store.Approval,
+func (s *Approver) openApprovals(ctx context.Context, scope RunFilter, after *store.RunPos, n int) ([]store.Approval,
 	bool, error) {
 	f := store.ApprovalFilter{TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, After: after}
 	return readOn(n, func(last *store.Approval, limit int) ([]store.Approval, error) {
 		if f.Limit = limit; last != nil {
 			f.After = &store.RunPos{CreatedAt: last.CreatedAt, RunID: last.RunID}
 		}
-		return s.cfg.Store.OpenApprovals(ctx, f)
+		return s.store.OpenApprovals(ctx, f)
 	}, func(a store.Approval) (bool, error) {
 		ok := scope.EnvironmentID == "" || a.EnvironmentID == scope.EnvironmentID
 		return ok && scope.Scopes.Hold(a.ProjectID, a.EnvironmentID), nil
@@ -117,27 +79,27 @@ func approvedBy(at store.Approval, p authz.Principal) bool {
 }
 
 // mayApprove says whether p may decide about the run, and why not.
-func (s *Service) mayApprove(p authz.Principal, o authz.Object, v RunView) ActionAvailability {
+func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v RunView) ActionAvailability {
 	a := ActionAvailability{Action: authz.Approve, Outcome: "REFUSED", Strength: "NORMAL"}
-	d, err := s.cfg.Authz.Decide(p, authz.Approve, o)
+	d, err := s.rights.authz.Decide(p, authz.Approve, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
 	switch {
 	case err != nil:
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
-		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(authz.Approve, o)
-		a.Reason = s.denialError(p, authz.Approve, o, d).Message
+		a.Code, a.WhoCould = run.CodeForbidden, s.rights.authz.WhoCould(authz.Approve, o)
+		a.Reason = s.rights.denialError(p, authz.Approve, o, d).Message
 	default:
 		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
 	}
 	if a.Code == run.CodeSOD {
-		a.WhoCould = s.othersWhoCould(authz.Approve, o, p.ID)
+		a.WhoCould = s.rights.othersWhoCould(authz.Approve, o, p.ID)
 	}
 	return a
 }
 
 // judgeApproval says what an approval by p would do.
-func (s *Service) judgeApproval(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
+func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
 	if decided(at, p) {
 		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; that stands."
 		return
@@ -152,42 +114,9 @@ func (s *Service) judgeApproval(a *ActionAvailability, p authz.Principal, trigge
 	}
 }
 
-// previewApproval goes the way of ApproveRun.
-func (s *Service) previewApproval(ctx context.Context, p authz.Principal, in ApproveRun) (ActionPreview, error) {
-	r, err := s.visible(ctx, p, authz.Approve, in.RunID)
-	if err != nil {
-		return ActionPreview{}, err
-	}
-	allowed, denial, err := s.previewRights(p, authz.Approve, objectOf(r.Identity))
-	if err != nil || !allowed {
-		return denial, err
-	}
-	v, err := s.view(ctx, r)
-	if err != nil {
-		return ActionPreview{}, err
-	}
-	at, err := s.approvalOf(ctx, in.RunID)
-	if err != nil {
-		return ActionPreview{}, err
-	}
-	if at == nil {
-		at = &store.Approval{}
-	}
-	var a ActionAvailability
-	s.judgeApproval(&a, p, r.TriggeredBy, *at)
-	out := ActionPreview{BasedOnSeq: v.State.Seq, Outcome: a.Outcome, Code: a.Code, Reason: a.Reason}
-	switch {
-	case a.Outcome == "APPLY" && approvals(*at)+1 == at.Required:
-		out.Status = run.Approved
-	case a.Outcome != "REFUSED":
-		out.Status = v.State.RunStatus()
-	}
-	return out, nil
-}
-
 // waitsForApproval says of a new run that it would not start by itself.
-func (v *previewing) waitsForApproval(s *Service, o authz.Object) {
-	if n := s.cfg.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID); n > 0 {
+func (v *previewing) waitsForApproval(s *Approver, o authz.Object) {
+	if n := s.rights.authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID); n > 0 {
 		v.out.Status = run.Pending
 		v.warn("The run waits for %s before it starts.", plural(n, "approval", "approvals"))
 	}

@@ -17,6 +17,29 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// ApprovalStore keeps the approvals of runs.
+type ApprovalStore interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	OpenApprovals(ctx context.Context, f store.ApprovalFilter) ([]store.Approval, error)
+	ExpiredApprovals(ctx context.Context, limit int) ([]store.Approval, error)
+	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
+}
+
+// Approver takes the decisions of people about runs that wait for approval. It is safe for concurrent use.
+type Approver struct {
+	rights     *Rights
+	store      ApprovalStore
+	views      *Views
+	admission  *Admission
+	background *Background
+}
+
+// NewApprover makes a Approver.
+func NewApprover(rights *Rights, store ApprovalStore, views *Views, admission *Admission,
+	background *Background) *Approver {
+	return &Approver{rights: rights, store: store, views: views, admission: admission, background: background}
+}
+
 // ApproveRun asks to approve a run that waits for approval, or else to reject it.
 type ApproveRun struct {
 	RunID, RequestID string
@@ -34,8 +57,8 @@ const maxApprovalReason = 1024 // characters
 // when the run was asked for. Order: visibility, input, authorisation, the same principal
 // again (whose first decision stands), the state of the approval, separation of duties,
 // RUN_MOVED, the mode of the engine. Every decision and refusal is audited.
-func (s *Service) ApproveRun(ctx context.Context, p authz.Principal, in ApproveRun) (RunView, error) {
-	r, err := s.visible(ctx, p, authz.Approve, in.RunID)
+func (s *Approver) ApproveRun(ctx context.Context, p authz.Principal, in ApproveRun) (RunView, error) {
+	r, err := s.rights.visible(ctx, p, authz.Approve, in.RunID)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -44,35 +67,36 @@ func (s *Service) ApproveRun(ctx context.Context, p authz.Principal, in ApproveR
 	}
 	row := store.AuditRow{Action: string(authz.Approve), RunID: in.RunID, RequestID: in.RequestID, Reason: in.Reason}
 	object := objectOf(r.Identity)
-	d, err := s.cfg.Authz.Decide(p, authz.Approve, object)
+	d, err := s.rights.authz.Decide(p, authz.Approve, object)
 	if err != nil {
 		return RunView{}, translate(err)
 	}
 	if !d.Allowed {
 		row.Code = run.CodeForbidden
-		s.auditDenied(ctx, p, row)
-		return RunView{}, s.denialError(p, authz.Approve, object, d)
+		s.rights.auditDenied(ctx, p, row)
+		return RunView{}, s.rights.denialError(p, authz.Approve, object, d)
 	}
 	a := &approving{s: s, p: p, in: in, run: r, row: row}
-	err = s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return a.decide(ctx, tx) })
+	err = s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return a.decide(ctx, tx) })
 	switch {
 	case errors.Is(err, errNoPlace):
-		return RunView{}, s.auditRefused(ctx, p, row, a.refusal)
+		return RunView{}, s.rights.auditRefused(ctx, p, row, a.refusal)
 	case err != nil:
 		return RunView{}, translate(err)
 	case a.refusal != nil:
 		return RunView{}, a.refusal
 	}
-	s.wakeReconcilers()
-	return s.view(ctx, r)
+	s.admission.waker.wakeReconcilers()
+	return s.views.view(ctx, r)
 }
 
 func checkApproval(in ApproveRun) error {
 	vs := checkID(nil, "requestId", in.RequestID)
 	switch {
 	case utf8.RuneCountInString(in.Reason) > maxApprovalReason:
-		vs = append(vs, plan.Violation{Path: "reason", Code: "RANGE", Message: fmt.Sprintf("must have at most %d characters",
-			maxApprovalReason)})
+		vs = append(vs, plan.Violation{Path: "reason", Code: "RANGE",
+			Message: fmt.Sprintf("must have at most %d characters",
+				maxApprovalReason)})
 	case in.Reject && in.Reason == "":
 		vs = append(vs, plan.Violation{Path: "reason", Code: "REQUIRED", Message: "say why the run is rejected"})
 	}
@@ -87,7 +111,7 @@ var errNoPlace = errors.New("control: the queue does not take the run in")
 
 // approving is one decision of one principal.
 type approving struct {
-	s   *Service
+	s   *Approver
 	p   authz.Principal
 	in  ApproveRun
 	run store.Run
@@ -139,23 +163,23 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 
 // approvable says why p may not decide about a run, nil if it may. at is zero for a run
 // that never needed approval. It does no I/O.
-func (s *Service) approvable(p authz.Principal, triggeredBy string, at store.Approval, reject bool) *Error {
+func (s *Approver) approvable(p authz.Principal, triggeredBy string, at store.Approval, reject bool) *Error {
 	switch {
 	case at.RunID == "":
 		return refuse(run.CodeInvalidRunState, "The run needs no approval.")
 	case !at.Open:
 		return refuse(run.CodeInvalidRunState, "The run does not wait for approval any more.")
-	case !s.cfg.Now().Before(at.ExpiresAt):
+	case !s.rights.now().Before(at.ExpiresAt):
 		return refuse(run.CodeInvalidRunState, "The time to approve the run is over.")
-	case triggeredBy == p.ID && s.cfg.Authz.SOD(p.TenantID).Approve:
+	case triggeredBy == p.ID && s.rights.authz.SOD(p.TenantID).Approve:
 		return refuse(run.CodeSOD, "Who asked for the run may not decide about it; someone else must.")
-	case authz.IsService(p.ID) && s.cfg.Authz.SOD(p.TenantID).Approve:
+	case authz.IsService(p.ID) && s.rights.authz.SOD(p.TenantID).Approve:
 		return refuse(run.CodeSOD, "A service may not decide about a run while the policy separates duties (sod.approve); "+
 			"a person must.")
 	case reject:
 		return nil
 	}
-	return s.admitting(p.TenantID)
+	return s.admission.modes.admitting(p.TenantID)
 }
 
 func decided(at store.Approval, p authz.Principal) bool {
@@ -190,7 +214,8 @@ func (a *approving) approved(ctx context.Context, tx store.RunTx, at store.Appro
 	if err := a.append(ctx, tx, run.RunApproved, run.ByPlanner, says); err != nil {
 		return err
 	}
-	admission, err := tx.Enqueue(ctx, store.Enqueue{Terms: a.s.terms(a.run.TenantID, a.run.ProjectID),
+	admission, err := tx.Enqueue(ctx, store.Enqueue{Terms: a.s.admission.allowances.terms(a.run.TenantID,
+		a.run.ProjectID),
 		Priority: at.Priority})
 	var full *store.RefusedError
 	switch {
@@ -211,7 +236,7 @@ func (a *approving) append(ctx context.Context, tx store.RunTx, t run.EventType,
 		return err
 	}
 	out, err := tx.Append(ctx, store.Append{RunID: a.run.RunID, Events: []run.Draft{{
-		Type: t, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: a.s.cfg.Now(), EmittedBy: by, Payload: payload,
+		Type: t, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: a.s.rights.now(), EmittedBy: by, Payload: payload,
 	}}})
 	if err == nil && out.Outcomes[0].Refused != "" {
 		err = fmt.Errorf("control: %s was refused: %s", t, out.Outcomes[0].Refused)
@@ -224,14 +249,15 @@ func (a *approving) audit(ctx context.Context, tx store.RunTx, outcome string, c
 	if a.in.Reject {
 		decision = "REJECT"
 	}
-	a.s.stamp(a.p, &a.row, outcome, fmt.Sprintf(`{"decision":%q,"policyVersion":%d}`, decision,
-		a.s.cfg.Authz.PolicyVersion(a.p.TenantID)))
+	a.s.rights.stamp(a.p, &a.row, outcome, fmt.Sprintf(`{"decision":%q,"policyVersion":%d}`, decision,
+		a.s.rights.authz.PolicyVersion(a.p.TenantID)))
 	a.row.Code = code
 	return tx.Audit(ctx, a.row)
 }
 
 // endUnapproved ends a run that waits for approval, and with it the wait.
-func (s *Service) endUnapproved(ctx context.Context, tx store.RunTx, runID string, says run.RunCancelledPayload) error {
+func (s *Approver) endUnapproved(ctx context.Context, tx store.RunTx, runID string,
+	says run.RunCancelledPayload) error {
 	if err := tx.CloseApproval(ctx); err != nil {
 		return err
 	}
@@ -240,7 +266,7 @@ func (s *Service) endUnapproved(ctx context.Context, tx store.RunTx, runID strin
 		return err
 	}
 	return endRun(ctx, tx, runID, []run.Draft{{
-		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl,
+		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.rights.now(), EmittedBy: run.ByControl,
 		Payload: payload,
 	}})
 }
@@ -261,13 +287,13 @@ const (
 
 // ExpireApprovals ends runs that were not approved in time, as CANCELLED with the code
 // APPROVAL_EXPIRED, until ctx ends. Any number of servers may do it.
-func (s *Service) ExpireApprovals(ctx context.Context) error {
+func (s *Approver) ExpireApprovals(ctx context.Context) error {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
 		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) &&
 			!errors.Is(err, store.ErrUnavailable) {
-			s.cfg.Logger.WarnContext(ctx, "approvals were not ended", slog.Any("error", err))
+			s.rights.log.WarnContext(ctx, "approvals were not ended", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -277,15 +303,15 @@ func (s *Service) ExpireApprovals(ctx context.Context) error {
 	}
 }
 
-func (s *Service) expireApprovals(ctx context.Context) error {
+func (s *Approver) expireApprovals(ctx context.Context) error {
 	for {
-		late, err := s.cfg.Store.ExpiredApprovals(ctx, expireBatch)
+		late, err := s.store.ExpiredApprovals(ctx, expireBatch)
 		if err != nil {
 			return err
 		}
 		err = forEach(ctx, late, func(at store.Approval) error {
-			return s.doForRun(ctx, dutyApprovals, at.RunID, func() error {
-				return s.cfg.Store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) })
+			return s.background.doForRun(ctx, dutyApprovals, at.RunID, func() error {
+				return s.store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) })
 			})
 		})
 		if err != nil || len(late) < expireBatch {
@@ -294,7 +320,7 @@ func (s *Service) expireApprovals(ctx context.Context) error {
 	}
 }
 
-func (s *Service) expire(ctx context.Context, tx store.RunTx, at store.Approval) error {
+func (s *Approver) expire(ctx context.Context, tx store.RunTx, at store.Approval) error {
 	if open, err := awaits(ctx, tx); err != nil || !open {
 		return err
 	}

@@ -352,7 +352,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 		}
 		return "none"
 	}
-	if names, err := w.WhoCould(ctx, w.who("dev-admin"), control.WhoCould{Action: authz.Approve, RunID: id}); err != nil ||
+	if names, err := w.WhoCould(ctx, w.who("dev-admin"), control.WhoCould{Action: authz.Approve,
+		RunID: id}); err != nil ||
 		slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
 		t.Errorf("who could approve a run of dev-engineer: %v, %v", names, err)
 	}
@@ -407,7 +408,8 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	if s.View.State.Status != run.Pending || len(w.log(id)) != 0 {
 		t.Fatalf("%+v", s.View)
 	}
-	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated || again.View.Run.RunID != id {
+	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated ||
+		again.View.Run.RunID != id {
 		t.Errorf("repeated: %+v", again)
 	}
 	other := in
@@ -487,7 +489,8 @@ func TestApproveRun_AServiceDoesNotDecideWhileDutiesAreSeparated(t *testing.T) {
 		w := asking(t, 1, planner, func(d *authz.Document) { d.SOD.Approve = separated })
 		service := w.who("dev-admin")
 		service.ID = authz.ServiceID("bot")
-		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1")))).View.Run.RunID
+		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(),
+			startOf("r1", document(nil, "s1")))).View.Run.RunID
 		_, err := w.ApproveRun(t.Context(), service, approval(id, "a1"))
 		if code != "" {
 			refusal(t, err, code)

@@ -31,7 +31,8 @@ func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, af
 	}
 	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
 	for _, l := range links {
-		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s made it by number %d of the audit", l.Row.Object,
+		out.Problems = append(out.Problems, fmt.Sprintf("%s was removed: %s made it by number %d of the audit",
+			l.Row.Object,
 			l.Row.Actor, l.No))
 		out.Checked++
 	}
@@ -97,8 +98,9 @@ func (s *Audits) checkLog(ctx context.Context, row store.AuditRow) (problem stri
 	now, err := store.LogHash(ctx, s.logs, row.RunID, before, seal.Seq)
 	switch sealed := row.At.UTC().Format(time.RFC3339); {
 	case errors.Is(err, store.ErrLogShort):
-		return fmt.Sprintf("the log of run %s lacks events between %d and %d, which were sealed at %s", row.RunID, before.Seq+
-			1, seal.Seq, sealed), events, nil
+		return fmt.Sprintf("the log of run %s lacks events between %d and %d, which were sealed at %s", row.RunID,
+			before.Seq+
+				1, seal.Seq, sealed), events, nil
 	case err != nil:
 		return "", 0, err
 	case now.Hash != seal.Hash:

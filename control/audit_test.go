@@ -136,7 +136,8 @@ func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
 	}
 	place := &shelf{docs: map[string][]byte{}}
 	change := func(c *control.Config) {
-		c.AuditHeads = control.AuditHeads{Archive: place, Key: func() ed25519.PrivateKey { return private }, Every: time.Hour,
+		c.AuditHeads = control.AuditHeads{Archive: place, Key: func() ed25519.PrivateKey { return private },
+			Every:        time.Hour,
 			Installation: "here"}
 	}
 	w := newWorld(t, change)

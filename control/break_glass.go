@@ -35,7 +35,7 @@ const breakTries = 5
 // BreakGlass gives the caller a role for a while, if the policy names it for that: a new version
 // of the policy with a grant that ends by itself. It is safe to repeat. FORBIDDEN for everybody
 // else, and for API tokens: an emergency needs a person.
-func (s *Service) BreakGlass(ctx context.Context, p authz.Principal, in BreakGlass) (BrokenGlass, error) {
+func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGlass) (BrokenGlass, error) {
 	row := store.AuditRow{Action: string(actionBreakGlass), Reason: clip(in.Reason), RequestID: in.RequestID}
 	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
 	if in.Minutes < 1 {
@@ -55,9 +55,9 @@ func (s *Service) BreakGlass(ctx context.Context, p authz.Principal, in BreakGla
 	return BrokenGlass{}, e
 }
 
-func (s *Service) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass, row store.AuditRow) (BrokenGlass,
+func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass, row store.AuditRow) (BrokenGlass,
 	error) {
-	newest, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, 0, 20)
+	newest, err := s.store.PolicyHistory(ctx, p.TenantID, 0, 20)
 	if err != nil {
 		return BrokenGlass{}, translate(err)
 	}
@@ -75,7 +75,7 @@ func (s *Service) breakGlass(ctx context.Context, p authz.Principal, in BreakGla
 	if err := s.mayBreak(ctx, p, in, now, row); err != nil {
 		return BrokenGlass{}, err
 	}
-	at := s.cfg.Now().UTC()
+	at := s.rights.now().UTC()
 	until := at.Add(time.Duration(in.Minutes) * time.Minute).Truncate(time.Second)
 	doc := now.Document
 	doc.Grants = slices.DeleteFunc(slices.Clone(doc.Grants), func(g authz.PrincipalGrant) bool {
@@ -89,14 +89,14 @@ func (s *Service) breakGlass(ctx context.Context, p authz.Principal, in BreakGla
 	if made.Version == 0 {
 		return BrokenGlass{}, err
 	}
-	s.cfg.Logger.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
+	s.rights.log.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
 		slog.String("principal", p.ID),
 		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
 	return BrokenGlass{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
 }
 
 // brokenBefore answers a repeated request.
-func (s *Service) brokenBefore(ctx context.Context, p authz.Principal, in BreakGlass,
+func (s *Policies) brokenBefore(ctx context.Context, p authz.Principal, in BreakGlass,
 	old store.StoredPolicy) (BrokenGlass, error) {
 	was, err := policyOf(old)
 	if err != nil {
@@ -104,14 +104,14 @@ func (s *Service) brokenBefore(ctx context.Context, p authz.Principal, in BreakG
 	}
 	for _, g := range was.Document.Grants {
 		if g.BreakGlass && g.Principal == p.ID && g.Role == in.Role && g.ExpiresAt != nil {
-			return BrokenGlass{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version}, s.inForce(ctx)
+			return BrokenGlass{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version}, s.loader.inForce(ctx)
 		}
 	}
 	return BrokenGlass{}, refuse(run.CodeRequestConflict, "This requestId was used for another change.")
 }
 
 // mayBreak looks for the entry that names the caller.
-func (s *Service) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass, now Policy,
+func (s *Policies) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass, now Policy,
 	row store.AuditRow) error {
 	var could []string
 	most := 0
@@ -127,7 +127,7 @@ func (s *Service) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass
 		}
 	}
 	if p.TokenID == "" && most > 0 && in.Minutes > most {
-		return s.auditRefused(
+		return s.rights.auditRefused(
 			ctx, p, row, badInput(
 				[]plan.Violation{{Path: "minutes", Code: "RANGE", Message: fmt.Sprintf("must be at most %d", most)}}))
 	}
@@ -135,7 +135,7 @@ func (s *Service) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass
 		return nil
 	}
 	row.Code = run.CodeForbidden
-	s.auditDenied(ctx, p, row)
+	s.rights.auditDenied(ctx, p, row)
 	e := refuse(run.CodeForbidden, "The policy does not let you take the role %s.", in.Role)
 	if p.TokenID != "" {
 		e.Message = "An API token takes no roles: come as yourself."

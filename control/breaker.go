@@ -1,21 +1,12 @@
 package control
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
-	"github.com/dvt-engine/dvt/engine"
-	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // Numbers of the breaker of starts (T135, §10.2).
@@ -144,69 +135,4 @@ func (b *startBreaker) seen() (p95 time.Duration, n int, open bool) {
 	defer b.mu.Unlock()
 	p95, n = b.percentile(b.now())
 	return p95, n, b.open
-}
-
-// startInEngine starts a run and takes the time.
-func (s *Service) startInEngine(ctx context.Context, id run.Identity) error {
-	began := s.cfg.Now()
-	started, err := s.cfg.Engine.Start(ctx, id, s.cfg.Queues.For(id.TenantID, id.EnvironmentID))
-	if ctx.Err() == nil {
-		trouble := err
-		if errors.Is(err, engine.ErrHeld) { // the engine answered; somebody who holds up one run must not hold up all starts
-			trouble = nil
-		}
-		s.observed(ctx, s.cfg.Now().Sub(began), trouble)
-	}
-	for _, f := range started.Foreign {
-		s.reportForeign(ctx, id, f)
-	}
-	return err
-}
-
-// probe asks the engine about nothing, when it was to be tried and no start waits.
-func (s *Service) probe(ctx context.Context) {
-	if _, _, open := s.breaker.seen(); !open {
-		return
-	}
-	within, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	began := s.cfg.Now()
-	err := s.engineAnswers(within)
-	if ctx.Err() == nil {
-		s.observed(ctx, s.cfg.Now().Sub(began), err)
-	}
-}
-
-// observed tells the breaker, and people when it opens or closes.
-func (s *Service) observed(ctx context.Context, took time.Duration, err error) {
-	if !s.breaker.observe(took, err != nil) {
-		return
-	}
-	s.ruling.set(nil)
-	p95, n, open := s.breaker.seen()
-	word, why := "CLOSED", "A start within the limit: new runs are taken again."
-	if open {
-		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
-			p95.Round(time.Millisecond).String()+": new runs are refused."
-	} else {
-		wake(s.starts)
-	}
-	s.cfg.Logger.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word), slog.String("why", why),
-		slog.Any("error", err))
-	s.auditBreaker(ctx, word, why)
-}
-
-// auditBreaker leaves a row with the operators: at most one a minute for each turn.
-func (s *Service) auditBreaker(ctx context.Context, word, why string) {
-	if s.cfg.OperatorsTenant == "" {
-		return
-	}
-	if !s.isFirst("breaker/" + word) {
-		return
-	}
-	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.cfg.OperatorsTenant, Actor: engineActor, Action: "BREAKER",
-		Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
-	if err := s.cfg.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
-		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
-	}
 }

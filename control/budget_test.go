@@ -58,7 +58,8 @@ func metrics(t *testing.T, r *prometheus.Registry) map[string]float64 {
 }
 
 func appendOf(t run.EventType) store.Append {
-	return store.Append{RunID: "r", Events: []run.Draft{{Type: run.StepStartedEvent, StepID: "s"}, {Type: t, StepID: "s"}}}
+	return store.Append{RunID: "r", Events: []run.Draft{{Type: run.StepStartedEvent, StepID: "s"},
+		{Type: t, StepID: "s"}}}
 }
 
 // TestAppend_WhatHasABudget stalls a store for 4 s: only what says that a

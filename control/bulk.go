@@ -17,6 +17,27 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// BulkStore keeps bulks.
+type BulkStore interface {
+	PutBulk(ctx context.Context, b store.NewBulk) (store.Bulk, bool, error)
+	Bulk(ctx context.Context, id string) (store.Bulk, error)
+	StopBulk(ctx context.Context, id string, audit store.AuditRow) (store.Bulk, bool, error)
+}
+
+// BulkRequester makes and stops bulks. It is safe for concurrent use.
+type BulkRequester struct {
+	rights  *Rights
+	store   BulkStore
+	reader  *BulkReader
+	checker *SignalChecker
+	wake    chan struct{}
+}
+
+// NewBulkRequester makes a BulkRequester.
+func NewBulkRequester(rights *Rights, store BulkStore, reader *BulkReader, checker *SignalChecker) *BulkRequester {
+	return &BulkRequester{rights: rights, store: store, reader: reader, checker: checker, wake: make(chan struct{}, 1)}
+}
+
 // Limits of bulks.
 const (
 	MaxBulk      = store.MaxBulk // runs of one bulk
@@ -99,7 +120,7 @@ type bulkAction struct {
 // may do to each of them is decided when it is that run's turn (SendBulks). It is safe to repeat. BULK_MOVED when other
 // than ExpectedCount runs are meant now, BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, NOT_FOUND of FailedOf,
 // FORBIDDEN for who may READ nothing. What it accepts or refuses is audited.
-func (s *Service) SignalRuns(ctx context.Context, p authz.Principal, in SignalRuns) (MadeBulk, error) {
+func (s *BulkRequester) SignalRuns(ctx context.Context, p authz.Principal, in SignalRuns) (MadeBulk, error) {
 	if err := s.checkBulk(ctx, in); err != nil {
 		return MadeBulk{}, err
 	}
@@ -107,42 +128,45 @@ func (s *Service) SignalRuns(ctx context.Context, p authz.Principal, in SignalRu
 	if err != nil {
 		return MadeBulk{}, translate(err)
 	}
-	old, err := s.cfg.Store.Bulk(ctx, b.ID)
+	old, err := s.store.Bulk(ctx, b.ID)
 	if err == nil {
 		return repeatedBulk(old, b)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return MadeBulk{}, translate(err)
 	}
-	chosen, err := s.bulkRuns(ctx, p, in.Runs)
+	chosen, err := s.reader.bulkRuns(ctx, p, in.Runs)
 	if err == nil {
 		err = moved(in.ExpectedCount, len(chosen.runs))
 	}
 	if err != nil {
-		return MadeBulk{}, s.auditRejected(ctx, p, store.AuditRow{Action: string(actionBulk), RequestID: in.RequestID,
-			Reason: in.Reason}, err)
+		return MadeBulk{}, s.rights.auditRejected(ctx, p, store.AuditRow{Action: string(actionBulk),
+			RequestID: in.RequestID,
+			Reason:    in.Reason}, err)
 	}
 	b.Runs = chosen.runs
-	s.stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID, in.Signal.Signal.Type,
+	s.rights.stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID,
+		in.Signal.Signal.Type,
 		len(b.Runs)))
-	made, fresh, err := s.cfg.Store.PutBulk(ctx, b)
+	made, fresh, err := s.store.PutBulk(ctx, b)
 	switch {
 	case errors.Is(err, store.ErrTooMany):
 		return MadeBulk{}, later(
-			refuse(run.CodeTooManyBulks, "%d of your bulks are open; wait until one is done. Nothing was sent.", maxOpenBulks),
+			refuse(run.CodeTooManyBulks, "%d of your bulks are open; wait until one is done. Nothing was sent.",
+				maxOpenBulks),
 			5*time.Second)
 	case err != nil:
 		return MadeBulk{}, translate(err)
 	case !fresh:
 		return repeatedBulk(made, b)
 	}
-	wake(s.bulks)
+	wake(s.wake)
 	v, err := bulkView(made)
 	return MadeBulk{Bulk: v}, err
 }
 
 // checkBulk reports everything that is wrong with what is asked for, whatever the runs are.
-func (s *Service) checkBulk(ctx context.Context, in SignalRuns) error {
+func (s *BulkRequester) checkBulk(ctx context.Context, in SignalRuns) error {
 	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedCount < 1 {
 		vs = append(vs, plan.Violation{Path: "expectedCount", Code: plan.CodeRange,
@@ -162,13 +186,13 @@ func (s *Service) checkBulk(ctx context.Context, in SignalRuns) error {
 }
 
 // checkBulkAction looks at no plan: each run has its own.
-func (s *Service) checkBulkAction(ctx context.Context, in SignalRun) error {
-	if n, most := len(in.Payload), s.cfg.Limits.MaxSignalBytes; n > most {
+func (s *BulkRequester) checkBulkAction(ctx context.Context, in SignalRun) error {
+	if n, most := len(in.Payload), s.checker.limits.MaxSignalBytes; n > most {
 		e := refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed in a bulk.", n, most)
 		e.Limit = int64(most)
 		return e
 	}
-	return s.checkSignal(ctx, store.Run{}, in, false)
+	return s.checker.checkSignal(ctx, store.Run{}, in, false)
 }
 
 // newBulk has everything but the runs. Its id follows from the request.

@@ -40,7 +40,8 @@ func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 		known += w.count(id, run.SignalAccepted)
 	}
 	if now := must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.Accepted != 16 || known != 32 {
-		t.Fatalf("%d rows are accepted and %d signals, want 16 and 32: the crash came at another moment", now.Accepted, known)
+		t.Fatalf("%d rows are accepted and %d signals, want 16 and 32: the crash came at another moment", now.Accepted,
+			known)
 	}
 	// What was accepted before the crash stays so, also when the asker could not do it now.
 	w.directory.SetGrants("acme", "dev-engineer", nil)

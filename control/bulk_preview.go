@@ -8,7 +8,28 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
+
+// BulkPreviewStore reads the states of runs.
+type BulkPreviewStore interface {
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+}
+
+// BulkPreviewer says what a bulk would do. It is safe for concurrent use.
+type BulkPreviewer struct {
+	rights    *Rights
+	store     BulkPreviewStore
+	requester *BulkRequester
+	previewer *Previewer
+}
+
+// NewBulkPreviewer makes a BulkPreviewer.
+func NewBulkPreviewer(rights *Rights, store BulkPreviewStore, requester *BulkRequester,
+	previewer *Previewer) *BulkPreviewer {
+	return &BulkPreviewer{rights: rights, store: store, requester: requester, previewer: previewer}
+}
 
 // PreviewBulk asks what a bulk would be of.
 type PreviewBulk struct {
@@ -40,13 +61,19 @@ type BulkSample struct {
 
 const bulkSamples = 5
 
+// PreviewBulk previews a bulk as PreviewAction does a signal to one run.
+func (s *BulkPreviewer) PreviewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (ActionPreview, error) {
+	out, err := s.previewBulk(ctx, p, in)
+	return out, translate(err)
+}
+
 // previewBulk says of which runs a bulk would be, how many of them are known to refuse, and what would
 // become of some. Errors as SignalRuns, but for those of the count.
-func (s *Service) previewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (ActionPreview, error) {
-	if err := s.checkBulkAction(ctx, in.Signal); err != nil {
+func (s *BulkPreviewer) previewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (ActionPreview, error) {
+	if err := s.requester.checkBulkAction(ctx, in.Signal); err != nil {
 		return ActionPreview{}, err
 	}
-	chosen, err := s.bulkRuns(ctx, p, in.Runs)
+	chosen, err := s.requester.reader.bulkRuns(ctx, p, in.Runs)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -79,16 +106,16 @@ func (s *Service) previewBulk(ctx context.Context, p authz.Principal, in Preview
 }
 
 // bulkSample previews one run; what is wrong with the signal for that run is its refusal.
-func (s *Service) bulkSample(ctx context.Context, p authz.Principal, signal SignalRun, runID string) (BulkSample,
+func (s *BulkPreviewer) bulkSample(ctx context.Context, p authz.Principal, signal SignalRun, runID string) (BulkSample,
 	error) {
 	out := BulkSample{RunID: runID}
-	l, err := s.cfg.Store.Load(ctx, runID)
+	l, err := s.store.Load(ctx, runID)
 	if err != nil {
 		return out, translate(err)
 	}
 	out.Status = l.State.RunStatus()
 	signal.RunID = runID
-	out.Preview, err = s.previewSignal(ctx, p, signal)
+	out.Preview, err = s.previewer.previewSignal(ctx, p, signal)
 	err = translate(err)
 	var own *Error
 	if errors.As(err, &own) && !waits(own.Code) && own.Code != run.CodeInternal {
@@ -98,13 +125,13 @@ func (s *Service) bulkSample(ctx context.Context, p authz.Principal, signal Sign
 }
 
 // bulkRefusals counts the runs that have ended, and those to which p may not do it.
-func (s *Service) bulkRefusals(ctx context.Context, p authz.Principal, runs []run.Identity,
+func (s *BulkPreviewer) bulkRefusals(ctx context.Context, p authz.Principal, runs []run.Identity,
 	action authz.Action) ([]BulkReason, error) {
 	ids := make([]string, len(runs))
 	for i, r := range runs {
 		ids[i] = r.RunID
 	}
-	heads, err := s.cfg.Store.Heads(ctx, ids)
+	heads, err := s.store.Heads(ctx, ids)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -116,12 +143,12 @@ func (s *Service) bulkRefusals(ctx context.Context, p authz.Principal, runs []ru
 		found[code].Count++
 	}
 	for _, r := range runs {
-		d, err := s.cfg.Authz.Decide(p, action, objectOf(r))
+		d, err := s.rights.authz.Decide(p, action, objectOf(r))
 		switch {
 		case err != nil:
 			return nil, translate(err)
 		case !d.Allowed:
-			count(run.CodeForbidden, s.denialError(p, action, objectOf(r), d).Message)
+			count(run.CodeForbidden, s.rights.denialError(p, action, objectOf(r), d).Message)
 		case heads.ByRun[r.RunID].Terminal:
 			count(run.CodeRunTerminal, "The run has ended.")
 		}

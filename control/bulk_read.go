@@ -4,11 +4,39 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
+
+// BulkReadStore reads bulks and their rows.
+type BulkReadStore interface {
+	Bulk(ctx context.Context, id string) (store.Bulk, error)
+	Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, error)
+	BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error)
+	BulkRows(ctx context.Context, f store.BulkRowFilter) ([]store.BulkRow, error)
+}
+
+// TargetStore reads the runs that bulks are about.
+type TargetStore interface {
+	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+}
+
+// BulkReader shows bulks and the runs that they are about. It is safe for concurrent use.
+type BulkReader struct {
+	rights *Rights
+	store  BulkReadStore
+	runs   TargetStore
+	quiet  time.Duration
+}
+
+// NewBulkReader makes a BulkReader.
+func NewBulkReader(rights *Rights, store BulkReadStore, runs TargetStore, quiet time.Duration) *BulkReader {
+	return &BulkReader{rights: rights, store: store, runs: runs, quiet: quiet}
+}
 
 // BulkRow is one run of a bulk.
 type BulkRow = store.BulkRow
@@ -42,7 +70,7 @@ func bulkNotFound() *Error {
 }
 
 // Bulk reads one of p's own bulks. NOT_FOUND also for anybody else's (T101).
-func (s *Service) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, error) {
+func (s *BulkReader) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, error) {
 	b, err := s.ownBulk(ctx, p, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return Bulk{}, bulkNotFound()
@@ -54,8 +82,8 @@ func (s *Service) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk,
 }
 
 // ownBulk reads one of p's own bulks: store.ErrNotFound also for anybody else's.
-func (s *Service) ownBulk(ctx context.Context, p authz.Principal, id string) (store.Bulk, error) {
-	b, err := s.cfg.Store.Bulk(ctx, id)
+func (s *BulkReader) ownBulk(ctx context.Context, p authz.Principal, id string) (store.Bulk, error) {
+	b, err := s.store.Bulk(ctx, id)
 	if err == nil && (b.TenantID != p.TenantID || b.Actor != p.ID) {
 		err = store.ErrNotFound
 	}
@@ -63,7 +91,7 @@ func (s *Service) ownBulk(ctx context.Context, p authz.Principal, id string) (st
 }
 
 // Bulks reads a page of p's own bulks. CURSOR_INVALID.
-func (s *Service) Bulks(ctx context.Context, p authz.Principal, first int, after string) (BulksPage, error) {
+func (s *BulkReader) Bulks(ctx context.Context, p authz.Principal, first int, after string) (BulksPage, error) {
 	n, err := pageSize(first, 20)
 	if err != nil {
 		return BulksPage{}, err
@@ -73,7 +101,7 @@ func (s *Service) Bulks(ctx context.Context, p authz.Principal, first int, after
 			return BulksPage{}, pageError(after, err)
 		}
 	}
-	list, err := s.cfg.Store.Bulks(ctx, store.BulkFilter{TenantID: p.TenantID, Actor: p.ID, Before: after, Limit: n + 1})
+	list, err := s.store.Bulks(ctx, store.BulkFilter{TenantID: p.TenantID, Actor: p.ID, Before: after, Limit: n + 1})
 	if err != nil {
 		return BulksPage{}, translate(err)
 	}
@@ -83,7 +111,7 @@ func (s *Service) Bulks(ctx context.Context, p authz.Principal, first int, after
 
 // BulkRows reads a page of the rows of one of p's own bulks, with the receipts of the runs that p may READ now.
 // NOT_FOUND, CURSOR_INVALID.
-func (s *Service) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
+func (s *BulkReader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return BulkRowsPage{}, err
@@ -102,13 +130,13 @@ func (s *Service) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQue
 }
 
 // bulkRows hides what p may no longer READ.
-func (s *Service) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
-	rows, err := s.cfg.Store.BulkRows(ctx, f)
+func (s *BulkReader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
+	rows, err := s.store.BulkRows(ctx, f)
 	if err != nil {
 		return nil, translate(err)
 	}
 	for i, r := range rows {
-		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: r.ProjectID,
+		d, err := s.rights.authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: r.ProjectID,
 			EnvironmentID: r.EnvironmentID})
 		if err != nil {
 			return nil, translate(err)
@@ -121,7 +149,7 @@ func (s *Service) bulkRows(ctx context.Context, p authz.Principal, f store.BulkR
 }
 
 // failedRows are the rows of one of p's own bulks that failed so far.
-func (s *Service) failedRows(ctx context.Context, p authz.Principal, id string) ([]BulkRow, error) {
+func (s *BulkReader) failedRows(ctx context.Context, p authz.Principal, id string) ([]BulkRow, error) {
 	if _, err := s.Bulk(ctx, p, id); err != nil {
 		return nil, err
 	}
@@ -129,11 +157,11 @@ func (s *Service) failedRows(ctx context.Context, p authz.Principal, id string) 
 }
 
 // BulkApplications counts how far the accepted signals of one of p's own bulks have come. NOT_FOUND.
-func (s *Service) BulkApplications(ctx context.Context, p authz.Principal, id string) (BulkApplications, error) {
+func (s *BulkReader) BulkApplications(ctx context.Context, p authz.Principal, id string) (BulkApplications, error) {
 	if _, err := s.Bulk(ctx, p, id); err != nil {
 		return BulkApplications{}, err
 	}
-	marks, err := s.cfg.Store.BulkMarks(ctx, id)
+	marks, err := s.store.BulkMarks(ctx, id)
 	return applicationsOf(marks), translate(err)
 }
 

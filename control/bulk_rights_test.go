@@ -18,7 +18,8 @@ func TestBulk_RightsThatAreLostInTheMiddle(t *testing.T) {
 	w, f := bulkWorld(t)
 	ids := w.many(64)
 	f.inRun = after(20, func() {
-		w.directory.SetGrants("acme", "dev-operator", []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}})
+		w.directory.SetGrants("acme", "dev-operator", []authz.Grant{{Role: authz.Viewer, ProjectID: "*",
+			EnvironmentID: "*"}})
 		if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 			t.Error(err)
 		}
@@ -144,7 +145,8 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 			t.Errorf("%s sees %d bulks", other.ID, len(page.Bulks))
 		}
 	}
-	if page := must[control.BulksPage](t)(w.Bulks(ctx, narrow, 10, "")); len(page.Bulks) != 1 || page.Bulks[0].ID != b.ID {
+	if page := must[control.BulksPage](t)(w.Bulks(ctx, narrow, 10, "")); len(page.Bulks) != 1 ||
+		page.Bulks[0].ID != b.ID {
 		t.Errorf("the asker sees %+v", page)
 	}
 	_, err := w.SignalRuns(ctx, w.who("nobody"), bulkOf("b1", 1, control.BulkRuns{Filter: &control.RunFilter{}}))

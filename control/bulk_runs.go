@@ -18,7 +18,7 @@ type chosenRuns struct {
 
 // bulkRuns finds the runs that are meant, each of them once and none that p may not READ: in the order in
 // which they were named, else newest first.
-func (s *Service) bulkRuns(ctx context.Context, p authz.Principal, in BulkRuns) (chosenRuns, error) {
+func (s *BulkReader) bulkRuns(ctx context.Context, p authz.Principal, in BulkRuns) (chosenRuns, error) {
 	given := 0
 	for _, is := range []bool{in.IDs != nil, in.Filter != nil, in.FailedOf != ""} {
 		if is {
@@ -45,17 +45,17 @@ func (s *Service) bulkRuns(ctx context.Context, p authz.Principal, in BulkRuns) 
 	return s.namedRuns(ctx, p, ids)
 }
 
-func (s *Service) namedRuns(ctx context.Context, p authz.Principal, ids []string) (chosenRuns, error) {
+func (s *BulkReader) namedRuns(ctx context.Context, p authz.Principal, ids []string) (chosenRuns, error) {
 	if len(ids) > MaxBulk {
 		return chosenRuns{}, bulkTooLarge(fmt.Sprintf("%d runs are named", len(ids)))
 	}
-	found, err := s.cfg.Store.Identities(ctx, p.TenantID, ids)
+	found, err := s.runs.Identities(ctx, p.TenantID, ids)
 	if err != nil {
 		return chosenRuns{}, translate(err)
 	}
 	byID := make(map[string]run.Identity, len(found))
 	for _, id := range found {
-		d, err := s.cfg.Authz.Decide(p, authz.Read, objectOf(id))
+		d, err := s.rights.authz.Decide(p, authz.Read, objectOf(id))
 		if err != nil {
 			return chosenRuns{}, translate(err)
 		}
@@ -79,16 +79,16 @@ func (s *Service) namedRuns(ctx context.Context, p authz.Principal, ids []string
 	return out, nil
 }
 
-func (s *Service) matchingRuns(ctx context.Context, p authz.Principal, asked RunFilter) (chosenRuns, error) {
-	f, ok := s.narrow(p, asked)
+func (s *BulkReader) matchingRuns(ctx context.Context, p authz.Principal, asked RunFilter) (chosenRuns, error) {
+	f, ok := s.rights.narrow(p, asked)
 	if !ok {
-		return chosenRuns{}, s.nothingToReadError(p)
+		return chosenRuns{}, s.rights.nothingToReadError(p)
 	}
 	f.Limit, f.Steps, f.Ascending, f.After, f.Before = maxPageSize+1, false, false, nil, nil
 	seen := map[string]run.Identity{}
 	var out chosenRuns
 	for {
-		rows, err := s.cfg.Store.List(ctx, f)
+		rows, err := s.runs.List(ctx, f)
 		if err != nil {
 			return chosenRuns{}, translate(err)
 		}

@@ -16,6 +16,39 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// BulkSettings are how a BulkSender leases bulks, and what wakes it.
+type BulkSettings struct {
+	LeaseTTL time.Duration // 30 s (O5)
+	Wake     chan struct{}
+}
+
+// BulkWorkStore leases bulks and settles their rows.
+type BulkWorkStore interface {
+	BulkRows(ctx context.Context, f store.BulkRowFilter) ([]store.BulkRow, error)
+	LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Bulk, error)
+	ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error
+	SettleBulkRows(ctx context.Context, b store.Bulk, s store.BulkSettlement, ttl time.Duration) (store.Bulk, error)
+	WaitingBulkRows(ctx context.Context, id string, limit int) ([]store.BulkRow, store.BulkPause, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+}
+
+// BulkSender sends the signals of bulks. It is safe for concurrent use.
+type BulkSender struct {
+	rights     *Rights
+	store      BulkWorkStore
+	signaller  *Signaller
+	background *Background
+	settings   BulkSettings
+	sent       *prometheus.CounterVec
+}
+
+// NewBulkSender makes a BulkSender.
+func NewBulkSender(rights *Rights, store BulkWorkStore, signaller *Signaller, background *Background,
+	settings BulkSettings, sent *prometheus.CounterVec) *BulkSender {
+	return &BulkSender{rights: rights, store: store, signaller: signaller, background: background, settings: settings,
+		sent: sent}
+}
+
 const (
 	bulksAtOnce = 4  // that one server sends
 	bulkRound   = 16 // signals of one bulk that are sent at once
@@ -32,13 +65,13 @@ const (
 // signal's id follows from the bulk and the number of its row, so that what is sent again after a crash has one effect,
 // and each is decided under the fence of its bulk, so that a server that slept past its lease sends nothing more. A row
 // that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
-func (s *Service) SendBulks(ctx context.Context, owner string) error {
-	return s.loop(ctx, s.bulks, func(ctx context.Context) (bool, error) {
-		leased, err := s.cfg.Store.LeaseBulks(ctx, owner, s.cfg.Limits.LeaseTTL, bulksAtOnce)
+func (s *BulkSender) SendBulks(ctx context.Context, owner string) error {
+	return s.background.loop(ctx, s.settings.Wake, func(ctx context.Context) (bool, error) {
+		leased, err := s.store.LeaseBulks(ctx, owner, s.settings.LeaseTTL, bulksAtOnce)
 		var more atomic.Bool
 		doConcurrently(leased, func(b store.Bulk) {
 			var wait time.Duration
-			err := s.panics.Call(dutyBulk, b.ID, func() (err error) {
+			err := s.background.panics.Call(dutyBulk, b.ID, func() (err error) {
 				wait, err = s.sendBulk(ctx, b)
 				return err
 			})
@@ -49,7 +82,7 @@ func (s *Service) SendBulks(ctx context.Context, owner string) error {
 				more.Store(true)
 			}
 			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
-				s.cfg.Logger.WarnContext(ctx, "bulk not sent", slog.String("bulkId", b.ID), slog.Any("error", err))
+				s.rights.log.WarnContext(ctx, "bulk not sent", slog.String("bulkId", b.ID), slog.Any("error", err))
 			}
 		})
 		return more.Load(), err
@@ -58,15 +91,15 @@ func (s *Service) SendBulks(ctx context.Context, owner string) error {
 
 // releaseBulk gives a lease back, also when this server is stopping. A bulk that is finished, or whose fence moved,
 // has none to give, and what cannot be given back ends by itself.
-func (s *Service) releaseBulk(ctx context.Context, b store.Bulk, wait time.Duration) error {
+func (s *BulkSender) releaseBulk(ctx context.Context, b store.Bulk, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bulkTurn)
 	defer cancel()
-	return s.cfg.Store.ReleaseBulk(ctx, b, wait)
+	return s.store.ReleaseBulk(ctx, b, wait)
 }
 
 // sendBulk works on a leased bulk for a turn, and says for how long there is nothing more to do; with an error 0
 // where the store may do better soon.
-func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, error) {
+func (s *BulkSender) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, error) {
 	j := &bulkJob{s: s, bulk: b}
 	var asker bulkAsker
 	if err := errors.Join(json.Unmarshal(b.Principal, &asker), json.Unmarshal(b.Action, &j.action)); err != nil {
@@ -81,7 +114,7 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 	if b.Paced != "" {
 		size = 1 // what paced it may have passed, or not
 	}
-	for turn := s.cfg.Now().Add(bulkTurn); s.cfg.Now().Before(turn); {
+	for turn := s.rights.now().Add(bulkTurn); s.rights.now().Before(turn); {
 		if b.StoppedAt != nil {
 			size = store.MaxPage // nothing is sent
 		}
@@ -89,7 +122,7 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 		var next store.BulkPause
 		var err error
 		if err = s.patiently(ctx, func() (err error) {
-			rows, next, err = s.cfg.Store.WaitingBulkRows(ctx, b.ID, size)
+			rows, next, err = s.store.WaitingBulkRows(ctx, b.ID, size)
 			return err
 		}); err != nil {
 			return 0, err
@@ -133,24 +166,25 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 }
 
 // settleBulk keeps what became of a round.
-func (s *Service) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSettlement) (after store.Bulk, err error) {
+func (s *BulkSender) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSettlement) (after store.Bulk,
+	err error) {
 	err = s.patiently(ctx, func() (err error) {
-		after, err = s.cfg.Store.SettleBulkRows(ctx, b, st, s.cfg.Limits.LeaseTTL)
+		after, err = s.store.SettleBulkRows(ctx, b, st, s.settings.LeaseTTL)
 		return err
 	})
 	if err != nil {
 		return store.Bulk{}, err
 	}
 	for _, e := range st.Ends {
-		s.bulkRowsSent.WithLabelValues(string(e.Outcome)).Inc()
+		s.sent.WithLabelValues(string(e.Outcome)).Inc()
 	}
 	return after, nil
 }
 
 // patiently tries again while the store does not answer, as long as a lease may hold: so a bulk goes on when the
 // store is back, and what is known is not found out twice.
-func (s *Service) patiently(ctx context.Context, f func() error) error {
-	for left := s.cfg.Limits.LeaseTTL; ; left -= bulkStoreRetry {
+func (s *BulkSender) patiently(ctx context.Context, f func() error) error {
+	for left := s.settings.LeaseTTL; ; left -= bulkStoreRetry {
 		err := f()
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded) || left <= 0 ||
 			!sleep(ctx, nil, bulkStoreRetry) {
@@ -161,7 +195,7 @@ func (s *Service) patiently(ctx context.Context, f func() error) error {
 
 // bulkJob is one bulk that is being sent.
 type bulkJob struct {
-	s      *Service
+	s      *BulkSender
 	bulk   store.Bulk
 	asker  authz.Principal
 	action bulkAction
@@ -174,7 +208,7 @@ func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.Bul
 	doConcurrently(rows, func(r store.BulkRow) {
 		end, held := store.BulkEnd{No: r.No, Outcome: store.BulkRefused, Code: run.CodeInternal,
 			Message: "dvt has a fault: sending this signal panicked."}, true
-		_ = j.s.panics.Call(dutyBulk, r.RunID, func() error {
+		_ = j.s.background.panics.Call(dutyBulk, r.RunID, func() error {
 			end, held = j.send(ctx, r)
 			return nil
 		})
@@ -200,7 +234,7 @@ func (j *bulkJob) leave(ctx context.Context, rows []store.BulkRow) ([]store.Bulk
 		f.Nos = append(f.Nos, r.No)
 	}
 	err := j.s.patiently(ctx, func() (err error) {
-		rows, err = j.s.cfg.Store.BulkRows(ctx, f)
+		rows, err = j.s.store.BulkRows(ctx, f)
 		return err
 	})
 	ends := make([]store.BulkEnd, len(rows))
@@ -225,7 +259,7 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 	var own *Error
 	if errors.As(err, &own) && (own.Code == run.CodeForbidden || own.Code == run.CodeNotFound) {
 		// It was sent before a crash, when that was still allowed: what was accepted stays so.
-		if known, lookErr := j.s.cfg.Store.Receipt(ctx, r.RunID, r.SignalID); lookErr == nil {
+		if known, lookErr := j.s.store.Receipt(ctx, r.RunID, r.SignalID); lookErr == nil {
 			rc, err = Receipt{Receipt: known}, nil
 		} else if !errors.Is(lookErr, store.ErrNotFound) {
 			err = translate(lookErr)
@@ -238,11 +272,12 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 	case err == nil:
 	case errors.As(err, &own):
 		end.Outcome, end.Code, end.Message = store.BulkRefused, own.Code, clip(own.Message)
-		if waits(own.Code) && j.s.cfg.Now().Sub(j.bulk.CreatedAt) < bulkLife {
+		if waits(own.Code) && j.s.rights.now().Sub(j.bulk.CreatedAt) < bulkLife {
 			end.Outcome, end.Delay = store.BulkWaiting, max(bulkPauseLeast, min(own.RetryAfter, bulkPauseMost))
 		}
 		if own.Code == run.CodeInternal {
-			j.s.cfg.Logger.WarnContext(ctx, "signal of a bulk not sent", slog.String("bulkId", j.bulk.ID), slog.Int("row", r.No),
+			j.s.rights.log.WarnContext(ctx, "signal of a bulk not sent", slog.String("bulkId", j.bulk.ID),
+				slog.Int("row", r.No),
 				slog.Any("error", own.Unwrap()))
 		}
 	default: // the context's end
@@ -261,34 +296,34 @@ func waits(c run.Code) bool {
 // audit, and nothing in the log of the run: a bulk would flood it.
 func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (Receipt, error) {
 	s, action := j.s, authz.Action(j.action.Signal.Type)
-	alive, err := s.cfg.Authz.Alive(j.asker)
+	alive, err := s.rights.authz.Alive(j.asker)
 	if err != nil {
 		return Receipt{}, translate(err)
 	}
 	audit := store.AuditRow{Action: string(action), RunID: r.RunID, SignalID: r.SignalID, Code: run.CodeForbidden}
 	if !alive {
-		s.auditDenied(ctx, j.asker, audit)
+		s.rights.auditDenied(ctx, j.asker, audit)
 		return Receipt{}, refuse(
 			run.CodeForbidden, "The account, token or session that asked for the bulk is no longer good.")
 	}
-	of, err := s.visible(ctx, j.asker, action, r.RunID)
+	of, err := s.rights.visible(ctx, j.asker, action, r.RunID)
 	if err != nil {
 		return Receipt{}, err
 	}
-	rights, err := s.cfg.Authz.Decide(j.asker, action, objectOf(of.Identity))
+	rights, err := s.rights.authz.Decide(j.asker, action, objectOf(of.Identity))
 	if err != nil {
 		return Receipt{}, translate(err)
 	}
 	if !rights.Allowed {
-		s.auditDenied(ctx, j.asker, audit)
-		return Receipt{}, s.denialError(j.asker, action, objectOf(of.Identity), rights)
+		s.rights.auditDenied(ctx, j.asker, audit)
+		return Receipt{}, s.rights.denialError(j.asker, action, objectOf(of.Identity), rights)
 	}
 	in := SignalRun{RunID: r.RunID, Signal: j.action.Signal, Payload: j.action.Payload, Reason: j.action.Reason}
 	in.Signal.ID = r.SignalID
-	if err := s.checkSignal(ctx, of, in, true); err != nil {
+	if err := s.signaller.checker.checkSignal(ctx, of, in, true); err != nil {
 		return Receipt{}, translate(err)
 	}
-	return s.decideSignal(ctx, j.asker, of, in, rights, &j.bulk)
+	return s.signaller.decideSignal(ctx, j.asker, of, in, rights, &j.bulk)
 }
 
 func newBulkRowsSent(r prometheus.Registerer) *prometheus.CounterVec {

@@ -21,19 +21,19 @@ type CancelBulk struct {
 // CancelBulk stops one of p's own bulks: signals that wait are not sent, and their rows say NOT_SENT as soon as a
 // server has looked at them. None is sent after it answered, by whomever. What was sent stays so. A bulk that is
 // finished or was stopped is left as it is, and only the first stop is audited. NOT_FOUND as Bulk.
-func (s *Service) CancelBulk(ctx context.Context, p authz.Principal, in CancelBulk) (Bulk, error) {
+func (s *BulkRequester) CancelBulk(ctx context.Context, p authz.Principal, in CancelBulk) (Bulk, error) {
 	if vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
 		return Bulk{}, badInput(vs)
 	}
-	if _, err := s.Bulk(ctx, p, in.ID); err != nil {
+	if _, err := s.reader.Bulk(ctx, p, in.ID); err != nil {
 		return Bulk{}, err
 	}
 	row := store.AuditRow{Action: string(actionStopBulk), RequestID: in.RequestID, Reason: in.Reason}
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q}`, in.ID))
-	b, _, err := s.cfg.Store.StopBulk(ctx, in.ID, row)
+	s.rights.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q}`, in.ID))
+	b, _, err := s.store.StopBulk(ctx, in.ID, row)
 	if err != nil {
 		return Bulk{}, translate(err)
 	}
-	wake(s.bulks)
+	wake(s.wake)
 	return bulkView(b)
 }

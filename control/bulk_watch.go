@@ -29,12 +29,12 @@ const (
 )
 
 // WatchBulk shows one of p's own bulks as it is, then when it or a receipt of it moves. NOT_FOUND as Bulk.
-func (s *Service) WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[BulkFrame], error) {
+func (s *BulkReader) WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[BulkFrame], error) {
 	b, err := s.Bulk(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	w := &bulkStream{s: s, guard: s.guardTenant(p), shown: BulkFrame{Bulk: b}, every: bulkLookEvery}
+	w := &bulkStream{s: s, guard: s.rights.guardTenant(p), shown: BulkFrame{Bulk: b}, every: bulkLookEvery}
 	if err := w.guard.check(); err != nil {
 		return nil, w.guard.endError(ctx, err)
 	}
@@ -42,7 +42,7 @@ func (s *Service) WatchBulk(ctx context.Context, p authz.Principal, id string) (
 }
 
 type bulkStream struct {
-	s     *Service
+	s     *BulkReader
 	guard guard
 	shown BulkFrame        // the frame before
 	marks []store.BulkMark // as they were shown; nil before the first frame
@@ -58,7 +58,7 @@ func (w *bulkStream) Next(ctx context.Context) (f BulkFrame, err error) {
 }
 
 func (w *bulkStream) next(ctx context.Context) (BulkFrame, error) {
-	quiet := time.NewTimer(w.s.cfg.Quiet)
+	quiet := time.NewTimer(w.s.quiet)
 	defer quiet.Stop()
 	for over := false; ; {
 		f, moved, err := w.look(ctx)
@@ -101,17 +101,17 @@ func (w *bulkStream) look(ctx context.Context) (BulkFrame, bool, error) {
 
 func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 	s, id := w.s, w.shown.Bulk.ID
-	f := BulkFrame{Sync: live.Live, AsOf: s.cfg.Now(), Bulk: w.shown.Bulk}
-	b, err := s.cfg.Store.Bulk(ctx, id)
+	f := BulkFrame{Sync: live.Live, AsOf: s.rights.now(), Bulk: w.shown.Bulk}
+	b, err := s.store.Bulk(ctx, id)
 	if err != nil {
 		return f, false, err
 	}
 	back := w.shown.Sync == live.Stale
 	if w.marks != nil && b.Rev == w.shown.Bulk.Rev && settledBulk(w.marks) {
-		w.every = s.cfg.Quiet
+		w.every = s.quiet
 		return f, back, nil
 	}
-	marks, err := s.cfg.Store.BulkMarks(ctx, id)
+	marks, err := s.store.BulkMarks(ctx, id)
 	if err != nil {
 		return f, false, err
 	}

@@ -96,8 +96,7 @@ func bulkOf(requestID string, count int, runs control.BulkRuns) control.SignalRu
 func (w *world) previewOf(p authz.Principal, in control.SignalRuns) control.ActionPreview {
 	w.t.Helper()
 	return must[control.ActionPreview](w.t)(
-		w.PreviewAction(w.t.Context(), p, control.PreviewAction{Bulk: &control.PreviewBulk{Runs: in.Runs,
-			Signal: in.Signal}}))
+		w.PreviewBulk(w.t.Context(), p, control.PreviewBulk{Runs: in.Runs, Signal: in.Signal}))
 }
 
 func (w *world) bulk(p authz.Principal, in control.SignalRuns) control.Bulk {

@@ -17,15 +17,35 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// CompletionStore decides about completions under the head lock of a run.
+type CompletionStore interface {
+	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
+	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+}
+
+// Completer completes steps that wait for people. It is safe for concurrent use.
+type Completer struct {
+	rights *Rights
+	store  CompletionStore
+	judge  *Judge
+	tasks  *TaskReader
+	views  *Views
+}
+
+// NewCompleter makes a Completer.
+func NewCompleter(rights *Rights, store CompletionStore, judge *Judge, tasks *TaskReader, views *Views) *Completer {
+	return &Completer{rights: rights, store: store, judge: judge, tasks: tasks, views: views}
+}
+
 // sameOne reports whether p must not complete a step because it wants another person than those who asked for the run
 // and approved it. wanted is what the plan says of the step (O4, T87).
-func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool,
+func (s *Completer) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool,
 	error) {
-	if triggeredBy == p.ID || !s.isInvolved(wanted, true, p) {
-		return s.isInvolved(wanted, true, p), nil
+	if triggeredBy == p.ID || !s.rights.isInvolved(wanted, true, p) {
+		return s.rights.isInvolved(wanted, true, p), nil
 	}
-	at, err := s.approvalOf(ctx, runID)
-	return s.isInvolved(wanted, at != nil && approvedBy(*at, p), p), err
+	at, err := s.views.approvalOf(ctx, runID)
+	return s.rights.isInvolved(wanted, at != nil && approvedBy(*at, p), p), err
 }
 
 // Limits of a completion.
@@ -43,8 +63,8 @@ const (
 // order, whatever crashes next. The first outcome for an attempt stands: its token
 // again gives its receipt, whatever it says. A refusal leaves an audit row and
 // nothing in the log.
-func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in CompleteManualStep) (Receipt, error) {
-	r, err := s.visible(ctx, p, authz.CompleteManual, in.RunID)
+func (s *Completer) CompleteManualStep(ctx context.Context, p authz.Principal, in CompleteManualStep) (Receipt, error) {
+	r, err := s.rights.visible(ctx, p, authz.CompleteManual, in.RunID)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -54,10 +74,10 @@ func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in 
 	if err := s.authorizeCompletion(ctx, p, r, in); err != nil {
 		return Receipt{}, err
 	}
-	if len(s.cfg.ManualKeys) == 0 {
+	if len(s.tasks.keys) == 0 {
 		return Receipt{}, refuse(run.CodeNotSupported, noManualKeys)
 	}
-	facts, err := s.manualFacts(ctx, r.PlanRef, in.StepID)
+	facts, err := s.tasks.manualFacts(ctx, r.PlanRef, in.StepID)
 	if err != nil {
 		return Receipt{}, translate(err)
 	}
@@ -67,24 +87,25 @@ func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in 
 	}
 	c := &completing{
 		s: s, in: in, sameOne: sameOne,
-		judging: judging{s: s, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual,
+		judging: judging{s: s.judge, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual,
 			StepID: in.StepID, Outcome: in.Outcome}}},
 	}
-	if err := s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {
+	if err := s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {
 		return Receipt{}, translate(err)
 	}
 	if c.refusal != nil {
 		if c.refusal.Code == run.CodeManualToken {
-			s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID, Code: c.refusal.Code})
+			s.rights.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID,
+				Code: c.refusal.Code})
 		}
 		return Receipt{}, c.refusal
 	}
-	wake(s.signals)
+	wake(s.judge.deliveries)
 	return c.out, nil
 }
 
 // checkCompletion looks at what the caller wrote and names everything wrong with it.
-func (s *Service) checkCompletion(in CompleteManualStep) error {
+func (s *Completer) checkCompletion(in CompleteManualStep) error {
 	vs := checkID(nil, "stepId", in.StepID)
 	bad := func(path, code, format string, args ...any) {
 		vs = append(vs, plan.Violation{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
@@ -95,7 +116,8 @@ func (s *Service) checkCompletion(in CompleteManualStep) error {
 	switch in.Outcome {
 	case run.ManualSucceeded, run.ManualFailed, run.ManualCancelled:
 	default:
-		bad("outcome", "INVALID", "must be one of %s, %s and %s", run.ManualSucceeded, run.ManualFailed, run.ManualCancelled)
+		bad("outcome", "INVALID", "must be one of %s, %s and %s", run.ManualSucceeded, run.ManualFailed,
+			run.ManualCancelled)
 	}
 	if len(in.EvidenceRefs) > maxEvidenceRefs {
 		bad("evidenceRefs", "RANGE", "must be at most %d", maxEvidenceRefs)
@@ -106,13 +128,13 @@ func (s *Service) checkCompletion(in CompleteManualStep) error {
 		}
 		vs = checkText(vs, fmt.Sprintf("evidenceRefs[%d]", i), ref)
 	}
-	if in.CompletedAt.After(s.cfg.Now().Add(clockSkew)) {
+	if in.CompletedAt.After(s.rights.now().Add(clockSkew)) {
 		bad("completedAt", "RANGE", "must not be in the future")
 	}
 	if vs = checkText(vs, "notes", in.Notes); len(vs) > 0 {
 		return badInput(vs)
 	}
-	if most := s.cfg.Limits.MaxSignalBytes; len(in.Notes) > most {
+	if most := s.judge.limits.MaxSignalBytes; len(in.Notes) > most {
 		e := refuse(run.CodeSignalTooLarge, "The notes have %d bytes; at most %d are allowed.", len(in.Notes), most)
 		e.Limit = int64(most)
 		return e
@@ -121,10 +143,10 @@ func (s *Service) checkCompletion(in CompleteManualStep) error {
 }
 
 // authorizeCompletion asks the policy, and that nobody speaks for somebody else (T84).
-func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r store.Run,
+func (s *Completer) authorizeCompletion(ctx context.Context, p authz.Principal, r store.Run,
 	in CompleteManualStep) error {
 	object := objectOf(r.Identity)
-	d, err := s.cfg.Authz.Decide(p, authz.CompleteManual, object)
+	d, err := s.rights.authz.Decide(p, authz.CompleteManual, object)
 	if err != nil {
 		return translate(err)
 	}
@@ -132,9 +154,10 @@ func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r 
 	if d.Allowed && !spoofed {
 		return nil
 	}
-	s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID, Code: run.CodeForbidden})
+	s.rights.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID,
+		Code: run.CodeForbidden})
 	if !d.Allowed {
-		return s.denialError(p, authz.CompleteManual, object, d)
+		return s.rights.denialError(p, authz.CompleteManual, object, d)
 	}
 	e := refuse(run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give your own id.")
 	e.Denial = &Denial{Action: authz.CompleteManual}
@@ -144,7 +167,7 @@ func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r 
 // completing is one decision about one completion.
 type completing struct {
 	judging
-	s       *Service
+	s       *Completer
 	in      CompleteManualStep
 	sameOne bool // who asked for the run or approved it, and the step wants another person
 }
@@ -162,7 +185,7 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 	}
 	sig.ExpectedAttempt = step.LogicalAttempt
 	sig.ID = manualSignalID(c.in.RunID, c.in.StepID, step.LogicalAttempt)
-	if !tokenFits(c.s.cfg.ManualKeys, c.in.Token, c.in.RunID, c.in.StepID, step.LogicalAttempt) {
+	if !tokenFits(c.s.tasks.keys, c.in.Token, c.in.RunID, c.in.StepID, step.LogicalAttempt) {
 		c.refusal = refuse(
 			run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives "+
 				"it a new one.")

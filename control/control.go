@@ -103,7 +103,6 @@ type PreviewAction struct {
 	Rerun          *Rerun
 	Start          *StartRun
 	Approve        *ApproveRun
-	Bulk           *PreviewBulk
 }
 
 // ActionPreview is what an action would do now, if nothing else happened.

@@ -18,6 +18,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// DBTReader shows the nodes of dbt runs. It is safe for concurrent use.
+type DBTReader struct {
+	rights *Rights
+	store  StateStore
+	blobs  artifact.Blobs
+}
+
+// NewDBTReader makes a DBTReader.
+func NewDBTReader(rights *Rights, store StateStore, blobs artifact.Blobs) *DBTReader {
+	return &DBTReader{rights: rights, store: store, blobs: blobs}
+}
+
 const (
 	// maxDBTResults is the largest run_results.json that is read for a page.
 	maxDBTResults = 16 << 20
@@ -82,7 +94,7 @@ type DBTNodesPage struct {
 // succeeded or failed. ok is false when it kept none: it is no dbt step, has not ended, or
 // dbt got nowhere. NOT_FOUND, CURSOR_INVALID, BAD_USER_INPUT, and QUERY_TOO_COMPLEX for a
 // file above 16 MiB. It reads the file once for each page.
-func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool,
+func (s *DBTReader) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool,
 	err error) {
 	n, err := pageSize(in.First, 50)
 	if err != nil {
@@ -102,7 +114,7 @@ func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQu
 	if ref.SizeBytes > maxDBTResults {
 		return out, false, tooMuchDBT(ref.SizeBytes)
 	}
-	body, err := s.cfg.Blobs.Open(ctx, ref.URI)
+	body, err := s.blobs.Open(ctx, ref.URI)
 	if errors.Is(err, artifact.ErrNotFound) {
 		return out, false, nil // it is not kept for ever
 	}
@@ -127,12 +139,12 @@ func tooMuchDBT(bytes int64) *Error {
 
 // resultsOf finds the artifact, nil when there is none. What a worker reports as artifact of
 // the attempt is believed only when it lies where the attempt's own lie.
-func (s *Service) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQuery) (*run.ArtifactRef, int, error) {
-	r, err := s.visible(ctx, p, authz.Read, in.RunID)
+func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQuery) (*run.ArtifactRef, int, error) {
+	r, err := s.rights.visible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
 		return nil, 0, err
 	}
-	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	l, err := s.store.Load(ctx, in.RunID)
 	if err != nil {
 		return nil, 0, translate(err)
 	}

@@ -8,6 +8,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// DeadLetterStore reads the messages that the bus did not take.
+type DeadLetterStore interface {
+	DeadLetters(ctx context.Context, f store.DeadLetterFilter) ([]store.DeadLetter, error)
+}
+
+// DeadLetterDesk shows dead letters and publishes them again. It is safe for concurrent use.
+type DeadLetterDesk struct {
+	rights   *Rights
+	store    DeadLetterStore
+	redriver Redriver
+}
+
+// NewDeadLetterDesk makes a DeadLetterDesk.
+func NewDeadLetterDesk(rights *Rights, store DeadLetterStore, redriver Redriver) *DeadLetterDesk {
+	return &DeadLetterDesk{rights: rights, store: store, redriver: redriver}
+}
+
 // DeadLetter is a message that was given up.
 type DeadLetter = store.DeadLetter
 
@@ -28,12 +45,14 @@ type DeadLettersPage struct {
 // DeadLetters reads a page of what the bus would not take (T123). It takes a role
 // on the whole tenant, or on the place of the one run that is asked for. FORBIDDEN,
 // NOT_FOUND for a run that is not the caller's, CURSOR_INVALID.
-func (s *Service) DeadLetters(ctx context.Context, p authz.Principal, q DeadLettersQuery) (DeadLettersPage, error) {
+func (s *DeadLetterDesk) DeadLetters(ctx context.Context, p authz.Principal, q DeadLettersQuery) (DeadLettersPage,
+	error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return DeadLettersPage{}, err
 	}
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters), RunID: q.RunID}); err != nil {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters),
+		RunID: q.RunID}); err != nil {
 		return DeadLettersPage{}, err
 	}
 	f := store.DeadLetterFilter{TenantID: p.TenantID, RunID: q.RunID, Open: q.Open, Before: q.After, Limit: n + 1}
@@ -45,7 +64,7 @@ func (s *Service) DeadLetters(ctx context.Context, p authz.Principal, q DeadLett
 			return DeadLettersPage{}, err
 		}
 	}
-	letters, err := s.cfg.Store.DeadLetters(ctx, f)
+	letters, err := s.store.DeadLetters(ctx, f)
 	if err != nil {
 		return DeadLettersPage{}, translate(err)
 	}
@@ -53,8 +72,8 @@ func (s *Service) DeadLetters(ctx context.Context, p authz.Principal, q DeadLett
 }
 
 // DeadLetter reads one dead letter. NOT_FOUND also for another tenant's.
-func (s *Service) DeadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, error) {
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters)}); err != nil {
+func (s *DeadLetterDesk) DeadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, error) {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters)}); err != nil {
 		return DeadLetter{}, err
 	}
 	d, found, err := s.deadLetter(ctx, p, id)
@@ -69,8 +88,8 @@ func deadLetterNotFound() *Error {
 }
 
 // deadLetter reads a letter of p's tenant.
-func (s *Service) deadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, bool, error) {
-	letters, err := s.cfg.Store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, ID: id, Limit: 1})
+func (s *DeadLetterDesk) deadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, bool, error) {
+	letters, err := s.store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, ID: id, Limit: 1})
 	if err != nil || len(letters) == 0 || id == "" {
 		return DeadLetter{}, false, translate(err)
 	}

@@ -184,7 +184,8 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 		for _, runID := range []string{"", id} {
 			_, err := w.DeadLetters(t.Context(), p, control.DeadLettersQuery{RunID: runID})
 			e := refusal(t, err, run.CodeForbidden)
-			if e.Denial.Action != authz.ReadDeadLetters || !slices.Equal(e.Denial.WhoCould, []string{"dev-admin", "dev-sre"}) {
+			if e.Denial.Action != authz.ReadDeadLetters || !slices.Equal(e.Denial.WhoCould,
+				[]string{"dev-admin", "dev-sre"}) {
 				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
 			}
 			in := control.RedriveDeadLetters{RequestID: "q1", RunID: runID, AllOpen: runID == ""}

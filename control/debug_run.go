@@ -10,6 +10,19 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// Debugger shows what the engine knows of a run. It is safe for concurrent use.
+type Debugger struct {
+	rights   *Rights
+	store    StateStore
+	engine   engine.Engine
+	receipts *ReceiptReader
+}
+
+// NewDebugger makes a Debugger.
+func NewDebugger(rights *Rights, store StateStore, engine engine.Engine, receipts *ReceiptReader) *Debugger {
+	return &Debugger{rights: rights, store: store, engine: engine, receipts: receipts}
+}
+
 // RunDebug is a run as those see it who look for a fault: its place in the log, the
 // engine's side of it, and the signals that are not applied yet.
 type RunDebug struct {
@@ -38,21 +51,21 @@ type OpenOrder struct {
 
 // DebugRun looks into a run: NOT_FOUND, FORBIDDEN without DEBUG there, NOT_SUPPORTED where the engine
 // cannot be looked into.
-func (s *Service) DebugRun(ctx context.Context, p authz.Principal, runID string) (RunDebug, error) {
-	r, err := s.visible(ctx, p, authz.Debug, runID)
+func (s *Debugger) DebugRun(ctx context.Context, p authz.Principal, runID string) (RunDebug, error) {
+	r, err := s.rights.visible(ctx, p, authz.Debug, runID)
 	if err != nil {
 		return RunDebug{}, err
 	}
-	if err := s.mayOperateOn(ctx, p, store.AuditRow{Action: string(authz.Debug), RunID: runID},
+	if err := s.rights.mayOperateOn(ctx, p, store.AuditRow{Action: string(authz.Debug), RunID: runID},
 		objectOf(r.Identity)); err != nil {
 		return RunDebug{}, err
 	}
-	l, err := s.cfg.Store.Load(ctx, runID)
+	l, err := s.store.Load(ctx, runID)
 	if err != nil {
 		return RunDebug{}, translate(err)
 	}
 	out := RunDebug{RunID: runID, Status: l.State.Status, Seq: l.State.Seq, Open: []OpenOrder{}}
-	for o, err := range s.signalsOf(ctx, runID) {
+	for o, err := range s.receipts.signalsOf(ctx, runID) {
 		if err != nil {
 			return RunDebug{}, translate(err)
 		}
@@ -63,7 +76,7 @@ func (s *Service) DebugRun(ctx context.Context, p authz.Principal, runID string)
 			})
 		}
 	}
-	looking, ok := s.cfg.Engine.(engine.Debugger)
+	looking, ok := s.engine.(engine.Debugger)
 	if !ok {
 		return RunDebug{}, refuse(run.CodeNotSupported, "This engine cannot be looked into.")
 	}

@@ -11,49 +11,78 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// DeliveryStore leases signals for delivery.
+type DeliveryStore interface {
+	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	Delivered(ctx context.Context, d store.Delivery, no int64) error
+	Get(ctx context.Context, runID string) (store.Run, error)
+	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery, error)
+	Settle(ctx context.Context, d store.Delivery, delay time.Duration) error
+}
+
+// Deliverer hands accepted signals to the engine. It is safe for concurrent use.
+type Deliverer struct {
+	store      DeliveryStore
+	engine     engine.Engine
+	stopper    *Stopper
+	background *Background
+	leases     Leases
+	wake       <-chan struct{}
+}
+
+// NewDeliverer makes a Deliverer.
+func NewDeliverer(store DeliveryStore, engine engine.Engine, stopper *Stopper, background *Background, leases Leases,
+	wake <-chan struct{}) *Deliverer {
+	return &Deliverer{store: store, engine: engine, stopper: stopper, background: background, leases: leases, wake: wake}
+}
+
 // Deliver hands accepted signals to the engine until ctx ends: in order per run,
 // n+1 only after the engine acknowledged n, at least once (T93, T196). An engine
 // that does not answer leaves them ACCEPTED.
-func (s *Service) Deliver(ctx context.Context, owner string) error {
-	return s.loop(ctx, s.signals, func(ctx context.Context) (bool, error) {
-		leased, err := s.cfg.Store.LeaseDeliveries(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
+func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
+	return s.background.loop(ctx, s.wake, func(ctx context.Context) (bool, error) {
+		leased, err := s.store.LeaseDeliveries(ctx, owner, s.leases.TTL, s.leases.Batch)
 		doConcurrently(leased, func(d store.Delivery) {
 			wait := time.Duration(0)
-			if err := s.doForRun(ctx, dutyDeliver, d.RunID, func() error { return s.deliver(ctx, d) }); err != nil {
+			if err := s.background.doForRun(ctx, dutyDeliver, d.RunID, func() error {
+				return s.deliver(ctx,
+					d)
+			}); err != nil {
 				wait = 250 * time.Millisecond << min(d.Attempts, 6)
 				if errors.Is(err, engine.ErrNotStarted) {
 					wait = min(wait, time.Second) // its start is under way
 				} else if ctx.Err() == nil && !errors.Is(err, errSetAside) {
-					s.cfg.Logger.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID), slog.Any("error", err))
+					s.background.log.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID),
+						slog.Any("error", err))
 				}
 			}
-			err := s.cfg.Store.Settle(ctx, d, min(wait, 15*time.Second))
+			err := s.store.Settle(ctx, d, min(wait, 15*time.Second))
 			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
-				s.cfg.Logger.WarnContext(ctx, "delivery not settled", slog.String("runId", d.RunID), slog.Any("error", err))
+				s.background.log.WarnContext(ctx, "delivery not settled", slog.String("runId", d.RunID), slog.Any("error", err))
 			}
 		})
-		return len(leased) == s.cfg.Limits.LeaseBatch, err
+		return len(leased) == s.leases.Batch, err
 	})
 }
 
-func (s *Service) deliver(ctx context.Context, d store.Delivery) error {
-	r, err := s.cfg.Store.Get(ctx, d.RunID)
+func (s *Deliverer) deliver(ctx context.Context, d store.Delivery) error {
+	r, err := s.store.Get(ctx, d.RunID)
 	if err != nil {
 		return err
 	}
-	receipts, err := s.cfg.Store.After(ctx, d.RunID, d.DeliveredNo)
+	receipts, err := s.store.After(ctx, d.RunID, d.DeliveredNo)
 	if err != nil {
 		return err
 	}
 	if stop, ok := killer(receipts); ok {
-		return s.kill(ctx, r, stop) // before what waits in front of it: nothing else matters any more
+		return s.stopper.kill(ctx, r, stop) // before what waits in front of it: nothing else matters any more
 	}
 	for _, rc := range receipts {
-		err := s.cfg.Engine.Signal(ctx, r.Identity, engineSignal(rc))
+		err := s.engine.Signal(ctx, r.Identity, engineSignal(rc))
 		if err != nil {
 			return err
 		}
-		if err := s.cfg.Store.Delivered(ctx, d, rc.No); err != nil {
+		if err := s.store.Delivered(ctx, d, rc.No); err != nil {
 			return err
 		}
 	}

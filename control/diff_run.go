@@ -7,6 +7,17 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// Differ compares two states of a run. It is safe for concurrent use.
+type Differ struct {
+	views  *Views
+	events *EventReader
+}
+
+// NewDiffer makes a Differ.
+func NewDiffer(views *Views, events *EventReader) *Differ {
+	return &Differ{views: views, events: events}
+}
+
 // RunDiff is what changed in a run from one moment of its log to a later one.
 type RunDiff struct {
 	From, To  RunView
@@ -26,15 +37,15 @@ var decisions = []string{
 
 // DiffRun compares a run as it was after event a with how it was after event b (the
 // time machine). NOT_FOUND, and BAD_USER_INPUT when a is above b or b above the head.
-func (s *Service) DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (RunDiff, error) {
-	to, err := s.Run(ctx, p, runID, &b)
+func (s *Differ) DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (RunDiff, error) {
+	to, err := s.views.Run(ctx, p, runID, &b)
 	if err != nil {
 		return RunDiff{}, err
 	}
 	if a > b {
 		return RunDiff{}, refuse(run.CodeBadInput, "a is %d and b is %d; give the earlier moment as a.", a, b)
 	}
-	from, err := s.Run(ctx, p, runID, &a)
+	from, err := s.views.Run(ctx, p, runID, &a)
 	if err != nil {
 		return RunDiff{}, err
 	}
@@ -52,7 +63,7 @@ func (s *Service) DiffRun(ctx context.Context, p authz.Principal, runID string, 
 	if a == b {
 		return out, nil
 	}
-	page, err := s.Events(ctx, p, runID, EventPage{After: a, Before: b + 1, First: maxPageSize, Types: decisions})
+	page, err := s.events.Events(ctx, p, runID, EventPage{After: a, Before: b + 1, First: maxPageSize, Types: decisions})
 	out.Decisions = page.Events
 	return out, err
 }

@@ -9,27 +9,44 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// LogStore reads the logs of runs.
+type LogStore interface {
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
+}
+
+// EventReader shows the logs of runs. It is safe for concurrent use.
+type EventReader struct {
+	rights *Rights
+	store  LogStore
+}
+
+// NewEventReader makes a EventReader.
+func NewEventReader(rights *Rights, store LogStore) *EventReader {
+	return &EventReader{rights: rights, store: store}
+}
+
 // maxScan bounds the events that one filtered page looks at; it is more than a
 // run of the largest plan writes.
 const maxScan = 100 * store.MaxPage
 
 // Events reads a page of the log: the first events after After and before Before,
 // or with Last the last ones there.
-func (s *Service) Events(ctx context.Context, p authz.Principal, runID string, page EventPage) (EventsPage, error) {
+func (s *EventReader) Events(ctx context.Context, p authz.Principal, runID string, page EventPage) (EventsPage, error) {
 	n, backward, err := pageEnd(page.First, page.Last, 100)
 	if err != nil {
 		return EventsPage{}, err
 	}
-	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
+	if _, err := s.rights.visible(ctx, p, authz.Read, runID); err != nil {
 		return EventsPage{}, err
 	}
 	after, before := page.After, page.Before
 	if before == 0 {
 		before = run.MaxSeq
 	}
-	cursor, read := after, s.cfg.Store.Events
+	cursor, read := after, s.store.Events
 	if backward {
-		cursor, read = before, s.cfg.Store.EventsBefore
+		cursor, read = before, s.store.EventsBefore
 	}
 	var out []run.Event
 	more := false

@@ -19,7 +19,8 @@ type guard struct {
 	may func() error
 }
 
-// guardBy guards a stream by may, which returns nil, a *Error, or errLook when the viewer may see other things than before.
+// guardBy guards a stream by may, which returns nil, a *Error, or errLook when the viewer may see other things than
+// before.
 func (s *Rights) guardBy(p authz.Principal, may func() error) guard {
 	return guard{s: s, p: p, may: may}
 }

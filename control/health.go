@@ -9,15 +9,67 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
+
+// EngineProbe asks whether the engine answers.
+type EngineProbe struct {
+	Engine engine.Engine
+	// Trouble says in a sentence why the engine does not answer, or "". It is asked only while the engine does not answer.
+	Trouble func() string
+}
+
+// HealthStore asks whether the store answers and takes writes.
+type HealthStore interface {
+	Ping(ctx context.Context) error
+	Writable(ctx context.Context) error
+}
+
+// HealthChecks looks at what dvt stands on. It is safe for concurrent use.
+type HealthChecks struct {
+	store      HealthStore
+	logs       artifact.Logs
+	bus        live.Bus
+	engine     *EngineProbe
+	modes      *Modes
+	background *Background
+}
+
+// NewHealthChecks makes a HealthChecks.
+func NewHealthChecks(store HealthStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe, modes *Modes,
+	background *Background) *HealthChecks {
+	return &HealthChecks{store: store, logs: logs, bus: bus, engine: engine, modes: modes, background: background}
+}
+
+// BacklogStore counts what the store has to do.
+type BacklogStore interface {
+	Ping(ctx context.Context) error
+	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
+	ActiveRuns(ctx context.Context) (int64, error)
+}
+
+// HealthReports shows the health of this server. It is safe for concurrent use.
+type HealthReports struct {
+	rights *Rights
+	store  BacklogStore
+	checks *HealthChecks
+	health sample[Health]
+	ready  sample[bool]
+}
+
+// NewHealthReports makes a HealthReports.
+func NewHealthReports(rights *Rights, store BacklogStore, checks *HealthChecks) *HealthReports {
+	return &HealthReports{rights: rights, store: store, checks: checks}
+}
 
 // healthTimeout bounds one check.
 const healthTimeout = 2 * time.Second
 
 // Health looks at what dvt stands on: five checks (H01). Without the store it is UNHEALTHY;
 // without anything else, or while the engine starts runs too slowly, DEGRADED (T136).
-func (s *Service) Health(ctx context.Context) Health {
+func (s *HealthChecks) Health(ctx context.Context) Health {
 	checks := []struct {
 		name string
 		look func(context.Context) (down string) // what is wrong, in a sentence; "": nothing
@@ -26,12 +78,12 @@ func (s *Service) Health(ctx context.Context) Health {
 		{checkStore, s.lookAtStore},
 		{checkSecrets, func(context.Context) string { return "" }},
 		{checkArtifacts, func(ctx context.Context) string {
-			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
+			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
 			return whenNot(err == nil, "Logs and artifacts cannot be read or kept.")
 		}},
 		{checkBus, func(context.Context) string {
-			return whenNot(s.cfg.Bus.Up(), "The bus is down: viewers poll the store and stay LIVE.")
+			return whenNot(s.bus.Up(), "The bus is down: viewers poll the store and stay LIVE.")
 		}},
 	}
 	out := Health{Status: "HEALTHY", Checks: make([]HealthCheck, len(checks))}
@@ -40,9 +92,9 @@ func (s *Service) Health(ctx context.Context) Health {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 			defer cancel()
-			began := s.cfg.Now()
+			began := s.background.now()
 			h := HealthCheck{Name: c.name, Status: "HEALTHY"}
-			panicked := s.panics.Call(dutyHealth, c.name, func() error {
+			panicked := s.background.panics.Call(dutyHealth, c.name, func() error {
 				h.Message = c.look(ctx)
 				return nil
 			})
@@ -52,14 +104,14 @@ func (s *Service) Health(ctx context.Context) Health {
 			if h.Message != "" {
 				h.Status = "UNHEALTHY"
 			}
-			h.Latency = s.cfg.Now().Sub(began)
+			h.Latency = s.background.now().Sub(began)
 			out.Checks[i] = h
 		})
 	}
 	wg.Wait()
 	for i := range out.Checks {
 		c := &out.Checks[i]
-		_, _, slow := s.breaker.seen()
+		_, _, slow := s.modes.breaker.seen()
 		switch {
 		case c.Name == checkSecrets:
 			c.Message = "There is none: a plan may name secrets, and this version gives them to no step."
@@ -84,22 +136,22 @@ func whenNot(well bool, sentence string) string {
 	return sentence
 }
 
-func (s *Service) lookAtEngine(ctx context.Context) string {
-	if s.engineAnswers(ctx) == nil {
+func (s *HealthChecks) lookAtEngine(ctx context.Context) string {
+	if s.engine.answers(ctx) == nil {
 		return ""
 	}
-	trouble := s.cfg.EngineTrouble()
+	trouble := s.engine.Trouble()
 	if trouble == "" {
 		trouble = "The engine does not answer."
 	}
 	return trouble + " Signals stay accepted, runs wait in the queue."
 }
 
-func (s *Service) lookAtStore(ctx context.Context) string {
-	if s.cfg.Store.Ping(ctx) != nil {
+func (s *HealthChecks) lookAtStore(ctx context.Context) string {
+	if s.store.Ping(ctx) != nil {
 		return "The store does not answer: nothing can be changed, views are STALE."
 	}
-	return whenNot(s.cfg.Store.Writable(ctx) == nil,
+	return whenNot(s.store.Writable(ctx) == nil,
 		"The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and "+
 			"its rights.")
 }
@@ -128,29 +180,29 @@ const backlogLimit = 1000
 
 // DetailedHealth is for those with the action DEBUG on the whole tenant of the operators, or of any
 // tenant where there are none (T136): FORBIDDEN.
-func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (DetailedHealth, error) {
-	if err := s.maySeeInstallation(ctx, p); err != nil {
+func (s *HealthReports) DetailedHealth(ctx context.Context, p authz.Principal) (DetailedHealth, error) {
+	if err := s.rights.maySeeInstallation(ctx, p); err != nil {
 		return DetailedHealth{}, err
 	}
-	out := DetailedHealth{Health: s.SampledHealth(ctx), Mode: s.ruling.current().mode}
-	out.StartP95, out.StartSamples, out.BreakerOpen = s.breaker.seen()
+	out := DetailedHealth{Health: s.SampledHealth(ctx), Mode: s.checks.modes.state.current().mode}
+	out.StartP95, out.StartSamples, out.BreakerOpen = s.checks.modes.breaker.seen()
 	if out.Status == "UNHEALTHY" {
 		return out, nil // the rest is what the store does not say
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	dirty, err := s.cfg.Store.Dirty(ctx, 0, backlogLimit)
+	dirty, err := s.store.Dirty(ctx, 0, backlogLimit)
 	if err != nil {
 		return DetailedHealth{}, translate(err)
 	}
 	out.Backlog = len(dirty)
-	out.ActiveRuns, err = s.cfg.Store.ActiveRuns(ctx)
+	out.ActiveRuns, err = s.store.ActiveRuns(ctx)
 	return out, translate(err)
 }
 
-// engineAnswers asks about a run that cannot exist: any definite answer will do.
-func (s *Service) engineAnswers(ctx context.Context) error {
-	_, err := s.cfg.Engine.Describe(ctx, run.Identity{TenantID: "dvt", RunID: "health"})
+// answers asks about a run that cannot exist: any definite answer will do.
+func (s *EngineProbe) answers(ctx context.Context) error {
+	_, err := s.Engine.Describe(ctx, run.Identity{TenantID: "dvt", RunID: "health"})
 	if errors.Is(err, engine.ErrNotStarted) {
 		return nil
 	}

@@ -11,6 +11,19 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
+// HealthMeter measures the health of this process over time. It is safe for concurrent use.
+type HealthMeter struct {
+	rights   *Rights
+	checks   *HealthChecks
+	settings Measuring
+	measured *measured
+}
+
+// NewHealthMeter makes a HealthMeter.
+func NewHealthMeter(rights *Rights, checks *HealthChecks, settings Measuring) *HealthMeter {
+	return &HealthMeter{rights: rights, checks: checks, settings: settings, measured: &measured{since: rights.now()}}
+}
+
 // MaxHealthSamples is how many samples of itself a server keeps, the newest: an hour of one every 15 s.
 const MaxHealthSamples = 240
 
@@ -82,33 +95,33 @@ func (m *measured) newest(n int) []HealthSample {
 
 // HealthHistory is the last samples that MeasureHealth of this process took, for those whom
 // DetailedHealth is for: FORBIDDEN; BAD_USER_INPUT unless last is from 1 to MaxHealthSamples.
-func (s *Service) HealthHistory(ctx context.Context, p authz.Principal, last int) (HealthHistory, error) {
+func (s *HealthMeter) HealthHistory(ctx context.Context, p authz.Principal, last int) (HealthHistory, error) {
 	if last < 1 || last > MaxHealthSamples {
 		return HealthHistory{}, badInput(
 			[]plan.Violation{{Path: "last", Code: plan.CodeRange, Message: "must be from 1 to " +
 				strconv.Itoa(MaxHealthSamples)}})
 	}
-	if err := s.maySeeInstallation(ctx, p); err != nil {
+	if err := s.rights.maySeeInstallation(ctx, p); err != nil {
 		return HealthHistory{}, err
 	}
-	return HealthHistory{Server: s.cfg.Measuring.Server, Since: s.measured.since, Every: s.cfg.Measuring.Every,
+	return HealthHistory{Server: s.settings.Server, Since: s.measured.since, Every: s.settings.Every,
 		Samples: s.measured.newest(last)}, nil
 }
 
 // MeasureHealth takes a sample of this process every Measuring.Every until ctx ends, the first one
 // after that time. It writes nothing to the store.
-func (s *Service) MeasureHealth(ctx context.Context) error {
-	tick := time.NewTicker(s.cfg.Measuring.Every)
+func (s *HealthMeter) MeasureHealth(ctx context.Context) error {
+	tick := time.NewTicker(s.settings.Every)
 	defer tick.Stop()
-	before, at := s.cfg.Measuring.Counted(), s.cfg.Now()
+	before, at := s.settings.Counted(), s.rights.now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		now, counted := s.cfg.Now(), s.cfg.Measuring.Counted()
-		health := s.Health(ctx)
+		now, counted := s.rights.now(), s.settings.Counted()
+		health := s.checks.Health(ctx)
 		if ctx.Err() != nil {
 			return nil // what did not answer was told not to
 		}

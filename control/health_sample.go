@@ -48,8 +48,8 @@ func (s *sample[T]) now() (last T, age time.Duration) {
 
 // SampledHealth returns a Health that is at most one second old, so that a flood of probes does not reach the store,
 // the engine or the artifacts. It returns UNHEALTHY without checks when ctx ends first.
-func (s *Service) SampledHealth(ctx context.Context) Health {
-	if h, ok := s.healthSample.get(ctx, s.Health); ok {
+func (s *HealthReports) SampledHealth(ctx context.Context) Health {
+	if h, ok := s.health.get(ctx, s.checks.Health); ok {
 		return h
 	}
 	return Health{Status: "UNHEALTHY"}
@@ -57,11 +57,11 @@ func (s *Service) SampledHealth(ctx context.Context) Health {
 
 // Ready reports whether the store answered a read at most a second ago. The engine does not count: without it, a server
 // still answers reads and accepts signals.
-func (s *Service) Ready(ctx context.Context) bool {
-	answers, ok := s.readySample.get(ctx, func(ctx context.Context) bool {
+func (s *HealthReports) Ready(ctx context.Context) bool {
+	answers, ok := s.ready.get(ctx, func(ctx context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 		defer cancel()
-		return s.cfg.Store.Ping(ctx) == nil
+		return s.store.Ping(ctx) == nil
 	})
 	return ok && answers
 }

@@ -9,6 +9,26 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// InboxStore lists what waits for people.
+type InboxStore interface {
+	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+}
+
+// InboxReader lists what waits for a person. It is safe for concurrent use.
+type InboxReader struct {
+	rights   *Rights
+	store    InboxStore
+	tasks    *TaskReader
+	approver *Approver
+}
+
+// NewInboxReader makes a InboxReader.
+func NewInboxReader(rights *Rights, store InboxStore, tasks *TaskReader, approver *Approver) *InboxReader {
+	return &InboxReader{rights: rights, store: store, tasks: tasks, approver: approver}
+}
+
 // InboxItem is something that waits for a person: a run that waits for approval or, with
 // a StepID, an attempt of a MANUAL step.
 type InboxItem struct {
@@ -40,8 +60,8 @@ const (
 // InboxCount counts the approvals and manual tasks that p may decide now, up to
 // MaxInboxCount, among the oldest maxInbox of each that p may see. Tasks lag behind the log
 // by the time of a projection.
-func (s *Service) InboxCount(ctx context.Context, p authz.Principal) (int, error) {
-	scope, ok := s.narrow(p, RunFilter{})
+func (s *InboxReader) InboxCount(ctx context.Context, p authz.Principal) (int, error) {
+	scope, ok := s.rights.narrow(p, RunFilter{})
 	if !ok {
 		return 0, nil
 	}
@@ -86,13 +106,13 @@ func (p *pending) key() pendingKey { return pendingKey{p.RunID, p.StepID, p.Logi
 
 // lookInbox reads what waits in a scope, in a number of reads that does not grow with it
 // but for plans that nobody has looked into before. before is the view before it, or nil.
-func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxView) (*inboxView, error) {
-	heads, err := s.cfg.Store.Heads(ctx, nil)
+func (s *InboxReader) lookInbox(ctx context.Context, scope RunFilter, before *inboxView) (*inboxView, error) {
+	heads, err := s.store.Heads(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	v := &inboxView{asOf: heads.Now, index: map[pendingKey]int{}}
-	open, _, err := s.openApprovals(ctx, scope, nil, maxInbox)
+	open, _, err := s.approver.openApprovals(ctx, scope, nil, maxInbox)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +121,7 @@ func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxV
 			RunID: a.RunID, ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Since: a.CreatedAt,
 		}})
 	}
-	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
+	waits, err := s.store.Waiting(ctx, store.WaitFilter{
 		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
 		Limit: maxInbox,
 	})
@@ -111,12 +131,12 @@ func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxV
 	return v, s.addTasks(ctx, v, waits, before)
 }
 
-func (s *Service) addTasks(ctx context.Context, v *inboxView, waits []store.Wait, before *inboxView) error {
+func (s *InboxReader) addTasks(ctx context.Context, v *inboxView, waits []store.Wait, before *inboxView) error {
 	ids := make([]string, len(waits))
 	for i, w := range waits {
 		ids[i] = w.RunID
 	}
-	approved, err := s.cfg.Store.ApprovalsOf(ctx, ids)
+	approved, err := s.store.ApprovalsOf(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -132,7 +152,7 @@ func (s *Service) addTasks(ctx context.Context, v *inboxView, waits []store.Wait
 		if at, known := before.find(task.key()); known {
 			task.sod = before.items[at].sod // a plan never changes
 		} else {
-			f, err := s.manualFacts(ctx, w.PlanRef, w.StepID)
+			f, err := s.tasks.manualFacts(ctx, w.PlanRef, w.StepID)
 			if err != nil {
 				return err
 			}
@@ -157,7 +177,7 @@ func (v *inboxView) find(k pendingKey) (at int, ok bool) {
 }
 
 // yours says which of the items of v p may decide now. It does no I/O.
-func (s *Service) yours(p authz.Principal, v *inboxView) ([]bool, error) {
+func (s *InboxReader) yours(p authz.Principal, v *inboxView) ([]bool, error) {
 	type right struct {
 		action authz.Action
 		object authz.Object
@@ -173,7 +193,7 @@ func (s *Service) yours(p authz.Principal, v *inboxView) ([]bool, error) {
 		}
 		allowed, known := rights[r]
 		if !known {
-			d, err := s.cfg.Authz.Decide(p, r.action, r.object)
+			d, err := s.rights.authz.Decide(p, r.action, r.object)
 			if err != nil {
 				return nil, err
 			}
@@ -187,9 +207,10 @@ func (s *Service) yours(p authz.Principal, v *inboxView) ([]bool, error) {
 
 // decidable says of who has the right whether there is something left to decide. Whoever may
 // not approve in the mode of the engine may still reject.
-func (s *Service) decidable(p authz.Principal, item *pending) bool {
+func (s *InboxReader) decidable(p authz.Principal, item *pending) bool {
 	if item.StepID != "" {
-		return len(s.cfg.ManualKeys) > 0 && !s.isInvolved(item.sod, item.triggeredBy == p.ID || approvedBy(item.approval, p), p)
+		return len(s.tasks.keys) > 0 && !s.rights.isInvolved(item.sod, item.triggeredBy == p.ID ||
+			approvedBy(item.approval, p), p)
 	}
-	return !decided(item.approval, p) && s.approvable(p, item.triggeredBy, item.approval, true) == nil
+	return !decided(item.approval, p) && s.approver.approvable(p, item.triggeredBy, item.approval, true) == nil
 }

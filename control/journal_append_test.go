@@ -270,7 +270,8 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	for i := range engine.MaxTail + 10 {
 		must[store.Appended](t)(
 			w.store.Append(t.Context(), store.Append{RunID: id,
-				Events: []run.Draft{runtest.Draft(run.SignalRejected, "n"+string(rune('a'+i%26))+time.Duration(i).String(), 1)}}))
+				Events: []run.Draft{runtest.Draft(run.SignalRejected, "n"+string(rune('a'+i%26))+time.Duration(i).String(),
+					1)}}))
 	}
 	first := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq))
 	if first.Seq != ended.Seq+engine.MaxTail || first.Seq >= first.Head.LastSeq || len(first.Events) != 0 {

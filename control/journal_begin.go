@@ -141,7 +141,8 @@ func (a *attempts) checkTicket(ctx context.Context, b engine.Begin, hook bool) (
 	case !a.worker.MayServeQueue(d.Queue):
 		return d, j.refusals.hide("queue", fmt.Errorf("%w: a dispatch to a queue of this worker", store.ErrNotFound))
 	case b.EngineAttempt < 1 || b.EngineAttempt > maxEngineAttempt:
-		return d, newRefusal("engine_attempt", "engine attempt %d is not between 1 and %d", b.EngineAttempt, maxEngineAttempt)
+		return d, newRefusal("engine_attempt", "engine attempt %d is not between 1 and %d", b.EngineAttempt,
+			maxEngineAttempt)
 	}
 	switch ahead := b.EmittedAt.Sub(now); {
 	case ahead > maxSkew:

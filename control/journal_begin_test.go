@@ -56,7 +56,10 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		}), "none of the ticket-keys"},
 		{"an expired ticket", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(expired) }), "expired"},
 		{"the ticket of a hook", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(hook) }), "another dispatch"},
-		{"the ticket of another run", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1", 1)) }),
+		{"the ticket of another run", with(func(b *engine.Begin) {
+			b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1",
+				1))
+		}),
 			"another dispatch"},
 		{"the ticket of another step", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }),
 			"another dispatch"},
@@ -64,7 +67,10 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		{"the ticket of another dispatch", with(func(b *engine.Begin) { b.N = 7 }), "another dispatch"},
 		{"no engine attempt", with(func(b *engine.Begin) { b.EngineAttempt = 0 }), "engine attempt 0"},
 		{"too many engine attempts", with(func(b *engine.Begin) { b.EngineAttempt = 1001 }), "engine attempt 1001"},
-		{"a clock that is ahead", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(2*time.Hour + 3*time.Minute) }),
+		{"a clock that is ahead", with(func(b *engine.Begin) {
+			b.EmittedAt = b.EmittedAt.Add(2*time.Hour +
+				3*time.Minute)
+		}),
 			"the worker's clock is 2h"},
 		{"a clock that is behind", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }),
 			"behind"},

@@ -124,8 +124,9 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	w := newWorld(t)
 	w.clock.hold()
 	s := must[control.StartedRun](t)(
-		w.StartRun(t.Context(), w.eng(), startOf("window", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 90}},
-			"s1<", "s2<", "s3<"))))
+		w.StartRun(t.Context(), w.eng(),
+			startOf("window", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 90}},
+				"s1<", "s2<", "s3<"))))
 	id := s.View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Start())
@@ -140,7 +141,8 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 		t.Errorf("gate %b at %d, want failing at %d: the commit of the failure", head.Gate, head.LastSeq, ended.Seq)
 	}
 	p := must[run.FailurePayload](t)(run.PayloadOf[run.FailurePayload](w.newest(id).Payload))
-	want := run.FailurePayload{ErrorCode: "EXIT_STATUS", Retryable: true, FailureCategory: run.CategoryUser, DurationMS: 5}
+	want := run.FailurePayload{ErrorCode: "EXIT_STATUS", Retryable: true, FailureCategory: run.CategoryUser,
+		DurationMS: 5}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("while another step runs, the failure has (-want +got):\n%s", diff)
 	}
@@ -152,7 +154,8 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	deadline := w.clock.now().Add(90 * time.Second)
 	c := must[run.StepCompletedPayload](t)(run.PayloadOf[run.StepCompletedPayload](w.newest(id).Payload))
 	if c.RetryDeadline == nil || !c.RetryDeadline.Equal(deadline) || c.Reused != nil {
-		t.Errorf("the last end has the window %v and took over %v, want %v and nothing", c.RetryDeadline, c.Reused, deadline)
+		t.Errorf("the last end has the window %v and took over %v, want %v and nothing", c.RetryDeadline, c.Reused,
+			deadline)
 	}
 	if at := w.state(id).RetryDeadline; at == nil || !at.Equal(deadline) {
 		t.Errorf("the state has the window %v, want %v", at, deadline)

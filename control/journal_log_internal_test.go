@@ -14,7 +14,8 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 	known := func() *runFacts {
 		f := &runFacts{steps: map[string]int{"s1": 0}, log: newKnownLog(1)}
 		f.noteEvents("epoch-1", 0, []run.Event{
-			{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1}, {Type: run.StepCompletedEvent, StepID: "s1",
+			{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1}, {Type: run.StepCompletedEvent,
+				StepID:         "s1",
 				LogicalAttempt: 1, Seq: 2},
 		})
 		return f

@@ -25,7 +25,8 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 		return authz.Account{ID: id, TokenSHA256: hash(id), Worker: true, Serves: []string{tenant}, Queues: queues}
 	}
 	directory := must[*authz.Directory](t)(authz.NewDirectory([]authz.Account{
-		account("acme-1", "acme", "tq-data-*"), account("acme-2", "acme"), account("alone", "acme", "tq-isolation-acme-dev"),
+		account("acme-1", "acme", "tq-data-*"), account("acme-2", "acme"), account("alone", "acme",
+			"tq-isolation-acme-dev"),
 		account("globex-1", "globex"),
 	}, w.clock.now))
 	mux := http.NewServeMux()

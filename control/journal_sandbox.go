@@ -41,7 +41,8 @@ func (j *Journal) sandboxFailure(ctx context.Context, f *runFacts) (*run.Failure
 	if err != nil {
 		return nil, err
 	}
-	refusal, err := sandboxAdmission{workers: j.cfg.Store, queues: j.cfg.Queues, ceiling: ceiling}.check(ctx, f.plan, true)
+	refusal, err := sandboxAdmission{workers: j.cfg.Store, queues: j.cfg.Queues, ceiling: ceiling}.check(ctx, f.plan,
+		true)
 	if err != nil || refusal == nil {
 		return nil, err
 	}

@@ -92,7 +92,8 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := must[control.StartedRun](t)(
-		w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}}, "s1",
+		w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}},
+			"s1",
 			"b<s1"))))
 	id := s.View.Run.RunID
 	w.append(id, runtest.Draft(run.RunStarted, "", 1, M{"steps": []M{}}))
@@ -177,7 +178,10 @@ func TestFetch_Files(t *testing.T) {
 	}
 	elsewhere := fileRef(t, filepath.Join(roots, "elsewhere"), document(M{"scope.projectId": "store"}, "s1"))
 	fresh := fileRef(t, filepath.Join(roots, "fresh"), document(nil, "fresh"))
-	unknown := change(fresh, func(r *plan.Ref) { r.SHA256 = strings.Repeat("b", 64) }) // not among the plans that are kept
+	unknown := change(fresh, func(r *plan.Ref) {
+		r.SHA256 = strings.Repeat("b",
+			64)
+	}) // not among the plans that are kept
 	const outsideMessage = "The reference's uri is outside the directories that plans may come from."
 	const addressMessage = "The reference's uri leads to no host that plans may be fetched from."
 	messages := map[string]string{

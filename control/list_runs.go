@@ -12,10 +12,29 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// ListStore lists runs.
+type ListStore interface {
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+	Epoch(ctx context.Context) (string, error)
+	Count(ctx context.Context, f store.RunFilter, parts int) ([]store.RunCount, error)
+}
+
+// RunLists lists, counts and compares runs. It is safe for concurrent use.
+type RunLists struct {
+	rights *Rights
+	store  ListStore
+	plans  *PlanReader
+}
+
+// NewRunLists makes a RunLists.
+func NewRunLists(rights *Rights, store ListStore, plans *PlanReader) *RunLists {
+	return &RunLists{rights: rights, store: store, plans: plans}
+}
+
 // Runs reads a page of the tenant's runs that p may see, with their steps when
 // Filter.Steps asks for them. CURSOR_INVALID for a cursor that this list did not give,
 // QUERY_TOO_COMPLEX for a page with more than store.MaxListSteps steps.
-func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (RunsPage, error) {
+func (s *RunLists) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (RunsPage, error) {
 	n, backward, err := pageEnd(q.First, q.Last, 50)
 	if err != nil {
 		return RunsPage{}, err
@@ -23,9 +42,10 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 	if backward && q.After != "" || !backward && q.Before != "" {
 		return RunsPage{}, badInput(
 			[]plan.Violation{
-				{Path: "before", Code: "INVALID", Message: "page forward with first and after, or backward with last and before"}})
+				{Path: "before", Code: "INVALID",
+					Message: "page forward with first and after, or backward with last and before"}})
 	}
-	f, ok := s.narrow(p, q.Filter)
+	f, ok := s.rights.narrow(p, q.Filter)
 	if !ok {
 		return RunsPage{}, nil
 	}
@@ -42,7 +62,7 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 			f.Before.CreatedAt = endOfTime
 		}
 	}
-	rows, err := s.cfg.Store.List(ctx, f)
+	rows, err := s.store.List(ctx, f)
 	switch {
 	case errors.Is(err, store.ErrTooMany):
 		return RunsPage{}, &Error{
@@ -53,7 +73,7 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 	case err != nil:
 		return RunsPage{}, translate(err)
 	}
-	epoch, err := s.cfg.Store.Epoch(ctx)
+	epoch, err := s.store.Epoch(ctx)
 	if err != nil {
 		return RunsPage{}, translate(err)
 	}

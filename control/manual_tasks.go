@@ -13,12 +13,31 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// WaitStore lists the steps that wait for people.
+type WaitStore interface {
+	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
+}
+
+// TaskReader lists the steps that wait for people. It is safe for concurrent use.
+type TaskReader struct {
+	rights *Rights
+	store  WaitStore
+	plans  *PlanReader
+	keys   []ManualKey
+}
+
+// NewTaskReader makes a TaskReader.
+func NewTaskReader(rights *Rights, store WaitStore, plans *PlanReader, keys []ManualKey) *TaskReader {
+	return &TaskReader{rights: rights, store: store, plans: plans, keys: keys}
+}
+
 // ManualTasks lists steps of the tenant's runs that p may see and that wait for a
 // person, the longest wait first, in one query (T85, T201). Only who may complete a
 // task gets its token. Which tasks there are lags behind the log like every list,
 // by the time of a projection; one that was completed is gone at once. NOT_FOUND
 // for a run that p may not see, CURSOR_INVALID for a cursor of another list.
-func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTasksQuery) (ManualTasksPage, error) {
+func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q ManualTasksQuery) (ManualTasksPage, error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return ManualTasksPage{}, err
@@ -28,15 +47,15 @@ func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTa
 		return ManualTasksPage{}, err
 	}
 	if q.RunID != "" {
-		if _, err := s.visible(ctx, p, authz.Read, q.RunID); err != nil {
+		if _, err := s.rights.visible(ctx, p, authz.Read, q.RunID); err != nil {
 			return ManualTasksPage{}, err
 		}
 	}
-	scope, ok := s.narrow(p, RunFilter{})
+	scope, ok := s.rights.narrow(p, RunFilter{})
 	if !ok {
 		return ManualTasksPage{}, nil
 	}
-	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
+	waits, err := s.store.Waiting(ctx, store.WaitFilter{
 		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
 		RunID: q.RunID, Limit: n + 1, After: after,
 	})
@@ -60,7 +79,8 @@ func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTa
 	return out, nil
 }
 
-func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wait, approved bool) (ManualTask, error) {
+func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.Wait, approved bool) (ManualTask,
+	error) {
 	f, err := s.manualFacts(ctx, w.PlanRef, w.StepID)
 	if err != nil {
 		return ManualTask{}, err
@@ -69,16 +89,16 @@ func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wai
 		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions,
 		Evidence: f.evidence,
 		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity),
-			s.isInvolved(f.sod, w.TriggeredBy == p.ID || approved, p)),
+			s.rights.isInvolved(f.sod, w.TriggeredBy == p.ID || approved, p)),
 	}
 	if t.Action.Outcome == "APPLY" {
-		t.Token = s.cfg.ManualKeys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
+		t.Token = s.keys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
 	}
 	return t, nil
 }
 
 // approvedOf says which of the runs p has approved, in one read.
-func (s *Service) approvedOf(ctx context.Context, p authz.Principal, waits []store.Wait) (map[string]bool, error) {
+func (s *TaskReader) approvedOf(ctx context.Context, p authz.Principal, waits []store.Wait) (map[string]bool, error) {
 	out := map[string]bool{}
 	var ids []string
 	for _, w := range waits {
@@ -90,7 +110,7 @@ func (s *Service) approvedOf(ctx context.Context, p authz.Principal, waits []sto
 	if len(ids) == 0 {
 		return out, nil
 	}
-	found, err := s.cfg.Store.ApprovalsOf(ctx, ids)
+	found, err := s.store.ApprovalsOf(ctx, ids)
 	for _, at := range found {
 		out[at.RunID] = approvedBy(at, p)
 	}
@@ -99,8 +119,8 @@ func (s *Service) approvedOf(ctx context.Context, p authz.Principal, waits []sto
 
 // manualFacts are those of one step. Of a plan that cannot be had only the rule
 // that is on by default is known (O4).
-func (s *Service) manualFacts(ctx context.Context, ref plan.Ref, stepID string) (stepFacts, error) {
-	facts, err := s.planFacts(ctx, ref)
+func (s *TaskReader) manualFacts(ctx context.Context, ref plan.Ref, stepID string) (stepFacts, error) {
+	facts, err := s.plans.planFacts(ctx, ref)
 	var broken *plan.InvalidError
 	if errors.Is(err, store.ErrNotFound) || errors.As(err, &broken) {
 		return stepFacts{sod: true}, nil
@@ -115,19 +135,19 @@ func (s *Service) manualFacts(ctx context.Context, ref plan.Ref, stepID string) 
 
 // mayComplete says whether p may complete a task, and why not: the policy, then
 // the separation of duties (T87), then whether this server can.
-func (s *Service) mayComplete(p authz.Principal, o authz.Object, sameOne bool) ActionAvailability {
+func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool) ActionAvailability {
 	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
-	d, err := s.cfg.Authz.Decide(p, a.Action, o)
+	d, err := s.rights.authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
 	switch {
 	case err != nil:
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
-		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
+		a.Code, a.WhoCould = run.CodeForbidden, s.rights.authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	case sameOne:
-		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.othersWhoCould(a.Action, o, p.ID)
-	case len(s.cfg.ManualKeys) == 0:
+		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.rights.othersWhoCould(a.Action, o, p.ID)
+	case len(s.keys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:
 		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run goes on."

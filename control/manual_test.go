@@ -316,9 +316,11 @@ func TestCompleteManual_Refusals(t *testing.T) {
 	for _, row := range []string{
 		"dev-admin COMPLETE_MANUAL_STEP DENIED MANUAL_TOKEN_INVALID " + id,
 		"dev-admin COMPLETE_MANUAL_STEP REJECTED MANUAL_NOT_WAITING " + id,
-		"dev-engineer COMPLETE_MANUAL_STEP REJECTED SOD_VIOLATION " + id, "dev-admin COMPLETE_MANUAL_STEP DENIED FORBIDDEN " +
+		"dev-engineer COMPLETE_MANUAL_STEP REJECTED SOD_VIOLATION " +
+			id, "dev-admin COMPLETE_MANUAL_STEP DENIED FORBIDDEN " +
 			id,
-		"dev-operator COMPLETE_MANUAL_STEP DENIED FORBIDDEN " + id, "dev-admin COMPLETE_MANUAL_STEP REJECTED RUN_MOVED " + id,
+		"dev-operator COMPLETE_MANUAL_STEP DENIED FORBIDDEN " + id, "dev-admin COMPLETE_MANUAL_STEP REJECTED RUN_MOVED " +
+			id,
 	} {
 		if !w.audited("acme", row) {
 			t.Errorf("no audit row %q in %v", row, w.audit("acme"))

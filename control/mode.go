@@ -11,6 +11,21 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// Modes knows in which mode dvt is and which tenants are frozen. It does no I/O. It is safe for concurrent use.
+type Modes struct {
+	breaker    *startBreaker
+	outlet     Outlet
+	waker      *Waker
+	leaseBatch int
+	log        *slog.Logger
+	state      *modeState
+}
+
+// NewModes makes a Modes.
+func NewModes(breaker *startBreaker, outlet Outlet, waker *Waker, leaseBatch int, log *slog.Logger) *Modes {
+	return &Modes{breaker: breaker, outlet: outlet, waker: waker, leaseBatch: leaseBatch, log: log, state: newModeState()}
+}
+
 // EngineMode says what the whole installation takes on (§17.1).
 type EngineMode string
 
@@ -54,10 +69,10 @@ type modes struct {
 
 // modesOf reads the newest version of each setting. One that cannot be read is of a later
 // program: it lets nothing new start.
-func (s *Service) modesOf(settings []store.StoredSetting) *modes {
+func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 	out := &modes{mode: ModeNormal, frozen: map[string]ruled{}}
 	unreadable := func(st store.StoredSetting) {
-		s.cfg.Logger.Error("a setting cannot be read: nothing new starts where it holds",
+		s.log.Error("a setting cannot be read: nothing new starts where it holds",
 			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
 	}
 	for _, st := range settings {
@@ -86,32 +101,32 @@ func (s *Service) modesOf(settings []store.StoredSetting) *modes {
 
 func (m EngineMode) known() bool { return m == ModeNormal || m == ModeReadOnly || m == ModeDrained }
 
-// ruling is what holds now and says when that changes.
-type ruling struct {
+// modeState is what holds now and says when that changes.
+type modeState struct {
 	mu      sync.Mutex
 	now     *modes
 	changed chan struct{}
 }
 
-func newRuling() *ruling {
-	return &ruling{now: &modes{mode: ModeNormal}, changed: make(chan struct{})}
+func newModeState() *modeState {
+	return &modeState{now: &modes{mode: ModeNormal}, changed: make(chan struct{})}
 }
 
-func (r *ruling) current() *modes {
+func (r *modeState) current() *modes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
 }
 
 // moved is closed when what ServiceState says may have changed since the call.
-func (r *ruling) moved() <-chan struct{} {
+func (r *modeState) moved() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
 }
 
 // set puts next in force, nil for what there is, and wakes who waits on moved.
-func (r *ruling) set(next *modes) {
+func (r *modeState) set(next *modes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if next != nil {
@@ -121,24 +136,24 @@ func (r *ruling) set(next *modes) {
 	r.changed = make(chan struct{})
 }
 
-// rule puts the settings in force here (T169).
-func (s *Service) rule(settings []store.StoredSetting) {
+// LoadSettings puts the settings in force here (T169).
+func (s *Modes) LoadSettings(_ context.Context, settings []store.StoredSetting) {
 	next := s.modesOf(settings)
-	if s.cfg.Outlet != nil {
-		s.cfg.Outlet.Shut(next.mode == ModeReadOnly)
+	if s.outlet != nil {
+		s.outlet.Shut(next.mode == ModeReadOnly)
 	}
-	was := s.ruling.current().mode
-	s.ruling.set(next)
+	was := s.state.current().mode
+	s.state.set(next)
 	if was != next.mode {
-		s.cfg.Logger.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)),
+		s.log.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)),
 			slog.String("was", string(was)), slog.String("reason", next.reason))
 	}
-	wake(s.starts) // what was held may start
+	wake(s.waker.starts) // what was held may start
 }
 
 // admitting is nil when a run of the tenant may be asked for now, else why not. It does no I/O.
-func (s *Service) admitting(tenantID string) *Error {
-	now := s.ruling.current()
+func (s *Modes) admitting(tenantID string) *Error {
+	now := s.state.current()
 	frozen, isFrozen := now.frozen[tenantID]
 	wait, slow := s.breaker.refuses()
 	switch {
@@ -172,34 +187,26 @@ func because(reason string) string {
 }
 
 // holding reports whether what waits in the queue of the tenant goes on waiting. It does no I/O.
-func (s *Service) holding(tenantID string) bool {
-	now := s.ruling.current()
+func (s *Modes) holding(tenantID string) bool {
+	now := s.state.current()
 	_, frozen := now.frozen[tenantID]
 	return frozen || now.mode != ModeNormal
 }
 
 // leasing is how many starts a reconciler may lease now: none in a mode that starts
 // nothing, and one now and then while the engine is slow (T135).
-func (s *Service) leasing() int {
-	if s.ruling.current().mode != ModeNormal {
+func (s *Modes) leasing() int {
+	if s.state.current().mode != ModeNormal {
 		return 0
 	}
-	return s.breaker.allows(s.cfg.Limits.LeaseBatch)
+	return s.breaker.allows(s.leaseBatch)
 }
 
 // startsNothing reports whether starts that wait are meant to.
-func (s *Service) startsNothing() bool {
+func (s *Modes) startsNothing() bool {
 	_, _, open := s.breaker.seen()
-	return open || s.ruling.current().mode != ModeNormal
+	return open || s.state.current().mode != ModeNormal
 }
 
 // frozenPause is after how long a start of a frozen tenant is looked at again.
 const frozenPause = 5 * time.Second
-
-// heldBack gives a leased start of a frozen tenant back; false: it may start.
-func (s *Service) heldBack(ctx context.Context, q store.QueueRow) (bool, error) {
-	if _, frozen := s.ruling.current().frozen[q.TenantID]; !frozen {
-		return false, nil
-	}
-	return true, s.cfg.Store.Release(ctx, q.RunID, q.Generation, frozenPause, "the tenant is frozen")
-}

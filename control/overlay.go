@@ -205,7 +205,8 @@ func (j *judging) acceptOverlay(ctx context.Context, tx store.RunTx) error {
 	}
 	if n >= maxOverlays {
 		return j.reject(ctx, tx, run.CodeInvalidRunState,
-			fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, which is the most. Start a new run.", n))
+			fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, which is the most. Start a new run.",
+				n))
 	}
 	return j.appliedHere(ctx, tx, run.GateOverlaid)
 }

@@ -14,11 +14,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// SignalChecker checks the content of signals. It is safe for concurrent use.
+type SignalChecker struct {
+	plans  *PlanReader
+	limits Limits
+}
+
+// NewSignalChecker makes a SignalChecker.
+func NewSignalChecker(plans *PlanReader, limits Limits) *SignalChecker {
+	return &SignalChecker{plans: plans, limits: limits}
+}
+
 // checkSignal reports everything that is wrong with what a signal says, whatever
 // the state of its run: NOT_SUPPORTED, SIGNAL_TOO_LARGE, or BAD_USER_INPUT with
 // every violation. Unless whole is set it does not look at the plan, which is for
 // those who may send it. It never looks at the signalId.
-func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
+func (s *SignalChecker) checkSignal(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
 	c := &content{sig: in.Signal, path: "signal"}
 	if whole {
 		c.step = func() (plan.Step, bool, error) { return s.stepOf(ctx, r, in.Signal.StepID) }
@@ -74,14 +85,14 @@ func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun, wh
 }
 
 // checkSize bounds a signal by the bytes of its payload (T96, W-12).
-func (s *Service) checkSize(in SignalRun) error {
-	most := s.cfg.Limits.MaxSignalBytes
+func (s *SignalChecker) checkSize(in SignalRun) error {
+	most := s.limits.MaxSignalBytes
 	size := len(in.Payload)
 	if t := in.Signal.Type; t == run.UpdateParams || t == run.InjectOverride {
-		most = s.cfg.Limits.MaxOverlayBytes
+		most = s.limits.MaxOverlayBytes
 	}
-	if len(in.Reason) > s.cfg.Limits.MaxSignalBytes {
-		size, most = len(in.Reason), s.cfg.Limits.MaxSignalBytes
+	if len(in.Reason) > s.limits.MaxSignalBytes {
+		size, most = len(in.Reason), s.limits.MaxSignalBytes
 	}
 	if size <= most {
 		return nil
@@ -197,8 +208,8 @@ func noTarget(stepID, stepType string) string {
 
 // stepOf reads a step of the run's plan; false when there is none, or when the plan
 // is not here yet because the run has not started.
-func (s *Service) stepOf(ctx context.Context, r store.Run, stepID string) (plan.Step, bool, error) {
-	pl, known, err := s.planOfRun(ctx, r)
+func (s *SignalChecker) stepOf(ctx context.Context, r store.Run, stepID string) (plan.Step, bool, error) {
+	pl, known, err := s.plans.planOfRun(ctx, r)
 	if err != nil || !known {
 		return plan.Step{}, false, translate(err)
 	}

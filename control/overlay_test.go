@@ -106,7 +106,8 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	w.overlaid(newParams(id, "p1", "", M{"day": "tue", "n": nil}))
 	w.overlaid(newParams(id, "p2", "s2", M{"only": "s2"}))
 	target := w.overlaid(
-		signalAbout(signal(id, "t1", run.UpdateTarget), "s2", M{"newTarget": M{"destinationDb": "wh", "schema": "restored"}}))
+		signalAbout(signal(id, "t1", run.UpdateTarget), "s2", M{"newTarget": M{"destinationDb": "wh",
+			"schema": "restored"}}))
 
 	// the attempt that had begun stays as it is, also when the platform runs it again
 	again := w.begun(id, "s1", 1, 2)
@@ -133,7 +134,8 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	}
 	// later ones reach nobody who has begun
 	w.overlaid(newParams(id, "p3", "", M{"day": "wed"}))
-	if late := w.begun(id, "s2", 1, 2); string(late.Params) != string(dbt.Params) || late.ParamsSeq != target.AcceptedSeq {
+	if late := w.begun(id, "s2", 1, 2); string(late.Params) != string(dbt.Params) ||
+		late.ParamsSeq != target.AcceptedSeq {
 		t.Errorf("s2 again: %s at %d", late.Params, late.ParamsSeq)
 	}
 
@@ -332,7 +334,8 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 		"step id": {with(run.UpdateParams, "a b", "", `{"newParams":{"a":1}}`),
 			[]string{"INVALID signal.updateParams.stepId"}},
 		"secrets": {
-			with(run.UpdateParams, "", "", `{"newParams":{"dbPassword":"x","API_KEY":5,"list":[{"auth":{"accessToken":"y"}}],"maxTokens":"7","token":null,"secretRefs":[{"provider":"env","key":"PW"},{"provider":"env","key":"PW","value":"z"}]}}`), []string{"LITERAL signal.updateParams.newParams.API_KEY", "LITERAL signal.updateParams.newParams.dbPassword", "LITERAL signal.updateParams.newParams.list[0].auth.accessToken", "LITERAL signal.updateParams.newParams.secretRefs[1].value"}},
+			with(run.UpdateParams, "", "",
+				`{"newParams":{"dbPassword":"x","API_KEY":5,"list":[{"auth":{"accessToken":"y"}}],"maxTokens":"7","token":null,"secretRefs":[{"provider":"env","key":"PW"},{"provider":"env","key":"PW","value":"z"}]}}`), []string{"LITERAL signal.updateParams.newParams.API_KEY", "LITERAL signal.updateParams.newParams.dbPassword", "LITERAL signal.updateParams.newParams.list[0].auth.accessToken", "LITERAL signal.updateParams.newParams.secretRefs[1].value"}},
 		"override": {
 			with(run.InjectOverride, "s1", " ", `{"override":{"argv":"x","env":{"A B":"1","PASSWORD":"x"},"shell":true}}`),
 			[]string{"MISSING signal.injectOverride.reason", "LITERAL signal.injectOverride.override.env.PASSWORD",

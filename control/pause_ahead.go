@@ -21,7 +21,8 @@ func (j *judging) acceptPause(ctx context.Context, tx store.RunTx, st run.State)
 	if err := j.accepted(ctx, tx, j.in.Signal, 0, true); err != nil || !ahead {
 		return err
 	}
-	payload, err := json.Marshal(run.PausePayload{SignalID: j.in.Signal.ID, Reason: j.in.Reason, PauseRequestedBy: j.p.ID})
+	payload, err := json.Marshal(run.PausePayload{SignalID: j.in.Signal.ID, Reason: j.in.Reason,
+		PauseRequestedBy: j.p.ID})
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func (j *judging) acceptPause(ctx context.Context, tx store.RunTx, st run.State)
 		RunID: j.in.RunID, SetGate: run.GatePaused,
 		Events: []run.Draft{{
 			Type: run.RunPaused, LogicalAttempt: st.PausedEpoch + 1, EngineAttempt: 1,
-			EmittedAt: j.s.cfg.Now(), EmittedBy: run.ByControl, Payload: payload,
+			EmittedAt: j.s.stopper.now(), EmittedBy: run.ByControl, Payload: payload,
 		}},
 		Outcomes: []store.SignalOutcome{{SignalID: j.in.Signal.ID, Application: run.SignalApplied, AppliedBy: 0}},
 	})

@@ -200,7 +200,8 @@ func TestJournal_AppendUnlessPaused(t *testing.T) {
 	}
 	log := w.log(id)
 	for _, d := range []run.Draft{
-		runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunFailed, "", 1), runtest.Draft(run.StepStartedEvent, "s2",
+		runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunFailed, "", 1), runtest.Draft(run.StepStartedEvent,
+			"s2",
 			1),
 		runtest.Draft(run.RunCompensationStarted, "", 1, M{"stepIds": []string{"s1"}}),
 	} {
@@ -274,7 +275,8 @@ func TestSignalRun_TenantLimit(t *testing.T) {
 	w.send(w.eng(), signal(a, "u1", run.Pause))
 	w.send(w.eng(), signal(a, "u1", run.Pause)) // known: it costs nothing
 	w.send(w.eng(), signal(b, "u2", run.Pause))
-	if r := w.send(w.eng(), signal(b, "u3", run.RetryStep)); r.Rejection != run.CodeStepNotFailed { // refused, and charged
+	if r := w.send(w.eng(),
+		signal(b, "u3", run.RetryStep)); r.Rejection != run.CodeStepNotFailed { // refused, and charged
 		t.Errorf("%+v", r)
 	}
 	log := w.log(a)

@@ -52,17 +52,17 @@ type PlanPart struct{ Path, From, To string }
 // PlanDiff compares the plan of h with that of the newest run before it, of the same plan id, project and
 // environment, whatever became of that one. Nil when there is none that p may read, or when one of the documents
 // cannot be shown: PlanDocument says when. What looks like a secret is compared as it is shown, hidden. NOT_FOUND.
-func (s *Service) PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*PlanDiff, error) {
+func (s *RunLists) PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*PlanDiff, error) {
 	rows, err := s.before(ctx, p, h, RunFilter{Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return nil, translate(err)
 	}
 	before := rows[0].Header
-	to, err := s.PlanDocument(ctx, p, h.RunID)
+	to, err := s.plans.PlanDocument(ctx, p, h.RunID)
 	if err != nil || to == nil {
 		return nil, err
 	}
-	from, err := s.PlanDocument(ctx, p, before.RunID)
+	from, err := s.plans.PlanDocument(ctx, p, before.RunID)
 	if err != nil || from == nil {
 		return nil, err
 	}
@@ -109,7 +109,8 @@ func diffPlans(before, after json.RawMessage) PlanDiff {
 		case !ok:
 			tell(PlanStepDiff{StepID: id, Change: PlanStepAdded}, &out.Added)
 		case !reflect.DeepEqual(old, to.steps[id]):
-			tell(PlanStepDiff{StepID: id, Change: PlanStepChanged, Parts: diffMembers(nil, "", old, to.steps[id])}, &out.Changed)
+			tell(PlanStepDiff{StepID: id, Change: PlanStepChanged, Parts: diffMembers(nil, "", old, to.steps[id])},
+				&out.Changed)
 		}
 	}
 	for _, id := range from.order {

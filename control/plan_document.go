@@ -15,12 +15,12 @@ import (
 // place than the run, which will not start. Values of members that look like a secret by their names are hidden, and so
 // is the path of an address, which is the secret of many webhooks. The document need not have the plan's digest.
 // NOT_FOUND.
-func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
-	r, err := s.visible(ctx, p, authz.Read, runID)
+func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
+	r, err := s.rights.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := s.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
+	kept, err := s.store.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none yet
 	}

@@ -3,10 +3,32 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
 )
+
+// PlanStore reads plans by their digest.
+type PlanStore interface {
+	Plan(ctx context.Context, sha256 string) ([]byte, error)
+}
+
+// PlanReader reads the plans of runs. It is safe for concurrent use.
+type PlanReader struct {
+	rights *Rights
+	store  PlanStore
+	queues plan.Queues
+	facts  *sizedlru.Cache[planFacts]
+}
+
+// NewPlanReader makes a PlanReader.
+func NewPlanReader(rights *Rights, store PlanStore, queues plan.Queues) *PlanReader {
+	return &PlanReader{rights: rights, store: store, queues: queues, facts: sizedlru.New[planFacts](maxPlans,
+		maxFactsBytes)}
+}
 
 // planFacts is what the use cases need of the steps of a plan that runs.
 type planFacts map[string]stepFacts
@@ -30,27 +52,27 @@ const (
 
 // planFacts reads the facts of a run's plan, from memory when they were read
 // before. store.ErrNotFound when no worker has fetched the plan yet.
-func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error) {
-	if f, ok := s.plans.Get(ref.SHA256); ok {
+func (s *PlanReader) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error) {
+	if f, ok := s.facts.Get(ref.SHA256); ok {
 		return f, nil
 	}
 	pl, err := s.storedPlan(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	f := factsOf(pl, s.cfg.Queues)
-	s.plans.Put(ref.SHA256, f, f.bytes())
+	f := factsOf(pl, s.queues)
+	s.facts.Put(ref.SHA256, f, f.bytes())
 	return f, nil
 }
 
 // storedPlan reads a plan from the store: store.ErrNotFound when no worker has
 // fetched it yet, *plan.InvalidError when it is none.
-func (s *Service) storedPlan(ctx context.Context, ref plan.Ref) (plan.Plan, error) {
-	doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
+func (s *PlanReader) storedPlan(ctx context.Context, ref plan.Ref) (plan.Plan, error) {
+	doc, err := s.store.Plan(ctx, ref.SHA256)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return openPlan(doc, ref, s.cfg.Queues)
+	return openPlan(doc, ref, s.queues)
 }
 
 // openPlan reads the plan that a reference names from the stored document: errors of plan.Ref.Open and plan.Parse.
@@ -91,4 +113,18 @@ func (f planFacts) bytes() (n int) {
 		n += ofStep + len(id) + len(step.instructions) + len(step.evidence)
 	}
 	return n
+}
+
+// planOfRun reads the plan of a run; false where no worker has fetched it yet. Bodies are kept by their hash: one that
+// is there for another place, or is no plan as the run's reference says, is as if it were not, for who names a hash may
+// not know what has it (T101).
+func (s *PlanReader) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
+	pl, err := s.storedPlan(ctx, r.PlanRef)
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil {
+		return plan.Plan{}, false, err
+	}
+	if err != nil || checkPlace(pl, r.Identity, plan.MaxSteps) != nil {
+		return plan.Plan{}, false, nil //nolint:nilerr // then it is not known
+	}
+	return pl, true, nil
 }

@@ -14,6 +14,24 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// PolicyStore keeps the versions of the policies of tenants.
+type PolicyStore interface {
+	PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error)
+	PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error)
+}
+
+// Policies reads and changes the policies of tenants. It is safe for concurrent use.
+type Policies struct {
+	rights *Rights
+	store  PolicyStore
+	loader *Loader
+}
+
+// NewPolicies makes a Policies.
+func NewPolicies(rights *Rights, store PolicyStore, loader *Loader) *Policies {
+	return &Policies{rights: rights, store: store, loader: loader}
+}
+
 // Policy is one version of the caller's tenant's policy.
 type Policy struct {
 	Version   int64 // 0: the tenant has none of its own, this is what holds instead
@@ -39,20 +57,20 @@ type PolicyPage struct {
 }
 
 // Policy reads the policy of the caller's tenant: FORBIDDEN.
-func (s *Service) Policy(ctx context.Context, p authz.Principal) (Policy, error) {
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+func (s *Policies) Policy(ctx context.Context, p authz.Principal) (Policy, error) {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
 		return Policy{}, err
 	}
 	return s.newestPolicy(ctx, p.TenantID)
 }
 
-func (s *Service) newestPolicy(ctx context.Context, tenantID string) (Policy, error) {
-	newest, err := s.cfg.Store.PolicyHistory(ctx, tenantID, 0, 1)
+func (s *Policies) newestPolicy(ctx context.Context, tenantID string) (Policy, error) {
+	newest, err := s.store.PolicyHistory(ctx, tenantID, 0, 1)
 	if err != nil {
 		return Policy{}, translate(err)
 	}
 	if len(newest) == 0 {
-		doc, _ := s.cfg.Authz.Policy(tenantID)
+		doc, _ := s.rights.authz.Policy(tenantID)
 		return Policy{Document: doc}, nil
 	}
 	return policyOf(newest[0])
@@ -68,15 +86,15 @@ func policyOf(p store.StoredPolicy) (Policy, error) {
 }
 
 // PolicyHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
-func (s *Service) PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
+func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
 	n, err := pageSize(first, 20)
 	if err != nil {
 		return PolicyPage{}, err
 	}
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
 		return PolicyPage{}, err
 	}
-	rows, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, before, n+1)
+	rows, err := s.store.PolicyHistory(ctx, p.TenantID, before, n+1)
 	if err != nil {
 		return PolicyPage{}, translate(err)
 	}
@@ -88,38 +106,38 @@ func (s *Service) PolicyHistory(ctx context.Context, p authz.Principal, first in
 // compare-and-set on the version (POLICY_MOVED) and safe to repeat. What would break the
 // tenant is refused with all violations at once: BAD_USER_INPUT. What it did or refused
 // is audited.
-func (s *Service) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
+func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
 	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
 		vs = append(vs, plan.Violation{Path: "expectedVersion", Code: "RANGE", Message: "must not be below 0"})
 	}
 	row := store.AuditRow{Action: string(authz.SetPolicy), Reason: clip(in.Reason), RequestID: in.RequestID}
-	if err := s.mayOperate(ctx, p, row); err != nil {
+	if err := s.rights.mayOperate(ctx, p, row); err != nil {
 		return Policy{}, err
 	}
 	if err := s.keepSandbox(ctx, p, &in); err != nil {
 		return Policy{}, err
 	}
-	for _, problem := range s.cfg.Authz.Check(p.TenantID, in.Document) {
+	for _, problem := range s.rights.authz.Check(p.TenantID, in.Document) {
 		vs = append(vs, plan.Violation{Path: problem.Path, Code: problem.Code, Message: problem.Message})
 	}
 	if len(vs) > 0 {
-		return Policy{}, s.auditRefused(ctx, p, row, badInput(vs))
+		return Policy{}, s.rights.auditRefused(ctx, p, row, badInput(vs))
 	}
 	out, err := s.putPolicy(ctx, p, in, row)
 	if own := (*Error)(nil); errors.As(err, &own) && own.Code == run.CodePolicyMoved {
-		return Policy{}, s.auditRefused(ctx, p, row, own)
+		return Policy{}, s.rights.auditRefused(ctx, p, row, own)
 	}
 	return out, err
 }
 
 // keepSandbox gives a document without ceilings of sandboxes those of the policy that it was made from. A client that
 // does not know them would remove them otherwise.
-func (s *Service) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
+func (s *Policies) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
 	if in.Document.Sandbox != nil || in.ExpectedVersion == 0 {
 		return nil
 	}
-	from, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+1, 1)
+	from, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+1, 1)
 	if err != nil {
 		return translate(err)
 	}
@@ -132,14 +150,14 @@ func (s *Service) keepSandbox(ctx context.Context, p authz.Principal, in *SetPol
 }
 
 // putPolicy writes the next version and puts it in force here.
-func (s *Service) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow) (Policy, error) {
+func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow) (Policy, error) {
 	doc, err := json.Marshal(in.Document)
 	if err != nil {
 		return Policy{}, translate(err)
 	}
 	version := in.ExpectedVersion + 1
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
-	stored, err := s.cfg.Store.PutPolicy(ctx, store.StoredPolicy{
+	s.rights.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
+	stored, err := s.store.PutPolicy(ctx, store.StoredPolicy{
 		TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason, RequestID: in.RequestID,
 	}, row)
 	if errors.Is(err, store.ErrConflict) {
@@ -152,13 +170,13 @@ func (s *Service) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy
 	if err != nil {
 		return Policy{}, err
 	}
-	return out, s.inForce(ctx)
+	return out, s.loader.inForce(ctx)
 }
 
 // repeatedPolicy answers a request that has been carried out before, and refuses one
 // that comes too late.
-func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
-	rows, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+2, 1)
+func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
+	rows, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+2, 1)
 	if err != nil {
 		return Policy{}, translate(err)
 	}
@@ -168,7 +186,7 @@ func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetP
 		if err != nil {
 			return Policy{}, err
 		}
-		return out, s.inForce(ctx)
+		return out, s.loader.inForce(ctx)
 	}
 	newest, err := s.newestPolicy(ctx, p.TenantID)
 	if err != nil {
@@ -178,17 +196,6 @@ func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetP
 		in.ExpectedVersion)
 	e.PolicyVersion = newest.Version
 	return Policy{}, e
-}
-
-// inForce loads what was just written; that it is written stays true if that fails.
-func (s *Service) inForce(ctx context.Context) error {
-	if err := s.LoadPolicy(ctx); err != nil {
-		e := refuse(run.CodeUnavailable, "The change is stored, but this server could not put it in force yet. It does "+
-			"within seconds of the store's answer; repeat the request to be sure.")
-		e.RetryAfter, e.cause = 2*time.Second, err
-		return e
-	}
-	return nil
 }
 
 // WhoCould asks who may do an action to a run, or else in a place.
@@ -202,30 +209,30 @@ type WhoCould struct {
 // WhoCould names principals of the caller's tenant that may do an action there, at
 // most ten; who asked for a run may not approve it, unless the policy says so: BAD_USER_INPUT,
 // NOT_FOUND, FORBIDDEN without READ_POLICY there.
-func (s *Service) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
+func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
 	if err := checkWhoCould(q); err != nil {
 		return nil, err
 	}
 	row := store.AuditRow{Action: string(authz.ReadPolicy), RunID: q.RunID}
 	if q.RunID == "" {
 		place := authz.Object{TenantID: p.TenantID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID}
-		if err := s.mayOperateOn(ctx, p, row, place); err != nil {
+		if err := s.rights.mayOperateOn(ctx, p, row, place); err != nil {
 			return nil, err
 		}
-		return s.cfg.Authz.WhoCould(q.Action, place), nil
+		return s.rights.authz.WhoCould(q.Action, place), nil
 	}
-	r, err := s.visible(ctx, p, authz.ReadPolicy, q.RunID)
+	r, err := s.rights.visible(ctx, p, authz.ReadPolicy, q.RunID)
 	if err != nil {
 		return nil, err
 	}
 	place := objectOf(r.Identity)
-	if err := s.mayOperateOn(ctx, p, row, place); err != nil {
+	if err := s.rights.mayOperateOn(ctx, p, row, place); err != nil {
 		return nil, err
 	}
-	if q.Action == authz.Approve && s.cfg.Authz.SOD(p.TenantID).Approve {
-		return s.othersWhoCould(q.Action, place, r.TriggeredBy), nil
+	if q.Action == authz.Approve && s.rights.authz.SOD(p.TenantID).Approve {
+		return s.rights.othersWhoCould(q.Action, place, r.TriggeredBy), nil
 	}
-	return s.cfg.Authz.WhoCould(q.Action, place), nil
+	return s.rights.authz.WhoCould(q.Action, place), nil
 }
 
 func checkWhoCould(q WhoCould) error {

@@ -5,11 +5,49 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
+
+// AuthorityStore reads the policies, tokens and settings of all tenants.
+type AuthorityStore interface {
+	Authority(ctx context.Context, expiredAfter time.Time) (store.StoredAuthority, error)
+	AuthorityVersion(ctx context.Context) (int64, error)
+	TokensUsed(ctx context.Context, at time.Time, ids ...string) error
+}
+
+// SettingsReader takes over the settings of tenants and of the installation, the newest version of each.
+type SettingsReader interface {
+	LoadSettings(ctx context.Context, settings []store.StoredSetting)
+}
+
+// Loader puts the policies, tokens and settings of the store in force in this process. It is safe for concurrent use.
+type Loader struct {
+	rights  *Rights
+	store   AuthorityStore
+	readers []SettingsReader
+	mu      sync.Mutex
+}
+
+// NewLoader makes a Loader.
+func NewLoader(rights *Rights, store AuthorityStore, readers ...SettingsReader) *Loader {
+	return &Loader{rights: rights, store: store, readers: readers}
+}
+
+// inForce loads what was just written; that it is written stays true if that fails.
+func (s *Loader) inForce(ctx context.Context) error {
+	if err := s.LoadPolicy(ctx); err != nil {
+		e := refuse(run.CodeUnavailable, "The change is stored, but this server could not put it in force yet. It does "+
+			"within seconds of the store's answer; repeat the request to be sure.")
+		e.RetryAfter, e.cause = 2*time.Second, err
+		return e
+	}
+	return nil
+}
 
 const (
 	// policyEvery is how often a process asks whether policies or tokens have changed, so
@@ -21,10 +59,10 @@ const (
 )
 
 // LoadPolicy puts what the store has of policies, tokens and settings in force here.
-func (s *Service) LoadPolicy(ctx context.Context) error {
-	s.authority.Lock() // one at a time, so that no older read comes after a newer one
-	defer s.authority.Unlock()
-	stored, err := s.cfg.Store.Authority(ctx, s.cfg.Now().Add(-expiredKept))
+func (s *Loader) LoadPolicy(ctx context.Context) error {
+	s.mu.Lock() // one at a time, so that no older read comes after a newer one
+	defer s.mu.Unlock()
+	stored, err := s.store.Authority(ctx, s.rights.now().Add(-expiredKept))
 	if err != nil {
 		return translate(err)
 	}
@@ -32,7 +70,7 @@ func (s *Service) LoadPolicy(ctx context.Context) error {
 	for _, p := range stored.Policies {
 		doc := &authz.Document{}
 		if err := json.Unmarshal(p.Doc, doc); err != nil {
-			s.cfg.Logger.ErrorContext(ctx, "the policy of a tenant cannot be read; nothing is decided for it",
+			s.rights.log.ErrorContext(ctx, "the policy of a tenant cannot be read; nothing is decided for it",
 				slog.String("tenant", p.TenantID), slog.Int64("version", p.Version), slog.Any("error", err))
 			doc = nil
 		}
@@ -41,15 +79,16 @@ func (s *Service) LoadPolicy(ctx context.Context) error {
 	for _, t := range stored.Tokens {
 		token, err := tokenOf(t)
 		if err != nil {
-			s.cfg.Logger.ErrorContext(ctx, "an API token cannot be read; it is not known here", slog.String("id", t.ID),
+			s.rights.log.ErrorContext(ctx, "an API token cannot be read; it is not known here", slog.String("id", t.ID),
 				slog.Any("error", err))
 			continue
 		}
 		in.Tokens = append(in.Tokens, token)
 	}
-	s.rule(stored.Settings)
-	s.loadQuotas(ctx, stored.Settings)
-	return translate(s.cfg.Authz.Load(in))
+	for _, r := range s.readers {
+		r.LoadSettings(ctx, stored.Settings)
+	}
+	return translate(s.rights.authz.Load(in))
 }
 
 // tokenOf reads a stored token.
@@ -70,7 +109,7 @@ func tokenOf(t store.StoredToken) (authz.Token, error) {
 
 // FollowPolicy keeps this process at the store's policies and tokens until ctx ends. A
 // store that does not answer leaves the last good ones in force for 5 minutes (T202).
-func (s *Service) FollowPolicy(ctx context.Context) error {
+func (s *Loader) FollowPolicy(ctx context.Context) error {
 	tick := time.NewTicker(policyEvery)
 	defer tick.Stop()
 	failing := false
@@ -87,29 +126,29 @@ func (s *Service) FollowPolicy(ctx context.Context) error {
 		if (err != nil) != failing {
 			failing = err != nil
 			if failing {
-				s.cfg.Logger.WarnContext(ctx, "policies cannot be read; the last ones hold for some minutes",
+				s.rights.log.WarnContext(ctx, "policies cannot be read; the last ones hold for some minutes",
 					slog.Any("error", err))
 			} else {
-				s.cfg.Logger.InfoContext(ctx, "policies can be read again")
+				s.rights.log.InfoContext(ctx, "policies can be read again")
 			}
 		}
 	}
 }
 
-func (s *Service) followPolicy(ctx context.Context) error {
+func (s *Loader) followPolicy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
-	version, err := s.cfg.Store.AuthorityVersion(ctx)
+	version, err := s.store.AuthorityVersion(ctx)
 	if err != nil {
 		return err
 	}
-	if version == s.cfg.Authz.Source() {
-		s.cfg.Authz.Confirm()
+	if version == s.rights.authz.Source() {
+		s.rights.authz.Confirm()
 	} else if err := s.LoadPolicy(ctx); err != nil {
 		return err
 	}
-	if used := s.cfg.Authz.TakeUsed(); len(used) > 0 {
-		return s.cfg.Store.TokensUsed(ctx, s.cfg.Now(), used...)
+	if used := s.rights.authz.TakeUsed(); len(used) > 0 {
+		return s.store.TokensUsed(ctx, s.rights.now(), used...)
 	}
 	return nil
 }

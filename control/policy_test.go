@@ -293,7 +293,8 @@ func TestWhoCould_ForAdmin(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 	for id, want := range map[string]run.Code{"dev-engineer": run.CodeForbidden, "dev-mallory": run.CodeNotFound} {
-		if _, err := w.WhoCould(t.Context(), w.who(id), control.WhoCould{Action: authz.Pause, RunID: r}); coded(err) != want {
+		if _, err := w.WhoCould(t.Context(), w.who(id), control.WhoCould{Action: authz.Pause,
+			RunID: r}); coded(err) != want {
 			t.Errorf("%s: %v", id, err)
 		}
 	}

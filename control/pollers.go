@@ -17,9 +17,9 @@ const (
 	pollersWait = time.Second      // how long a caller waits for an answer
 )
 
-// queueWatch caches the pollers of each queue. Views and sweeps together ask the engine about a queue at most once in
+// Pollers caches the pollers of each queue. Views and sweeps together ask the engine about a queue at most once in
 // pollersLife. It is safe for concurrent use.
-type queueWatch struct {
+type Pollers struct {
 	engine engine.Pollers // nil when the engine cannot describe pollers
 	now    func() time.Time
 	queues *lru.Cache[string, *watchedQueue]
@@ -38,14 +38,14 @@ type queueSight struct {
 	Since               time.Time // when this process first looked at the queue
 }
 
-func newQueueWatch(e engine.Engine, now func() time.Time) *queueWatch {
+func NewPollers(e engine.Engine, now func() time.Time) *Pollers {
 	pollers, _ := e.(engine.Pollers)
-	return &queueWatch{engine: pollers, now: now, queues: newLRU[*watchedQueue](maxQueues)}
+	return &Pollers{engine: pollers, now: now, queues: newLRU[*watchedQueue](maxQueues)}
 }
 
 // look returns the known state of a queue; false while the engine has never answered. It asks the engine only when the
 // last question is older than pollersLife, and waits for at most pollersWait.
-func (w *queueWatch) look(ctx context.Context, queue string) (queueSight, bool) {
+func (w *Pollers) look(ctx context.Context, queue string) (queueSight, bool) {
 	if w.engine == nil {
 		return queueSight{}, false
 	}
@@ -74,8 +74,8 @@ func (w *queueWatch) look(ctx context.Context, queue string) (queueSight, bool) 
 
 // PollerSeen returns when a worker last polled a queue, or nil when no poll is known. The answer is cached for up to 15
 // s.
-func (s *Service) PollerSeen(ctx context.Context, queue string) *time.Time {
-	sight, ok := s.queues.look(ctx, queue)
+func (s *Pollers) PollerSeen(ctx context.Context, queue string) *time.Time {
+	sight, ok := s.look(ctx, queue)
 	if !ok || sight.LastSeen.IsZero() {
 		return nil
 	}

@@ -15,13 +15,71 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// PreviewStore reads what a preview starts from.
+type PreviewStore interface {
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Approval(ctx context.Context, runID string) (store.Approval, error)
+}
+
+// Previewer says what an action would do now. It is safe for concurrent use.
+type Previewer struct {
+	rights    *Rights
+	store     PreviewStore
+	starter   *Starter
+	completer *Completer
+	approver  *Approver
+	checker   *SignalChecker
+}
+
+// NewPreviewer makes a Previewer.
+func NewPreviewer(rights *Rights, store PreviewStore, starter *Starter, completer *Completer, approver *Approver,
+	checker *SignalChecker) *Previewer {
+	return &Previewer{rights: rights, store: store, starter: starter, completer: completer, approver: approver,
+		checker: checker}
+}
+
+// previewApproval goes the way of ApproveRun.
+func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in ApproveRun) (ActionPreview, error) {
+	r, err := s.rights.visible(ctx, p, authz.Approve, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.Approve, objectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	v, err := s.approver.views.view(ctx, r)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	at, err := s.approver.views.approvalOf(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if at == nil {
+		at = &store.Approval{}
+	}
+	var a ActionAvailability
+	s.approver.judgeApproval(&a, p, r.TriggeredBy, *at)
+	out := ActionPreview{BasedOnSeq: v.State.Seq, Outcome: a.Outcome, Code: a.Code, Reason: a.Reason}
+	switch {
+	case a.Outcome == "APPLY" && approvals(*at)+1 == at.Required:
+		out.Status = run.Approved
+	case a.Outcome != "REFUSED":
+		out.Status = v.State.RunStatus()
+	}
+	return out, nil
+}
+
 // PreviewAction says what an action would do now, by the same checks, policy,
 // judgement and interpreter that would do it, on the state at the head and with the
 // signals that are on their way counted in (O10, T193). It leaves no trace: no
 // event, no receipt and no audit row, but that of a run that the caller may not see.
 // A denial, a state that does not allow it and RUN_MOVED are an answer with the
 // outcome REFUSED; what is malformed is the error that the action would give.
-func (s *Service) PreviewAction(ctx context.Context, p authz.Principal, in PreviewAction) (ActionPreview, error) {
+func (s *Previewer) PreviewAction(ctx context.Context, p authz.Principal, in PreviewAction) (ActionPreview, error) {
 	var out ActionPreview
 	var err error
 	switch {
@@ -35,8 +93,6 @@ func (s *Service) PreviewAction(ctx context.Context, p authz.Principal, in Previ
 		out, err = s.previewStart(ctx, p, *in.Start)
 	case in.Approve != nil:
 		out, err = s.previewApproval(ctx, p, *in.Approve)
-	case in.Bulk != nil:
-		out, err = s.previewBulk(ctx, p, *in.Bulk)
 	default:
 		err = badInput([]plan.Violation{{Path: "action", Code: plan.CodeInvalid, Message: "choose an action"}})
 	}
@@ -44,9 +100,9 @@ func (s *Service) PreviewAction(ctx context.Context, p authz.Principal, in Previ
 }
 
 // previewSignal goes the way of SignalRun.
-func (s *Service) previewSignal(ctx context.Context, p authz.Principal, in SignalRun) (ActionPreview, error) {
+func (s *Previewer) previewSignal(ctx context.Context, p authz.Principal, in SignalRun) (ActionPreview, error) {
 	action := authz.Action(in.Signal.Type)
-	r, err := s.visible(ctx, p, action, in.RunID)
+	r, err := s.rights.visible(ctx, p, action, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -54,10 +110,10 @@ func (s *Service) previewSignal(ctx context.Context, p authz.Principal, in Signa
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	if err := s.checkSignal(ctx, r, in, allowed); err != nil || !allowed {
+	if err := s.checker.checkSignal(ctx, r, in, allowed); err != nil || !allowed {
 		return denial, err
 	}
-	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	l, err := s.store.Load(ctx, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -69,45 +125,45 @@ func (s *Service) previewSignal(ctx context.Context, p authz.Principal, in Signa
 }
 
 // previewCompletion goes the way of CompleteManualStep.
-func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview,
+func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview,
 	error) {
-	r, err := s.visible(ctx, p, authz.CompleteManual, in.RunID)
+	r, err := s.rights.visible(ctx, p, authz.CompleteManual, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	if err := s.checkCompletion(in); err != nil {
+	if err := s.completer.checkCompletion(in); err != nil {
 		return ActionPreview{}, err
 	}
 	allowed, denial, err := s.previewRights(p, authz.CompleteManual, objectOf(r.Identity))
 	if err != nil || !allowed {
 		return denial, err
 	}
-	if len(s.cfg.ManualKeys) == 0 {
+	if len(s.completer.tasks.keys) == 0 {
 		return ActionPreview{Outcome: "UNSUPPORTED", Code: run.CodeNotSupported, Reason: noManualKeys}, nil
 	}
-	facts, err := s.manualFacts(ctx, r.PlanRef, in.StepID)
+	facts, err := s.completer.tasks.manualFacts(ctx, r.PlanRef, in.StepID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	sameOne, err := s.sameOne(ctx, facts.sod, in.RunID, r.TriggeredBy, p)
+	sameOne, err := s.completer.sameOne(ctx, facts.sod, in.RunID, r.TriggeredBy, p)
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	l, err := s.store.Load(ctx, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
 	st, sig := l.State, run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}
 	if step, ok := st.Step(in.StepID); ok && step.LogicalAttempt > 0 {
 		sig.ExpectedAttempt = step.LogicalAttempt
-		_, err := s.cfg.Store.Receipt(ctx, in.RunID, manualSignalID(in.RunID, in.StepID, step.LogicalAttempt))
+		_, err := s.store.Receipt(ctx, in.RunID, manualSignalID(in.RunID, in.StepID, step.LogicalAttempt))
 		switch {
 		case err != nil && !errors.Is(err, store.ErrNotFound):
 			return ActionPreview{}, err
 		case in.Actor != "" && in.Actor != p.ID:
 			return refused(st, run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give "+
 				"your own id."), nil
-		case !tokenFits(s.cfg.ManualKeys, in.Token, in.RunID, in.StepID, step.LogicalAttempt):
+		case !tokenFits(s.completer.tasks.keys, in.Token, in.RunID, in.StepID, step.LogicalAttempt):
 			return refused(st, run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task "+
 				"again: a retry gives it a new one."), nil
 		case err == nil:
@@ -125,12 +181,13 @@ func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in C
 }
 
 // previewRights asks the policy. The preview is the answer to those who may not.
-func (s *Service) previewRights(p authz.Principal, action authz.Action, o authz.Object) (bool, ActionPreview, error) {
-	d, err := s.cfg.Authz.Decide(p, action, o)
+func (s *Previewer) previewRights(p authz.Principal, action authz.Action, o authz.Object) (bool, ActionPreview, error) {
+	d, err := s.rights.authz.Decide(p, action, o)
 	if err != nil || d.Allowed {
 		return d.Allowed, ActionPreview{}, err
 	}
-	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denialError(p, action, o, d).Message},
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.rights.denialError(p, action, o,
+			d).Message},
 		nil
 }
 
@@ -139,11 +196,11 @@ func refused(st run.State, code run.Code, reason string) ActionPreview {
 }
 
 // previewed asks the interpreter what an admissible signal would do.
-func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig run.Signal) (ActionPreview, error) {
+func (s *Previewer) previewed(ctx context.Context, r store.Run, st run.State, sig run.Signal) (ActionPreview, error) {
 	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
 		sig.ExpectedAttempt = step.LogicalAttempt // T58
 	}
-	pl, known, err := s.planOfRun(ctx, r)
+	pl, known, err := s.checker.plans.planOfRun(ctx, r)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -158,13 +215,13 @@ func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig 
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	sk := pl.Skeleton(s.cfg.Queues)
+	sk := pl.Skeleton(s.checker.plans.queues)
 	if !known {
 		sk = outlined(st)
 	}
 	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force,
 		Outcome: sig.Outcome}
-	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.cfg.Now())}
+	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.rights.now())}
 	if n := len(in.Pending); n > 0 {
 		v.warn("%s on the way and counted in.", plural(n, "signal is", "signals are"))
 	}
@@ -175,9 +232,9 @@ func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig 
 }
 
 // inboxOf reads the signals that have no final outcome, and which one paused the run.
-func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, error) {
+func (s *Previewer) inboxOf(ctx context.Context, st run.State) (interp.Inbox, error) {
 	var in interp.Inbox
-	for rc, err := range s.signalsOf(ctx, st.RunID) {
+	for rc, err := range s.approver.views.receipts.signalsOf(ctx, st.RunID) {
 		if err != nil {
 			return in, err
 		}
@@ -189,20 +246,6 @@ func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, erro
 		}
 	}
 	return in, nil
-}
-
-// planOfRun reads the plan of a run; false where no worker has fetched it yet. Bodies are kept by their hash: one that
-// is there for another place, or is no plan as the run's reference says, is as if it were not, for who names a hash may
-// not know what has it (T101).
-func (s *Service) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
-	pl, err := s.storedPlan(ctx, r.PlanRef)
-	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil {
-		return plan.Plan{}, false, err
-	}
-	if err != nil || checkPlace(pl, r.Identity, plan.MaxSteps) != nil {
-		return plan.Plan{}, false, nil //nolint:nilerr // then it is not known
-	}
-	return pl, true, nil
 }
 
 // outlined is as much of a skeleton as the log tells.
@@ -226,8 +269,8 @@ func outlined(st run.State) plan.Skeleton {
 }
 
 // reusedOf are the steps that a rerun took over.
-func (s *Service) reusedOf(ctx context.Context, r store.Run, pl plan.Plan) ([]run.Ord, error) {
-	pin, err := rerunOf(ctx, s.cfg.Store, r)
+func (s *Previewer) reusedOf(ctx context.Context, r store.Run, pl plan.Plan) ([]run.Ord, error) {
+	pin, err := rerunOf(ctx, s.store, r)
 	if pin == nil || err != nil {
 		return nil, err
 	}

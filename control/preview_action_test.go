@@ -99,7 +99,8 @@ func TestPreview_SignalsOfARunningRun(t *testing.T) {
 		"CANCEL cp RUNNING>FAILED", "! May not stop at once: a.")
 	stop := about(id, run.EmergencyStop, "")
 	stop.Signal.Force = true
-	w.previews(stop, "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED", "CANCEL cp RUNNING>FAILED",
+	w.previews(stop, "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED",
+		"CANCEL cp RUNNING>FAILED",
 		"! What runs is cut off and may go on outside for a while.")
 	w.previews(about(id, run.SkipStep, "b"), "APPLY  RUNNING", "SKIP b PENDING>SKIPPED")
 	w.previews(about(id, run.SkipStep, "a"), "REFUSED STEP_NOT_SKIPPABLE")

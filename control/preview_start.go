@@ -10,8 +10,8 @@ import (
 )
 
 // previewStart goes the way of StartRun.
-func (s *Service) previewStart(ctx context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
-	if err := s.checkStart(in); err != nil {
+func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
+	if err := s.starter.checkStart(in); err != nil {
 		return ActionPreview{}, err
 	}
 	o := authz.Object{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
@@ -19,15 +19,16 @@ func (s *Service) previewStart(ctx context.Context, p authz.Principal, in StartR
 	if err != nil || !allowed {
 		return denial, err
 	}
-	pinned, err := s.planOf(p, in)
+	pinned, err := s.starter.planOf(p, in)
 	if err != nil {
 		return ActionPreview{}, err
 	}
 	ref := pinned.ref
-	if e := s.admitting(p.TenantID); e != nil {
+	if e := s.starter.admission.modes.admitting(p.TenantID); e != nil {
 		return refused(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
-	e, err := s.sandboxRefusal(ctx, run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID,
+	e, err := s.starter.admission.sandboxes.sandboxRefusal(ctx, run.Identity{TenantID: p.TenantID,
+		ProjectID:     in.ProjectID,
 		EnvironmentID: in.EnvironmentID}, ref, pinned.plan)
 	if err != nil {
 		return ActionPreview{}, translate(err)
@@ -37,21 +38,21 @@ func (s *Service) previewStart(ctx context.Context, p authz.Principal, in StartR
 	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
 		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
-	v.waitsForApproval(s, o)
+	v.waitsForApproval(s.approver, o)
 	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
 	}
-	v.sk = pinned.plan.Skeleton(s.cfg.Queues)
-	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: pinned.policy}, s.cfg.Now())
+	v.sk = pinned.plan.Skeleton(s.checker.plans.queues)
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: pinned.policy}, s.rights.now())
 	v.changes()
 	return v.out, nil
 }
 
 // previewRerun goes the way of Rerun. A run by the same request is found when it is
 // asked for, not here.
-func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
-	r, err := s.visible(ctx, p, authz.Rerun, in.RunID)
+func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
+	r, err := s.rights.visible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -63,7 +64,7 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 	if err != nil || !allowed {
 		return denial, err
 	}
-	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	l, err := s.store.Load(ctx, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
 	}
@@ -71,30 +72,31 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 	if refusal != nil {
 		return refused(l.State, refusal.Code, refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
-	if e := s.admitting(p.TenantID); e != nil {
+	if e := s.starter.admission.modes.admitting(p.TenantID); e != nil {
 		return refused(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
-	e, err := s.sandboxRefusal(ctx, r.Identity, r.PlanRef, nil)
+	e, err := s.starter.admission.sandboxes.sandboxRefusal(ctx, r.Identity, r.PlanRef, nil)
 	if err != nil {
 		return ActionPreview{}, translate(err)
 	}
 	if e != nil {
 		return refused(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
-	pl, known, err := s.planOfRun(ctx, r)
+	pl, known, err := s.checker.plans.planOfRun(ctx, r)
 	if err != nil {
 		return ActionPreview{}, err
 	}
-	v := previewing{st: l.State, sk: pl.Skeleton(s.cfg.Queues), out: ActionPreview{
+	v := previewing{st: l.State, sk: pl.Skeleton(s.checker.plans.queues), out: ActionPreview{
 		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
 	}}
-	v.waitsForApproval(s, objectOf(r.Identity))
+	v.waitsForApproval(s.approver, objectOf(r.Identity))
 	if !known {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
 	}
 	reused := ordsOf(pl, reuse)
-	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: s.cfg.Policy.For(pl), Reused: reused}, s.cfg.Now())
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: s.starter.rules.Policy.For(pl), Reused: reused},
+		s.rights.now())
 	v.rerun(reused)
 	return v.out, nil
 }

@@ -11,6 +11,26 @@ import (
 	"github.com/dvt-engine/dvt/store/admission"
 )
 
+// QueueStore reads the queue of runs.
+type QueueStore interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	QueueRow(ctx context.Context, runID string) (store.QueueRow, error)
+	Usage(ctx context.Context, tenantID string) (store.Usage, error)
+	WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store.WaitingRun, error)
+}
+
+// QueueViews shows the runs that wait in the queue. It is safe for concurrent use.
+type QueueViews struct {
+	rights     *Rights
+	store      QueueStore
+	allowances *Allowances
+}
+
+// NewQueueViews makes a QueueViews.
+func NewQueueViews(rights *Rights, store QueueStore, allowances *Allowances) *QueueViews {
+	return &QueueViews{rights: rights, store: store, allowances: allowances}
+}
+
 // QueueEntry is a run that is to be started.
 type QueueEntry struct {
 	store.WaitingRun
@@ -36,7 +56,7 @@ type QueuePage struct {
 
 // Queue lists runs that wait for their quota or a place, those that p may READ (T137).
 // BAD_USER_INPUT, CURSOR_INVALID when the run of the cursor waits no more.
-func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (QueuePage, error) {
+func (s *QueueViews) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (QueuePage, error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return QueuePage{}, err
@@ -45,13 +65,13 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 	if q.ProjectID != "" {
 		asked.ProjectIDs = []string{q.ProjectID}
 	}
-	scope, ok := s.narrow(p, asked)
+	scope, ok := s.rights.narrow(p, asked)
 	if !ok {
 		return QueuePage{}, nil
 	}
 	if q.After != "" { // a place among what p sees
-		r, err := s.cfg.Store.Get(ctx, q.After)
-		if err != nil || r.TenantID != p.TenantID || !s.mayRead(p, r.ProjectID, r.EnvironmentID) {
+		r, err := s.store.Get(ctx, q.After)
+		if err != nil || r.TenantID != p.TenantID || !s.rights.mayRead(p, r.ProjectID, r.EnvironmentID) {
 			return QueuePage{}, pageError(q.After, cmp.Or(err, store.ErrNotFound))
 		}
 	}
@@ -60,12 +80,14 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 		if f.Limit = limit; last != nil {
 			f.After = last.RunID
 		}
-		return s.cfg.Store.WaitingRuns(ctx, f)
-	}, func(row store.WaitingRun) (bool, error) { return s.mayRead(p, row.ProjectID, row.EnvironmentID), nil })
+		return s.store.WaitingRuns(ctx, f)
+	}, func(row store.WaitingRun) (bool, error) {
+		return s.rights.mayRead(p, row.ProjectID, row.EnvironmentID), nil
+	})
 	if err != nil {
 		return QueuePage{}, pageError(f.After, err)
 	}
-	usage, err := s.cfg.Store.Usage(ctx, p.TenantID)
+	usage, err := s.store.Usage(ctx, p.TenantID)
 	if err != nil {
 		return QueuePage{}, translate(err)
 	}
@@ -77,12 +99,12 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 }
 
 // queueEntry is a row with why it waits and how long it will, from now.
-func (s *Service) queueEntry(row store.WaitingRun, u store.Usage) QueueEntry {
+func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) QueueEntry {
 	e := QueueEntry{WaitingRun: row}
 	if !row.Waiting {
 		return e
 	}
-	t, lane := s.terms(row.TenantID, row.ProjectID), u.Projects[row.ProjectID]
+	t, lane := s.allowances.terms(row.TenantID, row.ProjectID), u.Projects[row.ProjectID]
 	rows := admission.Rows{
 		Now: u.Now, TenantFull: u.Tenant.Full[store.BucketStart], ProjectFull: lane.Full[store.BucketStart],
 		Tenant:  admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
@@ -112,8 +134,8 @@ func othersWaiting(projectID string, u store.Usage) (n int) {
 }
 
 // entryOf is the queue row of a run that has not started.
-func (s *Service) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error) {
-	q, err := s.cfg.Store.QueueRow(ctx, r.RunID)
+func (s *QueueViews) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error) {
+	q, err := s.store.QueueRow(ctx, r.RunID)
 	if err != nil || q.Status == store.QueueStarted {
 		return nil, err
 	}
@@ -122,11 +144,11 @@ func (s *Service) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error)
 	if !row.Waiting {
 		return &QueueEntry{WaitingRun: row}, nil
 	}
-	u, err := s.cfg.Store.Usage(ctx, r.TenantID)
+	u, err := s.store.Usage(ctx, r.TenantID)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.cfg.Store.WaitingRuns(ctx, store.WaitingFilter{TenantID: r.TenantID, RunID: r.RunID, Limit: 1})
+	rows, err := s.store.WaitingRuns(ctx, store.WaitingFilter{TenantID: r.TenantID, RunID: r.RunID, Limit: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,8 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 	for who, depth := range map[string]int{"nobody": 0, "dev-viewer": 2} {
-		if p := must[control.QueuePage](t)(w.Queue(t.Context(), w.who(who), control.QueueQuery{})); len(p.Entries) != depth ||
+		if p := must[control.QueuePage](t)(w.Queue(t.Context(), w.who(who),
+			control.QueueQuery{})); len(p.Entries) != depth ||
 			p.Depth != depth {
 			t.Errorf("%s sees %+v", who, p)
 		}

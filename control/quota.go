@@ -2,12 +2,33 @@ package control
 
 import (
 	"cmp"
+	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dvt-engine/dvt/store"
 )
+
+// Allowances knows what tenants and projects may use. It does no I/O. It is safe for concurrent use.
+type Allowances struct {
+	rules *Quotas
+	modes *Modes
+	waker *Waker
+	log   *slog.Logger
+	own   atomic.Pointer[map[string]*tenantQuota]
+	tiers *lru.Cache[string, *tenantQuota]
+}
+
+// NewAllowances makes a Allowances.
+func NewAllowances(rules *Quotas, modes *Modes, waker *Waker, log *slog.Logger) *Allowances {
+	a := &Allowances{rules: rules, modes: modes, waker: waker, log: log, tiers: newLRU[*tenantQuota](maxTenants)}
+	a.own.Store(&map[string]*tenantQuota{})
+	return a
+}
 
 // Quotas is what the operators of dvt give their tenants (§12.1).
 type Quotas struct {
@@ -163,32 +184,32 @@ func (q *Quotas) of(tenantID string, doc QuotaDocument) *tenantQuota {
 }
 
 // quotaOf is what holds for a tenant now; nil: nothing is limited here. It does no I/O.
-func (s *Service) quotaOf(tenantID string) *tenantQuota {
-	if s.cfg.Quotas == nil {
+func (s *Allowances) quotaOf(tenantID string) *tenantQuota {
+	if s.rules == nil {
 		return nil
 	}
-	if q, ok := (*s.quotas.Load())[tenantID]; ok {
+	if q, ok := (*s.own.Load())[tenantID]; ok {
 		return q
 	}
 	if q, ok := s.tiers.Get(tenantID); ok {
 		return q
 	}
-	q := s.cfg.Quotas.of(tenantID, QuotaDocument{})
+	q := s.rules.of(tenantID, QuotaDocument{})
 	s.tiers.Add(tenantID, q)
 	return q
 }
 
 // terms is what a project may have now, and its tenant. It does no I/O.
-func (s *Service) terms(tenantID, projectID string) store.Terms {
+func (s *Allowances) terms(tenantID, projectID string) store.Terms {
 	out := store.Unlimited()
 	if q := s.quotaOf(tenantID); q != nil {
 		p := q.project(projectID)
 		out = store.Terms{
 			Tenant: shareOf(q.limits, q.weight), Project: shareOf(p.limits, p.weight),
-			MaxActive: s.cfg.Quotas.MaxActive, Strategy: q.strategy, TTL: q.ttl,
+			MaxActive: s.rules.MaxActive, Strategy: q.strategy, TTL: q.ttl,
 		}
 	}
-	out.Hold = s.holding(tenantID)
+	out.Hold = s.modes.holding(tenantID)
 	return out
 }
 
@@ -197,17 +218,17 @@ func shareOf(l limits, weight int) store.Share {
 }
 
 // signalBucket is what a signal to a run there takes a token of (T96). It does no I/O.
-func (s *Service) signalBucket(tenantID, projectID string) store.Bucket {
+func (s *Allowances) signalBucket(tenantID, projectID string) store.Bucket {
 	return s.bucket(tenantID, projectID, store.BucketSignal, limitSignal)
 }
 
 // HeavyBucket is what a heavy step takes a token of (§12.3). It does no I/O.
-func (s *Service) HeavyBucket(tenantID, projectID string) store.Bucket {
+func (s *Allowances) HeavyBucket(tenantID, projectID string) store.Bucket {
 	return s.bucket(tenantID, projectID, store.BucketHeavy, limitHeavy)
 }
 
 // bucket is the project's when it has one of its own, else its tenant's.
-func (s *Service) bucket(tenantID, projectID string, action store.BucketAction, k int) store.Bucket {
+func (s *Allowances) bucket(tenantID, projectID string, action store.BucketAction, k int) store.Bucket {
 	out := store.Bucket{TenantID: tenantID, Action: action, PerMinute: -1}
 	if q := s.quotaOf(tenantID); q != nil {
 		out.PerMinute = q.limits[k]
@@ -216,4 +237,12 @@ func (s *Service) bucket(tenantID, projectID string, action store.BucketAction, 
 		}
 	}
 	return out
+}
+
+func (s *Allowances) tierOf(tenantID string) string {
+	if s.rules == nil {
+		return ""
+	}
+	name, _ := s.rules.tier(tenantID)
+	return name
 }

@@ -69,7 +69,8 @@ func (q *Quotas) Check() error {
 		}
 	}
 	for place, l := range q.Projects {
-		if tenant, project, ok := cutPlace(place); !ok || !idPattern.MatchString(tenant) || !idPattern.MatchString(project) {
+		if tenant, project, ok := cutPlace(place); !ok || !idPattern.MatchString(tenant) ||
+			!idPattern.MatchString(project) {
 			bad("projects: %q is not TENANT/PROJECT", place)
 		}
 		for k, v := range l.each() {
@@ -91,16 +92,16 @@ func (q *Quotas) Check() error {
 }
 
 // checkDocument names everything that is wrong with what a tenant's Admin wants.
-func (s *Service) checkDocument(tenantID string, doc QuotaDocument) (vs []plan.Violation) {
+func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []plan.Violation) {
 	bad := func(path, code, format string, args ...any) {
 		vs = append(vs, plan.Violation{Path: "settings." + path, Code: code, Message: fmt.Sprintf(format, args...)})
 	}
-	if s.cfg.Quotas == nil {
+	if s.rules == nil {
 		bad("tenant", "INVALID", "nothing is limited here")
 		return vs
 	}
-	name, tier := s.cfg.Quotas.tier(tenantID)
-	granted := s.cfg.Quotas.granted(tenantID)
+	name, tier := s.rules.tier(tenantID)
+	granted := s.rules.granted(tenantID)
 	most := tier.limits()
 	within := func(path string, asked QuotaLimits, given QuotaLimits) {
 		given5 := given.each()
@@ -134,7 +135,8 @@ func (s *Service) checkDocument(tenantID string, doc QuotaDocument) (vs []plan.V
 	}
 	for k, total := range totals(doc, granted) {
 		if total > most[k] {
-			bad("projects", "RANGE", "%s of the tenant and of the projects with one of their own come to %d; the tier %s has %d",
+			bad("projects", "RANGE",
+				"%s of the tenant and of the projects with one of their own come to %d; the tier %s has %d",
 				limitNames()[k], total, name, most[k])
 		}
 	}
@@ -164,10 +166,10 @@ func totals(doc QuotaDocument, granted map[string]QuotaLimits) (sums [perMinute]
 	return sums
 }
 
-// loadQuotas puts the tenants' documents in force here. Of one that cannot be read the
+// LoadSettings puts the tenants' documents in force here. Of one that cannot be read the
 // limits of the tier hold.
-func (s *Service) loadQuotas(ctx context.Context, settings []store.StoredSetting) {
-	if s.cfg.Quotas == nil {
+func (s *Allowances) LoadSettings(ctx context.Context, settings []store.StoredSetting) {
+	if s.rules == nil {
 		return
 	}
 	next := map[string]*tenantQuota{}
@@ -177,12 +179,12 @@ func (s *Service) loadQuotas(ctx context.Context, settings []store.StoredSetting
 		}
 		var doc QuotaDocument
 		if err := json.Unmarshal(stored.Doc, &doc); err != nil {
-			s.cfg.Logger.ErrorContext(ctx, "the quotas of a tenant cannot be read; those of its tier hold",
+			s.log.ErrorContext(ctx, "the quotas of a tenant cannot be read; those of its tier hold",
 				slog.String("tenant", stored.TenantID), slog.Int64("version", stored.Version), slog.Any("error", err))
 			doc = QuotaDocument{}
 		}
-		next[stored.TenantID] = s.cfg.Quotas.of(stored.TenantID, doc)
+		next[stored.TenantID] = s.rules.of(stored.TenantID, doc)
 	}
-	s.quotas.Store(&next)
-	wake(s.starts) // what waits may have more now
+	s.own.Store(&next)
+	wake(s.waker.starts) // what waits may have more now
 }

@@ -59,8 +59,9 @@ func newQuotaMetrics(r prometheus.Registerer) *quotaMetrics {
 				"from its wait.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}),
-		queued:  counter("engine_backpressure_queued_total", "Runs that had to wait."),
-		refused: counter("engine_backpressure_rejected_total", "Runs that were refused because of a quota or a full queue."),
+		queued: counter("engine_backpressure_queued_total", "Runs that had to wait."),
+		refused: counter("engine_backpressure_rejected_total",
+			"Runs that were refused because of a quota or a full queue."),
 		delayed: counter("engine_backpressure_delayed_total", "Runs that were accepted for a later time."),
 		expired: counter("engine_queue_ttl_exceeded_total", "Runs that waited longer than runs may, and failed."),
 		leasesExpired: register.NewCounter(prometheus.CounterOpts{

@@ -13,6 +13,26 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// SettingStore keeps the versions of settings.
+type SettingStore interface {
+	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
+	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+		limit int) ([]store.StoredSetting, error)
+}
+
+// QuotaEditor reads and changes what tenants set of their quotas. It is safe for concurrent use.
+type QuotaEditor struct {
+	rights     *Rights
+	store      SettingStore
+	allowances *Allowances
+	loader     *Loader
+}
+
+// NewQuotaEditor makes a QuotaEditor.
+func NewQuotaEditor(rights *Rights, store SettingStore, allowances *Allowances, loader *Loader) *QuotaEditor {
+	return &QuotaEditor{rights: rights, store: store, allowances: allowances, loader: loader}
+}
+
 // QuotaSettings is one version of what the caller's tenant set of its quotas.
 type QuotaSettings struct {
 	Version   int64  // 0: it set nothing, its tier holds
@@ -39,34 +59,26 @@ type QuotaHistoryPage struct {
 }
 
 // QuotaSettings reads the newest version: FORBIDDEN.
-func (s *Service) QuotaSettings(ctx context.Context, p authz.Principal) (QuotaSettings, error) {
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+func (s *QuotaEditor) QuotaSettings(ctx context.Context, p authz.Principal) (QuotaSettings, error) {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
 		return QuotaSettings{}, err
 	}
 	return s.newestQuota(ctx, p.TenantID)
 }
 
-func (s *Service) newestQuota(ctx context.Context, tenantID string) (QuotaSettings, error) {
-	rows, err := s.cfg.Store.SettingHistory(ctx, store.SettingQuota, tenantID, 0, 1)
+func (s *QuotaEditor) newestQuota(ctx context.Context, tenantID string) (QuotaSettings, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, tenantID, 0, 1)
 	if err != nil {
 		return QuotaSettings{}, translate(err)
 	}
 	if len(rows) == 0 {
-		return QuotaSettings{Tier: s.tierOf(tenantID)}, nil
+		return QuotaSettings{Tier: s.allowances.tierOf(tenantID)}, nil
 	}
 	return s.quotaVersion(rows[0])
 }
 
-func (s *Service) tierOf(tenantID string) string {
-	if s.cfg.Quotas == nil {
-		return ""
-	}
-	name, _ := s.cfg.Quotas.tier(tenantID)
-	return name
-}
-
-func (s *Service) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
-	out := QuotaSettings{Version: v.Version, Tier: s.tierOf(v.TenantID), Actor: v.Actor, Reason: v.Reason,
+func (s *QuotaEditor) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
+	out := QuotaSettings{Version: v.Version, Tier: s.allowances.tierOf(v.TenantID), Actor: v.Actor, Reason: v.Reason,
 		RequestID: v.RequestID, At: v.At}
 	if err := json.Unmarshal(v.Doc, &out.Document); err != nil {
 		return out, translate(fmt.Errorf("control: quotas %d of %s: %w", v.Version, v.TenantID, err))
@@ -75,16 +87,16 @@ func (s *Service) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
 }
 
 // QuotaHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
-func (s *Service) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage,
+func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage,
 	error) {
 	n, err := pageSize(first, 20)
 	if err != nil {
 		return QuotaHistoryPage{}, err
 	}
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
 		return QuotaHistoryPage{}, err
 	}
-	rows, err := s.cfg.Store.SettingHistory(ctx, store.SettingQuota, p.TenantID, before, n+1)
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, before, n+1)
 	if err != nil {
 		return QuotaHistoryPage{}, translate(err)
 	}
@@ -96,36 +108,36 @@ func (s *Service) QuotaHistory(ctx context.Context, p authz.Principal, first int
 // compare-and-set on the version (QUOTA_MOVED) and safe to repeat. What is above the
 // tenant's tier is refused with all violations at once: BAD_USER_INPUT. What it did or
 // refused is audited.
-func (s *Service) SetQuota(ctx context.Context, p authz.Principal, in SetQuota) (QuotaSettings, error) {
+func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuota) (QuotaSettings, error) {
 	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
 		vs = append(vs, plan.Violation{Path: "expectedVersion", Code: "RANGE", Message: "must not be below 0"})
 	}
 	row := store.AuditRow{Action: string(authz.SetQuota), Reason: clip(in.Reason), RequestID: in.RequestID}
-	if err := s.mayOperate(ctx, p, row); err != nil {
+	if err := s.rights.mayOperate(ctx, p, row); err != nil {
 		return QuotaSettings{}, err
 	}
-	if vs = append(vs, s.checkDocument(p.TenantID, in.Document)...); len(vs) > 0 {
-		return QuotaSettings{}, s.auditRefused(ctx, p, row, badInput(vs))
+	if vs = append(vs, s.allowances.checkDocument(p.TenantID, in.Document)...); len(vs) > 0 {
+		return QuotaSettings{}, s.rights.auditRefused(ctx, p, row, badInput(vs))
 	}
 	out, err := s.putQuota(ctx, p, in, row)
 	if own := (*Error)(nil); errors.As(err, &own) && own.Code == run.CodeQuotaMoved {
-		return QuotaSettings{}, s.auditRefused(ctx, p, row, own)
+		return QuotaSettings{}, s.rights.auditRefused(ctx, p, row, own)
 	}
 	return out, err
 }
 
 // putQuota writes the next version and puts it in force here.
-func (s *Service) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings,
+func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings,
 	error) {
 	doc, err := json.Marshal(in.Document)
 	if err != nil {
 		return QuotaSettings{}, translate(err)
 	}
 	version := in.ExpectedVersion + 1
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"quotaVersion":%d}`,
-		s.cfg.Authz.PolicyVersion(p.TenantID), version))
-	stored, err := s.cfg.Store.PutSetting(ctx, store.StoredSetting{
+	s.rights.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"quotaVersion":%d}`,
+		s.rights.authz.PolicyVersion(p.TenantID), version))
+	stored, err := s.store.PutSetting(ctx, store.StoredSetting{
 		Kind: store.SettingQuota, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
 		RequestID: in.RequestID,
 	}, row)
@@ -139,13 +151,13 @@ func (s *Service) putQuota(ctx context.Context, p authz.Principal, in SetQuota, 
 	if err != nil {
 		return QuotaSettings{}, err
 	}
-	return out, s.inForce(ctx)
+	return out, s.loader.inForce(ctx)
 }
 
 // repeatedQuota finds a request that has been carried out before, and refuses one that
 // comes too late.
-func (s *Service) repeatedQuota(ctx context.Context, p authz.Principal, in SetQuota) (store.StoredSetting, error) {
-	rows, err := s.cfg.Store.SettingHistory(ctx, store.SettingQuota, p.TenantID, in.ExpectedVersion+2, 1)
+func (s *QuotaEditor) repeatedQuota(ctx context.Context, p authz.Principal, in SetQuota) (store.StoredSetting, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, in.ExpectedVersion+2, 1)
 	if err != nil {
 		return store.StoredSetting{}, err
 	}

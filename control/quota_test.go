@@ -84,7 +84,8 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	}
 	doc := control.QuotaDocument{
 		Projects: []control.ProjectQuota{
-			{ProjectID: "shop", Weight: 3, Limits: control.QuotaLimits{StartRunPerMinute: new(1), SignalOpsPerMinute: new(5)}}},
+			{ProjectID: "shop", Weight: 3, Limits: control.QuotaLimits{StartRunPerMinute: new(1),
+				SignalOpsPerMinute: new(5)}}},
 	}
 	first := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
 	again := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
@@ -98,7 +99,8 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	if e := refusal(t, err, run.CodeQuotaMoved); e.QuotaVersion != 1 {
 		t.Errorf("%+v", e)
 	}
-	if b := w.HeavyBucket("acme", "shop"); b != (store.Bucket{TenantID: "acme", Action: store.BucketHeavy, PerMinute: 1}) {
+	if b := w.HeavyBucket("acme", "shop"); b != (store.Bucket{TenantID: "acme", Action: store.BucketHeavy,
+		PerMinute: 1}) {
 		t.Errorf("heavy %+v", b)
 	}
 	snaps := must[[]control.QuotaSnapshot](t)(w.Quotas(ctx, w.who("dev-viewer")))
@@ -135,7 +137,8 @@ func TestLoadPolicy_QuotasThatCannotBeReadKeepTheTier(t *testing.T) {
 		}
 	}
 	put("acme", 1, `{"tenant": 7}`)
-	put("globex", 1, `{"tenant":{"heavyStepsPerMinute":500},"projects":[{"projectId":"p","weight":1,"limits":{"heavyStepsPerMinute":4}}]}`)
+	put("globex", 1,
+		`{"tenant":{"heavyStepsPerMinute":500},"projects":[{"projectId":"p","weight":1,"limits":{"heavyStepsPerMinute":4}}]}`)
 	if err := w.LoadPolicy(t.Context()); err != nil {
 		t.Fatal(err)
 	}

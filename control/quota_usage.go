@@ -13,6 +13,24 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// UsageStore counts what tenants use.
+type UsageStore interface {
+	Usage(ctx context.Context, tenantID string) (store.Usage, error)
+}
+
+// UsageMeter shows and measures what tenants use. It is safe for concurrent use.
+type UsageMeter struct {
+	rights     *Rights
+	store      UsageStore
+	allowances *Allowances
+	metrics    *quotaMetrics
+}
+
+// NewUsageMeter makes a UsageMeter.
+func NewUsageMeter(rights *Rights, store UsageStore, allowances *Allowances, metrics *quotaMetrics) *UsageMeter {
+	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics}
+}
+
 // QuotaSnapshot is what a tenant or one of its projects may use, and does (§12.2).
 type QuotaSnapshot struct {
 	ProjectID         string // "": the whole tenant
@@ -34,13 +52,13 @@ type BucketSnapshot struct {
 // Quotas reads what the caller's tenant may use and what it uses, and the same of those of its
 // projects that have limits of their own and that p may READ; the tenant first. Who may
 // read nothing sees nothing. A limit that is negative does not hold.
-func (s *Service) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnapshot, error) {
-	scope, ok := s.narrow(p, RunFilter{})
-	q := s.quotaOf(p.TenantID)
+func (s *UsageMeter) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnapshot, error) {
+	scope, ok := s.rights.narrow(p, RunFilter{})
+	q := s.allowances.quotaOf(p.TenantID)
 	if !ok || q == nil {
 		return nil, nil
 	}
-	u, err := s.cfg.Store.Usage(ctx, p.TenantID)
+	u, err := s.store.Usage(ctx, p.TenantID)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -92,7 +110,7 @@ func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Tim
 
 // MeasureQuotas keeps the metrics of quotas until ctx ends: it reads what the tenants use that
 // were busy on this server of late, at most maxTenantLabels, every 10 s.
-func (s *Service) MeasureQuotas(ctx context.Context) error {
+func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
 	for {
@@ -102,28 +120,28 @@ func (s *Service) MeasureQuotas(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := s.measureQuotas(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.cfg.Logger.WarnContext(ctx, "quotas not measured", slog.Any("error", err))
+			s.rights.log.WarnContext(ctx, "quotas not measured", slog.Any("error", err))
 		}
 	}
 }
 
-func (s *Service) measureQuotas(ctx context.Context) error {
-	busy, idle := s.usage.busy()
+func (s *UsageMeter) measureQuotas(ctx context.Context) error {
+	busy, idle := s.metrics.busy()
 	for _, tenant := range idle {
-		s.usage.forget(tenant)
+		s.metrics.forget(tenant)
 	}
 	for _, tenant := range busy {
-		u, err := s.cfg.Store.Usage(ctx, tenant)
+		u, err := s.store.Usage(ctx, tenant)
 		if err != nil {
 			return err
 		}
-		s.usage.depth.WithLabelValues(tenant).Set(float64(u.Tenant.Waiting))
+		s.metrics.depth.WithLabelValues(tenant).Set(float64(u.Tenant.Waiting))
 		if u.Tenant.Waiting > 0 {
-			s.usage.label(tenant) // it is busy waiting
+			s.metrics.label(tenant) // it is busy waiting
 		}
-		if q := s.quotaOf(tenant); q != nil {
+		if q := s.allowances.quotaOf(tenant); q != nil {
 			for _, b := range snapshot("", q.limits, q.limits, u.Tenant, u.Now).Buckets {
-				s.usage.used.WithLabelValues(tenant, string(b.Action)).Set(b.UsedPercent)
+				s.metrics.used.WithLabelValues(tenant, string(b.Action)).Set(b.UsedPercent)
 			}
 		}
 	}

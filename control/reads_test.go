@@ -161,7 +161,8 @@ func TestRuns_OnlyWhatTheViewerMayRead(t *testing.T) {
 	shop, store, prod := w.inProject("a", "shop", "dev"), w.inProject("b", "store", "dev"),
 		w.inProject("c", "bank", "prod")
 	for who, want := range map[string][]string{
-		"dev-viewer": {prod, store, shop}, "dev-sre": {prod, store, shop}, "shop-viewer": {shop}, "two-viewer": {store, shop},
+		"dev-viewer": {prod, store, shop}, "dev-sre": {prod, store, shop}, "shop-viewer": {shop}, "two-viewer": {store,
+			shop},
 		"env-viewer": {store, shop}, "nobody": nil, "dev-mallory": nil,
 	} {
 		p := must[control.RunsPage](t)(
@@ -258,8 +259,9 @@ func TestStepLog_BoundsAndFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := must[control.StepLog](t)(
-		w.StepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100, First: 1000,
-			Find: "line 119"}))
+		w.StepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100,
+			First: 1000,
+			Find:  "line 119"}))
 	if len(l.Lines) != 101 || l.Lines[0].No != 1100 || l.Total != 1200 || l.TotalMatches != 11 || l.Matches[0] != 119 {
 		t.Errorf("%d lines of %d, matches %v of %d", len(l.Lines), l.Total, l.Matches, l.TotalMatches)
 	}
@@ -331,10 +333,12 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 		case "done":
 			w.append(id, runtest.Draft(run.RunFailed, "", 1))
 		}
-		for _, who := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-admin", "dev-system", "dev-mallory"} {
+		for _, who := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-admin", "dev-system",
+			"dev-mallory"} {
 			v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, nil))
 			a := w.Actions(w.who(who), v)
-			for about, list := range map[string][]control.ActionAvailability{"": a.Run, "s1": a.Steps["s1"], "s2": a.Steps["s2"],
+			for about, list := range map[string][]control.ActionAvailability{"": a.Run, "s1": a.Steps["s1"],
+				"s2": a.Steps["s2"],
 				"s3": a.Steps["s3"]} {
 				for _, x := range list {
 					sig := run.SignalType(x.Action)
@@ -374,7 +378,8 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 						}
 					}
 					if x.Outcome != outcome || x.Code != code && outcome == "REFUSED" {
-						t.Errorf("%s run, %s, %s of %q: shown %s %s, decided %s %s", state, who, sig, about, x.Outcome, x.Code, outcome,
+						t.Errorf("%s run, %s, %s of %q: shown %s %s, decided %s %s", state, who, sig, about, x.Outcome, x.Code,
+							outcome,
 							code)
 					}
 				}

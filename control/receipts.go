@@ -3,19 +3,41 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
+// ReceiptStore reads the receipts of signals.
+type ReceiptStore interface {
+	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Receipts(ctx context.Context, runID string, afterSignalID string, limit int) ([]run.Receipt, error)
+	ReceiptsOf(ctx context.Context, tenantID string, actor string, limit int) ([]run.Receipt, error)
+}
+
+// ReceiptReader shows the receipts of signals. It is safe for concurrent use.
+type ReceiptReader struct {
+	rights     *Rights
+	store      ReceiptStore
+	stopWithin time.Duration
+}
+
+// NewReceiptReader makes a ReceiptReader.
+func NewReceiptReader(rights *Rights, store ReceiptStore, stopWithin time.Duration) *ReceiptReader {
+	return &ReceiptReader{rights: rights, store: store, stopWithin: stopWithin}
+}
+
 // Receipt reads one receipt.
-func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (Receipt, error) {
-	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
+func (s *ReceiptReader) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (Receipt, error) {
+	if _, err := s.rights.visible(ctx, p, authz.Read, runID); err != nil {
 		return Receipt{}, err
 	}
-	r, err := s.cfg.Store.Receipt(ctx, runID, signalID)
+	r, err := s.store.Receipt(ctx, runID, signalID)
 	if errors.Is(err, store.ErrNotFound) {
 		return Receipt{}, refuse(run.CodeNotFound, "There is no such signal, or it is not yours.")
 	}
@@ -24,17 +46,17 @@ func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalI
 
 // Receipts reads a page of a run's receipts in the order they were received.
 // CURSOR_INVALID when afterSignalID is none of them.
-func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string,
+func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string,
 	limit int) (ReceiptsPage, error) {
 	n, err := pageSize(limit, 50)
 	if err != nil {
 		return ReceiptsPage{}, err
 	}
-	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
+	if _, err := s.rights.visible(ctx, p, authz.Read, runID); err != nil {
 		return ReceiptsPage{}, err
 	}
 	if afterSignalID != "" {
-		_, err := s.cfg.Store.Receipt(ctx, runID, afterSignalID)
+		_, err := s.store.Receipt(ctx, runID, afterSignalID)
 		if errors.Is(err, store.ErrNotFound) {
 			return ReceiptsPage{}, cursorInvalid()
 		}
@@ -42,7 +64,7 @@ func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterS
 			return ReceiptsPage{}, translate(err)
 		}
 	}
-	rs, err := s.cfg.Store.Receipts(ctx, runID, afterSignalID, n+1)
+	rs, err := s.store.Receipts(ctx, runID, afterSignalID, n+1)
 	if err != nil {
 		return ReceiptsPage{}, translate(err)
 	}
@@ -54,8 +76,8 @@ func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterS
 }
 
 // MySignals reads the newest signals that p sent, newest first, at most 50.
-func (s *Service) MySignals(ctx context.Context, p authz.Principal, limit int) ([]Receipt, error) {
-	rs, err := s.cfg.Store.ReceiptsOf(ctx, p.TenantID, p.ID, max(1, min(limit, 50)))
+func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, limit int) ([]Receipt, error) {
+	rs, err := s.store.ReceiptsOf(ctx, p.TenantID, p.ID, max(1, min(limit, 50)))
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -67,10 +89,10 @@ func (s *Service) MySignals(ctx context.Context, p authz.Principal, limit int) (
 }
 
 // signalsOf yields all accepted signals of a run in their order, read page by page. An error is the last.
-func (s *Service) signalsOf(ctx context.Context, runID string) iter.Seq2[run.Receipt, error] {
+func (s *ReceiptReader) signalsOf(ctx context.Context, runID string) iter.Seq2[run.Receipt, error] {
 	return func(yield func(run.Receipt, error) bool) {
 		for no := int64(0); ; {
-			page, err := s.cfg.Store.After(ctx, runID, no)
+			page, err := s.store.After(ctx, runID, no)
 			if err != nil {
 				yield(run.Receipt{}, err)
 				return
@@ -85,4 +107,20 @@ func (s *Service) signalsOf(ctx context.Context, runID string) iter.Seq2[run.Rec
 			}
 		}
 	}
+}
+
+// withStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The reason is
+// computed on each read, because it applies from the acceptance of the stop.
+func (s *ReceiptReader) withStopDeadline(rc run.Receipt) run.Receipt {
+	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
+		return rc
+	}
+	at := rc.ReceivedAt.Add(s.stopWithin).UTC().Format(time.RFC3339)
+	state := "the engine has not taken the order yet"
+	if rc.DeliveredAt != nil {
+		since := rc.DeliveredAt.UTC().Format(time.RFC3339)
+		state = "the engine has had the order since " + since + " and has not ended the run yet"
+	}
+	rc.ApplicationReason = fmt.Sprintf("%s; if the run is still open at %s, dvt ends it by itself", state, at)
+	return rc
 }

@@ -11,6 +11,47 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// DispatchQueue admits and leases runs that wait.
+type DispatchQueue interface {
+	AdmitWaiting(ctx context.Context, terms func(tenantID string, projectID string) store.Terms,
+		limit int) (store.Admitted, error)
+	Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.QueueRow, error)
+	Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error
+	Started(ctx context.Context, runID string, generation int64) error
+}
+
+// DispatchRuns reads the runs that are started.
+type DispatchRuns interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
+}
+
+// Dispatcher starts the runs of the queue in the engine. It is safe for concurrent use.
+type Dispatcher struct {
+	queue      DispatchQueue
+	runs       DispatchRuns
+	launcher   *Launcher
+	starter    *Starter
+	admission  *Admission
+	background *Background
+}
+
+// NewDispatcher makes a Dispatcher.
+func NewDispatcher(queue DispatchQueue, runs DispatchRuns, launcher *Launcher, starter *Starter, admission *Admission,
+	background *Background) *Dispatcher {
+	return &Dispatcher{queue: queue, runs: runs, launcher: launcher, starter: starter, admission: admission,
+		background: background}
+}
+
+// heldBack gives a leased start of a frozen tenant back; false: it may start.
+func (s *Dispatcher) heldBack(ctx context.Context, q store.QueueRow) (bool, error) {
+	if _, frozen := s.admission.modes.state.current().frozen[q.TenantID]; !frozen {
+		return false, nil
+	}
+	return true, s.queue.Release(ctx, q.RunID, q.Generation, frozenPause, "the tenant is frozen")
+}
+
 const (
 	// lookEvery is how often a reconciler looks without being told; runs that end or are
 	// asked for anywhere wake it over the bus. Without a bus or a store it looks more often.
@@ -27,76 +68,77 @@ const (
 // on another server, and when time alone lets something in. Admitting is one
 // transaction, starting is idempotent and marking is fenced, so any number of reconcilers
 // start each run once (T128, T130).
-func (s *Service) Reconcile(ctx context.Context, owner string) error {
-	s.places.reconcilers.Add(1)
-	defer s.places.reconcilers.Add(-1)
-	defer s.places.listen(s.starts)()
+func (s *Dispatcher) Reconcile(ctx context.Context, owner string) error {
+	s.admission.waker.reconcilers.Add(1)
+	defer s.admission.waker.reconcilers.Add(-1)
+	defer s.admission.waker.listen(s.admission.waker.starts)()
 	for {
 		more, wait, err := s.reconcile(ctx, owner)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.cfg.Logger.WarnContext(ctx, "queued runs were not started; the next look tries again", slog.Any("error", err))
+			s.background.log.WarnContext(ctx, "queued runs were not started; the next look tries again",
+				slog.Any("error", err))
 		}
 		if more && err == nil && ctx.Err() == nil {
 			continue
 		}
-		if !sleep(ctx, nil, lookGap) || !sleep(ctx, s.starts, wait) {
+		if !sleep(ctx, nil, lookGap) || !sleep(ctx, s.admission.waker.starts, wait) {
 			return nil
 		}
 	}
 }
 
 // reconcile is one look: whether there may be more to do at once, else how long there is not.
-func (s *Service) reconcile(ctx context.Context, owner string) (more bool, wait time.Duration, err error) {
+func (s *Dispatcher) reconcile(ctx context.Context, owner string) (more bool, wait time.Duration, err error) {
 	wait = lookEvery
-	if !s.places.up() {
+	if !s.admission.waker.up() {
 		wait = lookWithoutBus
 	}
-	n := s.leasing()
+	n := s.admission.modes.leasing()
 	if n == 0 {
 		return false, lookWhileShut, nil
 	}
-	admitted, admitErr := s.cfg.Store.AdmitWaiting(ctx, s.terms, n)
+	admitted, admitErr := s.queue.AdmitWaiting(ctx, s.admission.allowances.terms, n)
 	if admitted.Next > 0 {
 		wait = min(wait, admitted.Next)
 	}
-	s.usage.admitted(admitted.Rows, s.cfg.Now())
-	rows, err := s.cfg.Store.Lease(ctx, owner, s.cfg.Limits.LeaseTTL, n)
+	s.admission.usage.admitted(admitted.Rows, s.background.now())
+	rows, err := s.queue.Lease(ctx, owner, s.admission.leases.TTL, n)
 	if err == nil && len(rows) == 0 {
-		s.probe(ctx)
+		s.launcher.tryEngine(ctx)
 	}
-	s.usage.leased(rows)
+	s.admission.usage.leased(rows)
 	doConcurrently(rows, func(q store.QueueRow) {
-		err := s.doForRun(ctx, dutyStart, q.RunID, func() error { return s.start(ctx, q) })
+		err := s.background.doForRun(ctx, dutyStart, q.RunID, func() error { return s.start(ctx, q) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) {
-			s.usage.startFailures.Inc()
-			s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
+			s.admission.usage.startFailures.Inc()
+			s.background.log.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
 		}
 	})
 	if err = errors.Join(admitErr, err); err != nil {
 		wait = lookWithoutBus
 	}
-	full := s.cfg.Limits.LeaseBatch
+	full := s.admission.leases.Batch
 	return len(rows) == full || len(admitted.Rows) == full, wait, err
 }
 
 // start hands a leased run to the engine.
-func (s *Service) start(ctx context.Context, q store.QueueRow) error {
+func (s *Dispatcher) start(ctx context.Context, q store.QueueRow) error {
 	if held, err := s.heldBack(ctx, q); held {
 		return err
 	}
-	r, err := s.cfg.Store.Get(ctx, q.RunID)
+	r, err := s.runs.Get(ctx, q.RunID)
 	if err == nil {
 		err = s.approveLeased(ctx, q)
 	}
 	if err == nil {
-		err = s.startInEngine(ctx, r.Identity)
+		err = s.launcher.startInEngine(ctx, r.Identity)
 	}
 	if err == nil {
-		err = s.cfg.Store.Started(ctx, q.RunID, q.Generation)
+		err = s.queue.Started(ctx, q.RunID, q.Generation)
 	} else if !errors.Is(err, store.ErrConflict) {
 		delay := min(time.Second<<min(q.Attempts, 5), 30*time.Second)
-		err = errors.Join(err, s.cfg.Store.Release(ctx, q.RunID, q.Generation, delay, err.Error()))
-		s.wakeAfter(delay)
+		err = errors.Join(err, s.queue.Release(ctx, q.RunID, q.Generation, delay, err.Error()))
+		s.admission.waker.wakeAfter(delay)
 		return err
 	}
 	if errors.Is(err, store.ErrConflict) {
@@ -108,8 +150,8 @@ func (s *Service) start(ctx context.Context, q store.QueueRow) error {
 // approveLeased appends the RunApproved of a run that waited, once, under the fence of its
 // lease: store.ErrConflict when that moved. A run that was approved before it came into the
 // queue stays as it is (T213).
-func (s *Service) approveLeased(ctx context.Context, q store.QueueRow) error {
-	first, err := s.cfg.Store.Events(ctx, q.RunID, 0, 1)
+func (s *Dispatcher) approveLeased(ctx context.Context, q store.QueueRow) error {
+	first, err := s.runs.Events(ctx, q.RunID, 0, 1)
 	if err != nil || len(first) == 0 || first[0].Type != run.RunQueued {
 		return err
 	}
@@ -117,11 +159,11 @@ func (s *Service) approveLeased(ctx context.Context, q store.QueueRow) error {
 	if err != nil {
 		return err
 	}
-	approved, err := s.approved(waited.Rerun)
+	approved, err := s.starter.approved(waited.Rerun)
 	if err != nil {
 		return err
 	}
-	return s.cfg.Store.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+	return s.runs.InRun(ctx, q.RunID, func(tx store.RunTx) error {
 		now, err := tx.Queue(ctx)
 		if err != nil {
 			return err

@@ -53,16 +53,16 @@ type RedriveResult struct {
 // nothing that anyone would show: consumers ignore what they have seen (T123, O04).
 // A letter that was redriven is left alone, so that it is safe to repeat. Who
 // asked is in the audit before anything is published.
-func (s *Service) RedriveDeadLetters(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (
+func (s *DeadLetterDesk) RedriveDeadLetters(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (
 	RedrivenDeadLetters, error) {
 	if err := checkRedrive(in); err != nil {
 		return RedrivenDeadLetters{}, err
 	}
 	row := store.AuditRow{Action: string(authz.Redrive), RunID: in.RunID, RequestID: in.RequestID}
-	if err := s.mayOperate(ctx, p, row); err != nil {
+	if err := s.rights.mayOperate(ctx, p, row); err != nil {
 		return RedrivenDeadLetters{}, err
 	}
-	if s.cfg.Redriver == nil {
+	if s.redriver == nil {
 		return RedrivenDeadLetters{}, refuse(run.CodeNotSupported, "This server does not publish.")
 	}
 	out, err := s.chosen(ctx, p, in)
@@ -120,7 +120,7 @@ func checkRedrive(in RedriveDeadLetters) error {
 }
 
 // chosen reads the letters that are meant.
-func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (out RedrivenDeadLetters,
+func (s *DeadLetterDesk) chosen(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (out RedrivenDeadLetters,
 	err error) {
 	for _, id := range in.IDs {
 		r := RedriveResult{ID: id}
@@ -136,7 +136,7 @@ func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadL
 	if in.IDs != nil {
 		return out, nil
 	}
-	letters, err := s.cfg.Store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, RunID: in.RunID, Open: true,
+	letters, err := s.store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, RunID: in.RunID, Open: true,
 		Limit: MaxRedrive + 1})
 	if err != nil {
 		return out, translate(err)
@@ -150,7 +150,7 @@ func (s *Service) chosen(ctx context.Context, p authz.Principal, in RedriveDeadL
 
 // auditRedrive writes one row for each open letter. A repeated request has the
 // same rows.
-func (s *Service) auditRedrive(ctx context.Context, p authz.Principal, in RedriveDeadLetters,
+func (s *DeadLetterDesk) auditRedrive(ctx context.Context, p authz.Principal, in RedriveDeadLetters,
 	rs []RedriveResult) error {
 	var rows []store.AuditRow
 	for _, r := range rs {
@@ -170,13 +170,13 @@ func (s *Service) auditRedrive(ctx context.Context, p authz.Principal, in Redriv
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.cfg.Store.Audit(ctx, rows...)
+	return s.rights.Trail.store.Audit(ctx, rows...)
 }
 
 // redrive publishes one letter and reads it anew. A failure that concerns the bus,
 // not the letter, says when to come back.
-func (s *Service) redrive(ctx context.Context, p authz.Principal, r *RedriveResult) (*Error, error) {
-	err := s.cfg.Redriver.Redrive(ctx, *r.Letter)
+func (s *DeadLetterDesk) redrive(ctx context.Context, p authz.Principal, r *RedriveResult) (*Error, error) {
+	err := s.redriver.Redrive(ctx, *r.Letter)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -187,7 +187,7 @@ func (s *Service) redrive(ctx context.Context, p authz.Principal, r *RedriveResu
 		}
 		return nil, err
 	}
-	s.cfg.Logger.WarnContext(ctx, "dead letter not redriven", slog.String("id", r.ID), slog.Any("error", err))
+	s.rights.log.WarnContext(ctx, "dead letter not redriven", slog.String("id", r.ID), slog.Any("error", err))
 	switch {
 	case errors.Is(err, live.ErrRefused):
 		return refuse(run.CodeUnavailable, "The bus still refuses this message: %s", r.Letter.Cause), nil

@@ -25,8 +25,8 @@ const maxReason = 4096
 // has not ended, or when everything succeeded and nothing but what failed is asked
 // for; STEP_NOT_FOUND with a violation for each step that there is not;
 // REQUEST_ID_CONFLICT when the request id made another run.
-func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (StartedRun, error) {
-	parent, err := s.visible(ctx, p, authz.Rerun, in.RunID)
+func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (StartedRun, error) {
+	parent, err := s.rights.visible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -35,16 +35,16 @@ func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 		return StartedRun{}, err
 	}
 	object := objectOf(parent.Identity)
-	d, err := s.cfg.Authz.Decide(p, authz.Rerun, object)
+	d, err := s.rights.authz.Decide(p, authz.Rerun, object)
 	if err != nil {
 		return StartedRun{}, translate(err)
 	}
 	if !d.Allowed {
-		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Rerun), RunID: in.RunID, Code: run.CodeForbidden,
+		s.rights.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Rerun), RunID: in.RunID, Code: run.CodeForbidden,
 			RequestID: in.RequestID})
-		return StartedRun{}, s.denialError(p, authz.Rerun, object, d)
+		return StartedRun{}, s.rights.denialError(p, authz.Rerun, object, d)
 	}
-	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	l, err := s.store.Load(ctx, in.RunID)
 	if err != nil {
 		return StartedRun{}, translate(err)
 	}
@@ -55,7 +55,7 @@ func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 	return s.createRerun(ctx, p, parent, in, run.Rerun{RunID: in.RunID, From: from, Reuse: reuse})
 }
 
-func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun,
+func (s *Starter) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun,
 	pin run.Rerun) (StartedRun, error) {
 	detail, err := json.Marshal(map[string]any{"parentRunId": parent.RunID, "from": pin.From, "reused": len(pin.Reuse)})
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent sto
 	r, created, err := s.approve(ctx, p, store.NewRun{Run: store.Run{
 		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun",
 		ParentRunID: parent.RunID,
-		Params:      parent.Params, Policy: s.cfg.Policy,
+		Params:      parent.Params, Policy: s.rules.Policy,
 	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID,
 		Detail: detail}, &pin, nil)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent sto
 }
 
 // sameRerun refuses a request id that made another run, or another rerun.
-func (s *Service) sameRerun(ctx context.Context, r store.Run, requestID string, pin run.Rerun) error {
-	was, err := rerunOf(ctx, s.cfg.Store, r)
+func (s *Starter) sameRerun(ctx context.Context, r store.Run, requestID string, pin run.Rerun) error {
+	was, err := rerunOf(ctx, s.store, r)
 	if err != nil {
 		return translate(err)
 	}
@@ -218,6 +218,6 @@ func pinned(ctx context.Context, s approvedLog, runID string) (*run.Rerun, error
 
 // approvedLog is where a rerun's beginning stands.
 type approvedLog interface {
-	store.Log
-	store.Approvals
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Approval(ctx context.Context, runID string) (store.Approval, error)
 }

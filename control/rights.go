@@ -67,7 +67,8 @@ func (s *Rights) visible(ctx context.Context, p authz.Principal, action authz.Ac
 }
 
 // checkVisible judges what came of reading whose a run is.
-func (s *Rights) checkVisible(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity, runID string,
+func (s *Rights) checkVisible(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity,
+	runID string,
 	err error) error {
 	if err == nil {
 		var d authz.Decision
@@ -103,8 +104,8 @@ func (s *Rights) denialError(p authz.Principal, a authz.Action, o authz.Object, 
 	return e
 }
 
-// isInvolved is sameOne for a caller of whom it is known whether p asked for the run or approved it. A service counts as
-// involved in every run: people would otherwise decide about their own runs by a token that they made.
+// isInvolved is sameOne for a caller of whom it is known whether p asked for the run or approved it. A service counts
+// as involved in every run: people would otherwise decide about their own runs by a token that they made.
 func (s *Rights) isInvolved(wanted, did bool, p authz.Principal) bool {
 	sod := s.authz.SOD(p.TenantID)
 	return sod.CompleteManual && (wanted || sod.CompleteManualInEveryPlan) && (did || authz.IsService(p.ID))
@@ -192,3 +193,26 @@ func (s *Rights) nothingToReadError(p authz.Principal) error {
 
 // RightsChanged gives a channel that is closed when rights may have changed since.
 func (s *Rights) RightsChanged() <-chan struct{} { return s.authz.Changed() }
+
+// checkMaySetMode decides about what holds for other tenants: for the operators alone.
+func (s *Rights) checkMaySetMode(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+	ok, err := s.canSetMode(p)
+	if err != nil || ok {
+		return translate(err)
+	}
+	row.Code = run.CodeForbidden
+	s.auditDenied(ctx, p, row)
+	e := refuse(run.CodeForbidden, "This takes the action %s in the tenant of the operators.", authz.SetEngineMode)
+	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.authz.PolicyVersion(p.TenantID)}
+	return e
+}
+
+// canSetMode reports whether p is an operator of the installation. It does no I/O.
+func (s *Rights) canSetMode(p authz.Principal) (bool, error) {
+	if s.operators == "" || p.TenantID != s.operators {
+		return false, nil
+	}
+	d, err := s.authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*",
+		EnvironmentID: "*"})
+	return d.Allowed, err
+}

@@ -25,7 +25,7 @@ type RunBefore struct {
 
 // LastGreen finds the newest run before h, of the same plan, project and environment, that
 // COMPLETED; nil when there is none, or p may not read there. It is one statement.
-func (s *Service) LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*RunBefore, error) {
+func (s *RunLists) LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*RunBefore, error) {
 	rows, err := s.before(ctx, p, h, RunFilter{Statuses: []run.Status{run.Completed}, Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return nil, translate(err)
@@ -44,7 +44,7 @@ func beforeOf(h run.Header) RunBefore {
 // runs before it, in the same project and environment, that have ended: of the attempts that
 // succeeded in the newest maxMedianRuns runs, or in as many as have store.MaxListSteps steps
 // together. Steps that never succeeded there are left out. It is one statement.
-func (s *Service) StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error) {
+func (s *RunLists) StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error) {
 	f := RunFilter{Statuses: []run.Status{run.Completed, run.Failed, run.Cancelled}, Steps: true, Limit: maxMedianRuns}
 	if n := h.Counts.Total; n > 0 {
 		f.Limit = max(1, min(f.Limit, store.MaxListSteps/n))
@@ -88,7 +88,7 @@ type Forecast struct {
 
 // Forecast is made of the newest runs before h, of the same plan, project and environment, that COMPLETED; nil when
 // there are too few, or p may not read there. Pauses and waits count. It is one statement.
-func (s *Service) Forecast(ctx context.Context, p authz.Principal, h run.Header) (*Forecast, error) {
+func (s *RunLists) Forecast(ctx context.Context, p authz.Principal, h run.Header) (*Forecast, error) {
 	rows, err := s.before(ctx, p, h, RunFilter{Statuses: []run.Status{run.Completed}, Limit: maxForecastRuns})
 	if err != nil {
 		return nil, translate(err)
@@ -109,11 +109,11 @@ func (s *Service) Forecast(ctx context.Context, p authz.Principal, h run.Header)
 }
 
 // before lists runs of the plan, project and environment of h that were created before it, the newest first.
-func (s *Service) before(ctx context.Context, p authz.Principal, h run.Header, f RunFilter) ([]store.RunRow, error) {
-	if p.TenantID != h.TenantID || !s.mayRead(p, h.ProjectID, h.EnvironmentID) {
+func (s *RunLists) before(ctx context.Context, p authz.Principal, h run.Header, f RunFilter) ([]store.RunRow, error) {
+	if p.TenantID != h.TenantID || !s.rights.mayRead(p, h.ProjectID, h.EnvironmentID) {
 		return nil, nil
 	}
 	f.TenantID, f.ProjectIDs, f.EnvironmentID, f.PlanID = h.TenantID, []string{h.ProjectID}, h.EnvironmentID, h.PlanID
 	f.After = &store.RunPos{CreatedAt: h.CreatedAt, RunID: h.RunID}
-	return s.cfg.Store.List(ctx, f)
+	return s.store.List(ctx, f)
 }

@@ -23,7 +23,8 @@ func (w *world) ended(requestID string, change M, end run.EventType, took map[st
 	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{
-		"startedAt": w.clock.now(), "steps": []runtest.M{{"stepId": "s1", "type": "NOOP"}, {"stepId": "s2", "type": "NOOP"}},
+		"startedAt": w.clock.now(), "steps": []runtest.M{{"stepId": "s1", "type": "NOOP"},
+			{"stepId": "s2", "type": "NOOP"}},
 	}))
 	for _, step := range []string{"s1", "s2"} {
 		switch minutes, ok := took[step]; {

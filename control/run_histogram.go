@@ -28,7 +28,7 @@ type RunCount = store.RunCount
 // RunHistogram counts the runs that p may see, the oldest bucket first, as lists show them.
 // BAD_USER_INPUT, and QUERY_TOO_COMPLEX for more than store.MaxCounted runs: its price is that
 // of the runs that it counts.
-func (s *Service) RunHistogram(ctx context.Context, p authz.Principal, in RunHistogram) ([]RunCount, error) {
+func (s *RunLists) RunHistogram(ctx context.Context, p authz.Principal, in RunHistogram) ([]RunCount, error) {
 	var vs []plan.Violation
 	refuseUnless := func(ok bool, path, message string) {
 		if !ok {
@@ -42,12 +42,12 @@ func (s *Service) RunHistogram(ctx context.Context, p authz.Principal, in RunHis
 	if len(vs) > 0 {
 		return nil, badInput(vs)
 	}
-	f, ok := s.narrow(p, in.Filter)
+	f, ok := s.rights.narrow(p, in.Filter)
 	if !ok {
 		return make([]RunCount, in.Buckets), nil
 	}
 	f.CreatedFrom, f.CreatedTo = in.From, in.To
-	counts, err := s.cfg.Store.Count(ctx, f, in.Buckets)
+	counts, err := s.store.Count(ctx, f, in.Buckets)
 	if errors.Is(err, store.ErrTooMany) {
 		return nil, &Error{
 			Code: run.CodeQueryTooComplex, Limit: store.MaxCounted,

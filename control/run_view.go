@@ -9,10 +9,39 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// RunStateStore reads the states of runs.
+type RunStateStore interface {
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+	At(ctx context.Context, runID string, seq run.Seq) (store.Loaded, error)
+	Approval(ctx context.Context, runID string) (store.Approval, error)
+}
+
+// Views shows runs at their heads and at past positions. It is safe for concurrent use.
+type Views struct {
+	rights   *Rights
+	store    RunStateStore
+	queue    *QueueViews
+	receipts *ReceiptReader
+}
+
+// NewViews makes a Views.
+func NewViews(rights *Rights, store RunStateStore, queue *QueueViews, receipts *ReceiptReader) *Views {
+	return &Views{rights: rights, store: store, queue: queue, receipts: receipts}
+}
+
+// approvalOf is a run's way through approval, nil when it never needed one.
+func (s *Views) approvalOf(ctx context.Context, runID string) (*store.Approval, error) {
+	at, err := s.store.Approval(ctx, runID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // not every run needs one
+	}
+	return &at, err
+}
+
 // Run reads one run at the head of its log, or as it was at a past seq (the time
 // machine). NOT_FOUND, and BAD_USER_INPUT for a seq above the head.
-func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (RunView, error) {
-	r, err := s.visible(ctx, p, authz.Read, runID)
+func (s *Views) Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (RunView, error) {
+	r, err := s.rights.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -25,7 +54,7 @@ func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *
 		e.RunSeq = v.State.Seq
 		return RunView{}, e
 	}
-	l, err := s.cfg.Store.At(ctx, runID, *at)
+	l, err := s.store.At(ctx, runID, *at)
 	if err != nil {
 		return RunView{}, translate(err)
 	}
@@ -36,13 +65,13 @@ func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *
 }
 
 // view reads the run at its head with the operational fields beside it.
-func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
+func (s *Views) view(ctx context.Context, r store.Run) (RunView, error) {
 	v, l, err := s.loaded(ctx, r)
 	if err != nil {
 		return RunView{}, err
 	}
 	if l.State.Status == run.Pending || l.State.Status == run.Approved {
-		v.Queue, err = s.entryOf(ctx, r)
+		v.Queue, err = s.queue.entryOf(ctx, r)
 		if errors.Is(err, store.ErrNotFound) {
 			v.Approval, err = s.approvalOf(ctx, r.RunID)
 		}
@@ -59,8 +88,8 @@ func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
 }
 
 // loaded is the view without what is read beside the state.
-func (s *Service) loaded(ctx context.Context, r store.Run) (RunView, store.Loaded, error) {
-	l, err := s.cfg.Store.Load(ctx, r.RunID)
+func (s *Views) loaded(ctx context.Context, r store.Run) (RunView, store.Loaded, error) {
+	l, err := s.store.Load(ctx, r.RunID)
 	if err != nil {
 		return RunView{}, l, translate(err)
 	}
@@ -86,9 +115,9 @@ func complete(v *RunView) {
 }
 
 // pendingRetries are the steps with an accepted retry that has not begun (T59).
-func (s *Service) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
+func (s *Views) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
 	out := map[string]bool{}
-	for r, err := range s.signalsOf(ctx, runID) {
+	for r, err := range s.receipts.signalsOf(ctx, runID) {
 		if err != nil {
 			return nil, err
 		}

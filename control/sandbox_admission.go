@@ -16,13 +16,37 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// SandboxStore reads plans and what workers reported of their sandboxes.
+type SandboxStore interface {
+	Plan(ctx context.Context, sha256 string) ([]byte, error)
+	ByRequest(ctx context.Context, key run.Key) (store.Run, error)
+	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
+}
+
+// Sandboxes decides whether workers can isolate the programs of a plan. It is safe for concurrent use.
+type Sandboxes struct {
+	rights *Rights
+	store  SandboxStore
+	queues plan.Queues
+}
+
+// NewSandboxes makes a Sandboxes.
+func NewSandboxes(rights *Rights, store SandboxStore, queues plan.Queues) *Sandboxes {
+	return &Sandboxes{rights: rights, store: store, queues: queues}
+}
+
 // freshReport is the maximum age of a report whose worker counts as alive. Workers report once a minute.
 const freshReport = 2 * time.Minute
+
+// WorkerStore reads what workers reported of themselves.
+type WorkerStore interface {
+	WorkerReports(ctx context.Context, queues []string, maxAge time.Duration) ([]store.WorkerReport, error)
+}
 
 // sandboxAdmission decides whether the programs of a plan may run. It uses the tenant's policy and the reports of
 // workers.
 type sandboxAdmission struct {
-	workers store.Workers
+	workers WorkerStore
 	queues  plan.Queues
 	ceiling plan.SandboxCeiling
 }
@@ -190,16 +214,16 @@ func joinParts(parts []plan.SandboxPart) string {
 
 // sandboxRefusal returns the refusal of a new run whose programs may not or cannot run; nil when they can. A plan by
 // reference that no worker has fetched yet is checked when the run starts.
-func (s *Service) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.Ref, pl *plan.Plan) (*Error, error) {
+func (s *Sandboxes) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.Ref, pl *plan.Plan) (*Error, error) {
 	if pl == nil {
-		doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
+		doc, err := s.store.Plan(ctx, ref.SHA256)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, nil //nolint:nilnil // the plan is not fetched yet; the run checks it when it starts
 		}
 		if err != nil {
 			return nil, err
 		}
-		stored, err := openPlan(doc, ref, s.cfg.Queues)
+		stored, err := openPlan(doc, ref, s.queues)
 		if err != nil {
 			return nil, nil //nolint:nilnil,nilerr // the run fails for this when it starts
 		}
@@ -208,25 +232,25 @@ func (s *Service) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.
 		}
 		pl = &stored
 	}
-	ceiling, err := s.cfg.Authz.Sandbox(id.TenantID, id.ProjectID, id.EnvironmentID)
+	ceiling, err := s.rights.authz.Sandbox(id.TenantID, id.ProjectID, id.EnvironmentID)
 	if err != nil {
 		return nil, err
 	}
-	return sandboxAdmission{workers: s.cfg.Store, queues: s.cfg.Queues, ceiling: ceiling}.check(ctx, *pl, false)
+	return sandboxAdmission{workers: s.store, queues: s.queues, ceiling: ceiling}.check(ctx, *pl, false)
 }
 
 // admitSandboxes refuses a new run whose programs may not or cannot run in the requested sandboxes, and records the
 // denial. A repeated request whose run exists is not refused, because it returns that run.
-func (s *Service) admitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan,
+func (s *Sandboxes) admitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan,
 	row store.AuditRow) error {
 	refusal, err := s.sandboxRefusal(ctx, r.Identity, r.PlanRef, pl)
 	if err != nil || refusal == nil {
 		return translate(err)
 	}
-	if _, err := s.cfg.Store.ByRequest(ctx, r.RequestKey); err == nil || !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.store.ByRequest(ctx, r.RequestKey); err == nil || !errors.Is(err, store.ErrNotFound) {
 		return translate(err)
 	}
 	row.Code, row.RequestID, row.Detail = refusal.Code, r.RequestID, nil
-	s.auditDenied(ctx, p, row)
+	s.rights.auditDenied(ctx, p, row)
 	return refusal
 }

@@ -49,7 +49,8 @@ func (w *world) bound(version int64, rows ...authz.Sandbox) {
 
 // reporter returns the Journal of a worker of tq-data-dev.
 func (w *world) reporter(id string) engine.WorkerReporter {
-	return w.journal.For(authz.Worker{ID: id, Serves: []string{"acme"}, Queues: []string{"tq-data-dev"}}).(engine.WorkerReporter)
+	return w.journal.For(authz.Worker{ID: id, Serves: []string{"acme"},
+		Queues: []string{"tq-data-dev"}}).(engine.WorkerReporter)
 }
 
 // reportOf returns the report of a worker that has some parts and lacks the others.
@@ -209,8 +210,9 @@ func TestSkeleton_RepeatsTheDecisionBeforeTheFirstStep(t *testing.T) {
 	}
 	w.report(reportOf("w2"))
 	sk := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
-	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeNoSandbox) || !strings.Contains(sk.Failure.ErrorMessage,
-		"lack: memory") {
+	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeNoSandbox) ||
+		!strings.Contains(sk.Failure.ErrorMessage,
+			"lack: memory") {
 		t.Errorf("failure %+v, want SANDBOX_UNAVAILABLE that names memory", sk.Failure)
 	}
 }

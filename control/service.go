@@ -2,18 +2,14 @@ package control
 
 import (
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/internal/contain"
-	"github.com/dvt-engine/dvt/internal/sizedlru"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -84,39 +80,58 @@ type Limits struct {
 
 // Service is the use cases. It is safe for concurrent use.
 type Service struct {
+	maxSteps int
 	*Rights
 	*Alerts
 	*Background
 	*Audits
 	*AuditLinker
 	*AuditHeadWriter
-	cfg          Config
-	denials      *perMinuteLimiter // of signals, by principal
-	starts       chan struct{}     // wakes the reconciler
-	signals      chan struct{}     // wakes delivery
-	bulks        chan struct{}     // wakes who sends bulks
-	plans        *sizedlru.Cache[planFacts]
-	sweeps       sweepMetrics
-	bulkRowsSent *prometheus.CounterVec
-	quotas       atomic.Pointer[map[string]*tenantQuota] // of the tenants that have a document of their own
-	tiers        *lru.Cache[string, *tenantQuota]        // of other tenants
-	places       *places                                 // tells reconcilers elsewhere
-	usage        *quotaMetrics
-	asked        *lru.Cache[string, string] // the planVersion that a request id came with last (T138)
-	// authority is held while policies and tokens are read and put in force.
-	authority sync.Mutex
-	ruling    *ruling
-	breaker   *startBreaker
-
-	sessionReads   chan struct{} // one place for each read of the last use of a session
-	sessionCatchUp flight
-	healthSample   sample[Health]
-	readySample    sample[bool]
-
-	identities identities
-	inboxes    inboxes
-	measured   *measured
-	queues     *queueWatch
+	*Policies
+	*Loader
+	*TokenIssuer
+	*SignIns
+	*Viewers
+	*Allowances
+	*QuotaEditor
+	*UsageMeter
+	*QueueViews
+	*ModeEditor
+	*HealthChecks
+	*HealthReports
+	*HealthMeter
+	*WorkerReports
+	*Pollers
+	*Views
+	*ReceiptReader
+	*Starter
+	*Approver
+	*Signaller
+	*Completer
+	*TaskReader
+	*PlanReader
+	*Previewer
+	*ActionReader
+	*InputReader
+	*RunLists
+	*EventReader
+	*Differ
+	*LogReader
+	*DBTReader
+	*Debugger
+	*DeadLetterDesk
+	*BulkRequester
+	*BulkReader
+	*BulkPreviewer
+	*BulkSender
+	*Watcher
+	*ReceiptWatcher
+	*LogWatcher
+	*InboxReader
+	*InboxWatcher
+	*Dispatcher
+	*Deliverer
+	*Sweeper
 }
 
 // New makes the use cases.
@@ -172,34 +187,89 @@ func New(cfg Config) *Service {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{
-		plans:        sizedlru.New[planFacts](maxPlans, maxFactsBytes),
-		identities:   identities{kept: newLRU[run.Identity](maxIdentities)},
-		inboxes:      inboxes{open: map[authz.Class]*inbox{}},
-		sessionReads: make(chan struct{}, maxSessionReads),
-		cfg:          cfg, denials: newPerMinuteLimiter(cfg.Now),
-		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1),
-		bulkRowsSent: newBulkRowsSent(cfg.Metrics),
-		sweeps:       newSweepMetrics(cfg.Metrics),
-		tiers:        newLRU[*tenantQuota](maxTenants), asked: newLRU[string](maxAsked), places: &places{bus: cfg.Bus},
-		usage: newQuotaMetrics(cfg.Metrics),
-	}
-	s.queues = newQueueWatch(cfg.Engine, cfg.Now)
-	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
+	leases := Leases{TTL: cfg.Limits.LeaseTTL, Batch: cfg.Limits.LeaseBatch}
+	st, now, log := cfg.Store, cfg.Now, cfg.Logger
+	s := &Service{maxSteps: cfg.Limits.MaxSteps}
 	s.Rights = NewRights(RightsConfig{
-		Authz: cfg.Authz, Store: cfg.Store, OperatorsTenant: cfg.OperatorsTenant, Recheck: cfg.Recheck, Now: cfg.Now,
-		Metrics: cfg.Metrics, Logger: cfg.Logger,
+		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, Recheck: cfg.Recheck, Now: now,
+		Metrics: cfg.Metrics, Logger: log,
 	})
-	s.Alerts = NewAlerts(cfg.Store, cfg.Metrics, cfg.Now)
-	s.Background = NewBackground(cfg.Store, s.Alerts, contain.New(cfg.Metrics, cfg.Logger), cfg.Now, cfg.Logger)
-	s.Audits = NewAudits(s.Rights, cfg.Store, cfg.Store, cfg.OperatorsTenant, cfg.Now)
-	s.AuditLinker = NewAuditLinker(cfg.Store, s.Alerts, cfg.Metrics, cfg.Now, cfg.Logger)
-	s.AuditHeadWriter = NewAuditHeadWriter(cfg.Store, cfg.AuditHeads, s.Alerts, cfg.Metrics, cfg.Now, cfg.Logger)
-	s.measured = &measured{since: cfg.Now()}
-	s.quotas.Store(&map[string]*tenantQuota{})
+	s.Alerts = NewAlerts(st, cfg.Metrics, now)
+	s.Background = NewBackground(st, s.Alerts, contain.New(cfg.Metrics, log), now, log)
+	s.Audits = NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
+	s.AuditLinker = NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
+	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
+	s.AuditHeadWriter = NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)
+
+	waker := NewWaker(cfg.Bus)
+	modes := NewModes(newStartBreaker(now, cfg.Metrics), cfg.Outlet, waker, leases.Batch, log)
+	s.Allowances = NewAllowances(cfg.Quotas, modes, waker, log)
+	s.Loader = NewLoader(s.Rights, st, modes, s.Allowances)
+	s.Policies = NewPolicies(s.Rights, st, s.Loader)
+	s.TokenIssuer = NewTokenIssuer(s.Rights, st, s.Loader)
+	s.SignIns = NewSignIns(s.Rights, st, s.TokenIssuer, s.Loader, cfg.Sessions)
+	s.Viewers = NewViewers(s.Rights, st, cfg.Engine)
+	usage := newQuotaMetrics(cfg.Metrics)
+	s.QuotaEditor = NewQuotaEditor(s.Rights, st, s.Allowances, s.Loader)
+	s.UsageMeter = NewUsageMeter(s.Rights, st, s.Allowances, usage)
+	s.QueueViews = NewQueueViews(s.Rights, st, s.Allowances)
+	s.ModeEditor = NewModeEditor(s.Rights, st, modes, s.Loader)
+	admission := &Admission{modes: modes, allowances: s.Allowances, sandboxes: NewSandboxes(s.Rights, st, cfg.Queues),
+		usage: usage, waker: waker, leases: leases}
+
+	probe := &EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
+	s.HealthChecks = NewHealthChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
+	s.HealthReports = NewHealthReports(s.Rights, st, s.HealthChecks)
+	s.HealthMeter = NewHealthMeter(s.Rights, s.HealthChecks, cfg.Measuring)
+	s.WorkerReports = NewWorkerReports(s.Rights, st)
+	s.Pollers = NewPollers(cfg.Engine, now)
+
+	s.ReceiptReader = NewReceiptReader(s.Rights, st, cfg.Sweeping.WithDefaults().StopWithin)
+	s.Views = NewViews(s.Rights, st, s.QueueViews, s.ReceiptReader)
+	s.PlanReader = NewPlanReader(s.Rights, st, cfg.Queues)
+	s.Starter = NewStarter(s.Rights, st, s.Views, admission, StartRules{
+		Queues: cfg.Queues, Policy: cfg.Policy, MaxSteps: cfg.Limits.MaxSteps, MaxParamsBytes: cfg.Limits.MaxParamsBytes,
+		ApprovalTTL: cfg.ApprovalTTL,
+	})
+	s.Approver = NewApprover(s.Rights, st, s.Views, admission, s.Background)
+	stopper := NewStopper(st, cfg.Engine, s.ReceiptReader, now)
+	judge := NewJudge(stopper, s.Allowances, cfg.Limits)
+	checker := NewSignalChecker(s.PlanReader, cfg.Limits)
+	s.Signaller = NewSignaller(s.Rights, st, judge, checker, cfg.Blobs, s.Alerts)
+	s.TaskReader = NewTaskReader(s.Rights, st, s.PlanReader, cfg.ManualKeys)
+	s.Completer = NewCompleter(s.Rights, st, judge, s.TaskReader, s.Views)
+	s.Previewer = NewPreviewer(s.Rights, st, s.Starter, s.Completer, s.Approver, checker)
+	s.ActionReader = NewActionReader(s.Rights, s.Approver)
+	s.InputReader = NewInputReader(s.Rights, st, s.PlanReader, cfg.Blobs)
+
+	s.RunLists = NewRunLists(s.Rights, st, s.PlanReader)
+	s.EventReader = NewEventReader(s.Rights, st)
+	s.Differ = NewDiffer(s.Views, s.EventReader)
+	s.LogReader = NewLogReader(s.Rights, st, cfg.Logs)
+	s.DBTReader = NewDBTReader(s.Rights, st, cfg.Blobs)
+	s.Debugger = NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
+	s.DeadLetterDesk = NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
+
+	s.BulkReader = NewBulkReader(s.Rights, st, st, cfg.Quiet)
+	s.BulkRequester = NewBulkRequester(s.Rights, st, s.BulkReader, checker)
+	s.BulkPreviewer = NewBulkPreviewer(s.Rights, st, s.BulkRequester, s.Previewer)
+	s.BulkSender = NewBulkSender(s.Rights, st, s.Signaller, s.Background,
+		BulkSettings{LeaseTTL: leases.TTL, Wake: s.BulkRequester.wake}, newBulkRowsSent(cfg.Metrics))
+
+	s.Watcher = NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
+	s.ReceiptWatcher = NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
+	s.LogWatcher = NewLogWatcher(s.Rights, st, s.LogReader, cfg.Quiet)
+	s.InboxReader = NewInboxReader(s.Rights, st, s.TaskReader, s.Approver)
+	s.InboxWatcher = NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.Quiet)
+
+	s.Sweeper = NewSweeper(st, st, stopper, s.Background, admission, SweepHelp{
+		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Sweeping, Metrics: newSweepMetrics(cfg.Metrics),
+	})
+	launcher := NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Sweeper)
+	s.Dispatcher = NewDispatcher(st, st, launcher, s.Starter, admission, s.Background)
+	s.Deliverer = NewDeliverer(st, cfg.Engine, stopper, s.Background, leases, judge.deliveries)
 	return s
 }
 
 // MaxSteps of a plan that runs here.
-func (s *Service) MaxSteps() int { return s.cfg.Limits.MaxSteps }
+func (s *Service) MaxSteps() int { return s.maxSteps }

@@ -23,8 +23,8 @@ type ServiceState struct {
 }
 
 // ServiceState reads it for the viewer's tenant. FORBIDDEN for who may read nothing there.
-func (s *Service) ServiceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
-	g := s.guardTenant(p)
+func (s *ModeEditor) ServiceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
+	g := s.rights.guardTenant(p)
 	if err := g.check(); err != nil {
 		return ServiceState{}, g.endError(ctx, err)
 	}
@@ -32,17 +32,17 @@ func (s *Service) ServiceState(ctx context.Context, p authz.Principal) (ServiceS
 }
 
 // serviceState does I/O for operators alone.
-func (s *Service) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
-	now := s.ruling.current()
+func (s *ModeEditor) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
+	now := s.modes.state.current()
 	out := ServiceState{Mode: now.mode, ModeReason: now.reason, ModeSince: now.since}
 	if why, frozen := now.frozen[p.TenantID]; frozen {
 		out.Frozen, out.FrozenReason, out.FrozenSince = true, why.reason, why.since
 	}
-	out.RetryAfter, out.Degraded = s.breaker.refuses()
-	if ok, err := s.rules(p); err != nil || !ok {
+	out.RetryAfter, out.Degraded = s.modes.breaker.refuses()
+	if ok, err := s.rights.canSetMode(p); err != nil || !ok {
 		return out, translate(err)
 	}
-	if n, err := s.cfg.Store.ActiveRuns(ctx); err == nil { // else everything but that is known
+	if n, err := s.store.ActiveRuns(ctx); err == nil { // else everything but that is known
 		out.ActiveRuns = &n
 	}
 	return out, nil
@@ -52,8 +52,8 @@ func (s *Service) serviceState(ctx context.Context, p authz.Principal) (ServiceS
 const activeEvery = 2 * time.Second
 
 // WatchService shows the state first as it is, then when it changes. FORBIDDEN as for ServiceState.
-func (s *Service) WatchService(ctx context.Context, p authz.Principal) (Stream[ServiceState], error) {
-	w := &serviceStream{s: s, guard: s.guardTenant(p)}
+func (s *ModeEditor) WatchService(ctx context.Context, p authz.Principal) (Stream[ServiceState], error) {
+	w := &serviceStream{s: s, guard: s.rights.guardTenant(p)}
 	if err := w.guard.check(); err != nil {
 		return nil, w.guard.endError(ctx, err)
 	}
@@ -61,7 +61,7 @@ func (s *Service) WatchService(ctx context.Context, p authz.Principal) (Stream[S
 }
 
 type serviceStream struct {
-	s     *Service
+	s     *ModeEditor
 	guard guard
 	shown *ServiceState
 }
@@ -80,7 +80,7 @@ func (w *serviceStream) Next(ctx context.Context) (out ServiceState, err error) 
 func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
 	s := w.s
 	for {
-		moved := s.ruling.moved()
+		moved := s.modes.state.moved()
 		now, err := s.serviceState(ctx, w.guard.p)
 		if ctx.Err() != nil {
 			return ServiceState{}, ctx.Err()

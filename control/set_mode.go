@@ -15,6 +15,28 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// ModeStore keeps the settings of the installation.
+type ModeStore interface {
+	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
+	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+		limit int) ([]store.StoredSetting, error)
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+	ActiveRuns(ctx context.Context) (int64, error)
+}
+
+// ModeEditor shows and sets the mode of dvt and the freezes of tenants. It is safe for concurrent use.
+type ModeEditor struct {
+	rights *Rights
+	store  ModeStore
+	modes  *Modes
+	loader *Loader
+}
+
+// NewModeEditor makes a ModeEditor.
+func NewModeEditor(rights *Rights, store ModeStore, modes *Modes, loader *Loader) *ModeEditor {
+	return &ModeEditor{rights: rights, store: store, modes: modes, loader: loader}
+}
+
 // SetEngineMode asks for a mode of the whole installation.
 type SetEngineMode struct {
 	RequestID string
@@ -39,17 +61,17 @@ const (
 // principals of the operators' tenant with the action. It is safe to repeat: a request that
 // was carried out before changes nothing, whatever was set since. FORBIDDEN,
 // BAD_USER_INPUT, REQUEST_ID_CONFLICT. What it did or refused is audited.
-func (s *Service) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ServiceState, error) {
+func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ServiceState, error) {
 	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
 	if !in.Mode.known() {
 		vs = append(vs, plan.Violation{Path: "mode", Code: "UNKNOWN", Message: "there is no such mode"})
 	}
 	row := store.AuditRow{Action: string(authz.SetEngineMode), Reason: clip(in.Reason), RequestID: in.RequestID}
-	if err := s.mayRule(ctx, p, row); err != nil {
+	if err := s.rights.checkMaySetMode(ctx, p, row); err != nil {
 		return ServiceState{}, err
 	}
 	if len(vs) > 0 {
-		return ServiceState{}, s.auditRefused(ctx, p, row, badInput(vs))
+		return ServiceState{}, s.rights.auditRefused(ctx, p, row, badInput(vs))
 	}
 	row.Detail = json.RawMessage(fmt.Sprintf(`{"mode":%q}`, in.Mode))
 	_, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID,
@@ -63,27 +85,27 @@ func (s *Service) SetEngineMode(ctx context.Context, p authz.Principal, in SetEn
 // FreezeTenant freezes a tenant or lifts its freeze, as SetEngineMode. One's own takes the
 // action FREEZE_TENANT, another one SET_ENGINE_MODE of the operators. NOT_FOUND for a tenant
 // of which nothing is known. Both tenants have it in their audit.
-func (s *Service) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ServiceState, error) {
+func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ServiceState, error) {
 	row := store.AuditRow{Action: string(authz.FreezeTenant), Reason: clip(in.Reason), RequestID: in.RequestID}
 	if in.TenantID == "" {
 		in.TenantID = p.TenantID
 	}
 	another := in.TenantID != p.TenantID
-	may := s.mayOperate
+	may := s.rights.mayOperate
 	if another {
-		may = s.mayRule
+		may = s.rights.checkMaySetMode
 	}
 	if err := may(ctx, p, row); err != nil {
 		return ServiceState{}, err
 	}
 	if vs := checkReason(checkID(checkID(nil, "requestId", in.RequestID), "tenantId", in.TenantID),
 		in.Reason); len(vs) > 0 {
-		return ServiceState{}, s.auditRefused(ctx, p, row, badInput(vs))
+		return ServiceState{}, s.rights.auditRefused(ctx, p, row, badInput(vs))
 	}
 	if another {
 		if err := s.tenantKnown(ctx, in.TenantID); err != nil {
 			if own := (*Error)(nil); errors.As(err, &own) && own.Code == run.CodeNotFound {
-				return ServiceState{}, s.auditRefused(ctx, p, row, own)
+				return ServiceState{}, s.rights.auditRefused(ctx, p, row, own)
 			}
 			return ServiceState{}, err
 		}
@@ -101,35 +123,12 @@ func (s *Service) FreezeTenant(ctx context.Context, p authz.Principal, in Freeze
 	return s.ServiceState(ctx, p)
 }
 
-// mayRule decides about what holds for other tenants: for the operators alone.
-func (s *Service) mayRule(ctx context.Context, p authz.Principal, row store.AuditRow) error {
-	ok, err := s.rules(p)
-	if err != nil || ok {
-		return translate(err)
-	}
-	row.Code = run.CodeForbidden
-	s.auditDenied(ctx, p, row)
-	e := refuse(run.CodeForbidden, "This takes the action %s in the tenant of the operators.", authz.SetEngineMode)
-	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
-	return e
-}
-
-// rules reports whether p is an operator of the installation. It does no I/O.
-func (s *Service) rules(p authz.Principal) (bool, error) {
-	if s.cfg.OperatorsTenant == "" || p.TenantID != s.cfg.OperatorsTenant {
-		return false, nil
-	}
-	d, err := s.cfg.Authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*",
-		EnvironmentID: "*"})
-	return d.Allowed, err
-}
-
 // tenantKnown is NOT_FOUND for a tenant without accounts, policy, tokens or runs.
-func (s *Service) tenantKnown(ctx context.Context, tenantID string) error {
-	if s.cfg.Authz.KnowsTenant(tenantID) {
+func (s *ModeEditor) tenantKnown(ctx context.Context, tenantID string) error {
+	if s.rights.authz.KnowsTenant(tenantID) {
 		return nil
 	}
-	rows, err := s.cfg.Store.List(ctx, store.RunFilter{TenantID: tenantID, Limit: 1})
+	rows, err := s.store.List(ctx, store.RunFilter{TenantID: tenantID, Limit: 1})
 	if err != nil {
 		return translate(err)
 	}
@@ -140,26 +139,26 @@ func (s *Service) tenantKnown(ctx context.Context, tenantID string) error {
 }
 
 // tellFrozen leaves a row with the tenant that another one's operators froze or freed, once for each change.
-func (s *Service) tellFrozen(ctx context.Context, made store.StoredSetting, row store.AuditRow) error {
+func (s *ModeEditor) tellFrozen(ctx context.Context, made store.StoredSetting, row store.AuditRow) error {
 	row.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt freeze|%s|%d", made.TenantID, made.Version)).String()
 	row.TenantID, row.Actor, row.Outcome = made.TenantID, engineActor, "ACCEPTED"
 	row.Credential, row.Address, row.Via = "", "", "" // another tenant's people learn nothing of the operator
-	return s.cfg.Store.Audit(ctx, row)
+	return s.rights.Trail.store.Audit(ctx, row)
 }
 
 // putSetting writes the next version of a setting, unless the request did so before, and
 // puts it in force here. The version that the request made is returned, also with an error
 // of putting it in force.
-func (s *Service) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any,
+func (s *ModeEditor) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any,
 	row store.AuditRow) (store.StoredSetting, error) {
 	var err error
 	if st.Doc, err = json.Marshal(doc); err != nil {
 		return store.StoredSetting{}, translate(err)
 	}
 	st.Actor = p.ID
-	s.stamp(p, &row, "ACCEPTED", string(row.Detail))
+	s.rights.stamp(p, &row, "ACCEPTED", string(row.Detail))
 	for range settingTries {
-		newest, err := s.cfg.Store.SettingHistory(ctx, st.Kind, st.TenantID, 0, settingHistory)
+		newest, err := s.store.SettingHistory(ctx, st.Kind, st.TenantID, 0, settingHistory)
 		if err != nil {
 			return store.StoredSetting{}, translate(err)
 		}
@@ -172,12 +171,12 @@ func (s *Service) putSetting(ctx context.Context, p authz.Principal, st store.St
 				if string(old.Doc) != string(st.Doc) {
 					return store.StoredSetting{}, refuse(run.CodeRequestConflict, "This requestId was used for another change.")
 				}
-				return old, s.inForce(ctx)
+				return old, s.loader.inForce(ctx)
 			}
 		}
-		made, err := s.cfg.Store.PutSetting(ctx, st, row)
+		made, err := s.store.PutSetting(ctx, st, row)
 		if err == nil {
-			return made, s.inForce(ctx)
+			return made, s.loader.inForce(ctx)
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return store.StoredSetting{}, translate(err)

@@ -14,10 +14,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// SessionStore reads and ends sessions.
+type SessionStore interface {
+	Tokens(ctx context.Context, f store.TokenFilter) ([]store.StoredToken, error)
+	RevokeToken(ctx context.Context, tenantID string, id string, by string, audit store.AuditRow) (store.StoredToken,
+		bool, error)
+	AuthorityVersion(ctx context.Context) (int64, error)
+}
+
+// SignIns keeps the sessions of browsers. It is safe for concurrent use.
+type SignIns struct {
+	rights   *Rights
+	store    SessionStore
+	tokens   *TokenIssuer
+	loader   *Loader
+	settings Sessions
+	lookups  sessionLookups
+}
+
+// NewSignIns makes a SignIns.
+func NewSignIns(rights *Rights, store SessionStore, tokens *TokenIssuer, loader *Loader, settings Sessions) *SignIns {
+	return &SignIns{rights: rights, store: store, tokens: tokens, loader: loader, settings: settings,
+		lookups: sessionLookups{slots: make(chan struct{}, maxSessionReads)}}
+}
+
 // Sessions says how long browsers stay signed in.
 type Sessions struct {
 	Life time.Duration // from the sign-in; 12 h
 	Idle time.Duration // without a request, known to a tenth; 0 is no limit. Streams that are open go on.
+}
+
+// sessionLookups bounds the reads of the store for sessions.
+type sessionLookups struct {
+	slots   chan struct{} // one for each read of the last use of a session
+	catchUp flight
 }
 
 const (
@@ -31,31 +61,31 @@ const (
 // SignIn makes a session for a principal that a provider has just named. Its secret, for the
 // browser's cookie, is in the answer and nowhere else; every server knows the session at once.
 // FORBIDDEN for somebody whom nobody has given any right. Both are audited.
-func (s *Service) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, error) {
+func (s *SignIns) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, error) {
 	row := store.AuditRow{Action: actionSignIn, Reason: "by " + p.Provider}
-	if len(s.cfg.Authz.Grants(p)) == 0 {
+	if len(s.rights.authz.Grants(p)) == 0 {
 		row.Code = run.CodeForbidden
-		s.auditDenied(ctx, p, row)
+		s.rights.auditDenied(ctx, p, row)
 		return CreatedToken{}, refuse(run.CodeForbidden, "%s has no rights here.", p.ID)
 	}
 	if err := s.endOldest(ctx, p); err != nil {
 		return CreatedToken{}, err
 	}
-	life := s.cfg.Sessions.Life
+	life := s.settings.Life
 	if life == 0 {
 		life = sessionLife
 	}
 	t := store.StoredToken{
 		ID: uuid.NewString(), Kind: store.TokenSession, TenantID: p.TenantID, Name: "browser", Principal: p.ID,
 		Provider: p.Provider, Groups: p.Groups,
-		CreatedBy: p.ID, ExpiresAt: s.cfg.Now().Add(life).UTC(),
+		CreatedBy: p.ID, ExpiresAt: s.rights.now().Add(life).UTC(),
 	}
-	return s.putToken(ctx, p, t, []authz.Grant{}, row)
+	return s.tokens.putToken(ctx, p, t, []authz.Grant{}, row)
 }
 
 // endOldest leaves room for one more session.
-func (s *Service) endOldest(ctx context.Context, p authz.Principal) error {
-	open, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Kind: store.TokenSession,
+func (s *SignIns) endOldest(ctx context.Context, p authz.Principal) error {
+	open, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Kind: store.TokenSession,
 		Live: true, Limit: store.MaxPage})
 	if err != nil {
 		return translate(err)
@@ -68,30 +98,31 @@ func (s *Service) endOldest(ctx context.Context, p authz.Principal) error {
 	return nil
 }
 
-func (s *Service) endSession(ctx context.Context, p authz.Principal, id, reason string) error {
+func (s *SignIns) endSession(ctx context.Context, p authz.Principal, id, reason string) error {
 	row := store.AuditRow{Action: actionSignOut, Reason: reason}
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, s.cfg.Authz.PolicyVersion(p.TenantID),
+	s.rights.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`,
+		s.rights.authz.PolicyVersion(p.TenantID),
 		id))
-	_, _, err := s.cfg.Store.RevokeToken(ctx, p.TenantID, id, p.ID, row)
+	_, _, err := s.store.RevokeToken(ctx, p.TenantID, id, p.ID, row)
 	return translate(err)
 }
 
 // SignOut ends the session that p came with: here before it answers, everywhere within 2 s, its
 // streams included. Without a session there is nothing to do. Safe to repeat.
-func (s *Service) SignOut(ctx context.Context, p authz.Principal) error {
+func (s *SignIns) SignOut(ctx context.Context, p authz.Principal) error {
 	if p.SessionID == "" {
 		return nil
 	}
 	if err := s.endSession(ctx, p, p.SessionID, ""); err != nil {
 		return err
 	}
-	return s.inForce(ctx)
+	return s.loader.inForce(ctx)
 }
 
 // SignInRefused audits a sign-in at a provider of one tenant that never said who it was. What it
 // refuses within a minute is one row, and the next says how many it stands for.
-func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, address, reason string) {
-	s.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID, Provider: provider, Address: address,
+func (s *SignIns) SignInRefused(ctx context.Context, tenantID, provider, address, reason string) {
+	s.rights.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID, Provider: provider, Address: address,
 		Via: authz.ViaSignIn}, store.AuditRow{
 		Action: actionSignIn, Code: run.CodeUnauthenticated, Reason: clip("by " + provider + ": " + reason),
 	})
@@ -101,16 +132,16 @@ func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, address
 // ErrExpired, or ErrUnavailable. For one that is not known here, or was used elsewhere, it reads the store. Callers
 // with sessions that nobody knows share one read, so that a flood of made-up sessions costs one read at a time and
 // fresh sessions get in.
-func (s *Service) Session(ctx context.Context, secret string) (authz.Principal, error) {
+func (s *SignIns) Session(ctx context.Context, secret string) (authz.Principal, error) {
 	if !authz.LooksLikeSecret(secret) {
 		return authz.Principal{}, authz.ErrUnauthenticated
 	}
-	p, err := s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle)
+	p, err := s.rights.authz.Session(secret, s.settings.Idle)
 	if errors.Is(err, authz.ErrUnauthenticated) {
 		if err := s.catchUpForSession(ctx); err != nil {
 			return authz.Principal{}, err
 		}
-		p, err = s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle)
+		p, err = s.rights.authz.Session(secret, s.settings.Idle)
 	}
 	if !errors.Is(err, authz.ErrIdle) {
 		return p, err
@@ -118,7 +149,7 @@ func (s *Service) Session(ctx context.Context, secret string) (authz.Principal, 
 	if err := s.forSession(ctx, func(ctx context.Context) error { return s.lastUse(ctx, p) }); err != nil {
 		return authz.Principal{}, err
 	}
-	if p, err = s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle); errors.Is(err, authz.ErrIdle) {
+	if p, err = s.rights.authz.Session(secret, s.settings.Idle); errors.Is(err, authz.ErrIdle) {
 		return authz.Principal{}, authz.ErrExpired
 	}
 	return p, err
@@ -126,31 +157,31 @@ func (s *Service) Session(ctx context.Context, secret string) (authz.Principal, 
 
 // forSession reads the store when there is room for that; a store that does not answer is
 // authz.ErrUnavailable.
-func (s *Service) forSession(ctx context.Context, read func(context.Context) error) error {
+func (s *SignIns) forSession(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
 	select {
-	case s.sessionReads <- struct{}{}:
-		defer func() { <-s.sessionReads }()
+	case s.lookups.slots <- struct{}{}:
+		defer func() { <-s.lookups.slots }()
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", authz.ErrUnavailable, ctx.Err())
 	}
 	err := read(ctx)
 	if err != nil && !errors.Is(err, authz.ErrUnauthenticated) {
-		s.cfg.Logger.WarnContext(ctx, "the lookup of a session failed", slog.Any("error", err))
+		s.rights.log.WarnContext(ctx, "the lookup of a session failed", slog.Any("error", err))
 		return fmt.Errorf("%w: %w", authz.ErrUnavailable, err)
 	}
 	return err
 }
 
 // catchUpForSession puts in force what the store has now; a store that does not answer is authz.ErrUnavailable.
-func (s *Service) catchUpForSession(ctx context.Context) error {
-	err := s.sessionCatchUp.do(ctx, func(ctx context.Context) error {
+func (s *SignIns) catchUpForSession(ctx context.Context) error {
+	err := s.lookups.catchUp.do(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 		defer cancel()
 		err := s.catchUp(ctx)
 		if err != nil {
-			s.cfg.Logger.WarnContext(ctx, "the lookup of a session failed", slog.Any("error", err))
+			s.rights.log.WarnContext(ctx, "the lookup of a session failed", slog.Any("error", err))
 		}
 		return err
 	})
@@ -161,17 +192,17 @@ func (s *Service) catchUpForSession(ctx context.Context) error {
 }
 
 // catchUp puts in force what the store has now.
-func (s *Service) catchUp(ctx context.Context) error {
-	version, err := s.cfg.Store.AuthorityVersion(ctx)
-	if err != nil || version == s.cfg.Authz.Source() {
+func (s *SignIns) catchUp(ctx context.Context) error {
+	version, err := s.store.AuthorityVersion(ctx)
+	if err != nil || version == s.rights.authz.Source() {
 		return err
 	}
-	return s.LoadPolicy(ctx)
+	return s.loader.LoadPolicy(ctx)
 }
 
 // lastUse reads when a session was used last, on whichever server.
-func (s *Service) lastUse(ctx context.Context, p authz.Principal) error {
-	found, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: p.SessionID, Live: true, Limit: 1})
+func (s *SignIns) lastUse(ctx context.Context, p authz.Principal) error {
+	found, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: p.SessionID, Live: true, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -179,7 +210,7 @@ func (s *Service) lastUse(ctx context.Context, p authz.Principal) error {
 		return authz.ErrUnauthenticated
 	}
 	if at := found[0].LastUsedAt; at != nil {
-		s.cfg.Authz.Used(p.SessionID, *at)
+		s.rights.authz.Used(p.SessionID, *at)
 	}
 	return nil
 }

@@ -94,7 +94,8 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 			if sig == run.EscalateAlert {
 				could = "dev-system"
 			}
-			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould, " "),
+			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould,
+				" "),
 				could) {
 				t.Errorf("%s by %s: denial %+v", sig, role, e.Denial)
 			}

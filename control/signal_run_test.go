@@ -107,7 +107,8 @@ func TestSignalRun_NotApplicable(t *testing.T) {
 		in.RunID, in.Signal.ID = id, sig
 		r := w.send(w.eng(), in)
 		log := w.log(id)
-		if !r.Rejected || r.Rejection != code || r.No != 0 || !strings.HasSuffix(log[len(log)-1], "SignalRejected("+sig+")") {
+		if !r.Rejected || r.Rejection != code || r.No != 0 || !strings.HasSuffix(log[len(log)-1],
+			"SignalRejected("+sig+")") {
 			t.Errorf("%s: %+v; log ends %s", sig, r, log[len(log)-1])
 		}
 		again := w.send(w.eng(), in)

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
@@ -19,24 +21,87 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// StartRules are what every new run is held against.
+type StartRules struct {
+	Queues         plan.Queues
+	Policy         run.Policy // of runs whose plan does not say
+	MaxSteps       int        // of a plan
+	MaxParamsBytes int
+	ApprovalTTL    time.Duration // that a run waits for approval
+}
+
+// StartStore makes runs.
+type StartStore interface {
+	CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error)
+	ByRequest(ctx context.Context, key run.Key) (store.Run, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Approval(ctx context.Context, runID string) (store.Approval, error)
+}
+
+// Starter makes runs and reruns. It is safe for concurrent use.
+type Starter struct {
+	rights    *Rights
+	store     StartStore
+	views     *Views
+	admission *Admission
+	rules     StartRules
+	versions  *lru.Cache[string, string]
+}
+
+// NewStarter makes a Starter.
+func NewStarter(rights *Rights, store StartStore, views *Views, admission *Admission, rules StartRules) *Starter {
+	return &Starter{rights: rights, store: store, views: views, admission: admission, rules: rules,
+		versions: newLRU[string](maxAsked)}
+}
+
+// startable refuses a new run in a mode that starts nothing, unless its request made one before.
+func (s *Starter) startable(ctx context.Context, p authz.Principal, r store.Run, row store.AuditRow) error {
+	refusal := s.admission.modes.admitting(r.TenantID)
+	if refusal == nil {
+		return nil
+	}
+	_, err := s.store.ByRequest(ctx, r.RequestKey)
+	if err == nil || !errors.Is(err, store.ErrNotFound) {
+		return translate(err)
+	}
+	row.Code, row.RequestID, row.Detail = refusal.Code, r.RequestID, nil
+	s.rights.auditDenied(ctx, p, row)
+	return refusal
+}
+
+// needApproval makes a new run wait for the people that the policy asks for: no event, no
+// row in the queue (W-20). How many they are stays with the run whatever the policy says later.
+func (s *Starter) needApproval(n *store.NewRun, pin *run.Rerun) {
+	r := n.Run
+	required := s.rights.authz.Approval(r.TenantID, r.ProjectID, r.EnvironmentID)
+	if required == 0 {
+		return
+	}
+	n.NeedApproval = &store.NeedApproval{Required: required, TTL: s.rules.ApprovalTTL, Priority: n.Enqueue.Priority,
+		Rerun: pin}
+	n.Enqueue, n.Wait, n.Events = nil, nil, nil
+}
+
 // StartRun makes a run, approves it and queues its start, in one transaction
 // that is durable before the answer (T224); a run for which there is no token or no
 // place waits for them, and is approved then. It is safe to repeat: the same request
 // id with the same plan answers with the same run. An inline plan is validated
 // whole first; of a reference only the reference is checked here (T225).
 // QUOTA_EXCEEDED and QUEUE_FULL say when to come back.
-func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) (StartedRun, error) {
+func (s *Starter) StartRun(ctx context.Context, p authz.Principal, in StartRun) (StartedRun, error) {
 	if err := s.checkStart(in); err != nil {
 		return StartedRun{}, err
 	}
 	object := authz.Object{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
-	d, err := s.cfg.Authz.Decide(p, authz.Start, object)
+	d, err := s.rights.authz.Decide(p, authz.Start, object)
 	if err != nil {
 		return StartedRun{}, translate(err)
 	}
 	if !d.Allowed {
-		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Start), Code: run.CodeForbidden, RequestID: in.RequestID})
-		return StartedRun{}, s.denialError(p, authz.Start, object, d)
+		s.rights.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Start), Code: run.CodeForbidden,
+			RequestID: in.RequestID})
+		return StartedRun{}, s.rights.denialError(p, authz.Start, object, d)
 	}
 	row := store.AuditRow{Action: string(authz.Start), RequestID: in.RequestID}
 	pinned, err := s.planOf(p, in)
@@ -105,7 +170,7 @@ func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
 // people to approve it where the policy asks for them (W-20), and the row of its audit, in one transaction; pin is what
 // a rerun takes over, else nil; pl is the plan, nil when it is not at hand. It gives both their ids and the run its
 // request key. false comes with the run that the request id made before.
-func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow,
+func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow,
 	pin *run.Rerun, pl *plan.Plan) (store.Run, bool, error) {
 	approved, err := s.approved(pin)
 	if err != nil {
@@ -117,7 +182,7 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	if err := s.startable(ctx, p, *r, audit); err != nil {
 		return store.Run{}, false, err
 	}
-	if err := s.admitSandboxes(ctx, p, *r, pl, audit); err != nil {
+	if err := s.admission.sandboxes.admitSandboxes(ctx, p, *r, pl, audit); err != nil {
 		return store.Run{}, false, err
 	}
 	row := audit
@@ -128,55 +193,55 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	row.ID = uuid.NewString()
 	row.RunID, row.Outcome, row.RequestID = r.RunID, "ACCEPTED", r.RequestID
 	n.Events, n.Audit = []run.Draft{approved}, []store.AuditRow{row}
-	n.Enqueue = &store.Enqueue{Terms: s.terms(r.TenantID, r.ProjectID), Priority: priority}
+	n.Enqueue = &store.Enqueue{Terms: s.admission.allowances.terms(r.TenantID, r.ProjectID), Priority: priority}
 	n.Wait = func(a store.Admission) ([]run.Draft, error) { return s.queued(a, pin) }
 	s.needApproval(&n, pin)
-	made, created, err := s.cfg.Store.CreateRun(ctx, n)
+	made, created, err := s.store.CreateRun(ctx, n)
 	if refused := (*store.RefusedError)(nil); errors.As(err, &refused) {
-		s.usage.rejected(r.TenantID)
-		return store.Run{}, false, s.auditRejected(ctx, p, audit, translate(err))
+		s.admission.usage.rejected(r.TenantID)
+		return store.Run{}, false, s.rights.auditRejected(ctx, p, audit, translate(err))
 	}
 	return made, created, translate(err)
 }
 
 // approved is the RunApproved of a project that approves by itself.
-func (s *Service) approved(pin *run.Rerun) (run.Draft, error) {
+func (s *Starter) approved(pin *run.Rerun) (run.Draft, error) {
 	payload, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically",
 		Rerun: pin})
 	return run.Draft{
-		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner,
+		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.rights.now(), EmittedBy: run.ByPlanner,
 		Payload: payload,
 	}, err
 }
 
 // queued is the log of a run that has to wait (T137).
-func (s *Service) queued(a store.Admission, pin *run.Rerun) ([]run.Draft, error) {
+func (s *Starter) queued(a store.Admission, pin *run.Rerun) ([]run.Draft, error) {
 	payload, err := json.Marshal(
 		run.RunQueuedPayload{QueuePosition: a.Position, EstimatedWaitMS: a.Estimate.Milliseconds(), Rerun: pin})
 	return []run.Draft{{
-		Type: run.RunQueued, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission,
+		Type: run.RunQueued, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.rights.now(), EmittedBy: run.ByAdmission,
 		Payload: payload,
 	}}, err
 }
 
 // started has a run's start looked at, and shows the run.
-func (s *Service) started(ctx context.Context, r store.Run, created bool) (StartedRun, error) {
-	v, err := s.view(ctx, r)
+func (s *Starter) started(ctx context.Context, r store.Run, created bool) (StartedRun, error) {
+	v, err := s.views.view(ctx, r)
 	if err != nil {
-		s.wakeReconcilers()
+		s.admission.waker.wakeReconcilers()
 		return StartedRun{View: v, Deduplicated: !created}, err
 	}
 	return s.startedView(v, created), nil
 }
 
-func (s *Service) startedView(v RunView, created bool) StartedRun {
+func (s *Starter) startedView(v RunView, created bool) StartedRun {
 	if q := v.Queue; q != nil && !q.Waiting && q.NotBefore.After(v.AsOf) {
-		s.wakeAfter(q.NotBefore.Sub(v.AsOf))
+		s.admission.waker.wakeAfter(q.NotBefore.Sub(v.AsOf))
 	} else {
-		s.wakeReconcilers()
+		s.admission.waker.wakeReconcilers()
 	}
 	if created {
-		s.usage.accepted(v)
+		s.admission.usage.accepted(v)
 	}
 	return StartedRun{View: v, Deduplicated: !created}
 }
@@ -186,18 +251,18 @@ const maxAsked = 10_000
 
 // warnOfVersion tells operators of a request id that comes again with another version of
 // its plan: that is another run (T138). What other servers were asked is not known here.
-func (s *Service) warnOfVersion(ctx context.Context, r store.Run) {
+func (s *Starter) warnOfVersion(ctx context.Context, r store.Run) {
 	key := strings.Join([]string{r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.RequestID}, "/")
-	if before, ok := s.asked.Get(key); ok && before != r.PlanVersion {
-		s.cfg.Logger.WarnContext(ctx, "a request id started a second run because its plan has another version",
+	if before, ok := s.versions.Get(key); ok && before != r.PlanVersion {
+		s.rights.log.WarnContext(ctx, "a request id started a second run because its plan has another version",
 			slog.String("requestId", r.RequestID),
 			slog.String("runId", r.RunID), slog.String("planId", r.PlanID), slog.String("before", before),
 			slog.String("now", r.PlanVersion))
 	}
-	s.asked.Add(key, r.PlanVersion)
+	s.versions.Add(key, r.PlanVersion)
 }
 
-func (s *Service) checkStart(in StartRun) error {
+func (s *Starter) checkStart(in StartRun) error {
 	var vs []plan.Violation
 	vs = checkID(vs, "runRequestId", in.RequestID)
 	vs = checkID(vs, "projectId", in.ProjectID)
@@ -205,9 +270,9 @@ func (s *Service) checkStart(in StartRun) error {
 	if (in.Inline == nil) == (in.Ref == nil) {
 		vs = append(vs, plan.Violation{Path: "plan", Code: "INVALID", Message: "give exactly one of inline and ref"})
 	}
-	if len(in.Params) > s.cfg.Limits.MaxParamsBytes {
+	if len(in.Params) > s.rules.MaxParamsBytes {
 		vs = append(vs, plan.Violation{Path: "params", Code: "RANGE", Message: fmt.Sprintf("must be at most %d bytes",
-			s.cfg.Limits.MaxParamsBytes)})
+			s.rules.MaxParamsBytes)})
 	}
 	if in.Priority < 0 || in.Priority > store.MaxPriority {
 		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d",
@@ -220,11 +285,11 @@ func (s *Service) checkStart(in StartRun) error {
 }
 
 // planProblems are those of the plan of a request that is refused without it: all are told at once.
-func (s *Service) planProblems(in StartRun) []plan.Violation {
+func (s *Starter) planProblems(in StartRun) []plan.Violation {
 	var err error
 	switch {
 	case in.Inline != nil:
-		_, err = plan.Parse(in.Inline, s.cfg.Queues)
+		_, err = plan.Parse(in.Inline, s.rules.Queues)
 	case in.Ref != nil:
 		err = in.Ref.Validate()
 	}
@@ -244,22 +309,22 @@ type pinnedPlan struct {
 }
 
 // planOf checks the plan and pins it.
-func (s *Service) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
+func (s *Starter) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 	if in.Ref != nil {
 		if err := in.Ref.Validate(); err != nil {
 			return pinnedPlan{}, translate(err)
 		}
-		return pinnedPlan{ref: *in.Ref, policy: s.cfg.Policy}, nil
+		return pinnedPlan{ref: *in.Ref, policy: s.rules.Policy}, nil
 	}
 	if len(in.Inline) > plan.MaxDocumentBytes {
 		return pinnedPlan{}, translate(plan.ErrTooLarge)
 	}
-	pl, err := plan.Parse(in.Inline, s.cfg.Queues)
+	pl, err := plan.Parse(in.Inline, s.rules.Queues)
 	if err != nil {
 		return pinnedPlan{}, translate(err)
 	}
 	at := run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
-	if err := checkPlace(pl, at, s.cfg.Limits.MaxSteps); err != nil {
+	if err := checkPlace(pl, at, s.rules.MaxSteps); err != nil {
 		return pinnedPlan{}, err
 	}
 	var body bytes.Buffer
@@ -268,7 +333,7 @@ func (s *Service) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 	}
 	sum := sha256.Sum256(body.Bytes())
 	ref := plan.RefOf(body.Bytes(), pl, "dvt:plan/"+hex.EncodeToString(sum[:]))
-	return pinnedPlan{ref: ref, body: body.Bytes(), plan: &pl, policy: s.cfg.Policy.For(pl)}, nil
+	return pinnedPlan{ref: ref, body: body.Bytes(), plan: &pl, policy: s.rules.Policy.For(pl)}, nil
 }
 
 // checkPlace refuses a plan made for another place, and one too long to run here.

@@ -6,11 +6,25 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
+
+// InputReader shows the inputs of steps as their attempts get them. It is safe for concurrent use.
+type InputReader struct {
+	rights *Rights
+	store  store.Overlays
+	plans  *PlanReader
+	blobs  artifact.Blobs
+}
+
+// NewInputReader makes a InputReader.
+func NewInputReader(rights *Rights, store store.Overlays, plans *PlanReader, blobs artifact.Blobs) *InputReader {
+	return &InputReader{rights: rights, store: store, plans: plans, blobs: blobs}
+}
 
 // StepInputs is what an attempt of a step is given: what its plan and its run say, with the changes that were
 // accepted before it began. What looks like a secret is hidden as in PlanDocument.
@@ -23,13 +37,14 @@ type StepInputs struct {
 
 // StepInputs gives what a step's attempt that began at upTo was given, or one that began now when upTo is 0. Nil
 // when PlanDocument has none, and when the plan has no such step. NOT_FOUND, STORE_UNAVAILABLE.
-func (s *Service) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*StepInputs,
+func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string,
+	upTo run.Seq) (*StepInputs,
 	error) {
-	r, err := s.visible(ctx, p, authz.Read, runID)
+	r, err := s.rights.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}
-	pl, err := s.storedPlan(ctx, r.PlanRef)
+	pl, err := s.plans.storedPlan(ctx, r.PlanRef)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none yet
 	}
@@ -52,11 +67,11 @@ func (s *Service) StepInputs(ctx context.Context, p authz.Principal, runID, step
 }
 
 // change applies to in what was accepted for the step up to an event of the run.
-func (s *Service) change(ctx context.Context, in *StepInputs, runID, stepID string, upTo run.Seq) error {
+func (s *InputReader) change(ctx context.Context, in *StepInputs, runID, stepID string, upTo run.Seq) error {
 	if upTo == 0 {
 		upTo = run.MaxSeq
 	}
-	return eachOverlay(ctx, s.cfg.Store, s.cfg.Blobs, runID, stepID, 0, upTo, func(r run.Receipt, o overlay) {
+	return eachOverlay(ctx, s.store, s.blobs, runID, stepID, 0, upTo, func(r run.Receipt, o overlay) {
 		in.Inputs, in.Params = o.apply(in.Inputs, in.Params)
 		in.Changes = append(in.Changes, Receipt{Receipt: r})
 	})

@@ -10,6 +10,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// StateStore reads the states of runs.
+type StateStore interface {
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+}
+
+// LogReader shows what attempts wrote. It is safe for concurrent use.
+type LogReader struct {
+	rights *Rights
+	store  StateStore
+	logs   artifact.Logs
+}
+
+// NewLogReader makes a LogReader.
+func NewLogReader(rights *Rights, store StateStore, logs artifact.Logs) *LogReader {
+	return &LogReader{rights: rights, store: store, logs: logs}
+}
+
 // Limits of reading step logs.
 const (
 	maxLogLines   = 1000
@@ -19,22 +36,22 @@ const (
 
 // StepLog reads lines of what one logical attempt printed; an attempt that has
 // not printed anything has none.
-func (s *Service) StepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (StepLog, error) {
+func (s *LogReader) StepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (StepLog, error) {
 	a, err := s.attempt(ctx, p, &in)
 	if err != nil {
 		return StepLog{}, err
 	}
 	out := StepLog{RunID: in.RunID, StepID: in.StepID, Attempt: in.Attempt}
-	if out.Page, err = s.cfg.Logs.Read(ctx, a.id, in.FromLine, in.First); err != nil {
+	if out.Page, err = s.logs.Read(ctx, a.id, in.FromLine, in.First); err != nil {
 		return StepLog{}, translate(err)
 	}
 	if in.Find != "" {
-		if out.Matches, out.TotalMatches, err = s.cfg.Logs.Find(ctx, a.id, in.Find, maxLogMatches); err != nil {
+		if out.Matches, out.TotalMatches, err = s.logs.Find(ctx, a.id, in.Find, maxLogMatches); err != nil {
 			return StepLog{}, translate(err)
 		}
 	}
 	if in.ErrorLine && a.failed > 0 {
-		if out.ErrorLine, err = s.cfg.Logs.ErrorLine(ctx, a.id, a.failed); err != nil {
+		if out.ErrorLine, err = s.logs.ErrorLine(ctx, a.id, a.failed); err != nil {
 			return StepLog{}, translate(err)
 		}
 	}
@@ -52,7 +69,7 @@ type printing struct {
 }
 
 // attempt checks the query, fills in its defaults and finds the attempt.
-func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (out printing, err error) {
+func (s *LogReader) attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (out printing, err error) {
 	var vs []plan.Violation
 	check := func(ok bool, path, message string) {
 		if !ok {
@@ -72,10 +89,10 @@ func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQue
 	if len(vs) > 0 {
 		return out, badInput(vs)
 	}
-	if out.run, err = s.visible(ctx, p, authz.Read, in.RunID); err != nil {
+	if out.run, err = s.rights.visible(ctx, p, authz.Read, in.RunID); err != nil {
 		return out, err
 	}
-	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	l, err := s.store.Load(ctx, in.RunID)
 	if err != nil {
 		return out, translate(err)
 	}
@@ -86,7 +103,8 @@ func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQue
 	if in.Attempt == 0 {
 		in.Attempt = max(1, step.LogicalAttempt)
 	}
-	out.id = artifact.AttemptID{TenantID: out.run.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.Attempt}
+	out.id = artifact.AttemptID{TenantID: out.run.TenantID, RunID: in.RunID, StepID: in.StepID,
+		LogicalAttempt: in.Attempt}
 	out.seq, out.epoch, out.done = l.State.Seq, l.Epoch, attemptDone(l.State.Status, step, in.Attempt)
 	for _, a := range step.Attempts {
 		if a.LogicalAttempt == in.Attempt && a.Status == run.StepFailed {

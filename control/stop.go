@@ -6,11 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
+
+// Stopper ends runs that are stopped. It is safe for concurrent use.
+type Stopper struct {
+	store    SignalStore
+	engine   engine.Engine
+	receipts *ReceiptReader
+	now      func() time.Time
+}
+
+// NewStopper makes a Stopper.
+func NewStopper(store SignalStore, engine engine.Engine, receipts *ReceiptReader, now func() time.Time) *Stopper {
+	return &Stopper{store: store, engine: engine, receipts: receipts, now: now}
+}
 
 // acceptStop accepts a CANCEL or EMERGENCY_STOP. A run that no engine has seen ends
 // here and now (T100, G24); for any other the closed gate is the intent, there
@@ -34,7 +48,7 @@ func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) 
 	if err := j.accepted(ctx, tx, j.in.Signal, 0, false); err != nil {
 		return err
 	}
-	if err := j.s.completeStop(ctx, tx, j.out.Receipt, cutByKill(), ""); err != nil {
+	if err := j.s.stopper.completeStop(ctx, tx, j.out.Receipt, cutByKill(), ""); err != nil {
 		return err
 	}
 	j.out.Receipt, err = tx.Receipt(ctx, j.in.Signal.ID)
@@ -54,13 +68,13 @@ func killer(receipts []run.Receipt) (run.Receipt, bool) {
 // kill carries out an EMERGENCY_STOP with forceKill: the engine ends the execution,
 // then control writes the end of the run (T99). It may be repeated from any point.
 // engine.ErrNotStarted says that a start is under way.
-func (s *Service) kill(ctx context.Context, r store.Run, stop run.Receipt) error {
-	err := s.cfg.Engine.Terminate(ctx, r.Identity, "dvt: EMERGENCY_STOP "+stop.Signal.ID)
+func (s *Stopper) kill(ctx context.Context, r store.Run, stop run.Receipt) error {
+	err := s.engine.Terminate(ctx, r.Identity, "dvt: EMERGENCY_STOP "+stop.Signal.ID)
 	unknown := errors.Is(err, engine.ErrNotStarted)
 	if err != nil && !unknown && !errors.Is(err, engine.ErrClosed) {
 		return err
 	}
-	return s.cfg.Store.InRun(ctx, r.RunID, func(tx store.RunTx) error {
+	return s.store.InRun(ctx, r.RunID, func(tx store.RunTx) error {
 		if unknown {
 			q, err := tx.Queue(ctx)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -76,8 +90,8 @@ func (s *Service) kill(ctx context.Context, r store.Run, stop run.Receipt) error
 
 // openStop is the accepted stop of a run that has not been carried out: whoever
 // would end the run otherwise completes it instead (T192). The first one wins.
-func (s *Service) openStop(ctx context.Context, runID string) (run.Receipt, bool, error) {
-	for rc, err := range s.signalsOf(ctx, runID) {
+func (s *Stopper) openStop(ctx context.Context, runID string) (run.Receipt, bool, error) {
+	for rc, err := range s.receipts.signalsOf(ctx, runID) {
 		if err != nil {
 			return run.Receipt{}, false, err
 		}
@@ -92,7 +106,7 @@ func (s *Service) openStop(ctx context.Context, runID string) (run.Receipt, bool
 // attempt that runs, RunCancelled, and the receipt APPLIED by it with reason, in the caller's transaction (T99). A
 // start that is under way conflicts with the queue row, and the workflow that it makes finds the run ended. A run that
 // ended, or a stop that was carried out, stays as it is.
-func (s *Service) completeStop(
+func (s *Stopper) completeStop(
 	ctx context.Context, tx store.RunTx, stop run.Receipt, cut run.FailurePayload, reason string,
 ) error {
 	now, err := tx.Receipt(ctx, stop.Signal.ID)
@@ -149,7 +163,7 @@ func endRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draf
 }
 
 // stopEvents end what runs, in canonical order, and then the run.
-func (s *Service) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayload) ([]run.Draft, error) {
+func (s *Stopper) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayload) ([]run.Draft, error) {
 	events, err := s.cutOff(st, cut)
 	if err != nil {
 		return nil, err
@@ -157,7 +171,7 @@ func (s *Service) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayl
 	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, Actor: stop.Actor,
 		Reason: stop.Reason})
 	return append(events, run.Draft{
-		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl,
+		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.now(), EmittedBy: run.ByControl,
 		Payload: cancelled,
 	}), err
 }
@@ -171,7 +185,7 @@ func cutByKill() run.FailurePayload {
 }
 
 // cutOff is StepFailed with cut for every attempt that runs, in canonical order.
-func (s *Service) cutOff(st run.State, cut run.FailurePayload) ([]run.Draft, error) {
+func (s *Stopper) cutOff(st run.State, cut run.FailurePayload) ([]run.Draft, error) {
 	failed, err := json.Marshal(cut)
 	var events []run.Draft
 	for _, step := range st.Steps {
@@ -182,7 +196,7 @@ func (s *Service) cutOff(st run.State, cut run.FailurePayload) ([]run.Draft, err
 		events = append(events, run.Draft{
 			Type: run.StepFailedEvent, StepID: step.StepID, LogicalAttempt: latest.LogicalAttempt,
 			EngineAttempt: latest.EngineAttempt,
-			EmittedAt:     s.cfg.Now(), EmittedBy: run.ByControl, Payload: failed,
+			EmittedAt:     s.now(), EmittedBy: run.ByControl, Payload: failed,
 		})
 	}
 	return events, err

@@ -16,6 +16,48 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// SweepHelp is what a Sweeper asks beside the store and the engine.
+type SweepHelp struct {
+	Plans    *PlanReader
+	Pollers  *Pollers
+	Settings Sweeping
+	Metrics  sweepMetrics
+}
+
+// SweepRuns reads and ends runs whose log and engine disagree.
+type SweepRuns interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+	Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error)
+	Audit(ctx context.Context, rows ...store.AuditRow) error
+}
+
+// SweepWaits lists runs that wait for too long.
+type SweepWaits interface {
+	Alerts(ctx context.Context, f store.AlertFilter) ([]store.Alert, error)
+	ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow, error)
+	Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error)
+	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error)
+}
+
+// Sweeper finds runs whose log and engine disagree, and mends or reports them. It is safe for concurrent use.
+type Sweeper struct {
+	runs       SweepRuns
+	waits      SweepWaits
+	stopper    *Stopper
+	background *Background
+	admission  *Admission
+	help       SweepHelp
+}
+
+// NewSweeper makes a Sweeper.
+func NewSweeper(runs SweepRuns, waits SweepWaits, stopper *Stopper, background *Background, admission *Admission,
+	help SweepHelp) *Sweeper {
+	return &Sweeper{runs: runs, waits: waits, stopper: stopper, background: background, admission: admission, help: help}
+}
+
 // Sweeping is how a sweep goes about; zero fields take the defaults named.
 type Sweeping struct {
 	// Interval between two looks; 5 s.
@@ -37,7 +79,8 @@ type Sweeping struct {
 	Batch int
 }
 
-func (c Sweeping) withDefaults() Sweeping {
+// WithDefaults returns c with the defaults of the fields that are zero.
+func (c Sweeping) WithDefaults() Sweeping {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -124,13 +167,13 @@ type lookout interface {
 // sweep: what is done is done under the head lock, once. Its price follows what is
 // open and quiet, not what there ever was. An error says that the engine in use
 // cannot be swept.
-func (s *Service) Sweep(ctx context.Context) error {
-	eye, ok := s.cfg.Engine.(lookout)
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	eye, ok := s.stopper.engine.(lookout)
 	if !ok {
 		return errors.New("control: this engine gives no census, so its runs cannot be swept")
 	}
 	w := &sweeper{
-		s: s, eye: eye, cfg: s.cfg.Sweeping.withDefaults(), metrics: s.sweeps,
+		s: s, eye: eye, cfg: s.help.Settings.WithDefaults(), metrics: s.help.Metrics,
 		suspects: map[string]*suspect{}, told: map[string]bool{}, strays: map[string]stray{},
 		silentQueues: map[string]*silentQueue{},
 	}
@@ -139,7 +182,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stops.Go(func() {
-		_ = s.panics.Loop(ctx, dutySweep, (&stopSweep{w: w}).run)
+		_ = s.background.panics.Loop(ctx, dutySweep, (&stopSweep{w: w}).run)
 	})
 	return w.run(ctx)
 }
@@ -169,7 +212,7 @@ func newSweepMetrics(r prometheus.Registerer) sweepMetrics {
 
 // sweeper is one sweep; it has one goroutine, and a stopSweep beside it.
 type sweeper struct {
-	s       *Service
+	s       *Sweeper
 	eye     lookout
 	cfg     Sweeping
 	metrics sweepMetrics
@@ -209,7 +252,7 @@ func (w *sweeper) run(ctx context.Context) error {
 		} {
 			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) &&
 				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
-				w.s.cfg.Logger.WarnContext(ctx, "sweep", slog.Any("error", err))
+				w.s.background.log.WarnContext(ctx, "sweep", slog.Any("error", err))
 			}
 		}
 		w.count()
@@ -244,7 +287,7 @@ func (w *sweeper) suspect(id run.Identity) {
 // lookAtClosed suspects the runs whose execution was ended lately and that have
 // not: one list of the engine's, one read of heads.
 func (w *sweeper) lookAtClosed(ctx context.Context) error {
-	began := w.s.cfg.Now()
+	began := w.s.background.now()
 	since := w.closedUpTo.Add(-closedOverlap)
 	if w.closedUpTo.IsZero() {
 		since = began.Add(-closedAtFirst)
@@ -264,7 +307,7 @@ func (w *sweeper) lookAtClosed(ctx context.Context) error {
 		}
 	}
 	if len(ids) > 0 {
-		heads, err := w.s.cfg.Store.Heads(ctx, ids)
+		heads, err := w.s.runs.Heads(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -272,7 +315,7 @@ func (w *sweeper) lookAtClosed(ctx context.Context) error {
 			if h.Terminal {
 				continue
 			}
-			r, err := w.s.cfg.Store.Get(ctx, id)
+			r, err := w.s.runs.Get(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -288,7 +331,7 @@ func (w *sweeper) lookAtClosed(ctx context.Context) error {
 // lookAtQuiet takes the next open runs whose log stands still, and suspects those
 // that the engine's index does not show as open.
 func (w *sweeper) lookAtQuiet(ctx context.Context) error {
-	rows, err := w.s.cfg.Store.Quiet(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
+	rows, err := w.s.runs.Quiet(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
 	if err != nil {
 		return err
 	}
@@ -318,7 +361,7 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 				return nil
 			}
 			w.knows++
-			return w.s.doForRun(ctx, dutySweep, r.RunID, func() error {
+			return w.s.background.doForRun(ctx, dutySweep, r.RunID, func() error {
 				return cmp.Or(w.lookAtStrays(ctx, r), w.lookAtSteps(ctx, r), w.lookAtQueues(ctx, r))
 			})
 		})
@@ -340,6 +383,6 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 // done says what was done about a finding.
 func (w *sweeper) done(ctx context.Context, runID, kind, action, why string) {
 	w.metrics.done.WithLabelValues(kind, action).Inc()
-	w.s.cfg.Logger.WarnContext(ctx, "the sweep found something that stands still", slog.String("runId", runID),
+	w.s.background.log.WarnContext(ctx, "the sweep found something that stands still", slog.String("runId", runID),
 		slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
 }

@@ -14,20 +14,20 @@ import (
 
 // reportForeign logs an execution under the id of a run that dvt did not start, and writes one audit row for it. A
 // failure to write the row is only logged.
-func (s *Service) reportForeign(ctx context.Context, id run.Identity, f engine.ForeignExecution) {
+func (s *Sweeper) reportForeign(ctx context.Context, id run.Identity, f engine.ForeignExecution) {
 	const held = "An execution that dvt did not start held the id of the run in the engine (%s): %s."
 	why := fmt.Sprintf(held, f.EngineRunID, f.Why)
-	s.sweeps.done.WithLabelValues(workflowForeign, didTerminate).Inc()
-	s.cfg.Logger.WarnContext(ctx, "an execution under the id of a run is not one of dvt",
+	s.help.Metrics.done.WithLabelValues(workflowForeign, didTerminate).Inc()
+	s.background.log.WarnContext(ctx, "an execution under the id of a run is not one of dvt",
 		slog.String("runId", id.RunID), slog.String("engineRunId", f.EngineRunID), slog.String("why", f.Why))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalAuditTime)
 	defer cancel()
-	if err := s.cfg.Store.Audit(ctx, store.AuditRow{
+	if err := s.runs.Audit(ctx, store.AuditRow{
 		ID: alertID(id.RunID, f.EngineRunID, workflowForeign), TenantID: id.TenantID, Actor: string(run.ByEngine),
 		Action: "ENGINE_FORGERY", RunID: id.RunID, Outcome: "REJECTED", Code: run.CodeTicketRefused,
 		Reason: run.Text(why, maxAuditedReason),
 	}); err != nil {
-		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+		s.background.log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }
 
@@ -54,7 +54,7 @@ func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
 	for i, id := range open {
 		ids[i] = id.RunID
 	}
-	heads, err := w.s.cfg.Store.Heads(ctx, ids)
+	heads, err := w.s.runs.Heads(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
 		if !ok || !h.Terminal || heads.Now.Sub(h.LastAt) < max(w.cfg.Quiet, leftoverQuiet) {
 			return nil // the workflow of the run may be closing by itself
 		}
-		return w.s.doForRun(ctx, dutySweep, id.RunID, func() error {
+		return w.s.background.doForRun(ctx, dutySweep, id.RunID, func() error {
 			err := w.eye.Terminate(ctx, id, "dvt: the run has ended")
 			if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
 				return nil

@@ -29,7 +29,7 @@ type silentQueue struct {
 // polled it for NoWorkerAfter, tasks wait in it, and a whole cycle found no worker busy with one of its steps. The
 // third one is needed because a worker with all slots taken does not poll.
 func (w *sweeper) lookAtQueues(ctx context.Context, r store.QuietRun) error {
-	q := w.s.cfg.Queues.For(r.TenantID, r.EnvironmentID)
+	q := w.s.help.Plans.queues.For(r.TenantID, r.EnvironmentID)
 	var due []string
 	for _, name := range q.Names() {
 		if x := w.silentQueues[name]; x != nil && x.alerted[r.TenantID] {
@@ -46,7 +46,7 @@ func (w *sweeper) lookAtQueues(ctx context.Context, r store.QuietRun) error {
 	if len(due) == 0 {
 		return nil
 	}
-	l, err := w.s.cfg.Store.Load(ctx, r.RunID)
+	l, err := w.s.runs.Load(ctx, r.RunID)
 	if err != nil {
 		return err
 	}
@@ -64,12 +64,12 @@ func (w *sweeper) lookAtQueues(ctx context.Context, r store.QuietRun) error {
 // noteSilence reports whether a queue counts as unserved now, and records that in silentQueues. A step of r may prove
 // that a worker is busy.
 func (w *sweeper) noteSilence(ctx context.Context, r store.QuietRun, name string) (bool, error) {
-	sight, ok := w.s.queues.look(ctx, name)
+	sight, ok := w.s.help.Pollers.look(ctx, name)
 	if !ok || sight.Waiting == 0 || w.silence(sight) < w.cfg.NoWorkerAfter {
 		return false, nil
 	}
 	x := w.silentQueues[name]
-	switch now := w.s.cfg.Now(); {
+	switch now := w.s.background.now(); {
 	case x == nil && len(w.silentQueues) >= maxQueues:
 		return false, nil
 	case x == nil:
@@ -82,7 +82,7 @@ func (w *sweeper) noteSilence(ctx context.Context, r store.QuietRun, name string
 	}
 	busy, err := w.busy(ctx, r, name)
 	if busy {
-		x.busy = w.s.cfg.Now()
+		x.busy = w.s.background.now()
 	}
 	return err == nil && !busy, err
 }
@@ -93,7 +93,7 @@ func (w *sweeper) silence(sight queueSight) time.Duration {
 	if last.IsZero() {
 		last = sight.Since
 	}
-	return w.s.cfg.Now().Sub(last)
+	return w.s.background.now().Sub(last)
 }
 
 // busy reports whether a worker of a queue sent a recent heartbeat for a step of this run.
@@ -109,7 +109,7 @@ func (w *sweeper) busy(ctx context.Context, r store.QuietRun, queue string) (boo
 	for _, s := range r.Running {
 		for _, p := range d.Pending {
 			if on(s) && strings.HasPrefix(p.ID, s.StepID+"/") && p.LastHeartbeat != nil &&
-				w.s.cfg.Now().Sub(*p.LastHeartbeat) < w.cfg.NoWorkerAfter {
+				w.s.background.now().Sub(*p.LastHeartbeat) < w.cfg.NoWorkerAfter {
 				return true, nil
 			}
 		}
@@ -121,12 +121,12 @@ func (w *sweeper) busy(ctx context.Context, r store.QuietRun, queue string) (boo
 func (w *sweeper) lookAtSilentQueues(ctx context.Context) error {
 	alerted := 0
 	for name, x := range w.silentQueues {
-		sight, ok := w.s.queues.look(ctx, name)
+		sight, ok := w.s.help.Pollers.look(ctx, name)
 		served := w.silence(sight) < w.cfg.NoWorkerAfter
 		if ok && (served || sight.Waiting == 0) {
 			delete(w.silentQueues, name)
 			if len(x.alerted) > 0 {
-				w.s.cfg.Logger.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name),
+				w.s.background.log.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name),
 					slog.Bool("served", served))
 			}
 		} else if len(x.alerted) > 0 {
@@ -139,8 +139,8 @@ func (w *sweeper) lookAtSilentQueues(ctx context.Context) error {
 
 // alertQueue raises the alert about a queue, unless another server or an earlier process already did.
 func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue string) error {
-	sight, _ := w.s.queues.look(ctx, queue)
-	alerts, err := w.s.cfg.Store.Alerts(ctx, store.AlertFilter{TenantID: id.TenantID, Limit: store.MaxPage})
+	sight, _ := w.s.help.Pollers.look(ctx, queue)
+	alerts, err := w.s.waits.Alerts(ctx, store.AlertFilter{TenantID: id.TenantID, Limit: store.MaxPage})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue
 		if a.Code != run.CodeNoWorker || !strings.HasPrefix(a.Note, named) {
 			continue
 		}
-		if a.At.After(sight.LastSeen) && (!sight.LastSeen.IsZero() || w.s.cfg.Now().Sub(a.At) < realertAfter) {
+		if a.At.After(sight.LastSeen) && (!sight.LastSeen.IsZero() || w.s.background.now().Sub(a.At) < realertAfter) {
 			return nil
 		}
 		before = a.ID
@@ -165,8 +165,8 @@ func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue
 		why += fmt.Sprintf("Step %s waits for it. ", stepID)
 	}
 	why += fmt.Sprintf("Start one with `dvt worker --queues %s`.", queue)
-	day := w.s.cfg.Now().UTC().Format(time.DateOnly)
-	if err := w.s.raise(ctx, store.Alert{
+	day := w.s.background.now().UTC().Format(time.DateOnly)
+	if err := w.s.background.alerts.raise(ctx, store.Alert{
 		ID: alertID(id.TenantID+"|"+queue, before+"|"+day, noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID,
 		RunID: id.RunID, StepID: stepID,
 		Level: store.AlertHigh, Code: run.CodeNoWorker, Note: why, Actor: engineActor,
@@ -174,7 +174,7 @@ func (w *sweeper) alertQueue(ctx context.Context, id run.Identity, stepID, queue
 		return err
 	}
 	w.metrics.done.WithLabelValues(noWorker, didEscalate).Inc()
-	w.s.cfg.Logger.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue),
+	w.s.background.log.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue),
 		slog.String("tenant", id.TenantID),
 		slog.String("runId", id.RunID), slog.String("why", why))
 	return nil

@@ -17,7 +17,7 @@ var errMoved = errors.New("control: the log moved")
 
 // lookAtSuspects looks again at each run that something was found of.
 func (w *sweeper) lookAtSuspects(ctx context.Context) error {
-	now := w.s.cfg.Now()
+	now := w.s.background.now()
 	ids := make([]string, 0, len(w.suspects))
 	for id, x := range w.suspects {
 		if !now.Before(x.next) {
@@ -27,7 +27,7 @@ func (w *sweeper) lookAtSuspects(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	heads, err := w.s.cfg.Store.Heads(ctx, ids)
+	heads, err := w.s.runs.Heads(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,10 @@ func (w *sweeper) lookAtSuspects(ctx context.Context) error {
 			delete(w.suspects, id)
 			return nil
 		}
-		return w.s.doForRun(ctx, dutySweep, id, func() error { return w.lookAtSuspect(ctx, w.suspects[id], head) })
+		return w.s.background.doForRun(ctx, dutySweep, id, func() error {
+			return w.lookAtSuspect(ctx, w.suspects[id],
+				head)
+		})
 	})
 }
 
@@ -58,7 +61,7 @@ func (w *sweeper) lookAtSuspect(ctx context.Context, x *suspect, head store.Head
 		delete(w.suspects, x.id.RunID)
 		return nil
 	}
-	now := w.s.cfg.Now()
+	now := w.s.background.now()
 	if x.kind != kind && x.kind != logRegressed || x.head != head.LastSeq {
 		x.kind, x.head, x.since = kind, head.LastSeq, now
 		return nil
@@ -131,12 +134,12 @@ func (w *sweeper) knownHead(ctx context.Context, id run.Identity) (known run.Seq
 // heal ends a run that nobody executes any more, or has it started again, under the
 // head lock. An open stop is completed before anything else is thought of (T192).
 func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.Description) error {
-	stop, stopping, err := w.s.openStop(ctx, x.id.RunID)
+	stop, stopping, err := w.s.stopper.openStop(ctx, x.id.RunID)
 	if err != nil {
 		return err
 	}
 	var action, why string
-	err = w.s.cfg.Store.InRun(ctx, x.id.RunID, func(tx store.RunTx) error {
+	err = w.s.runs.InRun(ctx, x.id.RunID, func(tx store.RunTx) error {
 		action, why = "", ""
 		if tx.Head().Terminal {
 			return nil
@@ -148,7 +151,7 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.",
 				words(kind, d), stop.Signal.ID)
 			reason := "dvt ended the run by itself, because " + words(kind, d)
-			if err := w.s.completeStop(ctx, tx, stop, cutByStop(stop), reason); err != nil {
+			if err := w.s.stopper.completeStop(ctx, tx, stop, cutByStop(stop), reason); err != nil {
 				return err
 			}
 			return w.trail(ctx, tx, x.id, run.CodeTerminated, why)
@@ -159,7 +162,8 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 		}
 		if kind != workflowGone && st.StartedAt == nil {
 			action = didRestart
-			why = fmt.Sprintf("The run was handed to the engine and never began, and %s: it is started again.", words(kind, d))
+			why = fmt.Sprintf("The run was handed to the engine and never began, and %s: it is started again.",
+				words(kind, d))
 			return w.restart(ctx, tx, why)
 		}
 		action = didFail
@@ -176,7 +180,7 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 	if err == nil && action != "" {
 		w.done(ctx, x.id.RunID, kind, action, why)
 		if action == didRestart {
-			wake(w.s.starts)
+			wake(w.s.admission.waker.starts)
 		}
 	}
 	return err
@@ -206,7 +210,7 @@ func (w *sweeper) restart(ctx context.Context, tx store.RunTx, why string) error
 func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code run.Code, why string) error {
 	cut := cutByKill()
 	cut.ErrorMessage = "the attempt was cut off: nobody executes the run any more"
-	events, err := w.s.cutOff(st, cut)
+	events, err := w.s.stopper.cutOff(st, cut)
 	if err != nil {
 		return err
 	}
@@ -226,7 +230,7 @@ func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code r
 		return err
 	}
 	return endRun(ctx, tx, st.RunID, append(events, run.Draft{
-		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.s.cfg.Now(), EmittedBy: run.ByControl,
+		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.s.background.now(), EmittedBy: run.ByControl,
 		Payload: failed,
 	}))
 }
@@ -248,14 +252,14 @@ func (w *sweeper) escalate(ctx context.Context, id run.Identity, stepID, kind st
 	if len(w.told) >= maxSuspects {
 		clear(w.told)
 	}
-	if err := w.s.raise(ctx, store.Alert{
+	if err := w.s.background.alerts.raise(ctx, store.Alert{
 		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID),
 		Level: store.AlertHigh, Code: code,
 		Note: why, Actor: engineActor,
 	}); err != nil {
 		return err
 	}
-	if err := w.s.cfg.Store.Audit(ctx, store.AuditRow{
+	if err := w.s.runs.Audit(ctx, store.AuditRow{
 		ID: key, TenantID: id.TenantID, Actor: engineActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code,
 		Reason: why,
 	}); err != nil {

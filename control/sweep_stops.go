@@ -33,7 +33,7 @@ func (x *stopSweep) run(ctx context.Context) error {
 	for {
 		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errSetAside) &&
 			!errors.Is(err, store.ErrUnavailable) {
-			x.w.s.cfg.Logger.WarnContext(ctx, "sweep of stops", slog.Any("error", err))
+			x.w.s.background.log.WarnContext(ctx, "sweep of stops", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -46,14 +46,14 @@ func (x *stopSweep) run(ctx context.Context) error {
 // look ends the runs of the next page of overdue stops. A run that cannot be ended does not delay the others.
 func (x *stopSweep) look(ctx context.Context) error {
 	cfg := x.w.cfg
-	rows, err := x.w.s.cfg.Store.Stopping(ctx, cfg.StopWithin, x.cursor, cfg.Batch)
+	rows, err := x.w.s.waits.Stopping(ctx, cfg.StopWithin, x.cursor, cfg.Batch)
 	if err != nil {
 		return err
 	}
 	x.silent = false
 	left := len(rows)
 	err = forEach(ctx, rows, func(r store.StoppingRun) error {
-		err := x.w.s.doForRun(ctx, dutySweep, r.RunID, func() error { return x.end(ctx, r) })
+		err := x.w.s.background.doForRun(ctx, dutySweep, r.RunID, func() error { return x.end(ctx, r) })
 		if err == nil {
 			left--
 		}
@@ -72,7 +72,7 @@ func (x *stopSweep) look(ctx context.Context) error {
 func (x *stopSweep) end(ctx context.Context, r store.StoppingRun) error {
 	s, within := x.w.s, x.w.cfg.StopWithin
 	var why string
-	err := s.cfg.Store.InRun(ctx, r.RunID, func(tx store.RunTx) error {
+	err := s.runs.InRun(ctx, r.RunID, func(tx store.RunTx) error {
 		why = ""
 		stop, err := tx.Receipt(ctx, r.SignalID)
 		if err != nil || stop.Application.Final() || tx.Head().Terminal {
@@ -80,7 +80,7 @@ func (x *stopSweep) end(ctx context.Context, r store.StoppingRun) error {
 		}
 		why = fmt.Sprintf("The engine had not carried out the stop %s of %s within %s: %s.",
 			stop.Signal.ID, stop.ReceivedAt.UTC().Format(time.RFC3339), within, deliveryWords(stop))
-		if err := s.completeStop(ctx, tx, stop, cutByStop(stop), appliedBySweep(within)); err != nil {
+		if err := s.stopper.completeStop(ctx, tx, stop, cutByStop(stop), appliedBySweep(within)); err != nil {
 			return err
 		}
 		return x.w.trail(ctx, tx, r.Identity, run.CodeCancelled, why)
@@ -103,8 +103,9 @@ func (x *stopSweep) terminate(ctx context.Context, id run.Identity) {
 	err := x.w.eye.Terminate(within, id, "dvt: the run was stopped, and its execution had not done so in time")
 	if err != nil && !errors.Is(err, engine.ErrNotStarted) && !errors.Is(err, engine.ErrClosed) && ctx.Err() == nil {
 		x.silent = true
-		x.w.s.cfg.Logger.WarnContext(ctx,
-			"the execution of an ended run is still open; it is ended once the engine answers", slog.String("runId", id.RunID),
+		x.w.s.background.log.WarnContext(ctx,
+			"the execution of an ended run is still open; it is ended once the engine answers", slog.String("runId",
+				id.RunID),
 			slog.Any("error", err))
 	}
 }
@@ -133,20 +134,4 @@ func cutByStop(stop run.Receipt) run.FailurePayload {
 		ErrorCode: string(run.CodeCancelled), FailureCategory: run.CategoryUser, FailureSource: string(run.ByControl),
 		ErrorMessage: "the run was stopped, and the engine did not end the attempt",
 	}
-}
-
-// withStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The reason is
-// computed on each read, because it applies from the acceptance of the stop.
-func (s *Service) withStopDeadline(rc run.Receipt) run.Receipt {
-	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
-		return rc
-	}
-	at := rc.ReceivedAt.Add(s.cfg.Sweeping.withDefaults().StopWithin).UTC().Format(time.RFC3339)
-	state := "the engine has not taken the order yet"
-	if rc.DeliveredAt != nil {
-		since := rc.DeliveredAt.UTC().Format(time.RFC3339)
-		state = "the engine has had the order since " + since + " and has not ended the run yet"
-	}
-	rc.ApplicationReason = fmt.Sprintf("%s; if the run is still open at %s, dvt ends it by itself", state, at)
-	return rc
 }

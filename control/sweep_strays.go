@@ -48,7 +48,7 @@ func (w *sweeper) endStray(ctx context.Context, r store.QuietRun, stepID string,
 			return false, nil
 		}
 	}
-	now := w.s.cfg.Now()
+	now := w.s.background.now()
 	if x, ok := w.strays[id]; !ok || x.head != r.Head.LastSeq {
 		if len(w.strays) < maxSuspects {
 			w.strays[id] = stray{head: r.Head.LastSeq, since: now}
@@ -71,7 +71,7 @@ func (w *sweeper) endStray(ctx context.Context, r store.QuietRun, stepID string,
 		return true, err
 	}
 	ended := false
-	err = w.s.cfg.Store.InRun(ctx, r.RunID, func(tx store.RunTx) error {
+	err = w.s.runs.InRun(ctx, r.RunID, func(tx store.RunTx) error {
 		ended = tx.Head().LastSeq == r.Head.LastSeq
 		if !ended {
 			return nil

@@ -17,25 +17,25 @@ import (
 // lookAtStarts makes starts due that nobody makes. A lease that is over is free for
 // anyone, so a row that stays means that no reconciler is at work.
 func (w *sweeper) lookAtStarts(ctx context.Context) error {
-	if w.s.startsNothing() {
+	if w.s.admission.modes.startsNothing() {
 		return nil
 	}
-	rows, err := w.s.cfg.Store.StuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)
+	rows, err := w.s.waits.StuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)
 	if err != nil {
 		return err
 	}
 	w.metrics.open.WithLabelValues(startStuck).Set(float64(len(rows)))
 	if len(rows) > 0 {
-		wake(w.s.starts)
+		wake(w.s.admission.waker.starts)
 	}
 	broken := forEach(ctx, rows, func(q store.QueueRow) error {
-		return w.s.doForRun(ctx, dutySweep, q.RunID, func() error { return w.free(ctx, q, waitsLong(q)) })
+		return w.s.background.doForRun(ctx, dutySweep, q.RunID, func() error { return w.free(ctx, q, waitsLong(q)) })
 	})
 	if len(rows) == 0 || broken != nil && isOutage(ctx, broken) {
 		return broken
 	}
 	oldest := rows[0] // of many that wait it says what is wrong
-	r, err := w.s.cfg.Store.Get(ctx, oldest.RunID)
+	r, err := w.s.runs.Get(ctx, oldest.RunID)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (w *sweeper) free(ctx context.Context, q store.QueueRow, why string) error 
 		return nil
 	}
 	freed := false
-	err := w.s.cfg.Store.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+	err := w.s.runs.InRun(ctx, q.RunID, func(tx store.RunTx) error {
 		now, err := tx.Queue(ctx)
 		freed = err == nil && now.Generation == q.Generation && now.Status == store.QueueLocked
 		if !freed {
@@ -81,7 +81,7 @@ func (w *sweeper) lookAtSteps(ctx context.Context, r store.QuietRun) error {
 	if len(r.Running) == 0 || r.Head.Gate&run.GatePaused != 0 {
 		return nil
 	}
-	facts, err := w.s.planFacts(ctx, r.PlanRef)
+	facts, err := w.s.help.Plans.planFacts(ctx, r.PlanRef)
 	var broken *plan.InvalidError
 	if errors.Is(err, store.ErrNotFound) || errors.As(err, &broken) {
 		return nil
@@ -132,7 +132,8 @@ func diagnosis(d engine.Debug, subject, queue string) string {
 			return fmt.Sprintf("the engine waits for a worker of %s to take try %d (%s). Look whether one serves that queue.",
 				queue, p.Attempt, p.State)
 		case p.LastFailure != "":
-			return fmt.Sprintf("try %d (%s) gave its last sign of life at %s, and the one before failed: %s", p.Attempt, p.State,
+			return fmt.Sprintf("try %d (%s) gave its last sign of life at %s, and the one before failed: %s", p.Attempt,
+				p.State,
 				p.LastHeartbeat.UTC().Format(time.RFC3339), p.LastFailure)
 		default:
 			return fmt.Sprintf(

@@ -13,29 +13,29 @@ import (
 // lookAtWaiting fails the runs that waited longer than they may (T131). A lease, a place or a
 // stop that came first wins: all are decided under the head lock.
 func (w *sweeper) lookAtWaiting(ctx context.Context) error {
-	rows, err := w.s.cfg.Store.ExpiredWaiting(ctx, w.cfg.Batch)
+	rows, err := w.s.waits.ExpiredWaiting(ctx, w.cfg.Batch)
 	if err != nil {
 		return err
 	}
 	return forEach(ctx, rows, func(q store.QueueRow) error {
-		return w.s.doForRun(ctx, dutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
+		return w.s.background.doForRun(ctx, dutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
 	})
 }
 
-func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
-	stop, stopping, err := s.openStop(ctx, q.RunID)
+func (s *Sweeper) expireWaiting(ctx context.Context, q store.QueueRow) error {
+	stop, stopping, err := s.stopper.openStop(ctx, q.RunID)
 	if err != nil {
 		return err
 	}
 	expired := false
-	err = s.cfg.Store.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+	err = s.runs.InRun(ctx, q.RunID, func(tx store.RunTx) error {
 		expired = false
 		now, err := tx.Queue(ctx)
 		if err != nil || !now.Waiting || now.Status != store.QueuePending || tx.Head().Terminal {
 			return err
 		}
 		if stopping {
-			return s.completeStop(ctx, tx, stop, cutByKill(), "") // T192
+			return s.stopper.completeStop(ctx, tx, stop, cutByKill(), "") // T192
 		}
 		expired = true
 		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
@@ -51,13 +51,13 @@ func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
 			return err
 		}
 		return endRun(ctx, tx, q.RunID, []run.Draft{{
-			Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission,
+			Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.background.now(), EmittedBy: run.ByAdmission,
 			Payload: failed,
 		}})
 	})
 	if err == nil && expired {
-		s.usage.expired.WithLabelValues(s.usage.label(q.TenantID)).Inc()
-		s.cfg.Logger.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID),
+		s.admission.usage.expired.WithLabelValues(s.admission.usage.label(q.TenantID)).Inc()
+		s.background.log.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID),
 			slog.String("tenant", q.TenantID))
 	}
 	return err

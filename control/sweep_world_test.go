@@ -77,7 +77,8 @@ func (e *sweptEngine) Closed(context.Context, time.Time) iter.Seq2[engine.Descri
 		}
 		for id, as := range e.ends {
 			if !e.unseen && !yield(
-				engine.Description{Identity: run.Identity{RunID: id, TenantID: e.closedTenant, ProjectID: "shop"}, ClosedAs: as},
+				engine.Description{Identity: run.Identity{RunID: id, TenantID: e.closedTenant, ProjectID: "shop"},
+					ClosedAs: as},
 				nil) {
 				return
 			}

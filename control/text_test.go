@@ -18,7 +18,8 @@ import (
 func (w *world) auditChainHolds(tenant string) []store.AuditLink {
 	w.t.Helper()
 	must[int](w.t)(w.raw.LinkAudit(w.t.Context(), 500))
-	links := must[[]store.AuditLink](w.t)(w.raw.AuditLinks(w.t.Context(), store.AuditFilter{TenantID: tenant, Limit: 500}))
+	links := must[[]store.AuditLink](w.t)(w.raw.AuditLinks(w.t.Context(), store.AuditFilter{TenantID: tenant,
+		Limit: 500}))
 	var before [sha256.Size]byte
 	for i, l := range links {
 		if want := l.Row.Link(before, l.No); l.Hash != want {

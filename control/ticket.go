@@ -17,7 +17,7 @@ import (
 // its class. It is safe for concurrent use.
 type Ticket struct {
 	class authz.Class
-	s     *Service
+	s     *Watcher
 	guard guard
 	runID string
 	// filter is what a list may show.
@@ -36,7 +36,7 @@ func (t *Ticket) Class() authz.Class { return t.class }
 // right is audited beside it. ErrMoved says that the viewer may see something
 // else than before: it needs another ticket. Any other error is a *Error.
 func (t *Ticket) Check() error {
-	now, version := t.s.cfg.Now(), t.s.cfg.Authz.Version()
+	now, version := t.s.rights.now(), t.s.rights.authz.Version()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if version == t.version && now.Before(t.until) {
@@ -47,7 +47,7 @@ func (t *Ticket) Check() error {
 		return ErrMoved
 	case err != nil:
 		go func() {
-			_ = t.s.panics.Call(dutyNotify, "", func() error {
+			_ = t.s.background.panics.Call(dutyNotify, "", func() error {
 				t.lost(err)
 				return nil
 			})
@@ -72,19 +72,19 @@ var ErrMoved = errLook
 
 // AdmitRun checks the right of p to watch a run: NOT_FOUND as for WatchRun. Every
 // principal that may read a run is shown the same frames of it.
-func (s *Service) AdmitRun(ctx context.Context, p authz.Principal, runID string) (*Ticket, error) {
+func (s *Watcher) AdmitRun(ctx context.Context, p authz.Principal, runID string) (*Ticket, error) {
 	id, err := s.watchable(ctx, p, runID)
 	if err != nil {
 		return nil, err
 	}
-	t := &Ticket{class: authz.Class(p.TenantID), s: s, guard: s.guardRun(p, id), runID: runID}
+	t := &Ticket{class: authz.Class(p.TenantID), s: s, guard: s.rights.guardRun(p, id), runID: runID}
 	return t, t.Check()
 }
 
 // OpenRun is the stream of all who hold tickets of the run: nobody's rights are
 // looked at while it runs.
-func (s *Service) OpenRun(ctx context.Context, t *Ticket) (Stream[live.Frame], error) {
-	frames, err := s.cfg.Hub.Watch(ctx, t.runID, nil, "")
+func (s *Watcher) OpenRun(ctx context.Context, t *Ticket) (Stream[live.Frame], error) {
+	frames, err := s.hub.Watch(ctx, t.runID, nil, "")
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -94,17 +94,17 @@ func (s *Service) OpenRun(ctx context.Context, t *Ticket) (Stream[live.Frame], e
 // AdmitRuns checks the right of p to watch a page of runs: BAD_INPUT, FORBIDDEN.
 // Tickets of one class are of one tenant, see the same projects and environments, and
 // ask for the same page.
-func (s *Service) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (*Ticket, error) {
+func (s *Watcher) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (*Ticket, error) {
 	asked, err := askedPage(q)
 	if err != nil {
 		return nil, err
 	}
 	t := &Ticket{s: s}
-	t.guard = s.guardBy(p, func() error {
-		f, ok := s.narrow(p, asked)
+	t.guard = s.rights.guardBy(p, func() error {
+		f, ok := s.rights.narrow(p, asked)
 		switch {
 		case !ok:
-			return s.nothingToReadError(p)
+			return s.rights.nothingToReadError(p)
 		case t.class == "": // the first check, before anybody else has the ticket
 			class, err := classOf(f)
 			if err != nil {

@@ -16,6 +16,26 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// TokenStore keeps tokens and sessions.
+type TokenStore interface {
+	Tokens(ctx context.Context, f store.TokenFilter) ([]store.StoredToken, error)
+	PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (store.StoredToken, bool, error)
+	RevokeToken(ctx context.Context, tenantID string, id string, by string, audit store.AuditRow) (store.StoredToken,
+		bool, error)
+}
+
+// TokenIssuer makes, lists and revokes API tokens. It is safe for concurrent use.
+type TokenIssuer struct {
+	rights *Rights
+	store  TokenStore
+	loader *Loader
+}
+
+// NewTokenIssuer makes a TokenIssuer.
+func NewTokenIssuer(rights *Rights, store TokenStore, loader *Loader) *TokenIssuer {
+	return &TokenIssuer{rights: rights, store: store, loader: loader}
+}
+
 // Token is an API token as people see it; the secret is not kept.
 type Token struct {
 	store.StoredToken
@@ -67,13 +87,13 @@ const (
 // principal has at the moment of use. It works here at once, everywhere within 2 s. The
 // secret is in this answer and nowhere else. A repeated request gives the token without
 // it. FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT. A token cannot make a token.
-func (s *Service) CreateToken(ctx context.Context, p authz.Principal, in CreateToken) (CreatedToken, error) {
+func (s *TokenIssuer) CreateToken(ctx context.Context, p authz.Principal, in CreateToken) (CreatedToken, error) {
 	row := store.AuditRow{Action: string(authz.CreateToken), RequestID: in.RequestID, Reason: "token " + clip(in.Name)}
 	if in.ExpiresAt.IsZero() {
-		in.ExpiresAt = s.cfg.Now().Add(tokenLife)
+		in.ExpiresAt = s.rights.now().Add(tokenLife)
 	}
 	if vs := s.checkToken(in); len(vs) > 0 {
-		return CreatedToken{}, s.auditRefused(ctx, p, row, badInput(vs))
+		return CreatedToken{}, s.rights.auditRefused(ctx, p, row, badInput(vs))
 	}
 	if err := s.mayCreate(ctx, p, in, row); err != nil {
 		return CreatedToken{}, err
@@ -85,16 +105,18 @@ func (s *Service) CreateToken(ctx context.Context, p authz.Principal, in CreateT
 	if in.Service != "" {
 		t.Principal, t.Provider, t.Groups = authz.ServiceID(in.Service), "", nil
 	}
-	own, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: t.Principal,
+	own, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: t.Principal,
 		Kind: store.TokenAPI, Live: true, Limit: maxTokens})
 	if err != nil {
 		return CreatedToken{}, translate(err)
 	}
-	t.ID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID, in.RequestID)).String()
+	t.ID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID,
+		in.RequestID)).String()
 	if len(own) == maxTokens && !known(own, t.ID) {
 		e := badInput([]plan.Violation{
-			{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", t.Principal, maxTokens)}})
-		return CreatedToken{}, s.auditRefused(ctx, p, row, e)
+			{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", t.Principal,
+				maxTokens)}})
+		return CreatedToken{}, s.rights.auditRefused(ctx, p, row, e)
 	}
 	return s.putToken(ctx, p, t, in.Grants, row)
 }
@@ -108,7 +130,7 @@ func known(list []store.StoredToken, id string) bool {
 	return false
 }
 
-func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.StoredToken, grants []authz.Grant,
+func (s *TokenIssuer) putToken(ctx context.Context, p authz.Principal, t store.StoredToken, grants []authz.Grant,
 	row store.AuditRow) (CreatedToken, error) {
 	var secret string
 	secret, t.SHA256 = authz.NewSecret()
@@ -116,14 +138,14 @@ func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.Store
 	if t.Grants, err = json.Marshal(grants); err != nil {
 		return CreatedToken{}, translate(err)
 	}
-	version := s.cfg.Authz.PolicyVersion(p.TenantID)
+	version := s.rights.authz.PolicyVersion(p.TenantID)
 	detail, err := json.Marshal(map[string]any{"policyVersion": version, "tokenId": t.ID, "principal": t.Principal,
 		"grants": grants, "expiresAt": t.ExpiresAt})
 	if err != nil {
 		return CreatedToken{}, translate(err)
 	}
-	s.stamp(p, &row, "ACCEPTED", string(detail))
-	stored, made, err := s.cfg.Store.PutToken(ctx, t, row)
+	s.rights.stamp(p, &row, "ACCEPTED", string(detail))
+	stored, made, err := s.store.PutToken(ctx, t, row)
 	if err != nil {
 		return CreatedToken{}, translate(err)
 	}
@@ -137,13 +159,13 @@ func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.Store
 	if err != nil {
 		return CreatedToken{}, err
 	}
-	if err := s.LoadPolicy(ctx); err != nil && made {
-		s.cfg.Logger.WarnContext(ctx, "a token was made and is not known here yet", slog.Any("error", err))
+	if err := s.loader.LoadPolicy(ctx); err != nil && made {
+		s.rights.log.WarnContext(ctx, "a token was made and is not known here yet", slog.Any("error", err))
 	}
 	return CreatedToken{Token: out, Secret: secret}, nil // the secret must reach its owner whatever else fails
 }
 
-func (s *Service) checkToken(in CreateToken) []plan.Violation {
+func (s *TokenIssuer) checkToken(in CreateToken) []plan.Violation {
 	vs := checkID(nil, "requestId", in.RequestID)
 	bad := func(path, code, format string, args ...any) {
 		vs = append(vs, plan.Violation{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
@@ -166,14 +188,14 @@ func (s *Service) checkToken(in CreateToken) []plan.Violation {
 			bad(fmt.Sprintf("grants[%d]", i), "INVALID", "projectId and environmentId must not be empty; * is all")
 		}
 	}
-	if life := in.ExpiresAt.Sub(s.cfg.Now()); life <= 0 || life > maxTokenLife {
+	if life := in.ExpiresAt.Sub(s.rights.now()); life <= 0 || life > maxTokenLife {
 		bad("expiresAt", "RANGE", "must be in the future, at most a year away")
 	}
 	return vs
 }
 
 // mayCreate asks the policy, and that nobody gives away more than it has.
-func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateToken, row store.AuditRow) error {
+func (s *TokenIssuer) mayCreate(ctx context.Context, p authz.Principal, in CreateToken, row store.AuditRow) error {
 	action, at := authz.CreateToken, make([]authz.Object, 0, len(in.Grants))
 	for _, g := range in.Grants {
 		at = append(at, authz.Object{TenantID: p.TenantID, ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID})
@@ -183,27 +205,27 @@ func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateTok
 	}
 	row.Code = run.CodeForbidden
 	if p.TokenID != "" {
-		s.auditDenied(ctx, p, row)
+		s.rights.auditDenied(ctx, p, row)
 		e := refuse(run.CodeForbidden, "A token is not made with a token: come as yourself.")
 		e.Denial = &Denial{Action: action}
 		return e
 	}
 	for _, o := range at {
-		d, err := s.cfg.Authz.Decide(p, action, o)
+		d, err := s.rights.authz.Decide(p, action, o)
 		if err != nil {
 			return translate(err)
 		}
 		if !d.Allowed {
-			s.auditDenied(ctx, p, row)
-			return s.denialError(p, action, o, d)
+			s.rights.auditDenied(ctx, p, row)
+			return s.rights.denialError(p, action, o, d)
 		}
 	}
-	may, err := s.cfg.Authz.MayGive(p, in.Grants)
+	may, err := s.rights.authz.MayGive(p, in.Grants)
 	if err != nil {
 		return translate(err)
 	}
 	if !may {
-		s.auditDenied(ctx, p, row)
+		s.rights.auditDenied(ctx, p, row)
 		e := refuse(run.CodeForbidden, "A token has at most the rights of who makes it; some of these grants give more "+
 			"than you have.")
 		e.Denial = &Denial{Action: action}
@@ -214,28 +236,28 @@ func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateTok
 
 // RevokeToken ends a token: here before it answers, everywhere within 2 s, its streams
 // included. The caller's own, others' with MANAGE_TOKENS; NOT_FOUND for the rest. Safe to repeat.
-func (s *Service) RevokeToken(ctx context.Context, p authz.Principal, in RevokeToken) (Token, error) {
+func (s *TokenIssuer) RevokeToken(ctx context.Context, p authz.Principal, in RevokeToken) (Token, error) {
 	if vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
 		return Token{}, badInput(vs)
 	}
 	row := store.AuditRow{Action: actionRevokeToken, RequestID: in.RequestID, Reason: in.Reason}
-	found, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: in.ID, Limit: 1})
+	found, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: in.ID, Limit: 1})
 	if err != nil {
 		return Token{}, translate(err)
 	}
 	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
-	d, err := s.cfg.Authz.Decide(p, authz.ManageTokens, tenant)
+	d, err := s.rights.authz.Decide(p, authz.ManageTokens, tenant)
 	if err != nil {
 		return Token{}, translate(err)
 	}
 	if in.ID == "" || len(found) == 0 || found[0].Principal != p.ID && !d.Allowed {
 		row.Code = run.CodeNotFound
-		s.auditDenied(ctx, p, row)
+		s.rights.auditDenied(ctx, p, row)
 		return Token{}, refuse(run.CodeNotFound, "There is no such token, or it is not yours.")
 	}
-	version := s.cfg.Authz.PolicyVersion(p.TenantID)
-	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, version, found[0].ID))
-	gone, _, err := s.cfg.Store.RevokeToken(ctx, p.TenantID, in.ID, p.ID, row)
+	version := s.rights.authz.PolicyVersion(p.TenantID)
+	s.rights.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, version, found[0].ID))
+	gone, _, err := s.store.RevokeToken(ctx, p.TenantID, in.ID, p.ID, row)
 	if err != nil {
 		return Token{}, translate(err)
 	}
@@ -243,24 +265,24 @@ func (s *Service) RevokeToken(ctx context.Context, p authz.Principal, in RevokeT
 	if err != nil {
 		return Token{}, err
 	}
-	return out, s.inForce(ctx)
+	return out, s.loader.inForce(ctx)
 }
 
 // Tokens lists tokens: the caller's own, or with MANAGE_TOKENS everybody's.
-func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) (TokensPage, error) {
+func (s *TokenIssuer) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) (TokensPage, error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return TokensPage{}, err
 	}
 	f := store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Live: q.Live, Before: q.After, Limit: n + 1}
 	if q.All {
-		if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ManageTokens)}); err != nil {
+		if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ManageTokens)}); err != nil {
 			return TokensPage{}, err
 		}
 		f.Principal = ""
 	}
 	if q.After != "" { // a place in this list, not in that of others
-		at, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: f.TenantID, Principal: f.Principal, Kind: f.Kind,
+		at, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: f.TenantID, Principal: f.Principal, Kind: f.Kind,
 			ID: q.After, Limit: 1})
 		switch {
 		case err != nil:
@@ -269,7 +291,7 @@ func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) 
 			return TokensPage{}, cursorInvalid()
 		}
 	}
-	rows, err := s.cfg.Store.Tokens(ctx, f)
+	rows, err := s.store.Tokens(ctx, f)
 	if err != nil {
 		return TokensPage{}, translate(err)
 	}

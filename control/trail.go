@@ -136,7 +136,8 @@ func (s *Trail) stamp(p authz.Principal, row *store.AuditRow, outcome, detail st
 // nameActor writes into an audit row who acts, with which credential and from where.
 func nameActor(p authz.Principal, row *store.AuditRow) {
 	row.TenantID, row.Actor = p.TenantID, p.ID
-	row.Credential, row.Address, row.Via = run.Text(p.Credential(), maxActorText), run.Text(p.Address, maxActorText), p.Via
+	row.Credential, row.Address, row.Via = run.Text(p.Credential(), maxActorText), run.Text(p.Address,
+		maxActorText), p.Via
 }
 
 // maxActorText bounds the credential and the address in an audit row, in bytes.

@@ -1,14 +1,35 @@
 package control
 
 import (
+	"context"
+
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/store"
 )
 
+// PlaceStore lists where a tenant has runs.
+type PlaceStore interface {
+	Places(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Place, error)
+}
+
+// Viewers tells principals who they are and what they may do where. It is safe for concurrent use.
+type Viewers struct {
+	rights *Rights
+	store  PlaceStore
+	engine engine.Engine
+}
+
+// NewViewers makes a Viewers.
+func NewViewers(rights *Rights, store PlaceStore, engine engine.Engine) *Viewers {
+	return &Viewers{rights: rights, store: store, engine: engine}
+}
+
 // Viewer says who p is and what p may do where.
-func (s *Service) Viewer(p authz.Principal) Viewer {
-	v := Viewer{Principal: p, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
-	for _, g := range s.cfg.Authz.Grants(p) {
-		v.Grants = append(v.Grants, ViewerGrant{Grant: g, Actions: s.cfg.Authz.Allows(p, g)})
+func (s *Viewers) Viewer(p authz.Principal) Viewer {
+	v := Viewer{Principal: p, PolicyVersion: s.rights.authz.PolicyVersion(p.TenantID)}
+	for _, g := range s.rights.authz.Grants(p) {
+		v.Grants = append(v.Grants, ViewerGrant{Grant: g, Actions: s.rights.authz.Allows(p, g)})
 		if g.BreakGlass && g.ExpiresAt.After(v.BreakGlassUntil) {
 			v.BreakGlassUntil = g.ExpiresAt
 		}
@@ -17,8 +38,8 @@ func (s *Service) Viewer(p authz.Principal) Viewer {
 }
 
 // Capabilities is the capability matrix of the engine in use; it is no secret.
-func (s *Service) Capabilities(authz.Principal) []EngineCapability {
-	rows := s.cfg.Engine.Capabilities()
+func (s *Viewers) Capabilities(authz.Principal) []EngineCapability {
+	rows := s.engine.Capabilities()
 	out := make([]EngineCapability, len(rows))
 	for i, c := range rows {
 		out[i] = EngineCapability{Engine: "temporal", Name: c.Name, Support: c.Support, Note: c.Note}

@@ -23,11 +23,11 @@ type Place = store.Place
 // Places lists where p may READ: those of its grants that name one, and those that have runs; by name, at most
 // first (1 to MaxPlaces, 0: 200). Of the places that have runs 1000 are looked at. Where p may not READ there is
 // no place (T101).
-func (s *Service) Places(ctx context.Context, p authz.Principal, first int) ([]Place, error) {
+func (s *Viewers) Places(ctx context.Context, p authz.Principal, first int) ([]Place, error) {
 	n := min(cmp.Or(first, 200), MaxPlaces)
 	projects, found := s.granted(p)
 	if projects == nil || len(projects) > 0 {
-		known, err := s.cfg.Store.Places(ctx, p.TenantID, projects, maxPlacesLooked)
+		known, err := s.store.Places(ctx, p.TenantID, projects, maxPlacesLooked)
 		if err != nil {
 			return nil, translate(err)
 		}
@@ -38,7 +38,7 @@ func (s *Service) Places(ctx context.Context, p authz.Principal, first int) ([]P
 	})
 	var out []Place
 	for _, at := range slices.Compact(found) {
-		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: at.ProjectID,
+		d, err := s.rights.authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: at.ProjectID,
 			EnvironmentID: at.EnvironmentID})
 		if err != nil {
 			return nil, translate(err)
@@ -51,10 +51,10 @@ func (s *Service) Places(ctx context.Context, p authz.Principal, first int) ([]P
 }
 
 // granted are the projects that the grants of p are for, nil when one is for all, and the places that they name.
-func (s *Service) granted(p authz.Principal) (projects []string, named []Place) {
+func (s *Viewers) granted(p authz.Principal) (projects []string, named []Place) {
 	projects = []string{}
 	every := false
-	for _, g := range s.cfg.Authz.Grants(p) {
+	for _, g := range s.rights.authz.Grants(p) {
 		switch {
 		case g.ProjectID == "*":
 			every = true

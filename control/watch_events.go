@@ -15,16 +15,16 @@ import (
 // order, none twice and none missing. The hub says when to look; the log itself
 // is what is read. A position ahead of the log or of another epoch begins anew with
 // Reset. While the store is down frames are STALE(STORE_DOWN).
-func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRun) (Stream[EventsFrame], error) {
-	r, err := s.visible(ctx, p, authz.Read, in.RunID)
+func (s *Watcher) WatchEvents(ctx context.Context, p authz.Principal, in WatchRun) (Stream[EventsFrame], error) {
+	r, err := s.rights.visible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
 		return nil, err
 	}
-	frames, err := s.cfg.Hub.Watch(ctx, in.RunID, in.After, in.Epoch)
+	frames, err := s.hub.Watch(ctx, in.RunID, in.After, in.Epoch)
 	if err != nil {
 		return nil, translate(err)
 	}
-	e := &eventStream{s: s, guard: s.guardRun(p, r.Identity), frames: frames, runID: in.RunID}
+	e := &eventStream{s: s, guard: s.rights.guardRun(p, r.Identity), frames: frames, runID: in.RunID}
 	if in.After != nil {
 		e.shown = *in.After
 	}
@@ -32,7 +32,7 @@ func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRu
 }
 
 type eventStream struct {
-	s      *Service
+	s      *Watcher
 	guard  guard
 	frames *live.Stream
 	runID  string
@@ -63,7 +63,7 @@ func (e *eventStream) next(ctx context.Context) (EventsFrame, error) {
 		}
 		f := e.last
 		if e.more {
-			evs, err := e.s.cfg.Store.Events(ctx, e.runID, e.shown, maxPageSize)
+			evs, err := e.s.store.Events(ctx, e.runID, e.shown, maxPageSize)
 			said := e.down
 			switch e.down = errors.Is(err, store.ErrUnavailable); {
 			case e.down:

@@ -12,6 +12,21 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// InboxWatcher opens streams of what waits for a person. It is safe for concurrent use.
+type InboxWatcher struct {
+	reader     *InboxReader
+	bus        live.Bus
+	background *Background
+	quiet      time.Duration
+	inboxes    inboxes
+}
+
+// NewInboxWatcher makes a InboxWatcher.
+func NewInboxWatcher(reader *InboxReader, bus live.Bus, background *Background, quiet time.Duration) *InboxWatcher {
+	return &InboxWatcher{reader: reader, bus: bus, background: background, quiet: quiet,
+		inboxes: inboxes{open: map[authz.Class]*inbox{}}}
+}
+
 // Times of a watched inbox.
 const (
 	inboxGap  = 250 * time.Millisecond // between two looks: wake-ups in between are one
@@ -28,13 +43,13 @@ const (
 // looks; whose an item is depends on the viewer, on what it asked for and approved itself,
 // and is decided in memory. A viewer whose rights change is shown what is left with Reset.
 // FORBIDDEN for who may read nothing.
-func (s *Service) WatchInbox(ctx context.Context, p authz.Principal) (Stream[InboxFrame], error) {
+func (s *InboxWatcher) WatchInbox(ctx context.Context, p authz.Principal) (Stream[InboxFrame], error) {
 	w := &inboxStream{s: s}
-	w.guard = s.guardBy(p, func() error {
-		scope, ok := s.narrow(p, RunFilter{})
+	w.guard = s.reader.rights.guardBy(p, func() error {
+		scope, ok := s.reader.rights.narrow(p, RunFilter{})
 		switch {
 		case !ok:
-			return s.nothingToReadError(p)
+			return s.reader.rights.nothingToReadError(p)
 		case w.inbox != nil && reflect.DeepEqual(scope, w.inbox.scope):
 			return nil
 		}
@@ -57,7 +72,7 @@ type inboxes struct {
 
 // inbox is what waits in one scope, for all who watch it. Its goroutine ends when nobody does.
 type inbox struct {
-	s     *Service
+	s     *InboxWatcher
 	class authz.Class
 	scope RunFilter
 	refs  int // guarded by inboxes.mu
@@ -76,7 +91,7 @@ type inboxState struct {
 }
 
 // enter adds a viewer; live.ErrTooMany.
-func (s *Service) enterInbox(scope RunFilter) (*inbox, error) {
+func (s *InboxWatcher) enterInbox(scope RunFilter) (*inbox, error) {
 	all := &s.inboxes
 	class, err := classOf(scope)
 	if err != nil {
@@ -93,7 +108,7 @@ func (s *Service) enterInbox(scope RunFilter) (*inbox, error) {
 		in = &inbox{s: s, class: class, scope: scope, stop: stop, changed: make(chan struct{})}
 		all.open[class] = in
 		go func() {
-			_ = s.panics.Loop(ctx, dutyInbox, func(ctx context.Context) error {
+			_ = s.background.panics.Loop(ctx, dutyInbox, func(ctx context.Context) error {
 				in.run(ctx)
 				return nil
 			})
@@ -118,7 +133,7 @@ func (in *inbox) run(ctx context.Context) {
 	if len(in.scope.ProjectIDs) == 1 {
 		project = in.scope.ProjectIDs[0]
 	}
-	sub := in.s.cfg.Bus.SubscribeList(in.scope.TenantID, project)
+	sub := in.s.bus.SubscribeList(in.scope.TenantID, project)
 	defer sub.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -141,8 +156,8 @@ func (in *inbox) run(ctx context.Context) {
 func (in *inbox) look(ctx context.Context) time.Duration {
 	bounded, cancel := context.WithTimeout(ctx, inboxRead)
 	defer cancel()
-	up := in.s.cfg.Bus.Up()
-	view, err := in.s.lookInbox(bounded, in.scope, in.now.view)
+	up := in.s.bus.Up()
+	view, err := in.s.reader.lookInbox(bounded, in.scope, in.now.view)
 	switch {
 	case err != nil:
 		in.show(inboxState{view: in.now.view, sync: live.Stale, reason: live.StoreDown})
@@ -172,7 +187,7 @@ func (in *inbox) state() (inboxState, <-chan struct{}) {
 
 // inboxStream is guarded, and moves to another inbox when the rights of its viewer change.
 type inboxStream struct {
-	s     *Service
+	s     *InboxWatcher
 	guard guard
 
 	mu     sync.Mutex
@@ -213,7 +228,7 @@ func (w *inboxStream) Next(ctx context.Context) (f InboxFrame, err error) {
 }
 
 func (w *inboxStream) next(ctx context.Context) (InboxFrame, error) {
-	quiet := w.s.cfg.Quiet
+	quiet := w.s.quiet
 	if !w.last.IsZero() {
 		quiet -= time.Since(w.last)
 	}
@@ -246,7 +261,7 @@ func (w *inboxStream) advance(in *inbox, now inboxState) (f InboxFrame, moved bo
 	f = InboxFrame{Sync: now.sync, Reason: now.reason, Reset: w.of != in || w.shown.view == nil && now.view != nil}
 	var yours []bool
 	if now.view != nil {
-		if yours, err = w.s.yours(w.guard.p, now.view); err != nil {
+		if yours, err = w.s.reader.yours(w.guard.p, now.view); err != nil {
 			return f, false, err
 		}
 		f.Count, f.AsOf = new(countInbox(yours)), now.view.asOf

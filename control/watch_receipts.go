@@ -11,26 +11,38 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// ReceiptWatcher opens streams of receipts. It is safe for concurrent use.
+type ReceiptWatcher struct {
+	rights   *Rights
+	hub      *live.Hub
+	receipts *ReceiptReader
+}
+
+// NewReceiptWatcher makes a ReceiptWatcher.
+func NewReceiptWatcher(rights *Rights, hub *live.Hub, receipts *ReceiptReader) *ReceiptWatcher {
+	return &ReceiptWatcher{rights: rights, hub: hub, receipts: receipts}
+}
+
 // WatchReceipts shows the receipts of a run as they move, each first as it is
 // now; only one when signalID is given. It looks when the run's operational
 // clock has moved (T204).
-func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[Receipt],
+func (s *ReceiptWatcher) WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[Receipt],
 	error) {
-	r, err := s.visible(ctx, p, authz.Read, runID)
+	r, err := s.rights.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}
 	if signalID != "" {
-		if _, err := s.Receipt(ctx, p, runID, signalID); err != nil {
+		if _, err := s.receipts.Receipt(ctx, p, runID, signalID); err != nil {
 			return nil, err
 		}
 	}
-	frames, err := s.cfg.Hub.Watch(ctx, runID, nil, "")
+	frames, err := s.hub.Watch(ctx, runID, nil, "")
 	if err != nil {
 		return nil, translate(err)
 	}
 	return &receiptStream{
-		s: s, guard: s.guardRun(p, r.Identity), frames: frames, runID: runID, signalID: signalID,
+		s: s, guard: s.rights.guardRun(p, r.Identity), frames: frames, runID: runID, signalID: signalID,
 		shown: map[string]receiptShown{}, opsRev: -1,
 	}, nil
 }
@@ -42,7 +54,7 @@ type receiptShown struct {
 }
 
 type receiptStream struct {
-	s               *Service
+	s               *ReceiptWatcher
 	guard           guard
 	frames          *live.Stream
 	runID, signalID string
@@ -97,7 +109,7 @@ func (r *receiptStream) next(ctx context.Context) (Receipt, error) {
 }
 
 func (r *receiptStream) look(ctx context.Context) error {
-	st := r.s.cfg.Store
+	st := r.s.receipts.store
 	if r.signalID != "" {
 		rc, err := st.Receipt(ctx, r.runID, r.signalID)
 		if err == nil {
@@ -140,7 +152,7 @@ func (r *receiptStream) note(rc run.Receipt) {
 		return
 	}
 	r.shown[rc.Signal.ID] = now
-	r.pending = append(r.pending, Receipt{Receipt: r.s.withStopDeadline(rc)})
+	r.pending = append(r.pending, Receipt{Receipt: r.s.receipts.withStopDeadline(rc)})
 }
 
 func (r *receiptStream) Close() { r.frames.Close() }

@@ -5,19 +5,43 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
+// WatchStore reads runs that are watched.
+type WatchStore interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+}
+
+// Watcher opens streams of runs and of lists of runs. It is safe for concurrent use.
+type Watcher struct {
+	rights     *Rights
+	hub        *live.Hub
+	lists      *live.Lists
+	store      WatchStore
+	background *Background
+	identities identities
+}
+
+// NewWatcher makes a Watcher.
+func NewWatcher(rights *Rights, hub *live.Hub, lists *live.Lists, store WatchStore, background *Background) *Watcher {
+	return &Watcher{rights: rights, hub: hub, lists: lists, store: store, background: background,
+		identities: identities{kept: newLRU[run.Identity](maxIdentities)}}
+}
+
 // WatchRun follows one run's state; see live.Frame for what a frame promises.
-func (s *Service) WatchRun(ctx context.Context, p authz.Principal, in WatchRun) (Stream[live.Frame], error) {
+func (s *Watcher) WatchRun(ctx context.Context, p authz.Principal, in WatchRun) (Stream[live.Frame], error) {
 	id, err := s.watchable(ctx, p, in.RunID)
 	if err != nil {
 		return nil, err
 	}
-	frames, err := s.cfg.Hub.Watch(ctx, in.RunID, in.After, in.Epoch)
+	frames, err := s.hub.Watch(ctx, in.RunID, in.After, in.Epoch)
 	if err != nil {
 		return nil, translate(err)
 	}
-	return &runStream{guard: s.guardRun(p, id), frames: frames}, nil
+	return &runStream{guard: s.rights.guardRun(p, id), frames: frames}, nil
 }
 
 type runStream struct {

@@ -16,17 +16,17 @@ import (
 // WatchRuns shows a page of runs, without their steps, then its rows as they enter,
 // change and leave; see live.ListFrame for what a frame promises. A viewer whose
 // rights change is shown the page that is left to it anew, with Reset.
-func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery) (Stream[RunsFrame], error) {
+func (s *Watcher) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery) (Stream[RunsFrame], error) {
 	asked, err := askedPage(q)
 	if err != nil {
 		return nil, err
 	}
-	r := &runsStream{lists: s.cfg.Lists}
+	r := &runsStream{lists: s.lists}
 	var filter store.RunFilter // what the viewer asked for and may see
-	r.guard = s.guardBy(p, func() error {
-		f, ok := s.narrow(p, asked)
+	r.guard = s.rights.guardBy(p, func() error {
+		f, ok := s.rights.narrow(p, asked)
 		if !ok {
-			return s.nothingToReadError(p)
+			return s.rights.nothingToReadError(p)
 		}
 		if reflect.DeepEqual(f, filter) {
 			return nil
@@ -113,8 +113,8 @@ func (r *runsStream) Close() {
 // OpenRuns is the stream of all who hold tickets of the class of t: nobody's
 // rights are looked at while it runs. It reads nothing itself; the first frame is
 // the whole page, or says that the store does not answer.
-func (s *Service) OpenRuns(_ context.Context, t *Ticket) (Stream[RunsFrame], error) {
-	page, err := s.cfg.Lists.Watch(t.filter)
+func (s *Watcher) OpenRuns(_ context.Context, t *Ticket) (Stream[RunsFrame], error) {
+	page, err := s.lists.Watch(t.filter)
 	if err != nil {
 		return nil, translate(err)
 	}

@@ -11,23 +11,42 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// DeltaStore reads what changed of a run.
+type DeltaStore interface {
+	Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error)
+}
+
+// LogWatcher opens streams of what attempts write. It is safe for concurrent use.
+type LogWatcher struct {
+	rights *Rights
+	store  DeltaStore
+	reader *LogReader
+	quiet  time.Duration
+}
+
+// NewLogWatcher makes a LogWatcher.
+func NewLogWatcher(rights *Rights, store DeltaStore, reader *LogReader, quiet time.Duration) *LogWatcher {
+	return &LogWatcher{rights: rights, store: store, reader: reader, quiet: quiet}
+}
+
 // WatchStepLog follows what one logical attempt prints, from a line on. When the
 // attempt is over and every line was given, one frame says Complete and the
 // stream then only repeats it at the quiet time.
-func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (Stream[StepLogFrame], error) {
-	a, err := s.attempt(ctx, p, &in)
+func (s *LogWatcher) WatchStepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (Stream[StepLogFrame],
+	error) {
+	a, err := s.reader.attempt(ctx, p, &in)
 	if err != nil {
 		return nil, err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &logStream{
-		s: s, guard: s.guardRun(p, a.run.Identity), id: a.id, in: in, seq: a.seq, epoch: a.epoch, done: a.done,
-		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, a.id), stop: stop, first: true,
+		s: s, guard: s.rights.guardRun(p, a.run.Identity), id: a.id, in: in, seq: a.seq, epoch: a.epoch, done: a.done,
+		next: in.FromLine, wake: s.reader.logs.Follow(follow, a.id), stop: stop, first: true,
 	}, nil
 }
 
 type logStream struct {
-	s        *Service
+	s        *LogWatcher
 	guard    guard
 	id       artifact.AttemptID
 	in       StepLogQuery
@@ -52,14 +71,14 @@ func (l *logStream) Next(ctx context.Context) (f StepLogFrame, err error) {
 
 func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
 	s := l.s
-	deadline := time.NewTimer(s.cfg.Quiet)
+	deadline := time.NewTimer(s.quiet)
 	defer deadline.Stop()
 	for quiet := false; ; {
-		page, err := s.cfg.Logs.Read(ctx, l.id, l.next, maxLogLines)
+		page, err := s.reader.logs.Read(ctx, l.id, l.next, maxLogLines)
 		if err != nil {
 			return StepLogFrame{}, err
 		}
-		f := StepLogFrame{Attempt: l.in.Attempt, Page: page, AsOf: s.cfg.Now()}
+		f := StepLogFrame{Attempt: l.in.Attempt, Page: page, AsOf: s.rights.now()}
 		lines := page.Lines
 		over := l.done && len(lines) < maxLogLines
 		if len(lines) > 0 || quiet || l.first || over && !l.complete {
@@ -93,7 +112,7 @@ func (l *logStream) ask(ctx context.Context) error {
 		return nil
 	}
 	l.asked = time.Now()
-	now, d, err := l.s.cfg.Store.Since(ctx, l.in.RunID, l.seq)
+	now, d, err := l.s.store.Since(ctx, l.in.RunID, l.seq)
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil
 	}

@@ -201,7 +201,8 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 	id := w.running("events", steps...)
 	after := run.Seq(1)
 	first := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id}))
-	second := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id, After: &after}))
+	second := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(),
+		control.WatchRun{RunID: id, After: &after}))
 	var writers sync.WaitGroup
 	for i := range 4 {
 		writers.Go(func() {
@@ -309,7 +310,8 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	// rights shrink to one project: the page is shown anew, without what was lost
 	d := w.inProject("d", "store", "dev")
 	take(t, all, "d enters", func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{d}) })
-	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}})
+	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop",
+		EnvironmentID: "*"}})
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}

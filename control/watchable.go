@@ -27,12 +27,12 @@ const (
 // server was lost, cost one read of each run. Whether the run is still there is
 // for the hub to say, which reads it anyway. A denial costs a read whatever is
 // known, so that time tells nothing.
-func (s *Service) watchable(ctx context.Context, p authz.Principal, runID string) (run.Identity, error) {
+func (s *Watcher) watchable(ctx context.Context, p authz.Principal, runID string) (run.Identity, error) {
 	if id, ok := s.identities.kept.Get(runID); ok {
-		if d, err := s.cfg.Authz.Decide(p, authz.Read, objectOf(id)); err == nil && d.Allowed {
+		if d, err := s.rights.authz.Decide(p, authz.Read, objectOf(id)); err == nil && d.Allowed {
 			return id, nil
 		}
-		r, err := s.visible(ctx, p, authz.Read, runID)
+		r, err := s.rights.visible(ctx, p, authz.Read, runID)
 		return r.Identity, err
 	}
 	select {
@@ -40,15 +40,15 @@ func (s *Service) watchable(ctx context.Context, p authz.Principal, runID string
 		return run.Identity{}, ctx.Err()
 	case read := <-s.identities.reading.DoChan(runID, func() (any, error) { return s.identify(ctx, runID) }):
 		id, _ := read.Val.(run.Identity)
-		return id, s.checkVisible(ctx, p, authz.Read, id, runID, read.Err)
+		return id, s.rights.checkVisible(ctx, p, authz.Read, id, runID, read.Err)
 	}
 }
 
 // identify reads whose a run is, for all who ask meanwhile: it outlives the one who asked first.
-func (s *Service) identify(ctx context.Context, runID string) (run.Identity, error) {
+func (s *Watcher) identify(ctx context.Context, runID string) (run.Identity, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), identityTime)
 	defer cancel()
-	r, err := s.cfg.Store.Get(ctx, runID)
+	r, err := s.store.Get(ctx, runID)
 	if err == nil {
 		s.identities.kept.Add(runID, r.Identity)
 	}

@@ -10,6 +10,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// ReportStore reads what workers reported.
+type ReportStore interface {
+	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
+}
+
+// WorkerReports shows what data workers reported. It is safe for concurrent use.
+type WorkerReports struct {
+	rights *Rights
+	store  ReportStore
+}
+
+// NewWorkerReports makes a WorkerReports.
+func NewWorkerReports(rights *Rights, store ReportStore) *WorkerReports {
+	return &WorkerReports{rights: rights, store: store}
+}
+
 // WorkerState is the newest report of a data worker about one of its queues.
 type WorkerState struct {
 	Account, Queue string
@@ -20,15 +36,15 @@ type WorkerState struct {
 
 // Workers lists the reports of data workers from the last 24 hours, by queue, account and worker. FORBIDDEN for callers
 // that may not see the health of the installation.
-func (s *Service) Workers(ctx context.Context, p authz.Principal) ([]WorkerState, error) {
-	if err := s.maySeeInstallation(ctx, p); err != nil {
+func (s *WorkerReports) Workers(ctx context.Context, p authz.Principal) ([]WorkerState, error) {
+	if err := s.rights.maySeeInstallation(ctx, p); err != nil {
 		return nil, err
 	}
-	rows, err := s.cfg.Store.WorkerReports(ctx, nil, store.WorkerReportLife)
+	rows, err := s.store.WorkerReports(ctx, nil, store.WorkerReportLife)
 	if err != nil {
 		return nil, translate(err)
 	}
-	now := s.cfg.Now()
+	now := s.rights.now()
 	out := make([]WorkerState, 0, len(rows))
 	for _, row := range rows {
 		w := WorkerState{Account: row.Account, Queue: row.Queue, ReportedAt: row.At, Live: now.Sub(row.At) <= freshReport}

@@ -14,6 +14,7 @@ type Bulking interface {
 	BulkReading
 	SignalRuns(ctx context.Context, p authz.Principal, in control.SignalRuns) (control.MadeBulk, error)
 	CancelBulk(ctx context.Context, p authz.Principal, in control.CancelBulk) (control.Bulk, error)
+	PreviewBulk(ctx context.Context, p authz.Principal, in control.PreviewBulk) (control.ActionPreview, error)
 }
 
 // BulkReading is about what became of it.

@@ -105,9 +105,9 @@ func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (grap
 		control.BulkFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant, Bulk: counted})
 }
 
-func (b *bulks) PreviewAction(_ context.Context, _ authz.Principal, in control.PreviewAction) (control.ActionPreview,
+func (b *bulks) PreviewBulk(_ context.Context, _ authz.Principal, in control.PreviewBulk) (control.ActionPreview,
 	error) {
-	b.made = &control.SignalRuns{Runs: in.Bulk.Runs, Signal: in.Bulk.Signal}
+	b.made = &control.SignalRuns{Runs: in.Runs, Signal: in.Signal}
 	return control.ActionPreview{Outcome: "APPLY", Bulk: &control.BulkPreview{
 		Count: 200, Excluded: []control.BulkReason{{Code: run.CodeNotFound, Reason: "There is no such run.", Count: 2}},
 		Refusals: []control.BulkReason{{Code: run.CodeForbidden, Reason: "Needs the role ENGINEER.", Count: 3}},

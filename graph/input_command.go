@@ -117,13 +117,16 @@ func actionOf(in model.ActionInput) (control.PreviewAction, error) {
 		return control.PreviewAction{Start: new(startOf(*in.Start))}, nil
 	case in.Approve != nil:
 		return control.PreviewAction{Approve: &control.ApproveRun{RunID: in.Approve.RunID}}, nil
-	case in.Bulk != nil:
-		runs, err := bulkRunsOf(*in.Bulk.Runs)
-		if err != nil {
-			return control.PreviewAction{}, err
-		}
-		signal, err := bulkActionOf(*in.Bulk.Action)
-		return control.PreviewAction{Bulk: &control.PreviewBulk{Runs: runs, Signal: signal}}, err
 	}
 	return control.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
+}
+
+// bulkPreviewOf reads a bulk that is to be previewed.
+func bulkPreviewOf(in model.BulkPreviewInput) (control.PreviewBulk, error) {
+	runs, err := bulkRunsOf(*in.Runs)
+	if err != nil {
+		return control.PreviewBulk{}, err
+	}
+	signal, err := bulkActionOf(*in.Action)
+	return control.PreviewBulk{Runs: runs, Signal: signal}, err
 }

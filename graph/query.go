@@ -79,15 +79,26 @@ func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Sig
 }
 
 func (q queries) Preview(ctx context.Context, in model.ActionInput) (*model.ActionPreview, error) {
-	action, err := actionOf(in)
-	if err != nil {
-		return nil, err
-	}
-	p, err := q.control.PreviewAction(ctx, principal(ctx), action)
+	p, err := q.preview(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	return mapPreview(p), nil
+}
+
+func (q queries) preview(ctx context.Context, in model.ActionInput) (control.ActionPreview, error) {
+	if in.Bulk != nil {
+		bulk, err := bulkPreviewOf(*in.Bulk)
+		if err != nil {
+			return control.ActionPreview{}, err
+		}
+		return q.control.PreviewBulk(ctx, principal(ctx), bulk)
+	}
+	action, err := actionOf(in)
+	if err != nil {
+		return control.ActionPreview{}, err
+	}
+	return q.control.PreviewAction(ctx, principal(ctx), action)
 }
 
 func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, after *string) (

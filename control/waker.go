@@ -9,13 +9,17 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// places tells reconcilers, wherever they are, that there may be something to start. A word
+// Waker tells reconcilers, wherever they are, that there may be something to start. A word
 // that is lost costs time until they look by themselves.
-type places struct {
+type Waker struct {
 	bus         live.Bus // nil: nobody is told
 	reconcilers atomic.Int32
 	telling     atomic.Int64 // words since the last one that was sent
+	starts      chan struct{}
 }
+
+// NewWaker makes a Waker; a nil bus tells this process only.
+func NewWaker(bus live.Bus) *Waker { return &Waker{bus: bus, starts: make(chan struct{}, 1)} }
 
 // placesList is the list on which that is told: no run stands in it.
 func placesList() live.List { return live.List{} }
@@ -24,7 +28,7 @@ func placesList() live.List { return live.List{} }
 const tellTime = 2 * time.Second
 
 // tell never blocks. Words that come while one is sent are one more.
-func (p *places) tell() {
+func (p *Waker) tell() {
 	if p.bus == nil || p.telling.Add(1) > 1 {
 		return
 	}
@@ -41,10 +45,10 @@ func (p *places) tell() {
 }
 
 // up reports whether words arrive.
-func (p *places) up() bool { return p.bus != nil && p.bus.Up() }
+func (p *Waker) up() bool { return p.bus != nil && p.bus.Up() }
 
 // listen wakes c at each word until the returned function is called.
-func (p *places) listen(c chan struct{}) (stop func()) {
+func (p *Waker) listen(c chan struct{}) (stop func()) {
 	if p.bus == nil {
 		return func() {}
 	}
@@ -70,20 +74,20 @@ func (p *places) listen(c chan struct{}) (stop func()) {
 }
 
 // wakeReconcilers has the queue looked at now: by this server, or by another one that has the duty.
-func (s *Service) wakeReconcilers() {
+func (s *Waker) wakeReconcilers() {
 	wake(s.starts)
-	if s.places.reconcilers.Load() == 0 {
-		s.places.tell()
+	if s.reconcilers.Load() == 0 {
+		s.tell()
 	}
 }
 
 // wakeAfter has the queue looked at when d has passed.
-func (s *Service) wakeAfter(d time.Duration) {
+func (s *Waker) wakeAfter(d time.Duration) {
 	time.AfterFunc(d+time.Millisecond, s.wakeReconcilers)
 }
 
 // SlotNotifier returns a function that tells the reconcilers of all servers on the bus that a slot is free. The function
 // does not block, and a lost message only delays the next start: reconcilers also look by themselves.
 func SlotNotifier(bus live.Bus) (notify func()) {
-	return (&places{bus: bus}).tell
+	return (&Waker{bus: bus}).tell
 }
