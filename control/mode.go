@@ -14,7 +14,7 @@ import (
 // Modes knows in which mode dvt is and which tenants are frozen. It does no I/O. It is safe for concurrent use.
 type Modes struct {
 	breaker    *startBreaker
-	outlet     Outlet
+	gate       PublishGate
 	waker      *Waker
 	leaseBatch int
 	log        *slog.Logger
@@ -22,8 +22,8 @@ type Modes struct {
 }
 
 // NewModes makes a Modes.
-func NewModes(breaker *startBreaker, outlet Outlet, waker *Waker, leaseBatch int, log *slog.Logger) *Modes {
-	return &Modes{breaker: breaker, outlet: outlet, waker: waker, leaseBatch: leaseBatch, log: log, state: newModeState()}
+func NewModes(breaker *startBreaker, gate PublishGate, waker *Waker, leaseBatch int, log *slog.Logger) *Modes {
+	return &Modes{breaker: breaker, gate: gate, waker: waker, leaseBatch: leaseBatch, log: log, state: newModeState()}
 }
 
 // EngineMode says what the whole installation takes on (§17.1).
@@ -38,10 +38,11 @@ const (
 	ModeDrained EngineMode = "DRAINED"
 )
 
-// Outlet is the publisher of what is committed.
-type Outlet interface {
-	// Shut keeps everything back from now on, or lets it go again. It does not wait.
-	Shut(shut bool)
+// PublishGate halts and resumes the publication of committed events. Its methods do not wait; repeated calls change
+// nothing.
+type PublishGate interface {
+	Hold()
+	Release()
 }
 
 // The documents of the settings.
@@ -139,8 +140,12 @@ func (r *modeState) set(next *modes) {
 // LoadSettings puts the settings in force here (T169).
 func (s *Modes) LoadSettings(_ context.Context, settings []store.StoredSetting) {
 	next := s.modesOf(settings)
-	if s.outlet != nil {
-		s.outlet.Shut(next.mode == ModeReadOnly)
+	switch {
+	case s.gate == nil:
+	case next.mode == ModeReadOnly:
+		s.gate.Hold()
+	default:
+		s.gate.Release()
 	}
 	was := s.state.current().mode
 	s.state.set(next)

@@ -32,20 +32,22 @@ func (w *world) start(p authz.Principal, requestID string) error {
 	return err
 }
 
-type outlet struct{ shut atomic.Bool }
+type publishGate struct{ held atomic.Bool }
 
-func (o *outlet) Shut(shut bool) { o.shut.Store(shut) }
+func (g *publishGate) Hold() { g.held.Store(true) }
+
+func (g *publishGate) Release() { g.held.Store(false) }
 
 // contract: H03, T169
 func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	t.Parallel()
-	out := &outlet{}
-	w := operated(t, func(c *control.Config) { c.Outlet = out })
+	gate := &publishGate{}
+	w := operated(t, func(c *control.Config) { c.PublishGate = gate })
 	ctx := t.Context()
 	running, waiting := w.running("r0", "s1", "b<s1"), w.queued("r00", "s1")
 	w.reconcileIn(control.ModeReadOnly, run.CodeEngineReadOnly, waiting)
-	if !out.shut.Load() {
-		t.Error("the publisher goes on")
+	if !gate.held.Load() {
+		t.Error("publication continues in READ_ONLY mode")
 	}
 	// Running workflows still append, and take signals.
 	w.finish(running, "s1", 1, run.StepCompletedEvent)
@@ -56,8 +58,8 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 		t.Errorf("a start that was accepted before is repeated: %v", err)
 	}
 	w.reconcileIn(control.ModeDrained, run.CodeEngineDraining, waiting)
-	if out.shut.Load() {
-		t.Error("the publisher is shut in a drain")
+	if gate.held.Load() {
+		t.Error("publication is halted in DRAINED mode")
 	}
 	if s := w.mode("m-normal", control.ModeNormal); s.Mode != control.ModeNormal || s.ModeReason != "maintenance" ||
 		s.ModeSince.IsZero() {

@@ -50,8 +50,8 @@ type Config struct {
 	OperatorsTenant string
 	// ApprovalTTL is how long a run waits for approval; 24 h.
 	ApprovalTTL time.Duration
-	// Outlet is shut while the engine's mode is READ_ONLY; may be nil.
-	Outlet Outlet
+	// PublishGate is held while the engine's mode is READ_ONLY; may be nil.
+	PublishGate PublishGate
 	// Quiet is the longest time between two frames of a stream; 15 s (O9).
 	Quiet time.Duration
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
@@ -202,7 +202,7 @@ func New(cfg Config) *Service {
 	s.AuditHeadWriter = NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)
 
 	waker := NewWaker(cfg.Bus)
-	modes := NewModes(newStartBreaker(now, cfg.Metrics), cfg.Outlet, waker, leases.Batch, log)
+	modes := NewModes(newStartBreaker(now, cfg.Metrics), cfg.PublishGate, waker, leases.Batch, log)
 	s.Allowances = NewAllowances(cfg.Quotas, modes, waker, log)
 	s.Loader = NewLoader(s.Rights, st, modes, s.Allowances)
 	s.Policies = NewPolicies(s.Rights, st, s.Loader)

@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// BreakerState says whether messages are given to the bus (T124, O06).
+// BreakerState says whether messages are sent to the bus (contract T124, O06).
 type BreakerState string
 
-// States of the breaker: Closed is normal; Open waits, and only saves checkpoints;
-// HalfOpen has one message on its way that decides.
+// States of the breaker. Closed is normal. In Open no message is sent, only checkpoints are saved. In HalfOpen one
+// message is in flight and its result decides.
 const (
 	Closed   BreakerState = "CLOSED"
 	Open     BreakerState = "OPEN"
 	HalfOpen BreakerState = "HALF_OPEN"
 )
 
-// breaker keeps a bus that cannot be used from being asked by every message. One
-// failure opens it; each failed probe lets the next one wait longer; a bus that
-// comes back is probed at once.
+// breaker stops messages to a bus that cannot be used. One failure opens it. Each failed probe doubles the time until
+// the next one. A bus that becomes available again is probed at once. Safe for concurrent use.
 type breaker struct {
 	delay backoff
 
 	mu       sync.Mutex
 	state    BreakerState
-	failures int       // in a row
-	until    time.Time // of Open: no probe before
-	down     bool      // of Open: the bus was seen down
+	failures int       // failures in a row
+	until    time.Time // in Open: no probe before this time
+	down     bool      // in Open: the bus was seen down
 }
 
 func newBreaker(delay backoff) *breaker { return &breaker{delay: delay, state: Closed} }
@@ -37,19 +36,19 @@ func (b *breaker) current() BreakerState {
 	return b.state
 }
 
-// ready reports whether a message would be let through now.
-func (b *breaker) ready(now time.Time, up bool) bool {
+// isReady reports whether a message would be let through now.
+func (b *breaker) isReady(now time.Time, up bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.due(now, up)
+	return b.isDue(now, up)
 }
 
-// allow lets a message through. In a breaker that was open it is the probe, and
-// exactly one of succeed, fail and abandon must follow.
+// allow reports whether a message may be sent. If the breaker was open, the message is the probe: the caller must
+// then call exactly one of succeed, fail and abandon.
 func (b *breaker) allow(now time.Time, up bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.due(now, up) {
+	if !b.isDue(now, up) {
 		return false
 	}
 	if b.state == Open {
@@ -58,7 +57,7 @@ func (b *breaker) allow(now time.Time, up bool) bool {
 	return true
 }
 
-func (b *breaker) due(now time.Time, up bool) bool {
+func (b *breaker) isDue(now time.Time, up bool) bool {
 	if b.state != Open {
 		return b.state == Closed
 	}
@@ -69,7 +68,7 @@ func (b *breaker) due(now time.Time, up bool) bool {
 	return !now.Before(b.until)
 }
 
-// succeed says that the bus answered. It reports whether that closed the breaker.
+// succeed records that the bus answered. It reports whether that closed the breaker.
 func (b *breaker) succeed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +77,8 @@ func (b *breaker) succeed() bool {
 	return was != Closed
 }
 
-// fail says that the bus cannot be used. Failures of messages that were under way
-// when the breaker opened do not count again. It reports whether a closed one opened.
+// fail records that the bus cannot be used. Failures of messages that were in flight when the breaker opened do not
+// count again. It reports whether a closed breaker opened.
 func (b *breaker) fail(now time.Time, up bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +91,7 @@ func (b *breaker) fail(now time.Time, up bool) bool {
 	return was == Closed
 }
 
-// abandon takes back a message that was let through and of which nothing is known.
+// abandon ends a probe without a result.
 func (b *breaker) abandon(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

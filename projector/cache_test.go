@@ -17,18 +17,18 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// counting counts what a projector reads and writes.
-type counting struct {
+// countingStore counts the reads and writes of a projector.
+type countingStore struct {
 	store.Store
 	loads, tails, events, saves, rounds atomic.Int64
 }
 
-func (c *counting) Load(ctx context.Context, runID string) (store.Loaded, error) {
+func (c *countingStore) Load(ctx context.Context, runID string) (store.Loaded, error) {
 	c.loads.Add(1)
 	return c.Store.Load(ctx, runID)
 }
 
-func (c *counting) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (c *countingStore) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
 	c.tails.Add(1)
 	t, err := c.Store.Tails(ctx, known)
 	for _, tail := range t.ByRun {
@@ -37,16 +37,17 @@ func (c *counting) Tails(ctx context.Context, known []store.Known) (store.Tails,
 	return t, err
 }
 
-func (c *counting) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (c *countingStore) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool,
+	error) {
 	c.rounds.Add(1)
 	c.saves.Add(int64(len(save)))
 	return c.Store.Advance(ctx, published, save)
 }
 
 // contract: T212
-func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
+func TestProjector_WakeReadsOnlyNewEvents(t *testing.T) {
 	t.Parallel()
-	s, bus := &counting{Store: openSQLite(t)}, &post{}
+	s, bus := &countingStore{Store: openSQLite(t)}, &fakeBus{}
 	runID := create(t, s, 1)
 	p := projector.New(s, bus, projector.Config{})
 	for i := range 50 {
@@ -60,7 +61,7 @@ func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
 			s.rounds.Load())
 	}
 	if err := p.Project(t.Context(), runID); err != nil || len(bus.of(runID)) != 50 || s.rounds.Load() != 100 {
-		t.Errorf("nothing is new, and it wrote or sent: %v", err)
+		t.Errorf("projection without new events wrote or published: %v", err)
 	}
 	replay(t, s, runID, bus.of(runID))
 	var long []run.Draft // more than one answer holds
@@ -77,10 +78,10 @@ func TestProjector_AWakeReadsWhatIsNew(t *testing.T) {
 }
 
 // contract: T189
-func TestProjector_RunsWokenTogetherShareTheirWrites(t *testing.T) {
+func TestProjector_RunsWokenTogetherShareWrites(t *testing.T) {
 	t.Parallel()
-	s, bus := &counting{Store: openSQLite(t)}, &post{}
-	// in which they gather
+	s, bus := &countingStore{Store: openSQLite(t)}, &fakeBus{}
+	// The first saves start here; further ones are collected.
 	p := projector.New(s, bus, projector.Config{Workers: 1, SweepAge: time.Hour, SaveInterval: 300 * time.Millisecond})
 	var ids []string
 	for i := range 40 {
@@ -88,44 +89,45 @@ func TestProjector_RunsWokenTogetherShareTheirWrites(t *testing.T) {
 		p.Wake(ids[i])
 	}
 	start(t, p)
-	eventually(t, 5*time.Second, "the marks are gone", clean(t, s))
-	if s.rounds.Load() != 2 || s.saves.Load() != 0 { // saved when they were made, and cleared at once
+	eventually(t, 5*time.Second, "the dirty marks are cleared", clean(t, s))
+	if s.rounds.Load() != 2 || s.saves.Load() != 0 { // saved at creation, so only cleared
 		t.Logf("%d writes, %d saves", s.rounds.Load(), s.saves.Load())
 	}
 	if n := s.rounds.Load(); n > 3 {
-		t.Errorf("%d writes for 40 runs", n)
+		t.Errorf("%d writes for 40 runs, want fewer", n)
 	}
 	for _, id := range ids {
 		replay(t, s, id, bus.of(id))
 	}
 }
 
-// restored is a store whose database is replaced under the projector's feet.
-type restored struct {
+// replacedStore is a store whose database is replaced while a projector uses it.
+type replacedStore struct {
 	store.Store
 	mu  sync.Mutex
 	now store.Store
 }
 
-func (r *restored) current() store.Store {
+func (r *replacedStore) current() store.Store {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now
 }
 
-func (r *restored) Load(ctx context.Context, runID string) (store.Loaded, error) {
+func (r *replacedStore) Load(ctx context.Context, runID string) (store.Loaded, error) {
 	return r.current().Load(ctx, runID)
 }
 
-func (r *restored) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (r *replacedStore) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
 	return r.current().Tails(ctx, known)
 }
 
-func (r *restored) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (r *replacedStore) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool,
+	error) {
 	return r.current().Advance(ctx, published, save)
 }
 
-// sameEpoch hides that the database is another one.
+// sameEpoch hides that the database was replaced.
 type sameEpoch struct {
 	store.Store
 	epoch string
@@ -144,10 +146,10 @@ func (s sameEpoch) Tails(ctx context.Context, known []store.Known) (store.Tails,
 }
 
 // contract: T194
-func TestProjector_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
+func TestProjector_StateOfAnotherHistoryIsDiscarded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		events int // of the other history, beyond those of the one that is known
+		events int // events of the other history relative to the cached one
 		hide   bool
 	}{
 		"another epoch, a longer log":  {events: 4},
@@ -156,7 +158,7 @@ func TestProjector_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			one, two, bus := openSQLite(t), openSQLite(t), &post{}
+			one, two, bus := openSQLite(t), openSQLite(t), &fakeBus{}
 			runID := create(t, one, 1)
 			create(t, two, 1)
 			for i := range 4 {
@@ -165,7 +167,7 @@ func TestProjector_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
 			for i := range 4 + c.events { // other steps
 				begin(t, two, runID, 50+i)
 			}
-			s := &restored{Store: one, now: one}
+			s := &replacedStore{Store: one, now: one}
 			p := projector.New(s, bus, projector.Config{})
 			if err := p.Project(t.Context(), runID); err != nil {
 				t.Fatal(err)
@@ -187,23 +189,23 @@ func TestProjector_WhatAnotherHistoryHadIsForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := bus.of(runID)[len(bus.of(runID))-1]
-			if diff := cmp.Diff(l.State.Since(0), *got.Delta, alike); diff != "" || got.From != 0 {
+			if diff := cmp.Diff(l.State.Since(0), *got.Delta, ignoreBaseFields); diff != "" || got.From != 0 {
 				t.Errorf("from %d (-log +message):\n%s", got.From, diff)
 			}
 			if l.CheckpointAt != l.Head.LastSeq || !clean(t, two)() {
-				t.Errorf("checkpoint at %d of %d", l.CheckpointAt, l.Head.LastSeq)
+				t.Errorf("checkpoint is at %d, the head at %d", l.CheckpointAt, l.Head.LastSeq)
 			}
 			if !c.hide && got.Epoch == epoch {
-				t.Error("the message carries the epoch of the past")
+				t.Error("the message has the epoch of the old history")
 			}
 		})
 	}
 }
 
 // contract: T173
-func TestProjector_ACheckpointOfAnotherProjectorIsNoObstacle(t *testing.T) {
+func TestProjector_ToleratesACheckpointOfAnotherProjector(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	runID := create(t, s, 1)
 	ps := []*projector.Projector{projector.New(s, bus, projector.Config{}), projector.New(s, bus, projector.Config{})}
 	for i := range 30 {
@@ -220,39 +222,39 @@ func TestProjector_ACheckpointOfAnotherProjectorIsNoObstacle(t *testing.T) {
 	}
 }
 
-// picky cannot write the checkpoint of one run.
-type picky struct {
+// failingSave cannot write the checkpoint of one run.
+type failingSave struct {
 	store.Store
 	runID string
 }
 
-var errPicky = errors.New("not this one")
+var errNotSaved = errors.New("checkpoint refused")
 
-func (p *picky) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (p *failingSave) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
 	for _, c := range save {
 		if c.State.RunID == p.runID {
-			return nil, errPicky
+			return nil, errNotSaved
 		}
 	}
 	return p.Store.Advance(ctx, published, save)
 }
 
-func TestProjector_ARunThatCannotBeSavedHoldsUpNoOther(t *testing.T) {
+func TestProjector_UnsavableRunDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	var ids []string
-	p := projector.New(&picky{Store: s, runID: identity(3).RunID}, bus, projector.Config{Workers: 1})
+	p := projector.New(&failingSave{Store: s, runID: identity(3).RunID}, bus, projector.Config{Workers: 1})
 	for i := range 8 {
 		ids = append(ids, create(t, s, i))
 		begin(t, s, ids[i], 0)
 		p.Wake(ids[i])
 	}
 	start(t, p)
-	eventually(t, 5*time.Second, "seven marks are gone", func() bool {
+	eventually(t, 5*time.Second, "seven dirty marks are cleared", func() bool {
 		dirty, err := s.Dirty(t.Context(), 0, 10)
 		return err == nil && len(dirty) == 1 && dirty[0].RunID == ids[3]
 	})
-	if n := len(bus.of(ids[3])); n != 1 { // a reader folds the log: the message waits for no checkpoint
-		t.Errorf("%d messages of a state that is not saved", n)
+	if n := len(bus.of(ids[3])); n != 1 { // a reader folds the log, so the message does not wait for the checkpoint
+		t.Errorf("%d messages for the run without checkpoint, want 1", n)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// A process of its own gets its orders in the environment.
+// A child process gets its instructions from the environment.
 const (
 	envStage = "DVT_TEST_DIES"
 	envStore = "DVT_TEST_STORE"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	verify(m)
 }
 
-// killing kills the process at a stage.
+// killing kills the process at a given stage.
 type killing struct {
 	store.Store
 	live.Bus
@@ -76,7 +76,7 @@ func (k *killing) Close() error { return nil }
 
 var fourth = runtest.Draft(run.StepCompletedEvent, steps[0], 1)
 
-// appendAndDie commits an event and projects it until the stage comes.
+// appendAndDie commits an event and projects it until the given stage kills the process.
 func appendAndDie(ctx context.Context, stage string) error {
 	s, err := sqlite.Open(ctx, os.Getenv(envStore), sqlite.Options{})
 	if err != nil {
@@ -95,7 +95,7 @@ func appendAndDie(ctx context.Context, stage string) error {
 }
 
 // contract: O01, W-1
-func TestProjector_AKilledProcessLosesNothing(t *testing.T) {
+func TestProjector_KilledProcessLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"before publish", "after publish", "before save", "after save", "before clear"} {
 		t.Run(stage, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestProjector_AKilledProcessLosesNothing(t *testing.T) {
 			if err := p.Project(t.Context(), runID); err != nil {
 				t.Fatal(err)
 			}
-			st := watching(t, s, bus, runID) // on another instance, which stays
-			drive(t, st, liveAt(3))
+			st := watch(t, s, bus, runID) // on another instance that keeps running
+			framesUntil(t, st, liveAt(3))
 
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 			child.Env = append(os.Environ(), envStage+"="+stage, envStore+"="+file, envRedis+"="+url)
@@ -128,40 +128,40 @@ func TestProjector_AKilledProcessLosesNothing(t *testing.T) {
 				t.Fatalf("the process was not killed: %v\n%s", err, out)
 			}
 			if clean(t, s)() {
-				t.Fatal("the mark is gone before everything was done")
+				t.Fatal("the dirty mark was cleared before the work was complete")
 			}
 
-			if stage == "before save" { // the viewer has seen more than is saved, and whoever comes now sees as much
-				drive(t, st, liveAt(4))
+			if stage == "before save" { // the viewer has seen more than is saved; a new viewer must see as much
+				framesUntil(t, st, liveAt(4))
 				if l, err := s.Load(t.Context(), runID); err != nil || l.CheckpointAt >= 4 || l.State.Seq != 4 {
-					t.Errorf("checkpoint at %d, a reader sees %d, %v", l.CheckpointAt, l.State.Seq, err)
+					t.Errorf("checkpoint is at %d, a reader sees %d, error %v", l.CheckpointAt, l.State.Seq, err)
 				}
-				drive(t, watching(t, s, bus, runID), func(f live.Frame) bool {
+				framesUntil(t, watch(t, s, bus, runID), func(f live.Frame) bool {
 					if f.State.Seq < 4 {
-						t.Errorf("a new viewer begins at %d", f.State.Seq)
+						t.Errorf("a new viewer starts at %d", f.State.Seq)
 					}
 					return true
 				})
 			}
 			restarted := time.Now()
 			start(t, projector.New(s, bus, projector.Config{}))
-			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+			eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 			if d := time.Since(restarted); d > testtime.Of(2*time.Second) {
-				t.Errorf("published %v after the restart", d)
+				t.Errorf("published only %v after the restart", d)
 			}
 			if stage != "before save" {
-				for _, f := range drive(t, st, liveAt(4)) {
+				for _, f := range framesUntil(t, st, liveAt(4)) {
 					if f.Sync != live.Live {
-						t.Errorf("frame %s(%s)", f.Sync, f.Reason)
+						t.Errorf("unexpected frame %s(%s)", f.Sync, f.Reason)
 					}
 				}
 			}
 			again, err := s.Append(t.Context(), store.Append{RunID: runID, Events: []run.Draft{fourth}})
 			if err != nil || !again.Outcomes[0].Deduplicated || again.Outcomes[0].Seq != 4 {
-				t.Errorf("appended again: %+v, %v", again.Outcomes, err)
+				t.Errorf("repeated append returned %+v, %v", again.Outcomes, err)
 			}
 			if evs, err := s.Events(t.Context(), runID, 0, 100); err != nil || len(evs) != 4 {
-				t.Errorf("%d events, %v", len(evs), err)
+				t.Errorf("the log has %d events, error %v", len(evs), err)
 			}
 		})
 	}

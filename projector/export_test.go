@@ -5,7 +5,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Told is what a projector that knows s folds for an append, false when it reads.
-func Told(s run.State, a store.Append, out store.Appended) ([]run.Event, bool) {
-	return newsOf(a, out).after(s)
+// PendingAfter returns the events that a projector with state s folds after an append, or false if it reads the log.
+func PendingAfter(s run.State, a store.Append, out store.Appended) ([]run.Event, bool) {
+	return pendingFrom(a, out).after(s)
 }

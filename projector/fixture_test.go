@@ -25,20 +25,20 @@ import (
 )
 
 func verify(m *testing.M) {
-	// The PostgreSQL server lives as long as the test process, and so do its watchers.
+	// The PostgreSQL server and its watchers live as long as the test process.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/dvt-engine/dvt/internal/testserver.(*sandbox).start.func1"),
 		goleak.IgnoreAnyFunction("github.com/dvt-engine/dvt/internal/testserver.(*sandbox).start.func2"))
 }
 
-// post is a bus that keeps what was published.
-type post struct {
+// fakeBus is a bus that keeps the published messages.
+type fakeBus struct {
 	mu       sync.Mutex
 	messages []sent
 	down     bool
 	err      error
 	before   func(live.Message) // called while publishing
-	refuse   func(live.Message) error
+	refusal  func(live.Message) error
 	tries    int
 	onLists  func(...live.List) error
 }
@@ -48,15 +48,15 @@ type sent struct {
 	at time.Time
 }
 
-func (p *post) Publish(_ context.Context, m live.Message) error {
+func (p *fakeBus) Publish(_ context.Context, m live.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tries++
 	if p.before != nil {
 		p.before(m)
 	}
-	if p.refuse != nil {
-		if err := p.refuse(m); err != nil {
+	if p.refusal != nil {
+		if err := p.refusal(m); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (p *post) Publish(_ context.Context, m live.Message) error {
 	return nil
 }
 
-func (p *post) WakeLists(_ context.Context, lists ...live.List) error {
+func (p *fakeBus) WakeLists(_ context.Context, lists ...live.List) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.onLists != nil {
@@ -76,29 +76,29 @@ func (p *post) WakeLists(_ context.Context, lists ...live.List) error {
 	return p.err
 }
 
-func (p *post) Subscribe(string) live.Subscription          { panic("not for a projector") }
-func (p *post) SubscribeList(_, _ string) live.Subscription { panic("not for a projector") }
-func (p *post) Close() error                                { return nil }
+func (p *fakeBus) Subscribe(string) live.Subscription          { panic("not for a projector") }
+func (p *fakeBus) SubscribeList(_, _ string) live.Subscription { panic("not for a projector") }
+func (p *fakeBus) Close() error                                { return nil }
 
-func (p *post) Up() bool {
+func (p *fakeBus) Up() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.down
 }
 
-func (p *post) set(f func()) {
+func (p *fakeBus) set(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
 }
 
-func (p *post) count() int {
+func (p *fakeBus) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tries
 }
 
-func (p *post) of(runID string) []sent {
+func (p *fakeBus) of(runID string) []sent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []sent
@@ -110,8 +110,8 @@ func (p *post) of(runID string) []sent {
 	return out
 }
 
-// latest is the newest state and opsRev that somebody who heard everything knows.
-func (p *post) latest(runID string) (to run.Seq, ops int64) {
+// latest returns the newest position and operational revision that were published for a run.
+func (p *fakeBus) latest(runID string) (to run.Seq, ops int64) {
 	for _, m := range p.of(runID) {
 		to, ops = max(to, m.To), max(ops, m.OpsRev)
 	}
@@ -174,7 +174,7 @@ func begin(t *testing.T, s store.Store, runID string, step int) {
 	}
 }
 
-// start runs a projector until the test, or the returned function, ends it.
+// start runs a projector until the test ends or stop is called.
 func start(t *testing.T, p *projector.Projector) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -194,7 +194,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > testtime.Of(within) {
-			t.Fatalf("%s: not within %v", what, within)
+			t.Fatalf("condition %q was not met within %v", what, within)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func clean(t *testing.T, s store.States) func() bool {
 	}
 }
 
-// replay applies messages as a viewer would, and compares with the log.
+// replay applies messages as a viewer does and compares the result with the log.
 func replay(t *testing.T, s store.Store, runID string, messages []sent) {
 	t.Helper()
 	evs, err := s.Events(t.Context(), runID, 0, store.MaxPage)
@@ -220,14 +220,14 @@ func replay(t *testing.T, s store.Store, runID string, messages []sent) {
 	for _, m := range messages {
 		var verdict run.Verdict
 		if state, verdict = state.Apply(*m.Delta); verdict == run.Gap {
-			t.Fatalf("a gap at %d: (%d, %d]", state.Seq, m.From, m.To)
+			t.Fatalf("gap after seq %d: the message covers (%d, %d]", state.Seq, m.From, m.To)
 		}
 		if want := evs[m.To-1].PersistedAt; !m.CommittedAt.Equal(want) {
-			t.Errorf("%d was committed at %v, the message says %v", m.To, want, m.CommittedAt)
+			t.Errorf("event %d was committed at %v, the message has %v", m.To, want, m.CommittedAt)
 		}
 	}
 	id := evs[0].Identity
-	if diff := cmp.Diff(run.Project(id, evs).Since(0), state.Since(0), alike); diff != "" {
+	if diff := cmp.Diff(run.Project(id, evs).Since(0), state.Since(0), ignoreBaseFields); diff != "" {
 		t.Errorf("state (-log +messages):\n%s", diff)
 	}
 	l, err := s.Load(t.Context(), runID)
@@ -235,13 +235,13 @@ func replay(t *testing.T, s store.Store, runID string, messages []sent) {
 		t.Fatal(err)
 	}
 	if l.CheckpointAt != l.Head.LastSeq || l.PublishedSeq != l.Head.LastSeq {
-		t.Errorf("checkpoint at %d, published %d, head %d", l.CheckpointAt, l.PublishedSeq, l.Head.LastSeq)
+		t.Errorf("checkpoint is at %d, published %d, head %d", l.CheckpointAt, l.PublishedSeq, l.Head.LastSeq)
 	}
 }
 
-var alike = cmp.Options{
+var ignoreBaseFields = cmp.Options{
 	cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) }),
-	cmp.FilterPath(func(p cmp.Path) bool { // the base of a run knows more than its log
+	cmp.FilterPath(func(p cmp.Path) bool { // the base of a run has more fields than its log
 		last := p.Last().String()
 		return last == ".Policy" || last == ".CreatedAt"
 	}, cmp.Ignore()),

@@ -23,8 +23,8 @@ import (
 	"github.com/dvt-engine/dvt/store/decorate"
 )
 
-// quick is a projector whose waits are those of a test.
-func quick(change ...func(*projector.Config)) projector.Config {
+// quick returns a configuration with short delays.
+func quickConfig(change ...func(*projector.Config)) projector.Config {
 	cfg := projector.Config{Window: time.Millisecond, SweepAge: 20 * time.Millisecond, Backoff: time.Millisecond,
 		MaxBackoff: 20 * time.Millisecond}
 	for _, f := range change {
@@ -33,9 +33,9 @@ func quick(change ...func(*projector.Config)) projector.Config {
 	return cfg
 }
 
-// measured registers the metrics and answers the value of one of them, the sum
-// over its labels unless some are given as name=value.
-func measured(cfg *projector.Config) func(t *testing.T, name string, labels ...string) float64 {
+// measured registers the metrics and returns a function that reads one of them: the sum over its labels, restricted
+// by name=value pairs.
+func registerMetrics(cfg *projector.Config) func(t *testing.T, name string, labels ...string) float64 {
 	r := prometheus.NewRegistry()
 	cfg.Metrics = r
 	return func(t *testing.T, name string, labels ...string) (sum float64) {
@@ -62,26 +62,26 @@ func measured(cfg *projector.Config) func(t *testing.T, name string, labels ...s
 			}
 		}
 		if !found {
-			t.Fatalf("no metric %s%v", name, labels)
+			t.Fatalf("metric %s%v is missing", name, labels)
 		}
 		return sum
 	}
 }
 
-// journal is a log that can be read while it is written.
-type journal struct {
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.b.Write(p)
 }
 
-// lines are those that contain all of what.
-func (j *journal) lines(what ...string) (out []string) {
+// lines returns the lines that contain all of the given texts.
+func (j *logBuffer) lines(what ...string) (out []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 lines:
@@ -96,9 +96,9 @@ lines:
 	return out
 }
 
-func logTo(j *journal) *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
+func logTo(j *logBuffer) *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
 
-func letters(t *testing.T, s store.Outbox) []store.DeadLetter {
+func deadLetters(t *testing.T, s store.Outbox) []store.DeadLetter {
 	t.Helper()
 	out, err := s.DeadLetters(t.Context(), store.DeadLetterFilter{TenantID: runtest.ID.TenantID, Limit: 100})
 	if err != nil {
@@ -108,12 +108,12 @@ func letters(t *testing.T, s store.Outbox) []store.DeadLetter {
 }
 
 // contract: O02, T124
-func TestProjector_AnOutageBuriesNothing(t *testing.T) {
+func TestProjector_OutageCausesNoDeadLetters(t *testing.T) {
 	t.Parallel()
 	const runs, events = 50, 20
-	s, bus := openSQLite(t), &post{down: true, err: errors.New("connection refused")}
+	s, bus := openSQLite(t), &fakeBus{down: true, err: errors.New("connection refused")}
 	var metric func(*testing.T, string, ...string) float64
-	p := projector.New(s, bus, quick(func(c *projector.Config) { metric = measured(c); c.MaxRefusals = 2 }))
+	p := projector.New(s, bus, quickConfig(func(c *projector.Config) { metric = registerMetrics(c); c.MaxRefusals = 2 }))
 	start(t, p)
 	w := decorate.WakeOnCommit(s, p)
 	var ids []string
@@ -131,22 +131,22 @@ func TestProjector_AnOutageBuriesNothing(t *testing.T) {
 			}
 		}
 	}
-	// The bus may answer pings and still be of no use: probes go on all the time.
+	// The bus may answer pings and still be unusable: probes continue.
 	bus.set(func() { bus.down = false })
 	eventually(t, 20*time.Second, "many probes", func() bool {
 		return metric(t, "eventbus_publish_failures_total",
 			"bus=redis") > 50
 	})
 	if state := p.Breaker(); state == projector.Closed {
-		t.Errorf("breaker %s", state)
+		t.Errorf("breaker is %s, want OPEN or HALF_OPEN", state)
 	}
 	if metric(t, "eventbus_breaker_state", "state=CLOSED") != 0 {
-		t.Error("the metrics say that the breaker is closed")
+		t.Error("the metrics show the breaker as CLOSED")
 	}
-	// Probes move it between OPEN and HALF_OPEN, also while the metrics are gathered.
-	eventually(t, 10*time.Second, "the state of the breaker is in the metrics",
+	// Probes change it between OPEN and HALF_OPEN, also while the metrics are collected.
+	eventually(t, 10*time.Second, "the metrics show the state of the breaker",
 		func() bool { return metric(t, "eventbus_breaker_state") == 1 })
-	eventually(t, 10*time.Second, "checkpoints go on", func() bool {
+	eventually(t, 10*time.Second, "checkpoints continue", func() bool {
 		for _, id := range ids {
 			if l, err := s.Load(t.Context(), id); err != nil || l.CheckpointAt != events+2 {
 				return false
@@ -154,27 +154,27 @@ func TestProjector_AnOutageBuriesNothing(t *testing.T) {
 		}
 		return true
 	})
-	if n := len(letters(t, s)); n != 0 {
+	if n := len(deadLetters(t, s)); n != 0 {
 		t.Fatalf("%d dead letters while the bus is down", n)
 	}
 	bus.set(func() { bus.err = nil })
-	eventually(t, 20*time.Second, "the marks are gone", clean(t, s))
+	eventually(t, 20*time.Second, "the dirty marks are cleared", clean(t, s))
 	for _, id := range ids {
 		replay(t, s, id, bus.of(id))
 	}
-	if n := len(letters(t, s)); n != 0 || metric(t, "eventbus_dead_letters_total") != 0 {
-		t.Errorf("%d dead letters", n)
+	if n := len(deadLetters(t, s)); n != 0 || metric(t, "eventbus_dead_letters_total") != 0 {
+		t.Errorf("%d dead letters, want 0", n)
 	}
 	if state := p.Breaker(); state != projector.Closed || metric(t, "eventbus_breaker_state", "state=CLOSED") != 1 {
-		t.Errorf("breaker %s", state)
+		t.Errorf("breaker is %s, want CLOSED", state)
 	}
 }
 
 // contract: O06, T124
-func TestProjector_AReturnIsFoundAtOnce(t *testing.T) {
+func TestProjector_ReturningBusIsProbedAtOnce(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{down: true, err: errors.New("connection refused")}
-	cfg := quick(func(c *projector.Config) {
+	s, bus := openSQLite(t), &fakeBus{down: true, err: errors.New("connection refused")}
+	cfg := quickConfig(func(c *projector.Config) {
 		c.Backoff, c.MaxBackoff, c.Random = time.Hour, time.Hour, func() float64 { return 0 }
 	})
 	p := projector.New(s, bus, cfg)
@@ -188,15 +188,15 @@ func TestProjector_AReturnIsFoundAtOnce(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	if n := bus.count() - tried; n > 1 {
-		t.Errorf("asked %d times while open", n)
+		t.Errorf("%d attempts while the breaker is open", n)
 	}
 	bus.set(func() { bus.down, bus.err = false, nil })
-	eventually(t, 2*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 2*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, bus.of(runID))
 }
 
-// poisoned is a bus that refuses what carries one event to a run.
-type poisoned struct {
+// poisoned is a bus that refuses messages with one event of a run.
+type refusingBus struct {
 	live.Bus
 	seq run.Seq
 
@@ -205,7 +205,7 @@ type poisoned struct {
 	cured bool
 }
 
-func (p *poisoned) Publish(ctx context.Context, m live.Message) error {
+func (p *refusingBus) Publish(ctx context.Context, m live.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m.From < p.seq && p.seq <= m.To && !p.cured {
@@ -215,24 +215,24 @@ func (p *poisoned) Publish(ctx context.Context, m live.Message) error {
 	return p.Bus.Publish(ctx, m)
 }
 
-func (p *poisoned) tried() []time.Time {
+func (p *refusingBus) tried() []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tries
 }
 
-// drive gives out frames until one fits; none may be older than the one before.
-func drive(t *testing.T, st *live.Stream, ok func(live.Frame) bool) (frames []live.Frame) {
+// drive returns frames until one fits. It fails when a frame is older than the previous one.
+func framesUntil(t *testing.T, st *live.Stream, ok func(live.Frame) bool) (frames []live.Frame) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		f, err := st.Next(ctx)
 		if err != nil {
-			t.Fatalf("no such frame: %v; %d came", err, len(frames))
+			t.Fatalf("no matching frame: %v; got %d frames", err, len(frames))
 		}
 		if n := len(frames); n > 0 && f.State.Seq < frames[n-1].State.Seq {
-			t.Errorf("%d after %d", f.State.Seq, frames[n-1].State.Seq)
+			t.Errorf("frame at seq %d after seq %d", f.State.Seq, frames[n-1].State.Seq)
 		}
 		if frames = append(frames, f); ok(f) {
 			return frames
@@ -254,8 +254,8 @@ func openRedis(t *testing.T) *redisbus.Bus {
 	return b
 }
 
-// watching is a viewer of a run whose hub hears of events from the bus alone.
-func watching(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Stream {
+// watching opens a viewer of a run whose hub learns of events only from the bus.
+func watch(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Stream {
 	t.Helper()
 	hub := live.New(s, bus, live.Config{HeadInterval: time.Hour, ReadTimeout: time.Minute, Quiet: time.Hour})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -271,72 +271,73 @@ func watching(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Str
 }
 
 // contract: O03, O04, W-16
-func TestProjector_RefusedBuriedRedriven(t *testing.T) {
+func TestProjector_RefusedMessageBecomesADeadLetterAndIsRedriven(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, redis := open(t), openRedis(t)
 			runID, other := create(t, s, 1), create(t, s, 2)
-			bus, log := &poisoned{Bus: redis, seq: 6}, &journal{}
+			bus, log := &refusingBus{Bus: redis, seq: 6}, &logBuffer{}
 			var metric func(*testing.T, string, ...string) float64
-			p := projector.New(s, bus, quick(func(c *projector.Config) {
-				metric = measured(c)
+			p := projector.New(s, bus, quickConfig(func(c *projector.Config) {
+				metric = registerMetrics(c)
 				c.Random, c.Logger = func() float64 { return 0 }, logTo(log)
 			}))
 			start(t, p)
 			w := decorate.WakeOnCommit(s, p)
-			st := watching(t, s, redis, runID)
+			st := watch(t, s, redis, runID)
 			for i := range 3 {
 				begin(t, w, runID, i)
 			}
-			drive(t, st, liveAt(5))
+			framesUntil(t, st, liveAt(5))
 
-			begin(t, w, runID, 3) // 6, which is refused for ever
+			begin(t, w, runID, 3) // event 6, which is always refused
 			eventually(t, 5*time.Second, "the first refusal", func() bool { return len(bus.tried()) > 0 })
 			begin(t, w, runID, 4)
 			begin(t, w, runID, 5)
 			begin(t, w, other, 0)
-			eventually(t, 10*time.Second, "the dead letter", func() bool { return len(letters(t, s)) == 1 })
-			frames := drive(t, st, liveAt(8))
+			eventually(t, 10*time.Second, "the dead letter", func() bool { return len(deadLetters(t, s)) == 1 })
+			frames := framesUntil(t, st, liveAt(8))
 			stale := false
 			for _, f := range frames {
 				stale = stale || f.Sync == live.Stale && f.Reason == live.Gap && f.State.Seq == 5
 			}
-			// A viewer that took nothing for a second is given the newest alone, and told so.
+			// A viewer that takes no frame for one second gets only the newest, with a reason.
 			if !stale && frames[len(frames)-1].Reason != live.SlowConsumer {
-				t.Errorf("the viewer did not see the hole: %+v", frames)
+				t.Errorf("no frame shows the missing events; got %d frames", len(frames))
 			}
-			eventually(t, 5*time.Second, "the marks are gone", clean(t, s))
+			eventually(t, 5*time.Second, "the dirty marks are cleared", clean(t, s))
 
 			tries := bus.tried()
 			if len(tries) != 10 {
-				t.Errorf("%d attempts", len(tries))
+				t.Errorf("%d attempts, want MaxRefusals", len(tries))
 			}
-			for i := 1; i < len(tries); i++ { // 1, 2, 4, 8, 16, 20, 20, … ms and the time until the next sweep
+			for i := 1; i < len(tries); i++ { // 1, 2, 4, 8, 16, 20, 20, … ms plus the time until the next sweep
 				if least := min(time.Millisecond<<(i-1), 20*time.Millisecond); tries[i].Sub(tries[i-1]) < least {
-					t.Errorf("attempt %d after %v, at least %v", i+1, tries[i].Sub(tries[i-1]), least)
+					t.Errorf("attempt %d came after %v, want at least %v", i+1, tries[i].Sub(tries[i-1]), least)
 				}
 			}
-			letter := letters(t, s)[0]
+			letter := deadLetters(t, s)[0]
 			if letter.RunID != runID || letter.From != 5 || letter.To != 6 || letter.Attempts != 10 ||
 				letter.RedrivenAt != nil ||
 				!strings.Contains(letter.Cause, "payload too large") {
-				t.Errorf("letter %+v", letter)
+				t.Errorf("dead letter is %+v", letter)
 			}
 			if n := log.lines("EVENT_BUS_DELIVERY_FAILED", `"level":"ERROR"`, `"severity":"P1"`, runID); len(n) != 1 {
-				t.Errorf("alerts %v", n)
+				t.Errorf("alerts are %v, want one", n)
 			}
 			if metric(t, "eventbus_dead_letters_total") != 1 || metric(t, "projector_alerts_total",
 				"alert=EVENT_BUS_DELIVERY_FAILED") != 1 {
 				t.Error("the dead letter is not in the metrics")
 			}
 			if p.Breaker() != projector.Closed {
-				t.Errorf("breaker %s: a refusal is about one message", p.Breaker())
+				t.Errorf("breaker is %s, want CLOSED after refusals", p.Breaker())
 			}
 
-			if err := p.Redrive(t.Context(), letter); !errors.Is(err, live.ErrRefused) || letters(t, s)[0].RedrivenAt != nil {
-				t.Errorf("redriven while it is refused: %v", err)
+			if err := p.Redrive(t.Context(), letter); !errors.Is(err, live.ErrRefused) || deadLetters(t,
+				s)[0].RedrivenAt != nil {
+				t.Errorf("Redrive of a refused message returned %v", err)
 			}
 			bus.mu.Lock()
 			bus.cured = true
@@ -348,7 +349,7 @@ func TestProjector_RefusedBuriedRedriven(t *testing.T) {
 					break
 				}
 			}
-			for range 2 { // it may be repeated
+			for range 2 { // it is idempotent
 				if err := p.Redrive(t.Context(), letter); err != nil {
 					t.Fatal(err)
 				}
@@ -358,26 +359,26 @@ func TestProjector_RefusedBuriedRedriven(t *testing.T) {
 				len(d.Message.Delta.Steps) != 3 {
 				t.Errorf("redriven message %+v", d.Message)
 			}
-			if letters(t, s)[0].RedrivenAt == nil {
-				t.Error("the letter is not marked")
+			if deadLetters(t, s)[0].RedrivenAt == nil {
+				t.Error("the dead letter is not marked as redriven")
 			}
 			begin(t, w, runID, 6)
-			for _, f := range drive(t, st, liveAt(9)) { // nothing of the redriven was shown
+			for _, f := range framesUntil(t, st, liveAt(9)) { // viewers ignore the redriven message
 				if f.Sync != live.Live || f.State.Seq < 8 {
-					t.Errorf("frame %s(%s) at %d", f.Sync, f.Reason, f.State.Seq)
+					t.Errorf("unexpected frame %s(%s) at seq %d", f.Sync, f.Reason, f.State.Seq)
 				}
 			}
 		})
 	}
 }
 
-// A run that is held back is not asked for more often because it is woken.
+// A wake does not repeat a refused message before its delay has passed.
 // contract: T123
-func TestProjector_AWakeRespectsTheHold(t *testing.T) {
+func TestProjector_WakeRespectsTheRefusalDelay(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
-	bus := &poisoned{Bus: &post{}, seq: 1}
-	p := projector.New(s, bus, quick(func(c *projector.Config) {
+	bus := &refusingBus{Bus: &fakeBus{}, seq: 1}
+	p := projector.New(s, bus, quickConfig(func(c *projector.Config) {
 		c.Backoff, c.MaxBackoff, c.Random = time.Hour, time.Hour, func() float64 { return 0 }
 	}))
 	start(t, p)
@@ -387,30 +388,30 @@ func TestProjector_AWakeRespectsTheHold(t *testing.T) {
 	for i := range 5 {
 		begin(t, w, runID, i)
 	}
-	eventually(t, 5*time.Second, "the checkpoint goes on", func() bool {
+	eventually(t, 5*time.Second, "the checkpoint advances", func() bool {
 		l, err := s.Load(t.Context(), runID)
 		return err == nil && l.CheckpointAt == 7
 	})
-	if err := projector.New(s, bus, quick()).Project(t.Context(), runID); err != nil { // nor by another projector
+	if err := projector.New(s, bus, quickConfig()).Project(t.Context(), runID); err != nil { // nor does another projector
 		t.Fatal(err)
 	}
 	if n := len(bus.tried()); n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("%d attempts, want 1", n)
 	}
 }
 
-// News of receipts and queue alone can be refused too; nothing of the log is buried.
+// A message with only receipts and queue can be refused, too; it becomes no dead letter.
 // contract: T204
-func TestProjector_RefusedOperationalNewsIsGivenUp(t *testing.T) {
+func TestProjector_RefusedOperationalChangeIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
-	p := projector.New(s, bus, quick(func(c *projector.Config) { c.MaxRefusals = 3 }))
+	s, bus := openSQLite(t), &fakeBus{}
+	p := projector.New(s, bus, quickConfig(func(c *projector.Config) { c.MaxRefusals = 3 }))
 	start(t, p)
 	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	bus.set(func() {
-		bus.refuse = func(m live.Message) error {
+		bus.refusal = func(m live.Message) error {
 			if m.From == m.To {
 				return live.ErrRefused
 			}
@@ -420,19 +421,19 @@ func TestProjector_RefusedOperationalNewsIsGivenUp(t *testing.T) {
 	if _, err := w.Lease(t.Context(), "me", time.Minute, 10); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 5*time.Second, "given up", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	begin(t, w, runID, 0)
 	eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 3 })
-	if n := len(letters(t, s)); n != 0 {
-		t.Errorf("%d dead letters", n)
+	if n := len(deadLetters(t, s)); n != 0 {
+		t.Errorf("%d dead letters, want 0", n)
 	}
 }
 
 // contract: O07
-func TestProjector_ARolledBackTransactionSendsNothing(t *testing.T) {
+func TestProjector_RolledBackTransactionSendsNothing(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
-	p := projector.New(s, bus, quick())
+	s, bus := openSQLite(t), &fakeBus{}
+	p := projector.New(s, bus, quickConfig())
 	start(t, p)
 	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
@@ -451,12 +452,12 @@ func TestProjector_ARolledBackTransactionSendsNothing(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond)
 	if n := len(bus.of(runID)) - before; n != 0 || !clean(t, s)() {
-		t.Errorf("%d messages of what never happened", n)
+		t.Errorf("%d messages after the rollback, want 0", n)
 	}
 }
 
 // contract: T125
-func TestProjector_NobodyListensIsSuccess(t *testing.T) {
+func TestProjector_PublishingWithoutListenersSucceeds(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), openRedis(t)
 	runID := create(t, s, 1)

@@ -25,12 +25,12 @@ func (s *faultyStore) Load(ctx context.Context, runID string) (store.Loaded, err
 }
 
 // A run whose projection panics stays marked and is retried. It delays no other run of the same batch.
-func TestProjector_APanicOfOneRunStopsNoOther(t *testing.T) {
+func TestProjector_PanicOfOneRunDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	s := &faultyStore{Store: openSQLite(t), run: identity(1).RunID}
-	bus := &post{}
-	cfg := quick()
-	value := measured(&cfg)
+	bus := &fakeBus{}
+	cfg := quickConfig()
+	value := registerMetrics(&cfg)
 	bad, good := create(t, s, 1), create(t, s, 2)
 	p := projector.New(s, bus, cfg)
 	p.Wake(bad)
@@ -51,7 +51,7 @@ func TestProjector_APanicOfOneRunStopsNoOther(t *testing.T) {
 
 // faultyBus panics when a message of one run is published.
 type faultyBus struct {
-	*post
+	*fakeBus
 	run string
 }
 
@@ -59,18 +59,18 @@ func (b *faultyBus) Publish(ctx context.Context, m live.Message) error {
 	if m.RunID == b.run {
 		panic("the message of this run cannot be encoded")
 	}
-	return b.post.Publish(ctx, m)
+	return b.fakeBus.Publish(ctx, m)
 }
 
 // A panic while a message is published aborts the work on that run only.
-func TestProjector_APanicOfABusEndsTheWorkOnOneRun(t *testing.T) {
+func TestProjector_PanicInPublishAbortsOnlyOneRun(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
 	bad, good := create(t, s, 1), create(t, s, 2)
-	bus := &post{}
-	cfg := quick()
-	value := measured(&cfg)
-	faulty := &faultyBus{post: bus, run: bad}
+	bus := &fakeBus{}
+	cfg := quickConfig()
+	value := registerMetrics(&cfg)
+	faulty := &faultyBus{fakeBus: bus, run: bad}
 	p := projector.New(s, faulty, cfg)
 	p.Wake(bad)
 	p.Wake(good)

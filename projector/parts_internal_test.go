@@ -12,7 +12,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func sometimes(x float64) func() float64 { return func() float64 { return x } }
+func constant(x float64) func() float64 { return func() float64 { return x } }
 
 func inSeconds(ns ...int) (out []time.Duration) {
 	for _, n := range ns {
@@ -24,17 +24,17 @@ func inSeconds(ns ...int) (out []time.Duration) {
 // contract: O06, R101
 func TestBackoff_GrowsToAMinuteWithFullJitter(t *testing.T) {
 	t.Parallel()
-	b := backoff{base: time.Second, most: time.Minute, random: sometimes(0)}
+	b := backoff{base: time.Second, limit: time.Minute, random: constant(0)}
 	var limits []time.Duration
 	for n := range 9 {
 		limits = append(limits, b.after(n+1))
 	}
 	want := inSeconds(1, 2, 4, 8, 16, 32, 60, 60, 60)
 	if !slices.Equal(limits, want) {
-		t.Errorf("limits %v", limits)
+		t.Errorf("limits are %v", limits)
 	}
 	if d := b.after(1 << 40); d != time.Minute {
-		t.Errorf("after very many %v", d)
+		t.Errorf("delay after very many failures is %v", d)
 	}
 	b.random = rand.New(rand.NewPCG(1, 1)).Float64
 	least, most := time.Hour, time.Duration(0)
@@ -43,74 +43,74 @@ func TestBackoff_GrowsToAMinuteWithFullJitter(t *testing.T) {
 		least, most = min(least, d), max(most, d)
 	}
 	if least <= 0 || least > time.Second || most > 16*time.Second || most < 15*time.Second {
-		t.Errorf("jitter from %v to %v", least, most)
+		t.Errorf("jitter ranges from %v to %v", least, most)
 	}
 }
 
 // contract: O06, T124
 func TestBreaker_OpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
-	b := newBreaker(backoff{base: time.Second, most: time.Minute, random: sometimes(0)})
+	b := newBreaker(backoff{base: time.Second, limit: time.Minute, random: constant(0)})
 	now, up := epoch, true
 	if !b.allow(now, up) || !b.fail(now, up) || b.current() != Open {
-		t.Fatal("the first failure did not open it")
+		t.Fatal("the first failure did not open the breaker")
 	}
-	if b.fail(now, up) { // another worker's message was under way
-		t.Error("opened twice")
+	if b.fail(now, up) { // a message that was in flight
+		t.Error("the second failure opened the breaker again")
 	}
-	for n, wait := range inSeconds(1, 2, 4, 8, 16, 32, 60, 60) { // probes of a bus that stays away
+	for n, wait := range inSeconds(1, 2, 4, 8, 16, 32, 60, 60) { // failed probes
 		if now = now.Add(wait - 1); b.allow(now, up) {
-			t.Fatalf("probe %d before %v", n, wait)
+			t.Fatalf("probe %d was allowed before %v", n, wait)
 		}
-		if now = now.Add(1); !b.ready(now, up) || !b.allow(now, up) {
-			t.Fatalf("no probe %d after %v", n, wait)
+		if now = now.Add(1); !b.isReady(now, up) || !b.allow(now, up) {
+			t.Fatalf("probe %d was not allowed after %v", n, wait)
 		}
-		if b.current() != HalfOpen || b.allow(now, up) || b.ready(now, up) {
-			t.Fatal("two probes at once")
+		if b.current() != HalfOpen || b.allow(now, up) || b.isReady(now, up) {
+			t.Fatal("two concurrent probes were allowed")
 		}
 		b.fail(now, up)
 	}
 	now = now.Add(time.Minute)
 	if !b.allow(now, up) || !b.succeed() || b.current() != Closed {
-		t.Fatal("an answer did not close it")
+		t.Fatal("a success did not close the breaker")
 	}
 	if b.succeed() || !b.allow(now, up) || !b.allow(now, up) {
-		t.Error("closed it lets everything through")
+		t.Error("a closed breaker must allow every message")
 	}
 	b.fail(now, up)
 	if !b.allow(now.Add(time.Second), up) {
-		t.Error("the delays did not begin anew")
+		t.Error("the delay did not restart at its base")
 	}
 	b.abandon(now)
 	if b.current() != Open || !b.allow(now, up) {
-		t.Error("an abandoned probe is not made up for")
+		t.Error("no probe is allowed after an abandoned one")
 	}
 }
 
 // contract: T124
-func TestBreaker_ABusThatComesBackIsProbedAtOnce(t *testing.T) {
+func TestBreaker_ReturningBusIsProbedAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBreaker(backoff{base: time.Hour, most: time.Hour, random: sometimes(0)})
-	b.fail(epoch, true) // the fault was seen before the bus was
+	b := newBreaker(backoff{base: time.Hour, limit: time.Hour, random: constant(0)})
+	b.fail(epoch, true) // Publish failed before Up changed
 	now := epoch.Add(time.Second)
-	if b.ready(now, true) || b.ready(now, false) || b.ready(now, false) {
-		t.Fatal("ready before the bus is back")
+	if b.isReady(now, true) || b.isReady(now, false) || b.isReady(now, false) {
+		t.Fatal("a probe is allowed before the bus is up")
 	}
-	if !b.ready(now, true) || !b.allow(now, true) {
-		t.Fatal("not ready when the bus is back")
+	if !b.isReady(now, true) || !b.allow(now, true) {
+		t.Fatal("no probe is allowed although the bus is up")
 	}
-	b.fail(now, false) // it was seen down at once
+	b.fail(now, false) // seen down at once
 	if !b.allow(now, true) {
-		t.Fatal("not ready when the bus is back again")
+		t.Fatal("no probe is allowed although the bus is up again")
 	}
-	b.fail(now, true) // it is up and cannot be used, such as a replica
+	b.fail(now, true) // it is up but unusable, such as a replica
 	if b.allow(now, true) {
-		t.Error("a bus that is up is probed at once for ever")
+		t.Error("an unusable bus that is up is probed without delay")
 	}
 }
 
-// atMostIn is the most of times that any window has.
-func atMostIn(window time.Duration, times []time.Time) (most int) {
+// atMostIn returns the largest number of times within any window.
+func maxInWindow(window time.Duration, times []time.Time) (most int) {
 	for i, from := range times {
 		n := 0
 		for _, at := range times[i:] {
@@ -123,20 +123,20 @@ func atMostIn(window time.Duration, times []time.Time) (most int) {
 	return most
 }
 
-// In any second at most ten messages are due. What is on the wire follows what is
-// due: never a tenth of a second before, and late only when the work is (O8).
+// In any second at most ten messages are due. A message is sent at most a tenth of a second before it is due, and
+// late only if the worker is (contract O8).
 // contract: O8
-func TestMotions_AtMostTenAreDueInAnySecond(t *testing.T) {
+func TestSchedule_AtMostTenMessagesAreDueInAnySecond(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond,
 		99 * time.Millisecond} {
-		for _, hiccup := range []time.Duration{0, 350 * time.Millisecond} { // of the workers, in the second second
-			ms := newMotions(time.Second, 10, 100)
+		for _, hiccup := range []time.Duration{0, 350 * time.Millisecond} { // a pause of the workers in the second second
+			ms := newSchedule(time.Second, 10, 100)
 			var due, sent []time.Time
 			newest, shown := time.Time{}, time.Time{}
 			for now := epoch; now.Before(epoch.Add(7 * time.Second)); now = now.Add(time.Millisecond) {
 				if now.Sub(epoch)%every == 0 && now.Before(epoch.Add(4*time.Second)) {
-					ms.wake(now, "r", news{read: true})
+					ms.wake(now, "r", pendingEvents{mustRead: true})
 					newest = now
 				}
 				if begun := now.Sub(epoch) - time.Second; begun >= 0 && begun < hiccup {
@@ -145,125 +145,125 @@ func TestMotions_AtMostTenAreDueInAnySecond(t *testing.T) {
 				taken, _ := ms.next(now, 10)
 				for _, w := range taken {
 					due, sent, shown = append(due, ms.runs[w.runID].due), append(sent, now), newest
-					ms.finished(now, w.runID, true)
+					ms.finish(now, w.runID, true)
 				}
 			}
-			if n := atMostIn(time.Second, due); n > 10 {
+			if n := maxInWindow(time.Second, due); n > 10 {
 				t.Errorf("every %v: %d messages are due within a second", every, n)
 			}
 			most := 10
 			if every >= 50*time.Millisecond || hiccup > 0 {
 				most = 11 + int(hiccup/(100*time.Millisecond))
 			}
-			if n := atMostIn(time.Second, sent); n > most {
-				t.Errorf("every %v, hiccup %v: %d messages went within a second", every, hiccup, n)
+			if n := maxInWindow(time.Second, sent); n > most {
+				t.Errorf("every %v, hiccup %v: %d messages were sent within a second", every, hiccup, n)
 			}
 			for i := range sent {
 				if early := due[i].Sub(sent[i]); early > 100*time.Millisecond {
-					t.Errorf("every %v: message %d went %v before it was due", every, i, early)
+					t.Errorf("every %v: message %d was sent %v before it was due", every, i, early)
 				}
 				if late := sent[i].Sub(due[i]); late > hiccup {
-					t.Errorf("every %v: message %d went %v after it was due", every, i, late)
+					t.Errorf("every %v: message %d was sent %v after it was due", every, i, late)
 				}
 			}
 			if len(sent) < 38 || !shown.Equal(newest) {
-				t.Errorf("every %v: %d messages, the last shows what was there at %v of %v", every, len(sent), shown, newest)
+				t.Errorf("every %v: %d messages, the last one shows the state at %v of %v", every, len(sent), shown, newest)
 			}
 			if len(ms.runs) != 0 {
-				t.Errorf("every %v: an idle run is remembered", every)
+				t.Errorf("every %v: an idle run is still in the schedule", every)
 			}
 		}
 	}
 }
 
-// A run that emits as often as it may goes on as before when messages were late.
+// A run that emits at the maximum rate is not delayed after some messages were late.
 // contract: O8
-func TestMotions_AHiccupDelaysNothingAfterIt(t *testing.T) {
+func TestSchedule_LateMessageDelaysNoLaterOne(t *testing.T) {
 	t.Parallel()
-	ms := newMotions(time.Second, 10, 100)
+	ms := newSchedule(time.Second, 10, 100)
 	last := epoch
 	for i := range 100 {
 		now := epoch.Add(time.Duration(i) * 100 * time.Millisecond)
 		switch i {
 		case 0, 24:
-			now = now.Add(90 * time.Millisecond) // its append took so long
+			now = now.Add(90 * time.Millisecond) // a slow append
 		case 13, 57:
-			now = now.Add(250 * time.Millisecond) // and the next ones waited for it
+			now = now.Add(250 * time.Millisecond) // the next ones waited for it
 		}
-		now = later(now, last)
+		now = latest(now, last)
 		last = now
-		ms.wake(now, "r", news{read: true})
+		ms.wake(now, "r", pendingEvents{mustRead: true})
 		if i == 40 {
-			now = now.Add(80 * time.Millisecond) // nobody had time for it
+			now = now.Add(80 * time.Millisecond) // the workers were busy
 		}
 		if taken, _ := ms.next(now, 10); len(taken) != 1 {
-			t.Fatalf("message %d waits", i)
+			t.Fatalf("message %d is delayed", i)
 		}
-		ms.finished(now, "r", true)
+		ms.finish(now, "r", true)
 	}
 }
 
 // contract: O8
-func TestMotions_WhateverWakes(t *testing.T) {
+func TestSchedule_RandomWakes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		ms := newMotions(time.Second, 10, 100)
+		ms := newSchedule(time.Second, 10, 100)
 		var due, sent []time.Time
 		wake, step := epoch, 10+r.IntN(300)
 		for now := epoch; now.Before(epoch.Add(12 * time.Second)); now = now.Add(time.Millisecond) {
 			for !wake.After(now) && now.Before(epoch.Add(10*time.Second)) {
-				ms.wake(now, "r", news{read: true})
+				ms.wake(now, "r", pendingEvents{mustRead: true})
 				wake = wake.Add(time.Duration(r.IntN(step)) * time.Millisecond)
-				if r.IntN(20) == 0 { // a pause, or another pace
+				if r.IntN(20) == 0 { // a pause, or another rate
 					wake, step = wake.Add(time.Duration(r.IntN(1500))*time.Millisecond), 10+r.IntN(300)
 				}
 			}
 			taken, _ := ms.next(now, 10)
 			for _, w := range taken {
 				due, sent = append(due, ms.runs[w.runID].due), append(sent, now)
-				ms.finished(now, w.runID, true)
+				ms.finish(now, w.runID, true)
 			}
 		}
 		if !slices.IsSortedFunc(due, time.Time.Compare) {
-			t.Errorf("seed %d: not in order", seed)
+			t.Errorf("seed %d: due times are not in order", seed)
 		}
-		if n := atMostIn(time.Second, due); n > 10 {
+		if n := maxInWindow(time.Second, due); n > 10 {
 			t.Errorf("seed %d: %d messages are due within a second", seed, n)
 		}
-		if n := atMostIn(time.Second, sent); n > 13 {
-			t.Errorf("seed %d: %d messages went within a second", seed, n)
+		if n := maxInWindow(time.Second, sent); n > 13 {
+			t.Errorf("seed %d: %d messages were sent within a second", seed, n)
 		}
 	}
 }
 
 // contract: O8
-func TestMotions_TenASecondAreNeverDelayed(t *testing.T) {
+func TestSchedule_TenMessagesASecondAreNeverDelayed(t *testing.T) {
 	t.Parallel()
-	ms := newMotions(time.Second, 10, 100)
+	ms := newSchedule(time.Second, 10, 100)
 	for i := range 100 {
 		now := epoch.Add(time.Duration(i) * 100 * time.Millisecond)
-		if i%10 == 0 { // all of this second at once, then nothing
+		if i%10 == 0 { // all messages of this second at once, then none
 			now = now.Add(0)
 			for range 10 {
-				ms.wake(now, "burst", news{read: true})
+				ms.wake(now, "burst", pendingEvents{mustRead: true})
 				if taken, _ := ms.next(now, 10); len(taken) != 1 {
-					t.Fatalf("a message of a burst of ten waits at %v", now.Sub(epoch))
+					t.Fatalf("a message of a burst of ten is delayed at %v", now.Sub(epoch))
 				}
-				ms.finished(now.Add(50*time.Millisecond), "burst", true) // slow work is no reason
+				ms.finish(now.Add(50*time.Millisecond), "burst", true) // slow work must not delay
 			}
 		}
-		ms.wake(now, "even", news{read: true})
+		ms.wake(now, "even", pendingEvents{mustRead: true})
 		if taken, _ := ms.next(now, 10); len(taken) != 1 {
-			t.Fatalf("message %d of ten a second waits", i)
+			t.Fatalf("message %d of ten a second is delayed", i)
 		}
-		ms.finished(now.Add(30*time.Millisecond), "even", true)
+		ms.finish(now.Add(30*time.Millisecond), "even", true)
 	}
 }
 
-func TestMotions_AWokenRunIsNotForgotten(t *testing.T) {
+func TestSchedule_KeepsAWokenRun(t *testing.T) {
 	t.Parallel()
-	ms := newMotions(time.Second, 1, 2)
+	ms := newSchedule(time.Second, 1, 2)
 	now := epoch
 	take := func(want ...string) {
 		t.Helper()
@@ -273,46 +273,46 @@ func TestMotions_AWokenRunIsNotForgotten(t *testing.T) {
 			got = append(got, w.runID)
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("taken %v, want %v", got, want)
+			t.Fatalf("next returned %v, want %v", got, want)
 		}
 	}
-	ms.wake(now, "a", news{read: true})
-	ms.wake(now, "a", news{read: true})
+	ms.wake(now, "a", pendingEvents{mustRead: true})
+	ms.wake(now, "a", pendingEvents{mustRead: true})
 	take("a")
-	ms.wake(now, "a", news{read: true}) // while busy
+	ms.wake(now, "a", pendingEvents{mustRead: true}) // while busy
 	take()
-	ms.finished(now, "a", false) // nothing was sent: at once
+	ms.finish(now, "a", false) // nothing was sent, so it is due at once
 	take("a")
-	ms.finished(now, "a", true)
-	ms.wake(now, "a", news{read: true}) // out of pace
-	ms.wake(now, "b", news{read: true})
-	ms.wake(now, "c", news{read: true}) // one too many
+	ms.finish(now, "a", true)
+	ms.wake(now, "a", pendingEvents{mustRead: true}) // above the rate
+	ms.wake(now, "b", pendingEvents{mustRead: true})
+	ms.wake(now, "c", pendingEvents{mustRead: true}) // one above the limit
 	take("b")
-	ms.finished(now, "b", false)
+	ms.finish(now, "b", false)
 	if _, at := ms.next(now, 10); !at.Equal(epoch.Add(900 * time.Millisecond)) {
-		t.Errorf("looks again at %v", at)
+		t.Errorf("the next due time is %v", at)
 	}
 	now = epoch.Add(time.Second)
 	take("a")
-	ms.finished(now, "a", false)
+	ms.finish(now, "a", false)
 	take()
 	if len(ms.runs) != 0 {
-		t.Errorf("%d runs are remembered", len(ms.runs))
+		t.Errorf("%d runs are in the schedule", len(ms.runs))
 	}
 }
 
-func TestNews_InAnyOrderAndWithoutHoles(t *testing.T) {
+func TestPendingEvents_AreOrderedAndContiguous(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		seqs []run.Seq
-		want int // of the log behind 5, -1 when it is to be read
+		want int // number of events after 5; -1 when the log must be read
 	}{
 		{nil, 0}, {[]run.Seq{6}, 1}, {[]run.Seq{8, 6, 7}, 3}, {[]run.Seq{4, 6, 5}, 1}, {[]run.Seq{7}, -1},
 		{[]run.Seq{6, 8}, -1},
 	} {
-		var n news
+		var n pendingEvents
 		for _, seq := range c.seqs {
-			n.add(news{told: []told{{seq: seq}}})
+			n.add(pendingEvents{events: []committedEvent{{seq: seq}}})
 		}
 		evs, whole := n.after(run.State{Header: run.Header{Seq: 5}})
 		if whole != (c.want >= 0) || whole && len(evs) != c.want {
@@ -321,28 +321,28 @@ func TestNews_InAnyOrderAndWithoutHoles(t *testing.T) {
 	}
 }
 
-func TestNews_AreBounded(t *testing.T) {
+func TestPendingEvents_AreBounded(t *testing.T) {
 	t.Parallel()
-	tell := func(seq run.Seq, size int) news {
-		return news{told: []told{{seq: seq, draft: run.Draft{Payload: make([]byte, size)}}}, size: size}
+	tell := func(seq run.Seq, size int) pendingEvents {
+		return pendingEvents{events: []committedEvent{{seq: seq, draft: run.Draft{Payload: make([]byte, size)}}}, size: size}
 	}
-	ms := newMotions(time.Second, 10, 1000)
-	for i := range maxNews + 1 {
+	ms := newSchedule(time.Second, 10, 1000)
+	for i := range maxPendingEvents + 1 {
 		ms.wake(epoch, "many", tell(run.Seq(i+1), 1))
-		if read := ms.runs["many"].news.read; read != (i == maxNews) {
-			t.Errorf("%d events: read %v", i+1, read)
+		if read := ms.runs["many"].pending.mustRead; read != (i == maxPendingEvents) {
+			t.Errorf("with %d events mustRead is %v", i+1, read)
 		}
 	}
 	for i := range 20 {
 		ms.wake(epoch, fmt.Sprint("large", i), tell(1, 1<<20))
-		if ms.size > maxNewsSize {
-			t.Fatalf("%d bytes wait", ms.size)
+		if ms.size > maxPendingBytes {
+			t.Fatalf("%d bytes are pending, above the limit", ms.size)
 		}
 	}
-	if n := ms.runs["large19"].news; !n.read || n.told != nil {
-		t.Errorf("beyond the limit: %+v", n)
+	if n := ms.runs["large19"].pending; !n.mustRead || n.events != nil {
+		t.Errorf("pending events beyond the limit: %+v", n)
 	}
 	if taken, _ := ms.next(epoch, 1000); len(taken) != 21 || ms.size != 0 {
-		t.Errorf("%d runs taken, %d bytes are counted", len(taken), ms.size)
+		t.Errorf("%d runs taken, %d bytes still counted", len(taken), ms.size)
 	}
 }

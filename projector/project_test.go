@@ -22,16 +22,16 @@ import (
 // contract: O01, W-1
 func TestProjector_CrashBetweenAppendAndPublish(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
-	runID := create(t, s, 1) // nobody projects: the process is gone
+	s, bus := openSQLite(t), &fakeBus{}
+	runID := create(t, s, 1) // nobody projects, as after a crash
 	begin(t, s, runID, 0)
 	began := time.Now()
 	start(t, projector.New(s, bus, projector.Config{}))
 	eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 3 })
 	if d := time.Since(began); d > testtime.Of(2*time.Second) {
-		t.Errorf("published after %v", d)
+		t.Errorf("published only after %v", d)
 	}
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, bus.of(runID))
 }
 
@@ -82,49 +82,49 @@ func (f *failing) Publish(ctx context.Context, m live.Message) error {
 func (f *failing) Close() error { return nil }
 
 // contract: T189, W-1
-func TestProjector_KilledAtAnyStageLosesNothing(t *testing.T) {
+func TestProjector_CrashAtAnyStageLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"after load", "after tail", "before save", "after save", "before publish",
 		"after publish", "before clear"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
-			s, bus := openSQLite(t), &post{}
+			s, bus := openSQLite(t), &fakeBus{}
 			runID := create(t, s, 1)
 			begin(t, s, runID, 0)
 			dying := &failing{Store: s, Bus: bus, stage: stage}
 			if err := projector.New(dying, dying, projector.Config{}).Project(t.Context(), runID); !errors.Is(err, errDied) {
-				t.Fatalf("error %v", err)
+				t.Fatalf("Project returned %v, want errDied", err)
 			}
 			if clean(t, s)() {
-				t.Fatal("the mark is gone before everything was done")
+				t.Fatal("the dirty mark was cleared before the work was complete")
 			}
 			l, err := s.Load(t.Context(), runID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if to, _ := bus.latest(runID); l.State.Seq < to || l.State.Seq != 3 {
-				t.Errorf("somebody who reads now sees %d, the bus said %d", l.State.Seq, to)
+				t.Errorf("a reader sees %d, but the bus announced %d", l.State.Seq, to)
 			}
 			if to, _ := bus.latest(runID); stage == "before save" && (to != 3 || l.CheckpointAt >= to) {
-				t.Errorf("published %d, saved %d: not between the two", to, l.CheckpointAt)
+				t.Errorf("published %d, saved %d: the crash was not between the two", to, l.CheckpointAt)
 			}
 			start(t, projector.New(s, bus, projector.Config{}))
-			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+			eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 			replay(t, s, runID, bus.of(runID))
 			if evs, err := s.Events(t.Context(), runID, 0, 100); err != nil || len(evs) != 3 {
-				t.Errorf("%d events in the log, %v", len(evs), err)
+				t.Errorf("the log has %d events, error %v", len(evs), err)
 			}
 		})
 	}
 }
 
 // contract: T173, O05
-func TestProjector_TwoAtOnce(t *testing.T) {
+func TestProjector_TwoConcurrentProjectors(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, buses := open(t), []*post{{}, {}}
+			s, buses := open(t), []*fakeBus{{}, {}}
 			var wake []*projector.Projector
 			for _, bus := range buses {
 				p := projector.New(s, bus, projector.Config{Window: 10 * time.Millisecond, SweepAge: 20 * time.Millisecond})
@@ -138,17 +138,18 @@ func TestProjector_TwoAtOnce(t *testing.T) {
 					p.Wake(runID)
 				}
 			}
-			eventually(t, 20*time.Second, "the mark is gone", clean(t, s))
+			eventually(t, 20*time.Second, "the dirty mark is cleared", clean(t, s))
 			var all []sent
 			for _, bus := range buses {
 				for i, m := range bus.of(runID) { // in order within one projector
 					if of := bus.of(runID); i > 0 && m.To < of[i-1].To {
-						t.Errorf("%d after %d", m.To, of[i-1].To)
+						t.Errorf("message for seq %d after seq %d", m.To, of[i-1].To)
 					}
 				}
 				all = append(all, bus.of(runID)...)
 			}
-			slices.SortFunc(all, func(a, b sent) int { return a.at.Compare(b.at) }) // as one bus would have them
+			// in the order in which one bus would have them
+			slices.SortFunc(all, func(a, b sent) int { return a.at.Compare(b.at) })
 			replay(t, s, runID, all)
 		})
 	}
@@ -157,7 +158,7 @@ func TestProjector_TwoAtOnce(t *testing.T) {
 // contract: O8
 func TestProjector_CoalescesAndFlushesTheLast(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour}) // no sweep may help
 	start(t, p)
 	w := decorate.WakeOnCommit(s, p)
@@ -180,20 +181,20 @@ func TestProjector_CoalescesAndFlushesTheLast(t *testing.T) {
 	messages := bus.of(runID)
 	if most := 10 * (int((time.Since(began)+100*time.Millisecond)/time.Second) + 1); len(messages) > most ||
 		len(messages) <= 10 {
-		t.Errorf("%d messages in %v", len(messages), time.Since(began))
+		t.Errorf("%d messages in %v, want few", len(messages), time.Since(began))
 	}
-	// Nothing holds back the first ones: a distance of 100 ms would make it 900 ms.
+	// The first ones are not delayed: a distance of 100 ms would take 900 ms.
 	if d := messages[9].at.Sub(messages[0].at); d > testtime.Of(800*time.Millisecond) {
 		t.Errorf("the first ten messages took %v, up to %d", d, messages[9].To)
 	}
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, messages)
 }
 
 // contract: T189
 func TestProjector_AppendDuringPublishIsPublishedNext(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	runID := create(t, s, 1)
 	var once sync.Once
 	bus.before = func(live.Message) { once.Do(func() { begin(t, s, runID, 0) }) } // by another process: nobody is woken
@@ -202,18 +203,18 @@ func TestProjector_AppendDuringPublishIsPublishedNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if clean(t, s)() {
-		t.Fatal("the mark of an event that was not published is gone")
+		t.Fatal("the dirty mark was cleared although an event is unpublished")
 	}
 	start(t, p)
 	eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 3 })
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, bus.of(runID))
 }
 
 // contract: T204
 func TestProjector_OperationalChangeAloneIsPublished(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 	start(t, p)
 	w := decorate.WakeOnCommit(s, p)
@@ -230,14 +231,14 @@ func TestProjector_OperationalChangeAloneIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, 5*time.Second, "the release", func() bool { _, ops := bus.latest(runID); return ops > before })
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, bus.of(runID))
 }
 
 // contract: S12
 func TestProjector_BusDownKeepsTheMarkAndMovesTheCheckpoint(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{down: true, err: errors.New("down")}
+	s, bus := openSQLite(t), &fakeBus{down: true, err: errors.New("down")}
 	runID := create(t, s, 1)
 	begin(t, s, runID, 0)
 	start(t, projector.New(s, bus, projector.Config{SweepAge: 50 * time.Millisecond}))
@@ -247,22 +248,22 @@ func TestProjector_BusDownKeepsTheMarkAndMovesTheCheckpoint(t *testing.T) {
 	})
 	time.Sleep(100 * time.Millisecond)
 	if clean(t, s)() {
-		t.Fatal("the mark is gone, and nothing was published")
+		t.Fatal("the dirty mark was cleared although nothing was published")
 	}
 	bus.set(func() { bus.down, bus.err = false, nil })
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, bus.of(runID))
 }
 
-// slow is States without a run, that counts how many ask at once.
-type slow struct {
+// slow is States without runs that counts concurrent calls.
+type countingStates struct {
 	store.Store
 	now, most, loads atomic.Int64
 	perRun           sync.Map // runID -> *atomic.Int64
 	twice            atomic.Bool
 }
 
-func (s *slow) Load(_ context.Context, runID string) (store.Loaded, error) {
+func (s *countingStates) Load(_ context.Context, runID string) (store.Loaded, error) {
 	s.loads.Add(1)
 	n := s.now.Add(1)
 	defer s.now.Add(-1)
@@ -277,11 +278,13 @@ func (s *slow) Load(_ context.Context, runID string) (store.Loaded, error) {
 	return store.Loaded{}, store.ErrNotFound
 }
 
-func (s *slow) Dirty(context.Context, time.Duration, int) ([]store.DirtyRun, error) { return nil, nil }
+func (s *countingStates) Dirty(context.Context, time.Duration, int) ([]store.DirtyRun, error) {
+	return nil, nil
+}
 
 func TestProjector_TenThousandWakesAreBounded(t *testing.T) {
-	s := &slow{}
-	p := projector.New(s, &post{}, projector.Config{MaxRuns: 9000})
+	s := &countingStates{}
+	p := projector.New(s, &fakeBus{}, projector.Config{MaxRuns: 9000})
 	before := runtime.NumGoroutine()
 	start(t, p)
 	for i := range 10000 {
@@ -293,15 +296,15 @@ func TestProjector_TenThousandWakesAreBounded(t *testing.T) {
 		return s.loads.Load() >= 9000
 	})
 	if most > 10 || s.most.Load() > 4 {
-		t.Errorf("%d goroutines, %d loads at once", most, s.most.Load())
+		t.Errorf("%d goroutines, %d concurrent loads", most, s.most.Load())
 	}
 	time.Sleep(50 * time.Millisecond)
-	for range 2000 { // one run, woken all the time, in every stage
+	for range 2000 { // one run, woken constantly in every stage
 		p.Wake("one")
 		time.Sleep(50 * time.Microsecond)
 	}
 	if s.twice.Load() {
-		t.Error("a run was projected twice at once")
+		t.Error("one run was projected by two workers concurrently")
 	}
 	before64 := s.loads.Load()
 	eventually(t, 5*time.Second, "the last wake", func() bool { p.Wake("last"); return s.loads.Load() > before64 })

@@ -1,34 +1,29 @@
-// Package projector is the projector: the only writer of checkpoints and the only
-// publisher. Whoever commits an append wakes its own projector for that run, and
-// everybody sweeps what has been dirty for longer than SweepAge, so a crash
-// anywhere delays a message and loses none (T189, T211). Correctness rests on
-// conditional writes only: several projectors of one run are harmless (T173).
+// Package projector folds the logs of runs. It is the only writer of checkpoints and the only publisher of messages.
+// The process that commits an append wakes its own projector for that run. Every projector also sweeps runs that have
+// been dirty for longer than SweepAge, so that a crash at any point delays a message and loses none (contract T189,
+// T211). Correctness rests only on conditional writes: several projectors may work on one run (contract T173).
 //
-// A run is folded, published, saved, then its lists are woken and its mark is
-// cleared, in this order. A message waits for no checkpoint: whoever reads a run
-// folds the tail of its log, and so sees at least what any message said, also after
-// a crash between the two. A list shows what is saved, and is woken after that.
+// A run is folded, published and saved; then its lists are woken and its mark is cleared, in this order. A message
+// does not wait for its checkpoint: a reader folds the tail of the log and sees at least the state of any message,
+// even after a crash between publication and save. A list shows saved states and is woken after the save.
 //
-// A plain append also says what it added. When that is all there is behind the
-// state that is kept, it is folded and published without reading the store; gaps,
-// what others appended, and events in which the store sets a part are read. States
-// and what was told are bounded, so that the cost of a wake is that of what changed.
-// Before anything is saved, the epoch and the head are read: a log that is another
-// one is folded and published anew (T194).
+// An append also reports the events that it added. If these directly follow the cached state, they are folded and
+// published without a read of the store. The log is read after gaps, for events of other processes, and for events of
+// which the store sets a part. Cached states and reported events are bounded, so that a wake costs only the work for
+// the changes. Epoch and head are read before anything is saved: if the log was replaced, it is folded and published
+// again (contract T194).
 //
-// Runs that are woken together are projected together, and nobody waits for
-// company: at most one read of what is new, messages beside each other. What is to
-// be saved gathers for SaveInterval behind that: one transaction for the
-// checkpoints, which also clears the marks of what was sent before.
+// Runs that are woken together are projected together, without waiting for more: at most one read of new events, and
+// concurrent messages. Saves are collected for SaveInterval after that: one transaction writes the checkpoints and
+// clears the marks of earlier publications.
 //
-// Within one projector the messages of a run go out in order, at most Burst of them
-// are due in any Window, and the last one of a burst is always sent (O8, T206). A
-// message is due when its run was woken, or as soon as that allows.
+// Within one projector the messages of a run are sent in order. At most Burst of them are due in any Window, and the
+// last one of a burst is always sent (contract O8, T206). A message is due when its run was woken, or as soon as this
+// limit allows.
 //
-// A bus that cannot be used opens a breaker: nothing is lost, nothing is counted
-// against a message, checkpoints go on (T124, O02, O06). A message that the bus
-// refuses is repeated with a growing delay, while its run waits, and buried after
-// MaxRefusals; the run goes on behind it (T123, O03, W-16).
+// A bus that cannot be used opens a breaker: nothing is lost, no message counts as refused, and checkpoints continue
+// (contract T124, O02, O06). A message that the bus refuses is repeated with a growing delay while its run waits.
+// After MaxRefusals it becomes a dead letter, and the run continues after it (contract T123, O03, W-16).
 package projector
 
 import (
@@ -48,29 +43,29 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Config of a Projector; zero fields take the defaults named.
+// Config configures a Projector; zero fields take the named defaults.
 type Config struct {
-	Workers     int           // rounds at once; 4
-	RoundRuns   int           // runs of one round; 64, at most store.MaxTails
-	Burst       int           // messages of one run that are due in any Window; 10
-	Window      time.Duration // 1 s
-	SweepAge    time.Duration // 500 ms
-	SweepLimit  int           // rows a sweep takes; 256
-	MaxRuns     int           // runs in motion at once; 100,000
-	CacheRuns   int           // states kept; 10,000
-	CacheSteps  int           // steps of all states kept; 200,000
-	MaxRefusals int           // of a message before it is buried; 10
-	// SaveInterval is the least time between two rounds of saving; 10 ms.
+	Workers     int           // concurrent batches; default 4
+	RoundRuns   int           // runs of one batch; default 64, at most store.MaxTails
+	Burst       int           // messages of one run that are due in any Window; default 10
+	Window      time.Duration // default 1 s
+	SweepAge    time.Duration // age in which a dirty run is swept, and the time between sweeps; default 500 ms
+	SweepLimit  int           // rows of one sweep; default 256
+	MaxRuns     int           // scheduled runs; default 100,000
+	CacheRuns   int           // cached states; default 10,000
+	CacheSteps  int           // steps of all cached states; default 200,000
+	MaxRefusals int           // refusals of a message before it becomes a dead letter; default 10
+	// SaveInterval is the minimum time between two saves. Default 10 ms.
 	SaveInterval time.Duration
-	// Backoff and MaxBackoff bound the growing delays, with full jitter, between
-	// probes of a bus that cannot be used and between refusals of a message; 1 s and 60 s.
+	// Backoff and MaxBackoff bound the growing delays, with full jitter, between probes of a bus that cannot be used and
+	// between repetitions of a refused message. Defaults 1 s and 60 s.
 	Backoff, MaxBackoff time.Duration
-	LagHigh             time.Duration  // age of an event without a checkpoint that is an alert; 5 s
-	Random              func() float64 // jitter, in [0, 1); rand.Float64
-	BusName             string         // label of metrics; "redis"
+	LagHigh             time.Duration  // age of an event without a checkpoint that raises an alert; default 5 s
+	Random              func() float64 // jitter in [0, 1); default rand.Float64
+	BusName             string         // label of metrics; default "redis"
 	Metrics             prometheus.Registerer
 	Logger              *slog.Logger
-	// OnAnomaly is told of each thing a fold noticed (PROJECTOR_CAUSAL_VIOLATION); may be nil.
+	// OnAnomaly is called for each anomaly that a fold finds (PROJECTOR_CAUSAL_VIOLATION); may be nil.
 	OnAnomaly func(runID string, a run.Anomaly)
 }
 
@@ -111,7 +106,7 @@ func (c *Config) defaults() {
 	}
 }
 
-// Store is what a projector needs of a store.
+// Store is the part of a store that a projector uses.
 type Store interface {
 	store.States
 	store.Projection
@@ -121,80 +116,83 @@ type Store interface {
 	Audit(ctx context.Context, rows ...store.AuditRow) error
 }
 
-// Projector folds, saves and publishes. Make it with New and give it to Run.
+// Projector folds, saves and publishes. Make it with New and call Run. Safe for concurrent use.
 type Projector struct {
-	cfg     Config
-	store   Store
-	bus     live.Bus
-	delay   backoff
-	breaker *breaker
-	cache   *sizedlru.Cache[known]
-	motions *motions
-	unsaved *unsaved
-	seen    sighting
-	watch   *watch
-	panics  *contain.Guard
-	sealer  *sealer
+	cfg      Config
+	store    Store
+	bus      live.Bus
+	delay    backoff
+	breaker  *breaker
+	cache    *sizedlru.Cache[cachedState]
+	schedule *schedule
+	saves    *saveQueue
+	epoch    epochSeen
+	monitor  *monitor
+	panics   *contain.Guard
+	sealer   *sealer
 }
 
-// New makes a projector on a store and a bus, and registers its metrics.
+// New makes a projector that reads and writes s and publishes to bus. It registers its metrics.
 func New(s Store, bus live.Bus, cfg Config) *Projector {
 	cfg.defaults()
-	delay := backoff{base: cfg.Backoff, most: cfg.MaxBackoff, random: cfg.Random}
+	delay := backoff{base: cfg.Backoff, limit: cfg.MaxBackoff, random: cfg.Random}
 	p := &Projector{
 		cfg: cfg, store: s, bus: bus, delay: delay, breaker: newBreaker(delay),
-		cache: sizedlru.New[known](cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
-		unsaved: newUnsaved(cfg.CacheRuns), panics: contain.New(cfg.Metrics, cfg.Logger),
+		cache: sizedlru.New[cachedState](cfg.CacheRuns, cfg.CacheSteps), schedule: newSchedule(cfg.Window, cfg.Burst,
+			cfg.MaxRuns),
+		saves: newSaveQueue(cfg.CacheRuns), panics: contain.New(cfg.Metrics, cfg.Logger),
 		sealer: newSealer(s, cfg.CacheRuns),
 	}
-	p.watch = newWatch(cfg, p.Breaker)
+	p.monitor = newMonitor(cfg, p.Breaker)
 	return p
 }
 
-// Breaker says whether messages are given to the bus now.
+// Breaker returns whether messages are sent to the bus now.
 func (p *Projector) Breaker() BreakerState { return p.breaker.current() }
 
-// Wake implements decorate.Waker. It may be called at any rate: wakes of one run coalesce.
-// With MaxRuns in motion it does nothing, and the sweep finds the run later.
-func (p *Projector) Wake(runID string) { p.motions.wake(time.Now(), runID, news{read: true}) }
-
-// Appended implements decorate.Waker. What a is made of may be changed after it.
-func (p *Projector) Appended(a store.Append, out store.Appended) {
-	p.motions.wake(time.Now(), a.RunID, newsOf(a, out))
+// Wake implements decorate.Waker. Wakes of one run coalesce, so it may be called at any rate. With MaxRuns scheduled it does
+// nothing, and the sweep finds the run later.
+func (p *Projector) Wake(runID string) {
+	p.schedule.wake(time.Now(), runID, pendingEvents{mustRead: true})
 }
 
-// Run projects until ctx ends, then returns nil after the work in hand.
+// Notify implements decorate.Waker. The caller may modify a afterwards.
+func (p *Projector) Notify(a store.Append, out store.Appended) {
+	p.schedule.wake(time.Now(), a.RunID, pendingFrom(a, out))
+}
+
+// Run projects until ctx ends, then finishes the current work and returns nil.
 func (p *Projector) Run(ctx context.Context) error {
-	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	saveCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	stop, kept := make(chan struct{}), make(chan struct{})
+	stop, saved := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(kept)
-		p.keep(last, stop)
+		defer close(saved)
+		p.saveLoop(saveCtx, stop)
 	}()
 	var wg sync.WaitGroup
 	for range p.cfg.Workers {
-		wg.Go(func() { p.again(ctx, p.work) })
+		wg.Go(func() { p.restartOnPanic(ctx, p.runBatches) })
 	}
-	wg.Go(func() { p.again(ctx, p.sweep) })
+	wg.Go(func() { p.restartOnPanic(ctx, p.sweep) })
 	wg.Wait()
 	close(stop)
 	defer time.AfterFunc(flushTime, cancel).Stop()
-	<-kept
+	<-saved
 	return nil
 }
 
-// again runs f until it returns, again also after a panic.
-func (p *Projector) again(ctx context.Context, f func(context.Context)) {
+// restartOnPanic runs f until it returns, and restarts it after a panic.
+func (p *Projector) restartOnPanic(ctx context.Context, f func(context.Context)) {
 	_ = p.panics.Loop(ctx, "project", func(ctx context.Context) error {
 		f(ctx)
 		return nil
 	})
 }
 
-func (p *Projector) work(ctx context.Context) {
+func (p *Projector) runBatches(ctx context.Context) {
 	for ctx.Err() == nil {
-		if woken, at := p.motions.next(time.Now(), p.cfg.RoundRuns); len(woken) > 0 {
+		if woken, at := p.schedule.next(time.Now(), p.cfg.RoundRuns); len(woken) > 0 {
 			p.project(ctx, woken)
 		} else {
 			p.idle(ctx, at)
@@ -202,7 +200,7 @@ func (p *Projector) work(ctx context.Context) {
 	}
 }
 
-// idle waits until something is woken, and not past at.
+// idle waits for a wake, at most until at.
 func (p *Projector) idle(ctx context.Context, at time.Time) {
 	wait := p.cfg.SweepAge
 	if !at.IsZero() {
@@ -212,46 +210,44 @@ func (p *Projector) idle(ctx context.Context, at time.Time) {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-p.motions.woken:
+	case <-p.schedule.signal:
 	case <-timer.C:
 	}
 }
 
-// report logs what nobody else says: a store or a bus that is down is known.
-func (p *Projector) report(ctx context.Context, runID string, err error) {
-	if err == nil || ctx.Err() != nil || errors.Is(err, errBus) || errors.Is(err, store.ErrUnavailable) ||
+// logFailure logs errors that are not reported elsewhere: an unavailable store or bus is.
+func (p *Projector) logFailure(ctx context.Context, runID string, err error) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errBusUnavailable) || errors.Is(err, store.ErrUnavailable) ||
 		errors.Is(err, store.ErrOverloaded) {
 		return
 	}
-	p.cfg.Logger.WarnContext(ctx, "a run could not be projected: its lists are out of date until it is",
+	p.cfg.Logger.WarnContext(ctx, "a run could not be projected; its lists stay out of date until a retry succeeds",
 		slog.String("runId", runID), slog.Any("error", err))
 }
 
-// Project brings one run's checkpoint to the head of its log, publishes what was
-// not yet published and clears the mark. It may be repeated and run anywhere at
-// the same time. A bus that refuses or cannot be used leaves the mark: the sweep
-// tries again. A run that the store does not know is no error.
+// Project moves one run's checkpoint to the head of its log, publishes the unpublished changes and clears the mark.
+// It is idempotent and may run concurrently anywhere. If the bus refuses or cannot be used, the mark stays and the
+// sweep retries. An unknown run is not an error.
 func (p *Projector) Project(ctx context.Context, runID string) error {
-	w := &work{runID: runID}
-	r := &round{p: p, works: []*work{w}}
+	w := &runWork{runID: runID}
+	r := &batch{p: p, works: []*runWork{w}}
 	r.project(ctx)
 	err := w.err
-	if !w.unsaved() {
+	if !w.needsSave() {
 		return err
 	}
 	sent := p.save(ctx, r.works, nil)
 	if w.err != nil {
 		return errors.Join(err, w.err)
 	}
-	return errors.Join(err, p.record(ctx, sent))
+	return errors.Join(err, p.recordPublished(ctx, sent))
 }
 
-// idleSweeps is how many sweeps pass between two while the bus cannot be used:
-// nothing can be published, but checkpoints that a crash left behind still move,
-// and lists of runs show them.
+// idleSweeps is the number of ticks between two sweeps while the bus cannot be used. Nothing can be published then,
+// but checkpoints that a crash left behind still advance, and lists show them.
 const idleSweeps = 10
 
-// sweep wakes what somebody left dirty.
+// sweep wakes runs that have been dirty for longer than SweepAge.
 func (p *Projector) sweep(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.SweepAge)
 	defer tick.Stop()
@@ -261,13 +257,13 @@ func (p *Projector) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		p.watch.settle()
-		if !p.breaker.ready(time.Now(), p.bus.Up()) && n%idleSweeps != 0 {
+		p.monitor.endSweep()
+		if !p.breaker.isReady(time.Now(), p.bus.Up()) && n%idleSweeps != 0 {
 			continue
 		}
 		dirty, err := p.store.Dirty(ctx, p.cfg.SweepAge, p.cfg.SweepLimit)
 		if err != nil {
-			continue // the next sweep asks again
+			continue // the next sweep retries
 		}
 		for _, d := range dirty {
 			p.Wake(d.RunID)

@@ -11,40 +11,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// sealEvery is how many events the log of an open run grows between two seals. The log of a run that ended is sealed
-// with its last event.
+// sealEvery is the number of events between two seals of the log of an open run. The log of a run that ended is
+// sealed with its last event.
 const sealEvery = 1000
 
-// sealer chains the logs of runs: before it lets a checkpoint be saved, it writes the seal of the log up to there into
-// the audit. The order matters: the dirty mark is cleared after the checkpoint, so a crash in between seals again.
-// SealLog finds a seal that is there already.
+// sealer chains the logs of runs: before a checkpoint is saved, it writes the seal of the log up to that position
+// into the audit. The dirty mark is cleared after the checkpoint, so that a crash in between seals again. SealLog
+// finds an existing seal.
 type sealer struct {
 	store Store
-	last  *lru.Cache[sealKey, run.Seq] // seq of the newest seal; a run that is missing is looked up
+	last  *lru.Cache[sealKey, run.Seq] // position of the newest seal; missing runs are looked up
 }
 
-// sealKey has the epoch, because a restored store has lost seals.
+// sealKey includes the epoch, because a restored store has lost seals.
 type sealKey struct {
 	epoch, runID string
 }
 
-func newSealer(s Store, most int) *sealer {
-	last, err := lru.New[sealKey, run.Seq](most)
+func newSealer(s Store, size int) *sealer {
+	last, err := lru.New[sealKey, run.Seq](size)
 	if err != nil {
 		panic(err) // only a size below 1 is refused
 	}
 	return &sealer{store: s, last: last}
 }
 
-// seal writes the seal of w's log at the state that is about to be saved, when one is due.
-func (s *sealer) seal(ctx context.Context, w *work) error {
-	state, key := w.known.state, sealKey{w.known.epoch, w.runID}
+// seal writes the seal of w's log at the state that will be saved, if one is due.
+func (s *sealer) seal(ctx context.Context, w *runWork) error {
+	state, key := w.state.state, sealKey{w.state.epoch, w.runID}
 	last, known := s.last.Get(key)
 	due := func() bool { return state.Seq-last >= sealEvery || state.Status.Terminal() && state.Seq > last }
 	if !due() {
 		return nil
 	}
-	if !known && !state.Status.Terminal() { // another server may have sealed it, or this one before a restart
+	if !known && !state.Status.Terminal() { // another server, or this one before a restart, may have sealed it
 		found, err := s.store.LastLogSeal(ctx, state.TenantID, w.runID, state.Seq+1)
 		if err != nil {
 			return fmt.Errorf("find the seal of the log: %w", err)

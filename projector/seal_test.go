@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// sealsOf reads the seals of a run's log, and checks each against the log.
+// sealsOf returns the positions of the seals of a run's log and checks each against the log.
 func sealsOf(t *testing.T, s store.Store, runID string) (at []run.Seq) {
 	t.Helper()
 	if _, err := s.LinkAudit(t.Context(), store.MaxPage); err != nil {
@@ -37,7 +37,7 @@ func sealsOf(t *testing.T, s store.Store, runID string) (at []run.Seq) {
 	return at
 }
 
-func projected(t *testing.T, s store.Store, p *projector.Projector, runID string) {
+func requireProjected(t *testing.T, s store.Store, p *projector.Projector, runID string) {
 	t.Helper()
 	if err := p.Project(t.Context(), runID); err != nil {
 		t.Fatal(err)
@@ -56,72 +56,74 @@ func appendTo(t *testing.T, s store.Store, runID string, drafts ...run.Draft) ru
 	return out.Head.LastSeq
 }
 
-func TestSeal_TheLogOfARunThatEndedIsSealedOnce(t *testing.T) {
+func TestSeal_LogOfAnEndedRunIsSealedOnce(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
 	runID := create(t, s, 1)
-	p := projector.New(s, &post{}, projector.Config{})
+	p := projector.New(s, &fakeBus{}, projector.Config{})
 	begin(t, s, runID, 0)
-	projected(t, s, p, runID)
+	requireProjected(t, s, p, runID)
 	if at := sealsOf(t, s, runID); len(at) != 0 {
 		t.Errorf("the log of an open run of 3 events has seals at %v, want none", at)
 	}
 	end := appendTo(t, s, runID, runtest.Draft(run.StepCompletedEvent, steps[0], 1),
 		runtest.Draft(run.RunCancelled, "", 1))
 	for range 2 {
-		projected(t, s, p, runID)
-		projected(t, s, projector.New(s, &post{}, projector.Config{}), runID) // another server, or this one after a restart
+		requireProjected(t, s, p, runID)
+		// another server, or this one after a restart
+		requireProjected(t, s, projector.New(s, &fakeBus{}, projector.Config{}), runID)
 	}
 	if at := sealsOf(t, s, runID); fmt.Sprint(at) != fmt.Sprint([]run.Seq{end}) {
 		t.Errorf("the log of a run that ended at %d has seals at %v, want one there", end, at)
 	}
 }
 
-// cut refuses checkpoints, as a server does that dies between the seal and the checkpoint.
-type cut struct {
+// failingAdvance refuses checkpoints, like a server that dies between the seal and the checkpoint.
+type failingAdvance struct {
 	store.Store
 	saves bool
 }
 
-func (c *cut) Advance(ctx context.Context, sent []store.PublishedTo, save []store.Saving) ([]bool, error) {
+func (c *failingAdvance) Advance(ctx context.Context, sent []store.PublishedTo, save []store.Saving) ([]bool, error) {
 	if len(save) > 0 && !c.saves {
-		return nil, errors.New("cut")
+		return nil, errors.New("checkpoint refused")
 	}
 	return c.Store.Advance(ctx, sent, save)
 }
 
-func TestSeal_ComesBeforeTheCheckpoint(t *testing.T) {
+func TestSeal_IsWrittenBeforeTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
 	runID := create(t, s, 1)
 	end := appendTo(t, s, runID, runtest.Draft(run.RunCancelled, "", 1))
-	if err := projector.New(&cut{Store: s}, &post{}, projector.Config{}).Project(t.Context(), runID); err == nil {
+	if err := projector.New(&failingAdvance{Store: s}, &fakeBus{}, projector.Config{}).Project(t.Context(),
+		runID); err == nil {
 		t.Fatal("the checkpoint was saved although the store refused it")
 	}
 	if at := sealsOf(t, s, runID); fmt.Sprint(at) != fmt.Sprint([]run.Seq{end}) {
 		t.Errorf("before the checkpoint the log has seals at %v, want one at %d", at, end)
 	}
-	projected(t, s, projector.New(s, &post{}, projector.Config{}), runID)
+	requireProjected(t, s, projector.New(s, &fakeBus{}, projector.Config{}), runID)
 	if at := sealsOf(t, s, runID); len(at) != 1 {
 		t.Errorf("after the checkpoint the log has seals at %v, want the one", at)
 	}
 }
 
-// unsealing is a store that cannot write the audit.
-type unsealing struct{ store.Store }
+// failingAudit is a store that cannot write the audit.
+type failingAudit struct{ store.Store }
 
-func (unsealing) Audit(context.Context, ...store.AuditRow) error { return errors.New("no room") }
+func (failingAudit) Audit(context.Context, ...store.AuditRow) error { return errors.New("disk full") }
 
-func TestSeal_AFailureLeavesTheMarkAndNoOtherRunBehind(t *testing.T) {
+func TestSeal_FailureKeepsTheMarkAndDelaysNoOtherRun(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
 	open, ended := create(t, s, 1), create(t, s, 2)
 	begin(t, s, open, 0)
 	appendTo(t, s, ended, runtest.Draft(run.RunCancelled, "", 1))
-	p := projector.New(unsealing{s}, &post{}, projector.Config{})
-	projected(t, s, p, open)
+	p := projector.New(failingAudit{s}, &fakeBus{}, projector.Config{})
+	requireProjected(t, s, p, open)
 	if err := p.Project(t.Context(), ended); err == nil {
-		t.Error("a log that could not be sealed: no error")
+		t.Error("a failed seal returned no error")
 	}
 	dirty, err := s.Dirty(t.Context(), 0, 10)
 	if err != nil || len(dirty) != 1 || dirty[0].RunID != ended {
@@ -129,11 +131,11 @@ func TestSeal_AFailureLeavesTheMarkAndNoOtherRunBehind(t *testing.T) {
 	}
 }
 
-func TestSeal_ALongLogIsSealedWhileItsRunIsOpen(t *testing.T) {
+func TestSeal_LongLogOfAnOpenRunIsSealed(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t)
 	runID := create(t, s, 1)
-	p := projector.New(s, &post{}, projector.Config{})
+	p := projector.New(s, &fakeBus{}, projector.Config{})
 	var want []run.Seq
 	for attempt := 1; len(want) < 2; attempt++ {
 		drafts := make([]run.Draft, 0, 2*len(steps))
@@ -143,9 +145,9 @@ func TestSeal_ALongLogIsSealedWhileItsRunIsOpen(t *testing.T) {
 		}
 		head := appendTo(t, s, runID, drafts...)
 		if attempt%3 == 0 {
-			p = projector.New(s, &post{}, projector.Config{}) // forgets what it sealed
+			p = projector.New(s, &fakeBus{}, projector.Config{}) // a new projector without cached seals
 		}
-		projected(t, s, p, runID)
+		requireProjected(t, s, p, runID)
 		last := run.Seq(0)
 		if len(want) > 0 {
 			last = want[len(want)-1]

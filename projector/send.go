@@ -10,26 +10,26 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// message says d; at is when the store said the epoch, committed when the event at
-// d.To was persisted, both by the store's clock.
-func message(epoch string, ops int64, at, committed time.Time, d run.Delta) live.Message {
+// newMessage builds the message of d. at is the store's time when it reported the epoch; committed is the persistedAt
+// of the event at d.To.
+func newMessage(epoch string, ops int64, at, committed time.Time, d run.Delta) live.Message {
 	return live.Message{
 		V: live.MessageVersion, TenantID: d.Header.TenantID, ProjectID: d.Header.ProjectID, RunID: d.Header.RunID,
 		Epoch: epoch, Rev: run.ReducerRev, From: d.From, To: d.To, OpsRev: ops, At: at, CommittedAt: committed, Delta: &d,
 	}
 }
 
-// errBus says that the bus cannot be used, or that the breaker thinks so.
-var errBus = errors.New("project: the bus cannot be used")
+// errBusUnavailable means that the bus cannot be used, or that the breaker is open.
+var errBusUnavailable = errors.New("projector: the bus cannot be used")
 
-// publishTime bounds one message.
+// publishTime bounds the publication of one message.
 const publishTime = 5 * time.Second
 
-// send gives a message to the bus if the breaker lets it. An error wraps errBus,
-// live.ErrRefused, or that of ctx.
+// send publishes a message if the breaker allows it. An error wraps errBusUnavailable, live.ErrRefused, or ctx's
+// error.
 func (p *Projector) send(ctx context.Context, m live.Message) error {
 	if !p.breaker.allow(time.Now(), p.bus.Up()) {
-		return errBus
+		return errBusUnavailable
 	}
 	within, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
@@ -40,16 +40,16 @@ func (p *Projector) send(ctx context.Context, m live.Message) error {
 		return ctx.Err()
 	case err == nil || errors.Is(err, live.ErrRefused):
 		if err != nil {
-			p.watch.failure()
+			p.monitor.countFailure()
 		}
 		if p.breaker.succeed() {
-			p.cfg.Logger.InfoContext(ctx, "the bus is back: breaker closed")
+			p.cfg.Logger.InfoContext(ctx, "the bus can be used again; the breaker is closed")
 		}
 		return err
 	}
-	p.watch.failure()
+	p.monitor.countFailure()
 	if p.breaker.fail(time.Now(), p.bus.Up()) {
-		p.cfg.Logger.WarnContext(ctx, "the bus cannot be used: breaker open", slog.Any("error", err))
+		p.cfg.Logger.WarnContext(ctx, "the bus cannot be used; the breaker is open", slog.Any("error", err))
 	}
-	return errors.Join(errBus, err)
+	return errors.Join(errBusUnavailable, err)
 }

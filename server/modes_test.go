@@ -210,7 +210,7 @@ func (o *plant) readOnly(t *testing.T) {
 		!strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
-	time.Sleep(known + projector.Settle)
+	time.Sleep(known + projector.SettleDelay)
 	for len(sub.C()) > 0 {
 		<-sub.C()
 	}

@@ -68,7 +68,7 @@ type parts struct {
 	providers  *oidc.Providers
 	address    func(*http.Request) string // where a request comes from
 	projector  *projector.Projector
-	outlet     *projector.Switch
+	gate       *projector.PublishGate
 	hub        *live.Hub
 	lists      *live.Lists
 	control    *control.Service
@@ -136,11 +136,11 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		return p, err
 	}
 	p.address = clientAddress(proxies)
-	p.outlet = projector.NewSwitch(p.bus)
-	p.projector = projector.New(p.raw, p.outlet.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
+	p.gate = projector.NewPublishGate(p.bus)
+	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(p.raw, p.projector), control.SlotNotifier(p.bus))
-	p.hub = live.New(p.raw, p.outlet.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
-	p.lists = live.NewLists(p.raw, p.outlet.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
+	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
+	p.lists = live.NewLists(p.raw, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ticketKeys(); err != nil {
 		return p, err
 	}
@@ -169,7 +169,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
 		Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
-		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet, Quotas: cfg.Quotas,
+		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
 		EngineTrouble: cfg.engineTrouble,
 		Measuring:     control.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},

@@ -14,8 +14,8 @@ import (
 type Waker interface {
 	// Wake reports that a change of the run was committed, or may have been.
 	Wake(runID string)
-	// Appended reports the result of an append that was committed.
-	Appended(a store.Append, out store.Appended)
+	// Notify reports the result of an append that was committed.
+	Notify(a store.Append, out store.Appended)
 }
 
 // WakeOnCommit returns a store that wakes w for a run after every commit through it that marks the run for projection,
@@ -37,7 +37,7 @@ func (s *waking) Append(ctx context.Context, a store.Append) (store.Appended, er
 		s.wake(a.RunID) // it may have committed
 		return out, err
 	}
-	s.waker.Appended(a, out)
+	s.waker.Notify(a, out)
 	return out, nil
 }
 

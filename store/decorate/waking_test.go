@@ -20,7 +20,7 @@ type wakes struct{ n map[string]int }
 
 func (w wakes) Wake(runID string) { w.n[runID]++ }
 
-func (w wakes) Appended(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
+func (w wakes) Notify(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
 
 // contract: T211
 func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
@@ -98,14 +98,14 @@ func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if after := mark(t, s, runID); after != before && w.n[runID] == woken {
-			t.Errorf("%s moved the mark from %v to %v and woke nobody", c.name, before, after)
+			t.Errorf("%s changed the mark from %v to %v without a wake", c.name, before, after)
 		} else if after == before && c.name != "Settle" {
-			t.Errorf("%s did not move the mark: the case proves nothing", c.name)
+			t.Errorf("%s did not change the mark, so the case proves nothing", c.name)
 		}
 	}
 	other := identity(2)
 	if err := d.Import(ctx, newRun(other), nil); err == nil && w.n[other.RunID] == 0 {
-		t.Error("Import woke nobody")
+		t.Error("Import did not wake the run")
 	}
 }
 

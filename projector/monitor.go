@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Alerts: the values of projector_alerts_total (DD-30).
+// Alerts are the values of projector_alerts_total (contract DD-30).
 const (
 	alertLag           = "PROJECTOR_LAG_HIGH"
 	alertCausal        = string(run.CodeCausalViolation)
@@ -21,31 +21,31 @@ const (
 	alertDelivery      = "EVENT_BUS_DELIVERY_FAILED"
 )
 
-// watch measures a projector and raises its alerts.
-type watch struct {
-	cfg       Config
-	failures  prometheus.Counter
-	dead      prometheus.Counter
-	latencies prometheus.Histogram
-	alerts    *prometheus.CounterVec
+// monitor records the metrics of a projector and raises its alerts. Safe for concurrent use.
+type monitor struct {
+	cfg         Config
+	failures    prometheus.Counter
+	deadLetters prometheus.Counter
+	latencies   prometheus.Histogram
+	alerts      *prometheus.CounterVec
 
-	mu    sync.Mutex
-	worst time.Duration // lag since the last settle
-	shown time.Duration // and before it
-	high  bool          // the alert was raised and lasts
-	calm  int           // sweeps since there was reason for it
+	mu          sync.Mutex
+	worst       time.Duration // the largest lag since the last sweep
+	shown       time.Duration // the largest lag before it
+	high        bool          // the alert was raised and continues
+	quietSweeps int           // sweeps without a high lag
 }
 
-func newWatch(cfg Config, breaker func() BreakerState) *watch {
+func newMonitor(cfg Config, breaker func() BreakerState) *monitor {
 	bus := prometheus.Labels{"bus": cfg.BusName}
-	w := &watch{
+	w := &monitor{
 		cfg: cfg,
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "eventbus_publish_failures_total", ConstLabels: bus,
 			Help: "Messages that the bus refused or could not take."}),
-		dead: prometheus.NewCounter(prometheus.CounterOpts{Name: "eventbus_dead_letters_total", ConstLabels: bus,
-			Help: "Messages that were given up after too many refusals."}),
+		deadLetters: prometheus.NewCounter(prometheus.CounterOpts{Name: "eventbus_dead_letters_total", ConstLabels: bus,
+			Help: "Messages that became dead letters after too many refusals."}),
 		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "engine_event_latency_seconds",
-			Help:    "From the commit of an event until the bus has it, for the oldest event of each message.",
+			Help:    "Time from the commit of an event until the bus has it, for the oldest event of each message.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 300}}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "projector_alerts_total", Help: "Alerts, by name."},
 			[]string{"alert"}),
@@ -59,7 +59,7 @@ func newWatch(cfg Config, breaker func() BreakerState) *watch {
 	state := func(is BreakerState) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "eventbus_breaker_state",
 			ConstLabels: prometheus.Labels{"bus": cfg.BusName, "state": string(is)},
-			Help:        "1 for the state that the breaker is in."},
+			Help:        "1 for the current state of the breaker."},
 			func() float64 {
 				if breaker() == is {
 					return 1
@@ -67,18 +67,18 @@ func newWatch(cfg Config, breaker func() BreakerState) *watch {
 				return 0
 			})
 	}
-	cfg.Metrics.MustRegister(w.failures, w.dead, w.latencies, w.alerts, state(Closed), state(Open), state(HalfOpen),
+	cfg.Metrics.MustRegister(w.failures, w.deadLetters, w.latencies, w.alerts, state(Closed), state(Open), state(HalfOpen),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "projector_lag_seconds",
-			Help: "Age of the oldest event that no checkpoint had when it was last looked at; 0 when there is none."},
-			func() float64 { return w.lagging().Seconds() }))
+			Help: "Age of the oldest event without a checkpoint at the last sweep; 0 if there is none."},
+			func() float64 { return w.currentLag().Seconds() }))
 	return w
 }
 
-func (w *watch) failure() { w.failures.Inc() }
+func (w *monitor) countFailure() { w.failures.Inc() }
 
-func (w *watch) latency(d time.Duration) { w.latencies.Observe(d.Seconds()) }
+func (w *monitor) observeLatency(d time.Duration) { w.latencies.Observe(d.Seconds()) }
 
-func (w *watch) anomaly(runID string, a run.Anomaly) {
+func (w *monitor) reportAnomaly(runID string, a run.Anomaly) {
 	w.alerts.WithLabelValues(alertCausal).Inc()
 	w.cfg.Logger.Info(alertCausal, slog.String("severity", "P3"), slog.String("runId", runID),
 		slog.Int64("runSeq", int64(a.Seq)),
@@ -88,9 +88,9 @@ func (w *watch) anomaly(runID string, a run.Anomaly) {
 	}
 }
 
-// tail looks for holes in what was read after a seq. They are normal (T25), and
-// only imported logs have them.
-func (w *watch) tail(runID string, after run.Seq, evs []run.Event) {
+// checkContiguous looks for holes in the events read after a position. Holes are valid (contract T25); only imported
+// logs have them.
+func (w *monitor) checkContiguous(runID string, after run.Seq, evs []run.Event) {
 	for _, e := range evs {
 		if e.Seq != after+1 {
 			w.alerts.WithLabelValues(alertNonContiguous).Inc()
@@ -102,25 +102,25 @@ func (w *watch) tail(runID string, after run.Seq, evs []run.Event) {
 	}
 }
 
-// buried raises the alert of a message that was given up (R102).
-func (w *watch) buried(ctx context.Context, m live.Message, r store.Refusal, cause string) {
-	w.dead.Inc()
+// reportDeadLetter raises the alert for a message that became a dead letter (contract R102).
+func (w *monitor) reportDeadLetter(ctx context.Context, m live.Message, r store.Refusal, cause string) {
+	w.deadLetters.Inc()
 	w.alerts.WithLabelValues(alertDelivery).Inc()
 	w.cfg.Logger.ErrorContext(ctx, alertDelivery, slog.String("severity", "P1"), slog.String("runId", m.RunID),
 		slog.Int64("fromSeq", int64(m.From)), slog.Int64("toSeq", int64(r.Upto)), slog.Int("attempts", r.Attempts),
 		slog.String("cause", cause))
 }
 
-// lag notes the age of the first event of a run that no checkpoint has. Above
-// LagHigh it is an alert, once until there was none such for some sweeps (P15, T34).
-func (w *watch) lag(runID string, age time.Duration) {
+// observeLag records the age of the first event of a run without a checkpoint. Above LagHigh it raises an alert, and
+// again only after more than idleSweeps sweeps without one (contract P15, T34).
+func (w *monitor) observeLag(runID string, age time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.worst = max(w.worst, age)
 	if age <= w.cfg.LagHigh {
 		return
 	}
-	if w.calm = 0; w.high {
+	if w.quietSweeps = 0; w.high {
 		return
 	}
 	w.high = true
@@ -128,17 +128,17 @@ func (w *watch) lag(runID string, age time.Duration) {
 	w.cfg.Logger.Warn(alertLag, slog.String("severity", "P2"), slog.String("runId", runID), slog.Duration("lag", age))
 }
 
-// settle is called by every sweep.
-func (w *watch) settle() {
+// endSweep is called by every sweep.
+func (w *monitor) endSweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.calm++; w.calm > idleSweeps {
+	if w.quietSweeps++; w.quietSweeps > idleSweeps {
 		w.high = false
 	}
 	w.shown, w.worst = w.worst, 0
 }
 
-func (w *watch) lagging() time.Duration {
+func (w *monitor) currentLag() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return max(w.shown, w.worst)

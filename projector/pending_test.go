@@ -22,12 +22,12 @@ import (
 
 var databases = map[string]func(*testing.T) store.Store{"sqlite": openSQLite, "postgres": openPostgres}
 
-// What an append tells is what the log keeps, to the byte; what it cannot tell is read.
+// The pending events of an append equal the log byte for byte; other events are read.
 // contract: T211
-func TestTold_IsWhatTheLogHas(t *testing.T) {
+func TestPendingAfter_EqualsTheLog(t *testing.T) {
 	t.Parallel()
 	berlin := time.FixedZone("CET", 3600)
-	odd := func(d run.Draft) run.Draft { // a payload that nobody would write, at a time that no store keeps
+	odd := func(d run.Draft) run.Draft { // unusual JSON, and a time that stores truncate
 		d.EmittedAt = time.Date(2026, 3, 4, 5, 6, 7, 123456789, berlin)
 		body := slices.Concat([]byte("{ \"zeta\" : \"<ü>& \\u00e9 \\/\",\n\t\"n\":1.50e3 "), []byte(","), d.Payload[1:])
 		if string(d.Payload) == "{}" {
@@ -40,7 +40,7 @@ func TestTold_IsWhatTheLogHas(t *testing.T) {
 	type entry struct {
 		name string
 		a    store.Append
-		read bool // it cannot be told
+		read bool // the log must be read
 	}
 	var entries []entry
 	for _, typ := range runtest.Types {
@@ -87,37 +87,37 @@ func TestTold_IsWhatTheLogHas(t *testing.T) {
 				}
 				out, err := s.Append(t.Context(), e.a)
 				if e.name == "an empty payload" && errors.Is(err, run.ErrSchema) {
-					continue // PostgreSQL keeps none
+					continue // PostgreSQL keeps no empty payload
 				}
 				if err != nil {
 					t.Fatalf("%s: %v", e.name, err)
 				}
-				got, told := projector.Told(before.State, e.a, out)
-				if told == e.read {
-					t.Errorf("%s: told %v", e.name, told)
+				got, reported := projector.PendingAfter(before.State, e.a, out)
+				if reported == e.read {
+					t.Errorf("%s: reported events: %v", e.name, reported)
 				}
-				if !told {
+				if !reported {
 					continue
 				}
 				want, err := s.Events(t.Context(), e.a.RunID, before.State.Seq, store.MaxPage)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(want, got); diff != "" { // times by instant and place, payloads byte by byte
-					t.Errorf("%s (-log +told):\n%s", e.name, diff)
+				if diff := cmp.Diff(want, got); diff != "" { // times by instant and location, payloads byte by byte
+					t.Errorf("%s (-log +pending):\n%s", e.name, diff)
 				}
 				for j := range want {
 					if w, g := want[j], got[j]; !w.EmittedAt.Equal(g.EmittedAt) || w.EmittedAt.Location() != g.EmittedAt.Location() ||
 						w.PersistedAt.Location() != g.PersistedAt.Location() || (w.Payload == nil) != (g.Payload == nil) {
-						t.Errorf("%s: log %v %v, told %v %v", e.name, w.EmittedAt, w.PersistedAt, g.EmittedAt, g.PersistedAt)
+						t.Errorf("%s: log has %v %v, pending has %v %v", e.name, w.EmittedAt, w.PersistedAt, g.EmittedAt, g.PersistedAt)
 					}
 				}
 				again, err := s.Append(t.Context(), e.a)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, told := projector.Told(before.State, e.a, again); told {
-					t.Errorf("%s: a repetition tells again", e.name)
+				if _, reported := projector.PendingAfter(before.State, e.a, again); reported {
+					t.Errorf("%s: a repeated append reports the event again", e.name)
 				}
 			}
 		})
@@ -134,14 +134,14 @@ func subject(t run.EventType) string {
 	return ""
 }
 
-// watched is a store whose tails are read only while it is open.
-type watched struct {
+// gatedStore is a store whose tails can be read only while it is open.
+type gatedStore struct {
 	store.Store
 	mu     sync.Mutex
 	closed chan struct{} // nil when open
 }
 
-func (w *watched) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+func (w *gatedStore) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
 	w.mu.Lock()
 	closed := w.closed
 	w.mu.Unlock()
@@ -151,8 +151,8 @@ func (w *watched) Tails(ctx context.Context, known []store.Known) (store.Tails, 
 	return w.Store.Tails(ctx, known)
 }
 
-// close makes every read wait until the returned function is called.
-func (w *watched) close() (open func()) {
+// close blocks every read until the returned function is called.
+func (w *gatedStore) close() (open func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	closed := make(chan struct{})
@@ -166,12 +166,12 @@ func (w *watched) close() (open func()) {
 }
 
 // contract: T211
-func TestProjector_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
+func TestProjector_PendingEventsArePublishedWithoutARead(t *testing.T) {
 	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, bus := &watched{Store: open(t)}, &post{}
+			s, bus := &gatedStore{Store: open(t)}, &fakeBus{}
 			p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 			start(t, p)
 			w := decorate.WakeOnCommit(s, p)
@@ -190,23 +190,24 @@ func TestProjector_WhatWasToldIsPublishedWithoutARead(t *testing.T) {
 					func() bool { to, _ := bus.latest(runID); return to == want })
 			}
 			if l, err := s.Load(t.Context(), runID); err != nil || l.CheckpointAt != 2 || l.State.Seq != 10 {
-				t.Errorf("checkpoint at %d, a reader sees %d, %v", l.CheckpointAt, l.State.Seq, err)
+				t.Errorf("checkpoint is at %d, a reader sees %d, error %v", l.CheckpointAt, l.State.Seq, err)
 			}
 			unlock()
-			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+			eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 			replay(t, s, runID, bus.of(runID))
 		})
 	}
 }
 
-// What is not told whole is read: somebody else's events, a Begin, what the store stamps.
+// The log is read if wakes did not report everything: events of other processes, a started attempt, payloads that the
+// store completes.
 // contract: T211
-func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
+func TestProjector_UnreportedEventsAreRead(t *testing.T) {
 	t.Parallel()
 	for name, open := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, bus := open(t), &post{}
+			s, bus := open(t), &fakeBus{}
 			p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 			start(t, p)
 			w := decorate.WakeOnCommit(s, p)
@@ -217,7 +218,7 @@ func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 				eventually(t, 5*time.Second, what, func() bool { to, _ := bus.latest(runID); return to == head })
 			}
 			reached("created")
-			begin(t, s, runID, 0) // another process's, which wakes nobody here
+			begin(t, s, runID, 0) // by another process, which wakes nobody here
 			begin(t, w, runID, 1)
 			head += 2
 			reached("a gap")
@@ -241,60 +242,60 @@ func TestProjector_WhatWasNotToldIsRead(t *testing.T) {
 				head += run.Seq(len(a.Events))
 				reached(string(a.Events[0].Type))
 			}
-			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+			eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 			replay(t, s, runID, bus.of(runID))
 		})
 	}
 }
 
-// backwards is a decorate.Waker that passes appends on late and in reverse order.
-type backwards struct {
+// reorderingWaker delays and reorders the notifications of appends.
+type reorderingWaker struct {
 	*projector.Projector
-	mu   sync.Mutex
-	kept []func()
+	mu      sync.Mutex
+	delayed []func()
 }
 
-func (b *backwards) Appended(a store.Append, out store.Appended) {
+func (b *reorderingWaker) Notify(a store.Append, out store.Appended) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.kept = append(b.kept, func() { b.Projector.Appended(a, out) })
+	b.delayed = append(b.delayed, func() { b.Projector.Notify(a, out) })
 }
 
 // contract: T211
 func TestProjector_WakesInAnyOrder(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 	start(t, p)
-	late := &backwards{Projector: p}
+	late := &reorderingWaker{Projector: p}
 	w := decorate.WakeOnCommit(s, late)
 	runID := create(t, w, 1)
 	eventually(t, 5*time.Second, "published", clean(t, s))
 	for i := range 12 {
 		begin(t, w, runID, i)
 		if i%3 == 2 {
-			slices.Reverse(late.kept)
-			for _, f := range late.kept {
+			slices.Reverse(late.delayed)
+			for _, f := range late.delayed {
 				f()
 				time.Sleep(time.Millisecond)
 			}
-			late.kept = nil
+			late.delayed = nil
 		}
 	}
 	eventually(t, 5*time.Second, "the last message", func() bool { to, _ := bus.latest(runID); return to == 14 })
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 	replay(t, s, runID, bus.of(runID))
 }
 
-// A log that is another one than was folded is published and saved as it is, even
-// when an append fits what is known by its number.
+// If the log was replaced, the new one is published and saved, even when an append continues the cached state by its
+// number.
 // contract: T194
-func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
+func TestProjector_PendingEventsOfAnotherHistoryAreNeverSaved(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		events int  // of the other history
-		hide   bool // its epoch
-		last   int  // the one, or the other, that the append reaches
+		events int  // events of the other history
+		hide   bool // hide its epoch
+		last   int  // index of the store that the append reaches
 	}{
 		"another epoch, a log as long":  {events: 4, last: 1},
 		"a shorter log":                 {events: 2, hide: true, last: 1},
@@ -302,9 +303,9 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			both, bus := []store.Store{openSQLite(t), openSQLite(t)}, &post{}
+			both, bus := []store.Store{openSQLite(t), openSQLite(t)}, &fakeBus{}
 			one, two := both[0], both[1]
-			s := &restored{Store: one, now: one}
+			s := &replacedStore{Store: one, now: one}
 			p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 			start(t, p)
 			runID := create(t, one, 1)
@@ -317,7 +318,7 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 			}
 			p.Wake(runID)
 			eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 6 })
-			eventually(t, 5*time.Second, "the mark is gone", clean(t, one))
+			eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, one))
 			epoch, err := one.Epoch(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -328,7 +329,7 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 			}
 			s.mu.Unlock()
 			begin(t, decorate.WakeOnCommit(both[c.last], p), runID, 60)
-			eventually(t, 5*time.Second, "the mark is gone", clean(t, two))
+			eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, two))
 			l, err := two.Load(t.Context(), runID)
 			if err != nil {
 				t.Fatal(err)
@@ -337,13 +338,13 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" ||
+			if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), ignoreBaseFields); diff != "" ||
 				l.CheckpointAt != l.Head.LastSeq {
-				t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
+				t.Errorf("checkpoint is at %d (-log +saved):\n%s", l.CheckpointAt, diff)
 			}
 			messages := bus.of(runID)
 			last := messages[len(messages)-1]
-			if diff := cmp.Diff(l.State.Since(0), *last.Delta, alike); diff != "" || last.From != 0 || !c.hide &&
+			if diff := cmp.Diff(l.State.Since(0), *last.Delta, ignoreBaseFields); diff != "" || last.From != 0 || !c.hide &&
 				last.Epoch != l.Epoch {
 				t.Errorf("the last message is of %s from %d, the log of %s (-log +message):\n%s", last.Epoch, last.From, l.Epoch,
 					diff)
@@ -352,12 +353,12 @@ func TestProjector_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	}
 }
 
-// The log may be replaced after it was read, while its message is on the way.
+// The log may be replaced after it was read, while its message is in flight.
 // contract: T194
-func TestProjector_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
+func TestProjector_EventsReadFromAnotherHistoryAreNeverSaved(t *testing.T) {
 	t.Parallel()
-	one, two, bus := openSQLite(t), openSQLite(t), &post{}
-	s := &restored{Store: one, now: one}
+	one, two, bus := openSQLite(t), openSQLite(t), &fakeBus{}
+	s := &replacedStore{Store: one, now: one}
 	runID := create(t, one, 1)
 	create(t, two, 1)
 	for i := range 4 {
@@ -372,7 +373,7 @@ func TestProjector_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	p := projector.New(s, bus, projector.Config{SweepAge: time.Hour})
 	start(t, p)
 	p.Wake(runID)
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, two))
+	eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, two))
 	l, err := two.Load(t.Context(), runID)
 	if err != nil {
 		t.Fatal(err)
@@ -381,16 +382,16 @@ func TestProjector_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" ||
+	if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), ignoreBaseFields); diff != "" ||
 		l.CheckpointAt != 6 {
-		t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
+		t.Errorf("checkpoint is at %d (-log +saved):\n%s", l.CheckpointAt, diff)
 	}
 }
 
-// The messages of a round do not wait for each other.
-func TestProjector_AWokenRunGoesAtOnce(t *testing.T) {
+// The messages of a batch are sent concurrently.
+func TestProjector_MessagesOfABatchAreConcurrent(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &patient{post: &post{}, all: make(chan struct{})}
+	s, bus := openSQLite(t), &barrierBus{fakeBus: &fakeBus{}, all: make(chan struct{})}
 	p := projector.New(s, bus, projector.Config{Workers: 1, SweepAge: time.Hour})
 	for i := range 16 {
 		p.Wake(create(t, s, i))
@@ -399,86 +400,86 @@ func TestProjector_AWokenRunGoesAtOnce(t *testing.T) {
 	eventually(t, 30*time.Second, "all published", func() bool { return bus.count() == 16 })
 }
 
-// patient is a bus that takes no message before 16 are there.
-type patient struct {
-	*post
+// patient is a bus that accepts no message before 16 are in flight.
+type barrierBus struct {
+	*fakeBus
 	came atomic.Int64
 	all  chan struct{}
 }
 
-func (b *patient) Publish(ctx context.Context, m live.Message) error {
+func (b *barrierBus) Publish(ctx context.Context, m live.Message) error {
 	if b.came.Add(1) == 16 {
 		close(b.all)
 	}
 	select {
 	case <-b.all:
-		return b.post.Publish(ctx, m)
+		return b.fakeBus.Publish(ctx, m)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Errors of a round's messages are each message's own.
+// A refused message does not affect the other messages of its batch.
 // contract: T124
-func TestProjector_OneRefusalOfARound(t *testing.T) {
+func TestProjector_RefusalConcernsOneMessageOfABatch(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
-	bus.refuse = func(m live.Message) error {
+	s, bus := openSQLite(t), &fakeBus{}
+	bus.refusal = func(m live.Message) error {
 		if m.RunID == identity(3).RunID {
 			return live.ErrRefused
 		}
 		return nil
 	}
 	p := projector.New(
-		s, bus, quick(func(c *projector.Config) { c.Workers, c.Backoff, c.MaxBackoff = 1, time.Hour, time.Hour }))
+		s, bus, quickConfig(func(c *projector.Config) { c.Workers, c.Backoff, c.MaxBackoff = 1, time.Hour, time.Hour }))
 	for i := range 8 {
 		p.Wake(create(t, s, i))
 	}
 	start(t, p)
-	eventually(t, 5*time.Second, "seven marks are gone", func() bool {
+	eventually(t, 5*time.Second, "seven dirty marks are cleared", func() bool {
 		bus.mu.Lock()
 		defer bus.mu.Unlock()
 		return len(bus.messages) == 7 && bus.tries == 8
 	})
 	if p.Breaker() != projector.Closed {
-		t.Errorf("breaker %s", p.Breaker())
+		t.Errorf("breaker is %s, want CLOSED", p.Breaker())
 	}
 }
 
 var errLists = errors.New("connection reset")
 
-// A list that is woken shows what the message said, also when waking it failed once.
+// When a list is woken, it shows at least the state of the message, even after a wake that failed.
 // contract: T186
-func TestProjector_ListsAreWokenWhenItIsSaved(t *testing.T) {
+func TestProjector_ListsAreWokenAfterTheSave(t *testing.T) {
 	t.Parallel()
-	s, bus := openSQLite(t), &post{}
+	s, bus := openSQLite(t), &fakeBus{}
 	id := identity(1)
-	var shown run.Seq // by the list when it was woken last
+	var shown run.Seq // by the list at its last wake
 	failures := 1
 	bus.onLists = func(lists ...live.List) error {
 		if failures--; failures >= 0 {
 			return errLists
 		}
 		if !slices.Equal(lists, []live.List{{TenantID: id.TenantID, ProjectID: id.ProjectID}}) {
-			t.Errorf("woken: %v", lists)
+			t.Errorf("woken lists: %v", lists)
 		}
 		rows, err := s.List(context.Background(), store.RunFilter{TenantID: id.TenantID, Text: id.RunID, Limit: 10})
 		if err != nil || len(rows) != 1 {
-			t.Errorf("%d rows: %v", len(rows), err)
+			t.Errorf("List returned %d rows, error %v", len(rows), err)
 			return err
 		}
 		shown = rows[0].Header.Seq
 		return nil
 	}
-	p := projector.New(s, bus, quick())
+	p := projector.New(s, bus, quickConfig())
 	start(t, p)
 	w := decorate.WakeOnCommit(s, p)
 	runID := create(t, w, 1)
 	for i := range 6 {
-		eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
+		eventually(t, 5*time.Second, "the dirty mark is cleared", clean(t, s))
 		bus.set(func() {
 			if shown != run.Seq(2+i) {
-				t.Errorf("at %d the list was woken last when it showed %d", 2+i, shown)
+				t.Errorf("the run is at %d, but the list showed %d at its last wake", 2+i, shown)
 			}
 			failures = i % 2
 		})

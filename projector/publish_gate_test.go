@@ -9,29 +9,29 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// calm is a bus that takes everything.
-type calm struct {
+// recordingBus accepts every message.
+type recordingBus struct {
 	live.Bus
 	sent, woken int
 }
 
-func (c *calm) Up() bool { return true }
+func (c *recordingBus) Up() bool { return true }
 
-func (c *calm) Publish(context.Context, live.Message) error {
+func (c *recordingBus) Publish(context.Context, live.Message) error {
 	c.sent++
 	return nil
 }
 
-func (c *calm) WakeLists(context.Context, ...live.List) error {
+func (c *recordingBus) WakeLists(context.Context, ...live.List) error {
 	c.woken++
 	return nil
 }
 
 // contract: T169
-func TestSwitch_ReadersKnowBeforeThePublisherStops(t *testing.T) {
+func TestPublishGate_ReadersKnowBeforeThePublisherStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := &calm{}
-		s := NewSwitch(bus)
+		bus := &recordingBus{}
+		s := NewPublishGate(bus)
 		out, in := s.Publisher(), s.Readers()
 		see := func(when string, publishes, reads bool) {
 			t.Helper()
@@ -42,20 +42,20 @@ func TestSwitch_ReadersKnowBeforeThePublisherStops(t *testing.T) {
 				t.Errorf("%s: published %t (%v, %v), up %t; want %t", when, sent, err1, err2, out.Up(), publishes)
 			}
 			if in.Up() != reads {
-				t.Errorf("%s: readers see a bus: %t", when, in.Up())
+				t.Errorf("%s: Up for readers is %t", when, in.Up())
 			}
 		}
-		see("at first", true, true)
-		s.Shut(true)
-		see("just shut", true, false)
-		time.Sleep(Settle - time.Millisecond)
+		see("initially", true, true)
+		s.Hold()
+		see("just held", true, false)
+		time.Sleep(SettleDelay - time.Millisecond)
 		see("almost settled", true, false)
-		s.Shut(true) // again, as with each load of the settings
+		s.Hold() // repeated, as with each load of the settings
 		time.Sleep(time.Millisecond)
 		see("shut", false, false)
-		s.Shut(false)
-		see("just opened", true, false)
-		time.Sleep(Settle)
+		s.Release()
+		see("just released", true, false)
+		time.Sleep(SettleDelay)
 		see("open", true, true)
 	})
 }
