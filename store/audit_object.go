@@ -22,9 +22,6 @@ func AuditObjectKinds() []AuditObjectKind {
 	return []AuditObjectKind{AuditToken, AuditPolicy, AuditSetting, AuditDecision}
 }
 
-// ActionBaseline is the action of rows that migration 9 wrote for the objects that it found.
-const ActionBaseline = "BASELINE"
-
 // AuditObjectFilter selects objects of one kind and tenant.
 type AuditObjectFilter struct {
 	Kind     AuditObjectKind

@@ -9,9 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/postgres"
 )
 
 func attackRow(tenant string, n int) store.AuditRow {
@@ -111,45 +109,5 @@ func TestAudit_ATokenThatComesBackIsFound(t *testing.T) {
 	if again := must[[]store.AuditObject](t)(
 		s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]; again.Made != o.Made {
 		t.Error("a later row excuses the change")
-	}
-}
-
-// A database that holds the greatest number from before migration 9 goes on below it, and no other tenant waits.
-func TestAudit_MigrationSurvivesAPoisonedChain(t *testing.T) {
-	ctx := context.Background()
-	dsn := testserver.Postgres(t)
-	postgres.MigrateTo(t, dsn, 8)
-	execute(t, dsn,
-		`INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id)
-			SELECT gen_random_uuid(), tenant, 'ana', 'PAUSE', '', '', 'ACCEPTED', '', '', '' FROM unnest(ARRAY['acme', 'globex']) tenant`,
-		`INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex')),
-			('acme', -9223372036854775808, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`,
-		`INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, memberships)
-			VALUES (gen_random_uuid(), 'acme', 'old', 'ana', 'x', '[ ]', 'ana', now() + interval '1 day', '{b,"é a"}')`,
-		`INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id) VALUES ('acme', 1, '{ "a":1}', 'ana', 'é', 'q')`,
-		`INSERT INTO setting (kind, tenant_id, version, doc, actor, reason, request_id) VALUES ('MODE', '', 1, '{}', 'ana', '', '')`,
-	)
-	if err := postgres.Migrate(ctx, dsn); err != nil {
-		t.Fatal(err)
-	}
-	s := opened(t, dsn)
-	if n, err := s.LinkAudit(ctx, 100); err != nil || n != 5 { // two rows and three of the baseline
-		t.Errorf("linked %d: %v; want 5", n, err)
-	}
-	for _, tenant := range []string{"acme", "globex"} {
-		var before [32]byte
-		for i, l := range must[[]store.AuditLink](t)(s.AuditLinks(ctx, store.AuditFilter{TenantID: tenant})) {
-			if l.No != int64(i)+1 || l.Hash != l.Row.Link(before, l.No) {
-				t.Errorf("%s: link %d is not number %d of the chain", tenant, l.No, i+1)
-			}
-			before = l.Hash
-		}
-	}
-	for _, f := range []store.AuditObjectFilter{{Kind: store.AuditToken, TenantID: "acme"},
-		{Kind: store.AuditPolicy, TenantID: "acme"}, {Kind: store.AuditSetting}} {
-		objects := must[[]store.AuditObject](t)(s.AuditObjects(ctx, f))
-		if len(objects) != 1 || objects[0].Made == "" || objects[0].Made != objects[0].Digest {
-			t.Errorf("%s from before the migration: %+v; want one with a baseline row of its digest", f.Kind, objects)
-		}
 	}
 }

@@ -19,11 +19,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations
 var migrations embed.FS
 
+// baseline is the first version of the schema. Versions below it belong to programs that were never released; such a
+// database is refused and left alone, because nothing migrates it.
+const baseline = 20
+
 // schema is the version that this program works on: the number of its newest migration.
-const schema = 10
+const schema = baseline
 
 // A process that finds the migration lock taken looks again every lockProbe,
 // lockProbes times. The lock of a process that died is free after lockLease.
@@ -50,7 +54,8 @@ type Migration struct {
 	Logger   *slog.Logger  // discards when nil
 	Password func() string // as in Options
 
-	files fs.FS // in tests: other migrations than the program's own
+	files fs.FS   // in tests: other migrations than the program's own
+	ahead []ahead // in tests: the work ahead of those migrations
 }
 
 // Migrate is Migration.Run without a role for servers.
@@ -80,6 +85,7 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 		if m.files, err = fs.Sub(migrations, "migrations"); err != nil {
 			return fmt.Errorf("postgres: migrations: %w", err)
 		}
+		m.ahead = allAhead
 	}
 	err = m.run(ctx, db)
 	if sqlState(err) == codeInsufficientPrivilege {
@@ -138,7 +144,14 @@ func (m Migration) up(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if err := m.goAhead(ctx, db, p, l); err != nil {
+	have, err := p.GetDBVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if have > 0 && have < baseline {
+		return store.BeforeBaseline(have, baseline)
+	}
+	if err := m.workAhead(ctx, db, p, l); err != nil {
 		return err
 	}
 	_, err = p.Up(ctx)
@@ -213,12 +226,9 @@ func (s *Store) checkSchema(ctx context.Context) error {
 			role, err)
 	case err != nil:
 		return err
-	case version < schema:
-		return fmt.Errorf("%w: it is %d, this program needs %d: run dvt migrate of this version", store.ErrSchema, version,
-			schema)
-	case version > schema && (compatible == nil || *compatible > schema):
-		return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema,
-			version, schema)
+	}
+	if err := checkVersion(version, compatible, schema); err != nil {
+		return err
 	}
 	if commits == "off" {
 		s.log.WarnContext(ctx, "synchronous_commit is off: a crash of the server may lose acknowledged events")
@@ -228,6 +238,24 @@ func (s *Store) checkSchema(ctx context.Context) error {
 			ctx, "the role that dvt connects as may change events and the audit: give servers a role of their own with dvt "+
 				"migrate --app-role",
 			slog.String("role", role))
+	}
+	return nil
+}
+
+// checkVersion reports why a program of schema program cannot work on a database of schema version. compatible is the
+// oldest program that works on the database; nil when the database does not say so.
+func checkVersion(version int64, compatible *int64, program int64) error {
+	switch {
+	case version == 0:
+		return fmt.Errorf("%w: the database is empty, run dvt migrate", store.ErrSchema)
+	case version < baseline:
+		return store.BeforeBaseline(version, baseline)
+	case version < program:
+		return fmt.Errorf("%w: it is %d, this program needs %d: run dvt migrate of this version", store.ErrSchema, version,
+			program)
+	case version > program && (compatible == nil || *compatible > program):
+		return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema,
+			version, program)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,38 +15,24 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed ahead/*.sql
-var aheads embed.FS
-
-// ahead is what a migration of a large table does before its own transaction, beside servers that write: the columns
-// and functions of its file in ahead, which are safe to repeat, then the values of old rows, some in each transaction,
-// then the indexes of the migration that say IF NOT EXISTS, concurrently. Nothing reads any of it before the migration
-// is done, and one that died on the way is gone on with: what is filled and built stays so.
+// ahead is the part of a migration of a large table that runs before the transaction of the migration, beside servers
+// that write: the statements of its file, which are safe to repeat and add columns and functions; then fill, which sets
+// the values of old rows in small transactions; then the indexes of the migration that say IF NOT EXISTS, concurrently.
+// Nothing reads any of it before the migration is done. A process that dies on the way leaves what it did to the next.
 type ahead struct {
 	version int64
-	file    string
-	fill    string // see fillStartersSQL
+	file    string // the migration's name; the statements are in ahead/ beside the migrations
+	// fill sets what is missing in the next rows after the key $1 and waits for no row: it leaves those that others hold.
+	// It answers the last key ("" at the end), the number of rows that it set and the number that it left.
+	fill string
 }
 
-//nolint:gochecknoglobals // a constant
-var allAhead = []ahead{{version: 8, file: "0008_bulk.sql", fill: fillStartersSQL}}
+// allAhead is the work ahead of the program's own migrations. The baseline is made in an empty database and has none.
+var allAhead []ahead //nolint:gochecknoglobals // a table
 
-// fillStartersSQL fills what is empty in the next rows after $1. It waits for no row: those that somebody holds are
-// left. It answers the last key, "" behind the end, and how many were filled and left.
-const fillStartersSQL = `WITH slice AS MATERIALIZED (
-  SELECT run_id, triggered_by FROM run_status WHERE run_id > $1 ORDER BY run_id LIMIT 1000
-), missing AS MATERIALIZED (
-  SELECT r.run_id, r.triggered_by FROM slice JOIN run r USING (run_id) WHERE slice.triggered_by = '' AND r.triggered_by <> ''
-), free AS MATERIALIZED (
-  SELECT m.* FROM missing m JOIN run_status s USING (run_id) FOR NO KEY UPDATE OF s SKIP LOCKED
-), filled AS (
-  UPDATE run_status s SET triggered_by = f.triggered_by FROM free f WHERE s.run_id = f.run_id RETURNING 1
-)
-SELECT coalesce(max(run_id), ''), (SELECT count(*) FROM filled), (SELECT count(*) FROM missing) - (SELECT count(*) FROM free) FROM slice`
-
-// goAhead does what is ahead of the migrations that the database lacks, under their lock.
-func (m Migration) goAhead(ctx context.Context, db *sql.DB, p *goose.Provider, l lock.Locker) error {
-	for _, a := range allAhead {
+// workAhead does the work ahead of the migrations that the database lacks, under the lock of the migrations.
+func (m Migration) workAhead(ctx context.Context, db *sql.DB, p *goose.Provider, l lock.Locker) error {
+	for _, a := range m.ahead {
 		have, last, err := p.GetVersions(ctx)
 		if err != nil {
 			return err
@@ -61,26 +46,26 @@ func (m Migration) goAhead(ctx context.Context, db *sql.DB, p *goose.Provider, l
 		if err := l.Lock(ctx, db); err != nil {
 			return err
 		}
-		if err := errors.Join(m.goAheadOf(ctx, db, p, a), l.Unlock(context.WithoutCancel(ctx), db)); err != nil {
+		if err := errors.Join(m.workAheadOf(ctx, db, p, a), l.Unlock(context.WithoutCancel(ctx), db)); err != nil {
 			return fmt.Errorf("ahead of migration %d: %w", a.version, err)
 		}
 	}
 	return nil
 }
 
-func (m Migration) goAheadOf(ctx context.Context, db *sql.DB, p *goose.Provider, a ahead) error {
+func (m Migration) workAheadOf(ctx context.Context, db *sql.DB, p *goose.Provider, a ahead) error {
 	if have, _, err := p.GetVersions(ctx); err != nil || have >= a.version {
 		return err // another process was quicker
 	}
-	text, err := fs.ReadFile(aheads, "ahead/"+a.file)
+	text, err := fs.ReadFile(m.files, "ahead/"+a.file)
 	if err != nil {
 		return err
 	}
 	if err := inTx(ctx, db, string(text)); err != nil {
 		return err
 	}
-	var filled bool
-	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&filled); err != nil || !filled {
+	var runs bool
+	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&runs); err != nil || !runs {
 		return err // nothing to fill, and indexes cost nothing
 	}
 	if err := m.fill(ctx, db, a); err != nil {
@@ -97,7 +82,7 @@ func (m Migration) goAheadOf(ctx context.Context, db *sql.DB, p *goose.Provider,
 	return nil
 }
 
-// indexAhead is an index that may be built before its migration: its name, and what it is on.
+// indexAhead matches an index that may be built before its migration: the name, and the table with the columns.
 var indexAhead = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\w+) (ON [^;]+);`)
 
 // inTx runs statements in a transaction of their own.
@@ -112,7 +97,7 @@ func inTx(ctx context.Context, db *sql.DB, statements string) error {
 	return tx.Commit()
 }
 
-// fill passes over the table until nothing is left.
+// fill passes over the table until no row is left.
 func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 	from, rows, left := time.Now(), 0, 1
 	for left > 0 {
@@ -125,7 +110,7 @@ func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 			end, rows, left = after == "", rows+n, left+held
 		}
 		if left > 0 {
-			m.Logger.InfoContext(ctx, "rows to fill were in use; they are looked at again", slog.Int("rows", left))
+			m.Logger.InfoContext(ctx, "rows to fill were in use; they are tried again", slog.Int("rows", left))
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -138,7 +123,7 @@ func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 	return nil
 }
 
-// build builds an index concurrently. One that a process which died left unfinished is built anew.
+// build builds an index concurrently. It drops and rebuilds an invalid index, which a process that died leaves.
 func (m Migration) build(ctx context.Context, db *sql.DB, name, on string) error {
 	var valid *bool
 	if err := db.QueryRowContext(ctx, `SELECT (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1))`,

@@ -45,7 +45,7 @@ func migrationFiles(t *testing.T, adapter string) map[string]string {
 // schemaFiles are the files of a directory by name.
 func schemaFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("..", dir, "*"))
+	paths, err := filepath.Glob(filepath.Join("..", dir, "*.sql"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no files in %s: %v", dir, err)
 	}
@@ -77,12 +77,12 @@ func TestMigrations_SameNumbersOnBothDatabases(t *testing.T) {
 		t.Errorf("migrations (-postgres +sqlite):\n%s", diff)
 	}
 	for i, name := range names {
-		if number(t, name) != i+1 {
-			t.Errorf("%s is the migration number %d", name, i+1)
+		if number(t, name) != baseline+i {
+			t.Errorf("%s should have the number %d: numbers run from the baseline without a gap", name, baseline+i)
 		}
 	}
-	if len(names) != schema {
-		t.Errorf("the program says that its schema is %d, and has %d migrations", schema, len(names))
+	if last := number(t, names[len(names)-1]); last != schema {
+		t.Errorf("the program's schema is %d and its last migration is %d", schema, last)
 	}
 }
 
@@ -97,13 +97,17 @@ func TestMigrations_ReleasedOnesStayAsTheyAre(t *testing.T) {
 	}
 	released := map[string]string{}
 	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
 		sum, file, ok := strings.Cut(strings.TrimSpace(line), "  ")
 		if !ok {
 			t.Fatalf("%s: %q is not a sum and a file", list, line)
 		}
 		released[file] = sum
 	}
-	for _, dir := range []string{"postgres/migrations", "postgres/ahead", "sqlite/migrations"} {
+	for _, adapter := range adapters {
+		dir := adapter + "/migrations"
 		files := schemaFiles(t, dir)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			file, sum := dir+"/"+name, fmt.Sprintf("%x", sha256.Sum256([]byte(files[name])))
@@ -139,9 +143,6 @@ func TestMigrations_AreAdditive(t *testing.T) {
 				t.Errorf("%s/%s: %s", adapter, name, p)
 			}
 			n := number(t, name)
-			if n == 1 {
-				continue
-			}
 			found := compatibleFrom.FindStringSubmatch(files[name])
 			if found == nil {
 				t.Errorf("%s/%s does not set compatible_from, the oldest program that still works on it", adapter, name)
@@ -164,28 +165,61 @@ func TestMigrations_AreAdditive(t *testing.T) {
 	}
 }
 
-// What is ahead of a migration may run twice: a process may die after it.
-// contract: R508
-func TestMigrations_WhatIsAheadIsAdditiveAndMayBeRepeated(t *testing.T) {
-	t.Parallel()
-	files, begins := schemaFiles(t, "postgres/ahead"),
-		regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
-	if len(files) != len(allAhead) {
-		t.Errorf("%d files for %d migrations", len(files), len(allAhead))
+// next is the synthetic next version in testdata/next, with the work ahead of it.
+func next(t *testing.T) Migration {
+	t.Helper()
+	out := upTo(t, schema)
+	for name, text := range schemaFiles(t, "postgres/testdata/next") {
+		out[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	for _, a := range allAhead {
-		text := files[a.file]
-		if number(t, a.file) != int(a.version) || !begins.MatchString(text) {
-			t.Errorf("%s is not that of %d, or does not begin by taking its tables", a.file, a.version)
+	a := ahead{version: schema + 1, file: fmt.Sprintf("%04d_next.sql", schema+1), fill: fillLabelsSQL}
+	for name, text := range schemaFiles(t, "postgres/testdata/next/ahead") {
+		out["ahead/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return Migration{files: out, ahead: []ahead{a}}
+}
+
+// fillLabelsSQL fills the column that the synthetic next version adds to run_status.
+const fillLabelsSQL = `WITH slice AS MATERIALIZED (
+  SELECT run_id, label FROM run_status WHERE run_id > $1 ORDER BY run_id LIMIT 1000
+), missing AS MATERIALIZED (
+  SELECT r.run_id, r.triggered_by FROM slice JOIN run r USING (run_id) WHERE slice.label = '' AND r.triggered_by <> ''
+), free AS MATERIALIZED (
+  SELECT m.* FROM missing m JOIN run_status s USING (run_id) FOR NO KEY UPDATE OF s SKIP LOCKED
+), filled AS (
+  UPDATE run_status s SET label = f.triggered_by FROM free f WHERE s.run_id = f.run_id RETURNING 1
+)
+SELECT coalesce(max(run_id), ''), (SELECT count(*) FROM filled),
+  (SELECT count(*) FROM missing) - (SELECT count(*) FROM free) FROM slice`
+
+// The linter reads the program's migrations and the synthetic next version, so that it has something to accept.
+// contract: R508
+func TestMigrations_TheNextVersionIsAdditiveAndItsWorkAheadMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	m := next(t)
+	begins := regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
+	for _, a := range slices.Concat(allAhead, m.ahead) {
+		for _, dir := range []string{"", "ahead/"} {
+			text, err := fs.ReadFile(m.files, dir+a.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range problems(string(text)) {
+				t.Errorf("%s%s: %s", dir, a.file, p)
+			}
 		}
-		for _, p := range problems(text) {
-			t.Errorf("%s: %s", a.file, p)
+		text, err := fs.ReadFile(m.files, "ahead/"+a.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if number(t, a.file) != int(a.version) || !begins.MatchString(string(text)) {
+			t.Errorf("ahead/%s does not belong to migration %d, or does not begin by locking its tables", a.file, a.version)
 		}
 		dsn := testserver.Postgres(t)
 		migrateTo(t, dsn, upTo(t, int(a.version)-1))
 		for range 2 {
-			if _, err := dial(t, dsn).Exec(t.Context(), text); err != nil {
-				t.Errorf("%s: %v", a.file, err)
+			if _, err := dial(t, dsn).Exec(t.Context(), string(text)); err != nil {
+				t.Errorf("ahead/%s: %v", a.file, err)
 			}
 		}
 	}
@@ -276,7 +310,7 @@ func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
 }
 
 // upTo are the program's migrations up to n, with more by name.
-func upTo(t *testing.T, n int, more ...string) fs.FS {
+func upTo(t *testing.T, n int, more ...string) fstest.MapFS {
 	t.Helper()
 	out := fstest.MapFS{}
 	for name, body := range migrationFiles(t, "postgres") {
@@ -348,13 +382,68 @@ func TestOpen_OnALaterSchemaThatSaysSo(t *testing.T) {
 
 func TestOpen_OlderSchemaSaysWhatToDo(t *testing.T) {
 	t.Parallel()
+	seven, twenty := int64(7), int64(20)
+	for _, c := range []struct {
+		version    int64
+		compatible *int64
+		program    int64
+		want       string
+	}{
+		{version: 0, program: 21, want: "the database is empty, run dvt migrate"},
+		{version: 20, compatible: &twenty, program: 21, want: "it is 20, this program needs 21: run dvt migrate"},
+		{version: 10, compatible: &seven, program: 21, want: "export its runs with the dvt that made it"},
+		{version: 22, compatible: &twenty, program: 21},
+		{version: 22, program: 21, want: "start a newer dvt"},
+	} {
+		err := checkVersion(c.version, c.compatible, c.program)
+		if c.want == "" && err != nil {
+			t.Errorf("program %d on schema %d: %v", c.program, c.version, err)
+		}
+		if c.want != "" && (!errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("program %d on schema %d: %v, want an ErrSchema that says %q", c.program, c.version, err, c.want)
+		}
+	}
 	dsn := testserver.Postgres(t)
-	migrateTo(t, dsn, upTo(t, 1))
 	if _, err := Open(t.Context(), dsn, Options{}); !errors.Is(err, store.ErrSchema) ||
 		!strings.Contains(err.Error(), "run dvt migrate") {
-		t.Fatalf("got %v", err)
+		t.Errorf("an empty database: %v, want an ErrSchema that says to migrate", err)
 	}
 }
+
+// A database from before the baseline is refused by both programs, and nothing in it changes.
+// contract: R508
+func TestMigrate_ADatabaseFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dsn := testserver.Postgres(t)
+	migrateTo(t, dsn, fstest.MapFS{"0010_early.sql": {Data: []byte("-- +goose Up\nCREATE TABLE early (n int);\n" +
+		"CREATE TABLE meta (name text, value bigint);\n")}})
+	c := dial(t, dsn)
+	objects := func() (out string) {
+		t.Helper()
+		if err := c.QueryRow(t.Context(), `SELECT string_agg(relname || relfilenode, ' ' ORDER BY relname)
+			|| (SELECT string_agg(version_id::text, ' ' ORDER BY id) FROM goose_db_version)
+			FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'goose_lock%'`).Scan(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	before := objects()
+	_, opened := Open(t.Context(), dsn, Options{})
+	for name, err := range map[string]error{"Migrate": Migrate(t.Context(), dsn), "Open": opened} {
+		if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "dvt store export") ||
+			!strings.Contains(err.Error(), "dvt store import") {
+			t.Errorf("%s: %v, want an ErrSchema that names export and import", name, err)
+		}
+	}
+	if after := objects(); after != before {
+		t.Errorf("the database changed: %s, before %s", after, before)
+	}
+}
+
+// inUse is a next version that takes two tables which servers write.
+const inUse = `SET LOCAL lock_timeout = '3s';
+LOCK TABLE event, run_dirty IN ACCESS EXCLUSIVE MODE;
+ALTER TABLE run_dirty ADD COLUMN later int;`
 
 // said collects a log.
 type said struct {
@@ -382,14 +471,16 @@ func (s *said) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, ni
 func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
-	migrateTo(t, dsn, upTo(t, 1))
+	migrateTo(t, dsn, upTo(t, schema))
 	reader := dial(t, dsn)
 	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT count(*) FROM run_dirty`); err != nil {
 		t.Fatal(err)
 	}
 	var log said
 	migrated := make(chan error, 1)
-	go func() { migrated <- Migration{Logger: log.logger()}.Run(t.Context(), dsn) }()
+	go func() {
+		migrated <- Migration{Logger: log.logger(), files: upTo(t, schema, later, inUse)}.Run(t.Context(), dsn)
+	}()
 	server := dial(t, dsn)
 	var longest time.Duration
 	for began := time.Now(); time.Since(began) < 8*time.Second || longest < time.Second &&
@@ -426,7 +517,7 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
-	migrateTo(t, dsn, upTo(t, 1))
+	migrateTo(t, dsn, upTo(t, schema))
 	server, watch := dial(t, dsn), dial(t, dsn)
 	if _, err := server.Exec(
 		t.Context(), `SET deadlock_timeout = '1min'; BEGIN; DELETE FROM run_dirty WHERE run_id = 'r1'`); err != nil {
@@ -434,7 +525,9 @@ func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 	}
 	var log said
 	migrated := make(chan error, 1)
-	go func() { migrated <- Migration{Logger: log.logger()}.Run(t.Context(), dsn) }()
+	go func() {
+		migrated <- Migration{Logger: log.logger(), files: upTo(t, schema, later, inUse)}.Run(t.Context(), dsn)
+	}()
 	await(t, watch, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'event'::regclass AND mode = 'AccessExclusiveLock' AND granted)`)
 	if _, err := server.Exec(t.Context(), `SELECT count(*) FROM event; COMMIT`); err != nil {
 		t.Errorf("the server was undone, not the migration: %v", err)
@@ -456,11 +549,17 @@ func TestMigrationChild(t *testing.T) {
 	if dsn == "" {
 		return
 	}
-	files := upTo(t, schema)
-	if slow {
-		files = upTo(t, schema, later, `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
+	dsn, toNext := strings.CutPrefix(dsn, "next ")
+	m := Migration{files: upTo(t, schema)}
+	switch {
+	case slow:
+		m.files = upTo(t, schema, later, `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
+	case toNext:
+		m = next(t)
 	}
-	migrateTo(t, dsn, files)
+	if err := m.Run(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func child(t *testing.T, env string) *exec.Cmd {
@@ -487,8 +586,8 @@ func TestMigrate_ManyProcessesAtOnce(t *testing.T) {
 	}
 	var applied int
 	if err := dial(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(
-		&applied); err != nil || applied != schema {
-		t.Errorf("%d migrations were applied, want %d (%v)", applied, schema, err)
+		&applied); err != nil || applied != 1+schema-baseline {
+		t.Errorf("%d migrations were applied, want %d (%v)", applied, 1+schema-baseline, err)
 	}
 }
 
@@ -538,37 +637,5 @@ func await(t *testing.T, c *pgx.Conn, query string) {
 		if !ok && time.Now().After(deadline) {
 			t.Fatalf("not within 20 s: %s", query)
 		}
-	}
-}
-
-// Servers of the version before write what lists read through triggers, with their own
-// rights, before anybody gives them those of this version.
-// contract: T208
-func TestMigrate_WhoMadeRunsMayListThem(t *testing.T) {
-	t.Parallel()
-	dsn := testserver.Postgres(t)
-	migrateTo(t, dsn, upTo(t, 3))
-	c := dial(t, dsn)
-	const role = "Makes runs"
-	t.Cleanup(func() {
-		if _, err := c.Exec(context.Background(), `DROP OWNED BY "`+role+`"; DROP ROLE "`+role+`"`); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := c.Exec(t.Context(), `CREATE ROLE "`+role+`"; GRANT SELECT, INSERT ON run, run_state TO "`+role+
-		`"`); err != nil {
-		t.Fatal(err)
-	}
-	migrateTo(t, dsn, upTo(t, schema))
-	if _, err := c.Exec(t.Context(), `SET ROLE "`+role+`";
-		INSERT INTO run VALUES ('r1', 't1', 'p1', 'e1', 'nightly', '1', NULL, '', '{}', '', '', '', NULL, '{}', now());
-		INSERT INTO run_state VALUES ('r1', 't1', 'p1', 'RUNNING', 1, 1, 0, '{}'); RESET ROLE`); err != nil {
-		t.Fatal(err)
-	}
-	var listed int
-	if err := c.QueryRow(
-		t.Context(), `SELECT count(*) FROM run_status JOIN run_plan USING (plan_id) WHERE status = 'RUNNING'`).Scan(
-		&listed); err != nil || listed != 1 {
-		t.Errorf("%d runs are listed, %v", listed, err)
 	}
 }

@@ -14,8 +14,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations
 var migrations embed.FS
+
+// baseline is the first version of the schema. Versions below it belong to programs that were never released; such a
+// file is refused and left alone, because nothing migrates it.
+const baseline = 20
 
 // migrate brings the schema forward to the newest version that this program
 // knows. A file of a later version is left as it is, and opened when it says that
@@ -67,6 +71,9 @@ func forward(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	}
 	if have == known {
 		return nil
+	}
+	if have > 0 && have < baseline {
+		return store.BeforeBaseline(have, baseline)
 	}
 	_, err = p.Up(ctx)
 	return err

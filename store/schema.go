@@ -1,0 +1,11 @@
+package store
+
+import "fmt"
+
+// BeforeBaseline returns the ErrSchema of a database whose schema version is below baseline, the first one that programs
+// migrate. Only the program that made such a database can read it.
+func BeforeBaseline(version, baseline int64) error {
+	return fmt.Errorf("%w: it is %d, and dvt migrates databases from schema %d on; the database is left as it is: "+
+		"export its runs with the dvt that made it (dvt store export FILE), "+
+		"then import them into an empty database (dvt store import FILE)", ErrSchema, version, baseline)
+}

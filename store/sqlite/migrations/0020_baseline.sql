@@ -1,0 +1,626 @@
+-- The schema of the StateStore on SQLite. store/postgres uses the same names and numbers.
+-- Times are microseconds since 1970 UTC. Ids compare by bytes.
+
+-- +goose Up
+
+-- Facts about the store itself.
+
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+-- authority grows with every change of a policy or token.
+INSERT INTO meta (name, value) VALUES ('epoch', lower(hex(randomblob(8)))), ('change', '0'), ('authority', '0'),
+    ('compatible_from', '20');
+
+-- Runs: immutable facts.
+
+CREATE TABLE plan_body (
+    sha256 TEXT PRIMARY KEY,
+    body   BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE run (
+    run_id         TEXT PRIMARY KEY,
+    tenant_id      TEXT NOT NULL,
+    project_id     TEXT NOT NULL,
+    environment_id TEXT NOT NULL,
+    plan_id        TEXT NOT NULL,
+    plan_version   TEXT NOT NULL,
+    request_key    TEXT UNIQUE,
+    request_id     TEXT NOT NULL,
+    plan_ref       TEXT NOT NULL,
+    triggered_by   TEXT NOT NULL,
+    trigger_source TEXT NOT NULL,
+    parent_run_id  TEXT NOT NULL,
+    params         BLOB,
+    policy         TEXT NOT NULL,
+    created_at     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A text is looked up among the ids of the tenant's own runs: what others have costs nobody else anything (T101).
+CREATE INDEX run_named ON run (tenant_id, run_id);
+
+-- Heads.
+
+CREATE TABLE run_head (
+    run_id    TEXT PRIMARY KEY,
+    last_seq  INTEGER NOT NULL,
+    last_at   INTEGER NOT NULL,
+    terminal  INTEGER NOT NULL,
+    gate      INTEGER NOT NULL,
+    running   INTEGER NOT NULL,
+    ops_rev   INTEGER NOT NULL,
+    signal_no INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The log.
+
+CREATE TABLE event (
+    run_id       TEXT NOT NULL,
+    run_seq      INTEGER NOT NULL,
+    key          TEXT NOT NULL,
+    event_id     TEXT NOT NULL,
+    type         TEXT NOT NULL,
+    step_id      TEXT NOT NULL,
+    signal_id    TEXT NOT NULL,
+    la           INTEGER NOT NULL,
+    ea           INTEGER NOT NULL,
+    emitted_at   INTEGER NOT NULL,
+    persisted_at INTEGER NOT NULL,
+    emitted_by   TEXT NOT NULL,
+    payload      BLOB,
+    PRIMARY KEY (run_id, run_seq)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX event_key ON event (run_id, key);
+CREATE UNIQUE INDEX event_attempt_end ON event (run_id, step_id, la)
+    WHERE type IN ('StepCompleted', 'StepFailed', 'StepSkipped');
+CREATE UNIQUE INDEX event_run_end ON event (run_id)
+    WHERE type IN ('RunCompleted', 'RunFailed', 'RunCancelled');
+CREATE INDEX event_attempt ON event (run_id, step_id, la) WHERE step_id <> '';
+
+-- +goose StatementBegin
+CREATE TRIGGER event_no_update BEFORE UPDATE ON event BEGIN
+    SELECT RAISE(ABORT, 'event is append-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER event_no_delete BEFORE DELETE ON event BEGIN
+    SELECT RAISE(ABORT, 'event is append-only');
+END;
+-- +goose StatementEnd
+
+-- Up to where the log of a run was known before a restore that it was repaired after (T30, T194).
+CREATE TABLE run_repair (
+    run_id    TEXT PRIMARY KEY,
+    known_seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Checkpoints: caches.
+
+CREATE TABLE run_state (
+    run_id         TEXT PRIMARY KEY,
+    tenant_id      TEXT NOT NULL,
+    project_id     TEXT NOT NULL,
+    environment_id TEXT NOT NULL,
+    plan_id        TEXT NOT NULL,
+    status         TEXT NOT NULL,
+    created_at     INTEGER NOT NULL,
+    seq            INTEGER NOT NULL,
+    rev            INTEGER NOT NULL,
+    published_seq  INTEGER NOT NULL,
+    change         INTEGER NOT NULL,
+    header         TEXT NOT NULL,
+    triggered_by   TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_state_change ON run_state (change);
+
+-- The runs that have not ended, as far as checkpoints know. One on run_head would cost every append.
+CREATE INDEX run_state_open ON run_state (run_id) WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED');
+
+CREATE TABLE step_state (
+    run_id      TEXT NOT NULL,
+    ord         INTEGER NOT NULL,
+    changed_seq INTEGER NOT NULL,
+    body        TEXT NOT NULL,
+    PRIMARY KEY (run_id, ord)
+) STRICT, WITHOUT ROWID;
+
+-- What changed after a seq is read alone (T212). A checkpoint that lost a step is none.
+CREATE INDEX step_state_changed ON step_state (run_id, changed_seq);
+
+-- +goose StatementBegin
+CREATE TRIGGER step_state_lost AFTER DELETE ON step_state BEGIN
+    UPDATE run_state SET rev = 0 WHERE run_id = old.run_id AND rev <> 0;
+END;
+-- +goose StatementEnd
+
+-- Marks of runs that have something to project.
+
+CREATE TABLE run_dirty (
+    run_id     TEXT PRIMARY KEY,
+    head_seq   INTEGER NOT NULL,
+    ops_rev    INTEGER NOT NULL,
+    since      INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    upto       INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_dirty_since ON run_dirty (since);
+
+CREATE TABLE outbox_dead (
+    pos         INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    tenant_id   TEXT NOT NULL,
+    project_id  TEXT NOT NULL,
+    run_id      TEXT NOT NULL,
+    from_seq    INTEGER NOT NULL,
+    to_seq      INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    cause       TEXT NOT NULL,
+    buried_at   INTEGER NOT NULL,
+    redriven_at INTEGER
+) STRICT;
+CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
+
+-- Lists of runs.
+CREATE INDEX run_state_tenant ON run_state (tenant_id, created_at, run_id);
+CREATE INDEX run_state_project ON run_state (tenant_id, project_id, created_at, run_id, environment_id);
+CREATE INDEX run_state_environment ON run_state (tenant_id, environment_id, created_at, run_id);
+CREATE INDEX run_state_plan ON run_state (tenant_id, plan_id, created_at, run_id, project_id, environment_id);
+
+-- Saves that leave the status as it is do not write these.
+CREATE INDEX run_state_tenant_status ON run_state (tenant_id, status, created_at, run_id);
+CREATE INDEX run_state_project_status ON run_state (tenant_id, project_id, status, created_at, run_id, environment_id);
+CREATE INDEX run_state_environment_status ON run_state (tenant_id, environment_id, status, created_at, run_id);
+CREATE INDEX run_state_plan_status ON run_state (tenant_id, plan_id, status, created_at, run_id, project_id, environment_id);
+CREATE INDEX run_state_triggered_by ON run_state (tenant_id, triggered_by, created_at, run_id, project_id, environment_id, plan_id);
+CREATE INDEX run_state_triggered_by_status ON run_state (tenant_id, triggered_by, status, created_at, run_id, project_id, environment_id, plan_id);
+
+-- The places where runs are, and the runs before one, of its plan and place.
+CREATE INDEX run_state_place_status ON run_state (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
+
+-- The plans that a tenant's projects have run: a part of a planId is looked for here.
+CREATE TABLE run_plan (
+    tenant_id  TEXT NOT NULL,
+    plan_id    TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, plan_id, project_id)
+) STRICT, WITHOUT ROWID;
+
+-- +goose StatementBegin
+CREATE TRIGGER run_planned AFTER INSERT ON run BEGIN
+    INSERT INTO run_plan (tenant_id, plan_id, project_id) VALUES (new.tenant_id, new.plan_id, new.project_id) ON CONFLICT DO NOTHING;
+END;
+-- +goose StatementEnd
+
+-- Signals and their delivery.
+
+CREATE TABLE signal (
+    pos                INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id             TEXT NOT NULL,
+    signal_id          TEXT NOT NULL,
+    type               TEXT NOT NULL,
+    step_id            TEXT NOT NULL,
+    expected_attempt   INTEGER NOT NULL,
+    force              INTEGER NOT NULL,
+    payload            BLOB,
+    actor              TEXT NOT NULL,
+    reason             TEXT NOT NULL,
+    no                 INTEGER NOT NULL,
+    rejected           INTEGER NOT NULL,
+    rejection          TEXT NOT NULL,
+    reject_text        TEXT NOT NULL,
+    application        TEXT NOT NULL,
+    application_reason TEXT NOT NULL,
+    accepted_seq       INTEGER NOT NULL,
+    applied_seq        INTEGER NOT NULL,
+    quiescent_seq      INTEGER NOT NULL,
+    received_at        INTEGER NOT NULL,
+    delivered_at       INTEGER,
+    applied_at         INTEGER
+) STRICT;
+CREATE UNIQUE INDEX signal_id ON signal (run_id, signal_id);
+CREATE UNIQUE INDEX signal_no ON signal (run_id, no) WHERE no > 0;
+CREATE INDEX signal_pos ON signal (run_id, pos);
+CREATE INDEX signal_sent ON signal (actor, received_at);
+
+-- The limit per run and minute looks at the newest receipts, but for those of callers who may not signal it (T96).
+CREATE INDEX signal_recent ON signal (run_id, received_at) WHERE rejection <> 'FORBIDDEN';
+
+-- A row stays when nothing is left to deliver, so that its generation goes on growing.
+CREATE TABLE delivery (
+    run_id       TEXT PRIMARY KEY,
+    tenant_id    TEXT NOT NULL,
+    delivered_no INTEGER NOT NULL,
+    up_to        INTEGER NOT NULL,
+    owner        TEXT NOT NULL,
+    generation   INTEGER NOT NULL,
+    lease_until  INTEGER NOT NULL,
+    due_at       INTEGER NOT NULL,
+    attempts     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_due ON delivery (due_at) WHERE delivered_no < up_to;
+
+-- The run queue and admission.
+
+CREATE TABLE run_queue (
+    run_id      TEXT PRIMARY KEY,
+    tenant_id   TEXT NOT NULL,
+    status      TEXT NOT NULL CHECK (status IN ('PENDING', 'LOCKED', 'STARTED', 'FAILED', 'CANCELLED')),
+    owner       TEXT NOT NULL,
+    generation  INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    not_before  INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    last_error  TEXT NOT NULL,
+    project_id  TEXT NOT NULL DEFAULT '',
+    waiting     INTEGER NOT NULL DEFAULT 0,
+    place       INTEGER NOT NULL DEFAULT 0,
+    token_taken INTEGER NOT NULL DEFAULT 0,
+    priority    INTEGER NOT NULL DEFAULT 5,
+    expires_at  INTEGER NOT NULL DEFAULT 0,
+    estimate_ms INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_queue_due ON run_queue (waiting, created_at, run_id) WHERE status IN ('PENDING', 'LOCKED');
+CREATE INDEX run_queue_lane ON run_queue (tenant_id, project_id, priority DESC, created_at, run_id) WHERE waiting = 1;
+CREATE INDEX run_queue_expiry ON run_queue (expires_at, run_id) WHERE waiting = 1 AND expires_at > 0;
+
+-- What is used and what waits: of the installation ('', ''), of each tenant (t, '') and of each of its
+-- projects (t, p).
+CREATE TABLE lane (
+    tenant_id   TEXT NOT NULL,
+    project_id  TEXT NOT NULL,
+    active      INTEGER NOT NULL DEFAULT 0, -- runs that hold a place
+    waiting     INTEGER NOT NULL DEFAULT 0,
+    pass        REAL NOT NULL DEFAULT 0, -- whose turn it is: the least
+    turn        REAL NOT NULL DEFAULT 0, -- the pass of the one below that had its turn last
+    ready       INTEGER NOT NULL DEFAULT 1, -- 0: nothing is admitted before ready_at, or before a run ends
+    ready_at    INTEGER NOT NULL DEFAULT 0,
+    pace_ms     REAL NOT NULL DEFAULT 0, -- between two admissions of late; 0: not known
+    admitted_at INTEGER NOT NULL DEFAULT 0, -- the last that had waited, or since when the first waits
+    PRIMARY KEY (tenant_id, project_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO lane (tenant_id, project_id) VALUES ('', '');
+
+-- IS and not =: else SQLite compiles every statement anew that has project_id = ?, to see whether this index would do.
+CREATE INDEX lane_tenants ON lane (pass, tenant_id) WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1;
+CREATE INDEX lane_projects ON lane (tenant_id, pass, project_id) WHERE project_id <> '' AND waiting > 0 AND ready = 1;
+CREATE INDEX lane_held ON lane (ready_at) WHERE waiting > 0 AND ready = 0;
+
+-- Token buckets by the time at which they are full again.
+CREATE TABLE bucket (
+    tenant_id  TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    full_at    INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, project_id, action)
+) STRICT, WITHOUT ROWID;
+
+-- Lanes count their rows, whoever writes them; who inserts one makes its lanes before. A lane that begins to wait, or in which a
+-- place is free, is asked again. SQLite writes the indexes of a column that is set, even to what it is: so places that are taken
+-- and freed without a wait have triggers of their own, which is every start and every end.
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue WHEN NEW.waiting = 1 BEGIN
+    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0
+        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0) WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0 AND waiting = 0),
+        admitted_at = CASE WHEN NEW.waiting > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts_place AFTER INSERT ON run_queue WHEN NEW.place = 1 AND NEW.waiting = 0 BEGIN
+    UPDATE lane SET active = active + 1 WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + 1 WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + 1 WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue WHEN NEW.waiting <> OLD.waiting BEGIN
+    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting) WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0
+        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0) WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0 AND waiting = 0),
+        admitted_at = CASE WHEN (NEW.waiting - OLD.waiting) > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts_freed AFTER UPDATE OF place ON run_queue WHEN NEW.place <> OLD.place AND NEW.waiting = OLD.waiting BEGIN
+    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+    UPDATE lane SET ready = 1 WHERE tenant_id = NEW.tenant_id AND project_id IN ('', NEW.project_id) AND waiting > 0 AND ready = 0;
+END;
+-- +goose StatementEnd
+
+-- Whatever ends a run frees its place, or ends its wait, in the same transaction.
+-- +goose StatementBegin
+CREATE TRIGGER head_frees_place AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
+    UPDATE run_queue SET place = 0, waiting = 0, not_before = CASE WHEN waiting = 1 THEN created_at ELSE not_before END
+    WHERE run_id = NEW.run_id AND (place = 1 OR waiting = 1);
+END;
+-- +goose StatementEnd
+
+-- Approvals.
+
+CREATE TABLE approval (
+    run_id         TEXT PRIMARY KEY,
+    tenant_id      TEXT NOT NULL,
+    project_id     TEXT NOT NULL,
+    environment_id TEXT NOT NULL,
+    required       INTEGER NOT NULL,
+    priority       INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,
+    expires_at     INTEGER NOT NULL,
+    rerun          TEXT, -- what a rerun takes over: it goes into the RunApproved
+    open           INTEGER NOT NULL DEFAULT 1
+) STRICT, WITHOUT ROWID;
+CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open = 1;
+CREATE INDEX approval_expiry ON approval (expires_at, run_id) WHERE open = 1;
+
+-- Whatever ends a run ends its wait in the same transaction.
+-- +goose StatementBegin
+CREATE TRIGGER head_closes_approval AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
+    UPDATE approval SET open = 0 WHERE run_id = NEW.run_id AND open = 1;
+END;
+-- +goose StatementEnd
+
+CREATE TABLE approval_decision (
+    pos        INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id     TEXT NOT NULL,
+    principal  TEXT NOT NULL,
+    approved   INTEGER NOT NULL,
+    reason     TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    UNIQUE (run_id, principal)
+) STRICT;
+
+-- +goose StatementBegin
+CREATE TRIGGER approval_decision_no_update BEFORE UPDATE ON approval_decision BEGIN
+    SELECT RAISE(ABORT, 'approval_decision is insert-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER approval_decision_no_delete BEFORE DELETE ON approval_decision BEGIN
+    SELECT RAISE(ABORT, 'approval_decision is insert-only');
+END;
+-- +goose StatementEnd
+
+-- Settings, policies and tokens.
+
+CREATE TABLE setting (
+    kind       TEXT NOT NULL,
+    tenant_id  TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    doc        TEXT NOT NULL,
+    actor      TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (kind, tenant_id, version)
+) STRICT, WITHOUT ROWID;
+
+-- +goose StatementBegin
+CREATE TRIGGER setting_no_update BEFORE UPDATE ON setting BEGIN
+    SELECT RAISE(ABORT, 'setting is insert-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER setting_no_delete BEFORE DELETE ON setting BEGIN
+    SELECT RAISE(ABORT, 'setting is insert-only');
+END;
+-- +goose StatementEnd
+
+CREATE TABLE policy (
+    tenant_id  TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    doc        TEXT NOT NULL,
+    actor      TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, version)
+) STRICT, WITHOUT ROWID;
+
+-- +goose StatementBegin
+CREATE TRIGGER policy_no_update BEFORE UPDATE ON policy BEGIN
+    SELECT RAISE(ABORT, 'policy is insert-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER policy_no_delete BEFORE DELETE ON policy BEGIN
+    SELECT RAISE(ABORT, 'policy is insert-only');
+END;
+-- +goose StatementEnd
+
+CREATE TABLE api_token (
+    pos          INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           TEXT NOT NULL UNIQUE,
+    tenant_id    TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    principal    TEXT NOT NULL,
+    sha256       TEXT NOT NULL UNIQUE,
+    grants       TEXT NOT NULL,
+    created_by   TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    expires_at   INTEGER NOT NULL,
+    revoked_at   INTEGER,
+    revoked_by   TEXT NOT NULL DEFAULT '',
+    last_used_at INTEGER,
+    kind         TEXT NOT NULL DEFAULT 'API',
+    provider     TEXT NOT NULL DEFAULT '',
+    memberships  TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+CREATE INDEX api_token_tenant ON api_token (tenant_id, pos);
+CREATE INDEX api_token_live ON api_token (expires_at) WHERE revoked_at IS NULL;
+
+-- The audit.
+
+CREATE TABLE audit (
+    id         TEXT PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    tenant_id  TEXT NOT NULL,
+    actor      TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    run_id     TEXT NOT NULL,
+    signal_id  TEXT NOT NULL,
+    outcome    TEXT NOT NULL,
+    code       TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    detail     TEXT,
+    format     INTEGER NOT NULL DEFAULT 1,
+    credential TEXT NOT NULL DEFAULT '',
+    address    TEXT NOT NULL DEFAULT '',
+    via        TEXT NOT NULL DEFAULT '',
+    object     TEXT NOT NULL DEFAULT '',
+    digest     TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX audit_tenant ON audit (tenant_id, at);
+CREATE INDEX audit_object ON audit (object, tenant_id) WHERE object <> '';
+
+-- +goose StatementBegin
+CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit BEGIN
+    SELECT RAISE(ABORT, 'audit is insert-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit BEGIN
+    SELECT RAISE(ABORT, 'audit is insert-only');
+END;
+-- +goose StatementEnd
+
+-- Links, insert-only. A row of audit that was taken away leaves its link.
+CREATE TABLE audit_link (
+    tenant_id TEXT NOT NULL,
+    no        INTEGER NOT NULL,
+    id        TEXT NOT NULL UNIQUE,
+    hash      BLOB NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (tenant_id, no)
+) STRICT, WITHOUT ROWID;
+
+-- +goose StatementBegin
+CREATE TRIGGER audit_link_no_update BEFORE UPDATE ON audit_link BEGIN
+    SELECT RAISE(ABORT, 'audit_link is insert-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER audit_link_no_delete BEFORE DELETE ON audit_link BEGIN
+    SELECT RAISE(ABORT, 'audit_link is insert-only');
+END;
+-- +goose StatementEnd
+
+-- Rows that wait for their link.
+CREATE TABLE audit_pending (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- +goose StatementBegin
+CREATE TRIGGER audit_wait AFTER INSERT ON audit BEGIN
+    INSERT INTO audit_pending (id) VALUES (NEW.id) ON CONFLICT DO NOTHING;
+END;
+-- +goose StatementEnd
+
+-- A link follows the end of its tenant's chain and names a row of its tenant. A number at or above 2^62 is a forgery
+-- from before this migration: the chain goes on below it.
+-- +goose StatementBegin
+CREATE TRIGGER audit_link_next BEFORE INSERT ON audit_link
+WHEN NEW.no >= 4611686018427387904
+  OR NEW.no <> 1 + coalesce((SELECT max(no) FROM audit_link WHERE tenant_id = NEW.tenant_id AND no BETWEEN 1 AND 4611686018427387903), 0)
+  OR NOT EXISTS (SELECT 1 FROM audit WHERE id = NEW.id AND tenant_id = NEW.tenant_id)
+BEGIN
+    SELECT RAISE(ABORT, 'audit_link: not the next link of its tenant');
+END;
+-- +goose StatementEnd
+
+-- Alerts.
+
+-- Alerts that people or dvt itself raised about a run (T197).
+CREATE TABLE alert (
+    pos        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id         TEXT NOT NULL UNIQUE,
+    at         INTEGER NOT NULL,
+    tenant_id  TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    run_id     TEXT NOT NULL,
+    step_id    TEXT NOT NULL,
+    signal_id  TEXT NOT NULL,
+    level      TEXT NOT NULL,
+    code       TEXT NOT NULL,
+    note       TEXT NOT NULL,
+    actor      TEXT NOT NULL
+) STRICT;
+CREATE INDEX alert_tenant ON alert (tenant_id, pos);
+CREATE INDEX alert_run ON alert (run_id, pos);
+
+-- +goose StatementBegin
+CREATE TRIGGER alert_no_update BEFORE UPDATE ON alert BEGIN
+    SELECT RAISE(ABORT, 'alert is insert-only');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER alert_no_delete BEFORE DELETE ON alert BEGIN
+    SELECT RAISE(ABORT, 'alert is insert-only');
+END;
+-- +goose StatementEnd
+
+-- Bulks.
+
+CREATE TABLE bulk (
+    pos         INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    tenant_id   TEXT NOT NULL,
+    actor       TEXT NOT NULL,
+    request_id  TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    principal   TEXT NOT NULL,
+    action      TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    total       INTEGER NOT NULL,
+    accepted    INTEGER NOT NULL DEFAULT 0,
+    rejected    INTEGER NOT NULL DEFAULT 0,
+    refused     INTEGER NOT NULL DEFAULT 0,
+    not_sent    INTEGER NOT NULL DEFAULT 0,
+    paced       TEXT NOT NULL DEFAULT '',
+    paced_until INTEGER,
+    rev         INTEGER NOT NULL DEFAULT 1,
+    created_at  INTEGER NOT NULL,
+    finished_at INTEGER,
+    stopped_at  INTEGER,
+    owner       TEXT NOT NULL DEFAULT '',
+    generation  INTEGER NOT NULL DEFAULT 0,
+    lease_until INTEGER NOT NULL DEFAULT 0,
+    due_at      INTEGER NOT NULL,
+    UNIQUE (tenant_id, actor, request_id)
+) STRICT;
+CREATE INDEX bulk_listed ON bulk (tenant_id, actor, pos);
+CREATE INDEX bulk_due ON bulk (due_at, pos) WHERE finished_at IS NULL;
+
+CREATE TABLE bulk_row (
+    bulk_id        TEXT NOT NULL,
+    no             INTEGER NOT NULL,
+    run_id         TEXT NOT NULL,
+    project_id     TEXT NOT NULL,
+    environment_id TEXT NOT NULL,
+    signal_id      TEXT NOT NULL,
+    outcome        TEXT NOT NULL DEFAULT 'WAITING',
+    code           TEXT NOT NULL DEFAULT '',
+    message        TEXT NOT NULL DEFAULT '',
+    due_at         INTEGER NOT NULL DEFAULT 0,
+    at             INTEGER,
+    PRIMARY KEY (bulk_id, no)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bulk_row_waiting ON bulk_row (bulk_id, no) WHERE outcome = 'WAITING';
+
+-- Workers.
+
+CREATE TABLE worker_report (
+    account TEXT NOT NULL,
+    worker  TEXT NOT NULL,
+    queue   TEXT NOT NULL,
+    doc     TEXT NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (account, worker, queue)
+) STRICT;
+CREATE INDEX worker_report_of_queue ON worker_report (queue, at);
