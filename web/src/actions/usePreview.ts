@@ -1,10 +1,9 @@
-import { useEffect, useState } from "react";
+import { useRef } from "react";
+import type { ApiError } from "../api/error";
 import { type ActionInput, PreviewDocument, type PreviewQuery } from "../api/gen/graphql";
-import { type ApiError, toApiError } from "../api/error";
-import { request } from "../api/request";
-import { whileSeen } from "../api/whileSeen";
+import { useQuery } from "../api/useQuery";
 
-/** So often a preview that somebody may decide by is asked for again. */
+/** A person may decide by a preview of this age; then it is asked for again. */
 export const OLD_MS = 30_000;
 const TYPING_MS = 300;
 
@@ -12,44 +11,31 @@ export type Preview = PreviewQuery["preview"];
 
 export interface Previewed {
   preview: Preview | null;
-  /** What was previewed, as text. */
+  /** The input that was previewed, as text; null until the first answer. */
   of: string | null;
   error: ApiError | null;
   again: () => void;
 }
 
-/** What would come of it, in one text: two previews with the same one need not be read twice. */
+/** The effect of an action as one text: two previews with the same text need not be read twice. */
 export function effectOf({ outcome, code, status, changes, blocked, warnings }: Preview): string {
   return JSON.stringify([outcome, code, status, changes, blocked, warnings]);
 }
 
 /**
- * What the server says an action would do now: asked again when the input changes, when what it concerns moves
- * (`concern`), and each 30 s while the page is in sight. Null `input` asks nothing.
+ * The server's preview of an action. It is asked for again when the input changes, when `concern` changes (the state of
+ * the run or step that the action is about), and every 30 s while the page is visible. Null `input` asks nothing.
  */
 export function usePreview(input: ActionInput | null, concern: string): Previewed {
-  const [held, setHeld] = useState<Omit<Previewed, "again">>({ preview: null, of: null, error: null });
-  const [round, setRound] = useState(0);
-  const of = input === null ? null : JSON.stringify(input);
-  const first = held.of === null && held.error === null;
-  useEffect(() => {
-    if (of === null) return;
-    const abort = new AbortController();
-    const ask = (): Promise<void> =>
-      // What was made into text a moment ago.
-      request(PreviewDocument, { action: JSON.parse(of) as ActionInput }, abort.signal).then(
-        ({ preview }) => setHeld({ preview, of, error: null }),
-        (cause: unknown) => {
-          if (!abort.signal.aborted) setHeld({ preview: null, of, error: toApiError(cause) });
-        },
-      );
-    const stop = whileSeen(OLD_MS, ask, first ? 0 : TYPING_MS);
-    return () => {
-      stop();
-      abort.abort();
-    };
-    // The first answer makes the next ones wait for the end of typing; it is no reason to ask again.
-    // oxlint-disable-next-line react/exhaustive-deps
-  }, [of, concern, round]);
-  return { ...held, again: () => setRound((n) => n + 1) };
+  // A person waits for the first answer; later ones wait for a pause in the typing.
+  const answered = useRef(false);
+  const { answer, error, again } = useQuery(PreviewDocument, input && { action: input }, ({ preview }) => preview, {
+    every: OLD_MS,
+    after: answered.current ? TYPING_MS : 0,
+    refetchOn: concern,
+  });
+  const preview = error === null ? (answer ?? null) : null;
+  const of = input !== null && (preview !== null || error !== null) ? JSON.stringify(input) : null;
+  if (of !== null) answered.current = true;
+  return { preview, of, error, again };
 }

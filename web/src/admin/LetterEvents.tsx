@@ -1,6 +1,6 @@
 import { LetterEventsDocument, type LetterFieldsFragment } from "../api/gen/graphql";
 import { toEvent } from "../api/model";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -17,7 +17,7 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
     answer: events,
     error,
     again,
-  } = useAsked(LetterEventsDocument, { runId, after: fromSeq }, ({ run }) =>
+  } = useQuery(LetterEventsDocument, { runId, after: fromSeq }, ({ run }) =>
     (run?.events.edges ?? []).map(({ node }) => toEvent(node)).filter((event) => event.runSeq <= toSeq),
   );
   return (

@@ -10,7 +10,7 @@ import {
 } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
@@ -66,7 +66,7 @@ function input(policy: PolicyFieldsFragment): PolicyInput {
 }
 
 export function PolicyPanel() {
-  const policy = useAsked(PolicyDocument, {}, (result) => result.policy);
+  const policy = useQuery(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
   const [editing, setEditing] = useState<PolicyFieldsFragment | null>(null);
   const may = useCan("SET_POLICY");

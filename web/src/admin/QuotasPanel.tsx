@@ -10,7 +10,7 @@ import {
 } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import css from "../styles/Form.module.css";
@@ -58,8 +58,8 @@ const places: Column<Snapshot>[] = [
 ];
 
 export function QuotasPanel() {
-  const quotas = useAsked(QuotasDocument, {}, (result) => result.quotas);
-  const settings = useAsked(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
+  const quotas = useQuery(QuotasDocument, {}, (result) => result.quotas);
+  const settings = useQuery(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<QuotaFieldsFragment | null>(null);
   const may = useCan("SET_QUOTA");
   const refresh = (): void => {

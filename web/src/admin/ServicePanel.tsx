@@ -4,7 +4,7 @@ import { useCan } from "../session/useCan";
 import { type EngineMode, FreezeDocument, ServiceDocument, SetModeDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { ReasonDialog } from "../forms/ReasonDialog";
 import { Button } from "../ui/Button";
@@ -20,7 +20,7 @@ type Wanted = { requestId: string } & ({ mode: EngineMode } | { frozen: boolean 
 
 /** The mode of the installation and the freeze of the tenant. */
 export function ServicePanel() {
-  const service = useAsked(ServiceDocument, {}, (result) => result.service);
+  const service = useQuery(ServiceDocument, {}, (result) => result.service);
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const mode = useCan("SET_ENGINE_MODE");
   const freeze = useCan("FREEZE_TENANT");

@@ -1,4 +1,5 @@
 // Subscriptions: one websocket for the tab, Server-Sent Events when a websocket cannot be had.
+import { createClient as createSseClient, NetworkError } from "graphql-sse";
 import { createClient } from "graphql-ws";
 import type { TypedDocumentString } from "./gen/graphql";
 import { ApiError, toApiError } from "./error";
@@ -150,58 +151,60 @@ export function subscribe<TResult, TVariables extends Record<string, unknown>>(
   };
 }
 
-function subscribeSse<TResult, TVariables>(
+// Each subscription is a request of its own; `follow` begins it again, so that the client does not retry by itself.
+const sse = createSseClient({
+  url: "/graphql",
+  credentials: "same-origin",
+  retryAttempts: 0,
+  fetchFn: async (...args: Parameters<typeof fetch>): Promise<Response> => {
+    setLink("connecting");
+    const response = await fetch(...args);
+    if (response.ok) setLink("open");
+    return response;
+  },
+});
+
+function subscribeSse<TResult, TVariables extends Record<string, unknown>>(
   document: TypedDocumentString<TResult, TVariables>,
   variables: TVariables,
   sink: Sink<TResult>,
 ): () => void {
-  const abort = new AbortController();
-  const read = async (): Promise<void> => {
-    setLink("connecting");
-    const response = await fetch("/graphql", {
-      method: "POST",
-      credentials: "same-origin",
-      headers: { "content-type": "application/json", accept: "text/event-stream" },
-      body: JSON.stringify({ query: document.toString(), variables }),
-      signal: abort.signal,
-    });
-    if (!response.ok || !response.body) {
-      const body: unknown = await response.json().catch(() => null);
-      const errors = typeof body === "object" && body !== null && "errors" in body ? body.errors : null;
-      throw toApiError(errors);
-    }
-    setLink("open");
-    let buffer = "";
-    for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
-      buffer += chunk.replaceAll("\r", "");
-      let end = buffer.indexOf("\n\n");
-      for (; end >= 0; end = buffer.indexOf("\n\n")) {
-        const data = eventData(buffer.slice(0, end));
-        buffer = buffer.slice(end + 2);
-        if (data === null) continue;
-        // As in request: the generated type is the contract.
-        const result = JSON.parse(data) as { data?: TResult | null; errors?: unknown };
-        if (result.errors) throw toApiError(result.errors);
-        if (result.data) sink.next(result.data);
-      }
-    }
-    throw new ApiError("The stream ended.", { code: "NETWORK" });
+  let ended = false;
+  const end = (error: ApiError): void => {
+    if (ended) return;
+    ended = true;
+    stop();
+    sink.end(error);
   };
-  read().catch((cause: unknown) => {
-    if (abort.signal.aborted) return;
-    setLink("closed");
-    sink.end(toApiError(cause));
-  });
-  return () => abort.abort();
+  const stop = sse.subscribe<TResult>(
+    { query: document.toString(), variables },
+    {
+      next: ({ data, errors }) => {
+        if (ended) return;
+        if (errors) end(toApiError(errors));
+        else if (data) sink.next(data);
+      },
+      error: (cause) => {
+        if (ended) return;
+        setLink("closed");
+        void errorsOf(cause).then((errors) => end(toApiError(errors)));
+      },
+      complete: () => {
+        if (ended) return;
+        setLink("closed");
+        end(new ApiError("The stream ended.", { code: "NETWORK" }));
+      },
+    },
+  );
+  return () => {
+    ended = true;
+    stop();
+  };
 }
 
-/** The data of a `next` event, or null for any other. */
-function eventData(block: string): string | null {
-  let event = "";
-  const data: string[] = [];
-  for (const line of block.split("\n")) {
-    if (line.startsWith("event:")) event = line.slice(6).trim();
-    else if (line.startsWith("data:")) data.push(line.slice(5).trimStart());
-  }
-  return event === "next" && data.length > 0 ? data.join("\n") : null;
+/** The GraphQL errors in the body of a response that is not a stream; null when there are none. */
+async function errorsOf(cause: unknown): Promise<unknown> {
+  const response = cause instanceof NetworkError ? (cause.response as Response | undefined) : undefined;
+  const body: unknown = await response?.json().catch(() => null);
+  return typeof body === "object" && body !== null && "errors" in body ? body.errors : null;
 }

@@ -1,19 +1,21 @@
 import { useCallback, useEffect, useRef, useState } from "react";
-import type { TypedDocumentString } from "./gen/graphql";
 import type { Instant } from "../format/format";
+import { type ApiError, toApiError } from "./error";
+import type { TypedDocumentString } from "./gen/graphql";
 import { request } from "./request";
-import { toApiError } from "./error";
-import { ONCE_MS, whileSeen } from "./whileSeen";
+import { useQuery } from "./useQuery";
 
 interface Connection<N> {
   edges: { node: N }[];
   pageInfo: { endCursor: string | null; hasNextPage: boolean };
 }
 
-export interface Pages<N> {
+export interface Pages<N, C = unknown> {
   /** Null until the first answer. */
   rows: N[] | null;
-  error: unknown;
+  /** The first page as it was answered; null when there is no such list. */
+  first: C | null | undefined;
+  error: ApiError | null;
   hasMore: boolean;
   loading: boolean;
   /** When the first page was answered, by the local clock. */
@@ -24,87 +26,85 @@ export interface Pages<N> {
 
 interface Options {
   size?: number;
-  /** Asks again this often while only the first page is shown. */
+  /** Milliseconds after which the first page is read again, while only that is shown. */
   every?: number;
 }
 
-/** A list that is read page by page, anew whenever the variables change. */
-export function useConnection<TResult, TVariables extends Record<string, unknown>, N>(
+/** The pages after the first, and the first page that they continue. */
+interface Rest<N> {
+  of: unknown;
+  rows: N[];
+  cursor: string | null;
+  loading: boolean;
+  error: ApiError | null;
+}
+
+/**
+ * A list that is read page by page. Other variables are another list: it begins with its first page. `refresh` reads the
+ * first page again and drops the others. While more than one page is shown nothing is repeated, because a new first page
+ * would take the others away from the reader.
+ */
+export function useConnection<
+  TResult,
+  TVariables extends Record<string, unknown>,
+  N,
+  C extends Connection<N> = Connection<N>,
+>(
   document: TypedDocumentString<TResult, TVariables & { first: number; after: string | null }>,
   variables: TVariables,
-  pick: (result: TResult) => Connection<N>,
-  { size = 50, every = ONCE_MS }: Options = {},
-): Pages<N> {
-  const [rows, setRows] = useState<N[] | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  const [cursor, setCursor] = useState<string | null>(null);
-  const [asOf, setAsOf] = useState(0);
-  const [round, setRound] = useState(0);
-  const [loading, setLoading] = useState(true);
-  const key = JSON.stringify(variables);
-  const latest = useRef({ variables, pick });
-  latest.current = { variables, pick };
-  const asked = useRef("");
-  /** Ends with the first page that is shown: what follows it does not follow another. */
-  const asking = useRef(new AbortController());
-  /** How many pages beyond the first were asked for. A first page that is read again would take them away. */
-  const beyond = useRef(0);
-
+  pick: (result: TResult) => (C & Connection<N>) | null,
+  { size = 50, every }: Options = {},
+): Pages<N, C> {
+  const [kept, setRest] = useState<Rest<N> | null>(null);
+  const repeats = every !== undefined && kept === null;
+  const query = useQuery(
+    document,
+    { ...variables, first: size, after: null as string | null },
+    pick,
+    repeats ? { every } : {},
+  );
+  const first = query.answer;
+  const rest = kept !== null && kept.of === first ? kept : null;
+  const abort = useRef(new AbortController());
   useEffect(() => {
-    const abort = new AbortController();
-    asking.current = abort;
-    beyond.current = 0;
-    if (asked.current !== key) {
-      // Another list, not the same one again.
-      setRows(null);
-      setError(null);
-    }
-    asked.current = key;
-    setLoading(true);
-    const ask = async (): Promise<void> => {
-      if (beyond.current > 0) return;
-      try {
-        const { edges, pageInfo } = latest.current.pick(
-          await request(document, { ...latest.current.variables, first: size, after: null }, abort.signal),
-        );
-        if (beyond.current > 0) return;
-        setRows(edges.map((edge) => edge.node));
-        setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
-        setAsOf(Date.now());
-        setError(null);
-      } catch (cause) {
-        if (abort.signal.aborted) return;
-        if (toApiError(cause).code === "FORBIDDEN") stop(); // It stays so, and each question is one more denial in the audit.
-        setError(cause);
-      }
-      setLoading(false);
-    };
-    const stop = whileSeen(every, ask, 0);
-    return () => {
-      stop();
-      abort.abort();
-    };
-  }, [document, key, size, every, round]);
-
+    const mine = new AbortController();
+    abort.current = mine;
+    // Pages that continue a former first page are gone with it.
+    setRest(null);
+    return () => mine.abort();
+  }, [first]);
+  const cursor = rest ? rest.cursor : nextOf(first);
+  const latest = useRef({ variables, pick, query });
+  latest.current = { variables, pick, query };
   const more = useCallback(() => {
     if (cursor === null) return;
-    const { signal } = asking.current;
-    beyond.current += 1;
-    setLoading(true);
+    const { signal } = abort.current;
+    const held: Rest<N> = { of: first, rows: rest?.rows ?? [], cursor, loading: true, error: null };
+    latest.current.query.cancel();
+    setRest(held);
     request(document, { ...latest.current.variables, first: size, after: cursor }, signal)
       .then((result) => {
-        const { edges, pageInfo } = latest.current.pick(result);
-        setRows((old) => [...(old ?? []), ...edges.map((edge) => edge.node)]);
-        setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
-        setLoading(false);
+        const page = latest.current.pick(result);
+        const rows = [...held.rows, ...(page?.edges ?? []).map((edge) => edge.node)];
+        setRest({ ...held, rows, cursor: nextOf(page), loading: false });
       })
       .catch((cause: unknown) => {
         if (signal.aborted) return;
-        beyond.current -= 1;
-        setError(cause);
-        setLoading(false);
+        setRest({ ...held, loading: false, error: toApiError(cause) });
       });
-  }, [document, cursor, size]);
+  }, [document, cursor, first, rest?.rows, size]);
+  return {
+    rows: first === undefined ? null : [...(first?.edges ?? []).map((edge) => edge.node), ...(rest?.rows ?? [])],
+    first,
+    error: rest?.error ?? query.error,
+    hasMore: cursor !== null,
+    loading: rest?.loading === true || query.refetching,
+    asOf: query.asOf,
+    more,
+    refresh: query.again,
+  };
+}
 
-  return { rows, error, hasMore: cursor !== null, loading, asOf, more, refresh: () => setRound((n) => n + 1) };
+function nextOf(page: Connection<unknown> | null | undefined): string | null {
+  return page?.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
 }

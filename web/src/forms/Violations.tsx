@@ -2,7 +2,7 @@ import { type RefObject, useEffect } from "react";
 import type { ApiError, Violation } from "../api/error";
 import { m } from "../messages";
 import css from "../styles/Form.module.css";
-import { placeOf } from "./jsonPlace";
+import { locate } from "./jsonLocation";
 
 /** Goes to what a path names; false when it is not in sight. */
 export type GoTo = (path: string) => boolean;
@@ -79,7 +79,7 @@ export function useFirstWrong(form: RefObject<HTMLElement | null>, error: ApiErr
 
 /** Selects the place of a path in a document that is edited as JSON. */
 export function showIn(area: HTMLTextAreaElement | null, path: string): boolean {
-  const at = area && placeOf(area.value, path);
+  const at = area && locate(area.value, path);
   if (!at) return false;
   area.focus();
   area.setSelectionRange(...at);

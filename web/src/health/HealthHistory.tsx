@@ -1,7 +1,6 @@
-import { useState } from "react";
 import { useViewer } from "../session/viewer";
 import { HealthHistoryDocument } from "../api/gen/graphql";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import css from "../styles/Form.module.css";
 import { Notice } from "../ui/Page";
@@ -18,31 +17,29 @@ export function HealthHistory() {
   return (
     <section className={css.section}>
       <h2>{m.health.history}</h2>
-      {actions.has("DEBUG") ? <Asked /> : <p className={css.hint}>{m.health.notYours}</p>}
+      {actions.has("DEBUG") ? <Measured /> : <p className={css.hint}>{m.health.notYours}</p>}
     </section>
   );
 }
 
-function Asked() {
-  const [every, setEvery] = useState(FIRST_MS);
-  const {
-    answer: history,
-    error,
-    again,
-  } = useAsked(
+/** The server measures so often; it is asked so often too. */
+function everyMs(interval: number | undefined): number {
+  return interval === undefined ? FIRST_MS : Math.max(interval, LEAST_MS);
+}
+
+function Measured() {
+  const { answer, error, again } = useQuery(
     HealthHistoryDocument,
     {},
-    ({ healthHistory }) => {
-      setEvery(Math.max(healthHistory.intervalMs, LEAST_MS));
-      return toHistory(healthHistory);
-    },
-    { every },
+    ({ healthHistory }) => ({ samples: toHistory(healthHistory), intervalMs: healthHistory.intervalMs }),
+    { every: (result) => everyMs(result?.healthHistory.intervalMs) },
   );
+  const history = answer?.samples;
   return (
     <>
       {error !== null && <Problem error={error} retry={again} />}
       {history?.samples.length === 0 && (
-        <Notice title={m.page.nothing}>{m.health.first(Math.ceil(every / 1000))}</Notice>
+        <Notice title={m.page.nothing}>{m.health.first(Math.ceil(everyMs(answer?.intervalMs) / 1000))}</Notice>
       )}
       {!(!history && error) && history?.samples.length !== 0 && <HealthHistoryView history={history ?? null} />}
     </>

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { RunDiffDocument } from "../api/gen/graphql";
 import { type RunEvent, toEvent } from "../api/model";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { decisionOf } from "../events/decision";
 import { attemptName } from "../format/format";
@@ -20,7 +20,7 @@ export interface RunDiffProps {
 
 export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
   // While one plays through time, that of a moment ago stays until the next is there.
-  const { last: diff, error } = useAsked(RunDiffDocument, { runId, a: from, b: to }, ({ runDiff }) => runDiff);
+  const { last: diff, error } = useQuery(RunDiffDocument, { runId, a: from, b: to }, ({ runDiff }) => runDiff);
   if (error) {
     return (
       <p role="alert">

@@ -1,13 +1,13 @@
 import { Link } from "@tanstack/react-router";
 import { PlanDiffDocument } from "../api/gen/graphql";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import form from "../styles/Form.module.css";
 import { plural } from "../format/format";
 
 /** What is approved, in one line: how large the plan is and how it differs from the last one; a plan that nobody has run is said to be new. */
 export function PlanChange({ runId }: { runId: string }) {
-  const { answer: diff, error } = useAsked(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
+  const { answer: diff, error } = useQuery(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
   if (error || diff === undefined) return <p className={form.hint}>{error ? error.message : m.diff.loading}</p>;
   return (
     <p data-testid="plan-change">

@@ -1,4 +1,4 @@
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { count } from "../format/format";
 import css from "./LogView.module.css";
@@ -22,7 +22,7 @@ export function ErrorList({ of, lines, current, goTo }: ErrorListProps) {
   const shown = lines.slice(from, from + LISTED);
   const numbers = Object.fromEntries(shown.map((no, i) => [`l${i}`, no]));
   // One more line at the end of the list takes no words from the others.
-  const { last: words } = useAsked(
+  const { last: words } = useQuery(
     linesDocument(shown.length),
     shown.length > 0 ? { ...of, ...numbers } : null,
     beginnings,

@@ -1,7 +1,7 @@
 import { ChevronDown, ChevronUp } from "lucide-react";
 import { type Ref, useEffect, useState } from "react";
 import { StepLogDocument } from "../api/gen/graphql";
-import { request } from "../api/request";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { count } from "../format/format";
@@ -13,7 +13,6 @@ const TYPING_MS = 250;
 interface Matches {
   lines: readonly number[];
   total: number;
-  at: number;
 }
 
 interface FindProps {
@@ -27,30 +26,28 @@ interface FindProps {
 /** Finds over the whole log, on the server. */
 export function Find({ of, find, setFind, goTo, field }: FindProps) {
   const [text, setText] = useState(find);
-  const [matches, setMatches] = useState<Matches | null>(null);
+  const [chosen, setChosen] = useState(0);
   const { runId, stepId, attempt } = of;
   useEffect(() => {
     if (text === find) return;
     const timer = setTimeout(() => setFind(text), TYPING_MS);
     return () => clearTimeout(timer);
   }, [text, find, setFind]);
+  const { answer = null } = useQuery(
+    StepLogDocument,
+    find === "" ? null : { runId, stepId, attempt, fromLine: 1, first: 1, find },
+    ({ stepLog }): Matches | null => stepLog && { lines: stepLog.matches, total: stepLog.totalMatches },
+  );
   useEffect(() => {
-    setMatches(null);
-    if (find === "") return;
-    const abort = new AbortController();
-    request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find }, abort.signal)
-      .then(({ stepLog }) => {
-        if (!stepLog) return;
-        setMatches({ lines: stepLog.matches, total: stepLog.totalMatches, at: 0 });
-        if (stepLog.matches[0] !== undefined) goTo(stepLog.matches[0]);
-      })
-      .catch(() => {});
-    return () => abort.abort();
-  }, [find, runId, stepId, attempt, goTo]);
+    setChosen(0);
+    const [first] = answer?.lines ?? [];
+    if (first !== undefined) goTo(first);
+  }, [answer, goTo]);
+  const matches = answer && { ...answer, at: chosen };
   const step = (by: number): void => {
     if (!matches || matches.lines.length === 0) return;
     const at = (matches.at + by + matches.lines.length) % matches.lines.length;
-    setMatches({ ...matches, at });
+    setChosen(at);
     const line = matches.lines[at];
     if (line !== undefined) goTo(line);
   };

@@ -1,24 +1,26 @@
 import { useLocation } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Check, Link2, List } from "lucide-react";
-import { memo, useCallback, useEffect, useRef, useState } from "react";
+import { memo, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import type { LogLine } from "../api/model";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { preciseTime } from "../format/format";
 import { useKeys } from "../ui/keys";
+import { lazyPart } from "../ui/lazyPart";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 import { useZone } from "../ui/Time";
 import { spans } from "./ansi";
 import { Download } from "./Download";
-import { ErrorList } from "./ErrorList";
 import { errorLines, nextLine } from "./errors";
 import { Find } from "./Find";
 import { lineOf, rowOf, rowsOf } from "./gap";
 import css from "./LogView.module.css";
 import type { LogStore } from "./store";
 import { type LogOf, useLog } from "./useLog";
+
+const ErrorList = lazyPart(() => import("./ErrorList").then((part) => part.ErrorList));
 
 const ROW = 20;
 const NEAR_END = 40;
@@ -152,7 +154,11 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
           {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
         </span>
       </div>
-      {listed && errors && <ErrorList of={of} lines={errors} current={wanted} goTo={goTo} />}
+      {listed && errors && (
+        <Suspense>
+          <ErrorList of={of} lines={errors} current={wanted} goTo={goTo} />
+        </Suspense>
+      )}
       {total === 0 ? (
         <p className={css.empty}>{running ? m.log.waiting : m.log.none}</p>
       ) : (

@@ -5,7 +5,7 @@ import {
   type HealthQuery,
   type HealthStatus,
 } from "../api/gen/graphql";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -40,13 +40,13 @@ export function HealthPage() {
   const {
     answer: health,
     asOf,
-    ...asked
-  } = useAsked(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
-  const capabilities = useAsked(CapabilitiesDocument, {}, (result) => result.capabilities);
+    ...query
+  } = useQuery(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
+  const capabilities = useQuery(CapabilitiesDocument, {}, (result) => result.capabilities);
   const engine = capabilities.answer ?? [];
-  const error = asked.error ?? capabilities.error;
+  const error = query.error ?? capabilities.error;
   const again = (): void => {
-    asked.again();
+    query.again();
     capabilities.again();
   };
   return (

@@ -24,16 +24,8 @@ const EVERY_MS = 3_000;
 
 export function QueuePage() {
   useDocumentStatus(m.queue.title);
-  const [depth, setDepth] = useState<number | null>(null);
-  const pages = useConnection(
-    QueueDocument,
-    {},
-    ({ queue }) => {
-      setDepth(queue.depth);
-      return queue;
-    },
-    { every: EVERY_MS },
-  );
+  const pages = useConnection(QueueDocument, {}, ({ queue }) => queue, { every: EVERY_MS });
+  const depth = pages.first?.depth ?? null;
   const may = useCan("CANCEL");
   const [wanted, setWanted] = useState<{ entry: Entry; signalId: string } | null>(null);
   useTick(1_000, (pages.rows?.length ?? 0) > 0);

@@ -5,7 +5,7 @@ import { receipts } from "../receipts/context";
 import { ViewerDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { onDenied } from "../api/session";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { Shell } from "../shell/Shell";
 import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../session/SignIn";
 import { m } from "../messages";
@@ -23,21 +23,19 @@ export function Root() {
   const { tz } = useSearch({ strict: false });
   const navigate = useNavigate();
   const [preferred, setPreferred] = usePreference<Zone>("dvt.zone", ZONES, "utc");
-  const {
-    answer: viewer,
-    error,
-    again,
-  } = useAsked(
+  const { answer, error, again } = useQuery(
     ViewerDocument,
     {},
-    ({ viewer: { signals, ...rest } }) => {
-      receipts.receive(...signals.map(toSignal));
-      rememberSignedIn();
-      if (location.pathname === SIGN_IN) location.replace(wanted(location));
-      return rest;
-    },
+    ({ viewer: { signals, ...viewer } }) => ({ signals, viewer }),
     { every: RIGHTS_MS },
   );
+  const viewer = answer?.viewer;
+  useEffect(() => {
+    if (!answer) return;
+    receipts.receive(...answer.signals.map(toSignal));
+    rememberSignedIn();
+    if (location.pathname === SIGN_IN) location.replace(wanted(location));
+  }, [answer]);
   useEffect(() => onDenied(again));
   const zone = tz ?? preferred;
   // Whoever goes by what one may do is told when that is something else, not whenever it was asked for.

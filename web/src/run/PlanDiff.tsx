@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { PlanDiffDocument, type PlanDiffQuery } from "../api/gen/graphql";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { RESET_STEP_PARAMS } from "../address/views";
 import { shortId } from "../format/format";
@@ -10,7 +10,7 @@ type Diff = NonNullable<NonNullable<PlanDiffQuery["run"]>["planDiff"]>;
 
 /** How the plan differs from that of the run before: steps that came, went and changed, and in what. */
 export function PlanDiff({ runId }: { runId: string }) {
-  const { answer: diff, error } = useAsked(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
+  const { answer: diff, error } = useQuery(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
   if (error) {
     return (
       <p role="alert">

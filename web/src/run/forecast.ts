@@ -1,7 +1,7 @@
 import { RunForecastDocument } from "../api/gen/graphql";
 import type { Instant } from "../format/format";
 import { instant } from "../api/model";
-import { readOnce } from "../api/useAsked";
+import { queryOnce } from "../api/useQuery";
 
 export interface Forecast {
   low: Instant;
@@ -12,10 +12,14 @@ export interface Forecast {
 }
 
 /** When a run may end, by earlier runs of its plan: it does not move with the run. Null when nothing can be said. */
-export const useForecast = readOnce(RunForecastDocument, ({ run }): Forecast | null => {
-  const forecast = run?.forecast;
-  return forecast ? { ...forecast, low: instant(forecast.low), high: instant(forecast.high) } : null;
-});
+export const useForecast = queryOnce(
+  RunForecastDocument,
+  ({ run }): Forecast | null => {
+    const forecast = run?.forecast;
+    return forecast ? { ...forecast, low: instant(forecast.low), high: instant(forecast.high) } : null;
+  },
+  ({ run }) => run?.forecast != null,
+);
 
 /** A run that is late by what is known; until then the moments between which it may end, with seconds where they matter. */
 export function forecastWords(

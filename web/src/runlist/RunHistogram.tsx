@@ -1,6 +1,6 @@
-import { memo, type PointerEvent, useEffect, useState } from "react";
+import { memo, type PointerEvent, useEffect, useMemo, useState } from "react";
 import { RunHistogramDocument, type RunFilter, type RunHistogramQuery } from "../api/gen/graphql";
-import { request } from "../api/request";
+import { useQuery } from "../api/useQuery";
 import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
 import { BUCKETS, brushed, type Span, spanOf } from "./histogram";
@@ -18,6 +18,16 @@ function at(event: PointerEvent<SVGSVGElement>): number {
   return (event.clientX - left) / width;
 }
 
+type Bars = RunHistogramQuery["runHistogram"];
+
+/** The bars with the span that they cover: each is as wide as the first. */
+function toBars(bars: Bars): { bars: Bars; span: Span } | null {
+  const [first, second] = bars;
+  if (!first || !second) return null;
+  const from = Date.parse(first.from);
+  return { bars, span: { from, to: from + (Date.parse(second.from) - from) * bars.length } };
+}
+
 interface RunHistogramProps {
   query: RunQuery;
   filter: RunFilter;
@@ -27,36 +37,25 @@ interface RunHistogramProps {
 /** How many runs began when, the failed part on top; a drag over it narrows the list to that time. */
 export const RunHistogram = memo(function RunHistogram({ query, filter, change }: RunHistogramProps) {
   const zone = useZone();
-  const [held, setHeld] = useState<{ bars: RunHistogramQuery["runHistogram"]; span: Span } | null>(null);
   const [drag, setDrag] = useState<{ a: number; b: number } | null>(null);
+  const [minute, setMinute] = useState(0);
+  useEffect(() => whileSeen(EVERY_MS, () => setMinute((n) => n + 1)), []);
   const key = JSON.stringify([query, zone, { ...filter, createdFrom: null, createdTo: null }]);
-  useEffect(() => {
-    const abort = new AbortController();
-    // What was made into text a moment ago.
-    const [asked, asZone, within] = JSON.parse(key) as [RunQuery, typeof zone, RunFilter];
-    const ask = (): Promise<void> => {
-      const span = spanOf(asked, Date.now(), asZone);
-      return request(
-        RunHistogramDocument,
-        {
-          filter: within,
-          from: new Date(span.from).toISOString(),
-          to: new Date(span.to).toISOString(),
-          buckets: BUCKETS,
-        },
-        abort.signal,
-      )
-        .then(({ runHistogram }) => setHeld({ bars: runHistogram, span }))
-        .catch(() => {
-          if (!abort.signal.aborted) setHeld(null); // The list below says what is wrong.
-        });
+  const variables = useMemo(() => {
+    const [wanted, asZone, within] = JSON.parse(key) as [RunQuery, typeof zone, RunFilter];
+    const span = spanOf(wanted, Date.now(), asZone);
+    return {
+      filter: within,
+      from: new Date(span.from).toISOString(),
+      to: new Date(span.to).toISOString(),
+      buckets: BUCKETS,
     };
-    const stop = whileSeen(EVERY_MS, ask, 0);
-    return () => {
-      stop();
-      abort.abort();
-    };
-  }, [key]);
+    // Each minute the span ends later.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [key, minute]);
+  // An error is shown by the list below.
+  const { last } = useQuery(RunHistogramDocument, variables, ({ runHistogram }) => toBars(runHistogram));
+  const held = last ?? null;
   const most = Math.max(1, ...(held?.bars.map((bar) => bar.total) ?? []));
   const narrow = (): void => {
     if (!drag || !held) return;

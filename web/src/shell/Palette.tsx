@@ -2,7 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useId, useState } from "react";
 import { RunsDocument } from "../api/gen/graphql";
 import { type RunRow, toRow } from "../api/model";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { type Theme, THEMES } from "./Account";
 import { PAGES } from "./pages";
 import { m } from "../messages";
@@ -139,7 +139,7 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
 function useFound(text: string): readonly RunRow[] {
   const filter = text === "" ? null : { text };
   // The pages and actions are there all the same.
-  const { last } = useAsked(
+  const { last } = useQuery(
     RunsDocument,
     { first: RUNS, after: null, filter, orderBy: "CREATED_DESC" },
     ({ runs }) => runs.edges.map((edge) => toRow(edge.node)),

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import type { ApiError } from "../api/error";
 import {
   type ActionInput,
   PreviewDocument,
@@ -6,8 +6,7 @@ import {
   QuotasDocument,
   type QuotasQuery,
 } from "../api/gen/graphql";
-import { ApiError, toApiError } from "../api/error";
-import { request } from "../api/request";
+import { useQuery } from "../api/useQuery";
 import type { StartAsked } from "./draft";
 
 const TYPING_MS = 500;
@@ -16,43 +15,24 @@ export interface Check {
   preview: PreviewQuery["preview"] | null;
   quotas: QuotasQuery["quotas"];
   error: ApiError | null;
-  /** The answer is for what the form holds now. */
+  /** The answer is for the form as it is now. */
   current: boolean;
 }
 
-/** What the server says of the form as it stands: asked when typing pauses. */
+/** The server's preview of the form as it is now, asked for when typing pauses. */
 export function useCheck(asked: StartAsked): Check {
-  const [held, setHeld] = useState<Omit<Check, "current"> & { of: string | null }>({
-    preview: null,
-    quotas: [],
-    error: null,
-    of: null,
-  });
   const action: ActionInput | null =
     "start" in asked ? { start: asked.start } : "rerun" in asked ? { rerun: asked.rerun } : null;
-  const of = action && JSON.stringify(action);
-  useEffect(() => {
-    if (of === null) return;
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      // What was made into text a moment ago.
-      const input = JSON.parse(of) as ActionInput;
-      Promise.all([
-        request(PreviewDocument, { action: input }, abort.signal),
-        request(QuotasDocument, {}, abort.signal),
-      ])
-        .then(([{ preview }, { quotas }]) => setHeld({ preview, quotas, error: null, of }))
-        .catch((cause: unknown) => {
-          if (!abort.signal.aborted) setHeld({ preview: null, quotas: [], error: toApiError(cause), of });
-        });
-    }, TYPING_MS);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [of]);
-  return of === held.of && of !== null
-    ? { ...held, current: true }
+  const preview = useQuery(PreviewDocument, action && { action }, (result) => result.preview, { after: TYPING_MS });
+  // Quotas move with each start: they are read again with each preview.
+  const quotas = useQuery(QuotasDocument, action && {}, (result) => result.quotas, {
+    after: TYPING_MS,
+    version: action,
+  });
+  const error = preview.error ?? quotas.error;
+  if (error) return { preview: null, quotas: [], error, current: true };
+  return preview.answer && quotas.answer
+    ? { preview: preview.answer, quotas: quotas.answer, error: null, current: true }
     : { preview: null, quotas: [], error: null, current: false };
 }
 

@@ -1,26 +1,12 @@
 // The parts of a step that are facts to read.
 import type { ReactNode } from "react";
-import type { Attempt, Step } from "../api/model";
+import type { Step } from "../api/model";
 import { m } from "../messages";
 import { attemptName, bytes, duration } from "../format/format";
 import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";
 import prose from "../styles/Prose.module.css";
 import css from "./StepPanel.module.css";
-
-export function StepError({ error }: { error: Attempt["error"] }) {
-  if (!error) return <p className={css.quiet}>{m.step.noError}</p>;
-  return (
-    <div className={css.body}>
-      <p>
-        <code>{error.code}</code> · {error.category ?? "UNKNOWN"} ·{" "}
-        {error.retryable ? m.run.retryable : m.run.notRetryable}
-        {error.source && ` · ${error.source}`}
-      </p>
-      {error.message && <pre className={prose.said}>{error.message}</pre>}
-    </div>
-  );
-}
 
 /** What the step returned; only of the latest attempt is it known. */
 export function StepOutput({ step, current }: { step: Step; current: boolean }) {

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { StepInputsDocument } from "../api/gen/graphql";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { m } from "../messages";
 import { secretNames } from "./secrets";
 import { Problem } from "../page/Problem";
@@ -21,7 +21,7 @@ export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) 
     answer: inputs,
     error,
     again,
-  } = useAsked(StepInputsDocument, { runId, stepId, attempt }, ({ run }) => run?.step?.inputs ?? null);
+  } = useQuery(StepInputsDocument, { runId, stepId, attempt }, ({ run }) => run?.step?.inputs ?? null);
   if (error) return <Problem error={error} retry={again} />;
   if (inputs === undefined) return <Skeleton rows={4} label={m.step.tabs.inputs} />;
   if (inputs === null) return <p className={css.quiet}>{m.step.noInputs}</p>;

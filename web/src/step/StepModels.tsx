@@ -1,7 +1,6 @@
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
-import { type ApiError, toApiError } from "../api/error";
-import { request } from "../api/request";
+import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { DBT_TONES } from "./dbt";
 import { Button } from "../ui/Button";
@@ -29,48 +28,21 @@ interface StepModelsProps {
 
 /** What dbt says of its models and tests, especially of those that failed. */
 export default function StepModels({ runId, stepId, attempt, statuses, sql, open }: StepModelsProps) {
-  const [nodes, setNodes] = useState<Nodes | null | undefined>(undefined);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [round, setRound] = useState(0);
-  const [adding, setAdding] = useState(false);
-  /** Ends with the list that is shown: more of it is nothing of the next one. */
-  const asking = useRef(new AbortController());
-  const load = (after: string | null): void => {
-    const { signal } = asking.current;
-    setAdding(after !== null);
-    request(
-      StepNodesDocument,
-      {
-        runId,
-        stepId,
-        attempt: attempt === 0 ? null : attempt,
-        status: statuses.length === 0 ? null : [...statuses],
-        after,
-      },
-      signal,
-    )
-      .then(({ run }) => {
-        const page = run?.step?.dbtNodes ?? null;
-        setNodes((held) =>
-          after !== null && held && page ? { ...page, edges: [...held.edges, ...page.edges] } : page,
-        );
-        setError(null);
-      })
-      .catch((cause: unknown) => {
-        if (!signal.aborted) setError(toApiError(cause));
-      })
-      .finally(() => setAdding(false));
-  };
-  useEffect(() => {
-    const abort = new AbortController();
-    asking.current = abort;
-    load(null);
-    return () => abort.abort();
-    // What is asked for is all that is read.
-    // oxlint-disable-next-line react/exhaustive-deps
-  }, [runId, stepId, attempt, statuses.join(), round]);
-  if (error) return <Problem error={error} retry={() => setRound(round + 1)} />;
-  if (nodes === undefined) return <Skeleton rows={4} label={m.step.tabs.models} />;
+  const {
+    rows,
+    first: nodes,
+    error,
+    hasMore,
+    loading,
+    more,
+    refresh,
+  } = useConnection(
+    StepNodesDocument,
+    { runId, stepId, attempt: attempt === 0 ? null : attempt, status: statuses.length === 0 ? null : [...statuses] },
+    ({ run }): Nodes | null => run?.step?.dbtNodes ?? null,
+  );
+  if (error) return <Problem error={error} retry={refresh} />;
+  if (nodes === undefined || rows === null) return <Skeleton rows={4} label={m.step.tabs.models} />;
   if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
   return (
     <div className={css.models}>
@@ -92,12 +64,12 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
         ))}
       </div>
       <ul className={css.list}>
-        {nodes.edges.map(({ node }) => (
+        {rows.map((node) => (
           <Entry key={node.uniqueId} node={node} open={node.uniqueId === sql} />
         ))}
       </ul>
-      {nodes.pageInfo.hasNextPage && (
-        <Button onClick={() => load(nodes.pageInfo.endCursor)} refusal={adding ? m.sync.LOADING : null}>
+      {hasMore && (
+        <Button onClick={more} refusal={loading ? m.sync.LOADING : null}>
           {m.step.models.more(count(nodes.total))}
         </Button>
       )}

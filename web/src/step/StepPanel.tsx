@@ -4,7 +4,7 @@ import { ActionButton } from "../actions/ActionButton";
 import { useRunActions } from "../actions/context";
 import { PollerSeenDocument } from "../api/gen/graphql";
 import { instant, type Step } from "../api/model";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
 import { useRunState, useRunStore, useStep } from "../runstate/context";
@@ -18,7 +18,7 @@ import { lazyPart } from "../ui/lazyPart";
 import { Notice } from "../ui/Page";
 import { StatusBadge } from "../ui/Status";
 import { useTick } from "../ui/Time";
-import { StepArtifacts, StepError, StepOutput, StepTiming, StepWorker } from "./StepFacts";
+import { StepError } from "./StepError";
 import { Attempts } from "./StepAttempts";
 import type { StepMove, StepPlace } from "./stepPlace";
 import { StepManual } from "./StepManual";
@@ -26,6 +26,10 @@ import { awaitedQueue, pollerWords, stepTook, waitWords } from "./stepWords";
 import tabs from "../styles/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
+const StepArtifacts = lazyPart(() => import("./StepFacts").then((part) => part.StepArtifacts));
+const StepOutput = lazyPart(() => import("./StepFacts").then((part) => part.StepOutput));
+const StepTiming = lazyPart(() => import("./StepFacts").then((part) => part.StepTiming));
+const StepWorker = lazyPart(() => import("./StepFacts").then((part) => part.StepWorker));
 const StepInputs = lazyPart(() => import("./StepInputs").then((part) => part.default));
 const StepModels = lazyPart(() => import("./StepModels").then((part) => part.default));
 
@@ -93,7 +97,9 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
           </button>
         ))}
       </div>
-      <Part runId={runId} step={step} shownId={shownId} latest={latest} place={place} open={open} />
+      <Suspense>
+        <Part runId={runId} step={step} shownId={shownId} latest={latest} place={place} open={open} />
+      </Suspense>
     </section>
   );
 }
@@ -159,7 +165,7 @@ const POLLER_EVERY_MS = 15_000;
 /** When a worker of the queue that the step waits for was last seen. The stream does not say, since it is silent while the run stands still. */
 function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
   const store = useRunStore();
-  const wait = useAsked(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, {
+  const wait = useQuery(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, {
     every: POLLER_EVERY_MS,
   }).answer;
   if (!wait?.taskQueue) return null;
@@ -201,28 +207,24 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     }
     case "models":
       return (
-        <Suspense>
-          <StepModels
-            key={`${step.stepId}/${shownId}/${shown?.status}`}
-            runId={runId}
-            stepId={step.stepId}
-            attempt={shownId}
-            statuses={place.nodes}
-            sql={place.sql}
-            open={open}
-          />
-        </Suspense>
+        <StepModels
+          key={`${step.stepId}/${shownId}/${shown?.status}`}
+          runId={runId}
+          stepId={step.stepId}
+          attempt={shownId}
+          statuses={place.nodes}
+          sql={place.sql}
+          open={open}
+        />
       );
     case "inputs":
       return (
-        <Suspense>
-          <StepInputs
-            key={`${step.stepId}/${shownId}/${shown?.startedSeq ?? 0}`}
-            runId={runId}
-            stepId={step.stepId}
-            attempt={shownId > 0 ? shownId : null}
-          />
-        </Suspense>
+        <StepInputs
+          key={`${step.stepId}/${shownId}/${shown?.startedSeq ?? 0}`}
+          runId={runId}
+          stepId={step.stepId}
+          attempt={shownId > 0 ? shownId : null}
+        />
       );
     case "error":
       return <StepError error={shown?.error ?? null} />;

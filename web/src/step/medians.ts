@@ -1,6 +1,6 @@
 import { StepMediansDocument } from "../api/gen/graphql";
 import type { Step } from "../api/model";
-import { readOnce } from "../api/useAsked";
+import { queryOnce } from "../api/useQuery";
 
 export type Medians = ReadonlyMap<string, number>;
 
@@ -8,7 +8,7 @@ export type Medians = ReadonlyMap<string, number>;
  * How long the steps of a run mostly take, in milliseconds by stepId: of runs before this one, so they do not move with it. Read
  * for all steps, because the server reads the same for one of them.
  */
-export const useMedians = readOnce(
+export const useMedians = queryOnce(
   StepMediansDocument,
   ({ run }): Medians =>
     new Map(

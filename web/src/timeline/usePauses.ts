@@ -1,6 +1,6 @@
 import { PausesDocument } from "../api/gen/graphql";
 import { type RunEvent, toEvent } from "../api/model";
-import { useAsked } from "../api/useAsked";
+import { useQuery } from "../api/useQuery";
 import { useRunState } from "../runstate/context";
 
 const NONE: readonly RunEvent[] = [];
@@ -8,11 +8,11 @@ const NONE: readonly RunEvent[] = [];
 /** The run's pauses so far; read again when it is paused or goes on. Without an answer the picture lacks bands, nothing else. */
 export function usePauses(runId: string): readonly RunEvent[] {
   const since = useRunState((store) => store.header()?.pause?.since ?? null);
-  const asked = useAsked(
+  const { last } = useQuery(
     PausesDocument,
     { runId },
     ({ run }) => (run?.events.edges ?? []).map((edge) => toEvent(edge.node)).toSorted((a, b) => a.runSeq - b.runSeq),
-    { when: since },
+    { version: since },
   );
-  return asked.last ?? NONE;
+  return last ?? NONE;
 }

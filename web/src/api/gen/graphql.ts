@@ -751,6 +751,7 @@ export type StepNodesQueryVariables = Exact<{
   stepId: string;
   attempt?: number | null | undefined;
   status?: Array<string> | string | null | undefined;
+  first: number;
   after?: string | null | undefined;
 }>;
 
@@ -2292,10 +2293,10 @@ export const StepLogBeginDocument = new TypedDocumentString(`
 }
     `) as unknown as TypedDocumentString<StepLogBeginQuery, StepLogBeginQueryVariables>;
 export const StepNodesDocument = new TypedDocumentString(`
-    query StepNodes($runId: String!, $stepId: String!, $attempt: Int, $status: [String!], $after: String) {
+    query StepNodes($runId: String!, $stepId: String!, $attempt: Int, $status: [String!], $first: Int!, $after: String) {
   run(runId: $runId) {
     step(stepId: $stepId) {
-      dbtNodes(attempt: $attempt, status: $status, first: 50, after: $after) {
+      dbtNodes(attempt: $attempt, status: $status, first: $first, after: $after) {
         total
         byStatus {
           status

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { placeOf } from "./jsonPlace";
+import { locate } from "./jsonLocation";
 
 const TEXT = JSON.stringify(
   {
@@ -12,7 +12,7 @@ const TEXT = JSON.stringify(
 );
 
 function shown(path: string, text = TEXT): string | null {
-  const at = placeOf(text, path);
+  const at = locate(text, path);
   return at && text.slice(...at);
 }
 
@@ -37,7 +37,7 @@ describe("the place of a path in a JSON text", () => {
   it("is found in a text on one line, and in none that is no JSON", () => {
     expect(shown("b[1]", '{"a":"x\\"]","b":[{"c":1},true],"d":null}')).toBe("true");
     expect(shown("d", '{"a":"x\\"]","b":[{"c":1},true],"d":null}')).toBe('"d":null');
-    expect(placeOf("{", "a")).toBeNull();
-    expect(placeOf("", "a")).toBeNull();
+    expect(locate("{", "a")).toBeNull();
+    expect(locate("", "a")).toBeNull();
   });
 });
