@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -98,7 +99,7 @@ func (s *session) auditExportCommand() *cobra.Command {
 func (s *session) auditWriter(format string) (write func(auditEntry) error, flush func() error, err error) {
 	switch format {
 	case "jsonl":
-		enc := json.NewEncoder(exactly(s.out))
+		enc := json.NewEncoder(console.Verbatim(s.out))
 		return func(e auditEntry) error { return enc.Encode(&e) }, func() error { return nil }, nil
 	case "csv":
 		w := csv.NewWriter(s.out)

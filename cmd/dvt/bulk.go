@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func bulkCommand() *cobra.Command {
@@ -207,7 +208,7 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 	if yes {
 		return nil
 	}
-	if !asked(c.InOrStdin()) {
+	if !console.CanAnswer(c.InOrStdin()) {
 		return usage(errors.New(
 			"dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func (s *session) bulkListCommand() *cobra.Command {
@@ -136,7 +137,7 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 				for _, r := range f.Rows {
 					if r.Failed && !told[r.RunId] {
 						told[r.RunId] = true // rows may come again behind a connection that was lost
-						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, deref(r.Code), oneLine(deref(r.Message)))
+						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, deref(r.Code), console.OneLine(deref(r.Message)))
 					}
 				}
 				now := bulkSummary(last)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -18,10 +19,10 @@ func TestCleanWriter_PassesTextAndOwnEscapesOnly(t *testing.T) {
 	t.Parallel()
 	const text = "a\x1b]52;c;eA==\x07b\u009b2J\x00é\xff\u202e\r\nx\ry\tz\n"
 	const want = "a\uFFFD]52;c;eA==\uFFFDb\uFFFD2J\uFFFDé\uFFFD\uFFFD\r\nx\uFFFDy\tz\n"
-	own := line{{"bad", bad}}.print(true)
+	own := console.Line{{Line: "bad", Style: console.Bad}}.Render(true)
 	for size := 1; size <= len(text)+len(own); size++ { // for each way to split the text into calls
 		var out bytes.Buffer
-		w := cleaned(&out)
+		w := console.NewCleanWriter(&out)
 		in := text + own + "\n"
 		for len(in) > 0 {
 			n := min(size, len(in))
@@ -63,8 +64,8 @@ func TestCommands_TextOfOthersReachesNoTerminal(t *testing.T) {
 	}
 	var failed bytes.Buffer
 	c := root()
-	c.SetOut(cleaned(&failed))
-	c.SetErr(cleaned(&failed))
+	c.SetOut(console.NewCleanWriter(&failed))
+	c.SetErr(console.NewCleanWriter(&failed))
 	c.SetArgs([]string{"run", "show", "00000000-0000-4000-8000-000000000000", "--server", address, "--token", "x"})
 	report(c, c.ExecuteContext(t.Context()))
 	if !strings.Contains(failed.String(), "error: ") {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // contexts are the commands on the file of contexts. They speak to no server.
@@ -45,7 +46,7 @@ func (f contextFile) row(name string) contextRow {
 }
 
 func (x *contexts) print(out io.Writer, rows ...contextRow) error {
-	t := &table{display: displayOf(out, colourAuto), whole: x.output == asWide, head: []string{"IN USE", "NAME", "SERVER",
+	t := &table{Display: console.NewDisplay(out, console.ColourAuto), whole: x.output == asWide, head: []string{"IN USE", "NAME", "SERVER",
 		"TOKEN"}}
 	for _, r := range rows {
 		mark := ""

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -146,7 +147,7 @@ func devSampleCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = exactly(c.OutOrStdout()).Write(body)
+		_, err = console.Verbatim(c.OutOrStdout()).Write(body)
 		return err
 	}
 	return c

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func healthCommand() *cobra.Command {
@@ -32,18 +33,18 @@ func healthCommand() *cobra.Command {
 	return c
 }
 
-var healthStyles = map[client.HealthStatus]style{client.HealthStatusHealthy: good, client.HealthStatusDegraded: warn,
-	client.HealthStatusUnhealthy: bad}
+var healthStyles = map[client.HealthStatus]console.Style{client.HealthStatusHealthy: console.Good, client.HealthStatusDegraded: console.Warn,
+	client.HealthStatusUnhealthy: console.Bad}
 
 func (s *session) health(h client.ShowHealthHealth) error {
-	fmt.Fprintln(s.out, s.display.print(line{{string(h.Status), healthStyles[h.Status]}, {", at " + s.server, plain}}))
+	fmt.Fprintln(s.out, s.display.Render(console.Line{{Line: string(h.Status), Style: healthStyles[h.Status]}, {Line: ", at " + s.server, Style: console.Plain}}))
 	t := s.table("PART", "STATUS", "TOOK", "WHAT")
 	for _, c := range h.Checks {
 		took := "-"
 		if c.LatencyMs != nil {
 			took = milliseconds(*c.LatencyMs)
 		}
-		t.row(c.Name, span{string(c.Status), healthStyles[c.Status]}, took, deref(c.Message))
+		t.row(c.Name, console.Span{Line: string(c.Status), Style: healthStyles[c.Status]}, took, deref(c.Message))
 	}
 	return t.print()
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 )
@@ -33,8 +35,8 @@ func TestLetters_FollowTheTerminalsLocale(t *testing.T) {
 		for name, value := range map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang, "DVT_ASCII": c.own} {
 			t.Setenv(name, value)
 		}
-		if got := lettersOf(c.terminal); got.ascii != c.ascii {
-			t.Errorf("%+v: ascii %t", c, got.ascii)
+		if got := console.CharsetOf(c.terminal); got.Ascii != c.ascii {
+			t.Errorf("%+v: ascii %t", c, got.Ascii)
 		}
 	}
 }
@@ -42,14 +44,14 @@ func TestLetters_FollowTheTerminalsLocale(t *testing.T) {
 // Each sign that a screen may show has another of ASCII, and none is of a word's width more than fits.
 func TestLetters_EverySignHasOneOfASCII(t *testing.T) {
 	t.Parallel()
-	x := letters{ascii: true}
+	x := console.Charset{Ascii: true}
 	seen := map[string]bool{}
-	sign := func(s span) {
-		text := x.string(s.text)
+	sign := func(s console.Span) {
+		text := x.Replace(s.Line)
 		if beyondASCII(text) || text == "" {
-			t.Errorf("%q is %q", s.text, text)
+			t.Errorf("%q is %q", s.Line, text)
 		}
-		seen[s.text] = true
+		seen[s.Line] = true
 	}
 	for _, s := range signs {
 		sign(s)
@@ -67,23 +69,23 @@ func TestLetters_EverySignHasOneOfASCII(t *testing.T) {
 
 // A whole screen, and a list that is cut, in ASCII.
 func TestLetters_TerminalWithoutUTF8(t *testing.T) {
-	tty := openTerminal(t, 60, 20)
+	tty := consoletest.OpenTerminal(t, 60, 20)
 	t.Setenv("LC_ALL", "C")
 	address, s := served(t)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": strings.Repeat("long ", 40)}))
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s2", 1))
-	stop := watchingOn(t, tty.file, address)
-	seen := tty.await(`x FAILED[\s\S]*> RUNNING[\s\S]*Ctrl-C`)
+	stop := watchingOn(t, tty.File, address)
+	seen := tty.Await(`x FAILED[\s\S]*> RUNNING[\s\S]*Ctrl-C`)
 	if beyondASCII(seen) || !strings.Contains(seen, "* LIVE") || !strings.Contains(seen, "...") {
 		t.Errorf("\n%s", seen)
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
-	tty.await(`run FAILED`)
+	tty.Await(`run FAILED`)
 	if err := stop(); exitStatus(err) != 1 {
 		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
-	tty.clean()
+	tty.Clean()
 }
 
 // Help is read on every terminal.

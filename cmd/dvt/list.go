@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 )
@@ -15,22 +16,22 @@ import (
 // its width, unless whole; what comes from elsewhere cannot move the cursor. A table without a head has
 // rows of any length.
 type table struct {
-	display
+	console.Display
 	whole  bool
 	before string // each line
 	head   []string
-	rows   [][]span
+	rows   [][]console.Span
 }
 
 // row adds a row of texts, numbers and spans.
 func (t *table) row(cells ...any) {
-	row := make([]span, len(cells))
+	row := make([]console.Span, len(cells))
 	for i, c := range cells {
-		s, styled := c.(span)
+		s, styled := c.(console.Span)
 		if !styled {
-			s = span{text: fmt.Sprint(c)}
+			s = console.Span{Line: fmt.Sprint(c)}
 		}
-		s.text = t.string(oneLine(s.text))
+		s.Line = t.Replace(console.OneLine(s.Line))
 		row[i] = s
 	}
 	t.rows = append(t.rows, row)
@@ -39,11 +40,11 @@ func (t *table) row(cells ...any) {
 func (t *table) print() error {
 	rows := t.rows
 	if len(t.head) > 0 {
-		head := make([]span, len(t.head))
+		head := make([]console.Span, len(t.head))
 		for i, name := range t.head {
-			head[i] = span{name, bold}
+			head[i] = console.Span{Line: name, Style: console.Bold}
 		}
-		rows = append([][]span{head}, rows...)
+		rows = append([][]console.Span{head}, rows...)
 	}
 	var widths []int
 	for _, row := range rows {
@@ -51,22 +52,22 @@ func (t *table) print() error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], runewidth.StringWidth(c.text))
+			widths[i] = max(widths[i], runewidth.StringWidth(c.Line))
 		}
 	}
-	width, _ := t.size()
+	width, _ := t.Size()
 	for _, row := range rows {
-		l := line{{t.before, plain}}
+		l := console.Line{{Line: t.before, Style: console.Plain}}
 		for i, c := range row {
 			l = append(l, c)
 			if i < len(row)-1 {
-				l = append(l, span{text: strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.text)+2)})
+				l = append(l, console.Span{Line: strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.Line)+2)})
 			}
 		}
-		if t.terminal() && !t.whole {
-			l = t.fit(l, width)
+		if t.IsTerminal() && !t.whole {
+			l = t.Fit(l, width)
 		}
-		if _, err := io.WriteString(t.out, strings.TrimRight(t.display.print(l), " ")+"\n"); err != nil {
+		if _, err := io.WriteString(t.Out, strings.TrimRight(t.Display.Render(l), " ")+"\n"); err != nil {
 			return err
 		}
 	}
@@ -84,7 +85,7 @@ func (l *looks) listFlags(c *cobra.Command) {
 }
 
 func (s *session) table(head ...string) *table {
-	return &table{display: s.display, whole: s.whole(), head: head}
+	return &table{Display: s.display, whole: s.whole(), head: head}
 }
 
 // whole reports whether nothing is to be left out of what a terminal has no room for.
@@ -92,7 +93,7 @@ func (s *session) whole() bool { return s.noTrunc || s.output == asWide }
 
 // when is a moment as a list shows it.
 func (s *session) when(t *time.Time) string {
-	if t == nil || s.utc || !s.display.terminal() {
+	if t == nil || s.utc || !s.display.IsTerminal() {
 		return moment(t)
 	}
 	if d := time.Since(*t); d >= 0 {
@@ -117,7 +118,7 @@ func age(d time.Duration) string {
 // shortened gives each of the run ids of a list as much as tells them apart, on a terminal.
 func (s *session) shortened(ids []string) func(string) string {
 	whole := func(id string) string { return id }
-	if s.whole() || !s.display.terminal() {
+	if s.whole() || !s.display.IsTerminal() {
 		return whole
 	}
 	for n := shortRunID; n < 36; n += 4 {

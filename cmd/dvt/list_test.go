@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -99,15 +100,15 @@ func TestList_FitsATerminal(t *testing.T) {
 	address := many(t, 3)
 	show := func(width int, args ...string) string {
 		t.Helper()
-		tty := openTerminal(t, width, 12)
+		tty := consoletest.OpenTerminal(t, width, 12)
 		c := root()
-		c.SetOut(tty.file)
-		c.SetErr(tty.file)
+		c.SetOut(tty.File)
+		c.SetErr(tty.File)
 		c.SetArgs(append([]string{"run", "list", "--server", address, "--token", "dev-viewer"}, args...))
 		if err := c.ExecuteContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return tty.await(`APPROVED`)
+		return tty.Await(`APPROVED`)
 	}
 	seen := show(120)
 	if !strings.Contains(seen, "00000000-100  ") || strings.Contains(seen, "00000000-1000") ||

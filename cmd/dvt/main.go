@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
@@ -28,8 +29,8 @@ func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	c := root()
-	c.SetOut(cleaned(os.Stdout))
-	c.SetErr(cleaned(os.Stderr))
+	c.SetOut(console.NewCleanWriter(os.Stdout))
+	c.SetErr(console.NewCleanWriter(os.Stderr))
 	err := c.ExecuteContext(ctx)
 	return report(c, err)
 }

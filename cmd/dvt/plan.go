@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/engine/mock"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -208,7 +209,7 @@ func (p *planning) show(s mock.Simulation) error {
 		return p.output.print(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(),
 			"events": s.Events})
 	}
-	t := &table{display: displayOf(p.out, colourAuto), whole: p.output == asWide}
+	t := &table{Display: console.NewDisplay(p.out, console.ColourAuto), whole: p.output == asWide}
 	for _, e := range s.Events {
 		t.row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Word(), note(e))
 	}

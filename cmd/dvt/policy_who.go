@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // mostNames is how many principals the API names at most.
@@ -36,7 +37,7 @@ func (s *session) policyWho() *cobra.Command {
 				return s.print(out.WhoCould)
 			}
 			for _, name := range out.WhoCould {
-				fmt.Fprintln(s.out, oneLine(name))
+				fmt.Fprintln(s.out, console.OneLine(name))
 			}
 			switch len(out.WhoCould) {
 			case 0:

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // session is what the client commands share.
@@ -23,9 +24,9 @@ type session struct {
 	output                 format
 	client                 *client.Client
 	out, err               io.Writer
-	colour                 colouring
+	colour                 console.ColourMode
 	looks
-	display display
+	display console.Display
 }
 
 func runCommand() *cobra.Command {
@@ -55,11 +56,11 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
 	addOutput(c, &s.output)
 	s.listFlags(c)
-	s.colour = colourAuto
+	s.colour = console.ColourAuto
 	c.PersistentFlags().Var(
 		&s.colour, "color", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions( // the flag is there
-		[]cobra.Completion{string(colourAuto), string(colourAlways), string(colourNever)},
+		[]cobra.Completion{string(console.ColourAuto), string(console.ColourAlways), string(console.ColourNever)},
 		cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(subcommands...)
 	s.shared(c)
@@ -119,13 +120,13 @@ func (s *session) open(c *cobra.Command) error {
 			return err
 		}
 	}
-	s.client, s.out, s.err = client.New(s.server, s.token), cleaned(c.OutOrStdout()), cleaned(c.ErrOrStderr())
-	s.display = displayOf(s.out, s.colour)
+	s.client, s.out, s.err = client.New(s.server, s.token), console.NewCleanWriter(c.OutOrStdout()), console.NewCleanWriter(c.ErrOrStderr())
+	s.display = console.NewDisplay(s.out, s.colour)
 	return nil
 }
 
 // print prints v for programs.
-func (s *session) print(v any) error { return s.output.print(exactly(s.out), v) }
+func (s *session) print(v any) error { return s.output.print(console.Verbatim(s.out), v) }
 
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // shortRunID is how much of a run's id people see and type.
@@ -21,14 +22,14 @@ func shortID(runID string) string { return runID[:min(len(runID), shortRunID)] }
 // back as the seq that the run is to be at still; 0 when there was nothing to look at. A stop is asked
 // for also when it cannot be said what it would do.
 func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, stops bool) (seq int64, err error) {
-	if !asked(c.InOrStdin()) {
+	if !console.CanAnswer(c.InOrStdin()) {
 		return 0, usage(fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview",
 			strings.TrimPrefix(c.CommandPath(), "dvt ")))
 	}
 	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
 	switch {
 	case err == nil:
-		if err := s.showPreview(displayOf(s.err, s.colour), p); err != nil {
+		if err := s.showPreview(console.NewDisplay(s.err, s.colour), p); err != nil {
 			return 0, err
 		}
 		if err := refusedBy(p); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -29,16 +31,16 @@ func started(t *testing.T) (address string, s store.Store) {
 func typing(t *testing.T, ctx context.Context, address string, args ...string) (out *printout, answer func(string),
 	end func() error) {
 	t.Helper()
-	tty := openTerminal(t, 100, 30)
+	tty := consoletest.OpenTerminal(t, 100, 30)
 	out = &printout{}
 	c := root()
-	c.SetIn(tty.file)
+	c.SetIn(tty.File)
 	c.SetOut(out)
 	c.SetErr(out)
 	c.SetArgs(append(args, "--server", address, "--token", "dev-admin"))
 	done := make(chan error, 1)
 	go func() { done <- c.ExecuteContext(ctx) }()
-	return out, func(text string) { _, _ = tty.own.WriteString(text + "\n") }, func() error {
+	return out, func(text string) { _, _ = tty.Own.WriteString(text + "\n") }, func() error {
 		select {
 		case err := <-done:
 			return err
@@ -124,7 +126,7 @@ func TestRunSignal_WaitsForTheReceipt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if asked(null) || asked(strings.NewReader("y\n")) {
+	if console.CanAnswer(null) || console.CanAnswer(strings.NewReader("y\n")) {
 		t.Error("a script is asked")
 	}
 	send := func(ctx context.Context, args ...string) (out *printout, end func() error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func (s *session) diffCommand() *cobra.Command {
@@ -78,9 +79,9 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 		for _, st := range d.Steps {
 			why := ""
 			if e := st.To.Error; e != nil {
-				why = oneLine(e.Code + ": " + deref(e.Message))
+				why = console.OneLine(e.Code + ": " + deref(e.Message))
 			}
-			t.row(st.StepId, before(st), span{st.To.StatusRaw, stepSigns[st.To.Status].style}, nth(st.To.LogicalAttemptId), why)
+			t.row(st.StepId, before(st), console.Span{Line: st.To.StatusRaw, Style: stepSigns[st.To.Status].Style}, nth(st.To.LogicalAttemptId), why)
 		}
 		if err := t.print(); err != nil {
 			return err
@@ -119,7 +120,7 @@ func decided(payload *json.RawMessage) string {
 		out += " by " + who
 	}
 	if p.Reason != "" {
-		out += ": " + oneLine(p.Reason)
+		out += ": " + console.OneLine(p.Reason)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -117,13 +118,13 @@ func (s *session) event(e client.EventRow) error {
 	}
 	says := ""
 	if e.Payload != nil && string(*e.Payload) != "{}" {
-		says = oneLine(string(*e.Payload))
+		says = console.OneLine(string(*e.Payload))
 	}
-	l := line{{fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), dim},
-		{pad(e.EventType, 18), bold}, {"  " + pad(subject, 20), plain}, {"  " + says, plain}}
-	if width, _ := s.display.size(); s.display.terminal() && !s.whole() {
-		l = s.display.fit(l, width)
+	l := console.Line{{Line: fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), Style: console.Dim},
+		{Line: console.Pad(e.EventType, 18), Style: console.Bold}, {Line: "  " + console.Pad(subject, 20), Style: console.Plain}, {Line: "  " + says, Style: console.Plain}}
+	if width, _ := s.display.Size(); s.display.IsTerminal() && !s.whole() {
+		l = s.display.Fit(l, width)
 	}
-	_, err := fmt.Fprintln(s.out, s.display.print(l))
+	_, err := fmt.Fprintln(s.out, s.display.Render(l))
 	return err
 }

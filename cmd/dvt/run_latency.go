@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // Bounds of what a long watch remembers: the newest.
@@ -189,8 +190,8 @@ func (l *latencies) summary() summary {
 }
 
 // print says it to a person.
-func (s summary) print(d display) {
-	out := d.out
+func (s summary) print(d console.Display) {
+	out := d.Out
 	var frames []string
 	for _, sync := range slices.SortedFunc(maps.Keys(s.Frames), func(a, b client.SyncState) int {
 		return cmp.Or(cmp.Compare(s.Frames[b], s.Frames[a]), cmp.Compare(a, b))
@@ -201,7 +202,7 @@ func (s summary) print(d display) {
 	if l := s.Latency; l.Count > 0 {
 		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with news, from commit "+
 			"to here; each %s%.1f ms\n",
-			l.P50, l.P95, l.P99, l.Max, l.Count, d.string("±"), l.Within)
+			l.P50, l.P95, l.P99, l.Max, l.Count, d.Replace("±"), l.Within)
 	} else {
 		fmt.Fprintln(out, "latency  no frame with news came")
 	}

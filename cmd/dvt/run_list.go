@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func (s *session) listCommand() *cobra.Command {
@@ -56,7 +57,7 @@ func (s *session) listCommand() *cobra.Command {
 				id := s.shortened(ids)
 				for _, e := range all.Edges {
 					r := e.Node.RunRow
-					t.row(id(r.RunId), span{statusOf(r), runSigns[r.Status].style}, r.Plan.PlanId+"@"+r.Plan.PlanVersion,
+					t.row(id(r.RunId), console.Span{Line: statusOf(r), Style: runSigns[r.Status].Style}, r.Plan.PlanId+"@"+r.Plan.PlanVersion,
 						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt), took(r),
 						deref(r.TriggeredBy), cause(r))
 				}

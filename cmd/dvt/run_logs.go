@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // logPage is how many lines are asked for at once: the most that the API gives.
@@ -148,13 +149,13 @@ func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
 		if taken = append(taken, l); s.output.data() {
 			continue
 		}
-		if s.display.terminal() {
-			l.Text = ownEscapes(s.display.harmless(l.Text))
+		if s.display.IsTerminal() {
+			l.Text = console.MarkEscapes(s.display.Harmless(l.Text))
 		}
 		if how.stamps {
 			l.Text = fmt.Sprintf("%s  %-6s  %s", l.At.UTC().Format("2006-01-02 15:04:05.000Z"), l.Stream, l.Text)
 		}
-		fmt.Fprintln(exactly(s.out), l.Text)
+		fmt.Fprintln(console.Verbatim(s.out), l.Text)
 	}
 	return taken
 }
@@ -218,7 +219,7 @@ func (s *session) followLog(ctx context.Context, how reading, giveUp time.Durati
 func (s *session) offline() func(why error, next time.Time) {
 	said, again := "", time.Time{}
 	return func(why error, next time.Time) {
-		if text := oneLine(why.Error()); text != said || time.Now().After(again) {
+		if text := console.OneLine(why.Error()); text != said || time.Now().After(again) {
 			fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", text)
 			said = text
 		}

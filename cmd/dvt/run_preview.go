@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // addPreview gives a command the flag that previewed reads.
@@ -68,13 +69,13 @@ func refusedBy(p *client.PreviewActionPreview) error {
 	return nil
 }
 
-func (s *session) showPreview(d display, p *client.PreviewActionPreview) error {
-	out := d.out
+func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview) error {
+	out := d.Out
 	fmt.Fprintf(out, "%s  %s\n", p.Outcome, deref(p.Reason))
 	if p.Status != nil {
 		fmt.Fprintf(out, "The run is %s then, if nothing else happens.\n", *p.Status)
 	}
-	t := &table{display: d, whole: s.whole(), before: "  "}
+	t := &table{Display: d, whole: s.whole(), before: "  "}
 	for _, c := range p.Changes {
 		t.row(c.Kind, c.StepId, fmt.Sprintf("%s -> %s", c.From, c.To), c.Why)
 	}

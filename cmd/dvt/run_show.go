@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 func (s *session) showCommand() *cobra.Command {
@@ -45,7 +46,7 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		r.Plan.PlanVersion,
 		r.ProjectId, r.EnvironmentId, statusOf(r), is, r.RunSeq, deref(r.TriggeredBy), s.when(r.StartedAt), took(r))
 	if r.Message != nil && *r.Message != "" {
-		fmt.Fprintln(s.out, oneLine(*r.Message))
+		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}
 	if r.RootCause != nil {
 		blocks := ""
@@ -54,7 +55,7 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		}
 		why := cause(r)
 		if r.RootCause.Message != nil && *r.RootCause.Message != "" {
-			why += ": " + oneLine(*r.RootCause.Message)
+			why += ": " + console.OneLine(*r.RootCause.Message)
 		}
 		fmt.Fprintf(s.out, "cause: %s%s\n", why, blocks)
 	}
@@ -75,7 +76,7 @@ func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 		took = milliseconds(*st.DurationMs)
 	}
 	if st.Error != nil {
-		why = oneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": "))
+		why = console.OneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": "))
 	}
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode
@@ -83,7 +84,7 @@ func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 	if st.Wait != nil {
 		why = strings.TrimPrefix(why+"; "+s.waitWords(st, past), "; ")
 	}
-	t.row(st.StepId, st.Type, span{st.StatusRaw, stepSigns[st.Status].style}, nth(st.LogicalAttemptId), took, why)
+	t.row(st.StepId, st.Type, console.Span{Line: st.StatusRaw, Style: stepSigns[st.Status].Style}, nth(st.LogicalAttemptId), took, why)
 }
 
 // waitWords returns what the step waits for, which must be something. In a past view it leaves out when a worker was
@@ -124,7 +125,7 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 // seen returns a past moment as a list shows it. The server's clock may be ahead of this one; "in 2s" would be nonsense
 // for something that has happened.
 func (s *session) seen(at time.Time) string {
-	if s.display.terminal() && !s.utc && at.After(time.Now()) {
+	if s.display.IsTerminal() && !s.utc && at.After(time.Now()) {
 		return "just now"
 	}
 	return s.when(&at)

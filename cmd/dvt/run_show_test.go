@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 )
@@ -106,15 +107,15 @@ func TestRunShow_SaysWhatAStepWaitsFor(t *testing.T) {
 				c.status, c.status, failed, c.wait))
 			var out string
 			if c.args == "terminal" {
-				tty := openTerminal(t, 140, 12)
+				tty := consoletest.OpenTerminal(t, 140, 12)
 				cmd := root()
-				cmd.SetOut(tty.file)
-				cmd.SetErr(tty.file)
+				cmd.SetOut(tty.File)
+				cmd.SetErr(tty.File)
 				cmd.SetArgs([]string{"run", "show", "r1", "--server", address, "--token", "t"})
 				if err := cmd.ExecuteContext(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				out = tty.await(`COMMAND.*`)
+				out = tty.Await(`COMMAND.*`)
 			} else {
 				var status int
 				if out, _, status = apart(t, address, "t", append([]string{"run", "show", "r1"},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // watching is how a run is watched.
@@ -59,7 +60,7 @@ func (s *session) watch(ctx context.Context, runID string, how watching) error {
 	switch {
 	case how.latency:
 		return s.watchLatency(ctx, runID, how)
-	case s.output.data() || !s.display.terminal():
+	case s.output.data() || !s.display.IsTerminal():
 		return s.follows(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
 	}
 	screen := openScreen(ctx, s.display)
@@ -68,10 +69,10 @@ func (s *session) watch(ctx context.Context, runID string, how watching) error {
 	if screen.sync == "" {
 		return err
 	}
-	width, _ := s.display.size()
+	width, _ := s.display.Size()
 	if screen.over() {
-		for _, l := range append(screen.lines(time.Now(), width, maxEnd), line{{"run " + screen.end(), plain}}) {
-			fmt.Fprintln(s.out, s.display.print(l))
+		for _, l := range append(screen.lines(time.Now(), width, maxEnd), console.Line{{Line: "run " + screen.end(), Style: console.Plain}}) {
+			fmt.Fprintln(s.out, s.display.Render(l))
 		}
 	} else if ctx.Err() != nil {
 		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.run.StatusRaw,
@@ -165,7 +166,7 @@ type changeLines struct {
 func (w *changeLines) see(f frame) (client.RunStatus, error) {
 	if w.latencies != nil {
 		if ms, news := w.latencies.frame(f); news {
-			defer w.line(f.AsOf, "latency", fmt.Sprintf("%.1f ms  seq %d", ms, f.RunSeq), plain, "")
+			defer w.line(f.AsOf, "latency", fmt.Sprintf("%.1f ms  seq %d", ms, f.RunSeq), console.Plain, "")
 		}
 	}
 	if w.s.output.data() {
@@ -178,11 +179,11 @@ func (w *changeLines) see(f frame) (client.RunStatus, error) {
 		if f.Reason != nil {
 			reason = " (" + string(*f.Reason) + ")"
 		}
-		w.line(f.AsOf, "view", string(f.Sync), signs[f.Sync].style, reason)
+		w.line(f.AsOf, "view", string(f.Sync), signs[f.Sync].Style, reason)
 	}
 	w.sync = f.Sync
 	if f.Reset {
-		w.line(f.AsOf, "view", "RESET", warn, fmt.Sprintf(" to seq %d: what was shown before is void", f.RunSeq))
+		w.line(f.AsOf, "view", "RESET", console.Warn, fmt.Sprintf(" to seq %d: what was shown before is void", f.RunSeq))
 	}
 	var is client.RunStatus
 	if f.Snapshot != nil {
@@ -207,8 +208,8 @@ func (w *changeLines) lose(why error, next time.Time) {
 		}
 		w.offline(why, next)
 	} else if w.sync != syncOffline {
-		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].style, fmt.Sprintf(" (%s)  %s", connectionLost,
-			oneLine(why.Error())))
+		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].Style, fmt.Sprintf(" (%s)  %s", connectionLost,
+			console.OneLine(why.Error())))
 	}
 	w.sync = syncOffline
 }
@@ -222,27 +223,27 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 	}
 	why := ""
 	if st.Error != nil {
-		why = "  " + oneLine(st.Error.Code+": "+deref(st.Error.Message))
+		why = "  " + console.OneLine(st.Error.Code+": "+deref(st.Error.Message))
 	}
-	w.line(at, st.StepId, st.StatusRaw, stepSigns[st.Status].style, attempt(st)+why)
+	w.line(at, st.StepId, st.StatusRaw, stepSigns[st.Status].Style, attempt(st)+why)
 }
 
 func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 	if now := statusOf(r); w.status != now {
-		w.line(at, "run", now, runSigns[r.Status].style, fmt.Sprintf("  %d of %d steps done  seq %d", r.StepCounts.Success+
+		w.line(at, "run", now, runSigns[r.Status].Style, fmt.Sprintf("  %d of %d steps done  seq %d", r.StepCounts.Success+
 			r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
 		w.status = now
 	}
 	if ended(r.Status) {
-		w.line(at, "end", r.StatusRaw, runSigns[r.Status].style, strings.TrimPrefix((&view{run: r}).end(), r.StatusRaw))
+		w.line(at, "end", r.StatusRaw, runSigns[r.Status].Style, strings.TrimPrefix((&view{run: r}).end(), r.StatusRaw))
 	}
 	return r.Status
 }
 
 // line prints what the subject is now, a word of its own style, and more about it.
-func (w *changeLines) line(at time.Time, subject, is string, look style, more string) {
+func (w *changeLines) line(at time.Time, subject, is string, look console.Style, more string) {
 	if !w.s.output.data() {
-		l := line{{fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), plain}, {is, look}, {more, plain}}
-		fmt.Fprintln(w.s.out, w.s.display.print(l))
+		l := console.Line{{Line: fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), Style: console.Plain}, {Line: is, Style: look}, {Line: more, Style: console.Plain}}
+		fmt.Fprintln(w.s.out, w.s.display.Render(l))
 	}
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // header is how many lines of a screen come before the steps.
 const header = 5
 
 // lines are what a screen of that size shows: never more lines than fit, and none wider.
-func (v *view) lines(now time.Time, width, height int) (out []line) {
+func (v *view) lines(now time.Time, width, height int) (out []console.Line) {
 	if v.sync == "" {
-		return []line{{{"… connecting", dim}}}
+		return []console.Line{{{Line: "… connecting", Style: console.Dim}}}
 	}
 	r := v.run
 	started := "not started"
@@ -29,28 +30,28 @@ func (v *view) lines(now time.Time, width, height int) (out []line) {
 			started = short(time.Duration(*r.TotalDurationMs * float64(time.Millisecond)))
 		}
 	}
-	state := line{signed(runSigns, r.Status, statusOf(r)), {"  " + started, plain}}
+	state := console.Line{signed(runSigns, r.Status, statusOf(r)), {Line: "  " + started, Style: console.Plain}}
 	if r.Message != nil && *r.Message != "" {
-		state = append(state, span{"  " + oneLine(*r.Message), plain})
+		state = append(state, console.Span{Line: "  " + console.OneLine(*r.Message), Style: console.Plain})
 	}
-	out = []line{
-		{{fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), bold},
-			{fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), plain}},
+	out = []console.Line{
+		{{Line: fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), Style: console.Bold},
+			{Line: fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), Style: console.Plain}},
 		state, bar(r, v.manual(), width), v.syncLine(now), {},
 	}
 	if height < header {
-		out = []line{out[1], out[3], out[2]}
+		out = []console.Line{out[1], out[3], out[2]}
 	}
 	out = append(out, v.stepLines(now, width, height-header)...)
 	for i := range out {
-		out[i] = v.fit(out[i], width-1) // a terminal that is told to clear the rest of a full line clears its last cell
+		out[i] = v.Fit(out[i], width-1) // a terminal that is told to clear the rest of a full line clears its last cell
 	}
 	return out[:min(len(out), height)]
 }
 
 // bar draws how far a run is: each part has a character of its own beside its colour. So many of the steps that are
 // RUNNING wait for a person.
-func bar(r client.RunRow, manual, width int) line {
+func bar(r client.RunRow, manual, width int) console.Line {
 	n := r.StepCounts
 	running := n.Running - manual
 	done := n.Success + n.Skipped
@@ -67,30 +68,30 @@ func bar(r client.RunRow, manual, width int) line {
 			says += fmt.Sprintf(" · %d %s", c.n, c.word)
 		}
 	}
-	cells := min(40, width-3-line{{says, plain}}.width())
+	cells := min(40, width-3-console.Line{{Line: says, Style: console.Plain}}.Width())
 	if cells < 10 || n.Total == 0 {
-		return line{{strings.TrimSpace(says), plain}}
+		return console.Line{{Line: strings.TrimSpace(says), Style: console.Plain}}
 	}
-	out, used, counted := line{{"[", dim}}, 0, 0
+	out, used, counted := console.Line{{Line: "[", Style: console.Dim}}, 0, 0
 	for _, part := range []struct {
 		n int
 		c string
-		style
-	}{{done, "█", good}, {n.Failed, "×", bad}, {manual, "‖", warn}, {running, "▒", busy},
-		{n.Total - done - n.Failed - n.Running, "·", dim}} {
+		console.Style
+	}{{done, "█", console.Good}, {n.Failed, "×", console.Bad}, {manual, "‖", console.Warn}, {running, "▒", console.Busy},
+		{n.Total - done - n.Failed - n.Running, "·", console.Dim}} {
 		counted += part.n
 		to := cells * counted / n.Total
 		if part.n > 0 && to == used && used < cells && part.c != "·" {
 			to++ // what there is, is seen
 		}
 		to = max(to, used)
-		out, used = append(out, span{strings.Repeat(part.c, to-used), part.style}), to
+		out, used = append(out, console.Span{Line: strings.Repeat(part.c, to-used), Style: part.Style}), to
 	}
-	return append(out, span{"]", dim}, span{says, plain})
+	return append(out, console.Span{Line: "]", Style: console.Dim}, console.Span{Line: says, Style: console.Plain})
 }
 
 // syncLine says whether the view is fresh, and if not since when and why.
-func (v *view) syncLine(now time.Time) line {
+func (v *view) syncLine(now time.Time) console.Line {
 	word := string(v.sync)
 	if v.sync != client.SyncStateLive {
 		word += " " + short(now.Sub(v.since).Truncate(time.Second))
@@ -101,21 +102,21 @@ func (v *view) syncLine(now time.Time) line {
 	if v.reason != "" {
 		word += fmt.Sprintf(" (%s)", v.reason)
 	}
-	out := line{signed(signs, v.sync, word)}
+	out := console.Line{signed(signs, v.sync, word)}
 	if v.sync == client.SyncStateLive {
-		out = append(out, span{fmt.Sprintf("  seq %d, as of %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), dim})
+		out = append(out, console.Span{Line: fmt.Sprintf("  seq %d, as of %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), Style: console.Dim})
 	} else {
-		out = append(out, span{fmt.Sprintf("  last known: seq %d at %s", v.last.RunSeq,
-			v.last.AsOf.UTC().Format("15:04:05Z")), plain})
+		out = append(out, console.Span{Line: fmt.Sprintf("  last known: seq %d at %s", v.last.RunSeq,
+			v.last.AsOf.UTC().Format("15:04:05Z")), Style: console.Plain})
 	}
 	if v.lost != nil {
 		wait := "trying again now"
 		if left := v.next.Sub(now); left > 0 {
 			wait = "next try in " + short(left.Round(time.Second))
 		}
-		out = append(out, span{fmt.Sprintf("; %s; %s", wait, oneLine(v.lost.Error())), plain})
+		out = append(out, console.Span{Line: fmt.Sprintf("; %s; %s", wait, console.OneLine(v.lost.Error())), Style: console.Plain})
 	} else if why := causes[v.reason]; why != "" {
-		out = append(out, span{": " + why, plain})
+		out = append(out, console.Span{Line: ": " + why, Style: console.Plain})
 	}
 	return out
 }
@@ -127,18 +128,18 @@ const besideID = 26
 func named(id string, width int) string {
 	over := runewidth.StringWidth(id) - width
 	if over <= 0 {
-		return pad(id, width)
+		return console.Pad(id, width)
 	}
 	head := runewidth.Truncate(id, width/2, "")
 	tail := runewidth.TruncateLeft(id, runewidth.StringWidth(id)-(width-1-runewidth.StringWidth(head)), "")
-	return pad(head+"…"+tail, width)
+	return console.Pad(head+"…"+tail, width)
 }
 
 // hinted is how high a screen is at least that tells how to leave it.
 const hinted = 10
 
 // stepLines show what failed, what waits for a person and what runs, in so many lines.
-func (v *view) stepLines(now time.Time, width, room int) (out []line) {
+func (v *view) stepLines(now time.Time, width, room int) (out []console.Line) {
 	failed, waits, running := v.current()
 	hint := !v.over() && room >= hinted
 	if hint {
@@ -151,7 +152,7 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 		}
 	}
 	shown, all := 0, len(failed)+len(waits)+len(running)
-	add := func(block []line) bool {
+	add := func(block []console.Line) bool {
 		left := room - len(out)
 		if all-shown > 1 {
 			left-- // for how many more there are
@@ -169,7 +170,7 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 		}
 	}
 	for _, st := range append(waits, running...) {
-		if full = full || !add([]line{v.runningLine(st, idWidth, now)}); full {
+		if full = full || !add([]console.Line{v.runningLine(st, idWidth, now)}); full {
 			break
 		}
 	}
@@ -178,49 +179,49 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 		if len(waits) > 0 {
 			says += fmt.Sprintf("%d waiting for a person, ", len(waits))
 		}
-		out = append(out, line{{fmt.Sprintf("%s%d running in all", says, len(running)), dim}})
+		out = append(out, console.Line{{Line: fmt.Sprintf("%s%d running in all", says, len(running)), Style: console.Dim}})
 	}
 	if hint {
-		out = append(out, line{}, line{{"Ctrl-C stops watching; the run goes on", dim}})
+		out = append(out, console.Line{}, console.Line{{Line: "Ctrl-C stops watching; the run goes on", Style: console.Dim}})
 	}
 	return out
 }
 
 // runningLine shows a step that runs or waits for a person.
-func (v *view) runningLine(st client.StepRow, idWidth int, now time.Time) line {
+func (v *view) runningLine(st client.StepRow, idWidth int, now time.Time) console.Line {
 	word, look := "RUNNING", signed(stepSigns, st.Status, "")
 	if st.Substatus != nil {
-		word, look = string(*st.Substatus), span{"‖ ", warn}
+		word, look = string(*st.Substatus), console.Span{Line: "‖ ", Style: console.Warn}
 	}
-	return line{{look.text + pad(word, 14) + " ", look.style}, {named(st.StepId, idWidth), plain},
-		{"  " + v.elapsed(st.StartedAt, now) + attempt(st), plain}}
+	return console.Line{{Line: look.Line + console.Pad(word, 14) + " ", Style: look.Style}, {Line: named(st.StepId, idWidth), Style: console.Plain},
+		{Line: "  " + v.elapsed(st.StartedAt, now) + attempt(st), Style: console.Plain}}
 }
 
 // failedLines show a failed step: its error, and what cannot start for it.
-func (v *view) failedLines(st client.StepRow, idWidth, width int) (out []line) {
+func (v *view) failedLines(st client.StepRow, idWidth, width int) (out []console.Line) {
 	look := signed(stepSigns, st.Status, "")
-	first := line{{look.text + pad("FAILED", 14) + " ", look.style}, {named(st.StepId, idWidth), bold}}
+	first := console.Line{{Line: look.Line + console.Pad("FAILED", 14) + " ", Style: look.Style}, {Line: named(st.StepId, idWidth), Style: console.Bold}}
 	if st.DurationMs != nil {
-		first = append(first, span{"  " + short(time.Duration(*st.DurationMs*float64(time.Millisecond))), plain})
+		first = append(first, console.Span{Line: "  " + short(time.Duration(*st.DurationMs*float64(time.Millisecond))), Style: console.Plain})
 	}
-	first = append(first, span{attempt(st), plain})
+	first = append(first, console.Span{Line: attempt(st), Style: console.Plain})
 	if st.PendingRetry {
-		first = append(first, span{"  a retry is accepted", plain})
+		first = append(first, console.Span{Line: "  a retry is accepted", Style: console.Plain})
 	}
 	indent := strings.Repeat(" ", 17)
 	if st.Error != nil {
-		why := span{oneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": ")), bad}
-		if one := append(first, span{"  ", plain}, why); one.width() < width {
+		why := console.Span{Line: console.OneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": ")), Style: console.Bad}
+		if one := append(first, console.Span{Line: "  ", Style: console.Plain}, why); one.Width() < width {
 			first = one
 		} else {
-			out = append(out, line{{indent, plain}, why})
+			out = append(out, console.Line{{Line: indent, Style: console.Plain}, why})
 		}
 	}
 	if blocked := v.blocked(st.StepId); len(blocked) > 0 {
 		names := strings.Join(blocked[:min(len(blocked), 20)], ", ")
-		out = append(out, line{{fmt.Sprintf("%sblocks %d: %s", indent, len(blocked), names), plain}})
+		out = append(out, console.Line{{Line: fmt.Sprintf("%sblocks %d: %s", indent, len(blocked), names), Style: console.Plain}})
 	}
-	return append([]line{first}, out...)
+	return append([]console.Line{first}, out...)
 }
 
 // attempt says which retry a step is in.
@@ -249,7 +250,7 @@ const (
 
 // screen draws a view on a terminal until it is closed, and leaves the terminal as it was.
 type screen struct {
-	d  display
+	d  console.Display
 	mu sync.Mutex // guards the view and changed
 	*view
 	changed bool
@@ -258,9 +259,9 @@ type screen struct {
 	drawer sync.WaitGroup
 }
 
-func openScreen(ctx context.Context, d display) *screen {
+func openScreen(ctx context.Context, d console.Display) *screen {
 	ctx, stop := context.WithCancel(ctx)
-	s := &screen{d: d, view: &view{letters: d.letters}, stop: stop}
+	s := &screen{d: d, view: &view{Charset: d.Charset}, stop: stop}
 	s.drawer.Go(func() { s.draw(ctx) })
 	return s
 }
@@ -285,7 +286,7 @@ func (s *screen) draw(ctx context.Context) {
 	var size [2]int
 	defer func() {
 		if !drawn.IsZero() {
-			_, _ = io.WriteString(s.d.out, ownEscapes(screenEnds))
+			_, _ = io.WriteString(s.d.Out, console.MarkEscapes(screenEnds))
 		}
 	}()
 	for {
@@ -294,12 +295,12 @@ func (s *screen) draw(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		width, height := s.d.size()
+		width, height := s.d.Size()
 		now := time.Now()
 		s.mu.Lock()
 		due := s.changed || size != [2]int{width, height} || now.Sub(drawn) >= drawAnew
 		s.changed = false
-		var lines []line
+		var lines []console.Line
 		if due {
 			lines = s.lines(now, width, height)
 		}
@@ -309,17 +310,17 @@ func (s *screen) draw(ctx context.Context) {
 		}
 		var b strings.Builder
 		if drawn.IsZero() {
-			b.WriteString(ownEscapes(screenBegins))
+			b.WriteString(console.MarkEscapes(screenBegins))
 		}
-		b.WriteString(ownEscapes(frameBegins))
+		b.WriteString(console.MarkEscapes(frameBegins))
 		for i, l := range lines {
 			if i > 0 {
 				b.WriteString("\r\n")
 			}
-			b.WriteString(s.d.print(l) + ownEscapes(lineEnds))
+			b.WriteString(s.d.Render(l) + console.MarkEscapes(lineEnds))
 		}
-		b.WriteString(ownEscapes(frameEnds))
-		if _, err := io.WriteString(s.d.out, b.String()); err != nil {
+		b.WriteString(console.MarkEscapes(frameEnds))
+		if _, err := io.WriteString(s.d.Out, b.String()); err != nil {
 			return
 		}
 		drawn, size = now, [2]int{width, height}

@@ -22,6 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -29,49 +31,49 @@ import (
 
 // What somebody sees at a terminal, from the first frame to the end, and that nothing is left behind.
 func TestRunWatch_OnATerminal(t *testing.T) {
-	tty := openTerminal(t, 100, 20)
+	tty := consoletest.OpenTerminal(t, 100, 20)
 	address, s := servedSteps(t, "s1", "s2<s1", "s3<s2", "s4")
 	began := time.Now()
-	stop := watchingOn(t, tty.file, address)
-	tty.await(`▶ RUNNING  [\s\S]*0/4  0 % · 4 pending[\s\S]*● LIVE \(BUS_DEGRADED\)  seq 2, as of \d\d:\d\d:\d\dZ`)
+	stop := watchingOn(t, tty.File, address)
+	tty.Await(`▶ RUNNING  [\s\S]*0/4  0 % · 4 pending[\s\S]*● LIVE \(BUS_DEGRADED\)  seq 2, as of \d\d:\d\d:\d\dZ`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s4", 1))
-	tty.await(`▶ RUNNING +s1 +\S`)
+	tty.Await(`▶ RUNNING +s1 +\S`)
 	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": "disk\nfull \x1b[2J now"}))
-	seen := tty.await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +blocks 2: s2, s3\n▶ RUNNING +s4`)
-	if !strings.Contains(seen, "Ctrl-C stops watching") || !tty.coloured {
-		t.Errorf("coloured %t:\n%s", tty.coloured, seen)
+	seen := tty.Await(`✗ FAILED +s1 .*EXIT_STATUS: disk full \[2J now\n +blocks 2: s2, s3\n▶ RUNNING +s4`)
+	if !strings.Contains(seen, "Ctrl-C stops watching") || !tty.Coloured {
+		t.Errorf("coloured %t:\n%s", tty.Coloured, seen)
 	}
 	s.down.Store(true)
-	tty.await(`▲ STALE \S+ \(STORE_DOWN\)  last known: seq 5 at .*the store does not answer`)
-	tty.await(`▶ RUNNING +s4 +≥`)
+	tty.Await(`▲ STALE \S+ \(STORE_DOWN\)  last known: seq 5 at .*the store does not answer`)
+	tty.Await(`▶ RUNNING +s4 +≥`)
 	s.down.Store(false)
-	tty.await(`● LIVE`)
-	tty.resize(40, 8)
-	seen = tty.await(`(?m)^✗ FAILED +s1 .*\n +EXIT_STATUS: disk .*…$`)
+	tty.Await(`● LIVE`)
+	tty.Resize(40, 8)
+	seen = tty.Await(`(?m)^✗ FAILED +s1 .*\n +EXIT_STATUS: disk .*…$`)
 	if n := strings.Count(seen, "\n"); n >= 8 {
 		t.Errorf("%d lines of 8:\n%s", n+1, seen)
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
-	tty.await(`(?s)run FAILED.*0 of 4.*steps.done.*1 fa.*cause s1`)
+	tty.Await(`(?s)run FAILED.*0 of 4.*steps.done.*1 fa.*cause s1`)
 	if err := stop(); exitStatus(err) != 1 {
 		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
-	tty.clean()
-	tty.paced(began)
+	tty.Clean()
+	tty.Paced(began)
 }
 
 func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
-	tty := openTerminal(t, 60, 10)
+	tty := consoletest.OpenTerminal(t, 60, 10)
 	address, _ := served(t)
-	stop := watchingOn(t, tty.file, address, "--color=never")
-	tty.await(`● LIVE`)
+	stop := watchingOn(t, tty.File, address, "--color=never")
+	tty.Await(`● LIVE`)
 	if err := stop(); exitStatus(err) != interrupted {
 		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
-	tty.await(`^run r1 was RUNNING at seq 2 and goes on: dvt run watch r1`)
-	tty.clean()
-	if tty.coloured {
+	tty.Await(`^run r1 was RUNNING at seq 2 and goes on: dvt run watch r1`)
+	tty.Clean()
+	if tty.Coloured {
 		t.Error("it is coloured in spite of --color=never")
 	}
 }
@@ -81,11 +83,11 @@ func TestRunWatch_PipedIsOneLineAChange(t *testing.T) {
 	address, s := servedSteps(t, "s1", "s2<s1")
 	out := &printout{}
 	stop := watchingOn(t, out, address)
-	dumb := openTerminal(t, 80, 24)
+	dumb := consoletest.OpenTerminal(t, 80, 24)
 	t.Setenv("TERM", "dumb")
-	watchingOn(t, dumb.file, address)
+	watchingOn(t, dumb.File, address)
 	out.await(t, `run +RUNNING`)
-	dumb.await(`run +RUNNING`)
+	dumb.Await(`run +RUNNING`)
 	for _, d := range []log.Draft{
 		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1,
 			runtest.M{"errorMessage": "disk\nfull"}),
@@ -108,8 +110,8 @@ T  run                   CANCELLED  0 of 2 steps done  seq 5
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	dumb.await(`end +CANCELLED`)
-	if len(dumb.frames) > 0 || dumb.coloured {
+	dumb.Await(`end +CANCELLED`)
+	if len(dumb.Frames) > 0 || dumb.Coloured {
 		t.Error("TERM=dumb has a screen")
 	}
 }
@@ -186,18 +188,18 @@ func TestRunWatch_ReconnectsAndGoesOn(t *testing.T) {
 	out.await(t, `run +RUNNING`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	out.await(t, `s1 +RUNNING`)
-	tty := openTerminal(t, 120, 20)
-	watchingOn(t, tty.file, front.URL)
-	tty.await(`● LIVE`)
+	tty := consoletest.OpenTerminal(t, 120, 20)
+	watchingOn(t, tty.File, front.URL)
+	tty.Await(`● LIVE`)
 	front.down.Store(true)
 	front.CloseClientConnections()
 	out.await(t, `view +OFFLINE \(CONNECTION_LOST\)`)
-	tty.await(`✗ OFFLINE \S+ \(CONNECTION_LOST\)  last known: seq 3 at \S+; (next try in|trying again)`)
+	tty.Await(`✗ OFFLINE \S+ \(CONNECTION_LOST\)  last known: seq 3 at \S+; (next try in|trying again)`)
 	append1(t, s, runtest.Draft(log.StepCompletedEvent, "s1", 1))
 	front.down.Store(false)
 	out.await(t, `s1 +SUCCESS`)
 	out.await(t, `view +LIVE`)
-	tty.await(`● LIVE.*seq 4`)
+	tty.Await(`● LIVE.*seq 4`)
 	for _, d := range []log.Draft{runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2",
 		1), runtest.Draft(log.RunCompleted, "", 1)} {
 		append1(t, s, d)
@@ -280,11 +282,11 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 			steps[i] += fmt.Sprintf("<step-%04d", i-n/2)
 		}
 	}
-	tty := openTerminal(t, 100, 30)
+	tty := consoletest.OpenTerminal(t, 100, 30)
 	address, s := servedSteps(t, steps...)
 	began := time.Now()
-	watchingOn(t, tty.file, address)
-	tty.await(`0/5000`)
+	watchingOn(t, tty.File, address)
+	tty.Await(`0/5000`)
 	batch := make([]log.Draft, 0, n)
 	for i := range n / 2 {
 		batch = append(batch, runtest.Draft(log.StepStartedEvent, fmt.Sprintf("step-%04d", i), 1))
@@ -297,8 +299,8 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 		}
 		batch = batch[len(some):]
 	}
-	seen := tty.await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
-	tty.paced(began)
+	seen := tty.Await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
+	tty.Paced(began)
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines:\n%s", lines, seen)
 	}
@@ -356,10 +358,10 @@ func TestView_Golden(t *testing.T) {
 	draw := func(name string, width, height int) {
 		fmt.Fprintf(&got, "== %s, %d by %d\n", name, width, height)
 		for _, l := range v.lines(at.Add(12*time.Second), width, height) {
-			if l.width() >= width {
-				t.Errorf("%s: %q is %d wide", name, l.print(false), l.width())
+			if l.Width() >= width {
+				t.Errorf("%s: %q is %d wide", name, l.Render(false), l.Width())
 			}
-			fmt.Fprintln(&got, strings.TrimRight(l.print(false), " "))
+			fmt.Fprintln(&got, strings.TrimRight(l.Render(false), " "))
 		}
 	}
 	draw("live", 100, 24)
@@ -391,16 +393,16 @@ func TestView_Golden(t *testing.T) {
 
 // However much changes, a screen is drawn ten times a second at most.
 func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
-	tty := openTerminal(t, 80, 24)
+	tty := consoletest.OpenTerminal(t, 80, 24)
 	began := time.Now()
-	s := openScreen(t.Context(), displayOf(tty.file, colourNever))
+	s := openScreen(t.Context(), console.NewDisplay(tty.File, console.ColourNever))
 	for i := range int64(1000) {
 		s.change(func(v *view) { v.frame(frame{Sync: client.SyncStateLive, RunSeq: i}, time.Now()) })
 		time.Sleep(time.Millisecond)
 	}
-	tty.await(`● LIVE`)
+	tty.Await(`● LIVE`)
 	s.close()
-	tty.paced(began)
+	tty.Paced(began)
 }
 
 // An id that is too long for the screen keeps both ends, and the time behind it is seen.
@@ -417,10 +419,10 @@ func TestView_LongIDsOnANarrowTerminal(t *testing.T) {
 	for _, width := range []int{40, 60, 200} {
 		text := ""
 		for _, l := range v.lines(at, width, 24) {
-			if l.width() >= width {
-				t.Errorf("%d cells: %q", width, l.print(false))
+			if l.Width() >= width {
+				t.Errorf("%d cells: %q", width, l.Render(false))
 			}
-			text += l.print(false) + "\n"
+			text += l.Render(false) + "\n"
 		}
 		if strings.Count(text, "  1m00s") != 3 || strings.Count(text, "…") != 2 || !strings.Contains(text, "name ") {
 			t.Errorf("at %d:\n%s", width, text)

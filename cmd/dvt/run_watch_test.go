@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -294,7 +295,7 @@ func TestLatencies_CountAndForget(t *testing.T) {
 			t.Errorf("%d times, %d remembered, the last one %+v", sum.Stale, len(sum.Episodes), last)
 		}
 		var b bytes.Buffer
-		sum.print(display{out: &b})
+		sum.print(console.Display{Out: &b})
 		if !strings.HasSuffix(b.String(), "STORE_DOWN, not LIVE again\n") {
 			t.Error(b.String())
 		}

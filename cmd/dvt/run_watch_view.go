@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
 // frame is what a stream of a run says at a moment.
@@ -22,7 +23,7 @@ const (
 
 // view is what a watcher knows of a run.
 type view struct {
-	letters
+	console.Charset
 	run    client.RunRow
 	steps  []client.StepRow    // in plan order
 	index  map[string]int      // by step id
@@ -190,7 +191,7 @@ func (v *view) end() string {
 	}
 	fmt.Fprintf(&b, "  seq %d", r.RunSeq)
 	if r.RootCause != nil {
-		fmt.Fprintf(&b, "  cause %s", oneLine(strings.TrimSuffix(cause(r)+": "+deref(r.RootCause.Message), ": ")))
+		fmt.Fprintf(&b, "  cause %s", console.OneLine(strings.TrimSuffix(cause(r)+": "+deref(r.RootCause.Message), ": ")))
 	}
 	return b.String()
 }
@@ -209,27 +210,27 @@ var causes = map[client.SyncReason]string{
 }
 
 // signs are what stands before a state's word, and how both look.
-var signs = map[client.SyncState]span{
-	client.SyncStateLive:      {"●", good},
-	client.SyncStateVerifying: {"◌", busy},
-	client.SyncStateResyncing: {"↻", busy},
-	client.SyncStateStale:     {"▲", warn},
-	syncOffline:               {"✗", bad},
+var signs = map[client.SyncState]console.Span{
+	client.SyncStateLive:      {Line: "●", Style: console.Good},
+	client.SyncStateVerifying: {Line: "◌", Style: console.Busy},
+	client.SyncStateResyncing: {Line: "↻", Style: console.Busy},
+	client.SyncStateStale:     {Line: "▲", Style: console.Warn},
+	syncOffline:               {Line: "✗", Style: console.Bad},
 }
 
-var runSigns = map[client.RunStatus]span{
-	client.RunStatusPending: {"○", plain}, client.RunStatusApproved: {"○", plain}, client.RunStatusRunning: {"▶", busy},
-	client.RunStatusPaused: {"‖", warn}, client.RunStatusCompleted: {"✓", good}, client.RunStatusFailed: {"✗", bad},
-	client.RunStatusCancelled: {"⊘", warn},
+var runSigns = map[client.RunStatus]console.Span{
+	client.RunStatusPending: {Line: "○", Style: console.Plain}, client.RunStatusApproved: {Line: "○", Style: console.Plain}, client.RunStatusRunning: {Line: "▶", Style: console.Busy},
+	client.RunStatusPaused: {Line: "‖", Style: console.Warn}, client.RunStatusCompleted: {Line: "✓", Style: console.Good}, client.RunStatusFailed: {Line: "✗", Style: console.Bad},
+	client.RunStatusCancelled: {Line: "⊘", Style: console.Warn},
 }
 
-var stepSigns = map[client.StepStatus]span{
-	client.StepStatusPending: {"○", plain}, client.StepStatusRunning: {"▶", busy}, client.StepStatusSuccess: {"✓", good},
-	client.StepStatusFailed: {"✗", bad}, client.StepStatusSkipped: {"↷", dim},
+var stepSigns = map[client.StepStatus]console.Span{
+	client.StepStatusPending: {Line: "○", Style: console.Plain}, client.StepStatusRunning: {Line: "▶", Style: console.Busy}, client.StepStatusSuccess: {Line: "✓", Style: console.Good},
+	client.StepStatusFailed: {Line: "✗", Style: console.Bad}, client.StepStatusSkipped: {Line: "↷", Style: console.Dim},
 }
 
 // signed is a word with its sign; what this version does not know has a question mark.
-func signed[K comparable](signs map[K]span, of K, word string) span {
+func signed[K comparable](signs map[K]console.Span, of K, word string) console.Span {
 	s := signs[of]
-	return span{cmp.Or(s.text, "?") + " " + word, s.style}
+	return console.Span{Line: cmp.Or(s.Line, "?") + " " + word, Style: s.Style}
 }

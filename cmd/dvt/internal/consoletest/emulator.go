@@ -1,7 +1,6 @@
-package main
+package consoletest
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -18,8 +17,8 @@ import (
 // writes, and fails the test at one that it does not know.
 type terminal struct {
 	t    *testing.T
-	file *os.File // what a command prints on
-	own  *os.File
+	File *os.File // what a command prints on
+	Own  *os.File
 
 	mu            sync.Mutex
 	width, height int
@@ -28,11 +27,11 @@ type terminal struct {
 	x, y          int
 	saved         [2]int // where the cursor was before the alternate screen
 	hidden, clip  bool   // the cursor; lines that are too long
-	frames        []time.Time
-	coloured      bool
+	Frames        []time.Time
+	Coloured      bool
 }
 
-func openTerminal(t *testing.T, width, height int) *terminal {
+func OpenTerminal(t *testing.T, width, height int) *terminal {
 	t.Helper()
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("NO_COLOR", "")
@@ -42,8 +41,8 @@ func openTerminal(t *testing.T, width, height int) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &terminal{t: t, own: own, file: file}
-	s.resize(width, height)
+	s := &terminal{t: t, Own: own, File: file}
+	s.Resize(width, height)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -57,10 +56,10 @@ func openTerminal(t *testing.T, width, height int) *terminal {
 	return s
 }
 
-func (s *terminal) resize(width, height int) {
+func (s *terminal) Resize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := pty.Setsize(s.own, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)}); err != nil {
+	if err := pty.Setsize(s.Own, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.width, s.height = width, height
@@ -81,7 +80,7 @@ func (s *terminal) read() {
 	var rest string
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := s.own.Read(buf)
+		n, err := s.Own.Read(buf)
 		if err != nil {
 			return
 		}
@@ -143,7 +142,7 @@ func (s *terminal) command(seq string) {
 	case "?7l", "?7h":
 		s.clip = body == "?7l"
 	case "?2026h":
-		s.frames = append(s.frames, time.Now())
+		s.Frames = append(s.Frames, time.Now())
 	case "?2026l":
 	case "H":
 		s.x, s.y = 0, 0
@@ -159,7 +158,7 @@ func (s *terminal) command(seq string) {
 			s.t.Errorf("unknown: %q", seq)
 		}
 		if _, err := strconv.Atoi(strings.TrimSuffix(body, "m")); err == nil {
-			s.coloured = true
+			s.Coloured = true
 		}
 	}
 }
@@ -200,7 +199,7 @@ func (s *terminal) String() string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
-func (s *terminal) await(pattern string) string {
+func (s *terminal) Await(pattern string) string {
 	s.t.Helper()
 	var seen string
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -213,8 +212,8 @@ func (s *terminal) await(pattern string) string {
 	}
 }
 
-// clean fails when the terminal is not as it was before the command.
-func (s *terminal) clean() {
+// Clean fails when the terminal is not as it was before the command.
+func (s *terminal) Clean() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,87 +223,13 @@ func (s *terminal) clean() {
 	}
 }
 
-// paced fails when more than 10 frames a second were drawn since then: when one was drawn is not known, only when it
+// Paced fails when more than 10 frames a second were drawn since then: when one was drawn is not known, only when it
 // was read.
-func (s *terminal) paced(began time.Time) {
+func (s *terminal) Paced(began time.Time) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n, lasted := len(s.frames), s.frames[len(s.frames)-1].Sub(began); n > int(lasted/(100*time.Millisecond))+2 {
+	if n, lasted := len(s.Frames), s.Frames[len(s.Frames)-1].Sub(began); n > int(lasted/(100*time.Millisecond))+2 {
 		s.t.Errorf("%d frames in %v: more than 10 a second", n, lasted)
-	}
-}
-
-func TestDisplay_ColoursAndScreens(t *testing.T) {
-	tty := openTerminal(t, 80, 24)
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	for _, c := range []struct {
-		out            *os.File
-		when           colouring
-		term, noColour string
-		terminal, want bool
-	}{
-		{tty.file, colourAuto, "xterm", "", true, true},
-		{tty.file, colourAuto, "xterm", "1", true, false},
-		{tty.file, colourAlways, "xterm", "1", true, true},
-		{tty.file, colourNever, "xterm", "", true, false},
-		{tty.file, colourAuto, "dumb", "", false, false},
-		{file, colourAuto, "xterm", "", false, false},
-		{file, colourAlways, "xterm", "", false, true},
-	} {
-		t.Setenv("TERM", c.term)
-		t.Setenv("NO_COLOR", c.noColour)
-		if d := displayOf(c.out, c.when); d.terminal() != c.terminal || d.colour != c.want {
-			t.Errorf("%+v: terminal %t, colour %t", c, d.terminal(), d.colour)
-		}
-	}
-	if w, h := displayOf(tty.file, colourAuto).size(); w != 80 || h != 24 {
-		t.Errorf("%d by %d", w, h)
-	}
-}
-
-func TestLine_IsCutNotWrapped(t *testing.T) {
-	t.Parallel()
-	for width := 1; width < 20; width++ {
-		l := line{{"日本", bold}, {"語 and ", plain}, {"more", bad}}
-		for _, x := range []letters{{}, {ascii: true}} {
-			if got := x.fit(l, width); got.width() > width {
-				t.Errorf("%d cells of %d: %q", got.width(), width, got.print(false))
-			}
-		}
-	}
-	if got := fmt.Sprintf("%q", oneLine("a\x1b[2Jb\r\n\tc\u202ed\u0085 e")); got != `"a [2Jb c d e"` {
-		t.Error(got)
-	}
-}
-
-// What a program printed cannot do to a terminal what it likes: it keeps its colours and loses the rest. A pipe gets it
-// as it was.
-func TestTerminal_LogLinesAreHarmless(t *testing.T) {
-	t.Parallel()
-	seen := display{file: os.Stdout, colour: true}
-	plain := display{file: os.Stdout}
-	for text, want := range map[string][2]string{
-		"\x1b[31mred\x1b[0m": {"\x1b[31mred\x1b[0m\x1b[0m", "red"},
-		"\x1b[1;31mopen":     {"\x1b[1;31mopen\x1b[0m", "open"},
-		"a\x1b]0;title\x07b\x1b]52;c;ZXZpbA==\x1b\\c": {"abc", "abc"},
-		"\x1b[2J\x1b[1;1Hwiped\x1b[?1049h":            {"wiped", "wiped"},
-		"\x1bPq#0\x1b\\six\x1bcreset\x1b(0":           {"sixreset", "sixreset"},
-		"50%\r100%\x08\x00\u009b2J\tx\x1b":            {"50%100%2J\tx", "50%100%2J\tx"},
-		"é € 日本":                                      {"é € 日本", "é € 日本"},
-	} {
-		if got := seen.harmless(text); got != want[0] {
-			t.Errorf("%q in colours: %q, want %q", text, got, want[0])
-		}
-		if got := plain.harmless(text); got != want[1] {
-			t.Errorf("%q without: %q, want %q", text, got, want[1])
-		}
-		if got := (display{}).harmless(text); got != text {
-			t.Errorf("%q in a pipe: %q", text, got)
-		}
 	}
 }

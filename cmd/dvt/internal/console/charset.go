@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"cmp"
@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// letters are those that whoever reads can be shown.
-type letters struct{ ascii bool }
+// Charset are those that whoever reads can be shown.
+type Charset struct{ Ascii bool }
 
-// lettersOf are those of DVT_ASCII (1 or 0), or else of a terminal's locale. A pipe gets the same bytes in each locale.
-func lettersOf(terminal bool) letters {
+// CharsetOf are those of DVT_ASCII (1 or 0), or else of a terminal's locale. A pipe gets the same bytes in each locale.
+func CharsetOf(terminal bool) Charset {
 	switch os.Getenv("DVT_ASCII") {
 	case "":
-		return letters{ascii: terminal && !utf8Locale()}
+		return Charset{Ascii: terminal && !utf8Locale()}
 	case "0":
-		return letters{}
+		return Charset{}
 	}
-	return letters{ascii: true}
+	return Charset{Ascii: true}
 }
 
 // utf8Locale reports whether the locale's letters are UTF-8. Without a locale it is that of C.
@@ -32,21 +32,21 @@ var signsInASCII = strings.NewReplacer(
 	"●", "*", "◌", "o", "↻", "~", "▲", "!", "✗", "x", "○", "o", "▶", ">", "✓", "+", "⊘", "/", "↷", "-",
 )
 
-func (x letters) string(text string) string {
-	if x.ascii {
+func (x Charset) Replace(text string) string {
+	if x.Ascii {
 		return signsInASCII.Replace(text)
 	}
 	return text
 }
 
 // text is a line in these letters.
-func (x letters) text(l line) line {
-	if !x.ascii {
+func (x Charset) text(l Line) Line {
+	if !x.Ascii {
 		return l
 	}
-	out := make(line, len(l))
+	out := make(Line, len(l))
 	for i, s := range l {
-		out[i] = span{x.string(s.text), s.style}
+		out[i] = Span{x.Replace(s.Line), s.Style}
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 // in a text from outside, because an attacker cannot know it.
 var escape = "\x1b" + rand.Text() //nolint:gochecknoglobals // a key of this process
 
-// ownEscapes returns text with its escape sequences marked as dvt's own, for a cleanWriter.
-func ownEscapes(text string) string { return strings.ReplaceAll(text, "\x1b", escape) }
+// MarkEscapes returns text with its escape sequences marked as dvt's own, for a cleanWriter.
+func MarkEscapes(text string) string { return strings.ReplaceAll(text, "\x1b", escape) }
 
 // cleanWriter is the only writer of the commands. It passes text and the escape sequences of dvt, and replaces each
 // other control character by U+FFFD. Names, reasons and messages of other people must not move the cursor, set the
@@ -30,8 +30,8 @@ type cleanWriter struct {
 	rest []byte // the beginning of a character or escape sequence that the next call completes
 }
 
-// cleaned returns a cleanWriter that writes to w, or w if it is one.
-func cleaned(w io.Writer) io.Writer {
+// NewCleanWriter returns a cleanWriter that writes to w, or w if it is one.
+func NewCleanWriter(w io.Writer) io.Writer {
 	if _, ok := w.(*cleanWriter); ok {
 		return w
 	}
@@ -49,9 +49,9 @@ func terminalOf(w io.Writer) *os.File {
 	return nil
 }
 
-// exactly returns the writer for output that programs read. It does not change the bytes, unless w writes to a
+// Verbatim returns the writer for output that programs read. It does not change the bytes, unless w writes to a
 // terminal.
-func exactly(w io.Writer) io.Writer {
+func Verbatim(w io.Writer) io.Writer {
 	if c, ok := w.(*cleanWriter); ok && terminalOf(w) == nil {
 		return c.to
 	}
