@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/server"
 )
@@ -38,7 +39,7 @@ func (s *session) auditAll(ctx context.Context, f *client.AuditFilter, each func
 	for {
 		out, err := client.ReadAudit(ctx, s.client, f, &oldest, &size, after)
 		if err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		for _, e := range out.Audit.Edges {
 			if err := each(e.Node); err != nil {
@@ -55,7 +56,7 @@ func (s *session) auditAll(ctx context.Context, f *client.AuditFilter, each func
 func (s *session) auditExportCommand() *cobra.Command {
 	var from, to, actor, action, runID, outcome, format string
 	c := &cobra.Command{
-		Use: "export", Short: "Print audit rows, the first one first: JSON lines or CSV", Args: exact(0),
+		Use: "export", Short: "Print audit rows, the first one first: JSON lines or CSV", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := &client.AuditFilter{}
 			for _, t := range []struct {
@@ -67,7 +68,7 @@ func (s *session) auditExportCommand() *cobra.Command {
 				}
 				at, err := time.Parse(time.RFC3339, t.value)
 				if err != nil {
-					return usage(fmt.Errorf("--%s is a time like 2026-11-21T00:00:00Z", t.name))
+					return cmdline.Usage(fmt.Errorf("--%s is a time like 2026-11-21T00:00:00Z", t.name))
 				}
 				*t.into = &at
 			}
@@ -79,7 +80,7 @@ func (s *session) auditExportCommand() *cobra.Command {
 			}
 			write, flush, err := s.auditWriter(format)
 			if err != nil {
-				return usage(err)
+				return cmdline.Usage(err)
 			}
 			err = s.auditAll(c.Context(), f, write)
 			return errors.Join(err, flush())
@@ -137,7 +138,8 @@ func cell(text string) string {
 func (s *session) auditVerifyCommand() *cobra.Command {
 	var head, heads, headsKey string
 	c := &cobra.Command{
-		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved", Args: exact(0),
+		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved",
+		Args: cmdline.ExactArgs(0),
 		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting and " +
 			"approval decision\n" +
 			"with the row that made it, and the log of each run with its seals. Status 1 when a row was changed, removed or " +
@@ -151,10 +153,10 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 			no, hash, _ := strings.Cut(head, ":")
 			known, err := strconv.ParseInt(no, 10, 64)
 			if head != "" && (err != nil || hash == "") {
-				return usage(errors.New("--head is what an earlier verify printed, NUMBER:HASH"))
+				return cmdline.Usage(errors.New("--head is what an earlier verify printed, NUMBER:HASH"))
 			}
 			if (heads == "") != (headsKey == "") {
-				return usage(errors.New("--heads and --heads-key must be given together"))
+				return cmdline.Usage(errors.New("--heads and --heads-key must be given together"))
 			}
 			check := &auditCheck{Problems: []string{}}
 			if heads != "" {
@@ -198,7 +200,7 @@ type signedHead struct {
 func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key string) error {
 	who, err := client.ReadTenant(ctx, s.client)
 	if err != nil {
-		return failure(err)
+		return cmdline.Failure(err)
 	}
 	check.signed = map[int64]signedHead{}
 	err = server.ReadAuditHeads(ctx, place, key, func(doc server.SignedHeads) {
@@ -246,7 +248,7 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 	}
 	loose, err := client.CountLooseAudit(ctx, s.client)
 	if err != nil {
-		return failure(err)
+		return cmdline.Failure(err)
 	}
 	if known > check.Rows {
 		check.problem("the chain ends at %d; it was known to have %d", check.Rows, known)
@@ -263,7 +265,7 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 	if err := s.auditObjects(ctx, check); err != nil {
 		return err
 	}
-	if s.output.data() {
+	if s.output.IsData() {
 		if err := s.print(check); err != nil {
 			return err
 		}
@@ -271,15 +273,15 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 		for _, p := range check.Problems {
 			fmt.Fprintln(s.out, p)
 		}
-		fmt.Fprintf(s.out, "%s as recorded, seals of logs included\n", counted(check.Objects, "object"))
+		fmt.Fprintf(s.out, "%s as recorded, seals of logs included\n", cmdline.Count(check.Objects, "object"))
 		if check.Heads > 0 {
 			fmt.Fprintf(s.out, "%s compared; the newest is of %s and covers rows up to %d\n",
-				counted(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
+				cmdline.Count(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
 		}
 		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
 	}
 	if n := len(check.Problems); n > 0 {
-		return &exitError{status: 1, err: fmt.Errorf("the audit does not hold: %s", counted(n, "problem"))}
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("the audit does not hold: %s", cmdline.Count(n, "problem"))}
 	}
 	return nil
 }
@@ -301,7 +303,7 @@ func (s *session) auditObjects(ctx context.Context, check *auditCheck) error {
 	for {
 		out, err := client.CheckAudit(ctx, s.client, after)
 		if err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		check.Objects += out.AuditCheck.Checked - len(out.AuditCheck.Problems)
 		check.Problems = append(check.Problems, out.AuditCheck.Problems...)

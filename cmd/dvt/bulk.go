@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func bulkCommand() *cobra.Command {
@@ -54,9 +56,9 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 		text, err := readDocument(r.idsFrom, c.InOrStdin())
 		switch {
 		case err != nil:
-			return client.BulkRunsInput{}, usage(err)
+			return client.BulkRunsInput{}, cmdline.Usage(err)
 		case len(text) > maxIDs:
-			return client.BulkRunsInput{}, usage(
+			return client.BulkRunsInput{}, cmdline.Usage(
 				fmt.Errorf("%s is larger than 1 MiB, more than a bulk has ids. Nothing was sent", documentName(r.idsFrom)))
 		}
 		ids := []string{}
@@ -70,7 +72,7 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan),
 		TriggeredBy: orNil(r.by), Text: orNil(r.text)}
 	var err error
-	f.Statuses, err = wordsOf("--status", r.status, client.AllRunStatus)
+	f.Statuses, err = cmdline.Words("--status", r.status, client.AllRunStatus)
 	return client.BulkRunsInput{Filter: &f}, err
 }
 
@@ -115,7 +117,7 @@ func (s *session) bulkSignalCommand() *cobra.Command {
 	var force, yes, follow bool
 	c := &cobra.Command{
 		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server",
-		Args: exact(1),
+		Args: cmdline.ExactArgs(1),
 		Long: `Send one signal to many runs. Which runs it is of is fixed when it is accepted; the server goes on when this command ends.
 It first shows of how many runs it would be and what is known to refuse, and asks; --yes sends it at once.`,
 		ValidArgs: []string{"pause", "resume", "cancel", "stop", "retry", "skip"},
@@ -123,12 +125,12 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 			verb, ok := bulkVerbs(step, force)[args[0]]
 			switch {
 			case !ok:
-				return usage(fmt.Errorf("%q is none of pause, resume, cancel, stop, retry and skip", args[0]))
+				return cmdline.Usage(fmt.Errorf("%q is none of pause, resume, cancel, stop, retry and skip", args[0]))
 			case (step == "") != (args[0] != "retry" && args[0] != "skip"):
-				return usage(errors.New("retry and skip take a --step, and nothing else does"))
+				return cmdline.Usage(errors.New("retry and skip take a --step, and nothing else does"))
 			}
-			reason = reasonFor(c, reason)
-			if err := needsReason(reason); err != nil {
+			reason = cmdline.ReasonFor(c, reason)
+			if err := cmdline.NeedReason(reason); err != nil {
 				return err
 			}
 			in, err := runs.input(c)
@@ -138,17 +140,18 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 			action := verb(reason)
 			preview, err := client.PreviewBulk(c.Context(), s.client, client.BulkPreviewInput{Runs: in, Action: action})
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			p := preview.Preview
 			s.showBulkPreview(p)
 			if p.Bulk != nil && p.Bulk.Count == 0 {
-				return &exitError{status: 4, err: errors.New("NOT_FOUND: no run is meant. Nothing was sent")}
+				return &cmdline.Error{Status: 4, Err: errors.New("NOT_FOUND: no run is meant. Nothing was sent")}
 			}
 			if p.Outcome == client.ActionOutcomeRefused {
-				return &exitError{status: 3, err: fmt.Errorf("%s: it would be refused. Nothing was sent", deref(p.Code))}
+				return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: it would be refused. Nothing was sent",
+					runtext.Deref(p.Code))}
 			}
-			if previewed(c) {
+			if cmdline.IsPreview(c) {
 				return nil
 			}
 			if err := s.confirmBulk(c, p.Bulk.Count, yes); err != nil {
@@ -161,16 +164,16 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 				RequestId: requestID, Runs: in, Action: action, Reason: reason, ExpectedCount: p.Bulk.Count,
 			})
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			id := out.SignalRuns.Bulk.Id
 			if follow {
 				return s.watchBulk(c.Context(), id)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.SignalRuns)
 			}
-			fmt.Fprintf(s.err, "accepted for %s: dvt bulk watch %s\n", counted(p.Bulk.Count, "run"), id)
+			fmt.Fprintf(s.err, "accepted for %s: dvt bulk watch %s\n", cmdline.Count(p.Bulk.Count, "run"), id)
 			_, err = fmt.Fprintln(s.out, id)
 			return err
 		},
@@ -183,7 +186,7 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 	c.Flags().StringVar(&requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&follow, "watch", false, "watch it until each run has its outcome")
-	addPreview(c)
+	cmdline.AddPreview(c)
 	return c
 }
 
@@ -191,7 +194,7 @@ func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
 	if p.Bulk == nil {
 		return
 	}
-	fmt.Fprintln(s.err, counted(p.Bulk.Count, "run"))
+	fmt.Fprintln(s.err, cmdline.Count(p.Bulk.Count, "run"))
 	for _, r := range p.Bulk.Excluded {
 		fmt.Fprintf(s.err, "  left out %d: %s\n", r.Count, r.Reason)
 	}
@@ -199,7 +202,7 @@ func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
 		fmt.Fprintf(s.err, "  %d would refuse: %s %s\n", r.Count, r.Code, r.Reason)
 	}
 	for _, r := range p.Bulk.Samples {
-		fmt.Fprintf(s.err, "  %s %s: %s %s\n", r.RunId, r.Status, r.Outcome, deref(r.Reason))
+		fmt.Fprintf(s.err, "  %s %s: %s %s\n", r.RunId, r.Status, r.Outcome, runtext.Deref(r.Reason))
 	}
 }
 
@@ -209,16 +212,16 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 		return nil
 	}
 	if !console.CanAnswer(c.InOrStdin()) {
-		return usage(errors.New(
+		return cmdline.Usage(errors.New(
 			"dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
 	}
-	fmt.Fprintf(s.err, "To send it to %s, type %d: ", counted(count, "run"), count)
+	fmt.Fprintf(s.err, "To send it to %s, type %d: ", cmdline.Count(count, "run"), count)
 	answer, err := readLine(c)
 	if err != nil {
 		return err
 	}
 	if answer != fmt.Sprint(count) {
-		return usage(errors.New("nothing was sent"))
+		return cmdline.Usage(errors.New("nothing was sent"))
 	}
 	return nil
 }

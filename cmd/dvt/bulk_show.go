@@ -8,13 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
 func (s *session) bulkListCommand() *cobra.Command {
 	l := listed{none: "You have sent no bulk yet: dvt bulk signal --help."}
 	c := &cobra.Command{
-		Use: "list", Short: "List your own bulks, newest first", Args: exact(0),
+		Use: "list", Short: "List your own bulks, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListBulksBulksBulkConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -45,7 +48,7 @@ func (s *session) bulkShowCommand() *cobra.Command {
 	var failed bool
 	l := listed{none: "No run of it is so."}
 	c := &cobra.Command{
-		Use: "show BULK", Short: "Show what became of each run; status 1 when one failed", Args: exact(1),
+		Use: "show BULK", Short: "Show what became of each run; status 1 when one failed", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var all client.GetBulkBulk
 			read := func(ctx context.Context, first int, after *string) (page, error) {
@@ -54,7 +57,7 @@ func (s *session) bulkShowCommand() *cobra.Command {
 					return page{}, err
 				}
 				if out.Bulk == nil {
-					return page{}, notFound("bulk")
+					return page{}, cmdline.NotFound("bulk")
 				}
 				before := all.Rows.Edges
 				all = *out.Bulk
@@ -81,7 +84,7 @@ func bulkCells(r client.BulkLine) []any {
 	if r.Signal != nil && r.Signal.Application != nil {
 		applied = string(*r.Signal.Application)
 	}
-	return []any{fmt.Sprint(r.No), r.RunId, r.OutcomeRaw, applied, deref(r.Code), deref(r.Message)}
+	return []any{fmt.Sprint(r.No), r.RunId, r.OutcomeRaw, applied, runtext.Deref(r.Code), runtext.Deref(r.Message)}
 }
 
 func bulkSummary(b client.BulkHead) string {
@@ -103,10 +106,11 @@ func failedBulk(b client.BulkHead) error {
 	switch {
 	case b.FinishedAt == nil:
 	case b.Counts.NotSent > 0:
-		return &exitError{status: 1, err: fmt.Errorf("the bulk was stopped: %d of %d runs have no signal", b.Counts.NotSent,
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("the bulk was stopped: %d of %d runs have no signal",
+			b.Counts.NotSent,
 			b.Counts.Total)}
 	case n > 0:
-		return &exitError{status: 1, err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total,
+		return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total,
 			b.Id)}
 	}
 	return nil
@@ -114,7 +118,8 @@ func failedBulk(b client.BulkHead) error {
 
 func (s *session) bulkWatchCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "watch BULK", Short: "Watch a bulk until each run has its outcome; status 1 when one failed", Args: exact(1),
+		Use: "watch BULK", Short: "Watch a bulk until each run has its outcome; status 1 when one failed",
+		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return s.watchBulk(c.Context(), args[0]) },
 	}
 }
@@ -124,20 +129,20 @@ func (s *session) bulkWatchCommand() *cobra.Command {
 func (s *session) watchBulk(ctx context.Context, id string) error {
 	var last client.BulkHead
 	said, told := "", map[string]bool{}
-	err := follow(ctx, patience, client.Position{}, func(ctx context.Context, _ client.Position,
+	err := watchview.Follow(ctx, patience, client.Position{}, func(ctx context.Context, _ client.Position,
 		took func(client.Position)) error {
 		return s.client.WatchBulk(ctx, id, func(f client.WatchBulkBulkUpdatesBulkUpdate) error {
 			took(client.Position{})
 			last = f.Bulk.BulkHead
-			if s.output.data() {
+			if s.output.IsData() {
 				if err := s.print(f); err != nil {
-					return stopped{err}
+					return watchview.Stop{Cause: err}
 				}
 			} else {
 				for _, r := range f.Rows {
 					if r.Failed && !told[r.RunId] {
 						told[r.RunId] = true // rows may come again behind a connection that was lost
-						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, deref(r.Code), console.OneLine(deref(r.Message)))
+						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, runtext.Deref(r.Code), console.OneLine(runtext.Deref(r.Message)))
 					}
 				}
 				now := bulkSummary(last)
@@ -150,13 +155,13 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 				}
 			}
 			if last.FinishedAt != nil {
-				return stopped{errOver}
+				return watchview.Stop{Cause: errOver}
 			}
 			return nil
 		})
 	}, s.offline())
 	if !errors.Is(err, errOver) {
-		return failure(err)
+		return cmdline.Failure(err)
 	}
 	return failedBulk(last)
 }

@@ -5,15 +5,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 func (s *session) bulkStopCommand() *cobra.Command {
 	in := client.CancelBulkInput{}
 	c := &cobra.Command{
-		Use: "stop BULK", Short: "Stop a bulk: what is not sent yet is not sent", Args: exact(1),
+		Use: "stop BULK", Short: "Stop a bulk: what is not sent yet is not sent", Args: cmdline.ExactArgs(1),
 		Long: "Stop a bulk of yours: signals that wait are not sent, and those runs say NOT_SENT. What was sent stays so.",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := needsReason(in.Reason); err != nil {
+			if err := cmdline.NeedReason(in.Reason); err != nil {
 				return err
 			}
 			if in.Id = args[0]; in.RequestId == "" {
@@ -21,9 +22,9 @@ func (s *session) bulkStopCommand() *cobra.Command {
 			}
 			out, err := client.CancelBulk(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.CancelBulk.Bulk)
 			}
 			_, err = c.OutOrStdout().Write([]byte(bulkSummary(out.CancelBulk.Bulk.BulkHead) + "\n"))

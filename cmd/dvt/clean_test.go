@@ -19,7 +19,7 @@ func TestCleanWriter_PassesTextAndOwnEscapesOnly(t *testing.T) {
 	t.Parallel()
 	const text = "a\x1b]52;c;eA==\x07b\u009b2J\x00é\xff\u202e\r\nx\ry\tz\n"
 	const want = "a\uFFFD]52;c;eA==\uFFFDb\uFFFD2J\uFFFDé\uFFFD\uFFFD\r\nx\uFFFDy\tz\n"
-	own := console.Line{{Line: "bad", Style: console.Bad}}.Render(true)
+	own := console.Line{{Text: "bad", Style: console.Bad}}.Render(true)
 	for size := 1; size <= len(text)+len(own); size++ { // for each way to split the text into calls
 		var out bytes.Buffer
 		w := console.NewCleanWriter(&out)

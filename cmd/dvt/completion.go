@@ -6,6 +6,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 //go:embed completion.bash
@@ -38,7 +40,8 @@ func completionCommand() *cobra.Command {
 	for _, s := range shells {
 		var bare bool
 		sub := &cobra.Command{
-			Use: s.name, Short: "Print the script for " + s.name, Args: exact(0), ValidArgsFunction: cobra.NoFileCompletions,
+			Use: s.name, Short: "Print the script for " + s.name, Args: cmdline.ExactArgs(0),
+			ValidArgsFunction: cobra.NoFileCompletions,
 			Long: "Print the script for " + s.name + ". In a shell that is open it is turned on by\n\n  " + s.now +
 				"\n\nand in every new one by\n\n  " + s.always,
 			RunE: func(c *cobra.Command, _ []string) error {

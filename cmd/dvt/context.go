@@ -11,14 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/contexts"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
-// contexts are the commands on the file of contexts. They speak to no server.
-type contexts struct{ output format }
+// contextCommands are the commands on the file of contexts. They call no server.
+type contextCommands struct{ output document.Format }
 
 func contextCommand() *cobra.Command {
-	x := &contexts{}
+	x := &contextCommands{}
 	c := &cobra.Command{
 		Use: "context", Short: "Servers that you use, by name: which, and where your token for each is",
 		Long: "A context is the address of a server, and the file or the variable of the environment that holds your " +
@@ -29,7 +32,7 @@ func contextCommand() *cobra.Command {
 			"and those\n" +
 			"over the context that is in use.",
 	}
-	addOutput(c, &x.output)
+	document.AddFlag(c, &x.output)
 	c.AddCommand(x.list(), x.show(), x.set(), x.use(), x.remove())
 	return c
 }
@@ -38,40 +41,41 @@ func contextCommand() *cobra.Command {
 type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
-	profile
+	contexts.Profile
 }
 
-func (f contextFile) row(name string) contextRow {
-	return contextRow{Name: name, Current: name == f.Current, profile: f.Contexts[name]}
+func rowOf(f contexts.File, name string) contextRow {
+	return contextRow{Name: name, Current: name == f.Current, Profile: f.Contexts[name]}
 }
 
-func (x *contexts) print(out io.Writer, rows ...contextRow) error {
-	t := &table{Display: console.NewDisplay(out, console.ColourAuto), whole: x.output == asWide, head: []string{"IN USE", "NAME", "SERVER",
-		"TOKEN"}}
+func (x *contextCommands) print(out io.Writer, rows ...contextRow) error {
+	t := &table{Display: console.NewDisplay(out, console.ColourAuto), whole: x.output == document.Wide,
+		head: []string{"IN USE", "NAME", "SERVER",
+			"TOKEN"}}
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
 			mark = "*"
 		}
-		t.row(mark, r.Name, r.Server, r.where())
+		t.row(mark, r.Name, r.Server, r.Where())
 	}
 	return t.print()
 }
 
-func (x *contexts) list() *cobra.Command {
+func (x *contextCommands) list() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List your contexts", Args: exact(0),
+		Use: "list", Short: "List your contexts", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := readContexts()
+			f, err := contexts.Read()
 			if err != nil {
 				return err
 			}
 			rows := []contextRow{}
 			for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
-				rows = append(rows, f.row(name))
+				rows = append(rows, rowOf(f, name))
 			}
-			if x.output.data() {
-				return x.output.print(c.OutOrStdout(), rows)
+			if x.output.IsData() {
+				return x.output.Write(c.OutOrStdout(), rows)
 			}
 			if len(rows) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "There is no context yet: dvt context set NAME --server ADDRESS --token-file FILE")
@@ -82,31 +86,31 @@ func (x *contexts) list() *cobra.Command {
 	}
 }
 
-func (x *contexts) show() *cobra.Command {
+func (x *contextCommands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show [NAME]", Short: "Show a context; default: the one in use", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := readContexts()
+			f, err := contexts.Read()
 			if err != nil {
 				return err
 			}
 			name := strings.Join(append(args, f.Current)[:1], "")
-			if _, err := f.find(name); err != nil {
+			if _, err := f.Find(name); err != nil {
 				return err
 			}
-			if x.output.data() {
-				return x.output.print(c.OutOrStdout(), f.row(name))
+			if x.output.IsData() {
+				return x.output.Write(c.OutOrStdout(), rowOf(f, name))
 			}
-			return x.print(c.OutOrStdout(), f.row(name))
+			return x.print(c.OutOrStdout(), rowOf(f, name))
 		},
 	}
 }
 
-func (x *contexts) set() *cobra.Command {
-	var p profile
+func (x *contextCommands) set() *cobra.Command {
+	var p contexts.Profile
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: exact(1),
+		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: cmdline.ExactArgs(1),
 		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if p.TokenFile != "" {
@@ -114,10 +118,10 @@ func (x *contexts) set() *cobra.Command {
 					return err
 				}
 			}
-			if err := p.check(); err != nil {
+			if err := p.Check(); err != nil {
 				return err
 			}
-			return x.change(c, args[0], func(f *contextFile) error {
+			return x.change(c, args[0], func(f *contexts.File) error {
 				f.Contexts[args[0]] = p
 				if f.Current == "" {
 					f.Current = args[0]
@@ -133,12 +137,12 @@ func (x *contexts) set() *cobra.Command {
 	return c
 }
 
-func (x *contexts) use() *cobra.Command {
+func (x *contextCommands) use() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Use a context from now on", Args: exact(1), ValidArgsFunction: contextNames,
+		Use: "use NAME", Short: "Use a context from now on", Args: cmdline.ExactArgs(1), ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			return x.change(c, args[0], func(f *contextFile) error {
-				_, err := f.find(args[0])
+			return x.change(c, args[0], func(f *contexts.File) error {
+				_, err := f.Find(args[0])
 				f.Current = args[0]
 				return err
 			})
@@ -146,13 +150,13 @@ func (x *contexts) use() *cobra.Command {
 	}
 }
 
-func (x *contexts) remove() *cobra.Command {
+func (x *contextCommands) remove() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Forget a context; the file of its token stays", Args: exact(1),
+		Use: "delete NAME", Short: "Forget a context; the file of its token stays", Args: cmdline.ExactArgs(1),
 		ValidArgsFunction: contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
-			return x.change(c, args[0], func(f *contextFile) error {
-				if _, err := f.find(args[0]); err != nil {
+			return x.change(c, args[0], func(f *contexts.File) error {
+				if _, err := f.Find(args[0]); err != nil {
 					return err
 				}
 				delete(f.Contexts, args[0])
@@ -166,33 +170,33 @@ func (x *contexts) remove() *cobra.Command {
 }
 
 // change reads the file, lets do change it, and writes and prints it.
-func (x *contexts) change(c *cobra.Command, name string, do func(*contextFile) error) error {
-	f, err := readContexts()
+func (x *contextCommands) change(c *cobra.Command, name string, do func(*contexts.File) error) error {
+	f, err := contexts.Read()
 	if err != nil {
 		return err
 	}
 	if err := do(&f); err != nil {
 		return err
 	}
-	if err := f.write(); err != nil {
+	if err := f.Write(); err != nil {
 		return fmt.Errorf("the contexts cannot be written: %w", err)
 	}
 	_, there := f.Contexts[name]
 	switch {
-	case !there && x.output.data():
-		return x.output.print(c.OutOrStdout(), map[string]string{"deleted": name})
+	case !there && x.output.IsData():
+		return x.output.Write(c.OutOrStdout(), map[string]string{"deleted": name})
 	case !there:
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s is no context any more\n", name)
 		return err
-	case x.output.data():
-		return x.output.print(c.OutOrStdout(), f.row(name))
+	case x.output.IsData():
+		return x.output.Write(c.OutOrStdout(), rowOf(f, name))
 	}
-	return x.print(c.OutOrStdout(), f.row(name))
+	return x.print(c.OutOrStdout(), rowOf(f, name))
 }
 
 // contextNames completes the name of a context.
 func contextNames(_ *cobra.Command, args []string, _ string) (out []cobra.Completion, d cobra.ShellCompDirective) {
-	if f, err := readContexts(); err == nil && len(args) == 0 {
+	if f, err := contexts.Read(); err == nil && len(args) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
 			out = append(out, cobra.CompletionWithDesc(name, f.Contexts[name].Server))
 		}
@@ -203,14 +207,14 @@ func contextNames(_ *cobra.Command, args []string, _ string) (out []cobra.Comple
 func whoamiCommand() *cobra.Command {
 	s := &session{}
 	c := s.command("whoami", "Who you are to the server, and what you may do where")
-	c.Args = exact(0)
+	c.Args = cmdline.ExactArgs(0)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out, err := client.WhoAmI(c.Context(), s.client)
 		if err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		v := out.Viewer
-		if s.output.data() {
+		if s.output.IsData() {
 			return s.print(v)
 		}
 		fmt.Fprintf(s.out, "%s of the tenant %s, at %s\n", v.Principal, v.TenantId, s.server)

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func deadLettersCommand() *cobra.Command {
@@ -22,7 +24,7 @@ func (s *session) lettersCommand() *cobra.Command {
 	var redriven bool
 	l := listed{none: "No dead letter is open; --all shows those that were redriven too."}
 	c := &cobra.Command{
-		Use: "list", Short: "List dead letters, newest first", Args: exact(0),
+		Use: "list", Short: "List dead letters, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			open := !redriven
 			var all client.ListDeadLettersDeadLettersDeadLetterConnection
@@ -69,14 +71,14 @@ func (s *session) redriveCommand() *cobra.Command {
 				in.Letters.AllOpen, given = &allOpen, given+1
 			}
 			if given != 1 {
-				return usage(errors.New("say which: letters, or --run RUN, or --all-open"))
+				return cmdline.Usage(errors.New("say which: letters, or --run RUN, or --all-open"))
 			}
 			if in.RequestId == "" {
 				in.RequestId = uuid.NewString()
 			}
 			out, err := client.RedriveDeadLetters(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			return s.redriven(out.RedriveDeadLetters)
 		},
@@ -89,7 +91,7 @@ func (s *session) redriveCommand() *cobra.Command {
 
 // redriven prints a line for each letter. Its status is that of the worst one.
 func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) error {
-	if s.output.data() {
+	if s.output.IsData() {
 		if err := s.print(p); err != nil {
 			return err
 		}
@@ -99,23 +101,24 @@ func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveD
 		line := fmt.Sprintf("%s %s", r.Id, r.Outcome)
 		if r.Outcome == client.RedriveOutcomeFailed {
 			failed++
-			line += fmt.Sprintf(": %s: %s", deref(r.Code), deref(r.Message))
-			if deref(r.Code) != "NOT_FOUND" {
+			line += fmt.Sprintf(": %s: %s", runtext.Deref(r.Code), runtext.Deref(r.Message))
+			if runtext.Deref(r.Code) != "NOT_FOUND" {
 				status = 1
 			}
 		}
-		if !s.output.data() {
+		if !s.output.IsData() {
 			fmt.Fprintln(s.out, line)
 		}
 	}
-	if !s.output.data() && len(p.Results) == 0 {
+	if !s.output.IsData() && len(p.Results) == 0 {
 		fmt.Fprintln(s.err, "no dead letters are open")
 	}
-	if !s.output.data() && p.More {
+	if !s.output.IsData() && p.More {
 		fmt.Fprintln(s.err, "more are open: ask again")
 	}
 	if failed > 0 {
-		return &exitError{status: status, err: fmt.Errorf("%d of %d dead letters were not published", failed, len(p.Results))}
+		return &cmdline.Error{Status: status, Err: fmt.Errorf("%d of %d dead letters were not published", failed,
+			len(p.Results))}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -87,9 +88,9 @@ func dvt(t *testing.T, address, token string, args ...string) (out string, statu
 	c.SetErr(&b)
 	c.SetArgs(append(args, "--server", address, "--token", token))
 	err = c.ExecuteContext(t.Context())
-	var e *exitError
+	var e *cmdline.Error
 	if errors.As(err, &e) {
-		status = e.status
+		status = e.Status
 	} else if err != nil {
 		status = 1
 	}

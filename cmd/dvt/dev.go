@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/server"
 )
@@ -67,14 +68,14 @@ func access(data, principal string) (server.DevAccess, string, error) {
 	a, err := server.ReadDevAccess(data)
 	switch {
 	case errors.Is(err, server.ErrNoDevData):
-		return a, "", &exitError{status: 4, err: err}
+		return a, "", &cmdline.Error{Status: 4, Err: err}
 	case err != nil:
-		return a, "", usage(err)
+		return a, "", cmdline.Usage(err)
 	}
 	token, ok := a.Tokens[principal]
 	if !ok {
 		names := strings.Join(slices.Sorted(maps.Keys(a.Tokens)), ", ")
-		return a, "", &exitError{status: 4, err: fmt.Errorf("there is no dev principal %q: the names are %s", principal,
+		return a, "", &cmdline.Error{Status: 4, Err: fmt.Errorf("there is no dev principal %q: the names are %s", principal,
 			names)}
 	}
 	return a, token, nil
@@ -82,7 +83,7 @@ func access(data, principal string) (server.DevAccess, string, error) {
 
 func devTokenCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "token NAME", Short: "Print the token of a dev principal, for curl and scripts", Args: exact(1),
+		Use: "token NAME", Short: "Print the token of a dev principal, for curl and scripts", Args: cmdline.ExactArgs(1),
 		ValidArgsFunction: principalNames,
 		Long: "Prints the token of a principal of dvt dev, such as dev-viewer, from the data directory. It is the same " +
 			"after each start.\n" +
@@ -112,7 +113,8 @@ func principalNames(c *cobra.Command, args []string, _ string) ([]cobra.Completi
 
 func devLinkCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "link [NAME]", Short: "Print a new link that signs a browser in, once, within 24 hours", Args: between(0, 1),
+		Use: "link [NAME]", Short: "Print a new link that signs a browser in, once, within 24 hours",
+		Args:              cmdline.RangeArgs(0, 1),
 		ValidArgsFunction: principalNames,
 		Long: "Asks the dvt dev that runs on the data directory for a new link, for a second browser or one that was " +
 			"restarted without its\n" +
@@ -138,7 +140,8 @@ func devLinkCommand() *cobra.Command {
 
 func devSampleCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "sample NAME", Short: "Print a sample plan, shop or broken, as this dvt dev would run it", Args: exact(1),
+		Use: "sample NAME", Short: "Print a sample plan, shop or broken, as this dvt dev would run it",
+		Args:              cmdline.ExactArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"shop", "broken"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	data := dataFlag(c)
@@ -183,7 +186,7 @@ func askDev(ctx context.Context, data, principal, method, path string) ([]byte, 
 	case err != nil:
 		return nil, err
 	case res.StatusCode == http.StatusNotFound:
-		return nil, &exitError{status: 4, err: errors.New(strings.TrimSpace(string(body)))}
+		return nil, &cmdline.Error{Status: 4, Err: errors.New(strings.TrimSpace(string(body)))}
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("dvt dev answered %s: %s", res.Status, strings.TrimSpace(string(body)))
 	}

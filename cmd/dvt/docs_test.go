@@ -12,6 +12,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 // words splits a command line as a shell would, up to what is not dvt's any more.
@@ -53,7 +55,7 @@ func TestExamples_Parse(t *testing.T) {
 			}
 		}
 	})
-	for path := range examples {
+	for path := range cmdline.Examples {
 		if !known[path] {
 			t.Errorf("there is no %s to give an example of", path)
 		}
@@ -116,7 +118,7 @@ func reference() string {
 		if !c.HasParent() || !c.Parent().HasParent() {
 			flags(&b, "", c.PersistentFlags())
 		}
-		fmt.Fprintf(&b, "\n```sh\n%s\n```\n", examples[c.CommandPath()])
+		fmt.Fprintf(&b, "\n```sh\n%s\n```\n", cmdline.Examples[c.CommandPath()])
 	})
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -116,13 +117,13 @@ func TestErrors_EveryCodeHasAStatus(t *testing.T) {
 		"STORE_UNAVAILABLE": 1, "INTERNAL": 1,
 	}
 	for _, c := range run.CodeTable() {
-		var e *exitError
-		err := failure(&client.Error{Code: string(c.Code), Message: "m"})
-		if !errors.As(err, &e) || e.status < 1 || e.status > 4 || !strings.Contains(err.Error(), "\n  ") {
+		var e *cmdline.Error
+		err := cmdline.Failure(&client.Error{Code: string(c.Code), Message: "m"})
+		if !errors.As(err, &e) || e.Status < 1 || e.Status > 4 || !strings.Contains(err.Error(), "\n  ") {
 			t.Errorf("%s: %v", c.Code, err)
 		}
-		if status, is := want[c.Code]; is && e.status != status {
-			t.Errorf("%s: %d, want %d", c.Code, e.status, status)
+		if status, is := want[c.Code]; is && e.Status != status {
+			t.Errorf("%s: %d, want %d", c.Code, e.Status, status)
 		}
 	}
 }

@@ -8,51 +8,56 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func healthCommand() *cobra.Command {
 	s := &session{}
 	c := s.command("health", "Whether dvt and what it stands on are well; status 1 when it is UNHEALTHY")
-	c.Args = exact(0)
+	c.Args = cmdline.ExactArgs(0)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out, err := client.ShowHealth(c.Context(), s.client)
 		if err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
-		if s.output.data() {
+		if s.output.IsData() {
 			err = s.print(out.Health)
 		} else {
 			err = s.health(out.Health)
 		}
 		if err == nil && out.Health.Status == client.HealthStatusUnhealthy {
-			return &exitError{status: 1, err: fmt.Errorf("dvt is %s", out.Health.Status)}
+			return &cmdline.Error{Status: 1, Err: fmt.Errorf("dvt is %s", out.Health.Status)}
 		}
 		return err
 	}
 	return c
 }
 
-var healthStyles = map[client.HealthStatus]console.Style{client.HealthStatusHealthy: console.Good, client.HealthStatusDegraded: console.Warn,
+var healthStyles = map[client.HealthStatus]console.Style{client.HealthStatusHealthy: console.Good,
+	client.HealthStatusDegraded:  console.Warn,
 	client.HealthStatusUnhealthy: console.Bad}
 
 func (s *session) health(h client.ShowHealthHealth) error {
-	fmt.Fprintln(s.out, s.display.Render(console.Line{{Line: string(h.Status), Style: healthStyles[h.Status]}, {Line: ", at " + s.server, Style: console.Plain}}))
+	fmt.Fprintln(s.out, s.display.Render(console.Line{{Text: string(h.Status), Style: healthStyles[h.Status]},
+		{Text: ", at " + s.server, Style: console.Plain}}))
 	t := s.table("PART", "STATUS", "TOOK", "WHAT")
 	for _, c := range h.Checks {
 		took := "-"
 		if c.LatencyMs != nil {
-			took = milliseconds(*c.LatencyMs)
+			took = runtext.Milliseconds(*c.LatencyMs)
 		}
-		t.row(c.Name, console.Span{Line: string(c.Status), Style: healthStyles[c.Status]}, took, deref(c.Message))
+		t.row(c.Name, console.Span{Text: string(c.Status), Style: healthStyles[c.Status]}, took, runtext.Deref(c.Message))
 	}
 	return t.print()
 }
 
 func versionCommand() *cobra.Command {
-	var output format
+	var output document.Format
 	c := &cobra.Command{
-		Use: "version", Short: "Which version of dvt this program is", Args: exact(0),
+		Use: "version", Short: "Which version of dvt this program is", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			about := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" +
 				runtime.GOARCH}
@@ -63,13 +68,13 @@ func versionCommand() *cobra.Command {
 					}
 				}
 			}
-			if output.data() {
-				return output.print(c.OutOrStdout(), about)
+			if output.IsData() {
+				return output.Write(c.OutOrStdout(), about)
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "dvt %s (%s, %s)\n", about["version"], about["go"], about["platform"])
 			return err
 		},
 	}
-	addOutput(c, &output)
+	document.AddFlag(c, &output)
 	return c
 }

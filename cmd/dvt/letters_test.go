@@ -7,8 +7,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 )
@@ -47,19 +49,19 @@ func TestLetters_EverySignHasOneOfASCII(t *testing.T) {
 	x := console.Charset{Ascii: true}
 	seen := map[string]bool{}
 	sign := func(s console.Span) {
-		text := x.Replace(s.Line)
+		text := x.Replace(s.Text)
 		if beyondASCII(text) || text == "" {
-			t.Errorf("%q is %q", s.Line, text)
+			t.Errorf("%q is %q", s.Text, text)
 		}
-		seen[s.Line] = true
+		seen[s.Text] = true
 	}
-	for _, s := range signs {
+	for _, s := range watchview.Signs {
 		sign(s)
 	}
-	for _, s := range runSigns {
+	for _, s := range watchview.RunSigns {
 		sign(s)
 	}
-	for _, s := range stepSigns {
+	for _, s := range watchview.StepSigns {
 		sign(s)
 	}
 	if len(seen) < 10 {
@@ -82,8 +84,8 @@ func TestLetters_TerminalWithoutUTF8(t *testing.T) {
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
 	tty.Await(`run FAILED`)
-	if err := stop(); exitStatus(err) != 1 {
-		t.Errorf("status %d, %v", exitStatus(err), err)
+	if err := stop(); cmdline.ExitStatus(err) != 1 {
+		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
 	tty.Clean()
 }

@@ -7,9 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 // table is rows for people: columns aligned, the last one free. On a terminal it is cut to
@@ -29,9 +33,9 @@ func (t *table) row(cells ...any) {
 	for i, c := range cells {
 		s, styled := c.(console.Span)
 		if !styled {
-			s = console.Span{Line: fmt.Sprint(c)}
+			s = console.Span{Text: fmt.Sprint(c)}
 		}
-		s.Line = t.Replace(console.OneLine(s.Line))
+		s.Text = t.Replace(console.OneLine(s.Text))
 		row[i] = s
 	}
 	t.rows = append(t.rows, row)
@@ -42,7 +46,7 @@ func (t *table) print() error {
 	if len(t.head) > 0 {
 		head := make([]console.Span, len(t.head))
 		for i, name := range t.head {
-			head[i] = console.Span{Line: name, Style: console.Bold}
+			head[i] = console.Span{Text: name, Style: console.Bold}
 		}
 		rows = append([][]console.Span{head}, rows...)
 	}
@@ -52,16 +56,16 @@ func (t *table) print() error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], runewidth.StringWidth(c.Line))
+			widths[i] = max(widths[i], runewidth.StringWidth(c.Text))
 		}
 	}
 	width, _ := t.Size()
 	for _, row := range rows {
-		l := console.Line{{Line: t.before, Style: console.Plain}}
+		l := console.Line{{Text: t.before, Style: console.Plain}}
 		for i, c := range row {
 			l = append(l, c)
 			if i < len(row)-1 {
-				l = append(l, console.Span{Line: strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.Line)+2)})
+				l = append(l, console.Span{Text: strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.Text)+2)})
 			}
 		}
 		if t.IsTerminal() && !t.whole {
@@ -89,12 +93,12 @@ func (s *session) table(head ...string) *table {
 }
 
 // whole reports whether nothing is to be left out of what a terminal has no room for.
-func (s *session) whole() bool { return s.noTrunc || s.output == asWide }
+func (s *session) whole() bool { return s.noTrunc || s.output == document.Wide }
 
 // when is a moment as a list shows it.
 func (s *session) when(t *time.Time) string {
 	if t == nil || s.utc || !s.display.IsTerminal() {
-		return moment(t)
+		return runtext.Moment(t)
 	}
 	if d := time.Since(*t); d >= 0 {
 		return age(d) + " ago"
@@ -175,20 +179,20 @@ func (l *listed) flag(c *cobra.Command, usual int) {
 func (s *session) list(ctx context.Context, l listed, all any, read func(ctx context.Context, first int,
 	after *string) (page, error), fill func() *table) error {
 	if l.limit < 1 || l.limit > maxLimit {
-		return usage(fmt.Errorf("--limit must be from 1 to %d", maxLimit))
+		return cmdline.Usage(fmt.Errorf("--limit must be from 1 to %d", maxLimit))
 	}
 	got := page{more: true}
 	rows := 0
 	for rows < l.limit && got.more {
 		var err error
 		if got, err = read(ctx, min(l.limit-rows, maxPage), got.after); err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		rows += got.rows
 	}
 	var err error
 	switch {
-	case s.output.data():
+	case s.output.IsData():
 		err = s.print(all)
 	case rows == 0:
 		fmt.Fprintln(s.err, l.none)

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -24,7 +26,7 @@ func apart(t *testing.T, address, token string, args ...string) (out, said strin
 	c.SetErr(&stderr)
 	c.SetArgs(append(args, "--server", address, "--token", token))
 	err := c.ExecuteContext(t.Context())
-	return stdout.String(), stderr.String(), exitStatus(err)
+	return stdout.String(), stderr.String(), cmdline.ExitStatus(err)
 }
 
 // many is a server with so many runs beside r1, two of which begin alike.
@@ -144,7 +146,7 @@ func TestAge(t *testing.T) {
 		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 12500 * time.Millisecond: "12s", 61 * time.Second: "1m01s",
 		3 * time.Hour: "3h00m", 300 * time.Hour: "12d",
 	} {
-		if got := short(d); got != want {
+		if got := watchview.ShortDuration(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}

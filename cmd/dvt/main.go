@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/sandbox"
 )
@@ -40,9 +41,9 @@ func report(c *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	status := exitStatus(err)
-	var e *exitError
-	if said := errors.As(err, &e) && e.said || status == interrupted; !said {
+	status := cmdline.ExitStatus(err)
+	var e *cmdline.Error
+	if said := errors.As(err, &e) && e.Said || status == cmdline.Interrupted; !said {
 		fmt.Fprintln(c.ErrOrStderr(), "error:", err)
 	}
 	return status
@@ -56,15 +57,15 @@ func root() *cobra.Command {
 		manualCommand(), planCommand(), workflowCommand(), bulkCommand(), deadLettersCommand(), auditCommand(),
 		tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(),
 		whoamiCommand(), healthCommand(), versionCommand(), completionCommand())
-	guide(c)
-	exemplify(c)
+	cmdline.Guide(c)
+	cmdline.AddExamples(c)
 	return c
 }
 
 func logger(level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
+		return nil, cmdline.Usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func manualCommand() *cobra.Command {
@@ -19,7 +21,7 @@ func (s *session) tasksCommand() *cobra.Command {
 	var runID string
 	l := listed{none: "No step waits for a person."}
 	c := &cobra.Command{
-		Use: "list", Short: "List what waits for a person, the longest wait first", Args: exact(0),
+		Use: "list", Short: "List what waits for a person, the longest wait first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListManualTasksManualTasksManualTaskConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -38,10 +40,10 @@ func (s *session) tasksCommand() *cobra.Command {
 				for _, e := range all.Edges {
 					task, you := e.Node, "may complete it"
 					if task.Action.Outcome != client.ActionOutcomeApply {
-						you = deref(task.Action.Code)
+						you = runtext.Deref(task.Action.Code)
 					}
 					t.row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you,
-						deref(task.Instructions))
+						runtext.Deref(task.Instructions))
 				}
 				return t
 			})
@@ -57,9 +59,9 @@ func (s *session) completeCommand() *cobra.Command {
 	var evidence []string
 	var how sending
 	c := &cobra.Command{
-		Use: "complete RUN STEP", Short: "Say how a step that waits for a person ended", Args: exact(2),
+		Use: "complete RUN STEP", Short: "Say how a step that waits for a person ended", Args: cmdline.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			as, err := wordOf("--outcome", outcome, client.AllManualOutcome)
+			as, err := cmdline.Word("--outcome", outcome, client.AllManualOutcome)
 			if err != nil {
 				return err
 			}
@@ -74,7 +76,7 @@ func (s *session) completeCommand() *cobra.Command {
 			}
 			out, err := client.CompleteManualStep(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			return s.receipt(c.Context(), out.CompleteManualStep.Signal.Receipt, how)
 		},
@@ -93,7 +95,7 @@ func (s *session) tokenOf(c *cobra.Command, runID, stepID string) (string, error
 	for {
 		out, err := client.ListManualTasks(c.Context(), s.client, &runID, &limit, after)
 		if err != nil {
-			return "", failure(err)
+			return "", cmdline.Failure(err)
 		}
 		for _, e := range out.ManualTasks.Edges {
 			t := e.Node
@@ -103,11 +105,11 @@ func (s *session) tokenOf(c *cobra.Command, runID, stepID string) (string, error
 			if t.Token != nil {
 				return *t.Token, nil
 			}
-			return "", failure(&client.Error{Code: deref(t.Action.Code), Message: deref(t.Action.Reason),
+			return "", cmdline.Failure(&client.Error{Code: runtext.Deref(t.Action.Code), Message: runtext.Deref(t.Action.Reason),
 				Denial: client.Denial{WhoCould: t.Action.WhoCould}})
 		}
 		if !out.ManualTasks.PageInfo.HasNextPage {
-			return "", failure(
+			return "", cmdline.Failure(
 				&client.Error{Code: "MANUAL_NOT_WAITING", Message: fmt.Sprintf("step %s of run %s does not wait for a person",
 					stepID, runID)})
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
 // walk calls f with each command that does something.
@@ -105,12 +107,12 @@ func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
 
 func TestPrint_YAMLKeepsWhatJSONSays(t *testing.T) {
 	t.Parallel()
-	f := asYAML
+	f := document.YAML
 	var b bytes.Buffer
 	in := map[string]any{"seq": int64(1)<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil,
 		"list": []string{}, "arrow": "a -> <b>"}
 	for range 2 {
-		if err := f.print(&b, in); err != nil {
+		if err := f.Write(&b, in); err != nil {
 			t.Fatal(err)
 		}
 	}

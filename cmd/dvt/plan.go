@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/engine/mock"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -20,7 +22,7 @@ import (
 
 // planning is what the commands on plan documents share. They speak to no server.
 type planning struct {
-	output format
+	output document.Format
 	queues plan.Queues
 	out    io.Writer
 }
@@ -32,12 +34,12 @@ func planCommand() *cobra.Command {
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			p.out = c.OutOrStdout()
 			if err := p.queues.Check(); err != nil {
-				return usage(err)
+				return cmdline.Usage(err)
 			}
 			return nil
 		},
 	}
-	addOutput(c, &p.output)
+	document.AddFlag(c, &p.output)
 	p.queues = plan.DefaultQueues()
 	f, q := c.PersistentFlags(), &p.queues
 	f.StringVar(&q.Control, "control-queue", q.Control,
@@ -77,7 +79,7 @@ func documentName(file string) string {
 func (p *problems) Error() string {
 	name := documentName(p.file)
 	var b strings.Builder
-	fmt.Fprintf(&b, "PLAN_INVALID: %s has %s:", name, counted(len(p.list), "problem"))
+	fmt.Fprintf(&b, "PLAN_INVALID: %s has %s:", name, cmdline.Count(len(p.list), "problem"))
 	for _, v := range p.list[:min(len(p.list), mostProblems)] {
 		b.WriteString("\n  ")
 		if v.Line > 0 {
@@ -96,20 +98,20 @@ func (p *problems) Error() string {
 func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {
 	text, err := readDocument(name, stdin)
 	if err != nil {
-		return plan.Plan{}, nil, usage(err)
+		return plan.Plan{}, nil, cmdline.Usage(err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return plan.Plan{}, nil, usage(fmt.Errorf("%s is empty", documentName(name)))
+		return plan.Plan{}, nil, cmdline.Usage(fmt.Errorf("%s is empty", documentName(name)))
 	}
 	doc, err := asDocument(name, text)
 	if err != nil {
-		return plan.Plan{}, nil, usage(err)
+		return plan.Plan{}, nil, cmdline.Usage(err)
 	}
 	pl, err := plan.Parse(doc, p.queues)
 	var invalid *plan.InvalidError
 	if !errors.As(err, &invalid) {
 		if err != nil {
-			err = usage(err)
+			err = cmdline.Usage(err)
 		}
 		return pl, doc, err
 	}
@@ -117,24 +119,24 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 	known := yaml.Unmarshal(text, &lines) == nil
 	wrong := &problems{file: name}
 	for _, v := range invalid.Violations {
-		at := place{}
+		at := document.Location{}
 		if known {
-			at = placeOf(&lines, v.Path)
+			at = document.LocationOf(&lines, v.Path)
 		}
 		wrong.list = append(wrong.list, problem{v, at.Line, at.Column})
 	}
-	return pl, doc, usage(wrong)
+	return pl, doc, cmdline.Usage(wrong)
 }
 
 func (p *planning) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it",
-		Args: exact(1),
+		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			pl, doc, err := p.read(args[0], c.InOrStdin())
 			var wrong *problems
-			if errors.As(err, &wrong) && p.output.data() {
-				if err := p.output.print(p.out, map[string]any{"valid": false, "violations": wrong.list}); err != nil {
+			if errors.As(err, &wrong) && p.output.IsData() {
+				if err := p.output.Write(p.out, map[string]any{"valid": false, "violations": wrong.list}); err != nil {
 					return err
 				}
 			}
@@ -142,11 +144,12 @@ func (p *planning) validateCommand() *cobra.Command {
 				return err
 			}
 			ref := plan.RefOf(doc, pl, "")
-			if p.output.data() {
-				return p.output.print(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion,
+			if p.output.IsData() {
+				return p.output.Write(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion,
 					"steps": len(pl.Steps), "sha256": ref.SHA256})
 			}
-			fmt.Fprintf(p.out, "%s %s is a valid plan of %s.\n", ref.PlanID, ref.PlanVersion, counted(len(pl.Steps), "step"))
+			fmt.Fprintf(p.out, "%s %s is a valid plan of %s.\n", ref.PlanID, ref.PlanVersion,
+				cmdline.Count(len(pl.Steps), "step"))
 			return nil
 		},
 	}
@@ -155,7 +158,7 @@ func (p *planning) validateCommand() *cobra.Command {
 func (p *planning) testCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
-		Use: "test FILE", Short: "Simulate a run of a plan and print its log", Args: exact(1),
+		Use: "test FILE", Short: "Simulate a run of a plan and print its log", Args: cmdline.ExactArgs(1),
 		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step " +
 			"succeeds at once\n" +
 			"unless the script says otherwise:\n\n" +
@@ -174,15 +177,15 @@ func (p *planning) testCommand() *cobra.Command {
 			if file != "" {
 				text, err := readPlan(file, c.InOrStdin())
 				if err != nil {
-					return usage(err)
+					return cmdline.Usage(err)
 				}
 				if script, err = mock.ParseScript(text); err != nil {
-					return usage(err)
+					return cmdline.Usage(err)
 				}
 			}
 			sim, err := mock.Simulate(doc, pl, p.queues, run.DefaultPolicy().For(pl), script)
 			if errors.Is(err, mock.ErrScript) {
-				return usage(err)
+				return cmdline.Usage(err)
 			}
 			if err := p.show(sim); err != nil {
 				return err
@@ -205,11 +208,11 @@ func (p *planning) testCommand() *cobra.Command {
 }
 
 func (p *planning) show(s mock.Simulation) error {
-	if p.output.data() {
-		return p.output.print(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(),
+	if p.output.IsData() {
+		return p.output.Write(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(),
 			"events": s.Events})
 	}
-	t := &table{Display: console.NewDisplay(p.out, console.ColourAuto), whole: p.output == asWide}
+	t := &table{Display: console.NewDisplay(p.out, console.ColourAuto), whole: p.output == document.Wide}
 	for _, e := range s.Events {
 		t.row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Word(), note(e))
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 func (p *planning) newCommand() *cobra.Command {
@@ -36,7 +38,7 @@ func (p *planning) newCommand() *cobra.Command {
 func writeNew(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return usage(fmt.Errorf("%s is there already: give another name", name))
+		return cmdline.Usage(fmt.Errorf("%s is there already: give another name", name))
 	}
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", name, errors.Unwrap(err))

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 // local runs a command line that speaks to no server and gives what it printed and its exit status.
@@ -22,8 +24,8 @@ func local(t *testing.T, stdin string, args ...string) (out string, status int, 
 	c.SetArgs(args)
 	if err = c.ExecuteContext(t.Context()); err != nil {
 		status = 1
-		if e, ok := errors.AsType[*exitError](err); ok {
-			status = e.status
+		if e, ok := errors.AsType[*cmdline.Error](err); ok {
+			status = e.Status
 		}
 	}
 	return b.String(), status, err

@@ -15,6 +15,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func policyCommand() *cobra.Command {
@@ -25,13 +27,13 @@ func policyCommand() *cobra.Command {
 
 func (s *session) policyShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Print the policy as a document that `dvt policy set` takes", Args: exact(0),
+		Use: "show", Short: "Print the policy as a document that `dvt policy set` takes", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowPolicy(c.Context(), s.client)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.Policy)
 			}
 			doc, err := documentOf(out.Policy.PolicyRow)
@@ -106,15 +108,15 @@ func (s *session) policySet() *cobra.Command {
 		r replacing) (out replaced, err error) {
 		in := client.SetPolicyInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
 		if in.Document, err = readPolicy(raw); err != nil {
-			return out, usage(fmt.Errorf("%s is no policy: %w", file, err))
+			return out, cmdline.Usage(fmt.Errorf("%s is no policy: %w", file, err))
 		}
 		before, err := client.ShowPolicy(ctx, s.client)
 		if err != nil {
-			return out, failure(err)
+			return out, cmdline.Failure(err)
 		}
 		done, err := client.SetPolicy(ctx, s.client, in)
 		if err != nil {
-			return out, failure(err)
+			return out, cmdline.Failure(err)
 		}
 		now := done.SetPolicy.Policy
 		return replaced{now, now.Version, changes(policyLines(before.Policy.PolicyRow), policyLines(now.PolicyRow))}, nil
@@ -140,22 +142,22 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 	var r replacing
 	c := &cobra.Command{
 		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed",
-		Args: exact(1),
+		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.version < 0 {
-				return usage(errors.New("give --expected-version: the version that FILE was made from, which " +
+				return cmdline.Usage(errors.New("give --expected-version: the version that FILE was made from, which " +
 					c.Parent().CommandPath() + " show says in its first line"))
 			}
 			raw, err := readPlan(args[0], c.InOrStdin())
 			if err != nil {
-				return usage(err)
+				return cmdline.Usage(err)
 			}
 			r.requestID = orNew(r.requestID)
 			out, err := do(c.Context(), args[0], raw, r)
 			if err != nil {
 				return err
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.shown)
 			}
 			fmt.Fprintf(s.out, "version %d is in force\n", out.version)
@@ -281,7 +283,8 @@ func changes(before, after []string) (out []string) {
 func (s *session) policyHistory() *cobra.Command {
 	l := listed{none: "The tenant has no policy of its own: the settings of the server hold (dvt policy show)."}
 	c := &cobra.Command{
-		Use: "history", Short: "List the versions of the policy, newest first, with what each changed", Args: exact(0),
+		Use: "history", Short: "List the versions of the policy, newest first, with what each changed",
+		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListPoliciesPolicyHistoryPolicyConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -299,7 +302,7 @@ func (s *session) policyHistory() *cobra.Command {
 					if i+1 < len(all.Edges) {
 						changed = strings.Join(changes(policyLines(all.Edges[i+1].Node.PolicyRow), policyLines(p)), "; ")
 					}
-					t.row(p.Version, s.when(p.At), deref(p.Actor), deref(p.Reason), changed)
+					t.row(p.Version, s.when(p.At), runtext.Deref(p.Actor), runtext.Deref(p.Reason), changed)
 				}
 				return t
 			})

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 )
 
@@ -15,13 +16,14 @@ const mostNames = 10
 func (s *session) policyWho() *cobra.Command {
 	var project, environment string
 	c := &cobra.Command{
-		Use: "who ACTION [RUN]", Short: "Who may do that to a run or in a place: at most ten principals", Args: between(1, 2),
+		Use: "who ACTION [RUN]", Short: "Who may do that to a run or in a place: at most ten principals",
+		Args: cmdline.RangeArgs(1, 2),
 		Long: "Name principals of the tenant that may do ACTION to RUN, or else in the place of --project and " +
 			"--environment, at most ten, one a\n" +
 			"line. ACTION is a word such as CANCEL, retry-step or START; a wrong one is answered with all there are. Takes " +
 			"the right to read\nthe policy there.",
 		RunE: func(c *cobra.Command, args []string) error {
-			action, err := wordOf("ACTION", args[0], client.AllAction)
+			action, err := cmdline.Word("ACTION", args[0], client.AllAction)
 			if err != nil {
 				return err
 			}
@@ -31,9 +33,9 @@ func (s *session) policyWho() *cobra.Command {
 			}
 			out, err := client.WhoCould(c.Context(), s.client, string(action), runID, orNil(project), orNil(environment))
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.WhoCould)
 			}
 			for _, name := range out.WhoCould {

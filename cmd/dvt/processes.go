@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -18,7 +19,7 @@ func process(c *cobra.Command, dev bool, flags []string, run func(context.Contex
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := server.Load(c.Flags(), dev)
 		if err != nil {
-			return usage(err)
+			return cmdline.Usage(err)
 		}
 		server.ForgetEnvironment()
 		log, err := logger(cfg.LogLevel)

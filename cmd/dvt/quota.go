@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func quotaCommand() *cobra.Command {
@@ -22,13 +24,13 @@ func quotaCommand() *cobra.Command {
 func (s *session) quotaShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show", Short: "Print what may be used and is, and the tenant's settings as a document that `dvt " +
-			"quota set` takes", Args: exact(0),
+			"quota set` takes", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowQuota(c.Context(), s.client)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(*out)
 			}
 			t := s.table("PROJECT", "WHAT", "MOST", "USED", "NEXT TOKEN")
@@ -102,15 +104,15 @@ func (s *session) quotaSet() *cobra.Command {
 		r replacing) (out replaced, err error) {
 		in := client.SetQuotaInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
 		if in.Settings, err = readQuota(raw); err != nil {
-			return out, usage(fmt.Errorf("%s holds no settings of quotas: %w", file, err))
+			return out, cmdline.Usage(fmt.Errorf("%s holds no settings of quotas: %w", file, err))
 		}
 		before, err := client.ShowQuota(ctx, s.client)
 		if err != nil {
-			return out, failure(err)
+			return out, cmdline.Failure(err)
 		}
 		done, err := client.SetQuota(ctx, s.client, in)
 		if err != nil {
-			return out, failure(err)
+			return out, cmdline.Failure(err)
 		}
 		now := done.SetQuota.Settings
 		return replaced{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow),
@@ -179,7 +181,7 @@ func (s *session) quotaHistory() *cobra.Command {
 	l := listed{none: "The tenant has no settings of its own: its tier holds (dvt quota show)."}
 	c := &cobra.Command{
 		Use: "history", Short: "List the versions of the tenant's settings, newest first, with what each changed",
-		Args: exact(0),
+		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListQuotaSettingsQuotaHistoryQuotaSettingsConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -197,7 +199,7 @@ func (s *session) quotaHistory() *cobra.Command {
 					if i+1 < len(all.Edges) {
 						changed = strings.Join(changes(quotaLines(all.Edges[i+1].Node.QuotaSettingsRow), quotaLines(q)), "; ")
 					}
-					t.row(q.Version, s.when(q.At), deref(q.Actor), deref(q.Reason), changed)
+					t.row(q.Version, s.when(q.At), runtext.Deref(q.Actor), runtext.Deref(q.Reason), changed)
 				}
 				return t
 			})
@@ -216,7 +218,8 @@ func (s *session) queueList() *cobra.Command {
 	var project string
 	l := listed{none: "No run waits."}
 	c := &cobra.Command{
-		Use: "list", Short: "List the runs that wait, by project, in the order in which they start", Args: exact(0),
+		Use: "list", Short: "List the runs that wait, by project, in the order in which they start",
+		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all client.ListQueueQueueQueueEntryConnection
 			err := s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -246,7 +249,7 @@ func (s *session) queueList() *cobra.Command {
 				}
 				return t
 			})
-			if err == nil && !s.output.data() {
+			if err == nil && !s.output.IsData() {
 				fmt.Fprintf(s.err, "%d of the tenant wait\n", all.Depth)
 			}
 			return err

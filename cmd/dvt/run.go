@@ -15,13 +15,16 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/contexts"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
 // session is what the client commands share.
 type session struct {
 	server, token, context string
-	output                 format
+	output                 document.Format
 	client                 *client.Client
 	out, err               io.Writer
 	colour                 console.ColourMode
@@ -54,7 +57,7 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 		"token (DVT_TOKEN, or that of the context; of a dvt dev that runs on DVT_DATA or .dvt, the one of "+devPrincipal+")")
 	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
 	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
-	addOutput(c, &s.output)
+	document.AddFlag(c, &s.output)
 	s.listFlags(c)
 	s.colour = console.ColourAuto
 	c.PersistentFlags().Var(
@@ -75,7 +78,7 @@ const here = "http://127.0.0.1:8080"
 // server only.
 func (s *session) resolve() error {
 	if s.context != "" && s.server != "" {
-		return usage(errors.New("give --context or --server, not both"))
+		return cmdline.Usage(errors.New("give --context or --server, not both"))
 	}
 	named := s.context != ""
 	if !named && s.server == "" {
@@ -85,24 +88,24 @@ func (s *session) resolve() error {
 		s.token = os.Getenv("DVT_TOKEN")
 	}
 	if s.server == "" {
-		f, err := readContexts()
+		f, err := contexts.Read()
 		if err != nil {
 			return err
 		}
 		if name := cmp.Or(s.context, f.Current); name != "" {
-			p, err := f.find(name)
+			p, err := f.Find(name)
 			if err != nil {
 				return err
 			}
 			if s.server = p.Server; s.token == "" {
-				if s.token, err = p.token(); err != nil {
+				if s.token, err = p.Token(); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	s.server = cmp.Or(s.server, runningDev(), here)
-	if err := (profile{Server: s.server}).check(); err != nil {
+	if err := (contexts.Profile{Server: s.server}).Check(); err != nil {
 		return err
 	}
 	if s.token == "" {
@@ -120,30 +123,31 @@ func (s *session) open(c *cobra.Command) error {
 			return err
 		}
 	}
-	s.client, s.out, s.err = client.New(s.server, s.token), console.NewCleanWriter(c.OutOrStdout()), console.NewCleanWriter(c.ErrOrStderr())
+	s.client, s.out, s.err = client.New(s.server, s.token), console.NewCleanWriter(c.OutOrStdout()),
+		console.NewCleanWriter(c.ErrOrStderr())
 	s.display = console.NewDisplay(s.out, s.colour)
 	return nil
 }
 
 // print prints v for programs.
-func (s *session) print(v any) error { return s.output.print(console.Verbatim(s.out), v) }
+func (s *session) print(v any) error { return s.output.Write(console.Verbatim(s.out), v) }
 
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string
 	var priority int
 	var watch bool
 	c := &cobra.Command{
-		Use: "start FILE", Short: "Start a run of a plan (JSON or YAML; - reads standard input)", Args: exact(1),
+		Use: "start FILE", Short: "Start a run of a plan (JSON or YAML; - reads standard input)", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			doc, err := readPlan(args[0], c.InOrStdin())
 			if err != nil {
-				return usage(err)
+				return cmdline.Usage(err)
 			}
 			var scope struct {
 				Scope struct{ ProjectID, EnvironmentID string }
 			}
 			if trimmed := bytes.TrimSpace(doc); len(trimmed) == 0 || trimmed[0] != '{' {
-				return usage(fmt.Errorf(
+				return cmdline.Usage(fmt.Errorf(
 					"%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one",
 					documentName(args[0])))
 			}
@@ -161,12 +165,12 @@ func (s *session) startCommand() *cobra.Command {
 			if in.RunRequestId == "" {
 				in.RunRequestId = uuid.NewString()
 			}
-			if previewed(c) {
+			if cmdline.IsPreview(c) {
 				return s.preview(c, client.ActionInput{Start: &in})
 			}
 			out, err := client.StartRun(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			return s.started(c.Context(), watch, out.StartRun.Run.RunRow, out.StartRun.Deduplicated, out.StartRun)
 		},
@@ -176,7 +180,7 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().IntVar(&priority, "priority", 5, "from 0 to 9: while runs wait, higher goes first within the project")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
-	addPreview(c)
+	cmdline.AddPreview(c)
 	return c
 }
 
@@ -186,7 +190,7 @@ func (s *session) started(ctx context.Context, watch bool, r client.RunRow, dedu
 	switch {
 	case watch:
 		return s.watch(ctx, r.RunId, watching{giveUp: patience})
-	case s.output.data():
+	case s.output.IsData():
 		return s.print(payload)
 	case deduplicated:
 		fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", r.RunId, r.StatusRaw)

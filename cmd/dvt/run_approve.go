@@ -7,20 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func (s *session) approveCommand() *cobra.Command {
 	var reject bool
 	var reason, requestID string
 	c := &cobra.Command{
-		Use: "approve RUN", Short: "Approve a run that waits for approval, or reject it", Args: exact(1),
+		Use: "approve RUN", Short: "Approve a run that waits for approval, or reject it", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if reject && !previewed(c) {
-				if err := needsReason(reason); err != nil {
+			if reject && !cmdline.IsPreview(c) {
+				if err := cmdline.NeedReason(reason); err != nil {
 					return err
 				}
 			}
-			if previewed(c) {
+			if cmdline.IsPreview(c) {
 				return s.preview(c, client.ActionInput{Approve: &client.ApproveActionInput{RunId: args[0]}})
 			}
 			in := client.ApproveRunInput{RunId: args[0], RequestId: orNew(requestID), Decision: client.DecisionApprove}
@@ -32,16 +34,16 @@ func (s *session) approveCommand() *cobra.Command {
 			}
 			out, err := client.ApproveRun(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.ApproveRun.Run)
 			}
 			r := out.ApproveRun.Run
-			line := fmt.Sprintf("%s is %s", r.RunId, statusOf(r.RunRow))
+			line := fmt.Sprintf("%s is %s", r.RunId, runtext.Status(r.RunRow))
 			if a := r.Approval; a != nil && a.ExpiresAt != nil {
 				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, given(a.ApprovalRow), a.Required,
-					moment(a.ExpiresAt))
+					runtext.Moment(a.ExpiresAt))
 			}
 			_, err = fmt.Fprintln(s.out, line)
 			return err
@@ -50,7 +52,7 @@ func (s *session) approveCommand() *cobra.Command {
 	c.Flags().BoolVar(&reject, "reject", false, "end the run instead")
 	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the log and the audit")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	addPreview(c)
+	cmdline.AddPreview(c)
 	return c
 }
 
@@ -88,10 +90,10 @@ func (s *session) listApprovals(c *cobra.Command, l listed) error {
 					continue
 				}
 				if may = "yes"; a.Outcome != client.ActionOutcomeApply {
-					may = deref(a.Reason)
+					may = runtext.Deref(a.Reason)
 				}
 			}
-			t.row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, deref(r.TriggeredBy),
+			t.row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, runtext.Deref(r.TriggeredBy),
 				s.when(&r.CreatedAt), have, until, may)
 		}
 		return t

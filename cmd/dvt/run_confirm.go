@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 // shortRunID is how much of a run's id people see and type.
@@ -23,8 +25,9 @@ func shortID(runID string) string { return runID[:min(len(runID), shortRunID)] }
 // for also when it cannot be said what it would do.
 func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, stops bool) (seq int64, err error) {
 	if !console.CanAnswer(c.InOrStdin()) {
-		return 0, usage(fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview",
-			strings.TrimPrefix(c.CommandPath(), "dvt ")))
+		return 0, cmdline.Usage(
+			fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview",
+				strings.TrimPrefix(c.CommandPath(), "dvt ")))
 	}
 	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
 	switch {
@@ -36,7 +39,7 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 			return 0, err
 		}
 		seq = p.BasedOnSeq
-	case stops && c.Context().Err() == nil && exitStatus(err) == 1:
+	case stops && c.Context().Err() == nil && cmdline.ExitStatus(err) == 1:
 		fmt.Fprintf(s.err, "What it would do cannot be said: %v\n", err)
 	default:
 		return 0, err
@@ -48,7 +51,7 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 		return 0, err
 	}
 	if answer != short && answer != in.RunId {
-		return 0, usage(errors.New("nothing was sent"))
+		return 0, cmdline.Usage(errors.New("nothing was sent"))
 	}
 	return seq, nil
 }
@@ -73,11 +76,11 @@ func readLine(c *cobra.Command) (string, error) {
 func (s *session) moved(ctx context.Context, runID string, since int64, err error) error {
 	var e *client.Error
 	if !errors.As(client.Named(err), &e) || e.Code != "RUN_MOVED" || e.RunSeq <= since {
-		return failure(err)
+		return cmdline.Failure(err)
 	}
 	out, derr := client.DiffRun(ctx, s.client, runID, since, e.RunSeq)
 	if derr != nil || out.RunDiff == nil {
-		return failure(e)
+		return cmdline.Failure(e)
 	}
 	d := out.RunDiff
 	var b strings.Builder
@@ -93,10 +96,10 @@ func (s *session) moved(ctx context.Context, runID string, since int64, err erro
 		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, before(st), st.To.StatusRaw, st.To.LogicalAttemptId)
 	}
 	for _, x := range d.Decisions[max(0, len(d.Decisions)-maxMoved):] {
-		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, moment(&x.PersistedAt), x.EventType, decided(x.Payload))
+		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, runtext.Moment(&x.PersistedAt), x.EventType, decided(x.Payload))
 	}
 	e.More = append(e.More, b.String())
-	return failure(e)
+	return cmdline.Failure(e)
 }
 
 // maxMoved is how many steps, and how many decisions, are named.

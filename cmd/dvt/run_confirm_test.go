@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -58,8 +59,8 @@ func TestRunStrongSignals_AskForTheRunOnATerminal(t *testing.T) {
 		out, says, end := typing(t, t.Context(), address, "run", "cancel", "r1")
 		out.await(t, `The run is CANCELLED then[\s\S]*To cancel the run, type r1: `)
 		says(answer)
-		if err := end(); exitStatus(err) != 2 || !strings.Contains(err.Error(), "nothing was sent") {
-			t.Errorf("%q: %d, %v", answer, exitStatus(err), err)
+		if err := end(); cmdline.ExitStatus(err) != 2 || !strings.Contains(err.Error(), "nothing was sent") {
+			t.Errorf("%q: %d, %v", answer, cmdline.ExitStatus(err), err)
 		}
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -67,8 +68,9 @@ func TestRunStrongSignals_AskForTheRunOnATerminal(t *testing.T) {
 	out.await(t, `type r1: `)
 	interrupt()
 	defer release("") // what still reads
-	if err := end(); exitStatus(err) != interrupted || !strings.Contains(out.String(), "nothing was sent") {
-		t.Errorf("Ctrl-C: %d, %v", exitStatus(err), err)
+	if err := end(); cmdline.ExitStatus(err) != cmdline.Interrupted || !strings.Contains(out.String(),
+		"nothing was sent") {
+		t.Errorf("Ctrl-C: %d, %v", cmdline.ExitStatus(err), err)
 	}
 	if rs, err := s.Receipts(t.Context(), "r1", "", 10); err != nil || len(rs) != 0 {
 		t.Fatalf("%v, %v", rs, err)
@@ -94,8 +96,8 @@ func TestRunStrongSignals_SayWhatMoved(t *testing.T) {
 	append1(t, s, runtest.Draft(log.RunPaused, "p1", 1, runtest.M{"pauseRequestedBy": "ben"}))
 	says("r1")
 	err := end()
-	if exitStatus(err) != 3 {
-		t.Fatalf("%d, %v", exitStatus(err), err)
+	if cmdline.ExitStatus(err) != 3 {
+		t.Fatalf("%d, %v", cmdline.ExitStatus(err), err)
 	}
 	for _, want := range []string{"RUN_MOVED", "since seq 2:", "the run: RUNNING -> PAUSED", "RunPaused by ben"} {
 		if !strings.Contains(err.Error(), want) {
@@ -150,24 +152,25 @@ func TestRunSignal_WaitsForTheReceipt(t *testing.T) {
 		t.Errorf("a repeat is safe: %v\n%s", err, out)
 	}
 	out, end = send(t.Context(), "resume", "r1", "--timeout", "300ms", "--signal-id", "u1")
-	if err := end(); exitStatus(err) != 1 || !strings.Contains(err.Error(), "not applied it yet within 300ms") {
-		t.Errorf("%d, %v\n%s", exitStatus(err), err, out)
+	if err := end(); cmdline.ExitStatus(err) != 1 || !strings.Contains(err.Error(), "not applied it yet within 300ms") {
+		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	out, end = send(ctx, "resume", "r1", "--signal-id", "u1")
 	out.await(t, `RESUME ACCEPTED`)
 	interrupt()
-	if err := end(); exitStatus(err) != interrupted || !strings.Contains(out.String(), "the signal is durable") {
-		t.Errorf("%d, %v\n%s", exitStatus(err), err, out)
+	if err := end(); cmdline.ExitStatus(err) != cmdline.Interrupted || !strings.Contains(out.String(),
+		"the signal is durable") {
+		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 	out, end = send(t.Context(), "resume", "r1", "--signal-id", "u1")
 	out.await(t, `RESUME ACCEPTED`)
 	settle(t, s, "u1", log.SignalNotApply, runtest.Draft(log.RunFailed, "", 1))
-	if err := end(); exitStatus(err) != 3 || !strings.Contains(err.Error(), "NOT_APPLIED") {
-		t.Errorf("%d, %v\n%s", exitStatus(err), err, out)
+	if err := end(); cmdline.ExitStatus(err) != 3 || !strings.Contains(err.Error(), "NOT_APPLIED") {
+		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 	out, end = send(t.Context(), "pause", "r1")
-	if err := end(); exitStatus(err) != 3 || !strings.Contains(err.Error(), "RUN_TERMINAL") {
-		t.Errorf("%d, %v\n%s", exitStatus(err), err, out)
+	if err := end(); cmdline.ExitStatus(err) != 3 || !strings.Contains(err.Error(), "RUN_TERMINAL") {
+		t.Errorf("%d, %v\n%s", cmdline.ExitStatus(err), err, out)
 	}
 }

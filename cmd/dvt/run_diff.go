@@ -10,13 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
 func (s *session) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff RUN SEQ [SEQ]", Short: "Say what changed in a run from one seq of its log to another, or to now",
-		Args: between(2, 3),
+		Args: cmdline.RangeArgs(2, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := seqOf(args[1])
 			if err != nil {
@@ -31,23 +34,23 @@ func (s *session) diffCommand() *cobra.Command {
 			} else {
 				head, err := client.HeadOfRun(c.Context(), s.client, args[0])
 				if err != nil {
-					return failure(err)
+					return cmdline.Failure(err)
 				}
 				if head.Run == nil {
-					return notFound("run")
+					return cmdline.NotFound("run")
 				}
 				if to = head.Run.RunSeq; to < from {
-					return usage(fmt.Errorf("the run's log ends at seq %d, before seq %d", to, from))
+					return cmdline.Usage(fmt.Errorf("the run's log ends at seq %d, before seq %d", to, from))
 				}
 			}
 			out, err := client.DiffRun(c.Context(), s.client, args[0], from, to)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			if out.RunDiff == nil {
-				return notFound("run")
+				return cmdline.NotFound("run")
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.RunDiff)
 			}
 			return s.diff(out.RunDiff)
@@ -58,13 +61,13 @@ func (s *session) diffCommand() *cobra.Command {
 func seqOf(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, usage(fmt.Errorf("a seq is a number from 0, not %q: dvt run events shows those of a run", text))
+		return 0, cmdline.Usage(fmt.Errorf("a seq is a number from 0, not %q: dvt run events shows those of a run", text))
 	}
 	return n, nil
 }
 
 func (s *session) diff(d *client.DiffRunRunDiff) error {
-	was, is := d.From.StatusRaw+substatus(d.From.Substatus), d.To.StatusRaw+substatus(d.To.Substatus)
+	was, is := d.From.StatusRaw+runtext.Substatus(d.From.Substatus), d.To.StatusRaw+runtext.Substatus(d.To.Substatus)
 	fmt.Fprintf(s.out, "from seq %d to seq %d the run ", d.From.RunSeq, d.To.RunSeq)
 	if was == is {
 		fmt.Fprintf(s.out, "stayed %s\n", is)
@@ -79,9 +82,10 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 		for _, st := range d.Steps {
 			why := ""
 			if e := st.To.Error; e != nil {
-				why = console.OneLine(e.Code + ": " + deref(e.Message))
+				why = console.OneLine(e.Code + ": " + runtext.Deref(e.Message))
 			}
-			t.row(st.StepId, before(st), console.Span{Line: st.To.StatusRaw, Style: stepSigns[st.To.Status].Style}, nth(st.To.LogicalAttemptId), why)
+			t.row(st.StepId, before(st), console.Span{Text: st.To.StatusRaw, Style: watchview.StepSigns[st.To.Status].Style},
+				nth(st.To.LogicalAttemptId), why)
 		}
 		if err := t.print(); err != nil {
 			return err

@@ -11,7 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -26,7 +30,7 @@ type logging struct {
 func (s *session) eventsCommand() *cobra.Command {
 	var how logging
 	c := &cobra.Command{
-		Use: "events RUN", Short: "Print the log of a run, event by event", Args: exact(1),
+		Use: "events RUN", Short: "Print the log of a run, event by event", Args: cmdline.ExactArgs(1),
 		Long: `Print the log of a run, event by event: its seq, when the store committed it, its type, its step and what it says.
 
 With -o json each event is one line of JSON, whole; with -o yaml one document.`,
@@ -49,10 +53,10 @@ func (s *session) readEvents(ctx context.Context, runID string, how logging) err
 	for size, after := maxPage, how.after; ; {
 		out, err := client.ReadEvents(ctx, s.client, runID, &size, &after, how.types)
 		if err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		if out.Run == nil {
-			return notFound("run")
+			return cmdline.NotFound("run")
 		}
 		for _, e := range out.Run.Events.Edges {
 			if err := s.event(e.Node.EventRow); err != nil {
@@ -69,7 +73,8 @@ func (s *session) readEvents(ctx context.Context, runID string, how logging) err
 // followEvents prints each event once, over as many connections as it takes.
 func (s *session) followEvents(ctx context.Context, runID string, how logging) error {
 	from := client.Position{Seq: how.after}
-	err := follow(ctx, how.giveUp, from, func(ctx context.Context, at client.Position, took func(client.Position)) error {
+	err := watchview.Follow(ctx, how.giveUp, from, func(ctx context.Context, at client.Position,
+		took func(client.Position)) error {
 		return s.client.Events(ctx, runID, at, func(u client.FollowEventsRunEventsRunEventUpdate) error {
 			if u.Reset {
 				fmt.Fprintln(s.err, "RESET: the store holds another history than before; what was printed is void")
@@ -79,7 +84,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how logging) e
 				at.Seq = e.RunSeq
 				if len(how.types) == 0 || slices.Contains(how.types, e.EventType) {
 					if err := s.event(e.EventRow); err != nil {
-						return stopped{err}
+						return watchview.Stop{Cause: err}
 					}
 				}
 				over = over || slices.Contains(ends, run.EventType(e.EventType))
@@ -87,7 +92,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how logging) e
 			at.Epoch = u.StoreEpoch
 			took(at)
 			if over {
-				return stopped{errOver}
+				return watchview.Stop{Cause: errOver}
 			}
 			return nil
 		})
@@ -95,7 +100,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how logging) e
 	if errors.Is(err, errOver) {
 		return nil
 	}
-	return failure(err)
+	return cmdline.Failure(err)
 }
 
 // ends are the last events of runs.
@@ -103,16 +108,16 @@ var ends = []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
 
 func (s *session) event(e client.EventRow) error {
 	switch s.output {
-	case asJSON:
+	case document.JSON:
 		doc, err := json.Marshal(e)
 		if err == nil {
 			_, err = s.out.Write(append(doc, '\n'))
 		}
 		return err
-	case asYAML:
+	case document.YAML:
 		return s.print(e)
 	}
-	subject := deref(e.StepId)
+	subject := runtext.Deref(e.StepId)
 	if e.LogicalAttemptId > 1 && subject != "" {
 		subject += fmt.Sprintf(" (attempt %d)", e.LogicalAttemptId)
 	}
@@ -120,8 +125,10 @@ func (s *session) event(e client.EventRow) error {
 	if e.Payload != nil && string(*e.Payload) != "{}" {
 		says = console.OneLine(string(*e.Payload))
 	}
-	l := console.Line{{Line: fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), Style: console.Dim},
-		{Line: console.Pad(e.EventType, 18), Style: console.Bold}, {Line: "  " + console.Pad(subject, 20), Style: console.Plain}, {Line: "  " + says, Style: console.Plain}}
+	l := console.Line{{Text: fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")),
+		Style: console.Dim},
+		{Text: console.Pad(e.EventType, 18), Style: console.Bold}, {Text: "  " + console.Pad(subject, 20),
+			Style: console.Plain}, {Text: "  " + says, Style: console.Plain}}
 	if width, _ := s.display.Size(); s.display.IsTerminal() && !s.whole() {
 		l = s.display.Fit(l, width)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 // runName is a word that stands for a run, wherever one is asked for.
@@ -80,11 +82,12 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	size := maxPage
 	for read := 0; ; read += size {
 		if read >= maxCandidates {
-			return "", usage(fmt.Errorf("too many runs and plans have %q in their name: give more of the run's id", given))
+			return "", cmdline.Usage(fmt.Errorf("too many runs and plans have %q in their name: give more of the run's id",
+				given))
 		}
 		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
 		if err != nil {
-			return "", failure(err)
+			return "", cmdline.Failure(err)
 		}
 		for _, e := range page.Runs.Edges {
 			r := e.Node.RunRow
@@ -106,7 +109,7 @@ func (s *session) runID(ctx context.Context, given string) (string, error) {
 	case 1:
 		return found[0].RunId, nil
 	}
-	return "", usage(errors.New(ambiguous(given, found)))
+	return "", cmdline.Usage(errors.New(ambiguous(given, found)))
 }
 
 // ambiguous says which runs begin with what is given.
@@ -118,7 +121,7 @@ func ambiguous(given string, found []client.RunRow) string {
 			fmt.Fprintf(&b, "\n  and %d more", len(found)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", r.RunId, r.StatusRaw, r.Plan.PlanId, moment(&r.CreatedAt))
+		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", r.RunId, r.StatusRaw, r.Plan.PlanId, runtext.Moment(&r.CreatedAt))
 	}
 	return b.String()
 }
@@ -131,17 +134,17 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 		for _, n := range runNames {
 			text += fmt.Sprintf("\n  %-8s %s", n.name, n.is)
 		}
-		return "", usage(errors.New(text))
+		return "", cmdline.Usage(errors.New(text))
 	}
 	var after *string
 	for read := 0; read < maxCandidates; read += runNames[i].page {
 		page, err := client.ListRuns(ctx, s.client, &runNames[i].page, after, &runNames[i].among)
 		if err != nil {
-			return "", failure(err)
+			return "", cmdline.Failure(err)
 		}
 		for _, e := range page.Runs.Edges {
 			if r := e.Node.RunRow; runNames[i].suits(r) {
-				fmt.Fprintf(s.err, "%s is %s  %s  %s\n", name, r.RunId, statusOf(r), r.Plan.PlanId)
+				fmt.Fprintf(s.err, "%s is %s  %s  %s\n", name, r.RunId, runtext.Status(r), r.Plan.PlanId)
 				return r.RunId, nil
 			}
 		}
@@ -149,5 +152,5 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 			break
 		}
 	}
-	return "", &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no %s, %s", name, runNames[i].is)}
+	return "", &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: there is no %s, %s", name, runNames[i].is)}
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
 func (s *session) listCommand() *cobra.Command {
@@ -19,14 +20,14 @@ func (s *session) listCommand() *cobra.Command {
 	l := listed{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
 	var awaiting bool
 	c := &cobra.Command{
-		Use: "list", Short: "List runs, newest first", Args: exact(0),
+		Use: "list", Short: "List runs, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if awaiting {
 				return s.listApprovals(c, l)
 			}
 			f := client.RunFilter{}
 			var err error
-			if f.Statuses, err = wordsOf("--status", status, client.AllRunStatus); err != nil {
+			if f.Statuses, err = cmdline.Words("--status", status, client.AllRunStatus); err != nil {
 				return err
 			}
 			if text != "" {
@@ -57,9 +58,11 @@ func (s *session) listCommand() *cobra.Command {
 				id := s.shortened(ids)
 				for _, e := range all.Edges {
 					r := e.Node.RunRow
-					t.row(id(r.RunId), console.Span{Line: statusOf(r), Style: runSigns[r.Status].Style}, r.Plan.PlanId+"@"+r.Plan.PlanVersion,
-						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt), took(r),
-						deref(r.TriggeredBy), cause(r))
+					t.row(id(r.RunId), console.Span{Text: runtext.Status(r), Style: watchview.RunSigns[r.Status].Style}, r.Plan.PlanId+
+						"@"+r.Plan.PlanVersion,
+						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt),
+						runtext.Duration(r),
+						runtext.Deref(r.TriggeredBy), runtext.Cause(r))
 				}
 				return t
 			})
@@ -76,43 +79,4 @@ func (s *session) listCommand() *cobra.Command {
 		c.MarkFlagsMutuallyExclusive("awaiting-approval", f)
 	}
 	return c
-}
-
-func statusOf(r client.RunRow) string {
-	return r.StatusRaw + substatus(r.Substatus)
-}
-
-func substatus(is *client.RunSubstatus) string {
-	if is == nil {
-		return ""
-	}
-	return " (" + string(*is) + ")"
-}
-
-func moment(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05Z")
-}
-
-func took(r client.RunRow) string {
-	if r.TotalDurationMs == nil {
-		return "-"
-	}
-	return milliseconds(*r.TotalDurationMs)
-}
-
-func cause(r client.RunRow) string {
-	if r.RootCause == nil {
-		return ""
-	}
-	return strings.TrimPrefix(deref(r.RootCause.StepId)+": "+r.RootCause.Code, ": ")
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

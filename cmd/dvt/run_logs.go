@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
 // logPage is how many lines are asked for at once: the most that the API gives.
@@ -33,14 +35,14 @@ func (s *session) logsCommand() *cobra.Command {
 	var how reading
 	c := &cobra.Command{
 		Use: "logs RUN [STEP]", Short: "Print what a step printed; default: the step that failed the run",
-		Args: between(1, 2),
+		Args: cmdline.RangeArgs(1, 2),
 		Long: "Print what a step printed, one attempt of it. Without STEP it is the step that failed the run or holds it " +
 			"up. With --follow it goes\n" +
 			"on until the attempt is over, over as many connections as it takes. With -o json the lines have their numbers, " +
 			"times and streams.",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if tail < 0 || since < 0 {
-				return usage(errors.New("--tail and --since take what is above 0: --tail 100, --since 10m"))
+				return cmdline.Usage(errors.New("--tail and --since take what is above 0: --tail 100, --since 10m"))
 			}
 			how.runID, how.from = args[0], 1
 			if len(args) > 1 {
@@ -88,11 +90,11 @@ func (s *session) culprit(ctx context.Context, runID string) (string, error) {
 	out, err := client.HeadOfRun(ctx, s.client, runID)
 	switch {
 	case err != nil:
-		return "", failure(err)
+		return "", cmdline.Failure(err)
 	case out.Run == nil:
-		return "", notFound("run")
+		return "", cmdline.NotFound("run")
 	case out.Run.RootCause == nil || out.Run.RootCause.StepId == nil:
-		return "", usage(errors.New("no step of that run has failed: name the STEP whose log you want"))
+		return "", cmdline.Usage(errors.New("no step of that run has failed: name the STEP whose log you want"))
 	}
 	fmt.Fprintf(s.err, "step %s\n", *out.Run.RootCause.StepId)
 	return *out.Run.RootCause.StepId, nil
@@ -103,15 +105,15 @@ func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error
 	out, err := client.CountAttempts(ctx, s.client, how.runID, how.stepID)
 	switch {
 	case err != nil:
-		return failure(err)
+		return cmdline.Failure(err)
 	case out.Run == nil:
-		return notFound("run")
+		return cmdline.NotFound("run")
 	case out.Run.Step == nil:
-		return notFound("step")
+		return cmdline.NotFound("step")
 	}
 	if had := out.Run.Step.LogicalAttemptId; attempt < 1 || attempt > had {
-		return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID,
-			counted(had, "attempt"), attempt)}
+		return &cmdline.Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID,
+			cmdline.Count(had, "attempt"), attempt)}
 	}
 	return nil
 }
@@ -120,10 +122,10 @@ func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error
 func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool) error {
 	out, err := client.MeasureStepLog(ctx, s.client, how.runID, how.stepID, how.attempt)
 	if err != nil {
-		return failure(err)
+		return cmdline.Failure(err)
 	}
 	if out.StepLog == nil {
-		return notFound("step")
+		return cmdline.NotFound("step")
 	}
 	l := out.StepLog
 	how.attempt = &l.Attempt
@@ -133,7 +135,7 @@ func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool
 	case l.ErrorLine != nil:
 		how.from = *l.ErrorLine
 	default:
-		return usage(fmt.Errorf("attempt %d of %s has not failed, or printed nothing", l.Attempt, how.stepID))
+		return cmdline.Usage(fmt.Errorf("attempt %d of %s has not failed, or printed nothing", l.Attempt, how.stepID))
 	}
 	return nil
 }
@@ -146,7 +148,7 @@ func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
 		if l.At.Before(how.since) || !strings.Contains(l.Text, how.grep) {
 			continue
 		}
-		if taken = append(taken, l); s.output.data() {
+		if taken = append(taken, l); s.output.IsData() {
 			continue
 		}
 		if s.display.IsTerminal() {
@@ -167,21 +169,21 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 		size := logPage
 		out, err := client.ReadStepLog(ctx, s.client, how.runID, how.stepID, how.attempt, &how.from, &size)
 		if err != nil {
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		l := out.StepLog
 		if l == nil {
-			return notFound("step")
+			return cmdline.NotFound("step")
 		}
 		how.attempt = &l.Attempt // a retry that begins meanwhile has a log of its own
 		more = len(l.Lines) == size
 		if l.Lines = s.taken(&how, l.Lines); whole == nil {
 			whole = l
-		} else if s.output.data() {
+		} else if s.output.IsData() {
 			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, l.Lines...), l.TotalLines, l.Missing
 		}
 	}
-	if s.output.data() {
+	if s.output.IsData() {
 		return s.print(whole)
 	}
 	if whole.TotalLines == 0 {
@@ -192,19 +194,19 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 
 // followLog prints each line once, over as many connections as it takes, until the attempt is over.
 func (s *session) followLog(ctx context.Context, how reading, giveUp time.Duration) error {
-	err := follow(ctx, giveUp, client.Position{}, func(ctx context.Context, _ client.Position,
+	err := watchview.Follow(ctx, giveUp, client.Position{}, func(ctx context.Context, _ client.Position,
 		took func(client.Position)) error {
 		return s.client.Follow(ctx, how.runID, how.stepID, how.attempt, how.from,
 			func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
 				took(client.Position{})
 				how.attempt = &f.Attempt
-				if f.Lines = s.taken(&how, f.Lines); s.output.data() && (len(f.Lines) > 0 || f.Complete) {
+				if f.Lines = s.taken(&how, f.Lines); s.output.IsData() && (len(f.Lines) > 0 || f.Complete) {
 					if err := s.print(f); err != nil {
-						return stopped{err}
+						return watchview.Stop{Cause: err}
 					}
 				}
 				if f.Complete {
-					return stopped{errOver}
+					return watchview.Stop{Cause: errOver}
 				}
 				return nil
 			})
@@ -212,7 +214,7 @@ func (s *session) followLog(ctx context.Context, how reading, giveUp time.Durati
 	if errors.Is(err, errOver) {
 		return nil
 	}
-	return failure(err)
+	return cmdline.Failure(err)
 }
 
 // offline gives a way to say that a connection is lost: once, however often it is tried again for the same reason.
@@ -223,6 +225,6 @@ func (s *session) offline() func(why error, next time.Time) {
 			fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", text)
 			said = text
 		}
-		again = next.Add(maxSilence)
+		again = next.Add(watchview.MaxSilence)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 )
 
 // masked stands in a plan document for the value of a member whose name looks like a secret's.
@@ -17,7 +19,8 @@ const masked = `"***"`
 
 func (s *session) planOfCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "plan RUN", Short: "Print the plan that a run runs, as a document that dvt run start takes", Args: exact(1),
+		Use: "plan RUN", Short: "Print the plan that a run runs, as a document that dvt run start takes",
+		Args: cmdline.ExactArgs(1),
 		Long: "Print the plan that a run runs, as a document that dvt run start takes: YAML, or with -o json JSON. The " +
 			"values of members that\n" +
 			"look like a secret by their names are ***. What signals changed of it for this run is not in it: dvt run events " +
@@ -26,19 +29,19 @@ func (s *session) planOfCommand() *cobra.Command {
 			out, err := client.ReadPlan(c.Context(), s.client, args[0])
 			switch {
 			case err != nil:
-				return failure(err)
+				return cmdline.Failure(err)
 			case out.Run == nil:
-				return notFound("run")
+				return cmdline.NotFound("run")
 			case out.Run.PlanDocument == nil:
-				return &exitError{
-					status: 4, err: fmt.Errorf(
+				return &cmdline.Error{
+					Status: 4, Err: fmt.Errorf(
 						"NOT_FOUND: no worker has fetched the plan of run %s yet, or it is of another place than the run", args[0])}
 			}
 			doc := *out.Run.PlanDocument
 			if bytes.Contains(doc, []byte(masked)) {
 				fmt.Fprintln(s.err, "values that look secret are ***: put yours there before you start it again")
 			}
-			if s.output == asJSON {
+			if s.output == document.JSON {
 				return s.print(doc)
 			}
 			return printYAML(s.out, doc)

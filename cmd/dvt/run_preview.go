@@ -8,25 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
-
-// addPreview gives a command the flag that previewed reads.
-func addPreview(c *cobra.Command) {
-	c.Flags().Bool("preview", false, "only say what would happen; nothing is sent")
-	c.Flags().Bool("dry-run", false, "another name of --preview")
-	_ = c.Flags().MarkHidden("dry-run") // the flag is there
-}
-
-// previewed reports whether a command is only to say what it would do.
-func previewed(c *cobra.Command) bool {
-	for _, name := range []string{"preview", "dry-run"} {
-		if yes, err := c.Flags().GetBool(name); err == nil && yes {
-			return true
-		}
-	}
-	return false
-}
 
 // signalAction is a signal as an action to preview.
 func signalAction(in client.SignalRunInput, cancel bool) client.ActionInput {
@@ -42,7 +27,7 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 	if err != nil {
 		return err
 	}
-	if s.output.data() {
+	if s.output.IsData() {
 		err = s.print(p)
 	} else {
 		err = s.showPreview(s.display, p)
@@ -56,7 +41,7 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*client.PreviewActionPreview, error) {
 	out, err := client.PreviewAction(ctx, s.client, action)
 	if err != nil {
-		return nil, failure(err)
+		return nil, cmdline.Failure(err)
 	}
 	return &out.Preview, nil
 }
@@ -64,14 +49,14 @@ func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*cl
 // refusedBy is the error of an action that its preview says would be refused.
 func refusedBy(p *client.PreviewActionPreview) error {
 	if p.Outcome == client.ActionOutcomeRefused || p.Outcome == client.ActionOutcomeUnsupported {
-		return &exitError{status: 3, err: fmt.Errorf("%s: it would be refused", deref(p.Code))}
+		return &cmdline.Error{Status: 3, Err: fmt.Errorf("%s: it would be refused", runtext.Deref(p.Code))}
 	}
 	return nil
 }
 
 func (s *session) showPreview(d console.Display, p *client.PreviewActionPreview) error {
 	out := d.Out
-	fmt.Fprintf(out, "%s  %s\n", p.Outcome, deref(p.Reason))
+	fmt.Fprintf(out, "%s  %s\n", p.Outcome, runtext.Deref(p.Reason))
 	if p.Status != nil {
 		fmt.Fprintf(out, "The run is %s then, if nothing else happens.\n", *p.Status)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 // receiptWait is how long a command waits for a signal to be applied when nobody says
@@ -70,14 +71,14 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) er
 			if ctx.Err() != nil {
 				continue
 			}
-			return failure(err)
+			return cmdline.Failure(err)
 		}
 		if out.Signal == nil {
-			return notFound("signal")
+			return cmdline.NotFound("signal")
 		}
 		r = out.Signal.Receipt
 	}
-	if s.output.data() {
+	if s.output.IsData() {
 		if err := s.print(r); err != nil {
 			return err
 		}
@@ -85,13 +86,13 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) er
 	switch {
 	case r.Decision == client.SignalDecisionRejected || r.Application != nil &&
 		*r.Application == client.SignalApplicationNotApplied:
-		return &exitError{status: 3, err: errors.New(sentence(r))}
+		return &cmdline.Error{Status: 3, Err: errors.New(sentence(r))}
 	case late:
-		return &exitError{
-			status: 1, err: fmt.Errorf(
+		return &cmdline.Error{
+			Status: 1, Err: fmt.Errorf(
 				"%s within %s\n  do not send it anew: it is durable. `dvt service status` and `dvt workflow debug %s` say what "+
 					"holds it up", sentence(r), how.timeout, r.RunId)}
-	case !s.output.data():
+	case !s.output.IsData():
 		fmt.Fprintln(s.out, sentence(r))
 	}
 	return nil

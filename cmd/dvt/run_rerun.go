@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 func (s *session) rerunCommand() *cobra.Command {
@@ -18,13 +19,13 @@ func (s *session) rerunCommand() *cobra.Command {
 		Long: "Starts a new run of the same plan, with the same params and none of the changes made while the earlier one " +
 			"ran. The results and\n" +
 			"artifacts of steps that do not run again are taken over; what steps left in the workspace is not.",
-		Args: exact(1),
+		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := client.RerunInput{RunId: args[0], RunRequestId: request}
 			yes := true
 			switch from {
 			case "":
-				return usage(errors.New("--from is missing: failed, start, or steps like --from build,test"))
+				return cmdline.Usage(errors.New("--from is missing: failed, start, or steps like --from build,test"))
 			case "failed":
 				in.From.Failed = &yes
 			case "start":
@@ -38,12 +39,12 @@ func (s *session) rerunCommand() *cobra.Command {
 			if in.RunRequestId == "" {
 				in.RunRequestId = uuid.NewString()
 			}
-			if previewed(c) {
+			if cmdline.IsPreview(c) {
 				return s.preview(c, client.ActionInput{Rerun: &in})
 			}
 			out, err := client.Rerun(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			return s.started(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
 		},
@@ -53,6 +54,6 @@ func (s *session) rerunCommand() *cobra.Command {
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")
-	addPreview(c)
+	cmdline.AddPreview(c)
 	return c
 }

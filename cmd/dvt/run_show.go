@@ -8,13 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
 func (s *session) showCommand() *cobra.Command {
 	var at int64
 	c := &cobra.Command{
-		Use: "show RUN", Short: "Show one run and its steps, as it is or as it was", Args: exact(1),
+		Use: "show RUN", Short: "Show one run and its steps, as it is or as it was", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var past *int64
 			if c.Flags().Changed("at") {
@@ -22,12 +25,12 @@ func (s *session) showCommand() *cobra.Command {
 			}
 			out, err := client.ShowRun(c.Context(), s.client, args[0], past)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			if out.Run == nil {
-				return notFound("run")
+				return cmdline.NotFound("run")
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.Run)
 			}
 			return s.show(out.Run, past != nil)
@@ -44,7 +47,8 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 	}
 	fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s %s %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId,
 		r.Plan.PlanVersion,
-		r.ProjectId, r.EnvironmentId, statusOf(r), is, r.RunSeq, deref(r.TriggeredBy), s.when(r.StartedAt), took(r))
+		r.ProjectId, r.EnvironmentId, runtext.Status(r), is, r.RunSeq, runtext.Deref(r.TriggeredBy), s.when(r.StartedAt),
+		runtext.Duration(r))
 	if r.Message != nil && *r.Message != "" {
 		fmt.Fprintln(s.out, console.OneLine(*r.Message))
 	}
@@ -53,7 +57,7 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		if n := r.RootCause.BlockedSteps; n > 0 {
 			blocks = fmt.Sprintf(" (steps that wait for it: %d)", n)
 		}
-		why := cause(r)
+		why := runtext.Cause(r)
 		if r.RootCause.Message != nil && *r.RootCause.Message != "" {
 			why += ": " + console.OneLine(*r.RootCause.Message)
 		}
@@ -73,10 +77,10 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 	took, why := "-", ""
 	if st.DurationMs != nil {
-		took = milliseconds(*st.DurationMs)
+		took = runtext.Milliseconds(*st.DurationMs)
 	}
 	if st.Error != nil {
-		why = console.OneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": "))
+		why = console.OneLine(strings.TrimSuffix(st.Error.Code+": "+runtext.Deref(st.Error.Message), ": "))
 	}
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode
@@ -84,7 +88,8 @@ func (s *session) stepRow(t *table, st client.ShowRunRunStepsStep, past bool) {
 	if st.Wait != nil {
 		why = strings.TrimPrefix(why+"; "+s.waitWords(st, past), "; ")
 	}
-	t.row(st.StepId, st.Type, console.Span{Line: st.StatusRaw, Style: stepSigns[st.Status].Style}, nth(st.LogicalAttemptId), took, why)
+	t.row(st.StepId, st.Type, console.Span{Text: st.StatusRaw, Style: watchview.StepSigns[st.Status].Style},
+		nth(st.LogicalAttemptId), took, why)
 }
 
 // waitWords returns what the step waits for, which must be something. In a past view it leaves out when a worker was
@@ -94,7 +99,7 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 	switch w.Kind {
 	case client.WaitKindWorker:
 		switch {
-		case deref(w.TaskQueue) == "": // a timer or a manual step, or a log of a version that recorded no queues
+		case runtext.Deref(w.TaskQueue) == "": // a timer or a manual step, or a log of a version that recorded no queues
 			return "waits to be started"
 		case past:
 			return "waits for a worker on " + *w.TaskQueue
@@ -107,7 +112,7 @@ func (s *session) waitWords(st client.ShowRunRunStepsStep, past bool) string {
 	case client.WaitKindFailedStep: // the named steps may be pending themselves, behind the failed one
 		return "blocked by a failed step, waits for " + stepNames(w.BlockingSteps)
 	case client.WaitKindPaused:
-		if by := deref(w.Who); by != "" {
+		if by := runtext.Deref(w.Who); by != "" {
 			return "waits because " + by + " paused the run"
 		}
 		return "waits because the run is paused"
@@ -152,8 +157,4 @@ func nth(logicalAttempt int) string {
 		return "1"
 	}
 	return "-"
-}
-
-func milliseconds(ms float64) string {
-	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 // verb is a command that sends one signal.
@@ -132,7 +133,7 @@ func alertVerb() verb {
 			c.Flags().StringVar(&note, "note", "", "what to look at")
 		},
 		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
-			as, err := wordOf("--level", level, client.AllAlertLevel)
+			as, err := cmdline.Word("--level", level, client.AllAlertLevel)
 			if err != nil {
 				return err
 			}
@@ -167,11 +168,11 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	var yes bool
 	var how sending
 	c := &cobra.Command{
-		Use: v.use, Short: v.short, Args: exact(v.args),
+		Use: v.use, Short: v.short, Args: cmdline.ExactArgs(v.args),
 		RunE: func(c *cobra.Command, args []string) error {
 			if v.reason {
-				reason = reasonFor(c, reason)
-				if err := needsReason(reason); err != nil {
+				reason = cmdline.ReasonFor(c, reason)
+				if err := cmdline.NeedReason(reason); err != nil {
 					return err
 				}
 			}
@@ -182,10 +183,10 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 			in := client.SignalRunInput{RunId: args[0]}
 			if v.input != nil {
 				if err := v.input(c, args, why, &in.Signal); err != nil {
-					return usage(err)
+					return cmdline.Usage(err)
 				}
 			}
-			if previewed(c) {
+			if cmdline.IsPreview(c) {
 				return s.preview(c, signalAction(in, v.input == nil))
 			}
 			if v.strong && !yes {
@@ -211,7 +212,7 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	c.Flags().Int64Var(&expected, "expected-run-seq", 0,
 		"refuse with RUN_MOVED when what it concerns has changed since this seq; default: what was shown when asking")
 	how.named(c)
-	addPreview(c)
+	cmdline.AddPreview(c)
 	if v.flags != nil {
 		v.flags(c)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -94,7 +95,7 @@ func TestRunSignals_EveryVerb(t *testing.T) {
 // What embeds generated types is printed whole, also when it is passed by value.
 func TestJSON_PrintsWhatIsEmbedded(t *testing.T) {
 	var out bytes.Buffer
-	s := &session{out: &out, output: asJSON}
+	s := &session{out: &out, output: document.JSON}
 	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{
 		RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
 		t.Fatal(err)

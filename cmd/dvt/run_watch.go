@@ -11,7 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 )
 
 // watching is how a run is watched.
@@ -27,7 +30,7 @@ const patience = 15 * time.Minute
 func (s *session) watchCommand() *cobra.Command {
 	var how watching
 	c := &cobra.Command{
-		Use: "watch RUN", Short: "Watch a run until it ends; status 0 only when it completed", Args: exact(1),
+		Use: "watch RUN", Short: "Watch a run until it ends; status 0 only when it completed", Args: cmdline.ExactArgs(1),
 		Long: `Watch a run until it ends: status 0 when it completed, 1 when it failed or was cancelled.
 
 On a terminal it is a screen of how far the run is, what failed and what that blocks, what waits for a person and
@@ -60,23 +63,24 @@ func (s *session) watch(ctx context.Context, runID string, how watching) error {
 	switch {
 	case how.latency:
 		return s.watchLatency(ctx, runID, how)
-	case s.output.data() || !s.display.IsTerminal():
+	case s.output.IsData() || !s.display.IsTerminal():
 		return s.follows(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
 	}
-	screen := openScreen(ctx, s.display)
+	screen := watchview.OpenScreen(ctx, s.display)
 	err := s.follows(ctx, runID, how, screen)
-	screen.close()
-	if screen.sync == "" {
+	screen.Close()
+	if screen.Sync == "" {
 		return err
 	}
 	width, _ := s.display.Size()
-	if screen.over() {
-		for _, l := range append(screen.lines(time.Now(), width, maxEnd), console.Line{{Line: "run " + screen.end(), Style: console.Plain}}) {
+	if screen.IsOver() {
+		for _, l := range append(screen.Lines(time.Now(), width, maxEnd),
+			console.Line{{Text: "run " + screen.End(), Style: console.Plain}}) {
 			fmt.Fprintln(s.out, s.display.Render(l))
 		}
 	} else if ctx.Err() != nil {
-		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.run.StatusRaw,
-			screen.last.RunSeq, runID)
+		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.Run.StatusRaw,
+			screen.Last.RunSeq, runID)
 	}
 	return err
 }
@@ -86,71 +90,62 @@ const maxEnd = 20
 
 // watchLatency is watch that measures what comes.
 func (s *session) watchLatency(ctx context.Context, runID string, how watching) error {
-	w := &changeLines{s: s, steps: map[string]string{}, latencies: &latencies{}}
+	w := &changeLines{s: s, steps: map[string]string{}, latencies: &watchview.Latencies{}}
 	ask := func(ctx context.Context) (time.Time, error) { return s.client.StoreTime(ctx, runID) }
-	if err := w.latencies.clock.set(ctx, ask); err != nil {
+	if err := w.latencies.Clock.Set(ctx, ask); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // Ctrl-C before anything was to be said
 		}
-		return failure(err)
+		return cmdline.Failure(err)
 	}
 	asking, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
-	keeping.Go(func() { w.latencies.clock.keep(asking, ask) })
+	keeping.Go(func() { w.latencies.Clock.Keep(asking, ask) })
 	err := s.follows(ctx, runID, how, w)
 	if ctx.Err() != nil {
 		err = nil // Ctrl-C is how one ends a measurement
 	}
 	stop()
 	keeping.Wait()
-	return errors.Join(err, w.latencies.report(s))
+	return errors.Join(err, s.reportLatencies(w.latencies))
 }
 
 // watcher is told what is known of a run, one call after the other.
 type watcher interface {
 	// see takes a frame; the run's status when it has ended.
-	see(frame) (client.RunStatus, error)
+	See(watchview.Frame) (client.RunStatus, error)
 	// lose takes note that the connection is lost, and when it is tried again.
-	lose(why error, next time.Time)
+	Lose(why error, next time.Time)
 }
 
 // follows tells w of a run until that ends. Its error is the exit status.
 func (s *session) follows(ctx context.Context, runID string, how watching, w watcher) error {
 	var end client.RunStatus
-	err := follow(ctx, how.giveUp, client.Position{}, func(ctx context.Context, at client.Position,
+	err := watchview.Follow(ctx, how.giveUp, client.Position{}, func(ctx context.Context, at client.Position,
 		took func(client.Position)) error {
-		return s.client.Watch(ctx, runID, at, func(f frame) error {
+		return s.client.Watch(ctx, runID, at, func(f watchview.Frame) error {
 			if f.Delta != nil && f.StoreEpoch == at.Epoch && f.Delta.FromSeq > at.Seq {
-				return errHole
+				return watchview.ErrHole
 			}
 			at = client.Position{Seq: f.RunSeq, Epoch: f.StoreEpoch}
 			took(at)
-			status, err := w.see(f)
-			if end = status; err == nil && ended(status) {
+			status, err := w.See(f)
+			if end = status; err == nil && watchview.HasEnded(status) {
 				err = errOver
 			}
 			if err != nil {
-				return stopped{err}
+				return watchview.Stop{Cause: err}
 			}
 			return nil
 		})
-	}, w.lose)
+	}, w.Lose)
 	switch {
 	case !errors.Is(err, errOver):
-		return failure(err)
+		return cmdline.Failure(err)
 	case end == client.RunStatusCompleted || how.exitZero:
 		return nil
 	}
-	return &exitError{status: 1, err: fmt.Errorf("the run ended %s", end), said: !s.output.data()}
-}
-
-func (s *screen) see(f frame) (is client.RunStatus, _ error) {
-	s.change(func(v *view) { v.frame(f, time.Now()); is = v.run.Status })
-	return is, nil
-}
-
-func (s *screen) lose(why error, next time.Time) {
-	s.change(func(v *view) { v.offline(why, next, time.Now()) })
+	return &cmdline.Error{Status: 1, Err: fmt.Errorf("the run ended %s", end), Said: !s.output.IsData()}
 }
 
 // changeLines prints what changes, one line a fact, and says when the view may be old.
@@ -159,17 +154,17 @@ type changeLines struct {
 	status    string
 	sync      client.SyncState
 	steps     map[string]string
-	latencies *latencies // nil: they are not measured
+	latencies *watchview.Latencies // nil: they are not measured
 	offline   func(why error, next time.Time)
 }
 
-func (w *changeLines) see(f frame) (client.RunStatus, error) {
+func (w *changeLines) See(f watchview.Frame) (client.RunStatus, error) {
 	if w.latencies != nil {
-		if ms, news := w.latencies.frame(f); news {
+		if ms, news := w.latencies.Frame(f); news {
 			defer w.line(f.AsOf, "latency", fmt.Sprintf("%.1f ms  seq %d", ms, f.RunSeq), console.Plain, "")
 		}
 	}
-	if w.s.output.data() {
+	if w.s.output.IsData() {
 		if err := w.s.print(f); err != nil {
 			return "", err
 		}
@@ -179,7 +174,7 @@ func (w *changeLines) see(f frame) (client.RunStatus, error) {
 		if f.Reason != nil {
 			reason = " (" + string(*f.Reason) + ")"
 		}
-		w.line(f.AsOf, "view", string(f.Sync), signs[f.Sync].Style, reason)
+		w.line(f.AsOf, "view", string(f.Sync), watchview.Signs[f.Sync].Style, reason)
 	}
 	w.sync = f.Sync
 	if f.Reset {
@@ -201,17 +196,18 @@ func (w *changeLines) see(f frame) (client.RunStatus, error) {
 	return is, nil
 }
 
-func (w *changeLines) lose(why error, next time.Time) {
-	if w.s.output.data() {
+func (w *changeLines) Lose(why error, next time.Time) {
+	if w.s.output.IsData() {
 		if w.offline == nil {
 			w.offline = w.s.offline()
 		}
 		w.offline(why, next)
-	} else if w.sync != syncOffline {
-		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].Style, fmt.Sprintf(" (%s)  %s", connectionLost,
-			console.OneLine(why.Error())))
+	} else if w.sync != watchview.SyncOffline {
+		w.line(time.Now(), "view", string(watchview.SyncOffline), watchview.Signs[watchview.SyncOffline].Style,
+			fmt.Sprintf(" (%s)  %s", watchview.ConnectionLost,
+				console.OneLine(why.Error())))
 	}
-	w.sync = syncOffline
+	w.sync = watchview.SyncOffline
 }
 
 func (w *changeLines) step(at time.Time, st client.StepRow) {
@@ -223,27 +219,39 @@ func (w *changeLines) step(at time.Time, st client.StepRow) {
 	}
 	why := ""
 	if st.Error != nil {
-		why = "  " + console.OneLine(st.Error.Code+": "+deref(st.Error.Message))
+		why = "  " + console.OneLine(st.Error.Code+": "+runtext.Deref(st.Error.Message))
 	}
-	w.line(at, st.StepId, st.StatusRaw, stepSigns[st.Status].Style, attempt(st)+why)
+	w.line(at, st.StepId, st.StatusRaw, watchview.StepSigns[st.Status].Style, watchview.Attempt(st)+why)
 }
 
 func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
-	if now := statusOf(r); w.status != now {
-		w.line(at, "run", now, runSigns[r.Status].Style, fmt.Sprintf("  %d of %d steps done  seq %d", r.StepCounts.Success+
-			r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
+	if now := runtext.Status(r); w.status != now {
+		w.line(at, "run", now, watchview.RunSigns[r.Status].Style, fmt.Sprintf("  %d of %d steps done  seq %d",
+			r.StepCounts.Success+
+				r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
 		w.status = now
 	}
-	if ended(r.Status) {
-		w.line(at, "end", r.StatusRaw, runSigns[r.Status].Style, strings.TrimPrefix((&view{run: r}).end(), r.StatusRaw))
+	if watchview.HasEnded(r.Status) {
+		w.line(at, "end", r.StatusRaw, watchview.RunSigns[r.Status].Style, strings.TrimPrefix((&watchview.View{Run: r}).End(),
+			r.StatusRaw))
 	}
 	return r.Status
 }
 
 // line prints what the subject is now, a word of its own style, and more about it.
 func (w *changeLines) line(at time.Time, subject, is string, look console.Style, more string) {
-	if !w.s.output.data() {
-		l := console.Line{{Line: fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), Style: console.Plain}, {Line: is, Style: look}, {Line: more, Style: console.Plain}}
+	if !w.s.output.IsData() {
+		l := console.Line{{Text: fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), Style: console.Plain},
+			{Text: is, Style: look}, {Text: more, Style: console.Plain}}
 		fmt.Fprintln(w.s.out, w.s.display.Render(l))
 	}
+}
+
+// reportLatencies prints the summary of a watch that is over.
+func (s *session) reportLatencies(l *watchview.Latencies) error {
+	if s.output.IsData() {
+		return s.print(l.Summary())
+	}
+	l.Summary().Render(s.display)
+	return nil
 }

@@ -22,8 +22,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -56,8 +58,8 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
 	tty.Await(`(?s)run FAILED.*0 of 4.*steps.done.*1 fa.*cause s1`)
-	if err := stop(); exitStatus(err) != 1 {
-		t.Errorf("status %d, %v", exitStatus(err), err)
+	if err := stop(); cmdline.ExitStatus(err) != 1 {
+		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
 	tty.Clean()
 	tty.Paced(began)
@@ -68,8 +70,8 @@ func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
 	address, _ := served(t)
 	stop := watchingOn(t, tty.File, address, "--color=never")
 	tty.Await(`● LIVE`)
-	if err := stop(); exitStatus(err) != interrupted {
-		t.Errorf("status %d, %v", exitStatus(err), err)
+	if err := stop(); cmdline.ExitStatus(err) != cmdline.Interrupted {
+		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
 	tty.Await(`^run r1 was RUNNING at seq 2 and goes on: dvt run watch r1`)
 	tty.Clean()
@@ -97,8 +99,8 @@ func TestRunWatch_PipedIsOneLineAChange(t *testing.T) {
 	}
 	append1(t, s, runtest.Draft(log.RunCancelled, "", 1))
 	out.await(t, `end +CANCELLED`)
-	if err := stop(); exitStatus(err) != 1 {
-		t.Errorf("status %d, %v", exitStatus(err), err)
+	if err := stop(); cmdline.ExitStatus(err) != 1 {
+		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
 	got := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3}Z| after \S+`).ReplaceAllString(out.String(), "T")
 	want := `T  run                   RUNNING  0 of 2 steps done  seq 2
@@ -228,8 +230,8 @@ func TestRunWatch_GivesUp(t *testing.T) {
 	front.down.Store(true)
 	front.CloseClientConnections()
 	out.await(t, `view +OFFLINE`)
-	if err := <-ended; exitStatus(err) != 1 || !strings.Contains(err.Error(), "no connection for") {
-		t.Errorf("status %d, %v", exitStatus(err), err)
+	if err := <-ended; cmdline.ExitStatus(err) != 1 || !strings.Contains(err.Error(), "no connection for") {
+		t.Errorf("status %d, %v", cmdline.ExitStatus(err), err)
 	}
 }
 
@@ -241,12 +243,12 @@ func TestFollow_WhatIsMended(t *testing.T) {
 		"FORBIDDEN": false, "TOKEN_EXPIRED": false, "": false,
 	} {
 		var after []client.Position
-		err := follow(t.Context(), 0, client.Position{}, func(_ context.Context, at client.Position,
+		err := watchview.Follow(t.Context(), 0, client.Position{}, func(_ context.Context, at client.Position,
 			took func(client.Position)) error {
 			after = append(after, at)
 			took(client.Position{Seq: int64(10 + len(after)), Epoch: "e"})
 			if len(after) == 2 {
-				return stopped{errOver}
+				return watchview.Stop{Cause: errOver}
 			}
 			return &client.Error{Code: code}
 		}, func(error, time.Time) {})
@@ -262,7 +264,8 @@ func TestFollow_WhatIsMended(t *testing.T) {
 		}
 	}
 	tries := 0
-	err := follow(t.Context(), 0, client.Position{}, func(context.Context, client.Position, func(client.Position)) error {
+	err := watchview.Follow(t.Context(), 0, client.Position{}, func(context.Context, client.Position,
+		func(client.Position)) error {
 		tries++
 		return errors.New("refused")
 	},
@@ -304,12 +307,12 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines:\n%s", lines, seen)
 	}
-	v := &view{index: map[string]int{}, behind: map[string][]string{}, sync: client.SyncStateLive}
+	v := &watchview.View{Index: map[string]int{}, Behind: map[string][]string{}, Sync: client.SyncStateLive}
 	for _, name := range steps {
 		id, on, _ := strings.Cut(name, "<")
-		v.step(client.StepRow{StepId: id, Status: client.StepStatusRunning, DependsOn: strings.Fields(on)})
+		v.Step(client.StepRow{StepId: id, Status: client.StepStatusRunning, DependsOn: strings.Fields(on)})
 	}
-	if took := testing.AllocsPerRun(10, func() { v.lines(time.Now(), 100, 30) }); took > 2000 {
+	if took := testing.AllocsPerRun(10, func() { v.Lines(time.Now(), 100, 30) }); took > 2000 {
 		t.Errorf("a frame takes %v allocations", took)
 	}
 }
@@ -323,7 +326,7 @@ func TestView_Golden(t *testing.T) {
 	began := at.Add(-12*time.Minute - 4*time.Second)
 	manual := client.RunSubstatusWaitingManual
 	code := func(s string) *string { return &s }
-	v := &view{}
+	v := &watchview.View{}
 	step := func(id string, is client.StepStatus, after ...string) client.WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep {
 		row := client.StepRow{StepId: id, Type: "COMMAND", Status: is, StatusRaw: string(is), DependsOn: after,
 			LogicalAttemptId: 1, StartedAt: &began}
@@ -353,11 +356,11 @@ func TestView_Golden(t *testing.T) {
 		},
 	}
 	why := client.SyncReasonStoreDown
-	v.frame(frame{Sync: client.SyncStateLive, RunSeq: 812, AsOf: at, Snapshot: run}, at)
+	v.Frame(watchview.Frame{Sync: client.SyncStateLive, RunSeq: 812, AsOf: at, Snapshot: run}, at)
 	var got strings.Builder
 	draw := func(name string, width, height int) {
 		fmt.Fprintf(&got, "== %s, %d by %d\n", name, width, height)
-		for _, l := range v.lines(at.Add(12*time.Second), width, height) {
+		for _, l := range v.Lines(at.Add(12*time.Second), width, height) {
 			if l.Width() >= width {
 				t.Errorf("%s: %q is %d wide", name, l.Render(false), l.Width())
 			}
@@ -368,13 +371,13 @@ func TestView_Golden(t *testing.T) {
 	draw("narrow", 44, 24)
 	draw("low", 100, 9)
 	draw("tiny", 12, 3)
-	v.frame(frame{Sync: client.SyncStateStale, Reason: &why, RunSeq: 812, AsOf: at}, at)
+	v.Frame(watchview.Frame{Sync: client.SyncStateStale, Reason: &why, RunSeq: 812, AsOf: at}, at)
 	draw("stale", 140, 24)
-	v.frame(frame{Sync: client.SyncStateResyncing, RunSeq: 812, HeadSeq: &head, AsOf: at}, at)
+	v.Frame(watchview.Frame{Sync: client.SyncStateResyncing, RunSeq: 812, HeadSeq: &head, AsOf: at}, at)
 	draw("resyncing", 100, 6)
-	v.frame(frame{Sync: client.SyncStateVerifying, RunSeq: 812, AsOf: at}, at)
+	v.Frame(watchview.Frame{Sync: client.SyncStateVerifying, RunSeq: 812, AsOf: at}, at)
 	draw("verifying", 100, 6)
-	v.offline(errors.New("connection refused"), at.Add(20*time.Second), at)
+	v.GoOffline(errors.New("connection refused"), at.Add(20*time.Second), at)
 	draw("offline", 120, 6)
 	file := filepath.Join("testdata", "watch.txt")
 	if *update {
@@ -395,13 +398,13 @@ func TestView_Golden(t *testing.T) {
 func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
 	tty := consoletest.OpenTerminal(t, 80, 24)
 	began := time.Now()
-	s := openScreen(t.Context(), console.NewDisplay(tty.File, console.ColourNever))
+	s := watchview.OpenScreen(t.Context(), console.NewDisplay(tty.File, console.ColourNever))
 	for i := range int64(1000) {
-		s.change(func(v *view) { v.frame(frame{Sync: client.SyncStateLive, RunSeq: i}, time.Now()) })
+		s.Change(func(v *watchview.View) { v.Frame(watchview.Frame{Sync: client.SyncStateLive, RunSeq: i}, time.Now()) })
 		time.Sleep(time.Millisecond)
 	}
 	tty.Await(`● LIVE`)
-	s.close()
+	s.Close()
 	tty.Paced(began)
 }
 
@@ -410,15 +413,15 @@ func TestView_LongIDsOnANarrowTerminal(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 3, 12, 7, 0, time.UTC)
 	began := at.Add(-time.Minute)
-	v := &view{index: map[string]int{}, behind: map[string][]string{}}
+	v := &watchview.View{Index: map[string]int{}, Behind: map[string][]string{}}
 	for _, id := range []string{"model.warehouse.finance_" + strings.Repeat("very_", 20) + "long_name",
 		strings.Repeat("日本", 40), "short"} {
-		v.step(client.StepRow{StepId: id, Status: client.StepStatusRunning, StatusRaw: "RUNNING", StartedAt: &began})
+		v.Step(client.StepRow{StepId: id, Status: client.StepStatusRunning, StatusRaw: "RUNNING", StartedAt: &began})
 	}
-	v.frame(frame{Sync: client.SyncStateLive, AsOf: at}, at)
+	v.Frame(watchview.Frame{Sync: client.SyncStateLive, AsOf: at}, at)
 	for _, width := range []int{40, 60, 200} {
 		text := ""
-		for _, l := range v.lines(at, width, 24) {
+		for _, l := range v.Lines(at, width, 24) {
 			if l.Width() >= width {
 				t.Errorf("%d cells: %q", width, l.Render(false))
 			}

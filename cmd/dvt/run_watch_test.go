@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -208,8 +210,8 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 	}
 	out.await(t, `"episodes"`)
 	err := stop()
-	var e *exitError
-	if !errors.As(err, &e) || e.status != 1 || !strings.Contains(e.Error(), "FAILED") {
+	var e *cmdline.Error
+	if !errors.As(err, &e) || e.Status != 1 || !strings.Contains(e.Error(), "FAILED") {
 		t.Errorf("the run failed, the command says %v", err)
 	}
 	objects := json.NewDecoder(strings.NewReader(out.String()[:strings.LastIndex(out.String(), "}")+1]))
@@ -219,7 +221,7 @@ func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, out)
 		}
 	}
-	var sum summary
+	var sum watchview.Summary
 	if err := json.Unmarshal(last, &sum); err != nil || sum.Latency.Count == 0 || sum.Frames[client.SyncStateLive] < 2 ||
 		sum.Stale != 0 {
 		t.Errorf("%+v, %v of\n%s", sum, err, last)
@@ -238,9 +240,9 @@ func TestRunWatchLatency_RefusalsAreThoseOfWatch(t *testing.T) {
 func TestLatencies_CountAndForget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &latencies{}
+		l := &watchview.Latencies{}
 		ahead := 90 * time.Minute
-		if err := l.clock.set(t.Context(), func(context.Context) (time.Time, error) {
+		if err := l.Clock.Set(t.Context(), func(context.Context) (time.Time, error) {
 			time.Sleep(30 * time.Millisecond)
 			at := time.Now().Add(ahead)
 			time.Sleep(10 * time.Millisecond)
@@ -248,11 +250,11 @@ func TestLatencies_CountAndForget(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if off := l.clock.now().Sub(time.Now().Add(ahead)); off.Abs() > 20*time.Millisecond ||
-			l.summary().Latency.Within != 20 {
-			t.Errorf("%v off, it says %v ms", off, l.summary().Latency.Within)
+		if off := l.Clock.Now().Sub(time.Now().Add(ahead)); off.Abs() > 20*time.Millisecond ||
+			l.Summary().Latency.Within != 20 {
+			t.Errorf("%v off, it says %v ms", off, l.Summary().Latency.Within)
 		}
-		l.clock.best.Store(&tick{at: time.Now(), says: time.Now().Add(ahead)})
+		l.Clock.Best.Store(&watchview.Tick{At: time.Now(), Says: time.Now().Add(ahead)})
 		frame := func(sync client.SyncState, reason client.SyncReason, seq int64, age time.Duration, reset bool) (float64,
 			bool) {
 			committed := time.Now().Add(ahead - age)
@@ -260,7 +262,7 @@ func TestLatencies_CountAndForget(t *testing.T) {
 			if reason != "" {
 				f.Reason = &reason
 			}
-			return l.frame(f)
+			return l.Frame(f)
 		}
 		for i, c := range []struct {
 			seq   int64
@@ -272,30 +274,32 @@ func TestLatencies_CountAndForget(t *testing.T) {
 				t.Errorf("frame %d: %v ms, news %t", i, ms, news)
 			}
 		}
-		for i := range 2 * maxLatencies {
+		for i := range 2 * watchview.MaxLatencies {
 			frame(client.SyncStateLive, "", int64(6+i), time.Duration(1+i%100)*time.Millisecond, false)
 		}
 		frame(client.SyncStateLive, "", 1<<40, -time.Hour, false) // by a clock that is off: not before it was committed
-		sum := l.summary()
-		if q := sum.Latency; q.Count != 3+2*maxLatencies+1 || len(l.ages) != maxLatencies || q.P50 != 50 || q.P95 != 95 ||
+		sum := l.Summary()
+		if q := sum.Latency; q.Count != 3+2*watchview.MaxLatencies+1 || len(l.Ages) != watchview.MaxLatencies ||
+			q.P50 != 50 || q.P95 != 95 ||
 			q.P99 != 99 || q.Max != 100 {
-			t.Errorf("%+v of %d", q, len(l.ages))
+			t.Errorf("%+v of %d", q, len(l.Ages))
 		}
-		for range maxEpisodes + 5 {
+		for range watchview.MaxEpisodes + 5 {
 			frame(client.SyncStateStale, client.SyncReasonGap, 1<<40, 0, false)
 			time.Sleep(70 * time.Millisecond)
 			frame(client.SyncStateResyncing, client.SyncReasonGap, 1<<40, 0, false)
 			frame(client.SyncStateLive, "", 1<<40, 0, false)
 		}
 		frame(client.SyncStateStale, client.SyncReasonStoreDown, 1<<40, 0, false)
-		sum = l.summary()
+		sum = l.Summary()
 		last := sum.Episodes[len(sum.Episodes)-1]
-		if sum.Stale != maxEpisodes+6 || len(sum.Episodes) != maxEpisodes || last.MS != nil || last.Cause != "STORE_DOWN" ||
-			*sum.Episodes[0].MS != 70 || sum.Resets != 1 || sum.Frames[client.SyncStateStale] != maxEpisodes+6 {
+		if sum.Stale != watchview.MaxEpisodes+6 || len(sum.Episodes) != watchview.MaxEpisodes || last.MS != nil ||
+			last.Cause != "STORE_DOWN" ||
+			*sum.Episodes[0].MS != 70 || sum.Resets != 1 || sum.Frames[client.SyncStateStale] != watchview.MaxEpisodes+6 {
 			t.Errorf("%d times, %d remembered, the last one %+v", sum.Stale, len(sum.Episodes), last)
 		}
 		var b bytes.Buffer
-		sum.print(console.Display{Out: &b})
+		sum.Render(console.Display{Out: &b})
 		if !strings.HasSuffix(b.String(), "STORE_DOWN, not LIVE again\n") {
 			t.Error(b.String())
 		}

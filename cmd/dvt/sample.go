@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -50,7 +51,7 @@ func (m *sample) flags(c *cobra.Command) {
 // files are what the sample consists of, by name. What makes its plan invalid, such as its id, is a usage error.
 func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 	if !slices.Contains(sampleTypes(), m.Type) {
-		return nil, usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
+		return nil, cmdline.Usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
 	}
 	m.Receiver = noteReceiver()
 	templates := map[string]string{"README.md": "samples/README.md"}
@@ -84,7 +85,7 @@ func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 		err = wrongFlags(invalid.Violations)
 	}
 	if err != nil {
-		return nil, usage(err)
+		return nil, cmdline.Usage(err)
 	}
 	return out, nil
 }

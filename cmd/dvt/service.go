@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 func serviceCommand() *cobra.Command {
@@ -22,11 +24,11 @@ func tenantCommand() *cobra.Command {
 
 func (s *session) serviceStatus() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Say what starts now and what does not, and why", Args: exact(0),
+		Use: "status", Short: "Say what starts now and what does not, and why", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowService(c.Context(), s.client)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			return s.service(out.Service.ServiceRow)
 		},
@@ -34,7 +36,7 @@ func (s *session) serviceStatus() *cobra.Command {
 }
 
 func (s *session) service(r client.ServiceRow) error {
-	if s.output.data() {
+	if s.output.IsData() {
 		return s.print(r)
 	}
 	_, err := fmt.Fprintln(s.out, strings.Join(serviceLines(r), "\n"))
@@ -50,7 +52,7 @@ func serviceLines(r client.ServiceRow) []string {
 	if r.Degraded {
 		line := "DEGRADED: the engine starts runs too slowly, new ones are refused"
 		if r.RetryAfterMs != nil {
-			line += fmt.Sprintf("; again in %s", milliseconds(*r.RetryAfterMs))
+			line += fmt.Sprintf("; again in %s", runtext.Milliseconds(*r.RetryAfterMs))
 		}
 		out = append(out, line)
 	}
@@ -63,13 +65,13 @@ func serviceLines(r client.ServiceRow) []string {
 func (s *session) serviceWorkers() *cobra.Command {
 	return &cobra.Command{
 		Use: "workers", Short: "List the data workers of the last 24 hours and the sandboxes that they can give",
-		Args: exact(0),
+		Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out, err := client.ShowWorkers(c.Context(), s.client)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.Workers)
 			}
 			if len(out.Workers) == 0 {
@@ -116,7 +118,7 @@ func missingParts(w client.ShowWorkersWorkersWorkerReport) string {
 func why(since *time.Time, reason *string) string {
 	line := ""
 	if since != nil {
-		line = " since " + moment(since)
+		line = " since " + runtext.Moment(since)
 	}
 	if reason != nil {
 		line += ": " + *reason
@@ -127,16 +129,16 @@ func why(since *time.Time, reason *string) string {
 func (s *session) serviceMode() *cobra.Command {
 	var reason, requestID string
 	c := &cobra.Command{
-		Use: "mode MODE", Short: "Set the mode of the installation: NORMAL, READ_ONLY or DRAINED", Args: exact(1),
+		Use: "mode MODE", Short: "Set the mode of the installation: NORMAL, READ_ONLY or DRAINED", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			mode, err := wordOf("MODE", args[0], client.AllEngineMode)
+			mode, err := cmdline.Word("MODE", args[0], client.AllEngineMode)
 			if err != nil {
 				return err
 			}
 			out, err := client.SetEngineMode(c.Context(), s.client, client.SetEngineModeInput{RequestId: orNew(requestID),
 				Mode: mode, Reason: reason})
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
 			return s.service(out.SetEngineMode.Service.ServiceRow)
 		},
@@ -148,7 +150,7 @@ func (s *session) serviceMode() *cobra.Command {
 func (s *session) freeze(frozen bool) *cobra.Command {
 	var tenant, reason, requestID string
 	c := &cobra.Command{
-		Use: "unfreeze", Short: "Lift the freeze of the tenant", Args: exact(0),
+		Use: "unfreeze", Short: "Lift the freeze of the tenant", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			in := client.FreezeTenantInput{RequestId: orNew(requestID), Frozen: frozen, Reason: reason}
 			if tenant != "" {
@@ -156,9 +158,9 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 			}
 			out, err := client.FreezeTenant(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if tenant != "" && !s.output.data() { // the state is that of one's own
+			if tenant != "" && !s.output.IsData() { // the state is that of one's own
 				_, err := fmt.Fprintf(s.out, "tenant %s: frozen %t\n", tenant, frozen)
 				return err
 			}

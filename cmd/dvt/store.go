@@ -12,12 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/server"
 )
 
 // upkeep is what the commands on a whole store share.
 type upkeep struct {
-	output format
+	output document.Format
 	runs   []string
 	out    io.Writer
 }
@@ -29,7 +31,7 @@ func storeCommand() *cobra.Command {
 			"verify, rebuild and export may run beside servers. Stop every server and worker before repair and import.",
 	}
 	u := &upkeep{}
-	addOutput(c, &u.output)
+	document.AddFlag(c, &u.output)
 	epoch := &cobra.Command{Use: "epoch", Short: "The epoch of the store's history"}
 	epoch.AddCommand(u.bump())
 	c.AddCommand(u.verify(), u.rebuild(), u.repair(), u.export(), u.load(), epoch)
@@ -40,7 +42,7 @@ func storeCommand() *cobra.Command {
 // error decides the exit status.
 func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 	f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
-	c.Args = exact(args)
+	c.Args = cmdline.ExactArgs(args)
 	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // the flags that server.Load takes for settings
 	server.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level")...)
 	settings.String("config", "", "YAML file with settings")
@@ -56,7 +58,7 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 		}
 		cfg, err := server.Load(settings, false)
 		if err != nil {
-			return usage(err)
+			return cmdline.Usage(err)
 		}
 		log, err := logger(cfg.LogLevel)
 		if err != nil {
@@ -64,22 +66,22 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 		}
 		u.out = c.OutOrStdout()
 		err = f(c.Context(), cfg, log, args)
-		var e *exitError
+		var e *cmdline.Error
 		if err == nil || errors.As(err, &e) {
 			return err
 		}
-		return &exitError{status: server.StoreStatus(err), err: err}
+		return &cmdline.Error{Status: server.StoreStatus(err), Err: err}
 	}
 	return c
 }
 
 // show prints a report for programs, or calls table.
 func (u *upkeep) show(report any, table func()) error {
-	if !u.output.data() {
+	if !u.output.IsData() {
 		table()
 		return nil
 	}
-	return u.output.print(u.out, report)
+	return u.output.Write(u.out, report)
 }
 
 func (u *upkeep) say(format string, args ...any) { fmt.Fprintf(u.out, format+"\n", args...) }
@@ -119,8 +121,8 @@ func (u *upkeep) verify() *cobra.Command {
 			u.say("%d runs, %d events: %d differences, %d notes", r.Runs, r.Events, r.Differences, r.Notes)
 		})
 		if err == nil && r.Differences > 0 {
-			return &exitError{
-				status: 1, err: fmt.Errorf("the store has %d differences; docs/operations.md says what to do about each",
+			return &cmdline.Error{
+				Status: 1, Err: fmt.Errorf("the store has %d differences; docs/operations.md says what to do about each",
 					r.Differences)}
 		}
 		return err
@@ -156,7 +158,7 @@ func (u *upkeep) repair() *cobra.Command {
 	},
 		func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
 			if !fromEngine {
-				return usage(errors.New("say where from: dvt store repair --from-engine"))
+				return cmdline.Usage(errors.New("say where from: dvt store repair --from-engine"))
 			}
 			r, err := server.RepairStore(ctx, cfg, log, u.runs, progress())
 			if err != nil {
@@ -194,7 +196,7 @@ func (u *upkeep) repair() *cobra.Command {
 				u.say("%d open runs looked at, %d refilled, %d lost", r.Looked, len(r.Refilled), len(r.Lost))
 			})
 			if err == nil && len(r.Lost) > 0 {
-				return &exitError{status: 1, err: fmt.Errorf("%d runs are lost: start them again", len(r.Lost))}
+				return &cmdline.Error{Status: 1, Err: fmt.Errorf("%d runs are lost: start them again", len(r.Lost))}
 			}
 			return err
 		})

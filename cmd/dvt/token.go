@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
 func tokenCommand() *cobra.Command {
@@ -22,12 +23,12 @@ func (s *session) tokenCreate() *cobra.Command {
 	var role, project, environment, service, requestID string
 	var days int
 	c := &cobra.Command{
-		Use: "create NAME", Short: "Make a token; its secret is shown this once", Args: exact(1),
+		Use: "create NAME", Short: "Make a token; its secret is shown this once", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if days < 1 || days > 365 {
-				return usage(errors.New("--days must be from 1 to 365"))
+				return cmdline.Usage(errors.New("--days must be from 1 to 365"))
 			}
-			as, err := wordOf("--role", role, client.AllRole)
+			as, err := cmdline.Word("--role", role, client.AllRole)
 			if err != nil {
 				return err
 			}
@@ -41,16 +42,16 @@ func (s *session) tokenCreate() *cobra.Command {
 			}
 			out, err := client.CreateToken(c.Context(), s.client, in)
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.CreateToken)
 			}
 			t := out.CreateToken.Token.TokenRow
 			fmt.Fprintf(c.ErrOrStderr(), "token %s of %s, until %s\n", t.TokenId, t.Principal, t.ExpiresAt.Format(time.RFC3339))
 			if out.CreateToken.Secret == nil {
-				return &exitError{
-					status: 1, err: errors.New(
+				return &cmdline.Error{
+					Status: 1, Err: errors.New(
 						"this request id made it before, and its secret is not kept: revoke it and make another")}
 			}
 			_, err = fmt.Fprintln(s.out, *out.CreateToken.Secret)
@@ -79,7 +80,7 @@ func (s *session) tokenList() *cobra.Command {
 	var everybody, gone bool
 	l := listed{none: "You have no token: dvt token create NAME --role ROLE makes one; --everybody shows those of others."}
 	c := &cobra.Command{
-		Use: "list", Short: "List your tokens, newest first", Args: exact(0),
+		Use: "list", Short: "List your tokens, newest first", Args: cmdline.ExactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			live := !gone
 			var all client.ListTokensTokensTokenConnection
@@ -115,14 +116,14 @@ func (s *session) tokenList() *cobra.Command {
 func (s *session) tokenRevoke() *cobra.Command {
 	var reason, requestID string
 	c := &cobra.Command{
-		Use: "revoke TOKEN", Short: "End a token for good, with its streams", Args: exact(1),
+		Use: "revoke TOKEN", Short: "End a token for good, with its streams", Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			out, err := client.RevokeToken(c.Context(), s.client, client.RevokeTokenInput{RequestId: orNew(requestID),
 				TokenId: args[0], Reason: reason})
 			if err != nil {
-				return failure(err)
+				return cmdline.Failure(err)
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(out.RevokeToken.Token)
 			}
 			t := out.RevokeToken.Token.TokenRow

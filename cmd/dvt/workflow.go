@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -26,9 +28,9 @@ func workflowCommand() *cobra.Command {
 // maxHistory is the most that is read of a history; Temporal ends a workflow at 50 MB.
 const maxHistory = 128 << 20
 
-func replayCommand(output *format) *cobra.Command {
+func replayCommand(output *document.Format) *cobra.Command {
 	c := &cobra.Command{
-		Use: "replay FILE", Short: "Would this version go on with that history?", Args: exact(1),
+		Use: "replay FILE", Short: "Would this version go on with that history?", Args: cmdline.ExactArgs(1),
 		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the " +
 			"history of one execution.\n" +
 			"Nothing is asked and nothing is done: the workflow of this program decides again what was decided then. Exit " +
@@ -45,7 +47,7 @@ func replayCommand(output *format) *cobra.Command {
 		if args[0] != "-" {
 			f, err := os.Open(args[0])
 			if err != nil {
-				return usage(fmt.Errorf("the history %s cannot be read: %w", args[0], errors.Unwrap(err)))
+				return cmdline.Usage(fmt.Errorf("the history %s cannot be read: %w", args[0], errors.Unwrap(err)))
 			}
 			defer f.Close()
 			in = f
@@ -54,18 +56,18 @@ func replayCommand(output *format) *cobra.Command {
 		var differs *server.HistoryMismatchError
 		switch {
 		case errors.Is(err, server.ErrNotHistory):
-			return usage(err)
+			return cmdline.Usage(err)
 		case errors.Is(err, server.ErrPayloadKey):
-			return usage(fmt.Errorf(
+			return cmdline.Usage(fmt.Errorf(
 				"%w: give the files of your control workers with --payload-keys-file and --dispatch-keys-file", err))
-		case output.data():
+		case output.IsData():
 			answer := map[string]any{"replays": err == nil}
 			if errors.As(err, &differs) {
 				answer["mismatch"] = differs
 			} else {
 				answer["history"] = out
 			}
-			if werr := output.print(c.OutOrStdout(), answer); werr != nil {
+			if werr := output.Write(c.OutOrStdout(), answer); werr != nil {
 				return werr
 			}
 		case errors.As(err, &differs):
@@ -115,13 +117,13 @@ type debugged struct {
 func (s *session) workflowDebugCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "debug RUN", Short: "What the engine knows of a run, and what it has not done (needs the role SRE)",
-		Args: exact(1),
+		Args: cmdline.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := s.engine(c, "/engine/runs/"+url.PathEscape(args[0])+"/debug")
 			if err != nil {
 				return err
 			}
-			if s.output.data() {
+			if s.output.IsData() {
 				return s.print(json.RawMessage(raw))
 			}
 			var d debugged
@@ -137,12 +139,12 @@ func (s *session) workflowDebugCommand() *cobra.Command {
 func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, strings.TrimSuffix(s.server, "/")+path, nil)
 	if err != nil {
-		return nil, usage(err)
+		return nil, cmdline.Usage(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+s.token)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, failure(err)
+		return nil, cmdline.Failure(err)
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
@@ -154,7 +156,7 @@ func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 	}
 	refused := &client.Error{Code: res.Status}
 	_ = json.Unmarshal(raw, refused) // else its status says it
-	return nil, failure(refused)
+	return nil, cmdline.Failure(refused)
 }
 
 func (s *session) debugged(d debugged) error {

@@ -12,14 +12,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/document"
 	"github.com/dvt-engine/dvt/plan"
 )
 
 // scaffoldCommand writes a workflow to begin with: a plan, tests of it and what to do with both.
-func scaffoldCommand(output *format) *cobra.Command {
+func scaffoldCommand(output *document.Format) *cobra.Command {
 	var m sample
 	c := &cobra.Command{
-		Use: "new DIRECTORY", Short: "Write a workflow to begin with: a plan, tests of it and a README", Args: exact(1),
+		Use: "new DIRECTORY", Short: "Write a workflow to begin with: a plan, tests of it and a README",
+		Args: cmdline.ExactArgs(1),
 		Long: "Writes a directory, which must not be there yet or be empty: plan.yaml, a valid plan that dvt dev runs as " +
 			"it is; tests/*.yaml,\n" +
 			"scripts for dvt plan test, which all pass; README.md, the command lines to check it and to run it. No " +
@@ -38,9 +41,9 @@ func scaffoldCommand(output *format) *cobra.Command {
 			return err
 		}
 		if there, err := os.ReadDir(dir); len(there) > 0 {
-			return usage(fmt.Errorf("%s is not empty: give another name", dir))
+			return cmdline.Usage(fmt.Errorf("%s is not empty: give another name", dir))
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return usage(fmt.Errorf("%s cannot be a directory: %w", dir, errors.Unwrap(err)))
+			return cmdline.Usage(fmt.Errorf("%s cannot be a directory: %w", dir, errors.Unwrap(err)))
 		}
 		names := slices.Sorted(maps.Keys(files))
 		for _, name := range names {
@@ -52,8 +55,8 @@ func scaffoldCommand(output *format) *cobra.Command {
 				return err
 			}
 		}
-		if output.data() {
-			return output.print(c.OutOrStdout(), map[string]any{"directory": whole, "planId": m.ID, "files": names})
+		if output.IsData() {
+			return output.Write(c.OutOrStdout(), map[string]any{"directory": whole, "planId": m.ID, "files": names})
 		}
 		for _, name := range names {
 			fmt.Fprintln(c.OutOrStdout(), filepath.Join(dir, filepath.FromSlash(name)))

@@ -46,7 +46,7 @@ func (x Charset) text(l Line) Line {
 	}
 	out := make(Line, len(l))
 	for i, s := range l {
-		out[i] = Span{x.Replace(s.Line), s.Style}
+		out[i] = Span{x.Replace(s.Text), s.Style}
 	}
 	return out
 }

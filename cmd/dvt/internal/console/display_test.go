@@ -2,9 +2,10 @@ package console
 
 import (
 	"fmt"
-	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 	"os"
 	"testing"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/consoletest"
 )
 
 func TestDisplay_ColoursAndScreens(t *testing.T) {

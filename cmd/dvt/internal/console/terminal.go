@@ -1,3 +1,5 @@
+// Package console prints for people: it chooses colours and characters that the terminal can display, fits lines to its
+// width, and replaces control characters in text of other people.
 package console
 
 import (
@@ -89,7 +91,7 @@ const (
 // Span is text of one style, and line is a line of them.
 type (
 	Span struct {
-		Line string
+		Text string
 		Style
 	}
 	Line []Span
@@ -98,7 +100,7 @@ type (
 // Width is how many cells a line takes.
 func (l Line) Width() (n int) {
 	for _, s := range l {
-		n += runewidth.StringWidth(s.Line)
+		n += runewidth.StringWidth(s.Text)
 	}
 	return n
 }
@@ -115,9 +117,9 @@ func (x Charset) Fit(l Line, width int) Line {
 	}
 	var out Line
 	for _, s := range l {
-		n := runewidth.StringWidth(s.Line)
+		n := runewidth.StringWidth(s.Text)
 		if n > room {
-			return append(out, Span{runewidth.Truncate(s.Line, room, "") + mark, s.Style})
+			return append(out, Span{runewidth.Truncate(s.Text, room, "") + mark, s.Style})
 		}
 		out, room = append(out, s), room-n
 	}
@@ -128,10 +130,10 @@ func (x Charset) Fit(l Line, width int) Line {
 func (l Line) Render(colour bool) string {
 	var b strings.Builder
 	for _, s := range l {
-		if colour && s.Style != Plain && s.Line != "" {
-			b.WriteString(escape + "[" + string(s.Style) + "m" + s.Line + escape + "[0m")
+		if colour && s.Style != Plain && s.Text != "" {
+			b.WriteString(escape + "[" + string(s.Style) + "m" + s.Text + escape + "[0m")
 		} else {
-			b.WriteString(s.Line)
+			b.WriteString(s.Text)
 		}
 	}
 	return b.String()

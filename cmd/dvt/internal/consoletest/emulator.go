@@ -1,3 +1,5 @@
+// Package consoletest is a terminal for tests: it interprets the escape sequences that dvt prints and fails the test on
+// any other.
 package consoletest
 
 import (

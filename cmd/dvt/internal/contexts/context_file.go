@@ -1,4 +1,5 @@
-package main
+// Package contexts reads and writes the file of contexts: named servers with the source of each one's token.
+package contexts
 
 import (
 	"bytes"
@@ -12,19 +13,21 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 )
 
-// profile is a server, and where the token for it is. The token itself is in no profile.
-type profile struct {
+// Profile is a server, and where the token for it is. The token itself is in no profile.
+type Profile struct {
 	Server    string `yaml:"server" json:"server"`
 	TokenFile string `yaml:"tokenFile,omitempty" json:"tokenFile,omitempty"`
 	TokenEnv  string `yaml:"tokenEnv,omitempty" json:"tokenEnv,omitempty"`
 }
 
-// contextFile is what a person keeps of servers, in a file that is theirs alone.
-type contextFile struct {
+// File is what a person keeps of servers, in a file that is theirs alone.
+type File struct {
 	Current  string             `yaml:"current,omitempty"`
-	Contexts map[string]profile `yaml:"contexts"`
+	Contexts map[string]Profile `yaml:"contexts"`
 }
 
 // contextPath is where the file is: DVT_CONFIG, or under XDG_CONFIG_HOME, or under ~/.config.
@@ -36,7 +39,7 @@ func contextPath() (string, error) {
 	if !filepath.IsAbs(dir) { // as the specification says of one that is not
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", usage(fmt.Errorf("there is no place for contexts: set DVT_CONFIG to a file: %w", err))
+			return "", cmdline.Usage(fmt.Errorf("there is no place for contexts: set DVT_CONFIG to a file: %w", err))
 		}
 		dir = filepath.Join(home, ".config")
 	}
@@ -64,9 +67,9 @@ func private(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxPrivate))
 }
 
-// readContexts reads the file; none is an empty one.
-func readContexts() (contextFile, error) {
-	out := contextFile{Contexts: map[string]profile{}}
+// Read reads the file; none is an empty one.
+func Read() (File, error) {
+	out := File{Contexts: map[string]Profile{}}
 	path, err := contextPath()
 	if err != nil {
 		return out, err
@@ -76,21 +79,21 @@ func readContexts() (contextFile, error) {
 		return out, nil
 	}
 	if err != nil {
-		return out, usage(err)
+		return out, cmdline.Usage(err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(doc))
 	d.KnownFields(true)
 	if err := d.Decode(&out); err != nil && !errors.Is(err, io.EOF) {
-		return out, usage(fmt.Errorf("%s holds no contexts: %w", path, err))
+		return out, cmdline.Usage(fmt.Errorf("%s holds no contexts: %w", path, err))
 	}
 	if out.Contexts == nil {
-		out.Contexts = map[string]profile{}
+		out.Contexts = map[string]Profile{}
 	}
 	return out, nil
 }
 
-// write replaces the file whole, or not at all.
-func (f contextFile) write() error {
+// Write replaces the file whole, or not at all.
+func (f File) Write() error {
 	path, err := contextPath()
 	if err != nil {
 		return err
@@ -116,63 +119,63 @@ func (f contextFile) write() error {
 	return nil
 }
 
-// find gives a context; one that is not there is an error that says which are.
-func (f contextFile) find(name string) (profile, error) {
+// Find gives a context; one that is not there is an error that says which are.
+func (f File) Find(name string) (Profile, error) {
 	p, ok := f.Contexts[name]
 	switch {
 	case !ok && name == "":
-		return p, &exitError{
-			status: 4, err: errors.New(
+		return p, &cmdline.Error{
+			Status: 4, Err: errors.New(
 				"no context is in use: `dvt context list` says which there are, `dvt context use` takes one")}
 	case !ok:
-		return p, &exitError{
-			status: 4, err: fmt.Errorf(
+		return p, &cmdline.Error{
+			Status: 4, Err: fmt.Errorf(
 				"there is no context %q: `dvt context list` says which there are, `dvt context set` makes one", name)}
 	}
 	return p, nil
 }
 
-// check says what is wrong with a profile.
-func (p profile) check() error {
+// Check says what is wrong with a profile.
+func (p Profile) Check() error {
 	u, err := url.Parse(p.Server)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return usage(fmt.Errorf("the server's address is like https://dvt.example.com, not %q", p.Server))
+		return cmdline.Usage(fmt.Errorf("the server's address is like https://dvt.example.com, not %q", p.Server))
 	}
 	if u.User != nil {
-		return usage(errors.New("the server's address must hold no name and password: give a token"))
+		return cmdline.Usage(errors.New("the server's address must hold no name and password: give a token"))
 	}
 	if p.TokenFile != "" && p.TokenEnv != "" {
-		return usage(errors.New("give --token-file or --token-env, not both"))
+		return cmdline.Usage(errors.New("give --token-file or --token-env, not both"))
 	}
 	if p.TokenFile != "" {
-		_, err = p.token()
+		_, err = p.Token()
 	}
 	return err
 }
 
-// token reads the token from where it is; none is no error.
-func (p profile) token() (string, error) {
+// Token reads the token from where it is; none is no error.
+func (p Profile) Token() (string, error) {
 	switch {
 	case p.TokenEnv != "":
 		if v := os.Getenv(p.TokenEnv); v != "" {
 			return v, nil
 		}
-		return "", usage(fmt.Errorf("the token should be in the environment as %s, and is not", p.TokenEnv))
+		return "", cmdline.Usage(fmt.Errorf("the token should be in the environment as %s, and is not", p.TokenEnv))
 	case p.TokenFile != "":
 		doc, err := private(p.TokenFile)
 		if err != nil {
-			return "", usage(fmt.Errorf("the token cannot be read: %w", err))
+			return "", cmdline.Usage(fmt.Errorf("the token cannot be read: %w", err))
 		}
 		if v := strings.TrimSpace(string(doc)); v != "" {
 			return v, nil
 		}
-		return "", usage(fmt.Errorf("the token cannot be read: %s is empty", p.TokenFile))
+		return "", cmdline.Usage(fmt.Errorf("the token cannot be read: %s is empty", p.TokenFile))
 	}
 	return "", nil
 }
 
-// where says where a token is.
-func (p profile) where() string {
+// Where says where a token is.
+func (p Profile) Where() string {
 	switch {
 	case p.TokenEnv != "":
 		return "$" + p.TokenEnv

@@ -1,4 +1,5 @@
-package main
+// Package cmdline words wrong command lines and failed calls, with their exit status, and reads words of enums.
+package cmdline
 
 import (
 	"cmp"
@@ -19,46 +20,46 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// exitError gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
+// Error gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
 // refused, 4 not found.
-type exitError struct {
-	status int
-	err    error
-	said   bool // the output says it already
+type Error struct {
+	Status int
+	Err    error
+	Said   bool // the output says it already
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
 
-func usage(err error) error { return &exitError{status: 2, err: err} }
+func Usage(err error) error { return &Error{Status: 2, Err: err} }
 
-// interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
-const interrupted = 130
+// Interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
+const Interrupted = 130
 
-// exitStatus is the exit status of a command that ended with err.
-func exitStatus(err error) int {
-	var e *exitError
+// ExitStatus is the exit status of a command that ended with err.
+func ExitStatus(err error) int {
+	var e *Error
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &e):
-		return e.status
+		return e.Status
 	case errors.Is(err, context.Canceled):
-		return interrupted
+		return Interrupted
 	}
 	return 1
 }
 
-// failure gives what the API said its exit status, and says what to do about it.
-func failure(err error) error {
-	var own *exitError
+// Failure gives what the API said its exit status, and says what to do about it.
+func Failure(err error) error {
+	var own *Error
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &own) {
 		return err
 	}
 	err = client.Named(err)
 	var e *client.Error
 	if !errors.As(err, &e) {
-		return &exitError{status: 1, err: unreachable(err)}
+		return &Error{Status: 1, Err: unreachable(err)}
 	}
 	status := 1
 	for _, c := range run.CodeTable() {
@@ -71,7 +72,7 @@ func failure(err error) error {
 			e.More = append([]string{hint}, e.More...)
 		}
 	}
-	return &exitError{status: status, err: e}
+	return &Error{Status: status, Err: e}
 }
 
 // hints say what to do at a command line, where the table of codes speaks of the API.
@@ -135,24 +136,24 @@ func unreachable(err error) error {
 	return fmt.Errorf("the connection to %s failed: %w", server, at.Err)
 }
 
-func notFound(what string) error {
-	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
+func NotFound(what string) error {
+	return &Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
 
-// exact is cobra.ExactArgs with a usage error's exit status, and between is cobra.RangeArgs.
-func exact(n int) cobra.PositionalArgs { return between(n, n) }
+// ExactArgs is cobra.ExactArgs with a usage error's exit status, and between is cobra.RangeArgs.
+func ExactArgs(n int) cobra.PositionalArgs { return RangeArgs(n, n) }
 
-func between(least, most int) cobra.PositionalArgs {
+func RangeArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return usage(fmt.Errorf("usage: %s\n  see %s --help", c.UseLine(), c.CommandPath()))
+			return Usage(fmt.Errorf("usage: %s\n  see %s --help", c.UseLine(), c.CommandPath()))
 		}
 		return nil
 	}
 }
 
-// guide makes every wrong command line say what is wrong and what was meant, with the exit status 2.
-func guide(root *cobra.Command) {
+// Guide makes every wrong command line say what is wrong and what was meant, with the exit status 2.
+func Guide(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		text := err.Error()
 		var unknown *pflag.NotExistError
@@ -164,7 +165,7 @@ func guide(root *cobra.Command) {
 			text = fmt.Sprintf("--%s must be %s, not %q", wrong.GetFlag().Name, kinds[wrong.GetFlag().Value.Type()],
 				wrong.GetValue())
 		}
-		return usage(fmt.Errorf("%s\n  see %s --help", text, c.CommandPath()))
+		return Usage(fmt.Errorf("%s\n  see %s --help", text, c.CommandPath()))
 	})
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}",
 		"{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
@@ -186,7 +187,7 @@ func missing(c *cobra.Command) error {
 	})
 	switch {
 	case slices.Equal(names, []string{"--reason"}):
-		return needsReason("")
+		return NeedReason("")
 	case len(names) > 0:
 		return fmt.Errorf("give %s", strings.Join(names, " and "))
 	}
@@ -205,24 +206,24 @@ func missing(c *cobra.Command) error {
 	return err
 }
 
-// needsReason refuses a change without a reason.
-func needsReason(reason string) error {
+// NeedReason refuses a change without a reason.
+func NeedReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return usage(errors.New("give a --reason: it is kept in the audit"))
+		return Usage(errors.New("give a --reason: it is kept in the audit"))
 	}
 	return nil
 }
 
-// reasonFor is the reason that is given, and for a preview, which keeps none, one that will do.
-func reasonFor(c *cobra.Command, given string) string {
-	if given == "" && previewed(c) {
+// ReasonFor is the reason that is given, and for a preview, which keeps none, one that will do.
+func ReasonFor(c *cobra.Command, given string) string {
+	if given == "" && IsPreview(c) {
 		return "preview"
 	}
 	return given
 }
 
-// counted is a number of things.
-func counted(n int, thing string) string {
+// Count is a number of things.
+func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
@@ -252,11 +253,11 @@ func guideGroup(c *cobra.Command) {
 			err = args(c, given)
 		}
 		err = cmp.Or(err, missing(c))
-		var e *exitError
+		var e *Error
 		if err == nil || errors.As(err, &e) {
 			return err
 		}
-		return usage(err)
+		return Usage(err)
 	}
 }
 

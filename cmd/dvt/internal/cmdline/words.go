@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 // unknownWord is in each enum of the API for what a client does not know; nobody asks for it.
 const unknownWord = "UNKNOWN"
 
-// wordOf is the word of an enum that somebody typed, in any case and with - for _; what names the argument.
-func wordOf[T ~string](what, typed string, all []T) (T, error) {
+// Word is the word of an enum that somebody typed, in any case and with - for _; what names the argument.
+func Word[T ~string](what, typed string, all []T) (T, error) {
 	word := T(strings.ToUpper(strings.ReplaceAll(typed, "-", "_")))
 	if slices.Contains(all, word) && word != unknownWord {
 		return word, nil
@@ -21,13 +21,13 @@ func wordOf[T ~string](what, typed string, all []T) (T, error) {
 			names = append(names, string(w))
 		}
 	}
-	return "", usage(fmt.Errorf("%s is one of %s, not %q", what, strings.Join(names, ", "), typed))
+	return "", Usage(fmt.Errorf("%s is one of %s, not %q", what, strings.Join(names, ", "), typed))
 }
 
-// wordsOf are several of them.
-func wordsOf[T ~string](what string, typed []string, all []T) (out []T, _ error) {
+// Words are several of them.
+func Words[T ~string](what string, typed []string, all []T) (out []T, _ error) {
 	for _, t := range typed {
-		w, err := wordOf(what, t, all)
+		w, err := Word(what, t, all)
 		if err != nil {
 			return nil, err
 		}

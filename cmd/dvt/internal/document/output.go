@@ -1,4 +1,5 @@
-package main
+// Package document prints answers for programs, as JSON or YAML, and locates a violation in the text of a document.
+package document
 
 import (
 	"bytes"
@@ -12,46 +13,46 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// format is how a command prints what it found: the value of -o.
-type format string
+// Format is how a command prints what it found: the value of -o.
+type Format string
 
 const (
-	asTable format = "table" // for people
-	asJSON  format = "json"
-	asYAML  format = "yaml"
-	asWide  format = "wide" // the table, whole
+	asTable Format = "table" // for people
+	JSON    Format = "json"
+	YAML    Format = "yaml"
+	Wide    Format = "wide" // the table, whole
 )
 
-func (f *format) String() string { return string(*f) }
-func (f *format) Type() string   { return "table|wide|json|yaml" }
+func (f *Format) String() string { return string(*f) }
+func (f *Format) Type() string   { return "table|wide|json|yaml" }
 
 // Set takes what is given to -o.
-func (f *format) Set(value string) error {
-	switch v := format(value); v {
-	case asTable, asWide, asJSON, asYAML:
+func (f *Format) Set(value string) error {
+	switch v := Format(value); v {
+	case asTable, Wide, JSON, YAML:
 		*f = v
 		return nil
 	}
 	return errors.New("it must be table, wide, json or yaml")
 }
 
-// data reports whether a program reads the output.
-func (f *format) data() bool { return *f == asJSON || *f == asYAML }
+// IsData reports whether a program reads the output.
+func (f *Format) IsData() bool { return *f == JSON || *f == YAML }
 
-// addOutput gives a command and those below it the flag -o.
-func addOutput(c *cobra.Command, f *format) {
+// AddFlag gives a command and those below it the flag -o.
+func AddFlag(c *cobra.Command, f *Format) {
 	*f = asTable
 	c.PersistentFlags().VarP(
 		f, "output", "o", "how to print: table, wide (a table that is not cut to the terminal), json or yaml")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions( // the flag is there
-		[]cobra.Completion{string(asTable), string(asWide), string(asJSON), string(asYAML)},
+		[]cobra.Completion{string(asTable), string(Wide), string(JSON), string(YAML)},
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// print writes v as JSON, or as YAML of the same names and values. Generated types marshal
+// Write writes v as JSON, or as YAML of the same names and values. Generated types marshal
 // themselves by pointer, so v is copied to where one can be had, or what they embed
 // would be left out.
-func (f *format) print(w io.Writer, v any) error {
+func (f *Format) Write(w io.Writer, v any) error {
 	addressable := reflect.New(reflect.TypeOf(v))
 	addressable.Elem().Set(reflect.ValueOf(v))
 	var b bytes.Buffer
@@ -62,7 +63,7 @@ func (f *format) print(w io.Writer, v any) error {
 		return err
 	}
 	out := b.Bytes()
-	if *f == asYAML {
+	if *f == YAML {
 		var err error
 		if out, err = yamlOf(out); err != nil {
 			return err

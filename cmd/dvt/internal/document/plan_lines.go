@@ -1,4 +1,4 @@
-package main
+package document
 
 import (
 	"regexp"
@@ -7,19 +7,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// place is where something stands in a document, from 1; 0 when that is not known.
-type place struct{ Line, Column int }
+// Location is where something stands in a document, from 1; 0 when that is not known.
+type Location struct{ Line, Column int }
 
 var member = regexp.MustCompile(`([^.\[\]]+)|\[(\d+)\]`)
 
-// placeOf is where the value at a path like steps[1].timeout stands, or what holds it when it is
+// LocationOf is where the value at a path like steps[1].timeout stands, or what holds it when it is
 // missing. JSON is read as the YAML that it is.
-func placeOf(doc *yaml.Node, path string) place {
+func LocationOf(doc *yaml.Node, path string) Location {
 	node := doc
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
 		node = node.Content[0]
 	}
-	at := place{node.Line, node.Column}
+	at := Location{node.Line, node.Column}
 	for _, m := range member.FindAllStringSubmatch(path, -1) {
 		if node.Kind == yaml.AliasNode {
 			node = node.Alias
@@ -28,7 +28,7 @@ func placeOf(doc *yaml.Node, path string) place {
 		if next == nil {
 			return at
 		}
-		node, at = next, place{key.Line, key.Column}
+		node, at = next, Location{key.Line, key.Column}
 	}
 	return at
 }

@@ -1,4 +1,4 @@
-package main
+package watchview
 
 import (
 	"cmp"
@@ -16,19 +16,19 @@ import (
 
 // Bounds of what a long watch remembers: the newest.
 const (
-	maxLatencies = 100_000
-	maxEpisodes  = 1_000
+	MaxLatencies = 100_000
+	MaxEpisodes  = 1_000
 )
 
 // storeClock says what time it is by the store's clock, whatever this machine's says.
 type storeClock struct {
-	best atomic.Pointer[tick]
+	Best atomic.Pointer[Tick]
 }
 
-// tick is one question and its answer: the store said a time at a moment between.
-type tick struct {
-	at     time.Time // in the middle, by the local clock
-	says   time.Time // by the store's
+// Tick is one question and its answer: the store said a time at a moment between.
+type Tick struct {
+	At     time.Time // in the middle, by the local clock
+	Says   time.Time // by the store's
 	within time.Duration
 }
 
@@ -40,9 +40,9 @@ const (
 	questionsAnew = time.Minute
 )
 
-// set asks the server for the store's time.
-func (c *storeClock) set(ctx context.Context, ask func(context.Context) (time.Time, error)) error {
-	var best *tick
+// Set asks the server for the store's time.
+func (c *storeClock) Set(ctx context.Context, ask func(context.Context) (time.Time, error)) error {
+	var best *Tick
 	for i := range questions {
 		if i > 0 {
 			select {
@@ -58,15 +58,15 @@ func (c *storeClock) set(ctx context.Context, ask func(context.Context) (time.Ti
 		}
 		half := time.Since(began) / 2
 		if best == nil || half < best.within {
-			best = &tick{at: began.Add(half), says: says, within: half}
+			best = &Tick{At: began.Add(half), Says: says, within: half}
 		}
 	}
-	c.best.Store(best)
+	c.Best.Store(best)
 	return nil
 }
 
-// keep sets the clock anew until ctx ends. What fails leaves it as it is.
-func (c *storeClock) keep(ctx context.Context, ask func(context.Context) (time.Time, error)) {
+// Keep sets the clock anew until ctx ends. What fails leaves it as it is.
+func (c *storeClock) Keep(ctx context.Context, ask func(context.Context) (time.Time, error)) {
 	every := time.NewTicker(questionsAnew)
 	defer every.Stop()
 	for {
@@ -74,26 +74,26 @@ func (c *storeClock) keep(ctx context.Context, ask func(context.Context) (time.T
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			_ = c.set(ctx, ask)
+			_ = c.Set(ctx, ask)
 		}
 	}
 }
 
-func (c *storeClock) now() time.Time {
-	t := c.best.Load()
-	return t.says.Add(time.Since(t.at))
+func (c *storeClock) Now() time.Time {
+	t := c.Best.Load()
+	return t.Says.Add(time.Since(t.At))
 }
 
-// latencies measures a watch: how old news is when it comes, and how long the view
+// Latencies measures a watch: how old news is when it comes, and how long the view
 // was not fresh.
-type latencies struct {
-	clock storeClock
+type Latencies struct {
+	Clock storeClock
 
 	began    bool
 	seq      int64
 	frames   map[client.SyncState]int
 	resets   int
-	ages     []float64 // ms, the newest maxLatencies
+	Ages     []float64 // ms, the newest maxLatencies
 	measured int
 	episodes []*episode
 	stale    int
@@ -110,9 +110,9 @@ type episode struct {
 
 func inMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// frame takes note of a frame at the moment that it came; ms is the age of the
+// Frame takes note of a frame at the moment that it came; ms is the age of the
 // newest fact that it shows, when that is news.
-func (l *latencies) frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, news bool) {
+func (l *Latencies) Frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, news bool) {
 	if l.frames == nil {
 		l.frames = map[client.SyncState]int{}
 	}
@@ -128,7 +128,7 @@ func (l *latencies) frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, new
 		if f.Reason != nil {
 			l.open.Cause = string(*f.Reason)
 		}
-		if l.stale++; len(l.episodes) == maxEpisodes {
+		if l.stale++; len(l.episodes) == MaxEpisodes {
 			l.episodes = slices.Delete(l.episodes, 0, 1)
 		}
 		l.episodes = append(l.episodes, l.open)
@@ -139,18 +139,18 @@ func (l *latencies) frame(f client.WatchRunRunUpdatesRunUpdate) (ms float64, new
 	if !news {
 		return 0, false
 	}
-	ms = max(0, inMS(l.clock.now().Sub(*f.CommittedAt)))
-	if len(l.ages) < maxLatencies {
-		l.ages = append(l.ages, ms)
+	ms = max(0, inMS(l.Clock.Now().Sub(*f.CommittedAt)))
+	if len(l.Ages) < MaxLatencies {
+		l.Ages = append(l.Ages, ms)
 	} else {
-		l.ages[l.measured%maxLatencies] = ms
+		l.Ages[l.measured%MaxLatencies] = ms
 	}
 	l.measured++
 	return ms, true
 }
 
-// summary is what was measured.
-type summary struct {
+// Summary is what was measured.
+type Summary struct {
 	Frames  map[client.SyncState]int `json:"frames"`
 	Resets  int                      `json:"resets"`
 	Latency quantiles                `json:"latencyMs"`
@@ -169,8 +169,8 @@ type quantiles struct {
 	Within float64 `json:"within"`
 }
 
-func (l *latencies) summary() summary {
-	out := summary{Frames: l.frames, Resets: l.resets, Stale: l.stale, Episodes: l.episodes}
+func (l *Latencies) Summary() Summary {
+	out := Summary{Frames: l.frames, Resets: l.resets, Stale: l.stale, Episodes: l.episodes}
 	if out.Frames == nil {
 		out.Frames = map[client.SyncState]int{}
 	}
@@ -178,10 +178,10 @@ func (l *latencies) summary() summary {
 		out.Episodes = []*episode{}
 	}
 	out.Latency.Count = l.measured
-	if t := l.clock.best.Load(); t != nil {
+	if t := l.Clock.Best.Load(); t != nil {
 		out.Latency.Within = inMS(t.within)
 	}
-	sorted := slices.Sorted(slices.Values(l.ages))
+	sorted := slices.Sorted(slices.Values(l.Ages))
 	if n := len(sorted); n > 0 {
 		rank := func(percent int) float64 { return sorted[(n*percent+99)/100-1] }
 		out.Latency.P50, out.Latency.P95, out.Latency.P99, out.Latency.Max = rank(50), rank(95), rank(99), sorted[n-1]
@@ -189,8 +189,8 @@ func (l *latencies) summary() summary {
 	return out
 }
 
-// print says it to a person.
-func (s summary) print(d console.Display) {
+// Render says it to a person.
+func (s Summary) Render(d console.Display) {
 	out := d.Out
 	var frames []string
 	for _, sync := range slices.SortedFunc(maps.Keys(s.Frames), func(a, b client.SyncState) int {
@@ -214,13 +214,4 @@ func (s summary) print(d console.Display) {
 			fmt.Fprintf(out, "         %s, LIVE again after %.0f ms\n", e.Cause, *e.MS)
 		}
 	}
-}
-
-// report prints the summary of a watch that is over.
-func (l *latencies) report(s *session) error {
-	if s.output.data() {
-		return s.print(l.summary())
-	}
-	l.summary().print(s.display)
-	return nil
 }

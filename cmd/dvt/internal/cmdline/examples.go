@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples are command lines for each command, as its help shows them. Tests hold them to the flags that there are.
-var examples = map[string]string{
+// Examples are command lines for each command, as its help shows them. Tests hold them to the flags that there are.
+var Examples = map[string]string{
 	"dvt audit export": "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run " +
 		"4fec12ab --format csv > audit.csv",
 	"dvt audit verify": "dvt audit verify\ndvt audit verify --head 4120:9f2c",
@@ -104,12 +104,12 @@ var examples = map[string]string{
 	"dvt workflow replay": "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
 }
 
-// exemplify gives each command its examples.
-func exemplify(c *cobra.Command) {
-	if text := examples[c.CommandPath()]; text != "" {
+// AddExamples gives each command its examples.
+func AddExamples(c *cobra.Command) {
+	if text := Examples[c.CommandPath()]; text != "" {
 		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
 	}
 	for _, child := range c.Commands() {
-		exemplify(child)
+		AddExamples(child)
 	}
 }

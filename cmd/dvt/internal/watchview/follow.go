@@ -1,4 +1,4 @@
-package main
+package watchview
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // A stream has a frame every 15 s at least: one that is silent for longer is dead.
-const maxSilence = 20 * time.Second
+const MaxSilence = 20 * time.Second
 
 // Waits between tries to connect, the next one twice the one before.
 const (
@@ -23,20 +23,23 @@ const (
 var (
 	errSilent = errors.New("no frame came for 20 s")
 	errEnded  = errors.New("the stream ended without a reason")
-	// errHole says that a frame does not go on where the one before ended.
-	errHole = errors.New("a frame was missing")
+	// ErrHole means that a frame does not continue where the previous frame ended.
+	ErrHole = errors.New("a frame was missing")
 )
 
-// stopped is the error of who watches, who wants no more.
-type stopped struct{ error }
+// Stop is the error with which the caller of Follow ends it. Follow returns its cause.
+type Stop struct{ Cause error }
 
-func (s stopped) Unwrap() error { return s.error }
+func (s Stop) Error() string { return s.Cause.Error() }
 
-// follow keeps a stream going over as many connections as it takes: stream begins behind at, calls took with the
-// position of each frame, and ends with stopped when whoever watches has seen enough. follow ends with that, with an
-// error that another try would not mend, or after giveUp without a frame (0: never). Before the first frame no
-// error is mended; lose is told each time that a connection is lost.
-func follow(ctx context.Context, giveUp time.Duration, at client.Position, stream func(ctx context.Context,
+func (s Stop) Unwrap() error { return s.Cause }
+
+// Follow keeps a stream open over as many connections as it needs. stream reads one connection from the position that
+// it is given, calls took with the position of each frame, and returns Stop to end the whole; Follow then returns the
+// cause of the Stop. Follow also returns an error that another try would not mend, ctx's error, and an error after
+// giveUp without a frame (0: never). An error before the first frame is returned at once. Follow calls lose for each
+// lost connection with its error and the time of the next try.
+func Follow(ctx context.Context, giveUp time.Duration, at client.Position, stream func(ctx context.Context,
 	at client.Position, took func(client.Position)) error, lose func(error, time.Time)) error {
 	var came bool         // a frame
 	var offline time.Time // since when
@@ -48,10 +51,10 @@ func follow(ctx context.Context, giveUp time.Duration, at client.Position, strea
 				at, came, tries, offline = p, true, 0, time.Time{}
 			})
 		})
-		var enough stopped
+		var enough Stop
 		switch {
 		case errors.As(err, &enough):
-			return enough.error
+			return enough.Cause
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
@@ -68,7 +71,7 @@ func follow(ctx context.Context, giveUp time.Duration, at client.Position, strea
 			offline = time.Now()
 		}
 		if giveUp > 0 && time.Since(offline) >= giveUp {
-			return fmt.Errorf("there was no connection for %s: %w", short(time.Since(offline)), err)
+			return fmt.Errorf("there was no connection for %s: %w", ShortDuration(time.Since(offline)), err)
 		}
 		wait = max(wait, min(firstWait<<min(tries, 10), lastWait))
 		wait += rand.N(wait / 4) // many that lost one server do not come back at once
@@ -82,20 +85,20 @@ func follow(ctx context.Context, giveUp time.Duration, at client.Position, strea
 	}
 }
 
-// once is one connection, which ends when it is silent for too long.
+// once reads one connection and ends it after MaxSilence without a frame.
 func once(ctx context.Context, watch func(ctx context.Context, alive func()) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
+	silence := time.AfterFunc(MaxSilence, func() { cancel(errSilent) })
 	defer silence.Stop()
-	err := watch(ctx, func() { silence.Reset(maxSilence) })
+	err := watch(ctx, func() { silence.Reset(MaxSilence) })
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		return cause
 	}
 	return err
 }
 
-// mendable reports whether another try may help, and how long to wait for it at least.
+// mendable reports whether another try may help, and the shortest time to wait before it.
 func mendable(err error) (wait time.Duration, ok bool) {
 	named, is := errors.AsType[*client.Error](client.Named(err))
 	if !is {

@@ -1,4 +1,4 @@
-package main
+package watchview
 
 import (
 	"context"
@@ -12,31 +12,32 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/cmd/dvt/internal/runtext"
 )
 
 // header is how many lines of a screen come before the steps.
 const header = 5
 
-// lines are what a screen of that size shows: never more lines than fit, and none wider.
-func (v *view) lines(now time.Time, width, height int) (out []console.Line) {
-	if v.sync == "" {
-		return []console.Line{{{Line: "… connecting", Style: console.Dim}}}
+// Lines are what a screen of that size shows: never more lines than fit, and none wider.
+func (v *View) Lines(now time.Time, width, height int) (out []console.Line) {
+	if v.Sync == "" {
+		return []console.Line{{{Text: "… connecting", Style: console.Dim}}}
 	}
-	r := v.run
+	r := v.Run
 	started := "not started"
 	if r.StartedAt != nil {
 		started = v.elapsed(r.StartedAt, now)
 		if r.TotalDurationMs != nil {
-			started = short(time.Duration(*r.TotalDurationMs * float64(time.Millisecond)))
+			started = ShortDuration(time.Duration(*r.TotalDurationMs * float64(time.Millisecond)))
 		}
 	}
-	state := console.Line{signed(runSigns, r.Status, statusOf(r)), {Line: "  " + started, Style: console.Plain}}
+	state := console.Line{signed(RunSigns, r.Status, runtext.Status(r)), {Text: "  " + started, Style: console.Plain}}
 	if r.Message != nil && *r.Message != "" {
-		state = append(state, console.Span{Line: "  " + console.OneLine(*r.Message), Style: console.Plain})
+		state = append(state, console.Span{Text: "  " + console.OneLine(*r.Message), Style: console.Plain})
 	}
 	out = []console.Line{
-		{{Line: fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), Style: console.Bold},
-			{Line: fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), Style: console.Plain}},
+		{{Text: fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), Style: console.Bold},
+			{Text: fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), Style: console.Plain}},
 		state, bar(r, v.manual(), width), v.syncLine(now), {},
 	}
 	if height < header {
@@ -68,11 +69,11 @@ func bar(r client.RunRow, manual, width int) console.Line {
 			says += fmt.Sprintf(" · %d %s", c.n, c.word)
 		}
 	}
-	cells := min(40, width-3-console.Line{{Line: says, Style: console.Plain}}.Width())
+	cells := min(40, width-3-console.Line{{Text: says, Style: console.Plain}}.Width())
 	if cells < 10 || n.Total == 0 {
-		return console.Line{{Line: strings.TrimSpace(says), Style: console.Plain}}
+		return console.Line{{Text: strings.TrimSpace(says), Style: console.Plain}}
 	}
-	out, used, counted := console.Line{{Line: "[", Style: console.Dim}}, 0, 0
+	out, used, counted := console.Line{{Text: "[", Style: console.Dim}}, 0, 0
 	for _, part := range []struct {
 		n int
 		c string
@@ -85,38 +86,40 @@ func bar(r client.RunRow, manual, width int) console.Line {
 			to++ // what there is, is seen
 		}
 		to = max(to, used)
-		out, used = append(out, console.Span{Line: strings.Repeat(part.c, to-used), Style: part.Style}), to
+		out, used = append(out, console.Span{Text: strings.Repeat(part.c, to-used), Style: part.Style}), to
 	}
-	return append(out, console.Span{Line: "]", Style: console.Dim}, console.Span{Line: says, Style: console.Plain})
+	return append(out, console.Span{Text: "]", Style: console.Dim}, console.Span{Text: says, Style: console.Plain})
 }
 
 // syncLine says whether the view is fresh, and if not since when and why.
-func (v *view) syncLine(now time.Time) console.Line {
-	word := string(v.sync)
-	if v.sync != client.SyncStateLive {
-		word += " " + short(now.Sub(v.since).Truncate(time.Second))
+func (v *View) syncLine(now time.Time) console.Line {
+	word := string(v.Sync)
+	if v.Sync != client.SyncStateLive {
+		word += " " + ShortDuration(now.Sub(v.since).Truncate(time.Second))
 	}
-	if v.sync == client.SyncStateResyncing && v.last.HeadSeq != nil {
-		word += fmt.Sprintf(" %d of %d", v.last.RunSeq, *v.last.HeadSeq)
+	if v.Sync == client.SyncStateResyncing && v.Last.HeadSeq != nil {
+		word += fmt.Sprintf(" %d of %d", v.Last.RunSeq, *v.Last.HeadSeq)
 	}
 	if v.reason != "" {
 		word += fmt.Sprintf(" (%s)", v.reason)
 	}
-	out := console.Line{signed(signs, v.sync, word)}
-	if v.sync == client.SyncStateLive {
-		out = append(out, console.Span{Line: fmt.Sprintf("  seq %d, as of %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), Style: console.Dim})
+	out := console.Line{signed(Signs, v.Sync, word)}
+	if v.Sync == client.SyncStateLive {
+		out = append(out, console.Span{Text: fmt.Sprintf("  seq %d, as of %s", v.Last.RunSeq,
+			v.Last.AsOf.UTC().Format("15:04:05Z")), Style: console.Dim})
 	} else {
-		out = append(out, console.Span{Line: fmt.Sprintf("  last known: seq %d at %s", v.last.RunSeq,
-			v.last.AsOf.UTC().Format("15:04:05Z")), Style: console.Plain})
+		out = append(out, console.Span{Text: fmt.Sprintf("  last known: seq %d at %s", v.Last.RunSeq,
+			v.Last.AsOf.UTC().Format("15:04:05Z")), Style: console.Plain})
 	}
 	if v.lost != nil {
 		wait := "trying again now"
 		if left := v.next.Sub(now); left > 0 {
-			wait = "next try in " + short(left.Round(time.Second))
+			wait = "next try in " + ShortDuration(left.Round(time.Second))
 		}
-		out = append(out, console.Span{Line: fmt.Sprintf("; %s; %s", wait, console.OneLine(v.lost.Error())), Style: console.Plain})
+		out = append(out, console.Span{Text: fmt.Sprintf("; %s; %s", wait, console.OneLine(v.lost.Error())),
+			Style: console.Plain})
 	} else if why := causes[v.reason]; why != "" {
-		out = append(out, console.Span{Line: ": " + why, Style: console.Plain})
+		out = append(out, console.Span{Text: ": " + why, Style: console.Plain})
 	}
 	return out
 }
@@ -139,9 +142,9 @@ func named(id string, width int) string {
 const hinted = 10
 
 // stepLines show what failed, what waits for a person and what runs, in so many lines.
-func (v *view) stepLines(now time.Time, width, room int) (out []console.Line) {
+func (v *View) stepLines(now time.Time, width, room int) (out []console.Line) {
 	failed, waits, running := v.current()
-	hint := !v.over() && room >= hinted
+	hint := !v.IsOver() && room >= hinted
 	if hint {
 		room -= 2
 	}
@@ -179,53 +182,59 @@ func (v *view) stepLines(now time.Time, width, room int) (out []console.Line) {
 		if len(waits) > 0 {
 			says += fmt.Sprintf("%d waiting for a person, ", len(waits))
 		}
-		out = append(out, console.Line{{Line: fmt.Sprintf("%s%d running in all", says, len(running)), Style: console.Dim}})
+		out = append(out, console.Line{{Text: fmt.Sprintf("%s%d running in all", says, len(running)), Style: console.Dim}})
 	}
 	if hint {
-		out = append(out, console.Line{}, console.Line{{Line: "Ctrl-C stops watching; the run goes on", Style: console.Dim}})
+		out = append(out, console.Line{}, console.Line{{Text: "Ctrl-C stops watching; the run goes on", Style: console.Dim}})
 	}
 	return out
 }
 
 // runningLine shows a step that runs or waits for a person.
-func (v *view) runningLine(st client.StepRow, idWidth int, now time.Time) console.Line {
-	word, look := "RUNNING", signed(stepSigns, st.Status, "")
+func (v *View) runningLine(st client.StepRow, idWidth int, now time.Time) console.Line {
+	word, look := "RUNNING", signed(StepSigns, st.Status, "")
 	if st.Substatus != nil {
-		word, look = string(*st.Substatus), console.Span{Line: "‖ ", Style: console.Warn}
+		word, look = string(*st.Substatus), console.Span{Text: "‖ ", Style: console.Warn}
 	}
-	return console.Line{{Line: look.Line + console.Pad(word, 14) + " ", Style: look.Style}, {Line: named(st.StepId, idWidth), Style: console.Plain},
-		{Line: "  " + v.elapsed(st.StartedAt, now) + attempt(st), Style: console.Plain}}
+	return console.Line{{Text: look.Text + console.Pad(word, 14) + " ", Style: look.Style},
+		{Text: named(st.StepId, idWidth), Style: console.Plain},
+		{Text: "  " + v.elapsed(st.StartedAt, now) + Attempt(st), Style: console.Plain}}
 }
 
 // failedLines show a failed step: its error, and what cannot start for it.
-func (v *view) failedLines(st client.StepRow, idWidth, width int) (out []console.Line) {
-	look := signed(stepSigns, st.Status, "")
-	first := console.Line{{Line: look.Line + console.Pad("FAILED", 14) + " ", Style: look.Style}, {Line: named(st.StepId, idWidth), Style: console.Bold}}
+func (v *View) failedLines(st client.StepRow, idWidth, width int) (out []console.Line) {
+	look := signed(StepSigns, st.Status, "")
+	first := console.Line{{Text: look.Text + console.Pad("FAILED", 14) + " ", Style: look.Style},
+		{Text: named(st.StepId, idWidth), Style: console.Bold}}
 	if st.DurationMs != nil {
-		first = append(first, console.Span{Line: "  " + short(time.Duration(*st.DurationMs*float64(time.Millisecond))), Style: console.Plain})
+		first = append(first, console.Span{
+			Text: "  " + ShortDuration(time.Duration(*st.DurationMs*float64(time.Millisecond))), Style: console.Plain})
 	}
-	first = append(first, console.Span{Line: attempt(st), Style: console.Plain})
+	first = append(first, console.Span{Text: Attempt(st), Style: console.Plain})
 	if st.PendingRetry {
-		first = append(first, console.Span{Line: "  a retry is accepted", Style: console.Plain})
+		first = append(first, console.Span{Text: "  a retry is accepted", Style: console.Plain})
 	}
 	indent := strings.Repeat(" ", 17)
 	if st.Error != nil {
-		why := console.Span{Line: console.OneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": ")), Style: console.Bad}
-		if one := append(first, console.Span{Line: "  ", Style: console.Plain}, why); one.Width() < width {
+		why := console.Span{
+			Text:  console.OneLine(strings.TrimSuffix(st.Error.Code+": "+runtext.Deref(st.Error.Message), ": ")),
+			Style: console.Bad}
+		if one := append(first, console.Span{Text: "  ", Style: console.Plain}, why); one.Width() < width {
 			first = one
 		} else {
-			out = append(out, console.Line{{Line: indent, Style: console.Plain}, why})
+			out = append(out, console.Line{{Text: indent, Style: console.Plain}, why})
 		}
 	}
 	if blocked := v.blocked(st.StepId); len(blocked) > 0 {
 		names := strings.Join(blocked[:min(len(blocked), 20)], ", ")
-		out = append(out, console.Line{{Line: fmt.Sprintf("%sblocks %d: %s", indent, len(blocked), names), Style: console.Plain}})
+		out = append(out, console.Line{{Text: fmt.Sprintf("%sblocks %d: %s", indent, len(blocked), names),
+			Style: console.Plain}})
 	}
 	return append([]console.Line{first}, out...)
 }
 
-// attempt says which retry a step is in.
-func attempt(st client.StepRow) string {
+// Attempt says which retry a step is in.
+func Attempt(st client.StepRow) string {
 	if st.LogicalAttemptId > 1 {
 		return fmt.Sprintf("  Retry #%d", st.LogicalAttemptId-1)
 	}
@@ -252,30 +261,30 @@ const (
 type screen struct {
 	d  console.Display
 	mu sync.Mutex // guards the view and changed
-	*view
+	*View
 	changed bool
 
 	stop   context.CancelFunc
 	drawer sync.WaitGroup
 }
 
-func openScreen(ctx context.Context, d console.Display) *screen {
+func OpenScreen(ctx context.Context, d console.Display) *screen {
 	ctx, stop := context.WithCancel(ctx)
-	s := &screen{d: d, view: &view{Charset: d.Charset}, stop: stop}
+	s := &screen{d: d, View: &View{Charset: d.Charset}, stop: stop}
 	s.drawer.Go(func() { s.draw(ctx) })
 	return s
 }
 
-func (s *screen) close() {
+func (s *screen) Close() {
 	s.stop()
 	s.drawer.Wait()
 }
 
-// change takes something in.
-func (s *screen) change(do func(*view)) {
+// Change takes something in.
+func (s *screen) Change(do func(*View)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	do(s.view)
+	do(s.View)
 	s.changed = true
 }
 
@@ -302,7 +311,7 @@ func (s *screen) draw(ctx context.Context) {
 		s.changed = false
 		var lines []console.Line
 		if due {
-			lines = s.lines(now, width, height)
+			lines = s.Lines(now, width, height)
 		}
 		s.mu.Unlock()
 		if !due {
@@ -325,4 +334,13 @@ func (s *screen) draw(ctx context.Context) {
 		}
 		drawn, size = now, [2]int{width, height}
 	}
+}
+
+func (s *screen) See(f Frame) (is client.RunStatus, _ error) {
+	s.Change(func(v *View) { v.Frame(f, time.Now()); is = v.Run.Status })
+	return is, nil
+}
+
+func (s *screen) Lose(why error, next time.Time) {
+	s.Change(func(v *View) { v.GoOffline(why, next, time.Now()) })
 }
