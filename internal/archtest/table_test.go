@@ -65,8 +65,17 @@ var imports = map[string][]string{
 	"web":      {},
 	"examples": {},
 	// plans are tried out without a server; a sandbox executes this binary
-	"cmd/dvt": {"server", "client", "plan", "run", "engine/mock", "sandbox"},
-	"bench":   {everything},
+	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
+		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/runtext", "cmd/dvt/internal/watchview",
+		"engine/mock", "plan", "run", "sandbox", "server"},
+	"cmd/dvt/internal/cmdline":     {"client", "run"},
+	"cmd/dvt/internal/console":     {"run"},
+	"cmd/dvt/internal/consoletest": {},
+	"cmd/dvt/internal/contexts":    {"cmd/dvt/internal/cmdline"},
+	"cmd/dvt/internal/document":    {},
+	"cmd/dvt/internal/runtext":     {"client"},
+	"cmd/dvt/internal/watchview":   {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
+	"bench":                        {everything},
 
 	"internal/attacks": {}, // tests only, which speak to processes
 	// A panic of background work ends that work and not the process.
