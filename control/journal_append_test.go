@@ -282,9 +282,8 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	}
 }
 
-// contract: T194
-//
 // A reader that knows a longer log gets ErrRegressed until the repair. Afterwards it learns that the log was replaced.
+// contract: T194
 func TestTail_OfALogThatFellBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

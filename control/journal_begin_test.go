@@ -100,9 +100,8 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	}
 }
 
-// contract: T217
-//
 // Only the ticket decides whether an attempt passes fail-fast, regardless of the worker that presents it.
+// contract: T217
 func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

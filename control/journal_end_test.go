@@ -96,9 +96,8 @@ func TestEnd_RefusesWhatHasNoKeyForIt(t *testing.T) {
 	w.end(two)
 }
 
-// contract: T185
-//
 // An execution whose Begin is not in the log has nothing to end.
+// contract: T185
 func TestEnd_RefusesAnAttemptThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,9 +166,8 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	}
 }
 
-// contract: T190
-//
 // An end beyond the limits of the log is a SchemaError, and the worker may report a shorter one.
+// contract: T190
 func TestEnd_PassesTheLimitsOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

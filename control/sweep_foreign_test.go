@@ -13,10 +13,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// contract: T166, T192
-//
 // A foreign execution holds the id of a run. A run that never began is started again. A run that had begun ends with
 // ENGINE_TERMINATED, and a stop wins. The sweep does not believe claims of the foreign execution about the log.
+// contract: T166, T192
 func TestSweep_AnExecutionThatDvtDidNotStart(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)

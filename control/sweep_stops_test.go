@@ -44,10 +44,9 @@ func (w *sweptWorld) stopped(id string) []string {
 	return log[r.AcceptedSeq:]
 }
 
-// contract: T99, T192, T200
-//
 // A stop that the engine does not carry out ends the run after StopWithin and not earlier, for every fault of the
 // engine. It writes the events that the workflow would have written. Another run is not affected.
+// contract: T99, T192, T200
 func TestSweep_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
 	t.Parallel()
 	for name, breakEngine := range map[string]func(*sweptEngine, string){
@@ -144,10 +143,9 @@ func (s *stoppingStore) InRun(ctx context.Context, runID string, f func(store.Ru
 	return s.Store.InRun(ctx, runID, f)
 }
 
-// contract: A08, T10, T192
-//
 // The end of an attempt or of the run may enter the log between the sweep's list and its decision. It stays, and the
 // sweep ends the rest.
+// contract: A08, T10, T192
 func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -189,9 +187,8 @@ func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
 	}
 }
 
-// contract: A08
-//
 // Events that a worker or a workflow writes after the sweep ended the run are refused.
+// contract: A08
 func TestSweep_AnEndAfterTheStopIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -228,9 +225,8 @@ func (w *sweptWorld) appendRaw(runID string, events ...run.Draft) {
 	}
 }
 
-// contract: T100, T192
-//
 // A stop that arrives during a start ends the run even if the engine never answers, and the start then changes nothing.
+// contract: T100, T192
 func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
@@ -252,10 +248,9 @@ func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 	}
 }
 
-// contract: O11, T192
-//
 // The receipt of a stop says from the beginning when dvt ends the run by itself, and since when the engine has the
 // order.
+// contract: O11, T192
 func TestReceipt_OfAStopSaysWhenDvtEndsTheRunByItself(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)

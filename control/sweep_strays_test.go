@@ -9,10 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// contract: T166
-//
 // A sweep ends an attempt that is RUNNING in the log but that the engine does not execute. It leaves an attempt alone
 // that the engine executes.
+// contract: T166
 func TestSweep_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)

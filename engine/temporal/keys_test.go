@@ -10,10 +10,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// contract: T196
-//
 // A control worker with other ticket-keys ends no run: a worker with the right ones goes on with it, whether the wrong
 // key has the id of the right one or another id.
+// contract: T196
 func TestWorker_WithOtherTicketKeysEndsNoRun(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -50,10 +50,9 @@ func (h *harness) approved() run.Identity {
 	return h.identity(h.start(document(0, step{id: "s1"})))
 }
 
-// contract: T111, T130
-//
 // An execution under the id of a run that dvt did not start never counts as the run's: Start ends it, names it, and
 // the run is executed.
+// contract: T111, T130
 func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true, rotateAfter: 3})
@@ -110,9 +109,8 @@ func TestStart_DoesNotTakeAForeignExecutionForTheRun(t *testing.T) {
 	}
 }
 
-// contract: T111, T130
-//
 // A start with the run's own seal and a long delay is as foreign as one without a seal.
+// contract: T111, T130
 func TestDescribe_ACopyThatIsDelayedIsForeign(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
@@ -206,9 +204,8 @@ func TestCensus_ShowsNoForeignExecution(t *testing.T) {
 	}
 }
 
-// contract: T111
-//
 // A stranger who starts dvt's workflow with his own input, on the right queue, gets nothing executed.
+// contract: T111
 func TestWorkflow_RefusesAnInputThatNoServerSealed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noStarts: true})
@@ -224,10 +221,9 @@ func TestWorkflow_RefusesAnInputThatNoServerSealed(t *testing.T) {
 	}
 }
 
-// contract: T99, T192
-//
 // Somebody ends the run's execution and starts his own in its place. The sweep ends that one, and the run as one whose
 // execution was ended.
+// contract: T99, T192
 func TestSweep_AnExecutionTookThePlaceOfTheRuns(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{sweeping: hurried()})
