@@ -1,19 +1,29 @@
 // Command contract prints each acceptance check of docs/contract with the tests that prove it, then the checks without
-// a test.
+// a test. `contract status` writes docs/contract/status.md from docs/contract/marks.txt.
 package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/dvt-engine/dvt/internal/archtest"
 )
 
 func main() {
 	out := bufio.NewWriter(os.Stdout)
-	err := list(out)
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
+		err = list(out)
+	case len(args) == 1 && args[0] == "status":
+		err = writeStatus()
+	default:
+		err = errors.New("usage: contract [status]")
+	}
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}
@@ -21,6 +31,18 @@ func main() {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+func writeStatus() error {
+	root, err := archtest.Root()
+	if err != nil {
+		return err
+	}
+	marks, err := archtest.LoadMarks(root)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, archtest.StatusFile), []byte(archtest.StatusPage(marks)), 0o644)
 }
 
 func list(out io.Writer) error {
