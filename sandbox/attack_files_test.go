@@ -36,25 +36,33 @@ func opens(name string) error {
 	return f.Close()
 }
 
+// The reasons for which an attempt has no line in the log.
+const (
+	noLookUps       = "look-ups reveal nothing, and programs make thousands of them"
+	nothingToRefuse = "the attempt finds nothing that the sandbox would have to refuse"
+	otherNamespace  = "the call acts on the step's own processes or network, where the target does not exist"
+	byTheKernel     = "the kernel refuses it without the worker, and it touches no file"
+)
+
 const protectedInit = "a machine that protects its first process from root"
 
 func fileAttempts() []attempt {
 	return []attempt{
-		{name: "read another workspace", attack: func(w world) error { return reads(w.Secret) }},
-		{name: "read another workspace by dot dot", attack: func(w world) error {
+		{name: "read another workspace", named: "read of", attack: func(w world) error { return reads(w.Secret) }},
+		{name: "read another workspace by dot dot", named: `secret.txt" was refused`, attack: func(w world) error {
 			relative, err := filepath.Rel(w.Workspace, w.Secret)
 			return errors.Join(err, reads(w.Workspace+"/"+relative))
 		}},
-		{name: "read another workspace by a symbolic link", attack: func(w world) error {
+		{name: "read another workspace by a symbolic link", named: "leads to", attack: func(w world) error {
 			link := filepath.Join(w.Workspace, "link")
 			return errors.Join(os.Symlink(w.Secret, link), reads(link))
 		}},
-		{name: "read another workspace by a hard link", attack: func(w world) error {
+		{name: "read another workspace by a hard link", named: "link to", attack: func(w world) error {
 			link := filepath.Join(w.Workspace, "hard")
 			return errors.Join(os.Link(w.Secret, link), reads(link))
 		}},
-		{name: "read another workspace in a race of symbolic links", attack: symlinkRace},
-		{name: "read another workspace in a race of hard links", attack: func(w world) error {
+		{name: "read another workspace in a race of symbolic links", named: "leads to", attack: symlinkRace},
+		{name: "read another workspace in a race of hard links", named: "link to", attack: func(w world) error {
 			name := filepath.Join(w.Workspace, "race")
 			var stop atomic.Bool
 			defer stop.Store(true)
@@ -71,40 +79,43 @@ func fileAttempts() []attempt {
 			}
 			return errors.New("the link was never made")
 		}},
-		{name: "read another workspace by proc self root",
+		{name: "read another workspace by proc self root", named: "leads to",
 			attack: func(w world) error { return reads("/proc/self/root" + w.Secret) }},
-		{name: "read another workspace by proc 1 root", attack: func(w world) error {
+		{name: "read another workspace by proc 1 root", named: `read of "/proc/1/root`, attack: func(w world) error {
 			return reads("/proc/1/root" +
 				w.Secret)
 		}, hostMayRefuse: protectedInit},
-		{name: "read another workspace by the victim's root",
+		{name: "read another workspace by the victim's root", named: "its own processes",
 			attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/root%s", w.Victim, w.Secret)) }},
-		{name: "read another workspace by the worker's directory", attack: func(w world) error {
+		{name: "read another workspace by the worker's directory", named: "its own processes", attack: func(w world) error {
 			_, err := os.ReadDir(fmt.Sprintf("/proc/%d/cwd/", w.Worker))
 			return err
 		}},
-		{name: "write into another workspace", attack: func(w world) error {
+		{name: "write into another workspace", named: "creation of", attack: func(w world) error {
 			return os.WriteFile(filepath.Join(filepath.Dir(w.Secret), "planted"), nil, 0o600)
 		}},
-		{name: "make a link in another workspace", attack: func(w world) error {
+		{name: "make a link in another workspace", named: "creation of", attack: func(w world) error {
 			return os.Symlink("/etc/passwd", filepath.Join(filepath.Dir(w.Secret), filepath.Base(w.Workspace)))
 		}},
-		{name: "write into the project", attack: func(w world) error {
-			return os.WriteFile(
-				filepath.Join(w.Project, "planted"), nil, 0o600)
-		}},
-		{name: "read a denied file of the project", attack: func(w world) error { return reads(w.Denied) }},
-		{name: "read the system's passwords", attack: func(world) error { return reads("/etc/shadow") }},
-		{name: "write into the system's programs", attack: func(world) error {
+		{name: "write into the project", named: `project/planted" was refused: the step may only read it`,
+			attack: func(w world) error {
+				return os.WriteFile(
+					filepath.Join(w.Project, "planted"), nil, 0o600)
+			}},
+		{name: "read a denied file of the project", named: `project/token" was refused: the worker hides this path`,
+			attack: func(w world) error { return reads(w.Denied) }},
+		{name: "read the system's passwords", named: `read of "/etc/shadow"`,
+			attack: func(world) error { return reads("/etc/shadow") }},
+		{name: "write into the system's programs", named: `creation of a file in "/usr"`, attack: func(world) error {
 			fd, err := unix.Open("/usr", unix.O_TMPFILE|unix.O_WRONLY, 0o600)
 			return errors.Join(err, unix.Close(fd))
 		}},
-		{name: "write into the root", attack: func(world) error {
+		{name: "write into the root", named: `creation of "/dvt-planted"`, attack: func(world) error {
 			err := os.Mkdir("/dvt-planted", 0o700)
 			_ = os.Remove("/dvt-planted")
 			return err
 		}},
-		{name: "open the machine's disk", attack: func(world) error {
+		{name: "open the machine's disk", named: `read of "/dev/`, attack: func(world) error {
 			text, err := os.ReadFile("/proc/partitions")
 			for line := range strings.SplitSeq(string(text), "\n") {
 				if fields := strings.Fields(line); len(fields) == 4 && fields[0] != "major" {
@@ -119,23 +130,29 @@ func fileAttempts() []attempt {
 			name := filepath.Join(w.Workspace, "disk")
 			return unix.Mknod(name, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0)))
 		}},
-		{name: "open the machine's memory", attack: func(world) error { return reads("/dev/mem") },
+		{name: "open the machine's memory", named: `read of "/dev/mem"`,
+			attack:        func(world) error { return reads("/dev/mem") },
 			hostMayRefuse: "a kernel without /dev/mem"},
-		{name: "read the kernel's memory", attack: func(world) error { return reads("/proc/kcore") },
+		{name: "read the kernel's memory", named: `read of "/proc/kcore"`,
+			attack:        func(world) error { return reads("/proc/kcore") },
 			hostMayRefuse: "a kernel without /proc/kcore"},
-		{name: "read the kernel's messages", attack: func(world) error {
+		{name: "read the kernel's messages", named: `read of "/proc/kmsg"`, attack: func(world) error {
 			fd, err := unix.Open("/proc/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
 			return errors.Join(err, unix.Close(fd))
 		}},
-		{name: "set the program of core dumps", attack: func(world) error { return opens("/proc/sys/kernel/core_pattern") }},
-		{name: "set the program of modules", attack: func(world) error { return opens("/proc/sys/kernel/modprobe") },
+		{name: "set the program of core dumps", named: `write to "/proc/sys/kernel/core_pattern"`,
+			attack: func(world) error { return opens("/proc/sys/kernel/core_pattern") }},
+		{name: "set the program of modules", unnamed: "a kernel without modules has no such file",
+			attack:        func(world) error { return opens("/proc/sys/kernel/modprobe") },
 			hostMayRefuse: "a kernel without modules"},
-		{name: "press sysrq", attack: func(world) error { return opens("/proc/sysrq-trigger") },
+		{name: "press sysrq", named: `write to "/proc/sysrq-trigger"`,
+			attack:        func(world) error { return opens("/proc/sysrq-trigger") },
 			hostMayRefuse: "a kernel without sysrq"},
-		{name: "write to the kernel's devices", attack: func(world) error { return opens("/sys/power/state") },
+		{name: "write to the kernel's devices", named: `write to "/sys/power/state"`,
+			attack:        func(world) error { return opens("/sys/power/state") },
 			hostMayRefuse: "a machine that cannot sleep"},
-		{name: "leave the cgroup", attack: leaveCgroup},
-		{name: "make a cgroup", attack: func(world) error {
+		{name: "leave the cgroup", named: `creation of "/sys/fs/cgroup/`, attack: leaveCgroup},
+		{name: "make a cgroup", named: `creation of "/sys/fs/cgroup/`, attack: func(world) error {
 			for _, dir := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"} {
 				if os.Mkdir(dir+"/dvt-planted", 0o700) == nil {
 					return os.Remove(dir + "/dvt-planted")
@@ -143,7 +160,16 @@ func fileAttempts() []attempt {
 			}
 			return errors.New("no cgroup could be made")
 		}},
-		{name: "list what other workspaces exist", attack: func(w world) error {
+		{name: "rewrite the path while it is explained", named: `secret.txt" was refused`, attack: func(w world) error {
+			return rewritePath(filepath.Join(w.Workspace, "own"), w.Secret)
+		}},
+		{name: "rewrite the path of a hidden file while it is explained", named: `token" was refused`,
+			attack: func(w world) error { return rewritePath(filepath.Join(w.Workspace, "own"), w.Denied) }},
+		{name: "list another workspace", named: "read of", attack: func(w world) error {
+			_, err := os.ReadDir(filepath.Dir(w.Secret))
+			return err
+		}},
+		{name: "see whether another workspace exists", unnamed: noLookUps, attack: func(w world) error {
 			_, err := os.ReadDir(filepath.Dir(filepath.Dir(w.Secret)))
 			if err != nil {
 				return err
@@ -151,7 +177,11 @@ func fileAttempts() []attempt {
 			_, err = os.Stat(filepath.Dir(w.Secret))
 			return err
 		}},
-		{name: "use an inherited descriptor", attack: func(world) error {
+		{name: "change the mode of a device of the machine", named: `change of the mode of "/dev/null"`,
+			attack: func(world) error {
+				return os.Chmod("/dev/null", 0o666)
+			}},
+		{name: "use an inherited descriptor", unnamed: nothingToRefuse, attack: func(world) error {
 			for fd := 3; fd < 256; fd++ {
 				buffer := make([]byte, 16)
 				if n, err := unix.Pread(fd, buffer, 0); err == nil && string(buffer[:n]) == "secret of anothe" {
@@ -160,7 +190,7 @@ func fileAttempts() []attempt {
 			}
 			return errors.New("no descriptor leads to the secret")
 		}},
-		{name: "read the worker's environment as its own", attack: func(world) error {
+		{name: "read the worker's environment as its own", unnamed: nothingToRefuse, attack: func(world) error {
 			if os.Getenv("WORKER_SECRET") == "" {
 				return errors.New("the secret is not in the environment")
 			}

@@ -100,30 +100,32 @@ func kernelAttempts() []attempt {
 			attack: func(world) error { return plainCall(0x40000000 | unix.SYS_GETPID) }, hostMayRefuse: "a kernel without x32"},
 		{name: "a system call of 32 bits", named: "another architecture", attack: call32,
 			hostMayRefuse: "a kernel without 32 bits"},
-		{name: "get capabilities by a setuid program", attack: setuidProgram},
-		{name: "set own capabilities", attack: func(world) error {
+		{name: "get capabilities by a setuid program", named: "gives no privileges", attack: setuidProgram},
+		{name: "set own capabilities", unnamed: byTheKernel, attack: func(world) error {
 			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			data := [2]unix.CapUserData{{Effective: 1 << unix.CAP_SYS_ADMIN, Permitted: 1 << unix.CAP_SYS_ADMIN}}
 			return unix.Capset(&header, &data[0])
 		}},
-		{name: "become another user", attack: func(world) error { return plainCall(unix.SYS_SETUID, 12345) }},
-		{name: "give a file away", attack: func(w world) error {
+		{name: "become another user", unnamed: byTheKernel,
+			attack: func(world) error { return plainCall(unix.SYS_SETUID, 12345) }},
+		{name: "give a file away", named: "change of the owner of", attack: func(w world) error {
 			name := filepath.Join(w.Workspace, "gift")
 			return errors.Join(os.WriteFile(name, nil, 0o600), os.Chown(name, 12345, 12345))
 		}},
-		{name: "raise the priority", attack: func(world) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -10) }},
-		{name: "raise a limit", attack: func(world) error {
+		{name: "raise the priority", unnamed: byTheKernel,
+			attack: func(world) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -10) }},
+		{name: "raise a limit", unnamed: byTheKernel, attack: func(world) error {
 			var now unix.Rlimit
 			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &now); err != nil {
 				return err
 			}
 			return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 		}},
-		{name: "escape the killer of memory hogs", attack: func(world) error {
+		{name: "escape the killer of memory hogs", named: `write to "/proc/self/oom_score_adj"`, attack: func(world) error {
 			return os.WriteFile("/proc/self/oom_score_adj",
 				[]byte("-1000"), 0)
 		}, hostMayRefuse: "a container without this right"},
-		{name: "read another workspace from a program in memory", attack: memoryProgram},
+		{name: "read another workspace from a program in memory", named: `secret.txt" was refused`, attack: memoryProgram},
 	}
 }
 

@@ -43,7 +43,8 @@ func limitAttempts() []attempt {
 				}
 				return nil
 			}},
-		{name: "start 200 processes by a shell that forks itself", cause: sandbox.CausePIDs, needs: plan.SandboxPIDs,
+		{name: "start 200 processes by a shell that forks itself", named: "process or thread was refused",
+			cause: sandbox.CausePIDs, needs: plan.SandboxPIDs,
 			attack: func(world) error {
 				out, err := exec.Command(
 					"/bin/sh", "-c", `i=0; while [ $i -lt 200 ]; do sleep 2 & i=$((i+1)); done`).CombinedOutput()
@@ -54,7 +55,8 @@ func limitAttempts() []attempt {
 			}},
 		{name: "use 600 MiB of memory", cause: sandbox.CauseMemory, needs: plan.SandboxMemory, named: "bytes of memory",
 			attack: func(world) error { return useMemory(600) }},
-		{name: "use 600 MiB of memory in four processes", cause: sandbox.CauseMemory, needs: plan.SandboxMemory,
+		{name: "use 600 MiB of memory in four processes", named: "bytes of memory",
+			cause: sandbox.CauseMemory, needs: plan.SandboxMemory,
 			attack: func(w world) error {
 				var all []*exec.Cmd
 				for range 4 {
@@ -76,7 +78,8 @@ func limitAttempts() []attempt {
 				}
 				return err
 			}},
-		{name: "use 600 MiB of memory as files of the temporary directory", cause: sandbox.CauseDisk,
+		{name: "use 600 MiB of memory as files of the temporary directory", named: "a write was refused",
+			cause: sandbox.CauseDisk,
 			attack: func(world) error {
 				var names []string
 				for i := range 60 {
@@ -91,21 +94,21 @@ func limitAttempts() []attempt {
 				}
 				return nil
 			}},
-		{name: "write a file of 64 MiB", cause: sandbox.CauseDisk, attack: func(w world) error {
+		{name: "write a file of 64 MiB", named: "a write was refused", cause: sandbox.CauseDisk, attack: func(w world) error {
 			return os.WriteFile(filepath.Join(w.Workspace, "bomb"), make([]byte, 64*mebibyte), 0o600)
 		}},
-		{name: "make a file of a terabyte", cause: "", attack: func(w world) error {
+		{name: "make a file of a terabyte", named: "truncation of", cause: "", attack: func(w world) error {
 			name := filepath.Join(w.Workspace, "sparse")
 			return errors.Join(os.WriteFile(name, nil, 0o600), unix.Truncate(name, 1<<40))
 		}},
-		{name: "lock 100 MiB of memory", attack: func(world) error {
+		{name: "lock 100 MiB of memory", unnamed: byTheKernel, attack: func(world) error {
 			all, err := unix.Mmap(-1, 0, 100*mebibyte, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 			if err != nil {
 				return err
 			}
 			return unix.Mlock(all)
 		}},
-		{name: "leave a core dump", attack: func(world) error {
+		{name: "leave a core dump", unnamed: byTheKernel, attack: func(world) error {
 			return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: mebibyte, Max: mebibyte})
 		}},
 	}

@@ -85,17 +85,18 @@ func namespaceAttempts() []attempt {
 			}
 			return cmd.Run()
 		}},
-		{name: "start a process in a namespace by clone3", attack: func(world) error {
-			args := [11]uint64{unix.CLONE_NEWUSER | unix.CLONE_NEWNS, 4: uint64(unix.SIGCHLD)}
-			pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptrOf64(args[:]), 88, 0)
-			if errno == 0 && pid == 0 {
-				_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-			}
-			if errno != 0 {
-				return errno
-			}
-			return nil
-		}},
+		{name: "start a process in a namespace by clone3", unnamed: "libraries try clone3 before clone",
+			attack: func(world) error {
+				args := [11]uint64{unix.CLONE_NEWUSER | unix.CLONE_NEWNS, 4: uint64(unix.SIGCHLD)}
+				pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptrOf64(args[:]), 88, 0)
+				if errno == 0 && pid == 0 {
+					_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+				}
+				if errno != 0 {
+					return errno
+				}
+				return nil
+			}},
 		{name: "enter the network of the host", named: "setns", attack: func(world) error {
 			fd, err := unix.Open("/proc/1/ns/net", unix.O_RDONLY, 0)
 			if err != nil {

@@ -92,17 +92,17 @@ func networkAttempts() []attempt {
 		}
 	}
 	return []attempt{
-		{name: "connect to the store", attack: to("store", "127.0.0.1")},
-		{name: "connect to Redis", attack: to("redis", "127.0.0.1")},
-		{name: "connect to Temporal", attack: to("temporal", "127.0.0.1")},
-		{name: "connect to the store by another loopback address", attack: to("any", "127.8.8.8")},
-		{name: "connect to the store by the unspecified address", attack: to("store", "0.0.0.0")},
-		{name: "connect to the store by IPv6", attack: to("ipv6", "::1")},
-		{name: "connect to the store by a mapped address", attack: to("store", "::ffff:127.0.0.1")},
-		{name: "connect to the store by the unspecified IPv6 address", attack: to("ipv6", "::")},
+		{name: "connect to the store", unnamed: otherNamespace, attack: to("store", "127.0.0.1")},
+		{name: "connect to Redis", unnamed: otherNamespace, attack: to("redis", "127.0.0.1")},
+		{name: "connect to Temporal", unnamed: otherNamespace, attack: to("temporal", "127.0.0.1")},
+		{name: "connect to the store by another loopback address", unnamed: otherNamespace, attack: to("any", "127.8.8.8")},
+		{name: "connect to the store by the unspecified address", unnamed: otherNamespace, attack: to("store", "0.0.0.0")},
+		{name: "connect to the store by IPv6", unnamed: otherNamespace, attack: to("ipv6", "::1")},
+		{name: "connect to the store by a mapped address", unnamed: otherNamespace, attack: to("store", "::ffff:127.0.0.1")},
+		{name: "connect to the store by the unspecified IPv6 address", unnamed: otherNamespace, attack: to("ipv6", "::")},
 		{name: "connect to the store by a NAT64 address", attack: to("store", "64:ff9b::7f00:1"), hostMayRefuse: noNetwork,
 			named: "64:ff9b"},
-		{name: "connect to the store by the host's address", attack: func(w world) error {
+		{name: "connect to the store by the host's address", named: "the step does not list it", attack: func(w world) error {
 			host, err := hostAddress("udp4")
 			if err != nil {
 				host = "10.1.2.3"
@@ -122,26 +122,30 @@ func networkAttempts() []attempt {
 			hostMayRefuse: noNetwork, named: "fd00:ec2::254"},
 		{name: "connect to a port that is not listed", attack: func(world) error { return reaches("tcp", "192.0.2.77:25") },
 			hostMayRefuse: noNetwork, named: "192.0.2.77:25"},
-		{name: "rewrite the address while the connection is judged", attack: rewriteAddress},
+		{name: "rewrite the address while the connection is judged", unnamed: otherNamespace, attack: rewriteAddress},
 		{name: "connect by the first datagram", named: "MSG_FASTOPEN",
 			attack:        func(w world) error { return fastOpen(w.Store["store"]) },
 			hostMayRefuse: "a kernel whose client has no TCP fast open"},
-		{name: "send datagrams to the host", attack: func(w world) error { return echoes(w.Echo["ipv4"]) }},
-		{name: "send datagrams to the host by IPv6", attack: func(w world) error { return echoes(w.Echo["ipv6"]) }},
-		{name: "send datagrams to the host's address", attack: func(w world) error {
+		{name: "send datagrams to the host", unnamed: otherNamespace,
+			attack: func(w world) error { return echoes(w.Echo["ipv4"]) }},
+		{name: "send datagrams to the host by IPv6", unnamed: otherNamespace,
+			attack: func(w world) error { return echoes(w.Echo["ipv6"]) }},
+		{name: "send datagrams to the host's address", unnamed: otherNamespace, attack: func(w world) error {
 			host, err := hostAddress("udp4")
 			if err != nil {
 				return err
 			}
 			return echoes(net.JoinHostPort(host, port(w.Echo["any"])))
 		}, hostMayRefuse: noNetwork},
-		{name: "ask a name server of its own choice", attack: func(world) error { return echoes("192.0.2.53:53") },
+		{name: "ask a name server of its own choice", unnamed: otherNamespace,
+			attack:        func(world) error { return echoes("192.0.2.53:53") },
 			hostMayRefuse: noNetwork},
 		{name: "carry data out in a name", attack: func(world) error { return resolveName("c2VjcmV0.attacker.example") },
 			hostMayRefuse: "a machine without a resolver", named: "c2vjcmv0.attacker.example"},
-		{name: "connect to an abstract socket of the host",
+		{name: "connect to an abstract socket of the host", unnamed: otherNamespace,
 			attack: func(w world) error { return reaches("unix", w.Abstract) }},
-		{name: "connect to a socket of another workspace", attack: func(w world) error { return reaches("unix", w.Socket) }},
+		{name: "connect to a socket of another workspace", named: "connection to",
+			attack: func(w world) error { return reaches("unix", w.Socket) }},
 		{name: "open a raw socket", named: "raw socket", attack: family(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)},
 		{name: "open a raw socket of IPv6", named: "raw socket", attack: family(unix.AF_INET6, unix.SOCK_RAW,
 			unix.IPPROTO_ICMPV6)},
@@ -155,7 +159,7 @@ func networkAttempts() []attempt {
 			hostMayRefuse: noFamilies},
 		{name: "open a socket of the kernel's ciphers", named: "alg", attack: family(unix.AF_ALG, unix.SOCK_SEQPACKET, 0),
 			hostMayRefuse: noFamilies},
-		{name: "bring up a network", attack: func(world) error {
+		{name: "bring up a network", unnamed: byTheKernel, attack: func(world) error {
 			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 			if err != nil {
 				return err

@@ -20,19 +20,23 @@ import (
 func processAttempts() []attempt {
 	return []attempt{
 		{name: "read the environment of a process of the host",
+			named:  `/environ" was refused: the step has only its own processes`,
 			attack: func(w world) error { return reads(fmt.Sprintf("/proc/%d/environ", w.Victim)) }},
-		{name: "read the environment of the worker", attack: func(w world) error {
-			return reads(
-				fmt.Sprintf("/proc/%d/environ", w.Worker))
-		}},
-		{name: "read the environment of the first process", attack: func(world) error { return reads("/proc/1/environ") },
+		{name: "read the environment of the worker", named: `/environ" was refused: the step has only its own processes`,
+			attack: func(w world) error {
+				return reads(
+					fmt.Sprintf("/proc/%d/environ", w.Worker))
+			}},
+		{name: "read the environment of the first process", named: `read of "/proc/1/environ"`,
+			attack:        func(world) error { return reads("/proc/1/environ") },
 			hostMayRefuse: protectedInit},
-		{name: "search every environment for the secret", attack: searchEnvironments},
-		{name: "open the memory of a process of the host",
+		{name: "search every environment for the secret", named: `read of "/proc/1/environ"`, attack: searchEnvironments},
+		{name: "open the memory of a process of the host", named: `/mem" was refused: the step has only its own processes`,
 			attack: func(w world) error { return opens(fmt.Sprintf("/proc/%d/mem", w.Victim)) }},
-		{name: "open the memory of the first process", attack: func(world) error { return opens("/proc/1/mem") },
+		{name: "open the memory of the first process", named: `write to "/proc/1/mem"`,
+			attack:        func(world) error { return opens("/proc/1/mem") },
 			hostMayRefuse: protectedInit},
-		{name: "see what the first process has open", attack: func(world) error {
+		{name: "see what the first process has open", named: `read of "/proc/1/fd/0"`, attack: func(world) error {
 			var err error
 			for fd := range 16 {
 				if _, err = os.Readlink(fmt.Sprintf("/proc/1/fd/%d", fd)); err == nil {
@@ -41,13 +45,14 @@ func processAttempts() []attempt {
 			}
 			return err
 		}, hostMayRefuse: protectedInit},
-		{name: "open a descriptor of the worker", attack: func(w world) error {
+		{name: "open a descriptor of the worker", named: "its own processes", attack: func(w world) error {
 			return reads(
 				fmt.Sprintf("/proc/%d/fd/%d", w.Worker, w.Leak))
 		}},
-		{name: "signal a process of the host", attack: func(w world) error { return unix.Kill(w.Victim, 0) }},
-		{name: "signal the worker", attack: func(w world) error { return unix.Kill(w.Worker, 0) }},
-		{name: "signal a process by a pidfd", attack: func(w world) error {
+		{name: "signal a process of the host", unnamed: otherNamespace,
+			attack: func(w world) error { return unix.Kill(w.Victim, 0) }},
+		{name: "signal the worker", unnamed: otherNamespace, attack: func(w world) error { return unix.Kill(w.Worker, 0) }},
+		{name: "signal a process by a pidfd", unnamed: otherNamespace, attack: func(w world) error {
 			fd, err := unix.PidfdOpen(w.Victim, 0)
 			if err != nil {
 				return err
@@ -93,15 +98,15 @@ func processAttempts() []attempt {
 		{name: "compare processes", named: "kcmp", attack: func(w world) error {
 			return call(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(w.Victim), 1)
 		}, hostMayRefuse: "a kernel without kcmp"},
-		{name: "outlive the program in a session of its own",
+		{name: "outlive the program in a session of its own", unnamed: nothingToRefuse,
 			attack: func(w world) error { return spawnMarked(w, &syscall.SysProcAttr{Setsid: true}) }, left: marked},
-		{name: "outlive the program by a double fork", attack: doubleFork, left: marked},
-		{name: "outlive the program without signals", attack: func(w world) error {
+		{name: "outlive the program by a double fork", unnamed: nothingToRefuse, attack: doubleFork, left: marked},
+		{name: "outlive the program without signals", unnamed: nothingToRefuse, attack: func(w world) error {
 			cmd := exec.Command("/bin/sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1; done", w.Marker)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			return cmd.Start()
 		}, left: marked},
-		{name: "end the first process and go on", attack: func(w world) error {
+		{name: "end the first process and go on", unnamed: nothingToRefuse, attack: func(w world) error {
 			for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGSEGV, unix.SIGKILL} {
 				if _, err := os.Stat(w.Secret); err != nil {
 					_ = unix.Kill(1, s)

@@ -17,30 +17,32 @@ import (
 // socketAttempts returns attacks that reuse a permitted connection, because that is a socket of the worker's network.
 func socketAttempts() []attempt {
 	return []attempt{
-		{name: "disconnect a permitted connection and connect it to the store", attack: func(w world) error {
-			fd, err := connected(w.Permitted)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			disconnectErr := disconnect(fd)
-			return errors.Join(greets(fd, w.Store["store"]), disconnectErr)
-		}},
-		{name: "connect a refused connection to the loopback of the host", attack: func(w world) error {
-			// The permitted server does not listen on this port of its list, so the socket stays unconnected.
-			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-			if err != nil {
-				return err
-			}
-			defer unix.Close(fd)
-			_ = connect4(fd, w.Closed)
-			time.Sleep(50 * time.Millisecond)
-			_ = connect4(fd, w.Store["store"]) // adds the refusal to the log
-			if err := unix.SetNonblock(fd, false); err != nil {
-				return err
-			}
-			return greets(fd, w.Store["store"])
-		}},
+		{name: "disconnect a permitted connection and connect it to the store", named: "connect to 127.0.0.1:",
+			attack: func(w world) error {
+				fd, err := connected(w.Permitted)
+				if err != nil {
+					return err
+				}
+				defer unix.Close(fd)
+				disconnectErr := disconnect(fd)
+				return errors.Join(greets(fd, w.Store["store"]), disconnectErr)
+			}},
+		{name: "connect a refused connection to the loopback of the host", named: "connect to 127.0.0.1:",
+			attack: func(w world) error {
+				// The permitted server does not listen on this port of its list, so the socket stays unconnected.
+				fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+				if err != nil {
+					return err
+				}
+				defer unix.Close(fd)
+				_ = connect4(fd, w.Closed)
+				time.Sleep(50 * time.Millisecond)
+				_ = connect4(fd, w.Store["store"]) // adds the refusal to the log
+				if err := unix.SetNonblock(fd, false); err != nil {
+					return err
+				}
+				return greets(fd, w.Store["store"])
+			}},
 		{name: "listen on the host by a permitted connection", attack: func(w world) error {
 			fd, err := connected(w.Permitted)
 			if err != nil {
@@ -57,7 +59,7 @@ func socketAttempts() []attempt {
 			}
 			return unix.Listen(fd, 1)
 		}, named: "listen"},
-		{name: "swap the socket while the connection is judged", attack: swapSocket},
+		{name: "swap the socket while the connection is judged", named: "connect to 127.0.0.1:", attack: swapSocket},
 	}
 }
 

@@ -64,14 +64,23 @@ func New(c Config) (Runtime, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
+	open := newContainerRuntime
 	switch c.Runtime {
 	case RuntimeProcess:
-		return newProcessRuntime(c)
+		open = newProcessRuntime
 	case RuntimeDocker, RuntimeGVisor:
-		return newContainerRuntime(c)
+	default:
+		return nil, fmt.Errorf("sandbox: the runtime %q is unknown; use %s, %s or %s", c.Runtime, RuntimeProcess,
+			RuntimeDocker, RuntimeGVisor)
 	}
-	return nil, fmt.Errorf("sandbox: the runtime %q is unknown; use %s, %s or %s", c.Runtime, RuntimeProcess,
-		RuntimeDocker, RuntimeGVisor)
+	r, err := open(c)
+	if err != nil {
+		return nil, err
+	}
+	if reason := r.Capabilities().Unreported; reason != "" {
+		c.Log.Warn("the sandbox does not report refused actions", slog.String("reason", reason))
+	}
+	return r, nil
 }
 
 var workerName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

@@ -94,7 +94,8 @@ func containsRun(lines, want []string) bool {
 }
 
 func TestGVisor_BundleIsolates(t *testing.T) {
-	fakeTool(t, "runsc", printArguments+`; for a in "$@"; do [ -f "$a/config.json" ] && cat "$a/config.json"; done; exit 0`)
+	fakeTool(t, "runsc", printArguments+
+		`; for a in "$@"; do [ -f "$a/config.json" ] && cat "$a/config.json"; done; exit 0`)
 	exit, out, err := runContainer(t, sandbox.Config{Runtime: sandbox.RuntimeGVisor}, nil)
 	if err != nil || exit != (sandbox.Exit{}) {
 		t.Fatalf("the container ended with %+v, %v", exit, err)

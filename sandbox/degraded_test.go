@@ -44,7 +44,8 @@ import socket, sys
 for port in sys.argv[1:3]:
     try: print(socket.create_connection(("127.0.0.1", int(port))).recv(20).decode().strip())
     except OSError as e: print(e.strerror)
-for family, kind, to in ((socket.AF_UNIX, socket.SOCK_STREAM, "\0" + sys.argv[3][1:]), (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", int(sys.argv[4])))):
+for family, kind, to in ((socket.AF_UNIX, socket.SOCK_STREAM, "\0" + sys.argv[3][1:]),
+        (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", int(sys.argv[4])))):
     try:
         s = socket.socket(family, kind); s.connect(to); print("reached")
     except OSError as e: print(e.strerror)`, port(permitted), port(store), abstract, port(datagrams))

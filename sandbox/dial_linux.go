@@ -24,10 +24,13 @@ func (s *supervisor) dial(n notification) verdict {
 	if err != nil {
 		return failure(unix.EFAULT)
 	}
-	if !s.valid(n) {
+	if !s.valid(&n) {
 		return failure(unix.ESRCH)
 	}
 	if family == unix.AF_UNIX {
+		if s.files != nil {
+			s.files.explainSocket(&n, accessConnect)
+		}
 		return s.dialFile()
 	}
 	theirs, err := openTheirs(tid, int(int32(n.Args[0])))
@@ -35,7 +38,7 @@ func (s *supervisor) dial(n notification) verdict {
 		return failure(unix.EBADF)
 	}
 	defer unix.Close(theirs.fd)
-	if !s.valid(n) {
+	if !s.valid(&n) {
 		return failure(unix.ESRCH)
 	}
 	if family == unix.AF_UNSPEC {
@@ -82,7 +85,7 @@ func (s *supervisor) listen(n notification) verdict {
 		return failure(unix.EBADF)
 	}
 	defer unix.Close(theirs.fd)
-	if !s.valid(n) {
+	if !s.valid(&n) {
 		return failure(unix.ESRCH)
 	}
 	if s.ownNetwork && theirs.ofWorker {
@@ -334,7 +337,7 @@ func (s *supervisor) connectFor(n notification, theirs socket, to netip.AddrPort
 
 // await waits until a socket is connected, the program's call ends, or connectTimeout has passed.
 func (s *supervisor) await(n notification, fd int) error {
-	for deadline := time.Now().Add(connectTimeout); time.Now().Before(deadline) && s.valid(n); {
+	for deadline := time.Now().Add(connectTimeout); time.Now().Before(deadline) && s.valid(&n); {
 		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		ready, err := unix.Poll(polled, 200)
 		if err != nil && !errors.Is(err, unix.EINTR) {

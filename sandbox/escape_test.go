@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -36,8 +37,9 @@ type attempt struct {
 	needs plan.SandboxPart
 	// cause is the bound that ends the program.
 	cause sandbox.Cause
-	// named is a part of the violation that the step's log shows.
-	named string
+	// named is a part of the violation that the step's log shows. Without it, unnamed says why there may be none.
+	named, unnamed string
+	class          string
 }
 
 // world holds the targets of the attacks.
@@ -61,8 +63,21 @@ type world struct {
 
 // attempts returns the whole table.
 func attempts() []attempt {
-	return slices.Concat(fileAttempts(), processAttempts(), kernelAttempts(), namespaceAttempts(), networkAttempts(),
-		socketAttempts(), limitAttempts())
+	var all []attempt
+	for _, c := range []struct {
+		class    string
+		attempts []attempt
+	}{
+		{"files", fileAttempts()}, {"processes", processAttempts()}, {"kernel", kernelAttempts()},
+		{"namespaces", namespaceAttempts()}, {"network", networkAttempts()}, {"sockets", socketAttempts()},
+		{"limits", limitAttempts()},
+	} {
+		for _, a := range c.attempts {
+			a.class = c.class
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 func TestEscape_NoAttemptSucceeds(t *testing.T) {
@@ -78,6 +93,7 @@ func TestEscape_NoAttemptSucceeds(t *testing.T) {
 	var table bytes.Buffer
 	rows := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	succeeded, named := 0, 0
+	tried, namedOf := map[string]int{}, map[string]int{}
 	for _, a := range all {
 		t.Run(strings.ReplaceAll(a.name, " ", "_"), func(t *testing.T) {
 			if reason, missing := f.runtime.Capabilities().Missing[a.needs]; missing {
@@ -95,18 +111,25 @@ func TestEscape_NoAttemptSucceeds(t *testing.T) {
 			if a.cause != "" && r.exit.Cause != a.cause {
 				t.Errorf("the cause is %q, want %q (%+v, %s)", r.exit.Cause, a.cause, r.exit, r.output)
 			}
+			if (a.named == "") == (a.unnamed == "") {
+				t.Errorf("the table says neither or both: what the log names, and why it may not")
+			}
 			log := fmt.Sprint(r.violations)
-			if a.named != "" && !strings.Contains(log, a.named) {
+			if !strings.Contains(log, a.named) {
 				t.Errorf("the log does not name %q: %s", a.named, log)
 			}
-			if len(r.violations) > 0 {
+			if tried[a.class]++; len(r.violations) > 0 {
 				named++
+				namedOf[a.class]++
 			}
 			fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", a.name, describe(outside), describe(inside), firstAction(r.violations))
 		})
 	}
 	rows.Flush()
 	t.Logf("attempt, without the sandbox, inside, in the log:\n%s", table.String())
+	for _, class := range slices.Sorted(maps.Keys(tried)) {
+		t.Logf("%s: %d attempts, %d named in the log", class, tried[class], namedOf[class])
+	}
 	t.Logf("%d attempts, %d succeeded, %d named in the log", len(all), succeeded, named)
 }
 

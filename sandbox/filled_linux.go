@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,9 +12,13 @@ import (
 // maxSearched bounds the search for a file that reached the limit, in files over all directories.
 const maxSearched = 20_000
 
+// clockTick is more than the time by which the times of files lag behind the clock.
+const clockTick = 20 * time.Millisecond
+
 // filled reports whether a program probably failed because it ran out of disk: SIGXFSZ ended it, a file has exactly the
 // permitted size, or a temporary directory is full. Many languages ignore the signal and report a failed write instead.
-func filled(s *spec, status syscall.WaitStatus) bool {
+// Only files that changed since the program began count.
+func filled(s *spec, status syscall.WaitStatus, began time.Time) bool {
 	if status.Exited() && status.ExitStatus() == 0 {
 		return false
 	}
@@ -21,6 +26,7 @@ func filled(s *spec, status syscall.WaitStatus) bool {
 	if status.Signaled() && status.Signal() == unix.SIGXFSZ || status.Exited() && status.ExitStatus() == shellsXFSZ {
 		return true
 	}
+	began = began.Add(-clockTick)
 	dirs := s.Write
 	if s.Level.Space {
 		dirs = append(dirs[:len(dirs):len(dirs)], "/tmp", "/dev/shm")
@@ -41,7 +47,7 @@ func filled(s *spec, status syscall.WaitStatus) bool {
 				return nil //nolint:nilerr // the search goes on beside it
 			}
 			if e.Type().IsRegular() {
-				if info, err := e.Info(); err == nil && info.Size() == s.Disk {
+				if info, err := e.Info(); err == nil && info.Size() == s.Disk && !info.ModTime().Before(began) {
 					found = true
 				}
 			}

@@ -239,22 +239,6 @@ func hide(target string) error {
 	return unix.Mount(newRoot+"/dev/hidden", target, "", unix.MS_BIND, "")
 }
 
-// deviceNames are the devices that every program may use.
-func deviceNames() []string { return []string{"null", "zero", "full", "random", "urandom"} }
-
-// openDevices returns copies of the mounts of the devices, in the order of deviceNames.
-func openDevices() ([]int, error) {
-	var fds []int
-	for _, name := range deviceNames() {
-		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-		if err != nil {
-			return nil, fmt.Errorf("mounts: /dev/%s: %w", name, err)
-		}
-		fds = append(fds, fd)
-	}
-	return fds, nil
-}
-
 // makeSystemDirs creates /dev, /proc and /tmp of the step.
 func makeSystemDirs(s *spec, devices []int) error {
 	for _, dir := range []string{"/dev", "/dev/shm", "/proc", "/tmp", "/old"} {
@@ -289,36 +273,6 @@ func makeSystemDirs(s *spec, devices []int) error {
 		}
 	}
 	return mountProc(newRoot + "/proc")
-}
-
-// mountProc mounts the process table of the shim's own process namespace. All of it is read-only: root may change the
-// kernel's settings there, and the program is root when the worker is.
-func mountProc(at string) error {
-	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
-	if err := unix.Mount("proc", at, "proc", flags, ""); err != nil {
-		return fmt.Errorf("mounts: /proc: %w", err)
-	}
-	for _, name := range []string{"kcore", "keys", "key-users", "timer_list", "sched_debug", "sysrq-trigger", "kallsyms",
-		"kmsg", "vmallocinfo",
-		"slabinfo", "pagetypeinfo", "iomem", "ioports", "modules", "interrupts", "config.gz", "latency_stats"} {
-		if hasFile(at + "/" + name) {
-			if err := unix.Mount(newRoot+"/dev/hidden", at+"/"+name, "", unix.MS_BIND, ""); err != nil {
-				return fmt.Errorf("mounts: hide /proc/%s: %w", name, err)
-			}
-		}
-	}
-	for _, name := range []string{"acpi", "scsi", "bus", "fs", "irq", "tty", "driver"} {
-		if hasFile(at + "/" + name) {
-			if err := hide(at + "/" + name); err != nil {
-				return fmt.Errorf("mounts: hide /proc/%s: %w", name, err)
-			}
-		}
-	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &attr); err != nil {
-		return fmt.Errorf("mounts: protect /proc: %w", err)
-	}
-	return nil
 }
 
 // writeResolver covers the files that configure name resolution, because the worker answers look-ups on the step's

@@ -12,6 +12,7 @@ const (
 	socketListener = "seccomp"
 	socketUDP      = "udp" // bound to port 53 of the step's loopback, for DNS queries
 	socketTCP      = "tcp"
+	descriptorRoot = "root" // O_PATH descriptor of the root directory of the program
 )
 
 // openNetwork brings up the loopback of the shim's network namespace and opens the sockets on which the worker answers

@@ -64,6 +64,10 @@ func newProcessRuntime(c Config) (Runtime, error) {
 		return nil, fmt.Errorf("sandbox: digest of the program of this worker: %w", err)
 	}
 	r.caps = capabilities(RuntimeProcess, digest, missing)
+	if !r.seccomp {
+		r.caps.Unreported = "without seccomp the worker does not learn of refused actions; " +
+			missing[plan.SandboxSyscalls]
+	}
 	for part, reason := range missing {
 		c.Log.Warn("the sandbox lacks a part", slog.String("part", string(part)), slog.String("reason", reason))
 	}
@@ -201,8 +205,8 @@ func (r *processRuntime) startOnce(
 	}
 	q := &process{
 		shimProcess: s, program: p, resolve: r.config.Resolve, background: r.ends.Go,
-		landlocked: r.landlock >= landlockConnects,
-		exited:     make(chan struct{}), violations: &violations{report: p.Violation},
+		landlocked: r.landlock >= landlockConnects, hidden: slices.Concat(r.config.DeniedPaths, secretFiles()),
+		exited: make(chan struct{}), violations: &violations{report: p.Violation},
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -24,7 +24,9 @@ func newProcessRuntime(Config) (Runtime, error) {
 	for _, part := range plan.SandboxParts() {
 		missing[part] = "the process runtime isolates on Linux only; run the worker on Linux or use the docker runtime"
 	}
-	return &groupRuntime{capabilities(RuntimeProcess, "", missing)}, nil
+	caps := capabilities(RuntimeProcess, "", missing)
+	caps.Unreported = "the process runtime refuses no actions on this system"
+	return &groupRuntime{caps}, nil
 }
 
 // Capabilities implements Runtime.

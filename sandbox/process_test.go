@@ -40,6 +40,18 @@ func TestProcess_ExitStatusIsTheProgram(t *testing.T) {
 	}
 }
 
+func TestProcess_AnOlderFullFileIsNotTheCause(t *testing.T) {
+	f := newFixture(t)
+	full := filepath.Join(f.workspace, "full")
+	if err := errors.Join(os.WriteFile(full, make([]byte, 16*mebibyte), 0o600),
+		os.Chtimes(full, time.Time{}, time.Now().Add(-time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.shell("exit 1"); r.exit.Cause != "" || len(r.violations) > 0 {
+		t.Errorf("the program ended with %+v and %v, want neither a cause nor a line", r.exit, r.violations)
+	}
+}
+
 func TestProcess_WorksOnFilesOfTheWorkspace(t *testing.T) {
 	f := newFixture(t)
 	if err := os.WriteFile(filepath.Join(f.project, "model.sql"), []byte("select 1"), 0o600); err != nil {
@@ -125,7 +137,8 @@ func TestKill_EndsAllThatIgnoreSignals(t *testing.T) {
 	f := newFixture(t)
 	marker := fmt.Sprintf("dvt-kill-%d", os.Getpid())
 	running, wait := f.start(f.program("/bin/sh", "-c",
-		`trap '' TERM INT HUP; setsid sh -c 'trap "" TERM HUP; while :; do sleep 1; done' "$0" & echo ready > ready; while :; do sleep 1; done`, marker))
+		`trap '' TERM INT HUP; setsid sh -c 'trap "" TERM HUP; while :; do sleep 1; done' "$0" & echo ready > ready
+while :; do sleep 1; done`, marker))
 	f.waitForFile("ready")
 	begin := time.Now()
 	running.Kill()

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,8 @@ type process struct {
 	violations *violations
 	supervisor *supervisor
 	resolver   *stubResolver
-	landlocked bool // see supervisor.landlocked
+	landlocked bool     // see supervisor.landlocked
+	hidden     []string // the paths that the worker hides, whether or not they exist
 	resolve    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 	background func(func()) // runs a function in a goroutine for which Close waits
@@ -66,10 +68,13 @@ func (q *process) converse(s *spec, connect connectRules) error {
 		}
 		switch m.Kind {
 		case msgReady:
-			if err := q.serve(m.Socket, fds, connect); err != nil {
+			if err := q.serve(m.Socket, fds, s, connect); err != nil {
 				return err
 			}
 		case msgStarted:
+			if q.supervisor.files != nil {
+				q.supervisor.files.started.Store(true)
+			}
 			return nil
 		case msgFailed:
 			return startError(m)
@@ -91,12 +96,16 @@ func startError(m message) error {
 }
 
 // serve starts the supervisor and the resolver on the descriptors of the shim. It takes ownership of them.
-func (q *process) serve(kinds []string, fds []int, connect connectRules) error {
+func (q *process) serve(kinds []string, fds []int, s *spec, connect connectRules) error {
 	names := newNameTable()
 	q.resolver = &stubResolver{connect: connect, names: names, violations: q.violations, lookup: q.resolve}
 	q.supervisor = &supervisor{
 		connect: connect, judge: q.program.Judge, names: names, violations: q.violations, ownNetwork: q.level.Space,
 		landlocked: q.landlocked, slots: make(chan struct{}, maxConnecting),
+	}
+	if i := slices.Index(kinds, descriptorRoot); i >= 0 {
+		q.supervisor.files = newExplainer(s, fds[i], q.cmd.Process.Pid, q.hidden, q.violations)
+		q.supervisor.files.valid = q.supervisor.valid
 	}
 	for i, fd := range fds {
 		var err error
@@ -179,6 +188,10 @@ func (q *process) judgeEnd(end message) {
 		q.violations.add(plan.SandboxPIDs, fmt.Sprintf(
 			"the start of a process or thread was refused %d times because the step had %d", forks, q.program.Limits.PIDs))
 	}
+	if end.Full && !q.killed.Load() {
+		q.violations.add(plan.SandboxFiles, fmt.Sprintf("a write was refused: a file would have grown past %d bytes "+
+			"(sandbox.disk), or /tmp was full", q.program.Limits.Disk))
+	}
 	if end.Signal == int(unix.SIGSYS) {
 		q.violations.add(plan.SandboxSyscalls, "the program was ended because it made a system call of another architecture")
 	}
@@ -197,6 +210,9 @@ func (q *process) judgeEnd(end message) {
 func (q *process) finish() {
 	if q.supervisor != nil {
 		q.supervisor.close()
+		if q.supervisor.files != nil {
+			q.supervisor.files.tree.close()
+		}
 	}
 	if q.resolver != nil {
 		q.resolver.close()
@@ -204,35 +220,4 @@ func (q *process) finish() {
 	q.control.conn.Close()
 	q.background(q.group.remove)
 	q.violations.close()
-}
-
-// violations reports refused actions, each distinct one once and at most MaxViolations of them. Several goroutines may
-// use it at once.
-type violations struct {
-	report func(Violation)
-
-	mu     sync.Mutex
-	seen   map[Violation]bool
-	closed bool
-}
-
-func (v *violations) add(part plan.SandboxPart, action string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	one := Violation{Part: part, Action: action}
-	if v.report == nil || v.closed || v.seen[one] || len(v.seen) >= MaxViolations {
-		return
-	}
-	if v.seen == nil {
-		v.seen = map[Violation]bool{}
-	}
-	v.seen[one] = true
-	v.report(one)
-}
-
-// close waits for a running call of report and prevents further ones.
-func (v *violations) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.closed = true
 }

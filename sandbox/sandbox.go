@@ -60,7 +60,8 @@ type Program struct {
 	Require []plan.SandboxPart
 
 	// Violation is called for each refused action that the sandbox notices, from one goroutine at a time. The runtime
-	// calls it at most MaxViolations times for a program.
+	// calls it at most MaxViolations times for a program, and once for each file. It is called before the program learns
+	// of the refusal, and the program waits meanwhile. Capabilities.Unreported says whether it is called at all.
 	Violation func(Violation)
 }
 
@@ -103,6 +104,9 @@ type Capabilities struct {
 	Digest  string                      // SHA-256 of the runtime's own program, in hexadecimal
 	Parts   []plan.SandboxPart          // in the order of plan.SandboxParts
 	Missing map[plan.SandboxPart]string // the other parts, each with the reason, in words for an operator
+	// Unreported says why Program.Violation is not called for refused actions, in words for an operator. It is empty
+	// when the runtime reports them.
+	Unreported string
 }
 
 // Has reports whether the runtime can enforce a part.

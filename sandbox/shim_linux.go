@@ -53,6 +53,7 @@ func shim() int {
 	if err != nil {
 		return failed(c, "setup", err)
 	}
+	began := time.Now()
 	pid, stage, err := launch(c, s, fds[1], fds[2])
 	if err != nil {
 		return failed(c, stage, err)
@@ -62,7 +63,7 @@ func shim() int {
 	}
 	go obey(c, s.Level)
 	status := reap(pid)
-	exit := message{Kind: msgExited, Status: status.ExitStatus(), Full: filled(s, status)}
+	exit := message{Kind: msgExited, Status: status.ExitStatus(), Full: filled(s, status, began)}
 	if status.Signaled() {
 		exit.Status, exit.Signal = -1, int(status.Signal())
 	}
@@ -146,6 +147,13 @@ func launch(c control, s *spec, stdout, stderr int) (pid int, stage string, err 
 	if err := restrict(s); err != nil {
 		return 0, "setup", err
 	}
+	// The worker resolves paths below this root to name refused files. No file may be
+	// opened behind the filter until the worker answers its calls.
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, "setup", fmt.Errorf("root: %w", err)
+	}
+	fds, ready.Socket = append(fds, root), append(ready.Socket, descriptorRoot)
 	if s.Seccomp {
 		listener, err := installFilter()
 		if err != nil {

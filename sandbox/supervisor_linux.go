@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 	"unsafe"
@@ -53,6 +54,9 @@ type addedFD struct {
 // supervisor answers the system calls that the program's filter does not decide. It makes the permitted connections
 // itself, in the worker's network, and gives the program the connected socket. It reads an address from the program's
 // memory only once, so another thread cannot change the address after it was judged.
+//
+// It also receives the calls on files. The kernel carries out each of them; the supervisor only names those that the
+// kernel will refuse.
 type supervisor struct {
 	connect    connectRules
 	judge      func(netip.AddrPort) error
@@ -60,37 +64,34 @@ type supervisor struct {
 	violations *violations
 	ownNetwork bool // the program has its own network namespace, which has only a loopback
 	landlocked bool // the kernel refuses each TCP connection that the program makes by itself
+	files      *explainer
 	slots      chan struct{}
 
 	listener *os.File
+	wake     *os.File // an event that ends serve
 	done     chan struct{}
 }
 
 // serve starts to answer calls, until close or until the last process with the filter has ended. It takes ownership of
 // the listener.
 func (s *supervisor) serve(listener int) error {
-	if err := unix.SetNonblock(listener, true); err != nil {
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
 		_ = unix.Close(listener)
 		return err
 	}
-	s.listener, s.done = os.NewFile(uintptr(listener), "sandbox seccomp"), make(chan struct{})
-	raw, err := s.listener.SyscallConn()
-	if err != nil {
-		s.listener.Close()
-		close(s.done)
-		return err
-	}
+	// Since Linux 6.6: the kernel runs the supervisor on the processor of the caller, which waits anyway.
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+		unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	s.listener, s.wake = os.NewFile(uintptr(listener), "sandbox seccomp"), os.NewFile(uintptr(wake), "sandbox wake")
+	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
-		for alive := true; alive; {
-			err := raw.Read(func(fd uintptr) bool {
-				var again bool
-				again, alive = s.receive(int(fd))
-				return !again
-			})
-			if err != nil {
-				return
-			}
+		// Programs wait for this loop at each access to a file. A thread of its own answers sooner than a goroutine that
+		// the runtime has to schedule.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for s.receive(listener, wake) {
 		}
 	}()
 	return nil
@@ -98,34 +99,49 @@ func (s *supervisor) serve(listener int) error {
 
 // close ends serve. Connections in progress may continue for a while, but no program receives their sockets.
 func (s *supervisor) close() {
-	if s.listener != nil {
-		s.listener.Close()
-		<-s.done
+	if s.listener == nil {
+		return
 	}
+	_, _ = s.wake.Write([]byte{7: 1})
+	<-s.done
+	s.listener.Close()
+	s.wake.Close()
 }
 
-// receive handles at most one notification. wait means that none is pending; alive is false when none can follow.
-func (s *supervisor) receive(fd int) (wait, alive bool) {
-	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	switch n, err := unix.Poll(polled, 0); {
+// receive waits for a notification and handles it. It returns false when none can follow.
+func (s *supervisor) receive(fd, wake int) bool {
+	polled := [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
+	switch _, err := unix.Poll(polled[:], -1); {
 	case errors.Is(err, unix.EINTR):
-		return false, true
-	case err != nil:
-		return false, false
-	case n == 0:
-		return true, true
+		return true
+	case err != nil || polled[1].Revents != 0:
+		return false
 	case polled[0].Revents&unix.POLLIN == 0:
-		return false, false // no process has the filter any more
+		return false // no process has the filter any more
 	}
 	var n notification
 	if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 		// ENOENT: the caller ended between the notice and the read.
-		return false, errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR)
+		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR)
+	}
+	if call := fileCalls[uint32(n.Nr)]; call != nil && !makesDevice(&n) {
+		if s.files != nil {
+			s.files.explain(&n, call)
+		}
+		s.respond(n, verdict{pass: true})
+		return true
+	}
+	if n.Nr == unix.SYS_BIND {
+		if s.files != nil {
+			s.files.explainSocket(&n, accessCreate)
+		}
+		s.respond(n, verdict{pass: true})
+		return true
 	}
 	carryOut := map[int32]func(notification) verdict{unix.SYS_CONNECT: s.dial, unix.SYS_LISTEN: s.listen}[n.Nr]
 	if carryOut == nil {
 		s.respond(n, s.refuse(n))
-		return false, true
+		return true
 	}
 	select {
 	case s.slots <- struct{}{}:
@@ -138,7 +154,7 @@ func (s *supervisor) receive(fd int) (wait, alive bool) {
 			maxConnecting))
 		s.respond(n, failure(unix.EAGAIN))
 	}
-	return false, true
+	return true
 }
 
 // verdict is the answer to a call: an errno, 0 for success.
@@ -171,7 +187,7 @@ func (s *supervisor) control(request uint, arg unsafe.Pointer) error {
 }
 
 // valid reports whether the caller still waits. Only then does its thread id still belong to it.
-func (s *supervisor) valid(n notification) bool {
+func (s *supervisor) valid(n *notification) bool {
 	return s.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.ID)) == nil
 }
 
@@ -206,7 +222,7 @@ func (s *supervisor) refuse(n notification) verdict {
 		s.violations.add(plan.SandboxConnect, "a message that connects (MSG_FASTOPEN) was refused")
 		return failure(unix.EOPNOTSUPP)
 	default:
-		if makesDevice(n.Nr) {
+		if makesDevice(&n) {
 			s.violations.add(plan.SandboxSyscalls, "the making of a device was refused")
 			return failure(unix.EPERM)
 		}
@@ -219,8 +235,16 @@ func (s *supervisor) refuse(n notification) verdict {
 	return failure(unix.EPERM)
 }
 
-func makesDevice(number int32) bool {
-	return number == unix.SYS_MKNODAT || slices.Contains(archMknod, uint32(number))
+// makesDevice reports whether a call makes a device. The mode is in a register, which the program cannot change.
+func makesDevice(n *notification) bool {
+	mode := n.Args[1]
+	switch {
+	case n.Nr == unix.SYS_MKNODAT:
+		mode = n.Args[2]
+	case !slices.Contains(archMknod, uint32(n.Nr)):
+		return false
+	}
+	return mode&unix.S_IFMT == unix.S_IFBLK || mode&unix.S_IFMT == unix.S_IFCHR
 }
 
 func familyName(family int, protocol uint64) string {

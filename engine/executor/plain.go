@@ -28,7 +28,9 @@ func (plainRuntime) Capabilities() sandbox.Capabilities {
 	for _, part := range plan.SandboxParts() {
 		missing[part] = "programs run without a sandbox (sandbox-runtime: none)"
 	}
-	return sandbox.Capabilities{Runtime: "none", Missing: missing}
+	return sandbox.Capabilities{
+		Runtime: "none", Missing: missing, Unreported: "programs run without a sandbox, so nothing is refused",
+	}
 }
 
 func (plainRuntime) Close() error { return nil }

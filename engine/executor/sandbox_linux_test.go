@@ -164,7 +164,8 @@ func TestSandbox_BoundsBecomeFailuresWithCodes(t *testing.T) {
 			run.CodeStepOOM, run.CategorySystem, true, []string{"64Mi", "sandbox.memory", "sandbox-memory"},
 		},
 		"processes": {
-			plan.Sandbox{PIDs: 10}, plan.SandboxPIDs, `exec perl -e 'for (1..60) { my $p = fork; exit 7 unless defined $p; if (!$p) { sleep 5; exit } }'`,
+			plan.Sandbox{PIDs: 10}, plan.SandboxPIDs,
+			`exec perl -e 'for (1..60) { my $p = fork; exit 7 unless defined $p; if (!$p) { sleep 5; exit } }'`,
 			run.CodeStepProcessLimit, run.CategoryUser, false, []string{"10 processes", "sandbox.pids", "sandbox-pids"},
 		},
 		"disk": {
@@ -319,6 +320,9 @@ func TestSandbox_DBTRunsUnchanged(t *testing.T) {
 		t, r, j, plan.DBTRun, plan.DBTInputs{ProjectDir: "shop", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q}`, data))})
 	if end.Completed == nil || sum.Models["success"] == 0 {
 		t.Fatalf("dbt in the sandbox: %+v, models %v\n%s", end.Failed, sum.Models, j.log())
+	}
+	if strings.Contains(j.log(), "the sandbox refused") {
+		t.Errorf("the log names refused actions of an ordinary run of dbt:\n%s", j.log())
 	}
 	if kinds := kept(t, j, end.Completed.ArtifactRefs); !cmp.Equal(kinds, []string{"manifest", "run_results"}) {
 		t.Errorf("the step kept %v", kinds)
