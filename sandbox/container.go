@@ -151,7 +151,7 @@ type containerMount struct {
 	dir      bool // of a hidden path
 }
 
-// containerMounts lists the mounts of a program with parents before what lies below them. So the cover of a denied path
+// containerMounts lists the mounts of a program, each after the directories above it. So the cover of a denied path
 // hides it in the directory above, and a path that the program names below the cover is visible again. A path that is
 // denied itself is hidden although the program names it.
 func containerMounts(read, write, denied []string) []containerMount {

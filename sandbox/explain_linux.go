@@ -17,7 +17,7 @@ import (
 // maxShownPath bounds a path in the step's log, in bytes.
 const maxShownPath = 512
 
-// rights are what a program may do with the files below a path.
+// rights are the permissions of a program on the files below a path.
 type rights uint8
 
 const (
@@ -271,8 +271,8 @@ func readOnly(kind accessKind, to target, rule string) string {
 	return readOnlyText
 }
 
-// outside returns the reason for a path that the sandbox does not show. It is the same for paths that exist outside and
-// for those that do not.
+// outside returns the reason for a path that the sandbox does not show. The reason is the same whether or not the path
+// exists outside.
 func outside(kind accessKind, to target) string {
 	field := "sandbox.read"
 	if kind.changes() {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// accessKind is what a system call does with a path.
+// accessKind is the kind of access that a system call makes to a path.
 type accessKind uint8
 
 const (
@@ -133,21 +133,21 @@ func joined(all ...map[uint32]fileCall) map[uint32]fileCall {
 // dirOf returns a descriptor argument. The kernel ignores its upper half.
 func dirOf(arg uint64) int { return int(int32(arg)) }
 
-// here is a call whose argument i is a path from the working directory.
+// here returns the fileCall for a path in argument i, from the working directory.
 func here(kind accessKind, i int, noFollow bool) fileCall {
 	return func(a *[6]uint64, _ memory) (pathAccess, pathAccess) {
 		return pathAccess{kind: kind, dir: unix.AT_FDCWD, name: a[i], noFollow: noFollow}, pathAccess{}
 	}
 }
 
-// inDir is a call whose first arguments are a descriptor and a path.
+// inDir returns the fileCall for a descriptor and a path in the first two arguments.
 func inDir(kind accessKind, noFollow bool) fileCall {
 	return func(a *[6]uint64, _ memory) (pathAccess, pathAccess) {
 		return pathAccess{kind: kind, dir: dirOf(a[0]), name: a[1], noFollow: noFollow}, pathAccess{}
 	}
 }
 
-// inDirWithFlags is inDir of a call whose argument i holds AT_ flags.
+// inDirWithFlags is inDir with AT_ flags in argument i.
 func inDirWithFlags(kind accessKind, i int) fileCall {
 	return func(a *[6]uint64, _ memory) (pathAccess, pathAccess) {
 		return pathAccess{kind: kind, dir: dirOf(a[0]), name: a[1], noFollow: a[i]&unix.AT_SYMLINK_NOFOLLOW != 0,
@@ -155,7 +155,7 @@ func inDirWithFlags(kind accessKind, i int) fileCall {
 	}
 }
 
-// ofFile is a call whose first argument is a descriptor of the file.
+// ofFile returns the fileCall for the descriptor of the file in the first argument.
 func ofFile(kind accessKind) fileCall {
 	return func(a *[6]uint64, _ memory) (pathAccess, pathAccess) {
 		return pathAccess{kind: kind, dir: dirOf(a[0])}, pathAccess{}

@@ -17,7 +17,7 @@ const maxLinks = 40
 
 // target is where a path leads in the root of the program.
 type target struct {
-	path    string // without links; what follows a component that does not exist is as the program wrote it
+	path    string // without links; the components after a missing one are unchanged
 	missing int    // how many components at the end do not exist
 	mode    uint32 // of the file; 0 when it does not exist
 	foreign bool   // in the directory of a process that does not belong to the step
@@ -112,7 +112,7 @@ func (w *walk) run() (target, error) {
 	return target{path: w.at}, nil
 }
 
-// step enters the component. It returns a place when the path ends there.
+// step enters one component. It returns the target when the path ends there, and otherwise the zero value.
 func (w *walk) step(name string) (target, error) {
 	last := w.isLast()
 	if w.at == "/proc" {
@@ -165,7 +165,7 @@ func (w *walk) isLast() bool {
 	return true
 }
 
-// absent returns the place of a path whose component next does not exist.
+// absent returns the target of a path in which the component next does not exist.
 func (w *walk) absent(next string) target {
 	p := target{path: next, missing: 1}
 	for _, name := range w.left {

@@ -80,7 +80,7 @@ func (l *lastLine) set(line string) {
 	l.text = line
 }
 
-// after is what happened, and the line when there is one.
+// after returns the event, followed by the last line if there is one.
 func (l *lastLine) after(what string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 const (
 	CodeExitStatus      = "EXIT_STATUS"       // a program ended with another status than 0; retryable
 	CodeProgramNotFound = "PROGRAM_NOT_FOUND" // no such program on the step's PATH
-	CodeDirNotAllowed   = "DIR_NOT_ALLOWED"   // outside what the worker allows
+	CodeDirNotAllowed   = "DIR_NOT_ALLOWED"   // outside the directories that the worker allows
 	CodeDirNotFound     = "DIR_NOT_FOUND"     // retryable: it may be made
 	CodeInputsInvalid   = "INPUTS_INVALID"    // the inputs do not fit the step's type
 	CodeDBTFailed       = "DBT_FAILED"        // dbt's exit status 1; retryable (T219)
@@ -32,7 +32,7 @@ const (
 	CodeTypeUnsupported = "TYPE_UNSUPPORTED"  // this worker has no executor for the step's type
 )
 
-// Config is what a worker allows and provides to executors.
+// Config has the permissions and resources that a worker gives to executors.
 type Config struct {
 	DBTPath      string            // dbt's program; empty: dbt on the worker's PATH
 	AllowedRoots []string          // directories that steps may work in, beside the project root and the run's workspace
@@ -44,9 +44,9 @@ type Config struct {
 	Sandbox   sandbox.Runtime           // starts programs; Plain when nil
 	Limits    sandbox.Limits            // of steps that ask for none; zero values leave it to Sandbox
 	MaxLimits sandbox.Limits            // the most that a step gets; zero values bound nothing
-	Read      []string                  // what every program may read beside its project, its workspace and the system
+	Read      []string                  // further paths that every program may read
 	Write     []string                  // directories beside the workspace that every program may change
-	Hidden    []string                  // what no plan may name; Sandbox hides it from every program
+	Hidden    []string                  // paths that no plan may name; Sandbox hides them from every program
 	Own       func(netip.AddrPort) bool // reports addresses of the installation itself; nil: none
 	Violation func(Violation)           // called for each refused action; may be called by several goroutines at once
 }
@@ -78,11 +78,11 @@ func Light() map[plan.StepType]Executor {
 	return map[plan.StepType]Executor{plan.Noop: noopExecutor{}}
 }
 
-// inherited is what processes get of the worker's own environment.
+// inherited lists the variables that programs get from the worker's own environment.
 var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
-// env is the environment of a task's process: the allow-list, what the worker
-// provides, what names the task, and last the step's own.
+// env returns the environment of a task's program. Later sources win: the inherited variables, those of the worker's
+// settings, those that name the task, and those of the step.
 func (c Config) env(t Task, own map[string]string) []string {
 	all := map[string]string{}
 	for _, name := range inherited {

@@ -92,8 +92,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	return res, f
 }
 
-// argv is dbt's command line: what the plan asks for, and the flags that keep
-// the checkout clean and the output readable for programs.
+// argv returns dbt's command line: the arguments of the plan, and flags that keep the checkout clean and make the
+// output readable for programs.
 func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs string) ([]string, error) {
 	dbt := d.cfg.DBTPath
 	if dbt == "" {
@@ -127,8 +127,8 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 	return argv, nil
 }
 
-// keepDBT keeps what dbt left. An artifact that cannot be kept does not undo
-// the work that was done: the step's log says so.
+// keepDBT stores the artifacts of dbt. An artifact that cannot be stored does not fail the step, because its work is
+// done. The step's log says so.
 func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef) {
 	for _, kind := range []string{"manifest", "run_results"} {
 		name := kind + ".json"

@@ -21,7 +21,7 @@ const (
 
 var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// dbtLog turns dbt's JSON lines into readable ones and remembers what it said.
+// dbtLog converts dbt's JSON lines to readable ones and remembers the last error and the results.
 type dbtLog struct {
 	print     func(stream, line string)
 	lastError lastLine
@@ -59,7 +59,7 @@ func (l *dbtLog) line(stream, line string) {
 	}
 }
 
-// said is what dbt says, in the lines in which it says it: a traceback on one line is read by nobody.
+// said returns the lines of a message of dbt, without colours. Nobody can read a traceback on one line.
 func said(text string) string {
 	lines := strings.Split(strings.TrimSpace(ansi.ReplaceAllString(text, "")), "\n")
 	for i, line := range lines {

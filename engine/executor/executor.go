@@ -1,7 +1,6 @@
-// Package executor runs the steps of plans: one executor per step type and the
-// runner that begins an attempt in the Journal, keeps it alive with
-// heartbeats, bounds it in time, collects what it prints and reports how it
-// ended. Side effects are at-least-once (T210).
+// Package executor runs the steps of plans. It has one executor per step type, and a runner that begins an attempt in
+// the Journal, sends heartbeats, applies timeouts, collects the output and reports the end. Side effects happen at
+// least once (contract T210).
 package executor
 
 import (
@@ -19,8 +18,8 @@ type Task struct {
 	Params         json.RawMessage // of the run, with overlays applied; empty for none
 	LogicalAttempt int
 	EngineAttempt  int
-	// IdempotencyKey is runId:stepId:la, that of a hook runId:stepId:compensate;
-	// stable over engine retries (T69, R183).
+	// IdempotencyKey is runId:stepId:logicalAttempt, and runId:stepId:compensate for a hook. Engine retries do not
+	// change it (contract T69, R183).
 	IdempotencyKey string
 	// Workspace is a directory of the run's own that exists; attempts of one run
 	// on one worker share it.
@@ -35,23 +34,22 @@ type Task struct {
 	paramsFile string
 }
 
-// Result is what a successful execution reports.
+// Result is the report of a successful execution.
 type Result struct {
 	Value     json.RawMessage // a small JSON object, at most 16 KiB
 	Artifacts []run.ArtifactRef
 }
 
-// Executor does the work of one step type. It returns a *Failure for failures
-// that it can name; any other error is UNKNOWN and retryable. When ctx ends it
-// stops cooperatively and returns ctx's cause.
+// Executor does the work of one step type. It returns a *Failure for failures that it can name; any other error is
+// UNKNOWN and retryable. When ctx ends it stops its program and returns the cause of ctx.
 type Executor interface {
 	Execute(ctx context.Context, t Task, h Host) (Result, error)
 }
 
-// Host is what the runner offers to an executor.
+// Host is the interface of the runner for an executor.
 type Host interface {
-	// Print keeps one line of output; safe for concurrent use, bounded. It waits while lines
-	// come faster than they are kept, and for at most two seconds when none is kept.
+	// Print queues one line of output. The queue is bounded: Print waits while lines come faster than the Journal stores
+	// them, and at most two seconds when it stores none. Safe for concurrent use.
 	Print(stream, line string)
 	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name; body has
 	// at most MaxArtifactBytes.

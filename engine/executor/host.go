@@ -92,7 +92,7 @@ func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.Ar
 	if len(body) > MaxArtifactBytes {
 		return run.ArtifactRef{}, fmt.Errorf("it has %d bytes, more than %d", len(body), MaxArtifactBytes)
 	}
-	if filepath.Ext(name) == ".json" { // what people are shown of it
+	if filepath.Ext(name) == ".json" { // people can read these artifacts
 		body = hidden(h.out.redact, body)
 	}
 	sum := sha256.Sum256(body)

@@ -25,10 +25,8 @@ const (
 	answerTimeout  = 60 * time.Second // to the response's header
 )
 
-// httpExecutor sends one request. It carries the Idempotency-Key of the attempt,
-// so that a receiver can drop what the platform repeats (T69, T210). Redirects
-// are not followed and proxies are not used: the address that was judged is the
-// one that is called.
+// httpExecutor sends one request with the Idempotency-Key of the attempt, so that a receiver can drop repeated requests
+// (contract T69, T210). It follows no redirects and uses no proxy, because it must call the address that was judged.
 type httpExecutor struct{ client *http.Client }
 
 func newHTTPExecutor(cfg Config) *httpExecutor {

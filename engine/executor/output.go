@@ -13,25 +13,24 @@ import (
 
 const (
 	maxLineBytes   = 8 << 10 // of a line's text, then it is cut
-	maxHeldLines   = 10_000  // lines that wait to be shipped, as many of the beginning as of the end
-	maxHeldBytes   = 4 << 20 //
+	maxHeldLines   = 10_000  // waiting lines: half from the beginning of the output, half from its end
+	maxHeldBytes   = 4 << 20 // the same in bytes
 	batchLines     = 2_000   // lines of one Evidence
 	batchBytes     = 512 << 10
 	shipEvery      = time.Second
 	shipRetryFirst = 500 * time.Millisecond
 	shipRetryMost  = 5 * time.Second
 
-	// A printer waits while what it printed is being kept, up to so many lines of an
-	// execution, and never for longer than the patience when nothing is kept.
+	// print waits while the queue is full: for the first patientLines lines of an execution, and at most for patience
+	// when the Journal stores nothing.
 	patientLines = 2_000_000
 	patience     = 2 * time.Second
 )
 
-// output collects the lines of one execution and ships them in the background,
-// in order, at least once a second. Who prints faster than lines are kept waits, as
-// behind any pipe; only while the journal does not answer, and past patientLines,
-// printing does not wait: then the first and the last lines that wait are held, those
-// between are dropped, and a line says how many.
+// output collects the lines of one execution and ships them in the background, in order, at least once a second. A
+// program that prints faster than the Journal stores lines waits, as behind any pipe. It does not wait while the
+// Journal gives no answer, nor after patientLines. Then output keeps the first and the last waiting lines, drops the
+// lines between them, and adds a line with their number.
 type output struct {
 	to      func(ctx context.Context, lines []engine.LogLine) error
 	now     func() time.Time
@@ -41,12 +40,12 @@ type output struct {
 	done    chan struct{}
 
 	mu      sync.Mutex
-	held    lines // what is shipped next, numbered
-	last    lines // what comes after the dropped ones, while there are any
+	held    lines // shipped next; they have numbers
+	last    lines // the lines after the dropped ones
 	next    int64 // number of the next line
 	dropped int
 	room    chan struct{} // closed and replaced when lines were shipped
-	stalled bool          // somebody waited in vain, and nothing was shipped since
+	stalled bool          // a printer waited for patience, and nothing was shipped since
 }
 
 // lines is a queue of lines that knows its size.
@@ -67,7 +66,7 @@ func (l *lines) drop(n int) {
 	l.all = l.all[n:]
 }
 
-// full reports whether it has half of what may be held.
+// full reports whether the queue has half of the permitted lines or bytes.
 func (l *lines) full() bool { return len(l.all) >= maxHeldLines/2 || l.bytes >= maxHeldBytes/2 }
 
 func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.Context,
@@ -99,7 +98,7 @@ func (o *output) print(stream, text string) {
 	}
 }
 
-// wait gives up the lock until there is room, or nothing was shipped for the patience.
+// wait releases the lock until there is room, or until nothing was shipped for patience.
 func (o *output) wait() {
 	for o.held.full() && !o.stalled && o.next <= patientLines {
 		room := o.room
@@ -116,15 +115,14 @@ func (o *output) wait() {
 	}
 }
 
-// number gives a line its number: from now on it is shipped.
+// number assigns the next number to a line and queues it for shipping.
 func (o *output) number(line engine.LogLine) {
 	line.No = o.next
 	o.next++
 	o.held.push(line)
 }
 
-// shipped lets go of the first n lines; when nothing else is held, what comes after
-// the dropped ones follows.
+// shipped removes the first n lines. When no others wait, it queues the lines after the dropped ones.
 func (o *output) shipped(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -201,7 +199,7 @@ func (o *output) send(ctx context.Context, batch []engine.LogLine) error {
 	return persist(ctx, shipRetryFirst, shipRetryMost, func() error { return o.to(ctx, batch) })
 }
 
-// close ships what is left; it gives up when ctx ends.
+// close ships the remaining lines. It stops trying when ctx ends.
 func (o *output) close(ctx context.Context, stop context.CancelFunc) {
 	close(o.closing)
 	select {

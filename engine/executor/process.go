@@ -31,9 +31,9 @@ type process struct {
 	print   func(stream, line string) // called by one goroutine per stream
 }
 
-// run runs the program to its end. When ctx ends first, every process of the sandbox gets SIGTERM and, if anything of
-// it is left after the grace, SIGKILL; run returns ctx's cause. Errors are a *Failure where the program cannot be
-// started.
+// run runs the program to its end. When ctx ends first, every process of the sandbox gets SIGTERM, and the remaining
+// ones get SIGKILL after the grace; run then returns the cause of ctx. The error is a *Failure when the program cannot
+// be started.
 func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return exit, err

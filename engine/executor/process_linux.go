@@ -11,8 +11,7 @@ func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// groupLives reports whether anything of a process group still runs. Processes
-// that ended and wait for a parent that never asks do not count.
+// groupLives reports whether a process of a group still runs. Zombies do not count.
 func groupLives(group int) bool {
 	if syscall.Kill(group, 0) != nil {
 		return false
@@ -29,7 +28,7 @@ func groupLives(group int) bool {
 		if err != nil {
 			continue
 		}
-		// pid (name) state ppid pgrp …; the name may hold anything
+		// The format is "pid (name) state ppid pgrp …". The name may contain parentheses and spaces.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) > 2 && string(fields[2]) == strconv.Itoa(-group) && string(fields[0]) != "Z" {
 			return true

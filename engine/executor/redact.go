@@ -15,8 +15,8 @@ const (
 	minSecretBytes = 4 // a shorter value hides more of a text than of a secret
 )
 
-// redactor hides the values of what looks secret, by name, in the worker's
-// extra environment and in a step's own env and headers. It is a best effort.
+// redactor returns a replacer for the values of variables and headers with secret names, of the worker's extra
+// environment and of the step. Best effort: a secret under another name stays visible.
 func redactor(extra map[string]string, inputs json.RawMessage) *strings.Replacer {
 	var own struct{ Env, Headers map[string]string }
 	_ = json.Unmarshal(inputs, &own) // other types have other inputs

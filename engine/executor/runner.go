@@ -74,7 +74,7 @@ type Dispatch struct {
 	StopCause error
 }
 
-// Beat is what the engine may know of an execution that goes on.
+// Beat is the state of a running execution that the engine receives with each heartbeat.
 type Beat struct {
 	StartedAt     time.Time // zero: not begun
 	EngineAttempt int
@@ -206,7 +206,7 @@ func (d Dispatch) returned(kind engine.ReturnKind) engine.Return {
 		Kind: kind}
 }
 
-// interrupted is the answer to an execution whose ctx ended before it had a result.
+// interrupted returns the answer for an execution whose context ended before it had a result.
 func (d Dispatch) interrupted(ctx context.Context) (engine.Return, error) {
 	if d.workerStops(ctx) {
 		return d.returned(""), ErrStopping
@@ -313,7 +313,7 @@ func small(v json.RawMessage) json.RawMessage {
 	return v
 }
 
-// cutMessage keeps the beginning and the end: a traceback says what is wrong in its last line.
+// cutMessage keeps the beginning and the end, because the last line of a traceback names the error.
 func cutMessage(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > maxMessage {
