@@ -25,7 +25,7 @@ func machineRun(n int) error {
 	}
 	m := interp.New(plan.Skeleton{Steps: steps}, interp.Config{Identity: run.Identity{RunID: "r"}})
 	now, seq := time.Unix(1, 0), run.Seq(0)
-	todo := []interp.Input{interp.Begin{At: now}}
+	todo := []interp.Input{interp.Init{At: now}}
 	for len(todo) > 0 && !m.Done() {
 		in := todo[0]
 		todo = todo[1:]
@@ -41,7 +41,7 @@ func machineRun(n int) error {
 				todo = append(todo, r)
 			case interp.Execute:
 				seq += 2
-				todo = append(todo, interp.Ended{At: now, StepID: steps[e.Ord].StepID, LogicalAttempt: e.LA,
+				todo = append(todo, interp.Ended{At: now, StepID: steps[e.Ord].StepID, LogicalAttempt: e.LogicalAttempt,
 					Receipt: engine.Receipt{
 						Type: run.StepCompletedEvent, StartedSeq: seq - 1, Seq: seq, Head: seq,
 					}})

@@ -71,8 +71,8 @@ func (v *previewing) changes() {
 		switch c.Kind {
 		case interp.ChangeStart:
 			change.Kind, change.To, change.Why = "SCHEDULE", run.StepRunning, "Nothing holds it back any more."
-			if c.LA > 1 {
-				change.Kind, change.Why = "RERUN", fmt.Sprintf("It runs again, as attempt %d.", c.LA)
+			if c.LogicalAttempt > 1 {
+				change.Kind, change.Why = "RERUN", fmt.Sprintf("It runs again, as attempt %d.", c.LogicalAttempt)
 			}
 		case interp.ChangeCancel:
 			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "It is asked to stop."

@@ -150,8 +150,8 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 // Breaker returns whether messages are sent to the bus now.
 func (p *Projector) Breaker() BreakerState { return p.breaker.current() }
 
-// Wake implements decorate.Waker. Wakes of one run coalesce, so it may be called at any rate. With MaxRuns scheduled it does
-// nothing, and the sweep finds the run later.
+// Wake implements decorate.Waker. Wakes of one run coalesce, so it may be called at any rate. With MaxRuns scheduled it
+// does nothing, and the sweep finds the run later.
 func (p *Projector) Wake(runID string) {
 	p.schedule.wake(time.Now(), runID, pendingEvents{mustRead: true})
 }

@@ -21,7 +21,7 @@ func BenchmarkStep(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				m := interp.New(sk, who)
-				if got := runThrough(m, sk, interp.Begin{At: epoch}); got != run.Completed {
+				if got := runThrough(m, sk, interp.Init{At: epoch}); got != run.Completed {
 					b.Fatalf("the run ended as %q", got)
 				}
 			}
@@ -64,12 +64,15 @@ func runThrough(m *interp.Machine, sk plan.Skeleton, first interp.Input) run.Sta
 			case interp.Execute:
 				id := sk.Steps[e.Ord].StepID
 				t := engine.Tail{Seq: seq + 2, Head: store.Head{LastSeq: seq + 2}, Events: []engine.LogEvent{
-					{Seq: seq + 1, Type: run.StepStartedEvent, StepID: id, LogicalAttempt: e.LA, EngineAttempt: 1, At: epoch},
-					{Seq: seq + 2, Type: run.StepCompletedEvent, StepID: id, LogicalAttempt: e.LA, EngineAttempt: 1, At: epoch},
+					{Seq: seq + 1, Type: run.StepStartedEvent, StepID: id, LogicalAttempt: e.LogicalAttempt, EngineAttempt: 1,
+						At: epoch},
+					{Seq: seq + 2, Type: run.StepCompletedEvent, StepID: id, LogicalAttempt: e.LogicalAttempt, EngineAttempt: 1,
+						At: epoch},
 				}}
 				seq += 2
 				todo = append(todo, interp.Observed{At: epoch, Tail: t})
-				todo = append(todo, interp.Returned{At: epoch, Return: engine.Return{StepID: id, LogicalAttempt: e.LA, N: e.N,
+				todo = append(todo, interp.Returned{At: epoch, Return: engine.Return{StepID: id,
+					LogicalAttempt: e.LogicalAttempt, N: e.N,
 					EngineAttempt: 1, Kind: engine.ReturnEnded}})
 			case interp.ReadLog:
 				todo = append(todo, interp.Observed{At: epoch, Tail: engine.Tail{Seq: seq, Head: store.Head{LastSeq: seq}}})

@@ -14,78 +14,76 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// MaxCarriedBytes is what a Carried takes at most as JSON (T109).
+// MaxCarriedBytes is the maximum size of a Carried as JSON (contract T109).
 const MaxCarriedBytes = 64 << 10
 
-// ErrCarried says that a Carried cannot be used: it is too large, or not one of
-// this plan and version.
+// ErrCarried means that a Carried cannot be used: it is too large, or it belongs to another plan or version.
 var ErrCarried = errors.New("interp: carried state")
 
-// Bounds of what is carried of errors. What is cut off stands in the log.
+// Bounds of carried errors. The log has the full texts.
 const (
 	maxCarriedMessage = 2 << 10 // bytes of one message
-	maxCarriedErrors  = 6 << 10 // bytes of all, as JSON
-	maxCarriedKinds   = 127     // different ones
+	maxCarriedErrors  = 6 << 10 // bytes of all errors as JSON
+	maxCarriedKinds   = 127     // different errors
 )
 
-// carriedVersion changes with the meaning of a Carried.
+// carriedVersion changes when the meaning of a Carried changes.
 const carriedVersion = 1
 
-// Carried is what one execution of a run's workflow hands to the next: all that
-// the machine knows and cannot read again. It has no list that grows with the
-// length of a run. Signals are carried by their numbers; the next machine reads
-// them again (T109, T195, T196).
+// Carried is the state that one execution of a run's workflow passes to the next: everything that the machine knows
+// and cannot read again. No list in it grows with the length of a run. It has only the numbers of signals; the next
+// machine reads the signals again (contract T109, T195, T196).
 type Carried struct {
 	Version   int `json:"v"`
-	Execution int `json:"execution"` // of the next machine, from 1 (T61)
+	Execution int `json:"execution"` // of the next machine, from 1 (contract T61)
 	Batches   int `json:"batches"`
 
-	Signal  int64    `json:"signal,omitempty"`  // number of the last one taken
-	Latched []uint64 `json:"latched,omitempty"` // numbers of those that wait for RunResumed, each from the one before
+	Signal         int64    `json:"signal,omitempty"`  // number of the last one taken
+	PendingRetries []uint64 `json:"latched,omitempty"` // numbers of signals that wait for RunResumed, as differences
 
-	Seen    run.Seq  `json:"seen,omitempty"` // up to here the log was observed
-	Head    run.Seq  `json:"head,omitempty"` // the highest that the log was said to have
+	Seen    run.Seq  `json:"seen,omitempty"` // the log was observed up to this position
+	Head    run.Seq  `json:"head,omitempty"` // the highest known position of the log
 	Gate    run.Gate `json:"gate,omitempty"`
 	Running int      `json:"running,omitempty"`
-	Stop    string   `json:"stop,omitempty"` // the signal that ordered it
+	Stop    string   `json:"stop,omitempty"` // id of the signal that ordered the stop
 
 	Epoch         int  `json:"epoch,omitempty"` // of the newest pause
 	Paused        bool `json:"paused,omitempty"`
 	PauseRecorded bool `json:"pauseRecorded,omitempty"`
-	// the log has the RunResumed of the pause, and its RESUME was not heard
+	// PauseResumed: the log has the RunResumed of the pause, but the machine has not received its RESUME.
 	PauseResumed bool      `json:"pauseResumed,omitempty"`
-	Resume       string    `json:"resume,omitempty"` // the signal that waits for the run to drain
+	Resume       string    `json:"resume,omitempty"` // id of the RESUME that waits for the run to drain
 	DrainAt      time.Time `json:"drainAt,omitzero"`
 	DrainOverdue bool      `json:"drainOverdue,omitempty"`
 
 	WindowAt      time.Time `json:"windowAt,omitzero"`
 	WindowExpired bool      `json:"windowExpired,omitempty"`
-	Failing       bool      `json:"failing,omitempty"` // the run fails, nothing changes that
+	Failing       bool      `json:"failing,omitempty"` // the failure of the run is final
 
-	WaitEnds time.Time `json:"waitEnds,omitzero"` // of the waits for people, the first deadline
+	WaitEnds time.Time `json:"waitEnds,omitzero"` // the first deadline of the waits for people
 
-	Latest time.Time `json:"latest,omitzero"` // emittedAt of the latest end that the log is known to have
+	Latest time.Time `json:"latest,omitzero"` // emittedAt of the latest known end in the log
 
 	Delayed        []byte        `json:"delayed,omitempty"` // see packDelayed
 	DelayedHow     []byte        `json:"delayedHow,omitempty"`
 	DelayedRunning []byte        `json:"delayedRunning,omitempty"`
-	DelayedFrom    time.Time     `json:"delayedFrom,omitzero"` // to which the timer is set
-	TokensAt       time.Time     `json:"tokensAt,omitzero"`    // no step asks for a token before
+	DelayedFrom    time.Time     `json:"delayedFrom,omitzero"` // the time to which the timer is set
+	TokensAt       time.Time     `json:"tokensAt,omitzero"`    // no step asks for a token before this time
 	TokensGap      time.Duration `json:"tokensGap,omitempty"`
 	TokensRow      int           `json:"tokensRow,omitempty"`
 
-	Undoing   bool      `json:"undoing,omitempty"`   // the hooks run
+	Undoing   bool      `json:"undoing,omitempty"`   // compensation has started
 	Undo      int       `json:"undo,omitempty"`      // hooks that are left
 	Undone    []byte    `json:"undone,omitempty"`    // see packHooks
-	HookN     int       `json:"hookN,omitempty"`     // dispatches of the first hook that is left
-	HookSpent int       `json:"hookSpent,omitempty"` // engine attempts of it that were lost
-	HookAt    time.Time `json:"hookAt,omitzero"`     // when it is dispatched again
+	HookN     int       `json:"hookN,omitempty"`     // dispatches of the next hook
+	HookSpent int       `json:"hookSpent,omitempty"` // engine attempts of that hook that were lost
+	HookAt    time.Time `json:"hookAt,omitzero"`     // when that hook is dispatched again
 
 	Steps  []byte         `json:"steps,omitempty"`  // see packSteps
-	Errors []carriedError `json:"errors,omitempty"` // that Steps refer to by place
+	Errors []carriedError `json:"errors,omitempty"` // referenced by Steps by index
 }
 
-// carriedError is what stays of the payload of an attempt, or a hook, that FAILED.
+// carriedError is the carried part of the payload of an attempt or hook that FAILED.
 type carriedError struct {
 	Code     string       `json:"code,omitempty"`
 	Message  string       `json:"message,omitempty"`
@@ -94,44 +92,44 @@ type carriedError struct {
 	Retry    bool         `json:"retry,omitempty"`
 }
 
-// Fits returns an ErrCarried that says why, when c is larger than an engine takes.
-// No plan within plan.MaxSteps comes there whose steps have had fewer than 128
-// attempts and whose run has had fewer than 16,384 signals.
+// Fits returns an error that wraps ErrCarried and gives the sizes if c is larger than MaxCarriedBytes. A plan within
+// plan.MaxSteps stays below it as long as its steps have fewer than 128 attempts and its run fewer than 16,384
+// signals.
 func (c Carried) Fits() error {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCarried, err)
 	}
 	if len(b) > MaxCarriedBytes {
-		return fmt.Errorf("%w: it has %d bytes, %d for the steps and %d for signals that wait; at most %d are allowed",
-			ErrCarried, len(b), len(c.Steps), len(c.Latched), MaxCarriedBytes)
+		return fmt.Errorf("%w: it has %d bytes, %d for the steps and %d for waiting signals; at most %d are allowed",
+			ErrCarried, len(b), len(c.Steps), len(c.PendingRetries), MaxCarriedBytes)
 	}
 	return nil
 }
 
-// Carry says what the next machine goes on from. It is for a machine that has
-// returned Rotate: of one with something in flight it does not say what that is.
+// Carry returns the state from which the next machine continues. It is valid only after Rotate was returned: it does
+// not describe dispatches in flight.
 func (m *Machine) Carry() Carried {
 	p, f := &m.pause, &m.failure
 	c := Carried{
-		Version: carriedVersion, Execution: m.who.EngineAttempt + 1, Batches: m.record.batches,
+		Version: carriedVersion, Execution: m.cfg.EngineAttempt + 1, Batches: m.record.batches,
 		Signal: m.signals.last, Seen: m.record.seen, Head: m.record.head, Gate: m.record.gate, Running: m.record.running,
 		Stop:  m.stop.signalID,
 		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, PauseResumed: p.on && p.isResumed(), Resume: p.resumeID,
 		DrainAt: p.drainAt, DrainOverdue: p.overdue,
 		WindowAt: f.windowAt, WindowExpired: f.expired, Failing: f.final,
-		Undoing: m.compensation.begun, Undo: len(m.compensation.todo), Latest: m.latest,
+		Undoing: m.compensation.started, Undo: len(m.compensation.todo), Latest: m.latest,
 		HookN: m.compensation.n, HookSpent: m.compensation.spent, HookAt: m.compensation.due,
 	}
 	if due := m.manual.due; len(due) > 0 {
 		c.WaitEnds = due[0].at
 	}
 	before := int64(0)
-	for _, s := range p.latched {
-		c.Latched = append(c.Latched, uint64(s.No-before))
+	for _, s := range p.pendingRetries {
+		c.PendingRetries = append(c.PendingRetries, uint64(s.No-before))
 		before = s.No
 	}
-	errs := carriedErrors{places: map[carriedError]int{}}
+	errs := carriedErrors{indexes: map[carriedError]int{}}
 	m.packSteps(&c, &errs)
 	m.packDelayed(&c)
 	m.packHooks(&c, &errs)
@@ -139,9 +137,8 @@ func (m *Machine) Carry() Carried {
 	return c
 }
 
-// Resume returns the machine that goes on from what another one carried, for the
-// same plan and run. Its first input is a Begin, which starts nothing anew: it arms
-// the timers, reads the signals that came meanwhile and dispatches. Errors wrap
+// Resume returns the machine that continues from c, for the same plan and run. Its first input is an Init, which does
+// not start the run again: it arms the timers, reads the signals that arrived meanwhile and dispatches. Errors wrap
 // ErrCarried.
 func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	if c.Version != carriedVersion {
@@ -162,7 +159,7 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	}
 	f.windowAt, f.expired, f.final = c.WindowAt, c.WindowExpired, c.Failing
 	no := uint64(0)
-	for _, d := range c.Latched {
+	for _, d := range c.PendingRetries {
 		no += d
 		m.owe(int64(no))
 	}
@@ -180,8 +177,8 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	return m, nil
 }
 
-// goOn is the Begin of a machine that Resume made.
-func (m *Machine) goOn() {
+// continueRun handles the Init of a machine that Resume made.
+func (m *Machine) continueRun() {
 	m.signals.lookUp = true
 	if at := m.failure.windowAt; !at.IsZero() && !m.failure.expired {
 		m.setTimer(TimerRetryWindow, at)
@@ -191,14 +188,14 @@ func (m *Machine) goOn() {
 	}
 }
 
-// owe notes a signal that must be read again before anything else is decided.
+// owe notes the number of a signal that must be read again before the machine decides anything else.
 func (m *Machine) owe(no int64) {
 	if no > 0 && no <= m.signals.last {
 		m.signals.owed = append(m.signals.owed, no)
 	}
 }
 
-// readAgain takes a signal that an earlier execution took and could not carry.
+// readAgain takes a signal that an earlier execution took but could not carry. It returns false for any other signal.
 func (m *Machine) readAgain(s engine.Signal) bool {
 	b := &m.signals
 	i, owed := slices.BinarySearch(b.owed, s.No)
@@ -216,22 +213,21 @@ func (m *Machine) readAgain(s engine.Signal) bool {
 			m.makeReady(o)
 		}
 	default:
-		m.latch(s)
-		slices.SortFunc(m.pause.latched, func(a, b engine.Signal) int { return cmp.Compare(a.No, b.No) })
+		m.deferUntilResume(s)
+		slices.SortFunc(m.pause.pendingRetries, func(a, b engine.Signal) int { return cmp.Compare(a.No, b.No) })
 	}
 	return true
 }
 
-// readNoMore gives up on signals that are gone: what they caused goes on without
-// saying so.
-func (m *Machine) readNoMore() {
+// dropOwed gives up signals that do not exist any more. Their effects continue without a signal id.
+func (m *Machine) dropOwed() {
 	if len(m.signals.owed) == 0 {
 		return
 	}
 	m.signals.owed, m.signals.lookUp = nil, true
 	for i := range m.steps {
 		if st := &m.steps[i]; st.signalNo != 0 && st.signalID == "" {
-			st.signalNo, st.era = 0, m.failure.era
+			st.signalNo, st.generation = 0, m.failure.generation
 			if st.stage == waiting {
 				m.makeReady(run.Ord(i))
 			}
@@ -239,13 +235,13 @@ func (m *Machine) readNoMore() {
 	}
 }
 
-// cut shortens a message to so many bytes at most.
-func cut(s string, most int) string {
-	if len(s) <= most {
+// cut shortens a message to at most limit bytes.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
 	}
-	return s[:most]
+	return s[:limit]
 }

@@ -24,10 +24,10 @@ const (
 func (m *Machine) packDelayed(c *Carried) {
 	d := &m.delays
 	first := m.nextDelay()
-	if len(d.apart)+len(d.tokens) == 0 {
+	if len(d.withoutToken)+len(d.tokens) == 0 {
 		return
 	}
-	c.DelayedFrom, c.TokensAt, c.TokensGap, c.TokensRow = first, d.next, d.gap, d.row
+	c.DelayedFrom, c.TokensAt, c.TokensGap, c.TokensRow = first, d.next, d.gap, d.batch
 	n, before := 0, -1
 	for i := range m.steps {
 		st := &m.steps[i]
@@ -95,7 +95,7 @@ func (m *Machine) unpackDelayed(c Carried) error {
 		m.wait(run.Ord(i), c.DelayedFrom.Add(time.Duration(quarters)*carriedQuarter), how&1 != 0)
 	}
 	if d := &m.delays; len(d.tokens) > 0 {
-		d.next, d.gap, d.row = c.TokensAt, max(0, c.TokensGap), min(max(1, c.TokensRow), m.schedule.width)
+		d.next, d.gap, d.batch = c.TokensAt, max(0, c.TokensGap), min(max(1, c.TokensRow), m.schedule.width)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func FuzzResume(f *testing.F) {
 				}
 			}
 		}
-		step(interp.Begin{At: epoch})
+		step(interp.Init{At: epoch})
 		for i := range 6 {
 			step(interp.Signalled{At: epoch, Signals: []engine.Signal{
 				{No: int64(i + 1), ID: "x", Type: run.RetryStep, StepID: "s0002"}, {No: int64(i + 2), ID: "y", Type: run.Resume},

@@ -8,9 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// packHooks writes what became of each hook that ran, in their order: twice the
-// attempts, and 1 more with the place of its error where it failed. Which steps they
-// undid follows from the order of the successes.
+// packHooks writes the result of each hook that ran, in order: twice the attempts, plus 1 and the index of its error
+// if it failed. The undone steps follow from the order of the successes.
 func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
 	for _, p := range m.compensation.done {
 		how := uint64(p.Attempts) << 1
@@ -18,12 +17,12 @@ func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
 			c.Undone = binary.AppendUvarint(c.Undone, how)
 			continue
 		}
-		place := errs.place(carriedError{Code: p.ErrorCode, Message: p.ErrorMessage})
+		place := errs.indexOf(carriedError{Code: p.ErrorCode, Message: p.ErrorMessage})
 		c.Undone = binary.AppendUvarint(binary.AppendUvarint(c.Undone, how|1), uint64(place))
 	}
 }
 
-// unpackHooks is packHooks backwards, for steps that are in place.
+// unpackHooks restores the state that packHooks wrote. The steps must be unpacked before.
 func (m *Machine) unpackHooks(c Carried) error {
 	h := &m.compensation
 	order := m.rankSuccesses().order
@@ -31,7 +30,7 @@ func (m *Machine) unpackHooks(c Carried) error {
 	for i, o := range order {
 		h.succeeded = append(h.succeeded, success{o, run.Seq(i + 1)})
 	}
-	if h.begun = c.Undoing; !h.begun {
+	if h.started = c.Undoing; !h.started {
 		return nil
 	}
 	m.orderHooks()
@@ -50,9 +49,9 @@ func (m *Machine) unpackHooks(c Carried) error {
 		h.done, h.todo = append(h.done, p), h.todo[1:]
 	}
 	if in.broken || len(in.rest) > 0 || c.Undo < 0 || c.Undo > len(h.todo) {
-		return fmt.Errorf("%w: the compensation is unreadable", ErrCarried)
+		return fmt.Errorf("%w: the compensation cannot be decoded", ErrCarried)
 	}
-	h.todo = slices.Clip(h.todo[:c.Undo]) // less than all where a stop came
+	h.todo = slices.Clip(h.todo[:c.Undo]) // fewer than all after a stop
 	if len(h.todo) > 0 {
 		h.n, h.spent, h.due = max(0, c.HookN), max(0, c.HookSpent), c.HookAt
 	}

@@ -21,26 +21,27 @@ import (
 func TestCarry_EveryField(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{
-		"Machine": "sk who ords next now latest out status begun done schedule record signals pause failure stop rotation " +
+		"Machine": "sk cfg ords next now latest out status begun done schedule record signals pause failure stop rotation " +
 			"steps manual delays compensation",
-		// ready, favoured and left follow from the steps; nothing is in flight
-		"schedule": "ready favoured flying width left openings",
+		// ready, prioritised and left follow from the steps; nothing is in flight
+		"schedule": "ready prioritised flying width left gateOpenings",
 		// queue, sent, closing and alone are of a machine that is not idle
 		"record": "queue batches sent gate head running seen known behind wanted needed reading signalNo partial window " +
 			"strays shut closing alone",
-		// waiting, seen and what is to be asked for is read again
-		"inbox": "last seen waiting fetching after puzzled lookUp owed",
-		// a machine that has not heard of a pause, or has put something off, is not idle
-		"pause":        "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unheard putOff latched interrupted",
-		"failure":      "count arming era windowAt expired final toStop",
+		// waiting, seen and missing signals are read again
+		"inbox": "last seen waiting fetching after inconsistent lookUp owed",
+		// a machine with an unexplained pause or entries held back is not idle
+		"pause":        "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unexplained putOff " +
+			"pendingRetries interrupted",
+		"failure":      "count arming generation windowAt expired final toStop",
 		"stop":         "signalID",
 		"rotation":     "dispatched from pressed hard patience over", // each execution's own
 		"manual":       "opening open due firesAt",                   // follow from the steps
-		"delays":       "apart tokens running row gap next firesAt",
-		"compensation": "succeeded begun todo flying n spent due done",
-		// openings, passes and asked are of an execution in flight
-		"step": "status stage la n missing signalID signalNo era passes begun spent vanished due forToken waitLA " +
-			"waitSince waitEnd openings asked failing latched failedSeq failed waitEnds",
+		"delays":       "withoutToken tokens running batch gap next firesAt",
+		"compensation": "succeeded started todo inFlight n spent due done",
+		// gateOpenings, passes and stopRequested are of an execution in flight
+		"step": "status stage attempt n missing signalID signalNo generation passes begun spent vanished due forToken " +
+			"waitAttempt waitSince waitEnd gateOpenings stopRequested failing pendingRetry failedSeq failed waitEnds",
 	}
 	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{},
 		delays{}, compensation{}, step{}} {
@@ -77,37 +78,40 @@ func TestCarry_Size(t *testing.T) {
 		"pending": func(*Machine, *step, int) {},
 		"retrying": func(m *Machine, st *step, i int) {
 			failed(st, i)
-			st.stage, st.la, st.n, st.signalID, st.signalNo, st.era = ready, 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
+			st.stage, st.attempt, st.n, st.signalID, st.signalNo, st.generation = ready, 100+i%20, 1+i%100, long,
+				int64(nos[i]+1), i%2
 		},
 		"failing, with two signals each that wait for RunResumed": func(m *Machine, st *step, i int) {
 			failed(st, i)
-			st.stage, st.la, st.failing, st.latched = settled, 2+i%100, true, true
+			st.stage, st.attempt, st.failing, st.pendingRetry = settled, 2+i%100, true, true
 			for j := range 2 {
-				m.pause.latched = append(m.pause.latched, engine.Signal{No: int64(i*3 + j + 1), ID: long, Type: run.RetryStep})
+				m.pause.pendingRetries = append(m.pause.pendingRetries, engine.Signal{No: int64(i*3 + j + 1), ID: long,
+					Type: run.RetryStep})
 			}
 		},
 		"waiting for people, by hand": func(m *Machine, st *step, i int) {
-			st.stage, st.la, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1),
+			st.stage, st.attempt, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1),
 				at.Add(time.Duration(r.Int64N(int64(30*24*time.Hour))))
 			m.keepOpen(run.Ord(i))
 		},
 		"retrying, every other one without a token": func(m *Machine, st *step, i int) {
 			failed(st, i)
-			st.stage, st.la, st.n, st.signalID, st.signalNo, st.era = ready, 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
+			st.stage, st.attempt, st.n, st.signalID, st.signalNo, st.generation = ready, 100+i%20, 1+i%100, long,
+				int64(nos[i]+1), i%2
 			if m.now = at.Add(time.Duration(i) * 10 * time.Millisecond); i%2 == 0 {
 				m.delay(run.Ord(i), time.Duration(1+i%50)*time.Second, true)
 			}
 		},
 		"retrying, all declined, and a hundred of them running": func(m *Machine, st *step, i int) {
 			failed(st, i)
-			st.la, st.n, st.signalID, st.signalNo, st.era = 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
+			st.attempt, st.n, st.signalID, st.signalNo, st.generation = 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
 			st.begun, st.vanished, m.now = i%50 == 0, 9, at.Add(time.Duration(i)*10*time.Millisecond)
 			m.delay(run.Ord(i), time.Duration(1+i%50)*time.Second, false)
 		},
 		"undone": func(m *Machine, st *step, i int) {
-			st.status, st.stage, st.la = run.StepSuccess, settled, 2+i%100
+			st.status, st.stage, st.attempt = run.StepSuccess, settled, 2+i%100
 			m.compensation.succeeded = append(m.compensation.succeeded, success{run.Ord(i), run.Seq(1_000_000 + seqs[i])})
-			m.compensation.begun = true
+			m.compensation.started = true
 			m.compensation.done = append(m.compensation.done, run.CompensationPayload{
 				StepID: m.sk.Steps[i].StepID, Attempts: 1 + i%100, ErrorCode: fmt.Sprintf("CODE_%d", i),
 				ErrorMessage: strings.Repeat("\"", 512),

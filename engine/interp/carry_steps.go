@@ -12,38 +12,37 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// What a step is in a Carried: the low half of the first byte of its entry.
+// Kinds of a step in a Carried: the low half of the first byte of its entry.
 const (
 	carriedPending byte = iota
 	carriedSuccess
 	carriedSkipped
 	carriedFailing     // FAILED, and it arms fail-fast
-	carriedInterrupted // FAILED by the pause, starts again after it
+	carriedInterrupted // FAILED by the pause, starts again afterwards
 	carriedRetrying    // FAILED, and the next attempt is ready
 	carriedUndoable    // SUCCESS, and it has a hook
 	carriedOpen        // it waits for a person
-	carriedRepeat      // not a step: the entry before, so many times more
+	carriedRepeat      // not a step: repeats the previous entry the given number of times
 )
 
-// The high half says which numbers follow, in this order, and which do not.
+// The high half says which numbers follow, in this order.
 const (
-	carriedLA     byte = 1 << (4 + iota) // la, where it is not 1
-	carriedN                             // n, where it is not 0, with the engine attempts that were spent above it
-	carriedSignal                        // signalNo
-	carriedEra                           // no number: the step passes fail-fast
+	carriedAttempt    byte = 1 << (4 + iota) // the logical attempt, if it is not 1
+	carriedN                                 // n if it is not 0, with the spent engine attempts above it
+	carriedSignal                            // signalNo
+	carriedGeneration                        // no number: the step passes fail-fast
 )
 
-// packSteps writes one entry for each step, and one for all that follow it and are
-// the same. The entry of a FAILED step ends with its rank among the failures, as
-// only their order counts, and the place of its error; that of one with a hook with
-// its rank among the completions; that of one that waits for a person with 1 plus
-// the milliseconds from the first deadline to its own, or 0 where it has none.
+// packSteps writes one entry for each step, and one repetition for equal entries that follow it. The entry of a
+// FAILED step ends with its rank among the failures, because only their order counts, and the index of its error. The
+// entry of a step with a hook ends with its rank among the completions. The entry of a step that waits for a person
+// ends with 1 plus the milliseconds from the first deadline to its own, or 0 without a deadline.
 func (m *Machine) packSteps(c *Carried, errs *carriedErrors) {
 	failures, undoable := m.rankFailures(), m.rankSuccesses()
 	errorOf := make([]int, len(m.steps))
 	for _, o := range failures.order {
 		f := &m.steps[o].failed
-		errorOf[o] = errs.place(carriedError{
+		errorOf[o] = errs.indexOf(carriedError{
 			Code: f.ErrorCode, Message: f.ErrorMessage, Category: f.FailureCategory, Source: f.FailureSource, Retry: f.Retryable,
 		})
 	}
@@ -104,8 +103,8 @@ func (m *Machine) packStep(i int, undoable bool) []byte {
 		e[0] |= flag
 		e = binary.AppendUvarint(e, n)
 	}
-	if st.la != 1 {
-		number(carriedLA, uint64(st.la))
+	if st.attempt != 1 {
+		number(carriedAttempt, uint64(st.attempt))
 	}
 	if st.n != 0 && st.stage != settled {
 		number(carriedN, uint64(st.spent)<<32|uint64(st.n))
@@ -113,19 +112,19 @@ func (m *Machine) packStep(i int, undoable bool) []byte {
 	if st.signalID != "" {
 		number(carriedSignal, uint64(st.signalNo))
 	}
-	if st.era == m.failure.era {
-		e[0] |= carriedEra
+	if st.generation == m.failure.generation {
+		e[0] |= carriedGeneration
 	}
 	return e
 }
 
-// ranks is some steps in an order.
+// ranks is a list of steps in an order.
 type ranks struct {
 	order []run.Ord
 	of    []int // by ordinal, from 1
 }
 
-// rankFailures gives the FAILED steps in the order of their failures.
+// rankFailures returns the FAILED steps in the order of their failures.
 func (m *Machine) rankFailures() ranks {
 	var order []run.Ord
 	for i := range m.steps {
@@ -137,7 +136,7 @@ func (m *Machine) rankFailures() ranks {
 	return m.rank(order)
 }
 
-// rankSuccesses gives the steps with a hook in the order of their completion.
+// rankSuccesses returns the steps with a hook in the order of their completion.
 func (m *Machine) rankSuccesses() ranks {
 	list := append([]success(nil), m.compensation.succeeded...)
 	slices.SortStableFunc(list, func(a, b success) int { return cmp.Compare(a.seq, b.seq) })
@@ -158,14 +157,14 @@ func (m *Machine) rank(order []run.Ord) ranks {
 
 // carriedErrors collects different errors while there is room.
 type carriedErrors struct {
-	list   []carriedError
-	places map[carriedError]int
-	size   int
+	list    []carriedError
+	indexes map[carriedError]int
+	size    int
 }
 
-// place gives the place of an error: cut, bare or, where there is no room left, one
-// that says no more than whether a retry may help.
-func (l *carriedErrors) place(e carriedError) int {
+// indexOf returns the index of an error: shortened, without message or, if there is no room, one that only says
+// whether a retry may help.
+func (l *carriedErrors) indexOf(e carriedError) int {
 	e.Message = cut(e.Message, maxCarriedMessage)
 	bare := e
 	bare.Message, bare.Source = "", ""
@@ -180,7 +179,7 @@ func (l *carriedErrors) place(e carriedError) int {
 }
 
 func (l *carriedErrors) add(e carriedError, kinds, size int) (int, bool) {
-	if i, known := l.places[e]; known {
+	if i, known := l.indexes[e]; known {
 		return i, true
 	}
 	b, err := json.Marshal(e)
@@ -189,11 +188,11 @@ func (l *carriedErrors) add(e carriedError, kinds, size int) (int, bool) {
 	}
 	l.size += len(b)
 	l.list = append(l.list, e)
-	l.places[e] = len(l.list) - 1
+	l.indexes[e] = len(l.list) - 1
 	return len(l.list) - 1, true
 }
 
-// unpackSteps is packSteps backwards.
+// unpackSteps restores the state that packSteps wrote.
 func (m *Machine) unpackSteps(c Carried) error {
 	in := entries{rest: c.Steps}
 	for i := 0; i < len(m.steps); {
@@ -202,7 +201,7 @@ func (m *Machine) unpackSteps(c Carried) error {
 		if what == carriedRepeat {
 			n := in.number()
 			if i == 0 || n == 0 || n > len(m.steps)-i {
-				return fmt.Errorf("%w: step %d is repeated %d times", ErrCarried, i, n)
+				return fmt.Errorf("%w: step %d has an invalid repetition of %d", ErrCarried, i, n)
 			}
 			first, times = in.before, n
 		}
@@ -222,7 +221,7 @@ func (m *Machine) unpackSteps(c Carried) error {
 		}
 	}
 	if in.broken || len(in.rest) > 0 {
-		return fmt.Errorf("%w: it is not of a plan of %d steps", ErrCarried, len(m.steps))
+		return fmt.Errorf("%w: it does not match a plan of %d steps", ErrCarried, len(m.steps))
 	}
 	m.placeSteps()
 	return nil
@@ -232,8 +231,8 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 	st := &m.steps[o]
 	what := in.byte()
 	kind := what & 0x0f
-	if what&carriedLA != 0 {
-		st.la = in.number()
+	if what&carriedAttempt != 0 {
+		st.attempt = in.number()
 	}
 	if what&carriedN != 0 {
 		n := in.number()
@@ -242,8 +241,8 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 	if what&carriedSignal != 0 {
 		st.signalNo = int64(in.number())
 	}
-	if what&carriedEra != 0 {
-		st.era = m.failure.era
+	if what&carriedGeneration != 0 {
+		st.generation = m.failure.generation
 	}
 	switch kind {
 	case carriedPending:
@@ -255,7 +254,7 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 		st.status, st.stage = run.StepSuccess, settled
 		m.compensation.succeeded = append(m.compensation.succeeded, success{o, run.Seq(in.number())})
 	case carriedOpen:
-		if st.la > 1 {
+		if st.attempt > 1 {
 			st.status = run.StepFailed
 		}
 		if left := in.number(); left > 0 {
@@ -286,13 +285,13 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 	default:
 		in.broken = true
 	}
-	if in.broken || st.la < 1 || st.la > math.MaxInt32 || st.n > math.MaxInt32 {
-		return fmt.Errorf("%w: step %d is unreadable", ErrCarried, o)
+	if in.broken || st.attempt < 1 || st.attempt > math.MaxInt32 || st.n > math.MaxInt32 {
+		return fmt.Errorf("%w: step %d cannot be decoded", ErrCarried, o)
 	}
 	return nil
 }
 
-// placeSteps puts each step where its status and those of its predecessors say.
+// placeSteps derives the stage of each step from its status and those of its predecessors.
 func (m *Machine) placeSteps() {
 	for i := range m.steps {
 		if s := m.steps[i].status; s == run.StepSuccess || s == run.StepSkipped {
@@ -307,7 +306,7 @@ func (m *Machine) placeSteps() {
 		case st.stage == open, st.stage == delayed:
 			m.owe(st.signalNo)
 		case st.stage != waiting:
-		case st.signalNo != 0 && st.signalNo <= m.signals.last: // ready once the signal is known
+		case st.signalNo != 0 && st.signalNo <= m.signals.last: // ready when the signal was read
 			m.owe(st.signalNo)
 		case st.status == run.StepFailed, st.missing == 0:
 			m.makeReady(run.Ord(i))
@@ -315,10 +314,10 @@ func (m *Machine) placeSteps() {
 	}
 }
 
-// entries reads packed steps. Once broken it gives zeros.
+// entries reads packed steps. After the first error broken is set and all values are zero.
 type entries struct {
 	rest   []byte
-	before []byte // from the entry before on
+	before []byte // starts at the previous entry
 	broken bool
 }
 

@@ -10,36 +10,34 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// compensation undoes what a run did that fails: the hooks of the steps that
-// succeeded, one after the other, in the reverse order of their completion,
-// whatever becomes of each (T88, R185, R187).
+// compensation undoes the steps of a run that fails: it runs the hooks of the steps that succeeded, one at a time, in
+// the reverse order of their completion, whether or not a hook fails (contract T88, R185, R187).
 type compensation struct {
-	succeeded []success // steps with a hook whose StepCompleted is in the log, in its order
-	begun     bool      // RunCompensationStarted is queued or in the log
-	todo      []run.Ord // what is to be undone, the next first
-	flying    bool      // the hook of the first of todo was dispatched
+	succeeded []success // steps with a hook whose StepCompleted is in the log, in log order
+	started   bool      // RunCompensationStarted is queued or in the log
+	todo      []run.Ord // hooks that are left, the next one first
+	inFlight  bool      // the hook of todo[0] was dispatched
 	n         int       // dispatches of that hook
-	spent     int       // engine attempts of it that were lost
-	due       time.Time // when it is dispatched again, zero unless it waits for that
+	spent     int       // engine attempts of that hook that were lost
+	due       time.Time // when it is dispatched again; zero if it is not delayed
 	done      []run.CompensationPayload
 }
 
-// success is a StepCompleted. Its place in the log is known from its Recorded, so
-// nobody has to ask for the order again (T90).
+// success is a StepCompleted with its position in the log, which its Recorded reports, so that the order need not be
+// read again (contract T90).
 type success struct {
 	ord run.Ord
 	seq run.Seq
 }
 
-// maxSummaryBytes bounds what RunFailed says of the hooks, and maxSummaryText each
-// message in it.
+// maxSummaryBytes bounds the list of hooks in RunFailed, and maxSummaryText each message in it.
 const (
 	maxSummaryBytes = 512 << 10
 	maxSummaryText  = 512
 )
 
-// succeeded notes a StepCompleted for the case that the run fails.
-func (m *Machine) succeeded(o run.Ord, seq run.Seq) {
+// recordSuccess notes a StepCompleted for a later compensation.
+func (m *Machine) recordSuccess(o run.Ord, seq run.Seq) {
 	if m.sk.Steps[o].CompensationQueue == "" {
 		return
 	}
@@ -48,13 +46,13 @@ func (m *Machine) succeeded(o run.Ord, seq run.Seq) {
 	c.succeeded = slices.Insert(c.succeeded, i, success{o, seq})
 }
 
-// compensated reports whether nothing is left to undo. It begins where nobody has.
-func (m *Machine) compensated() bool {
+// compensateOrDone reports whether nothing is left to undo. It starts the compensation if it has not started.
+func (m *Machine) compensateOrDone() bool {
 	c := &m.compensation
-	if c.begun || len(c.succeeded) == 0 {
+	if c.started || len(c.succeeded) == 0 {
 		return len(c.todo) == 0
 	}
-	c.begun = true
+	c.started = true
 	m.orderHooks()
 	var p run.CompensationStartedPayload
 	for _, o := range c.todo {
@@ -64,7 +62,7 @@ func (m *Machine) compensated() bool {
 	return false
 }
 
-// orderHooks makes the list of what is to be undone.
+// orderHooks fills todo from the successes.
 func (m *Machine) orderHooks() {
 	c := &m.compensation
 	for i := len(c.succeeded) - 1; i >= 0; i-- {
@@ -72,14 +70,14 @@ func (m *Machine) orderHooks() {
 	}
 }
 
-// hookAttempts is how often a hook is executed at most (R186).
+// hookAttempts is the maximum number of executions of a hook (contract R186).
 const hookAttempts = 2
 
-// compensate runs the next hook, once the log has the end of the one before.
+// compensate dispatches the next hook when the log has the end of the previous one.
 func (m *Machine) compensate() {
 	c := &m.compensation
 	waits := !c.due.IsZero()
-	if !c.begun || c.flying || waits || len(c.todo) == 0 || m.stop.signalID != "" || !m.quiet() || m.held() {
+	if !c.started || c.inFlight || waits || len(c.todo) == 0 || m.stop.signalID != "" || !m.isQuiet() || m.isHeld() {
 		return
 	}
 	m.launchHook()
@@ -87,20 +85,20 @@ func (m *Machine) compensate() {
 
 func (m *Machine) launchHook() {
 	c := &m.compensation
-	c.flying = true
+	c.inFlight = true
 	c.n++
-	m.dispatched()
-	m.emit(Compensate{Ord: c.todo[0], LA: m.steps[c.todo[0]].la, N: c.n, Spent: c.spent})
+	m.countDispatch()
+	m.emit(Compensate{Ord: c.todo[0], LogicalAttempt: m.steps[c.todo[0]].attempt, N: c.n, Spent: c.spent})
 }
 
-// stopCompensation lets no further hook run; the one that does is asked to stop.
+// stopCompensation prevents further hooks and asks a running hook to stop.
 func (m *Machine) stopCompensation() {
 	c := &m.compensation
 	switch {
-	case c.flying:
+	case c.inFlight:
 		c.todo = c.todo[:1]
 		m.failure.toStop = append(m.failure.toStop, c.todo[0])
-	case c.n > 0 && len(c.todo) > 0: // it was dispatched, and nobody executes it
+	case c.n > 0 && len(c.todo) > 0: // dispatched, but no worker executes it
 		c.todo = c.todo[:1]
 		m.failHook(max(1, c.spent), string(run.CodeCancelled), hookStopped)
 	default:
@@ -110,25 +108,25 @@ func (m *Machine) stopCompensation() {
 
 const hookStopped = "the run was stopped while this hook ran"
 
-// applyHookEnd takes the end of the hook in flight that the log has; any other is known.
+// applyHookEnd applies the end of the hook in flight from the log. Other ends are known already.
 func (m *Machine) applyHookEnd(o run.Ord, e *engine.LogEvent) {
 	c := &m.compensation
-	if !c.flying && c.n == 0 || len(c.todo) == 0 || c.todo[0] != o {
+	if !c.inFlight && c.n == 0 || len(c.todo) == 0 || c.todo[0] != o {
 		return
 	}
 	p, err := run.PayloadOf[run.CompensationPayload](e.Payload)
-	if err != nil { // it tells at least which step was undone
+	if err != nil { // the event still names the step
 		p = run.CompensationPayload{StepID: e.StepID, Attempts: 1, Compensated: e.Type == run.StepCompensated}
 	}
 	m.closeHook(p)
 }
 
-// takeHookReturn takes the hook in flight that the engine no longer executes and whose end is not in the log; any other
-// is stale. It is dispatched again while it has engine attempts left: after a delay that grows, where nobody knows why
-// it came back.
+// takeHookReturn handles the return of the hook in flight; others are stale. The end of the hook is not in the log.
+// The hook is dispatched again while it has engine attempts left, after a growing delay if the reason of the return
+// is unknown.
 func (m *Machine) takeHookReturn(got engine.Return) {
 	c := &m.compensation
-	if !c.flying || m.sk.Steps[c.todo[0]].StepID != got.StepID || got.N != c.n {
+	if !c.inFlight || m.sk.Steps[c.todo[0]].StepID != got.StepID || got.N != c.n {
 		return
 	}
 	lost := got.Kind == engine.ReturnLost
@@ -139,11 +137,11 @@ func (m *Machine) takeHookReturn(got engine.Return) {
 	case lost:
 		c.spent = max(c.spent+1, min(got.EngineAttempt, hookAttempts))
 	}
-	switch again := c.spent < hookAttempts && c.n <= mostVanished; {
+	switch again := c.spent < hookAttempts && c.n <= maxVanished; {
 	case again && lost:
 		m.launchHook()
 	case again:
-		c.flying, c.due = false, m.now.Add(min(growing(c.n), longestDelay))
+		c.inFlight, c.due = false, m.now.Add(min(growingDelay(c.n), maxDelay))
 	case lost:
 		m.failHook(max(1, c.spent), string(run.CodeTimeout), "the worker stopped answering while it ran this hook")
 	default:
@@ -152,7 +150,7 @@ func (m *Machine) takeHookReturn(got engine.Return) {
 	}
 }
 
-// failHook writes that the hook which was dispatched last came to nothing.
+// failHook writes the failure of the hook that was dispatched last.
 func (m *Machine) failHook(attempts int, code, message string) {
 	o := m.compensation.todo[0]
 	p := run.CompensationPayload{
@@ -165,34 +163,33 @@ func (m *Machine) failHook(attempts int, code, message string) {
 	m.closeHook(p)
 }
 
-// closeHook goes on to the next hook, with what became of this one.
+// closeHook records the result of a hook and continues with the next one.
 func (m *Machine) closeHook(p run.CompensationPayload) {
 	c := &m.compensation
-	c.flying, c.n, c.spent, c.due, c.todo = false, 0, 0, time.Time{}, c.todo[1:]
-	c.done = append(c.done, summarised(p))
+	c.inFlight, c.n, c.spent, c.due, c.todo = false, 0, 0, time.Time{}, c.todo[1:]
+	c.done = append(c.done, summarise(p))
 }
 
-// summarised is what RunFailed says of one hook.
-func summarised(p run.CompensationPayload) run.CompensationPayload {
+// summarise returns the part of a result that RunFailed contains.
+func summarise(p run.CompensationPayload) run.CompensationPayload {
 	p.Result, p.ErrorMessage = nil, cut(p.ErrorMessage, maxSummaryText)
 	return p
 }
 
-// hookRecorded comes when the log has an end of the hook that the machine gave up last: that of a worker that was late,
-// if it was there first. No other hook has ended meanwhile.
+// hookRecorded replaces the result of the hook that was given up last if a late worker had already written another
+// end. No other hook has ended meanwhile.
 func (m *Machine) hookRecorded(last RecordedEvent) {
 	if c := &m.compensation; last.Hook != nil && len(c.done) > 0 {
-		c.done[len(c.done)-1] = summarised(*last.Hook)
+		c.done[len(c.done)-1] = summarise(*last.Hook)
 	}
 }
 
-// compensationKey is what makes the hook of a step do its work once (R183).
+// compensationKey is the idempotency key of a step's hook (contract R183).
 func (m *Machine) compensationKey(stepID string) string {
-	return m.who.Identity.RunID + ":" + stepID + ":compensate"
+	return m.cfg.Identity.RunID + ":" + stepID + ":compensate"
 }
 
-// summary is what RunFailed says of the hooks: as many as there is room for, and
-// how many more there were.
+// summary returns the results of the hooks that fit into RunFailed, and the number of those omitted.
 func (c *compensation) summary() (list []run.CompensationPayload, omitted int) {
 	size := 0
 	for i := range c.done {

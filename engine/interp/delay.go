@@ -11,9 +11,9 @@ import (
 
 // Bounds of the delay before a step is dispatched again.
 const (
-	leastDelay = 100 * time.Millisecond
+	minDelay = 100 * time.Millisecond
 	// longestDelay also bounds the time until a raised quota is noticed.
-	longestDelay = time.Minute
+	maxDelay = time.Minute
 	// firstDelay is the delay after the first dispatch that comes back without a reason. It doubles with each further
 	// one.
 	firstDelay = time.Second
@@ -28,23 +28,23 @@ const (
 // round in which none is sent back doubles the number for the next round. The engine's history therefore grows with the
 // tokens and not with the waiting steps, and a raised quota is noticed soon.
 type delays struct {
-	apart   heap[deadline] // steps that do not wait for a token; entries whose step no longer waits are skipped
-	tokens  heap[deadline] // steps that wait for a token, in the order of their due times
-	running []run.Ord      // see runningDelayed
-	row     int            // number of steps that ask for a token in the next round
-	gap     time.Duration  // between two rounds
-	next    time.Time      // no step asks for a token before this time
-	firesAt time.Time      // the time to which TimerDelay is set
+	withoutToken heap[deadline] // steps that do not wait for a token; entries whose step no longer waits are skipped
+	tokens       heap[deadline] // steps that wait for a token, in the order of their due times
+	running      []run.Ord      // see runningDelayed
+	batch        int            // number of steps that ask for a token in the next round
+	gap          time.Duration  // between two rounds
+	next         time.Time      // no step asks for a token before this time
+	firesAt      time.Time      // the time to which TimerDelay is set
 }
 
 // delay makes a step wait before it is dispatched again as the same attempt. It bounds after by leastDelay and
 // longestDelay.
 func (m *Machine) delay(o run.Ord, after time.Duration, forToken bool) {
 	d := &m.delays
-	after = min(max(after, leastDelay), longestDelay)
+	after = min(max(after, minDelay), maxDelay)
 	m.wait(o, m.now.Add(after), forToken)
 	if forToken {
-		d.gap, d.row = max(after, d.gap/2), 1
+		d.gap, d.batch = max(after, d.gap/2), 1
 	}
 }
 
@@ -58,12 +58,12 @@ func (m *Machine) wait(o run.Ord, due time.Time, forToken bool) {
 	if forToken {
 		d.tokens.push(deadline{due, o})
 	} else {
-		d.apart.push(deadline{due, o})
+		d.withoutToken.push(deadline{due, o})
 	}
 }
 
 // growing returns the delay after the n-th dispatch, counted from 1, that came back without a reason.
-func growing(n int) time.Duration { return firstDelay << min(max(n, 1)-1, 6) }
+func growingDelay(n int) time.Duration { return firstDelay << min(max(n, 1)-1, 6) }
 
 // earliest removes outdated entries until the first step that still waits is on top of the heap. It returns false when
 // none waits.
@@ -87,13 +87,13 @@ func (m *Machine) nextDelay() time.Time {
 			at = t
 		}
 	}
-	if m.earliest(&d.apart, false) {
-		sooner(d.apart[0].at)
+	if m.earliest(&d.withoutToken, false) {
+		sooner(d.withoutToken[0].at)
 	}
 	if m.earliest(&d.tokens, true) {
-		sooner(later(d.tokens[0].at, d.next))
+		sooner(latest(d.tokens[0].at, d.next))
 	} else {
-		d.row, d.gap, d.next = 0, 0, time.Time{}
+		d.batch, d.gap, d.next = 0, 0, time.Time{}
 	}
 	return at
 }
@@ -116,16 +116,16 @@ func (m *Machine) delayFired() {
 	due := func(h *heap[deadline], forToken bool) bool {
 		return m.earliest(h, forToken) && !m.now.Before((*h)[0].at)
 	}
-	for due(&d.apart, false) {
-		m.askAgain(d.apart.pop().ord)
+	for due(&d.withoutToken, false) {
+		m.askAgain(d.withoutToken.pop().ord)
 	}
 	if !due(&d.tokens, true) || m.now.Before(d.next) {
 		return
 	}
-	for n := 0; n < d.row && due(&d.tokens, true); n++ {
+	for n := 0; n < d.batch && due(&d.tokens, true); n++ {
 		m.askAgain(d.tokens.pop().ord)
 	}
-	d.row = min(2*d.row, m.schedule.width)
+	d.batch = min(2*d.batch, m.schedule.width)
 	d.next = m.now.Add(d.gap)
 }
 
@@ -160,18 +160,18 @@ func (m *Machine) keepPlace(o run.Ord) {
 
 // cancelDelayed ends the delayed attempts that are RUNNING in the log and for which applies returns true. No worker
 // executes them, so no worker would answer a request to stop.
-func (m *Machine) cancelDelayed(why cause, applies func(*plan.SkeletonStep) bool) {
+func (m *Machine) cancelDelayed(reason stopCause, applies func(*plan.SkeletonStep) bool) {
 	running := append([]run.Ord(nil), m.runningDelayed()...)
 	for _, o := range running {
 		if applies(&m.sk.Steps[o]) {
-			m.steps[o].asked = why
+			m.steps[o].stopRequested = reason
 			m.endCancelled(o, engine.Return{})
 		}
 	}
 }
 
-// favouredDelayed reports whether a step that passes fail-fast is delayed.
-func (m *Machine) favouredDelayed() bool {
-	favours := func(e deadline) bool { return m.steps[e.ord].stage == delayed && m.favours(e.ord) }
-	return slices.ContainsFunc(m.delays.apart, favours) || slices.ContainsFunc(m.delays.tokens, favours)
+// hasPrioritisedDelayed reports whether a delayed step passes fail-fast.
+func (m *Machine) hasPrioritisedDelayed() bool {
+	favours := func(e deadline) bool { return m.steps[e.ord].stage == delayed && m.isPrioritised(e.ord) }
+	return slices.ContainsFunc(m.delays.withoutToken, favours) || slices.ContainsFunc(m.delays.tokens, favours)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Idle reports whether the machine of a run that goes on could rotate now.
-func (m *Machine) Idle() bool { return m.begun && !m.done && m.status == run.Running && m.idle() }
+func (m *Machine) Idle() bool { return m.begun && !m.done && m.status == run.Running && m.isIdle() }
 
 // Differs says what one machine knows and the other does not, leaving out what is
 // rebuilt.
@@ -24,18 +24,18 @@ func Differs(a, b *Machine) string {
 // essence is a copy without what is rebuilt: see rebuilt.
 func (m *Machine) essence() Machine {
 	c := *m
-	c.who.EngineAttempt, c.now, c.out, c.rotation = 0, time.Time{}, nil, rotation{}
-	c.schedule.ready, c.schedule.favoured, c.schedule.openings = nil, nil, 0
-	c.delays.apart, c.delays.tokens, c.delays.running = nil, nil, m.runningDelayed()
+	c.cfg.EngineAttempt, c.now, c.out, c.rotation = 0, time.Time{}, nil, rotation{}
+	c.schedule.ready, c.schedule.prioritised, c.schedule.gateOpenings = nil, nil, 0
+	c.delays.withoutToken, c.delays.tokens, c.delays.running = nil, nil, m.runningDelayed()
 	c.record.queue, c.record.known, c.record.alone, c.record.wanted, c.record.signalNo = nil, nil, 0, false, 0
 	c.record.needed = 0 // it was observed
-	c.signals.waiting, c.signals.after, c.signals.puzzled, c.signals.owed = nil, 0, nil, nil
+	c.signals.waiting, c.signals.after, c.signals.inconsistent, c.signals.owed = nil, 0, nil, nil
 	c.pause.interrupted = slices.Clone(m.pause.interrupted)
 	slices.Sort(c.pause.interrupted)
 	if c.pause.resumedEpoch = 0; m.pause.on && m.pause.isResumed() {
 		c.pause.resumedEpoch = m.pause.epoch
 	}
-	c.failure.era, c.failure.toStop = 0, nil
+	c.failure.generation, c.failure.toStop = 0, nil
 	undoable := m.rankSuccesses()
 	c.compensation.succeeded = slices.Clone(m.compensation.succeeded)
 	for i := range c.compensation.succeeded {
@@ -47,10 +47,10 @@ func (m *Machine) essence() Machine {
 	ranks := m.rankFailures()
 	for i := range c.steps {
 		st := &c.steps[i]
-		if st.era == m.failure.era {
-			st.era = 1
+		if st.generation == m.failure.generation {
+			st.generation = 1
 		} else {
-			st.era = 0
+			st.generation = 0
 		}
 		if st.signalID == "" {
 			st.signalNo = 0
@@ -65,8 +65,8 @@ func (m *Machine) essence() Machine {
 			st.vanished = 0
 		}
 		st.due = time.Time{} // carried roughly
-		st.waitLA, st.waitSince, st.waitEnd = 0, time.Time{}, nil
-		st.openings, st.passes, st.asked = 0, false, nobody
+		st.waitAttempt, st.waitSince, st.waitEnd = 0, time.Time{}, nil
+		st.gateOpenings, st.passes, st.stopRequested = 0, false, notStopped
 		st.failedSeq, st.failed = run.Seq(ranks.of[i]), run.FailurePayload{
 			ErrorCode: st.failed.ErrorCode, ErrorMessage: st.failed.ErrorMessage, Retryable: st.failed.Retryable,
 			FailureCategory: st.failed.FailureCategory, FailureSource: st.failed.FailureSource,
@@ -81,13 +81,13 @@ func (m *Machine) essence() Machine {
 	return c
 }
 
-// PassesLike reports whether the same steps pass fail-fast in both machines. A step in flight counts: when it completes,
-// the steps behind it pass as it did. A resume applies a deferred retry long before the attempt of the retry begins, and
-// until then the log looks as if fail-fast were armed.
+// PassesLike reports whether the same steps pass fail-fast in both machines. A step in flight counts: when it
+// completes, the steps behind it pass as it did. A resume applies a deferred retry long before the attempt of the
+// retry begins, and until then the log looks as if fail-fast were armed.
 func (m *Machine) PassesLike(o *Machine) bool {
 	for i := range m.steps {
 		if s := m.steps[i].stage; s == waiting || s == ready || s == open || s == flying {
-			if m.favours(run.Ord(i)) != o.favours(run.Ord(i)) {
+			if m.isPrioritised(run.Ord(i)) != o.isPrioritised(run.Ord(i)) {
 				return false
 			}
 		}

@@ -8,45 +8,45 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// failure is fail-fast: from the StepFailed that armed it until no step is
-// FAILED without a retry (T74, T217).
+// failure is the state of fail-fast. It is armed from a StepFailed until no step is FAILED without a retry (contract
+// T74, T217).
 type failure struct {
-	count    int // steps FAILED and not retried
-	arming   int // failures on their way into the log
-	era      int // counts the times that fail-fast was lifted, from 1
-	windowAt time.Time
-	expired  bool      // the window at windowAt is over
-	final    bool      // the run fails, nothing changes that: it ends waits, undoes and closes
-	toStop   []run.Ord // executions to ask to stop, after the Append that says why
+	count      int // steps that are FAILED and not retried
+	arming     int // failures that are being written to the log
+	generation int // counts how often fail-fast was lifted, from 1
+	windowAt   time.Time
+	expired    bool      // the window at windowAt has expired
+	final      bool      // the failure is final: the run ends its waits, compensates and closes
+	toStop     []run.Ord // executions to stop, after the Append with the reason
 }
 
-// failFast reports whether only favoured steps may start.
-func (m *Machine) failFast() bool {
+// failFast reports whether only prioritised steps may start.
+func (m *Machine) isFailFast() bool {
 	return m.failure.count+m.failure.arming > 0 || m.record.gate&run.GateFailing != 0
 }
 
-// favours reports whether a step passes fail-fast: one that was retried by hand,
-// and what such a step alone blocked (T217).
-func (m *Machine) favours(o run.Ord) bool {
-	return m.steps[o].signalID != "" || m.steps[o].era == m.failure.era
+// isPrioritised reports whether a step passes fail-fast: it was retried manually, or only such a step blocked it
+// (contract T217).
+func (m *Machine) isPrioritised(o run.Ord) bool {
+	return m.steps[o].signalID != "" || m.steps[o].generation == m.failure.generation
 }
 
-// failed counts a failure that is in the log and arms fail-fast.
-func (m *Machine) failed(o run.Ord) {
+// recordFailure counts a failure that is in the log and arms fail-fast.
+func (m *Machine) recordFailure(o run.Ord) {
 	m.steps[o].failing = true
 	m.failure.count++
-	if m.who.Policy.CancelRunning && m.stop.signalID == "" {
+	if m.cfg.Policy.CancelRunning && m.stop.signalID == "" {
 		for _, f := range m.schedule.flying {
-			if st := &m.steps[f]; m.sk.Steps[f].Cancellable && st.asked == nobody {
-				st.asked = byFailure
+			if st := &m.steps[f]; m.sk.Steps[f].Cancellable && st.stopRequested == notStopped {
+				st.stopRequested = stoppedByFailure
 				m.failure.toStop = append(m.failure.toStop, f)
 			}
 		}
-		m.cancelDelayed(byFailure, func(s *plan.SkeletonStep) bool { return s.Cancellable })
+		m.cancelDelayed(stoppedByFailure, func(s *plan.SkeletonStep) bool { return s.Cancellable })
 	}
 }
 
-// unfail takes a step that is retried or skipped out of what arms fail-fast.
+// unfail stops a step from arming fail-fast, because it is retried or skipped.
 func (m *Machine) unfail(o run.Ord) {
 	if st := &m.steps[o]; st.failing {
 		st.failing = false
@@ -55,7 +55,7 @@ func (m *Machine) unfail(o run.Ord) {
 	m.closeWindow()
 }
 
-// askToStop comes after flush, so that the log says why first.
+// askToStop asks executions to stop. It runs after flush, so that the log has the reason first.
 func (m *Machine) askToStop() {
 	if ords := m.failure.toStop; len(ords) > 0 {
 		m.failure.toStop = nil
@@ -64,10 +64,9 @@ func (m *Machine) askToStop() {
 	}
 }
 
-// settleFailure ends a run that failed, when nothing runs any more and its retry
-// window is over (O2, T74).
+// settleFailure ends a failed run when nothing runs any more and its retry window has expired (contract O2, T74).
 func (m *Machine) settleFailure() {
-	if m.record.gate&run.GateFailing == 0 || m.record.running > 0 || m.retrying() {
+	if m.record.gate&run.GateFailing == 0 || m.record.running > 0 || m.isRetrying() {
 		return
 	}
 	switch {
@@ -77,14 +76,14 @@ func (m *Machine) settleFailure() {
 		if m.closeGate() {
 			m.fail()
 		}
-	case m.failure.windowAt.IsZero(): // the store had no event to open it on
+	case m.failure.windowAt.IsZero(): // the store had no event on which to open it
 		m.openWindow(m.now.Add(m.window()))
 	}
 }
 
 // closeGate closes the gate to failing once more before the run fails, and reports whether the log has just done so.
-// A try of this machine that the engine lost may have opened it for a retry that this try has not heard of: an attempt
-// could begin while the end is being written.
+// A lost try of this machine may have opened the gate for a retry that this try does not know. Without the closed
+// gate an attempt could start while the end is being written.
 func (m *Machine) closeGate() bool {
 	if m.record.shut {
 		return true
@@ -93,34 +92,34 @@ func (m *Machine) closeGate() bool {
 	return false
 }
 
-// retrying reports whether a step that passes fail-fast may still begin.
-func (m *Machine) retrying() bool {
-	return m.favouredReady() || m.favouredDelayed() || slices.ContainsFunc(m.schedule.flying,
+// isRetrying reports whether a step that passes fail-fast may still start.
+func (m *Machine) isRetrying() bool {
+	return m.hasPrioritisedReady() || m.hasPrioritisedDelayed() || slices.ContainsFunc(m.schedule.flying,
 		func(o run.Ord) bool { return m.steps[o].passes })
 }
 
 func (m *Machine) window() time.Duration {
-	return time.Duration(m.who.Policy.RetryWindowMS) * time.Millisecond
+	return time.Duration(m.cfg.Policy.RetryWindowMS) * time.Millisecond
 }
 
-// mayOpenWindow reports whether a batch may open the retry window, should
-// nothing run after it (T221). The store decides.
+// mayOpenWindow reports whether a batch may open the retry window if nothing runs after it (contract T221). The store
+// decides.
 func (m *Machine) mayOpenWindow(batch []entry) bool {
-	if m.window() <= 0 || m.pause.on && !m.pause.resuming || !m.failure.windowAt.IsZero() || m.retrying() {
+	if m.window() <= 0 || m.pause.on && !m.pause.resuming || !m.failure.windowAt.IsZero() || m.isRetrying() {
 		return false
 	}
 	completed := 0
 	for i := range batch {
-		if e := &batch[i]; e.kind == stepEnds && e.end.favoured && !e.end.arms {
+		if e := &batch[i]; e.kind == stepEnds && e.end.prioritised && !e.end.armsFailFast {
 			completed++
 		}
 	}
 	for i := range batch {
 		e := &batch[i]
-		if e.kind != stepEnds || !e.end.favoured || e.end.arms {
+		if e.kind != stepEnds || !e.end.prioritised || e.end.armsFailFast {
 			continue
 		}
-		for _, n := range m.next[e.ord] { // what it unlocks passes too
+		for _, n := range m.next[e.ord] { // its dependents pass, too
 			if st := &m.steps[n]; st.stage == waiting && st.missing <= completed {
 				return false
 			}
@@ -130,7 +129,7 @@ func (m *Machine) mayOpenWindow(batch []entry) bool {
 }
 
 func (m *Machine) windowOpened(at time.Time) {
-	if m.failure.count > 0 && !m.pause.on && m.stop.signalID == "" && m.failure.windowAt.IsZero() && !m.retrying() {
+	if m.failure.count > 0 && !m.pause.on && m.stop.signalID == "" && m.failure.windowAt.IsZero() && !m.isRetrying() {
 		m.openWindow(at)
 	}
 }
@@ -147,30 +146,30 @@ func (m *Machine) closeWindow() {
 	}
 }
 
-func (m *Machine) windowFired() {
+func (m *Machine) handleWindowTimer() {
 	switch at := m.failure.windowAt; {
 	case at.IsZero():
-	case m.now.Before(at): // that of a window closed since
+	case m.now.Before(at): // the timer of an earlier window
 		m.setTimer(TimerRetryWindow, at)
 	default:
 		m.failure.expired = true
 	}
 }
 
-// fail ends a run that failed: first the waits for people, which are no longer
-// needed (T74), then what its steps did is undone (T88), then the run itself.
+// fail ends a failed run: it first ends the waits for people, which are no longer needed (contract T74), then
+// compensates (contract T88), then closes the run.
 func (m *Machine) fail() {
 	m.failure.final = true
 	switch {
 	case len(m.manual.open) > 0:
 		m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), Retryable: true,
 			FailureCategory: run.CategorySystem})
-	case m.compensated():
+	case m.compensateOrDone():
 		m.closeFailed()
 	}
 }
 
-// closeFailed skips what never started and ends the run as FAILED (T79, T214).
+// closeFailed skips the steps that never started and ends the run as FAILED (contract T79, T214).
 func (m *Machine) closeFailed() {
 	blocked := make([]bool, len(m.steps))
 	var todo []run.Ord
@@ -208,11 +207,11 @@ func (m *Machine) closeFailed() {
 	}
 	st := &m.steps[cause]
 	root := run.RootCause{
-		StepID: m.sk.Steps[cause].StepID, LogicalAttempt: st.la,
+		StepID: m.sk.Steps[cause].StepID, LogicalAttempt: st.attempt,
 		ErrorCode: st.failed.ErrorCode, ErrorMessage: st.failed.ErrorMessage,
 	}
 	if st.stage != settled {
-		root.LogicalAttempt-- // la waits to start
+		root.LogicalAttempt-- // the next attempt has not started
 	}
 	hooks, omitted := m.compensation.summary()
 	m.closeWith(run.Failed, entry{drafts: m.runEvent(run.RunFailed, 1, run.RunFailedPayload{
@@ -226,5 +225,5 @@ func (m *Machine) closeFailed() {
 
 func (m *Machine) skipEvent(o run.Ord, p run.StepSkippedPayload) run.Draft {
 	payload, _ := encode(p)
-	return m.stepEvent(o, run.StepSkippedEvent, m.who.EngineAttempt, m.now, payload)
+	return m.stepEvent(o, run.StepSkippedEvent, m.cfg.EngineAttempt, m.now, payload)
 }

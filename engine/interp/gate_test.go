@@ -140,7 +140,7 @@ func TestAppend_EmittedNoEarlierThanTheEndsBeforeIt(t *testing.T) {
 func TestWait_DoesNotBeginBehindAnEndThatTheMachineHasNotObserved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("ask", "b<ask"), 0, "ask"), calm)
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	w.commit()
 	skip := run.Draft{
 		Type: run.StepSkippedEvent, StepID: "ask", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,

@@ -237,7 +237,7 @@ func TestStep_RefusedForGood(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []run.EventType{run.RunStarted, run.StepFailedEvent, run.RunPaused} {
 		m := interp.New(steps("a"), interp.Config{Policy: calm})
-		effects := m.Step(interp.Begin{At: epoch})
+		effects := m.Step(interp.Init{At: epoch})
 		effects = append(effects, m.Step(
 			interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 1, ID: "P", Type: run.Pause}}})...)
 		for range 20 {
@@ -336,7 +336,7 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	w.begin("s1")
 	w.observe()
 	for _, in := range []interp.Input{
-		interp.Begin{At: epoch}, interp.Recorded{At: epoch, Batch: 1}, interp.Recorded{At: epoch, Batch: 7},
+		interp.Init{At: epoch}, interp.Recorded{At: epoch, Batch: 1}, interp.Recorded{At: epoch, Batch: 7},
 		interp.Fired{At: epoch, Timer: interp.TimerRetryWindow}, interp.Fired{At: epoch, Timer: "other"},
 		interp.Returned{At: epoch, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, Kind: engine.ReturnLost}},
 		interp.Returned{At: epoch, Return: engine.Return{StepID: "nobody", LogicalAttempt: 1, N: 1}},
@@ -353,7 +353,7 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	}
 	w.succeed("s1", "s2", "s3")
 	w.expectDone(run.Completed)
-	w.feed(interp.Begin{At: epoch})
+	w.feed(interp.Init{At: epoch})
 }
 
 func TestStep_MoreEndsThanOneReadGives(t *testing.T) {

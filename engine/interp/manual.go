@@ -11,14 +11,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// manual is the steps that wait for people. The machine records their waits itself:
-// no worker executes them, they take no place of the width, and nothing waits for
-// them, neither a drain nor the retry window nor the end of a run that failed (T47, T82).
+// manual holds the steps that wait for people. The machine records their waits itself: no worker executes them, they
+// take no slot of the width, and neither a drain nor the retry window nor the end of a failed run waits for them
+// (contract T47, T82).
 type manual struct {
-	opening int        // waits on their way into the log
+	opening int        // waits that are being recorded
 	open    []run.Ord  // waits that are in the log, ascending
-	due     []deadline // of those that have one, the earliest first
-	firesAt time.Time  // what TimerManual is set to
+	due     []deadline // their deadlines, the earliest first
+	firesAt time.Time  // the time to which TimerManual is set
 }
 
 type deadline struct {
@@ -34,12 +34,12 @@ func (d deadline) before(o deadline) bool { return d.compare(o) < 0 }
 
 func (m *Machine) isManual(o run.Ord) bool { return m.sk.Steps[o].Type == plan.Manual }
 
-// openWait begins an attempt of a MANUAL step whose turn has come.
+// openWait starts an attempt of a ready MANUAL step.
 func (m *Machine) openWait(o run.Ord) {
 	st := &m.steps[o]
-	st.stage, st.waitEnds, st.openings = opening, time.Time{}, m.schedule.openings
+	st.stage, st.waitEnds, st.gateOpenings = opening, time.Time{}, m.schedule.gateOpenings
 	m.manual.opening++
-	now := later(m.now, m.latest)
+	now := latest(m.now, m.latest)
 	wait := run.AwaitingPayload{Since: now}
 	if d := m.sk.Steps[o].WaitTimeout; d > 0 {
 		st.waitEnds = now.Add(d).Truncate(time.Millisecond)
@@ -48,10 +48,10 @@ func (m *Machine) openWait(o run.Ord) {
 	started, _ := encode(run.StepStartedPayload{SignalID: st.signalID})
 	awaiting, _ := encode(wait)
 	e := entry{kind: waits, ord: o, unless: run.GatePaused | run.GateFailing | run.GateStopped, drafts: []run.Draft{
-		m.stepEvent(o, run.StepStartedEvent, m.who.EngineAttempt, now, started),
-		m.stepEvent(o, run.StepAwaitingManualCompletion, m.who.EngineAttempt, now, awaiting),
+		m.stepEvent(o, run.StepStartedEvent, m.cfg.EngineAttempt, now, started),
+		m.stepEvent(o, run.StepAwaitingManualCompletion, m.cfg.EngineAttempt, now, awaiting),
 	}}
-	if m.favours(o) {
+	if m.isPrioritised(o) {
 		e.unless &^= run.GateFailing
 	}
 	if st.signalID != "" {
@@ -60,30 +60,30 @@ func (m *Machine) openWait(o run.Ord) {
 	m.enqueue(e)
 }
 
-// applyWait notes the begin or the end of a wait in the log. The machine wrote it, mostly in this try.
+// applyWait applies the start or end of a wait in the log. Usually this machine wrote it.
 func (m *Machine) applyWait(o run.Ord, e *engine.LogEvent) {
 	st := &m.steps[o]
 	switch {
 	case e.Type == run.StepStartedEvent:
-		st.waitLA, st.waitSince, st.waitEnd = e.LogicalAttempt, e.At, nil
-		if e.LogicalAttempt == st.la && (st.stage == ready || st.stage == waiting) {
+		st.waitAttempt, st.waitSince, st.waitEnd = e.LogicalAttempt, e.At, nil
+		if e.LogicalAttempt == st.attempt && (st.stage == ready || st.stage == waiting) {
 			m.resumeWait(o)
 		}
 	case !e.Type.EndsAttempt():
-	case e.LogicalAttempt == st.la && st.stage == open:
+	case e.LogicalAttempt == st.attempt && st.stage == open:
 		m.closeWait(o)
 		m.applyEnd(o, e)
-	case e.LogicalAttempt == st.waitLA:
+	case e.LogicalAttempt == st.waitAttempt:
 		end := *e
 		st.waitEnd = &end
 	}
 }
 
-// resumeWait takes over a wait that the log has already: an earlier try of this machine began it, and the engine lost
-// that try. It reports whether there is one.
+// resumeWait adopts a wait that is in the log, because a lost try of this machine started it. It reports whether
+// there is one.
 func (m *Machine) resumeWait(o run.Ord) bool {
 	st := &m.steps[o]
-	if st.waitLA != st.la || st.missing > 0 {
+	if st.waitAttempt != st.attempt || st.missing > 0 {
 		return false
 	}
 	st.waitEnds = time.Time{}
@@ -98,14 +98,13 @@ func (m *Machine) resumeWait(o run.Ord) bool {
 	return true
 }
 
-// withdrawWaits takes back the waits that are not sent yet and to which the gate
-// was closed since: what begins under a closed gate does so after it opens (T185).
+// withdrawWaits takes back unsent waits whose gate was closed meanwhile. They start after it opens (contract T185).
 func (m *Machine) withdrawWaits() {
 	if m.manual.opening == 0 {
 		return
 	}
 	m.record.queue = slices.DeleteFunc(m.record.queue, func(e entry) bool {
-		if e.kind != waits || !m.shut(e.ord) {
+		if e.kind != waits || !m.isShut(e.ord) {
 			return false
 		}
 		m.manual.opening--
@@ -114,14 +113,13 @@ func (m *Machine) withdrawWaits() {
 	})
 }
 
-// waitRecorded comes when the log says that the step waits.
+// waitRecorded handles a recorded wait.
 func (m *Machine) waitRecorded(o run.Ord) {
 	m.manual.opening--
 	m.keepOpen(o)
 }
 
-// keepOpen counts a wait that is in the log. How the attempts before it ended no
-// longer matters.
+// keepOpen adds a wait that is in the log. The ends of earlier attempts no longer matter.
 func (m *Machine) keepOpen(o run.Ord) {
 	w, st := &m.manual, &m.steps[o]
 	st.stage, st.status = open, run.StepPending
@@ -134,7 +132,7 @@ func (m *Machine) keepOpen(o run.Ord) {
 	}
 }
 
-// closeWait takes a step out of those that wait.
+// closeWait removes a step from the open waits.
 func (m *Machine) closeWait(o run.Ord) {
 	w, st := &m.manual, &m.steps[o]
 	st.stage = ended
@@ -146,7 +144,7 @@ func (m *Machine) closeWait(o run.Ord) {
 	}
 }
 
-// armManual keeps the timer at the earliest deadline.
+// armManual sets the timer to the earliest deadline.
 func (m *Machine) armManual() {
 	var at time.Time
 	if len(m.manual.due) > 0 {
@@ -158,13 +156,13 @@ func (m *Machine) armManual() {
 	}
 }
 
-// manualFired ends the waits whose time is over (T83).
-func (m *Machine) manualFired() {
+// handleManualTimer ends the waits whose deadline has passed (contract T83).
+func (m *Machine) handleManualTimer() {
 	w := &m.manual
 	if w.firesAt.IsZero() {
 		return
 	}
-	w.firesAt = time.Time{} // it is armed anew where there is more to wait for
+	w.firesAt = time.Time{} // armManual sets it again if further waits have a deadline
 	for len(w.due) > 0 && !m.now.Before(w.due[0].at) {
 		o := w.due[0].ord
 		m.failWait(o, run.FailurePayload{
@@ -187,7 +185,7 @@ func (m *Machine) completeManual(s engine.Signal) {
 	case run.ManualSucceeded:
 		payload, _ := encode(run.StepCompletedPayload{Manual: by})
 		e := m.endWait(o)
-		e.drafts = []run.Draft{m.stepEvent(o, run.StepCompletedEvent, m.who.EngineAttempt, m.now, payload)}
+		e.drafts = []run.Draft{m.stepEvent(o, run.StepCompletedEvent, m.cfg.EngineAttempt, m.now, payload)}
 		e.outcomes = applied
 		m.enqueue(e)
 	case run.ManualFailed:
@@ -203,7 +201,7 @@ func (m *Machine) completeManual(s engine.Signal) {
 	}
 }
 
-// cancelWaits ends every open wait because the run ends (T74, T79).
+// cancelWaits ends every open wait because the run ends (contract T74, T79).
 func (m *Machine) cancelWaits(why run.FailurePayload) {
 	for len(m.manual.open) > 0 {
 		m.failWait(m.manual.open[0], why, nil)
@@ -213,14 +211,14 @@ func (m *Machine) cancelWaits(why run.FailurePayload) {
 // failWait ends an open wait as a failure.
 func (m *Machine) failWait(o run.Ord, f run.FailurePayload, outcomes []store.SignalOutcome) {
 	e := m.endWait(o)
-	m.fails(&e, f)
+	m.setFailure(&e, f)
 	e.outcomes = outcomes
 	m.failure.arming++
 	m.enqueue(e)
 }
 
-// endWait is the entry for the end of an open wait, whose begin is in the log.
+// endWait closes an open wait and returns the entry for its end.
 func (m *Machine) endWait(o run.Ord) entry {
 	m.closeWait(o)
-	return entry{kind: stepEnds, ord: o, end: &end{engineAttempt: m.who.EngineAttempt, favoured: m.favours(o)}}
+	return entry{kind: stepEnds, ord: o, end: &end{engineAttempt: m.cfg.EngineAttempt, prioritised: m.isPrioritised(o)}}
 }

@@ -339,7 +339,7 @@ func TestManual_SurvivesRotation(t *testing.T) {
 func TestManual_OneAppendForManyWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking(steps("b", "a", "c"), 0, "a", "b"), calm)
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	w.commit()
 	w.deliver()
 	var got []string

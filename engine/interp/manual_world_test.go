@@ -101,13 +101,13 @@ func (w *world) onCompensate(e interp.Compensate) {
 		w.tb.Fatalf("the hook of %s runs though not all is in the log", id)
 	case !w.known.Compensating:
 		w.tb.Fatalf("T88: the hook of %s runs, but the run is %s and does not compensate", id, w.known.Status)
-	case step.Status != run.StepSuccess || step.LogicalAttempt != e.LA:
-		w.tb.Fatalf("the hook of %s/%d runs, the step is %s/%d", id, e.LA, step.Status, step.LogicalAttempt)
+	case step.Status != run.StepSuccess || step.LogicalAttempt != e.LogicalAttempt:
+		w.tb.Fatalf("the hook of %s/%d runs, the step is %s/%d", id, e.LogicalAttempt, step.Status, step.LogicalAttempt)
 	case len(w.undone) >= len(started) || started[len(w.undone)] != id:
 		w.tb.Fatalf("R185: the hook of %s runs after %v, the order is %v", id, w.undone, started)
 	}
 	w.undone = append(w.undone, id)
-	w.hook = &hook{stepID: id, la: e.LA, n: e.N, spent: e.Spent, since: w.history.task}
+	w.hook = &hook{stepID: id, la: e.LogicalAttempt, n: e.N, spent: e.Spent, since: w.history.task}
 }
 
 // compensationStarted is the order that RunCompensationStarted says.

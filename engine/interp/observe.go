@@ -20,13 +20,13 @@ func (m *Machine) InFlight(r engine.Return, hook bool) bool {
 		return false
 	}
 	if c := &m.compensation; hook {
-		return c.flying && c.todo[0] == o && c.n == r.N
+		return c.inFlight && c.todo[0] == o && c.n == r.N
 	}
 	st := &m.steps[o]
-	return st.stage == flying && st.la == r.LogicalAttempt && st.n == r.N
+	return st.stage == flying && st.attempt == r.LogicalAttempt && st.n == r.N
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
@@ -40,7 +40,7 @@ func (m *Machine) applyTail(t engine.Tail) {
 	for i := range t.Events {
 		if e := &t.Events[i]; e.Seq > r.seen {
 			if e.Type != run.StepStartedEvent { // a StepStarted has the time of a worker's clock
-				m.latest = later(m.latest, e.At)
+				m.latest = latest(m.latest, e.At)
 			}
 			m.applyWindow(e)
 			m.applyEvent(e)
@@ -84,7 +84,7 @@ func (m *Machine) applyWindow(e *engine.LogEvent) {
 
 // forgetPlaces makes the machine observe the whole log again. It keeps its state of the run, because events that it has
 // applied before have no effect.
-func (m *Machine) forgetPlaces() {
+func (m *Machine) forgetPositions() {
 	r := &m.record
 	r.seen, r.head, r.needed, r.known, r.signalNo, r.wanted, r.reading = 0, 0, 0, nil, 0, true, false
 }
@@ -93,7 +93,7 @@ func (m *Machine) forgetPlaces() {
 // an attempt that has ended.
 func (m *Machine) takeReceipt(in Ended) {
 	r := in.Receipt
-	m.latest = later(m.latest, r.At)
+	m.latest = latest(m.latest, r.At)
 	if r.Type != run.StepCompletedEvent || r.Gate&run.GateFailing != 0 {
 		m.record.wanted, m.record.needed = true, max(m.record.needed, r.Seq)
 	}
@@ -127,7 +127,7 @@ func windowIn(payload json.RawMessage) *time.Time {
 // applyEvent applies one event. An earlier try of the workflow task may have written it: when an engine loses a try,
 // only the log has its events.
 func (m *Machine) applyEvent(e *engine.LogEvent) {
-	if e.Type == run.RunCompensationStarted || e.Type == run.StepSkippedEvent && skippedAtTheEnd(e.Payload) {
+	if e.Type == run.RunCompensationStarted || e.Type == run.StepSkippedEvent && isFinalSkip(e.Payload) {
 		m.failure.final = true
 	}
 	if e.Type == run.RunResumed {
@@ -141,17 +141,17 @@ func (m *Machine) applyEvent(e *engine.LogEvent) {
 	switch {
 	case e.Type == run.StepCompensated, e.Type == run.StepCompensationFailed:
 		m.applyHookEnd(o, e)
-	case e.Type == run.StepSkippedEvent && st.failing && e.LogicalAttempt == st.la+1: // of a FAILED step
+	case e.Type == run.StepSkippedEvent && st.failing && e.LogicalAttempt == st.attempt+1: // of a FAILED step
 		m.unfail(o)
-		st.la++
+		st.attempt++
 		m.applyEnd(o, e)
 	case m.isManual(o) && e.Type != run.StepSkippedEvent:
 		m.applyWait(o, e)
-	case e.LogicalAttempt != st.la:
+	case e.LogicalAttempt != st.attempt:
 	case st.stage != flying && st.stage != ready && st.stage != delayed && st.stage != waiting:
 		// The machine knows the end, or is writing one.
 	case e.Type == run.StepSkippedEvent:
-		m.land(o)
+		m.removeFlying(o)
 		m.applyEnd(o, e)
 	case st.missing > 0:
 	case e.Type == run.StepStartedEvent:
@@ -163,13 +163,13 @@ func (m *Machine) applyEvent(e *engine.LogEvent) {
 			m.record.strays = append(m.record.strays, o)
 		}
 	case e.Type.EndsAttempt():
-		m.land(o)
+		m.removeFlying(o)
 		m.applyEnd(o, e)
 	}
 }
 
-// skippedAtTheEnd reports whether a step was skipped because the run fails. Such a failure is final (contract T91).
-func skippedAtTheEnd(payload json.RawMessage) bool {
+// isFinalSkip reports whether a step was skipped because the run fails. Such a failure is final (contract T91).
+func isFinalSkip(payload json.RawMessage) bool {
 	p, err := run.PayloadOf[run.StepSkippedPayload](payload)
 	return err == nil && (p.ReasonCode == run.FailFast || p.ReasonCode == run.DependencyFailed)
 }
@@ -188,7 +188,7 @@ func (m *Machine) takeStrays() {
 		switch {
 		case !st.begun || st.stage != ready && st.stage != waiting && st.stage != delayed || m.record.closing:
 		case m.stop.signalID != "":
-			st.asked = byStop
+			st.stopRequested = stoppedByStop
 			m.endCancelled(o, engine.Return{})
 		case st.stage != delayed:
 			m.launch(o)
@@ -199,25 +199,25 @@ func (m *Machine) takeStrays() {
 // applyEnd applies the end of an attempt that the log holds.
 func (m *Machine) applyEnd(o run.Ord, e *engine.LogEvent) {
 	st := &m.steps[o]
-	favoured := m.favours(o)
+	favoured := m.isPrioritised(o)
 	m.closeAttempt(o)
 	switch e.Type {
 	case run.StepCompletedEvent:
 		st.status = run.StepSuccess
-		m.succeeded(o, e.Seq)
-		m.satisfied(o, favoured)
+		m.recordSuccess(o, e.Seq)
+		m.satisfy(o, favoured)
 	case run.StepSkippedEvent:
 		st.status = run.StepSkipped
-		m.satisfied(o, favoured)
+		m.satisfy(o, favoured)
 	case run.StepFailedEvent:
 		st.status, st.failedSeq = run.StepFailed, e.Seq
 		st.failed, _ = run.PayloadOf[run.FailurePayload](e.Payload)
 		if st.failed.ErrorCode == string(run.CodeCancelledByPause) { // an earlier try of this machine wrote it
-			m.interrupted(o, favoured)
+			m.restartAfterPause(o, favoured)
 			return
 		}
 		m.record.gate |= run.GateFailing // the store closed the gate together with the failure
-		m.failed(o)
+		m.recordFailure(o)
 	}
 }
 

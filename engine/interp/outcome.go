@@ -9,15 +9,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Outcome is what a driver tells the machine of what a Journal answered to an
-// Append: At and Batch are the driver's to add. ok is false for an error that says
-// nothing of the events: the driver tries again.
+// Outcome translates a Journal's answer to an Append into a Recorded; the driver adds At and Batch. ok is false for
+// an error that says nothing about the events: the driver retries.
 func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 	var schema *run.SchemaError
 	var closed *store.GateClosedError
 	switch {
 	case errors.As(err, &schema):
-		// Nothing was written. The machine appends what says so instead (T190).
+		// Nothing was written; the machine appends the refusal instead (contract T190).
 		r.Ends = make([]RecordedEvent, len(a.Events))
 		for i := range r.Ends {
 			r.Ends[i].Rejected = true
@@ -45,7 +44,7 @@ func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 		at := o.EmittedAt
 		if o.Existing != nil {
 			at = o.Existing.EmittedAt
-			e.stands(o.Existing, o.Refused != "")
+			e.replaceBy(o.Existing, o.Refused != "")
 		}
 		if i < len(a.Events) && at.After(a.Events[i].EmittedAt) {
 			e.At = at
@@ -55,8 +54,9 @@ func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 	return r, true
 }
 
-// stands notes another event that stands in the log in the place of the batch's: of another key where that was refused.
-func (e *RecordedEvent) stands(there *run.Event, refused bool) {
+// replaceBy records the event that the log has instead of the batch's. It has another key if the batch's event was
+// refused.
+func (e *RecordedEvent) replaceBy(there *run.Event, refused bool) {
 	if refused {
 		e.Seq, e.Won = there.Seq, there.Type
 	}
@@ -73,8 +73,8 @@ func (e *RecordedEvent) stands(there *run.Event, refused bool) {
 	}
 }
 
-// FailAtOnce is the whole log of a run whose plan can never be had: it starts
-// without steps and fails (T144).
+// FailAtOnce returns the whole log of a run whose plan can never be loaded: it starts without steps and fails
+// (contract T144).
 func FailAtOnce(at time.Time, f run.FailurePayload) (Append, error) {
 	started, err := encode(startedPayload{StartedAt: at})
 	if err != nil {

@@ -9,33 +9,32 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// pause is the latch that keeps everything from starting, from PAUSE until
-// RunResumed is recorded (T48).
+// pause keeps everything from starting, from PAUSE until RunResumed is recorded (contract T48).
 type pause struct {
 	on       bool
-	recorded bool // RunPaused is: from here on, what runs can only end
-	epoch    int  // of the newest RunPaused (T06)
+	recorded bool // RunPaused is recorded: running attempts can only end
+	epoch    int  // of the newest RunPaused (contract T06)
 
 	resumedEpoch int // of the newest RunResumed that was observed
 
-	resumeID string // the RESUME that waits for the run to drain (T46)
+	resumeID string // the RESUME that waits for the run to drain (contract T46)
 	drainAt  time.Time
-	overdue  bool // it does not wait any longer
+	overdue  bool // the drain timed out
 	resuming bool // RunResumed is queued or sent
 
-	unheard bool    // the log held an Append back, and the PAUSE behind it has not been taken
-	putOff  []entry // what it held back and is to be said again once the run is resumed
+	unexplained bool    // the log held an Append back, and its PAUSE was not received yet
+	putOff        []entry // entries held back, to be sent after the resume
 
-	latched     []engine.Signal // RETRY_STEP and SKIP_STEP of a paused run (T59, T217)
-	interrupted []run.Ord       // steps that the pause cancelled (T51)
+	pendingRetries []engine.Signal // RETRY_STEP and SKIP_STEP of a paused run (contract T59, T217)
+	interrupted    []run.Ord       // steps that the pause cancelled (contract T51)
 }
 
-// pauseRun sets the latch and appends RunPaused; ahead says that the log has it.
+// pauseRun pauses the machine and appends RunPaused. ahead means that the log has it already.
 func (m *Machine) pauseRun(signalID string, ahead bool) {
 	p := &m.pause
 	p.on, p.recorded = true, false
 	p.epoch++
-	m.closeWindow() // T221
+	m.closeWindow() // contract T221
 	m.enqueue(entry{
 		kind: pauses, set: run.GatePaused, ahead: ahead,
 		drafts:   m.runEvent(run.RunPaused, p.epoch, run.PausePayload{SignalID: signalID}),
@@ -43,25 +42,25 @@ func (m *Machine) pauseRun(signalID string, ahead bool) {
 	})
 	for _, o := range m.schedule.flying {
 		s, st := &m.sk.Steps[o], &m.steps[o]
-		if s.AllowCancelOnPause && s.Cancellable && st.asked == nobody {
-			st.asked = byPause
+		if s.AllowCancelOnPause && s.Cancellable && st.stopRequested == notStopped {
+			st.stopRequested = stoppedByPause
 			m.failure.toStop = append(m.failure.toStop, o)
 		}
 	}
-	m.cancelDelayed(byPause, func(s *plan.SkeletonStep) bool { return s.AllowCancelOnPause && s.Cancellable })
+	m.cancelDelayed(stoppedByPause, func(s *plan.SkeletonStep) bool { return s.AllowCancelOnPause && s.Cancellable })
 }
 
-// pausedAhead takes over a pause that is in the log already. The log says that it
-// came before the end of the run began, whatever the machine was about to do.
-func (m *Machine) pausedAhead(signalID string) {
-	m.pause.unheard = false
+// adoptPause adopts a pause that is in the log already. It came before the end of the run, whatever the machine was
+// about to write.
+func (m *Machine) adoptPause(signalID string) {
+	m.pause.unexplained = false
 	m.failure.final = false
 	m.pauseRun(signalID, true)
 }
 
-// reopen puts up what came back unbegun while the end was being written.
+// reopen makes steps ready that returned without a start while the end was being written.
 func (m *Machine) reopen() {
-	m.signals.puzzled = nil
+	m.signals.inconsistent = nil
 	for i := range m.steps {
 		if st := &m.steps[i]; st.stage == waiting && st.missing == 0 {
 			m.makeReady(run.Ord(i))
@@ -69,7 +68,7 @@ func (m *Machine) reopen() {
 	}
 }
 
-// resumeRun notes a RESUME; it is applied when nothing runs any more (T46).
+// resumeRun notes a RESUME; it is applied when nothing runs any more (contract T46).
 func (m *Machine) resumeRun(signalID string) {
 	p := &m.pause
 	p.resumeID, p.overdue = signalID, false
@@ -77,12 +76,12 @@ func (m *Machine) resumeRun(signalID string) {
 	if p.resumeID == "" {
 		return
 	}
-	p.drainAt = m.now.Add(time.Duration(m.who.Policy.DrainTimeoutMS) * time.Millisecond)
+	p.drainAt = m.now.Add(time.Duration(m.cfg.Policy.DrainTimeoutMS) * time.Millisecond)
 	m.setTimer(TimerDrain, p.drainAt)
 }
 
-// resumeWhenDrained appends RunResumed. Latched retries come with it, before
-// fail-fast is looked at again (T59).
+// resumeWhenDrained appends RunResumed. It applies pending retries before fail-fast is evaluated again (contract
+// T59).
 func (m *Machine) resumeWhenDrained() {
 	p := &m.pause
 	if p.resumeID == "" || !p.recorded || m.record.sent != nil || m.stop.signalID != "" || m.record.closing {
@@ -98,40 +97,40 @@ func (m *Machine) resumeWhenDrained() {
 	})
 	p.resumeID, p.resuming = "", true
 	m.endDrain()
-	latched := p.latched
-	p.latched = nil
+	latched := p.pendingRetries
+	p.pendingRetries = nil
 	for _, s := range latched {
 		if o, ok := m.ords[s.StepID]; ok {
-			m.steps[o].latched = false
+			m.steps[o].pendingRetry = false
 		}
 		if d := m.judge(s); d.Outcome != run.Accept {
-			m.unapplied(s.ID, d)
+			m.markUnapplied(s.ID, d)
 		} else {
 			m.changeStep(s)
 		}
 	}
 }
 
-// isResumed reports whether the log has the RunResumed of this pause: an earlier try of this machine, which the engine
-// lost, wrote it. It waits for no drain and for no end of the run, which that try may have begun behind it, and no
-// PAUSE takes it back.
+// isResumed reports whether the log has the RunResumed of this pause, because a lost try of this machine wrote it.
+// Such a resume does not wait for a drain or for the end of the run, which that try may have started, and no PAUSE
+// revokes it.
 func (p *pause) isResumed() bool { return p.resumedEpoch >= p.epoch }
 
-// resumed opens the run again once RunResumed is recorded.
-func (m *Machine) resumed() {
+// endPause continues the run after RunResumed is recorded.
+func (m *Machine) endPause() {
 	p := &m.pause
 	p.on, p.recorded, p.resuming = false, false, false
 	for _, o := range p.interrupted {
-		m.again(o)
+		m.nextAttempt(o)
 	}
 	p.interrupted = nil
 	m.record.queue = append(m.record.queue, p.putOff...)
 	p.putOff = nil
 }
 
-// mustNotFollowPause reports whether an entry is one that the log must not take while
-// the run is paused (T43, T185): it begins an attempt that may not have begun, or it is
-// part of the end of the run. The gate holds back the begin of a wait, see entry.unless.
+// mustNotFollowPause reports whether the log must not take an entry while the run is paused (contract T43, T185): it
+// starts an attempt, or it is part of the end of the run. The start of a wait is held back by the gate, see
+// entry.unless.
 func (e *entry) mustNotFollowPause() bool {
 	switch e.kind {
 	case reuses:
@@ -144,20 +143,19 @@ func (e *entry) mustNotFollowPause() bool {
 	return false
 }
 
-// heldBack takes back a batch that the log did not take, because of these members of its gate. If the run is paused,
-// the machine asks by which signal; of a failure that it has not observed it reads. It decides again what it would have
-// written without knowing of them, but for facts.
-func (m *Machine) heldBack(b *batch, gate run.Gate) {
+// holdBack takes back a batch that the log refused because of these bits of its gate. If the run is paused, the
+// machine fetches the signal. If a step failed, it reads the log. It then decides again, except for facts.
+func (m *Machine) holdBack(b *batch, gate run.Gate) {
 	r, p := &m.record, &m.pause
 	r.sent = nil
 	if gate&run.GatePaused != 0 && !p.on {
-		p.unheard, m.signals.lookUp = true, true
+		p.unexplained, m.signals.lookUp = true, true
 	}
 	if gate&run.GateFailing != 0 {
 		r.gate |= run.GateFailing
 		r.behind = true
 	}
-	if r.closing { // all of it is the end of the run
+	if r.closing { // the whole batch is the end of the run
 		r.closing, r.queue, m.failure.final = false, nil, false
 		m.reopen()
 		return
@@ -166,30 +164,30 @@ func (m *Machine) heldBack(b *batch, gate run.Gate) {
 		switch e := &b.entries[i]; e.kind {
 		case waits:
 			m.manual.opening--
-			m.parked(e.ord)
+			m.park(e.ord)
 		case reuses:
 			p.putOff = append(p.putOff, *e)
 		default: // RunCompensationStarted
-			m.compensation.begun, m.compensation.todo, m.failure.final = false, nil, false
+			m.compensation.started, m.compensation.todo, m.failure.final = false, nil, false
 		}
 	}
 }
 
-// interrupted starts a step again that a pause cancelled, after that pause (T51).
-func (m *Machine) interrupted(o run.Ord, favoured bool) {
+// restartAfterPause starts a step again that a pause cancelled, after that pause (contract T51).
+func (m *Machine) restartAfterPause(o run.Ord, favoured bool) {
 	if favoured {
-		m.steps[o].era = m.failure.era
+		m.steps[o].generation = m.failure.generation
 	}
 	if m.pause.on {
 		m.pause.interrupted = append(m.pause.interrupted, o)
 		return
 	}
-	m.again(o)
+	m.nextAttempt(o)
 }
 
-// again makes the next logical attempt of a FAILED step ready.
-func (m *Machine) again(o run.Ord) {
-	m.steps[o].la++
+// nextAttempt makes the next logical attempt of a FAILED step ready.
+func (m *Machine) nextAttempt(o run.Ord) {
+	m.steps[o].attempt++
 	m.steps[o].n = 0
 	m.steps[o].begun, m.steps[o].spent, m.steps[o].vanished = false, 0, 0
 	m.makeReady(o)
@@ -202,10 +200,10 @@ func (m *Machine) endDrain() {
 	}
 }
 
-func (m *Machine) drainFired() {
+func (m *Machine) handleDrainTimer() {
 	switch at := m.pause.drainAt; {
 	case at.IsZero():
-	case m.now.Before(at): // that of a pause resumed since
+	case m.now.Before(at): // the timer of an earlier pause
 		m.setTimer(TimerDrain, at)
 	default:
 		m.pause.overdue = true

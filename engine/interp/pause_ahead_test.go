@@ -256,7 +256,7 @@ func TestStep_ReuseHeldBack(t *testing.T) {
 	w := newAheadWorld(t, l3(), calm)
 	w.who.Reused = []run.Ord{0, 1}
 	w.m = interp.New(w.sk, w.who)
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	w.commit()
 	if w.state.Counts.Success > 0 { // RunStarted goes alone
 		t.Fatalf("the log is %v", w.story())

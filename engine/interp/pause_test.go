@@ -383,7 +383,7 @@ func TestStep_SignalsInOrderOnce(t *testing.T) {
 func TestStep_BoundedInbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm)
-	w.feed(interp.Begin{At: w.now}) // nothing applies before RunStarted is recorded
+	w.feed(interp.Init{At: w.now}) // nothing applies before RunStarted is recorded
 	var all []engine.Signal
 	for i := range int64(interp.MaxInbox + 10) {
 		all = append(all, engine.Signal{No: i + 1, ID: "x", Type: run.UpdateParams})

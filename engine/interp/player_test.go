@@ -301,7 +301,7 @@ func (p *player) repeat() {
 	}
 	in := rapid.SampledFrom(w.inputs).Draw(p.rt, "repeated")
 	switch in.(type) {
-	case interp.Begin, interp.Pressure, interp.Woken:
+	case interp.Init, interp.Pressure, interp.Woken:
 		return
 	}
 	if f, ok := in.(interp.Fired); ok {

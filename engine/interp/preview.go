@@ -11,44 +11,42 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Preview is what a signal, or the start of a run, would do if nothing else
-// happened: every Append is recorded at once, and nothing that executes ends.
+// Preview is the effect of a signal, or of the start of a run, if nothing else happens: every Append is recorded at
+// once, and no execution ends.
 type Preview struct {
 	Decision run.Decision
 	Status   run.Status // of the run afterwards
 	Changes  []Change   // ascending by step
-	// Blocked are the steps that do not start until somebody does something: the
-	// gate is closed to them though all that they wait for is done or in flight, or
-	// what they wait for has FAILED. Ascending.
+	// Blocked are the steps that do not start without an intervention: their gate is closed although their predecessors
+	// are done or in flight, or a predecessor is FAILED. Ascending.
 	Blocked []run.Ord
-	// Later says that the effect waits: for RunResumed, or for the run to drain.
+	// Later means that the effect waits for RunResumed or for the run to drain.
 	Later bool
 }
 
-// Change is what becomes of one step.
+// Change is the effect on one step.
 type Change struct {
-	Ord  run.Ord
-	Kind ChangeKind
-	LA   int // of the attempt that begins or ends
+	Ord            run.Ord
+	Kind           ChangeKind
+	LogicalAttempt int // the attempt that starts or ends
 }
 
-// ChangeKind is what happens to a step.
+// ChangeKind is the kind of effect on a step.
 type ChangeKind string
 
 // Kinds of a Change.
 const (
-	ChangeStart  ChangeKind = "START"  // an attempt begins; its LA is above 1 where the step runs again
-	ChangeCancel ChangeKind = "CANCEL" // what executes is asked to stop, or a wait for a person ends
+	ChangeStart  ChangeKind = "START"  // an attempt starts; its LogicalAttempt is above 1 if the step runs again
+	ChangeCancel ChangeKind = "CANCEL" // the execution is asked to stop, or a wait for a person ends
 	ChangeSkip   ChangeKind = "SKIP"
-	ChangeEnd    ChangeKind = "END"  // a wait for a person ends as that person said
+	ChangeEnd    ChangeKind = "END"  // a wait for a person ends with that person's outcome
 	ChangeUndo   ChangeKind = "UNDO" // the step's hook runs
 )
 
-// PreviewSignal says what a signal would do to the run that folds to s, once the
-// pending ones are applied (see Restore). A signal that would not be accepted gets
-// that answer. The run's engine is not asked.
+// PreviewSignal returns the effect of a signal on the run with state s after the pending signals are applied (see
+// Restore). A signal that would be rejected gets that decision. The run's engine is not asked.
 func PreviewSignal(sk plan.Skeleton, who Config, s run.State, in Inbox, sig engine.Signal, at time.Time) Preview {
-	if d := run.Judge(s, judged(sig)); d.Outcome == run.Reject {
+	if d := run.Judge(s, runSignal(sig)); d.Outcome == run.Reject {
 		return Preview{Decision: d, Status: s.RunStatus()}
 	}
 	m := Restore(sk, who, s, in, at)
@@ -56,10 +54,10 @@ func PreviewSignal(sk plan.Skeleton, who Config, s run.State, in Inbox, sig engi
 		return previewUnstarted(s, in.Pending, sig)
 	}
 	if m.done {
-		return Preview{Decision: run.Judge(m, judged(sig)), Status: m.RunStatus()}
+		return Preview{Decision: run.Judge(m, runSignal(sig)), Status: m.RunStatus()}
 	}
-	p := Preview{Decision: run.Judge(m, judged(sig))}
-	f := m.foresee(&sig)
+	p := Preview{Decision: run.Judge(m, runSignal(sig))}
+	f := m.simulate(&sig)
 	for _, o := range f.outcomes {
 		if o.SignalID != sig.ID || o.Application == run.SignalApplied {
 			continue
@@ -72,82 +70,82 @@ func PreviewSignal(sk plan.Skeleton, who Config, s run.State, in Inbox, sig engi
 			p.Decision = d
 		}
 	}
-	p.Later = m.pause.resumeID == sig.ID || slices.ContainsFunc(m.pause.latched,
+	p.Later = m.pause.resumeID == sig.ID || slices.ContainsFunc(m.pause.pendingRetries,
 		func(l engine.Signal) bool { return l.ID == sig.ID })
 	p.Status, p.Changes, p.Blocked = m.RunStatus(), f.changes, m.Blocked()
 	return p
 }
 
-// previewUnstarted is PreviewSignal for a run that the machine has nothing to say of.
+// previewUnstarted is PreviewSignal for a run that has no started machine.
 func previewUnstarted(s run.State, pending []engine.Signal, sig engine.Signal) Preview {
-	p := Preview{Decision: run.Judge(s, judged(sig)), Status: s.RunStatus()}
+	p := Preview{Decision: run.Judge(s, runSignal(sig)), Status: s.RunStatus()}
 	stops := func(s engine.Signal) bool { return s.Type == run.Cancel || s.Type == run.EmergencyStop }
 	if p.Decision.Outcome == run.Accept && (stops(sig) || slices.ContainsFunc(pending, stops)) {
-		p.Status = run.Cancelled // before any step begins
+		p.Status = run.Cancelled // before any step starts
 	}
 	return p
 }
 
-// PreviewStart says what the start of a run would do.
+// PreviewStart returns the effect of starting a run.
 func PreviewStart(sk plan.Skeleton, who Config, at time.Time) Preview {
 	who.RotateAfter = 0
 	m := New(sk, who)
-	f := foreseen{m: m}
-	f.drive(Begin{At: at})
+	f := simulation{m: m}
+	f.drive(Init{At: at})
 	return Preview{Status: m.RunStatus(), Changes: f.sorted(), Blocked: m.Blocked()}
 }
 
-func judged(s engine.Signal) run.Signal {
+func runSignal(s engine.Signal) run.Signal {
 	return run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force, Outcome: s.Outcome}
 }
 
-// Blocked is that of a Preview, for the machine as it is.
+// Blocked returns the blocked steps as in a Preview, for the current state of the machine.
 func (m *Machine) Blocked() []run.Ord {
 	if m.done || m.Finalizing() {
 		return nil
 	}
 	var out []run.Ord
 	for i := range m.steps {
-		if m.blocked(run.Ord(i)) {
+		if m.isBlocked(run.Ord(i)) {
 			out = append(out, run.Ord(i))
 		}
 	}
 	return out
 }
 
-func (m *Machine) blocked(o run.Ord) bool {
+func (m *Machine) isBlocked(o run.Ord) bool {
 	st := &m.steps[o]
 	interrupted := st.stage == settled && st.status == run.StepFailed && !st.failing
 	if st.stage != waiting && st.stage != ready && !interrupted {
 		return false
 	}
-	passes := !m.shut(o)
+	passes := !m.isShut(o)
 	for _, d := range m.sk.Steps[o].Deps {
 		switch dep := &m.steps[d]; {
 		case dep.failing:
 			return true
 		case dep.stage == settled && dep.status != run.StepFailed:
 		case dep.stage == flying, dep.stage == open:
-			passes = passes || !m.pause.on && m.favours(run.Ord(d))
+			passes = passes || !m.pause.on && m.isPrioritised(run.Ord(d))
 		default:
-			return false // what it waits for is blocked, or starts first
+			return false // its predecessor is blocked or starts first
 		}
 	}
 	return !passes
 }
 
-// foreseen collects what a machine would do.
-type foreseen struct {
+// simulation collects the effects of a machine.
+type simulation struct {
 	m        *Machine
 	changes  []Change
 	outcomes []store.SignalOutcome
 	seq      run.Seq
 }
 
-// foresee feeds the machine a signal, or nothing but the time, and lets all be
-// recorded at once that it wants to write, until nothing more happens.
-func (m *Machine) foresee(s *engine.Signal) foreseen {
-	f := foreseen{m: m}
+// simulate feeds the machine a signal, or only the time if s is nil. It records every Append at once until nothing
+// more happens.
+func (m *Machine) simulate(s *engine.Signal) simulation {
+	f := simulation{m: m}
 	var in Input = Fired{At: m.now}
 	if s != nil {
 		next := *s
@@ -159,8 +157,8 @@ func (m *Machine) foresee(s *engine.Signal) foreseen {
 	return f
 }
 
-func (f *foreseen) drive(in Input) {
-	f.seq = run.MaxSeq / 2 // above all that is in the log
+func (f *simulation) drive(in Input) {
+	f.seq = run.MaxSeq / 2 // above all positions in the log
 	todo := []Input{in}
 	for len(todo) > 0 {
 		in, todo = todo[0], todo[1:]
@@ -169,15 +167,15 @@ func (f *foreseen) drive(in Input) {
 			case Append:
 				todo = append(todo, f.record(e))
 			case Execute:
-				f.add(e.Ord, ChangeStart, e.LA)
+				f.add(e.Ord, ChangeStart, e.LogicalAttempt)
 			case CancelSteps:
 				for _, o := range e.Ords {
-					if st := &f.m.steps[o]; st.stage == flying { // else it is its hook
-						f.add(o, ChangeCancel, st.la)
+					if st := &f.m.steps[o]; st.stage == flying { // else the cancelled execution is its hook
+						f.add(o, ChangeCancel, st.attempt)
 					}
 				}
 			case Compensate:
-				f.add(e.Ord, ChangeUndo, e.LA)
+				f.add(e.Ord, ChangeUndo, e.LogicalAttempt)
 			case FetchSignals:
 				todo = append(todo, Signalled{At: f.m.now})
 			case ReadLog:
@@ -188,12 +186,12 @@ func (f *foreseen) drive(in Input) {
 	}
 }
 
-func (f *foreseen) add(o run.Ord, kind ChangeKind, la int) {
-	f.changes = append(f.changes, Change{Ord: o, Kind: kind, LA: la})
+func (f *simulation) add(o run.Ord, kind ChangeKind, la int) {
+	f.changes = append(f.changes, Change{Ord: o, Kind: kind, LogicalAttempt: la})
 }
 
-// record answers an Append as a log does that nobody else writes to.
-func (f *foreseen) record(a Append) Recorded {
+// record answers an Append like a log without other writers.
+func (f *simulation) record(a Append) Recorded {
 	r := Recorded{At: f.m.now, Batch: a.Batch, Running: f.m.record.running}
 	for i := range a.Events {
 		f.seq++
@@ -209,7 +207,7 @@ func (f *foreseen) record(a Append) Recorded {
 	return r
 }
 
-func (f *foreseen) event(d *run.Draft) {
+func (f *simulation) event(d *run.Draft) {
 	o, ok := f.m.ords[d.StepID]
 	if !ok {
 		return
@@ -221,7 +219,7 @@ func (f *foreseen) event(d *run.Draft) {
 		f.add(o, ChangeStart, d.LogicalAttempt)
 	case run.StepCompletedEvent, run.StepFailedEvent:
 		switch {
-		case byPerson(d):
+		case isByPerson(d):
 			f.add(o, ChangeEnd, d.LogicalAttempt)
 		case d.Type == run.StepFailedEvent:
 			f.add(o, ChangeCancel, d.LogicalAttempt)
@@ -229,13 +227,13 @@ func (f *foreseen) event(d *run.Draft) {
 	}
 }
 
-// byPerson reports whether the end of a wait is what a person said of it.
-func byPerson(d *run.Draft) bool {
-	p, err := run.PayloadOf[run.StepCompletedPayload](d.Payload) // a failure has Manual too
+// isByPerson reports whether a person decided the end of a wait.
+func isByPerson(d *run.Draft) bool {
+	p, err := run.PayloadOf[run.StepCompletedPayload](d.Payload) // a failure has Manual, too
 	return err == nil && p.Manual != nil
 }
 
-func (f *foreseen) sorted() []Change {
+func (f *simulation) sorted() []Change {
 	slices.SortStableFunc(f.changes, func(a, b Change) int { return int(a.Ord - b.Ord) })
 	return f.changes
 }

@@ -42,7 +42,7 @@ func TestPreview_EqualsWhatHappens(t *testing.T) {
 func previewedRun(rt *rapid.T, compared, untold *atomic.Int64) {
 	w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
 	p := &player{w: w, rt: rt, steady: true, honest: true}
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	for range rapid.IntRange(1, 25).Draw(rt, "signals") {
 		for range rapid.IntRange(0, 25).Draw(rt, "moves") {
 			p.move()
@@ -191,12 +191,12 @@ func (p *player) changes(effects [][]interp.Effect) []interp.Change {
 	var out []interp.Change
 	add := func(stepID string, kind interp.ChangeKind, la int) {
 		o, _ := w.sk.Ordinal(stepID)
-		out = append(out, interp.Change{Ord: run.Ord(o), Kind: kind, LA: la})
+		out = append(out, interp.Change{Ord: run.Ord(o), Kind: kind, LogicalAttempt: la})
 	}
 	for _, e := range slices.Concat(effects...) {
 		switch e := e.(type) {
 		case interp.Execute:
-			add(w.sk.Steps[e.Ord].StepID, interp.ChangeStart, e.LA)
+			add(w.sk.Steps[e.Ord].StepID, interp.ChangeStart, e.LogicalAttempt)
 		case interp.CancelSteps:
 			for _, o := range e.Ords {
 				for _, f := range w.flights {
@@ -206,7 +206,7 @@ func (p *player) changes(effects [][]interp.Effect) []interp.Change {
 				}
 			}
 		case interp.Compensate:
-			add(w.sk.Steps[e.Ord].StepID, interp.ChangeUndo, e.LA)
+			add(w.sk.Steps[e.Ord].StepID, interp.ChangeUndo, e.LogicalAttempt)
 		case interp.Append:
 			for _, d := range e.Events {
 				switch d.Type {

@@ -35,8 +35,8 @@ func TestRestore_RetriedBeforeThePause(t *testing.T) {
 	}
 }
 
-// A RETRY_STEP that waited for a resume has disarmed fail-fast when its step waits for a slot. A preview must not let the
-// step, which waits for a person and needs no slot, begin ahead of the steps before it.
+// A RETRY_STEP that waited for a resume has disarmed fail-fast when its step waits for a slot. A preview must not let
+// the step, which waits for a person and needs no slot, begin ahead of the steps before it.
 // contract: O10
 func TestRestore_RetryThatWaitedForAResumeStandsInLine(t *testing.T) {
 	t.Parallel()
@@ -71,13 +71,14 @@ func TestPreviewStart_FirstWave(t *testing.T) {
 	sk := steps("a", "b<a", "c", "d")
 	sk.Steps[3].Type = plan.Manual
 	p := interp.PreviewStart(sk, interp.Config{Identity: testIdentity, Policy: run.Policy{MaxParallelSteps: 1}}, epoch)
-	want := []interp.Change{{Ord: 0, Kind: interp.ChangeStart, LA: 1}}
+	want := []interp.Change{{Ord: 0, Kind: interp.ChangeStart, LogicalAttempt: 1}}
 	if d := cmp.Diff(want, p.Changes); d != "" || p.Status != run.Running {
 		t.Errorf("%s %s", p.Status, d)
 	}
 	p = interp.PreviewStart(sk, interp.Config{Identity: testIdentity, Policy: calm, Reused: []run.Ord{0}}, epoch)
-	want = []interp.Change{{Ord: 1, Kind: interp.ChangeStart, LA: 1}, {Ord: 2, Kind: interp.ChangeStart, LA: 1},
-		{Ord: 3, Kind: interp.ChangeStart, LA: 1}}
+	want = []interp.Change{{Ord: 1, Kind: interp.ChangeStart, LogicalAttempt: 1}, {Ord: 2, Kind: interp.ChangeStart,
+		LogicalAttempt: 1},
+		{Ord: 3, Kind: interp.ChangeStart, LogicalAttempt: 1}}
 	if d := cmp.Diff(want, p.Changes); d != "" {
 		t.Error(d)
 	}

@@ -49,7 +49,7 @@ func randomRun(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "losesTasks") {
 		w.loseTasks()
 	}
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	for range rapid.IntRange(0, 250).Draw(rt, "moves") {
 		p.move()
 	}
@@ -310,7 +310,7 @@ func TestStep_P_AnyInput(t *testing.T) {
 				}
 				return interp.Observed{At: at.Draw(rt, "at"), Tail: t}
 			case 0:
-				return interp.Begin{At: at.Draw(rt, "at")}
+				return interp.Init{At: at.Draw(rt, "at")}
 			case 1:
 				return interp.Fired{
 					At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow,
@@ -352,7 +352,7 @@ func TestStep_P_AnyInput(t *testing.T) {
 				}
 			}
 		}
-		answer(m.Step(interp.Begin{At: epoch}))
+		answer(m.Step(interp.Init{At: epoch}))
 		for range rapid.IntRange(0, 120).Draw(rt, "inputs") {
 			in := inputs.Draw(rt, "in")
 			if r, ok := in.(interp.Recorded); ok && rapid.Bool().Draw(rt, "answers") {

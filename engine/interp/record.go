@@ -10,45 +10,44 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// record is the way into the log: what waits for it and what is on its way.
+// record is the machine's connection to the log: queued and outstanding entries.
 type record struct {
 	queue   []entry
 	batches int
 	sent    *batch
-	gate    run.Gate  // as far as the machine knows
-	head    run.Seq   // the highest that the log was said to have
+	gate    run.Gate  // as far as known
+	head    run.Seq   // the highest known position of the log
 	running int       // non-manual attempts RUNNING at head
-	seen    run.Seq   // up to here the log was observed
-	known   []run.Seq // places behind a gap after seen whose events are known, ascending
-	behind  bool      // the log has a failure that was not observed yet
-	wanted  bool      // the log is to be observed
-	needed  run.Seq   // up to here at least: a receipt told of a failure there
+	seen    run.Seq   // the log was observed up to this position
+	known   []run.Seq // positions after a gap whose events are known, ascending
+	behind  bool      // the log has a failure that was not observed
+	wanted  bool      // the log must be observed
+	needed  run.Seq   // at least up to this position, because a receipt reported a failure there
 	reading bool      // ReadLog is outstanding
-	// signalNo is the last signal that was accepted when the log was observed to its head.
+	// signalNo is the last accepted signal when the log was observed to its head.
 	signalNo int64
-	partial  bool      // what was read last ended before the head
-	window   time.Time // a retry window that the part observed so far opened, see applyTail
-	strays   []run.Ord // attempts that began though their dispatches came back
-	shut     bool      // the log closed the gate to failing in this very input, see closeGate
+	partial  bool      // the last read ended before the head
+	window   time.Time // a retry window opened by the part observed so far, see applyTail
+	strays   []run.Ord // attempts that started although their dispatches returned
+	shut     bool      // the log closed the gate to failing during this input, see closeGate
 	closing  bool      // the end of the run is queued or sent
-	alone    int       // entries to send one by one, because one of them was refused
+	alone    int       // number of entries to send one at a time, because one of them was refused
 }
 
-// entry is one fact with its events, which stay together in one batch.
+// entry is one fact with its events, which stay in one batch.
 type entry struct {
 	kind       kind
 	ord        run.Ord
 	drafts     []run.Draft
-	outcomes   []store.SignalOutcome // AppliedBy counts within drafts
+	outcomes   []store.SignalOutcome // AppliedBy is an index into drafts
 	set, clear run.Gate
-	unless     run.Gate   // members of the gate that hold it back, of waits
+	unless     run.Gate   // of waits: gate bits that hold the entry back
 	status     run.Status // of ends
 	ahead      bool       // of pauses: the log has it already
 	end        *end       // of stepEnds
 }
 
-// maxBatchBytes bounds the payloads of one Append: an engine refuses what is
-// larger than about 2 MiB.
+// maxBatchBytes bounds the payloads of one Append, because engines refuse more than about 2 MiB.
 const maxBatchBytes = 512 << 10
 
 func (e *entry) size() (n int) {
@@ -58,11 +57,11 @@ func (e *entry) size() (n int) {
 	return n
 }
 
-// kind says what to do once an entry is recorded.
+// kind selects the action after an entry is recorded.
 type kind uint8
 
 const (
-	notes kind = iota // nothing
+	notes kind = iota // no action
 	starts
 	shuts // see closeGate
 	stepEnds
@@ -83,18 +82,18 @@ type batch struct {
 
 func (m *Machine) enqueue(e entry) { m.record.queue = append(m.record.queue, e) }
 
-// flush sends what waits, if nothing is outstanding (T191).
+// flush sends queued entries if no Append is outstanding (contract T191).
 func (m *Machine) flush() {
 	r := &m.record
 	if r.sent != nil || m.done {
 		return
 	}
 	m.withdrawWaits()
-	most := maxBatchBytes
+	limit := maxBatchBytes
 	if r.alone > 0 {
-		most = -1
+		limit = -1
 	}
-	a, n := m.compose(r.queue, most)
+	a, n := m.compose(r.queue, limit)
 	if n == 0 && a.SetGate|a.ClearGate == 0 {
 		return
 	}
@@ -104,7 +103,7 @@ func (m *Machine) flush() {
 	m.send(a)
 }
 
-// send emits the Append of the batch that is outstanding from now on.
+// send emits the Append of r.sent.
 func (m *Machine) send(a Append) {
 	r := &m.record
 	r.batches++
@@ -113,18 +112,17 @@ func (m *Machine) send(a Append) {
 	m.emit(a)
 }
 
-// compose makes one Append of the first n of the entries: as many as it takes
-// whose payloads have at most so many bytes, and one where there is one.
-func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
-	a.RunID = m.who.Identity.RunID
+// compose makes one Append of the first n entries: as many as fit into limit payload bytes, and at least one.
+func (m *Machine) compose(entries []entry, limit int) (a Append, n int) {
+	a.RunID = m.cfg.Identity.RunID
 	a.Seen = m.record.seen
-	var arms, opens bool // a failure that arms fail-fast, an event that may open the retry window
+	var armsFailFast, opens bool // of the batch: it arms fail-fast; it may open the retry window
 	for size := 0; n < len(entries) && n < store.MaxBatch; n++ {
 		e := &entries[n]
 		size += e.size()
 		apart := e.mustNotFollowPause()
 		another := apart != a.UnlessPaused || e.unless != a.UnlessGate
-		if n > 0 && (size > most || another || e.goesAlone()) || len(a.Events)+len(e.drafts) > store.MaxBatch {
+		if n > 0 && (size > limit || another || e.goesAlone()) || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
 		a.UnlessPaused, a.UnlessGate = apart, e.unless
@@ -135,16 +133,16 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 			a.Outcomes = append(a.Outcomes, o)
 		}
 		for _, d := range e.drafts {
-			if e.kind != waits { // their deadlines were counted from the time that they have
-				d.EmittedAt = later(d.EmittedAt, m.latest)
+			if e.kind != waits { // their deadlines were computed from the original time
+				d.EmittedAt = latest(d.EmittedAt, m.latest)
 			}
 			a.Events = append(a.Events, d)
 		}
 		a.SetGate = a.SetGate&^e.clear | e.set
 		a.ClearGate = a.ClearGate&^e.set | e.clear
-		arms = arms || e.kind == stepEnds && e.end.arms
+		armsFailFast = armsFailFast || e.kind == stepEnds && e.end.armsFailFast
 		opens = opens || e.kind == stepEnds || e.kind == waits || e.kind == resumes
-		if e.ahead { // it changes nothing, and so it would change no other gate either
+		if e.ahead { // the log has it already, so the batch must change no gate
 			return a, n + 1
 		}
 		if e.goesAlone() {
@@ -153,9 +151,9 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 		}
 	}
 	if m.status == run.Running && m.stop.signalID == "" {
-		want := arms || m.failure.count > 0
+		want := armsFailFast || m.failure.count > 0
 		switch gate := m.record.gate; {
-		case want && (arms || gate&run.GateFailing == 0):
+		case want && (armsFailFast || gate&run.GateFailing == 0):
 			a.SetGate |= run.GateFailing
 		case !want && gate&run.GateFailing != 0 && !m.record.behind:
 			a.ClearGate |= run.GateFailing
@@ -167,37 +165,36 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 	return a, n
 }
 
-// goesAlone reports whether nothing else may stand in the batch of e. A try of this machine that the engine lost may
-// have written e, and the pause may have changed since: a batch that adds nothing changes no gate, one with another
-// fact in it would.
+// goesAlone reports whether e must be the only entry of its batch. A lost try of this machine may have written e, and
+// the pause may have changed since. A batch that adds nothing changes no gate; with another fact in it, it would.
 func (e *entry) goesAlone() bool { return e.kind == pauses || e.kind == resumes }
 
-// recorded takes over what became of the outstanding Append.
-func (m *Machine) recorded(in Recorded) {
+// handleRecorded applies the outcome of the outstanding Append.
+func (m *Machine) handleRecorded(in Recorded) {
 	r := &m.record
 	b := r.sent
 	if b == nil || in.Batch != r.batches {
 		return
 	}
 	if in.HeldBack {
-		m.heldBack(b, in.Gate)
+		m.holdBack(b, in.Gate)
 		return
 	}
 	if in.Ended {
-		r.wanted = true // an earlier try of this machine wrote the end, and the engine lost that try
-		m.heldBack(b, 0)
+		r.wanted = true // a lost try of this machine wrote the end
+		m.holdBack(b, 0)
 		return
 	}
 	r.sent = nil
 	for _, e := range in.Ends {
 		if e.Rejected {
-			m.amend(b)
+			m.rewriteRefused(b)
 			return
 		}
 	}
 	m.knowHead(in.Head, in.Running)
 	for _, e := range in.Ends {
-		m.latest = later(m.latest, e.At)
+		m.latest = latest(m.latest, e.At)
 		if e.Won == "" {
 			r.know(e.Seq)
 		}
@@ -210,10 +207,10 @@ func (m *Machine) recorded(in Recorded) {
 		opened := r.gate & b.clear
 		r.gate = r.gate&^b.clear | b.set
 		if opened != 0 {
-			m.schedule.openings++
+			m.schedule.gateOpenings++
 		}
 		if opened&run.GateFailing != 0 {
-			m.failure.era++
+			m.failure.generation++
 		}
 	}
 	i := 0
@@ -237,7 +234,7 @@ func (m *Machine) recorded(in Recorded) {
 	}
 }
 
-// know counts an event as observed. What lies behind a gap is remembered, and read again when that becomes much.
+// know counts an event as observed. Positions after a gap are remembered; the log is read when there are too many.
 func (r *record) know(seq run.Seq) {
 	if seq <= r.seen {
 		return
@@ -255,8 +252,7 @@ func (r *record) know(seq run.Seq) {
 	r.wanted = r.wanted || len(r.known) >= engine.MaxTail
 }
 
-// tookEffect reports whether the store changed the gate with this batch: an
-// Append whose facts were all refused leaves it alone.
+// tookEffect reports whether the store changed the gate with this batch. It does not if all facts were refused.
 func (b *batch) tookEffect(results []RecordedEvent) bool {
 	i := 0
 	for j := range b.entries {
@@ -270,15 +266,14 @@ func (b *batch) tookEffect(results []RecordedEvent) bool {
 	return i == 0
 }
 
-// entryRecorded applies one fact that is in the log; last is the outcome of its
-// last event.
+// entryRecorded applies one fact that is in the log. last is the outcome of its last event.
 func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
 	switch e.kind {
 	case shuts:
 		m.record.shut = true
 	case starts:
 		m.status = run.Running
-		m.record.seen = max(m.record.seen, last.Seq) // what came before it is not the machine's
+		m.record.seen = max(m.record.seen, last.Seq) // earlier events are not the machine's
 		for i := range m.steps {
 			if m.steps[i].missing == 0 && m.steps[i].stage == waiting {
 				m.makeReady(run.Ord(i))
@@ -289,7 +284,7 @@ func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
 	case pauses:
 		m.pause.recorded = true
 	case resumes:
-		m.resumed()
+		m.endPause()
 	case waits:
 		m.waitRecorded(e.ord)
 	case hooks:
@@ -320,44 +315,41 @@ func statusAfter(t run.EventType) run.Status {
 	return ""
 }
 
-// amend repeats a batch of which the store refused some content: it wrote
-// nothing of it, and which entry is to blame shows when each goes alone. The
-// result of a step that the log cannot take becomes a failure (T190). A run
-// whose own events are refused cannot go on; it ends here, and the sweeper ends
-// it in the log.
-func (m *Machine) amend(b *batch) {
+// rewriteRefused repeats a batch with content that the store refused. Nothing of it was written, so its entries are
+// sent one at a time to find the refused one. The refused result of a step becomes a failure (contract T190). If the
+// run's own events are refused, the machine ends, and the sweeper ends the run in the log.
+func (m *Machine) rewriteRefused(b *batch) {
 	r := &m.record
 	switch {
 	case len(b.entries) > 1:
 		r.alone += len(b.entries)
-	case len(b.entries) == 0 || !m.rejected(&b.entries[0]):
+	case len(b.entries) == 0 || !m.replaceRefused(&b.entries[0]):
 		m.finish("")
 		return
 	}
 	r.queue = append(b.entries, r.queue...)
 }
 
-// runEvent is a draft about the run.
+// runEvent returns a draft about the run.
 func (m *Machine) runEvent(t run.EventType, la int, payload any) []run.Draft {
 	d := run.Draft{
-		Type: t, LogicalAttempt: la, EngineAttempt: m.who.EngineAttempt,
+		Type: t, LogicalAttempt: la, EngineAttempt: m.cfg.EngineAttempt,
 		EmittedAt: m.now, EmittedBy: run.ByEngine,
 	}
 	d.Payload, _ = encode(payload)
 	return []run.Draft{d}
 }
 
-// stepEvent is a draft about the current attempt of a step.
+// stepEvent returns a draft about the current attempt of a step.
 func (m *Machine) stepEvent(o run.Ord, t run.EventType, engineAttempt int, at time.Time,
 	payload json.RawMessage) run.Draft {
 	return run.Draft{
-		Type: t, StepID: m.sk.Steps[o].StepID, LogicalAttempt: m.steps[o].la, EngineAttempt: max(1, engineAttempt),
+		Type: t, StepID: m.sk.Steps[o].StepID, LogicalAttempt: m.steps[o].attempt, EngineAttempt: max(1, engineAttempt),
 		EmittedAt: at, EmittedBy: run.ByEngine, Payload: payload,
 	}
 }
 
-// encode gives the JSON of a payload, nil for none. Only a payload with raw JSON
-// of others in it can fail.
+// encode returns the JSON of a payload, or nil. It fails only for payloads with invalid raw JSON.
 func encode(payload any) (json.RawMessage, error) {
 	if payload == nil {
 		return nil, nil

@@ -10,23 +10,20 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Inbox is what a run has been asked and a log does not tell.
+// Inbox has the facts about the signals of a run that its log does not contain.
 type Inbox struct {
-	// Pending are the signals that are accepted and have no final outcome yet, in
-	// their order.
+	// Pending are the accepted signals without a final outcome, in order.
 	Pending []engine.Signal
 	// PauseNo is the number of the signal behind the open pause.
 	PauseNo int64
 }
 
-// Restore returns the machine of a run as it would be, had it written the log that
-// folds to s and nothing else were on its way: attempts that are RUNNING are in
-// flight, and what may start is dispatched. Then it takes the pending signals in
-// their order: those that are accepted and not applied yet, or latched. For a run
-// that has not started or is over it does nothing.
+// Restore returns the machine of a run as if it had written the log that folds to s and nothing else were in flight:
+// RUNNING attempts are in flight, and ready steps are dispatched. Then it takes the pending signals in order, those
+// not applied yet and those that wait for a resume. For a run that has not started or has ended it does nothing.
 //
-// It is for looking ahead. What a log does not tell is guessed: how often an attempt
-// was dispatched, and who asked an execution to stop.
+// It is for previews. It guesses facts that a log does not contain: the number of dispatches of an attempt, and who
+// asked an execution to stop.
 func Restore(sk plan.Skeleton, who Config, s run.State, in Inbox, at time.Time) *Machine {
 	who.RotateAfter = 0
 	m := New(sk, who)
@@ -53,20 +50,20 @@ func Restore(sk plan.Skeleton, who Config, s run.State, in Inbox, at time.Time) 
 	}
 	r.restore(s.Compensating)
 	pending := r.applyRetries(in)
-	m.foresee(nil)
+	m.simulate(nil)
 	for i := range pending {
-		m.foresee(&pending[i])
+		m.simulate(&pending[i])
 	}
 	return m
 }
 
-// restoring puts the steps of a State into a machine.
+// restoring builds a machine from the steps of a State.
 type restoring struct {
-	m     *Machine
-	pause *run.PauseInfo
-	steps []*run.Step // by ordinal; nil where the log does not know of it
-	armed run.Seq     // since when fail-fast has been armed without a break; 0 if it is not
-	last  run.Seq     // of the newest failure that armed it
+	m          *Machine
+	pause      *run.PauseInfo
+	steps      []*run.Step // by ordinal; nil if the log does not have the step
+	armedSince run.Seq     // since when fail-fast has been armed without a break; 0 if it is not
+	last       run.Seq     // position of the newest failure that armed it
 }
 
 func (r *restoring) restore(compensating bool) {
@@ -74,7 +71,7 @@ func (r *restoring) restore(compensating bool) {
 	m := r.m
 	for i, step := range r.steps {
 		if step != nil && len(step.Attempts) > 0 {
-			r.step(run.Ord(i), step)
+			r.restoreStep(run.Ord(i), step)
 		}
 	}
 	if m.pause.on {
@@ -85,14 +82,14 @@ func (r *restoring) restore(compensating bool) {
 	}
 	m.placeSteps()
 	if c := &m.compensation; compensating {
-		m.failure.final, c.begun = true, true
+		m.failure.final, c.started = true, true
 		m.orderHooks()
-		c.flying = len(c.todo) > 0
+		c.inFlight = len(c.todo) > 0
 	}
 }
 
-// findFailures finds since when fail-fast is armed: the times in which an attempt
-// was FAILED and not retried, as far as they overlap without a break up to now.
+// findFailures determines since when fail-fast is armed: it merges the periods in which an attempt was FAILED and not
+// retried, up to now.
 func (r *restoring) findFailures() {
 	type span struct{ from, to run.Seq }
 	var spans []span
@@ -101,7 +98,7 @@ func (r *restoring) findFailures() {
 			continue
 		}
 		for i, a := range step.Attempts {
-			if !failedByItself(a) {
+			if !armsFailFast(a) {
 				continue
 			}
 			r.last = max(r.last, a.EndedSeq)
@@ -119,45 +116,45 @@ func (r *restoring) findFailures() {
 	end := run.Seq(0)
 	for _, sp := range spans {
 		if sp.from > end {
-			r.armed = sp.from
+			r.armedSince = sp.from
 		}
 		end = max(end, sp.to)
 	}
 	if end != run.MaxSeq {
-		r.armed = 0
+		r.armedSince = 0
 	}
 }
 
-// failedByItself reports whether the attempt FAILED in a way that arms fail-fast.
-func failedByItself(a run.Attempt) bool {
+// armsFailFast reports whether the attempt FAILED in a way that arms fail-fast.
+func armsFailFast(a run.Attempt) bool {
 	return a.Status == run.StepFailed && (a.Error == nil || a.Error.Code != string(run.CodeCancelledByPause))
 }
 
-func (r *restoring) step(o run.Ord, step *run.Step) {
+func (r *restoring) restoreStep(o run.Ord, restoreStep *run.Step) {
 	m, st := r.m, &r.m.steps[o]
-	k := len(step.Attempts) - 1
-	a := step.Attempts[k]
-	st.la = max(1, a.LogicalAttempt)
+	k := len(restoreStep.Attempts) - 1
+	a := restoreStep.Attempts[k]
+	st.attempt = max(1, a.LogicalAttempt)
 	switch a.Status {
 	case run.StepSuccess, run.StepSkipped:
 		st.status, st.stage = a.Status, settled
-		if r.favoured(step, k) && r.armed > 0 && a.EndedSeq > r.armed {
+		if r.isPrioritised(restoreStep, k) && r.armedSince > 0 && a.EndedSeq > r.armedSince {
 			r.passOn(o)
 		}
 		if a.Status == run.StepSuccess {
-			m.succeeded(o, a.EndedSeq)
+			m.recordSuccess(o, a.EndedSeq)
 		}
 	case run.StepFailed:
-		r.failed(o, step, k)
+		r.restoreFailed(o, restoreStep, k)
 	case run.StepRunning:
-		if k > 0 && step.Attempts[k-1].Status == run.StepFailed {
+		if k > 0 && restoreStep.Attempts[k-1].Status == run.StepFailed {
 			st.status = run.StepFailed
 		}
-		if r.byHand(step, k) {
-			st.signalID = " " // of a signal that was applied when the attempt began
+		if r.isRetriedManually(restoreStep, k) {
+			st.signalID = " " // of a signal that was applied when the attempt started
 		}
-		if r.armed > 0 && a.StartedSeq > r.armed {
-			st.era = m.failure.era
+		if r.armedSince > 0 && a.StartedSeq > r.armedSince {
+			st.generation = m.failure.generation
 		}
 		if m.isManual(o) {
 			if a.WaitDeadline != nil {
@@ -166,20 +163,20 @@ func (r *restoring) step(o run.Ord, step *run.Step) {
 			m.keepOpen(o)
 			return
 		}
-		st.stage, st.n, st.begun, st.passes = flying, 1, true, m.favours(o)
+		st.stage, st.n, st.begun, st.passes = flying, 1, true, m.isPrioritised(o)
 		m.schedule.flying = append(m.schedule.flying, o)
 		switch s := &m.sk.Steps[o]; {
 		case !s.Cancellable:
-		case m.who.Policy.CancelRunning && a.StartedSeq < r.last:
-			st.asked = byFailure
+		case m.cfg.Policy.CancelRunning && a.StartedSeq < r.last:
+			st.stopRequested = stoppedByFailure
 		case m.pause.on && s.AllowCancelOnPause:
-			st.asked = byPause
+			st.stopRequested = stoppedByPause
 		}
 	}
 }
 
-// failed restores a step whose latest attempt FAILED.
-func (r *restoring) failed(o run.Ord, step *run.Step, k int) {
+// restoreFailed restores a step whose latest attempt FAILED.
+func (r *restoring) restoreFailed(o run.Ord, step *run.Step, k int) {
 	m, st, a := r.m, &r.m.steps[o], step.Attempts[k]
 	st.status, st.failedSeq = run.StepFailed, a.EndedSeq
 	if e := a.Error; e != nil {
@@ -188,42 +185,42 @@ func (r *restoring) failed(o run.Ord, step *run.Step, k int) {
 			FailureSource: e.Source,
 		}
 	}
-	if failedByItself(a) {
+	if armsFailFast(a) {
 		st.stage, st.failing = settled, true
 		m.failure.count++
 		return
 	}
-	if r.favoured(step, k) {
-		st.era = m.failure.era
+	if r.isPrioritised(step, k) {
+		st.generation = m.failure.generation
 	}
 	if r.pause != nil && a.EndedSeq > r.pause.Seq {
 		st.stage = settled
 		m.pause.interrupted = append(m.pause.interrupted, o)
 		return
 	}
-	st.la++ // and placeSteps makes it ready
+	st.attempt++ // placeSteps makes it ready
 }
 
 // applyRetries takes the pending signals that the run has applied and whose effect is not in the log yet, and returns
-// the others in their order. Those are the signals before an open pause, and in a run that is not paused the RETRY_STEPs
-// whose attempt waits for a slot. A retry that waited for a resume has disarmed fail-fast, so it must be applied before
-// anything is scheduled.
+// the others in their order. Those are the signals before an open pause, and in a run that is not paused the
+// RETRY_STEPs whose attempt waits for a slot. A retry that waited for a resume has disarmed fail-fast, so it must be
+// applied before anything is scheduled.
 func (r *restoring) applyRetries(in Inbox) []engine.Signal {
-	var later []engine.Signal
+	var rest []engine.Signal
 	for i, s := range in.Pending {
 		switch {
 		case r.m.pause.on && s.No < in.PauseNo:
 			r.applyRetry(s)
 		case r.m.pause.on, s.Type == run.Pause, s.Type == run.Cancel, s.Type == run.EmergencyStop:
-			return append(later, in.Pending[i:]...)
+			return append(rest, in.Pending[i:]...)
 		case !r.applyRetry(s):
-			later = append(later, s)
+			rest = append(rest, s)
 		}
 	}
 	if r.m.failure.count == 0 && !r.m.pause.on {
 		r.m.record.gate &^= run.GateFailing
 	}
-	return later
+	return rest
 }
 
 // applyRetry makes the next attempt of a failed step ready, as a RETRY_STEP of that step does. It reports whether it
@@ -238,22 +235,21 @@ func (r *restoring) applyRetry(s engine.Signal) bool {
 	return true
 }
 
-// favoured reports whether an attempt passed fail-fast: it was caused by hand, or
-// it began while fail-fast was armed (T217).
-func (r *restoring) favoured(step *run.Step, k int) bool {
+// isPrioritised reports whether an attempt passed fail-fast: it was caused manually, or it started while fail-fast
+// was armed (contract T217).
+func (r *restoring) isPrioritised(step *run.Step, k int) bool {
 	a := step.Attempts[k]
-	return a.Status == run.StepSkipped || r.byHand(step, k) || r.armed > 0 && a.StartedSeq > r.armed
+	return a.Status == run.StepSkipped || r.isRetriedManually(step, k) || r.armedSince > 0 && a.StartedSeq > r.armedSince
 }
 
-// byHand reports whether somebody retried the step: what a pause cancelled starts
-// again by itself.
-func (r *restoring) byHand(step *run.Step, k int) bool {
-	return k > 0 && failedByItself(step.Attempts[k-1])
+// isRetriedManually reports whether somebody retried the step. A step that a pause cancelled starts again by itself.
+func (r *restoring) isRetriedManually(step *run.Step, k int) bool {
+	return k > 0 && armsFailFast(step.Attempts[k-1])
 }
 
-// passOn lets what waits for a step pass fail-fast as it did itself.
+// passOn lets the dependents of a step pass fail-fast, too.
 func (r *restoring) passOn(o run.Ord) {
 	for _, n := range r.m.next[o] {
-		r.m.steps[n].era = r.m.failure.era
+		r.m.steps[n].generation = r.m.failure.generation
 	}
 }

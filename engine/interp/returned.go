@@ -11,7 +11,7 @@ import (
 
 // mostVanished is the number of times that a RUNNING attempt may come back without an end and a reason. Then it fails
 // with ENGINE_ERROR. The bound limits the cost of forged answers of an engine.
-const mostVanished = 10
+const maxVanished = 10
 
 // takeReturn handles the return of the current dispatch of a step and ignores any other. Only the observed log decides
 // whether the attempt began, because the machine does not trust the engine's word about it.
@@ -21,23 +21,23 @@ func (m *Machine) takeReturn(got engine.Return) {
 		return
 	}
 	st := &m.steps[o]
-	if st.stage != flying || got.LogicalAttempt != st.la || got.N != st.n {
+	if st.stage != flying || got.LogicalAttempt != st.attempt || got.N != st.n {
 		return
 	}
-	m.land(o)
+	m.removeFlying(o)
 	switch {
 	case m.record.closing: // the end of the run is being written, and this attempt never began
 		st.stage = waiting
 	case got.Kind == engine.ReturnParked && !st.begun:
-		m.parked(o)
-	case st.asked != nobody && st.begun: // regardless of the kind, no worker executes the attempt any more
+		m.park(o)
+	case st.stopRequested != notStopped && st.begun: // regardless of the kind, no worker executes the attempt any more
 		m.endCancelled(o, got)
 	case got.Kind == engine.ReturnThrottled, got.Kind == engine.ReturnDeclined:
 		if st.begun {
 			st.spendBefore(got, m.sk.Steps[o].Retry)
 		}
 		m.delay(o, got.RetryAfter, got.Kind == engine.ReturnThrottled)
-	case st.asked != nobody:
+	case st.stopRequested != notStopped:
 		m.endCancelled(o, got)
 	case got.Kind == engine.ReturnLost:
 		m.takeLost(o, got)
@@ -55,10 +55,10 @@ func (m *Machine) endCancelled(o run.Ord, got engine.Return) {
 		return
 	}
 	f := run.FailurePayload{ErrorCode: string(run.CodeCancelled), Retryable: true, FailureCategory: run.CategorySystem}
-	switch st.asked {
-	case byPause:
+	switch st.stopRequested {
+	case stoppedByPause:
 		f.ErrorCode = string(run.CodeCancelledByPause)
-	case byStop:
+	case stoppedByStop:
 		f.Retryable, f.FailureCategory = false, run.CategoryUser
 	}
 	m.endAttempt(o, got, f)
@@ -95,8 +95,8 @@ func (m *Machine) redispatch(o run.Ord, got engine.Return) {
 	if st.begun {
 		st.spend(got, m.sk.Steps[o].Retry)
 	}
-	if !st.begun || st.vanished <= mostVanished {
-		m.delay(o, growing(st.vanished), false)
+	if !st.begun || st.vanished <= maxVanished {
+		m.delay(o, growingDelay(st.vanished), false)
 		return
 	}
 	m.endAttempt(o, got, run.FailurePayload{
@@ -117,13 +117,13 @@ func vanishedMessage(what string, dispatches int, queue, remedy string) string {
 // spend counts the engine attempts that a dispatch used, so that the next dispatch continues after them. It bounds the
 // number that the engine reports by the number that the dispatch was allowed.
 func (st *step) spend(got engine.Return, r plan.Retry) {
-	most := max(1, r.MaxAttempts-st.spent)
+	limit := max(1, r.MaxAttempts-st.spent)
 	used := got.EngineAttempt - st.spent
 	switch {
 	case got.EngineAttempt == 0:
 		used = 1
-	case used < 1 || used > most:
-		used = most
+	case used < 1 || used > limit:
+		used = limit
 	}
 	st.spent += used
 }
@@ -131,8 +131,8 @@ func (st *step) spend(got engine.Return, r plan.Retry) {
 // spendBefore counts the engine attempts before the one that a worker declined. The engine retries a failed execution
 // within its dispatch, and another worker may decline that try.
 func (st *step) spendBefore(got engine.Return, r plan.Retry) {
-	most := max(1, r.MaxAttempts-st.spent) - 1 // leave one for the next dispatch
-	st.spent += min(max(0, got.EngineAttempt-1-st.spent), most)
+	limit := max(1, r.MaxAttempts-st.spent) - 1 // leave one for the next dispatch
+	st.spent += min(max(0, got.EngineAttempt-1-st.spent), limit)
 }
 
 // endAttempt writes the failure of an attempt that is RUNNING in the log and that no worker will end.
@@ -140,12 +140,12 @@ func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload)
 	st := &m.steps[o]
 	st.stage = ended
 	e := entry{kind: stepEnds, ord: o, end: &end{
-		engineAttempt: max(1, got.EngineAttempt, st.spent), favoured: m.favours(o),
+		engineAttempt: max(1, got.EngineAttempt, st.spent), prioritised: m.isPrioritised(o),
 		interrupted: f.ErrorCode == string(run.CodeCancelledByPause),
 	}}
-	m.fails(&e, f)
-	e.end.arms = !e.end.interrupted
-	if e.end.arms {
+	m.setFailure(&e, f)
+	e.end.armsFailFast = !e.end.interrupted
+	if e.end.armsFailFast {
 		m.failure.arming++
 	}
 	m.enqueue(e)
@@ -153,17 +153,17 @@ func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload)
 
 // parked puts back a step that met a closed gate. If the machine knows no reason for the closed gate, a signal that it
 // has not read yet closed it. The machine then reads the signals before it dispatches the step again.
-func (m *Machine) parked(o run.Ord) {
-	if m.shut(o) || m.steps[o].openings != m.schedule.openings {
+func (m *Machine) park(o run.Ord) {
+	if m.isShut(o) || m.steps[o].gateOpenings != m.schedule.gateOpenings {
 		m.makeReady(o)
 		return
 	}
 	m.steps[o].stage = waiting
-	m.signals.puzzled = append(m.signals.puzzled, o)
+	m.signals.inconsistent = append(m.signals.inconsistent, o)
 	m.signals.lookUp = true
 }
 
 // shut reports whether the gate is closed to the step, to the machine's knowledge.
-func (m *Machine) shut(o run.Ord) bool {
-	return m.pause.on || m.pause.unheard || m.Finalizing() || m.failFast() && !m.favours(o)
+func (m *Machine) isShut(o run.Ord) bool {
+	return m.pause.on || m.pause.unexplained || m.Finalizing() || m.isFailFast() && !m.isPrioritised(o)
 }

@@ -6,29 +6,29 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// keepHooksOff makes sure that steps of another run are not undone in this one: a
-// hook would take back what that run did and keeps (T209).
+// keepHooksOff removes the hooks of reused steps: a hook would undo the work that the earlier run keeps (contract
+// T209).
 func (m *Machine) keepHooksOff() {
-	if len(m.who.Reused) == 0 {
+	if len(m.cfg.Reused) == 0 {
 		return
 	}
 	m.sk.Steps = slices.Clone(m.sk.Steps)
-	for _, o := range m.who.Reused {
+	for _, o := range m.cfg.Reused {
 		if o >= 0 && int(o) < len(m.sk.Steps) {
 			m.sk.Steps[o].CompensationQueue = ""
 		}
 	}
 }
 
-// reuse says behind RunStarted that the reused steps have begun and completed,
-// predecessors first. The Journal adds what they had for a result.
+// reuse records after RunStarted that the reused steps started and completed, predecessors first. The Journal adds
+// their results.
 func (m *Machine) reuse() {
-	if len(m.who.Reused) == 0 {
+	if len(m.cfg.Reused) == 0 {
 		return
 	}
 	wanted, missing := make([]bool, len(m.steps)), make([]int, len(m.steps))
 	var next heap[ordinal]
-	for _, o := range m.who.Reused {
+	for _, o := range m.cfg.Reused {
 		if o >= 0 && int(o) < len(m.steps) && !wanted[o] {
 			wanted[o], missing[o] = true, m.steps[o].missing
 			if missing[o] == 0 {
@@ -41,8 +41,8 @@ func (m *Machine) reuse() {
 		o := run.Ord(next.pop())
 		m.steps[o].stage = ended
 		m.enqueue(entry{kind: reuses, ord: o, drafts: []run.Draft{
-			m.stepEvent(o, run.StepStartedEvent, m.who.EngineAttempt, m.now, nil),
-			m.stepEvent(o, run.StepCompletedEvent, m.who.EngineAttempt, m.now, completed),
+			m.stepEvent(o, run.StepStartedEvent, m.cfg.EngineAttempt, m.now, nil),
+			m.stepEvent(o, run.StepCompletedEvent, m.cfg.EngineAttempt, m.now, completed),
 		}})
 		for _, n := range m.next[o] {
 			if missing[n]--; wanted[n] && missing[n] == 0 {
@@ -52,9 +52,9 @@ func (m *Machine) reuse() {
 	}
 }
 
-// reuseRecorded counts a reused step as one that succeeded.
+// reuseRecorded counts a reused step as succeeded.
 func (m *Machine) reuseRecorded(o run.Ord) {
 	st := &m.steps[o]
 	st.status, st.stage = run.StepSuccess, settled
-	m.satisfied(o, false)
+	m.satisfy(o, false)
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// RotationPatience is how long the barrier waits for what executes before it lets
-// other steps start again (T195).
+// RotationPatience is how long the barrier waits for running executions before other steps may start again (contract
+// T195).
 const RotationPatience = 30 * time.Second
 
-// rotationRetry is after how many more dispatches the barrier is tried again.
+// rotationRetry is the number of further dispatches after which the barrier is tried again.
 const rotationRetry = 50
 
-// rotation is when this execution of the workflow makes way for the next one: the
-// barrier keeps everything from starting until nothing is in flight (T105, T195).
+// rotation decides when this execution of the workflow is replaced by the next one. The barrier keeps everything from
+// starting until nothing is in flight (contract T105, T195).
 type rotation struct {
 	dispatched    int       // by this execution
-	from          int       // dispatches from which the barrier stands
-	pressed, hard bool      // the engine's history asks for it
-	patience      time.Time // when the barrier gives way to what executes; zero while nothing waits for it
+	from          int       // number of dispatches from which the barrier is closed
+	pressed, hard bool      // the engine's history requires it
+	patience      time.Time // when the barrier gives way to running executions; zero while none delay it
 	over          bool      // Rotate was returned
 }
 
-// Rotated reports whether Rotate was returned: this machine does nothing more, and
-// Carry says what the next one goes on from.
+// Rotated reports whether Rotate was returned. The machine then does nothing more; Carry has the state for the next
+// one.
 func (m *Machine) Rotated() bool { return m.rotation.over }
 
 func (m *Machine) pressure(hard bool) {
@@ -32,49 +32,47 @@ func (m *Machine) pressure(hard bool) {
 	m.rotation.hard = m.rotation.hard || hard
 }
 
-// dispatched counts what goes into the engine's history.
-func (m *Machine) dispatched() { m.rotation.dispatched++ }
+// countDispatch counts an entry of the engine's history.
+func (m *Machine) countDispatch() { m.rotation.dispatched++ }
 
-func (m *Machine) rotationDue() bool {
+func (m *Machine) isRotationDue() bool {
 	r := &m.rotation
-	return r.pressed || m.who.RotateAfter > 0 && r.dispatched >= m.who.RotateAfter
+	return r.pressed || m.cfg.RotateAfter > 0 && r.dispatched >= m.cfg.RotateAfter
 }
 
-// held reports whether nothing may be dispatched because the machine is to rotate.
-// Where the engine leaves the choice, an execution dispatches once at least, so
-// that a run comes on.
-func (m *Machine) held() bool {
+// isHeld reports whether nothing may be dispatched because the machine must rotate. Unless the pressure is hard, an
+// execution dispatches at least once, so that the run makes progress.
+func (m *Machine) isHeld() bool {
 	r := &m.rotation
-	return r.hard || m.rotationDue() && r.dispatched > 0 && (r.dispatched >= r.from || m.idle())
+	return r.hard || m.isRotationDue() && r.dispatched > 0 && (r.dispatched >= r.from || m.isIdle())
 }
 
-// idle reports whether nothing is in flight, so that what Carry says is all there is.
-func (m *Machine) idle() bool {
+// isIdle reports whether nothing is in flight, so that Carry has the complete state.
+func (m *Machine) isIdle() bool {
 	b := &m.signals
-	return m.quiet() && !m.record.reading && !m.record.behind && len(m.pause.putOff) == 0 && len(m.schedule.flying) == 0 &&
-		!m.compensation.flying && !b.fetching && !b.lookUp && len(b.puzzled) == 0 && len(b.owed) == 0
+	return m.isQuiet() && !m.record.reading && !m.record.behind && len(m.pause.putOff) == 0 &&
+		len(m.schedule.flying) == 0 && !m.compensation.inFlight && !b.fetching && !b.lookUp && len(b.inconsistent) == 0 && len(b.owed) == 0
 }
 
-// rotate ends this execution if its time has come and nothing is in flight, and
-// bounds how long the barrier stands for what is.
+// rotate ends this execution if a rotation is due and nothing is in flight, and bounds how long the barrier waits.
 func (m *Machine) rotate() {
 	r := &m.rotation
 	switch {
-	case m.done || m.status != run.Running || !m.rotationDue():
-	case m.idle():
+	case m.done || m.status != run.Running || !m.isRotationDue():
+	case m.isIdle():
 		r.over = true
 		m.emit(Rotate{})
-	case m.held() && !r.hard && r.patience.IsZero() && len(m.schedule.flying) > 0:
+	case m.isHeld() && !r.hard && r.patience.IsZero() && len(m.schedule.flying) > 0:
 		r.patience = m.now.Add(RotationPatience)
 		m.setTimer(TimerRotation, r.patience)
 	}
 }
 
-func (m *Machine) rotationFired() {
+func (m *Machine) handleRotationTimer() {
 	r := &m.rotation
 	switch at := r.patience; {
 	case at.IsZero():
-	case m.now.Before(at): // that of a barrier before
+	case m.now.Before(at): // the timer of an earlier barrier
 		m.setTimer(TimerRotation, at)
 	default:
 		r.patience = time.Time{}

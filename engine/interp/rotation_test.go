@@ -139,7 +139,7 @@ func TestRotate_SignalsInFlight(t *testing.T) {
 // interleave runs nine steps, of which the fifth fails once, with a PAUSE, an
 // UPDATE_PARAMS, a RETRY_STEP and a RESUME at random moments.
 func interleave(w *world, r *rand.Rand) {
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	todo := []engine.Signal{{ID: "pause", Type: run.Pause}, {ID: "params", Type: run.UpdateParams},
 		{ID: "retry", Type: run.RetryStep, StepID: "s0005"}, {ID: "resume", Type: run.Resume}}
 	may := func(s engine.Signal) bool {
@@ -335,7 +335,7 @@ func TestRotate_HardPressure(t *testing.T) {
 func TestRotate_OneStepAtLeast(t *testing.T) {
 	t.Parallel()
 	w := newRotatingWorld(t, linear(3), calm, 0)
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	w.feed(interp.Pressure{At: w.now})
 	w.record()
 	w.expectInFlight("s0001")

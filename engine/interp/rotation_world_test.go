@@ -42,7 +42,7 @@ func (w *world) rotate() {
 	w.fetch, w.reading, w.tails = nil, false, nil
 	w.timers = map[interp.Timer]time.Time{}
 	w.completeTask()
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 }
 
 // carry gives what the next machine goes on from.
@@ -85,7 +85,7 @@ func (w *world) double() {
 	w.tb.Helper()
 	twin := carryOver(w.tb, w.m, w.sk, w.who)
 	last := w.m.Carry().Signal
-	in := interp.Input(interp.Begin{At: w.now})
+	in := interp.Input(interp.Init{At: w.now})
 	for i := 0; in != nil; i++ {
 		effects := twin.Step(in)
 		in = nil

@@ -8,25 +8,24 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// MaxInbox is how many signals wait at most to be applied; what comes beyond is
-// fetched again later.
+// MaxInbox is the maximum number of waiting signals. Further ones are dropped and fetched later.
 const MaxInbox = 1024
 
-// inbox puts signals into the order of their numbers (T196).
+// inbox orders signals by their numbers (contract T196).
 type inbox struct {
-	last     int64           // number of the last one taken
-	seen     int64           // highest number heard of
+	last     int64           // number of the last signal taken
+	seen     int64           // highest known number
 	waiting  []engine.Signal // ascending, all above last
 	fetching bool
 	after    int64 // of the outstanding FetchSignals
 
-	puzzled []run.Ord // steps parked by a gate that the machine knows nothing of
-	lookUp  bool      // ask what closed it
+	inconsistent []run.Ord // steps parked by a gate whose cause the machine does not know
+	lookUp       bool      // fetch the signal that closed it
 
-	owed []int64 // numbers of signals taken by an earlier execution, to be read again, ascending
+	owed []int64 // numbers of signals that an earlier execution took and that must be read again, ascending
 }
 
-// due counts the signals that are next in order.
+// due returns the number of signals that are next in order.
 func (b *inbox) due() int {
 	n := 0
 	for n < len(b.waiting) && b.waiting[n].No == b.last+int64(n)+1 {
@@ -50,7 +49,7 @@ func (b *inbox) put(s engine.Signal) {
 	b.waiting = b.waiting[:min(len(b.waiting), MaxInbox)]
 }
 
-func (m *Machine) signalled(signals []engine.Signal) {
+func (m *Machine) handleSignals(signals []engine.Signal) {
 	b := &m.signals
 	owed := len(b.owed)
 	for _, s := range signals {
@@ -61,29 +60,29 @@ func (m *Machine) signalled(signals []engine.Signal) {
 	switch {
 	case !b.fetching:
 	case len(signals) == 0:
-		m.readNoMore()
-		m.fetched()
+		m.dropOwed()
+		m.endFetch()
 	case owed > 0 && len(b.owed) < owed, owed == 0 && b.last+int64(b.due()) > b.after:
-		m.fetched()
+		m.endFetch()
 	}
 }
 
-// fetched comes with the answer to the outstanding FetchSignals.
-func (m *Machine) fetched() {
+// endFetch handles the answer to the outstanding FetchSignals.
+func (m *Machine) endFetch() {
 	b := &m.signals
 	b.fetching = false
 	if !b.lookUp {
-		for _, o := range b.puzzled {
-			if m.steps[o].stage == waiting { // else the log has told more of it since
+		for _, o := range b.inconsistent {
+			if m.steps[o].stage == waiting { // else the log has changed its stage meanwhile
 				m.makeReady(o)
 			}
 		}
-		b.puzzled = nil
-		m.pause.unheard = m.pause.unheard && b.due() > 0
+		b.inconsistent = nil
+		m.pause.unexplained = m.pause.unexplained && b.due() > 0
 	}
 }
 
-// fetchSignals asks for what is missing, once at a time.
+// fetchSignals requests missing signals, one request at a time.
 func (m *Machine) fetchSignals() {
 	b := &m.signals
 	due := b.due()
@@ -91,7 +90,7 @@ func (m *Machine) fetchSignals() {
 	if len(b.owed) > 0 {
 		top = b.owed[0] - 1
 	}
-	b.lookUp = b.lookUp || m.pause.unheard && due == 0
+	b.lookUp = b.lookUp || m.pause.unexplained && due == 0
 	if b.fetching || due >= MaxInbox || !b.lookUp && len(b.owed) == 0 && top >= b.seen {
 		return
 	}
@@ -99,16 +98,15 @@ func (m *Machine) fetchSignals() {
 	m.emit(FetchSignals{After: top})
 }
 
-// applySignals applies what is next in order, while the log is known to say
-// what the machine thinks.
+// applySignals applies the signals that are next in order, while the log is known to agree with the machine.
 func (m *Machine) applySignals() {
 	b := &m.signals
 	p := &m.pause
 	for (p.resumeID == "" || !p.isResumed()) && m.record.sent == nil && m.status == run.Running && !m.pause.resuming &&
 		!m.record.closing && b.due() > 0 {
 		s := b.waiting[0]
-		if !s.Ineffective && ordersMachine(s.Type) && (s.No > m.record.signalNo || !m.isCurrent()) {
-			m.record.wanted = true // it was accepted on what the log says, and is judged on that
+		if !s.Ineffective && isForMachine(s.Type) && (s.No > m.record.signalNo || !m.isCurrent()) {
+			m.record.wanted = true // it was accepted on the state of the log and is judged on it
 			return
 		}
 		b.waiting = slices.Delete(b.waiting, 0, 1)
@@ -123,19 +121,19 @@ func (m *Machine) judge(s engine.Signal) run.Decision {
 }
 
 func (m *Machine) apply(s engine.Signal) {
-	if s.Ineffective || !ordersMachine(s.Type) {
+	if s.Ineffective || !isForMachine(s.Type) {
 		return
 	}
 	if m.isAhead(s) {
-		m.pausedAhead(s.ID)
+		m.adoptPause(s.ID)
 		return
 	}
-	if d, decided := m.overtaken(s); decided {
-		m.unapplied(s.ID, d)
+	if d, decided := m.judgeOverlap(s); decided {
+		m.markUnapplied(s.ID, d)
 		return
 	}
 	if d := m.judge(s); d.Outcome != run.Accept {
-		m.unapplied(s.ID, d)
+		m.markUnapplied(s.ID, d)
 		return
 	}
 	switch s.Type {
@@ -145,7 +143,7 @@ func (m *Machine) apply(s engine.Signal) {
 		m.resumeRun(s.ID)
 	case run.RetryStep, run.SkipStep:
 		if m.pause.on {
-			m.latch(s)
+			m.deferUntilResume(s)
 			return
 		}
 		m.changeStep(s)
@@ -156,9 +154,9 @@ func (m *Machine) apply(s engine.Signal) {
 	}
 }
 
-// ordersMachine reports whether a signal is for the machine to apply. Others are applied where they are accepted
-// (T197).
-func ordersMachine(t run.SignalType) bool {
+// isForMachine reports whether the machine applies signals of this type. Others are applied when they are accepted
+// (contract T197).
+func isForMachine(t run.SignalType) bool {
 	switch t {
 	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.CompleteManual, run.Cancel, run.EmergencyStop:
 		return true
@@ -166,17 +164,15 @@ func ordersMachine(t run.SignalType) bool {
 	return false
 }
 
-// isAhead reports whether s is a PAUSE that is in force in the log already. Control
-// appends RunPaused only to a run that runs, whose end has not begun and that nobody has
-// ordered to stop.
+// isAhead reports whether s is a PAUSE that is already in force in the log. Control appends RunPaused only to a
+// running run whose end has not started and that nobody has ordered to stop.
 func (m *Machine) isAhead(s engine.Signal) bool {
-	return s.Type == run.Pause && s.Applied && m.who.PauseAhead && !m.pause.on && m.stop.signalID == "" &&
-		!m.compensation.begun
+	return s.Type == run.Pause && s.Applied && m.cfg.PauseAhead && !m.pause.on && m.stop.signalID == "" &&
+		!m.compensation.started
 }
 
-// overtaken decides what only the machine can: it alone knows of a stop or a
-// resume that is under way.
-func (m *Machine) overtaken(s engine.Signal) (run.Decision, bool) {
+// judgeOverlap decides signals that overlap with a stop or resume in progress, which only the machine knows.
+func (m *Machine) judgeOverlap(s engine.Signal) (run.Decision, bool) {
 	already := run.Decision{Outcome: run.Noop, Code: run.CodeAlreadyInState}
 	switch {
 	case m.stop.signalID != "" && s.Type == run.Resume:
@@ -185,8 +181,8 @@ func (m *Machine) overtaken(s engine.Signal) (run.Decision, bool) {
 		return already, true
 	case m.pause.resumeID != "" && s.Type == run.Resume:
 		return already, true
-	case m.pause.resumeID != "" && s.Type == run.Pause: // it takes the RESUME back (T46)
-		m.unapplied(m.pause.resumeID, run.Decision{Outcome: run.Noop, Code: run.CodeSuperseded})
+	case m.pause.resumeID != "" && s.Type == run.Pause: // it revokes the RESUME (contract T46)
+		m.markUnapplied(m.pause.resumeID, run.Decision{Outcome: run.Noop, Code: run.CodeSuperseded})
 		m.pause.resumeID = ""
 		m.endDrain()
 		return already, true
@@ -194,8 +190,8 @@ func (m *Machine) overtaken(s engine.Signal) (run.Decision, bool) {
 	return run.Decision{}, false
 }
 
-// unapplied says on the receipt why a signal has no effect.
-func (m *Machine) unapplied(signalID string, d run.Decision) {
+// markUnapplied writes to the receipt why a signal has no effect.
+func (m *Machine) markUnapplied(signalID string, d run.Decision) {
 	o := store.SignalOutcome{SignalID: signalID, Application: run.SignalNoop, Reason: string(d.Code), AppliedBy: -1}
 	if d.Outcome == run.Reject {
 		o.Application = run.SignalNotApply
@@ -203,16 +199,16 @@ func (m *Machine) unapplied(signalID string, d run.Decision) {
 	m.enqueue(entry{kind: notes, outcomes: []store.SignalOutcome{o}})
 }
 
-// latch keeps a RETRY_STEP or SKIP_STEP until the run is resumed (T59, T217).
-func (m *Machine) latch(s engine.Signal) {
+// deferUntilResume keeps a RETRY_STEP or SKIP_STEP until the run is resumed (contract T59, T217).
+func (m *Machine) deferUntilResume(s engine.Signal) {
 	again := func(l engine.Signal) bool { return l.Type == s.Type && l.StepID == s.StepID }
-	if slices.ContainsFunc(m.pause.latched, again) { // a SKIP_STEP: no more wait than a step needs
-		m.unapplied(s.ID, run.Decision{Outcome: run.Noop, Code: run.CodeSuperseded})
+	if slices.ContainsFunc(m.pause.pendingRetries, again) { // one waiting SKIP_STEP for each step is enough
+		m.markUnapplied(s.ID, run.Decision{Outcome: run.Noop, Code: run.CodeSuperseded})
 		return
 	}
-	m.pause.latched = append(m.pause.latched, s)
+	m.pause.pendingRetries = append(m.pause.pendingRetries, s)
 	if o, ok := m.ords[s.StepID]; ok && s.Type == run.RetryStep {
-		m.steps[o].latched = true
+		m.steps[o].pendingRetry = true
 	}
 }
 
@@ -226,11 +222,11 @@ func (m *Machine) changeStep(s engine.Signal) {
 	m.unfail(o)
 	if s.Type == run.RetryStep {
 		st.signalID, st.signalNo = s.ID, s.No
-		m.again(o)
+		m.nextAttempt(o)
 		return
 	}
 	if st.status == run.StepFailed {
-		st.la++
+		st.attempt++
 	}
 	st.status, st.stage = run.StepSkipped, ended
 	m.enqueue(entry{

@@ -2,35 +2,35 @@ package interp
 
 import "github.com/dvt-engine/dvt/run"
 
-// cause is why an execution was asked to stop.
-type cause uint8
+// stopCause is the reason why an execution was asked to stop.
+type stopCause uint8
 
 const (
-	nobody cause = iota
-	byFailure
-	byPause
-	byStop
+	notStopped stopCause = iota
+	stoppedByFailure
+	stoppedByPause
+	stoppedByStop
 )
 
-// end is the end of an attempt on its way into the log.
+// end is the end of an attempt that is being written to the log.
 type end struct {
 	engineAttempt int
-	failure       run.FailurePayload // of a failed one
-	arms          bool               // it arms fail-fast
-	interrupted   bool               // by a pause: it starts again by itself (T51)
-	favoured      bool               // it passed fail-fast
-	amended       bool               // the store refused its content before
+	failure       run.FailurePayload // if it failed
+	armsFailFast  bool               // it arms fail-fast
+	interrupted   bool               // by a pause, so that the step starts again by itself (contract T51)
+	prioritised   bool               // it passed fail-fast
+	rewritten     bool               // the store refused its content before
 }
 
-// fails makes the last event of e a StepFailed that arms fail-fast.
-func (m *Machine) fails(e *entry, f run.FailurePayload) {
+// setFailure makes the last event of e a StepFailed that arms fail-fast.
+func (m *Machine) setFailure(e *entry, f run.FailurePayload) {
 	payload, _ := encode(f)
-	e.end.failure, e.end.arms = f, true
+	e.end.failure, e.end.armsFailFast = f, true
 	before := len(e.drafts)
 	if before > 0 && e.drafts[before-1].Type.EndsAttempt() {
 		before--
 	}
-	for i := range e.outcomes { // of a signal that was to end the attempt in another way
+	for i := range e.outcomes { // of a signal that was to end the attempt differently
 		if o := &e.outcomes[i]; o.AppliedBy == before {
 			o.Application, o.Reason, o.AppliedBy = run.SignalNotApply, f.ErrorCode, -1
 		}
@@ -45,29 +45,29 @@ func refusedResult() run.FailurePayload {
 	}
 }
 
-// rejected replaces an end of a step, or of its hook, whose content the store refused. It reports
-// whether there is another way to say it.
-func (m *Machine) rejected(e *entry) bool {
-	if e.kind != stepEnds || e.end.amended {
+// replaceRefused replaces the end of a step whose content the store refused. It returns false if there is no
+// replacement.
+func (m *Machine) replaceRefused(e *entry) bool {
+	if e.kind != stepEnds || e.end.rewritten {
 		return false
 	}
-	if !e.end.arms {
+	if !e.end.armsFailFast {
 		m.failure.arming++
 	}
-	e.end.amended, e.end.interrupted = true, false
+	e.end.rewritten, e.end.interrupted = true, false
 	e.drafts[0].EmittedAt = m.now
-	m.fails(e, refusedResult())
+	m.setFailure(e, refusedResult())
 	return true
 }
 
-// stepRecorded makes an end count that the machine wrote, with the outcome that won (T191).
+// stepRecorded makes an end count that the machine wrote, with the outcome that won (contract T191).
 func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 	st := &m.steps[e.ord]
 	won := e.drafts[len(e.drafts)-1].Type
 	favoured := e.kind == skips
 	if e.kind == stepEnds {
-		favoured = e.end.favoured
-		if e.end.arms {
+		favoured = e.end.prioritised
+		if e.end.armsFailFast {
 			m.failure.arming--
 		}
 	}
@@ -78,11 +78,11 @@ func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 	switch won {
 	case run.StepCompletedEvent:
 		st.status = run.StepSuccess
-		m.succeeded(e.ord, last.Seq)
-		m.satisfied(e.ord, favoured)
+		m.recordSuccess(e.ord, last.Seq)
+		m.satisfy(e.ord, favoured)
 	case run.StepSkippedEvent:
 		st.status = run.StepSkipped
-		m.satisfied(e.ord, favoured)
+		m.satisfy(e.ord, favoured)
 	case run.StepFailedEvent:
 		st.status, st.failedSeq = run.StepFailed, last.Seq
 		switch {
@@ -92,9 +92,9 @@ func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 			st.failed = e.end.failure
 		}
 		if e.kind == skips || st.failed.ErrorCode != string(run.CodeCancelledByPause) {
-			m.failed(e.ord)
+			m.recordFailure(e.ord)
 			return
 		}
-		m.interrupted(e.ord, favoured)
+		m.restartAfterPause(e.ord, favoured)
 	}
 }

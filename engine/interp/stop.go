@@ -6,12 +6,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// stop is an order to end the run (T200).
+// stop is an order to end the run (contract T200).
 type stop struct {
 	signalID string // of the signal that ordered it, else empty
 }
 
-// stopRun stops everything in flight and ends the run once nothing runs (T79).
+// stopRun stops everything in flight and ends the run once nothing runs (contract T79).
 func (m *Machine) stopRun(signalID string) {
 	m.stop.signalID = signalID
 	m.closeWindow()
@@ -20,15 +20,15 @@ func (m *Machine) stopRun(signalID string) {
 	m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), FailureCategory: run.CategoryUser})
 	m.stopCompensation()
 	for _, o := range m.schedule.flying {
-		m.steps[o].asked = byStop
+		m.steps[o].stopRequested = stoppedByStop
 		m.failure.toStop = append(m.failure.toStop, o)
 	}
-	m.cancelDelayed(byStop, func(*plan.SkeletonStep) bool { return true }) // else they would keep the run open
+	m.cancelDelayed(stoppedByStop, func(*plan.SkeletonStep) bool { return true }) // else they would keep the run open
 }
 
 // settleStop comes when the log has the closed gate, so that running is exact.
 func (m *Machine) settleStop() {
-	if m.record.running > 0 || m.compensation.flying {
+	if m.record.running > 0 || m.compensation.inFlight {
 		return
 	}
 	m.closeWith(run.Cancelled, entry{

@@ -82,7 +82,7 @@ func (w *world) beginTask() {
 
 func (w *world) beginInput(in interp.Input) {
 	switch in.(type) {
-	case interp.Begin, interp.Fired, interp.Woken, interp.Pressure:
+	case interp.Init, interp.Fired, interp.Woken, interp.Pressure:
 		w.beginTask()
 	default:
 		w.history.local = w.history.lossy
@@ -115,7 +115,7 @@ func (w *world) loseTask() {
 	w.forget(k.known)
 	for _, in := range again {
 		switch in := in.(type) {
-		case interp.Begin:
+		case interp.Init:
 			in.At = w.now
 			w.feed(in)
 		case interp.Fired:

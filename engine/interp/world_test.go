@@ -122,7 +122,7 @@ func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 // start brings the run to RUNNING.
 func (w *world) start() *world {
 	w.tb.Helper()
-	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Init{At: w.now})
 	w.record()
 	return w
 }
@@ -252,22 +252,23 @@ func (w *world) onAppend(a interp.Append) {
 func (w *world) onExecute(e interp.Execute) {
 	w.tb.Helper()
 	step := w.sk.Steps[e.Ord]
-	d := dispatch{e.Ord, e.LA, e.N}
+	d := dispatch{e.Ord, e.LogicalAttempt, e.N}
 	bad := func(format string, args ...any) {
 		w.tb.Helper()
-		w.tb.Fatalf("%s/%d.%d is dispatched %s; the log is\n%s", step.StepID, e.LA, e.N, fmt.Sprintf(format, args...),
+		w.tb.Fatalf("%s/%d.%d is dispatched %s; the log is\n%s", step.StepID, e.LogicalAttempt, e.N, fmt.Sprintf(format,
+			args...),
 			strings.Join(w.story(), "\n"))
 	}
 	if _, again := w.past[d]; again {
 		bad("twice")
 	}
-	if e.N > 1 && !w.past[dispatch{e.Ord, e.LA, e.N - 1}] {
+	if e.N > 1 && !w.past[dispatch{e.Ord, e.LogicalAttempt, e.N - 1}] {
 		bad("though .%d did not come back", e.N-1)
 	}
 	if step.Type == plan.Manual {
 		bad("though it waits for a person (T82)")
 	}
-	if e.N < 1 || e.LA < 1 || e.Spent < 0 {
+	if e.N < 1 || e.LogicalAttempt < 1 || e.Spent < 0 {
 		bad("with %d engine attempts spent", e.Spent)
 	}
 	w.past[d] = false
@@ -277,7 +278,7 @@ func (w *world) onExecute(e interp.Execute) {
 			bad("while %s is known to be %s (T191)", p.StepID, p.Status)
 		}
 	}
-	running := w.sees(step.StepID, e.LA, run.StepStartedEvent)
+	running := w.sees(step.StepID, e.LogicalAttempt, run.StepStartedEvent)
 	unheard := w.known.Status == run.Paused && (w.ahead[w.known.Pause.SignalID] || w.history.losses > 0) &&
 		w.m.RunStatus() == run.Running
 	if w.m.Finalizing() {
@@ -286,7 +287,7 @@ func (w *world) onExecute(e interp.Execute) {
 	if w.known.Status != run.Running && !unheard && !running {
 		bad("while the run is known to be %s", w.known.Status)
 	}
-	if w.sees(step.StepID, e.LA, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+	if w.sees(step.StepID, e.LogicalAttempt, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
 		bad("after its end was observed")
 	}
 	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID,

@@ -55,7 +55,7 @@ func (x *execution) config() interp.Config {
 func (x *execution) begin(broken *run.FailurePayload) {
 	if broken == nil {
 		x.m = interp.New(x.sk, x.config())
-		x.feed(interp.Begin{At: x.e.now})
+		x.feed(interp.Init{At: x.e.now})
 		return
 	}
 	a, err := interp.FailAtOnce(x.e.now, *broken)
@@ -142,7 +142,7 @@ func (x *execution) rotate() {
 		t.cancelled = true
 	}
 	clear(x.timers)
-	x.inbox = append([]interp.Input{interp.Begin{At: x.e.now}}, x.inbox...)
+	x.inbox = append([]interp.Input{interp.Init{At: x.e.now}}, x.inbox...)
 }
 
 func (x *execution) write(a interp.Append) (store.Appended, error) {

@@ -44,9 +44,11 @@ func (f *flight) begin() {
 		return
 	}
 	begun, err := x.e.cfg.Journal.Begin(context.Background(), engine.Begin{
-		RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LA, N: f.dispatch.N, EngineAttempt: f.ea,
-		EmittedAt: x.e.now, Ticket: x.e.cfg.Tickets.Ticket(ticket.Dispatch{
-			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LA, N: f.dispatch.N, Queue: f.step.TaskQueue,
+		RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, N: f.dispatch.N,
+		EngineAttempt: f.ea,
+		EmittedAt:     x.e.now, Ticket: x.e.cfg.Tickets.Ticket(ticket.Dispatch{
+			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, N: f.dispatch.N,
+			Queue:       f.step.TaskQueue,
 			PassFailing: f.dispatch.PassFailing, SignalID: f.dispatch.SignalID, Expires: x.e.now.Add(ticket.Life),
 		}),
 	})
@@ -76,7 +78,7 @@ func (f *flight) begin() {
 	f.began, f.what = x.e.now, Attempt{}
 	if x.e.cfg.Steps != nil {
 		f.what = x.e.cfg.Steps.Attempt(Execution{
-			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LA, EngineAttempt: f.ea,
+			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, EngineAttempt: f.ea,
 		})
 	}
 	if f.what.Held != nil {
@@ -172,7 +174,7 @@ func (f *flight) end(end engine.End) {
 	if f.over || x.closedAs != "" {
 		return
 	}
-	end.RunID, end.StepID, end.LogicalAttempt, end.N = x.id.RunID, f.step.StepID, f.dispatch.LA, f.dispatch.N
+	end.RunID, end.StepID, end.LogicalAttempt, end.N = x.id.RunID, f.step.StepID, f.dispatch.LogicalAttempt, f.dispatch.N
 	end.EngineAttempt, end.StartedSeq, end.Key = f.ea, f.startedSeq, f.key
 	receipt, err := x.e.cfg.Journal.End(context.Background(), end)
 	var schema *run.SchemaError
@@ -197,7 +199,7 @@ func (f *flight) cameBack(r engine.Return) {
 	x := f.x
 	f.over = true
 	x.flights = slices.DeleteFunc(x.flights, func(o *flight) bool { return o == f })
-	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LA, f.dispatch.N, f.ea
+	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LogicalAttempt, f.dispatch.N, f.ea
 	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.Sealed(proven.Proof, engine.ReceiptPurpose,
 		proven.Text(x.id.RunID, r.StepID, r.LogicalAttempt, false)) {
 		x.feed(interp.Ended{At: x.e.now, StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Receipt: *proven})

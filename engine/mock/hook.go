@@ -39,7 +39,7 @@ func (h *hook) begin() {
 		return
 	}
 	of := ticket.Dispatch{
-		RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LA, N: h.dispatch.N, Hook: true,
+		RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt, N: h.dispatch.N, Hook: true,
 		Queue: x.sk.Steps[h.dispatch.Ord].CompensationQueue, Expires: x.e.now.Add(ticket.Life),
 	}
 	answer, err := x.e.cfg.Journal.Compensation(context.Background(), engine.Begin{
@@ -58,7 +58,7 @@ func (h *hook) begin() {
 	h.key = answer.Key
 	what := Attempt{}
 	if x.e.cfg.Steps != nil {
-		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LA,
+		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt,
 			EngineAttempt: h.ea, Compensation: true})
 	}
 	x.e.later(what.Takes, func() { h.finish(what) })
@@ -78,7 +78,7 @@ func (h *hook) finish(what Attempt) {
 	if failed != nil {
 		end = engine.End{Failed: &run.FailurePayload{ErrorCode: failed.Code, ErrorMessage: failed.Message}}
 	}
-	end.RunID, end.StepID, end.LogicalAttempt, end.N = h.x.id.RunID, h.stepID, h.dispatch.LA, h.dispatch.N
+	end.RunID, end.StepID, end.LogicalAttempt, end.N = h.x.id.RunID, h.stepID, h.dispatch.LogicalAttempt, h.dispatch.N
 	end.EngineAttempt, end.Hook, end.Key = h.ea, true, h.key
 	h.end(end)
 }
@@ -104,6 +104,6 @@ func (h *hook) cancel() { h.cameBack(engine.ReturnCancelled) }
 func (h *hook) cameBack(kind engine.ReturnKind) {
 	h.over, h.x.undoing = true, nil
 	h.x.readLog(interp.HookReturned{At: h.x.e.now, Return: engine.Return{
-		StepID: h.stepID, LogicalAttempt: h.dispatch.LA, N: h.dispatch.N, EngineAttempt: h.ea, Kind: kind,
+		StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt, N: h.dispatch.N, EngineAttempt: h.ea, Kind: kind,
 	}})
 }

@@ -88,12 +88,13 @@ func (d *driver) nameOf(ord run.Ord) string {
 func (d *driver) execute(e interp.Execute) {
 	s := d.skeleton.Steps[e.Ord]
 	d.steps++
-	id := fmt.Sprintf("%s/%d.%d", d.nameOf(e.Ord), e.LA, e.N)
+	id := fmt.Sprintf("%s/%d.%d", d.nameOf(e.Ord), e.LogicalAttempt, e.N)
 	in := executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent,
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LogicalAttempt, N: e.N, Spent: e.Spent,
 		MaxAttempts: max(1, s.Retry.MaxAttempts-e.Spent), SignalID: e.SignalID,
 		Ticket: d.ticketFor(ticket.Dispatch{
-			StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.TaskQueue, PassFailing: e.PassFailing, SignalID: e.SignalID,
+			StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, Queue: s.TaskQueue, PassFailing: e.PassFailing,
+			SignalID: e.SignalID,
 		}),
 	}
 	ctx := d.trackExecution(execution{ord: e.Ord, id: id})
@@ -111,10 +112,11 @@ func (d *driver) compensate(e interp.Compensate) {
 	d.steps++
 	id := fmt.Sprintf("%s/compensate.%d", d.nameOf(e.Ord), e.N)
 	in := executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N, Spent: e.Spent,
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LogicalAttempt, N: e.N, Spent: e.Spent,
 		MaxAttempts: max(1, hookAttempts-e.Spent),
-		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LA, N: e.N, Queue: s.CompensationQueue,
-			Hook: true}),
+		Ticket: d.ticketFor(ticket.Dispatch{StepID: s.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N,
+			Queue: s.CompensationQueue,
+			Hook:  true}),
 	}
 	ctx := workflow.WithActivityOptions(d.trackExecution(execution{ord: e.Ord, id: id}),
 		d.hookOptions(id, s, in.MaxAttempts))

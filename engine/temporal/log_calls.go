@@ -115,7 +115,7 @@ func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
 // firstAppend returns the first Append of a run. It is the same for every plan.
 func firstAppend(id run.Identity, at time.Time) interp.Append {
 	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: id, PauseAhead: true}).Step(
-		interp.Begin{At: at}) {
+		interp.Init{At: at}) {
 		if a, ok := e.(interp.Append); ok {
 			a.RunID = id.RunID
 			return a

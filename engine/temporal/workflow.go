@@ -93,7 +93,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return d.failAtOnce(*failure)
 	}
 	d.receiveSignals()
-	d.step(interp.Begin{At: d.began})
+	d.step(interp.Init{At: d.began})
 	for !d.over() {
 		if err := workflow.Await(ctx, d.hasInput); err != nil {
 			return err
