@@ -85,6 +85,10 @@ generate: ## write all generated code
 	@go generate ./...
 	@cd web && npm run --silent generate
 
+.PHONY: advisories
+advisories: ## replace the advisories that the suite vuln reads by today's, from the Go vulnerability database
+	@python3 tools/govulncheck/refresh.py
+
 .PHONY: docs/screenshots
 docs/screenshots: ## take the pictures of the guides from the real UI, and what is on them in words, into docs/images
 	@$(PREPARE) go temporal dbt web browser
@@ -98,7 +102,7 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
@@ -107,6 +111,7 @@ tools/browser: ## a Chromium for the end-to-end tests
 tools/dbt: ## dbt in a virtual environment of its own
 tools/lint: ## golangci-lint
 tools/workflowcheck: ## Temporal's check of workflow code
+tools/govulncheck: ## the check for known vulnerabilities
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck tools/govulncheck web:
 	@$(PREPARE) $(@F)

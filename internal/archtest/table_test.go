@@ -77,7 +77,8 @@ var imports = map[string][]string{
 	"cmd/dvt/internal/watchview":   {"client", "cmd/dvt/internal/console", "cmd/dvt/internal/runtext", "run"},
 	"bench":                        {everything},
 
-	"internal/attacks": {}, // tests only, which speak to processes
+	"internal/attacks":   {}, // tests only, which speak to processes
+	"internal/vulncheck": {}, // tests only, which run govulncheck and npm audit
 	// A panic of background work ends that work and not the process.
 	"internal/contain":  {},
 	"internal/archtest": {},

@@ -64,6 +64,7 @@ func preparations() []task {
 		browser,
 		prepare("lint", "golangci-lint", true),
 		prepare("workflowcheck", "workflowcheck", false),
+		prepare("govulncheck", "govulncheck", false),
 		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
 	}
 }
@@ -112,6 +113,8 @@ func suites(root string) ([]task, error) {
 			argv: []string{".tools/bin/workflowcheck", "-config", "tools/workflowcheck/config.yaml", "./engine/temporal/...",
 				"./engine/interp/..."},
 		},
+		{name: "vuln", what: "known vulnerabilities of dependencies", goTest: true, needs: []string{"govulncheck", "npm"},
+			argv: goTestOf(nil, []string{"./internal/vulncheck"})},
 		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web",
 			argv: []string{"npm", "run", "--silent", "typecheck"}},
 		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web",
@@ -177,7 +180,7 @@ func dbtPath(root string) string {
 func testBinary(root string) string { return "DVT_TEST_BINARY=" + filepath.Join(root, "bin", "dvt") }
 
 // goPackages splits the module's packages into those of serverPackages, of plainPackages and the others;
-// internal/archtest and internal/attacks are suites of their own.
+// internal/archtest, internal/attacks and internal/vulncheck are suites of their own.
 func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	list.Dir = root
@@ -195,7 +198,7 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 		below := func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
 		switch {
 		// A folder named node_modules may hold Go code that is not ours.
-		case pkg == "internal/archtest", pkg == "internal/attacks", below("web/node_modules"):
+		case pkg == "internal/archtest", pkg == "internal/attacks", pkg == "internal/vulncheck", below("web/node_modules"):
 		case slices.ContainsFunc(serverPackages, below):
 			i := slices.IndexFunc(serverPackages, below)
 			order[i] = append(order[i], "./"+pkg)
