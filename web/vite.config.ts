@@ -54,5 +54,23 @@ export default defineConfig(({ mode }) => ({
     manifest: true,
     ...(mode === "gallery" ? GALLERY : {}),
   },
-  test: { include: ["src/**/*.test.ts"], environment: "node", testTimeout: 60_000 },
+  // Functions are tested in Node; components, whose tests are *.test.tsx, in a DOM.
+  test: {
+    testTimeout: 60_000,
+    projects: [
+      { extends: true, test: { name: "functions", include: ["src/**/*.test.ts"], environment: "node" } },
+      {
+        extends: true,
+        test: {
+          name: "components",
+          include: ["src/**/*.test.tsx"],
+          environment: "happy-dom",
+          // The files share the modules that they load, which takes longer than the tests themselves.
+          isolate: false,
+          setupFiles: ["src/testing/setup.ts"],
+          environmentOptions: { happyDOM: { url: "http://dvt.test/" } },
+        },
+      },
+    ],
+  },
 }));

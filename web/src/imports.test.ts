@@ -45,8 +45,9 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   routes:
     "address admin api api/gen audit bulk format forms freshness health history inbox messages page receipts run runlist runstate session shell start status step ui",
   ".": "api api/gen routes runstate",
+  testing: "actions api api/gen bulk runstate session",
   gallery:
-    "actions address api api/gen bulk forms freshness health inbox messages page receipts run runlist runstate session shell start status step steps ui",
+    "actions address api api/gen bulk forms freshness health inbox messages page receipts run runlist runstate session shell start status step steps testing ui",
 };
 
 const SPECIFIER = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"?]+)/g;

@@ -8,7 +8,7 @@ import { BulkMeter } from "../bulk/BulkMeter";
 import { BulkPreview } from "../bulk/BulkPreview";
 import { BulkRows } from "../bulk/BulkRows";
 import { BulkStop } from "../bulk/BulkStop";
-import { BULK_PREVIEW, NOW, RUN, RUNS, written } from "./data";
+import { BULK_PREVIEW, NOW, RUN, RUNS, written } from "../testing/fixtures";
 import type { State } from "./state";
 
 const nothing = (): void => {};

@@ -1,7 +1,7 @@
 // What a server has measured of itself.
 import { HealthHistoryView } from "../health/HealthHistoryView";
 import type { History, Sample } from "../health/samples";
-import { NOW } from "./data";
+import { NOW } from "../testing/fixtures";
 import type { State } from "./state";
 
 const EVERY = 15_000;

@@ -3,7 +3,7 @@ import type { Availability } from "../api/model";
 import { Decide } from "../inbox/Decide";
 import { InboxList } from "../inbox/InboxList";
 import { type Item, toItems } from "../inbox/items";
-import { available, NOW, RUN, written } from "./data";
+import { available, NOW, RUN, written } from "../testing/fixtures";
 import type { State } from "./state";
 
 const nothing = (): void => {};

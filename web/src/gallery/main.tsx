@@ -4,7 +4,7 @@ import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } fr
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { NOBODY, ViewerContext } from "../session/viewer";
-import { ANSWERS } from "./data";
+import { ANSWERS } from "../testing/fixtures";
 import { Gallery } from "./Gallery";
 
 const VIEWER = { ...NOBODY, principal: "ana", tenantId: "acme", roles: ["ENGINEER"] };

@@ -7,7 +7,7 @@ import { type Draft, newDraft } from "../start/draft";
 import { ParamsField } from "../start/ParamsField";
 import { PlanField } from "../start/PlanField";
 import type { Check } from "../start/useCheck";
-import { ANSWERS, RUN } from "./data";
+import { ANSWERS, RUN } from "../testing/fixtures";
 import type { State } from "./state";
 
 const nothing = (): void => {};

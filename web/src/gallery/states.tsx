@@ -31,7 +31,7 @@ import { Problem } from "../page/Problem";
 import { StatusBadge, StatusIcon } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { bulks } from "./bulk";
-import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "./data";
+import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "../testing/fixtures";
 import { healths } from "./health";
 import { inbox } from "./inbox";
 import { starts } from "./start";

@@ -137,7 +137,7 @@ describe("reduce", () => {
         const whole = reduce(emptyState(0), snapshot(history, "e0", history.length), NOW);
         expect(shown(state)).toEqual(shown(whole));
       }),
-      { numRuns: 2_000 },
+      { numRuns: 1_000 },
     );
   });
 

@@ -1,0 +1,99 @@
+import { expect, it } from "vitest";
+import type { Availability } from "../api/model";
+import { ANSWERS, available, header, RUN, SEQ, signal, store } from "../testing/fixtures";
+import { of, refused, screen, show, vi } from "../testing/render";
+import { ConfirmDialog } from "./ConfirmDialog";
+import { EMPTY_DRAFT } from "./draft";
+import { newIntent, type Sendable } from "./intent";
+
+const PREVIEW = { preview: ANSWERS.data.preview };
+
+async function confirm(
+  availability: Availability & { action: Sendable },
+  stepId: string | null,
+  answers: Record<string, unknown> = {},
+) {
+  const intent = newIntent(availability.action, RUN, stepId, stepId === null ? null : 2);
+  const onDone = vi.fn<() => void>();
+  const map = new Map([[availability.action, availability] as const]);
+  const view = await show(
+    <ConfirmDialog kept={{ intent, draft: EMPTY_DRAFT, sent: null }} onClose={() => {}} onDone={onDone} />,
+    {
+      run: store(header()),
+      actions: { run: map, step: () => map },
+      answers: { Preview: PREVIEW, SignalRun: { signalRun: { signal: wire() } }, ...answers },
+    },
+  );
+  return { ...view, intent, onDone };
+}
+
+/** A receipt as the API writes it; of another actor, because receipts outlive a test. */
+function wire() {
+  return { ...signal({ actor: "ben" }), receivedAt: "2026-11-21T03:12:07Z", deliveredAt: null, appliedAt: null };
+}
+
+it("shows the preview, and sends the signal with the reason, its id and the position that was read", async () => {
+  const { user, sent, intent, onDone } = await confirm(available("RETRY_STEP", { reasonRequired: true }), "stg_orders");
+  expect(await screen.findByText(`If sent now (as of seq ${SEQ}):`)).toBeDefined();
+  expect(screen.getByTestId("preview").textContent).toContain("2 steps would wait on: orders, customers.");
+  const send = screen.getByRole<HTMLButtonElement>("button", { name: "Send: retry step" });
+  expect(send.disabled, "without a reason").toBe(true);
+  await user.type(screen.getByLabelText(/^Reason/), "the file is there now");
+  await user.click(send);
+  await vi.waitFor(() => expect(onDone).toHaveBeenCalledOnce());
+  expect(of(sent, "SignalRun")).toEqual([
+    {
+      input: {
+        runId: RUN,
+        signalId: intent.signalId,
+        expectedRunSeq: SEQ,
+        signal: {
+          retryStep: {
+            stepId: "stg_orders",
+            reason: "the file is there now",
+            force: false,
+            expectedLogicalAttemptId: 2,
+          },
+        },
+      },
+    },
+  ]);
+});
+
+it("asks for the run's short id before what is final, and Enter alone sends nothing", async () => {
+  const { user, sent } = await confirm(available("CANCEL", { strength: "STRONG" }), null, {
+    CancelRun: { cancelRun: { signal: wire() } },
+  });
+  expect(screen.getByRole("alertdialog", { name: /^Cancel run nightly in PROD/ })).toBeDefined();
+  expect(document.activeElement, "the focus begins on the way back").toBe(screen.getByRole("button", { name: "Back" }));
+  await screen.findByTestId("preview");
+  await user.type(screen.getByLabelText(/^Type 01KAHW3V to confirm/), "01KAHW3V{Enter}");
+  expect(of(sent, "CancelRun")).toEqual([]);
+  await user.keyboard("{Control>}{Enter}{/Control}");
+  await vi.waitFor(() => expect(of(sent, "CancelRun")).toHaveLength(1));
+});
+
+it("keeps the input when the run has moved, and asks to read again", async () => {
+  const moved = refused("RUN_MOVED", "The run has moved.", { current: { runSeq: SEQ + 3 } });
+  const { user, sent } = await confirm(available("PAUSE", { strength: "REVERSIBLE" }), null, { SignalRun: moved });
+  await screen.findByTestId("preview");
+  await user.type(screen.getByLabelText(/^Reason/), "late file");
+  await user.click(screen.getByRole("button", { name: "Send: pause" }));
+  expect(await screen.findByRole("button", { name: "Review again" })).toBeDefined();
+  expect(screen.getByTestId("moved").textContent).toContain("Nothing was sent.");
+  expect(screen.getByLabelText<HTMLInputElement>(/^Reason/).value).toBe("late file");
+  await user.click(screen.getByLabelText(/^Reason/));
+  await user.keyboard("{Control>}{Enter}{/Control}");
+  expect(of(sent, "SignalRun"), "nothing is sent before it is read again").toHaveLength(1);
+});
+
+it("sends nothing without a preview, except what stops the run", async () => {
+  const broken = { Preview: refused("INTERNAL", "no preview") };
+  const first = await confirm(available("RESUME"), null, broken);
+  expect((await screen.findByText(/cannot be sent/)).textContent).toContain("no preview");
+  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Send: resume" }).disabled).toBe(true);
+  first.unmount();
+  await confirm(available("PAUSE"), null, broken);
+  await screen.findByText(/Stopping is allowed/);
+  expect(screen.getByRole<HTMLButtonElement>("button", { name: "Send: pause" }).disabled).toBe(false);
+});

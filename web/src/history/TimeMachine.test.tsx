@@ -1,0 +1,38 @@
+import { fireEvent } from "@testing-library/react";
+import { expect, it } from "vitest";
+import { header, RUN, SEQ, store } from "../testing/fixtures";
+import { screen, show, vi } from "../testing/render";
+import { TimeMachine } from "./TimeMachine";
+
+const MOMENTS = {
+  MomentBefore: { run: { events: { edges: [{ node: { runSeq: 811, persistedAt: "2026-11-21T03:07:44Z" } }] } } },
+  MomentsAfter: { run: { events: { edges: [{ node: { runSeq: 813, persistedAt: "2026-11-21T03:07:46Z" } }] } } },
+};
+
+async function machine(at: number | null) {
+  return show(<TimeMachine runId={RUN} live={store(header())} at={at} diff={null} />, { answers: MOMENTS });
+}
+
+it("goes to the event before and after by keys, and back to now", async () => {
+  const { user, search } = await machine(812);
+  await user.keyboard("[[");
+  await vi.waitFor(() => expect(search()).toMatchObject({ at: 811 }));
+  await user.keyboard("]");
+  await vi.waitFor(() => expect(search()).toMatchObject({ at: 813 }));
+  await user.keyboard("L");
+  await vi.waitFor(() => expect(search()).not.toHaveProperty("at"));
+});
+
+it("says where it is, and goes where the slider is drawn", async () => {
+  const { search } = await machine(812);
+  const slider = screen.getByRole("slider", { name: "Position in the log" });
+  expect(slider.getAttribute("aria-valuetext")).toBe(`seq 812 of ${SEQ}`);
+  fireEvent.change(slider, { target: { value: "400" } });
+  await vi.waitFor(() => expect(search()).toMatchObject({ at: 400 }));
+});
+
+it("has no event after the newest, and offers no way back while it is now", async () => {
+  await machine(null);
+  expect(screen.getByRole("button", { name: "The event after" }).getAttribute("aria-disabled")).toBe("true");
+  expect(screen.queryByRole("button", { name: /^Live/ })).toBeNull();
+});

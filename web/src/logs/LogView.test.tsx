@@ -1,0 +1,78 @@
+import { expect, it } from "vitest";
+import { RUN } from "../testing/fixtures";
+import { of, screen, show, vi } from "../testing/render";
+import { LogView } from "./LogView";
+
+const OF = { runId: RUN, stepId: "stg_orders", attempt: 2 };
+const LINES = ["start", "ERROR one", "more", "ERROR two"].map((text, i) => ({
+  no: i + 1,
+  at: "2026-11-21T03:08:00Z",
+  stream: "out",
+  text,
+}));
+
+const ANSWERS = {
+  StepLogBegin: { stepLog: { totalLines: 4, missing: null, errorLine: 2 } },
+  StepLog: ({ find }: { find?: string }) => ({
+    stepLog: {
+      lines: LINES,
+      totalLines: 4,
+      missing: null,
+      matches: find === "more" ? [3] : find === "ERROR" ? [2, 4] : [],
+      totalMatches: find === "more" ? 1 : find === "ERROR" ? 2 : 0,
+    },
+  }),
+};
+
+type Open = (to: { line?: number | undefined; q?: string | undefined }) => void;
+
+async function log(props: { line?: number; find?: string; running?: boolean } = {}) {
+  const open = vi.fn<Open>();
+  const view = await show(
+    <LogView
+      of={OF}
+      running={props.running ?? false}
+      failed
+      line={props.line ?? null}
+      find={props.find ?? ""}
+      open={open}
+    />,
+    { answers: ANSWERS },
+  );
+  await screen.findByRole("region", { name: "Log" });
+  return { ...view, open };
+}
+
+it("goes to the next line that speaks of an error by e, and round to the first", async () => {
+  const { user, open } = await log({ line: 2 });
+  await user.keyboard("e");
+  await vi.waitFor(() => expect(open).toHaveBeenLastCalledWith({ line: 4 }));
+});
+
+it("wraps by w, follows by F and finds by /", async () => {
+  const { user } = await log({ running: true });
+  await user.keyboard("w");
+  expect(screen.getByRole("button", { name: "Wrap", pressed: true })).toBeDefined();
+  const follow = screen.getByRole("button", { name: "Follow" });
+  const before = follow.getAttribute("aria-pressed");
+  await user.keyboard("F");
+  expect(follow.getAttribute("aria-pressed")).not.toBe(before);
+  await user.keyboard("/");
+  expect(document.activeElement).toBe(screen.getByRole("searchbox", { name: "Find in log" }));
+});
+
+it("finds over the whole log on the server, and walks the matches", async () => {
+  const { user, open, sent } = await log({ find: "ERROR" });
+  await vi.waitFor(() => expect(screen.getByTestId("matches").textContent).toBe("1 of 2"));
+  expect(open).toHaveBeenLastCalledWith({ line: 2 });
+  await user.click(screen.getByRole("button", { name: "Next match" }));
+  expect(open).toHaveBeenLastCalledWith({ line: 4 });
+  expect(of(sent, "StepLog").filter(({ find }) => find === "ERROR")).toHaveLength(1);
+});
+
+it("copies a link to the line at which the failure begins", async () => {
+  const { user } = await log();
+  await user.click(screen.getByRole("button", { name: "Copy link to line 2" }));
+  const link = new URL(await navigator.clipboard.readText());
+  expect(Object.fromEntries(link.searchParams)).toEqual({ tab: "log", attempt: "2", line: "2" });
+});

@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { RECEIPTS, signal } from "../testing/fixtures";
+import { screen, show } from "../testing/render";
+import { ReceiptStages, ReceiptTitle } from "./Receipt";
+
+it.each([
+  ["accepted", "Accepted applying…"],
+  ["delivered", "Accepted Delivered < 0.1 sapplying…"],
+  ["applied", "Accepted Delivered < 0.1 s Applied at seq 1291 0.4 s"],
+  ["quiescent", "Accepted Delivered < 0.1 s Applied at seq 1291 0.4 squiescent at seq 1298: nothing is running"],
+  ["noop", "Accepted No effect needed: attempt 3 was already running"],
+  ["notApplied", "Accepted Not applied: the run had ended (seq 1290)"],
+  ["rejected", "Rejected: Needs Engineer on shop / prod; you are Operator. [FORBIDDEN]"],
+])("says how far a receipt that is %s has come", async (name, words) => {
+  const receipt = RECEIPTS[name] ?? signal();
+  const { container } = await show(<ReceiptStages signal={receipt} />);
+  expect(container.textContent?.replaceAll(" ", "")).toBe(words.replaceAll(" ", ""));
+});
+
+it("says that a slow receipt is safe, and leads to Health when it is stuck", async () => {
+  await show(<ReceiptStages signal={signal()} slow stuck />);
+  expect(screen.getByText(/^Accepted and durable/)).toBeDefined();
+  expect(screen.getByRole("link").getAttribute("href")).toBe("/health");
+});
+
+it("names the action, the step, and the run unless it is the one that is shown", async () => {
+  const { container, unmount } = await show(<ReceiptTitle signal={signal()} />);
+  expect(container.textContent).toContain("RETRY_STEP stg_orders");
+  expect(screen.getByRole("link").getAttribute("href")).toBe(`/runs/${signal().runId}`);
+  unmount();
+  await show(<ReceiptTitle signal={signal()} here />);
+  expect(screen.queryByRole("link")).toBeNull();
+});

@@ -1,0 +1,56 @@
+import { expect, it } from "vitest";
+import { RUN } from "../testing/fixtures";
+import { screen, show, vi } from "../testing/render";
+import { RunKeys } from "./RunKeys";
+import { RunTabs } from "./RunTabs";
+
+it("names the views with their keys, and marks the one that is shown", async () => {
+  const { user, search } = await show(<RunTabs runId="without-receipts" view="steps" />, {
+    path: `/runs/${RUN}?view=steps`,
+  });
+  const links = screen.getAllByRole("link");
+  expect(links.map((link) => link.textContent)).toEqual([
+    "1Graph",
+    "2Timeline",
+    "3Steps",
+    "4Events",
+    "5Receipts",
+    "6Artifacts",
+    "7Details",
+  ]);
+  expect(links.map((link) => link.getAttribute("aria-current"))).toEqual([null, null, "page", null, null, null, null]);
+  await user.click(screen.getByRole("link", { name: /Timeline/ }));
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "timeline" }));
+});
+
+it("opens views, dialogs and the log by keys, and sends nothing", async () => {
+  const { user, act, menu, search, sent } = await show(
+    <>
+      <p>page</p>
+      <RunKeys chosen={null} close={() => {}} />
+    </>,
+  );
+  await user.keyboard("3");
+  await vi.waitFor(() => expect(search()).toMatchObject({ view: "steps" }));
+  await user.keyboard("r");
+  expect(act).toHaveBeenLastCalledWith("RETRY_STEP", "stg_orders");
+  await user.keyboard("P");
+  expect(act).toHaveBeenLastCalledWith("PAUSE", null);
+  await user.keyboard(".");
+  expect(menu).toHaveBeenCalledOnce();
+  await user.keyboard("l");
+  await vi.waitFor(() => expect(search()).toMatchObject({ step: "stg_orders", tab: "log" }));
+  expect(sent).toEqual([]);
+});
+
+it("closes the open step by Esc", async () => {
+  const close = vi.fn<() => void>();
+  const { user } = await show(
+    <>
+      <p>page</p>
+      <RunKeys chosen="stg_orders" close={close} />
+    </>,
+  );
+  await user.keyboard("{Escape}");
+  expect(close).toHaveBeenCalledOnce();
+});

@@ -1,0 +1,44 @@
+import { fireEvent } from "@testing-library/react";
+import { expect, it } from "vitest";
+import { header, NOW, RUN, RUNS } from "../testing/fixtures";
+import { screen, show, vi } from "../testing/render";
+import { RunTable } from "./RunTable";
+
+const ROWS = ["failed", "draining", "running"].map((name, i) => ({
+  run: { ...(RUNS[name] ?? header()), runId: `${name.slice(0, 3)}${RUN}` },
+  left: i === 1,
+}));
+
+async function table(selected: ReadonlySet<string> = new Set()) {
+  const turn = vi.fn<(runId: string, range: boolean) => void>();
+  const turnAll = vi.fn<(on: boolean) => void>();
+  const view = await show(
+    <RunTable rows={ROWS} now={NOW} frozen selecting={{ selected, turn, turnAll }} menu={() => []} />,
+  );
+  return { ...view, turn, turnAll, rows: screen.getAllByRole("row").slice(1) };
+}
+
+it("says for each run its status, its progress and its cause, and marks one that no longer matches", async () => {
+  const { rows } = await table();
+  expect(rows[0]?.textContent).toContain("Failed");
+  expect(rows[0]?.textContent).toContain("stg_orders: DBT_TEST_FAILED");
+  expect(rows[0]?.textContent).toContain("43/60 1✕");
+  expect(rows[1]?.textContent).toContain("by ops: “warehouse maintenance”");
+  expect(rows[1]?.textContent).toContain("no longer matches");
+  expect(rows[2]?.textContent, "its clock stands").toContain("≥ 12 m 4 s");
+  expect(screen.getByRole("link", { name: /^nightly@1\.4\.2 fai01KAH/ }).getAttribute("href")).toBe(`/runs/fai${RUN}`);
+});
+
+it("selects a row by its box, a range with Shift, and all by the head", async () => {
+  const { turn, turnAll } = await table(new Set([`fai${RUN}`]));
+  const boxes = screen.getAllByRole<HTMLInputElement>("checkbox");
+  expect([boxes[0]?.indeterminate, boxes[1]?.checked, boxes[2]?.checked]).toEqual([true, true, false]);
+  fireEvent.click(boxes[2] as HTMLElement);
+  fireEvent.click(boxes[3] as HTMLElement, { shiftKey: true });
+  expect(turn.mock.calls).toEqual([
+    [`dra${RUN}`, false],
+    [`run${RUN}`, true],
+  ]);
+  fireEvent.click(boxes[0] as HTMLElement);
+  expect(turnAll).toHaveBeenCalledExactlyOnceWith(true);
+});

@@ -1,0 +1,64 @@
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { header, store } from "../testing/fixtures";
+import { screen, show, vi } from "../testing/render";
+import type { StepQuery } from "./selection";
+import { StepsGrid } from "./StepsGrid";
+
+const ALL: StepQuery = { show: [], find: "", group: null, sort: "failed" };
+
+// The list draws the rows that have room; this DOM lays nothing out.
+beforeEach(() => {
+  vi.spyOn(HTMLElement.prototype, "clientHeight", "get").mockReturnValue(600);
+  vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(900);
+});
+afterEach(() => vi.restoreAllMocks());
+
+async function grid(query: StepQuery = ALL) {
+  const setQuery = vi.fn<(query: StepQuery) => void>();
+  const choose = vi.fn<(stepId: string) => void>();
+  const view = await show(
+    <StepsGrid narrow={false} chosen={null} choose={choose} query={query} setQuery={setQuery} />,
+    { run: store(header()) },
+  );
+  return { ...view, setQuery, choose };
+}
+
+it("is a table of the steps, the failed ones first, whose rows open a step", async () => {
+  const { user, choose } = await grid();
+  expect(screen.getByRole("table", { name: "8 steps" })).toBeDefined();
+  await screen.findByRole("button", { name: /^stg_orders, failed/ });
+  const names = screen
+    .getAllByRole("row")
+    .slice(1)
+    .map((row) => row.querySelector("button")?.title);
+  expect(names[0]).toBe("stg_orders");
+  await user.click(screen.getByRole("button", { name: /^stg_orders, failed/ }));
+  expect(choose).toHaveBeenCalledExactlyOnceWith("stg_orders");
+});
+
+it("filters by status, hides what is done, and sorts by a column", async () => {
+  const { user, setQuery } = await grid();
+  await user.click(screen.getByRole("button", { name: "Failed 1" }));
+  expect(setQuery).toHaveBeenLastCalledWith({ ...ALL, show: ["FAILED"] });
+  await user.click(screen.getByRole("button", { name: "Hide done" }));
+  expect(setQuery).toHaveBeenLastCalledWith({ ...ALL, show: ["FAILED", "WAITING", "RUNNING", "PENDING"] });
+  await user.click(screen.getByRole("button", { name: "Took" }));
+  expect(setQuery).toHaveBeenLastCalledWith({ ...ALL, sort: "took" });
+  await user.keyboard("f");
+  expect(document.activeElement).toBe(screen.getByRole("searchbox", { name: "Find a step" }));
+});
+
+it("selects rows by keys and by the box, and offers what can be done to them", async () => {
+  const { user } = await grid();
+  await user.keyboard("x");
+  expect(screen.getByRole("region", { name: "Selected steps" }).textContent).toContain("1 step selected");
+  await user.click(screen.getByRole("checkbox", { name: "Select all steps shown" }));
+  expect(screen.getByText("8 steps selected")).toBeDefined();
+  await user.keyboard("{Escape}");
+  expect(screen.queryByRole("region", { name: "Selected steps" })).toBeNull();
+});
+
+it("says that no step matches", async () => {
+  await grid({ ...ALL, find: "nowhere" });
+  expect(screen.getByText("No step matches this filter.")).toBeDefined();
+});

@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { description, screen, show, vi } from "../testing/render";
+import { Button } from "./Button";
+
+it("stays focusable when it is refused, says why, and does nothing", async () => {
+  const onClick = vi.fn<() => void>();
+  const { user } = await show(
+    <Button refusal="The run has ended." onClick={onClick}>
+      Pause
+    </Button>,
+  );
+  const button = screen.getByRole("button", { name: "Pause" });
+  await user.tab();
+  expect(document.activeElement, "Tab reaches it").toBe(button);
+  await user.click(button);
+  await user.keyboard("{Enter}");
+  expect(onClick).not.toHaveBeenCalled();
+  expect(button.getAttribute("aria-disabled")).toBe("true");
+  expect(description(button)).toBe("The run has ended.");
+});
+
+it("names its key and its pressed state, and does what it says", async () => {
+  const onClick = vi.fn<() => void>();
+  const { user } = await show(
+    <Button shortcut="F" pressed onClick={onClick}>
+      Follow
+    </Button>,
+  );
+  const button = screen.getByRole("button", { name: "Follow", pressed: true });
+  expect(button.getAttribute("aria-keyshortcuts")).toBe("F");
+  await user.click(button);
+  expect(onClick).toHaveBeenCalledOnce();
+});

@@ -1,0 +1,41 @@
+import { fireEvent } from "@testing-library/react";
+import { expect, it } from "vitest";
+import { screen, show, vi } from "../testing/render";
+import { Button } from "./Button";
+import { Dialog } from "./Dialog";
+
+function cancel(dialog: HTMLElement): void {
+  fireEvent(dialog, new Event("cancel", { cancelable: true }));
+}
+
+it("is a dialog with its title as name, and an alert dialog when it asks about something final", async () => {
+  await show(
+    <>
+      <Dialog title="Pause nightly" onClose={() => {}}>
+        <p>content</p>
+      </Dialog>
+      <Dialog title="Cancel nightly" alert onClose={() => {}}>
+        <p>content</p>
+      </Dialog>
+    </>,
+  );
+  expect(screen.getByRole("dialog", { name: "Pause nightly" })).toBeDefined();
+  expect(screen.getByRole("alertdialog", { name: "Cancel nightly" })).toBeDefined();
+});
+
+it("closes on Esc, but leads to the way back when something was written", async () => {
+  const onClose = vi.fn<() => void>();
+  const { user } = await show(
+    <Dialog title="Pause" onClose={onClose}>
+      <input aria-label="Reason" />
+      <Button back>Back</Button>
+    </Dialog>,
+  );
+  const dialog = screen.getByRole("dialog");
+  cancel(dialog);
+  expect(onClose).toHaveBeenCalledOnce();
+  await user.type(screen.getByLabelText("Reason"), "late");
+  cancel(dialog);
+  expect(onClose, "it is not closed with what was written").toHaveBeenCalledOnce();
+  expect(document.activeElement).toBe(screen.getByRole("button", { name: "Back" }));
+});
