@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/gqlgenpeer"
 	"github.com/dvt-engine/dvt/graph/ws"
@@ -22,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -109,7 +109,7 @@ func (l looking) serve(ctx context.Context, o options) (served, error) {
 	if l.also != nil {
 		g.Go(func() error { return l.also(ctx) })
 	}
-	api := control.New(control.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
+	api := usecases.New(usecases.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
 	h := handlerOf(o.Stock, api, graph.Config{
 		Authenticate: accounts.Authenticate, Streams: ws.Config{Streams: manyStreams, StreamsOfPeer: manyStreams},
 	})

@@ -14,17 +14,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
 // apiStarter starts runs of one project through the use case behind startRun. It is safe for concurrent use.
 type apiStarter struct {
-	api       *control.Service
+	api       *usecases.UseCases
 	principal authz.Principal
 	document  json.RawMessage
 	started   atomic.Int64
@@ -45,7 +46,7 @@ func newAPIStarter(s store.Store) (*apiStarter, error) {
 	}
 	bus := &madeUp{runs: map[string]*madeUpRun{}, subs: map[string][]*mailbox{}}
 	return &apiStarter{
-		api: control.New(control.Config{
+		api: usecases.New(usecases.Config{
 			Store: s, Hub: live.New(s, bus, live.Config{}), Bus: bus, Authz: policy,
 			Queues: plan.Queues{Control: "control", Data: "data", Known: []string{"control", "data"}},
 		}),
@@ -56,10 +57,10 @@ func newAPIStarter(s store.Store) (*apiStarter, error) {
 const stepsOfStarted = 10
 
 func (s *apiStarter) start(ctx context.Context) error {
-	out, err := s.api.StartRun(ctx, s.principal, control.StartRun{
+	out, err := s.api.StartRun(ctx, s.principal, runs.StartRun{
 		RequestID: fmt.Sprint("request-", s.started.Add(1)), ProjectID: runtest.ID.ProjectID,
 		EnvironmentID: runtest.ID.EnvironmentID,
-		Inline:        s.document, Priority: control.DefaultPriority,
+		Inline:        s.document, Priority: runs.DefaultPriority,
 	})
 	if err == nil && out.Deduplicated {
 		err = errors.New("the run existed before the start")

@@ -11,12 +11,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/dvt-engine/dvt/artifact"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/engine/ticket"
@@ -81,9 +80,9 @@ func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
 		return b, err
 	}
 	b.engine = temporal.New(b.client, b.server.Namespace, temporal.Config{Tickets: keys})
-	journal := control.NewJournal(control.JournalConfig{
-		Store: b.store, Logs: b.logs, Blobs: b.logs, Queues: b.queues, MaxSteps: plan.MaxSteps,
-		Fetch:   control.NewFetcher(nil, nil),
+	journal := journal.New(journal.Config{
+		Store: journal.On(b.store), Logs: b.logs, Blobs: b.logs, Queues: b.queues, MaxSteps: plan.MaxSteps,
+		Fetch:   journal.NewFetcher(nil, nil),
 		Tickets: keys,
 	})
 	all := executor.New(executor.Config{})

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestSignalRun_EscalateAlert(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, func(c *control.Config) { c.Metrics = registry })
+	w := newWorld(t, func(c *usecases.Config) { c.Metrics = registry })
 	id := w.steps("g26", "NOOP s1")
 	before := w.state(id)
 	in := signal(id, "alert", run.EscalateAlert)

@@ -20,23 +20,23 @@ type AlertStore interface {
 type Alerts struct {
 	store   AlertStore
 	counter *prometheus.CounterVec
-	limiter *perMinuteLimiter
+	limiter *PerMinuteLimiter
 }
 
 // NewAlerts makes Alerts, whose metric r has.
 func NewAlerts(s AlertStore, r prometheus.Registerer, now func() time.Time) *Alerts {
-	return &Alerts{store: s, counter: newAlertCounter(r), limiter: newPerMinuteLimiter(now)}
+	return &Alerts{store: s, counter: newAlertCounter(r), limiter: NewPerMinuteLimiter(now)}
 }
 
-// isFirst reports whether key comes for the first time within a minute, so that a condition that lasts does not reach
+// IsFirst reports whether key comes for the first time within a minute, so that a condition that lasts does not reach
 // the store in each round.
-func (s *Alerts) isFirst(key string) bool {
-	w, known := s.limiter.add(key)
-	return !known || w.n <= 1
+func (s *Alerts) IsFirst(key string) bool {
+	w, known := s.limiter.Add(key)
+	return !known || w.N <= 1
 }
 
-// count counts an alert that a person raised.
-func (s *Alerts) count(level store.AlertLevel) { s.counter.WithLabelValues(string(level)).Inc() }
+// Count counts an alert that a person raised.
+func (s *Alerts) Count(level store.AlertLevel) { s.counter.WithLabelValues(string(level)).Inc() }
 
 func newAlertCounter(r prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -51,19 +51,19 @@ func newAlertCounter(r prometheus.Registerer) *prometheus.CounterVec {
 	return c
 }
 
-// raise keeps an alert that dvt itself raises and counts it.
-func (s *Alerts) raise(ctx context.Context, a store.Alert) error {
+// Raise keeps an alert that dvt itself raises and counts it.
+func (s *Alerts) Raise(ctx context.Context, a store.Alert) error {
 	if err := s.store.Raise(ctx, a); err != nil {
 		return err
 	}
-	s.count(a.Level)
+	s.Count(a.Level)
 	return nil
 }
 
-// engineActor is who swept, in audit rows and alerts.
-const engineActor = "dvt"
+// EngineActor is who swept, in audit rows and alerts.
+const EngineActor = "dvt"
 
-// alertID is the same for the same finding, so that it is told once.
-func alertID(runID, subject, kind string) string {
+// AlertID is the same for the same finding, so that it is told once.
+func AlertID(runID, subject, kind string) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt sweep|%s|%s|%s", runID, subject, kind)).String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -51,7 +52,7 @@ func TestApprovals_ReadEachRunOnce(t *testing.T) {
 	w.queued("r2", "s1")
 	counting := &readings{Store: w.config.Store}
 	w.config.Store = counting
-	page := must[control.RunsPage](t)(control.New(w.config).Approvals(t.Context(), w.eng(), 0, ""))
+	page := must[control.RunsPage](t)(usecases.New(w.config).Approvals(t.Context(), w.eng(), 0, ""))
 	if len(page.Runs) != 2 || counting.more.Load() != 0 {
 		t.Errorf("%d runs, %d more reads", len(page.Runs), counting.more.Load())
 	}

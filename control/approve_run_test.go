@@ -14,6 +14,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -40,8 +42,8 @@ func asking(t *testing.T, required int, change ...func(*authz.Document)) *world 
 func (w *world) policy(change func(*authz.Document)) {
 	w.t.Helper()
 	admin := w.who("dev-admin")
-	now := must[control.Policy](w.t)(w.Policy(w.t.Context(), admin))
-	_, err := w.SetPolicy(w.t.Context(), admin, control.SetPolicy{
+	now := must[access.Policy](w.t)(w.Policy(w.t.Context(), admin))
+	_, err := w.SetPolicy(w.t.Context(), admin, access.SetPolicy{
 		RequestID: "p" + time.Now().Format("150405.000000000"), ExpectedVersion: now.Version, Document: w.document(change),
 		Reason: "test",
 	})
@@ -50,17 +52,17 @@ func (w *world) policy(change func(*authz.Document)) {
 	}
 }
 
-func approval(runID, requestID string) control.ApproveRun {
-	return control.ApproveRun{RunID: runID, RequestID: requestID, Reason: "looks good"}
+func approval(runID, requestID string) runs.ApproveRun {
+	return runs.ApproveRun{RunID: runID, RequestID: requestID, Reason: "looks good"}
 }
 
-func rejection(runID, requestID string) control.ApproveRun {
-	return control.ApproveRun{RunID: runID, RequestID: requestID, Reject: true, Reason: "not on a Friday"}
+func rejection(runID, requestID string) runs.ApproveRun {
+	return runs.ApproveRun{RunID: runID, RequestID: requestID, Reject: true, Reason: "not on a Friday"}
 }
 
 // reconciling starts what is queued.
 func (w *world) reconciling() {
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "r1") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "r1") })
 }
 
 // contract: W-20
@@ -69,13 +71,13 @@ func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 	w := asking(t, 1)
 	ctx := t.Context()
 	w.reconciling()
-	s := must[control.StartedRun](t)(w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1"))))
+	s := must[runs.StartedRun](t)(w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1"))))
 	id := s.View.Run.RunID
 	if s.View.State.Status != run.Pending || s.View.State.Seq != 0 || s.View.Queue != nil || s.View.Approval == nil ||
 		s.View.Approval.Required != 1 {
 		t.Fatalf("%+v", s.View)
 	}
-	if again := must[control.StartedRun](t)(
+	if again := must[runs.StartedRun](t)(
 		w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1")))); !again.Deduplicated ||
 		again.View.Run.RunID != id {
 		t.Errorf("repeated: %+v", again)
@@ -300,9 +302,9 @@ func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
 	for _, id := range []string{"r1", "r2", "r3"} {
 		want = append(want, w.queued(id, "s1"))
 	}
-	other := must[control.StartedRun](t)(
+	other := must[runs.StartedRun](t)(
 		w.StartRun(ctx, w.eng(), startOf("r4", document(M{"scope.projectId": "store"}, "s1")))).View.Run.RunID
-	elsewhere := must[control.StartedRun](t)(
+	elsewhere := must[runs.StartedRun](t)(
 		w.StartRun(ctx, w.eng(), startOf("r5", document(M{"scope.environmentId": "prod"}, "s1")))).View.Run.RunID
 	ids := func(p authz.Principal, first int, after string) (out []string, page control.RunsPage) {
 		page = must[control.RunsPage](t)(w.Approvals(ctx, p, first, after))
@@ -337,8 +339,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	say := func(who string) string {
 		p := w.who(who)
 		v := must[control.RunView](t)(w.Run(ctx, p, id, nil))
-		pre := must[control.ActionPreview](t)(
-			w.PreviewAction(ctx, p, control.PreviewAction{Approve: &control.ApproveRun{RunID: id}}))
+		pre := must[runs.ActionPreview](t)(
+			w.PreviewAction(ctx, p, runs.PreviewAction{Approve: &runs.ApproveRun{RunID: id}}))
 		for _, a := range w.Actions(p, v).Run {
 			if a.Action == authz.Approve {
 				if a.Outcome != pre.Outcome || a.Code != pre.Code || a.Reason != pre.Reason {
@@ -352,7 +354,7 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 		}
 		return "none"
 	}
-	if names, err := w.WhoCould(ctx, w.who("dev-admin"), control.WhoCould{Action: authz.Approve,
+	if names, err := w.WhoCould(ctx, w.who("dev-admin"), access.WhoCould{Action: authz.Approve,
 		RunID: id}); err != nil ||
 		slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
 		t.Errorf("who could approve a run of dev-engineer: %v, %v", names, err)
@@ -372,7 +374,7 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 		t.Errorf("the last one: %q", got)
 	}
 	start := startOf("r2", document(nil, "s1"))
-	pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, w.eng(), control.PreviewAction{Start: &start}))
+	pre := must[runs.ActionPreview](t)(w.PreviewAction(ctx, w.eng(), runs.PreviewAction{Start: &start}))
 	if pre.Status != run.Pending || len(pre.Warnings) != 1 || !strings.Contains(pre.Warnings[0], "2 approvals") {
 		t.Errorf("%+v", pre)
 	}
@@ -381,8 +383,8 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	if v := must[control.RunView](t)(w.Run(ctx, w.eng(), auto, nil)); v.Approval != nil {
 		t.Error("a run that needs none has one")
 	}
-	pre = must[control.ActionPreview](t)(w.PreviewAction(ctx, w.who("dev-planner"),
-		control.PreviewAction{Approve: &control.ApproveRun{RunID: auto}}))
+	pre = must[runs.ActionPreview](t)(w.PreviewAction(ctx, w.who("dev-planner"),
+		runs.PreviewAction{Approve: &runs.ApproveRun{RunID: auto}}))
 	if pre.Outcome != "REFUSED" || pre.Code != run.CodeInvalidRunState {
 		t.Errorf("%+v", pre)
 	}
@@ -402,13 +404,13 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "dev-engineer", Role: authz.Planner, ProjectID: "*",
 			EnvironmentID: "*"})
 	})
-	in := control.Rerun{RunID: parent, RequestID: "rr", Failed: true, Reason: "again"}
-	s := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in))
+	in := runs.Rerun{RunID: parent, RequestID: "rr", Failed: true, Reason: "again"}
+	s := must[runs.StartedRun](t)(w.Rerun(ctx, w.eng(), in))
 	id := s.View.Run.RunID
 	if s.View.State.Status != run.Pending || len(w.log(id)) != 0 {
 		t.Fatalf("%+v", s.View)
 	}
-	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated ||
+	if again := must[runs.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated ||
 		again.View.Run.RunID != id {
 		t.Errorf("repeated: %+v", again)
 	}
@@ -426,7 +428,7 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 		says.Rerun); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated {
+	if again := must[runs.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated {
 		t.Errorf("repeated after the approval: %+v", again)
 	}
 }
@@ -442,7 +444,7 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 			EnvironmentID: "*"},
 			authz.PrincipalGrant{Principal: other.ID, Role: authz.Engineer, ProjectID: "*", EnvironmentID: "*"})
 	})
-	id := must[control.StartedRun](t)(
+	id := must[runs.StartedRun](t)(
 		w.StartRun(ctx, w.eng(), startOf("r1", manualPlan("look", "look-any")))).View.Run.RunID
 	must[control.RunView](t)(w.ApproveRun(ctx, admin, approval(id, "a1")))
 	w.append(id, runtest.Start("look", "look-any"))
@@ -458,9 +460,9 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	task := w.task(other, id, "look", 1)
 	_, err := w.complete(admin, task, run.ManualSucceeded)
 	refusal(t, err, run.CodeSOD)
-	in := control.CompleteManualStep{RunID: id, StepID: "look", Token: task.Token, Outcome: run.ManualSucceeded}
-	if pre := must[control.ActionPreview](t)(
-		w.PreviewAction(ctx, admin, control.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
+	in := runs.CompleteManualStep{RunID: id, StepID: "look", Token: task.Token, Outcome: run.ManualSucceeded}
+	if pre := must[runs.ActionPreview](t)(
+		w.PreviewAction(ctx, admin, runs.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
 		t.Errorf("%+v", pre)
 	}
 	service := other
@@ -471,7 +473,7 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	})
 	_, err = w.complete(service, task, run.ManualSucceeded)
 	refusal(t, err, run.CodeSOD)
-	must[control.Receipt](t)(w.complete(other, task, run.ManualSucceeded))
+	must[runs.SignalReceipt](t)(w.complete(other, task, run.ManualSucceeded))
 	w.policy(func(d *authz.Document) { d.SOD.CompleteManualInEveryPlan = true })
 	if task := w.task(admin, id, "look-any", 1); task.Action.Code != run.CodeSOD || task.Token != "" {
 		t.Errorf("a plan lifted the policy's completeManualInEveryPlan: %+v", task.Action)
@@ -489,7 +491,7 @@ func TestApproveRun_AServiceDoesNotDecideWhileDutiesAreSeparated(t *testing.T) {
 		w := asking(t, 1, planner, func(d *authz.Document) { d.SOD.Approve = separated })
 		service := w.who("dev-admin")
 		service.ID = authz.ServiceID("bot")
-		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(),
+		id := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(),
 			startOf("r1", document(nil, "s1")))).View.Run.RunID
 		_, err := w.ApproveRun(t.Context(), service, approval(id, "a1"))
 		if code != "" {

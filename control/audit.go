@@ -66,11 +66,11 @@ func NewAudits(r *Rights, s AuditStore, logs SealedLogs, operators string, now f
 // Audit reads who did or was refused what (T208), newest first or from the first row
 // on. It takes READ_AUDIT on the whole tenant. FORBIDDEN, CURSOR_INVALID.
 func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (AuditPage, error) {
-	n, err := pageSize(q.First, 50)
+	n, err := PageSize(q.First, 50)
 	if err != nil {
 		return AuditPage{}, err
 	}
-	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditPage{}, err
 	}
 	f := q.Filter
@@ -79,7 +79,7 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 		no, err := strconv.ParseInt(q.After, 10, 64)
 		switch {
 		case err != nil || no < 1:
-			return AuditPage{}, cursorInvalid()
+			return AuditPage{}, CursorInvalid()
 		case f.Newest:
 			f.Before = no
 		default:
@@ -88,7 +88,7 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 	}
 	links, err := s.store.AuditLinks(ctx, f)
 	if err != nil {
-		return AuditPage{}, translate(err)
+		return AuditPage{}, Translate(err)
 	}
 	out := AuditPage{Links: links[:min(n, len(links))], HasNext: len(links) > n}
 	if q.Loose {
@@ -96,7 +96,7 @@ func (s *Audits) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (Au
 			out.Oldest, err = s.oldestUnlinked(ctx, p.TenantID)
 		}
 	}
-	return out, translate(err)
+	return out, Translate(err)
 }
 
 // oldestUnlinked is how long the oldest row of a tenant waits for its link. It looks at the tenants with the longest
@@ -122,7 +122,7 @@ type AuditCheckPage struct {
 // them, then looks for objects that are gone, and compares the logs of runs with their seals. The operators' tenant has
 // the objects of the installation beside its own. FORBIDDEN, CURSOR_INVALID.
 func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
-	if err := s.rights.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditCheckPage{}, err
 	}
 	parts, kind, cursor := s.checkedParts(p.TenantID), 0, ""
@@ -130,7 +130,7 @@ func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string
 		number, rest, ok := strings.Cut(after, ":")
 		n, err := strconv.Atoi(number)
 		if kind, cursor = n, rest; !ok || err != nil || n < 0 || n > len(parts)+1 {
-			return AuditCheckPage{}, cursorInvalid()
+			return AuditCheckPage{}, CursorInvalid()
 		}
 	}
 	switch kind {
@@ -143,7 +143,7 @@ func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string
 	f.After, f.Limit = cursor, CheckedObjects
 	objects, err := s.store.AuditObjects(ctx, f)
 	if err != nil {
-		return AuditCheckPage{}, translate(err)
+		return AuditCheckPage{}, Translate(err)
 	}
 	out := AuditCheckPage{Checked: len(objects)}
 	for _, o := range objects {

@@ -134,13 +134,13 @@ func (s *AuditHeadWriter) alertOfHeads(ctx context.Context, now time.Time, cause
 		return
 	}
 	hour := now.Format("2006-01-02T15")
-	if !s.alerts.isFirst("heads/" + hour) {
+	if !s.alerts.IsFirst("heads/" + hour) {
 		return
 	}
-	err := s.alerts.raise(ctx, store.Alert{
-		ID: alertID(s.to.OperatorsTenant, hour, "audit_heads"), TenantID: s.to.OperatorsTenant, Level: store.AlertHigh,
+	err := s.alerts.Raise(ctx, store.Alert{
+		ID: AlertID(s.to.OperatorsTenant, hour, "audit_heads"), TenantID: s.to.OperatorsTenant, Level: store.AlertHigh,
 		Code: run.CodeAuditHeads,
-		Note: run.Text(cause.Error(), maxChangeReason), Actor: engineActor,
+		Note: run.Text(cause.Error(), maxChangeReason), Actor: EngineActor,
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "the alert was not raised", slog.Any("error", err))

@@ -104,16 +104,16 @@ func (s *AuditLinker) lookAtBacklog(ctx context.Context) error {
 			continue
 		}
 		hour := s.now().UTC().Format("2006-01-02T15")
-		if !s.alerts.isFirst("unlinked/" + b.TenantID + "/" + hour) {
+		if !s.alerts.IsFirst("unlinked/" + b.TenantID + "/" + hour) {
 			continue
 		}
 		note := fmt.Sprintf(
 			"An audit row of %s has no link after %s. Look for \"audit rows were not linked\" in the log of servers with the "+
 				"duty sweep.",
 			b.Oldest.UTC().Format(time.RFC3339), b.Waiting.Round(time.Second))
-		if err := s.alerts.raise(ctx, store.Alert{
-			ID: alertID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,
-			Code: run.CodeAuditUnlinked, Note: note, Actor: engineActor,
+		if err := s.alerts.Raise(ctx, store.Alert{
+			ID: AlertID(b.TenantID, hour, "audit_unlinked"), TenantID: b.TenantID, Level: store.AlertHigh,
+			Code: run.CodeAuditUnlinked, Note: note, Actor: EngineActor,
 		}); err != nil {
 			return err
 		}

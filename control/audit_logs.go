@@ -27,7 +27,7 @@ func (s *Audits) checkMissing(ctx context.Context, tenantID string, kind int, af
 	}
 	links, err := s.store.AuditMissing(ctx, tenantID, no, CheckedObjects)
 	if err != nil {
-		return AuditCheckPage{}, translate(err)
+		return AuditCheckPage{}, Translate(err)
 	}
 	out := AuditCheckPage{Next: fmt.Sprintf("%d:", kind+1)}
 	for _, l := range links {
@@ -49,7 +49,7 @@ func numberIn(cursor string) (int64, error) {
 	}
 	no, err := strconv.ParseInt(cursor, 10, 64)
 	if err != nil || no < 1 {
-		return 0, cursorInvalid()
+		return 0, CursorInvalid()
 	}
 	return no, nil
 }
@@ -64,14 +64,14 @@ func (s *Audits) checkLogs(ctx context.Context, tenantID string, kind int, after
 	}
 	links, err := s.store.AuditLinks(ctx, f)
 	if err != nil {
-		return AuditCheckPage{}, translate(err)
+		return AuditCheckPage{}, Translate(err)
 	}
 	var out AuditCheckPage
 	var read int64
 	for i, l := range links {
 		problem, events, err := s.checkLog(ctx, *l.Row)
 		if err != nil {
-			return AuditCheckPage{}, translate(err)
+			return AuditCheckPage{}, Translate(err)
 		}
 		if out.Checked++; problem != "" {
 			out.Problems = append(out.Problems, problem)

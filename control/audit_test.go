@@ -19,7 +19,10 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -33,7 +36,7 @@ func (unlinkable) LinkAudit(context.Context, int) (int, error) {
 func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, func(c *control.Config) { c.Metrics, c.Store = registry, unlinkable{c.Store} })
+	w := newWorld(t, func(c *usecases.Config) { c.Metrics, c.Store = registry, unlinkable{c.Store} })
 	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana",
 		Action: "PAUSE"}); err != nil {
 		t.Fatal(err)
@@ -59,11 +62,11 @@ func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
 func TestDenials_AreCountedByAction(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, func(c *control.Config) { c.Metrics = registry })
+	w := newWorld(t, func(c *usecases.Config) { c.Metrics = registry })
 	p := w.who("dev-viewer")
 	p.Address, p.Via, p.TokenID = "192.0.2.7", authz.ViaHTTP, ""
 	for range 3 {
-		_, err := w.FreezeTenant(t.Context(), p, control.FreezeTenant{RequestID: "r", Frozen: true, Reason: "because"})
+		_, err := w.FreezeTenant(t.Context(), p, admission.FreezeTenant{RequestID: "r", Frozen: true, Reason: "because"})
 		refusal(t, err, run.CodeForbidden)
 	}
 	counted := map[string]float64{}
@@ -135,7 +138,7 @@ func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	place := &shelf{docs: map[string][]byte{}}
-	change := func(c *control.Config) {
+	change := func(c *usecases.Config) {
 		c.AuditHeads = control.AuditHeads{Archive: place, Key: func() ed25519.PrivateKey { return private },
 			Every:        time.Hour,
 			Installation: "here"}
@@ -148,7 +151,7 @@ func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
 	}
 	links := w.auditChainHolds("acme")
 	w.spawn(w.WriteAuditHeads)
-	w.spawn(control.New(w.config).WriteAuditHeads)
+	w.spawn(usecases.New(w.config).WriteAuditHeads)
 	eventually(t, "a document", func() bool { return len(place.list()) > 0 })
 	time.Sleep(100 * time.Millisecond) // the other server has its turn
 	docs := place.list()
@@ -176,7 +179,7 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, func(c *control.Config) {
+	w := newWorld(t, func(c *usecases.Config) {
 		c.Metrics, c.OperatorsTenant = registry, "acme"
 		c.AuditHeads = control.AuditHeads{
 			Archive: &shelf{broken: errors.New("the bucket is full")}, Key: func() ed25519.PrivateKey { return private },
@@ -201,20 +204,20 @@ func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
 // Each use case that makes an object leaves the row that accounts for it.
 func TestCheckAudit_UseCasesAccountForWhatTheyMake(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
+	w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = "acme" })
 	p := w.who("dev-admin")
-	made := must[control.CreatedToken](t)(
-		w.CreateToken(t.Context(), p, control.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
-	must[control.Token](t)(
-		w.RevokeToken(t.Context(), p, control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
-	policy := must[control.Policy](t)(w.Policy(t.Context(), p))
-	must[control.Policy](t)(
-		w.SetPolicy(t.Context(), p, control.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version,
+	made := must[access.CreatedToken](t)(
+		w.CreateToken(t.Context(), p, access.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
+	must[access.Token](t)(
+		w.RevokeToken(t.Context(), p, access.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
+	policy := must[access.Policy](t)(w.Policy(t.Context(), p))
+	must[access.Policy](t)(
+		w.SetPolicy(t.Context(), p, access.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version,
 			Document: policy.Document, Reason: "because"}))
-	must[control.ServiceState](t)(
-		w.FreezeTenant(t.Context(), p, control.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
-	must[control.ServiceState](t)(
-		w.SetEngineMode(t.Context(), w.who("dev-sre"), control.SetEngineMode{RequestID: "m", Mode: control.ModeNormal,
+	must[admission.ServiceState](t)(
+		w.FreezeTenant(t.Context(), p, admission.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
+	must[admission.ServiceState](t)(
+		w.SetEngineMode(t.Context(), w.who("dev-sre"), admission.SetEngineMode{RequestID: "m", Mode: admission.ModeNormal,
 			Reason: "because"}))
 	checked, after := 0, ""
 	for {

@@ -26,29 +26,29 @@ type RunStore interface {
 // Background contains the panics of work that no request waits for. It is safe for concurrent use.
 type Background struct {
 	store  RunStore
-	alerts *Alerts
-	panics *contain.Guard
+	Alerts *Alerts
+	Panics *contain.Guard
 	asides *lru.Cache[string, aside] // by duty and run
-	now    func() time.Time
-	log    *slog.Logger
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // NewBackground makes Background.
 func NewBackground(s RunStore, alerts *Alerts, panics *contain.Guard, now func() time.Time,
 	log *slog.Logger) *Background {
-	return &Background{store: s, alerts: alerts, panics: panics, asides: newLRU[aside](maxAside), now: now, log: log}
+	return &Background{store: s, Alerts: alerts, Panics: panics, asides: NewLRU[aside](maxAside), Now: now, Log: log}
 }
 
 // Background duties that process runs; dvt_panics_total has them as labels.
 const (
-	dutyStart     = "start"
-	dutyDeliver   = "deliver"
-	dutyBulk      = "bulk"
-	dutySweep     = "sweep"
-	dutyApprovals = "approvals"
-	dutyHealth    = "health"
-	dutyInbox     = "inbox"
-	dutyNotify    = "notify"
+	DutyStart     = "start"
+	DutyDeliver   = "deliver"
+	DutyBulk      = "bulk"
+	DutySweep     = "sweep"
+	DutyApprovals = "approvals"
+	DutyHealth    = "health"
+	DutyInbox     = "inbox"
+	DutyNotify    = "notify"
 )
 
 // A run that made a duty panic is put aside for a pause. The pause doubles from the first to the longest.
@@ -58,8 +58,8 @@ const (
 	maxAside     = 10_000 // entries; the least recently used one is dropped first
 )
 
-// errSetAside means that a run is skipped for now, because work on it panicked before.
-var errSetAside = errors.New("control: the run is put aside, because work on it panicked")
+// ErrSetAside means that a run is skipped for now, because work on it panicked before.
+var ErrSetAside = errors.New("control: the run is put aside, because work on it panicked")
 
 // aside says until when a duty skips a run, and how long the pause after the next panic is.
 type aside struct {
@@ -67,20 +67,20 @@ type aside struct {
 	next  time.Duration
 }
 
-// doForRun calls f, which does the work of a duty on one run, and adds the run to its error. A panic in f puts the run
+// DoForRun calls f, which does the work of a duty on one run, and adds the run to its error. A panic in f puts the run
 // aside for this duty in this process and raises one alert. So a fault that one run triggers does not stop other runs.
 // ofRun returns errAside without calling f while the run is put aside.
-func (s *Background) doForRun(ctx context.Context, duty, runID string, f func() error) error {
+func (s *Background) DoForRun(ctx context.Context, duty, runID string, f func() error) error {
 	key := duty + "/" + runID
 	was, known := s.asides.Get(key)
-	if known && s.now().Before(was.until) {
-		return fmt.Errorf("run %s: %w", runID, errSetAside)
+	if known && s.Now().Before(was.until) {
+		return fmt.Errorf("run %s: %w", runID, ErrSetAside)
 	}
 	err := contain.Call(f)
 	switch {
-	case s.panics.Tell(duty, runID, err):
+	case s.Panics.Tell(duty, runID, err):
 		pause := max(was.next, firstAside)
-		s.asides.Add(key, aside{until: s.now().Add(pause), next: min(2*pause, longestAside)})
+		s.asides.Add(key, aside{until: s.Now().Add(pause), next: min(2*pause, longestAside)})
 		err = errors.Join(err, s.alertPanic(ctx, duty, runID))
 	case known && err == nil:
 		s.asides.Remove(key)
@@ -97,18 +97,18 @@ func (s *Background) alertPanic(ctx context.Context, duty, runID string) error {
 	if err != nil {
 		return err
 	}
-	return s.alerts.raise(ctx, store.Alert{
+	return s.Alerts.Raise(ctx, store.Alert{
 		ID:       uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt panic|%s|%s", duty, runID)).String(),
 		TenantID: r.TenantID, ProjectID: r.ProjectID, RunID: runID, Level: store.AlertHigh, Code: run.CodeInternal,
-		Actor: engineActor,
+		Actor: EngineActor,
 		Note: fmt.Sprintf(
 			"dvt has a fault: its duty %q panicked at this run and leaves the run alone, for 10 seconds at first and up to "+
 				"10 minutes, then tries again. Other runs go on. The log of the server has the stack: report it.", duty),
 	})
 }
 
-// sleep waits for d or a wake-up; false: ctx ended.
-func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+// Sleep waits for d or a wake-up; false: ctx ended.
+func Sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -120,9 +120,9 @@ func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	return true
 }
 
-// doConcurrently does a leased batch side by side, so that one run whose engine is slow
+// DoConcurrently does a leased batch side by side, so that one run whose engine is slow
 // does not let the leases of the others expire. A batch has at most LeaseBatch.
-func doConcurrently[T any](batch []T, f func(T)) {
+func DoConcurrently[T any](batch []T, f func(T)) {
 	var wg sync.WaitGroup
 	for _, item := range batch {
 		wg.Go(func() { f(item) })
@@ -130,10 +130,10 @@ func doConcurrently[T any](batch []T, f func(T)) {
 	wg.Wait()
 }
 
-// forEach does f for one after the other, also behind one that fails: what is wrong with a run, and stays so,
+// ForEach does f for one after the other, also behind one that fails: what is wrong with a run, and stays so,
 // keeps no other waiting. It ends early only when ctx does, or when the store or the engine does not
 // answer. The error is the first one, and how many there were; errAside only when there is no other.
-func forEach[T any](ctx context.Context, list []T, f func(T) error) (first error) {
+func ForEach[T any](ctx context.Context, list []T, f func(T) error) (first error) {
 	failed := 0
 	var put error // aside
 	for _, item := range list {
@@ -141,12 +141,12 @@ func forEach[T any](ctx context.Context, list []T, f func(T) error) (first error
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, errSetAside) {
+		if errors.Is(err, ErrSetAside) {
 			put = err
 			continue
 		}
 		failed++
-		if isOutage(ctx, err) {
+		if IsOutage(ctx, err) {
 			return err
 		}
 		first = cmp.Or(first, err)
@@ -157,21 +157,21 @@ func forEach[T any](ctx context.Context, list []T, f func(T) error) (first error
 	return cmp.Or(first, put)
 }
 
-// isOutage reports whether an error is of all runs, not of one.
-func isOutage(ctx context.Context, err error) bool {
+// IsOutage reports whether an error is of all runs, not of one.
+func IsOutage(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)
 }
 
-// loop calls work when woken and every 500 ms until ctx ends, at once again
+// Loop calls work when woken and every 500 ms until ctx ends, at once again
 // while it says that there is more.
-func (s *Background) loop(ctx context.Context, wake <-chan struct{}, work func(context.Context) (more bool,
+func (s *Background) Loop(ctx context.Context, wake <-chan struct{}, work func(context.Context) (more bool,
 	err error)) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		more, err := work(ctx)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.log.WarnContext(ctx, "duty", slog.Any("error", err))
+			s.Log.WarnContext(ctx, "duty", slog.Any("error", err))
 		}
 		if more && err == nil {
 			continue
@@ -185,8 +185,8 @@ func (s *Background) loop(ctx context.Context, wake <-chan struct{}, work func(c
 	}
 }
 
-// wake wakes a duty without blocking.
-func wake(c chan struct{}) {
+// Wake wakes a duty without blocking.
+func Wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -35,14 +36,17 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	w.slowly(6 * time.Second)
 	w.reconciling()
 	w.handedOver(ids...)
-	if s := must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())); s.Degraded {
+	if s := must[admission.ServiceState](t)(w.ServiceState(ctx, w.eng())); s.Degraded {
 		t.Error("four samples say nothing")
 	}
-	stream := must[control.Stream[control.ServiceState]](t)(w.WatchService(ctx, w.eng()))
-	take(t, stream, "the state as it is", func(s control.ServiceState) bool { return !s.Degraded })
+	stream := must[control.Stream[admission.ServiceState]](t)(w.WatchService(ctx, w.eng()))
+	take(t, stream, "the state as it is", func(s admission.ServiceState) bool { return !s.Degraded })
 	w.queued("r5", "s1")
-	take(t, stream, "that it is slow", func(s control.ServiceState) bool { return s.Degraded })
-	eventually(t, "it opens", func() bool { return must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded })
+	take(t, stream, "that it is slow", func(s admission.ServiceState) bool { return s.Degraded })
+	eventually(t, "it opens", func() bool {
+		return must[admission.ServiceState](t)(w.ServiceState(ctx,
+			w.eng())).Degraded
+	})
 	e := refusal(t, w.start(w.eng(), "r6"), run.CodeEngineDegraded)
 	if e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second {
 		t.Errorf("again in %s", e.RetryAfter)
@@ -54,7 +58,7 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	// Nothing waits in the queue: a question to the engine is the probe.
 	w.clock.advance(5 * time.Second)
 	eventually(t, "it closes", func() bool {
-		return !must[control.ServiceState](t)(
+		return !must[admission.ServiceState](t)(
 			w.ServiceState(ctx, w.eng())).Degraded
 	})
 	eventually(t, "the row of the operators", func() bool { return w.audited("acme", "dvt BREAKER CLOSED") })
@@ -79,7 +83,7 @@ func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 		ids = append(ids, w.queued(fmt.Sprintf("r%d", i), "s1"))
 	}
 	w.reconciling()
-	degraded := func() bool { return must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded }
+	degraded := func() bool { return must[admission.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded }
 	eventually(t, "it opens", degraded)
 	total := func() (n int) {
 		for _, id := range ids {
@@ -127,7 +131,7 @@ func TestBreaker_OldSamplesDoNotCount(t *testing.T) {
 	w.handedOver(ids...)
 	w.clock.advance(time.Minute)
 	w.handedOver(w.queued("r9", "s1"))
-	if must[control.ServiceState](t)(w.ServiceState(t.Context(), w.eng())).Degraded {
+	if must[admission.ServiceState](t)(w.ServiceState(t.Context(), w.eng())).Degraded {
 		t.Error("one sample of the last minute opened it")
 	}
 }

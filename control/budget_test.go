@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -69,7 +69,7 @@ func appendOf(t run.EventType) store.Append {
 func TestAppend_WhatHasABudget(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		do         func(context.Context, *control.Journal) error
+		do         func(context.Context, *journal.Journal) error
 		takes      time.Duration
 		err        error
 		unanswered bool
@@ -95,7 +95,7 @@ func TestAppend_WhatHasABudget(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				registry := prometheus.NewRegistry()
-				j := control.NewJournal(control.JournalConfig{Store: &slow{takes: tt.takes, err: tt.err}, Metrics: registry})
+				j := journal.New(journal.Config{Store: journal.On(&slow{takes: tt.takes, err: tt.err}), Metrics: registry})
 				began := time.Now()
 				err := tt.do(t.Context(), j)
 				if took := time.Since(began); took != tt.took {
@@ -113,14 +113,14 @@ func TestAppend_WhatHasABudget(t *testing.T) {
 	}
 }
 
-func appends(t run.EventType) func(context.Context, *control.Journal) error {
-	return func(ctx context.Context, j *control.Journal) error {
+func appends(t run.EventType) func(context.Context, *journal.Journal) error {
+	return func(ctx context.Context, j *journal.Journal) error {
 		_, err := j.Append(ctx, appendOf(t))
 		return err
 	}
 }
 
-func begins(ctx context.Context, j *control.Journal) error {
+func begins(ctx context.Context, j *journal.Journal) error {
 	_, err := j.Begin(ctx, engine.Begin{RunID: "r", StepID: "s", LogicalAttempt: 1})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // the store had nothing to say of the run
@@ -133,7 +133,7 @@ func begins(ctx context.Context, j *control.Journal) error {
 func TestAppend_CallersOwnDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		j := control.NewJournal(control.JournalConfig{Store: &slow{takes: time.Minute}})
+		j := journal.New(journal.Config{Store: journal.On(&slow{takes: time.Minute})})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := appends(run.StepCompletedEvent)(ctx, j); errors.Is(err, engine.ErrUnanswered) ||
@@ -150,7 +150,7 @@ func TestMetrics_Buffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		s := &slow{takes: time.Hour}
-		j := control.NewJournal(control.JournalConfig{Store: s, Metrics: registry})
+		j := journal.New(journal.Config{Store: journal.On(s), Metrics: registry})
 		buffered := func(want float64, when string) {
 			t.Helper()
 			if got := metrics(t, registry)["state_store_buffered_events_total"]; got != want {
@@ -182,8 +182,8 @@ func TestMetrics_Alert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		j := control.NewJournal(control.JournalConfig{
-			Store: &slow{takes: time.Hour}, WriteBudget: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+		j := journal.New(journal.Config{
+			Store: journal.On(&slow{takes: time.Hour}), WriteBudget: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&out, nil)),
 		})
 		alerts := func(tries int, pause time.Duration) (n int) {
 			out.Reset()
@@ -215,10 +215,10 @@ func TestAppend_Mismatch(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	registry := prometheus.NewRegistry()
-	j := control.NewJournal(control.JournalConfig{
-		Store: &slow{out: store.Appended{Outcomes: []store.EventOutcome{
+	j := journal.New(journal.Config{
+		Store: journal.On(&slow{out: store.Appended{Outcomes: []store.EventOutcome{
 			{Seq: 3, Deduplicated: true}, {Seq: 4, Deduplicated: true, PayloadMismatch: true},
-		}}}, Metrics: registry, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+		}}}), Metrics: registry, Logger: slog.New(slog.NewTextHandler(&out, nil)),
 	})
 	if err := appends(run.StepCompletedEvent)(t.Context(), j); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/bulk"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -33,13 +35,13 @@ func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 		f.dead.Store(true) // the next round is sent, and that is not kept
 		return nil
 	}
-	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	must[struct{}](t)(struct{}{}, w.SendBulks(ctx, "first"))
 	known := 0
 	for _, id := range ids {
 		known += w.count(id, run.SignalAccepted)
 	}
-	if now := must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.Accepted != 16 || known != 32 {
+	if now := must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.Accepted != 16 || known != 32 {
 		t.Fatalf("%d rows are accepted and %d signals, want 16 and 32: the crash came at another moment", now.Accepted,
 			known)
 	}
@@ -48,7 +50,7 @@ func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 	must[struct{}](t)(struct{}{}, w.authz.Swap(authz.DefaultPolicy()))
 	f.settle = nil
 	f.dead.Store(false)
-	second := control.New(w.config)
+	second := usecases.New(w.config)
 	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
 	b = w.bulkDone(w.eng(), b.ID)
 	if diff := cmp.Diff([]int{40, 0, 32, 0, 8}, counts(b)); diff != "" {
@@ -65,11 +67,11 @@ func TestBulk_TwoServersSendEachOnce(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids := w.many(60)
-	var bulks []control.Bulk
+	var bulks []bulk.Bulk
 	for i := range 3 {
-		bulks = append(bulks, w.bulk(w.eng(), bulkOf(fmt.Sprint("b", i), 20, control.BulkRuns{IDs: ids[20*i : 20*i+20]})))
+		bulks = append(bulks, w.bulk(w.eng(), bulkOf(fmt.Sprint("b", i), 20, bulk.BulkRuns{IDs: ids[20*i : 20*i+20]})))
 	}
-	for _, s := range []*control.Service{w.Service, control.New(w.config), control.New(w.config)} {
+	for _, s := range []*usecases.UseCases{w.UseCases, usecases.New(w.config), usecases.New(w.config)} {
 		w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, fmt.Sprintf("%p", s)) })
 	}
 	for _, b := range bulks {
@@ -102,17 +104,17 @@ func after(n int, do func()) func() error {
 // contract: T96
 func TestBulk_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 	t.Parallel()
-	w, _ := bulkWorld(t, func(c *control.Config) { c.Limits.SignalsPerMinute = 1 })
+	w, _ := bulkWorld(t, func(c *usecases.Config) { c.Limits.SignalsPerMinute = 1 })
 	ids := w.many(40)
 	w.send(w.eng(), signal(ids[3], "first", run.Resume))
-	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	eventually(t, "all but one are sent", func() bool {
-		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		b = must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
 		return b.Accepted == 39
 	})
 	eventually(t, "the bulk says that it is paced", func() bool {
-		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		b = must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
 		return b.State() == "PACED" && b.Paced == run.CodeSignalRate && b.PacedUntil != nil
 	})
 	for range 3 { // it is looked at again each half minute at the latest
@@ -129,17 +131,17 @@ func TestBulk_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 // contract: T96
 func TestBulk_TheQuotaOfTheTenantPacesIt(t *testing.T) {
 	t.Parallel()
-	w, _ := bulkWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+	w, _ := bulkWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
 		tier := q.Tiers["hobby"] // 20 signals a minute
 		tier.StartRunPerMinute = 600
 		q.Tiers["hobby"] = tier
 	})))
 	ids := w.many(40)
 	w.clock.hold()
-	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	eventually(t, "the quota is used up", func() bool {
-		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		b = must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
 		return b.State() == "PACED" && b.Accepted >= 20
 	})
 	if b.Paced != run.CodeSignalRate || b.Accepted != 20 || b.Rejected+b.Refused != 0 {
@@ -148,7 +150,7 @@ func TestBulk_TheQuotaOfTheTenantPacesIt(t *testing.T) {
 	for b.State() != "DONE" {
 		w.clock.advance(10 * time.Second)
 		time.Sleep(600 * time.Millisecond)
-		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		b = must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
 	}
 	if diff := cmp.Diff([]int{40, 0, 40, 0, 0}, counts(b)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
@@ -170,7 +172,7 @@ func TestBulk_TheStoreThatIsAwayInTheMiddle(t *testing.T) {
 	goes := after(20, func() { back.Store(new(time.Now().Add(300 * time.Millisecond))) })
 	f.inRun = func() error { return errors.Join(goes(), away()) }
 	f.settle = away
-	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	b = w.bulkDone(w.eng(), b.ID)
 	if diff := cmp.Diff([]int{40, 0, 40, 0, 0}, counts(b)); diff != "" || back.Load() == nil {
@@ -187,12 +189,12 @@ func TestBulk_TheStoreThatIsAwayInTheMiddle(t *testing.T) {
 func TestBulks_TheStoreThatIsAwayBetweenPages(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
-	b := w.bulk(w.eng(), bulkOf("b1", 1, control.BulkRuns{IDs: w.many(1)}))
+	b := w.bulk(w.eng(), bulkOf("b1", 1, bulk.BulkRuns{IDs: w.many(1)}))
 	f.down.Store(true)
 	_, err := w.Bulks(t.Context(), w.eng(), 10, b.ID)
 	refusal(t, err, run.CodeStoreUnavailable)
 	f.down.Store(false)
-	must[control.BulksPage](t)(w.Bulks(t.Context(), w.eng(), 10, b.ID))
+	must[bulk.BulksPage](t)(w.Bulks(t.Context(), w.eng(), 10, b.ID))
 	_, err = w.Bulks(t.Context(), w.who("dev-admin"), 10, b.ID)
 	refusal(t, err, run.CodeCursorInvalid)
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -25,7 +28,7 @@ func TestBulk_RightsThatAreLostInTheMiddle(t *testing.T) {
 		}
 	})
 	who := w.who("dev-operator")
-	b := w.bulk(who, bulkOf("b1", 64, control.BulkRuns{IDs: ids}))
+	b := w.bulk(who, bulkOf("b1", 64, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	b = w.bulkDone(who, b.ID)
 	if b.Accepted == 0 || b.Refused < 30 || b.Accepted+b.Refused != 64 {
@@ -50,7 +53,7 @@ func TestBulk_TheAskerMustStillBeGood(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, tokenID string){
 		"revoked": func(w *world, tokenID string) {
-			_, err := w.RevokeToken(w.t.Context(), w.eng(), control.RevokeToken{RequestID: "r1", ID: tokenID, Reason: "lost"})
+			_, err := w.RevokeToken(w.t.Context(), w.eng(), access.RevokeToken{RequestID: "r1", ID: tokenID, Reason: "lost"})
 			must[struct{}](w.t)(struct{}{}, err)
 		},
 		"expired": func(w *world, _ string) { w.clock.advance(2 * time.Hour) },
@@ -61,12 +64,12 @@ func TestBulk_TheAskerMustStillBeGood(t *testing.T) {
 			must[struct{}](t)(struct{}{}, w.LoadPolicy(t.Context()))
 			w.spawn(w.FollowPolicy)
 			ids := w.many(48)
-			made := must[control.CreatedToken](t)(w.CreateToken(t.Context(), w.eng(), control.CreateToken{
+			made := must[access.CreatedToken](t)(w.CreateToken(t.Context(), w.eng(), access.CreateToken{
 				RequestID: "t1", Name: "ci", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}},
 				ExpiresAt: w.clock.now().Add(time.Hour),
 			}))
 			p := must[authz.Principal](t)(w.authz.Authenticate(made.Secret))
-			b := w.bulk(p, bulkOf("b1", 48, control.BulkRuns{IDs: ids}))
+			b := w.bulk(p, bulkOf("b1", 48, bulk.BulkRuns{IDs: ids}))
 			f.inRun = after(17, func() { end(w, made.Token.ID) })
 			w.sends()
 			b = w.bulkDone(w.eng(), b.ID) // the same principal
@@ -87,7 +90,7 @@ func TestBulk_AnAskerWhoseTimeIsOver(t *testing.T) {
 	w, f := bulkWorld(t)
 	ids, p := w.many(40), w.who("dev-operator")
 	p.ExpiresAt = w.clock.now().Add(time.Hour)
-	b := w.bulk(p, bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	b := w.bulk(p, bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	f.inRun = after(17, func() { w.clock.advance(2 * time.Hour) })
 	w.sends()
 	if b = w.bulkDone(p, b.ID); b.Refused < 8 || b.Accepted+b.Refused != 40 {
@@ -101,10 +104,10 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids, ctx := w.many(2), t.Context()
-	foreign := must[control.StartedRun](t)(
+	foreign := must[runs.StartedRun](t)(
 		w.StartRun(ctx, w.eng(), startOf("other", document(M{"scope.projectId": "store"}, "a")))).View.Run.RunID
 	narrow := w.who("shop-viewer")
-	named := control.BulkRuns{IDs: []string{ids[0], foreign, "unknown", ids[1], ids[0]}}
+	named := bulk.BulkRuns{IDs: []string{ids[0], foreign, "unknown", ids[1], ids[0]}}
 	whole := w.previewOf(narrow, bulkOf("", 0, named))
 	p := whole.Bulk
 	if whole.Outcome != "REFUSED" || whole.Code != run.CodeForbidden || p.Count != 2 || len(p.Excluded) != 1 ||
@@ -133,30 +136,30 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 		if diff := cmp.Diff(mine.Message, refusal(t, err, run.CodeNotFound).Message); diff != "" {
 			t.Errorf("another's and none (-want +got):\n%s", diff)
 		}
-		_, err = w.BulkRows(ctx, other, control.BulkRowsQuery{BulkID: b.ID})
+		_, err = w.BulkRows(ctx, other, bulk.BulkRowsQuery{BulkID: b.ID})
 		refusal(t, err, run.CodeNotFound)
 		_, err = w.BulkApplications(ctx, other, b.ID)
 		refusal(t, err, run.CodeNotFound)
 		_, err = w.WatchBulk(ctx, other, b.ID)
 		refusal(t, err, run.CodeNotFound)
-		_, err = w.SignalRuns(ctx, other, bulkOf("b9", 1, control.BulkRuns{FailedOf: b.ID}))
+		_, err = w.SignalRuns(ctx, other, bulkOf("b9", 1, bulk.BulkRuns{FailedOf: b.ID}))
 		refusal(t, err, run.CodeNotFound)
-		if page := must[control.BulksPage](t)(w.Bulks(ctx, other, 10, "")); len(page.Bulks) != 0 {
+		if page := must[bulk.BulksPage](t)(w.Bulks(ctx, other, 10, "")); len(page.Bulks) != 0 {
 			t.Errorf("%s sees %d bulks", other.ID, len(page.Bulks))
 		}
 	}
-	if page := must[control.BulksPage](t)(w.Bulks(ctx, narrow, 10, "")); len(page.Bulks) != 1 ||
+	if page := must[bulk.BulksPage](t)(w.Bulks(ctx, narrow, 10, "")); len(page.Bulks) != 1 ||
 		page.Bulks[0].ID != b.ID {
 		t.Errorf("the asker sees %+v", page)
 	}
-	_, err := w.SignalRuns(ctx, w.who("nobody"), bulkOf("b1", 1, control.BulkRuns{Filter: &control.RunFilter{}}))
+	_, err := w.SignalRuns(ctx, w.who("nobody"), bulkOf("b1", 1, bulk.BulkRuns{Filter: &control.RunFilter{}}))
 	refusal(t, err, run.CodeForbidden)
 	// nobody takes a row's place
 	_, err = w.SignalRun(ctx, w.eng(), signal(ids[0], store.BulkSignalID(b.ID, 1), run.Pause))
 	refusal(t, err, run.CodeBadInput)
 	// A receipt is shown as long as its run may be read.
 	seer := w.who("two-viewer")
-	own := w.bulk(seer, bulkOf("b1", 2, control.BulkRuns{IDs: ids}))
+	own := w.bulk(seer, bulkOf("b1", 2, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	w.bulkDone(seer, own.ID)
 	if rows := w.bulkRows(seer, own.ID); rows[0].Receipt == nil {

@@ -10,20 +10,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
-func stopBulk(id string) control.CancelBulk {
-	return control.CancelBulk{ID: id, RequestID: "stop-1", Reason: "wrong runs"}
+func stopBulk(id string) bulk.CancelBulk {
+	return bulk.CancelBulk{ID: id, RequestID: "stop-1", Reason: "wrong runs"}
 }
 
-func (w *world) bulkStopped(p authz.Principal, id string) (b control.Bulk) {
+func (w *world) bulkStopped(p authz.Principal, id string) (b bulk.Bulk) {
 	w.t.Helper()
 	eventually(w.t, "the bulk is stopped", func() bool {
-		b = must[control.Bulk](w.t)(w.Bulk(w.t.Context(), p, id))
+		b = must[bulk.Bulk](w.t)(w.Bulk(w.t.Context(), p, id))
 		return b.State() == "STOPPED"
 	})
 	return b
@@ -35,9 +36,9 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(80)
-	f.settle = after(2, func() { must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(w.onlyBulk()))) })
-	b := w.bulk(w.eng(), bulkOf("b1", 80, control.BulkRuns{IDs: ids}))
-	for _, s := range []*control.Service{w.Service, control.New(w.config)} {
+	f.settle = after(2, func() { must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(w.onlyBulk()))) })
+	b := w.bulk(w.eng(), bulkOf("b1", 80, bulk.BulkRuns{IDs: ids}))
+	for _, s := range []*usecases.UseCases{w.UseCases, usecases.New(w.config)} {
 		w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, fmt.Sprintf("%p", s)) })
 	}
 	b = w.bulkStopped(w.eng(), b.ID)
@@ -52,7 +53,7 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 			t.Errorf("row %d is %s, and its run accepted %d signals", i+1, r.Outcome, sent)
 		}
 	}
-	if again := must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))); !cmp.Equal(again.Rev, b.Rev) {
+	if again := must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))); !cmp.Equal(again.Rev, b.Rev) {
 		t.Errorf("stopped again: revision %d, before %d", again.Rev, b.Rev)
 	}
 	n := 0
@@ -68,7 +69,7 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 
 func (w *world) onlyBulk() string {
 	w.t.Helper()
-	page := must[control.BulksPage](w.t)(w.Bulks(w.t.Context(), w.eng(), 1, ""))
+	page := must[bulk.BulksPage](w.t)(w.Bulks(w.t.Context(), w.eng(), 1, ""))
 	return page.Bulks[0].ID
 }
 
@@ -88,14 +89,14 @@ func TestBulkStop_CrashInTheMiddle(t *testing.T) {
 		f.dead.Store(true)
 		return nil
 	}
-	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
 	must[struct{}](t)(struct{}{}, w.SendBulks(ctx, "first"))
 	f.settle = nil
 	f.dead.Store(false)
-	if s := must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))).State(); s != "STOPPING" {
+	if s := must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))).State(); s != "STOPPING" {
 		t.Errorf("the bulk is %s", s)
 	}
-	second := control.New(w.config)
+	second := usecases.New(w.config)
 	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
 	b = w.bulkStopped(w.eng(), b.ID)
 	if b.Accepted != 32 || b.NotSent != 8 {
@@ -121,13 +122,13 @@ func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 		<-wake
 		return nil
 	}
-	b := w.bulk(w.eng(), bulkOf("b1", 20, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 20, bulk.BulkRuns{IDs: ids}))
 	w.spawn(func(ctx context.Context) error { return w.SendBulks(ctx, "sleeper") })
 	for range cap(asleep) {
 		<-asleep
 	}
-	must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID)))
-	second := control.New(w.config)
+	must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID)))
+	second := usecases.New(w.config)
 	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
 	b = w.bulkStopped(w.eng(), b.ID)
 	before := f.inRuns.Load()
@@ -148,10 +149,10 @@ func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 // contract: T128
 func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 	t.Parallel()
-	w, f := bulkWorld(t, func(c *control.Config) { c.Limits.LeaseTTL = time.Minute })
+	w, f := bulkWorld(t, func(c *usecases.Config) { c.Limits.LeaseTTL = time.Minute })
 	ids := w.many(20)
-	f.inRun = after(16, func() { must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(w.onlyBulk()))) })
-	b := w.bulk(w.eng(), bulkOf("b1", 20, control.BulkRuns{IDs: ids}))
+	f.inRun = after(16, func() { must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(w.onlyBulk()))) })
+	b := w.bulk(w.eng(), bulkOf("b1", 20, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	b = w.bulkStopped(w.eng(), b.ID)
 	sent := 0
@@ -167,8 +168,8 @@ func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
-	b := w.bulk(w.eng(), bulkOf("b1", 3, control.BulkRuns{IDs: w.many(3)}))
-	must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID)))
+	b := w.bulk(w.eng(), bulkOf("b1", 3, bulk.BulkRuns{IDs: w.many(3)}))
+	must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID)))
 	w.sends()
 	if b = w.bulkStopped(w.eng(), b.ID); b.NotSent != 3 {
 		t.Errorf("%d are not sent, want 3", b.NotSent)
@@ -183,14 +184,14 @@ func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
 func TestBulkStop_OfNobodyElse(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
-	b := w.bulk(w.eng(), bulkOf("b1", 1, control.BulkRuns{IDs: w.many(1)}))
+	b := w.bulk(w.eng(), bulkOf("b1", 1, bulk.BulkRuns{IDs: w.many(1)}))
 	for _, who := range []string{"dev-admin", "dev-viewer", "nobody", "dev-mallory"} {
 		_, err := w.CancelBulk(t.Context(), w.who(who), stopBulk(b.ID))
 		refusal(t, err, run.CodeNotFound)
 	}
-	_, err := w.CancelBulk(t.Context(), w.eng(), control.CancelBulk{ID: b.ID})
+	_, err := w.CancelBulk(t.Context(), w.eng(), bulk.CancelBulk{ID: b.ID})
 	refusal(t, err, run.CodeBadInput)
-	if now := must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.StoppedAt != nil {
+	if now := must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.StoppedAt != nil {
 		t.Error("somebody stopped it")
 	}
 }

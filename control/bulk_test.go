@@ -10,6 +10,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -24,14 +26,14 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 	for _, i := range []int{7, 77, 177} {
 		w.append(ids[i], runtest.Draft(run.RunCancelled, "", 1))
 	}
-	b := w.bulk(w.eng(), bulkOf("b1", 200, control.BulkRuns{IDs: ids}))
+	b := w.bulk(w.eng(), bulkOf("b1", 200, bulk.BulkRuns{IDs: ids}))
 	w.sends() // nobody watches
 	b = w.bulkDone(w.eng(), b.ID)
 	if diff := cmp.Diff([]int{200, 0, 197, 3, 0}, counts(b)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	applied := must[control.BulkApplications](t)(w.BulkApplications(t.Context(), w.eng(), b.ID))
-	if want := (control.BulkApplications{Pending: 197}); applied != want {
+	applied := must[bulk.BulkApplications](t)(w.BulkApplications(t.Context(), w.eng(), b.ID))
+	if want := (bulk.BulkApplications{Pending: 197}); applied != want {
 		t.Errorf("applications %+v, want %+v", applied, want)
 	}
 	var failed []string
@@ -48,7 +50,7 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 		failed); diff != "" {
 		t.Errorf("failed (-want +got):\n%s", diff)
 	}
-	again := w.bulk(w.eng(), bulkOf("b2", 3, control.BulkRuns{FailedOf: b.ID}))
+	again := w.bulk(w.eng(), bulkOf("b2", 3, bulk.BulkRuns{FailedOf: b.ID}))
 	again = w.bulkDone(w.eng(), again.ID)
 	if diff := cmp.Diff([]int{3, 0, 0, 3, 0}, counts(again)); diff != "" {
 		t.Errorf("counts of the second bulk (-want +got):\n%s", diff)
@@ -68,7 +70,7 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids, ctx, eng := w.many(6), t.Context(), w.eng()
-	running := control.BulkRuns{Filter: &control.RunFilter{Statuses: []run.Status{run.Running}}}
+	running := bulk.BulkRuns{Filter: &control.RunFilter{Statuses: []run.Status{run.Running}}}
 	eventually(t, "the list has them", func() bool {
 		return w.previewOf(eng, bulkOf("", 0, running)).Bulk.Count == 6
 	})
@@ -79,18 +81,18 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	if !w.audited("acme", "dev-engineer SIGNAL_RUNS REJECTED BULK_MOVED") {
 		t.Error("no audit row of the refusal")
 	}
-	made := must[control.MadeBulk](t)(w.SignalRuns(ctx, eng, bulkOf("b1", 6, running)))
+	made := must[bulk.MadeBulk](t)(w.SignalRuns(ctx, eng, bulkOf("b1", 6, running)))
 	w.sends()
 	b := w.bulkDone(eng, made.Bulk.ID)
 	later := w.queued("later", "a") // it was not there when the bulk was made
 	w.handOver()
 	w.append(later, runtest.Start())
-	again := must[control.MadeBulk](t)(w.SignalRuns(ctx, eng, bulkOf("b1", 6, running)))
+	again := must[bulk.MadeBulk](t)(w.SignalRuns(ctx, eng, bulkOf("b1", 6, running)))
 	if !again.Duplicate || again.Bulk.ID != b.ID || again.Bulk.Total != 6 || made.Duplicate {
 		t.Errorf("again: %+v", again)
 	}
-	for name, in := range map[string]control.SignalRuns{"runs": bulkOf("b1", 1, control.BulkRuns{IDs: ids[:1]}),
-		"reason": func() control.SignalRuns {
+	for name, in := range map[string]bulk.SignalRuns{"runs": bulkOf("b1", 1, bulk.BulkRuns{IDs: ids[:1]}),
+		"reason": func() bulk.SignalRuns {
 			in := bulkOf("b1", 6, running)
 			in.Reason = "another"
 			return in
@@ -99,12 +101,12 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 			refusal(t, err, run.CodeRequestConflict)
 		}
 	}
-	for _, bad := range []control.SignalRuns{
-		bulkOf("b 2", 1, running), bulkOf("b2", 0, running), bulkOf("b2", 1, control.BulkRuns{}),
-		bulkOf("b2", 1, control.BulkRuns{IDs: ids, Filter: running.Filter}),
+	for _, bad := range []bulk.SignalRuns{
+		bulkOf("b 2", 1, running), bulkOf("b2", 0, running), bulkOf("b2", 1, bulk.BulkRuns{}),
+		bulkOf("b2", 1, bulk.BulkRuns{IDs: ids, Filter: running.Filter}),
 		{RequestID: "b2", Runs: running, ExpectedCount: 1, Signal: bulkOf("", 0, running).Signal},
 		{RequestID: "b2", Runs: running, ExpectedCount: 1, Reason: "r",
-			Signal: control.SignalRun{Signal: run.Signal{Type: run.RetryStep}}},
+			Signal: runs.SignalRun{Signal: run.Signal{Type: run.RetryStep}}},
 	} {
 		_, err := w.SignalRuns(ctx, eng, bad)
 		refusal(t, err, run.CodeBadInput)
@@ -114,8 +116,8 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	_, err = w.SignalRuns(ctx, eng, large)
 	refusal(t, err, run.CodeSignalTooLarge)
 	_, err = w.SignalRuns(
-		ctx, eng, bulkOf("b2", control.MaxBulk+1, control.BulkRuns{IDs: make([]string, control.MaxBulk+1)}))
-	if e := refusal(t, err, run.CodeBulkTooLarge); e.Limit != control.MaxBulk || !strings.Contains(e.Message, "5001") {
+		ctx, eng, bulkOf("b2", bulk.MaxBulk+1, bulk.BulkRuns{IDs: make([]string, bulk.MaxBulk+1)}))
+	if e := refusal(t, err, run.CodeBulkTooLarge); e.Limit != bulk.MaxBulk || !strings.Contains(e.Message, "5001") {
 		t.Errorf("refusal %+v", e)
 	}
 }
@@ -125,13 +127,13 @@ func TestBulk_OpenOnesAreBounded(t *testing.T) {
 	w, _ := bulkWorld(t)
 	ids := w.many(1)
 	for i := range 5 {
-		w.bulk(w.eng(), bulkOf(fmt.Sprint("b", i), 1, control.BulkRuns{IDs: ids}))
+		w.bulk(w.eng(), bulkOf(fmt.Sprint("b", i), 1, bulk.BulkRuns{IDs: ids}))
 	}
-	_, err := w.SignalRuns(t.Context(), w.eng(), bulkOf("b5", 1, control.BulkRuns{IDs: ids}))
+	_, err := w.SignalRuns(t.Context(), w.eng(), bulkOf("b5", 1, bulk.BulkRuns{IDs: ids}))
 	if e := refusal(t, err, run.CodeTooManyBulks); e.RetryAfter <= 0 {
 		t.Errorf("refusal %+v", e)
 	}
-	w.bulk(w.who("dev-operator"), bulkOf("b5", 1, control.BulkRuns{IDs: ids}))
+	w.bulk(w.who("dev-operator"), bulkOf("b5", 1, bulk.BulkRuns{IDs: ids}))
 }
 
 // First the state, then rows as they change, a receipt that moves included; honest when the store is away; over when
@@ -141,19 +143,19 @@ func TestBulk_Watch(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids, who := w.many(20), w.eng()
-	in := bulkOf("b1", 20, control.BulkRuns{IDs: ids})
+	in := bulkOf("b1", 20, bulk.BulkRuns{IDs: ids})
 	in.Signal = signal("", "", run.Cancel)
 	b := w.bulk(who, in)
-	s := must[control.Stream[control.BulkFrame]](t)(w.WatchBulk(t.Context(), who, b.ID))
+	s := must[control.Stream[bulk.BulkFrame]](t)(w.WatchBulk(t.Context(), who, b.ID))
 	defer s.Close()
-	first := take(t, s, "the first frame", func(control.BulkFrame) bool { return true })
+	first := take(t, s, "the first frame", func(bulk.BulkFrame) bool { return true })
 	if !first.Reset || first.Sync != live.Live || len(first.Rows) != 0 || first.Bulk.Waiting() != 20 ||
 		first.Bulk.Applications == nil {
 		t.Errorf("first frame %+v", first)
 	}
 	w.sends()
 	seen := map[int]bool{}
-	take(t, s, "all rows", func(f control.BulkFrame) bool {
+	take(t, s, "all rows", func(f bulk.BulkFrame) bool {
 		if f.Reset {
 			t.Error("a second reset")
 		}
@@ -166,19 +168,19 @@ func TestBulk_Watch(t *testing.T) {
 		RunID: ids[4], Outcomes: []store.SignalOutcome{{SignalID: store.BulkSignalID(b.ID, 5),
 			Application: run.SignalNotApply, AppliedBy: -1}},
 	}))
-	moved := take(t, s, "the receipt that moved", func(f control.BulkFrame) bool { return len(f.Rows) > 0 })
+	moved := take(t, s, "the receipt that moved", func(f bulk.BulkFrame) bool { return len(f.Rows) > 0 })
 	if len(moved.Rows) != 1 || moved.Rows[0].No != 5 || !moved.Rows[0].Failed() ||
 		moved.Bulk.Applications.NotApplied != 1 {
 		t.Errorf("frame %+v", moved)
 	}
 	f.down.Store(true)
-	stale := take(t, s, "STALE", func(f control.BulkFrame) bool { return f.Sync == live.Stale })
+	stale := take(t, s, "STALE", func(f bulk.BulkFrame) bool { return f.Sync == live.Stale })
 	if stale.Reason != live.StoreDown || stale.Bulk.ID != b.ID || stale.AsOf.After(w.clock.now()) {
 		t.Errorf("stale frame %+v", stale)
 	}
 	f.down.Store(false)
-	take(t, s, "LIVE again", func(f control.BulkFrame) bool { return f.Sync == live.Live })
-	take(t, s, "a quiet frame", func(f control.BulkFrame) bool { return len(f.Rows) == 0 })
+	take(t, s, "LIVE again", func(f bulk.BulkFrame) bool { return f.Sync == live.Live })
+	take(t, s, "a quiet frame", func(f bulk.BulkFrame) bool { return len(f.Rows) == 0 })
 	w.directory.SetGrants("acme", who.ID, nil)
 	must[struct{}](t)(struct{}{}, w.authz.Swap(authz.DefaultPolicy()))
 	for {

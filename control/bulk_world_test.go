@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -63,10 +65,10 @@ func (f *faulty) Bulk(ctx context.Context, id string) (store.Bulk, error) {
 }
 
 // bulkWorld is a world whose store may fail, with leases that a test can wait for.
-func bulkWorld(t *testing.T, change ...func(*control.Config)) (*world, *faulty) {
+func bulkWorld(t *testing.T, change ...func(*usecases.Config)) (*world, *faulty) {
 	t.Helper()
 	f := &faulty{}
-	w := newWorld(t, append(change, func(c *control.Config) {
+	w := newWorld(t, append(change, func(c *usecases.Config) {
 		f.Store, c.Store = c.Store, f
 		c.Limits.LeaseTTL = time.Second
 	})...)
@@ -86,38 +88,38 @@ func (w *world) many(n int) (ids []string) {
 	return ids
 }
 
-func bulkOf(requestID string, count int, runs control.BulkRuns) control.SignalRuns {
-	return control.SignalRuns{
-		RequestID: requestID, Runs: runs, ExpectedCount: count, Reason: "release",
-		Signal: control.SignalRun{Signal: run.Signal{Type: run.Pause}, Payload: json.RawMessage(`{}`)},
+func bulkOf(requestID string, count int, chosen bulk.BulkRuns) bulk.SignalRuns {
+	return bulk.SignalRuns{
+		RequestID: requestID, Runs: chosen, ExpectedCount: count, Reason: "release",
+		Signal: runs.SignalRun{Signal: run.Signal{Type: run.Pause}, Payload: json.RawMessage(`{}`)},
 	}
 }
 
-func (w *world) previewOf(p authz.Principal, in control.SignalRuns) control.ActionPreview {
+func (w *world) previewOf(p authz.Principal, in bulk.SignalRuns) runs.ActionPreview {
 	w.t.Helper()
-	return must[control.ActionPreview](w.t)(
-		w.PreviewBulk(w.t.Context(), p, control.PreviewBulk{Runs: in.Runs, Signal: in.Signal}))
+	return must[runs.ActionPreview](w.t)(
+		w.PreviewBulk(w.t.Context(), p, bulk.PreviewBulk{Runs: in.Runs, Signal: in.Signal}))
 }
 
-func (w *world) bulk(p authz.Principal, in control.SignalRuns) control.Bulk {
+func (w *world) bulk(p authz.Principal, in bulk.SignalRuns) bulk.Bulk {
 	w.t.Helper()
-	return must[control.MadeBulk](w.t)(w.SignalRuns(w.t.Context(), p, in)).Bulk
+	return must[bulk.MadeBulk](w.t)(w.SignalRuns(w.t.Context(), p, in)).Bulk
 }
 
-func (w *world) bulkDone(p authz.Principal, id string) (b control.Bulk) {
+func (w *world) bulkDone(p authz.Principal, id string) (b bulk.Bulk) {
 	w.t.Helper()
 	eventually(w.t, "the bulk is done", func() bool {
-		b = must[control.Bulk](w.t)(w.Bulk(w.t.Context(), p, id))
+		b = must[bulk.Bulk](w.t)(w.Bulk(w.t.Context(), p, id))
 		return b.State() == "DONE"
 	})
 	return b
 }
 
-func (w *world) bulkRows(p authz.Principal, id string) (out []control.BulkRow) {
+func (w *world) bulkRows(p authz.Principal, id string) (out []bulk.BulkRow) {
 	w.t.Helper()
 	for after := ""; ; {
-		page := must[control.BulkRowsPage](w.t)(
-			w.BulkRows(w.t.Context(), p, control.BulkRowsQuery{BulkID: id, First: 200, After: after}))
+		page := must[bulk.BulkRowsPage](w.t)(
+			w.BulkRows(w.t.Context(), p, bulk.BulkRowsQuery{BulkID: id, First: 200, After: after}))
 		out = append(out, page.Rows...)
 		if !page.HasNext {
 			return out
@@ -126,7 +128,7 @@ func (w *world) bulkRows(p authz.Principal, id string) (out []control.BulkRow) {
 	}
 }
 
-func counts(b control.Bulk) []int {
+func counts(b bulk.Bulk) []int {
 	return []int{b.Total, b.Waiting(), b.Accepted, b.Rejected, b.Refused}
 }
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // One key decrypts the payloads of all tenants, so without an operators' tenant nobody may read them.
@@ -18,7 +18,7 @@ func TestMayReadPayloads_IsForTheOperatorsSRE(t *testing.T) {
 		"globex": {"dev-sre": no, "dev-admin": no, "dev-viewer": no, "dev-mallory": no},
 		"":       {"dev-sre": no, "dev-admin": no, "dev-viewer": no, "dev-mallory": no},
 	} {
-		w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = operators })
+		w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = operators })
 		got := map[string]run.Code{}
 		for who := range want {
 			got[who] = coded(w.MayReadPayloads(t.Context(), w.who(who)))

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/artifact"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -81,7 +81,7 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	w := newWorld(t)
 	results := brokenShop(t)
 	id := w.dbtStep("dbt", results, "")
-	read := func(q control.DBTNodesQuery) control.DBTNodesPage {
+	read := func(q reads.DBTNodesQuery) reads.DBTNodesPage {
 		t.Helper()
 		q.RunID, q.StepID = id, "s1"
 		page, ok, err := w.DBTNodes(t.Context(), w.who("dev-viewer"), q)
@@ -90,7 +90,7 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 		}
 		return page
 	}
-	failed := read(control.DBTNodesQuery{Statuses: []string{"error"}})
+	failed := read(reads.DBTNodesQuery{Statuses: []string{"error"}})
 	if failed.Total != 1 || len(failed.Nodes) != 1 || failed.Attempt != 1 {
 		t.Fatalf("%+v", failed)
 	}
@@ -108,7 +108,7 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	}
 	var paged []string
 	for after := ""; ; {
-		page := read(control.DBTNodesQuery{First: 4, After: after})
+		page := read(reads.DBTNodesQuery{First: 4, After: after})
 		for _, n := range page.Nodes {
 			paged = append(paged, n.UniqueID)
 		}
@@ -121,7 +121,7 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 		after = page.Cursors[len(page.Cursors)-1]
 	}
 	var whole []string
-	for _, n := range read(control.DBTNodesQuery{First: 200}).Nodes {
+	for _, n := range read(reads.DBTNodesQuery{First: 200}).Nodes {
 		whole = append(whole, n.UniqueID)
 		if n.ResourceType() == "test" && n.Status == "pass" && (n.Failures == nil || *n.Failures != 0 ||
 			strings.Contains(n.Name(), ".")) {
@@ -132,13 +132,13 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 		t.Errorf("%d of %d nodes (-whole +in pages):\n%s", len(whole), total, diff)
 	}
 
-	_, _, err := w.DBTNodes(t.Context(), w.foreign(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
+	_, _, err := w.DBTNodes(t.Context(), w.foreign(), reads.DBTNodesQuery{RunID: id, StepID: "s1"})
 	refusal(t, err, run.CodeNotFound)
-	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1", After: "x"})
+	_, _, err = w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1", After: "x"})
 	refusal(t, err, run.CodeCursorInvalid)
-	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "zz"})
+	_, _, err = w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "zz"})
 	refusal(t, err, run.CodeNotFound)
-	if _, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1", Attempt: 2}); ok ||
+	if _, ok, err := w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1", Attempt: 2}); ok ||
 		err != nil {
 		t.Errorf("of an attempt that did not begin: %v, %v", ok, err)
 	}
@@ -156,7 +156,7 @@ func TestDBTNodes_OfNobodyElsesArtifacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := w.dbtStep("theft", []byte(`{"results":[]}`), uri)
-	if page, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"}); ok ||
+	if page, ok, err := w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1"}); ok ||
 		err != nil {
 		t.Errorf("shows %+v, %v", page, err)
 	}
@@ -170,7 +170,7 @@ func TestDBTNodes_Bounds(t *testing.T) {
 		{"unique_id":"odd","status":"new word","adapter_response":{"rows_affected":"many"}}],"elapsed_time":1}`,
 		strings.Repeat("é", 4000), strings.Repeat("x", 40_000))
 	id := w.dbtStep("long", []byte(long), "")
-	page, _, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
+	page, _, err := w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1"})
 	if err != nil || len(page.Nodes) != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -182,7 +182,7 @@ func TestDBTNodes_Bounds(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	id = w.dbtStep("large", bytes.Repeat([]byte(" "), 16<<20+1), "")
-	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
+	_, _, err = w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1"})
 	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != 16<<20 {
 		t.Errorf("limit %d", e.Limit)
 	}

@@ -15,10 +15,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -30,7 +31,7 @@ type redriver struct {
 	tried []string
 }
 
-func (r *redriver) Redrive(ctx context.Context, d control.DeadLetter) error {
+func (r *redriver) Redrive(ctx context.Context, d reads.DeadLetter) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tried = append(r.tried, d.ID)
@@ -41,8 +42,8 @@ func (r *redriver) Redrive(ctx context.Context, d control.DeadLetter) error {
 	return err
 }
 
-func withRedriver(r *redriver) func(*control.Config) {
-	return func(c *control.Config) { c.Redriver, r.store = r, c.Store }
+func withRedriver(r *redriver) func(*usecases.Config) {
+	return func(c *usecases.Config) { c.Redriver, r.store = r, c.Store }
 }
 
 // bury makes a dead letter of a run as a projector would, and gives its id.
@@ -60,7 +61,7 @@ func (w *world) bury(tenant, project, runID string, from, to int) string {
 	return id
 }
 
-func lettersOf(p control.DeadLettersPage) []string {
+func lettersOf(p reads.DeadLettersPage) []string {
 	out := []string{}
 	for _, d := range p.Letters {
 		out = append(out, d.ID)
@@ -68,7 +69,7 @@ func lettersOf(p control.DeadLettersPage) []string {
 	return out
 }
 
-func outcomes(out control.RedrivenDeadLetters) []string {
+func outcomes(out reads.RedrivenDeadLetters) []string {
 	var words []string
 	for _, r := range out.Results {
 		switch {
@@ -100,12 +101,12 @@ func TestDeadLetters_Pages(t *testing.T) {
 	must[bool](t)(w.raw.Redriven(t.Context(), all[0]))
 	foreign := w.bury("globex", "shop", "theirs", 0, 1)
 	sre := w.who("dev-sre")
-	page := func(q control.DeadLettersQuery) control.DeadLettersPage {
+	page := func(q reads.DeadLettersQuery) reads.DeadLettersPage {
 		t.Helper()
-		return must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), sre, q))
+		return must[reads.DeadLettersPage](t)(w.DeadLetters(t.Context(), sre, q))
 	}
 	var walked []string
-	q := control.DeadLettersQuery{First: 2}
+	q := reads.DeadLettersQuery{First: 2}
 	for {
 		p := page(q)
 		walked = append(walked, lettersOf(p)...)
@@ -117,21 +118,21 @@ func TestDeadLetters_Pages(t *testing.T) {
 	if diff := cmp.Diff(all, walked); diff != "" {
 		t.Errorf("pages of two (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(all[1:], lettersOf(page(control.DeadLettersQuery{Open: true}))); diff != "" {
+	if diff := cmp.Diff(all[1:], lettersOf(page(reads.DeadLettersQuery{Open: true}))); diff != "" {
 		t.Errorf("open ones (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(all[2:3], lettersOf(page(control.DeadLettersQuery{RunID: two}))); diff != "" {
+	if diff := cmp.Diff(all[2:3], lettersOf(page(reads.DeadLettersQuery{RunID: two}))); diff != "" {
 		t.Errorf("of one run (-want +got):\n%s", diff)
 	}
-	got := must[control.DeadLetter](t)(w.DeadLetter(t.Context(), sre, all[4]))
+	got := must[reads.DeadLetter](t)(w.DeadLetter(t.Context(), sre, all[4]))
 	if got.RunID != one || got.From != 0 || got.To != 1 || got.Cause != "too large" || got.Attempts != 10 {
 		t.Errorf("%+v", got)
 	}
 	for _, after := range []string{"nonsense", foreign} {
-		_, err := w.DeadLetters(t.Context(), sre, control.DeadLettersQuery{After: after})
+		_, err := w.DeadLetters(t.Context(), sre, reads.DeadLettersQuery{After: after})
 		refusal(t, err, run.CodeCursorInvalid)
 	}
-	_, err := w.DeadLetters(t.Context(), sre, control.DeadLettersQuery{First: 201})
+	_, err := w.DeadLetters(t.Context(), sre, reads.DeadLettersQuery{First: 201})
 	refusal(t, err, run.CodeBadInput)
 }
 
@@ -144,12 +145,12 @@ func TestDeadLetters_OneTenant(t *testing.T) {
 	id := w.queued("ours", "s1")
 	letter := w.bury("acme", "shop", id, 0, 1)
 	mallory := w.who("dev-mallory")
-	if p := must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{})); len(
+	if p := must[reads.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{})); len(
 		p.Letters) > 0 {
 		t.Errorf("another tenant sees %v", p.Letters)
 	}
-	_, theirs := w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{RunID: id})
-	_, none := w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{RunID: "no-such-run"})
+	_, theirs := w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{RunID: id})
+	_, none := w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{RunID: "no-such-run"})
 	if a, b := refusal(t, theirs, run.CodeNotFound), refusal(t, none, run.CodeNotFound); a.Error() != b.Error() {
 		t.Errorf("told apart: %q and %q", a, b)
 	}
@@ -158,14 +159,14 @@ func TestDeadLetters_OneTenant(t *testing.T) {
 	if a, b := refusal(t, theirs, run.CodeNotFound), refusal(t, none, run.CodeNotFound); a.Error() != b.Error() {
 		t.Errorf("told apart: %q and %q", a, b)
 	}
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
-		control.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter, uuid.NewString(), ""}}))
+	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
+		reads.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter, uuid.NewString(), ""}}))
 	if diff := cmp.Diff([]string{"NOT_FOUND", "NOT_FOUND", "NOT_FOUND"}, outcomes(out)); diff != "" {
 		t.Errorf("redriven by another tenant (-want +got):\n%s", diff)
 	}
-	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
-		control.RedriveDeadLetters{RequestID: "q2", AllOpen: true}))
-	_, err := w.RedriveDeadLetters(t.Context(), mallory, control.RedriveDeadLetters{RequestID: "q3", RunID: id})
+	out = must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
+		reads.RedriveDeadLetters{RequestID: "q2", AllOpen: true}))
+	_, err := w.RedriveDeadLetters(t.Context(), mallory, reads.RedriveDeadLetters{RequestID: "q3", RunID: id})
 	refusal(t, err, run.CodeNotFound)
 	if len(out.Results) > 0 || len(r.tried) > 0 {
 		t.Errorf("results %v, published %v", out.Results, r.tried)
@@ -182,13 +183,13 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 		"shop-viewer"} {
 		p := w.who(token)
 		for _, runID := range []string{"", id} {
-			_, err := w.DeadLetters(t.Context(), p, control.DeadLettersQuery{RunID: runID})
+			_, err := w.DeadLetters(t.Context(), p, reads.DeadLettersQuery{RunID: runID})
 			e := refusal(t, err, run.CodeForbidden)
 			if e.Denial.Action != authz.ReadDeadLetters || !slices.Equal(e.Denial.WhoCould,
 				[]string{"dev-admin", "dev-sre"}) {
 				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
 			}
-			in := control.RedriveDeadLetters{RequestID: "q1", RunID: runID, AllOpen: runID == ""}
+			in := reads.RedriveDeadLetters{RequestID: "q1", RunID: runID, AllOpen: runID == ""}
 			_, err = w.RedriveDeadLetters(t.Context(), p, in)
 			if e := refusal(t, err, run.CodeForbidden); e.Denial.Action != authz.Redrive {
 				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
@@ -203,15 +204,15 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 			t.Errorf("%s may ask for a letter", token)
 		}
 	}
-	_, err := w.DeadLetters(t.Context(), w.who("nobody"), control.DeadLettersQuery{RunID: id})
+	_, err := w.DeadLetters(t.Context(), w.who("nobody"), reads.DeadLettersQuery{RunID: id})
 	refusal(t, err, run.CodeNotFound)
 	if len(r.tried) > 0 {
 		t.Errorf("published %v", r.tried)
 	}
 	for _, token := range []string{"dev-admin", "dev-sre"} {
-		must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), w.who(token), control.DeadLettersQuery{RunID: id}))
-		must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who(token),
-			control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+		must[reads.DeadLettersPage](t)(w.DeadLetters(t.Context(), w.who(token), reads.DeadLettersQuery{RunID: id}))
+		must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who(token),
+			reads.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	}
 }
 
@@ -225,11 +226,11 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 		w.bury("acme", "shop", id, 2, 3)
 	r.fails[refused] = fmt.Errorf("redrive: %w", live.ErrRefused)
 	admin := w.who("dev-admin")
-	redrive := func(in control.RedriveDeadLetters) control.RedrivenDeadLetters {
+	redrive := func(in reads.RedriveDeadLetters) reads.RedrivenDeadLetters {
 		t.Helper()
-		return must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, in))
+		return must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, in))
 	}
-	in := control.RedriveDeadLetters{RequestID: "q1", IDs: []string{first, refused, first, "no-such", second}}
+	in := reads.RedriveDeadLetters{RequestID: "q1", IDs: []string{first, refused, first, "no-such", second}}
 	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "REDRIVEN"},
 		outcomes(redrive(in))); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
@@ -258,10 +259,10 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 	}
 	delete(r.fails, refused)
 	if diff := cmp.Diff(
-		[]string{"REDRIVEN"}, outcomes(redrive(control.RedriveDeadLetters{RequestID: "q2", RunID: id}))); diff != "" {
+		[]string{"REDRIVEN"}, outcomes(redrive(reads.RedriveDeadLetters{RequestID: "q2", RunID: id}))); diff != "" {
 		t.Errorf("what is open of the run (-want +got):\n%s", diff)
 	}
-	if out := redrive(control.RedriveDeadLetters{RequestID: "q3", AllOpen: true}); len(out.Results) > 0 || out.More {
+	if out := redrive(reads.RedriveDeadLetters{RequestID: "q3", AllOpen: true}); len(out.Results) > 0 || out.More {
 		t.Errorf("nothing is open: %+v", out)
 	}
 }
@@ -277,8 +278,8 @@ func TestRedriveDeadLetters_BusDown(t *testing.T) {
 		letters = append(letters, w.bury("acme", "shop", id, i, i+1))
 	}
 	r.fails[letters[1]] = errors.New("dial tcp 10.0.0.7:6379: connection refused")
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-admin"),
-		control.RedriveDeadLetters{RequestID: "q1", IDs: letters}))
+	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-admin"),
+		reads.RedriveDeadLetters{RequestID: "q1", IDs: letters}))
 	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"}, outcomes(out)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -291,7 +292,7 @@ func TestRedriveDeadLetters_BusDown(t *testing.T) {
 		}
 	}
 	w.raw.Close()
-	_, err := w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), control.RedriveDeadLetters{RequestID: "q2",
+	_, err := w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), reads.RedriveDeadLetters{RequestID: "q2",
 		IDs: letters})
 	refusal(t, err, run.CodeStoreUnavailable)
 	if len(r.tried) != 2 {
@@ -304,30 +305,30 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
 	id := w.queued("run", "s1")
-	for i := range control.MaxRedrive + 1 {
+	for i := range reads.MaxRedrive + 1 {
 		w.bury("acme", "shop", id, i, i+1)
 	}
 	admin := w.who("dev-admin")
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
-		control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
-	if len(out.Results) != control.MaxRedrive || !out.More {
+	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
+		reads.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	if len(out.Results) != reads.MaxRedrive || !out.More {
 		t.Errorf("%d results, more %t", len(out.Results), out.More)
 	}
-	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
-		control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	out = must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
+		reads.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	if len(out.Results) != 1 || out.More {
 		t.Errorf("then %d results, more %t", len(out.Results), out.More)
 	}
-	for _, in := range []control.RedriveDeadLetters{
+	for _, in := range []reads.RedriveDeadLetters{
 		{AllOpen: true}, {RequestID: "?", AllOpen: true}, {RequestID: "q"}, {RequestID: "q", AllOpen: true, RunID: id},
 		{RequestID: "q", IDs: []string{}},
-		{RequestID: "q", IDs: make([]string, control.MaxRedrive+1)}, {RequestID: "q", IDs: []string{"x"}, AllOpen: true},
+		{RequestID: "q", IDs: make([]string, reads.MaxRedrive+1)}, {RequestID: "q", IDs: []string{"x"}, AllOpen: true},
 	} {
 		_, err := w.RedriveDeadLetters(t.Context(), admin, in)
 		refusal(t, err, run.CodeBadInput)
 	}
 	bare := newWorld(t)
-	_, err := bare.RedriveDeadLetters(t.Context(), admin, control.RedriveDeadLetters{RequestID: "q1", AllOpen: true})
+	_, err := bare.RedriveDeadLetters(t.Context(), admin, reads.RedriveDeadLetters{RequestID: "q1", AllOpen: true})
 	refusal(t, err, run.CodeNotSupported)
 }
 
@@ -335,7 +336,7 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 // contract: O04
 func TestRedriveDeadLetters_ByTheProjector(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) {
+	w := newWorld(t, func(c *usecases.Config) {
 		c.Redriver = projector.New(c.Store, c.Bus, projector.Config{})
 	})
 	id := w.running("run", "s1")
@@ -343,8 +344,8 @@ func TestRedriveDeadLetters_ByTheProjector(t *testing.T) {
 	sub := w.bus.Subscribe(id)
 	defer sub.Close()
 	eventually(t, "subscribed", func() bool { return (<-sub.C()).Confirmed })
-	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-sre"),
-		control.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter}}))
+	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-sre"),
+		reads.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter}}))
 	if diff := cmp.Diff([]string{"REDRIVEN"}, outcomes(out)); diff != "" {
 		t.Fatal(diff)
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -18,7 +19,7 @@ func TestDebugRun_ADenialLeavesARow(t *testing.T) {
 	if !w.audited("acme", "dev-engineer DEBUG DENIED FORBIDDEN "+id) {
 		t.Errorf("%q", w.audit("acme"))
 	}
-	if d := must[control.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), id)); d.RunID != id || d.Engine == nil {
+	if d := must[reads.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), id)); d.RunID != id || d.Engine == nil {
 		t.Errorf("%+v", d)
 	}
 }
@@ -42,8 +43,8 @@ func (manySignals) After(_ context.Context, runID string, no int64) (out []run.R
 
 func TestDebugRun_ShowsWhatWaitsBehindManySignals(t *testing.T) {
 	t.Parallel()
-	w := newSweptWorld(t, func(c *control.Config) { c.Store = manySignals{c.Store} })
-	d := must[control.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), w.atWork("r1")))
+	w := newSweptWorld(t, func(c *usecases.Config) { c.Store = manySignals{c.Store} })
+	d := must[reads.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), w.atWork("r1")))
 	if len(d.Open) != 1 || d.Open[0].No != store.MaxPage+1 {
 		t.Errorf("%+v", d.Open)
 	}

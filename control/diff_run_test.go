@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -19,7 +19,7 @@ func TestDiffRun_WhatMovedBetweenTwoMoments(t *testing.T) {
 	pause := w.send(w.eng(), signal(id, "p1", run.Pause))
 	show := func(a, b run.Seq) (out []string) {
 		t.Helper()
-		d := must[control.RunDiff](t)(w.DiffRun(t.Context(), w.who("dev-viewer"), id, a, b))
+		d := must[reads.RunDiff](t)(w.DiffRun(t.Context(), w.who("dev-viewer"), id, a, b))
 		if d.From.State.Seq != a || d.To.State.Seq != b {
 			t.Errorf("asked for %d to %d, got %d to %d", a, b, d.From.State.Seq, d.To.State.Seq)
 		}

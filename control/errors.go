@@ -29,13 +29,13 @@ type Error struct {
 	Denial        *Denial  // FORBIDDEN
 	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
 	Limit         int64    // what a limit was
-	cause         error
+	Cause         error
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Unwrap returns the cause, for logs.
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Denial explains a FORBIDDEN within what the caller may know.
 type Denial struct {
@@ -46,23 +46,23 @@ type Denial struct {
 	PolicyVersion int64
 }
 
-func refuse(code run.Code, format string, args ...any) *Error {
+func Refuse(code run.Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// runNotFound is the one answer for a run that does not exist and for one that
+// RunNotFound is the one answer for a run that does not exist and for one that
 // is another tenant's (T101): it does not even repeat the id.
-func runNotFound() *Error {
-	return refuse(run.CodeNotFound, "There is no such run, or it is not yours.")
+func RunNotFound() *Error {
+	return Refuse(run.CodeNotFound, "There is no such run, or it is not yours.")
 }
 
-func cursorInvalid() *Error {
-	return refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
+func CursorInvalid() *Error {
+	return Refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
 }
 
-// translate turns what a port returned into what a caller may know. A *Error
+// Translate turns what a port returned into what a caller may know. A *Error
 // and a context's end pass as they are.
-func translate(err error) error {
+func Translate(err error) error {
 	if err == nil { // once for every frame
 		return nil
 	}
@@ -72,7 +72,7 @@ func translate(err error) error {
 	var overloaded *store.OverloadedError
 	var refused *store.RefusedError
 	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the " +
-		"request id to your operator.", cause: err}
+		"request id to your operator.", Cause: err}
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -95,7 +95,7 @@ func translate(err error) error {
 			e.Message = "As many runs of the tenant or project wait already as may. Nothing was changed."
 		}
 	case errors.Is(err, store.ErrNotFound):
-		return runNotFound()
+		return RunNotFound()
 	case errors.As(err, &overloaded):
 		e.Code, e.Message, e.RetryAfter = run.CodeStoreOverloaded,
 			"The store has as much to write as it can take. Nothing was changed; try again.", overloaded.RetryAfter
@@ -116,11 +116,11 @@ func translate(err error) error {
 	return e
 }
 
-func later(e *Error, wait time.Duration) *Error {
+func Later(e *Error, wait time.Duration) *Error {
 	e.RetryAfter = wait
 	return e
 }
 
-func badInput(vs []plan.Violation) *Error {
+func BadInput(vs []plan.Violation) *Error {
 	return &Error{Code: run.CodeBadInput, Message: "The request has problems; each is listed.", Violations: vs}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -29,6 +31,7 @@ import (
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/decorate"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -160,9 +163,9 @@ type world struct {
 	artifacts *artifact.Store
 	directory *authz.Directory
 	authz     *authz.Authorizer
-	config    control.Config
-	*control.Service
-	journal *control.Journal
+	config    usecases.Config
+	*usecases.UseCases
+	journal *journal.Journal
 	tickets ticket.Keys
 }
 
@@ -201,7 +204,7 @@ func accounts() []authz.Account {
 	return all
 }
 
-func newWorld(t *testing.T, change ...func(*control.Config)) *world {
+func newWorld(t *testing.T, change ...func(*usecases.Config)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), clock: &clock{}, engine: &fakeEngine{started: map[string]int{},
 		signals: map[string][]engine.Signal{}}}
@@ -223,30 +226,30 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 		Quiet: 2 * time.Second})
 	w.spawn(hub.Run)
 	w.spawn(pr.Run)
-	w.config = control.Config{
+	w.config = usecases.Config{
 		Store: w.store, Engine: w.engine, Hub: hub, Bus: w.bus, Authz: w.authz, Logs: w.artifacts, Blobs: w.artifacts,
 		Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}, Now: w.clock.now, Quiet: 2 * time.Second,
 	}
 	for _, f := range change {
 		f(&w.config)
 	}
-	w.Service = control.New(w.config)
+	w.UseCases = usecases.New(w.config)
 	w.tickets = ticketKeys(t, "k1")
 	w.journal = w.newJournal()
 	return w
 }
 
 // newJournal is the Journal of another process on the same store.
-func (w *world) newJournal(change ...func(*control.JournalConfig)) *control.Journal {
-	cfg := control.JournalConfig{
-		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
+func (w *world) newJournal(change ...func(*journal.Config)) *journal.Journal {
+	cfg := journal.Config{
+		Store: journal.On(w.store), Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
 		Tickets: w.tickets, Now: w.clock.now,
-		Fetch: control.NewFetcher([]string{w.dir}, nil), WriteBudget: time.Minute, // nobody tries again here
+		Fetch: journal.NewFetcher([]string{w.dir}, nil), WriteBudget: time.Minute, // nobody tries again here
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
-	return control.NewJournal(cfg)
+	return journal.New(cfg)
 }
 
 // ticketKeys are keys whose secrets follow from their ids.
@@ -313,19 +316,19 @@ func document(change M, steps ...string) []byte {
 	return runtest.JSON(doc)
 }
 
-func startOf(requestID string, doc []byte) control.StartRun {
+func startOf(requestID string, doc []byte) runs.StartRun {
 	var d struct {
 		Scope struct{ ProjectID, EnvironmentID string }
 	}
 	_ = json.Unmarshal(doc, &d)
-	return control.StartRun{RequestID: requestID, ProjectID: d.Scope.ProjectID, EnvironmentID: d.Scope.EnvironmentID,
+	return runs.StartRun{RequestID: requestID, ProjectID: d.Scope.ProjectID, EnvironmentID: d.Scope.EnvironmentID,
 		Inline: doc}
 }
 
 // queued makes a run that no engine has seen.
 func (w *world) queued(requestID string, steps ...string) string {
 	w.t.Helper()
-	return must[control.StartedRun](w.t)(
+	return must[runs.StartedRun](w.t)(
 		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, document(nil, steps...)))).View.Run.RunID
 }
 
@@ -448,9 +451,9 @@ func (w *world) audited(tenant, row string) bool {
 }
 
 // signal is a valid signal of each type, about s1 where it is about a step.
-func signal(runID, id string, t run.SignalType) control.SignalRun {
+func signal(runID, id string, t run.SignalType) runs.SignalRun {
 	payload := M{}
-	in := control.SignalRun{RunID: runID, Signal: run.Signal{ID: id, Type: t}}
+	in := runs.SignalRun{RunID: runID, Signal: run.Signal{ID: id, Type: t}}
 	about := func(stepID string) { in.Signal.StepID, payload["stepId"] = stepID, stepID }
 	switch t {
 	case run.RetryStep, run.SkipStep:
@@ -473,9 +476,9 @@ func signal(runID, id string, t run.SignalType) control.SignalRun {
 	return in
 }
 
-func (w *world) send(p authz.Principal, in control.SignalRun) control.Receipt {
+func (w *world) send(p authz.Principal, in runs.SignalRun) runs.SignalReceipt {
 	w.t.Helper()
-	return must[control.Receipt](w.t)(w.SignalRun(w.t.Context(), p, in))
+	return must[runs.SignalReceipt](w.t)(w.SignalRun(w.t.Context(), p, in))
 }
 
 // refusal is the *control.Error that err must be.

@@ -7,10 +7,10 @@ import (
 	"github.com/dvt-engine/dvt/internal/contain"
 )
 
-// flight shares one read among concurrent callers. Each caller gets the result of a read that began after its call, so
+// Flight shares one read among concurrent callers. Each caller gets the result of a read that began after its call, so
 // it sees everything committed before the call. For any number of callers, at most one read runs and one is pending.
 // The zero value is ready; it is safe for concurrent use.
-type flight struct {
+type Flight struct {
 	mu       sync.Mutex
 	underWay bool
 	next     *flightRead // the pending read: it begins when the read under way ends
@@ -21,9 +21,9 @@ type flightRead struct {
 	err  error
 }
 
-// do returns the error of a read that began after do was called, or the cause of ctx when ctx ends first. read gets a
+// Do returns the error of a read that began after do was called, or the cause of ctx when ctx ends first. read gets a
 // context without ctx's cancellation, because other callers wait for it too. It must therefore limit its own duration.
-func (f *flight) do(ctx context.Context, read func(context.Context) error) error {
+func (f *Flight) Do(ctx context.Context, read func(context.Context) error) error {
 	f.mu.Lock()
 	if f.next == nil {
 		f.next = &flightRead{done: make(chan struct{})}
@@ -43,7 +43,7 @@ func (f *flight) do(ctx context.Context, read func(context.Context) error) error
 }
 
 // run reads until no read is pending.
-func (f *flight) run(ctx context.Context, read func(context.Context) error) {
+func (f *Flight) run(ctx context.Context, read func(context.Context) error) {
 	for {
 		f.mu.Lock()
 		r := f.next

@@ -13,7 +13,7 @@ import (
 func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var f flight
+		var f Flight
 		var reads, atOnce, most atomic.Int32
 		read := func(context.Context) error {
 			most.Store(max(most.Load(), atOnce.Add(1)))
@@ -27,7 +27,7 @@ func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
 			for range n {
 				wg.Go(func() {
 					began := time.Now()
-					if err := f.do(t.Context(), read); err != nil {
+					if err := f.Do(t.Context(), read); err != nil {
 						t.Errorf("do: %v", err)
 					}
 					if d := time.Since(began); d != within {
@@ -49,29 +49,29 @@ func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
 
 func TestFlight_AnErrorAndAPanicReachTheirCallersAlone(t *testing.T) {
 	t.Parallel()
-	var f flight
+	var f Flight
 	boom := errors.New("boom")
-	if err := f.do(t.Context(), func(context.Context) error { return boom }); !errors.Is(err, boom) {
+	if err := f.Do(t.Context(), func(context.Context) error { return boom }); !errors.Is(err, boom) {
 		t.Errorf("do returned %v, want the error of the read", err)
 	}
-	if err := f.do(t.Context(), func(context.Context) error { panic("boom") }); err == nil {
+	if err := f.Do(t.Context(), func(context.Context) error { panic("boom") }); err == nil {
 		t.Error("do returned nil for a read that panicked")
 	}
-	if err := f.do(t.Context(), func(context.Context) error { return nil }); err != nil {
+	if err := f.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
 		t.Errorf("do returned %v after a read that failed, want nil", err)
 	}
 }
 
 func TestFlight_ACallerThatLeavesEndsNoRead(t *testing.T) {
 	t.Parallel()
-	var f flight
+	var f Flight
 	ctx, cancel := context.WithCancel(t.Context())
 	started, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		<-started
 		cancel()
 	}()
-	err := f.do(ctx, func(inner context.Context) error {
+	err := f.Do(ctx, func(inner context.Context) error {
 		close(started)
 		<-release
 		ended <- inner.Err()

@@ -10,107 +10,107 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// guard holds a stream to its viewer's rights: before every frame, when the
+// Guard holds a stream to its viewer's rights: before every frame, when the
 // policy changes, when the token expires, and at least every Recheck (T178).
-type guard struct {
+type Guard struct {
 	s *Rights
-	p authz.Principal
+	P authz.Principal
 	// what the policy says now: nil, a *Error, or errLook when the viewer may see something else than before
-	may func() error
+	May func() error
 }
 
-// guardBy guards a stream by may, which returns nil, a *Error, or errLook when the viewer may see other things than
+// GuardBy guards a stream by may, which returns nil, a *Error, or errLook when the viewer may see other things than
 // before.
-func (s *Rights) guardBy(p authz.Principal, may func() error) guard {
-	return guard{s: s, p: p, may: may}
+func (s *Rights) GuardBy(p authz.Principal, may func() error) Guard {
+	return Guard{s: s, P: p, May: may}
 }
 
-// guardRun guards a stream of one run.
-func (s *Rights) guardRun(p authz.Principal, id run.Identity) guard {
-	o := objectOf(id)
-	return guard{s: s, p: p, may: func() error {
-		d, err := s.authz.Decide(p, authz.Read, o)
+// GuardRun guards a stream of one run.
+func (s *Rights) GuardRun(p authz.Principal, id run.Identity) Guard {
+	o := ObjectOf(id)
+	return Guard{s: s, P: p, May: func() error {
+		d, err := s.Authz.Decide(p, authz.Read, o)
 		if err != nil {
-			return translate(err)
+			return Translate(err)
 		}
 		if !d.Allowed {
-			return s.denialError(p, authz.Read, o, d)
+			return s.DenialError(p, authz.Read, o, d)
 		}
 		return nil
 	}}
 }
 
-var errLook = errors.New("control: look at the rights again")
+var ErrLook = errors.New("control: look at the rights again")
 
-// check returns a *Error that ends the stream, errLook, or nil.
-func (g *guard) check() error {
-	if !g.p.ExpiresAt.IsZero() && !g.s.now().Before(g.p.ExpiresAt) {
-		return refuse(run.CodeTokenExpired, "The token has expired. Sign in again and resume.")
+// Check returns a *Error that ends the stream, errLook, or nil.
+func (g *Guard) Check() error {
+	if !g.P.ExpiresAt.IsZero() && !g.s.Now().Before(g.P.ExpiresAt) {
+		return Refuse(run.CodeTokenExpired, "The token has expired. Sign in again and resume.")
 	}
-	return g.may()
+	return g.May()
 }
 
-// wait calls next until it returns, looking at the rights in between. What next
+// Wait calls next until it returns, looking at the rights in between. What next
 // returned is given out only if they still hold.
-func (g *guard) wait(ctx context.Context, next func(context.Context) error) error {
+func (g *Guard) Wait(ctx context.Context, next func(context.Context) error) error {
 	for {
-		changed := g.s.authz.Changed()
-		err := g.check()
+		changed := g.s.Authz.Changed()
+		err := g.Check()
 		if err == nil {
 			if err = g.until(ctx, changed, next); err == nil {
-				err = g.check()
+				err = g.Check()
 			}
 		}
-		if !errors.Is(err, errLook) {
-			return g.endError(ctx, err)
+		if !errors.Is(err, ErrLook) {
+			return g.EndError(ctx, err)
 		}
 	}
 }
 
-// endError is what the viewer is told when err ends the stream; a lost right is audited.
-func (g *guard) endError(ctx context.Context, err error) error {
+// EndError is what the viewer is told when err ends the stream; a lost right is audited.
+func (g *Guard) EndError(ctx context.Context, err error) error {
 	var own *Error
 	if errors.As(err, &own) && own.Code == run.CodeForbidden {
-		g.s.auditDenied(ctx, g.p, store.AuditRow{Action: string(authz.Read), Code: own.Code})
+		g.s.AuditDenied(ctx, g.P, store.AuditRow{Action: string(authz.Read), Code: own.Code})
 	}
-	return translate(err)
+	return Translate(err)
 }
 
-// due is when the rights are to be looked at again at the latest.
-func (g *guard) due() time.Time {
-	due := g.s.now().Add(g.s.recheck)
-	if ends := g.s.authz.Until(g.p); !ends.IsZero() && ends.Before(due) {
+// Due is when the rights are to be looked at again at the latest.
+func (g *Guard) Due() time.Time {
+	due := g.s.Now().Add(g.s.recheck)
+	if ends := g.s.Authz.Until(g.P); !ends.IsZero() && ends.Before(due) {
 		return ends
 	}
 	return due
 }
 
 // until runs next under a context that ends with errLook when rights may have changed.
-func (g *guard) until(ctx context.Context, changed <-chan struct{}, next func(context.Context) error) error {
-	wait := g.due().Sub(g.s.now())
+func (g *Guard) until(ctx context.Context, changed <-chan struct{}, next func(context.Context) error) error {
+	wait := g.Due().Sub(g.s.Now())
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(wait, func() { cancel(errLook) })
+	timer := time.AfterFunc(wait, func() { cancel(ErrLook) })
 	defer timer.Stop()
 	go func() {
 		select {
 		case <-changed:
-			cancel(errLook)
+			cancel(ErrLook)
 		case <-inner.Done():
 		}
 	}()
 	err := next(inner)
-	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(inner), errLook) {
-		return errLook
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(inner), ErrLook) {
+		return ErrLook
 	}
 	return err
 }
 
-// guardTenant guards a stream about the tenant of p.
-func (s *Rights) guardTenant(p authz.Principal) guard {
-	return guard{s: s, p: p, may: func() error {
-		if _, ok := s.narrow(p, store.RunFilter{}); !ok {
-			return s.nothingToReadError(p)
+// GuardTenant guards a stream about the tenant of p.
+func (s *Rights) GuardTenant(p authz.Principal) Guard {
+	return Guard{s: s, P: p, May: func() error {
+		if _, ok := s.Narrow(p, store.RunFilter{}); !ok {
+			return s.NothingToReadError(p)
 		}
 		return nil
 	}}

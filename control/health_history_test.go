@@ -8,35 +8,36 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // contract: H01
 func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	t.Parallel()
 	var frames, looks atomic.Uint64
-	counted := func() control.Counted {
+	counted := func() health.Counted {
 		looks.Add(1)
 		n := frames.Load()
-		return control.Counted{Frames: n, Lag: []control.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}},
+		return health.Counted{Frames: n, Lag: []health.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}},
 			Viewers: 3}
 	}
-	w := newWorld(t, func(c *control.Config) {
-		c.Measuring = control.Measuring{Every: 20 * time.Millisecond, Server: "host/7", Counted: counted}
+	w := newWorld(t, func(c *usecases.Config) {
+		c.Measuring = health.Measuring{Every: 20 * time.Millisecond, Server: "host/7", Counted: counted}
 		c.OperatorsTenant = "acme"
 	})
 	sre := w.who("dev-sre")
-	h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
+	h := must[health.HealthHistory](t)(w.HealthHistory(t.Context(), sre, health.MaxHealthSamples))
 	if h.Samples == nil || len(h.Samples) != 0 || h.Server != "host/7" || h.Every != 20*time.Millisecond ||
 		h.Since.IsZero() {
 		t.Errorf("before it measured: %+v", h)
 	}
 	stop := w.spawn(w.MeasureHealth)
-	newest := func() control.HealthSample {
-		h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, 1))
+	newest := func() health.HealthSample {
+		h := must[health.HealthHistory](t)(w.HealthHistory(t.Context(), sre, 1))
 		if len(h.Samples) == 0 {
-			return control.HealthSample{}
+			return health.HealthSample{}
 		}
 		return h.Samples[0]
 	}
@@ -47,7 +48,7 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	})
 	frames.Add(40)
 	eventually(t, "a sample with frames", func() bool {
-		h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
+		h := must[health.HealthHistory](t)(w.HealthHistory(t.Context(), sre, health.MaxHealthSamples))
 		for _, s := range h.Samples {
 			if s.LagP50 != nil && *s.LagP50 == 50*time.Millisecond && *s.LagP99 == 99*time.Millisecond && s.FrameRate > 0 {
 				return true
@@ -67,8 +68,8 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 		t.Error("it goes on after its end")
 	}
 
-	again := control.New(w.config)
-	later := must[control.HealthHistory](t)(again.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
+	again := usecases.New(w.config)
+	later := must[health.HealthHistory](t)(again.HealthHistory(t.Context(), sre, health.MaxHealthSamples))
 	if len(later.Samples) != 0 || !later.Since.After(h.Since) {
 		t.Errorf("a server that started anew has %d samples since %s", len(later.Samples), later.Since)
 	}
@@ -77,7 +78,7 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 // contract: T136
 func TestHealthHistory_IsForTheOperatorsSRE(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
+	w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = "acme" })
 	want := map[string]run.Code{"dev-sre": "", "dev-admin": run.CodeForbidden, "dev-viewer": run.CodeForbidden,
 		"dev-mallory": run.CodeForbidden}
 	got := map[string]run.Code{}
@@ -93,7 +94,7 @@ func TestHealthHistory_IsForTheOperatorsSRE(t *testing.T) {
 	if _, err := w.HealthHistory(t.Context(), sre, 1); coded(err) != run.CodeForbidden {
 		t.Errorf("an SRE of another tenant than the operators': %v", err)
 	}
-	for _, last := range []int{-1, 0, control.MaxHealthSamples + 1} {
+	for _, last := range []int{-1, 0, health.MaxHealthSamples + 1} {
 		if _, err := w.HealthHistory(t.Context(), w.who("dev-sre"), last); coded(err) != run.CodeBadInput {
 			t.Errorf("last: %d: %v", last, err)
 		}

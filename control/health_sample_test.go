@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -35,7 +35,7 @@ func (s *countingStore) AuthorityVersion(ctx context.Context) (int64, error) {
 func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
 	t.Parallel()
 	var counted *countingStore
-	w := newWorld(t, func(c *control.Config) {
+	w := newWorld(t, func(c *usecases.Config) {
 		counted = &countingStore{Store: c.Store}
 		c.Store = counted
 	})
@@ -60,7 +60,7 @@ func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
 func TestSession_AFloodOfMadeUpSessionsIsFewReads(t *testing.T) {
 	t.Parallel()
 	var counted *countingStore
-	w := newWorld(t, func(c *control.Config) {
+	w := newWorld(t, func(c *usecases.Config) {
 		counted = &countingStore{Store: c.Store, delay: 100 * time.Millisecond}
 		c.Store = counted
 	})

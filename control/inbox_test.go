@@ -10,14 +10,17 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // staffed makes a world whose project shop needs two approvals, and which can complete tasks.
-func staffed(t *testing.T, change ...func(*control.Config)) *world {
+func staffed(t *testing.T, change ...func(*usecases.Config)) *world {
 	t.Helper()
 	w := newWorld(t, append(change, manualKeys(t, "k1:"+secret("a")))...)
 	w.policy(func(d *authz.Document) {
@@ -38,15 +41,15 @@ func (w *world) inboxCount(p authz.Principal) int {
 // ask makes a run that waits for approval.
 func (w *world) ask(p authz.Principal, requestID string) string {
 	w.t.Helper()
-	return must[control.StartedRun](w.t)(
+	return must[runs.StartedRun](w.t)(
 		w.StartRun(w.t.Context(), p, startOf(requestID, document(nil, "s1")))).View.Run.RunID
 }
 
-func (w *world) inbox(p authz.Principal) control.Stream[control.InboxFrame] {
+func (w *world) inbox(p authz.Principal) control.Stream[watch.InboxFrame] {
 	w.t.Helper()
-	s := open[control.InboxFrame](w.t)(w.WatchInbox(w.t.Context(), p))
+	s := open[watch.InboxFrame](w.t)(w.WatchInbox(w.t.Context(), p))
 	// Of a store that takes more than its 2 s nothing is known before.
-	f := take(w.t, s, "the first frame", func(f control.InboxFrame) bool {
+	f := take(w.t, s, "the first frame", func(f watch.InboxFrame) bool {
 		return f.Sync == live.Live || f.Count != nil ||
 			!f.AsOf.IsZero()
 	})
@@ -57,7 +60,7 @@ func (w *world) inbox(p authz.Principal) control.Stream[control.InboxFrame] {
 }
 
 // told is a frame as "count: changed… -removed…", each as run/step and * when it is the viewer's.
-func told(f control.InboxFrame) string {
+func told(f watch.InboxFrame) string {
 	out := "?:"
 	if f.Count != nil {
 		out = fmt.Sprintf("%d:", *f.Count)
@@ -75,18 +78,18 @@ func told(f control.InboxFrame) string {
 }
 
 // tells waits for what an inbox is told next, in one frame or, where several things happened, in some.
-func (w *world) tells(s control.Stream[control.InboxFrame], want string) {
+func (w *world) tells(s control.Stream[watch.InboxFrame], want string) {
 	w.t.Helper()
 	began := time.Now()
-	var all control.InboxFrame
-	take(w.t, s, want, func(f control.InboxFrame) bool {
+	var all watch.InboxFrame
+	take(w.t, s, want, func(f watch.InboxFrame) bool {
 		if !f.Reset && len(f.Changed)+len(f.Removed) == 0 {
 			return false
 		}
 		all.Count, all.Changed, all.Removed = f.Count, append(all.Changed, f.Changed...), append(all.Removed, f.Removed...)
 		return strings.Count(told(all), " ") >= strings.Count(want, " ")
 	})
-	slices.SortFunc(all.Changed, func(a, b control.InboxItem) int { return strings.Compare(a.StepID, b.StepID) })
+	slices.SortFunc(all.Changed, func(a, b watch.InboxItem) int { return strings.Compare(a.StepID, b.StepID) })
 	if got := told(all); got != want {
 		w.t.Fatalf("told %q, want %q", got, want)
 	}
@@ -128,7 +131,7 @@ func TestInbox_CountsWhatTheViewerMayDecide(t *testing.T) {
 	if got := w.inboxCount(w.eng()); got != 1 {
 		t.Errorf("who asked for the run has %d tasks, want the one that anybody may complete", got)
 	}
-	rc := must[control.Receipt](t)(w.complete(admin, w.task(admin, task, "see-any", 1), run.ManualSucceeded))
+	rc := must[runs.SignalReceipt](t)(w.complete(admin, w.task(admin, task, "see-any", 1), run.ManualSucceeded))
 	w.applyCompletion(rc, run.StepCompletedEvent)
 	w.tells(ofAdmin, "1: -"+task+"/see-any")
 }
@@ -162,8 +165,8 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	down := make(chan error, 1)
 	down <- nil
 	counted.err = func() error { err := <-down; down <- err; return err }
-	w := staffed(t, func(c *control.Config) { counted.Store, c.Store = c.Store, counted })
-	var streams []control.Stream[control.InboxFrame]
+	w := staffed(t, func(c *usecases.Config) { counted.Store, c.Store = c.Store, counted })
+	var streams []control.Stream[watch.InboxFrame]
 	for i := range 50 {
 		streams = append(streams, w.inbox(w.who([]string{"dev-admin", "dev-viewer"}[i%2])))
 	}
@@ -183,20 +186,20 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 
 	<-down
 	down <- store.ErrUnavailable
-	f := take(t, streams[0], "STALE", func(f control.InboxFrame) bool { return f.Sync == live.Stale })
+	f := take(t, streams[0], "STALE", func(f watch.InboxFrame) bool { return f.Sync == live.Stale })
 	if f.Reason != live.StoreDown || f.Count == nil || *f.Count != 1 {
 		t.Errorf("%s %s: %s", f.Sync, f.Reason, told(f))
 	}
 	// another scope, of which nothing is known
-	late := open[control.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer")))
-	if f := take(t, late, "a first frame", func(control.InboxFrame) bool { return true }); f.Sync != live.Stale ||
+	late := open[watch.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer")))
+	if f := take(t, late, "a first frame", func(watch.InboxFrame) bool { return true }); f.Sync != live.Stale ||
 		f.Count != nil || !f.AsOf.IsZero() {
 		t.Errorf("first frame without a store: %+v", f)
 	}
 	<-down
 	down <- nil
-	take(t, streams[0], "LIVE", func(f control.InboxFrame) bool { return f.Sync == live.Live })
-	take(t, late, "its first look", func(f control.InboxFrame) bool {
+	take(t, streams[0], "LIVE", func(f watch.InboxFrame) bool { return f.Sync == live.Live })
+	take(t, late, "its first look", func(f watch.InboxFrame) bool {
 		return f.Reset && f.Sync == live.Live &&
 			f.Count != nil
 	})
@@ -213,7 +216,7 @@ func TestInbox_RightsThatMoveShowWhatIsLeft(t *testing.T) {
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}
-	take(t, s, "a reset", func(f control.InboxFrame) bool { return f.Reset })
+	take(t, s, "a reset", func(f watch.InboxFrame) bool { return f.Reset })
 	id := w.manual("i1", "look")
 	w.tells(s, "0: "+id+"/look")
 	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Admin, ProjectID: "shop", EnvironmentID: "*"}})

@@ -11,6 +11,9 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -85,7 +88,7 @@ func TestAppend_RefusesToCompleteARunWithAnOpenStep(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("complete", "s1<", "s2<", "s3<")
 	done := runtest.Draft(run.RunCompleted, "", 1)
-	complete := func(j *control.Journal, events ...run.Draft) error {
+	complete := func(j *journal.Journal, events ...run.Draft) error {
 		_, err := j.Append(t.Context(), store.Append{RunID: id, Events: events})
 		return err
 	}
@@ -106,7 +109,7 @@ func TestAppend_RefusesToCompleteARunWithAnOpenStep(t *testing.T) {
 	if err := complete(w.newJournal(), last...); err != nil {
 		t.Fatalf("every step succeeded or is skipped: %v", err)
 	}
-	for name, j := range map[string]*control.Journal{"here": w.journal, "elsewhere": w.newJournal()} {
+	for name, j := range map[string]*journal.Journal{"here": w.journal, "elsewhere": w.newJournal()} {
 		if err := complete(j, done); err != nil {
 			t.Errorf("the same again %s: %v", name, err)
 		}
@@ -122,7 +125,7 @@ func TestAppend_CompletesARunWithoutReading(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("plain", "s1<", "s2<s1")
 	counted := &reading{Store: w.store}
-	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = counted })
+	w.journal = w.newJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	w.end(w.execute(id, "s1", 1))
 	w.end(w.execute(id, "s2", 1))
 	must[store.Appended](t)(
@@ -143,7 +146,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 	t.Run("for approval", func(t *testing.T) {
 		t.Parallel()
 		w := asking(t, 1)
-		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
+		id := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
 			startOf("approval", document(nil, "s1")))).View.Run.RunID
 		refusedFor(t, "a run that waits for approval", start(w, id), "not approved")
 		if w.count(id, run.RunStarted) != 0 || !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
@@ -152,7 +155,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 	})
 	t.Run("for its turn", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.MaxActive = 1 })))
+		w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
 		waiting := w.asked("second").View.Run.RunID
 		// its RunApproved is written when its turn comes
@@ -160,7 +163,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		w.policy(func(d *authz.Document) {
 			d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 1}}
 		})
-		approved := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
+		approved := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
 			startOf("third", document(nil, "s1")))).View.Run.RunID
 		must[control.RunView](t)(w.ApproveRun(t.Context(), w.who("dev-planner"), approval(approved, "a1")))
 		refusedFor(t, "an approved run that waits for a slot", start(w, approved), "waits for its turn")
@@ -194,10 +197,10 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 	})
 	t.Run("by hand", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.MaxActive = 1 })))
+		w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
 		waiting := w.asked("second").View.Run.RunID
-		w.journal = w.newJournal(func(c *control.JournalConfig) { c.Restoring = true })
+		w.journal = w.newJournal(func(c *journal.Config) { c.Restoring = true })
 		if err := start(w, waiting); err != nil {
 			t.Errorf("repair of a start that the older store let wait failed: %v", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/run"
@@ -92,7 +92,7 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	if begun, err := w.journal.Begin(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
 		t.Errorf("Begin after the refusals returned %s, %v", begun.Verdict, err)
 	}
-	if _, err := w.newJournal(func(c *control.JournalConfig) { c.Tickets = ticket.Keys{} }).Begin(t.Context(),
+	if _, err := w.newJournal(func(c *journal.Config) { c.Tickets = ticket.Keys{} }).Begin(t.Context(),
 		good); err != nil {
 		refusedFor(t, "a Journal without keys", err, "ticket-keys")
 	} else {
@@ -206,7 +206,7 @@ func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("cheap", "s1<", "s2<s1", "s3<s2", "s4<s3")
 	counted := &reading{Store: w.store}
-	own := w.newJournal(func(c *control.JournalConfig) { c.Store = counted })
+	own := w.newJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	w.journal = own
 	w.end(w.execute(id, "s1", 1))
 	w.end(w.execute(id, "s2", 1))
@@ -214,7 +214,7 @@ func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
 		t.Errorf("%d reads of the log by the process that wrote it, want none", n)
 	}
 	other := &reading{Store: w.store}
-	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = other })
+	w.journal = w.newJournal(func(c *journal.Config) { c.Store = journal.On(other) })
 	must[engine.Tail](t)(w.journal.Tail(t.Context(), id, 0)) // of a run that it does not know yet
 	w.execute(id, "s3", 1)
 	if tails, loads := other.tails.Load(), other.loads.Load(); tails != 2 || loads != 0 {
@@ -225,7 +225,7 @@ func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
 	begun := must[engine.Begun](t)(own.Begin(t.Context(), e))
 	w.end(engine.End{RunID: id, StepID: "s3", LogicalAttempt: 1, N: 1, EngineAttempt: 2, StartedSeq: begun.StartedSeq,
 		Key: begun.Key, Completed: &run.StepCompletedPayload{}})
-	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = other })
+	w.journal = w.newJournal(func(c *journal.Config) { c.Store = journal.On(other) })
 	must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
 	must[engine.Tail](t)(w.journal.Tail(t.Context(), id, 0)) // fills what it knows
 	before := other.tails.Load()
@@ -293,7 +293,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	id := w.running("audited", "s1<")
 	registry := prometheus.NewRegistry()
 	var log strings.Builder
-	j := w.newJournal(func(c *control.JournalConfig) { c.Metrics, c.Logger = registry, textLogger(&log) })
+	j := w.newJournal(func(c *journal.Config) { c.Metrics, c.Logger = registry, textLogger(&log) })
 	worker := j.For(authz.Worker{ID: "steps-1", Serves: []string{"*"}, Queues: []string{"*"}})
 	rows := func(start string) (n int) {
 		for _, r := range w.audit("acme") {

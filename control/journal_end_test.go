@@ -11,7 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/plan"
@@ -122,7 +123,7 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.clock.hold()
-	s := must[control.StartedRun](t)(
+	s := must[runs.StartedRun](t)(
 		w.StartRun(t.Context(), w.eng(),
 			startOf("window", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 90}},
 				"s1<", "s2<", "s3<"))))
@@ -259,7 +260,7 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 	}
 	elsewhere := w.newJournal()
 	counted := &reading{Store: w.store}
-	there := w.newJournal(func(c *control.JournalConfig) { c.Store = counted })
+	there := w.newJournal(func(c *journal.Config) { c.Store = journal.On(counted) })
 	for i := range 20 {
 		line := evidenceOf(e, fmt.Sprint("line ", i))
 		line.Lines[0].No = int64(i + 2)
@@ -281,7 +282,7 @@ func TestEvidence_RefusedAfterTheEnd(t *testing.T) {
 // undoing returns a run that failed after s1 and is being compensated.
 func (w *world) undoing(requestID string) string {
 	w.t.Helper()
-	id := must[control.StartedRun](w.t)(
+	id := must[runs.StartedRun](w.t)(
 		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, compensable(w.t)))).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Start("s1", "s2"))
@@ -336,7 +337,7 @@ func TestCompensation_ByTicketAndKey(t *testing.T) {
 	// A second end of the hook, reported by another process, returns the first.
 	other := e
 	other.Failed, other.Completed = nil, &run.StepCompletedPayload{}
-	for name, j := range map[string]*control.Journal{"here": there, "elsewhere": w.journal} {
+	for name, j := range map[string]*journal.Journal{"here": there, "elsewhere": w.journal} {
 		if again := must[engine.Receipt](t)(j.End(t.Context(), other)); again.Seq != ended.Seq || again.Type != ended.Type {
 			t.Errorf("another end %s is answered %+v, want %+v", name, again, ended)
 		}

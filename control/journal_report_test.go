@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/plan"
@@ -25,7 +25,7 @@ func TestReport_IsDeniedForQueuesOutsideTheAccount(t *testing.T) {
 	w := newWorld(t)
 	var out bytes.Buffer
 	registry := prometheus.NewRegistry()
-	w.journal = w.newJournal(func(c *control.JournalConfig) {
+	w.journal = w.newJournal(func(c *journal.Config) {
 		c.Metrics, c.Logger = registry, slog.New(slog.NewTextHandler(&out, nil))
 	})
 	var many []string

@@ -17,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/artifact"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/ticket"
@@ -91,7 +93,7 @@ func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := must[control.StartedRun](t)(
+	s := must[runs.StartedRun](t)(
 		w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}},
 			"s1",
 			"b<s1"))))
@@ -106,7 +108,7 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	in.Reason = "look at it"
 	w.send(w.who("dev-operator"), in)
 	w.append(id, runtest.Draft(run.RunPaused, "u1", 1, M{"pauseRequestedBy": "", "reason": ""}))
-	evs := must[control.EventsPage](t)(w.Events(t.Context(), w.eng(), id, control.EventPage{Last: 1})).Events
+	evs := must[reads.EventsPage](t)(w.Events(t.Context(), w.eng(), id, reads.EventPage{Last: 1})).Events
 	p := must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))
 	if p.PauseRequestedBy != "dev-operator" || p.Reason != "look at it" {
 		t.Errorf("%+v", p)
@@ -114,12 +116,12 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 }
 
 // fetched starts a run of a reference and reads its skeleton as the engine does.
-func (w *world) fetched(requestID string, ref plan.Ref, f *control.Fetcher) (engine.Skeleton, error) {
+func (w *world) fetched(requestID string, ref plan.Ref, f *journal.Fetcher) (engine.Skeleton, error) {
 	w.t.Helper()
-	s := must[control.StartedRun](w.t)(
-		w.StartRun(w.t.Context(), w.eng(), control.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev",
+	s := must[runs.StartedRun](w.t)(
+		w.StartRun(w.t.Context(), w.eng(), runs.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev",
 			Ref: &ref}))
-	return w.newJournal(func(c *control.JournalConfig) { c.Fetch = f }).Skeleton(w.t.Context(), s.View.Run.RunID)
+	return w.newJournal(func(c *journal.Config) { c.Fetch = f }).Skeleton(w.t.Context(), s.View.Run.RunID)
 }
 
 func fileRef(t *testing.T, path string, doc []byte) plan.Ref {
@@ -139,7 +141,7 @@ func TestFetch_Files(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	roots, outside := t.TempDir(), t.TempDir()
-	f := control.NewFetcher([]string{filepath.Join(outside, "missing"), roots}, nil)
+	f := journal.NewFetcher([]string{filepath.Join(outside, "missing"), roots}, nil)
 	doc := document(nil, "s1", "b<s1")
 	good := fileRef(t, filepath.Join(roots, "plan.json"), doc)
 	sk, err := w.fetched("good", good, f)
@@ -272,8 +274,8 @@ func TestFetch_OneRefetch(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			got, err := control.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", plan.RefOf(doc, p, server.URL))
-			var broken *control.PlanError
+			got, err := journal.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", plan.RefOf(doc, p, server.URL))
+			var broken *journal.PlanError
 			if errors.As(err, &broken) != (c.want != "") || broken != nil && broken.Code != c.want || n != c.requests ||
 				err == nil && !bytes.Equal(got, doc) {
 				t.Errorf("%d requests, %v; want %d, %s", n, err, c.requests, c.want)
@@ -293,8 +295,8 @@ func TestFetch_RedirectsAreChecked(t *testing.T) {
 	defer server.Close()
 	ref := plan.Ref{URI: server.URL, SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: "plan-3",
 		PlanVersion: "1.0"}
-	_, err := control.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", ref)
-	var broken *control.PlanError
+	_, err := journal.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", ref)
+	var broken *journal.PlanError
 	if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed || !strings.Contains(broken.Message,
 		"must begin") || requests != 1 {
 		t.Errorf("%d requests, %v", requests, err)

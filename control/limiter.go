@@ -6,52 +6,52 @@ import (
 	"time"
 )
 
-// perMinuteLimiter counts what principals do, by key, within a minute from the first time.
+// PerMinuteLimiter counts what principals do, by key, within a minute from the first time.
 // It remembers at most maxKeys.
-type perMinuteLimiter struct {
+type PerMinuteLimiter struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	byKey map[string]minute
 }
 
 type minute struct {
-	began  time.Time
-	n      int // in this minute
-	before int // in the minute before it, as far as it is remembered
+	Began  time.Time
+	N      int // in this minute
+	Before int // in the minute before it, as far as it is remembered
 }
 
 const maxKeys = 16384
 
-func newPerMinuteLimiter(now func() time.Time) *perMinuteLimiter {
-	return &perMinuteLimiter{now: now, byKey: map[string]minute{}}
+func NewPerMinuteLimiter(now func() time.Time) *PerMinuteLimiter {
+	return &PerMinuteLimiter{now: now, byKey: map[string]minute{}}
 }
 
-// add counts one more. False: there is no room to remember the key.
-func (m *perMinuteLimiter) add(key string) (minute, bool) {
+// Add counts one more. False: there is no room to remember the key.
+func (m *PerMinuteLimiter) Add(key string) (minute, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
 	w, known := m.byKey[key]
 	if !known && len(m.byKey) >= maxKeys {
-		maps.DeleteFunc(m.byKey, func(_ string, w minute) bool { return now.Sub(w.began) >= time.Minute })
+		maps.DeleteFunc(m.byKey, func(_ string, w minute) bool { return now.Sub(w.Began) >= time.Minute })
 		if len(m.byKey) >= maxKeys {
 			return w, false
 		}
 	}
-	if now.Sub(w.began) >= time.Minute {
-		w = minute{began: now, before: w.n}
+	if now.Sub(w.Began) >= time.Minute {
+		w = minute{Began: now, Before: w.N}
 	}
-	w.n++
+	w.N++
 	m.byKey[key] = w
 	return w, true
 }
 
 // takeBack uncounts one of a key: what it was counted for did not happen.
-func (m *perMinuteLimiter) takeBack(key string) {
+func (m *PerMinuteLimiter) takeBack(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w, known := m.byKey[key]; known && w.n > 0 {
-		w.n--
+	if w, known := m.byKey[key]; known && w.N > 0 {
+		w.N--
 		m.byKey[key] = w
 	}
 }

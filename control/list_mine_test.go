@@ -7,6 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -17,12 +20,12 @@ func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 	w := newWorld(t)
 	started := func(token, requestID string) string {
 		t.Helper()
-		return must[control.StartedRun](t)(
+		return must[runs.StartedRun](t)(
 			w.StartRun(t.Context(), w.who(token), startOf(requestID, document(nil, "s1")))).View.Run.RunID
 	}
 	engineer, admin := started("dev-engineer", "a"), started("dev-admin", "b")
 	mine := control.RunsQuery{Filter: control.RunFilter{TriggeredBy: control.Me}}
-	streams := map[string]control.Stream[control.RunsFrame]{}
+	streams := map[string]control.Stream[watch.RunsFrame]{}
 	for who, want := range map[string][]string{"dev-engineer": {engineer}, "dev-admin": {admin}, "dev-viewer": nil,
 		"dev-mallory": nil} {
 		p := w.who(who)
@@ -30,26 +33,26 @@ func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", who, diff)
 		}
 		now := w.clock.now()
-		counts := must[[]control.RunCount](t)(
-			w.RunHistogram(t.Context(), p, control.RunHistogram{Filter: mine.Filter, From: now.Add(-time.Hour),
+		counts := must[[]reads.RunCount](t)(
+			w.RunHistogram(t.Context(), p, reads.RunHistogram{Filter: mine.Filter, From: now.Add(-time.Hour),
 				To: now.Add(time.Hour), Buckets: 1}))
 		if diff := cmp.Diff([]store.RunCount{{Total: int64(len(want))}}, counts); diff != "" {
 			t.Errorf("%s counts (-want +got):\n%s", who, diff)
 		}
-		streams[who] = open[control.RunsFrame](t)(w.WatchRuns(t.Context(), p, mine))
-		f := take(t, streams[who], "the page", func(control.RunsFrame) bool { return true })
+		streams[who] = open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), p, mine))
+		f := take(t, streams[who], "the page", func(watch.RunsFrame) bool { return true })
 		if diff := cmp.Diff(want, runIDs(f)); diff != "" {
 			t.Errorf("%s watches (-want +got):\n%s", who, diff)
 		}
 	}
-	one, two := must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-engineer"), mine)),
-		must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-admin"), mine))
+	one, two := must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-engineer"), mine)),
+		must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-admin"), mine))
 	if one.Class() == two.Class() {
 		t.Errorf("the class of both is %s", one.Class())
 	}
 	next := started("dev-engineer", "c")
 	take(t, streams["dev-engineer"], "another of mine",
-		func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{next}) })
+		func(f watch.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{next}) })
 	if diff := cmp.Diff(
 		[]string{admin}, ids(
 			must[control.RunsPage](t)(

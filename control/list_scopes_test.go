@@ -12,8 +12,12 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // grant replaces the rights of a principal.
@@ -34,7 +38,7 @@ func viewerOf(project, environment string) authz.Grant {
 func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")),
-		func(c *control.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{}) })
+		func(c *usecases.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{}) })
 	from := w.clock.now().Add(-time.Minute)
 	shopDev, shopProd := w.inProject("a", "shop", "dev"), w.inProject("b", "shop", "prod")
 	w.inProject("c", "shop", "stage")
@@ -56,20 +60,20 @@ func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
 	if _, err := w.ServiceState(t.Context(), p); err != nil {
 		t.Errorf("ServiceState returned %v, want no error", err)
 	}
-	counts := must[[]control.RunCount](t)(
-		w.RunHistogram(t.Context(), p, control.RunHistogram{From: from, To: from.Add(time.Hour), Buckets: 1}))
+	counts := must[[]reads.RunCount](t)(
+		w.RunHistogram(t.Context(), p, reads.RunHistogram{From: from, To: from.Add(time.Hour), Buckets: 1}))
 	if counts[0].Total != 3 {
 		t.Errorf("the histogram counts %d runs, want 3", counts[0].Total)
 	}
 	eventually(t, "the manual task of shop/dev shows", func() bool { // tasks lag behind the log
-		tasks := must[control.ManualTasksPage](t)(w.ManualTasks(t.Context(), p, control.ManualTasksQuery{}))
+		tasks := must[runs.ManualTasksPage](t)(w.ManualTasks(t.Context(), p, runs.ManualTasksQuery{}))
 		return len(tasks.Tasks) == 1 && tasks.Tasks[0].Identity.RunID == waiting
 	})
 	if _, err := w.InboxCount(t.Context(), p); err != nil {
 		t.Errorf("InboxCount returned %v, want no error", err)
 	}
-	frames := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), p, control.RunsQuery{First: 10}))
-	first := take(t, frames, "a page", func(f control.RunsFrame) bool { return f.Reset && len(f.Runs) > 0 })
+	frames := open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), p, control.RunsQuery{First: 10}))
+	first := take(t, frames, "a page", func(f watch.RunsFrame) bool { return f.Reset && len(f.Runs) > 0 })
 	if len(first.Runs) != 3 {
 		t.Errorf("runListUpdates begins with %d rows, want 3", len(first.Runs))
 	}

@@ -4,8 +4,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// newLRU is an empty cache of n values, which must be above 0.
-func newLRU[V any](n int) *lru.Cache[string, V] {
+// NewLRU is an empty cache of n values, which must be above 0.
+func NewLRU[V any](n int) *lru.Cache[string, V] {
 	c, err := lru.New[string, V](n)
 	if err != nil {
 		panic(err) // n is a constant

@@ -14,19 +14,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 func secret(letter string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))
 }
 
-func manualKeys(t testing.TB, list ...string) func(*control.Config) {
-	keys := must[[]control.ManualKey](t)(control.ParseManualKeys(list))
-	return func(c *control.Config) { c.ManualKeys = keys }
+func manualKeys(t testing.TB, list ...string) func(*usecases.Config) {
+	keys := must[[]runs.ManualKey](t)(runs.ParseManualKeys(list))
+	return func(c *usecases.Config) { c.ManualKeys = keys }
 }
 
 // manualPlan has steps that wait for a person; sod of each is false when its id ends with "-any".
@@ -46,7 +47,7 @@ func manualPlan(steps ...string) []byte {
 // manual makes a run whose steps wait for a person.
 func (w *world) manual(requestID string, steps ...string) string {
 	w.t.Helper()
-	id := must[control.StartedRun](w.t)(
+	id := must[runs.StartedRun](w.t)(
 		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, manualPlan(steps...)))).View.Run.RunID
 	w.append(id, runtest.Start(steps...))
 	for _, step := range steps {
@@ -62,13 +63,13 @@ func (w *world) wait(runID, stepID string, la int) {
 		stepID, la))
 }
 
-func (w *world) tasks(p authz.Principal, runID string) control.ManualTasksPage {
+func (w *world) tasks(p authz.Principal, runID string) runs.ManualTasksPage {
 	w.t.Helper()
-	return must[control.ManualTasksPage](w.t)(w.ManualTasks(w.t.Context(), p, control.ManualTasksQuery{RunID: runID}))
+	return must[runs.ManualTasksPage](w.t)(w.ManualTasks(w.t.Context(), p, runs.ManualTasksQuery{RunID: runID}))
 }
 
 // task is the one task of a step, once the projector has seen it.
-func (w *world) task(p authz.Principal, runID, stepID string, la int) (out control.ManualTask) {
+func (w *world) task(p authz.Principal, runID, stepID string, la int) (out runs.ManualTask) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("task of %s/%d", stepID, la), func() bool {
 		for _, task := range w.tasks(p, runID).Tasks {
@@ -82,9 +83,9 @@ func (w *world) task(p authz.Principal, runID, stepID string, la int) (out contr
 	return out
 }
 
-func (w *world) complete(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome,
-	change ...func(*control.CompleteManualStep)) (control.Receipt, error) {
-	in := control.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
+func (w *world) complete(p authz.Principal, task runs.ManualTask, outcome run.ManualOutcome,
+	change ...func(*runs.CompleteManualStep)) (runs.SignalReceipt, error) {
+	in := runs.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
 	for _, f := range change {
 		f(&in)
 	}
@@ -99,14 +100,14 @@ func (w *world) foreign() authz.Principal {
 }
 
 // applyCompletion writes what the interpreter does with an accepted completion.
-func (w *world) applyCompletion(r control.Receipt, t run.EventType) {
+func (w *world) applyCompletion(r runs.SignalReceipt, t run.EventType) {
 	w.t.Helper()
 	d := runtest.Draft(t, r.Signal.StepID, r.Signal.ExpectedAttempt,
 		M{"manual": M{"signalId": r.Signal.ID, "outcome": outcome(w.t, r)}})
 	w.applied(r.RunID, r.Signal.ID, d)
 }
 
-func outcome(t testing.TB, r control.Receipt) (out run.ManualOutcome) {
+func outcome(t testing.TB, r runs.SignalReceipt) (out run.ManualOutcome) {
 	t.Helper()
 	var p struct{ Outcome run.ManualOutcome }
 	if err := json.Unmarshal(r.Payload, &p); err != nil {
@@ -123,11 +124,11 @@ func TestManualKeys_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 		{"k1:%%%"},
 		{"k1:" + secret("a"), "k1:" + secret("b")},
 	} {
-		if _, err := control.ParseManualKeys(list); err == nil || strings.Contains(err.Error(), secret("a")) {
+		if _, err := runs.ParseManualKeys(list); err == nil || strings.Contains(err.Error(), secret("a")) {
 			t.Errorf("%v: %v", list, err)
 		}
 	}
-	keys := must[[]control.ManualKey](t)(control.ParseManualKeys([]string{"k1:" + secret("s")}))
+	keys := must[[]runs.ManualKey](t)(runs.ParseManualKeys([]string{"k1:" + secret("s")}))
 	raw := strings.Repeat("s", 32)
 	for _, text := range []string{fmt.Sprint(keys[0]), fmt.Sprintf("%+v", keys), fmt.Sprintf("%#v", keys),
 		keys[0].LogValue().String()} {
@@ -172,7 +173,7 @@ func TestManualTasks_TokensForThoseWhoMayComplete(t *testing.T) {
 		t.Errorf("%d tasks of another tenant", n)
 	}
 	for _, p := range []authz.Principal{w.foreign(), w.who("nobody")} {
-		_, err := w.ManualTasks(t.Context(), p, control.ManualTasksQuery{RunID: id})
+		_, err := w.ManualTasks(t.Context(), p, runs.ManualTasksQuery{RunID: id})
 		refusal(t, err, run.CodeNotFound)
 	}
 	if n := len(w.tasks(w.who("nobody"), "").Tasks); n != 0 {
@@ -193,9 +194,9 @@ func TestManualTasks_PagesByTheLongestWait(t *testing.T) {
 		want = append(want, id+"/b", id+"/a")
 	}
 	eventually(t, "ten tasks", func() bool { return len(w.tasks(w.eng(), "").Tasks) == 10 })
-	q := control.ManualTasksQuery{First: 3}
+	q := runs.ManualTasksQuery{First: 3}
 	for {
-		page := must[control.ManualTasksPage](t)(w.ManualTasks(t.Context(), w.eng(), q))
+		page := must[runs.ManualTasksPage](t)(w.ManualTasks(t.Context(), w.eng(), q))
 		for _, task := range page.Tasks {
 			got = append(got, task.Identity.RunID+"/"+task.StepID)
 		}
@@ -208,10 +209,10 @@ func TestManualTasks_PagesByTheLongestWait(t *testing.T) {
 		t.Errorf("tasks (-want +got):\n%s", diff)
 	}
 	for _, after := range []string{"x", "2026-01-01T00:00:00Z run", "then run step"} {
-		_, err := w.ManualTasks(t.Context(), w.eng(), control.ManualTasksQuery{After: after})
+		_, err := w.ManualTasks(t.Context(), w.eng(), runs.ManualTasksQuery{After: after})
 		refusal(t, err, run.CodeCursorInvalid)
 	}
-	_, err := w.ManualTasks(t.Context(), w.eng(), control.ManualTasksQuery{First: 201})
+	_, err := w.ManualTasks(t.Context(), w.eng(), runs.ManualTasksQuery{First: 201})
 	refusal(t, err, run.CodeBadInput)
 }
 
@@ -223,7 +224,7 @@ func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	admin := w.who("dev-admin")
 	task := w.task(admin, id, "check", 1)
 	at := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
-	r, err := w.complete(admin, task, run.ManualSucceeded, func(c *control.CompleteManualStep) {
+	r, err := w.complete(admin, task, run.ManualSucceeded, func(c *runs.CompleteManualStep) {
 		c.Notes, c.EvidenceRefs, c.CompletedAt, c.Actor = "fine", []string{"https://tickets.example/7"}, at, "dev-admin"
 	})
 	if err != nil || r.Rejected || r.Duplicate || r.No != 1 || r.Signal.Type != run.CompleteManual ||
@@ -271,36 +272,36 @@ func TestCompleteManual_Refusals(t *testing.T) {
 	seq := run.Seq(1)
 	for name, c := range map[string]struct {
 		who  string
-		task control.ManualTask
+		task runs.ManualTask
 		code run.Code
-		with func(*control.CompleteManualStep)
+		with func(*runs.CompleteManualStep)
 	}{
 		"wrong token": {"dev-admin", check, run.CodeManualToken,
-			func(c *control.CompleteManualStep) { c.Token = other.Token }},
+			func(c *runs.CompleteManualStep) { c.Token = other.Token }},
 		"broken token": {"dev-admin", check, run.CodeManualToken,
-			func(c *control.CompleteManualStep) { c.Token = c.Token[:len(c.Token)-1] }},
+			func(c *runs.CompleteManualStep) { c.Token = c.Token[:len(c.Token)-1] }},
 		"not waiting": {"dev-admin", late, run.CodeManualNotWaiting, nil},
 		"no such step": {"dev-admin", check, run.CodeStepNotFound,
-			func(c *control.CompleteManualStep) { c.StepID = "ghost" }},
+			func(c *runs.CompleteManualStep) { c.StepID = "ghost" }},
 		"sod": {"dev-engineer", check, run.CodeSOD, nil},
 		"spoof": {"dev-admin", check, run.CodeForbidden,
-			func(c *control.CompleteManualStep) { c.Actor = "dev-engineer" }},
+			func(c *runs.CompleteManualStep) { c.Actor = "dev-engineer" }},
 		"role":           {"dev-operator", check, run.CodeForbidden, nil},
 		"another tenant": {"globex", check, run.CodeNotFound, nil},
 		"moved": {"dev-admin", check, run.CodeRunMoved,
-			func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
-		"spoof and wrong": {"dev-admin", check, run.CodeForbidden, func(c *control.CompleteManualStep) {
+			func(c *runs.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
+		"spoof and wrong": {"dev-admin", check, run.CodeForbidden, func(c *runs.CompleteManualStep) {
 			c.Actor,
 				c.Token = "x", "x"
 		}},
 		"sod and wrong": {"dev-engineer", check, run.CodeManualToken,
-			func(c *control.CompleteManualStep) { c.Token = "x" }},
+			func(c *runs.CompleteManualStep) { c.Token = "x" }},
 		"moved, yet first": {"dev-engineer", check, run.CodeSOD,
-			func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
+			func(c *runs.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
 	} {
 		with := c.with
 		if with == nil {
-			with = func(*control.CompleteManualStep) {}
+			with = func(*runs.CompleteManualStep) {}
 		}
 		who := w.foreign()
 		if c.who != "globex" {
@@ -326,7 +327,7 @@ func TestCompleteManual_Refusals(t *testing.T) {
 			t.Errorf("no audit row %q in %v", row, w.audit("acme"))
 		}
 	}
-	_, err := w.complete(admin, check, "MAYBE", func(c *control.CompleteManualStep) {
+	_, err := w.complete(admin, check, "MAYBE", func(c *runs.CompleteManualStep) {
 		c.Token, c.EvidenceRefs, c.CompletedAt = "", append(make([]string, 50), "x"), time.Now().Add(time.Hour)
 	})
 	var paths []string
@@ -347,10 +348,10 @@ func TestCompleteManual_TheFirstOutcomeStands(t *testing.T) {
 	admin := w.who("dev-admin")
 	task := w.task(admin, id, "check-any", 1)
 	var all sync.WaitGroup
-	receipts := make([]control.Receipt, 8)
+	receipts := make([]runs.SignalReceipt, 8)
 	for i := range receipts {
 		all.Go(func() {
-			receipts[i] = must[control.Receipt](t)(
+			receipts[i] = must[runs.SignalReceipt](t)(
 				w.complete(admin, task, []run.ManualOutcome{run.ManualSucceeded, run.ManualFailed}[i%2]))
 		})
 	}
@@ -384,9 +385,9 @@ func TestCompleteManual_ARetryMakesTheTokenVoid(t *testing.T) {
 	id := w.manual("r1", "check")
 	admin := w.who("dev-admin")
 	old := w.task(admin, id, "check", 1)
-	r := must[control.Receipt](t)(w.complete(admin, old, run.ManualFailed))
+	r := must[runs.SignalReceipt](t)(w.complete(admin, old, run.ManualFailed))
 	w.applyCompletion(r, run.StepFailedEvent)
-	if again := must[control.Receipt](t)(w.complete(admin, old, run.ManualSucceeded)); !again.Duplicate {
+	if again := must[runs.SignalReceipt](t)(w.complete(admin, old, run.ManualSucceeded)); !again.Duplicate {
 		t.Errorf("before the retry: %+v", again)
 	}
 	if n := len(w.tasks(admin, id).Tasks); n != 0 {
@@ -399,7 +400,7 @@ func TestCompleteManual_ARetryMakesTheTokenVoid(t *testing.T) {
 	}
 	_, err := w.complete(admin, old, run.ManualSucceeded)
 	refusal(t, err, run.CodeManualToken)
-	second := must[control.Receipt](t)(w.complete(admin, fresh, run.ManualSucceeded))
+	second := must[runs.SignalReceipt](t)(w.complete(admin, fresh, run.ManualSucceeded))
 	if second.Duplicate || second.Signal.ID == r.Signal.ID || second.Signal.ExpectedAttempt != 2 {
 		t.Errorf("%+v", second)
 	}
@@ -412,7 +413,8 @@ func TestCompleteManual_WhilePaused(t *testing.T) {
 	id := w.manual("r1", "check")
 	w.append(id, runtest.Draft(run.RunPaused, "", 1))
 	admin := w.who("dev-admin")
-	if r := must[control.Receipt](t)(w.complete(admin, w.task(admin, id, "check", 1), run.ManualSucceeded)); r.Rejected {
+	if r := must[runs.SignalReceipt](t)(w.complete(admin, w.task(admin, id, "check", 1),
+		run.ManualSucceeded)); r.Rejected {
 		t.Errorf("%+v", r)
 	}
 }
@@ -424,14 +426,14 @@ func TestCompleteManual_KeysRotate(t *testing.T) {
 	id := w.manual("r1", "check", "b")
 	admin := w.who("dev-admin")
 	task, b := w.task(admin, id, "check", 1), w.task(admin, id, "b", 1)
-	with := func(keys ...string) *control.Service {
+	with := func(keys ...string) *usecases.UseCases {
 		cfg := w.config
 		cfg.Metrics = nil
 		manualKeys(t, keys...)(&cfg)
-		return control.New(cfg)
+		return usecases.New(cfg)
 	}
-	complete := func(s *control.Service, task control.ManualTask) error {
-		_, err := s.CompleteManualStep(t.Context(), admin, control.CompleteManualStep{
+	complete := func(s *usecases.UseCases, task runs.ManualTask) error {
+		_, err := s.CompleteManualStep(t.Context(), admin, runs.CompleteManualStep{
 			RunID: id, StepID: task.StepID, Token: task.Token, Outcome: run.ManualSucceeded,
 		})
 		return err
@@ -442,14 +444,14 @@ func TestCompleteManual_KeysRotate(t *testing.T) {
 	if err := complete(with("k2:"+secret("b"), "k1:"+secret("a")), task); err != nil {
 		t.Error(err)
 	}
-	page := must[control.ManualTasksPage](t)(with("k2:"+secret("b"), "k1:"+secret("a")).ManualTasks(t.Context(), admin,
-		control.ManualTasksQuery{RunID: id}))
+	page := must[runs.ManualTasksPage](t)(with("k2:"+secret("b"), "k1:"+secret("a")).ManualTasks(t.Context(), admin,
+		runs.ManualTasksQuery{RunID: id}))
 	for _, task := range page.Tasks {
 		if task.StepID == "b" && (!strings.HasPrefix(task.Token, "k2.") || task.Token == b.Token) {
 			t.Errorf("token %s", task.Token)
 		}
 	}
-	page = must[control.ManualTasksPage](t)(with().ManualTasks(t.Context(), admin, control.ManualTasksQuery{RunID: id}))
+	page = must[runs.ManualTasksPage](t)(with().ManualTasks(t.Context(), admin, runs.ManualTasksQuery{RunID: id}))
 	if len(page.Tasks) == 0 || page.Tasks[0].Token != "" || page.Tasks[0].Action.Outcome != "UNSUPPORTED" {
 		t.Errorf("without keys: %+v", page.Tasks)
 	}

@@ -10,21 +10,24 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // operated makes a world whose operators are acme's.
-func operated(t *testing.T, change ...func(*control.Config)) *world {
+func operated(t *testing.T, change ...func(*usecases.Config)) *world {
 	t.Helper()
-	return newWorld(t, append(change, func(c *control.Config) { c.OperatorsTenant = "acme" })...)
+	return newWorld(t, append(change, func(c *usecases.Config) { c.OperatorsTenant = "acme" })...)
 }
 
-func (w *world) mode(requestID string, mode control.EngineMode) control.ServiceState {
+func (w *world) mode(requestID string, mode admission.EngineMode) admission.ServiceState {
 	w.t.Helper()
-	return must[control.ServiceState](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"),
-		control.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
+	return must[admission.ServiceState](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"),
+		admission.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
 }
 
 func (w *world) start(p authz.Principal, requestID string) error {
@@ -42,10 +45,10 @@ func (g *publishGate) Release() { g.held.Store(false) }
 func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	t.Parallel()
 	gate := &publishGate{}
-	w := operated(t, func(c *control.Config) { c.PublishGate = gate })
+	w := operated(t, func(c *usecases.Config) { c.PublishGate = gate })
 	ctx := t.Context()
 	running, waiting := w.running("r0", "s1", "b<s1"), w.queued("r00", "s1")
-	w.reconcileIn(control.ModeReadOnly, run.CodeEngineReadOnly, waiting)
+	w.reconcileIn(admission.ModeReadOnly, run.CodeEngineReadOnly, waiting)
 	if !gate.held.Load() {
 		t.Error("publication continues in READ_ONLY mode")
 	}
@@ -57,11 +60,11 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	if _, err := w.StartRun(ctx, w.eng(), startOf("r00", document(nil, "s1"))); err != nil {
 		t.Errorf("a start that was accepted before is repeated: %v", err)
 	}
-	w.reconcileIn(control.ModeDrained, run.CodeEngineDraining, waiting)
+	w.reconcileIn(admission.ModeDrained, run.CodeEngineDraining, waiting)
 	if gate.held.Load() {
 		t.Error("publication is halted in DRAINED mode")
 	}
-	if s := w.mode("m-normal", control.ModeNormal); s.Mode != control.ModeNormal || s.ModeReason != "maintenance" ||
+	if s := w.mode("m-normal", admission.ModeNormal); s.Mode != admission.ModeNormal || s.ModeReason != "maintenance" ||
 		s.ModeSince.IsZero() {
 		t.Errorf("%+v", s)
 	}
@@ -72,7 +75,7 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 }
 
 // reconcileIn sets a mode and sees that nothing starts in it.
-func (w *world) reconcileIn(mode control.EngineMode, code run.Code, waiting string) {
+func (w *world) reconcileIn(mode admission.EngineMode, code run.Code, waiting string) {
 	w.t.Helper()
 	if s := w.mode("m-"+string(mode), mode); s.Mode != mode {
 		w.t.Fatalf("%+v", s)
@@ -81,8 +84,8 @@ func (w *world) reconcileIn(mode control.EngineMode, code run.Code, waiting stri
 	if e := refusal(w.t, w.start(w.eng(), "r-"+string(mode)), code); e.RetryAfter == 0 {
 		w.t.Error("it does not say when to come again")
 	}
-	pre := must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(),
-		control.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
+	pre := must[runs.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(),
+		runs.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
 	if pre.Outcome != "REFUSED" || pre.Code != code {
 		w.t.Errorf("%+v", pre)
 	}
@@ -100,23 +103,23 @@ func TestSetEngineMode_OnlyTheOperators(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
-	in := control.SetEngineMode{RequestID: "m1", Mode: control.ModeDrained, Reason: "maintenance"}
+	in := admission.SetEngineMode{RequestID: "m1", Mode: admission.ModeDrained, Reason: "maintenance"}
 	for _, who := range []string{"dev-admin", "dev-engineer", "dev-mallory"} {
 		_, err := w.SetEngineMode(ctx, w.who(who), in)
 		refusal(t, err, run.CodeForbidden)
 	}
 	sre := w.who("dev-sre")
-	_, err := w.SetEngineMode(ctx, sre, control.SetEngineMode{RequestID: "m0", Mode: "LAZY"})
+	_, err := w.SetEngineMode(ctx, sre, admission.SetEngineMode{RequestID: "m0", Mode: "LAZY"})
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 2 {
 		t.Errorf("%+v", e)
 	}
-	must[control.ServiceState](t)(w.SetEngineMode(ctx, sre, in))
-	w.mode("m2", control.ModeNormal)
+	must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in))
+	w.mode("m2", admission.ModeNormal)
 	// A request that was carried out before changes nothing, whatever was set since.
-	if s := must[control.ServiceState](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != control.ModeNormal {
+	if s := must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != admission.ModeNormal {
 		t.Errorf("%+v", s)
 	}
-	in.Mode = control.ModeReadOnly
+	in.Mode = admission.ModeReadOnly
 	_, err = w.SetEngineMode(ctx, sre, in)
 	refusal(t, err, run.CodeRequestConflict)
 	if n := len(must[[]store.StoredSetting](t)(w.raw.SettingHistory(ctx, store.SettingMode, "", 0, 10))); n != 2 {
@@ -135,18 +138,18 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	waiting, running := w.queued("r0", "s1"), w.running("r00", "s1", "b<s1")
 	w.engine.set(func(e *fakeEngine) { delete(e.started, waiting) })
 	admin := w.who("dev-admin")
-	freeze := func(p authz.Principal, id, tenant string, frozen bool) (control.ServiceState, error) {
-		return w.FreezeTenant(ctx, p, control.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen,
+	freeze := func(p authz.Principal, id, tenant string, frozen bool) (admission.ServiceState, error) {
+		return w.FreezeTenant(ctx, p, admission.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen,
 			Reason: "secrets leaked"})
 	}
-	s := must[control.ServiceState](t)(freeze(admin, "f1", "", true))
-	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != control.ModeNormal ||
+	s := must[admission.ServiceState](t)(freeze(admin, "f1", "", true))
+	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != admission.ModeNormal ||
 		s.ActiveRuns != nil {
 		t.Errorf("%+v", s)
 	}
 	refusal(t, w.start(w.eng(), "r1"), run.CodeTenantFrozen)
 	mallory := w.who("dev-mallory")
-	if s := must[control.ServiceState](t)(w.ServiceState(ctx, mallory)); s.Frozen {
+	if s := must[admission.ServiceState](t)(w.ServiceState(ctx, mallory)); s.Frozen {
 		t.Error("another tenant is frozen, or says so")
 	}
 	doc := startOf("g1", document(M{"scope.tenantId": "globex"}, "s1"))
@@ -154,7 +157,7 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 	w.finish(running, "s1", 1, run.StepCompletedEvent) // what runs goes on
-	must[control.ServiceState](t)(freeze(admin, "f2", "acme", false))
+	must[admission.ServiceState](t)(freeze(admin, "f2", "acme", false))
 	if err := w.start(w.eng(), "r2"); err != nil {
 		t.Error(err)
 	}
@@ -171,7 +174,7 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	sre := w.who("dev-sre")
 	_, err := freeze(sre, "f4", "nowhere", true)
 	refusal(t, err, run.CodeNotFound)
-	must[control.ServiceState](t)(freeze(sre, "f5", "globex", true))
+	must[admission.ServiceState](t)(freeze(sre, "f5", "globex", true))
 	doc.RequestID = "g2"
 	_, err = w.StartRun(ctx, mallory, doc)
 	refusal(t, err, run.CodeTenantFrozen)
@@ -179,7 +182,7 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 		!w.audited("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
 		t.Errorf("%q %q", w.audit("acme"), w.audit("globex"))
 	}
-	must[control.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own, as Admin
+	must[admission.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own, as Admin
 }
 
 func errorOf[T any](_ T, err error) error { return err }
@@ -189,8 +192,8 @@ func TestReconcile_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	id := w.queued("r0", "s1")
-	must[control.ServiceState](t)(
-		w.FreezeTenant(t.Context(), w.who("dev-admin"), control.FreezeTenant{RequestID: "f1", Frozen: true, Reason: "x"}))
+	must[admission.ServiceState](t)(
+		w.FreezeTenant(t.Context(), w.who("dev-admin"), admission.FreezeTenant{RequestID: "f1", Frozen: true, Reason: "x"}))
 	w.reconciling()
 	eventually(t, "it is given back", func() bool {
 		q := must[store.QueueRow](t)(w.store.QueueRow(t.Context(), id))
@@ -204,13 +207,13 @@ func TestReconcile_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
 // contract: H03
 func TestApproveRun_RefusedByModeButNotARejection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
+	w := newWorld(t, func(c *usecases.Config) { c.OperatorsTenant = "acme" })
 	w.policy(func(d *authz.Document) {
 		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 1}}
 	})
 	ctx := t.Context()
 	id := w.queued("r1", "s1")
-	w.mode("m1", control.ModeReadOnly)
+	w.mode("m1", admission.ModeReadOnly)
 	_, err := w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1"))
 	refusal(t, err, run.CodeEngineReadOnly)
 	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), rejection(id, "a2")))
@@ -220,20 +223,21 @@ func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	w.config.Authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
-	other := control.New(w.config)
+	other := usecases.New(w.config)
 	if err := other.LoadPolicy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.spawn(other.FollowPolicy)
-	stream := must[control.Stream[control.ServiceState]](t)(other.WatchService(t.Context(), w.who("dev-viewer")))
+	stream := must[control.Stream[admission.ServiceState]](t)(other.WatchService(t.Context(), w.who("dev-viewer")))
 	defer stream.Close()
-	if s := must[control.ServiceState](t)(stream.Next(t.Context())); s.Mode != control.ModeNormal || s.ActiveRuns != nil {
+	if s := must[admission.ServiceState](t)(stream.Next(t.Context())); s.Mode != admission.ModeNormal ||
+		s.ActiveRuns != nil {
 		t.Errorf("%+v", s)
 	}
-	w.mode("m1", control.ModeDrained)
+	w.mode("m1", admission.ModeDrained)
 	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*time.Second))
 	defer cancel()
-	if s := must[control.ServiceState](t)(stream.Next(ctx)); s.Mode != control.ModeDrained ||
+	if s := must[admission.ServiceState](t)(stream.Next(ctx)); s.Mode != admission.ModeDrained ||
 		s.ModeReason != "maintenance" {
 		t.Errorf("%+v", s)
 	}
@@ -252,8 +256,8 @@ func TestWatchService_EndsWithTheRightToRead(t *testing.T) {
 	if _, err := w.ServiceState(ctx, w.who("nobody")); coded(err) != run.CodeForbidden {
 		t.Errorf("who may read nothing: %v", err)
 	}
-	stream := must[control.Stream[control.ServiceState]](t)(w.WatchService(ctx, w.who("dev-viewer")))
-	must[control.ServiceState](t)(stream.Next(ctx))
+	stream := must[control.Stream[admission.ServiceState]](t)(w.WatchService(ctx, w.who("dev-viewer")))
+	must[admission.ServiceState](t)(stream.Next(ctx))
 	w.policy(without("dev-viewer"))
 	_, err := stream.Next(ctx)
 	refusal(t, err, run.CodeForbidden)
@@ -262,7 +266,7 @@ func TestWatchService_EndsWithTheRightToRead(t *testing.T) {
 func TestServiceState_AnOperatorSeesTheDrain(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
-	if s := must[control.ServiceState](t)(w.ServiceState(t.Context(), w.who("dev-sre"))); s.ActiveRuns == nil {
+	if s := must[admission.ServiceState](t)(w.ServiceState(t.Context(), w.who("dev-sre"))); s.ActiveRuns == nil {
 		t.Errorf("%+v", s)
 	}
 }

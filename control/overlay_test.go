@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/run"
@@ -50,14 +52,14 @@ func (w *world) stepsWith(requestID string, params json.RawMessage, steps ...str
 	}
 	in := startOf(requestID, document(M{"steps": list}))
 	in.Params = params
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), in)).View.Run.RunID
+	id := must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), in)).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Draft(run.RunStarted, "", 1, M{"steps": outlines}))
 	return id
 }
 
 // overlaid sends a signal of an admin that is applied where it is accepted.
-func (w *world) overlaid(in control.SignalRun) control.Receipt {
+func (w *world) overlaid(in runs.SignalRun) runs.SignalReceipt {
 	w.t.Helper()
 	r := w.send(w.who("dev-admin"), in)
 	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != r.AcceptedSeq || r.AppliedAt == nil {
@@ -66,13 +68,13 @@ func (w *world) overlaid(in control.SignalRun) control.Receipt {
 	return r
 }
 
-func override(runID, id, stepID string, patch M) control.SignalRun {
+func override(runID, id, stepID string, patch M) runs.SignalRun {
 	in := signal(runID, id, run.InjectOverride)
 	in.Signal.StepID, in.Payload = stepID, runtest.JSON(M{"stepId": stepID, "override": patch, "reason": "runaway"})
 	return in
 }
 
-func newParams(runID, id, stepID string, patch M) control.SignalRun {
+func newParams(runID, id, stepID string, patch M) runs.SignalRun {
 	in := signal(runID, id, run.UpdateParams)
 	in.Signal.StepID, in.Payload = stepID, runtest.JSON(M{"newParams": patch})
 	return in
@@ -159,7 +161,7 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	}
 }
 
-func signalAbout(in control.SignalRun, stepID string, members M) control.SignalRun {
+func signalAbout(in runs.SignalRun, stepID string, members M) runs.SignalRun {
 	members["stepId"] = stepID
 	in.Signal.StepID, in.Payload = stepID, runtest.JSON(members)
 	return in
@@ -263,8 +265,8 @@ func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 		if ended := err == nil && end.Kind == engine.ReturnEnded; ended != (ea == last) {
 			t.Fatalf("attempt %d.%d of %d returned %+v, %v", la, ea, last, end, err)
 		}
-		l := must[control.StepLog](t)(
-			w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", Attempt: la}))
+		l := must[reads.StepLog](t)(
+			w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", Attempt: la}))
 		for _, line := range slices.Backward(l.Lines) {
 			if line.Stream == "stdout" {
 				return line.Text
@@ -292,7 +294,7 @@ func TestSignalRun_FinishedStep(t *testing.T) {
 	id := w.steps("g25", "COMMAND s1", "DBT_RUN s2")
 	w.finish(id, "s1", 1, run.StepCompletedEvent)
 	w.finish(id, "s2", 1, run.StepCompletedEvent)
-	for i, in := range []control.SignalRun{
+	for i, in := range []runs.SignalRun{
 		override(id, "", "s1", M{"dir": "x"}), newParams(id, "", "s1", M{"a": 1}),
 		signalAbout(signal(id, "", run.UpdateTarget), "s2", M{"newTarget": M{"schema": "x"}}),
 	} {
@@ -316,13 +318,13 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("t104", "COMMAND s1", "DBT_RUN s2", "NOOP s3")
-	with := func(t run.SignalType, stepID, reason, payload string) control.SignalRun {
-		return control.SignalRun{RunID: id, Signal: run.Signal{ID: "u", Type: t, StepID: stepID}, Reason: reason,
+	with := func(t run.SignalType, stepID, reason, payload string) runs.SignalRun {
+		return runs.SignalRun{RunID: id, Signal: run.Signal{ID: "u", Type: t, StepID: stepID}, Reason: reason,
 			Payload: json.RawMessage(payload)}
 	}
 	before := w.log(id)
 	for name, c := range map[string]struct {
-		in   control.SignalRun
+		in   runs.SignalRun
 		want []string
 	}{
 		"no object": {with(run.UpdateParams, "", "", `{"newParams":[1]}`),
@@ -415,13 +417,13 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 	// what is refused leaves nothing behind, and nobody else has a megabyte
 	before := w.log(id)
 	for _, c := range []struct {
-		in    control.SignalRun
+		in    runs.SignalRun
 		limit int64
 	}{
 		{newParams(id, "mega", "", M{"text": strings.Repeat("x", 1<<20)}), 1 << 20},
 		{signalAbout(signal(id, "target", run.UpdateTarget), "s1", M{"newTarget": M{"schema": strings.Repeat("x", 65536)}}),
 			65536},
-		{control.SignalRun{RunID: id, Signal: run.Signal{ID: "alert", Type: run.EscalateAlert},
+		{runs.SignalRun{RunID: id, Signal: run.Signal{ID: "alert", Type: run.EscalateAlert},
 			Payload: runtest.JSON(M{"level": "LOW", "note": strings.Repeat("x", 65536)})}, 65536},
 	} {
 		_, err := w.SignalRun(t.Context(), w.who("dev-admin"), c.in)

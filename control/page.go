@@ -19,11 +19,11 @@ type Stream[T any] interface {
 	Close()
 }
 
-func encodeCursor(p store.RunPos) string {
+func EncodeCursor(p store.RunPos) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.CreatedAt.UTC().Format(time.RFC3339Nano) + " " + p.RunID))
 }
 
-func decodeCursor(c string) (*store.RunPos, error) {
+func DecodeCursor(c string) (*store.RunPos, error) {
 	if c == "" {
 		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
 	}
@@ -31,30 +31,30 @@ func decodeCursor(c string) (*store.RunPos, error) {
 	at, id, ok := strings.Cut(string(raw), " ")
 	t, terr := time.Parse(time.RFC3339Nano, at)
 	if err != nil || !ok || terr != nil || id == "" {
-		return nil, cursorInvalid()
+		return nil, CursorInvalid()
 	}
 	return &store.RunPos{CreatedAt: t, RunID: id}, nil
 }
 
-// maxPageSize of every list that the API gives (api.md §2).
-const maxPageSize = 200
+// MaxPageSize of every list that the API gives (api.md §2).
+const MaxPageSize = 200
 
-// pageSize is how many rows first asks for, usual when it is 0: BAD_USER_INPUT.
-func pageSize(first, usual int) (int, error) {
-	n, _, err := pageEnd(first, 0, usual)
+// PageSize is how many rows first asks for, usual when it is 0: BAD_USER_INPUT.
+func PageSize(first, usual int) (int, error) {
+	n, _, err := PageEnd(first, 0, usual)
 	return n, err
 }
 
-// pageEnd is pageSize of a list that can be read backward too: by last, instead of first.
-func pageEnd(first, last, usual int) (n int, backward bool, err error) {
+// PageEnd is pageSize of a list that can be read backward too: by last, instead of first.
+func PageEnd(first, last, usual int) (n int, backward bool, err error) {
 	var vs []plan.Violation
 	for _, c := range []struct {
 		path string
 		n    int
 	}{{"first", first}, {"last", last}} {
-		if c.n < 0 || c.n > maxPageSize {
+		if c.n < 0 || c.n > MaxPageSize {
 			vs = append(vs, plan.Violation{Path: c.path, Code: plan.CodeRange, Message: fmt.Sprintf("must be from 1 to %d",
-				maxPageSize)})
+				MaxPageSize)})
 		}
 	}
 	if first > 0 && last > 0 {
@@ -62,7 +62,7 @@ func pageEnd(first, last, usual int) (n int, backward bool, err error) {
 	}
 	switch {
 	case len(vs) > 0:
-		return 0, false, badInput(vs)
+		return 0, false, BadInput(vs)
 	case last > 0:
 		return last, true, nil
 	case first > 0:
@@ -71,8 +71,8 @@ func pageEnd(first, last, usual int) (n int, backward bool, err error) {
 	return usual, false, nil
 }
 
-// pageOf shows the first n of rows; true: there are more.
-func pageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, error) {
+// PageOf shows the first n of rows; true: there are more.
+func PageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, error) {
 	var out []V
 	for _, row := range rows[:min(n, len(rows))] {
 		v, err := show(row)
@@ -84,17 +84,17 @@ func pageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, erro
 	return out, len(rows) > n, nil
 }
 
-// pageError is translate for a page after a row.
-func pageError(after string, err error) error {
+// PageError is translate for a page after a row.
+func PageError(after string, err error) error {
 	if after != "" && errors.Is(err, store.ErrNotFound) {
-		return cursorInvalid()
+		return CursorInvalid()
 	}
-	return translate(err)
+	return Translate(err)
 }
 
-// readOn reads rows, behind the last one that was read or from the start, until n of them are kept or there are no
+// ReadOn reads rows, behind the last one that was read or from the start, until n of them are kept or there are no
 // more; true: there are more that are kept. It is for what a store does not filter by.
-func readOn[R any](n int, read func(last *R, limit int) ([]R, error), keep func(R) (bool, error)) (out []R, more bool,
+func ReadOn[R any](n int, read func(last *R, limit int) ([]R, error), keep func(R) (bool, error)) (out []R, more bool,
 	err error) {
 	var last *R
 	for limit := n + 1; ; limit = store.MaxPage {

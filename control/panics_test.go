@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -86,7 +86,7 @@ func TestExpireApprovals_APanicPutsOneRunAsideAndTellsPeople(t *testing.T) {
 	w.config.Store = &panickingStore{Store: w.config.Store, run: bad}
 	w.config.Logger, w.config.Metrics = slog.New(slog.NewTextHandler(log, nil)), registry
 	w.clock.advance(25 * time.Hour)
-	w.spawn(control.New(w.config).ExpireApprovals)
+	w.spawn(usecases.New(w.config).ExpireApprovals)
 	eventually(t, "the approval of the other run expires", func() bool { return w.state(good).Status == run.Cancelled })
 	eventually(t, "an alert about the run that was put aside", func() bool {
 		return len(alertsOf(w, bad)) == 1

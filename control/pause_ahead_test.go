@@ -11,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -35,7 +37,7 @@ func (w *world) adopting(requestID string, steps ...string) string {
 }
 
 // pausing is a PAUSE with a reason.
-func pausing(runID, id string) control.SignalRun {
+func pausing(runID, id string) runs.SignalRun {
 	in := signal(runID, id, run.Pause)
 	in.Reason = "look at it"
 	return in
@@ -82,12 +84,12 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 		t.Errorf("the engine's RunPaused: %+v", o)
 	}
 	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
-	if r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1")); r.QuiescentSeq != 6 {
+	if r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1")); r.QuiescentSeq != 6 {
 		t.Errorf("quiescent at %d, want 6", r.QuiescentSeq)
 	}
 	w.engine.set(func(e *fakeEngine) { e.signal = nil }) // it is back
 	eventually(t, "delivered", func() bool {
-		r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1"))
+		r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1"))
 		return r.DeliveredAt != nil && r.Application == run.SignalApplied
 	})
 	if s := w.engine.delivered(id); len(s) == 0 || !s[0].Applied || s[0].ID != "u1" {
@@ -261,9 +263,9 @@ func TestSignalRun_Limits(t *testing.T) {
 // contract: T96
 func TestSignalRun_TenantLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) {
-		c.Quotas = &control.Quotas{MaxActive: 10, Strategy: store.StrategyQueue,
-			Tiers: map[string]control.Tier{control.DefaultTier: {
+	w := newWorld(t, func(c *usecases.Config) {
+		c.Quotas = &admission.Quotas{MaxActive: 10, Strategy: store.StrategyQueue,
+			Tiers: map[string]admission.Tier{admission.DefaultTier: {
 				StartRunPerMinute: 10, HeavyStepsPerMinute: 10, SignalOpsPerMinute: 3, MaxActive: 10, MaxQueueDepth: 10, Weight: 1,
 			}}}
 	})

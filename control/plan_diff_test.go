@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -30,12 +31,12 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	w := newWorld(t)
 	start := func(requestID string, change M) run.Header {
 		t.Helper()
-		return w.header(must[control.StartedRun](t)(
+		return w.header(must[runs.StartedRun](t)(
 			w.StartRun(t.Context(), w.eng(), startOf(requestID, document(change)))).View.Run.RunID)
 	}
-	diff := func(p authz.Principal, h run.Header) *control.PlanDiff {
+	diff := func(p authz.Principal, h run.Header) *reads.PlanDiff {
 		t.Helper()
-		return must[*control.PlanDiff](t)(w.PlanDiff(t.Context(), p, h))
+		return must[*reads.PlanDiff](t)(w.PlanDiff(t.Context(), p, h))
 	}
 	viewer := w.who("dev-viewer")
 	first := start("d1", M{"steps": []M{
@@ -52,16 +53,16 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 			"env": M{"API_TOKEN": "hunter3", "MODE": strings.Repeat("ä", 400)}}}),
 	}})
 	got := diff(viewer, second)
-	want := &control.PlanDiff{
+	want := &reads.PlanDiff{
 		Total: 3, Added: 1, Removed: 1, Changed: 1,
-		Parts: []control.PlanPart{{Path: "metadata.planVersion", From: `"1.0"`, To: `"1.1"`}},
-		Steps: []control.PlanStepDiff{
-			{StepID: "new", Change: control.PlanStepAdded},
-			{StepID: "moved", Change: control.PlanStepChanged, Parts: []control.PlanPart{
+		Parts: []reads.PlanPart{{Path: "metadata.planVersion", From: `"1.0"`, To: `"1.1"`}},
+		Steps: []reads.PlanStepDiff{
+			{StepID: "new", Change: reads.PlanStepAdded},
+			{StepID: "moved", Change: reads.PlanStepChanged, Parts: []reads.PlanPart{
 				{Path: "dependsOn", To: `["keep"]`},
 				{Path: "inputs.env.MODE", From: `"x"`, To: `"` + strings.Repeat("ä", 149) + "…"},
 			}},
-			{StepID: "gone", Change: control.PlanStepRemoved},
+			{StepID: "gone", Change: reads.PlanStepRemoved},
 		},
 	}
 	if got == nil || got.Previous.RunID != first.RunID || got.Previous.PlanVersion != "1.0" {
@@ -81,7 +82,7 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	if err := w.store.PutPlan(t.Context(), hash(string(theirs)), theirs); err != nil {
 		t.Fatal(err)
 	}
-	stolen := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), control.StartRun{
+	stolen := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), runs.StartRun{
 		RequestID: "d5", ProjectID: third.ProjectID, EnvironmentID: third.EnvironmentID,
 		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: third.PlanID,
 			PlanVersion: "1.0"},
@@ -90,7 +91,7 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 		t.Errorf("a run that names the digest of another tenant's plan is compared: %+v", got)
 	}
 	if got := diff(viewer, w.header(
-		must[control.StartedRun](t)(
+		must[runs.StartedRun](t)(
 			w.StartRun(t.Context(), w.eng(), startOf("d6", document(nil, "s1")))).View.Run.RunID)); got != nil {
 		t.Errorf("the plan of another tenant is told as a difference: %+v", got)
 	}
@@ -109,11 +110,11 @@ func TestPlanDiff_Bounds(t *testing.T) {
 			}
 			steps[i] = command(fmt.Sprintf("s%03d", i), M{"inputs": M{"argv": []string{argv}, "env": env}})
 		}
-		return w.header(must[control.StartedRun](t)(
+		return w.header(must[runs.StartedRun](t)(
 			w.StartRun(t.Context(), w.eng(), startOf(requestID, document(M{"steps": steps})))).View.Run.RunID)
 	}
 	of("m1", 250, "a")
-	got := must[*control.PlanDiff](t)(w.PlanDiff(t.Context(), w.eng(), of("m2", 300, "b")))
+	got := must[*reads.PlanDiff](t)(w.PlanDiff(t.Context(), w.eng(), of("m2", 300, "b")))
 	if got == nil || got.Changed != 250 || got.Added != 50 || len(got.Steps) != 200 || len(got.Steps[0].Parts) != 20 {
 		t.Errorf("%+v", got)
 	}
@@ -140,7 +141,7 @@ func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 		{"the next one", "s1", 0, `{"argv":["true"],"env":{"KEPT":"2"}}`, `{"day":"2","password":"***"}`, "o1 o2"},
 		{"another step", "s2", 0, `{"argv":["true"],"env":{"KEPT":"1"}}`, `{"day":"2","password":"***"}`, "o1"},
 	} {
-		got := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.who("dev-viewer"), id, c.step, c.upTo))
+		got := must[*runs.StepInputs](t)(w.StepInputs(t.Context(), w.who("dev-viewer"), id, c.step, c.upTo))
 		if got == nil {
 			t.Fatalf("%s: nothing", c.name)
 		}
@@ -153,7 +154,7 @@ func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 			t.Errorf("%s: %s %s %v", c.name, got.Inputs, got.Params, changes)
 		}
 	}
-	if got := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "none", 0)); got != nil {
+	if got := must[*runs.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "none", 0)); got != nil {
 		t.Errorf("inputs of no step: %+v", got)
 	}
 	_, err := w.StepInputs(t.Context(), w.foreign(), id, "s1", 0)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -23,7 +23,7 @@ func TestPlanDocument_WithoutSecrets(t *testing.T) {
 	}}}}, "s1")
 	read := func(doc []byte, requestID string) (id string, got json.RawMessage) {
 		t.Helper()
-		id = must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+		id = must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 		return id, must[json.RawMessage](t)(w.PlanDocument(t.Context(), w.who("dev-viewer"), id))
 	}
 	if _, got := read(plain, "plain"); string(got) != string(plain) {
@@ -42,7 +42,7 @@ func TestPlanDocument_WithoutSecrets(t *testing.T) {
 		value(t, string(got))); diff != "" {
 		t.Errorf("the plan with a webhook (-want +got):\n%s", diff)
 	}
-	if in := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "s1", 0)); strings.Contains(
+	if in := must[*runs.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "s1", 0)); strings.Contains(
 		string(in.Inputs), "hunter2") {
 		t.Errorf("the inputs of a step show the path of its webhook: %s", in.Inputs)
 	}
@@ -50,7 +50,7 @@ func TestPlanDocument_WithoutSecrets(t *testing.T) {
 	if err := w.store.PutPlan(t.Context(), hash(string(theirs)), theirs); err != nil {
 		t.Fatal(err)
 	}
-	stolen := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), control.StartRun{
+	stolen := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), runs.StartRun{
 		RequestID: "stolen", ProjectID: "bank", EnvironmentID: "dev",
 		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: "plan-3",
 			PlanVersion: "1.0"},
@@ -58,7 +58,7 @@ func TestPlanDocument_WithoutSecrets(t *testing.T) {
 	if got := must[json.RawMessage](t)(w.PlanDocument(t.Context(), w.eng(), stolen)); got != nil {
 		t.Errorf("a run that names the digest of another project's plan shows it: %s", got)
 	}
-	if got := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), stolen, "s1", 0)); got != nil {
+	if got := must[*runs.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), stolen, "s1", 0)); got != nil {
 		t.Errorf("a run that names the digest of another project's plan shows the inputs of its steps: %s", got.Inputs)
 	}
 	_, err := w.PlanDocument(t.Context(), w.foreign(), id)

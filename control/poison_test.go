@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -38,7 +38,7 @@ func (s *brokenStore) InRun(ctx context.Context, runID string, do func(store.Run
 func TestSweep_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	var broken *brokenStore
-	w := newSweptWorld(t, func(c *control.Config) {
+	w := newSweptWorld(t, func(c *usecases.Config) {
 		broken = &brokenStore{Store: c.Store}
 		c.Store = broken
 	})
@@ -74,7 +74,7 @@ func TestExpireApprovals_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
 	late := w.queued("r2", "s1")
 	w.config.Store = broken
 	w.clock.advance(25 * time.Hour)
-	w.spawn(control.New(w.config).ExpireApprovals)
+	w.spawn(usecases.New(w.config).ExpireApprovals)
 	eventually(t, "the other expires", func() bool { return w.state(late).Status == run.Cancelled })
 }
 
@@ -104,7 +104,7 @@ func TestSendBulks_OneThatIsBrokenIsPutAside(t *testing.T) {
 	w := newWorld(t)
 	broken := &unreadableBulk{Store: w.config.Store, aside: make(chan time.Duration, 1)}
 	w.config.Store = broken
-	s := control.New(w.config)
+	s := usecases.New(w.config)
 	w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, "s1") })
 	if wait := <-broken.aside; wait < 30*time.Second {
 		t.Errorf("tried again after %v", wait)

@@ -11,8 +11,12 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -66,7 +70,7 @@ func TestSetPolicy_TakesEffectBeforeItAnswers(t *testing.T) {
 	if _, err := w.Run(ctx, viewer, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	in := control.SetPolicy{RequestID: "p1", Document: w.document(without("dev-viewer")), Reason: "she left"}
+	in := access.SetPolicy{RequestID: "p1", Document: w.document(without("dev-viewer")), Reason: "she left"}
 	p, err := w.SetPolicy(ctx, admin, in)
 	if err != nil || p.Version != 1 || p.Actor != "dev-admin" || p.Reason != "she left" {
 		t.Fatalf("%+v, %v", p, err)
@@ -84,14 +88,14 @@ func TestSetPolicy_TakesEffectBeforeItAnswers(t *testing.T) {
 		moved.PolicyVersion != 1 {
 		t.Errorf("from an old version: %v", err)
 	}
-	bad := control.SetPolicy{RequestID: "p3", ExpectedVersion: 1,
+	bad := access.SetPolicy{RequestID: "p3", ExpectedVersion: 1,
 		Document: authz.Document{
 			Grants: []authz.PrincipalGrant{{Principal: "x", Role: "BOSS", ProjectID: "*", EnvironmentID: "*"}}}}
 	if _, err := w.SetPolicy(ctx, admin, bad); !errors.As(err, &moved) || moved.Code != run.CodeBadInput ||
 		len(moved.Violations) != 2 {
 		t.Errorf("a bad document: %v", err)
 	}
-	out := control.SetPolicy{RequestID: "p4", ExpectedVersion: 1, Document: w.document(without("dev-admin")),
+	out := access.SetPolicy{RequestID: "p4", ExpectedVersion: 1, Document: w.document(without("dev-admin")),
 		Reason: "oops"}
 	if _, err := w.SetPolicy(ctx, admin, out); !errors.As(err, &moved) || len(moved.Violations) != 1 ||
 		moved.Violations[0].Code != authz.LockedOut {
@@ -129,7 +133,7 @@ func TestSetPolicy_SodIsPolicy(t *testing.T) {
 		t.Errorf("by default %+v", sod)
 	}
 	doc := w.document(func(d *authz.Document) { d.SOD.CompleteManual = false })
-	if _, err := w.SetPolicy(t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc,
+	if _, err := w.SetPolicy(t.Context(), w.who("dev-admin"), access.SetPolicy{RequestID: "p", Document: doc,
 		Reason: "small team"}); err != nil {
 		t.Fatal(err)
 	}
@@ -142,14 +146,14 @@ func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, ola := t.Context(), w.who("dev-operator")
-	in := control.BreakGlass{RequestID: "b1", Role: authz.Admin, Minutes: 30, Reason: "prod is down"}
+	in := access.BreakGlass{RequestID: "b1", Role: authz.Admin, Minutes: 30, Reason: "prod is down"}
 	if _, err := w.BreakGlass(ctx, ola, in); coded(err) != run.CodeForbidden {
 		t.Errorf("without a policy: %v", err)
 	}
 	doc := w.document(func(d *authz.Document) {
 		d.BreakGlass = []authz.BreakGlass{{Principal: "dev-operator", Role: authz.Admin, MaxMinutes: 60}}
 	})
-	if _, err := w.SetPolicy(ctx, w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc,
+	if _, err := w.SetPolicy(ctx, w.who("dev-admin"), access.SetPolicy{RequestID: "p", Document: doc,
 		Reason: "on call"}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +199,7 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	w := newWorld(t)
 	ctx, ola := t.Context(), w.who("dev-operator")
 	everywhere := func(r authz.Role) []authz.Grant { return []authz.Grant{{Role: r, ProjectID: "*", EnvironmentID: "*"}} }
-	in := control.CreateToken{RequestID: "t1", Name: "laptop", Grants: everywhere(authz.Viewer)}
+	in := access.CreateToken{RequestID: "t1", Name: "laptop", Grants: everywhere(authz.Viewer)}
 	made, err := w.CreateToken(ctx, ola, in)
 	if err != nil || !strings.HasPrefix(made.Secret, "dvt_") || made.Token.Principal != "dev-operator" {
 		t.Fatalf("%+v, %v", made, err)
@@ -215,7 +219,7 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.running("r", "s1")
-	stream, err := w.WatchRun(ctx, p, control.WatchRun{RunID: r})
+	stream, err := w.WatchRun(ctx, p, watch.WatchRun{RunID: r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,35 +229,35 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		p    authz.Principal
-		in   control.CreateToken
+		in   access.CreateToken
 		want run.Code
 	}{
-		"more than its maker": {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Engineer)},
+		"more than its maker": {ola, access.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Engineer)},
 			run.CodeForbidden},
-		"made with a token": {p, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer)},
+		"made with a token": {p, access.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer)},
 			run.CodeForbidden},
-		"a service": {ola, control.CreateToken{RequestID: "x", Name: "x", Service: "ci",
+		"a service": {ola, access.CreateToken{RequestID: "x", Name: "x", Service: "ci",
 			Grants: everywhere(authz.Viewer)}, run.CodeForbidden},
-		"for ten years": {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer),
+		"for ten years": {ola, access.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer),
 			ExpiresAt: w.clock.now().AddDate(10, 0, 0)}, run.CodeBadInput},
-		"nothing": {ola, control.CreateToken{RequestID: "x", Name: "x"}, run.CodeBadInput},
-		"another name": {ola, control.CreateToken{RequestID: "t1", Name: "other", Grants: everywhere(authz.Viewer)},
+		"nothing": {ola, access.CreateToken{RequestID: "x", Name: "x"}, run.CodeBadInput},
+		"another name": {ola, access.CreateToken{RequestID: "t1", Name: "other", Grants: everywhere(authz.Viewer)},
 			run.CodeRequestConflict},
-		"a service's by Admin": {w.who("dev-admin"), control.CreateToken{RequestID: "s", Name: "ci", Service: "ci",
+		"a service's by Admin": {w.who("dev-admin"), access.CreateToken{RequestID: "s", Name: "ci", Service: "ci",
 			Grants: everywhere(authz.Operator)}, ""},
 	} {
 		if _, err := w.CreateToken(ctx, c.p, c.in); coded(err) != c.want || c.want == "" && err != nil {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	own, err1 := w.Tokens(ctx, ola, control.TokensQuery{})
-	all, err2 := w.Tokens(ctx, w.who("dev-admin"), control.TokensQuery{All: true, Live: true})
-	if _, err := w.Tokens(ctx, ola, control.TokensQuery{All: true}); err1 != nil || err2 != nil ||
+	own, err1 := w.Tokens(ctx, ola, access.TokensQuery{})
+	all, err2 := w.Tokens(ctx, w.who("dev-admin"), access.TokensQuery{All: true, Live: true})
+	if _, err := w.Tokens(ctx, ola, access.TokensQuery{All: true}); err1 != nil || err2 != nil ||
 		coded(err) != run.CodeForbidden || len(own.Tokens) != 1 || len(all.Tokens) != 2 || own.Tokens[0].SHA256 != "" {
 		t.Errorf("own %+v, all %+v, others' %v", own, all, err)
 	}
 	for _, id := range []string{"dev-viewer", "dev-mallory"} {
-		if _, err := w.RevokeToken(ctx, w.who(id), control.RevokeToken{RequestID: "r", ID: made.Token.ID,
+		if _, err := w.RevokeToken(ctx, w.who(id), access.RevokeToken{RequestID: "r", ID: made.Token.ID,
 			Reason: "mine"}); coded(err) != run.CodeNotFound {
 			t.Errorf("revoked by %s: %v", id, err)
 		}
@@ -267,7 +271,7 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 			}
 		}
 	}()
-	gone, err := w.RevokeToken(ctx, ola, control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"})
+	gone, err := w.RevokeToken(ctx, ola, access.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"})
 	if err != nil || gone.RevokedAt == nil {
 		t.Fatalf("%+v, %v", gone, err)
 	}
@@ -288,21 +292,21 @@ func TestWhoCould_ForAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.running("r", "s1")
-	names, err := w.WhoCould(t.Context(), w.who("dev-admin"), control.WhoCould{Action: authz.EscalateAlert, RunID: r})
+	names, err := w.WhoCould(t.Context(), w.who("dev-admin"), access.WhoCould{Action: authz.EscalateAlert, RunID: r})
 	if err != nil || !slices.Equal(names, []string{"dev-system"}) {
 		t.Errorf("%v, %v", names, err)
 	}
 	for id, want := range map[string]run.Code{"dev-engineer": run.CodeForbidden, "dev-mallory": run.CodeNotFound} {
-		if _, err := w.WhoCould(t.Context(), w.who(id), control.WhoCould{Action: authz.Pause,
+		if _, err := w.WhoCould(t.Context(), w.who(id), access.WhoCould{Action: authz.Pause,
 			RunID: r}); coded(err) != want {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), control.WhoCould{Action: "FLY", RunID: r}); coded(
+	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), access.WhoCould{Action: "FLY", RunID: r}); coded(
 		err) != run.CodeBadInput {
 		t.Errorf("no action: %v", err)
 	}
-	in := control.WhoCould{Action: authz.Start, ProjectID: "shop", EnvironmentID: "prod"}
+	in := access.WhoCould{Action: authz.Start, ProjectID: "shop", EnvironmentID: "prod"}
 	if names, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); err != nil ||
 		!slices.Contains(names, "dev-engineer") || slices.Contains(names, "dev-viewer") {
 		t.Errorf("in a place: %v, %v", names, err)
@@ -310,7 +314,7 @@ func TestWhoCould_ForAdmin(t *testing.T) {
 	if _, err := w.WhoCould(t.Context(), w.who("dev-engineer"), in); coded(err) != run.CodeForbidden {
 		t.Errorf("in a place whose policy one may not read: %v", err)
 	}
-	for _, in := range []control.WhoCould{{}, {RunID: r, ProjectID: "shop", EnvironmentID: "prod"}, {ProjectID: "shop"},
+	for _, in := range []access.WhoCould{{}, {RunID: r, ProjectID: "shop", EnvironmentID: "prod"}, {ProjectID: "shop"},
 		{ProjectID: "shop", EnvironmentID: "*"}} {
 		in.Action = authz.Start
 		if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); coded(err) != run.CodeBadInput {
@@ -327,7 +331,7 @@ func (broken) AuthorityVersion(context.Context) (int64, error) { return 0, store
 // contract: T202
 func TestFollowPolicy_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.Store = broken{c.Store} })
+	w := newWorld(t, func(c *usecases.Config) { c.Store = broken{c.Store} })
 	if err := w.LoadPolicy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +344,7 @@ func TestFollowPolicy_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
 		t.Errorf("after 4 minutes: %v", err)
 	}
 	w.clock.advance(2 * time.Minute)
-	if _, err := w.SignalRun(t.Context(), w.who("dev-operator"), control.SignalRun{RunID: r,
+	if _, err := w.SignalRun(t.Context(), w.who("dev-operator"), runs.SignalRun{RunID: r,
 		Signal: run.Signal{ID: "s", Type: run.Pause}, Payload: []byte(`{}`)}); coded(err) != run.CodeUnavailable {
 		t.Errorf("after 6 minutes: %v", err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // tell is a preview in one line a part.
-func tell(p control.ActionPreview) []string {
+func tell(p runs.ActionPreview) []string {
 	out := []string{strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Outcome, p.Code, p.Status))}
 	for _, c := range p.Changes {
 		out = append(out, fmt.Sprintf("%s %s %s>%s", c.Kind, c.StepID, c.From, c.To))
@@ -32,15 +32,15 @@ func tell(p control.ActionPreview) []string {
 	return out
 }
 
-func (w *world) preview(p authz.Principal, in control.PreviewAction) control.ActionPreview {
+func (w *world) preview(p authz.Principal, in runs.PreviewAction) runs.ActionPreview {
 	w.t.Helper()
-	return must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), p, in))
+	return must[runs.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), p, in))
 }
 
 // previews compares what a signal would do.
-func (w *world) previews(in control.SignalRun, want ...string) {
+func (w *world) previews(in runs.SignalRun, want ...string) {
 	w.t.Helper()
-	p := w.preview(w.who("dev-admin"), control.PreviewAction{Signal: &in})
+	p := w.preview(w.who("dev-admin"), runs.PreviewAction{Signal: &in})
 	if d := cmp.Diff(want, tell(p)); d != "" {
 		w.t.Errorf("%s %s (-want +got):\n%s", in.Signal.Type, in.Signal.StepID, d)
 	}
@@ -52,7 +52,7 @@ func (w *world) previews(in control.SignalRun, want ...string) {
 	}
 }
 
-func about(runID string, t run.SignalType, stepID string) control.SignalRun {
+func about(runID string, t run.SignalType, stepID string) runs.SignalRun {
 	in := signal(runID, "", t)
 	in.Signal.StepID = stepID
 	var payload M
@@ -78,7 +78,7 @@ func cancellable(steps ...string) []byte {
 
 func (w *world) runningPlan(requestID string, doc []byte) string {
 	w.t.Helper()
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+	id := must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Start())
 	return id
@@ -184,10 +184,10 @@ func TestPreview_ManualStep(t *testing.T) {
 	w.wait(id, "gate", 1)
 	other := w.who("dev-admin")
 	task := w.task(other, id, "gate", 1)
-	in := control.CompleteManualStep{RunID: id, StepID: "gate", Token: task.Token, Outcome: run.ManualSucceeded}
+	in := runs.CompleteManualStep{RunID: id, StepID: "gate", Token: task.Token, Outcome: run.ManualSucceeded}
 	ask := func(who authz.Principal, want ...string) {
 		t.Helper()
-		if d := cmp.Diff(want, tell(w.preview(who, control.PreviewAction{CompleteManual: &in}))); d != "" {
+		if d := cmp.Diff(want, tell(w.preview(who, runs.PreviewAction{CompleteManual: &in}))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", in.Outcome, d)
 		}
 	}
@@ -198,7 +198,7 @@ func TestPreview_ManualStep(t *testing.T) {
 	in.Token = "other"
 	ask(other, "REFUSED MANUAL_TOKEN_INVALID")
 	in.Token = task.Token
-	must[control.Receipt](t)(w.complete(other, task, run.ManualSucceeded))
+	must[runs.SignalReceipt](t)(w.complete(other, task, run.ManualSucceeded))
 	ask(other, "NOOP SUPERSEDED RUNNING")
 }
 
@@ -207,13 +207,13 @@ func TestPreview_Start(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	start := startOf("r1", document(nil, "a", "b<a", "c"))
-	p := w.preview(w.eng(), control.PreviewAction{Start: &start})
+	p := w.preview(w.eng(), runs.PreviewAction{Start: &start})
 	if d := cmp.Diff([]string{"APPLY  RUNNING", "SCHEDULE a PENDING>RUNNING", "SCHEDULE c PENDING>RUNNING"},
 		tell(p)); d != "" {
 		t.Error(d)
 	}
 	start.Inline = document(nil, "a", "b<zz")
-	_, err := w.PreviewAction(t.Context(), w.eng(), control.PreviewAction{Start: &start})
+	_, err := w.PreviewAction(t.Context(), w.eng(), runs.PreviewAction{Start: &start})
 	refusal(t, err, run.CodePlanInvalid)
 }
 
@@ -222,14 +222,14 @@ func TestPreview_Rerun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
-	p := w.preview(w.eng(), control.PreviewAction{Rerun: &control.Rerun{RunID: id, RequestID: "r2", Failed: true}})
+	p := w.preview(w.eng(), runs.PreviewAction{Rerun: &runs.Rerun{RunID: id, RequestID: "r2", Failed: true}})
 	want := []string{"APPLY  RUNNING", "REUSE a SUCCESS>SUCCESS", "RERUN b FAILED>RUNNING", "RERUN c SKIPPED>PENDING",
 		"REUSE d SUCCESS>SUCCESS"}
 	if d := cmp.Diff(want, tell(p)); d != "" {
 		t.Error(d)
 	}
 	other := w.running("r3", "a")
-	p = w.preview(w.eng(), control.PreviewAction{Rerun: &control.Rerun{RunID: other, RequestID: "r4", Start: true}})
+	p = w.preview(w.eng(), runs.PreviewAction{Rerun: &runs.Rerun{RunID: other, RequestID: "r4", Start: true}})
 	if d := cmp.Diff([]string{"REFUSED INVALID_RUN_STATE"}, tell(p)); d != "" {
 		t.Error(d)
 	}
@@ -252,17 +252,17 @@ func TestPreview_WhoMay(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("r1", "a")
 	in := about(id, run.Pause, "")
-	p := w.preview(w.who("dev-viewer"), control.PreviewAction{Signal: &in})
+	p := w.preview(w.who("dev-viewer"), runs.PreviewAction{Signal: &in})
 	if d := cmp.Diff([]string{"REFUSED FORBIDDEN"}, tell(p)); d != "" || p.BasedOnSeq != 0 {
 		t.Errorf("%s%+v", d, p)
 	}
 	for _, runID := range []string{id, "nosuch"} {
 		in.RunID = runID
-		_, err := w.PreviewAction(t.Context(), w.who("nobody"), control.PreviewAction{Signal: &in})
+		_, err := w.PreviewAction(t.Context(), w.who("nobody"), runs.PreviewAction{Signal: &in})
 		refusal(t, err, run.CodeNotFound)
 	}
 	in = about(id, run.RetryStep, "no/step")
-	_, err := w.PreviewAction(t.Context(), w.eng(), control.PreviewAction{Signal: &in})
+	_, err := w.PreviewAction(t.Context(), w.eng(), runs.PreviewAction{Signal: &in})
 	refusal(t, err, run.CodeBadInput)
 }
 
@@ -287,11 +287,11 @@ func TestPreview_LeavesNoTrace(t *testing.T) {
 			if in.Payload != nil && strings.Contains(string(in.Payload), "stepId") {
 				in = about(id, s, "a")
 			}
-			_, _ = w.PreviewAction(t.Context(), who, control.PreviewAction{Signal: &in})
+			_, _ = w.PreviewAction(t.Context(), who, runs.PreviewAction{Signal: &in})
 		}
 		start := startOf("r9", document(nil, "a"))
-		w.preview(who, control.PreviewAction{Start: &start})
-		w.preview(who, control.PreviewAction{Rerun: &control.Rerun{RunID: ended, RequestID: "r9", Failed: true}})
+		w.preview(who, runs.PreviewAction{Start: &start})
+		w.preview(who, runs.PreviewAction{Rerun: &runs.Rerun{RunID: ended, RequestID: "r9", Failed: true}})
 	}
 	if d := cmp.Diff(before, w.tables()); d != "" {
 		t.Errorf("a preview changed (-before +after):\n%s", d)
@@ -335,7 +335,7 @@ func (w *world) tables() map[string]int {
 	return out
 }
 
-func named(in control.SignalRun, id string) control.SignalRun {
+func named(in runs.SignalRun, id string) runs.SignalRun {
 	in.Signal.ID = id
 	return in
 }

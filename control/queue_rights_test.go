@@ -6,7 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/runs"
 )
 
 // A page has as many runs as were asked for when there are as many that p may see, and goes on behind one of them:
@@ -21,22 +22,22 @@ func TestQueue_PagesOfWhatOneMaySee(t *testing.T) {
 	var want []string
 	for i, environment := range []string{"prod", "prod", "prod", "dev", "prod", "dev", "prod"} {
 		in := startOf(fmt.Sprint("r", i), document(M{"scope.environmentId": environment}, "s1"))
-		s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
+		s := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
 		if environment == "dev" {
 			want = append(want, s.View.Run.RunID)
 		}
 	}
 	after := ""
 	for i, id := range want {
-		page := must[control.QueuePage](t)(
-			w.Queue(t.Context(), w.who("env-viewer"), control.QueueQuery{First: 1, After: after}))
+		page := must[admission.QueuePage](t)(
+			w.Queue(t.Context(), w.who("env-viewer"), admission.QueueQuery{First: 1, After: after}))
 		if more := i+1 < len(want); len(page.Entries) != 1 || page.Entries[0].RunID != id || page.HasNext != more {
 			t.Fatalf("page %d: %+v, want %s", i, page, id)
 		}
 		after = id
 	}
 	p := w.grant("nobody", viewerOf("shop", "dev"), viewerOf("bank", "prod"))
-	page := must[control.QueuePage](t)(w.Queue(t.Context(), p, control.QueueQuery{}))
+	page := must[admission.QueuePage](t)(w.Queue(t.Context(), p, admission.QueueQuery{}))
 	var shown []string
 	for _, e := range page.Entries {
 		shown = append(shown, e.RunID)

@@ -14,36 +14,39 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/decorate"
 )
 
 // asked is a run as it is after its request.
-func (w *world) asked(request string, change ...func(*control.StartRun)) control.StartedRun {
+func (w *world) asked(request string, change ...func(*runs.StartRun)) runs.StartedRun {
 	w.t.Helper()
 	in := startOf(request, document(nil, "s1"))
 	for _, f := range change {
 		f(&in)
 	}
-	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), in))
+	return must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), in))
 }
 
-func waits(s control.StartedRun) bool { return s.View.Queue != nil && s.View.Queue.Waiting }
+func waits(s runs.StartedRun) bool { return s.View.Queue != nil && s.View.Queue.Waiting }
 
 // admits starts what may start, until the test ends.
 func (w *world) admits() {
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "here") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "here") })
 }
 
 // leased waits until whoever starts runs has leased all that is due: another tenant's run is started.
 func (w *world) leased() {
 	w.t.Helper()
 	in := startOf(uuid.NewString(), document(M{"scope.tenantId": "globex"}, "s1"))
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.who("dev-mallory"), in)).View.Run.RunID
+	id := must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.who("dev-mallory"), in)).View.Run.RunID
 	eventually(w.t, "another tenant's run is started", func() bool { return w.queueRow(id).Status == store.QueueStarted })
 }
 
@@ -71,26 +74,26 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.Queue.Position != 1 {
 		t.Errorf("again %+v", again)
 	}
-	fourth := w.asked("r4", func(in *control.StartRun) { in.Priority = 9 })
-	page := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1}))
+	fourth := w.asked("r4", func(in *runs.StartRun) { in.Priority = 9 })
+	page := must[admission.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), admission.QueueQuery{First: 1}))
 	if len(page.Entries) != 1 || page.Entries[0].RunID != fourth.View.Run.RunID || !page.HasNext || page.Depth != 2 ||
 		page.Entries[0].EnvironmentID != "dev" {
 		t.Errorf("%+v", page)
 	}
-	next := must[control.QueuePage](t)(
-		w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1, After: page.Entries[0].RunID}))
+	next := must[admission.QueuePage](t)(
+		w.Queue(t.Context(), w.who("dev-viewer"), admission.QueueQuery{First: 1, After: page.Entries[0].RunID}))
 	if len(next.Entries) != 1 || next.Entries[0].RunID != id || next.Entries[0].Position != 2 ||
 		next.Entries[0].Why != store.WaitTurn || next.HasNext {
 		t.Errorf("%+v", next)
 	}
 	for who, depth := range map[string]int{"nobody": 0, "dev-viewer": 2} {
-		if p := must[control.QueuePage](t)(w.Queue(t.Context(), w.who(who),
-			control.QueueQuery{})); len(p.Entries) != depth ||
+		if p := must[admission.QueuePage](t)(w.Queue(t.Context(), w.who(who),
+			admission.QueueQuery{})); len(p.Entries) != depth ||
 			p.Depth != depth {
 			t.Errorf("%s sees %+v", who, p)
 		}
 	}
-	_, err := w.Queue(t.Context(), w.eng(), control.QueueQuery{After: "nothing"})
+	_, err := w.Queue(t.Context(), w.eng(), admission.QueueQuery{After: "nothing"})
 	refusal(t, err, run.CodeCursorInvalid)
 	w.admits()
 	eventually(t, "the two are started", func() bool {
@@ -120,21 +123,21 @@ func TestQueue_TTL(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	e := &sweptEngine{}
-	w := newWorld(t, withQuotas(hobby()), func(c *control.Config) {
+	w := newWorld(t, withQuotas(hobby()), func(c *usecases.Config) {
 		e.fakeEngine, _ = c.Engine.(*fakeEngine)
 		c.Engine, c.Metrics = e, registry
-		c.Sweeping = control.Sweeping{Interval: 20 * time.Millisecond}
+		c.Sweeping = duty.ReconcileSettings{Interval: 20 * time.Millisecond}
 	})
 	w.clock.hold()
 	w.asked("r1")
 	w.asked("r2")
 	id := w.asked("r3").View.Run.RunID
 	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"),
-		setting(0, control.QuotaDocument{Tenant: control.QuotaLimits{StartRunPerMinute: new(0)}})); err != nil {
+		setting(0, admission.QuotaDocument{Tenant: admission.QuotaLimits{StartRunPerMinute: new(0)}})); err != nil {
 		t.Fatal(err)
 	}
 	w.admits()
-	w.spawn(w.Sweep)
+	w.spawn(w.Reconcile)
 	w.clock.advance(5*time.Minute - time.Second)
 	e.sweeps(t, 5)
 	if got := w.log(id); len(got) != 1 {
@@ -169,11 +172,11 @@ func TestQueue_TTL(t *testing.T) {
 func TestStartRun_FullAndRefused(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
 		h := q.Tiers["hobby"]
 		h.MaxQueueDepth = 3
 		q.Tiers["hobby"] = h
-	})), func(c *control.Config) { c.Metrics = registry })
+	})), func(c *usecases.Config) { c.Metrics = registry })
 	for i := range 5 {
 		w.asked(fmt.Sprint("r", i))
 	}
@@ -191,7 +194,7 @@ func TestStartRun_FullAndRefused(t *testing.T) {
 	if w.runs("acme") != 5 || !w.audited("acme", "dev-engineer START REJECTED QUEUE_FULL") {
 		t.Errorf("%d runs, audit %q", w.runs("acme"), w.audit("acme"))
 	}
-	w.quotas(control.QuotaDocument{Strategy: store.StrategyReject})
+	w.quotas(admission.QuotaDocument{Strategy: store.StrategyReject})
 	start("r6", run.CodeQuotaExceeded)
 	if m := metrics(t, registry); m["engine_backpressure_rejected_total"] != 2 ||
 		m["engine_backpressure_queued_total"] != 3 {
@@ -200,7 +203,7 @@ func TestStartRun_FullAndRefused(t *testing.T) {
 }
 
 // quotas sets the first document of acme.
-func (w *world) quotas(doc control.QuotaDocument) {
+func (w *world) quotas(doc admission.QuotaDocument) {
 	w.t.Helper()
 	if _, err := w.SetQuota(w.t.Context(), w.who("dev-admin"), setting(0, doc)); err != nil {
 		w.t.Fatal(err)
@@ -210,7 +213,7 @@ func (w *world) quotas(doc control.QuotaDocument) {
 // contract: Q11
 func TestStartRun_DelayedToItsToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.Strategy = store.StrategyDelay })))
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.Strategy = store.StrategyDelay })))
 	w.clock.hold()
 	w.asked("r1")
 	w.asked("r2")
@@ -233,18 +236,18 @@ func TestStartRun_DelayedToItsToken(t *testing.T) {
 // contract: T209, T224
 func TestRerun_WhatItTakesOverSurvivesTheWait(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.Tenants = nil })))
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.Tenants = nil })))
 	id := w.failedRun("r1")
-	w.quotas(control.QuotaDocument{Tenant: control.QuotaLimits{StartRunPerMinute: new(0)}})
-	s := w.rerun(control.Rerun{RunID: id, RequestID: "again", Failed: true})
+	w.quotas(admission.QuotaDocument{Tenant: admission.QuotaLimits{StartRunPerMinute: new(0)}})
+	s := w.rerun(runs.Rerun{RunID: id, RequestID: "again", Failed: true})
 	again := s.View.Run.RunID
 	if !waits(s) || s.View.Queue.Wait != 0 || w.reused(again) != "a d" {
 		t.Errorf("%+v takes over %q", s.View.Queue, w.reused(again))
 	}
-	if s := w.rerun(control.Rerun{RunID: id, RequestID: "again", Failed: true}); !s.Deduplicated {
+	if s := w.rerun(runs.Rerun{RunID: id, RequestID: "again", Failed: true}); !s.Deduplicated {
 		t.Error("a second run")
 	}
-	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"), setting(1, control.QuotaDocument{})); err != nil {
+	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"), setting(1, admission.QuotaDocument{})); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.advance(11 * time.Second)
@@ -278,14 +281,14 @@ func TestSignalRun_CancelOfAWaitingRun(t *testing.T) {
 // A place that becomes free is taken at once, also when the run ended through another process.
 func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
 		q.Tenants = nil
-		d := q.Tiers[control.DefaultTier]
+		d := q.Tiers[admission.DefaultTier]
 		d.MaxActive = 1
-		q.Tiers[control.DefaultTier] = d
+		q.Tiers[admission.DefaultTier] = d
 	})))
 	// The store as the process of another server or worker uses it.
-	elsewhere := decorate.NotifyRunEnd(w.store, control.SlotNotifier(w.bus))
+	elsewhere := decorate.NotifyRunEnd(w.store, admission.SlotNotifier(w.bus))
 	active := w.running("r0", "s1")
 	w.admits()
 	var ids []string
@@ -316,9 +319,9 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 // contract: Q05, Q12
 func TestReconcile_FairAndOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
 		q.Tenants = nil
-		q.Tiers[control.DefaultTier] = control.Tier{StartRunPerMinute: 100_000, MaxActive: 1000, MaxQueueDepth: 1000,
+		q.Tiers[admission.DefaultTier] = admission.Tier{StartRunPerMinute: 100_000, MaxActive: 1000, MaxQueueDepth: 1000,
 			Weight: 1}
 		q.MaxActive = 1
 	})))
@@ -328,7 +331,7 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 		ids = append(ids, w.asked(fmt.Sprint("a", i)).View.Run.RunID)
 	}
 	globex := document(M{"scope.tenantId": "globex"}, "s1")
-	other := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-mallory"),
+	other := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-mallory"),
 		startOf("b", globex))).View.Run.RunID
 	var mu sync.Mutex
 	var order []string
@@ -336,12 +339,12 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 		e.start = func(id run.Identity) error { mu.Lock(); defer mu.Unlock(); order = append(order, id.RunID); return nil }
 	})
 	w.admits()
-	second := control.New(w.config)
+	second := usecases.New(w.config)
 	if err := second.LoadPolicy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.spawn(func(ctx context.Context) error { return second.Reconcile(ctx, "there") })
-	w.store = decorate.NotifyRunEnd(w.store, control.SlotNotifier(w.bus))
+	w.spawn(func(ctx context.Context) error { return second.Dispatch(ctx, "there") })
+	w.store = decorate.NotifyRunEnd(w.store, admission.SlotNotifier(w.bus))
 	for done := 1; done <= 41; done++ {
 		end := runtest.Draft(run.RunCancelled, "", 1)
 		end.EmittedAt = w.clock.now()
@@ -367,13 +370,13 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 func TestStartRun_WarnsOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
-	w := newWorld(t, func(c *control.Config) { c.Logger = slog.New(slog.NewTextHandler(&said, nil)) })
+	w := newWorld(t, func(c *usecases.Config) { c.Logger = slog.New(slog.NewTextHandler(&said, nil)) })
 	w.asked("r1")
 	w.asked("r1")
 	if strings.Contains(said.String(), "second run") {
 		t.Errorf("said %s", said.String())
 	}
-	w.asked("r1", func(in *control.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
+	w.asked("r1", func(in *runs.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
 	if !strings.Contains(said.String(), "second run") || !strings.Contains(said.String(), "before=1.0 now=2.0") {
 		t.Errorf("said %s", said.String())
 	}

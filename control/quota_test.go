@@ -7,16 +7,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // hobby is the quotas of the seed with acme in the tier hobby.
-func hobby(change ...func(*control.Quotas)) *control.Quotas {
-	q := &control.Quotas{
-		Tiers: map[string]control.Tier{
-			control.DefaultTier: {StartRunPerMinute: 10, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000,
+func hobby(change ...func(*admission.Quotas)) *admission.Quotas {
+	q := &admission.Quotas{
+		Tiers: map[string]admission.Tier{
+			admission.DefaultTier: {StartRunPerMinute: 10, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000,
 				MaxQueueDepth: 100, Weight: 1},
 			"hobby": {StartRunPerMinute: 2, HeavyStepsPerMinute: 1, SignalOpsPerMinute: 20, MaxActive: 1000,
 				MaxQueueDepth: 100, Weight: 1},
@@ -29,31 +30,31 @@ func hobby(change ...func(*control.Quotas)) *control.Quotas {
 	return q
 }
 
-func withQuotas(q *control.Quotas) func(*control.Config) {
-	return func(c *control.Config) { c.Quotas = q }
+func withQuotas(q *admission.Quotas) func(*usecases.Config) {
+	return func(c *usecases.Config) { c.Quotas = q }
 }
 
-func setting(version int64, doc control.QuotaDocument) control.SetQuota {
-	return control.SetQuota{RequestID: "q" + string(rune('0'+version)), ExpectedVersion: version, Document: doc,
+func setting(version int64, doc admission.QuotaDocument) admission.SetQuota {
+	return admission.SetQuota{RequestID: "q" + string(rune('0'+version)), ExpectedVersion: version, Document: doc,
 		Reason: "less for now"}
 }
 
 func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
-		q.Projects = map[string]control.QuotaLimits{"acme/etl": {StartRunPerMinute: new(50)}}
+	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
+		q.Projects = map[string]admission.QuotaLimits{"acme/etl": {StartRunPerMinute: new(50)}}
 	})))
 	admin := w.who("dev-admin")
 	ctx := t.Context()
-	if s := must[control.QuotaSettings](t)(w.QuotaSettings(ctx, admin)); s.Version != 0 || s.Tier != "hobby" {
+	if s := must[admission.QuotaSettings](t)(w.QuotaSettings(ctx, admin)); s.Version != 0 || s.Tier != "hobby" {
 		t.Errorf("before: %+v", s)
 	}
-	_, err := w.SetQuota(ctx, admin, setting(0, control.QuotaDocument{
-		Tenant: control.QuotaLimits{StartRunPerMinute: new(3), MaxActive: new(-1)}, Strategy: "DROP", TTLMS: 10,
-		Projects: []control.ProjectQuota{
-			{ProjectID: "shop", Weight: 101, Limits: control.QuotaLimits{MaxQueueDepth: new(101)}},
+	_, err := w.SetQuota(ctx, admin, setting(0, admission.QuotaDocument{
+		Tenant: admission.QuotaLimits{StartRunPerMinute: new(3), MaxActive: new(-1)}, Strategy: "DROP", TTLMS: 10,
+		Projects: []admission.ProjectQuota{
+			{ProjectID: "shop", Weight: 101, Limits: admission.QuotaLimits{MaxQueueDepth: new(101)}},
 			{ProjectID: "shop", Weight: 1}, {ProjectID: "-", Weight: 1},
-			{ProjectID: "etl", Weight: 1, Limits: control.QuotaLimits{StartRunPerMinute: new(51)}},
+			{ProjectID: "etl", Weight: 1, Limits: admission.QuotaLimits{StartRunPerMinute: new(51)}},
 		},
 	}))
 	var got []string
@@ -70,25 +71,25 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
-	_, err = w.SetQuota(ctx, admin, setting(0, control.QuotaDocument{ // each is within the tier, their sum is not
-		Tenant: control.QuotaLimits{StartRunPerMinute: new(1)},
-		Projects: []control.ProjectQuota{
-			{ProjectID: "shop", Weight: 1, Limits: control.QuotaLimits{StartRunPerMinute: new(2)}}},
+	_, err = w.SetQuota(ctx, admin, setting(0, admission.QuotaDocument{ // each is within the tier, their sum is not
+		Tenant: admission.QuotaLimits{StartRunPerMinute: new(1)},
+		Projects: []admission.ProjectQuota{
+			{ProjectID: "shop", Weight: 1, Limits: admission.QuotaLimits{StartRunPerMinute: new(2)}}},
 	}))
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 1 || e.Violations[0].Path != "settings.projects" {
 		t.Errorf("%+v", e.Violations)
 	}
 	for _, who := range []string{"dev-engineer", "dev-sre"} {
-		_, err = w.SetQuota(ctx, w.who(who), setting(0, control.QuotaDocument{}))
+		_, err = w.SetQuota(ctx, w.who(who), setting(0, admission.QuotaDocument{}))
 		refusal(t, err, run.CodeForbidden)
 	}
-	doc := control.QuotaDocument{
-		Projects: []control.ProjectQuota{
-			{ProjectID: "shop", Weight: 3, Limits: control.QuotaLimits{StartRunPerMinute: new(1),
+	doc := admission.QuotaDocument{
+		Projects: []admission.ProjectQuota{
+			{ProjectID: "shop", Weight: 3, Limits: admission.QuotaLimits{StartRunPerMinute: new(1),
 				SignalOpsPerMinute: new(5)}}},
 	}
-	first := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
-	again := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
+	first := must[admission.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
+	again := must[admission.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
 	if first.Version != 1 || !cmp.Equal(first, again) || !w.audited("acme", "dev-admin SET_QUOTA ACCEPTED") ||
 		!w.audited("acme", "dev-admin SET_QUOTA REJECTED BAD_USER_INPUT") {
 		t.Errorf("%+v, again %+v, audit %q", first, again, w.audit("acme"))
@@ -103,7 +104,7 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 		PerMinute: 1}) {
 		t.Errorf("heavy %+v", b)
 	}
-	snaps := must[[]control.QuotaSnapshot](t)(w.Quotas(ctx, w.who("dev-viewer")))
+	snaps := must[[]admission.QuotaSnapshot](t)(w.Quotas(ctx, w.who("dev-viewer")))
 	var shown []int
 	for _, s := range snaps {
 		for _, b := range s.Buckets {
@@ -114,10 +115,10 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	if diff := cmp.Diff([]int{1, 1, 15, 50, 1, 5}, shown); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	if h := must[control.QuotaHistoryPage](t)(w.QuotaHistory(ctx, admin, 0, 0)); len(h.Settings) != 1 || h.HasNext {
+	if h := must[admission.QuotaHistoryPage](t)(w.QuotaHistory(ctx, admin, 0, 0)); len(h.Settings) != 1 || h.HasNext {
 		t.Errorf("history %+v", h)
 	}
-	if s := must[[]control.QuotaSnapshot](t)(w.Quotas(ctx, w.who("nobody"))); len(s) != 0 {
+	if s := must[[]admission.QuotaSnapshot](t)(w.Quotas(ctx, w.who("nobody"))); len(s) != 0 {
 		t.Errorf("nobody sees %+v", s)
 	}
 }
@@ -154,14 +155,14 @@ func TestQuotas_Check(t *testing.T) {
 	if err := hobby().Check(); err != nil {
 		t.Error(err)
 	}
-	for name, change := range map[string]func(*control.Quotas){
-		"no default":   func(q *control.Quotas) { delete(q.Tiers, control.DefaultTier) },
-		"unknown tier": func(q *control.Quotas) { q.Tenants["x"] = "gold" },
-		"no place":     func(q *control.Quotas) { q.Projects = map[string]control.QuotaLimits{"shop": {}} },
-		"negative":     func(q *control.Quotas) { q.Projects = map[string]control.QuotaLimits{"a/b": {MaxActive: new(-1)}} },
-		"strategy":     func(q *control.Quotas) { q.Strategy = "DROP" },
-		"ttl":          func(q *control.Quotas) { q.TTL = 0 },
-		"weight":       func(q *control.Quotas) { q.Tiers["hobby"] = control.Tier{} },
+	for name, change := range map[string]func(*admission.Quotas){
+		"no default":   func(q *admission.Quotas) { delete(q.Tiers, admission.DefaultTier) },
+		"unknown tier": func(q *admission.Quotas) { q.Tenants["x"] = "gold" },
+		"no place":     func(q *admission.Quotas) { q.Projects = map[string]admission.QuotaLimits{"shop": {}} },
+		"negative":     func(q *admission.Quotas) { q.Projects = map[string]admission.QuotaLimits{"a/b": {MaxActive: new(-1)}} },
+		"strategy":     func(q *admission.Quotas) { q.Strategy = "DROP" },
+		"ttl":          func(q *admission.Quotas) { q.TTL = 0 },
+		"weight":       func(q *admission.Quotas) { q.Tiers["hobby"] = admission.Tier{} },
 	} {
 		if hobby(change).Check() == nil {
 			t.Errorf("%s passes", name)

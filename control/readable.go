@@ -13,9 +13,9 @@ import (
 // Me is the caller, as RunFilter.TriggeredBy.
 const Me = "me"
 
-// narrow limits a filter to what p may read now; false when that is nothing. It asks for as little as it can: a page of
+// Narrow limits a filter to what p may read now; false when that is nothing. It asks for as little as it can: a page of
 // one environment, or of some projects, has an index of its own; Scopes are for rights in several of both.
-func (s *Rights) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
+func (s *Rights) Narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	f.TenantID, f.Scopes = p.TenantID, nil
 	if f.TriggeredBy == Me {
 		f.TriggeredBy = p.ID
@@ -25,7 +25,7 @@ func (s *Rights) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	if len(asked) > 0 {
 		f.ProjectIDs = slices.Compact(slices.Sorted(slices.Values(asked)))
 	}
-	if s.mayRead(p, "*", cmp.Or(f.EnvironmentID, "*")) {
+	if s.MayRead(p, "*", cmp.Or(f.EnvironmentID, "*")) {
 		return f, true
 	}
 	scopes := s.readable(p, f)
@@ -50,14 +50,14 @@ func (s *Rights) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 
 // readable returns the scopes of p's grants that p may read and that the filter asks for, each once and in one order.
 func (s *Rights) readable(p authz.Principal, f RunFilter) (out store.Scopes) {
-	for _, g := range s.authz.Grants(p) {
+	for _, g := range s.Authz.Grants(p) {
 		project, environment := strings.TrimSuffix(g.ProjectID, "*"), strings.TrimSuffix(g.EnvironmentID, "*")
 		wanted := (f.EnvironmentID == "" || environment == "" || environment == f.EnvironmentID) &&
 			(f.ProjectIDs == nil || project == "" || slices.Contains(f.ProjectIDs, project))
 		if f.EnvironmentID != "" {
 			environment = f.EnvironmentID
 		}
-		if !wanted || !s.mayRead(p, g.ProjectID, cmp.Or(environment, "*")) {
+		if !wanted || !s.MayRead(p, g.ProjectID, cmp.Or(environment, "*")) {
 			continue
 		}
 		out = append(out, store.Scope{ProjectID: project, EnvironmentID: environment})
@@ -74,9 +74,9 @@ func (s *Rights) readable(p authz.Principal, f RunFilter) (out store.Scopes) {
 	return slices.Compact(out)
 }
 
-// mayRead asks for a place of p's tenant; "*" is a whole.
-func (s *Rights) mayRead(p authz.Principal, project, environment string) bool {
-	d, err := s.authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project,
+// MayRead asks for a place of p's tenant; "*" is a whole.
+func (s *Rights) MayRead(p authz.Principal, project, environment string) bool {
+	d, err := s.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project,
 		EnvironmentID: environment})
 	return err == nil && d.Allowed
 }

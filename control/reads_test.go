@@ -12,8 +12,11 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -47,25 +50,25 @@ func TestEvents_PagesBothWays(t *testing.T) {
 	}
 	started := []string{string(run.StepStartedEvent)}
 	for _, c := range []struct {
-		page       control.EventPage
+		page       reads.EventPage
 		want       []run.Seq
 		next, prev bool
 	}{
-		{control.EventPage{First: 3}, []run.Seq{1, 2, 3}, true, false},
-		{control.EventPage{First: 3, After: 7}, []run.Seq{8, 9, 10}, false, true},
-		{control.EventPage{First: 4, After: 7}, []run.Seq{8, 9, 10}, false, true},
-		{control.EventPage{Last: 3}, []run.Seq{8, 9, 10}, false, true},
-		{control.EventPage{Last: 3, Before: 4}, []run.Seq{1, 2, 3}, true, false},
-		{control.EventPage{Last: 2, Before: 4, After: 1}, []run.Seq{2, 3}, true, false},
-		{control.EventPage{First: 9, Before: 4}, []run.Seq{1, 2, 3}, false, false},
-		{control.EventPage{First: 2, Types: started}, []run.Seq{3, 5}, true, false},
-		{control.EventPage{First: 2, After: 5, Types: started}, []run.Seq{7, 9}, false, true},
-		{control.EventPage{Last: 3, Types: started}, []run.Seq{5, 7, 9}, false, true},
-		{control.EventPage{Last: 3, Before: 9, Types: started}, []run.Seq{3, 5, 7}, true, false},
-		{control.EventPage{First: 2, Types: []string{"Nothing"}}, nil, false, false},
-		{control.EventPage{First: 2, After: 99}, nil, false, true},
+		{reads.EventPage{First: 3}, []run.Seq{1, 2, 3}, true, false},
+		{reads.EventPage{First: 3, After: 7}, []run.Seq{8, 9, 10}, false, true},
+		{reads.EventPage{First: 4, After: 7}, []run.Seq{8, 9, 10}, false, true},
+		{reads.EventPage{Last: 3}, []run.Seq{8, 9, 10}, false, true},
+		{reads.EventPage{Last: 3, Before: 4}, []run.Seq{1, 2, 3}, true, false},
+		{reads.EventPage{Last: 2, Before: 4, After: 1}, []run.Seq{2, 3}, true, false},
+		{reads.EventPage{First: 9, Before: 4}, []run.Seq{1, 2, 3}, false, false},
+		{reads.EventPage{First: 2, Types: started}, []run.Seq{3, 5}, true, false},
+		{reads.EventPage{First: 2, After: 5, Types: started}, []run.Seq{7, 9}, false, true},
+		{reads.EventPage{Last: 3, Types: started}, []run.Seq{5, 7, 9}, false, true},
+		{reads.EventPage{Last: 3, Before: 9, Types: started}, []run.Seq{3, 5, 7}, true, false},
+		{reads.EventPage{First: 2, Types: []string{"Nothing"}}, nil, false, false},
+		{reads.EventPage{First: 2, After: 99}, nil, false, true},
 	} {
-		p := must[control.EventsPage](t)(w.Events(t.Context(), w.who("dev-viewer"), id, c.page))
+		p := must[reads.EventsPage](t)(w.Events(t.Context(), w.who("dev-viewer"), id, c.page))
 		var got []run.Seq
 		for _, e := range p.Events {
 			got = append(got, e.Seq)
@@ -74,7 +77,7 @@ func TestEvents_PagesBothWays(t *testing.T) {
 			t.Errorf("%+v: %v next %t prev %t", c.page, got, p.HasNext, p.HasPrev)
 		}
 	}
-	for _, bad := range []control.EventPage{{First: 201}, {Last: -1}, {First: 1, Last: 1}} {
+	for _, bad := range []reads.EventPage{{First: 201}, {Last: -1}, {First: 1, Last: 1}} {
 		_, err := w.Events(t.Context(), w.eng(), id, bad)
 		refusal(t, err, run.CodeBadInput)
 	}
@@ -83,7 +86,7 @@ func TestEvents_PagesBothWays(t *testing.T) {
 func (w *world) inProject(requestID, projectID, environment string) string {
 	w.t.Helper()
 	doc := document(M{"scope.projectId": projectID, "scope.environmentId": environment}, "s1")
-	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+	return must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 }
 
 func ids(p control.RunsPage) (out []string) {
@@ -193,21 +196,21 @@ func TestReceipts_Pages(t *testing.T) {
 	for i, sig := range []run.SignalType{run.Pause, run.Resume, run.Pause} {
 		w.send(w.eng(), signal(id, fmt.Sprintf("u%d", i), sig))
 	}
-	p := must[control.ReceiptsPage](t)(w.Receipts(t.Context(), w.who("dev-viewer"), id, "", 2))
+	p := must[runs.ReceiptsPage](t)(w.Receipts(t.Context(), w.who("dev-viewer"), id, "", 2))
 	if len(p.Receipts) != 2 || !p.HasNext || p.Receipts[1].Signal.ID != "u1" {
 		t.Errorf("%+v", p)
 	}
-	p = must[control.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "u1", 2))
+	p = must[runs.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "u1", 2))
 	if len(p.Receipts) != 1 || p.HasNext || p.Receipts[0].Signal.ID != "u2" {
 		t.Errorf("%+v", p)
 	}
 	_, err := w.Receipts(t.Context(), w.eng(), id, "nothing", 2)
 	refusal(t, err, run.CodeCursorInvalid)
-	if mine := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 ||
+	if mine := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 ||
 		mine[0].Signal.ID != "u2" {
 		t.Errorf("%+v", mine)
 	}
-	if theirs := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), 99)); len(theirs) != 0 {
+	if theirs := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), 99)); len(theirs) != 0 {
 		t.Errorf("%+v", theirs)
 	}
 }
@@ -229,19 +232,19 @@ func TestStepLog_ErrorLineOfTheFailedAttempt(t *testing.T) {
 		{Stream: "stderr", Text: "Error: b"}}); err != nil {
 		t.Fatal(err)
 	}
-	line := func(q control.StepLogQuery) int64 {
+	line := func(q reads.StepLogQuery) int64 {
 		q.RunID, q.StepID = id, "s1"
-		return must[control.StepLog](t)(w.StepLog(t.Context(), w.who("dev-viewer"), q)).ErrorLine
+		return must[reads.StepLog](t)(w.StepLog(t.Context(), w.who("dev-viewer"), q)).ErrorLine
 	}
 	w.begin(id, "s1", 1)
-	if no := line(control.StepLogQuery{ErrorLine: true}); no != 0 {
+	if no := line(reads.StepLogQuery{ErrorLine: true}); no != 0 {
 		t.Errorf("line %d of an attempt that runs", no)
 	}
 	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
-	if asked, not := line(control.StepLogQuery{ErrorLine: true}), line(control.StepLogQuery{}); asked != 2 || not != 0 {
+	if asked, not := line(reads.StepLogQuery{ErrorLine: true}), line(reads.StepLogQuery{}); asked != 2 || not != 0 {
 		t.Errorf("line %d when asked for, %d when not; want 2 and 0", asked, not)
 	}
-	if no := line(control.StepLogQuery{ErrorLine: true, Attempt: 2}); no != 0 {
+	if no := line(reads.StepLogQuery{ErrorLine: true, Attempt: 2}); no != 0 {
 		t.Errorf("line %d of an attempt that did not begin", no)
 	}
 }
@@ -251,30 +254,30 @@ func TestStepLog_BoundsAndFind(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("log", "s1")
 	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
-	if l := must[control.StepLog](t)(
-		w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); l.Attempt != 1 || l.Total != 0 {
+	if l := must[reads.StepLog](t)(
+		w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"})); l.Attempt != 1 || l.Total != 0 {
 		t.Errorf("before it began: %+v", l)
 	}
 	if err := w.artifacts.Append(t.Context(), log, 1, 1, lines(1, 1200)); err != nil {
 		t.Fatal(err)
 	}
-	l := must[control.StepLog](t)(
-		w.StepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100,
+	l := must[reads.StepLog](t)(
+		w.StepLog(t.Context(), w.who("dev-viewer"), reads.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100,
 			First: 1000,
 			Find:  "line 119"}))
 	if len(l.Lines) != 101 || l.Lines[0].No != 1100 || l.Total != 1200 || l.TotalMatches != 11 || l.Matches[0] != 119 {
 		t.Errorf("%d lines of %d, matches %v of %d", len(l.Lines), l.Total, l.Matches, l.TotalMatches)
 	}
-	if l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); len(
+	if l := must[reads.StepLog](t)(w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"})); len(
 		l.Lines) != 200 {
 		t.Errorf("%d lines by default", len(l.Lines))
 	}
-	_, err := w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: -1, First: 1001,
+	_, err := w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", FromLine: -1, First: 1001,
 		Attempt: -1, Find: strings.Repeat("x", 201)})
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 4 {
 		t.Errorf("%+v", e.Violations)
 	}
-	_, err = w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "zz"})
+	_, err = w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "zz"})
 	refusal(t, err, run.CodeNotFound)
 }
 
@@ -300,7 +303,7 @@ func TestHealth(t *testing.T) {
 	if h := w.Health(t.Context()); h.Status != "UNHEALTHY" || h.Checks[1].Status != "UNHEALTHY" {
 		t.Errorf("store down: %+v", h)
 	}
-	full := newWorld(t, func(c *control.Config) { c.Store = unwritable{c.Store} })
+	full := newWorld(t, func(c *usecases.Config) { c.Store = unwritable{c.Store} })
 	eventually(t, "it can be read and not written", func() bool {
 		h := full.Health(t.Context())
 		if h.Status != "UNHEALTHY" {
@@ -321,7 +324,7 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Limits.DenialsPerMinute, w.config.Limits.SignalsPerMinute = 1000, -1
-	w.Service = control.New(w.config)
+	w.UseCases = usecases.New(w.config)
 	n := 0
 	for _, state := range []string{"running", "paused", "done"} {
 		id := w.steps("actions-"+state, "COMMAND s1", "DBT_RUN s2", "NOOP s3")
@@ -337,7 +340,7 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 			"dev-mallory"} {
 			v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, nil))
 			a := w.Actions(w.who(who), v)
-			for about, list := range map[string][]control.ActionAvailability{"": a.Run, "s1": a.Steps["s1"],
+			for about, list := range map[string][]runs.ActionAvailability{"": a.Run, "s1": a.Steps["s1"],
 				"s2": a.Steps["s2"],
 				"s3": a.Steps["s3"]} {
 				for _, x := range list {
@@ -408,7 +411,7 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 // A page whose runs have too many steps says so, and what to ask for instead.
 func TestRuns_PagesOfTooManyStepsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.Store = crowded{c.Store} })
+	w := newWorld(t, func(c *usecases.Config) { c.Store = crowded{c.Store} })
 	_, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Steps: true}})
 	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != store.MaxListSteps ||
 		!strings.Contains(e.Message, "smaller page") {

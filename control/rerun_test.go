@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -30,9 +30,9 @@ func (w *world) failedRun(requestID string) string {
 	return id
 }
 
-func (w *world) rerun(in control.Rerun) control.StartedRun {
+func (w *world) rerun(in runs.Rerun) runs.StartedRun {
 	w.t.Helper()
-	return must[control.StartedRun](w.t)(w.Rerun(w.t.Context(), w.eng(), in))
+	return must[runs.StartedRun](w.t)(w.Rerun(w.t.Context(), w.eng(), in))
 }
 
 // reused are the steps that a run takes over, as its engine is told.
@@ -52,14 +52,14 @@ func TestRerun_WhatRunsAgain(t *testing.T) {
 	w := newWorld(t)
 	id := w.failedRun("r1")
 	for name, c := range map[string]struct {
-		in   control.Rerun
+		in   runs.Rerun
 		want string
 	}{
-		"start":         {control.Rerun{Start: true}, ""},
-		"failed":        {control.Rerun{Failed: true}, "a d"},
-		"d too":         {control.Rerun{Steps: []string{"d"}}, "a"},
-		"a and all of":  {control.Rerun{Steps: []string{"a", "a"}}, "d"},
-		"failed anyway": {control.Rerun{Steps: []string{"c"}}, "a d"},
+		"start":         {runs.Rerun{Start: true}, ""},
+		"failed":        {runs.Rerun{Failed: true}, "a d"},
+		"d too":         {runs.Rerun{Steps: []string{"d"}}, "a"},
+		"a and all of":  {runs.Rerun{Steps: []string{"a", "a"}}, "d"},
+		"failed anyway": {runs.Rerun{Steps: []string{"c"}}, "a d"},
 	} {
 		c.in.RunID, c.in.RequestID, c.in.Reason = id, "again-"+strings.ReplaceAll(name, " ", "-"), "because"
 		s := w.rerun(c.in)
@@ -86,7 +86,7 @@ func TestRerun_TheLogSaysWhereTheOutputsCameFrom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	parent := w.failedRun("r1")
-	id := w.rerun(control.Rerun{RunID: parent, RequestID: "again", Failed: true}).View.Run.RunID
+	id := w.rerun(runs.Rerun{RunID: parent, RequestID: "again", Failed: true}).View.Run.RunID
 	w.append(id, runtest.Start())
 	reuse := M{"reused": M{"runId": "", "runSeq": 0}, "result": nil, "durationMs": nil}
 	w.append(id, runtest.Draft(run.StepStartedEvent, "a", 1), runtest.Draft(run.StepCompletedEvent, "a", 1, reuse),
@@ -112,7 +112,7 @@ func TestRerun_TheLogSaysWhereTheOutputsCameFrom(t *testing.T) {
 	// A rerun of a rerun takes over what that took over.
 	w.finish(id, "b", 1, run.StepFailedEvent)
 	w.append(id, runtest.Draft(run.RunFailed, "", 1))
-	third := w.rerun(control.Rerun{RunID: id, RequestID: "and-again", Failed: true}).View.Run.RunID
+	third := w.rerun(runs.Rerun{RunID: id, RequestID: "and-again", Failed: true}).View.Run.RunID
 	if got := w.reused(third); got != "a d" {
 		t.Errorf("the third takes over %q", got)
 	}
@@ -133,18 +133,18 @@ func TestRerun_Refusals(t *testing.T) {
 	w.finish(done, "a", 1, run.StepCompletedEvent)
 	w.append(done, runtest.Draft(run.RunCompleted, "", 1))
 	for name, c := range map[string]struct {
-		in   control.Rerun
+		in   runs.Rerun
 		code run.Code
 		list []string
 	}{
-		"not ended":      {control.Rerun{RunID: running, RequestID: "x", Start: true}, run.CodeInvalidRunState, nil},
-		"nothing failed": {control.Rerun{RunID: done, RequestID: "x", Failed: true}, run.CodeInvalidRunState, nil},
-		"no such run":    {control.Rerun{RunID: "nobody", RequestID: "x", Start: true}, run.CodeNotFound, nil},
-		"unknown steps": {control.Rerun{RunID: id, RequestID: "x", Steps: []string{"y", "a", "x"}}, run.CodeStepNotFound,
+		"not ended":      {runs.Rerun{RunID: running, RequestID: "x", Start: true}, run.CodeInvalidRunState, nil},
+		"nothing failed": {runs.Rerun{RunID: done, RequestID: "x", Failed: true}, run.CodeInvalidRunState, nil},
+		"no such run":    {runs.Rerun{RunID: "nobody", RequestID: "x", Start: true}, run.CodeNotFound, nil},
+		"unknown steps": {runs.Rerun{RunID: id, RequestID: "x", Steps: []string{"y", "a", "x"}}, run.CodeStepNotFound,
 			[]string{"from.steps[1]", "from.steps[2]"}},
-		"nothing and more": {control.Rerun{RunID: id, RequestID: " ", Reason: strings.Repeat("r", 5000)}, run.CodeBadInput,
+		"nothing and more": {runs.Rerun{RunID: id, RequestID: " ", Reason: strings.Repeat("r", 5000)}, run.CodeBadInput,
 			[]string{"runRequestId", "from", "reason"}},
-		"two": {control.Rerun{RunID: id, RequestID: "x", Start: true, Steps: []string{"a"}}, run.CodeBadInput,
+		"two": {runs.Rerun{RunID: id, RequestID: "x", Start: true, Steps: []string{"a"}}, run.CodeBadInput,
 			[]string{"from"}},
 	} {
 		_, err := w.Rerun(t.Context(), w.eng(), c.in)
@@ -158,13 +158,13 @@ func TestRerun_Refusals(t *testing.T) {
 		}
 	}
 	for _, who := range []string{"dev-operator", "dev-viewer"} {
-		_, err := w.Rerun(t.Context(), w.who(who), control.Rerun{RunID: id, RequestID: "x", Start: true})
+		_, err := w.Rerun(t.Context(), w.who(who), runs.Rerun{RunID: id, RequestID: "x", Start: true})
 		refusal(t, err, run.CodeForbidden)
 		if !w.audited("acme", who+" RERUN DENIED FORBIDDEN "+id) {
 			t.Errorf("audit %v", w.audit("acme"))
 		}
 	}
-	_, err := w.Rerun(t.Context(), w.foreign(), control.Rerun{RunID: id, RequestID: "x", Start: true})
+	_, err := w.Rerun(t.Context(), w.foreign(), runs.Rerun{RunID: id, RequestID: "x", Start: true})
 	refusal(t, err, run.CodeNotFound)
 	if n := w.runs("acme"); n != 3 {
 		t.Errorf("%d runs", n)
@@ -175,9 +175,9 @@ func TestRerun_SafeToRepeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
-	in := control.Rerun{RunID: id, RequestID: "again", Steps: []string{"b", "a"}}
+	in := runs.Rerun{RunID: id, RequestID: "again", Steps: []string{"b", "a"}}
 	var all sync.WaitGroup
-	started := make([]control.StartedRun, 6)
+	started := make([]runs.StartedRun, 6)
 	for i := range started {
 		all.Go(func() { started[i] = w.rerun(in) })
 	}
@@ -194,10 +194,10 @@ func TestRerun_SafeToRepeat(t *testing.T) {
 	if made != 1 || w.runs("acme") != 2 {
 		t.Errorf("%d were made, there are %d runs", made, w.runs("acme"))
 	}
-	if same := w.rerun(control.Rerun{RunID: id, RequestID: "again", Steps: []string{"a", "b", "a"}}); !same.Deduplicated {
+	if same := w.rerun(runs.Rerun{RunID: id, RequestID: "again", Steps: []string{"a", "b", "a"}}); !same.Deduplicated {
 		t.Errorf("the same steps in another order: %+v", same)
 	}
-	for _, other := range []control.Rerun{{RunID: id, RequestID: "again", Failed: true},
+	for _, other := range []runs.Rerun{{RunID: id, RequestID: "again", Failed: true},
 		{RunID: id, RequestID: "r1", Start: true}} {
 		_, err := w.Rerun(t.Context(), w.eng(), other)
 		refusal(t, err, run.CodeRequestConflict)
@@ -216,7 +216,7 @@ func TestRerun_OperatorSkipsRunAgain(t *testing.T) {
 	w.finish(id, "c", 1, run.StepCompletedEvent)
 	w.finish(id, "d", 1, run.StepCompletedEvent)
 	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
-	if got := w.reused(w.rerun(control.Rerun{RunID: id, RequestID: "again", Failed: true}).View.Run.RunID); got != "d" {
+	if got := w.reused(w.rerun(runs.Rerun{RunID: id, RequestID: "again", Failed: true}).View.Run.RunID); got != "d" {
 		t.Errorf("it takes over %q, want d: b and c stand on a step that did not succeed", got)
 	}
 }

@@ -35,79 +35,79 @@ type RightsConfig struct {
 // Rights decides what principals may do and see, and audits what it denies. It is safe for concurrent use.
 type Rights struct {
 	*Trail
-	authz     *authz.Authorizer
+	Authz     *authz.Authorizer
 	store     RunStore
-	operators string
+	Operators string
 	recheck   time.Duration
-	now       func() time.Time
+	Now       func() time.Time
 }
 
 // NewRights makes Rights.
 func NewRights(cfg RightsConfig) *Rights {
 	return &Rights{
 		Trail: &Trail{
-			authz: cfg.Authz, store: cfg.Store, limiter: newPerMinuteLimiter(cfg.Now),
-			denials: newDenialCounter(cfg.Metrics), log: cfg.Logger,
+			authz: cfg.Authz, Store: cfg.Store, limiter: NewPerMinuteLimiter(cfg.Now),
+			denials: newDenialCounter(cfg.Metrics), Log: cfg.Logger,
 		},
-		authz: cfg.Authz, store: cfg.Store, operators: cfg.OperatorsTenant, recheck: cmp.Or(cfg.Recheck, time.Minute),
-		now: cfg.Now,
+		Authz: cfg.Authz, store: cfg.Store, Operators: cfg.OperatorsTenant, recheck: cmp.Or(cfg.Recheck, time.Minute),
+		Now: cfg.Now,
 	}
 }
 
-// visible reads a run that p may read. One that does not exist, one of another
+// Visible reads a run that p may read. One that does not exist, one of another
 // tenant and one without a grant answer alike and leave the same trace in the
 // caller's tenant, so that neither words nor audit nor time tell them apart (T101).
-func (s *Rights) visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run,
+func (s *Rights) Visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run,
 	error) {
 	r, err := s.store.Get(ctx, runID)
-	if err := s.checkVisible(ctx, p, action, r.Identity, runID, err); err != nil {
+	if err := s.CheckVisible(ctx, p, action, r.Identity, runID, err); err != nil {
 		return store.Run{}, err
 	}
 	return r, nil
 }
 
-// checkVisible judges what came of reading whose a run is.
-func (s *Rights) checkVisible(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity,
+// CheckVisible judges what came of reading whose a run is.
+func (s *Rights) CheckVisible(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity,
 	runID string,
 	err error) error {
 	if err == nil {
 		var d authz.Decision
-		if d, err = s.authz.Decide(p, authz.Read, objectOf(id)); d.Allowed {
+		if d, err = s.Authz.Decide(p, authz.Read, ObjectOf(id)); d.Allowed {
 			return nil
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return translate(err)
+		return Translate(err)
 	}
-	s.auditDenied(ctx, p, store.AuditRow{Action: string(action), RunID: runID, Code: run.CodeNotFound})
-	return runNotFound()
+	s.AuditDenied(ctx, p, store.AuditRow{Action: string(action), RunID: runID, Code: run.CodeNotFound})
+	return RunNotFound()
 }
 
-// denialError explains a FORBIDDEN to p. Of a place that p may not read it says no more than that: which
+// DenialError explains a FORBIDDEN to p. Of a place that p may not read it says no more than that: which
 // role it takes there, and who has it, is as hidden as what is in it.
-func (s *Rights) denialError(p authz.Principal, a authz.Action, o authz.Object, d authz.Decision) *Error {
-	e := refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
+func (s *Rights) DenialError(p authz.Principal, a authz.Action, o authz.Object, d authz.Decision) *Error {
+	e := Refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	e.Denial = &Denial{Action: a, PolicyVersion: d.Policy}
-	if p.TokenID+p.SessionID != "" && len(s.authz.Grants(p)) == 0 {
+	if p.TokenID+p.SessionID != "" && len(s.Authz.Grants(p)) == 0 {
 		e.Message = "What you came with gives no rights any more: the token or the session has ended or was revoked, or " +
 			"its rights were taken away."
 		return e
 	}
 	switch whole := o.ProjectID == "*" && o.EnvironmentID == "*"; {
-	case !whole && !s.mayRead(p, o.ProjectID, o.EnvironmentID):
+	case !whole && !s.MayRead(p, o.ProjectID, o.EnvironmentID):
 		e.Message = fmt.Sprintf("You may not %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
 		return e
 	case d.RequiredRole == "":
 		e.Message = fmt.Sprintf("No role may %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
 	}
-	e.Denial.Rule, e.Denial.WhoCould = d.Rule, s.authz.WhoCould(a, o)
+	e.Denial.Rule, e.Denial.WhoCould = d.Rule, s.Authz.WhoCould(a, o)
 	return e
 }
 
-// isInvolved is sameOne for a caller of whom it is known whether p asked for the run or approved it. A service counts
+// IsInvolved is sameOne for a caller of whom it is known whether p asked for the run or approved it. A service counts
 // as involved in every run: people would otherwise decide about their own runs by a token that they made.
-func (s *Rights) isInvolved(wanted, did bool, p authz.Principal) bool {
-	sod := s.authz.SOD(p.TenantID)
+func (s *Rights) IsInvolved(wanted, did bool, p authz.Principal) bool {
+	sod := s.Authz.SOD(p.TenantID)
 	return sod.CompleteManual && (wanted || sod.CompleteManualInEveryPlan) && (did || authz.IsService(p.ID))
 }
 
@@ -115,38 +115,38 @@ func (s *Rights) isInvolved(wanted, did bool, p authz.Principal) bool {
 // action Debug on the whole tenant of the operators. FORBIDDEN for everybody else, recorded in the audit log; FORBIDDEN
 // for everybody when no operators' tenant is set.
 func (s *Rights) MayReadPayloads(ctx context.Context, p authz.Principal) error {
-	if s.operators == "" {
-		return refuse(run.CodeForbidden, "Nobody may read payloads here, because the setting operators-tenant is not set.")
+	if s.Operators == "" {
+		return Refuse(run.CodeForbidden, "Nobody may read payloads here, because the setting operators-tenant is not set.")
 	}
-	return s.maySeeInstallation(ctx, p)
+	return s.MaySeeInstallation(ctx, p)
 }
 
-// mayOperate decides about row.Action on the whole tenant, or on the place of the
+// MayOperate decides about row.Action on the whole tenant, or on the place of the
 // run that row names. A denial leaves the row.
-func (s *Rights) mayOperate(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+func (s *Rights) MayOperate(ctx context.Context, p authz.Principal, row store.AuditRow) error {
 	action := authz.Action(row.Action)
 	object := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
 	if row.RunID != "" {
-		r, err := s.visible(ctx, p, action, row.RunID)
+		r, err := s.Visible(ctx, p, action, row.RunID)
 		if err != nil {
 			return err
 		}
-		object = objectOf(r.Identity)
+		object = ObjectOf(r.Identity)
 	}
-	return s.mayOperateOn(ctx, p, row, object)
+	return s.MayOperateOn(ctx, p, row, object)
 }
 
-// mayOperateOn decides about row.Action on object. A denial leaves the row.
-func (s *Rights) mayOperateOn(ctx context.Context, p authz.Principal, row store.AuditRow, object authz.Object) error {
+// MayOperateOn decides about row.Action on object. A denial leaves the row.
+func (s *Rights) MayOperateOn(ctx context.Context, p authz.Principal, row store.AuditRow, object authz.Object) error {
 	action := authz.Action(row.Action)
-	d, err := s.authz.Decide(p, action, object)
+	d, err := s.Authz.Decide(p, action, object)
 	if err != nil {
-		return translate(err)
+		return Translate(err)
 	}
 	if !d.Allowed {
 		row.Code = run.CodeForbidden
-		s.auditDenied(ctx, p, row)
-		return s.denialError(p, action, object, d)
+		s.AuditDenied(ctx, p, row)
+		return s.DenialError(p, action, object, d)
 	}
 	return nil
 }
@@ -154,65 +154,65 @@ func (s *Rights) mayOperateOn(ctx context.Context, p authz.Principal, row store.
 // MayObserve reports whether p may see what an installation measures of all tenants: FORBIDDEN without DEBUG on the
 // whole tenant of the operators.
 func (s *Rights) MayObserve(ctx context.Context, p authz.Principal) error {
-	return s.maySeeInstallation(ctx, p)
+	return s.MaySeeInstallation(ctx, p)
 }
 
-func (s *Rights) maySeeInstallation(ctx context.Context, p authz.Principal) error {
+func (s *Rights) MaySeeInstallation(ctx context.Context, p authz.Principal) error {
 	row := store.AuditRow{Action: string(authz.Debug)}
-	if err := s.mayOperate(ctx, p, row); err != nil {
+	if err := s.MayOperate(ctx, p, row); err != nil {
 		return err
 	}
-	if s.operators == "" || p.TenantID == s.operators {
+	if s.Operators == "" || p.TenantID == s.Operators {
 		return nil
 	}
 	row.Code = run.CodeForbidden
-	s.auditDenied(ctx, p, row)
-	e := refuse(run.CodeForbidden, "The details of the installation are for its operators.")
-	e.Denial = &Denial{Action: authz.Debug, PolicyVersion: s.authz.PolicyVersion(p.TenantID)}
+	s.AuditDenied(ctx, p, row)
+	e := Refuse(run.CodeForbidden, "The details of the installation are for its operators.")
+	e.Denial = &Denial{Action: authz.Debug, PolicyVersion: s.Authz.PolicyVersion(p.TenantID)}
 	return e
 }
 
-// othersWhoCould names who could do action to o beside one that separation of duties keeps from it.
-func (s *Rights) othersWhoCould(action authz.Action, o authz.Object, one string) []string {
-	return slices.DeleteFunc(s.authz.WhoCould(action, o), func(id string) bool { return id == one })
+// OthersWhoCould names who could do action to o beside one that separation of duties keeps from it.
+func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, one string) []string {
+	return slices.DeleteFunc(s.Authz.WhoCould(action, o), func(id string) bool { return id == one })
 }
 
-func objectOf(id run.Identity) authz.Object {
+func ObjectOf(id run.Identity) authz.Object {
 	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}
 }
 
-// nothingToReadError is why p sees no list, FORBIDDEN unless the policy cannot be read.
-func (s *Rights) nothingToReadError(p authz.Principal) error {
+// NothingToReadError is why p sees no list, FORBIDDEN unless the policy cannot be read.
+func (s *Rights) NothingToReadError(p authz.Principal) error {
 	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
-	d, err := s.authz.Decide(p, authz.Read, tenant)
+	d, err := s.Authz.Decide(p, authz.Read, tenant)
 	if err != nil {
-		return translate(err)
+		return Translate(err)
 	}
-	return s.denialError(p, authz.Read, tenant, d)
+	return s.DenialError(p, authz.Read, tenant, d)
 }
 
 // RightsChanged gives a channel that is closed when rights may have changed since.
-func (s *Rights) RightsChanged() <-chan struct{} { return s.authz.Changed() }
+func (s *Rights) RightsChanged() <-chan struct{} { return s.Authz.Changed() }
 
-// checkMaySetMode decides about what holds for other tenants: for the operators alone.
-func (s *Rights) checkMaySetMode(ctx context.Context, p authz.Principal, row store.AuditRow) error {
-	ok, err := s.canSetMode(p)
+// CheckMaySetMode decides about what holds for other tenants: for the operators alone.
+func (s *Rights) CheckMaySetMode(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+	ok, err := s.CanSetMode(p)
 	if err != nil || ok {
-		return translate(err)
+		return Translate(err)
 	}
 	row.Code = run.CodeForbidden
-	s.auditDenied(ctx, p, row)
-	e := refuse(run.CodeForbidden, "This takes the action %s in the tenant of the operators.", authz.SetEngineMode)
-	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.authz.PolicyVersion(p.TenantID)}
+	s.AuditDenied(ctx, p, row)
+	e := Refuse(run.CodeForbidden, "This takes the action %s in the tenant of the operators.", authz.SetEngineMode)
+	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.Authz.PolicyVersion(p.TenantID)}
 	return e
 }
 
-// canSetMode reports whether p is an operator of the installation. It does no I/O.
-func (s *Rights) canSetMode(p authz.Principal) (bool, error) {
-	if s.operators == "" || p.TenantID != s.operators {
+// CanSetMode reports whether p is an operator of the installation. It does no I/O.
+func (s *Rights) CanSetMode(p authz.Principal) (bool, error) {
+	if s.Operators == "" || p.TenantID != s.Operators {
 		return false, nil
 	}
-	d, err := s.authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*",
+	d, err := s.Authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*",
 		EnvironmentID: "*"})
 	return d.Allowed, err
 }

@@ -10,8 +10,11 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -20,7 +23,7 @@ import (
 func (w *world) ended(requestID string, change M, end run.EventType, took map[string]int) string {
 	w.t.Helper()
 	doc := document(change, "s1", "s2")
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+	id := must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{
 		"startedAt": w.clock.now(), "steps": []runtest.M{{"stepId": "s1", "type": "NOOP"},
@@ -67,19 +70,19 @@ func TestForecast_OfRunsThatCompleted(t *testing.T) {
 	}
 	w.ended("failed", nil, run.RunFailed, map[string]int{"s1": 5, "s2": 0})
 	few := w.header(w.ended("few", nil, "", map[string]int{"s1": 1}))
-	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, few)); f != nil {
+	if f := must[*reads.Forecast](t)(w.Forecast(t.Context(), viewer, few)); f != nil {
 		t.Errorf("of four runs %+v", f)
 	}
 	for i, minutes := range []int{61, 63, 900, 65, 66, 67} {
 		w.ended(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes})
 	}
 	h := w.header(w.ended("now", nil, "", map[string]int{"s1": 1}))
-	got := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, h))
+	got := must[*reads.Forecast](t)(w.Forecast(t.Context(), viewer, h))
 	if got == nil || got.Low.Round(time.Minute) != time.Hour || got.High.Round(time.Minute) != 67*time.Minute ||
 		got.Runs != 10 {
 		t.Errorf("of ten runs %+v, want from 1h0m to 1h7m", got)
 	}
-	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), w.foreign(), h)); f != nil {
+	if f := must[*reads.Forecast](t)(w.Forecast(t.Context(), w.foreign(), h)); f != nil {
 		t.Errorf("a stranger is told %+v", f)
 	}
 }
@@ -106,18 +109,18 @@ func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
 	if diff := cmp.Diff(map[string]time.Duration{"s1": 200 * time.Minute, "s2": 7 * time.Minute}, got); diff != "" {
 		t.Errorf("medians (-want +got):\n%s", diff)
 	}
-	last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), viewer, h))
+	last := must[*reads.RunBefore](t)(w.LastGreen(t.Context(), viewer, h))
 	if last == nil || last.RunID != green || last.Status != run.Completed || last.CompletedAt == nil ||
 		last.PlanVersion != "1.0" {
 		t.Errorf("last green %+v, want %s", last, green)
 	}
 	first := h
 	first.CreatedAt, first.RunID = h.CreatedAt.Add(-24*time.Hour), "0"
-	if last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), viewer, first)); last != nil {
+	if last := must[*reads.RunBefore](t)(w.LastGreen(t.Context(), viewer, first)); last != nil {
 		t.Errorf("before the first run: %+v", last)
 	}
 	for _, p := range []authz.Principal{w.who("nobody"), w.foreign()} {
-		if last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), p, h)); last != nil {
+		if last := must[*reads.RunBefore](t)(w.LastGreen(t.Context(), p, h)); last != nil {
 			t.Errorf("%s of %s is shown %+v", p.ID, p.TenantID, last)
 		}
 		if got := must[map[string]time.Duration](t)(w.StepMedians(t.Context(), p, h)); len(got) != 0 {
@@ -141,7 +144,7 @@ func (l *listing) List(_ context.Context, f store.RunFilter) ([]store.RunRow, er
 func TestStepMedians_Bounds(t *testing.T) {
 	t.Parallel()
 	l := &listing{asked: make(chan store.RunFilter, 1)}
-	w := newWorld(t, func(c *control.Config) { l.Store, c.Store = c.Store, l })
+	w := newWorld(t, func(c *usecases.Config) { l.Store, c.Store = c.Store, l })
 	for steps, runs := range map[int]int{0: 10, 3: 10, 2000: 10, 5000: 4, 30_000: 1} {
 		h := run.Header{Identity: run.Identity{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p"},
 			Counts: run.StepCounts{Total: steps}}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -20,24 +20,24 @@ func TestRunHistogram_CountsWhatTheViewerMayRead(t *testing.T) {
 	w.ended("h2", nil, run.RunFailed, nil)
 	w.ended("h3", M{"scope.environmentId": "prod"}, run.RunCompleted, nil)
 	w.ended("h4", M{"scope.projectId": "bank"}, run.RunCompleted, nil)
-	in := control.RunHistogram{From: from, To: from.Add(3 * time.Hour), Buckets: 3}
-	for who, want := range map[string][]control.RunCount{
+	in := reads.RunHistogram{From: from, To: from.Add(3 * time.Hour), Buckets: 3}
+	for who, want := range map[string][]reads.RunCount{
 		"dev-viewer": {{Total: 1}, {Total: 3, Failed: 1}, {}}, "shop-viewer": {{Total: 1}, {Total: 2, Failed: 1}, {}},
 		"env-viewer": {{Total: 1}, {Total: 2, Failed: 1}, {}}, "nobody": {{}, {}, {}},
 	} {
-		if diff := cmp.Diff(want, must[[]control.RunCount](t)(w.RunHistogram(t.Context(), w.who(who), in))); diff != "" {
+		if diff := cmp.Diff(want, must[[]reads.RunCount](t)(w.RunHistogram(t.Context(), w.who(who), in))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", who, diff)
 		}
 	}
-	if got := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), w.foreign(), in)); cmp.Diff(
-		make([]control.RunCount, 3), got) != "" {
+	if got := must[[]reads.RunCount](t)(w.RunHistogram(t.Context(), w.foreign(), in)); cmp.Diff(
+		make([]reads.RunCount, 3), got) != "" {
 		t.Errorf("another tenant is shown %v", got)
 	}
 	in.Filter.PlanID = "none"
-	if got := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), w.eng(), in)); got[1].Total != 0 {
+	if got := must[[]reads.RunCount](t)(w.RunHistogram(t.Context(), w.eng(), in)); got[1].Total != 0 {
 		t.Errorf("of no plan: %v", got)
 	}
-	for _, bad := range []control.RunHistogram{{From: from, To: from, Buckets: 1}, {From: from,
+	for _, bad := range []reads.RunHistogram{{From: from, To: from, Buckets: 1}, {From: from,
 		To: from.Add(32 * 24 * time.Hour), Buckets: 1}, {From: from, To: in.To}, {From: from, To: in.To, Buckets: 201}} {
 		_, err := w.RunHistogram(t.Context(), w.eng(), bad)
 		refusal(t, err, run.CodeBadInput)

@@ -12,6 +12,9 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -109,8 +112,8 @@ func TestStartRun_RefusesSandboxesAboveThePolicy(t *testing.T) {
 func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	j := w.newJournal(func(c *control.JournalConfig) { c.Sandbox = w.authz.Sandbox })
-	started := must[control.StartedRun](t)(
+	j := w.newJournal(func(c *journal.Config) { c.Sandbox = w.authz.Sandbox })
+	started := must[runs.StartedRun](t)(
 		w.StartRun(t.Context(), w.eng(), startOf("begin", programs(t, nil, M{"memory": 128 << 20}))))
 	id := started.View.Run.RunID
 	w.handOver()
@@ -135,7 +138,7 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 	if sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), id)); sk.Failure != nil {
 		t.Errorf("a run that has started fails with %+v after the policy changed", sk.Failure)
 	}
-	unreadable := w.newJournal(func(c *control.JournalConfig) {
+	unreadable := w.newJournal(func(c *journal.Config) {
 		c.Sandbox = func(string, string, string) (plan.SandboxCeiling, error) {
 			return plan.SandboxCeiling{}, authz.ErrUnavailable
 		}
@@ -169,13 +172,13 @@ func TestStartRun_RefusesWhatNoWorkerCanIsolate(t *testing.T) {
 		t.Errorf("a worker whose verification failed counts: code %q", code)
 	}
 	w.report(reportOf("w4", plan.SandboxMemory, plan.SandboxPIDs))
-	first := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
+	first := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	w.clock.advance(2*time.Minute + time.Second)
 	if code, said := w.refusal("later", asking); code != run.CodeNoSandbox || len(said) != 1 ||
 		!strings.Contains(said[0], "has reported") {
 		t.Errorf("by reports that are too old: code %q, violations %v", code, said)
 	}
-	again := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
+	again := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	if !again.Deduplicated || again.View.Run.RunID != first.View.Run.RunID {
 		t.Errorf("the repeated request answers %s, deduplicated %t, want run %s", again.View.Run.RunID, again.Deduplicated,
 			first.View.Run.RunID)
@@ -203,7 +206,7 @@ func TestSkeleton_RepeatsTheDecisionBeforeTheFirstStep(t *testing.T) {
 	w := newWorld(t)
 	w.report(reportOf("w1", plan.SandboxMemory))
 	doc := programs(t, M{"require": []string{"memory"}})
-	id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("dispatch", doc))).View.Run.RunID
+	id := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("dispatch", doc))).View.Run.RunID
 	w.clock.advance(3 * time.Minute)
 	if sk := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id)); sk.Failure != nil {
 		t.Errorf("without any report the run fails: %+v", sk.Failure)
@@ -297,7 +300,7 @@ func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
 	} {
 		doc := w.document(func(*authz.Document) {})
 		doc.Sandbox = c.set
-		out := must[control.Policy](t)(w.SetPolicy(t.Context(), admin, control.SetPolicy{
+		out := must[access.Policy](t)(w.SetPolicy(t.Context(), admin, access.SetPolicy{
 			RequestID: fmt.Sprintf("p%d", i), ExpectedVersion: int64(i), Document: doc, Reason: "a test",
 		}))
 		if diff := cmp.Diff(c.want, out.Document.Sandbox); diff != "" {
@@ -306,7 +309,7 @@ func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
 	}
 	doc := w.document(func(*authz.Document) {})
 	doc.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", PIDs: -1}}
-	_, err := w.SetPolicy(t.Context(), admin, control.SetPolicy{RequestID: "bad", ExpectedVersion: 3, Document: doc,
+	_, err := w.SetPolicy(t.Context(), admin, access.SetPolicy{RequestID: "bad", ExpectedVersion: 3, Document: doc,
 		Reason: "a test"})
 	if coded(err) != run.CodeBadInput {
 		t.Errorf("a negative ceiling is answered with %v, want BAD_USER_INPUT", err)
@@ -318,22 +321,22 @@ func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	doc := programs(t, M{"pids": 10})
-	id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("parent", doc))).View.Run.RunID
+	id := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("parent", doc))).View.Run.RunID
 	w.handOver()
 	w.append(id, runtest.Start("s1<"))
 	w.append(id, runtest.Draft(run.RunCancelled, "", 1))
 	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", PIDs: 9})
-	_, err := w.Rerun(t.Context(), w.eng(), control.Rerun{RunID: id, RequestID: "again", Start: true})
+	_, err := w.Rerun(t.Context(), w.eng(), runs.Rerun{RunID: id, RequestID: "again", Start: true})
 	if coded(err) != run.CodeSandboxDenied {
 		t.Errorf("a rerun above the ceiling is answered with %v, want SANDBOX_DENIED", err)
 	}
 	ref := must[store.Run](t)(w.raw.Get(t.Context(), id)).PlanRef
-	_, err = w.StartRun(t.Context(), w.eng(), control.StartRun{RequestID: "by-ref", ProjectID: "shop",
+	_, err = w.StartRun(t.Context(), w.eng(), runs.StartRun{RequestID: "by-ref", ProjectID: "shop",
 		EnvironmentID: "dev", Ref: &ref})
 	if coded(err) != run.CodeSandboxDenied {
 		t.Errorf("a reference to a plan above the ceiling is answered with %v, want SANDBOX_DENIED", err)
 	}
-	j := w.newJournal(func(c *control.JournalConfig) { c.Sandbox = w.authz.Sandbox })
+	j := w.newJournal(func(c *journal.Config) { c.Sandbox = w.authz.Sandbox })
 	waiting := w.queuedBy("waiting", doc)
 	sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), waiting))
 	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeSandboxDenied) {
@@ -345,7 +348,7 @@ func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
 func (w *world) queuedBy(requestID string, doc []byte) string {
 	w.t.Helper()
 	w.bound(2)
-	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+	id := must[runs.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 	w.bound(3, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", PIDs: 9})
 	return id
 }

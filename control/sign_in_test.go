@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // signedIn is somebody whom a provider has named, a Viewer by the policy and an Operator by a group.
 func (w *world) signedIn() authz.Principal {
 	w.t.Helper()
 	w.directory.Trust(authz.Provider{Name: "corp", TenantID: "acme"})
-	_, err := w.SetPolicy(w.t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "people",
+	_, err := w.SetPolicy(w.t.Context(), w.who("dev-admin"), access.SetPolicy{RequestID: "people",
 		Reason: "people come by corp", Document: w.document(func(d *authz.Document) {
 			d.Grants = append(d.Grants,
 				authz.PrincipalGrant{Principal: "ada", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"},
@@ -31,7 +32,7 @@ func (w *world) signedIn() authz.Principal {
 // contract: O6
 func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.Sessions = control.Sessions{Life: time.Hour} })
+	w := newWorld(t, func(c *usecases.Config) { c.Sessions = access.Sessions{Life: time.Hour} })
 	ctx, ada := t.Context(), w.signedIn()
 	made, err := w.SignIn(ctx, ada)
 	if err != nil || made.Secret == "" || len(made.Token.Grants) != 0 || made.Token.SHA256 != "" {
@@ -44,16 +45,16 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	if v := w.Viewer(p); len(v.Grants) != 2 {
 		t.Errorf("a viewer with the grants %+v", v.Grants)
 	}
-	token, err := w.CreateToken(ctx, p, control.CreateToken{RequestID: "t", Name: "laptop",
+	token, err := w.CreateToken(ctx, p, access.CreateToken{RequestID: "t", Name: "laptop",
 		Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
 	if err != nil || token.Token.Provider != "corp" {
 		t.Fatalf("a token made with a session: %+v, %v", token, err)
 	}
-	page, err := w.Tokens(ctx, p, control.TokensQuery{})
+	page, err := w.Tokens(ctx, p, access.TokensQuery{})
 	if err != nil || len(page.Tokens) != 2 || page.Tokens[0].Kind != "API" || page.Tokens[1].Kind != "SESSION" {
 		t.Errorf("her tokens are %+v, %v", page.Tokens, err)
 	}
-	if _, err := w.RevokeToken(ctx, w.who("dev-admin"), control.RevokeToken{RequestID: "gone", ID: p.SessionID,
+	if _, err := w.RevokeToken(ctx, w.who("dev-admin"), access.RevokeToken{RequestID: "gone", ID: p.SessionID,
 		Reason: "lost laptop"}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestCreateToken_ServicePrincipals(t *testing.T) {
 	w := newWorld(t)
 	w.signedIn()
 	ctx, admin := t.Context(), w.who("dev-admin")
-	made, err := w.CreateToken(ctx, admin, control.CreateToken{RequestID: "ci", Name: "ci", Service: "ci",
+	made, err := w.CreateToken(ctx, admin, access.CreateToken{RequestID: "ci", Name: "ci", Service: "ci",
 		Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
 	if err != nil || made.Token.Principal != "service/ci" || made.Token.Provider != "" {
 		t.Fatalf("%+v, %v", made, err)
@@ -139,16 +140,16 @@ func TestCreateToken_ServicePrincipals(t *testing.T) {
 		v.Grants[0].Role != authz.Operator {
 		t.Errorf("its viewer is %+v", v)
 	}
-	if _, err := w.CreateToken(ctx, ci, control.CreateToken{RequestID: "x", Name: "x",
+	if _, err := w.CreateToken(ctx, ci, access.CreateToken{RequestID: "x", Name: "x",
 		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}}); coded(
 		err) != run.CodeForbidden {
 		t.Errorf("a token of its making: %v", err)
 	}
-	if page, err := w.Tokens(ctx, ci, control.TokensQuery{}); err != nil || len(page.Tokens) != 1 ||
+	if page, err := w.Tokens(ctx, ci, access.TokensQuery{}); err != nil || len(page.Tokens) != 1 ||
 		page.Tokens[0].Principal != "service/ci" {
 		t.Errorf("it sees %+v, %v", page.Tokens, err)
 	}
-	if _, err := w.Tokens(ctx, ci, control.TokensQuery{All: true}); coded(err) != run.CodeForbidden {
+	if _, err := w.Tokens(ctx, ci, access.TokensQuery{All: true}); coded(err) != run.CodeForbidden {
 		t.Errorf("it sees everybody's: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestSignalRun_CancelQueued(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(u1)", "3 RunCancelled"}, w.log(id)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "a") })
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	other := w.queued("g24-other", "s1")
 	eventually(t, "the other run started", func() bool { return w.engine.starts(other) == 1 })
@@ -54,7 +54,7 @@ func TestSignalRun_CancelWhileStarting(t *testing.T) {
 			}
 		}
 	})
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "a") })
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	<-leased
 	r := w.send(w.eng(), signal(id, "u1", run.Cancel))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 )
@@ -19,7 +19,7 @@ func TestSignalRun_RunMoved(t *testing.T) {
 	w.finish(id, "s1", 1, run.StepFailedEvent)
 	seen := w.state(id).Seq
 	w.finish(id, "b", 1, run.StepCompletedEvent) // unrelated progress
-	at := func(in control.SignalRun, seq run.Seq) control.SignalRun { in.ExpectedRunSeq = &seq; return in }
+	at := func(in runs.SignalRun, seq run.Seq) runs.SignalRun { in.ExpectedRunSeq = &seq; return in }
 	if r := w.send(w.eng(), at(signal(id, "pause", run.Pause), seen)); r.Rejected {
 		t.Errorf("PAUSE after unrelated progress: %+v", r)
 	}
@@ -27,7 +27,7 @@ func TestSignalRun_RunMoved(t *testing.T) {
 		t.Errorf("RETRY_STEP after unrelated progress: %+v", r)
 	}
 	before := w.log(id)
-	check := func(in control.SignalRun) {
+	check := func(in runs.SignalRun) {
 		t.Helper()
 		_, err := w.SignalRun(t.Context(), w.eng(), in)
 		if e := refusal(t, err, run.CodeRunMoved); e.RunSeq != w.state(id).Seq {

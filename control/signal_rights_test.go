@@ -11,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // allowedRoles reads who may do what of the table that the policy is tested with.
@@ -49,7 +51,7 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Limits.DenialsPerMinute = 100
-	w.Service = control.New(w.config)
+	w.UseCases = usecases.New(w.config)
 	may := allowedRoles(t)
 	n := 0
 	for _, sig := range catalogue {
@@ -157,21 +159,21 @@ func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
 		"Run":    func(p authz.Principal, r string) error { _, err := w.Run(t.Context(), p, r, nil); return err },
 		"Run at": func(p authz.Principal, r string) error { _, err := w.Run(t.Context(), p, r, &seq); return err },
 		"Events": func(p authz.Principal, r string) error {
-			_, err := w.Events(t.Context(), p, r, control.EventPage{})
+			_, err := w.Events(t.Context(), p, r, reads.EventPage{})
 			return err
 		},
 		"Receipt":  func(p authz.Principal, r string) error { _, err := w.Receipt(t.Context(), p, r, "s"); return err },
 		"Receipts": func(p authz.Principal, r string) error { _, err := w.Receipts(t.Context(), p, r, "s", 1); return err },
 		"StepLog": func(p authz.Principal, r string) error {
-			_, err := w.StepLog(t.Context(), p, control.StepLogQuery{RunID: r, StepID: "s1"})
+			_, err := w.StepLog(t.Context(), p, reads.StepLogQuery{RunID: r, StepID: "s1"})
 			return err
 		},
 		"WatchRun": func(p authz.Principal, r string) error {
-			_, err := w.WatchRun(t.Context(), p, control.WatchRun{RunID: r})
+			_, err := w.WatchRun(t.Context(), p, watch.WatchRun{RunID: r})
 			return err
 		},
 		"WatchEvents": func(p authz.Principal, r string) error {
-			_, err := w.WatchEvents(t.Context(), p, control.WatchRun{RunID: r})
+			_, err := w.WatchEvents(t.Context(), p, watch.WatchRun{RunID: r})
 			return err
 		},
 		"WatchReceipts": func(p authz.Principal, r string) error {
@@ -185,7 +187,7 @@ func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
 			return err
 		},
 		"WatchStepLog": func(p authz.Principal, r string) error {
-			_, err := w.WatchStepLog(t.Context(), p, control.StepLogQuery{RunID: r, StepID: "s1"})
+			_, err := w.WatchStepLog(t.Context(), p, reads.StepLogQuery{RunID: r, StepID: "s1"})
 			return err
 		},
 	}

@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -56,7 +58,7 @@ func TestSignalRun_IDConflict(t *testing.T) {
 	before := w.log(id)
 	other := signal(id, "u1", run.Pause)
 	other.Payload = json.RawMessage(`{"reason":"another"}`)
-	for _, in := range []control.SignalRun{signal(id, "u1", run.Resume), signal(id, "u1", run.RetryStep), other} {
+	for _, in := range []runs.SignalRun{signal(id, "u1", run.Resume), signal(id, "u1", run.RetryStep), other} {
 		_, err := w.SignalRun(t.Context(), w.eng(), in)
 		refusal(t, err, run.CodeSignalConflict)
 	}
@@ -82,7 +84,7 @@ func TestDeliver_CrashBetweenAcceptAndDelivery(t *testing.T) {
 			return nil
 		}
 	})
-	next := control.New(w.config)
+	next := usecases.New(w.config)
 	w.spawn(func(ctx context.Context) error { return next.Deliver(ctx, "next") })
 	eventually(t, "three delivered", func() bool { return len(w.engine.delivered(id)) >= 3 })
 	var got []string
@@ -102,7 +104,7 @@ func TestDeliver_CrashBetweenAcceptAndDelivery(t *testing.T) {
 func TestSignalRun_NotApplicable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	rejected := func(id, sig string, in control.SignalRun, code run.Code) {
+	rejected := func(id, sig string, in runs.SignalRun, code run.Code) {
 		t.Helper()
 		in.RunID, in.Signal.ID = id, sig
 		r := w.send(w.eng(), in)

@@ -13,9 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -29,7 +30,7 @@ func (w *world) runs(tenant string) int {
 func TestStartRun_Approved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
+	s := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
 		startOf("r1", document(nil, "s1", "b<s1"))))
 	if st := s.View.State; s.Deduplicated || st.Status != run.Approved || st.Seq != 1 ||
 		st.TriggeredBy != "dev-operator" || s.View.Queue == nil {
@@ -85,7 +86,7 @@ func TestStartRun_SameRequest(t *testing.T) {
 	if len(ids) != 1 || created != 1 || w.runs("acme") != 1 {
 		t.Errorf("%d ids, %d created, %d rows", len(ids), created, w.runs("acme"))
 	}
-	other := must[control.StartedRun](t)(
+	other := must[runs.StartedRun](t)(
 		w.StartRun(t.Context(), w.eng(), startOf("r1", document(M{"metadata.planVersion": "2.0"}, "s1"))))
 	if other.Deduplicated || ids[other.View.Run.RunID] != 0 || w.runs("acme") != 2 {
 		t.Errorf("another planVersion: %+v", other)
@@ -132,7 +133,7 @@ func TestStartRun_UnknownSchemaVersion(t *testing.T) {
 	in := startOf("w10", document(nil, "s1"))
 	in.Inline, in.Ref = nil, &plan.Ref{URI: "https://plans.example/p.json", SHA256: strings.Repeat("a", 64),
 		SchemaVersion: "v7.0", PlanID: "p", PlanVersion: "1"}
-	for _, in := range []control.StartRun{
+	for _, in := range []runs.StartRun{
 		in, startOf("w10", document(M{"schemaVersion": "v7.0", "metadata.schemaVersion": "v7.0"}, "s1"))} {
 		_, err := w.StartRun(t.Context(), w.eng(), in)
 		e := refusal(t, err, run.CodePlanSchema)
@@ -147,7 +148,7 @@ func TestStartRun_UnknownSchemaVersion(t *testing.T) {
 
 func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.Limits.MaxSteps = 1000 })
+	w := newWorld(t, func(c *usecases.Config) { c.Limits.MaxSteps = 1000 })
 	for path, value := range map[string]string{"scope.tenantId": "globex", "scope.projectId": "store",
 		"scope.environmentId": "prod"} {
 		in := startOf("scope", document(M{path: value}, "s1"))
@@ -189,7 +190,7 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	if w.runs("acme") != 0 {
 		t.Errorf("%d runs", w.runs("acme"))
 	}
-	ok := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("many", document(nil, many[:1000]...))))
+	ok := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("many", document(nil, many[:1000]...))))
 	if ok.View.State.Status != run.Approved {
 		t.Errorf("1,000 steps: %+v", ok.View.State.Header)
 	}
@@ -208,9 +209,9 @@ func TestReconcile_TwoReconcilers(t *testing.T) {
 	for i := range 100 {
 		ids = append(ids, w.queued(fmt.Sprintf("q05-%d", i), "s1"))
 	}
-	other := control.New(w.config)
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
-	w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "b") })
+	other := usecases.New(w.config)
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return other.Dispatch(ctx, "b") })
 	eventually(t, "all started", func() bool {
 		for _, id := range ids {
 			if w.queueRow(id).Status != store.QueueStarted {
@@ -234,7 +235,7 @@ func TestReconcile_CrashWhileLocked(t *testing.T) {
 	if rows := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "dead", 30*time.Second, 1)); len(rows) != 1 {
 		t.Fatal(rows)
 	}
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "b") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "b") })
 	w.leased()
 	if w.queueRow(id).Owner != "dead" || w.engine.starts(id) != 0 {
 		t.Fatal("started while another one holds the lease")
@@ -264,12 +265,12 @@ func TestReconcile_FenceAfterAPause(t *testing.T) {
 			return nil
 		}
 	})
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "r1") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "r1") })
 	t.Cleanup(resume) // before the reconciler is waited for
 	<-stopped
 	w.clock.advance(40 * time.Second)
-	other := control.New(w.config)
-	end := w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "r2") })
+	other := usecases.New(w.config)
+	end := w.spawn(func(ctx context.Context) error { return other.Dispatch(ctx, "r2") })
 	eventually(t, "r2 marks it", func() bool { return w.queueRow(id).Status == store.QueueStarted })
 	after := w.queueRow(id)
 	end()
@@ -286,7 +287,7 @@ func TestReconcile_EngineDownKeepsTheRun(t *testing.T) {
 	w.engine.set(func(e *fakeEngine) { e.start = func(run.Identity) error { return fmt.Errorf("connection refused") } })
 	w.clock.hold() // it is not tried again before its time
 	id := w.queued("down", "s1")
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "a") })
 	eventually(t, "released", func() bool {
 		q := w.queueRow(id)
 		return q.Status == store.QueuePending &&

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -39,16 +41,16 @@ func (s *tellingStore) Load(ctx context.Context, runID string) (store.Loaded, er
 func TestStartRun_ViewOfAStoreThatSaysWhatItWroteIsTheViewThatIsRead(t *testing.T) {
 	t.Parallel()
 	var telling *tellingStore
-	w := newWorld(t, func(c *control.Config) {
+	w := newWorld(t, func(c *usecases.Config) {
 		telling = &tellingStore{Store: c.Store}
 		c.Store = telling
 	})
 	in := startOf("r1", document(nil, "s1", "b<s1"))
-	first := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
+	first := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
 	if telling.loads != 0 {
 		t.Errorf("StartRun read the state %d times, want none", telling.loads)
 	}
-	second := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
+	second := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
 	if first.Deduplicated || !second.Deduplicated || telling.loads != 1 {
 		t.Errorf("deduplicated %t and %t with %d reads, want false and true with one", first.Deduplicated,
 			second.Deduplicated, telling.loads)

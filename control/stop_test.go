@@ -10,14 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
-func stopOf(runID, id string, force bool) control.SignalRun {
+func stopOf(runID, id string, force bool) runs.SignalRun {
 	in := signal(runID, id, run.EmergencyStop)
 	in.Signal.Force = force
 	in.Payload = runtest.JSON(M{"reason": "runaway", "forceKill": force})
@@ -74,11 +74,12 @@ func TestDeliver_ForceKill(t *testing.T) {
 		step.Attempts[0].LogicalAttempt != 1 {
 		t.Errorf("s2: %+v", step.Attempts[0])
 	}
-	got := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+	got := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if got.Application != run.SignalApplied || got.AppliedSeq != 11 {
 		t.Errorf("stop: %+v", got.Receipt)
 	}
-	if p := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause")); p.Application != run.SignalNotApply ||
+	if p := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id,
+		"pause")); p.Application != run.SignalNotApply ||
 		p.ApplicationReason != string(run.CodeRunTerminal) {
 		t.Errorf("pause: %+v", p.Receipt)
 	}
@@ -160,14 +161,14 @@ func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
 						t.Fatalf("it was not tried again; log %v", w.log(id))
 					}
 				}
-				r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+				r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 				if r.Application != run.SignalPending || w.count(id, run.RunCancelled) != 0 {
 					t.Errorf("%+v, log %v", r.Receipt, w.log(id))
 				}
 				return
 			}
 			eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
-			r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+			r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 			if r.Application != run.SignalApplied || w.count(id, run.RunCancelled) != 1 ||
 				w.count(id, run.StepFailedEvent) != 1 {
 				t.Errorf("%+v, log %v", r.Receipt, w.log(id))
@@ -195,7 +196,7 @@ func TestDeliver_TheRunEndsMeanwhile(t *testing.T) {
 	w.send(w.who("dev-admin"), stopOf(id, "stop", true))
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Failed })
-	r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+	r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if r.Application != run.SignalNotApply || r.ApplicationReason != string(run.CodeRunTerminal) ||
 		w.count(id, run.RunCancelled) != 0 {
 		t.Errorf("%+v, log %v", r.Receipt, w.log(id))
@@ -236,7 +237,7 @@ func TestDeliver_GracefulStopIsASignal(t *testing.T) {
 	if s := w.engine.delivered(id)[0]; s.Type != run.EmergencyStop || s.Force || s.ID != "stop" {
 		t.Errorf("%+v", s)
 	}
-	if r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop")); r.Application.Final() {
+	if r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop")); r.Application.Final() {
 		t.Errorf("%+v", r.Receipt)
 	}
 }
@@ -255,7 +256,7 @@ func TestDeliver_KillDuringADrainIsQuiescent(t *testing.T) {
 	w.send(w.who("dev-admin"), stopOf(id, "stop", true))
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
-	p := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause"))
+	p := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause"))
 	last := ""
 	for _, e := range w.log(id) {
 		if strings.Contains(e, "StepFailed") {

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -110,8 +110,8 @@ func (e *heldEngine) Start(ctx context.Context, id run.Identity, q plan.Queues) 
 }
 
 // holding configures an engine that found foreign executions under the ids of runs.
-func holding(err error, engineRunIDs ...string) func(*control.Config) {
-	return func(c *control.Config) {
+func holding(err error, engineRunIDs ...string) func(*usecases.Config) {
+	return func(c *usecases.Config) {
 		e := &heldEngine{fakeEngine: c.Engine.(*fakeEngine), err: err}
 		for _, id := range engineRunIDs {
 			e.foreign = append(e.foreign, engine.ForeignExecution{EngineRunID: id, Why: "it is of the type \"x\""})
@@ -125,7 +125,7 @@ func TestReconcile_AuditsTheExecutionsThatHeldAnID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, holding(nil, "e1"))
 	id := w.queued("r1", "s1")
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "test") })
 	eventually(t, "the run is started", func() bool {
 		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)).Status == store.QueueStarted
 	})
@@ -141,7 +141,7 @@ func TestReconcile_AHeldRunDoesNotOpenTheBreaker(t *testing.T) {
 	for _, r := range strings.Fields("a b c d e f g h") {
 		w.queued(r, "s1")
 	}
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "test") })
 	eventually(t, "each was tried", func() bool {
 		w.engine.mu.Lock()
 		defer w.engine.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -63,7 +63,7 @@ const dataQueue = "tq-data-dev"
 func newPolledWorld(t *testing.T) *polledWorld {
 	t.Helper()
 	w := &polledWorld{}
-	w.sweptWorld = newSweptWorld(t, func(c *control.Config) {
+	w.sweptWorld = newSweptWorld(t, func(c *usecases.Config) {
 		w.engine = &polledEngine{sweptEngine: c.Engine.(*sweptEngine), queues: map[string]engine.QueuePollers{},
 			calls: map[string]int{}}
 		c.Engine, c.Logger = w.engine, slog.New(slog.NewTextHandler(&w.said, nil))

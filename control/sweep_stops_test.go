@@ -12,18 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
 const stopWithin = 2 * time.Minute // the default
 
 // receipt returns the receipt "stop" of a run as callers see it.
-func (w *sweptWorld) receipt(id string) control.Receipt {
+func (w *sweptWorld) receipt(id string) runs.SignalReceipt {
 	w.t.Helper()
-	return must[control.Receipt](w.t)(w.Receipt(w.t.Context(), w.eng(), id, "stop"))
+	return must[runs.SignalReceipt](w.t)(w.Receipt(w.t.Context(), w.eng(), id, "stop"))
 }
 
 // stopped checks that a sweep ended a run because of its stop, and returns the events after SignalAccepted.
@@ -165,7 +167,7 @@ func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var between *stoppingStore
-			w := newSweptWorld(t, func(c *control.Config) {
+			w := newSweptWorld(t, func(c *usecases.Config) {
 				between = &stoppingStore{Store: c.Store}
 				c.Store = between
 			})
@@ -264,13 +266,13 @@ func TestReceipt_OfAStopSaysWhenDvtEndsTheRunByItself(t *testing.T) {
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
 	eventually(t, "the engine has the order", func() bool { return w.receipt(id).Application == run.SignalDelivered })
 	since := "since " + w.receipt(id).DeliveredAt.UTC().Format(time.RFC3339)
-	page := must[control.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "", 10))
+	page := must[runs.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "", 10))
 	if why := page.Receipts[0].ApplicationReason; !strings.Contains(why, since) || !strings.Contains(why, at) {
 		t.Errorf("the page says %q, want %q and %s", why, since, at)
 	}
-	stream := must[control.Stream[control.Receipt]](t)(w.WatchReceipts(t.Context(), w.eng(), id, "stop"))
+	stream := must[control.Stream[runs.SignalReceipt]](t)(w.WatchReceipts(t.Context(), w.eng(), id, "stop"))
 	defer stream.Close()
-	take(t, stream, "the stream says when", func(r control.Receipt) bool {
+	take(t, stream, "the stream says when", func(r runs.SignalReceipt) bool {
 		return strings.Contains(r.ApplicationReason, at)
 	})
 	pause := w.send(w.eng(), signal(w.atWork("r2"), "pause", run.Resume))

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -91,7 +91,7 @@ func TestSweep_AStopThatRacesWins(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"before the receipts are read": false, "after they were read": true} {
 		var racing *stopStore
-		w := newSweptWorld(t, func(c *control.Config) {
+		w := newSweptWorld(t, func(c *usecases.Config) {
 			racing = &stopStore{Store: c.Store, stop: func() {}}
 			c.Store = racing
 		})
@@ -122,7 +122,7 @@ func TestSweep_ARunTheEngineDoesNotKnow(t *testing.T) {
 	eventually(t, "the start is due again", func() bool {
 		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), never)).Status == store.QueuePending
 	})
-	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
+	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "test") })
 	eventually(t, "it is started", func() bool { return w.engine.starts(never) > 0 })
 	w.eye.change(func() { w.eye.unknown[never] = false })
 	if st := w.ends(began); st.Failure == nil || st.Failure.Code != "ENGINE_LOST" ||
@@ -168,7 +168,7 @@ func TestSweep_AnIndexThatLagsIsNoFinding(t *testing.T) {
 
 func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
 	t.Parallel()
-	w := newSweptWorld(t, func(c *control.Config) { c.Sweeping.Confirm = time.Hour })
+	w := newSweptWorld(t, func(c *usecases.Config) { c.Sweeping.Confirm = time.Hour })
 	id := w.atWork("r1")
 	w.eye.change(func() { w.eye.ends[id] = "Terminated" })
 	w.sweep()
@@ -228,7 +228,7 @@ func TestSweep_TwoAtOnce(t *testing.T) {
 	w := newSweptWorld(t)
 	cfg := w.config
 	cfg.Metrics = nil
-	second := control.New(cfg)
+	second := usecases.New(cfg)
 	var ids []string
 	for i := range 8 {
 		ids = append(ids, w.atWork(fmt.Sprint("r", i)))
@@ -239,7 +239,7 @@ func TestSweep_TwoAtOnce(t *testing.T) {
 		}
 	})
 	w.sweep()
-	w.spawn(second.Sweep)
+	w.spawn(second.Reconcile)
 	for _, id := range ids {
 		w.ends(id)
 		if w.count(id, run.StepFailedEvent) != 1 || w.count(id, run.RunFailed) != 1 {
@@ -343,7 +343,7 @@ func TestSweep_RunsOfOtherEnginesAreLeftAlone(t *testing.T) {
 func TestSweep_NeedsACensus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if err := w.Sweep(t.Context()); err == nil || errors.Is(err, context.Canceled) {
+	if err := w.Reconcile(t.Context()); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -351,7 +351,7 @@ func TestSweep_NeedsACensus(t *testing.T) {
 // When a start is due is a time of the store's clock, whatever this server's says.
 func TestSweep_AServerWhoseClockIsAheadRestartsAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newSweptWorld(t, func(c *control.Config) {
+	w := newSweptWorld(t, func(c *usecases.Config) {
 		c.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	})
 	id := w.queued("r1", "s1")

@@ -10,9 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -147,23 +148,23 @@ type sweptWorld struct {
 	registry *prometheus.Registry
 }
 
-func newSweptWorld(t *testing.T, change ...func(*control.Config)) *sweptWorld {
+func newSweptWorld(t *testing.T, change ...func(*usecases.Config)) *sweptWorld {
 	t.Helper()
 	w := &sweptWorld{registry: prometheus.NewRegistry()}
-	w.world = newWorld(t, append([]func(*control.Config){func(c *control.Config) {
+	w.world = newWorld(t, append([]func(*usecases.Config){func(c *usecases.Config) {
 		w.eye = &sweptEngine{
 			fakeEngine: c.Engine.(*fakeEngine), ends: map[string]string{}, unknown: map[string]bool{},
 			heads:   map[string]run.Seq{},
 			pending: map[string][]engine.Pending{}, foreign: map[string]string{}, closedTenant: "acme",
 		}
 		c.Engine, c.Metrics = w.eye, w.registry
-		c.Sweeping = control.Sweeping{Interval: 10 * time.Millisecond, Quiet: time.Millisecond,
+		c.Sweeping = duty.ReconcileSettings{Interval: 10 * time.Millisecond, Quiet: time.Millisecond,
 			Confirm: 50 * time.Millisecond}
 	}}, change...)...)
 	return w
 }
 
-func (w *sweptWorld) sweep() (stop func()) { return w.spawn(w.Sweep) }
+func (w *sweptWorld) sweep() (stop func()) { return w.spawn(w.Reconcile) }
 
 // swept returns the counter of a kind and action, or the gauge of a kind when action is "".
 func (w *sweptWorld) swept(kind, action string) (n float64) {

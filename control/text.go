@@ -10,16 +10,16 @@ import (
 
 const maxChangeReason = 1000 // bytes
 
-func checkReason(vs []plan.Violation, reason string) []plan.Violation {
+func CheckReason(vs []plan.Violation, reason string) []plan.Violation {
 	if reason == "" || len(reason) > maxChangeReason {
 		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes",
 			maxChangeReason)})
 	}
-	return checkText(vs, "reason", reason)
+	return CheckText(vs, "reason", reason)
 }
 
-// checkText refuses text that a terminal would obey or a row cannot hold. Who reads it later reads it on a terminal.
-func checkText(vs []plan.Violation, path, text string) []plan.Violation {
+// CheckText refuses text that a terminal would obey or a row cannot hold. Who reads it later reads it on a terminal.
+func CheckText(vs []plan.Violation, path, text string) []plan.Violation {
 	if !run.IsText(text) {
 		vs = append(vs, plan.Violation{
 			Path: path, Code: "INVALID", Message: "must be UTF-8 without control characters; tabs and line breaks may " +
@@ -29,14 +29,14 @@ func checkText(vs []plan.Violation, path, text string) []plan.Violation {
 	return vs
 }
 
-// clip makes a text that nobody checked yet fit for the audit row of its refusal.
-func clip(text string) string { return run.Text(text, maxChangeReason) }
+// Clip makes a text that nobody checked yet fit for the audit row of its refusal.
+func Clip(text string) string { return run.Text(text, maxChangeReason) }
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
+var IdPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
 
-// checkID adds a violation unless id is in the alphabet of client keys.
-func checkID(vs []plan.Violation, path, id string) []plan.Violation {
-	if idPattern.MatchString(id) {
+// CheckID adds a violation unless id is in the alphabet of client keys.
+func CheckID(vs []plan.Violation, path, id string) []plan.Violation {
+	if IdPattern.MatchString(id) {
 		return vs
 	}
 	return append(vs, plan.Violation{

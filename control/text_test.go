@@ -10,7 +10,12 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -39,7 +44,7 @@ func TestRefused_NoTextOfTheCallerKeepsItsRowOut(t *testing.T) {
 	w := newWorld(t)
 	for i, reason := range []string{"probe\x00", strings.Repeat("a", 999) + "é", "\x1b]52;c;eA==\x07", "\xff"} {
 		w.clock.advance(2 * time.Minute) // audit rows are limited per minute, and each refusal needs its own
-		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true,
+		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), admission.FreezeTenant{RequestID: "r", Frozen: true,
 			Reason: reason})
 		refusal(t, err, run.CodeForbidden)
 		if links := w.auditChainHolds("acme"); len(links) != i+1 {
@@ -66,9 +71,9 @@ func (s *failingAudit) Audit(ctx context.Context, rows ...store.AuditRow) error 
 func TestRefused_ARowThatWasNotWrittenIsWrittenByTheNextRefusal(t *testing.T) {
 	t.Parallel()
 	broken := &failingAudit{fails: 1}
-	w := newWorld(t, func(c *control.Config) { broken.Store = c.Store; c.Store = broken })
+	w := newWorld(t, func(c *usecases.Config) { broken.Store = c.Store; c.Store = broken })
 	for range 3 {
-		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true,
+		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), admission.FreezeTenant{RequestID: "r", Frozen: true,
 			Reason: "why"})
 		refusal(t, err, run.CodeForbidden)
 	}
@@ -85,11 +90,11 @@ func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
 	grants := []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}
 	for name, call := range map[string]func(context.Context, string) error{
 		"the name of a token": func(ctx context.Context, text string) error {
-			_, err := w.CreateToken(ctx, w.eng(), control.CreateToken{RequestID: "t", Name: text, Grants: grants})
+			_, err := w.CreateToken(ctx, w.eng(), access.CreateToken{RequestID: "t", Name: text, Grants: grants})
 			return err
 		},
 		"the reason of a freeze": func(ctx context.Context, text string) error {
-			_, err := w.FreezeTenant(ctx, w.who("dev-admin"), control.FreezeTenant{RequestID: "f", Reason: text})
+			_, err := w.FreezeTenant(ctx, w.who("dev-admin"), admission.FreezeTenant{RequestID: "f", Reason: text})
 			return err
 		},
 		"the reason of a pause": func(ctx context.Context, text string) error {
@@ -106,21 +111,21 @@ func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
 		},
 		"the reason of a bulk": func(ctx context.Context, text string) error {
 			in := signal("", "", run.Pause)
-			_, err := w.SignalRuns(ctx, w.eng(), control.SignalRuns{
-				RequestID: "b", Runs: control.BulkRuns{IDs: []string{id}}, ExpectedCount: 1, Reason: text, Signal: in,
+			_, err := w.SignalRuns(ctx, w.eng(), bulk.SignalRuns{
+				RequestID: "b", Runs: bulk.BulkRuns{IDs: []string{id}}, ExpectedCount: 1, Reason: text, Signal: in,
 			})
 			return err
 		},
 		"the reason of a rerun": func(ctx context.Context, text string) error {
-			_, err := w.Rerun(ctx, w.eng(), control.Rerun{RunID: id, RequestID: "r", Start: true, Reason: text})
+			_, err := w.Rerun(ctx, w.eng(), runs.Rerun{RunID: id, RequestID: "r", Start: true, Reason: text})
 			return err
 		},
 		"the reason of an approval": func(ctx context.Context, text string) error {
-			_, err := w.ApproveRun(ctx, w.eng(), control.ApproveRun{RunID: id, RequestID: "ap", Reason: text})
+			_, err := w.ApproveRun(ctx, w.eng(), runs.ApproveRun{RunID: id, RequestID: "ap", Reason: text})
 			return err
 		},
 		"the notes of a completion": func(ctx context.Context, text string) error {
-			_, err := w.CompleteManualStep(ctx, w.eng(), control.CompleteManualStep{
+			_, err := w.CompleteManualStep(ctx, w.eng(), runs.CompleteManualStep{
 				RunID: id, StepID: "s1", Token: "x", Outcome: run.ManualSucceeded, Notes: text,
 			})
 			return err

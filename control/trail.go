@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,16 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// Limits on the cost of refusals.
+const (
+	// AuditRowsPerMinute is the maximum number of audit rows for one run in a minute.
+	AuditRowsPerMinute = 10
+	MaxAuditedReason   = 500 // bytes
+)
+
+// RefusalAuditTime limits how long a slow store can delay a refusal while the audit row is written.
+const RefusalAuditTime = time.Second
+
 // TrailStore keeps audit rows.
 type TrailStore interface {
 	Audit(ctx context.Context, rows ...store.AuditRow) error
@@ -26,10 +37,10 @@ type TrailStore interface {
 // It is safe for concurrent use.
 type Trail struct {
 	authz   *authz.Authorizer
-	store   TrailStore
-	limiter *perMinuteLimiter // of rows of denials
+	Store   TrailStore
+	limiter *PerMinuteLimiter // of rows of denials
 	denials *denialCounter
-	log     *slog.Logger
+	Log     *slog.Logger
 }
 
 // denialCounter is dvt_denials_total.
@@ -67,7 +78,7 @@ func deniable() iter.Seq[string] {
 				return
 			}
 		}
-		for _, a := range []string{actionSignIn, actionRevokeToken, string(actionBreakGlass), otherAction} {
+		for _, a := range []string{ActionSignIn, ActionRevokeToken, string(ActionBreakGlass), otherAction} {
 			if !yield(a) {
 				return
 			}
@@ -75,18 +86,18 @@ func deniable() iter.Seq[string] {
 	}
 }
 
-// auditDenied records a denial that changed nothing else, in the caller's tenant:
+// AuditDenied records a denial that changed nothing else, in the caller's tenant:
 // at most one row a minute for each action of a principal and its code; the next
 // row says how many it stands for (T208). A store that refuses the row does not
 // change the answer; that is logged.
-func (s *Trail) auditDenied(ctx context.Context, p authz.Principal, row store.AuditRow) {
+func (s *Trail) AuditDenied(ctx context.Context, p authz.Principal, row store.AuditRow) {
 	s.denials.add(row.Action)
 	s.auditOften(ctx, p, row, "DENIED")
 }
 
-// auditRejected records as auditDenied does that something was refused for another reason
+// AuditRejected records as auditDenied does that something was refused for another reason
 // than a right, and returns the refusal.
-func (s *Trail) auditRejected(ctx context.Context, p authz.Principal, row store.AuditRow, err error) error {
+func (s *Trail) AuditRejected(ctx context.Context, p authz.Principal, row store.AuditRow, err error) error {
 	if own := (*Error)(nil); errors.As(err, &own) {
 		row.Code = own.Code
 		s.auditOften(ctx, p, row, "REJECTED")
@@ -97,44 +108,44 @@ func (s *Trail) auditRejected(ctx context.Context, p authz.Principal, row store.
 // auditOften writes a row of something that may come in floods.
 func (s *Trail) auditOften(ctx context.Context, p authz.Principal, row store.AuditRow, outcome string) {
 	key := p.TenantID + "/" + p.ID + "/" + row.Action + "/" + string(row.Code)
-	w, known := s.limiter.add(key)
-	if known && w.n > 1 {
+	w, known := s.limiter.Add(key)
+	if known && w.N > 1 {
 		return
 	}
-	repeated, version := max(w.before-1, 0), s.authz.PolicyVersion(p.TenantID)
+	repeated, version := max(w.Before-1, 0), s.authz.PolicyVersion(p.TenantID)
 	switch {
 	case version > 0:
 		row.Detail = fmt.Appendf(nil, `{"policyVersion":%d,"repeatedBefore":%d}`, version, repeated)
 	case repeated > 0:
 		row.Detail = fmt.Appendf(nil, `{"repeatedBefore":%d}`, repeated)
 	}
-	if !idPattern.MatchString(row.RunID) {
+	if !IdPattern.MatchString(row.RunID) {
 		row.RunID = "" // whatever the caller wrote is no id
 	}
-	if !idPattern.MatchString(row.RequestID) {
+	if !IdPattern.MatchString(row.RequestID) {
 		row.RequestID = ""
 	}
 	row.ID, row.Outcome = uuid.NewString(), outcome
-	nameActor(p, &row)
-	if err := s.store.Audit(ctx, row); err != nil {
+	NameActor(p, &row)
+	if err := s.Store.Audit(ctx, row); err != nil {
 		s.limiter.takeBack(key) // the next refusal of this minute tries to leave its row
-		s.log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+		s.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }
 
-// actionBreakGlass is what the audit and denials call it. No role has it: the policy
+// ActionBreakGlass is what the audit and denials call it. No role has it: the policy
 // names principals.
-const actionBreakGlass authz.Action = "BREAK_GLASS"
+const ActionBreakGlass authz.Action = "BREAK_GLASS"
 
-// stamp completes an audit row of p.
-func (s *Trail) stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {
+// Stamp completes an audit row of p.
+func (s *Trail) Stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {
 	row.ID, row.Outcome = uuid.NewString(), outcome
-	nameActor(p, row)
+	NameActor(p, row)
 	row.Detail = json.RawMessage(detail)
 }
 
-// nameActor writes into an audit row who acts, with which credential and from where.
-func nameActor(p authz.Principal, row *store.AuditRow) {
+// NameActor writes into an audit row who acts, with which credential and from where.
+func NameActor(p authz.Principal, row *store.AuditRow) {
 	row.TenantID, row.Actor = p.TenantID, p.ID
 	row.Credential, row.Address, row.Via = run.Text(p.Credential(), maxActorText), run.Text(p.Address,
 		maxActorText), p.Via
@@ -143,27 +154,27 @@ func nameActor(p authz.Principal, row *store.AuditRow) {
 // maxActorText bounds the credential and the address in an audit row, in bytes.
 const maxActorText = 256
 
-// auditRefused records a change of the authority that was refused for another reason than
+// AuditRefused records a change of the authority that was refused for another reason than
 // a right, and returns the refusal.
-func (s *Trail) auditRefused(ctx context.Context, p authz.Principal, row store.AuditRow, e *Error) error {
+func (s *Trail) AuditRefused(ctx context.Context, p authz.Principal, row store.AuditRow, e *Error) error {
 	version := s.authz.PolicyVersion(p.TenantID)
-	s.stamp(p, &row, "REJECTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
+	s.Stamp(p, &row, "REJECTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
 	row.Code = e.Code
-	if !idPattern.MatchString(row.RequestID) {
+	if !IdPattern.MatchString(row.RequestID) {
 		row.RequestID = ""
 	}
-	if err := s.store.Audit(ctx, row); err != nil {
-		return translate(err)
+	if err := s.Store.Audit(ctx, row); err != nil {
+		return Translate(err)
 	}
 	return e
 }
 
 // Names of what stands in the audit.
 const (
-	actionSignIn  = "SIGN_IN"
-	actionSignOut = "SIGN_OUT"
-	// actionRevokeToken ends a token; the owner of a token needs no right for it.
-	actionRevokeToken = "REVOKE_TOKEN"
-	// anonymous is the actor of a sign-in that never said who it was.
-	anonymous = "anonymous"
+	ActionSignIn  = "SIGN_IN"
+	ActionSignOut = "SIGN_OUT"
+	// ActionRevokeToken ends a token; the owner of a token needs no right for it.
+	ActionRevokeToken = "REVOKE_TOKEN"
+	// Anonymous is the actor of a sign-in that never said who it was.
+	Anonymous = "anonymous"
 )

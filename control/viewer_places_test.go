@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -52,7 +52,7 @@ func TestPlaces_OnlyWhereTheViewerMayRead(t *testing.T) {
 
 func (w *world) places(token string, first int) (out []string) {
 	w.t.Helper()
-	for _, at := range must[[]control.Place](w.t)(w.Places(w.t.Context(), w.who(token), first)) {
+	for _, at := range must[[]access.Place](w.t)(w.Places(w.t.Context(), w.who(token), first)) {
 		out = append(out, at.ProjectID+"/"+at.EnvironmentID)
 	}
 	return out

@@ -13,10 +13,12 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // reader watches a page, alone or with a ticket, as clients do: it keeps the rows and
@@ -25,11 +27,11 @@ type reader struct {
 	*world
 	p      authz.Principal
 	q      control.RunsQuery
-	ticket *control.Ticket // nil: alone
+	ticket *watch.Ticket // nil: alone
 	shared bool
-	stream control.Stream[control.RunsFrame]
+	stream control.Stream[watch.RunsFrame]
 	rows   map[string]control.RunView
-	last   control.RunsFrame
+	last   watch.RunsFrame
 	frames int
 	moved  int // how often it lost a stream by its rights
 }
@@ -75,7 +77,7 @@ func (r *reader) read() {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			return
-		case errors.Is(err, control.ErrMoved):
+		case errors.Is(err, watch.ErrMoved):
 			r.moved++
 			r.close()
 			continue
@@ -89,7 +91,7 @@ func (r *reader) read() {
 	}
 }
 
-func (r *reader) take(f control.RunsFrame) {
+func (r *reader) take(f watch.RunsFrame) {
 	r.frames++
 	if r.last = f; f.Reset {
 		r.rows = map[string]control.RunView{}
@@ -142,7 +144,7 @@ func TestWatchRuns_OnlyWhatMayBeRead(t *testing.T) {
 }
 
 func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
-	w := newWorld(t, func(c *control.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{}) })
+	w := newWorld(t, func(c *usecases.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{}) })
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
 	grants := func() (out []authz.Grant) {
 		for range r.IntN(4) {
@@ -230,15 +232,15 @@ func TestOpenRuns_ATicketOfEachClass(t *testing.T) {
 	w := newWorld(t)
 	a := w.inProject("a", "shop", "dev")
 	w.inProject("b", "bank", "dev")
-	admit := func(id string) *control.Ticket {
-		return must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who(id), control.RunsQuery{}))
+	admit := func(id string) *watch.Ticket {
+		return must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who(id), control.RunsQuery{}))
 	}
 	one, two, all := admit("shop-viewer"), admit("shop-viewer"), admit("dev-viewer")
 	if one.Class() != two.Class() || one.Class() == all.Class() {
 		t.Errorf("classes %s, %s, %s", one.Class(), two.Class(), all.Class())
 	}
-	s := open[control.RunsFrame](t)(w.OpenRuns(t.Context(), one))
-	f := take(t, s, "the page", func(f control.RunsFrame) bool { return len(f.Runs) > 0 })
+	s := open[watch.RunsFrame](t)(w.OpenRuns(t.Context(), one))
+	f := take(t, s, "the page", func(f watch.RunsFrame) bool { return len(f.Runs) > 0 })
 	if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" {
 		t.Error(diff)
 	}
@@ -254,13 +256,16 @@ func TestOpenRuns_ATicketOfEachClass(t *testing.T) {
 // More than a server may have is refused by name.
 func TestWatchRuns_TooManyStreams(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{MaxStreams: 1}) })
-	open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
+	w := newWorld(t, func(c *usecases.Config) {
+		c.Lists = live.NewLists(c.Store, c.Bus,
+			live.ListsConfig{MaxStreams: 1})
+	})
+	open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
 	_, err := w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{})
 	if e := refusal(t, err, run.CodeTooManyStreams); e.RetryAfter == 0 {
 		t.Error("no word of when to come back")
 	}
-	ticket := must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
+	ticket := must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
 	_, err = w.OpenRuns(t.Context(), ticket)
 	refusal(t, err, run.CodeTooManyStreams)
 }

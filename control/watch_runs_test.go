@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -19,20 +20,20 @@ func TestWatchRuns_LiveInTheNextEpoch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.running("a", "s1"), w.running("b", "s1")
-	s := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
+	s := open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
 	defer s.Close()
-	take(t, s, "the page", func(f control.RunsFrame) bool { return f.Reset && len(f.Runs) == 2 })
+	take(t, s, "the page", func(f watch.RunsFrame) bool { return f.Reset && len(f.Runs) == 2 })
 	for _, id := range []string{a, b} {
 		if err := w.raw.BumpEpoch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f := take(t, s, "the page of the next epoch", func(f control.RunsFrame) bool { return f.Reset })
+		f := take(t, s, "the page of the next epoch", func(f watch.RunsFrame) bool { return f.Reset })
 		epoch := must[string](t)(w.raw.Epoch(t.Context()))
 		if diff := cmp.Diff([]string{b, a}, runIDs(f)); diff != "" || f.Runs[0].Epoch != epoch {
 			t.Errorf("epoch %s, want %s (-want +got):\n%s", f.Runs[0].Epoch, epoch, diff)
 		}
 		w.append(id, runtest.Draft(run.RunCancelled, "", 1))
-		take(t, s, "a change in it", func(f control.RunsFrame) bool {
+		take(t, s, "a change in it", func(f watch.RunsFrame) bool {
 			if f.Reset {
 				t.Error("reset twice")
 			}

@@ -13,10 +13,14 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 )
 
 // open is a stream that ends with the test.
@@ -57,11 +61,11 @@ func TestWatch_RightRemovedMidStream(t *testing.T) {
 	t.Parallel()
 	for name, watch := range map[string]func(*world, authz.Principal, string) (func() (int, error), error){
 		"run": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
-			s, err := w.WatchRun(context.Background(), p, control.WatchRun{RunID: id})
+			s, err := w.WatchRun(context.Background(), p, watch.WatchRun{RunID: id})
 			return func() (int, error) { defer s.Close(); return ends(s) }, err
 		},
 		"events": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
-			s, err := w.WatchEvents(context.Background(), p, control.WatchRun{RunID: id})
+			s, err := w.WatchEvents(context.Background(), p, watch.WatchRun{RunID: id})
 			return func() (int, error) { defer s.Close(); return ends(s) }, err
 		},
 		"runs": func(w *world, p authz.Principal, _ string) (func() (int, error), error) {
@@ -77,7 +81,7 @@ func TestWatch_RightRemovedMidStream(t *testing.T) {
 			return func() (int, error) { defer s.Close(); return ends(s) }, err
 		},
 		"log": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
-			s, err := w.WatchStepLog(context.Background(), p, control.StepLogQuery{RunID: id, StepID: "s1"})
+			s, err := w.WatchStepLog(context.Background(), p, reads.StepLogQuery{RunID: id, StepID: "s1"})
 			return func() (int, error) { defer s.Close(); return ends(s) }, err
 		},
 	} {
@@ -134,12 +138,12 @@ func (l revokingLogs) Read(ctx context.Context, id artifact.AttemptID, from int6
 func TestWatch_RightRemovedWhileReading(t *testing.T) {
 	t.Parallel()
 	var w *world
-	w = newWorld(t, func(c *control.Config) {
+	w = newWorld(t, func(c *usecases.Config) {
 		c.Logs = revokingLogs{c.Logs, func() { w.demote("dev-viewer") }}
 	})
 	id := w.running("s16", "s1")
-	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"),
-		control.StepLogQuery{RunID: id, StepID: "s1"}))
+	s := open[watch.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"),
+		reads.StepLogQuery{RunID: id, StepID: "s1"}))
 	n, err := ends(s)
 	refusal(t, err, run.CodeForbidden)
 	if n != 0 {
@@ -155,7 +159,7 @@ func TestWatchRun_TokenExpires(t *testing.T) {
 	p := w.eng()
 	w.clock.hold() // until the first frame has come
 	p.ExpiresAt = w.clock.now().Add(500 * time.Millisecond)
-	s := open[live.Frame](t)(w.WatchRun(t.Context(), p, control.WatchRun{RunID: id}))
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), p, watch.WatchRun{RunID: id}))
 	take(t, s, "the first frame", func(live.Frame) bool { return true })
 	w.clock.release()
 	_, err := ends(s)
@@ -168,9 +172,9 @@ func TestWatchRun_TokenExpires(t *testing.T) {
 // contract: T178
 func TestWatchRun_Recheck(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *control.Config) { c.Recheck = 50 * time.Millisecond })
+	w := newWorld(t, func(c *usecases.Config) { c.Recheck = 50 * time.Millisecond })
 	id := w.running("recheck", "s1")
-	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.who("dev-viewer"), control.WatchRun{RunID: id}))
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.who("dev-viewer"), watch.WatchRun{RunID: id}))
 	w.directory.SetGrants("acme", "dev-viewer", nil) // and nobody says so
 	began := time.Now()
 	_, err := ends(s)
@@ -184,7 +188,7 @@ func TestWatchRun_ShowsChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("watch", "s1")
-	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.eng(), watch.WatchRun{RunID: id}))
 	take(t, s, "running", func(f live.Frame) bool { return f.Sync == live.Live && f.State.Status == run.Running })
 	w.finish(id, "s1", 1, run.StepCompletedEvent)
 	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
@@ -200,9 +204,9 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 	}
 	id := w.running("events", steps...)
 	after := run.Seq(1)
-	first := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id}))
-	second := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(),
-		control.WatchRun{RunID: id, After: &after}))
+	first := open[watch.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), watch.WatchRun{RunID: id}))
+	second := open[watch.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(),
+		watch.WatchRun{RunID: id, After: &after}))
 	var writers sync.WaitGroup
 	for i := range 4 {
 		writers.Go(func() {
@@ -212,9 +216,9 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 		})
 	}
 	const last = 2 + 2*60
-	read := func(s control.Stream[control.EventsFrame], from run.Seq) {
+	read := func(s control.Stream[watch.EventsFrame], from run.Seq) {
 		next := from + 1
-		take(t, s, "every event", func(f control.EventsFrame) bool {
+		take(t, s, "every event", func(f watch.EventsFrame) bool {
 			for _, e := range f.Events {
 				if e.Seq != next {
 					t.Errorf("after %d: event %d, want %d", from, e.Seq, next)
@@ -232,9 +236,9 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 	writers.Wait()
 
 	ahead := run.Seq(9999)
-	var third control.Stream[control.EventsFrame]
+	var third control.Stream[watch.EventsFrame]
 	eventually(t, "the store answers a busy machine", func() bool {
-		opened, err := w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id, After: &ahead})
+		opened, err := w.WatchEvents(t.Context(), w.eng(), watch.WatchRun{RunID: id, After: &ahead})
 		if err != nil {
 			refusal(t, err, run.CodeStoreUnavailable)
 		}
@@ -242,7 +246,7 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 		return err == nil
 	})
 	t.Cleanup(third.Close)
-	f := take(t, third, "a reset", func(f control.EventsFrame) bool { return f.Reset || len(f.Events) > 0 })
+	f := take(t, third, "a reset", func(f watch.EventsFrame) bool { return f.Reset || len(f.Events) > 0 })
 	if !f.Reset {
 		t.Error("a position ahead of the log is not reset")
 	}
@@ -256,19 +260,19 @@ func TestWatchEvents_StoreDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("down", "s1")
-	s := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	s := open[watch.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), watch.WatchRun{RunID: id}))
 	if err := w.raw.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		take(t, s, "STALE(STORE_DOWN)", func(f control.EventsFrame) bool {
+		take(t, s, "STALE(STORE_DOWN)", func(f watch.EventsFrame) bool {
 			return f.Sync == live.Stale &&
 				f.Reason == live.StoreDown
 		})
 	}
 }
 
-func runIDs(f control.RunsFrame) (out []string) {
+func runIDs(f watch.RunsFrame) (out []string) {
 	for _, r := range f.Runs {
 		out = append(out, r.State.RunID)
 	}
@@ -284,38 +288,38 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 			w.Runs(t.Context(), w.eng(), control.RunsQuery{
 				Filter: control.RunFilter{Statuses: []run.Status{run.Running}}})).Runs) == 1
 	})
-	all := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("two-viewer"), control.RunsQuery{First: 2}))
-	only := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"),
+	all := open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("two-viewer"), control.RunsQuery{First: 2}))
+	only := open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"),
 		control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}}))
-	for _, s := range []control.Stream[control.RunsFrame]{all, only} {
-		f := take(t, s, "the page", func(control.RunsFrame) bool { return true })
+	for _, s := range []control.Stream[watch.RunsFrame]{all, only} {
+		f := take(t, s, "the page", func(watch.RunsFrame) bool { return true })
 		if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" || !f.Reset || f.Sync != live.Live {
 			t.Errorf("first frame %+v", f)
 		}
 	}
 	b := w.queued("b", "s1")
-	take(t, all, "b enters", func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{b}) && !f.Reset })
+	take(t, all, "b enters", func(f watch.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{b}) && !f.Reset })
 	w.finish(a, "s1", 1, run.StepCompletedEvent)
 	w.append(a, runtest.Draft(run.RunCompleted, "", 1))
-	take(t, all, "a changes", func(f control.RunsFrame) bool {
+	take(t, all, "a changes", func(f watch.RunsFrame) bool {
 		return len(f.Runs) == 1 && f.Runs[0].State.RunID == a && f.Runs[0].State.Status == run.Completed
 	})
-	take(t, only, "a leaves", func(f control.RunsFrame) bool { return cmp.Equal(f.Removed, []string{a}) })
+	take(t, only, "a leaves", func(f watch.RunsFrame) bool { return cmp.Equal(f.Removed, []string{a}) })
 	c := w.queued("c", "s1")
-	take(t, all, "c pushes a out", func(f control.RunsFrame) bool {
+	take(t, all, "c pushes a out", func(f watch.RunsFrame) bool {
 		return cmp.Equal(runIDs(f), []string{c}) && cmp.Equal(f.Removed, []string{a})
 	})
 	w.inProject("hidden", "bank", "dev")
 
 	// rights shrink to one project: the page is shown anew, without what was lost
 	d := w.inProject("d", "store", "dev")
-	take(t, all, "d enters", func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{d}) })
+	take(t, all, "d enters", func(f watch.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{d}) })
 	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop",
 		EnvironmentID: "*"}})
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}
-	f := take(t, all, "a reset", func(f control.RunsFrame) bool { return f.Reset })
+	f := take(t, all, "a reset", func(f watch.RunsFrame) bool { return f.Reset })
 	if diff := cmp.Diff([]string{c, b}, runIDs(f)); diff != "" {
 		t.Errorf("after the loss (-want +got):\n%s", diff)
 	}
@@ -324,11 +328,11 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	if err := w.raw.BumpEpoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	take(t, all, "another epoch", func(f control.RunsFrame) bool { return f.Reset })
+	take(t, all, "another epoch", func(f watch.RunsFrame) bool { return f.Reset })
 	if err := w.raw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	take(t, all, "STALE", func(f control.RunsFrame) bool { return f.Sync == live.Stale && f.Reason == live.StoreDown })
+	take(t, all, "STALE", func(f watch.RunsFrame) bool { return f.Sync == live.Stale && f.Reason == live.StoreDown })
 
 	_, err := w.WatchRuns(t.Context(), w.who("nobody"), control.RunsQuery{})
 	refusal(t, err, run.CodeForbidden)
@@ -339,27 +343,27 @@ func TestWatchReceipts_PendingToApplied(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("receipts", "s1")
 	w.send(w.eng(), signal(id, "u1", run.Pause))
-	one := open[control.Receipt](t)(w.WatchReceipts(t.Context(), w.who("dev-viewer"), id, "u1"))
-	all := open[control.Receipt](t)(w.WatchReceipts(t.Context(), w.eng(), id, ""))
-	for _, s := range []control.Stream[control.Receipt]{one, all} {
-		take(t, s, "u1 pending", func(r control.Receipt) bool {
+	one := open[runs.SignalReceipt](t)(w.WatchReceipts(t.Context(), w.who("dev-viewer"), id, "u1"))
+	all := open[runs.SignalReceipt](t)(w.WatchReceipts(t.Context(), w.eng(), id, ""))
+	for _, s := range []control.Stream[runs.SignalReceipt]{one, all} {
+		take(t, s, "u1 pending", func(r runs.SignalReceipt) bool {
 			return r.Signal.ID == "u1" &&
 				r.Application == run.SignalPending
 		})
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
-	take(t, one, "delivered", func(r control.Receipt) bool { return r.Application == run.SignalDelivered })
+	take(t, one, "delivered", func(r runs.SignalReceipt) bool { return r.Application == run.SignalDelivered })
 	applied := runtest.Draft(run.RunPaused, "u1", 1)
 	applied.EmittedAt = w.clock.now()
 	w.applied(id, "u1", applied)
-	for _, s := range []control.Stream[control.Receipt]{one, all} {
-		take(t, s, "u1 applied", func(r control.Receipt) bool {
+	for _, s := range []control.Stream[runs.SignalReceipt]{one, all} {
+		take(t, s, "u1 applied", func(r runs.SignalReceipt) bool {
 			return r.Application == run.SignalApplied &&
 				r.AppliedSeq == 4
 		})
 	}
 	w.send(w.eng(), signal(id, "u2", run.Resume))
-	take(t, all, "u2", func(r control.Receipt) bool { return r.Signal.ID == "u2" })
+	take(t, all, "u2", func(r runs.SignalReceipt) bool { return r.Signal.ID == "u2" })
 	_, err := w.WatchReceipts(t.Context(), w.eng(), id, "nothing")
 	refusal(t, err, run.CodeNotFound)
 }
@@ -370,8 +374,8 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	id := w.running("log", "s1")
 	w.begin(id, "s1", 1)
 	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
-	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"),
-		control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2}))
+	s := open[watch.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"),
+		reads.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2}))
 	var got int64
 	write := func() {
 		for i := 1; i <= 2500; i += 50 {
@@ -384,7 +388,7 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	var writing sync.WaitGroup
 	writing.Go(write)
 	next := int64(2)
-	take(t, s, "complete", func(f control.StepLogFrame) bool {
+	take(t, s, "complete", func(f watch.StepLogFrame) bool {
 		for _, l := range f.Lines {
 			if l.No != next {
 				t.Fatalf("line %d, want %d", l.No, next)
@@ -399,17 +403,17 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 		t.Errorf("complete before line %d of %d", next, got)
 	}
 	// one that is over and longer than a frame is complete with its last frame only
-	long := open[control.StepLogFrame](t)(
-		w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
+	long := open[watch.StepLogFrame](t)(
+		w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"}))
 	seen := 0
-	take(t, long, "complete", func(f control.StepLogFrame) bool { seen += len(f.Lines); return f.Complete })
+	take(t, long, "complete", func(f watch.StepLogFrame) bool { seen += len(f.Lines); return f.Complete })
 	if seen != 2500 {
 		t.Errorf("complete after %d lines", seen)
 	}
 	// a log that is over says so at once
-	again := open[control.StepLogFrame](t)(
-		w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
-	f := take(t, again, "the end", func(control.StepLogFrame) bool { return true })
+	again := open[watch.StepLogFrame](t)(
+		w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
+	f := take(t, again, "the end", func(watch.StepLogFrame) bool { return true })
 	if !f.Complete || len(f.Lines) != 101 {
 		t.Errorf("complete %t, %d lines", f.Complete, len(f.Lines))
 	}
@@ -420,7 +424,7 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 func TestWatchStepLog_AsksForWhatChanged(t *testing.T) {
 	t.Parallel()
 	var counting *readings
-	w := newWorld(t, func(c *control.Config) {
+	w := newWorld(t, func(c *usecases.Config) {
 		counting = &readings{Store: c.Store}
 		c.Store, c.Quiet = counting, 10*time.Millisecond
 	})
@@ -439,19 +443,19 @@ func TestWatchStepLog_AsksForWhatChanged(t *testing.T) {
 		w.begin(id, "s1", 1)
 		counting.ahead.Store(name == "put-back")
 		counting.whole.Store(0)
-		s := open[control.StepLogFrame](t)(
-			w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
+		s := open[watch.StepLogFrame](t)(
+			w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"}))
 		if took := counting.whole.Swap(0); took != 1 {
 			t.Errorf("%s: opening it read the state %d times", name, took)
 		}
 		for asked := time.Now(); time.Since(asked) < 1100*time.Millisecond; {
-			if take(t, s, "a frame", func(control.StepLogFrame) bool { return true }).Complete {
+			if take(t, s, "a frame", func(watch.StepLogFrame) bool { return true }).Complete {
 				t.Fatalf("%s: complete too early", name)
 			}
 		}
 		w.finish(id, "s2", 1, run.StepCompletedEvent)
 		end(id)
-		take(t, s, "complete", func(f control.StepLogFrame) bool { return f.Complete })
+		take(t, s, "complete", func(f watch.StepLogFrame) bool { return f.Complete })
 		if more := counting.whole.Load(); more != 0 {
 			t.Errorf("%s: the state was read whole %d times more", name, more)
 		}
@@ -462,7 +466,7 @@ func TestWatch_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("ctx", "s1")
-	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.eng(), watch.WatchRun{RunID: id}))
 	take(t, s, "the first", func(live.Frame) bool { return true })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

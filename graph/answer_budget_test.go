@@ -9,6 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -26,10 +27,10 @@ func aliases(n int, field string) string {
 func TestAnswer_DocumentsOfPlansAreFewInOneOperation(t *testing.T) {
 	t.Parallel()
 	f := answering()
-	var reads atomic.Int32
+	var opened atomic.Int32
 	known := f.run
 	f.run = func(p authz.Principal, id string, at *run.Seq) (control.RunView, error) {
-		reads.Add(1)
+		opened.Add(1)
 		return known(p, id, at)
 	}
 	a := serve(t, f)
@@ -43,7 +44,7 @@ func TestAnswer_DocumentsOfPlansAreFewInOneOperation(t *testing.T) {
 			t.Errorf("%s: %d %.300s, want QUERY_TOO_COMPLEX", name, got.status, got.body)
 		}
 	}
-	if n := reads.Load(); n > 0 {
+	if n := opened.Load(); n > 0 {
 		t.Errorf("refused operations read %d runs, want none", n)
 	}
 	got := a.do(http.MethodPost, "/", request(aliases(2, `run(runId: "r1") { planDocument }`), nil))
@@ -56,14 +57,14 @@ func TestAnswer_LargeValuesHaveABudgetTogether(t *testing.T) {
 	t.Parallel()
 	const line = 1 << 10
 	f := answering()
-	var reads atomic.Int32
-	f.stepLog = func(q control.StepLogQuery) (control.StepLog, error) {
-		reads.Add(1)
+	var opened atomic.Int32
+	f.stepLog = func(q reads.StepLogQuery) (reads.StepLog, error) {
+		opened.Add(1)
 		lines := make([]artifact.Line, 100)
 		for i := range lines {
 			lines[i].Text = strings.Repeat("\x01", line/6) // six bytes each in an answer
 		}
-		return control.StepLog{RunID: q.RunID, StepID: q.StepID, Page: artifact.Page{Lines: lines}}, nil
+		return reads.StepLog{RunID: q.RunID, StepID: q.StepID, Page: artifact.Page{Lines: lines}}, nil
 	}
 	a := serve(t, f, func(c *graph.Config) { c.Limits.AnswerBytes = 250 * line })
 	got := a.do(http.MethodPost, "/", request(aliases(20, `stepLog(runId: "r1", stepId: "s") { lines { text } }`), nil))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -12,9 +13,9 @@ import (
 // Approving is about runs that wait for people before they start.
 type Approving interface {
 	Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage, error)
-	ApproveRun(ctx context.Context, p authz.Principal, in control.ApproveRun) (control.RunView, error)
+	ApproveRun(ctx context.Context, p authz.Principal, in runs.ApproveRun) (control.RunView, error)
 	// Approval is nil for a run that never needed one.
-	Approval(ctx context.Context, p authz.Principal, runID string) (*control.Approval, error)
+	Approval(ctx context.Context, p authz.Principal, runID string) (*runs.Approval, error)
 }
 
 func (q queries) Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error) {
@@ -31,7 +32,7 @@ func (q queries) Approvals(ctx context.Context, first *int, after *string) (*mod
 
 func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
 	p := principal(ctx)
-	v, err := m.control.ApproveRun(ctx, p, control.ApproveRun{
+	v, err := m.control.ApproveRun(ctx, p, runs.ApproveRun{
 		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: orZero(in.Reason),
 		ExpectedRunSeq: in.ExpectedRunSeq,
 	})
@@ -52,9 +53,9 @@ func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunAppro
 	return mapApproval(*a), nil
 }
 
-func mapApproval(a control.Approval) *model.RunApproval {
+func mapApproval(a runs.Approval) *model.RunApproval {
 	out := &model.RunApproval{
-		Required: a.Required, Decisions: each(a.Decisions, func(d control.ApprovalDecision) model.ApprovalDecision {
+		Required: a.Required, Decisions: each(a.Decisions, func(d runs.ApprovalDecision) model.ApprovalDecision {
 			decision := model.DecisionReject
 			if d.Approved {
 				decision = model.DecisionApprove

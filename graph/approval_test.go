@@ -10,6 +10,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -24,14 +26,14 @@ func waiting() control.RunView {
 	}
 }
 
-func waitingApproval() control.Approval {
-	return control.Approval{
+func waitingApproval() runs.Approval {
+	return runs.Approval{
 		RunID: "r2", Required: 2, CreatedAt: instant, ExpiresAt: instant.Add(24 * time.Hour), Open: true,
-		Decisions: []control.ApprovalDecision{{Principal: "paul", Approved: true, Reason: "fine", At: instant}},
+		Decisions: []runs.ApprovalDecision{{Principal: "paul", Approved: true, Reason: "fine", At: instant}},
 	}
 }
 
-func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*control.Approval, error) {
+func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*runs.Approval, error) {
 	f.approvalReads.Add(1)
 	if runID != "r2" {
 		return nil, nil //nolint:nilnil // it needed none
@@ -43,39 +45,40 @@ func (f *fake) Approvals(_ context.Context, _ authz.Principal, first int, after 
 	if first != 1 || after != "c0" {
 		return control.RunsPage{}, errNotFound
 	}
-	return control.RunsPage{Runs: []control.RunView{waiting()}, Cursors: []string{"c1"}, HasNext: true, HasPrev: true}, nil
+	return control.RunsPage{Runs: []control.RunView{waiting()}, Cursors: []string{"c1"}, HasNext: true,
+		HasPrev: true}, nil
 }
 
-func (f *fake) ApproveRun(_ context.Context, _ authz.Principal, in control.ApproveRun) (control.RunView, error) {
+func (f *fake) ApproveRun(_ context.Context, _ authz.Principal, in runs.ApproveRun) (control.RunView, error) {
 	if in.RunID != "r2" || in.RequestID != "q1" || !in.Reject || in.Reason != "no" || in.ExpectedRunSeq == nil {
 		return control.RunView{}, errNotFound
 	}
 	return waiting(), nil
 }
 
-func serviceState(mode control.EngineMode) control.ServiceState {
-	return control.ServiceState{Mode: mode, ModeReason: "maintenance", ModeSince: instant}
+func serviceState(mode admission.EngineMode) admission.ServiceState {
+	return admission.ServiceState{Mode: mode, ModeReason: "maintenance", ModeSince: instant}
 }
 
-func (f *fake) ServiceState(context.Context, authz.Principal) (control.ServiceState, error) {
-	return control.ServiceState{Mode: control.ModeNormal, Degraded: true, RetryAfter: 5 * time.Second,
+func (f *fake) ServiceState(context.Context, authz.Principal) (admission.ServiceState, error) {
+	return admission.ServiceState{Mode: admission.ModeNormal, Degraded: true, RetryAfter: 5 * time.Second,
 		ActiveRuns: new(int64(7))}, nil
 }
 
-func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in control.SetEngineMode) (control.ServiceState,
+func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in admission.SetEngineMode) (admission.ServiceState,
 	error) {
 	return serviceState(in.Mode), nil
 }
 
-func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in control.FreezeTenant) (control.ServiceState,
+func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in admission.FreezeTenant) (admission.ServiceState,
 	error) {
-	return control.ServiceState{Mode: control.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " +
+	return admission.ServiceState{Mode: admission.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " +
 		in.TenantID, FrozenSince: instant}, nil
 }
 
-func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[control.ServiceState], error) {
-	return stream[control.ServiceState](&control.Error{Code: run.CodeForbidden, Message: "No longer."},
-		serviceState(control.ModeNormal), serviceState(control.ModeReadOnly))
+func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[admission.ServiceState], error) {
+	return stream[admission.ServiceState](&control.Error{Code: run.CodeForbidden, Message: "No longer."},
+		serviceState(admission.ModeNormal), serviceState(admission.ModeReadOnly))
 }
 
 func TestGolden_ApprovalAndModes(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -14,22 +14,22 @@ import (
 type Authority interface {
 	PolicyUse
 	TokenUse
-	WhoCould(ctx context.Context, p authz.Principal, q control.WhoCould) ([]string, error)
+	WhoCould(ctx context.Context, p authz.Principal, q access.WhoCould) ([]string, error)
 }
 
 // PolicyUse reads and changes the policy of a tenant.
 type PolicyUse interface {
-	Policy(ctx context.Context, p authz.Principal) (control.Policy, error)
-	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (control.PolicyPage, error)
-	SetPolicy(ctx context.Context, p authz.Principal, in control.SetPolicy) (control.Policy, error)
-	BreakGlass(ctx context.Context, p authz.Principal, in control.BreakGlass) (control.BrokenGlass, error)
+	Policy(ctx context.Context, p authz.Principal) (access.Policy, error)
+	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (access.PolicyPage, error)
+	SetPolicy(ctx context.Context, p authz.Principal, in access.SetPolicy) (access.Policy, error)
+	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BrokenGlass, error)
 }
 
 // TokenUse makes and ends API tokens.
 type TokenUse interface {
-	CreateToken(ctx context.Context, p authz.Principal, in control.CreateToken) (control.CreatedToken, error)
-	RevokeToken(ctx context.Context, p authz.Principal, in control.RevokeToken) (control.Token, error)
-	Tokens(ctx context.Context, p authz.Principal, q control.TokensQuery) (control.TokensPage, error)
+	CreateToken(ctx context.Context, p authz.Principal, in access.CreateToken) (access.CreatedToken, error)
+	RevokeToken(ctx context.Context, p authz.Principal, in access.RevokeToken) (access.Token, error)
+	Tokens(ctx context.Context, p authz.Principal, q access.TokensQuery) (access.TokensPage, error)
 }
 
 func (q queries) Policy(ctx context.Context) (*model.Policy, error) {
@@ -70,7 +70,7 @@ func versionCursor(after *string) (int64, error) {
 
 func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, environmentID *string) ([]string,
 	error) {
-	names, err := q.control.WhoCould(ctx, principal(ctx), control.WhoCould{
+	names, err := q.control.WhoCould(ctx, principal(ctx), access.WhoCould{
 		Action: authz.Action(action), RunID: orZero(runID), ProjectID: orZero(projectID),
 		EnvironmentID: orZero(environmentID),
 	})
@@ -89,7 +89,7 @@ func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after 
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Tokens(ctx, principal(ctx), control.TokensQuery{All: orZero(all), Live: orZero(live),
+	page, err := q.control.Tokens(ctx, principal(ctx), access.TokensQuery{All: orZero(all), Live: orZero(live),
 		First: orZero(first), After: id})
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after 
 }
 
 func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*model.SetPolicyPayload, error) {
-	p, err := m.control.SetPolicy(ctx, principal(ctx), control.SetPolicy{
+	p, err := m.control.SetPolicy(ctx, principal(ctx), access.SetPolicy{
 		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: documentOf(*in.Document),
 		Reason: in.Reason,
 	})
@@ -109,7 +109,7 @@ func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*mod
 }
 
 func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*model.BreakGlassPayload, error) {
-	b, err := m.control.BreakGlass(ctx, principal(ctx), control.BreakGlass{
+	b, err := m.control.BreakGlass(ctx, principal(ctx), access.BreakGlass{
 		RequestID: in.RequestID, Role: authz.Role(in.Role), Minutes: in.Minutes, Reason: in.Reason,
 	})
 	if err != nil {
@@ -119,7 +119,7 @@ func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*m
 }
 
 func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (*model.CreateTokenPayload, error) {
-	t, err := m.control.CreateToken(ctx, principal(ctx), control.CreateToken{
+	t, err := m.control.CreateToken(ctx, principal(ctx), access.CreateToken{
 		RequestID: in.RequestID, Name: in.Name, Service: orZero(in.Service), ExpiresAt: orZero(in.ExpiresAt),
 		Grants: each(in.Grants, func(g model.TokenGrantInput) authz.Grant {
 			return authz.Grant{Role: authz.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}
@@ -132,7 +132,7 @@ func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (
 }
 
 func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (*model.RevokeTokenPayload, error) {
-	t, err := m.control.RevokeToken(ctx, principal(ctx), control.RevokeToken{RequestID: in.RequestID, ID: in.TokenID,
+	t, err := m.control.RevokeToken(ctx, principal(ctx), access.RevokeToken{RequestID: in.RequestID, ID: in.TokenID,
 		Reason: in.Reason})
 	if err != nil {
 		return nil, err

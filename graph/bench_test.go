@@ -10,6 +10,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/live"
@@ -105,22 +106,27 @@ func benchStream(b *testing.B, mode string, steps, changed int, selection string
 	b.ReportMetric(float64(len(data)), "bytes/frame")
 }
 
-func BenchmarkFrame_20Steps_AllChanged(b *testing.B)      { benchStream(b, "SNAPSHOT", 20, 20, measured) }
-func BenchmarkFrame_20Steps_OneChanged(b *testing.B)      { benchStream(b, "SNAPSHOT", 20, 1, measured) }
-func BenchmarkFrame_1000Steps_OneChanged(b *testing.B)    { benchStream(b, "SNAPSHOT", 1000, 1, measured) }
+func BenchmarkFrame_20Steps_AllChanged(b *testing.B) { benchStream(b, "SNAPSHOT", 20, 20, measured) }
+
+func BenchmarkFrame_20Steps_OneChanged(b *testing.B) { benchStream(b, "SNAPSHOT", 20, 1, measured) }
+
+func BenchmarkFrame_1000Steps_OneChanged(b *testing.B) { benchStream(b, "SNAPSHOT", 1000, 1, measured) }
+
 func BenchmarkFrame_Delta10Steps_OneChanged(b *testing.B) { benchStream(b, "DELTA", 10, 1, measured) }
+
 func BenchmarkFrame_Delta1000Steps_OneChanged(b *testing.B) {
 	benchStream(b, "DELTA", 1000, 1, measured)
 }
 
 const withWait = `{ runSeq delta { header { rootCause { blockedSteps } } steps { stepId wait { kind } } } }`
 
-func BenchmarkFrame_Delta10Steps_Wait(b *testing.B)   { benchStream(b, "DELTA", 10, 1, withWait) }
+func BenchmarkFrame_Delta10Steps_Wait(b *testing.B) { benchStream(b, "DELTA", 10, 1, withWait) }
+
 func BenchmarkFrame_Delta1000Steps_Wait(b *testing.B) { benchStream(b, "DELTA", 1000, 1, withWait) }
 
 // The same frames by an execution of their own, with gqlgen alone.
 func BenchmarkFrame_20Steps_Gqlgen(b *testing.B) {
-	f := &fake{watchRun: func(control.WatchRun) (graph.Stream[live.Frame], error) { return move(large(20), 20), nil }}
+	f := &fake{watchRun: func(watch.WatchRun) (graph.Stream[live.Frame], error) { return move(large(20), 20), nil }}
 	h := handlerOf(f)
 	ctx, op := parsed(b, h, `subscription { runUpdates(runId: "r1") `+measured+` }`, true)
 	ctx, cancel := context.WithCancel(ctx)

@@ -4,7 +4,8 @@ import (
 	"context"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -12,18 +13,18 @@ import (
 // Bulking is about the same signal to many runs.
 type Bulking interface {
 	BulkReading
-	SignalRuns(ctx context.Context, p authz.Principal, in control.SignalRuns) (control.MadeBulk, error)
-	CancelBulk(ctx context.Context, p authz.Principal, in control.CancelBulk) (control.Bulk, error)
-	PreviewBulk(ctx context.Context, p authz.Principal, in control.PreviewBulk) (control.ActionPreview, error)
+	SignalRuns(ctx context.Context, p authz.Principal, in bulk.SignalRuns) (bulk.MadeBulk, error)
+	CancelBulk(ctx context.Context, p authz.Principal, in bulk.CancelBulk) (bulk.Bulk, error)
+	PreviewBulk(ctx context.Context, p authz.Principal, in bulk.PreviewBulk) (runs.ActionPreview, error)
 }
 
 // BulkReading is about what became of it.
 type BulkReading interface {
-	Bulk(ctx context.Context, p authz.Principal, id string) (control.Bulk, error)
-	Bulks(ctx context.Context, p authz.Principal, first int, after string) (control.BulksPage, error)
-	BulkRows(ctx context.Context, p authz.Principal, q control.BulkRowsQuery) (control.BulkRowsPage, error)
-	BulkApplications(ctx context.Context, p authz.Principal, id string) (control.BulkApplications, error)
-	WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[control.BulkFrame], error)
+	Bulk(ctx context.Context, p authz.Principal, id string) (bulk.Bulk, error)
+	Bulks(ctx context.Context, p authz.Principal, first int, after string) (bulk.BulksPage, error)
+	BulkRows(ctx context.Context, p authz.Principal, q bulk.BulkRowsQuery) (bulk.BulkRowsPage, error)
+	BulkApplications(ctx context.Context, p authz.Principal, id string) (bulk.BulkApplications, error)
+	WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[bulk.BulkFrame], error)
 }
 
 func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*model.BulkSignalPayload, error) {
@@ -35,7 +36,7 @@ func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	made, err := m.control.SignalRuns(ctx, principal(ctx), control.SignalRuns{
+	made, err := m.control.SignalRuns(ctx, principal(ctx), bulk.SignalRuns{
 		RequestID: in.RequestID, Runs: runs, Signal: signal, Reason: in.Reason, ExpectedCount: in.ExpectedCount,
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*m
 }
 
 func (m mutations) CancelBulk(ctx context.Context, in model.CancelBulkInput) (*model.CancelBulkPayload, error) {
-	b, err := m.control.CancelBulk(ctx, principal(ctx), control.CancelBulk{ID: bulkID(in.ID), RequestID: in.RequestID,
+	b, err := m.control.CancelBulk(ctx, principal(ctx), bulk.CancelBulk{ID: bulkID(in.ID), RequestID: in.RequestID,
 		Reason: in.Reason})
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (m mutations) CancelBulk(ctx context.Context, in model.CancelBulkInput) (*m
 	return &model.CancelBulkPayload{Bulk: mapBulk(b)}, nil
 }
 
-func bulkRunsOf(in model.BulkRunsInput) (out control.BulkRuns, err error) {
+func bulkRunsOf(in model.BulkRunsInput) (out bulk.BulkRuns, err error) {
 	out.IDs = in.Ids
 	if in.FailedOf != nil {
 		if out.FailedOf = bulkID(*in.FailedOf); out.FailedOf == "" {
@@ -70,14 +71,14 @@ func bulkRunsOf(in model.BulkRunsInput) (out control.BulkRuns, err error) {
 	return out, nil
 }
 
-func bulkActionOf(in model.BulkActionInput) (control.SignalRun, error) {
+func bulkActionOf(in model.BulkActionInput) (runs.SignalRun, error) {
 	if in.Cancel != nil {
 		return cancelOf(model.CancelRunInput{Reason: in.Cancel.Reason})
 	}
 	if in.Signal != nil {
 		return signalOf("", "", *in.Signal)
 	}
-	return control.SignalRun{}, badInput("action", "MISSING", "choose what to do: signal or cancel")
+	return runs.SignalRun{}, badInput("action", "MISSING", "choose what to do: signal or cancel")
 }
 
 func (q queries) Bulk(ctx context.Context, id string) (*model.Bulk, error) {
@@ -124,8 +125,8 @@ func (b bulkFields) Rows(
 	if orZero(outcome) == model.BulkOutcomeUnknown {
 		return nil, badInput("outcome", plan.CodeUnknown, "UNKNOWN is for reading only")
 	}
-	page, err := b.control.BulkRows(ctx, principal(ctx), control.BulkRowsQuery{
-		BulkID: bulkID(obj.ID), Outcome: control.BulkOutcome(orZero(outcome)), Failed: orZero(failed), First: orZero(first),
+	page, err := b.control.BulkRows(ctx, principal(ctx), bulk.BulkRowsQuery{
+		BulkID: bulkID(obj.ID), Outcome: bulk.BulkOutcome(orZero(outcome)), Failed: orZero(failed), First: orZero(first),
 		After: no,
 	})
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -21,11 +23,11 @@ import (
 // bulks answers what is asked of bulks; made is the last that was asked for.
 type bulks struct {
 	graph.Control
-	made *control.SignalRuns
+	made *bulk.SignalRuns
 }
 
-func aBulk(id string, change ...func(*control.Bulk)) control.Bulk {
-	b := control.Bulk{Signal: run.Signal{Type: run.RetryStep, StepID: "build"},
+func aBulk(id string, change ...func(*bulk.Bulk)) bulk.Bulk {
+	b := bulk.Bulk{Signal: run.Signal{Type: run.RetryStep, StepID: "build"},
 		Payload: json.RawMessage(`{"stepId":"build"}`)}
 	b.ID, b.Reason, b.RequestID, b.CreatedAt, b.Total, b.Accepted, b.Rejected, b.Refused = id, "release", "b-1", instant,
 		200, 77, 2, 1
@@ -35,8 +37,8 @@ func aBulk(id string, change ...func(*control.Bulk)) control.Bulk {
 	return b
 }
 
-func bulkRow(no int, outcome control.BulkOutcome) control.BulkRow {
-	r := control.BulkRow{No: no, RunID: fmt.Sprint("r", no), ProjectID: "shop", EnvironmentID: "dev", Outcome: outcome,
+func bulkRow(no int, outcome bulk.BulkOutcome) bulk.BulkRow {
+	r := bulk.BulkRow{No: no, RunID: fmt.Sprint("r", no), ProjectID: "shop", EnvironmentID: "dev", Outcome: outcome,
 		At: after(time.Second)}
 	if outcome == "ACCEPTED" || outcome == "REJECTED" {
 		rc := receipt(run.RetryStep).Receipt
@@ -48,72 +50,72 @@ func bulkRow(no int, outcome control.BulkOutcome) control.BulkRow {
 	return r
 }
 
-func (b *bulks) SignalRuns(_ context.Context, _ authz.Principal, in control.SignalRuns) (control.MadeBulk, error) {
+func (b *bulks) SignalRuns(_ context.Context, _ authz.Principal, in bulk.SignalRuns) (bulk.MadeBulk, error) {
 	b.made = &in
 	if in.ExpectedCount == 3 {
-		return control.MadeBulk{}, &control.Error{Code: run.CodeBulkMoved, Message: "4 runs are meant now.", Count: 4}
+		return bulk.MadeBulk{}, &control.Error{Code: run.CodeBulkMoved, Message: "4 runs are meant now.", Count: 4}
 	}
-	return control.MadeBulk{Bulk: aBulk("b1"), Duplicate: true}, nil
+	return bulk.MadeBulk{Bulk: aBulk("b1"), Duplicate: true}, nil
 }
 
-func (b *bulks) CancelBulk(_ context.Context, _ authz.Principal, in control.CancelBulk) (control.Bulk, error) {
+func (b *bulks) CancelBulk(_ context.Context, _ authz.Principal, in bulk.CancelBulk) (bulk.Bulk, error) {
 	if in.ID != "b1" || in.RequestID != "s-1" || in.Reason != "wrong runs" {
-		return control.Bulk{}, &control.Error{Code: run.CodeNotFound}
+		return bulk.Bulk{}, &control.Error{Code: run.CodeNotFound}
 	}
-	return aBulk(in.ID, func(b *control.Bulk) { b.StoppedAt, b.NotSent = after(time.Second), 40 }), nil
+	return aBulk(in.ID, func(b *bulk.Bulk) { b.StoppedAt, b.NotSent = after(time.Second), 40 }), nil
 }
 
-func (b *bulks) Bulk(_ context.Context, _ authz.Principal, id string) (control.Bulk, error) {
+func (b *bulks) Bulk(_ context.Context, _ authz.Principal, id string) (bulk.Bulk, error) {
 	if id != "b1" {
-		return control.Bulk{}, &control.Error{Code: run.CodeNotFound}
+		return bulk.Bulk{}, &control.Error{Code: run.CodeNotFound}
 	}
 	return aBulk(id), nil
 }
 
-func (b *bulks) Bulks(context.Context, authz.Principal, int, string) (control.BulksPage, error) {
-	return control.BulksPage{HasNext: true, Bulks: []control.Bulk{
-		aBulk("b2", func(b *control.Bulk) { b.Paced, b.PacedUntil = run.CodeSignalRate, after(time.Minute) }),
-		aBulk("b1", func(b *control.Bulk) { b.FinishedAt, b.Accepted, b.Signal.Type = after(time.Hour), 197, "FUTURE" }),
+func (b *bulks) Bulks(context.Context, authz.Principal, int, string) (bulk.BulksPage, error) {
+	return bulk.BulksPage{HasNext: true, Bulks: []bulk.Bulk{
+		aBulk("b2", func(b *bulk.Bulk) { b.Paced, b.PacedUntil = run.CodeSignalRate, after(time.Minute) }),
+		aBulk("b1", func(b *bulk.Bulk) { b.FinishedAt, b.Accepted, b.Signal.Type = after(time.Hour), 197, "FUTURE" }),
 	}}, nil
 }
 
-func (b *bulks) BulkRows(_ context.Context, _ authz.Principal, q control.BulkRowsQuery) (control.BulkRowsPage, error) {
+func (b *bulks) BulkRows(_ context.Context, _ authz.Principal, q bulk.BulkRowsQuery) (bulk.BulkRowsPage, error) {
 	refused := bulkRow(3, "REFUSED")
 	refused.Code, refused.Message = run.CodeForbidden, "Needs the role ENGINEER."
 	if q.Failed {
-		return control.BulkRowsPage{Rows: []control.BulkRow{refused}}, nil
+		return bulk.BulkRowsPage{Rows: []bulk.BulkRow{refused}}, nil
 	}
 	if q.Outcome != "" {
-		return control.BulkRowsPage{Rows: []control.BulkRow{bulkRow(9, q.Outcome)}}, nil
+		return bulk.BulkRowsPage{Rows: []bulk.BulkRow{bulkRow(9, q.Outcome)}}, nil
 	}
 	waiting := bulkRow(4, "WAITING")
 	waiting.At = nil
-	return control.BulkRowsPage{Rows: []control.BulkRow{bulkRow(1, "ACCEPTED"), bulkRow(2, "REJECTED"), refused, waiting,
+	return bulk.BulkRowsPage{Rows: []bulk.BulkRow{bulkRow(1, "ACCEPTED"), bulkRow(2, "REJECTED"), refused, waiting,
 		bulkRow(5, "LATER")}, HasNext: true}, nil
 }
 
-func (b *bulks) BulkApplications(context.Context, authz.Principal, string) (control.BulkApplications, error) {
-	return control.BulkApplications{Pending: 1, Delivered: 2, Applied: 70, Noop: 3, NotApplied: 1}, nil
+func (b *bulks) BulkApplications(context.Context, authz.Principal, string) (bulk.BulkApplications, error) {
+	return bulk.BulkApplications{Pending: 1, Delivered: 2, Applied: 70, Noop: 3, NotApplied: 1}, nil
 }
 
-func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (graph.Stream[control.BulkFrame], error) {
-	counted := aBulk(id, func(b *control.Bulk) { b.Applications = &control.BulkApplications{Pending: 77} })
+func (b *bulks) WatchBulk(_ context.Context, _ authz.Principal, id string) (graph.Stream[bulk.BulkFrame], error) {
+	counted := aBulk(id, func(b *bulk.Bulk) { b.Applications = &bulk.BulkApplications{Pending: 77} })
 	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read,
 		Rule: "r"}}
-	return stream[control.BulkFrame](ended, control.BulkFrame{Sync: live.Live, Reset: true, AsOf: instant, Bulk: counted},
-		control.BulkFrame{Sync: live.Live, AsOf: instant, Bulk: counted, Rows: []control.BulkRow{bulkRow(1, "ACCEPTED")}},
-		control.BulkFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant, Bulk: counted})
+	return stream[bulk.BulkFrame](ended, bulk.BulkFrame{Sync: live.Live, Reset: true, AsOf: instant, Bulk: counted},
+		bulk.BulkFrame{Sync: live.Live, AsOf: instant, Bulk: counted, Rows: []bulk.BulkRow{bulkRow(1, "ACCEPTED")}},
+		bulk.BulkFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant, Bulk: counted})
 }
 
-func (b *bulks) PreviewBulk(_ context.Context, _ authz.Principal, in control.PreviewBulk) (control.ActionPreview,
+func (b *bulks) PreviewBulk(_ context.Context, _ authz.Principal, in bulk.PreviewBulk) (runs.ActionPreview,
 	error) {
-	b.made = &control.SignalRuns{Runs: in.Runs, Signal: in.Signal}
-	return control.ActionPreview{Outcome: "APPLY", Bulk: &control.BulkPreview{
-		Count: 200, Excluded: []control.BulkReason{{Code: run.CodeNotFound, Reason: "There is no such run.", Count: 2}},
-		Refusals: []control.BulkReason{{Code: run.CodeForbidden, Reason: "Needs the role ENGINEER.", Count: 3}},
-		Samples: []control.BulkSample{{RunID: "r1", Status: run.Running, Preview: control.ActionPreview{
+	b.made = &bulk.SignalRuns{Runs: in.Runs, Signal: in.Signal}
+	return runs.ActionPreview{Outcome: "APPLY", Bulk: &runs.BulkPreview{
+		Count: 200, Excluded: []runs.BulkReason{{Code: run.CodeNotFound, Reason: "There is no such run.", Count: 2}},
+		Refusals: []runs.BulkReason{{Code: run.CodeForbidden, Reason: "Needs the role ENGINEER.", Count: 3}},
+		Samples: []runs.BulkSample{{RunID: "r1", Status: run.Running, Preview: runs.ActionPreview{
 			BasedOnSeq: 7, Outcome: "APPLY", Status: run.Running, Warnings: []string{"w"},
-			Changes: []control.StepChange{{StepID: "build", Kind: "RERUN", From: run.StepFailed, To: run.StepRunning,
+			Changes: []runs.StepChange{{StepID: "build", Kind: "RERUN", From: run.StepFailed, To: run.StepRunning,
 				Why: "asked for"}},
 		}}},
 	}}, nil
@@ -128,10 +130,12 @@ func TestGolden_Bulks(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{Control: &bulks{}})
 	for name, operation := range map[string]string{
-		"bulk":     `{ bulk(id: "` + b1 + `")` + everything(t, "Bulk") + `}`,
-		"bulks":    `{ bulks(first: 2)` + everything(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
-		"bulkNode": `{ node(id: "` + b1 + `") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
-		"bulkRows": `{ bulk(id: "` + b1 + `") { failed: rows(failed: true) { edges { node { no code } } } accepted: rows(outcome: ACCEPTED, after: "Mg") { edges { cursor node { outcome } } pageInfo { hasPreviousPage } } } }`,
+		"bulk":  `{ bulk(id: "` + b1 + `")` + everything(t, "Bulk") + `}`,
+		"bulks": `{ bulks(first: 2)` + everything(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
+		"bulkNode": `{ node(id: "` + b1 +
+			`") { id ... on Bulk { reason } } none: bulk(id: "QnVsazpiMg") { id } other: bulk(id: "UnVuOnIx") { id } }`,
+		"bulkRows": `{ bulk(id: "` + b1 +
+			`") { failed: rows(failed: true) { edges { node { no code } } } accepted: rows(outcome: ACCEPTED, after: "Mg") { edges { cursor node { outcome } } pageInfo { hasPreviousPage } } } }`,
 		"signalRuns": `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns +
 			`, reason: "release", expectedCount: 200})` + everything(t, "BulkSignalPayload") + `}`,
 		"bulkMoved": `mutation { signalRuns(input: {requestId: "b-1", ` + bulkRuns +
@@ -155,30 +159,31 @@ func TestBulk_WhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := &bulks{}
 	a := serve(t, &fake{Control: b})
-	for action, want := range map[string]control.SignalRun{
+	for action, want := range map[string]runs.SignalRun{
 		`{cancel: {reason: "wrong"}}`: {Signal: run.Signal{Type: run.Cancel}, Reason: "wrong",
 			Payload: json.RawMessage(`{"reason":"wrong"}`)},
 		`{cancel: {}}`: {Signal: run.Signal{Type: run.Cancel}, Payload: json.RawMessage(`{}`)},
 		`{signal: {skipStep: {stepId: "x"}}}`: {Signal: run.Signal{Type: run.SkipStep, StepID: "x"},
 			Payload: json.RawMessage(`{"stepId":"x"}`)},
 	} {
-		for runs, wantRuns := range map[string]control.BulkRuns{
+		for runs, wantRuns := range map[string]bulk.BulkRuns{
 			`{ids: ["r1", "r2"]}`:     {IDs: []string{"r1", "r2"}},
-			`{filter: {planId: "p"}}`: {Filter: &control.RunFilter{PlanID: "p"}}, `{failedOf: "` + b1 + `"}`: {FailedOf: "b1"},
+			`{filter: {planId: "p"}}`: {Filter: &control.RunFilter{PlanID: "p"}}, `{failedOf: "` + b1 +
+				`"}`: {FailedOf: "b1"},
 		} {
 			in := `runs: ` + runs + `, action: ` + action
 			if body := a.query(`mutation { signalRuns(input: {requestId: "b", `+in+
 				`, reason: "r", expectedCount: 2}) { duplicate } }`, nil); code(t, body) != "" {
 				t.Fatalf("%s: %s", in, body)
 			}
-			if diff := cmp.Diff(control.SignalRuns{RequestID: "b", Runs: wantRuns, Signal: want, Reason: "r", ExpectedCount: 2},
+			if diff := cmp.Diff(bulk.SignalRuns{RequestID: "b", Runs: wantRuns, Signal: want, Reason: "r", ExpectedCount: 2},
 				*b.made); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", in, diff)
 			}
 			if body := a.query(`{ preview(action: {bulk: {`+in+`}}) { outcome } }`, nil); code(t, body) != "" {
 				t.Fatalf("%s: %s", in, body)
 			}
-			if diff := cmp.Diff(control.SignalRuns{Runs: wantRuns, Signal: want}, *b.made); diff != "" {
+			if diff := cmp.Diff(bulk.SignalRuns{Runs: wantRuns, Signal: want}, *b.made); diff != "" {
 				t.Errorf("preview of %s (-want +got):\n%s", in, diff)
 			}
 		}
@@ -191,11 +196,14 @@ func TestBulk_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
 	t.Parallel()
 	a := serve(t, &fake{Control: &bulks{}})
 	for operation, want := range map[string]string{
-		`{ bulks { edges { node { rows { edges { cursor } } } } } }`:                                                                                                 "Bulk.rows is not available in a list; select it on bulk(id:).",
-		`{ bulks { edges { node { ... on Node { ... on Bulk { applications { applied } } } } } } }`:                                                                  "Bulk.applications is not available in a list; select it on bulk(id:).",
-		`subscription { bulkUpdates(id: "` + b1 + `") { bulk { rows { edges { cursor } } } } }`:                                                                      "Bulk.rows is not available inside a subscription; select it on bulk(id:).",
-		`{ bulk(id: "` + b1 + `") { rows(outcome: UNKNOWN) { edges { cursor } } } }`:                                                                                 "outcome: UNKNOWN is for reading only.",
-		`{ bulk(id: "` + b1 + `") { rows(first: 0) { edges { cursor } } } }`:                                                                                         "first: must be from 1 to 200.",
+		`{ bulks { edges { node { rows { edges { cursor } } } } } }`:                                "Bulk.rows is not available in a list; select it on bulk(id:).",
+		`{ bulks { edges { node { ... on Node { ... on Bulk { applications { applied } } } } } } }`: "Bulk.applications is not available in a list; select it on bulk(id:).",
+		`subscription { bulkUpdates(id: "` + b1 +
+			`") { bulk { rows { edges { cursor } } } } }`: "Bulk.rows is not available inside a subscription; select it on bulk(id:).",
+		`{ bulk(id: "` + b1 +
+			`") { rows(outcome: UNKNOWN) { edges { cursor } } } }`: "outcome: UNKNOWN is for reading only.",
+		`{ bulk(id: "` + b1 +
+			`") { rows(first: 0) { edges { cursor } } } }`: "first: must be from 1 to 200.",
 		`mutation { signalRuns(input: {requestId: "b", runs: {filter: {statuses: [UNKNOWN]}}, action: {cancel: {}}, reason: "r", expectedCount: 1}) { duplicate } }`: "filter.statuses: UNKNOWN is for reading only.",
 		`mutation { signalRuns(input: {requestId: "b", runs: {failedOf: "UnVuOnIx"}, action: {cancel: {}}, reason: "r", expectedCount: 1}) { duplicate } }`:          "There is no such bulk, or it is not yours.",
 	} {

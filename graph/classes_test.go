@@ -42,7 +42,8 @@ func (w *world) oneClass(t *rapid.T, projects, environments []string) {
 	var query string
 	if d.yes(2) {
 		d.without["Run.steps"], d.without["Run.step"] = true, true
-		query = `runListUpdates(first: 5` + pick(d, "", `, filter: {projectId: "shop"}`, `, filter: {environmentId: "dev"}`) +
+		query = `runListUpdates(first: 5` + pick(d, "", `, filter: {projectId: "shop"}`,
+			`, filter: {environmentId: "dev"}`) +
 			`) {` + conditioned + d.selection("RunListUpdate", 4)[1:]
 	} else {
 		query = fmt.Sprintf(`runUpdates(runId: "r%d", mode: %s%s) {`, d.n(13), pick(d, "SNAPSHOT", "DELTA"),

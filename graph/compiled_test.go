@@ -12,6 +12,9 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/live"
@@ -59,10 +62,11 @@ func compiledStream(t *rapid.T) {
 		d.without["Run.step"] = true
 	}
 	list, mode := d.frames(), pick(d, "SNAPSHOT", "DELTA")
-	query := d.document(`subscription S(` + conditions + `) { ` + pick(d, "", "top: ") + `runUpdates(runId: "r1", mode: ` +
+	query := d.document(`subscription S(` + conditions + `) { ` + pick(d, "", "top: ") +
+		`runUpdates(runId: "r1", mode: ` +
 		mode + `) ` + "{" + conditioned + d.selection("RunUpdate", 5)[1:] + ` }`)
 	f := &fake{
-		watchRun: func(control.WatchRun) (graph.Stream[live.Frame], error) {
+		watchRun: func(watch.WatchRun) (graph.Stream[live.Frame], error) {
 			return stream[live.Frame](errNotFound, list...)
 		},
 		openRun: func() (graph.Stream[live.Frame], error) { return stream[live.Frame](errNotFound, list...) },
@@ -123,8 +127,8 @@ func compiledRows(t *rapid.T) {
 	list := d.rows()
 	query := d.document(`subscription S(` + conditions + `) { runListUpdates {` + conditioned +
 		d.selection("RunListUpdate", 5)[1:] + ` }`)
-	f := &fake{watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
-		return stream[control.RunsFrame](errNotFound, list...)
+	f := &fake{watchRuns: func(control.RunsQuery) (graph.Stream[watch.RunsFrame], error) {
+		return stream[watch.RunsFrame](errNotFound, list...)
 	}}
 	h := handlerOf(f)
 	ctx, op := parsed(t, h, query, true)
@@ -184,13 +188,13 @@ func compiledQuery(t *rapid.T) {
 			}
 			return views[0], nil
 		},
-		events: func(string, control.EventPage) (control.EventsPage, error) {
-			return control.EventsPage{Events: []run.Event{event(1)}}, nil
+		events: func(string, reads.EventPage) (reads.EventsPage, error) {
+			return reads.EventsPage{Events: []run.Event{event(1)}}, nil
 		},
-		receipts: func(string, string, int) (control.ReceiptsPage, error) {
-			return control.ReceiptsPage{Receipts: []control.Receipt{receipt(run.Pause)}}, nil
+		receipts: func(string, string, int) (runs.ReceiptsPage, error) {
+			return runs.ReceiptsPage{Receipts: []runs.SignalReceipt{receipt(run.Pause)}}, nil
 		},
-		stepLog: func(control.StepLogQuery) (control.StepLog, error) { return control.StepLog{ErrorLine: 4}, nil },
+		stepLog: func(reads.StepLogQuery) (reads.StepLog, error) { return reads.StepLog{ErrorLine: 4}, nil },
 	}
 	if d.yes(2) { // also what has resolvers
 		d.leaveOut(costly("Run.actions", "Step.actions", "Run.step")...)

@@ -9,6 +9,8 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/exec"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
@@ -51,7 +53,7 @@ func weights() exec.ComplexityRoot {
 		return page(first, nil, 50) * child
 	}
 	c.Query.AuditCheck = func(child int, _ *string) int { return control.CheckedObjects * child }
-	c.RedriveDeadLettersPayload.Results = times(control.MaxRedrive)
+	c.RedriveDeadLettersPayload.Results = times(reads.MaxRedrive)
 	c.Viewer.Signals = func(child int, first *int) int { return page(first, nil, 20) * child }
 	c.Run.Events = func(child int, first *int, _ *run.Seq, last *int, _ *run.Seq, _ []string) int {
 		return page(first, last, 100) * child
@@ -89,7 +91,7 @@ func weights() exec.ComplexityRoot {
 	c.Run.PlanDocument = func(int) int { return countReads }
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.Places = func(child int, first *int) int { return placeReads + page(first, nil, 200)*child }
-	c.Query.HealthHistory = func(child int, last *int) int { return page(nil, last, control.MaxHealthSamples) * child }
+	c.Query.HealthHistory = func(child int, last *int) int { return page(nil, last, health.MaxHealthSamples) * child }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)
 	return c
@@ -117,7 +119,8 @@ type costLimit struct {
 
 var _ graphql.OperationContextMutator = costLimit{}
 
-func (costLimit) ExtensionName() string                   { return "CostLimit" }
+func (costLimit) ExtensionName() string { return "CostLimit" }
+
 func (costLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (c costLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {

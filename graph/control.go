@@ -8,6 +8,11 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -38,11 +43,11 @@ type PollerReads interface {
 
 // Commands change something.
 type Commands interface {
-	StartRun(ctx context.Context, p authz.Principal, in control.StartRun) (control.StartedRun, error)
-	SignalRun(ctx context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error)
-	CompleteManualStep(ctx context.Context, p authz.Principal, in control.CompleteManualStep) (control.Receipt, error)
-	Rerun(ctx context.Context, p authz.Principal, in control.Rerun) (control.StartedRun, error)
-	RedriveDeadLetters(ctx context.Context, p authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters,
+	StartRun(ctx context.Context, p authz.Principal, in runs.StartRun) (runs.StartedRun, error)
+	SignalRun(ctx context.Context, p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error)
+	CompleteManualStep(ctx context.Context, p authz.Principal, in runs.CompleteManualStep) (runs.SignalReceipt, error)
+	Rerun(ctx context.Context, p authz.Principal, in runs.Rerun) (runs.StartedRun, error)
+	RedriveDeadLetters(ctx context.Context, p authz.Principal, in reads.RedriveDeadLetters) (reads.RedrivenDeadLetters,
 		error)
 }
 
@@ -54,7 +59,7 @@ type Reads interface {
 	ManualReads
 	DeadLetterReads
 	AuditReads
-	PreviewAction(ctx context.Context, p authz.Principal, in control.PreviewAction) (control.ActionPreview, error)
+	PreviewAction(ctx context.Context, p authz.Principal, in runs.PreviewAction) (runs.ActionPreview, error)
 }
 
 // AuditReads are about the audit.
@@ -66,59 +71,59 @@ type AuditReads interface {
 // RunReads are about one run.
 type RunReads interface {
 	Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
-	DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (control.RunDiff, error)
-	Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (control.Receipt, error)
-	Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (control.ReceiptsPage, error)
+	DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (reads.RunDiff, error)
+	Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (runs.SignalReceipt, error)
+	Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (runs.ReceiptsPage, error)
 	LogReads
 	// Actions says what p may do to the run now (no I/O).
-	Actions(p authz.Principal, v control.RunView) control.Availability
+	Actions(p authz.Principal, v control.RunView) runs.Availability
 }
 
 // LogReads are about what a run and its steps have written.
 type LogReads interface {
-	Events(ctx context.Context, p authz.Principal, runID string, page control.EventPage) (control.EventsPage, error)
-	StepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (control.StepLog, error)
+	Events(ctx context.Context, p authz.Principal, runID string, page reads.EventPage) (reads.EventsPage, error)
+	StepLog(ctx context.Context, p authz.Principal, in reads.StepLogQuery) (reads.StepLog, error)
 }
 
 // ListReads are about many things.
 type ListReads interface {
 	Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error)
-	MySignals(ctx context.Context, p authz.Principal, limit int) ([]control.Receipt, error)
-	Viewer(p authz.Principal) control.Viewer
-	Capabilities(p authz.Principal) []control.EngineCapability
-	SampledHealth(ctx context.Context) control.Health
-	HealthHistory(ctx context.Context, p authz.Principal, last int) (control.HealthHistory, error)
+	MySignals(ctx context.Context, p authz.Principal, limit int) ([]runs.SignalReceipt, error)
+	Viewer(p authz.Principal) access.Viewer
+	Capabilities(p authz.Principal) []access.EngineCapability
+	SampledHealth(ctx context.Context) health.Health
+	HealthHistory(ctx context.Context, p authz.Principal, last int) (health.HealthHistory, error)
 }
 
 // ManualReads are about steps that wait for a person.
 type ManualReads interface {
-	ManualTasks(ctx context.Context, p authz.Principal, q control.ManualTasksQuery) (control.ManualTasksPage, error)
+	ManualTasks(ctx context.Context, p authz.Principal, q runs.ManualTasksQuery) (runs.ManualTasksPage, error)
 }
 
 // DeadLetterReads are about messages that were given up.
 type DeadLetterReads interface {
-	DeadLetters(ctx context.Context, p authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage, error)
-	DeadLetter(ctx context.Context, p authz.Principal, id string) (control.DeadLetter, error)
+	DeadLetters(ctx context.Context, p authz.Principal, q reads.DeadLettersQuery) (reads.DeadLettersPage, error)
+	DeadLetter(ctx context.Context, p authz.Principal, id string) (reads.DeadLetter, error)
 }
 
 // Watches are streams. Each re-checks the viewer's rights while it runs (T178)
 // and ends with a *control.Error that names why. Next blocks until there is
 // something to show, at most 15 s.
 type Watches interface {
-	WatchRun(ctx context.Context, p authz.Principal, in control.WatchRun) (Stream[live.Frame], error)
-	WatchEvents(ctx context.Context, p authz.Principal, in control.WatchRun) (Stream[control.EventsFrame], error)
-	WatchRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (Stream[control.RunsFrame], error)
-	WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[control.Receipt], error)
-	WatchStepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (Stream[control.StepLogFrame], error)
+	WatchRun(ctx context.Context, p authz.Principal, in watch.WatchRun) (Stream[live.Frame], error)
+	WatchEvents(ctx context.Context, p authz.Principal, in watch.WatchRun) (Stream[watch.EventsFrame], error)
+	WatchRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (Stream[watch.RunsFrame], error)
+	WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[runs.SignalReceipt], error)
+	WatchStepLog(ctx context.Context, p authz.Principal, in reads.StepLogQuery) (Stream[watch.StepLogFrame], error)
 }
 
 // Sharing is streams that viewers may have together: a ticket is one viewer's
 // right, a stream is of all who hold tickets of one class (control.Ticket).
 type Sharing interface {
-	AdmitRun(ctx context.Context, p authz.Principal, runID string) (*control.Ticket, error)
-	AdmitRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (*control.Ticket, error)
-	OpenRun(ctx context.Context, t *control.Ticket) (Stream[live.Frame], error)
-	OpenRuns(ctx context.Context, t *control.Ticket) (Stream[control.RunsFrame], error)
+	AdmitRun(ctx context.Context, p authz.Principal, runID string) (*watch.Ticket, error)
+	AdmitRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (*watch.Ticket, error)
+	OpenRun(ctx context.Context, t *watch.Ticket) (Stream[live.Frame], error)
+	OpenRuns(ctx context.Context, t *watch.Ticket) (Stream[watch.RunsFrame], error)
 	// RightsChanged gives a channel that is closed when rights may have changed.
 	RightsChanged() <-chan struct{}
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
 // DBTReads are about what dbt left.
 type DBTReads interface {
 	// DBTNodes is false when there is nothing of dbt.
-	DBTNodes(ctx context.Context, p authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool, error)
+	DBTNodes(ctx context.Context, p authz.Principal, in reads.DBTNodesQuery) (reads.DBTNodesPage, bool, error)
 }
 
 func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []string, attempt, first *int,
@@ -30,13 +30,13 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 	if !strings.HasPrefix(of.Type, "DBT_") {
 		return nil, nil //nolint:nilnil // nothing of dbt
 	}
-	in := control.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID,
+	in := reads.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID,
 		Statuses: status, First: orZero(first), After: from}
 	if attempt != nil {
 		in.Attempt = *attempt
 	}
 	ok := false
-	page, err := readLarge(ctx, func() (page control.DBTNodesPage, size int, err error) {
+	page, err := readLarge(ctx, func() (page reads.DBTNodesPage, size int, err error) {
 		page, ok, err = s.control.DBTNodes(ctx, principal(ctx), in)
 		for _, n := range page.Nodes {
 			size += sizeInJSON(n.CompiledSQL) + sizeInJSON(n.Message)
@@ -49,7 +49,7 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 	return mapDBTNodes(page, from), nil
 }
 
-func mapDBTNodes(page control.DBTNodesPage, after string) *model.DbtNodeConnection {
+func mapDBTNodes(page reads.DBTNodesPage, after string) *model.DbtNodeConnection {
 	edges := make([]model.DbtNodeEdge, len(page.Nodes))
 	for i, n := range page.Nodes {
 		edges[i] = model.DbtNodeEdge{Cursor: encodeCursor(page.Cursors[i]), Node: &model.DbtNode{

@@ -13,10 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -24,7 +25,7 @@ import (
 // marking is a Redriver that only marks.
 type marking struct{ store.Outbox }
 
-func (m marking) Redrive(ctx context.Context, d control.DeadLetter) error {
+func (m marking) Redrive(ctx context.Context, d reads.DeadLetter) error {
 	_, err := m.Redriven(ctx, d.ID)
 	return err
 }
@@ -63,7 +64,7 @@ func stored(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: marking{s}}),
+	h := graph.NewHandler(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: marking{s}}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
@@ -121,7 +122,8 @@ func TestDeadLetters_OnAStore(t *testing.T) {
 		{"dev-mallory", after, `null`, "CURSOR_INVALID"},
 		{"dev-mallory", node, `{"node":null}`, ""},
 		{"dev-mallory", `{ deadLetters(runId: "r1") { edges { cursor } } }`, `null`, "NOT_FOUND"},
-		{"dev-mallory", ids, `{"redriveDeadLetters":{"results":[{"outcome":"FAILED","code":"NOT_FOUND"}],"more":false}}`, ""},
+		{"dev-mallory", ids, `{"redriveDeadLetters":{"results":[{"outcome":"FAILED","code":"NOT_FOUND"}],"more":false}}`,
+			""},
 		{"dev-mallory", redrive(`{allOpen: true}`), `{"redriveDeadLetters":{"results":[],"more":false}}`, ""},
 		{"dev-viewer", list, `null`, "FORBIDDEN"},
 		{"dev-engineer", ids, `null`, "FORBIDDEN"},

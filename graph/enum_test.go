@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -105,7 +106,7 @@ func TestEnums_UnknownWordsAreShownRaw(t *testing.T) {
 		v.State.Steps[1] = &failed
 		return v, nil
 	}
-	f.receipt = func(string, string) (control.Receipt, error) { return receipt("TELEPORT"), nil }
+	f.receipt = func(string, string) (runs.SignalReceipt, error) { return receipt("TELEPORT"), nil }
 	a := serve(t, f)
 	got := a.query(`{ run(runId: "r1") { status statusRaw step(stepId: "build") { status statusRaw substatus attempts { status statusRaw error { category } } } }
 		signal(runId: "r1", signalId: "s") { type typeRaw } }`, nil)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -40,7 +42,8 @@ func TestErrors_OnePresenter(t *testing.T) {
 		"supported": {err: &control.Error{Code: run.CodePlanSchema, Message: "m", Supported: []string{"v1.2"}},
 			want: `{"code":"PLAN_SCHEMA_UNSUPPORTED","httpStatus":400,"supported":["v1.2"]}`},
 		"denial": {
-			err: &control.Error{Code: run.CodeForbidden, Message: "m", Denial: &control.Denial{Action: authz.Pause, Rule: "r1",
+			err: &control.Error{Code: run.CodeForbidden, Message: "m", Denial: &control.Denial{Action: authz.Pause,
+				Rule:     "r1",
 				WhoCould: []string{"eva"}}},
 			want: `{"code":"FORBIDDEN","denial":{"action":"PAUSE","rule":"r1","whoCould":["eva"]},"httpStatus":403}`,
 		},
@@ -58,9 +61,9 @@ func TestErrors_OnePresenter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := serve(t, &fake{signalRun: func(authz.Principal, control.SignalRun) (control.Receipt,
+			a := serve(t, &fake{signalRun: func(authz.Principal, runs.SignalRun) (runs.SignalReceipt,
 				error) {
-				return control.Receipt{}, test.err
+				return runs.SignalReceipt{}, test.err
 			}})
 			got := a.do(http.MethodPost, "/", request(signalMutation, nil))
 			if got.status != http.StatusOK || !strings.Contains(got.body, `"extensions":`+test.want) {
@@ -100,10 +103,10 @@ func TestErrors_NotFound(t *testing.T) {
 	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) {
 		return control.RunView{}, errNotFound
 	}
-	f.receipt = func(string, string) (control.Receipt, error) { return control.Receipt{}, errNotFound }
-	f.stepLog = func(control.StepLogQuery) (control.StepLog, error) { return control.StepLog{}, errNotFound }
-	f.signalRun = func(authz.Principal, control.SignalRun) (control.Receipt, error) {
-		return control.Receipt{}, errNotFound
+	f.receipt = func(string, string) (runs.SignalReceipt, error) { return runs.SignalReceipt{}, errNotFound }
+	f.stepLog = func(reads.StepLogQuery) (reads.StepLog, error) { return reads.StepLog{}, errNotFound }
+	f.signalRun = func(authz.Principal, runs.SignalRun) (runs.SignalReceipt, error) {
+		return runs.SignalReceipt{}, errNotFound
 	}
 	a := serve(t, f)
 	want := `{"data":{"run":null,"signal":null,"stepLog":null,"node":null}}`
@@ -118,15 +121,15 @@ func TestErrors_NotFound(t *testing.T) {
 
 func TestInput_SignalsReachControl(t *testing.T) {
 	t.Parallel()
-	var got control.SignalRun
-	a := serve(t, &fake{signalRun: func(p authz.Principal, in control.SignalRun) (control.Receipt, error) {
+	var got runs.SignalRun
+	a := serve(t, &fake{signalRun: func(p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error) {
 		if p.ID != "eva" {
 			t.Errorf("principal %v", p)
 		}
 		got = in
 		return receipt(in.Signal.Type), nil
 	}})
-	for input, want := range map[string]control.SignalRun{
+	for input, want := range map[string]runs.SignalRun{
 		`signal: {pause: {reason: "a"}}`: {Reason: "a", Signal: run.Signal{Type: run.Pause},
 			Payload: []byte(`{"reason":"a"}`)},
 		`signal: {resume: {}}`: {Signal: run.Signal{Type: run.Resume}, Payload: []byte(`{}`)},
@@ -140,13 +143,14 @@ func TestInput_SignalsReachControl(t *testing.T) {
 		},
 	} {
 		want.RunID, want.Signal.ID = "r1", "s1"
-		body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+input+`}) { signal { typeRaw } } }`, nil)
+		body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+input+`}) { signal { typeRaw } } }`,
+			nil)
 		if diff := cmp.Diff(want, got); diff != "" || code(t, body) != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", input, body, diff)
 		}
 	}
 	a.query(`mutation { cancelRun(input: {runId: "r1", signalId: "s1", reason: "x"}) { signal { typeRaw } } }`, nil)
-	want := control.SignalRun{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.Cancel}, Reason: "x",
+	want := runs.SignalRun{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.Cancel}, Reason: "x",
 		Payload: []byte(`{"reason":"x"}`)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("cancelRun (-want +got):\n%s", diff)
@@ -161,10 +165,10 @@ func TestInput_SignalsReachControl(t *testing.T) {
 
 func TestInput_PlanKeepsItsDigits(t *testing.T) {
 	t.Parallel()
-	var got control.StartRun
-	a := serve(t, &fake{startRun: func(_ authz.Principal, in control.StartRun) (control.StartedRun, error) {
+	var got runs.StartRun
+	a := serve(t, &fake{startRun: func(_ authz.Principal, in runs.StartRun) (runs.StartedRun, error) {
 		got = in
-		return control.StartedRun{View: stopped()}, nil
+		return runs.StartedRun{View: stopped()}, nil
 	}})
 	a.do(http.MethodPost, "/", `{"query":"mutation($i: StartRunInput!) { startRun(input: $i) { deduplicated } }", "variables": {"i": {
 		"plan": {"inline": {"z": 12345678901234567890, "a": 1.50, "t": "<&>"}}, "runRequestId": "q", "projectId": "shop", "environmentId": "dev", "params": {"n": 1e3}}}}`)
@@ -190,15 +194,18 @@ func TestInput_Seq(t *testing.T) {
 		return stopped(), nil
 	}
 	a := serve(t, f)
-	for literal, want := range map[string]run.Seq{`0`: 0, `9007199254740991`: run.MaxSeq, `"9007199254740991"`: run.MaxSeq,
-		`1e3`: 1000} {
-		body := a.do(http.MethodPost, "/", `{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
+	for literal, want := range map[string]run.Seq{`0`: 0, `9007199254740991`: run.MaxSeq,
+		`"9007199254740991"`: run.MaxSeq,
+		`1e3`:                1000} {
+		body := a.do(http.MethodPost, "/",
+			`{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
 		if got == nil || *got != want {
 			t.Errorf("%s became %v: %s", literal, got, body)
 		}
 	}
 	for _, literal := range []string{`-1`, `9007199254740992`, `"x"`, `""`, `"-1"`, `1.5`, `true`, `{}`, `1e30`} {
-		body := a.do(http.MethodPost, "/", `{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
+		body := a.do(http.MethodPost, "/",
+			`{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
 		if code(t, body) != "BAD_USER_INPUT" {
 			t.Errorf("%s: got %s", literal, body)
 		}

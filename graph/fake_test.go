@@ -18,6 +18,11 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
@@ -33,32 +38,32 @@ type fake struct {
 	graph.Control
 	approvalReads atomic.Int64
 
-	startRun   func(authz.Principal, control.StartRun) (control.StartedRun, error)
-	signalRun  func(authz.Principal, control.SignalRun) (control.Receipt, error)
+	startRun   func(authz.Principal, runs.StartRun) (runs.StartedRun, error)
+	signalRun  func(authz.Principal, runs.SignalRun) (runs.SignalReceipt, error)
 	run        func(p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
-	events     func(runID string, page control.EventPage) (control.EventsPage, error)
-	receipt    func(runID, signalID string) (control.Receipt, error)
-	receipts   func(runID, after string, limit int) (control.ReceiptsPage, error)
-	stepLog    func(control.StepLogQuery) (control.StepLog, error)
+	events     func(runID string, page reads.EventPage) (reads.EventsPage, error)
+	receipt    func(runID, signalID string) (runs.SignalReceipt, error)
+	receipts   func(runID, after string, limit int) (runs.ReceiptsPage, error)
+	stepLog    func(reads.StepLogQuery) (reads.StepLog, error)
 	runs       func(control.RunsQuery) (control.RunsPage, error)
-	letters    func(control.DeadLettersQuery) (control.DeadLettersPage, error)
-	letter     func(id string) (control.DeadLetter, error)
-	redrive    func(control.RedriveDeadLetters) (control.RedrivenDeadLetters, error)
-	watchRun   func(control.WatchRun) (graph.Stream[live.Frame], error)
-	watchEvent func(control.WatchRun) (graph.Stream[control.EventsFrame], error)
-	watchRuns  func(control.RunsQuery) (graph.Stream[control.RunsFrame], error)
-	watchSigs  func(runID, signalID string) (graph.Stream[control.Receipt], error)
-	watchLog   func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error)
-	medians    atomic.Int32                                    // reads of them
-	openRun    func() (graph.Stream[live.Frame], error)        // default: watchRun from the beginning
-	openRuns   func() (graph.Stream[control.RunsFrame], error) // default: watchRuns
+	letters    func(reads.DeadLettersQuery) (reads.DeadLettersPage, error)
+	letter     func(id string) (reads.DeadLetter, error)
+	redrive    func(reads.RedriveDeadLetters) (reads.RedrivenDeadLetters, error)
+	watchRun   func(watch.WatchRun) (graph.Stream[live.Frame], error)
+	watchEvent func(watch.WatchRun) (graph.Stream[watch.EventsFrame], error)
+	watchRuns  func(control.RunsQuery) (graph.Stream[watch.RunsFrame], error)
+	watchSigs  func(runID, signalID string) (graph.Stream[runs.SignalReceipt], error)
+	watchLog   func(reads.StepLogQuery) (graph.Stream[watch.StepLogFrame], error)
+	medians    atomic.Int32                                  // reads of them
+	openRun    func() (graph.Stream[live.Frame], error)      // default: watchRun from the beginning
+	openRuns   func() (graph.Stream[watch.RunsFrame], error) // default: watchRuns
 }
 
-func (f *fake) StartRun(_ context.Context, p authz.Principal, in control.StartRun) (control.StartedRun, error) {
+func (f *fake) StartRun(_ context.Context, p authz.Principal, in runs.StartRun) (runs.StartedRun, error) {
 	return f.startRun(p, in)
 }
 
-func (f *fake) SignalRun(_ context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error) {
+func (f *fake) SignalRun(_ context.Context, p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error) {
 	return f.signalRun(p, in)
 }
 
@@ -66,43 +71,43 @@ func (f *fake) Run(_ context.Context, p authz.Principal, runID string, at *run.S
 	return f.run(p, runID, at)
 }
 
-func (f *fake) DiffRun(_ context.Context, p authz.Principal, runID string, a, b run.Seq) (control.RunDiff, error) {
+func (f *fake) DiffRun(_ context.Context, p authz.Principal, runID string, a, b run.Seq) (reads.RunDiff, error) {
 	v, err := f.run(p, runID, &b)
-	d := control.RunDiff{From: v, To: v}
+	d := reads.RunDiff{From: v, To: v}
 	for _, s := range v.State.Steps {
-		d.Steps = append(d.Steps, control.StepDiff{To: s})
+		d.Steps = append(d.Steps, reads.StepDiff{To: s})
 	}
 	return d, err
 }
 
-func (f *fake) Events(_ context.Context, _ authz.Principal, runID string, page control.EventPage) (control.EventsPage,
+func (f *fake) Events(_ context.Context, _ authz.Principal, runID string, page reads.EventPage) (reads.EventsPage,
 	error) {
 	return f.events(runID, page)
 }
 
-func (f *fake) Receipt(_ context.Context, _ authz.Principal, runID, signalID string) (control.Receipt, error) {
+func (f *fake) Receipt(_ context.Context, _ authz.Principal, runID, signalID string) (runs.SignalReceipt, error) {
 	return f.receipt(runID, signalID)
 }
 
-func (f *fake) Receipts(_ context.Context, _ authz.Principal, runID, after string, limit int) (control.ReceiptsPage,
+func (f *fake) Receipts(_ context.Context, _ authz.Principal, runID, after string, limit int) (runs.ReceiptsPage,
 	error) {
 	return f.receipts(runID, after, limit)
 }
 
-func (f *fake) StepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (control.StepLog, error) {
+func (f *fake) StepLog(_ context.Context, _ authz.Principal, in reads.StepLogQuery) (reads.StepLog, error) {
 	return f.stepLog(in)
 }
 
-func (f *fake) Actions(_ authz.Principal, v control.RunView) control.Availability {
-	refused := control.ActionAvailability{
+func (f *fake) Actions(_ authz.Principal, v control.RunView) runs.Availability {
+	refused := runs.ActionAvailability{
 		Action: authz.Pause, Outcome: "REFUSED", Code: run.CodeForbidden, Reason: "Needs the role OPERATOR.",
 		Rule:         "operator-pause",
 		RequiredRole: authz.Operator, WhoCould: []string{"olga"}, Strength: "REVERSIBLE",
 	}
-	out := control.Availability{Run: []control.ActionAvailability{refused},
-		Steps: map[string][]control.ActionAvailability{}}
+	out := runs.Availability{Run: []runs.ActionAvailability{refused},
+		Steps: map[string][]runs.ActionAvailability{}}
 	for _, s := range v.State.Steps {
-		out.Steps[s.StepID] = []control.ActionAvailability{{Action: authz.RetryStep, Outcome: "APPLY", Strength: "NORMAL"}}
+		out.Steps[s.StepID] = []runs.ActionAvailability{{Action: authz.RetryStep, Outcome: "APPLY", Strength: "NORMAL"}}
 	}
 	return out
 }
@@ -111,45 +116,45 @@ func (f *fake) Runs(_ context.Context, _ authz.Principal, q control.RunsQuery) (
 	return f.runs(q)
 }
 
-func (f *fake) DeadLetters(_ context.Context, _ authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage,
+func (f *fake) DeadLetters(_ context.Context, _ authz.Principal, q reads.DeadLettersQuery) (reads.DeadLettersPage,
 	error) {
 	return f.letters(q)
 }
 
-func (f *fake) DeadLetter(_ context.Context, _ authz.Principal, id string) (control.DeadLetter, error) {
+func (f *fake) DeadLetter(_ context.Context, _ authz.Principal, id string) (reads.DeadLetter, error) {
 	return f.letter(id)
 }
 
-func (f *fake) RedriveDeadLetters(_ context.Context, _ authz.Principal, in control.RedriveDeadLetters) (
-	control.RedrivenDeadLetters, error) {
+func (f *fake) RedriveDeadLetters(_ context.Context, _ authz.Principal, in reads.RedriveDeadLetters) (
+	reads.RedrivenDeadLetters, error) {
 	return f.redrive(in)
 }
 
-func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]control.Receipt, error) {
-	return []control.Receipt{receipt(run.Pause)}[:min(1, limit)], nil
+func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]runs.SignalReceipt, error) {
+	return []runs.SignalReceipt{receipt(run.Pause)}[:min(1, limit)], nil
 }
 
-func (f *fake) Viewer(p authz.Principal) control.Viewer {
-	return control.Viewer{Principal: p, Grants: []control.ViewerGrant{
+func (f *fake) Viewer(p authz.Principal) access.Viewer {
+	return access.Viewer{Principal: p, Grants: []access.ViewerGrant{
 		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "*"},
 			Actions: []authz.Action{authz.Read, authz.Pause, "FUTURE_ACTION"}},
 		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "lab", EnvironmentID: "dev"}},
 	}}
 }
 
-func (f *fake) Capabilities(authz.Principal) []control.EngineCapability {
-	return []control.EngineCapability{{Engine: "temporal", Name: "PAUSE", Support: "FULL"}}
+func (f *fake) Capabilities(authz.Principal) []access.EngineCapability {
+	return []access.EngineCapability{{Engine: "temporal", Name: "PAUSE", Support: "FULL"}}
 }
 
-func (f *fake) SampledHealth(context.Context) control.Health {
-	return control.Health{Status: "DEGRADED", Checks: []control.HealthCheck{
+func (f *fake) SampledHealth(context.Context) health.Health {
+	return health.Health{Status: "DEGRADED", Checks: []health.HealthCheck{
 		{Name: "store", Status: "HEALTHY", Latency: 1500 * time.Microsecond}, {Name: "bus", Status: "UNHEALTHY",
 			Message: "The bus does not answer."},
 	}}
 }
 
-func (f *fake) Workers(context.Context, authz.Principal) ([]control.WorkerState, error) {
-	return []control.WorkerState{{
+func (f *fake) Workers(context.Context, authz.Principal) ([]health.WorkerState, error) {
+	return []health.WorkerState{{
 		Account: "acme-worker", Queue: "tq-data-dev", ReportedAt: instant, Live: true,
 		WorkerReport: engine.WorkerReport{
 			Worker: "host/7", Runtime: "process", Digest: "ab", Parts: []plan.SandboxPart{plan.SandboxFiles}, UID: 1000,
@@ -158,37 +163,37 @@ func (f *fake) Workers(context.Context, authz.Principal) ([]control.WorkerState,
 	}}, nil
 }
 
-func (f *fake) HealthHistory(_ context.Context, _ authz.Principal, last int) (control.HealthHistory, error) {
-	samples := []control.HealthSample{
+func (f *fake) HealthHistory(_ context.Context, _ authz.Principal, last int) (health.HealthHistory, error) {
+	samples := []health.HealthSample{
 		{At: instant, Status: "HEALTHY", LagP50: new(1200 * time.Microsecond), LagP99: new(40 * time.Millisecond),
 			FrameRate: 12.5, Viewers: 40, Streams: 3, Store: new(900 * time.Microsecond), Engine: new(4 * time.Millisecond)},
 		{At: instant.Add(15 * time.Second), Status: "UNHEALTHY", Viewers: 40, Streams: 3, Stale: 3},
 	}
-	return control.HealthHistory{Server: "host/7", Since: instant.Add(-15 * time.Second), Every: 15 * time.Second,
+	return health.HealthHistory{Server: "host/7", Since: instant.Add(-15 * time.Second), Every: 15 * time.Second,
 		Samples: samples[:min(last, 2)]}, nil
 }
 
-func (f *fake) WatchRun(_ context.Context, _ authz.Principal, in control.WatchRun) (graph.Stream[live.Frame], error) {
+func (f *fake) WatchRun(_ context.Context, _ authz.Principal, in watch.WatchRun) (graph.Stream[live.Frame], error) {
 	return f.watchRun(in)
 }
 
-func (f *fake) WatchEvents(_ context.Context, _ authz.Principal, in control.WatchRun) (
-	graph.Stream[control.EventsFrame], error) {
+func (f *fake) WatchEvents(_ context.Context, _ authz.Principal, in watch.WatchRun) (
+	graph.Stream[watch.EventsFrame], error) {
 	return f.watchEvent(in)
 }
 
-func (f *fake) WatchRuns(_ context.Context, _ authz.Principal, q control.RunsQuery) (graph.Stream[control.RunsFrame],
+func (f *fake) WatchRuns(_ context.Context, _ authz.Principal, q control.RunsQuery) (graph.Stream[watch.RunsFrame],
 	error) {
 	return f.watchRuns(q)
 }
 
 func (f *fake) WatchReceipts(_ context.Context, _ authz.Principal, runID, signalID string) (
-	graph.Stream[control.Receipt], error) {
+	graph.Stream[runs.SignalReceipt], error) {
 	return f.watchSigs(runID, signalID)
 }
 
-func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (
-	graph.Stream[control.StepLogFrame], error) {
+func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in reads.StepLogQuery) (
+	graph.Stream[watch.StepLogFrame], error) {
 	return f.watchLog(in)
 }
 
@@ -281,8 +286,8 @@ func stopped() control.RunView {
 // another is a value of a type that this package does not name: the edge knows no store.
 func another[T any](*T) *T { return new(T) }
 
-func receipt(kind run.SignalType) control.Receipt {
-	return control.Receipt{Receipt: run.Receipt{
+func receipt(kind run.SignalType) runs.SignalReceipt {
+	return runs.SignalReceipt{Receipt: run.Receipt{
 		RunID: "r1", Signal: run.Signal{ID: "s1", Type: kind}, Payload: json.RawMessage(`{"reason":"lunch"}`), Actor: "eva",
 		Reason:      "lunch",
 		Application: run.SignalApplied, AcceptedSeq: 4, AppliedSeq: 5, ReceivedAt: instant, DeliveredAt: after(time.Second),
@@ -290,8 +295,8 @@ func receipt(kind run.SignalType) control.Receipt {
 	}}
 }
 
-func deadLetter(id string) control.DeadLetter {
-	return control.DeadLetter{
+func deadLetter(id string) reads.DeadLetter {
+	return reads.DeadLetter{
 		ID: id, TenantID: "acme", ProjectID: "shop", RunID: "r1", From: 5, To: 6, Attempts: 10, Cause: "message too large",
 		BuriedAt: instant,
 	}

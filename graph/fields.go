@@ -3,7 +3,7 @@ package graph
 import (
 	"context"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -28,8 +28,8 @@ func (r runFields) Events(
 	if err := pageSizes(first, last); err != nil {
 		return nil, err
 	}
-	page, err := readLarge(ctx, func() (page control.EventsPage, size int, err error) {
-		page, err = r.control.Events(ctx, principal(ctx), of.RunID, control.EventPage{
+	page, err := readLarge(ctx, func() (page reads.EventsPage, size int, err error) {
+		page, err = r.control.Events(ctx, principal(ctx), of.RunID, reads.EventPage{
 			First: orZero(first), Last: orZero(last), After: orZero(after), Before: orZero(before), Types: types,
 		})
 		for i := range page.Events {
@@ -71,7 +71,7 @@ func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, err
 	if of.StepID == nil {
 		return nil, nil //nolint:nilnil // no step, no log
 	}
-	l, err := e.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
+	l, err := e.control.StepLog(ctx, principal(ctx), reads.StepLogQuery{
 		RunID: of.RunID, StepID: *of.StepID, Attempt: orZero(of.LogicalAttemptID), First: 1, ErrorLine: true,
 	})
 	return optional(int(l.ErrorLine)), err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -51,8 +52,10 @@ func notInStreams(more ...string) []string {
 	return slices.Concat(costly("Run.actions", "Step.actions", "Wait.pollerSeenAt"), more)
 }
 
-func (d *draws) n(below int) int      { return rapid.IntRange(0, below-1).Draw(d.T, "n") }
-func (d *draws) yes(in int) bool      { return d.n(in) == 0 }
+func (d *draws) n(below int) int { return rapid.IntRange(0, below-1).Draw(d.T, "n") }
+
+func (d *draws) yes(in int) bool { return d.n(in) == 0 }
+
 func pick[T any](d *draws, of ...T) T { return of[d.n(len(of))] }
 
 func maybe[T any](d *draws, v T) *T {
@@ -202,7 +205,8 @@ func (d *draws) step(i int) *run.Step {
 
 func (d *draws) header(seq run.Seq) run.Header {
 	h := run.Header{
-		Identity: identity("r1"), Seq: seq, Status: pick(d, run.Pending, run.Approved, run.Running, run.Paused, run.Completed,
+		Identity: identity("r1"), Seq: seq, Status: pick(d, run.Pending, run.Approved, run.Running, run.Paused,
+			run.Completed,
 			run.Failed, run.Cancelled, "ODD"),
 		CreatedAt: d.moment(), StartedAt: maybe(d, d.moment()), CompletedAt: maybe(d, d.moment()), TriggeredBy: d.text(),
 		RetryDeadline: maybe(d, d.moment()), Compensating: d.yes(5), Queued: d.yes(5), Artifacts: d.artifacts(),
@@ -256,9 +260,11 @@ func (d *draws) frames() []live.Frame {
 	state, epoch, shown := d.state(), "e1", run.Seq(0)
 	for i := range 1 + d.n(5) {
 		f := live.Frame{
-			Sync: pick(d, live.Live, live.Live, live.Stale, live.Resyncing), Reason: pick(d, "", "", live.Gap, live.StoreDown),
+			Sync: pick(d, live.Live, live.Live, live.Stale, live.Resyncing), Reason: pick(d, "", "", live.Gap,
+				live.StoreDown),
 			HeadSeq: d.seq(),
-			OpsRev:  int64(d.n(9)), AsOf: d.moment(), CommittedAt: d.moment(), Lag: pick(d, 0, 1500*time.Microsecond, time.Hour),
+			OpsRev:  int64(d.n(9)), AsOf: d.moment(), CommittedAt: d.moment(), Lag: pick(d, 0, 1500*time.Microsecond,
+				time.Hour),
 			Changed: i == 0,
 		}
 		if i > 0 {
@@ -280,10 +286,10 @@ func (d *draws) frames() []live.Frame {
 }
 
 // rows are the frames of a page that is watched.
-func (d *draws) rows() []control.RunsFrame {
-	var out []control.RunsFrame
+func (d *draws) rows() []watch.RunsFrame {
+	var out []watch.RunsFrame
 	for i := range 1 + d.n(4) {
-		f := control.RunsFrame{Sync: live.Live, Reason: pick(d, "", live.BusDegraded), AsOf: d.moment(), Reset: i == 0 ||
+		f := watch.RunsFrame{Sync: live.Live, Reason: pick(d, "", live.BusDegraded), AsOf: d.moment(), Reset: i == 0 ||
 			d.yes(5), Runs: d.page(false).Runs}
 		for range d.n(3) {
 			f.Removed = append(f.Removed, d.text())

@@ -20,6 +20,9 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -83,33 +86,33 @@ func answering() *fake {
 			}
 			return control.RunsPage{Runs: []control.RunView{row}, Cursors: []string{"c1"}, HasNext: true}, nil
 		},
-		events: func(string, control.EventPage) (control.EventsPage, error) {
-			return control.EventsPage{Events: []run.Event{event(1), event(2)}, HasPrev: true}, nil
+		events: func(string, reads.EventPage) (reads.EventsPage, error) {
+			return reads.EventsPage{Events: []run.Event{event(1), event(2)}, HasPrev: true}, nil
 		},
-		receipt: func(string, string) (control.Receipt, error) { return receipt(run.Resume), nil },
-		receipts: func(string, string, int) (control.ReceiptsPage, error) {
+		receipt: func(string, string) (runs.SignalReceipt, error) { return receipt(run.Resume), nil },
+		receipts: func(string, string, int) (runs.ReceiptsPage, error) {
 			rejected := receipt("FUTURE_SIGNAL")
 			rejected.Rejected, rejected.Rejection, rejected.RejectText = true, run.CodeRunTerminal, "The run has ended."
-			return control.ReceiptsPage{Receipts: []control.Receipt{receipt(run.Pause), rejected}, HasNext: true}, nil
+			return runs.ReceiptsPage{Receipts: []runs.SignalReceipt{receipt(run.Pause), rejected}, HasNext: true}, nil
 		},
-		letters: func(control.DeadLettersQuery) (control.DeadLettersPage, error) {
+		letters: func(reads.DeadLettersQuery) (reads.DeadLettersPage, error) {
 			done := deadLetter("d1")
 			done.RedrivenAt = after(time.Hour)
-			return control.DeadLettersPage{Letters: []control.DeadLetter{deadLetter("d2"), done}, HasNext: true}, nil
+			return reads.DeadLettersPage{Letters: []reads.DeadLetter{deadLetter("d2"), done}, HasNext: true}, nil
 		},
-		letter: func(id string) (control.DeadLetter, error) { return deadLetter(id), nil },
-		redrive: func(in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error) {
+		letter: func(id string) (reads.DeadLetter, error) { return deadLetter(id), nil },
+		redrive: func(in reads.RedriveDeadLetters) (reads.RedrivenDeadLetters, error) {
 			one, failed := deadLetter(in.IDs[0]), deadLetter(in.IDs[2])
 			one.RedrivenAt = after(time.Hour)
-			return control.RedrivenDeadLetters{More: true, Results: []control.RedriveResult{
+			return reads.RedrivenDeadLetters{More: true, Results: []reads.RedriveResult{
 				{ID: in.IDs[0], Letter: &one}, {ID: in.IDs[1], Failed: errNotFound},
 				{ID: in.IDs[2], Letter: &failed, Failed: &control.Error{Code: run.CodeUnavailable,
 					Message: "The bus does not answer."}},
 				{ID: in.IDs[3], Letter: &one, Already: true},
 			}}, nil
 		},
-		stepLog: func(q control.StepLogQuery) (control.StepLog, error) {
-			l := control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1,
+		stepLog: func(q reads.StepLogQuery) (reads.StepLog, error) {
+			l := reads.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1,
 				Page:    artifact.Page{Lines: []artifact.Line{line(1)}, Total: 9, Missing: artifact.Missing{From: 3, To: 7}},
 				Matches: []int64{1}, TotalMatches: 1}
 			if q.ErrorLine && q.RunID == "r1" && q.StepID == "build" && q.Attempt < 2 {
@@ -117,33 +120,33 @@ func answering() *fake {
 			}
 			return l, nil
 		},
-		startRun: func(authz.Principal, control.StartRun) (control.StartedRun, error) {
-			return control.StartedRun{View: v, Deduplicated: true}, nil
+		startRun: func(authz.Principal, runs.StartRun) (runs.StartedRun, error) {
+			return runs.StartedRun{View: v, Deduplicated: true}, nil
 		},
-		signalRun: func(authz.Principal, control.SignalRun) (control.Receipt, error) { return receipt(run.Pause), nil },
-		watchRun: func(control.WatchRun) (graph.Stream[live.Frame], error) {
+		signalRun: func(authz.Principal, runs.SignalRun) (runs.SignalReceipt, error) { return receipt(run.Pause), nil },
+		watchRun: func(watch.WatchRun) (graph.Stream[live.Frame], error) {
 			stale := frame
 			stale.Sync, stale.Reason, stale.Changed, stale.Lag, stale.HeadSeq = live.Stale, live.Gap, false, 1500, 9
 			moved := frame
 			moved.From = 6
 			return stream[live.Frame](ended, frame, stale, moved)
 		},
-		watchEvent: func(control.WatchRun) (graph.Stream[control.EventsFrame], error) {
-			return stream[control.EventsFrame](ended, control.EventsFrame{Sync: live.Live, Events: []run.Event{event(3)},
+		watchEvent: func(watch.WatchRun) (graph.Stream[watch.EventsFrame], error) {
+			return stream[watch.EventsFrame](ended, watch.EventsFrame{Sync: live.Live, Events: []run.Event{event(3)},
 				HeadSeq: 3, Epoch: "e1", AsOf: instant},
-				control.EventsFrame{Sync: live.Stale, Reason: live.StoreDown, Epoch: "e1", AsOf: instant})
+				watch.EventsFrame{Sync: live.Stale, Reason: live.StoreDown, Epoch: "e1", AsOf: instant})
 		},
-		watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
-			return stream[control.RunsFrame](ended, control.RunsFrame{Sync: live.Live, Runs: []control.RunView{row},
+		watchRuns: func(control.RunsQuery) (graph.Stream[watch.RunsFrame], error) {
+			return stream[watch.RunsFrame](ended, watch.RunsFrame{Sync: live.Live, Runs: []control.RunView{row},
 				AsOf: instant, Reset: true},
-				control.RunsFrame{Sync: live.Live, Removed: []string{"r1"}, AsOf: instant})
+				watch.RunsFrame{Sync: live.Live, Removed: []string{"r1"}, AsOf: instant})
 		},
-		watchSigs: func(string, string) (graph.Stream[control.Receipt], error) {
-			return stream[control.Receipt](ended, receipt(run.Cancel))
+		watchSigs: func(string, string) (graph.Stream[runs.SignalReceipt], error) {
+			return stream[runs.SignalReceipt](ended, receipt(run.Cancel))
 		},
-		watchLog: func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
-			return stream[control.StepLogFrame](
-				ended, control.StepLogFrame{Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 1},
+		watchLog: func(reads.StepLogQuery) (graph.Stream[watch.StepLogFrame], error) {
+			return stream[watch.StepLogFrame](
+				ended, watch.StepLogFrame{Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 1},
 					Complete: true, AsOf: instant})
 		},
 	}

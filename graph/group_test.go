@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/live"
@@ -243,17 +244,18 @@ func TestGroup_Lists(t *testing.T) {
 	row := func(id string, seq run.Seq) control.RunView {
 		v := stopped()
 		v.State.RunID, v.State.Seq, v.State.Steps = id, seq, nil
-		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "c": 2 * time.Second,
+		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": time.Second, "b": 2 * time.Second,
+			"c": 2 * time.Second,
 			"d": 3 * time.Second}[id])
 		return v
 	}
 	f := answering()
-	f.openRuns = func() (graph.Stream[control.RunsFrame], error) {
+	f.openRuns = func() (graph.Stream[watch.RunsFrame], error) {
 		return stream(nil,
-			control.RunsFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant},
-			control.RunsFrame{Sync: live.Live, AsOf: instant, Reset: true, Runs: []control.RunView{row("c", 1), row("b", 1),
+			watch.RunsFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: instant},
+			watch.RunsFrame{Sync: live.Live, AsOf: instant, Reset: true, Runs: []control.RunView{row("c", 1), row("b", 1),
 				row("a", 1)}},
-			control.RunsFrame{Sync: live.Live, AsOf: instant, Runs: []control.RunView{row("d", 1), row("b", 2)},
+			watch.RunsFrame{Sync: live.Live, AsOf: instant, Runs: []control.RunView{row("d", 1), row("b", 2)},
 				Removed: []string{"a"}},
 		)
 	}

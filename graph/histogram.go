@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
 // Counts are about how many there are.
 type Counts interface {
-	RunHistogram(ctx context.Context, p authz.Principal, in control.RunHistogram) ([]control.RunCount, error)
+	RunHistogram(ctx context.Context, p authz.Principal, in reads.RunHistogram) ([]reads.RunCount, error)
 }
 
 func (q queries) RunHistogram(ctx context.Context, filter *model.RunFilter, from, to time.Time,
@@ -20,7 +20,7 @@ func (q queries) RunHistogram(ctx context.Context, filter *model.RunFilter, from
 	if err != nil {
 		return nil, err
 	}
-	counts, err := q.control.RunHistogram(ctx, principal(ctx), control.RunHistogram{Filter: in.Filter, From: from, To: to,
+	counts, err := q.control.RunHistogram(ctx, principal(ctx), reads.RunHistogram{Filter: in.Filter, From: from, To: to,
 		Buckets: buckets})
 	out := make([]model.RunBucket, len(counts))
 	for i, c := range counts {

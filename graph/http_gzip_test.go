@@ -46,7 +46,7 @@ func TestHTTP_LongAnswersInGzip(t *testing.T) {
 			t.Errorf("%q: another answer", accepted)
 		}
 	}
-	if got := a.do(http.MethodPost, "/", request(health, nil), "Accept-Encoding", "gzip"); got.header.Get(
+	if got := a.do(http.MethodPost, "/", request(queryHealth, nil), "Accept-Encoding", "gzip"); got.header.Get(
 		"Content-Encoding") != "" || got.body != healthy {
 		t.Errorf("a short answer: %v %s", got.header, got.body)
 	}

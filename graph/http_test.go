@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	health  = `{ health { status } }`
-	healthy = `{"data":{"health":{"status":"DEGRADED"}}}`
-	started = `mutation { cancelRun(input: {runId: "r1", signalId: "s1"}) { signal { signalId } } }`
-	watched = `subscription { signalUpdates(runId: "r1") { signalId } }`
+	queryHealth = `{ health { status } }`
+	healthy     = `{"data":{"health":{"status":"DEGRADED"}}}`
+	started     = `mutation { cancelRun(input: {runId: "r1", signalId: "s1"}) { signal { signalId } } }`
+	watched     = `subscription { signalUpdates(runId: "r1") { signalId } }`
 )
 
 // contract: Z01
@@ -44,7 +44,7 @@ func TestHTTP_Authentication(t *testing.T) {
 			"UNAUTHENTICATED"},
 	} {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
-			got := a.do(http.MethodPost, test.path, request(health, nil), append(test.headers, "Accept", accept)...)
+			got := a.do(http.MethodPost, test.path, request(queryHealth, nil), append(test.headers, "Accept", accept)...)
 			if got.status != test.status || test.status != 200 && code(t, got.body) != test.code {
 				t.Errorf("%s as %s: %d %s, want %d %s", name, accept, got.status, got.body, test.status, test.code)
 			}
@@ -116,10 +116,10 @@ func TestHTTP_Requests(t *testing.T) {
 		status             int
 		kind               string // content type
 	}{
-		"query": {"POST", "/", request(health, nil), nil, 200, "application/json"},
-		"query, new type": {"POST", "/", request(health, nil), []string{"Accept",
+		"query": {"POST", "/", request(queryHealth, nil), nil, 200, "application/json"},
+		"query, new type": {"POST", "/", request(queryHealth, nil), []string{"Accept",
 			"application/graphql-response+json, application/json;q=0.9"}, 200, "application/graphql-response+json"},
-		"query by GET":    {"GET", get(health) + "&variables=%7B%7D", "", nil, 200, "application/json"},
+		"query by GET":    {"GET", get(queryHealth) + "&variables=%7B%7D", "", nil, 200, "application/json"},
 		"mutation by GET": {"GET", get(started), "", nil, 405, "application/json"},
 		"mutation by GET, events": {"GET", get(started), "", []string{"Accept", "text/event-stream"}, 405,
 			"application/json"},
@@ -128,9 +128,9 @@ func TestHTTP_Requests(t *testing.T) {
 		"stream by POST": {"POST", "/", request(watched, nil), []string{"Accept", "text/event-stream"}, 200,
 			"text/event-stream"},
 		"stream as JSON": {"POST", "/", request(watched, nil), nil, 406, "application/json"},
-		"query as events": {"POST", "/", request(health, nil), []string{"Accept", "text/event-stream"}, 200,
+		"query as events": {"POST", "/", request(queryHealth, nil), []string{"Accept", "text/event-stream"}, 200,
 			"text/event-stream"},
-		"query as either": {"POST", "/", request(health, nil), []string{"Accept",
+		"query as either": {"POST", "/", request(queryHealth, nil), []string{"Accept",
 			"text/event-stream, application/json"}, 200, "application/json"},
 		"mutation as either": {"POST", "/", request(started, nil), []string{"Accept",
 			"application/graphql-response+json, text/event-stream"}, 200, "application/graphql-response+json"},
@@ -140,13 +140,13 @@ func TestHTTP_Requests(t *testing.T) {
 		"invalid as events": {"POST", "/", request(`subscription { nothing }`, nil),
 			[]string{"Accept", "text/event-stream"}, 400, "application/json"},
 		"no JSON":             {"POST", "/", `{`, nil, 400, "application/json"},
-		"two values":          {"POST", "/", request(health, nil) + "{}", nil, 400, "application/json"},
-		"a list":              {"POST", "/", "[" + request(health, nil) + "]", nil, 400, "application/json"},
-		"variables no object": {"GET", get(health) + "&variables=1", "", nil, 400, "application/json"},
+		"two values":          {"POST", "/", request(queryHealth, nil) + "{}", nil, 400, "application/json"},
+		"a list":              {"POST", "/", "[" + request(queryHealth, nil) + "]", nil, 400, "application/json"},
+		"variables no object": {"GET", get(queryHealth) + "&variables=1", "", nil, 400, "application/json"},
 		"form": {"POST", "/", "query=%7Bhealth%7D", []string{"Content-Type",
 			"application/x-www-form-urlencoded"}, 415, "application/json"},
-		"no type": {"POST", "/", request(health, nil), []string{"Content-Type", ""}, 415, "application/json"},
-		"PUT":     {"PUT", "/", request(health, nil), nil, 405, "application/json"},
+		"no type": {"POST", "/", request(queryHealth, nil), []string{"Content-Type", ""}, 415, "application/json"},
+		"PUT":     {"PUT", "/", request(queryHealth, nil), nil, 405, "application/json"},
 	} {
 		got := a.do(test.method, test.path, test.body, test.headers...)
 		if got.status != test.status || !strings.HasPrefix(got.header.Get("Content-Type"), test.kind) {
@@ -156,7 +156,8 @@ func TestHTTP_Requests(t *testing.T) {
 		if (got.header.Get("Allow") != "") != (got.status == 405) {
 			t.Errorf("%s: Allow %q", name, got.header.Get("Allow"))
 		}
-		if wrong := strings.Contains(name, "invalid") || test.status >= 400; wrong && code(t, got.body) != "BAD_USER_INPUT" {
+		if wrong := strings.Contains(name, "invalid") || test.status >= 400; wrong &&
+			code(t, got.body) != "BAD_USER_INPUT" {
 			t.Errorf("%s: %s, want BAD_USER_INPUT", name, got.body)
 		}
 	}
@@ -165,13 +166,13 @@ func TestHTTP_Requests(t *testing.T) {
 func TestHTTP_PersistedQueries(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
-	sum := sha256.Sum256([]byte(health))
+	sum := sha256.Sum256([]byte(queryHealth))
 	extensions := `"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + hex.EncodeToString(sum[:]) + `"}}`
 	short := "{" + extensions + "}"
 	if got := a.do(http.MethodPost, "/", short).body; code(t, got) != "PERSISTED_QUERY_NOT_FOUND" {
 		t.Errorf("first: %s", got)
 	}
-	if got := a.do(http.MethodPost, "/", `{"query":"`+health+`",`+extensions+"}").body; got != healthy {
+	if got := a.do(http.MethodPost, "/", `{"query":"`+queryHealth+`",`+extensions+"}").body; got != healthy {
 		t.Errorf("with its document: %s", got)
 	}
 	if got := a.do(http.MethodPost, "/", short).body; got != healthy {

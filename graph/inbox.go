@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
 // Inboxes are about what waits for people.
 type Inboxes interface {
 	InboxCount(ctx context.Context, p authz.Principal) (int, error)
-	WatchInbox(ctx context.Context, p authz.Principal) (Stream[control.InboxFrame], error)
+	WatchInbox(ctx context.Context, p authz.Principal) (Stream[watch.InboxFrame], error)
 }
 
 func (v viewerFields) InboxCount(ctx context.Context, _ *model.Viewer) (int, error) {
@@ -23,14 +23,14 @@ func (s subscriptions) InboxUpdates(ctx context.Context) (<-chan *model.InboxUpd
 	return pump(ctx, frames, err, mapInboxFrame)
 }
 
-func mapInboxFrame(f control.InboxFrame) *model.InboxUpdate {
+func mapInboxFrame(f watch.InboxFrame) *model.InboxUpdate {
 	return &model.InboxUpdate{
 		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), AsOf: optional(f.AsOf), Reset: f.Reset, Count: f.Count,
 		Changed: each(f.Changed, mapInboxItem), Removed: each(f.Removed, mapInboxItem),
 	}
 }
 
-func mapInboxItem(i control.InboxItem) model.InboxItem {
+func mapInboxItem(i watch.InboxItem) model.InboxItem {
 	return model.InboxItem{
 		RunID: i.RunID, StepID: text(i.StepID), LogicalAttemptID: optional(i.LogicalAttempt),
 		ProjectID: i.ProjectID, EnvironmentID: i.EnvironmentID, Since: i.Since, Yours: i.Yours,

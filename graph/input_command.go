@@ -4,14 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
-func startOf(in model.StartRunInput) control.StartRun {
-	return control.StartRun{
+func startOf(in model.StartRunInput) runs.StartRun {
+	return runs.StartRun{
 		RequestID: in.RunRequestID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID,
 		Inline: in.Plan.Inline, Ref: planRef(in.Plan.Ref), Params: in.Params, Priority: in.Priority,
 	}
@@ -27,15 +28,15 @@ func planRef(in *model.PlanRefInput) *plan.Ref {
 	}
 }
 
-func rerunOf(in model.RerunInput) control.Rerun {
-	return control.Rerun{
+func rerunOf(in model.RerunInput) runs.Rerun {
+	return runs.Rerun{
 		RunID: in.RunID, RequestID: in.RunRequestID, Reason: orZero(in.Reason),
 		Start: orZero(in.From.Start), Failed: orZero(in.From.Failed), Steps: in.From.Steps,
 	}
 }
 
-func completionOf(in model.CompleteManualStepInput) control.CompleteManualStep {
-	return control.CompleteManualStep{
+func completionOf(in model.CompleteManualStepInput) runs.CompleteManualStep {
+	return runs.CompleteManualStep{
 		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome), Notes: orZero(in.Notes),
 		EvidenceRefs: in.EvidenceRefs, CompletedAt: orZero(in.CompletedAt), Actor: orZero(in.Actor),
 		ExpectedRunSeq: in.ExpectedRunSeq,
@@ -43,8 +44,8 @@ func completionOf(in model.CompleteManualStepInput) control.CompleteManualStep {
 }
 
 // signalOf reads the one member of the @oneOf that is set.
-func signalOf(runID, signalID string, s model.SignalInput) (control.SignalRun, error) {
-	out := control.SignalRun{RunID: runID, Signal: run.Signal{ID: signalID}}
+func signalOf(runID, signalID string, s model.SignalInput) (runs.SignalRun, error) {
+	out := runs.SignalRun{RunID: runID, Signal: run.Signal{ID: signalID}}
 	sig := &out.Signal
 	switch {
 	case s.Pause != nil:
@@ -83,15 +84,15 @@ func signalOf(runID, signalID string, s model.SignalInput) (control.SignalRun, e
 	return out, badInput("signal", "MISSING", "choose what to do, such as pause, resume or retryStep")
 }
 
-func cancelOf(in model.CancelRunInput) (control.SignalRun, error) {
-	out := control.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID,
+func cancelOf(in model.CancelRunInput) (runs.SignalRun, error) {
+	out := runs.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID,
 		Type: run.Cancel}}
 	return out, describe(&out, in.Reason, model.PauseInput{Reason: in.Reason})
 }
 
 // describe keeps the chosen member as compact JSON: its bytes are what a
 // repeated signal is compared with and what size limits count (T228).
-func describe(s *control.SignalRun, reason *string, member any) error {
+func describe(s *runs.SignalRun, reason *string, member any) error {
 	doc, err := json.Marshal(member)
 	if err != nil {
 		return fmt.Errorf("graph: signal payload: %w", err)
@@ -101,32 +102,32 @@ func describe(s *control.SignalRun, reason *string, member any) error {
 }
 
 // actionOf reads the one member of the @oneOf that is set.
-func actionOf(in model.ActionInput) (control.PreviewAction, error) {
+func actionOf(in model.ActionInput) (runs.PreviewAction, error) {
 	switch {
 	case in.Signal != nil:
 		s, err := signalOf(in.Signal.RunID, "", *in.Signal.Signal)
-		return control.PreviewAction{Signal: &s}, err
+		return runs.PreviewAction{Signal: &s}, err
 	case in.Cancel != nil:
 		s, err := cancelOf(model.CancelRunInput{RunID: in.Cancel.RunID})
-		return control.PreviewAction{Signal: &s}, err
+		return runs.PreviewAction{Signal: &s}, err
 	case in.CompleteManualStep != nil:
-		return control.PreviewAction{CompleteManual: new(completionOf(*in.CompleteManualStep))}, nil
+		return runs.PreviewAction{CompleteManual: new(completionOf(*in.CompleteManualStep))}, nil
 	case in.Rerun != nil:
-		return control.PreviewAction{Rerun: new(rerunOf(*in.Rerun))}, nil
+		return runs.PreviewAction{Rerun: new(rerunOf(*in.Rerun))}, nil
 	case in.Start != nil:
-		return control.PreviewAction{Start: new(startOf(*in.Start))}, nil
+		return runs.PreviewAction{Start: new(startOf(*in.Start))}, nil
 	case in.Approve != nil:
-		return control.PreviewAction{Approve: &control.ApproveRun{RunID: in.Approve.RunID}}, nil
+		return runs.PreviewAction{Approve: &runs.ApproveRun{RunID: in.Approve.RunID}}, nil
 	}
-	return control.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
+	return runs.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
 }
 
 // bulkPreviewOf reads a bulk that is to be previewed.
-func bulkPreviewOf(in model.BulkPreviewInput) (control.PreviewBulk, error) {
+func bulkPreviewOf(in model.BulkPreviewInput) (bulk.PreviewBulk, error) {
 	runs, err := bulkRunsOf(*in.Runs)
 	if err != nil {
-		return control.PreviewBulk{}, err
+		return bulk.PreviewBulk{}, err
 	}
 	signal, err := bulkActionOf(*in.Action)
-	return control.PreviewBulk{Runs: runs, Signal: signal}, err
+	return bulk.PreviewBulk{Runs: runs, Signal: signal}, err
 }

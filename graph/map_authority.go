@@ -4,12 +4,12 @@ import (
 	"strconv"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 )
 
-func mapPolicy(p control.Policy) *model.Policy {
+func mapPolicy(p access.Policy) *model.Policy {
 	doc, rules := p.Document, p.Document.Rules
 	if rules == nil {
 		rules = authz.DefaultPolicy()
@@ -67,8 +67,8 @@ func bytesOf(n *float64) int64 {
 	return int64(min(max(orZero(n), -1), most))
 }
 
-func mapPolicies(page control.PolicyPage, hasPrev bool) *model.PolicyConnection {
-	edges := each(page.Policies, func(p control.Policy) model.PolicyEdge {
+func mapPolicies(page access.PolicyPage, hasPrev bool) *model.PolicyConnection {
+	edges := each(page.Policies, func(p access.Policy) model.PolicyEdge {
 		return model.PolicyEdge{Cursor: encodeCursor(strconv.FormatInt(p.Version, 10)), Node: mapPolicy(p)}
 	})
 	return &model.PolicyConnection{
@@ -111,7 +111,7 @@ func documentOf(in model.PolicyInput) authz.Document {
 	return doc
 }
 
-func mapToken(t control.Token) *model.Token {
+func mapToken(t access.Token) *model.Token {
 	return &model.Token{
 		TokenID: t.ID, Kind: enumOf[model.TokenKind](t.Kind), KindRaw: string(t.Kind), Provider: text(t.Provider),
 		Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
@@ -122,8 +122,8 @@ func mapToken(t control.Token) *model.Token {
 	}
 }
 
-func mapTokens(page control.TokensPage, hasPrev bool) *model.TokenConnection {
-	edges := each(page.Tokens, func(t control.Token) model.TokenEdge {
+func mapTokens(page access.TokensPage, hasPrev bool) *model.TokenConnection {
+	edges := each(page.Tokens, func(t access.Token) model.TokenEdge {
 		return model.TokenEdge{Cursor: encodeCursor(t.ID), Node: mapToken(t)}
 	})
 	return &model.TokenConnection{

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -20,7 +22,7 @@ func bulkNotFound() error {
 	return &control.Error{Code: run.CodeNotFound, Message: "There is no such bulk, or it is not yours."}
 }
 
-func mapBulk(b control.Bulk) *model.Bulk {
+func mapBulk(b bulk.Bulk) *model.Bulk {
 	out := &model.Bulk{
 		ID: nodeID(bulkNode, b.ID), State: model.BulkState(b.State()), Type: enumOf[model.SignalType](b.Signal.Type),
 		TypeRaw: string(b.Signal.Type),
@@ -38,22 +40,23 @@ func mapBulk(b control.Bulk) *model.Bulk {
 	return out
 }
 
-func mapApplications(a control.BulkApplications) *model.BulkApplications {
+func mapApplications(a bulk.BulkApplications) *model.BulkApplications {
 	return &model.BulkApplications{Pending: a.Pending, Delivered: a.Delivered, Applied: a.Applied, Noop: a.Noop,
 		NotApplied: a.NotApplied}
 }
 
-func mapBulks(page control.BulksPage, after string) *model.BulkConnection {
-	edges := each(page.Bulks, func(b control.Bulk) model.BulkEdge {
+func mapBulks(page bulk.BulksPage, after string) *model.BulkConnection {
+	edges := each(page.Bulks, func(b bulk.Bulk) model.BulkEdge {
 		return model.BulkEdge{Cursor: encodeCursor(b.ID), Node: mapBulk(b)}
 	})
 	return &model.BulkConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.BulkEdge) string { return e.Cursor }, page.HasNext, after != ""),
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.BulkEdge) string { return e.Cursor }, page.HasNext,
+			after != ""),
 	}
 }
 
-func mapBulkRows(page control.BulkRowsPage, after string) *model.BulkRowConnection {
-	edges := each(page.Rows, func(r control.BulkRow) model.BulkRowEdge {
+func mapBulkRows(page bulk.BulkRowsPage, after string) *model.BulkRowConnection {
+	edges := each(page.Rows, func(r bulk.BulkRow) model.BulkRowEdge {
 		return model.BulkRowEdge{Cursor: encodeCursor(strconv.Itoa(r.No)), Node: new(mapBulkRow(r))}
 	})
 	return &model.BulkRowConnection{
@@ -62,14 +65,14 @@ func mapBulkRows(page control.BulkRowsPage, after string) *model.BulkRowConnecti
 	}
 }
 
-func mapBulkRow(r control.BulkRow) model.BulkRow {
+func mapBulkRow(r bulk.BulkRow) model.BulkRow {
 	out := model.BulkRow{
 		No: r.No, RunID: r.RunID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID,
 		Outcome:    enumOf[model.BulkOutcome](r.Outcome),
 		OutcomeRaw: string(r.Outcome), Code: text(r.Code), Message: text(r.Message), At: r.At, Failed: r.Failed(),
 	}
 	if rc := r.Receipt; rc != nil {
-		out.Signal = new(mapReceipt(control.Receipt{Receipt: *rc}))
+		out.Signal = new(mapReceipt(runs.SignalReceipt{Receipt: *rc}))
 		if rc.Rejected {
 			out.Code, out.Message = text(rc.Rejection), text(rc.RejectText)
 		}
@@ -77,15 +80,15 @@ func mapBulkRow(r control.BulkRow) model.BulkRow {
 	return out
 }
 
-func mapBulkFrame(f control.BulkFrame) *model.BulkUpdate {
+func mapBulkFrame(f bulk.BulkFrame) *model.BulkUpdate {
 	return &model.BulkUpdate{
 		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), AsOf: f.AsOf, Reset: f.Reset,
 		Bulk: mapBulk(f.Bulk), Rows: each(f.Rows, mapBulkRow),
 	}
 }
 
-func mapBulkPreview(p control.BulkPreview) *model.BulkPreview {
-	reason := func(r control.BulkReason) model.BulkReason {
+func mapBulkPreview(p runs.BulkPreview) *model.BulkPreview {
+	reason := func(r runs.BulkReason) model.BulkReason {
 		return model.BulkReason{Code: string(r.Code), Reason: r.Reason, Count: r.Count}
 	}
 	return &model.BulkPreview{
@@ -94,7 +97,7 @@ func mapBulkPreview(p control.BulkPreview) *model.BulkPreview {
 	}
 }
 
-func mapBulkSample(s control.BulkSample) model.BulkSample {
+func mapBulkSample(s runs.BulkSample) model.BulkSample {
 	p := mapPreview(s.Preview)
 	return model.BulkSample{
 		RunID: s.RunID, Status: enumOf[model.RunStatus](s.Status), BasedOnSeq: p.BasedOnSeq, Outcome: p.Outcome, Code: p.Code,

@@ -1,19 +1,19 @@
 package graph
 
 import (
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapDeadLetter(d control.DeadLetter) *model.DeadLetter {
+func mapDeadLetter(d reads.DeadLetter) *model.DeadLetter {
 	return &model.DeadLetter{
 		ID: nodeID(deadLetterNode, d.ID), ProjectID: d.ProjectID, RunID: d.RunID, FromSeq: d.From, ToSeq: d.To,
 		Attempts: d.Attempts, Cause: d.Cause, BuriedAt: d.BuriedAt, RedrivenAt: d.RedrivenAt,
 	}
 }
 
-func mapDeadLetters(page control.DeadLettersPage, after string) *model.DeadLetterConnection {
-	edges := each(page.Letters, func(d control.DeadLetter) model.DeadLetterEdge {
+func mapDeadLetters(page reads.DeadLettersPage, after string) *model.DeadLetterConnection {
+	edges := each(page.Letters, func(d reads.DeadLetter) model.DeadLetterEdge {
 		return model.DeadLetterEdge{Cursor: encodeCursor(d.ID), Node: mapDeadLetter(d)}
 	})
 	return &model.DeadLetterConnection{
@@ -31,7 +31,7 @@ func deadLetterID(id string) string {
 }
 
 // mapRedriven gives results the ids that were asked for, if any were.
-func mapRedriven(out control.RedrivenDeadLetters, asked []string) *model.RedriveDeadLettersPayload {
+func mapRedriven(out reads.RedrivenDeadLetters, asked []string) *model.RedriveDeadLettersPayload {
 	p := &model.RedriveDeadLettersPayload{Results: each(out.Results, mapRedrive), More: out.More}
 	for i := range asked {
 		p.Results[i].ID = asked[i]
@@ -39,7 +39,7 @@ func mapRedriven(out control.RedrivenDeadLetters, asked []string) *model.Redrive
 	return p
 }
 
-func mapRedrive(r control.RedriveResult) model.RedriveResult {
+func mapRedrive(r reads.RedriveResult) model.RedriveResult {
 	m := model.RedriveResult{ID: nodeID(deadLetterNode, r.ID), Outcome: model.RedriveOutcomeRedriven}
 	if r.Letter != nil {
 		m.Letter = mapDeadLetter(*r.Letter)

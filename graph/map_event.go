@@ -3,7 +3,8 @@ package graph
 import (
 	"strconv"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -18,7 +19,7 @@ func mapEvent(e run.Event) model.RunEvent {
 	}
 }
 
-func mapEventsPage(page control.EventsPage) *model.EventConnection {
+func mapEventsPage(page reads.EventsPage) *model.EventConnection {
 	edges := each(page.Events, func(e run.Event) model.EventEdge {
 		return model.EventEdge{Cursor: strconv.FormatInt(int64(e.Seq), 10), Node: new(mapEvent(e))}
 	})
@@ -28,7 +29,7 @@ func mapEventsPage(page control.EventsPage) *model.EventConnection {
 	}
 }
 
-func mapEventsFrame(f control.EventsFrame) *model.RunEventUpdate {
+func mapEventsFrame(f watch.EventsFrame) *model.RunEventUpdate {
 	return &model.RunEventUpdate{
 		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), HeadSeq: optional(f.HeadSeq), StoreEpoch: f.Epoch,
 		AsOf: f.AsOf, Reset: f.Reset, Events: each(f.Events, mapEvent),

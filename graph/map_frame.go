@@ -2,6 +2,7 @@ package graph
 
 import (
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -54,7 +55,7 @@ func (g *stepGraph) delta(from run.Seq) *model.RunDelta {
 	return &model.RunDelta{FromSeq: d.From, ToSeq: d.To, Header: g.header(), Steps: g.steps(d.Steps)}
 }
 
-func mapRunsFrame(f control.RunsFrame, w wants) *model.RunListUpdate {
+func mapRunsFrame(f watch.RunsFrame, w wants) *model.RunListUpdate {
 	return &model.RunListUpdate{
 		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), AsOf: f.AsOf, Reset: f.Reset,
 		Runs: each(f.Runs, func(v control.RunView) model.Run { return *mapRow(v, nil, w) }), Removed: list(f.Removed),

@@ -1,20 +1,21 @@
 package graph
 
 import (
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapStepLog(l control.StepLog) *model.StepLog {
+func mapStepLog(l reads.StepLog) *model.StepLog {
 	return &model.StepLog{
-		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(control.StepLogFrame{Page: l.Page}),
+		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(watch.StepLogFrame{Page: l.Page}),
 		TotalLines: int(l.Total), Missing: mapMissing(l.Missing.From, l.Missing.To),
 		Matches: each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
 		ErrorLine: optional(int(l.ErrorLine)),
 	}
 }
 
-func mapStepLogFrame(f control.StepLogFrame) *model.StepLogUpdate {
+func mapStepLogFrame(f watch.StepLogFrame) *model.StepLogUpdate {
 	return &model.StepLogUpdate{
 		Attempt: f.Attempt, Lines: mapLines(f), TotalLines: int(f.Total), Missing: mapMissing(f.Missing.From, f.Missing.To),
 		Complete: f.Complete, AsOf: f.AsOf,
@@ -28,7 +29,7 @@ func mapMissing(from, to int64) *model.MissingLines {
 	return &model.MissingLines{From: int(from), To: int(to)}
 }
 
-func mapLines(f control.StepLogFrame) []model.LogLine {
+func mapLines(f watch.StepLogFrame) []model.LogLine {
 	out := make([]model.LogLine, len(f.Lines))
 	for i, l := range f.Lines {
 		out[i] = model.LogLine{No: int(l.No), At: l.At, Stream: l.Stream, EngineAttemptID: l.EngineAttempt, Text: l.Text}

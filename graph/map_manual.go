@@ -1,11 +1,11 @@
 package graph
 
 import (
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapManualTask(t control.ManualTask) *model.ManualTask {
+func mapManualTask(t runs.ManualTask) *model.ManualTask {
 	return &model.ManualTask{
 		RunID: t.Identity.RunID, StepID: t.StepID, LogicalAttemptID: t.LogicalAttempt,
 		ProjectID: t.Identity.ProjectID, EnvironmentID: t.Identity.EnvironmentID,
@@ -14,7 +14,7 @@ func mapManualTask(t control.ManualTask) *model.ManualTask {
 	}
 }
 
-func mapManualTasks(page control.ManualTasksPage, after string) *model.ManualTaskConnection {
+func mapManualTasks(page runs.ManualTasksPage, after string) *model.ManualTaskConnection {
 	edges := make([]model.ManualTaskEdge, len(page.Tasks))
 	for i, t := range page.Tasks {
 		edges[i] = model.ManualTaskEdge{Cursor: encodeCursor(page.Cursors[i]), Node: mapManualTask(t)}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
@@ -32,7 +33,7 @@ func mapQueueEntry(q control.QueueEntry) *model.QueueEntry {
 	return e
 }
 
-func mapQueuePage(page control.QueuePage, hasPrev bool) *model.QueueEntryConnection {
+func mapQueuePage(page admission.QueuePage, hasPrev bool) *model.QueueEntryConnection {
 	edges := each(page.Entries, func(q control.QueueEntry) model.QueueEntryEdge {
 		return model.QueueEntryEdge{Cursor: encodeCursor(q.RunID), Node: mapQueueEntry(q)}
 	})
@@ -42,11 +43,11 @@ func mapQueuePage(page control.QueuePage, hasPrev bool) *model.QueueEntryConnect
 	}
 }
 
-func mapQuotaSnapshot(q control.QuotaSnapshot) model.QuotaSnapshot {
+func mapQuotaSnapshot(q admission.QuotaSnapshot) model.QuotaSnapshot {
 	return model.QuotaSnapshot{
 		ProjectID: text(q.ProjectID), Active: q.Active, MaxActive: q.MaxActive, QueueDepth: q.Depth,
 		MaxQueueDepth: q.MaxDepth,
-		Buckets: each(q.Buckets, func(b control.BucketSnapshot) model.QuotaBucket {
+		Buckets: each(q.Buckets, func(b admission.BucketSnapshot) model.QuotaBucket {
 			return model.QuotaBucket{
 				Action: model.QuotaAction(b.Action), PerMinute: b.PerMinute, TokensRemaining: b.Remaining,
 				UsedPercent: b.UsedPercent, NextRefillAt: optional(b.NextRefill),
@@ -55,11 +56,11 @@ func mapQuotaSnapshot(q control.QuotaSnapshot) model.QuotaSnapshot {
 	}
 }
 
-func mapQuotaSettings(s control.QuotaSettings) *model.QuotaSettings {
+func mapQuotaSettings(s admission.QuotaSettings) *model.QuotaSettings {
 	doc := s.Document
 	out := &model.QuotaSettings{
 		Version: int(s.Version), Tier: s.Tier, Tenant: mapQuotaLimits(doc.Tenant),
-		Projects: each(doc.Projects, func(p control.ProjectQuota) model.ProjectQuota {
+		Projects: each(doc.Projects, func(p admission.ProjectQuota) model.ProjectQuota {
 			return model.ProjectQuota{ProjectID: p.ProjectID, Limits: mapQuotaLimits(p.Limits), Weight: p.Weight}
 		}),
 		TTLMs: optional(time.Duration(doc.TTLMS) * time.Millisecond),
@@ -71,10 +72,10 @@ func mapQuotaSettings(s control.QuotaSettings) *model.QuotaSettings {
 	return out
 }
 
-func mapQuotaLimits(l control.QuotaLimits) *model.QuotaLimits { return new(model.QuotaLimits(l)) }
+func mapQuotaLimits(l admission.QuotaLimits) *model.QuotaLimits { return new(model.QuotaLimits(l)) }
 
-func mapQuotaHistory(page control.QuotaHistoryPage, hasPrev bool) *model.QuotaSettingsConnection {
-	edges := each(page.Settings, func(s control.QuotaSettings) model.QuotaSettingsEdge {
+func mapQuotaHistory(page admission.QuotaHistoryPage, hasPrev bool) *model.QuotaSettingsConnection {
+	edges := each(page.Settings, func(s admission.QuotaSettings) model.QuotaSettingsEdge {
 		return model.QuotaSettingsEdge{Cursor: encodeCursor(strconv.FormatInt(s.Version, 10)), Node: mapQuotaSettings(s)}
 	})
 	return &model.QuotaSettingsConnection{
@@ -84,21 +85,21 @@ func mapQuotaHistory(page control.QuotaHistoryPage, hasPrev bool) *model.QuotaSe
 }
 
 // quotaDocument is what a caller wrote; control says what is wrong with it.
-func quotaDocument(in model.QuotaSettingsInput) control.QuotaDocument {
-	limitsOf := func(l *model.QuotaLimitsInput) control.QuotaLimits {
+func quotaDocument(in model.QuotaSettingsInput) admission.QuotaDocument {
+	limitsOf := func(l *model.QuotaLimitsInput) admission.QuotaLimits {
 		if l == nil {
-			return control.QuotaLimits{}
+			return admission.QuotaLimits{}
 		}
-		return control.QuotaLimits(*l)
+		return admission.QuotaLimits(*l)
 	}
-	doc := control.QuotaDocument{
+	doc := admission.QuotaDocument{
 		Tenant: limitsOf(in.Tenant),
-		Projects: each(in.Projects, func(p model.ProjectQuotaInput) control.ProjectQuota {
-			return control.ProjectQuota{ProjectID: p.ProjectID, Limits: limitsOf(p.Limits), Weight: p.Weight}
+		Projects: each(in.Projects, func(p model.ProjectQuotaInput) admission.ProjectQuota {
+			return admission.ProjectQuota{ProjectID: p.ProjectID, Limits: limitsOf(p.Limits), Weight: p.Weight}
 		}),
 	}
 	if in.Strategy != nil {
-		doc.Strategy = control.Strategy(*in.Strategy)
+		doc.Strategy = admission.Strategy(*in.Strategy)
 	}
 	if in.TTLMs != nil {
 		doc.TTLMS = max(in.TTLMs.Milliseconds(), 1) // what is given and too short is said to be

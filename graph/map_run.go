@@ -5,6 +5,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -12,9 +13,9 @@ import (
 // availability computes what p may do when it is first asked for. The past
 // cannot be acted on, so it offers nothing.
 func availability(c Control, p authz.Principal, v control.RunView) model.Available {
-	return sync.OnceValue(func() control.Availability {
+	return sync.OnceValue(func() runs.Availability {
 		if v.Past {
-			return control.Availability{}
+			return runs.Availability{}
 		}
 		return c.Actions(p, v)
 	})

@@ -1,11 +1,11 @@
 package graph
 
 import (
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapReceipt(r control.Receipt) model.Signal {
+func mapReceipt(r runs.SignalReceipt) model.Signal {
 	s := model.Signal{
 		ID: nodeID(signalNode, r.RunID, r.Signal.ID), SignalID: r.Signal.ID, RunID: r.RunID,
 		Type: enumOf[model.SignalType](r.Signal.Type), TypeRaw: string(r.Signal.Type), StepID: text(r.Signal.StepID),
@@ -23,8 +23,8 @@ func mapReceipt(r control.Receipt) model.Signal {
 	return s
 }
 
-func mapReceiptsPage(page control.ReceiptsPage, after string) *model.SignalConnection {
-	edges := each(page.Receipts, func(r control.Receipt) model.SignalEdge {
+func mapReceiptsPage(page runs.ReceiptsPage, after string) *model.SignalConnection {
+	edges := each(page.Receipts, func(r runs.SignalReceipt) model.SignalEdge {
 		return model.SignalEdge{Cursor: encodeCursor(r.Signal.ID), Node: new(mapReceipt(r))}
 	})
 	return &model.SignalConnection{

@@ -3,7 +3,7 @@ package graph
 import (
 	"slices"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -99,7 +99,7 @@ func mapArtifact(a run.ArtifactRef) model.Artifact {
 	}
 }
 
-func mapAction(a control.ActionAvailability) model.ActionAvailability {
+func mapAction(a runs.ActionAvailability) model.ActionAvailability {
 	out := model.ActionAvailability{
 		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: text(a.Code), Reason: text(a.Reason),
 		Rule:     text(a.Rule),

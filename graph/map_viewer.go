@@ -2,11 +2,12 @@ package graph
 
 import (
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapViewer(v control.Viewer, dev []DevPrincipal) *model.Viewer {
+func mapViewer(v access.Viewer, dev []DevPrincipal) *model.Viewer {
 	out := &model.Viewer{
 		PolicyVersion: int(v.PolicyVersion), BreakGlassUntil: optional(v.BreakGlassUntil),
 		Principal: v.Principal.ID, TenantID: v.Principal.TenantID, Roles: []model.Role{}, Grants: each(v.Grants, mapGrant),
@@ -24,7 +25,7 @@ func mapViewer(v control.Viewer, dev []DevPrincipal) *model.Viewer {
 	return out
 }
 
-func mapGrant(g control.ViewerGrant) model.Grant {
+func mapGrant(g access.ViewerGrant) model.Grant {
 	return model.Grant{
 		Role: model.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID,
 		Actions:   knownEnums[model.Action](g.Actions),
@@ -32,21 +33,21 @@ func mapGrant(g control.ViewerGrant) model.Grant {
 	}
 }
 
-func mapCapability(c control.EngineCapability) model.EngineCapability {
+func mapCapability(c access.EngineCapability) model.EngineCapability {
 	return model.EngineCapability{Engine: c.Engine, Name: c.Name, Support: c.Support, Note: text(c.Note)}
 }
 
-func mapHealth(h control.Health) *model.Health {
+func mapHealth(h health.Health) *model.Health {
 	return &model.Health{Status: model.HealthStatus(h.Status), Checks: each(h.Checks,
-		func(c control.HealthCheck) model.HealthCheck {
+		func(c health.HealthCheck) model.HealthCheck {
 			return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: optional(c.Latency),
 				Message: text(c.Message)}
 		})}
 }
 
-func mapHealthHistory(h control.HealthHistory) *model.HealthHistory {
+func mapHealthHistory(h health.HealthHistory) *model.HealthHistory {
 	return &model.HealthHistory{Server: h.Server, Since: h.Since, IntervalMs: h.Every,
-		Samples: each(h.Samples, func(s control.HealthSample) model.HealthSample {
+		Samples: each(h.Samples, func(s health.HealthSample) model.HealthSample {
 			return model.HealthSample{
 				At: s.At, Status: model.HealthStatus(s.Status), LagP50Ms: s.LagP50, LagP99Ms: s.LagP99,
 				FramesPerSecond: s.FrameRate,

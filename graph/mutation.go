@@ -3,7 +3,8 @@ package graph
 import (
 	"context"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
@@ -17,7 +18,7 @@ func (m mutations) Rerun(ctx context.Context, in model.RerunInput) (*model.Start
 	return m.started(ctx, started, err)
 }
 
-func (m mutations) started(ctx context.Context, started control.StartedRun, err error) (*model.StartRunPayload, error) {
+func (m mutations) started(ctx context.Context, started runs.StartedRun, err error) (*model.StartRunPayload, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (m mutations) CompleteManualStep(ctx context.Context, in model.CompleteManu
 	return &model.SignalRunPayload{Signal: new(mapReceipt(r))}, nil
 }
 
-func (m mutations) signal(ctx context.Context, command control.SignalRun) (*model.SignalRunPayload, error) {
+func (m mutations) signal(ctx context.Context, command runs.SignalRun) (*model.SignalRunPayload, error) {
 	r, err := m.control.SignalRun(ctx, principal(ctx), command)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (m mutations) signal(ctx context.Context, command control.SignalRun) (*mode
 
 func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadLettersInput) (
 	*model.RedriveDeadLettersPayload, error) {
-	command := control.RedriveDeadLetters{RequestID: in.RequestID, RunID: orZero(in.Letters.RunID),
+	command := reads.RedriveDeadLetters{RequestID: in.RequestID, RunID: orZero(in.Letters.RunID),
 		AllOpen: orZero(in.Letters.AllOpen)}
 	if in.Letters.Ids != nil {
 		command.IDs = each(in.Letters.Ids, deadLetterID)

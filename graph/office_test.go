@@ -7,13 +7,15 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // office gives tickets to everybody as if it were a viewer of all of acme.
-var office = sync.OnceValue(func() *control.Service {
+var office = sync.OnceValue(func() *usecases.UseCases {
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {
 		panic(err)
@@ -22,7 +24,7 @@ var office = sync.OnceValue(func() *control.Service {
 	if err != nil {
 		panic(err)
 	}
-	return control.New(control.Config{Authz: rights, Store: everyRun{}})
+	return usecases.New(usecases.Config{Authz: rights, Store: everyRun{}})
 })
 
 // everyRun is a store in which every run of acme exists.
@@ -37,22 +39,22 @@ func officeViewer() authz.Principal {
 		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}}
 }
 
-func (f *fake) AdmitRun(ctx context.Context, _ authz.Principal, runID string) (*control.Ticket, error) {
+func (f *fake) AdmitRun(ctx context.Context, _ authz.Principal, runID string) (*watch.Ticket, error) {
 	return office().AdmitRun(ctx, officeViewer(), runID)
 }
 
-func (f *fake) AdmitRuns(ctx context.Context, _ authz.Principal, q control.RunsQuery) (*control.Ticket, error) {
+func (f *fake) AdmitRuns(ctx context.Context, _ authz.Principal, q control.RunsQuery) (*watch.Ticket, error) {
 	return office().AdmitRuns(ctx, officeViewer(), q)
 }
 
-func (f *fake) OpenRun(context.Context, *control.Ticket) (graph.Stream[live.Frame], error) {
+func (f *fake) OpenRun(context.Context, *watch.Ticket) (graph.Stream[live.Frame], error) {
 	if f.openRun != nil {
 		return f.openRun()
 	}
-	return f.watchRun(control.WatchRun{})
+	return f.watchRun(watch.WatchRun{})
 }
 
-func (f *fake) OpenRuns(context.Context, *control.Ticket) (graph.Stream[control.RunsFrame], error) {
+func (f *fake) OpenRuns(context.Context, *watch.Ticket) (graph.Stream[watch.RunsFrame], error) {
 	if f.openRuns != nil {
 		return f.openRuns()
 	}

@@ -11,61 +11,65 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
-func (f *fake) Places(context.Context, authz.Principal, int) ([]control.Place, error) {
-	return []control.Place{{ProjectID: "shop", EnvironmentID: "dev"}}, nil
+func (f *fake) Places(context.Context, authz.Principal, int) ([]access.Place, error) {
+	return []access.Place{{ProjectID: "shop", EnvironmentID: "dev"}}, nil
 }
 
 func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { return 3, nil }
 
-func (f *fake) WatchInbox(context.Context, authz.Principal) (graph.Stream[control.InboxFrame], error) {
-	approval := control.InboxItem{RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", Since: instant, Yours: true}
-	task := control.InboxItem{RunID: "r1", StepID: "look", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "dev",
+func (f *fake) WatchInbox(context.Context, authz.Principal) (graph.Stream[watch.InboxFrame], error) {
+	approval := watch.InboxItem{RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", Since: instant, Yours: true}
+	task := watch.InboxItem{RunID: "r1", StepID: "look", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "dev",
 		Since: instant}
 	return stream(&control.Error{Code: run.CodeForbidden, Message: "No longer."},
-		control.InboxFrame{Sync: live.Stale, Reason: live.StoreDown, Reset: true},
-		control.InboxFrame{Sync: live.Live, AsOf: instant, Reset: true, Count: new(0)},
-		control.InboxFrame{Sync: live.Live, AsOf: instant, Count: new(1), Changed: []control.InboxItem{approval},
-			Removed: []control.InboxItem{task}},
+		watch.InboxFrame{Sync: live.Stale, Reason: live.StoreDown, Reset: true},
+		watch.InboxFrame{Sync: live.Live, AsOf: instant, Reset: true, Count: new(0)},
+		watch.InboxFrame{Sync: live.Live, AsOf: instant, Count: new(1), Changed: []watch.InboxItem{approval},
+			Removed: []watch.InboxItem{task}},
 	)
 }
 
-func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool,
+func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in reads.DBTNodesQuery) (reads.DBTNodesPage, bool,
 	error) {
 	if in.RunID != "r1" || in.StepID != "build" || in.Attempt != 1 {
-		return control.DBTNodesPage{}, false, nil
+		return reads.DBTNodesPage{}, false, nil
 	}
-	failed := control.DBTNode{
+	failed := reads.DBTNode{
 		UniqueID: "test.shop.not_null_stg_orders_order_id.81cfe2fe64", Status: "fail", Message: "Got 3 results",
 		Failures:    new(int64(3)),
 		CompiledSQL: "select 1", SQLCut: true, ExecutionTime: 1500 * time.Millisecond,
 	}
-	model := control.DBTNode{UniqueID: "model.shop.orders", Status: "success", RowsAffected: new(int64(120))}
-	return control.DBTNodesPage{
-		Attempt: 1, Nodes: []control.DBTNode{failed, model}, Cursors: []string{"1", "4"}, Total: 3, HasNext: true,
+	model := reads.DBTNode{UniqueID: "model.shop.orders", Status: "success", RowsAffected: new(int64(120))}
+	return reads.DBTNodesPage{
+		Attempt: 1, Nodes: []reads.DBTNode{failed, model}, Cursors: []string{"1", "4"}, Total: 3, HasNext: true,
 		ByStatus: map[string]int{"success": 1, "fail": 1, "skipped": 2},
 	}, true, nil
 }
 
-func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*control.RunBefore, error) {
+func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*reads.RunBefore, error) {
 	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" ||
 		h.CreatedAt.IsZero() {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	return &control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Completed, CreatedAt: instant,
+	return &reads.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Completed, CreatedAt: instant,
 		CompletedAt: after(time.Minute)}, nil
 }
 
-func (f *fake) Forecast(_ context.Context, _ authz.Principal, h run.Header) (*control.Forecast, error) {
+func (f *fake) Forecast(_ context.Context, _ authz.Principal, h run.Header) (*reads.Forecast, error) {
 	if h.RunID != "r1" || h.PlanID != "nightly" {
 		return nil, nil //nolint:nilnil // too little is known
 	}
-	return &control.Forecast{Low: time.Minute, High: 2 * time.Minute, Runs: 12}, nil
+	return &reads.Forecast{Low: time.Minute, High: 2 * time.Minute, Runs: 12}, nil
 }
 
 func (f *fake) StepMedians(_ context.Context, _ authz.Principal, h run.Header) (map[string]time.Duration, error) {
@@ -80,31 +84,31 @@ func (f *fake) PlanDocument(_ context.Context, _ authz.Principal, runID string) 
 	return json.RawMessage(`{"schemaVersion":"v1.2","steps":[{"stepId":"build","inputs":{"env":{"TOKEN":"***"}}}]}`), nil
 }
 
-func (f *fake) PlanDiff(_ context.Context, _ authz.Principal, h run.Header) (*control.PlanDiff, error) {
+func (f *fake) PlanDiff(_ context.Context, _ authz.Principal, h run.Header) (*reads.PlanDiff, error) {
 	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" ||
 		h.CreatedAt.IsZero() {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	return &control.PlanDiff{
-		Previous: control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Failed, CreatedAt: instant}, Total: 3,
+	return &reads.PlanDiff{
+		Previous: reads.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Failed, CreatedAt: instant}, Total: 3,
 		Added: 1, Changed: 1,
-		Parts: []control.PlanPart{{Path: "metadata.planVersion", From: `"0.9"`, To: `"1.0"`}},
-		Steps: []control.PlanStepDiff{
-			{StepID: "build", Change: control.PlanStepChanged, Parts: []control.PlanPart{{Path: "inputs.threads", To: "4"}}},
-			{StepID: "test", Change: control.PlanStepAdded},
+		Parts: []reads.PlanPart{{Path: "metadata.planVersion", From: `"0.9"`, To: `"1.0"`}},
+		Steps: []reads.PlanStepDiff{
+			{StepID: "build", Change: reads.PlanStepChanged, Parts: []reads.PlanPart{{Path: "inputs.threads", To: "4"}}},
+			{StepID: "test", Change: reads.PlanStepAdded},
 		},
 	}, nil
 }
 
 func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID string,
-	upTo run.Seq) (*control.StepInputs, error) {
+	upTo run.Seq) (*runs.StepInputs, error) {
 	if runID != "r1" || stepID != "build" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	return &control.StepInputs{
+	return &runs.StepInputs{
 		Inputs: json.RawMessage(`{"projectDir":"shop"}`), Params: json.RawMessage(fmt.Sprintf(`{"upTo":%d}`, upTo)),
 		Secrets: []plan.SecretRef{{Provider: "vault", Key: "db/password"}},
-		Changes: []control.Receipt{
+		Changes: []runs.SignalReceipt{
 			{Receipt: run.Receipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana",
 				AcceptedSeq: 2, ReceivedAt: instant}}},
 	}, nil
@@ -176,12 +180,12 @@ func TestStepMedian_OneReadForARun(t *testing.T) {
 	}
 }
 
-func (f *fake) RunHistogram(_ context.Context, _ authz.Principal, in control.RunHistogram) ([]control.RunCount, error) {
+func (f *fake) RunHistogram(_ context.Context, _ authz.Principal, in reads.RunHistogram) ([]reads.RunCount, error) {
 	if len(in.Filter.ProjectIDs) != 1 || in.Filter.ProjectIDs[0] != "shop" {
 		return nil, errNotFound
 	}
-	out := make([]control.RunCount, in.Buckets)
-	out[1] = control.RunCount{Total: 3, Failed: 1}
+	out := make([]reads.RunCount, in.Buckets)
+	out[1] = reads.RunCount{Total: 3, Failed: 1}
 	return out, nil
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -15,15 +17,15 @@ import (
 // PastReads are about what ran before a run.
 type PastReads interface {
 	// LastGreen is nil when there is none.
-	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*control.RunBefore, error)
+	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*reads.RunBefore, error)
 	// Forecast is nil when too little is known.
-	Forecast(ctx context.Context, p authz.Principal, h run.Header) (*control.Forecast, error)
+	Forecast(ctx context.Context, p authz.Principal, h run.Header) (*reads.Forecast, error)
 	// PlanDocument is nil when no worker has fetched it yet.
 	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
 	// PlanDiff is nil when there is nothing to compare.
-	PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*control.PlanDiff, error)
+	PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*reads.PlanDiff, error)
 	// StepInputs is nil when no worker has fetched the plan yet.
-	StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*control.StepInputs, error)
+	StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*runs.StepInputs, error)
 	StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error)
 }
 
@@ -80,11 +82,11 @@ func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast
 		return nil, err
 	}
 	return &model.Forecast{Low: of.StartedAt.Add(f.Low), High: of.StartedAt.Add(f.High),
-		Confidence: control.ForecastConfidence, Runs: f.Runs}, nil
+		Confidence: reads.ForecastConfidence, Runs: f.Runs}, nil
 }
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {
-	d, err := readPlan(ctx, func() (*control.PlanDiff, int, error) {
+	d, err := readPlan(ctx, func() (*reads.PlanDiff, int, error) {
 		d, err := r.control.PlanDiff(ctx, principal(ctx), placeOf(of))
 		return d, sizeOfDiff(d), err
 	})
@@ -94,12 +96,12 @@ func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff
 	return mapPlanDiff(*d), nil
 }
 
-func sizeOfDiff(d *control.PlanDiff) int {
+func sizeOfDiff(d *reads.PlanDiff) int {
 	if d == nil {
 		return 0
 	}
 	n := 0
-	parts := func(list []control.PlanPart) {
+	parts := func(list []reads.PlanPart) {
 		for _, p := range list {
 			n += sizeInJSON(p.Path) + sizeInJSON(p.From) + sizeInJSON(p.To)
 		}
@@ -128,7 +130,7 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	if err != nil {
 		return nil, err
 	}
-	in, err := readPlan(ctx, func() (*control.StepInputs, int, error) {
+	in, err := readPlan(ctx, func() (*runs.StepInputs, int, error) {
 		in, err := s.control.StepInputs(ctx, principal(ctx), g.view.State.RunID, of.StepID, upTo)
 		if in == nil {
 			return nil, 0, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/live"
@@ -53,13 +54,13 @@ func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
 // listPlace is where the viewers of one page of runs are.
 type listPlace struct {
 	wants wants
-	frame control.RunsFrame
+	frame watch.RunsFrame
 	page  map[string]control.RunView
 	known bool // a frame has shown the page
 	moves int64
 }
 
-func (p *listPlace) next(f control.RunsFrame) *model.RunListUpdate {
+func (p *listPlace) next(f watch.RunsFrame) *model.RunListUpdate {
 	p.frame = f
 	p.moves++
 	if f.Reset {

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
 // Places are about where a viewer may read.
 type Places interface {
-	Places(ctx context.Context, p authz.Principal, first int) ([]control.Place, error)
+	Places(ctx context.Context, p authz.Principal, first int) ([]access.Place, error)
 }
 
 func (v viewerFields) Places(ctx context.Context, _ *model.Viewer, first *int) ([]model.Place, error) {
@@ -18,7 +18,7 @@ func (v viewerFields) Places(ctx context.Context, _ *model.Viewer, first *int) (
 		return nil, err
 	}
 	places, err := v.control.Places(ctx, principal(ctx), orZero(first))
-	return each(places, func(at control.Place) model.Place {
+	return each(places, func(at access.Place) model.Place {
 		return model.Place{ProjectID: at.ProjectID, EnvironmentID: at.EnvironmentID}
 	}), err
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -86,17 +89,17 @@ func (q queries) Preview(ctx context.Context, in model.ActionInput) (*model.Acti
 	return mapPreview(p), nil
 }
 
-func (q queries) preview(ctx context.Context, in model.ActionInput) (control.ActionPreview, error) {
+func (q queries) preview(ctx context.Context, in model.ActionInput) (runs.ActionPreview, error) {
 	if in.Bulk != nil {
 		bulk, err := bulkPreviewOf(*in.Bulk)
 		if err != nil {
-			return control.ActionPreview{}, err
+			return runs.ActionPreview{}, err
 		}
 		return q.control.PreviewBulk(ctx, principal(ctx), bulk)
 	}
 	action, err := actionOf(in)
 	if err != nil {
-		return control.ActionPreview{}, err
+		return runs.ActionPreview{}, err
 	}
 	return q.control.PreviewAction(ctx, principal(ctx), action)
 }
@@ -110,7 +113,7 @@ func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, aft
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.ManualTasks(ctx, principal(ctx), control.ManualTasksQuery{RunID: orZero(runID),
+	page, err := q.control.ManualTasks(ctx, principal(ctx), runs.ManualTasksQuery{RunID: orZero(runID),
 		First: orZero(first), After: cursor})
 	if err != nil {
 		return nil, err
@@ -120,8 +123,8 @@ func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, aft
 
 func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int,
 	find *string) (*model.StepLog, error) {
-	l, err := readLarge(ctx, func() (control.StepLog, int, error) {
-		l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
+	l, err := readLarge(ctx, func() (reads.StepLog, int, error) {
+		l, err := q.control.StepLog(ctx, principal(ctx), reads.StepLogQuery{
 			RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first),
 			Find:      orZero(find),
 			ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
@@ -147,7 +150,7 @@ func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, fir
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.DeadLetters(ctx, principal(ctx), control.DeadLettersQuery{
+	page, err := q.control.DeadLetters(ctx, principal(ctx), reads.DeadLettersQuery{
 		RunID: orZero(runID), Open: orZero(open), First: orZero(first), After: id,
 	})
 	return mapDeadLetters(page, id), err
@@ -171,7 +174,7 @@ func (q queries) Health(ctx context.Context) (*model.Health, error) {
 
 func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHistory, error) {
 	if last == nil {
-		last = new(control.MaxHealthSamples)
+		last = new(health.MaxHealthSamples)
 	}
 	h, err := q.control.HealthHistory(ctx, principal(ctx), *last)
 	if err != nil {

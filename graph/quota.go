@@ -4,17 +4,17 @@ import (
 	"context"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
 // QuotaUse is what a tenant may use, and what waits for it.
 type QuotaUse interface {
-	Queue(ctx context.Context, p authz.Principal, q control.QueueQuery) (control.QueuePage, error)
-	Quotas(ctx context.Context, p authz.Principal) ([]control.QuotaSnapshot, error)
-	QuotaSettings(ctx context.Context, p authz.Principal) (control.QuotaSettings, error)
-	QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (control.QuotaHistoryPage, error)
-	SetQuota(ctx context.Context, p authz.Principal, in control.SetQuota) (control.QuotaSettings, error)
+	Queue(ctx context.Context, p authz.Principal, q admission.QueueQuery) (admission.QueuePage, error)
+	Quotas(ctx context.Context, p authz.Principal) ([]admission.QuotaSnapshot, error)
+	QuotaSettings(ctx context.Context, p authz.Principal) (admission.QuotaSettings, error)
+	QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (admission.QuotaHistoryPage, error)
+	SetQuota(ctx context.Context, p authz.Principal, in admission.SetQuota) (admission.QuotaSettings, error)
 }
 
 func (q queries) Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection,
@@ -26,7 +26,7 @@ func (q queries) Queue(ctx context.Context, projectID *string, first *int, after
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Queue(ctx, principal(ctx), control.QueueQuery{ProjectID: orZero(projectID),
+	page, err := q.control.Queue(ctx, principal(ctx), admission.QueueQuery{ProjectID: orZero(projectID),
 		First: orZero(first), After: runID})
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (q queries) QuotaHistory(ctx context.Context, first *int, after *string) (*
 }
 
 func (m mutations) SetQuota(ctx context.Context, in model.SetQuotaInput) (*model.SetQuotaPayload, error) {
-	s, err := m.control.SetQuota(ctx, principal(ctx), control.SetQuota{
+	s, err := m.control.SetQuota(ctx, principal(ctx), admission.SetQuota{
 		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: quotaDocument(*in.Settings),
 		Reason: in.Reason,
 	})

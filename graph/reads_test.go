@@ -43,12 +43,12 @@ func TestReads_NoQueryPerRow(t *testing.T) {
 	}
 }
 
-type reads struct {
+type readCounts struct {
 	calls map[string]int
 	bytes int
 }
 
-func (w *world) reads(t *testing.T, query string) reads {
+func (w *world) reads(t *testing.T, query string) readCounts {
 	t.Helper()
 	w.counted.reset()
 	ctx := graph.WithPrincipal(t.Context(), w.who("ada"))
@@ -60,7 +60,7 @@ func (w *world) reads(t *testing.T, query string) reads {
 	if strings.Contains(got, `"errors"`) {
 		t.Fatalf("%.500s", got)
 	}
-	return reads{maps.Clone(w.counted.calls), len(got)}
+	return readCounts{maps.Clone(w.counted.calls), len(got)}
 }
 
 // fill stores runs of some steps, each of which waits for a person, with as many receipts.
@@ -76,7 +76,8 @@ func (w *world) fill(runs, steps int) {
 		var receipts []run.Receipt
 		runID := fmt.Sprintf("r%d", i)
 		for k, s := range names {
-			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, s, 1), runtest.Draft(run.StepAwaitingManualCompletion, s,
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, s, 1), runtest.Draft(run.StepAwaitingManualCompletion,
+				s,
 				1))
 			receipts = append(receipts, run.Receipt{
 				RunID: runID, No: int64(k + 1), Signal: run.Signal{ID: fmt.Sprintf("%s-%d", runID, k), Type: run.EscalateAlert},

@@ -4,18 +4,19 @@ import (
 	"context"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/health"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
 )
 
 // Serving is about the mode in which dvt is.
 type Serving interface {
-	ServiceState(ctx context.Context, p authz.Principal) (control.ServiceState, error)
-	WatchService(ctx context.Context, p authz.Principal) (Stream[control.ServiceState], error)
-	SetEngineMode(ctx context.Context, p authz.Principal, in control.SetEngineMode) (control.ServiceState, error)
-	FreezeTenant(ctx context.Context, p authz.Principal, in control.FreezeTenant) (control.ServiceState, error)
-	Workers(ctx context.Context, p authz.Principal) ([]control.WorkerState, error)
+	ServiceState(ctx context.Context, p authz.Principal) (admission.ServiceState, error)
+	WatchService(ctx context.Context, p authz.Principal) (Stream[admission.ServiceState], error)
+	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ServiceState, error)
+	FreezeTenant(ctx context.Context, p authz.Principal, in admission.FreezeTenant) (admission.ServiceState, error)
+	Workers(ctx context.Context, p authz.Principal) ([]health.WorkerState, error)
 }
 
 func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
@@ -34,7 +35,7 @@ func (q queries) Workers(ctx context.Context) ([]model.WorkerReport, error) {
 	return each(list, mapWorker), nil
 }
 
-func mapWorker(w control.WorkerState) model.WorkerReport {
+func mapWorker(w health.WorkerState) model.WorkerReport {
 	out := model.WorkerReport{
 		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK,
 		Problem:    text(w.Problem),
@@ -50,20 +51,20 @@ func mapWorker(w control.WorkerState) model.WorkerReport {
 }
 
 func (m mutations) FreezeTenant(ctx context.Context, in model.FreezeTenantInput) (*model.ServicePayload, error) {
-	s, err := m.control.FreezeTenant(ctx, principal(ctx), control.FreezeTenant{
+	s, err := m.control.FreezeTenant(ctx, principal(ctx), admission.FreezeTenant{
 		RequestID: in.RequestID, TenantID: orZero(in.TenantID), Frozen: in.Frozen, Reason: in.Reason,
 	})
 	return servicePayload(s, err)
 }
 
 func (m mutations) SetEngineMode(ctx context.Context, in model.SetEngineModeInput) (*model.ServicePayload, error) {
-	s, err := m.control.SetEngineMode(ctx, principal(ctx), control.SetEngineMode{
-		RequestID: in.RequestID, Mode: control.EngineMode(in.Mode), Reason: in.Reason,
+	s, err := m.control.SetEngineMode(ctx, principal(ctx), admission.SetEngineMode{
+		RequestID: in.RequestID, Mode: admission.EngineMode(in.Mode), Reason: in.Reason,
 	})
 	return servicePayload(s, err)
 }
 
-func servicePayload(s control.ServiceState, err error) (*model.ServicePayload, error) {
+func servicePayload(s admission.ServiceState, err error) (*model.ServicePayload, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (s subscriptions) ServiceUpdates(ctx context.Context) (<-chan *model.Servic
 	return pump(ctx, states, err, mapService)
 }
 
-func mapService(s control.ServiceState) *model.ServiceState {
+func mapService(s admission.ServiceState) *model.ServiceState {
 	out := &model.ServiceState{
 		Mode: model.EngineMode(s.Mode), ModeReason: text(s.ModeReason), ModeSince: optional(s.ModeSince),
 		Frozen: s.Frozen, FrozenReason: text(s.FrozenReason), FrozenSince: optional(s.FrozenSince),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
@@ -49,7 +50,7 @@ func (s sharing) share(ctx context.Context, op *graphql.OperationContext) (*ws.S
 // asked takes the arguments of a subscription, as gqlgen reads them, instead of
 // its beginning.
 type asked struct {
-	run  *control.WatchRun
+	run  *watch.WatchRun
 	mode model.UpdateMode
 	runs *control.RunsQuery
 }
@@ -69,7 +70,7 @@ func onlyAsked[M any](ctx context.Context) (*asked, <-chan M) {
 }
 
 func (s sharing) runUpdates(
-	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in control.WatchRun,
+	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in watch.WatchRun,
 	mode model.UpdateMode,
 ) (*ws.Shared, error) {
 	t, err := s.control.AdmitRun(ctx, principal(ctx), in.RunID)
@@ -161,11 +162,11 @@ func variablesIn(v *ast.Value, yield func(name string)) {
 }
 
 // ticket words the one error of a right that the transport acts upon.
-type ticket struct{ *control.Ticket }
+type ticket struct{ *watch.Ticket }
 
 func (t ticket) Check() error {
 	err := t.Ticket.Check()
-	if errors.Is(err, control.ErrMoved) {
+	if errors.Is(err, watch.ErrMoved) {
 		return ws.ErrMoved
 	}
 	return err

@@ -11,7 +11,8 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -105,7 +106,8 @@ func TestSocket_WhoMayOpenOne(t *testing.T) {
 		_ = s.SetReadDeadline(time.Now().Add(time.Minute))
 		_, data, err := s.ReadMessage()
 		closed, _ := errors.AsType[*websocket.CloseError](err)
-		if ok := string(data) == `{"type":"connection_ack"}`; ok != test.ok || !ok && (closed == nil || closed.Code != 4401) {
+		if ok := string(data) == `{"type":"connection_ack"}`; ok != test.ok || !ok &&
+			(closed == nil || closed.Code != 4401) {
 			t.Errorf("%s: %s, %v; want ok %v or 4401", name, data, err, test.ok)
 		}
 		s.Close()
@@ -118,7 +120,7 @@ func TestSocket_OperationsOfEveryKind(t *testing.T) {
 	a.Unshare()
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
-	s.subscribe("q", health)
+	s.subscribe("q", queryHealth)
 	s.expect(`{"id":"q","type":"next","payload":` + healthy)
 	s.expect(`{"id":"q","type":"complete"}`)
 	s.subscribe("m", started)
@@ -142,7 +144,7 @@ func TestSocket_RightsOfNow(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	f := answering()
-	f.signalRun = func(p authz.Principal, _ control.SignalRun) (control.Receipt, error) {
+	f.signalRun = func(p authz.Principal, _ runs.SignalRun) (runs.SignalReceipt, error) {
 		seen = append(seen, p.ID)
 		return receipt(run.Pause), nil
 	}
@@ -178,7 +180,7 @@ func TestSocket_RightsOfNow(t *testing.T) {
 func TestStreams_NotFoundIsAnError(t *testing.T) {
 	t.Parallel()
 	f := answering()
-	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) { return nil, errNotFound }
+	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) { return nil, errNotFound }
 	a := serve(t, f)
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
@@ -194,7 +196,7 @@ func TestStreams_NotFoundIsAnError(t *testing.T) {
 func TestStreams_LimitsAndShutdownHaveCodes(t *testing.T) {
 	t.Parallel()
 	f := answering()
-	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) { return stream[live.Frame](nil) }
+	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) { return stream[live.Frame](nil) }
 	a := serve(t, f, func(c *graph.Config) { c.Streams.Operations = 1 })
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
@@ -216,7 +218,7 @@ func TestStreams_AreFreedWhenTheViewerLeaves(t *testing.T) {
 	t.Parallel()
 	opened, closed := make(chan struct{}), make(chan struct{})
 	f := answering()
-	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) {
+	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) {
 		close(opened)
 		return &frames[live.Frame]{closed: closed}, nil
 	}
@@ -236,7 +238,7 @@ func TestStreams_AreFreedWhenTheViewerLeaves(t *testing.T) {
 func TestStreams_PanicIsInternal(t *testing.T) {
 	t.Parallel()
 	f := answering()
-	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) { return panics{}, nil }
+	f.watchRun = func(watch.WatchRun) (graph.Stream[live.Frame], error) { return panics{}, nil }
 	a := serve(t, f)
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
@@ -258,7 +260,7 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 			AsOf: instant}
 	}
 	f := answering()
-	f.watchRun = func(in control.WatchRun) (graph.Stream[live.Frame], error) {
+	f.watchRun = func(in watch.WatchRun) (graph.Stream[live.Frame], error) {
 		from := run.Seq(0)
 		if in.After != nil {
 			from = *in.After
@@ -270,7 +272,8 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 	a.Unshare()
 	const fields = `{ runSeq reset snapshot { runSeq steps { stepId } } delta { fromSeq toSeq header { runSeq steps { stepId } } steps { stepId } } }`
 	whole := func(n string) string {
-		return `"snapshot":{"runSeq":` + n + `,"steps":[{"stepId":"compile"},{"stepId":"build"},{"stepId":"test"},{"stepId":"ship"}]},"delta":null`
+		return `"snapshot":{"runSeq":` + n +
+			`,"steps":[{"stepId":"compile"},{"stepId":"build"},{"stepId":"test"},{"stepId":"ship"}]},"delta":null`
 	}
 	delta := func(from, to, steps string) string {
 		return `"snapshot":null,"delta":{"fromSeq":` + from + `,"toSeq":` + to + `,"header":{"runSeq":` + to +

@@ -3,7 +3,9 @@ package graph
 import (
 	"context"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -11,7 +13,7 @@ import (
 func (s subscriptions) RunUpdates(
 	ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode,
 ) (<-chan *model.RunUpdate, error) {
-	watch := control.WatchRun{RunID: runID, After: after, Epoch: orZero(storeEpoch)}
+	watch := watch.WatchRun{RunID: runID, After: after, Epoch: orZero(storeEpoch)}
 	if in := fed[model.RunUpdate](ctx); in != nil {
 		return in, nil
 	}
@@ -25,7 +27,7 @@ func (s subscriptions) RunUpdates(
 
 func (s subscriptions) RunEvents(ctx context.Context, runID string, after *run.Seq,
 	storeEpoch *string) (<-chan *model.RunEventUpdate, error) {
-	frames, err := s.control.WatchEvents(ctx, principal(ctx), control.WatchRun{RunID: runID, After: after,
+	frames, err := s.control.WatchEvents(ctx, principal(ctx), watch.WatchRun{RunID: runID, After: after,
 		Epoch: orZero(storeEpoch)})
 	return pump(ctx, frames, err, mapEventsFrame)
 }
@@ -44,18 +46,18 @@ func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilt
 		return over, nil
 	}
 	frames, err := s.control.WatchRuns(ctx, principal(ctx), in)
-	return pump(ctx, frames, err, func(f control.RunsFrame) *model.RunListUpdate { return mapRunsFrame(f, everything()) })
+	return pump(ctx, frames, err, func(f watch.RunsFrame) *model.RunListUpdate { return mapRunsFrame(f, everything()) })
 }
 
 func (s subscriptions) SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal,
 	error) {
 	frames, err := s.control.WatchReceipts(ctx, principal(ctx), runID, orZero(signalID))
-	return pump(ctx, frames, err, func(r control.Receipt) *model.Signal { return new(mapReceipt(r)) })
+	return pump(ctx, frames, err, func(r runs.SignalReceipt) *model.Signal { return new(mapReceipt(r)) })
 }
 
 func (s subscriptions) StepLogUpdates(ctx context.Context, runID, stepID string, attempt,
 	fromLine *int) (<-chan *model.StepLogUpdate, error) {
-	frames, err := s.control.WatchStepLog(ctx, principal(ctx), control.StepLogQuery{
+	frames, err := s.control.WatchStepLog(ctx, principal(ctx), reads.StepLogQuery{
 		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)),
 	})
 	return pump(ctx, frames, err, mapStepLogFrame)

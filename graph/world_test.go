@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -28,7 +28,7 @@ type world struct {
 	counted   *counting
 	directory *authz.Directory
 	rights    *authz.Authorizer
-	service   *control.Service
+	service   *usecases.UseCases
 	*graph.Handler
 }
 
@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	check()
 	hub := live.New(w.store, quietBus{}, live.Config{})
 	lists := live.NewLists(w.store, quietBus{}, live.ListsConfig{})
-	w.service = control.New(control.Config{Store: w.counted, Hub: hub, Lists: lists, Bus: quietBus{}, Authz: w.rights})
+	w.service = usecases.New(usecases.Config{Store: w.counted, Hub: hub, Lists: lists, Bus: quietBus{}, Authz: w.rights})
 	w.Handler = graph.NewHandler(w.service, graph.Config{Limits: quietLimits})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{}, 2)
@@ -142,9 +142,11 @@ func placed(runID, tenant, project, environment string) run.Identity {
 // quietBus carries nothing and is always there.
 type quietBus struct{ live.Bus }
 
-func (quietBus) Subscribe(string) live.Subscription             { return confirmed() }
+func (quietBus) Subscribe(string) live.Subscription { return confirmed() }
+
 func (quietBus) SubscribeList(string, string) live.Subscription { return confirmed() }
-func (quietBus) Up() bool                                       { return true }
+
+func (quietBus) Up() bool { return true }
 
 type quietSubscription chan live.Delivery
 
@@ -155,7 +157,8 @@ func confirmed() live.Subscription {
 }
 
 func (c quietSubscription) C() <-chan live.Delivery { return c }
-func (quietSubscription) Close()                    {}
+
+func (quietSubscription) Close() {}
 
 // counting counts what a query asks of a store. What queries do not ask is missing,
 // so that nothing goes uncounted.

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
@@ -123,7 +123,7 @@ type Config struct {
 
 	HealthInterval time.Duration `koanf:"health-interval"` // between two samples that a server keeps of itself
 
-	Quotas *control.Quotas `koanf:"-"` // quotas, in the file only; nil: nothing is limited
+	Quotas *admission.Quotas `koanf:"-"` // quotas, in the file only; nil: nothing is limited
 
 	Encryption `koanf:",squash"`
 	Sandboxing `koanf:",squash"`

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/run"
 )
 
 // debugRun answers GET /engine/runs/{runId}/debug for those with the action Debug.
 func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
-	var out control.RunDebug
+	var out reads.RunDebug
 	who, err := p.callers.Caller(r)
 	if err == nil {
 		out, err = p.control.DebugRun(r.Context(), who, r.PathValue("runId"))

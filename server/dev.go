@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/examples"
 )
@@ -170,7 +170,7 @@ func (p *parts) greet(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		_, err = p.control.StartRun(ctx, who, control.StartRun{
+		_, err = p.control.StartRun(ctx, who, runs.StartRun{
 			RequestID: fmt.Sprintf("sample-%d", time.Now().UnixNano()), ProjectID: sampleProject,
 			EnvironmentID: sampleEnvironment, Inline: doc,
 		})

@@ -59,7 +59,7 @@ func endTemporal(t *testing.T, data string) {
 		if _, err := os.Stat(filepath.Join(data, "temporal", "server.pid")); err != nil {
 			return
 		}
-		if pid := recorded(t, data).PID; runs(pid) {
+		if pid := recorded(t, data).PID; isRunning(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})

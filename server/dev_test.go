@@ -155,22 +155,22 @@ func TestDev_EndsOrphans(t *testing.T) {
 	start(t, c, "orphans", doc)
 	first := childPIDs(t, pids, 1)[0]
 	p.kill()
-	if !runs(first) {
+	if !isRunning(first) {
 		t.Fatal("the child ended with its parent: the test proves nothing")
 	}
 	p.start()
-	if runs(first) {
+	if isRunning(first) {
 		t.Errorf("process %d of a killed dvt still runs", first)
 	}
 	again := childPIDs(t, pids, 2)[1]
 	p.terminate()
-	if runs(again) {
+	if isRunning(again) {
 		t.Errorf("process %d outlived dvt dev", again)
 	}
 }
 
-// runs reports whether the process runs; one that ended and waits for its parent does not.
-func runs(pid int) bool {
+// isRunning reports whether the process runs; one that ended and waits for its parent does not.
+func isRunning(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")
 }

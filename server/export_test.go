@@ -13,10 +13,10 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/sandbox"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -84,7 +84,7 @@ func HTTPServer(routes http.Handler) *http.Server {
 // Journal is what journal makes of the real one.
 func ControlInside(
 	ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger,
-	journal func(engine.Journal) engine.Journal, ready func(*control.Service, *authz.Directory),
+	journal func(engine.Journal) engine.Journal, ready func(*usecases.UseCases, *authz.Directory),
 ) error {
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
 	if err != nil {
@@ -94,7 +94,7 @@ func ControlInside(
 	j := journal(p.journal)
 	ready(p.control, p.directory)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.control.Reconcile(ctx, p.owner) })
+	g.Go(func() error { return p.control.Dispatch(ctx, p.owner) })
 	g.Go(func() error { return p.runControl(ctx, w, j) })
 	return g.Wait()
 }

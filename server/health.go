@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/health"
 )
 
 // health is for probes: 503 only when nothing can work (H01, T136). What is behind a
@@ -52,7 +53,7 @@ type connected interface{ Connections() int }
 
 // detailedHealth answers those who may debug: 401 without a token, 403 without the right.
 func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
-	var h control.DetailedHealth
+	var h health.DetailedHealth
 	who, err := p.callers.Caller(r)
 	if err == nil {
 		h, err = p.control.DetailedHealth(r.Context(), who)
@@ -61,12 +62,12 @@ func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := struct {
-		Status       string             `json:"status"`
-		Mode         control.EngineMode `json:"mode"`
-		StartBreaker string             `json:"startBreaker"`
-		StartSamples int                `json:"startSamples"`
-		ActiveRuns   int64              `json:"activeRuns"`
-		Checks       []detailedCheck    `json:"checks"`
+		Status       string               `json:"status"`
+		Mode         admission.EngineMode `json:"mode"`
+		StartBreaker string               `json:"startBreaker"`
+		StartSamples int                  `json:"startSamples"`
+		ActiveRuns   int64                `json:"activeRuns"`
+		Checks       []detailedCheck      `json:"checks"`
 	}{Status: h.Status, Mode: h.Mode, StartBreaker: "CLOSED", StartSamples: h.StartSamples, ActiveRuns: h.ActiveRuns}
 	if h.BreakerOpen {
 		out.StartBreaker = "OPEN"

@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
 // manualKeys parses the keys of completion tokens, contract T201.
-func (c *Config) manualKeys() ([]control.ManualKey, error) {
-	return control.ParseManualKeys(texts(c.ManualKeys))
+func (c *Config) manualKeys() ([]runs.ManualKey, error) {
+	return runs.ParseManualKeys(texts(c.ManualKeys))
 }
 
 // ticketKeys parses the keys of dispatch tickets.

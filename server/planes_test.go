@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -23,6 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -58,7 +59,7 @@ func (j routedToControl) Skeleton(ctx context.Context, runID string) (engine.Ske
 
 // controlOnly is an installation on SQLite with a control worker in this process and without a data worker.
 type controlOnly struct {
-	control  *control.Service
+	control  *usecases.UseCases
 	people   *authz.Directory
 	store    store.Store
 	frontend *testserver.TemporalServer
@@ -93,7 +94,7 @@ accounts:
 	go func() {
 		w := temporal.WorkerConfig{Namespace: frontend.Namespace, Control: queues, StopTimeout: time.Second}
 		ended <- server.ControlInside(ctx, cfg, w, slog.New(slog.DiscardHandler), journal,
-			func(s *control.Service, d *authz.Directory) {
+			func(s *usecases.UseCases, d *authz.Directory) {
 				c.control, c.people = s, d
 				close(ready)
 			})
@@ -115,7 +116,7 @@ accounts:
 	return c
 }
 
-func (c *controlOnly) start(t *testing.T, token, environment string, in control.StartRun) (runID string) {
+func (c *controlOnly) start(t *testing.T, token, environment string, in runs.StartRun) (runID string) {
 	t.Helper()
 	who, err := c.people.Authenticate(token)
 	must(t, err)
@@ -149,7 +150,7 @@ func TestControlWorker_RunsNothingThatAPlanBrings(t *testing.T) {
 		`{"stepId":"http","type":"HTTP_NOTIFY","inputs":{"url":"http://127.0.0.1:1"},"timeout":"1m","dependsOn":["a"],"retry":{"maxAttempts":1}}`,
 		`{"stepId":"dbt","type":"DBT_RUN","inputs":{"projectDir":"."},"timeout":"1m","dependsOn":["a"],"retry":{"maxAttempts":1}}`,
 	}
-	st := c.ended(t, c.start(t, adaToken, "dev", control.StartRun{Inline: stepsPlan("planes", steps...)}))
+	st := c.ended(t, c.start(t, adaToken, "dev", runs.StartRun{Inline: stepsPlan("planes", steps...)}))
 	if st.Status != run.Failed {
 		t.Fatalf("the run ended %s", st.Status)
 	}
@@ -196,7 +197,7 @@ func TestControlWorker_RefusesAPlanWithACommandOnItsQueue(t *testing.T) {
 		plan.DefaultQueues())
 	must(t, err)
 	ref := plan.RefOf(doc, lenient, "file://"+filepath.Join(c.dir, "plan.json"))
-	st := c.ended(t, c.start(t, adaToken, "dev", control.StartRun{Ref: &ref}))
+	st := c.ended(t, c.start(t, adaToken, "dev", runs.StartRun{Ref: &ref}))
 	var got string
 	if st.Failure != nil {
 		got = st.Failure.Code
@@ -267,7 +268,7 @@ func TestQueues_StepsLandOnTheWorkersOfTheirEnvironmentAndTenant(t *testing.T) {
 			`{"stepId":"noop","type":"NOOP","inputs":{},"timeout":"1m"}`,
 		)
 		scoped := strings.NewReplacer(`"acme"`, `"`+tenant+`"`, `"dev"`, `"`+environment+`"`).Replace(string(doc))
-		return c.start(t, token, environment, control.StartRun{Inline: []byte(scoped)})
+		return c.start(t, token, environment, runs.StartRun{Inline: []byte(scoped)})
 	}
 	stranded := []string{begin(adaToken, "acme", "stage"), begin(malloryToken, "initech", "dev")} // nobody serves these
 	ids := map[string]string{

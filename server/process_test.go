@@ -173,7 +173,7 @@ func temporalPID(t *testing.T, data string) int {
 		b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
 		must(t, err)
 		must(t, json.Unmarshal(b, &id))
-		if runs(id.PID) {
+		if isRunning(id.PID) {
 			return id.PID
 		}
 	}

@@ -9,26 +9,26 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // defaultQuotas are those of §12.1; on a developer's machine nothing shall be in the way.
-func defaultQuotas(dev bool) *control.Quotas {
-	tier := func(starts, heavy, signals, depth int) control.Tier {
-		return control.Tier{
+func defaultQuotas(dev bool) *admission.Quotas {
+	tier := func(starts, heavy, signals, depth int) admission.Tier {
+		return admission.Tier{
 			StartRunPerMinute: starts, HeavyStepsPerMinute: heavy, SignalOpsPerMinute: signals, MaxActive: 1_000,
 			MaxQueueDepth: depth, Weight: 1,
 		}
 	}
-	q := &control.Quotas{
-		Tiers: map[string]control.Tier{
-			control.DefaultTier: tier(10, 5, 100, 100), "enterprise": tier(100, 50, 1_000, 100), "hobby": tier(2, 1, 20, 100),
+	q := &admission.Quotas{
+		Tiers: map[string]admission.Tier{
+			admission.DefaultTier: tier(10, 5, 100, 100), "enterprise": tier(100, 50, 1_000, 100), "hobby": tier(2, 1, 20, 100),
 		},
 		MaxActive: 10_000, Strategy: store.StrategyQueue, TTL: 5 * time.Minute,
 	}
 	if dev {
-		q.Tiers[control.DefaultTier] = tier(6_000, 600, 6_000, 1_000)
+		q.Tiers[admission.DefaultTier] = tier(6_000, 600, 6_000, 1_000)
 	}
 	return q
 }
@@ -36,18 +36,18 @@ func defaultQuotas(dev bool) *control.Quotas {
 // quotas reads what the file says of quotas over the defaults. A tier that leaves something
 // out has it of the tier of its name among the defaults, else of the default tier. A key
 // that there is not is an error.
-func quotas(said any, dev bool) (*control.Quotas, error) {
+func quotas(said any, dev bool) (*admission.Quotas, error) {
 	q := defaultQuotas(dev)
 	if said == nil {
 		return q, nil
 	}
 	in := struct {
-		Tiers     map[string]json.RawMessage     `json:"tiers"`
-		Tenants   map[string]string              `json:"tenants"`
-		Projects  map[string]control.QuotaLimits `json:"projects"`
-		MaxActive int                            `json:"maxActive"`
-		Strategy  store.Strategy                 `json:"strategy"`
-		TTL       string                         `json:"ttl"`
+		Tiers     map[string]json.RawMessage       `json:"tiers"`
+		Tenants   map[string]string                `json:"tenants"`
+		Projects  map[string]admission.QuotaLimits `json:"projects"`
+		MaxActive int                              `json:"maxActive"`
+		Strategy  store.Strategy                   `json:"strategy"`
+		TTL       string                           `json:"ttl"`
 	}{MaxActive: q.MaxActive, Strategy: q.Strategy, TTL: q.TTL.String()}
 	if err := strict(said, &in); err != nil {
 		return q, fmt.Errorf("quotas: %w", err)
@@ -59,15 +59,15 @@ func quotas(said any, dev bool) (*control.Quotas, error) {
 	}
 	q.Tenants, q.Projects, q.MaxActive, q.Strategy = in.Tenants, in.Projects, in.MaxActive, in.Strategy
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(in.Tiers)),
-		func(name string) bool { return name == control.DefaultTier })
-	for _, name := range append([]string{control.DefaultTier}, others...) {
+		func(name string) bool { return name == admission.DefaultTier })
+	for _, name := range append([]string{admission.DefaultTier}, others...) {
 		said, ok := in.Tiers[name]
 		if !ok {
 			continue
 		}
 		t, known := q.Tiers[name]
 		if !known {
-			t = q.Tiers[control.DefaultTier]
+			t = q.Tiers[admission.DefaultTier]
 		}
 		if err := strict(said, &t); err != nil {
 			errs = append(errs, fmt.Errorf("quotas: tiers.%s: %w", name, err))

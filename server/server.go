@@ -21,7 +21,12 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/authz/oidc"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -33,6 +38,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/projector"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
 	"github.com/dvt-engine/dvt/store/decorate"
@@ -71,8 +77,8 @@ type parts struct {
 	gate       *projector.PublishGate
 	hub        *live.Hub
 	lists      *live.Lists
-	control    *control.Service
-	journal    *control.Journal
+	control    *usecases.UseCases
+	journal    *journal.Journal
 	tickets    ticket.Keys
 	graph      *graph.Handler // nil without the api duty
 	callers    *graph.Callers
@@ -138,7 +144,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.address = clientAddress(proxies)
 	p.gate = projector.NewPublishGate(p.bus)
 	p.projector = projector.New(p.raw, p.gate.Publisher(), projector.Config{Metrics: p.registry, Logger: log})
-	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(p.raw, p.projector), control.SlotNotifier(p.bus))
+	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(p.raw, p.projector), admission.SlotNotifier(p.bus))
 	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	if p.tickets, err = cfg.ticketKeys(); err != nil {
@@ -148,7 +154,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
 	})
 	queues := cfg.queues()
-	limits := control.Limits{}
+	limits := runs.Limits{}
 	if cfg.dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
 		limits.LeaseTTL = 5 * time.Second
 	}
@@ -164,7 +170,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	if err != nil {
 		return p, err
 	}
-	p.control = control.New(control.Config{
+	p.control = usecases.New(usecases.Config{
 		AuditHeads: heads,
 		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts,
 		Blobs: p.artifacts, Queues: queues, Limits: limits,
@@ -172,15 +178,15 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
 		EngineTrouble: cfg.engineTrouble,
-		Measuring:     control.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
-		Sweeping:      control.Sweeping{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
-		Sessions:      control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
+		Measuring:     health.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
+		Sweeping:      duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
+		Sessions:      access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
-	p.journal = control.NewJournal(control.JournalConfig{
-		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
+	p.journal = journal.New(journal.Config{
+		Store: journal.On(p.store), Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
 		Heavy:   p.control.HeavyBucket,
 		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant,
-		Fetch: control.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
+		Fetch: journal.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
 	})
 	return p, nil
@@ -418,12 +424,12 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		case "project":
 			keep(work, "project", p.projector.Run)
 		case "reconcile":
-			keep(work, "start", func(ctx context.Context) error { return p.control.Reconcile(ctx, p.owner) })
+			keep(work, "start", func(ctx context.Context) error { return p.control.Dispatch(ctx, p.owner) })
 		case "deliver":
 			keep(work, "deliver", func(ctx context.Context) error { return p.control.Deliver(ctx, p.owner) })
 			keep(work, "bulk", func(ctx context.Context) error { return p.control.SendBulks(ctx, p.owner) })
 		case "sweep":
-			keep(work, "sweep", p.control.Sweep)
+			keep(work, "sweep", p.control.Reconcile)
 			keep(work, "audit", p.control.LinkAudit)
 			keep(work, "audit heads", p.control.WriteAuditHeads)
 			keep(work, "approvals", p.control.ExpireApprovals)

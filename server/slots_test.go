@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -80,14 +80,14 @@ func (c *controlOnly) flood(t *testing.T, calls int, host *silentHost) (runID st
 		steps = append(steps, fmt.Sprintf(
 			`{"stepId":"call%02d","type":"HTTP_NOTIFY","inputs":{"url":%q},"dependsOn":[],"timeout":"5m"}`, i, host.URL))
 	}
-	return c.start(t, adaToken, "dev", control.StartRun{Inline: stepsPlan("flood", steps...)})
+	return c.start(t, adaToken, "dev", runs.StartRun{Inline: stepsPlan("flood", steps...)})
 }
 
 // besideIt starts a run of globex with one step, and waits for its end.
 func (c *controlOnly) besideIt(t *testing.T, step string) {
 	t.Helper()
 	doc := strings.Replace(string(stepsPlan("other", step)), `"acme"`, `"globex"`, 1)
-	if st := c.ended(t, c.start(t, graceToken, "dev", control.StartRun{Inline: []byte(doc)})); st.Status != run.Completed {
+	if st := c.ended(t, c.start(t, graceToken, "dev", runs.StartRun{Inline: []byte(doc)})); st.Status != run.Completed {
 		t.Errorf("the run of the other tenant ended %s, want COMPLETED", st.Status)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
@@ -82,8 +82,8 @@ func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 		return out, err
 	}
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
-		journal := control.NewJournal(control.JournalConfig{
-			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, guard),
+		journal := journal.New(journal.Config{
+			Store: journal.On(s), Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: journal.NewFetcher(cfg.PlanRoots, guard),
 			Restoring: true,
 		})
 		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),

@@ -13,10 +13,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// access returns its errors from Check one after the other, and then repeats the last one.
-type access struct{ answers []error }
+// accessChecks returns its errors from Check one after the other, and then repeats the last one.
+type accessChecks struct{ answers []error }
 
-func (a *access) Check(context.Context) error {
+func (a *accessChecks) Check(context.Context) error {
 	err := a.answers[0]
 	if len(a.answers) > 1 {
 		a.answers = a.answers[1:]
@@ -43,7 +43,7 @@ func TestWorker_EndsWhenItsAccessToTheJournalStaysDenied(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()
-				err := whileGranted(ctx, &access{test.answers}, log, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				err := whileGranted(ctx, &accessChecks{test.answers}, log, func(ctx context.Context) error { <-ctx.Done(); return nil })
 				took := time.Since(began)
 				if test.ends == 0 && (err != nil || took != time.Hour) {
 					t.Errorf("the worker ended after %s with %v, want it to go on", took, err)
@@ -59,11 +59,11 @@ func TestWorker_EndsWhenItsAccessToTheJournalStaysDenied(t *testing.T) {
 func TestWorker_StartsWithoutItsServerButNotWithoutAccess(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
-	if err := checkJournal(t.Context(), &access{[]error{engine.ErrDenied}}, log); !errors.Is(err, engine.ErrDenied) {
+	if err := checkJournal(t.Context(), &accessChecks{[]error{engine.ErrDenied}}, log); !errors.Is(err, engine.ErrDenied) {
 		t.Errorf("denied: %v, want ErrDenied", err)
 	}
 	for _, answer := range []error{nil, store.ErrUnavailable} {
-		if err := checkJournal(t.Context(), &access{[]error{answer}}, log); err != nil {
+		if err := checkJournal(t.Context(), &accessChecks{[]error{answer}}, log); err != nil {
 			t.Errorf("%v: %v, want no error", answer, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
@@ -26,7 +26,7 @@ func sendBulks(t *testing.T, file string) {
 	_, rights := devRights(t)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- control.New(control.Config{Store: s, Authz: rights}).SendBulks(ctx, "another") }()
+	go func() { done <- usecases.New(usecases.Config{Store: s, Authz: rights}).SendBulks(ctx, "another") }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

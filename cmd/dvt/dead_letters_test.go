@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -28,7 +29,7 @@ type redriver struct {
 	refuse bool
 }
 
-func (r *redriver) Redrive(ctx context.Context, d control.DeadLetter) error {
+func (r *redriver) Redrive(ctx context.Context, d reads.DeadLetter) error {
 	if r.refuse {
 		return live.ErrRefused
 	}
@@ -65,7 +66,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	}
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}),
+	h := graph.NewHandler(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

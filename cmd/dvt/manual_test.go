@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/plan"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -34,10 +35,10 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	ok(err)
 	t.Cleanup(func() { _ = s.Close() })
 	directory, rights := devRights(t)
-	keys, err := control.ParseManualKeys(
+	keys, err := runs.ParseManualKeys(
 		[]string{"k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))})
 	ok(err)
-	service := control.New(control.Config{
+	service := usecases.New(usecases.Config{
 		Store: s, Authz: rights, ManualKeys: keys, Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"},
 	})
 	h := graph.NewHandler(service, graph.Config{Authenticate: directory.Authenticate})
@@ -61,7 +62,7 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 		"steps": []runtest.M{{"stepId": "check", "type": "MANUAL", "timeout": "1m",
 			"inputs": runtest.M{"instructions": "look at\nit"}}},
 	})
-	started, err := service.StartRun(ctx, engineer, control.StartRun{RequestID: "r", ProjectID: "shop",
+	started, err := service.StartRun(ctx, engineer, runs.StartRun{RequestID: "r", ProjectID: "shop",
 		EnvironmentID: "dev", Inline: doc})
 	ok(err)
 	runID = started.View.Run.RunID

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // oneStart lets every tenant start one run a minute.
-func oneStart() *control.Quotas {
-	return &control.Quotas{
-		Tiers: map[string]control.Tier{control.DefaultTier: {
+func oneStart() *admission.Quotas {
+	return &admission.Quotas{
+		Tiers: map[string]admission.Tier{admission.DefaultTier: {
 			StartRunPerMinute: 1, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000, MaxQueueDepth: 2, Weight: 1,
 		}},
 		MaxActive: 10_000, Strategy: store.StrategyQueue, TTL: 5 * time.Minute,

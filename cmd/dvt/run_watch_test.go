@@ -21,12 +21,12 @@ import (
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/watchview"
-	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/live"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -34,13 +34,19 @@ import (
 // silent is a bus that is down: heads are polled.
 type silent struct{}
 
-func (silent) Publish(context.Context, live.Message) error    { return errors.New("down") }
-func (silent) WakeLists(context.Context, ...live.List) error  { return errors.New("down") }
-func (silent) Subscribe(string) live.Subscription             { return silent{} }
+func (silent) Publish(context.Context, live.Message) error { return errors.New("down") }
+
+func (silent) WakeLists(context.Context, ...live.List) error { return errors.New("down") }
+
+func (silent) Subscribe(string) live.Subscription { return silent{} }
+
 func (silent) SubscribeList(string, string) live.Subscription { return silent{} }
-func (silent) Up() bool                                       { return false }
-func (silent) C() <-chan live.Delivery                        { return nil }
-func (silent) Close()                                         {}
+
+func (silent) Up() bool { return false }
+
+func (silent) C() <-chan live.Delivery { return nil }
+
+func (silent) Close() {}
 
 type silentBus struct{ silent }
 
@@ -88,7 +94,7 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}),
+	h := graph.NewHandler(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

@@ -1,15 +1,24 @@
 package enginetest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
+
+// UseCases start and steer runs.
+type UseCases interface {
+	StartRun(ctx context.Context, p authz.Principal, in runs.StartRun) (runs.StartedRun, error)
+	SignalRun(ctx context.Context, p authz.Principal, in runs.SignalRun) (runs.SignalReceipt, error)
+	ManualTasks(ctx context.Context, p authz.Principal, q runs.ManualTasksQuery) (runs.ManualTasksPage, error)
+	CompleteManualStep(ctx context.Context, p authz.Principal, in runs.CompleteManualStep) (runs.SignalReceipt, error)
+}
 
 // Operator is what a Fixture has in common with every other, all but Pass: somebody
 // who may start and steer runs does so by the use cases, and reads what the store
@@ -17,14 +26,14 @@ import (
 type Operator struct {
 	T       testing.TB
 	Store   store.Store
-	Control *control.Service
+	Control UseCases
 	Who     authz.Principal
 }
 
 // Start implements Fixture.
 func (o Operator) Start(doc []byte) string {
 	o.T.Helper()
-	out, err := o.Control.StartRun(o.T.Context(), o.Who, control.StartRun{
+	out, err := o.Control.StartRun(o.T.Context(), o.Who, runs.StartRun{
 		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Inline: doc,
 	})
 	o.must(err)
@@ -40,7 +49,7 @@ func (o Operator) Signal(runID string, sig run.Signal) run.Receipt {
 	if sig.ID == "" {
 		sig.ID = uuid.NewString()
 	}
-	out, err := o.Control.SignalRun(o.T.Context(), o.Who, control.SignalRun{RunID: runID, Signal: sig,
+	out, err := o.Control.SignalRun(o.T.Context(), o.Who, runs.SignalRun{RunID: runID, Signal: sig,
 		Payload: []byte(`{}`), Reason: "a test"})
 	o.must(err)
 	return out.Receipt
@@ -53,12 +62,12 @@ func (o Operator) complete(runID string, sig run.Signal) run.Receipt {
 	o.must(err)
 	_, err = o.Store.Save(o.T.Context(), l.State, l.Changes) // as a projector does
 	o.must(err)
-	tasks, err := o.Control.ManualTasks(o.T.Context(), o.Who, control.ManualTasksQuery{RunID: runID, First: 1})
+	tasks, err := o.Control.ManualTasks(o.T.Context(), o.Who, runs.ManualTasksQuery{RunID: runID, First: 1})
 	o.must(err)
 	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {
 		o.T.Fatalf("tasks %+v", tasks.Tasks)
 	}
-	out, err := o.Control.CompleteManualStep(o.T.Context(), o.Who, control.CompleteManualStep{
+	out, err := o.Control.CompleteManualStep(o.T.Context(), o.Who, runs.CompleteManualStep{
 		RunID: runID, StepID: sig.StepID, Token: tasks.Tasks[0].Token, Outcome: sig.Outcome,
 	})
 	o.must(err)

@@ -10,12 +10,14 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/mock"
 	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
@@ -47,19 +49,20 @@ func open(t *testing.T, o enginetest.Options) enginetest.Fixture {
 	must(t, err)
 	tickets, err := ticket.ParseKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
-	journal := control.NewJournal(control.JournalConfig{
-		Now: func() time.Time { return f.engine.Clock() }, Tickets: tickets, Store: st, Logs: logs, Blobs: logs,
-		Queues: queues, MaxSteps: 5000, Fetch: control.NewFetcher([]string{dir}, nil),
+	journal := journal.New(journal.Config{
+		Now: func() time.Time { return f.engine.Clock() }, Tickets: tickets, Store: journal.On(st), Logs: logs, Blobs: logs,
+		Queues: queues, MaxSteps: 5000, Fetch: journal.NewFetcher([]string{dir}, nil),
 	})
 	f.engine = mock.New(mock.Config{Journal: journal, Tickets: tickets, Steps: scripted{o.Steps},
 		RotateAfter: o.RotateAfter})
-	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
+	keys, err := runs.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
-	f.Control = control.New(control.Config{
+	control := usecases.New(usecases.Config{
 		ManualKeys: keys, Store: st, Engine: f.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs,
 		Queues: queues, Policy: o.Policy,
 	})
-	for _, duty := range []func(context.Context, string) error{f.Control.Reconcile, f.Control.Deliver} {
+	f.Control = control
+	for _, duty := range []func(context.Context, string) error{control.Dispatch, control.Deliver} {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {

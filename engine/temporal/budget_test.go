@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -87,11 +87,11 @@ func (f *faulty) pass(ctx context.Context, kind int, fault func(context.Context,
 func (f *faulty) harness(t *testing.T, budget time.Duration, o options) *harness {
 	t.Helper()
 	f.registry = prometheus.NewRegistry()
-	o.config = func(cfg *control.JournalConfig) {
+	o.config = func(cfg *journal.Config) {
 		if f.Store == nil {
-			f.Store = cfg.Store
+			f.Store = cfg.Store.Log.(store.Store)
 		}
-		cfg.Store, cfg.WriteBudget, cfg.Metrics = f, budget, f.registry
+		cfg.Store, cfg.WriteBudget, cfg.Metrics = journal.On(f), budget, f.registry
 	}
 	return newHarness(t, o)
 }
@@ -433,7 +433,7 @@ func suicidalWorker(t *testing.T, config string) {
 		must(t, self.Kill())
 		return stalled(ctx)
 	}}
-	var j engine.Journal = control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: f, Logs: logs, Blobs: logs,
+	var j engine.Journal = journal.New(journal.Config{Tickets: testKeys(), Store: journal.On(f), Logs: logs, Blobs: logs,
 		Queues: cfg.Queues, MaxSteps: 1000})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -108,7 +108,7 @@ func TestFailure_WindowExpires(t *testing.T) {
 	case over.PersistedAt.Before(*p.RetryDeadline):
 		t.Errorf("the window was open to %v and over at %v", p.RetryDeadline, over.PersistedAt)
 	}
-	_, err := h.control.SignalRun(t.Context(), h.who, control.SignalRun{
+	_, err := h.control.SignalRun(t.Context(), h.who, runs.SignalRun{
 		RunID: id, Signal: run.Signal{ID: "late", Type: run.RetryStep, StepID: "s2"}, Payload: []byte(`{}`),
 	})
 	must(t, err)
@@ -180,7 +180,7 @@ func TestFailure_PlanByReference(t *testing.T) {
 	}
 	ids := map[string]string{}
 	for name, tt := range tests {
-		out, err := h.control.StartRun(t.Context(), h.who, control.StartRun{RequestID: name, ProjectID: "shop",
+		out, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{RequestID: name, ProjectID: "shop",
 			EnvironmentID: "dev", Ref: &tt.ref})
 		must(t, err)
 		ids[name] = out.View.State.RunID

@@ -11,15 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"go.temporal.io/sdk/client"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/journal"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -31,6 +32,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -39,7 +41,7 @@ import (
 type harness struct {
 	t        *testing.T
 	store    store.Store
-	control  *control.Service
+	control  *usecases.UseCases
 	journal  engine.Journal
 	engine   *temporal.Engine
 	client   client.Client
@@ -141,13 +143,13 @@ type options struct {
 	policy  run.Policy
 	workers int // -1 for none
 	slots   int // executions at once per worker on the data queue
-	limits  control.Limits
+	limits  runs.Limits
 	wrap    func(engine.Journal) engine.Journal // between workers and the store
 	store   store.Store                         // SQLite when nil
-	config  func(*control.JournalConfig)        // changes what the workers' journal stands on
+	config  func(*journal.Config)               // changes what the workers' journal stands on
 	// noStarts and noDeliveries leave the server's duties out.
 	noStarts, noDeliveries bool
-	sweeping               control.Sweeping
+	sweeping               duty.ReconcileSettings
 	// heartbeat is the silence that counts as a loss; 30 s when zero.
 	heartbeat time.Duration
 	// rotateAfter so many steps; 50 when zero.
@@ -195,23 +197,23 @@ func newHarness(t *testing.T, o options) *harness {
 	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{
 		HeartbeatTimeout: o.heartbeat, RotateAfter: o.rotateAfter, Tickets: h.keys, Payloads: o.payloads,
 	})
-	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
+	keys, err := runs.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
-	h.control = control.New(control.Config{
+	h.control = usecases.New(usecases.Config{
 		ManualKeys: keys, Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
 		Limits: o.limits, Sweeping: o.sweeping,
 	})
-	cfg := control.JournalConfig{
-		Tickets: h.keys, Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(),
-		Fetch: control.NewFetcher([]string{dir}, nil),
+	cfg := journal.Config{
+		Tickets: h.keys, Store: journal.On(st), Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(),
+		Fetch: journal.NewFetcher([]string{dir}, nil),
 	}
 	if o.config != nil {
 		o.config(&cfg)
 	}
-	h.journal = control.NewJournal(cfg)
+	h.journal = journal.New(cfg)
 	if !o.noStarts {
-		h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
+		h.spawn(func(ctx context.Context) error { return h.control.Dispatch(ctx, "test") })
 	}
 	if !o.noDeliveries {
 		h.spawn(func(ctx context.Context) error { return h.control.Deliver(ctx, "test") })
@@ -307,12 +309,12 @@ func (h *harness) start(doc []byte) string {
 	return h.operator().Start(doc)
 }
 
-func (h *harness) signal(runID string, sig run.Signal) control.Receipt {
+func (h *harness) signal(runID string, sig run.Signal) runs.SignalReceipt {
 	h.t.Helper()
 	if sig.ID == "" {
 		sig.ID = uuid.NewString()
 	}
-	out, err := h.control.SignalRun(h.t.Context(), h.who, control.SignalRun{RunID: runID, Signal: sig,
+	out, err := h.control.SignalRun(h.t.Context(), h.who, runs.SignalRun{RunID: runID, Signal: sig,
 		Payload: []byte(`{}`), Reason: "a test"})
 	must(h.t, err)
 	return out

@@ -13,19 +13,19 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store/sqlite"
 	"github.com/dvt-engine/dvt/storeadmin"
 )
@@ -59,12 +59,12 @@ func (h *harness) restored(path string) *harness {
 	must(h.t, err)
 	again := *h
 	again.store = st
-	again.control = control.New(control.Config{
+	again.control = usecases.New(usecases.Config{
 		Store: st, Engine: h.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues,
 	})
-	again.journal = control.NewJournal(control.JournalConfig{Tickets: testKeys(),
-		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(),
-		Fetch: control.NewFetcher([]string{h.root}, nil),
+	again.journal = journal.New(journal.Config{Tickets: testKeys(),
+		Store: journal.On(st), Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(),
+		Fetch: journal.NewFetcher([]string{h.root}, nil),
 	})
 	return &again
 }
@@ -72,7 +72,7 @@ func (h *harness) restored(path string) *harness {
 // work runs the duties and a worker until the returned function is called.
 func (h *harness) work() (stop func()) {
 	stops := []func(){
-		h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") }),
+		h.spawn(func(ctx context.Context) error { return h.control.Dispatch(ctx, "test") }),
 		h.spawn(func(ctx context.Context) error { return h.control.Deliver(ctx, "test") }),
 		h.worker(0),
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -22,7 +23,7 @@ func (h *harness) another() authz.Principal {
 }
 
 // task is the task of an attempt that waits, as p sees it.
-func (h *harness) task(p authz.Principal, runID, stepID string, la int) control.ManualTask {
+func (h *harness) task(p authz.Principal, runID, stepID string, la int) runs.ManualTask {
 	h.t.Helper()
 	h.until(runID, "waiting for a person", func(s run.State) bool {
 		step, ok := s.Step(stepID)
@@ -32,7 +33,7 @@ func (h *harness) task(p authz.Principal, runID, stepID string, la int) control.
 	must(h.t, err)
 	_, err = h.store.Save(h.t.Context(), l.State, l.Changes) // as a projector does
 	must(h.t, err)
-	page, err := h.control.ManualTasks(h.t.Context(), p, control.ManualTasksQuery{RunID: runID})
+	page, err := h.control.ManualTasks(h.t.Context(), p, runs.ManualTasksQuery{RunID: runID})
 	must(h.t, err)
 	for _, task := range page.Tasks {
 		if task.StepID == stepID && task.LogicalAttempt == la {
@@ -40,12 +41,12 @@ func (h *harness) task(p authz.Principal, runID, stepID string, la int) control.
 		}
 	}
 	h.t.Fatalf("no task of %s/%d in %+v", stepID, la, page.Tasks)
-	return control.ManualTask{}
+	return runs.ManualTask{}
 }
 
-func (h *harness) completeAs(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome,
-	change func(*control.CompleteManualStep)) (control.Receipt, error) {
-	in := control.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
+func (h *harness) completeAs(p authz.Principal, task runs.ManualTask, outcome run.ManualOutcome,
+	change func(*runs.CompleteManualStep)) (runs.SignalReceipt, error) {
+	in := runs.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
 	if change != nil {
 		change(&in)
 	}
@@ -78,7 +79,7 @@ func TestManual_WaitsThroughTimeoutRestartAndPause(t *testing.T) {
 	h.pause(id)
 	h.until(id, "PAUSED", func(s run.State) bool { return s.Status == run.Paused })
 	at := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
-	r, err := h.completeAs(h.another(), task, run.ManualSucceeded, func(c *control.CompleteManualStep) {
+	r, err := h.completeAs(h.another(), task, run.ManualSucceeded, func(c *runs.CompleteManualStep) {
 		c.CompletedAt,
 			c.Notes = at, "fine"
 	})
@@ -123,10 +124,10 @@ func TestManual_RefusalsAndARetry(t *testing.T) {
 	}
 	_, err := h.completeAs(h.who, first, run.ManualSucceeded, nil)
 	h.refused(run.CodeSOD, err)
-	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.Token += "x" })
+	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, func(c *runs.CompleteManualStep) { c.Token += "x" })
 	h.refused(run.CodeManualToken, err)
 	_, err = h.completeAs(h.another(), first, run.ManualSucceeded,
-		func(c *control.CompleteManualStep) { c.Actor = h.who.ID })
+		func(c *runs.CompleteManualStep) { c.Actor = h.who.ID })
 	h.refused(run.CodeForbidden, err)
 	failed, err := h.completeAs(h.another(), first, run.ManualFailed, nil)
 	must(t, err)

@@ -9,20 +9,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
 // as sends a signal as somebody else than the harness' engineer.
-func (h *harness) as(token, runID string, sig run.Signal, payload string) control.Receipt {
+func (h *harness) as(token, runID string, sig run.Signal, payload string) runs.SignalReceipt {
 	h.t.Helper()
 	s, directory := h.server(h.store, h.engine)
 	who, err := directory.Authenticate(token)
 	must(h.t, err)
 	sig.ID = uuid.NewString()
-	r, err := s.SignalRun(h.t.Context(), who, control.SignalRun{RunID: runID, Signal: sig,
+	r, err := s.SignalRun(h.t.Context(), who, runs.SignalRun{RunID: runID, Signal: sig,
 		Payload: json.RawMessage(payload), Reason: "a test"})
 	must(h.t, err)
 	return r

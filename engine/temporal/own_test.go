@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -227,7 +226,7 @@ func TestWorkflow_RefusesAnInputThatNoServerSealed(t *testing.T) {
 func TestSweep_AnExecutionTookThePlaceOfTheRuns(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{sweeping: hurried()})
-	h.spawn(h.control.Sweep)
+	h.spawn(h.control.Reconcile)
 	h.hold("s1")
 	id, other := h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s1"}))
 	h.running(id, "s1")

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -28,7 +29,7 @@ func TestPause_Storm(t *testing.T) {
 	for _, adapter := range []string{"sqlite", "postgres"} {
 		t.Run(adapter, func(t *testing.T) {
 			t.Parallel()
-			o := options{limits: control.Limits{SignalsPerMinute: -1}, rotateAfter: 30, workers: 1}
+			o := options{limits: runs.Limits{SignalsPerMinute: -1}, rotateAfter: 30, workers: 1}
 			if adapter == "postgres" {
 				dsn := testserver.Postgres(t)
 				must(t, postgres.Migrate(t.Context(), dsn))
@@ -86,7 +87,7 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 	pauses := 0
 	send := func(sig run.Signal) {
 		sig.ID = uuid.NewString()
-		out, err := h.control.SignalRun(h.t.Context(), h.who, control.SignalRun{RunID: id, Signal: sig, Payload: []byte(`{}`),
+		out, err := h.control.SignalRun(h.t.Context(), h.who, runs.SignalRun{RunID: id, Signal: sig, Payload: []byte(`{}`),
 			Reason: "a storm"})
 		var own *control.Error
 		if err != nil && !errors.As(err, &own) {

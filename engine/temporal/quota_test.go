@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
 	historypb "go.temporal.io/api/history/v1"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -23,7 +22,7 @@ var heavyStep = map[string]any{"dispatch": map[string]any{"resourceClass": "heav
 func limited(t *testing.T, perMinute int, o options) (h *harness, drain func()) {
 	t.Helper()
 	bucket := store.Bucket{TenantID: "acme", ProjectID: "shop", Action: store.BucketHeavy, PerMinute: perMinute}
-	o.config = func(cfg *control.JournalConfig) {
+	o.config = func(cfg *journal.Config) {
 		cfg.Heavy = func(tenantID, projectID string) store.Bucket {
 			b := bucket
 			b.TenantID, b.ProjectID = tenantID, projectID

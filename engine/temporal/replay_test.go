@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
@@ -22,7 +21,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
@@ -297,7 +296,7 @@ func recordAll(t *testing.T) {
 	h.cancelled(cancelled)
 	save("cancel", cancelled)
 
-	out, err := h.control.StartRun(t.Context(), h.who, control.StartRun{
+	out, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{
 		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Ref: &plan.Ref{
 			URI: "file:///gone.json", SHA256: strings.Repeat("1", 64), SchemaVersion: "v1.2", PlanID: "plan-3",
 			PlanVersion: "1.0",

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -28,7 +28,7 @@ func TestRerun_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
 		t.Fatalf("%s", st.Status)
 	}
 	from := len(h.steps.called())
-	out, err := h.control.Rerun(t.Context(), h.who, control.Rerun{RunID: parent, RequestID: "again", Failed: true})
+	out, err := h.control.Rerun(t.Context(), h.who, runs.Rerun{RunID: parent, RequestID: "again", Failed: true})
 	must(t, err)
 	id := out.View.State.RunID
 	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 4 {

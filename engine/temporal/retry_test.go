@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/artifact"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -309,7 +309,7 @@ func hangingWorker(t *testing.T, config string) {
 	c, err := temporal.Dial(cfg.Addr, testserver.TemporalNamespace, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer c.Close()
-	j := control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: st, Logs: logs, Blobs: logs,
+	j := journal.New(journal.Config{Tickets: testKeys(), Store: journal.On(st), Logs: logs, Blobs: logs,
 		Queues: cfg.Queues, MaxSteps: 1000})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 
-	"github.com/google/uuid"
-
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testtime"
@@ -177,7 +176,7 @@ func (h *harness) update(runID string) string {
 	must(h.t, err)
 	admin, err := directory.Authenticate("dev-admin")
 	must(h.t, err)
-	r, err := h.control.SignalRun(h.t.Context(), admin, control.SignalRun{
+	r, err := h.control.SignalRun(h.t.Context(), admin, runs.SignalRun{
 		RunID: runID, Signal: run.Signal{ID: uuid.NewString(), Type: run.UpdateParams},
 		Payload: []byte(`{"newParams":{"color":"red"}}`), Reason: "a test",
 	})

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
-
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/run"
@@ -109,7 +109,7 @@ func TestSchedule_Queues(t *testing.T) {
 	if d := cmp.Diff(want, queues); d != "" {
 		t.Error(d)
 	}
-	_, err := h.control.StartRun(t.Context(), h.who, control.StartRun{
+	_, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{
 		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev",
 		Inline: document(0, step{id: "s1", extra: map[string]any{"dispatch": map[string]any{"taskQueue": "tq-unknown"}}}),
 	})
@@ -302,13 +302,13 @@ func TestSchedule_LargeResults(t *testing.T) {
 
 func TestSchedule_PlanTooManySteps(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, options{workers: -1, limits: control.Limits{MaxSteps: 1000}})
+	h := newHarness(t, options{workers: -1, limits: runs.Limits{MaxSteps: 1000}})
 	var steps []step
 	for i := range 1001 {
 		steps = append(steps, step{id: fmt.Sprintf("s%04d", i)})
 	}
 	start := func(steps []step) error {
-		_, err := h.control.StartRun(t.Context(), h.who, control.StartRun{
+		_, err := h.control.StartRun(t.Context(), h.who, runs.StartRun{
 			RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Inline: document(0, steps...),
 		})
 		return err

@@ -13,11 +13,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/internal/testtime"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/server/usecases"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
@@ -278,16 +279,16 @@ func TestSignals_KilledAtEachStage(t *testing.T) {
 }
 
 // server makes the use cases anew, as a process that comes up does.
-func (h *harness) server(s store.Store, e engine.Engine) (*control.Service, *authz.Directory) {
+func (h *harness) server(s store.Store, e engine.Engine) (*usecases.UseCases, *authz.Directory) {
 	t := h.t
 	t.Helper()
 	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(t, err)
 	rights, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)
-	return control.New(control.Config{
+	return usecases.New(usecases.Config{
 		Store: s, Engine: e, Authz: rights, Blobs: h.evidence, Queues: h.queues,
-		Limits: control.Limits{LeaseTTL: time.Second},
+		Limits: runs.Limits{LeaseTTL: time.Second},
 	}), directory
 }
 
@@ -310,7 +311,7 @@ func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.
 	if payload == "" {
 		payload = `{}`
 	}
-	in := control.SignalRun{RunID: runID, Signal: c.sig, Payload: json.RawMessage(payload), Reason: "a test"}
+	in := runs.SignalRun{RunID: runID, Signal: c.sig, Payload: json.RawMessage(payload), Reason: "a test"}
 	in.Signal.ID = uuid.NewString()
 	_, err = doomed.SignalRun(d.killed, who, in)
 	if died := stage == beforeAccept || stage == afterAccept; died != (err != nil) {

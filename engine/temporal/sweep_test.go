@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/duty"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testserver"
@@ -17,8 +17,8 @@ import (
 )
 
 // hurried looks often, so that a test need not wait.
-func hurried() control.Sweeping {
-	return control.Sweeping{Interval: 200 * time.Millisecond, Quiet: time.Second, Confirm: time.Second}
+func hurried() duty.ReconcileSettings {
+	return duty.ReconcileSettings{Interval: 200 * time.Millisecond, Quiet: time.Second, Confirm: time.Second}
 }
 
 // The settings of a server: who ends a workflow by hand sees its run fail within a minute.
@@ -26,7 +26,7 @@ func hurried() control.Sweeping {
 func TestSweep_TerminatedByHand(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
-	h.spawn(h.control.Sweep)
+	h.spawn(h.control.Reconcile)
 	h.hold("s1")
 	id := h.start(document(0, step{id: "s1"}))
 	other := h.start(document(0, step{id: "s1"}))
@@ -72,11 +72,11 @@ func TestSweep_TemporalForgot(t *testing.T) {
 				WorkflowId: temporal.WorkflowID(h.identity(began))},
 		})
 	must(t, err)
-	h.spawn(h.control.Sweep)
+	h.spawn(h.control.Reconcile)
 	if st := h.ended(began); st.Failure == nil || st.Failure.Code != string(run.CodeEngineLost) {
 		t.Errorf("%+v; log %v", st.Failure, h.log(began))
 	}
-	h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
+	h.spawn(func(ctx context.Context) error { return h.control.Dispatch(ctx, "test") })
 	h.running(never, "s1")
 	q, err := h.store.QueueRow(t.Context(), never)
 	if must(t, err); q.Status != store.QueueStarted {

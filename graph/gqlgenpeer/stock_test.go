@@ -12,7 +12,8 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/graph/gqlgenpeer"
 	"github.com/dvt-engine/dvt/live"
@@ -21,9 +22,9 @@ import (
 
 type fake struct{ graph.Control }
 
-func (fake) SampledHealth(context.Context) control.Health { return control.Health{Status: "HEALTHY"} }
+func (fake) SampledHealth(context.Context) health.Health { return health.Health{Status: "HEALTHY"} }
 
-func (fake) WatchRun(_ context.Context, p authz.Principal, in control.WatchRun) (graph.Stream[live.Frame], error) {
+func (fake) WatchRun(_ context.Context, p authz.Principal, in watch.WatchRun) (graph.Stream[live.Frame], error) {
 	return stream{p.ID, in.RunID}, nil
 }
 

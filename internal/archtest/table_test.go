@@ -48,7 +48,7 @@ var imports = map[string][]string{
 		"plan"},
 	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said
 	// here once, not by each engine's tests.
-	"engine/enginetest": {"control", "store", "authz", "run", "internal/testtime"},
+	"engine/enginetest": {"control/runs", "store", "authz", "run", "internal/testtime"},
 
 	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},
 	"live":          {"store", "run", "plan", "authz", "internal/contain"},
@@ -56,9 +56,23 @@ var imports = map[string][]string{
 	"authz":         {"run", "plan"}, // a policy bounds the sandboxes that plans ask for
 	"authz/oidc":    {"authz"},       // it asks issuers, which a decision never does
 	"artifact":      {},
-	"control": {"plan", "run", "store", "store/admission", "engine", "engine/interp", "engine/ticket", "projector",
-		"live", "authz", "artifact", "egress", "internal/sizedlru", "internal/contain"},
-	"graph":    {"control", "run", "plan", "live", "authz", "graph/ws"},
+	// The use cases stand on one kernel: rights, errors, alerts and background work.
+	"control": {"plan", "run", "store", "engine", "live", "authz", "internal/contain"},
+	// Modes and quotas are settings, which access reads and puts in force.
+	"control/access":    {"control", "plan", "run", "store", "engine", "authz"},
+	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live", "authz"},
+	"control/health":    {"control", "control/admission", "plan", "run", "store", "engine", "live", "authz", "artifact"},
+	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz", "artifact",
+		"internal/sizedlru"},
+	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact"},
+	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},
+	"control/bulk":  {"control", "control/runs", "plan", "run", "store", "live", "authz"},
+	"control/duty":  {"control", "control/runs", "control/admission", "control/health", "plan", "run", "store", "engine"},
+	// An engine's log is held against what the use cases accepted, so the Journal knows their payloads.
+	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
+		"authz", "artifact", "egress", "internal/sizedlru"},
+	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
+		"control/runs", "control/watch", "run", "plan", "live", "authz", "graph/ws"},
 	"graph/ws": {},
 	"server":   {everything},
 	"client":   {},

@@ -15,12 +15,13 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/run"
 )
 
 // Available gives what a viewer may do to a run and its steps. It does no I/O
 // and computes once.
-type Available func() control.Availability
+type Available func() runs.Availability
 
 // StepsOf makes the steps of one run, in plan order. It does no I/O and is safe
 // for concurrent use.

@@ -1,0 +1,147 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BreakGlass asks for a role on the whole tenant in an emergency.
+type BreakGlass struct {
+	RequestID string
+	Role      authz.Role
+	Minutes   int
+	Reason    string
+}
+
+// BrokenGlass is a role that was taken.
+type BrokenGlass struct {
+	Role          authz.Role
+	Until         time.Time
+	PolicyVersion int64
+}
+
+// breakTries bounds how often a change by somebody else is gone after.
+const breakTries = 5
+
+// BreakGlass gives the caller a role for a while, if the policy names it for that: a new version
+// of the policy with a grant that ends by itself. It is safe to repeat. FORBIDDEN for everybody
+// else, and for API tokens: an emergency needs a person.
+func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGlass) (BrokenGlass, error) {
+	row := store.AuditRow{Action: string(control.ActionBreakGlass), Reason: control.Clip(in.Reason),
+		RequestID: in.RequestID}
+	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
+	if in.Minutes < 1 {
+		vs = append(vs, plan.Violation{Path: "minutes", Code: "RANGE", Message: "must be at least 1"})
+	}
+	if len(vs) > 0 {
+		return BrokenGlass{}, control.BadInput(vs)
+	}
+	for range breakTries {
+		out, err := s.breakGlass(ctx, p, in, row)
+		if own := (*control.Error)(nil); !errors.As(err, &own) || own.Code != run.CodePolicyMoved {
+			return out, err
+		}
+	}
+	e := control.Refuse(run.CodeUnavailable, "The policy changes all the time. Try again.")
+	e.RetryAfter = time.Second
+	return BrokenGlass{}, e
+}
+
+func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGlass, row store.AuditRow) (BrokenGlass,
+	error) {
+	newest, err := s.store.PolicyHistory(ctx, p.TenantID, 0, 20)
+	if err != nil {
+		return BrokenGlass{}, control.Translate(err)
+	}
+	for _, old := range newest {
+		if old.RequestID == in.RequestID && old.Actor == p.ID {
+			return s.brokenBefore(ctx, p, in, old)
+		}
+	}
+	var now Policy
+	if len(newest) > 0 {
+		if now, err = policyOf(newest[0]); err != nil {
+			return BrokenGlass{}, err
+		}
+	}
+	if err := s.mayBreak(ctx, p, in, now, row); err != nil {
+		return BrokenGlass{}, err
+	}
+	at := s.rights.Now().UTC()
+	until := at.Add(time.Duration(in.Minutes) * time.Minute).Truncate(time.Second)
+	doc := now.Document
+	doc.Grants = slices.DeleteFunc(slices.Clone(doc.Grants), func(g authz.PrincipalGrant) bool {
+		return g.BreakGlass && (g.ExpiresAt == nil || at.After(*g.ExpiresAt) || g.Principal == p.ID && g.Role == in.Role)
+	})
+	doc.Grants = append(doc.Grants, authz.PrincipalGrant{
+		Principal: p.ID, Role: in.Role, ProjectID: "*", EnvironmentID: "*", ExpiresAt: &until, BreakGlass: true,
+	})
+	made, err := s.putPolicy(ctx, p, SetPolicy{RequestID: in.RequestID, ExpectedVersion: now.Version, Document: doc,
+		Reason: in.Reason}, row)
+	if made.Version == 0 {
+		return BrokenGlass{}, err
+	}
+	s.rights.Log.WarnContext(ctx, "break-glass: a principal took a role", slog.String("tenant", p.TenantID),
+		slog.String("principal", p.ID),
+		slog.String("role", string(in.Role)), slog.Time("until", until), slog.String("reason", in.Reason))
+	return BrokenGlass{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
+}
+
+// brokenBefore answers a repeated request.
+func (s *Policies) brokenBefore(ctx context.Context, p authz.Principal, in BreakGlass,
+	old store.StoredPolicy) (BrokenGlass, error) {
+	was, err := policyOf(old)
+	if err != nil {
+		return BrokenGlass{}, err
+	}
+	for _, g := range was.Document.Grants {
+		if g.BreakGlass && g.Principal == p.ID && g.Role == in.Role && g.ExpiresAt != nil {
+			return BrokenGlass{Role: g.Role, Until: *g.ExpiresAt, PolicyVersion: was.Version}, s.loader.InForce(ctx)
+		}
+	}
+	return BrokenGlass{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another change.")
+}
+
+// mayBreak looks for the entry that names the caller.
+func (s *Policies) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass, now Policy,
+	row store.AuditRow) error {
+	var could []string
+	most := 0
+	for _, b := range now.Document.BreakGlass {
+		if b.Role != in.Role {
+			continue
+		}
+		if len(could) < 10 {
+			could = append(could, b.Principal)
+		}
+		if b.Principal == p.ID {
+			most = b.MaxMinutes
+		}
+	}
+	if p.TokenID == "" && most > 0 && in.Minutes > most {
+		return s.rights.AuditRefused(
+			ctx, p, row, control.BadInput(
+				[]plan.Violation{{Path: "minutes", Code: "RANGE", Message: fmt.Sprintf("must be at most %d", most)}}))
+	}
+	if p.TokenID == "" && most > 0 {
+		return nil
+	}
+	row.Code = run.CodeForbidden
+	s.rights.AuditDenied(ctx, p, row)
+	e := control.Refuse(run.CodeForbidden, "The policy does not let you take the role %s.", in.Role)
+	if p.TokenID != "" {
+		e.Message = "An API token takes no roles: come as yourself."
+	}
+	e.Denial = &control.Denial{Action: control.ActionBreakGlass, WhoCould: could, PolicyVersion: now.Version}
+	return e
+}

@@ -1,0 +1,256 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// PolicyStore keeps the versions of the policies of tenants.
+type PolicyStore interface {
+	PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error)
+	PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error)
+}
+
+// Policies reads and changes the policies of tenants. It is safe for concurrent use.
+type Policies struct {
+	rights *control.Rights
+	store  PolicyStore
+	loader *Loader
+}
+
+// NewPolicies makes a Policies.
+func NewPolicies(rights *control.Rights, store PolicyStore, loader *Loader) *Policies {
+	return &Policies{rights: rights, store: store, loader: loader}
+}
+
+// Policy is one version of the caller's tenant's policy.
+type Policy struct {
+	Version   int64 // 0: the tenant has none of its own, this is what holds instead
+	Document  authz.Document
+	Actor     string
+	Reason    string
+	RequestID string
+	At        time.Time // zero for version 0
+}
+
+// SetPolicy asks for a new policy, whole.
+type SetPolicy struct {
+	RequestID       string
+	ExpectedVersion int64          // of the policy that it was made from
+	Document        authz.Document // whose Sandbox nil keeps that of ExpectedVersion
+	Reason          string
+}
+
+// PolicyPage is a page of versions, newest first.
+type PolicyPage struct {
+	Policies []Policy
+	HasNext  bool
+}
+
+// Policy reads the policy of the caller's tenant: FORBIDDEN.
+func (s *Policies) Policy(ctx context.Context, p authz.Principal) (Policy, error) {
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return Policy{}, err
+	}
+	return s.newestPolicy(ctx, p.TenantID)
+}
+
+func (s *Policies) newestPolicy(ctx context.Context, tenantID string) (Policy, error) {
+	newest, err := s.store.PolicyHistory(ctx, tenantID, 0, 1)
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	if len(newest) == 0 {
+		doc, _ := s.rights.Authz.Policy(tenantID)
+		return Policy{Document: doc}, nil
+	}
+	return policyOf(newest[0])
+}
+
+// policyOf reads a stored policy; rules that follow the defaults stay nil.
+func policyOf(p store.StoredPolicy) (Policy, error) {
+	out := Policy{Version: p.Version, Actor: p.Actor, Reason: p.Reason, RequestID: p.RequestID, At: p.At}
+	if err := json.Unmarshal(p.Doc, &out.Document); err != nil {
+		return out, control.Translate(fmt.Errorf("control: policy %d of %s: %w", p.Version, p.TenantID, err))
+	}
+	return out, nil
+}
+
+// PolicyHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
+func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
+	n, err := control.PageSize(first, 20)
+	if err != nil {
+		return PolicyPage{}, err
+	}
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return PolicyPage{}, err
+	}
+	rows, err := s.store.PolicyHistory(ctx, p.TenantID, before, n+1)
+	if err != nil {
+		return PolicyPage{}, control.Translate(err)
+	}
+	list, more, err := control.PageOf(rows, n, policyOf)
+	return PolicyPage{Policies: list, HasNext: more}, err
+}
+
+// SetPolicy puts a new policy in force: here before it answers, everywhere within 2 s. It is
+// compare-and-set on the version (POLICY_MOVED) and safe to repeat. What would break the
+// tenant is refused with all violations at once: BAD_USER_INPUT. What it did or refused
+// is audited.
+func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
+	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
+	if in.ExpectedVersion < 0 {
+		vs = append(vs, plan.Violation{Path: "expectedVersion", Code: "RANGE", Message: "must not be below 0"})
+	}
+	row := store.AuditRow{Action: string(authz.SetPolicy), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
+	if err := s.rights.MayOperate(ctx, p, row); err != nil {
+		return Policy{}, err
+	}
+	if err := s.keepSandbox(ctx, p, &in); err != nil {
+		return Policy{}, err
+	}
+	for _, problem := range s.rights.Authz.Check(p.TenantID, in.Document) {
+		vs = append(vs, plan.Violation{Path: problem.Path, Code: problem.Code, Message: problem.Message})
+	}
+	if len(vs) > 0 {
+		return Policy{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+	}
+	out, err := s.putPolicy(ctx, p, in, row)
+	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodePolicyMoved {
+		return Policy{}, s.rights.AuditRefused(ctx, p, row, own)
+	}
+	return out, err
+}
+
+// keepSandbox gives a document without ceilings of sandboxes those of the policy that it was made from. A client that
+// does not know them would remove them otherwise.
+func (s *Policies) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
+	if in.Document.Sandbox != nil || in.ExpectedVersion == 0 {
+		return nil
+	}
+	from, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+1, 1)
+	if err != nil {
+		return control.Translate(err)
+	}
+	if len(from) == 0 || from[0].Version != in.ExpectedVersion {
+		return nil // there is no such version, which the store refuses
+	}
+	before, err := policyOf(from[0])
+	in.Document.Sandbox = before.Document.Sandbox
+	return err
+}
+
+// putPolicy writes the next version and puts it in force here.
+func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow) (Policy, error) {
+	doc, err := json.Marshal(in.Document)
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	version := in.ExpectedVersion + 1
+	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
+	stored, err := s.store.PutPolicy(ctx, store.StoredPolicy{
+		TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason, RequestID: in.RequestID,
+	}, row)
+	if errors.Is(err, store.ErrConflict) {
+		return s.repeatedPolicy(ctx, p, in)
+	}
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	out, err := policyOf(stored)
+	if err != nil {
+		return Policy{}, err
+	}
+	return out, s.loader.InForce(ctx)
+}
+
+// repeatedPolicy answers a request that has been carried out before, and refuses one
+// that comes too late.
+func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
+	rows, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+2, 1)
+	if err != nil {
+		return Policy{}, control.Translate(err)
+	}
+	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
+		rows[0].Version == in.ExpectedVersion+1 {
+		out, err := policyOf(rows[0])
+		if err != nil {
+			return Policy{}, err
+		}
+		return out, s.loader.InForce(ctx)
+	}
+	newest, err := s.newestPolicy(ctx, p.TenantID)
+	if err != nil {
+		return Policy{}, err
+	}
+	e := control.Refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide anew.",
+		newest.Version,
+		in.ExpectedVersion)
+	e.PolicyVersion = newest.Version
+	return Policy{}, e
+}
+
+// WhoCould asks who may do an action to a run, or else in a place.
+type WhoCould struct {
+	Action authz.Action
+	RunID  string
+	// The place; "" with a run.
+	ProjectID, EnvironmentID string
+}
+
+// WhoCould names principals of the caller's tenant that may do an action there, at
+// most ten; who asked for a run may not approve it, unless the policy says so: BAD_USER_INPUT,
+// NOT_FOUND, FORBIDDEN without READ_POLICY there.
+func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
+	if err := checkWhoCould(q); err != nil {
+		return nil, err
+	}
+	row := store.AuditRow{Action: string(authz.ReadPolicy), RunID: q.RunID}
+	if q.RunID == "" {
+		place := authz.Object{TenantID: p.TenantID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID}
+		if err := s.rights.MayOperateOn(ctx, p, row, place); err != nil {
+			return nil, err
+		}
+		return s.rights.Authz.WhoCould(q.Action, place), nil
+	}
+	r, err := s.rights.Visible(ctx, p, authz.ReadPolicy, q.RunID)
+	if err != nil {
+		return nil, err
+	}
+	place := control.ObjectOf(r.Identity)
+	if err := s.rights.MayOperateOn(ctx, p, row, place); err != nil {
+		return nil, err
+	}
+	if q.Action == authz.Approve && s.rights.Authz.SOD(p.TenantID).Approve {
+		return s.rights.OthersWhoCould(q.Action, place, r.TriggeredBy), nil
+	}
+	return s.rights.Authz.WhoCould(q.Action, place), nil
+}
+
+func checkWhoCould(q WhoCould) error {
+	var vs []plan.Violation
+	if !slices.Contains(authz.Actions(), q.Action) {
+		vs = append(vs, plan.Violation{Path: "action", Code: "UNKNOWN", Message: "there is no such action"})
+	}
+	switch placed := q.ProjectID != "" || q.EnvironmentID != ""; {
+	case q.RunID == "" && !placed, q.RunID != "" && placed:
+		vs = append(vs, plan.Violation{Path: "runId", Code: "INVALID",
+			Message: "give either a run, or a project and an environment"})
+	case placed:
+		vs = control.CheckID(control.CheckID(vs, "projectId", q.ProjectID), "environmentId", q.EnvironmentID)
+	}
+	if len(vs) > 0 {
+		return control.BadInput(vs)
+	}
+	return nil
+}

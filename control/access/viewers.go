@@ -1,0 +1,68 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Viewer says who is asking.
+type Viewer struct {
+	Principal     authz.Principal
+	Grants        []ViewerGrant
+	PolicyVersion int64 // 0: the tenant has no policy of its own
+	// BreakGlassUntil is when the last role that the viewer took in an emergency ends; zero: none.
+	BreakGlassUntil time.Time
+}
+
+// ViewerGrant is a grant with the actions it gives.
+type ViewerGrant struct {
+	authz.Grant
+	Actions []authz.Action
+}
+
+// EngineCapability is one row of the capability matrix.
+type EngineCapability struct{ Engine, Name, Support, Note string }
+
+// PlaceStore lists where a tenant has runs.
+type PlaceStore interface {
+	Places(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Place, error)
+}
+
+// Viewers tells principals who they are and what they may do where. It is safe for concurrent use.
+type Viewers struct {
+	rights *control.Rights
+	store  PlaceStore
+	engine engine.Engine
+}
+
+// NewViewers makes a Viewers.
+func NewViewers(rights *control.Rights, store PlaceStore, engine engine.Engine) *Viewers {
+	return &Viewers{rights: rights, store: store, engine: engine}
+}
+
+// Viewer says who p is and what p may do where.
+func (s *Viewers) Viewer(p authz.Principal) Viewer {
+	v := Viewer{Principal: p, PolicyVersion: s.rights.Authz.PolicyVersion(p.TenantID)}
+	for _, g := range s.rights.Authz.Grants(p) {
+		v.Grants = append(v.Grants, ViewerGrant{Grant: g, Actions: s.rights.Authz.Allows(p, g)})
+		if g.BreakGlass && g.ExpiresAt.After(v.BreakGlassUntil) {
+			v.BreakGlassUntil = g.ExpiresAt
+		}
+	}
+	return v
+}
+
+// Capabilities is the capability matrix of the engine in use; it is no secret.
+func (s *Viewers) Capabilities(authz.Principal) []EngineCapability {
+	rows := s.engine.Capabilities()
+	out := make([]EngineCapability, len(rows))
+	for i, c := range rows {
+		out[i] = EngineCapability{Engine: "temporal", Name: c.Name, Support: c.Support, Note: c.Note}
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package admission
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Numbers of the breaker of starts (T135, §10.2).
+const (
+	startWindow  = time.Minute
+	startSamples = 5               // the fewest that say anything
+	StartLimit   = 5 * time.Second // of their P95
+	probeEvery   = 5 * time.Second
+	maxSamples   = 1024 // that are remembered; the newest count
+)
+
+// Breaker keeps new runs from an engine that starts them too slowly. It belongs to one
+// process, and knows what the reconciler of this process saw. While it is open one start at a
+// time, every probeEvery, shows whether the engine is well again; when none waits, a
+// question to the engine does. So it never waits for samples that cannot come.
+type Breaker struct {
+	now     func() time.Time
+	mu      sync.Mutex
+	samples []startSample
+	open    bool
+	probeAt time.Time // of an open one: when the next probe is due
+	probing bool      // what is observed next is the probe
+	metrics breakerMetrics
+}
+
+type startSample struct {
+	at   time.Time
+	took time.Duration // a failure took longer than any limit
+}
+
+type breakerMetrics struct {
+	took prometheus.Histogram
+	open prometheus.Gauge
+}
+
+func NewBreaker(now func() time.Time, r prometheus.Registerer) *Breaker {
+	register := promauto.With(r)
+	return &Breaker{now: now, metrics: breakerMetrics{
+		took: register.NewHistogram(prometheus.HistogramOpts{
+			Name: "engine_start_seconds", Help: "How long the engine took to take a run on, failures included.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		open: register.NewGauge(prometheus.GaugeOpts{
+			Name: "engine_start_breaker_open", Help: "1 while this process refuses new runs because the engine starts them " +
+				"too slowly.",
+		}),
+	}}
+}
+
+// refuses reports whether new runs are refused, and when to come again.
+func (b *Breaker) refuses() (time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return 0, false
+	}
+	return max(b.probeAt.Sub(b.now()), time.Second), true
+}
+
+// allows is how many of at most n starts may be made now. The one of an open
+// breaker is the probe: until observe says what came of it, the next is probeEvery away.
+func (b *Breaker) allows(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	switch {
+	case !b.open:
+		return n
+	case now.Before(b.probeAt):
+		return 0
+	}
+	b.probeAt, b.probing = now.Add(probeEvery), true
+	return 1
+}
+
+// Observe takes what one start took. It reports whether that opened or closed the breaker.
+func (b *Breaker) Observe(took time.Duration, failed bool) (moved bool) {
+	b.metrics.took.Observe(took.Seconds())
+	if failed {
+		took = max(took, StartLimit+1)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if b.open && !b.probing {
+		return false // a start that was under way when it opened
+	}
+	if b.open {
+		b.probing = false
+		if b.probeAt = now.Add(probeEvery); took > StartLimit {
+			return false
+		}
+		b.open, b.samples = false, nil
+		b.metrics.open.Set(0)
+		return true
+	}
+	if b.samples = append(b.samples, startSample{now, took}); len(b.samples) > maxSamples {
+		b.samples = slices.Delete(b.samples, 0, len(b.samples)-maxSamples)
+	}
+	if p95, n := b.percentile(now); n < startSamples || p95 <= StartLimit {
+		return false
+	}
+	b.open, b.probeAt = true, now.Add(probeEvery)
+	b.metrics.open.Set(1)
+	return true
+}
+
+// percentile is the P95 of the last minute and of how many starts.
+func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
+	b.samples = slices.DeleteFunc(b.samples, func(s startSample) bool { return now.Sub(s.at) >= startWindow })
+	n = len(b.samples)
+	if n == 0 {
+		return 0, 0
+	}
+	took := make([]time.Duration, n)
+	for i, s := range b.samples {
+		took[i] = s.took
+	}
+	slices.Sort(took)
+	return took[(n*95+99)/100-1], n
+}
+
+// Seen is the P95 of the last minute, of how many starts, and whether the breaker is open.
+func (b *Breaker) Seen() (p95 time.Duration, n int, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p95, n = b.percentile(b.now())
+	return p95, n, b.open
+}

@@ -1,0 +1,192 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ModeStore keeps the settings of the installation.
+type ModeStore interface {
+	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
+	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+		limit int) ([]store.StoredSetting, error)
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+	ActiveRuns(ctx context.Context) (int64, error)
+}
+
+// ModeEditor shows and sets the mode of dvt and the freezes of tenants. It is safe for concurrent use.
+type ModeEditor struct {
+	rights *control.Rights
+	store  ModeStore
+	modes  *Modes
+	loader *access.Loader
+}
+
+// NewModeEditor makes a ModeEditor.
+func NewModeEditor(rights *control.Rights, store ModeStore, modes *Modes, loader *access.Loader) *ModeEditor {
+	return &ModeEditor{rights: rights, store: store, modes: modes, loader: loader}
+}
+
+// SetEngineMode asks for a mode of the whole installation.
+type SetEngineMode struct {
+	RequestID string
+	Mode      EngineMode
+	Reason    string
+}
+
+// FreezeTenant asks to freeze a tenant or to lift its freeze. TenantID "" is the caller's own.
+type FreezeTenant struct {
+	RequestID string
+	TenantID  string
+	Frozen    bool
+	Reason    string
+}
+
+const (
+	settingTries   = 5   // how often a change by somebody else is gone after
+	settingHistory = 100 // changes within which a repeated request is known
+)
+
+// SetEngineMode puts a mode in force: here before it answers, everywhere within 2 s. It is for
+// principals of the operators' tenant with the action. It is safe to repeat: a request that
+// was carried out before changes nothing, whatever was set since. FORBIDDEN,
+// BAD_USER_INPUT, REQUEST_ID_CONFLICT. What it did or refused is audited.
+func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ServiceState, error) {
+	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
+	if !in.Mode.known() {
+		vs = append(vs, plan.Violation{Path: "mode", Code: "UNKNOWN", Message: "there is no such mode"})
+	}
+	row := store.AuditRow{Action: string(authz.SetEngineMode), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
+	if err := s.rights.CheckMaySetMode(ctx, p, row); err != nil {
+		return ServiceState{}, err
+	}
+	if len(vs) > 0 {
+		return ServiceState{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+	}
+	row.Detail = json.RawMessage(fmt.Sprintf(`{"mode":%q}`, in.Mode))
+	_, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID,
+		Reason: in.Reason}, modeDocument{in.Mode}, row)
+	if err != nil {
+		return ServiceState{}, err
+	}
+	return s.ServiceState(ctx, p)
+}
+
+// FreezeTenant freezes a tenant or lifts its freeze, as SetEngineMode. One's own takes the
+// action FREEZE_TENANT, another one SET_ENGINE_MODE of the operators. NOT_FOUND for a tenant
+// of which nothing is known. Both tenants have it in their audit.
+func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ServiceState, error) {
+	row := store.AuditRow{Action: string(authz.FreezeTenant), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
+	if in.TenantID == "" {
+		in.TenantID = p.TenantID
+	}
+	another := in.TenantID != p.TenantID
+	may := s.rights.MayOperate
+	if another {
+		may = s.rights.CheckMaySetMode
+	}
+	if err := may(ctx, p, row); err != nil {
+		return ServiceState{}, err
+	}
+	if vs := control.CheckReason(control.CheckID(control.CheckID(nil, "requestId", in.RequestID), "tenantId",
+		in.TenantID),
+		in.Reason); len(vs) > 0 {
+		return ServiceState{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+	}
+	if another {
+		if err := s.checkTenantKnown(ctx, in.TenantID); err != nil {
+			if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeNotFound {
+				return ServiceState{}, s.rights.AuditRefused(ctx, p, row, own)
+			}
+			return ServiceState{}, err
+		}
+	}
+	row.Detail = json.RawMessage(fmt.Sprintf(`{"tenantId":%q,"frozen":%t}`, in.TenantID, in.Frozen))
+	made, err := s.putSetting(ctx, p, store.StoredSetting{
+		Kind: store.SettingFreeze, TenantID: in.TenantID, RequestID: in.RequestID, Reason: in.Reason,
+	}, freezeDocument{in.Frozen}, row)
+	if made.Version > 0 && another {
+		err = errors.Join(err, s.notifyFrozen(ctx, made, row))
+	}
+	if err != nil {
+		return ServiceState{}, control.Translate(err)
+	}
+	return s.ServiceState(ctx, p)
+}
+
+// checkTenantKnown is NOT_FOUND for a tenant without accounts, policy, tokens or runs.
+func (s *ModeEditor) checkTenantKnown(ctx context.Context, tenantID string) error {
+	if s.rights.Authz.KnowsTenant(tenantID) {
+		return nil
+	}
+	rows, err := s.store.List(ctx, store.RunFilter{TenantID: tenantID, Limit: 1})
+	if err != nil {
+		return control.Translate(err)
+	}
+	if len(rows) == 0 {
+		return control.Refuse(run.CodeNotFound, "There is no such tenant.")
+	}
+	return nil
+}
+
+// notifyFrozen leaves a row with the tenant that another one's operators froze or freed, once for each change.
+func (s *ModeEditor) notifyFrozen(ctx context.Context, made store.StoredSetting, row store.AuditRow) error {
+	row.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt freeze|%s|%d", made.TenantID, made.Version)).String()
+	row.TenantID, row.Actor, row.Outcome = made.TenantID, control.EngineActor, "ACCEPTED"
+	row.Credential, row.Address, row.Via = "", "", "" // another tenant's people learn nothing of the operator
+	return s.rights.Trail.Store.Audit(ctx, row)
+}
+
+// putSetting writes the next version of a setting, unless the request did so before, and
+// puts it in force here. The version that the request made is returned, also with an error
+// of putting it in force.
+func (s *ModeEditor) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any,
+	row store.AuditRow) (store.StoredSetting, error) {
+	var err error
+	if st.Doc, err = json.Marshal(doc); err != nil {
+		return store.StoredSetting{}, control.Translate(err)
+	}
+	st.Actor = p.ID
+	s.rights.Stamp(p, &row, "ACCEPTED", string(row.Detail))
+	for range settingTries {
+		newest, err := s.store.SettingHistory(ctx, st.Kind, st.TenantID, 0, settingHistory)
+		if err != nil {
+			return store.StoredSetting{}, control.Translate(err)
+		}
+		st.Version = 1
+		for i, old := range newest {
+			if i == 0 {
+				st.Version = old.Version + 1
+			}
+			if old.RequestID == st.RequestID && old.Actor == st.Actor {
+				if string(old.Doc) != string(st.Doc) {
+					return store.StoredSetting{}, control.Refuse(run.CodeRequestConflict,
+						"This requestId was used for another change.")
+				}
+				return old, s.loader.InForce(ctx)
+			}
+		}
+		made, err := s.store.PutSetting(ctx, st, row)
+		if err == nil {
+			return made, s.loader.InForce(ctx)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return store.StoredSetting{}, control.Translate(err)
+		}
+	}
+	e := control.Refuse(run.CodeUnavailable, "This is changed all the time. Try again.")
+	e.RetryAfter = time.Second
+	return store.StoredSetting{}, e
+}

@@ -1,0 +1,151 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/admission"
+)
+
+// QueueStore reads the queue of runs.
+type QueueStore interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	QueueRow(ctx context.Context, runID string) (store.QueueRow, error)
+	Usage(ctx context.Context, tenantID string) (store.Usage, error)
+	WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store.WaitingRun, error)
+}
+
+// QueueViews shows the runs that wait in the queue. It is safe for concurrent use.
+type QueueViews struct {
+	rights     *control.Rights
+	store      QueueStore
+	allowances *Allowances
+}
+
+// NewQueueViews makes a QueueViews.
+func NewQueueViews(rights *control.Rights, store QueueStore, allowances *Allowances) *QueueViews {
+	return &QueueViews{rights: rights, store: store, allowances: allowances}
+}
+
+// QueueQuery asks for waiting runs of the caller's tenant.
+type QueueQuery struct {
+	ProjectID string // "": all that the caller may read
+	First     int
+	After     string // the run before the page, which waits still
+}
+
+// QueuePage is a page of waiting runs by project, then in the order of their lane.
+type QueuePage struct {
+	Entries []control.QueueEntry
+	HasNext bool
+	Depth   int // runs of the tenant that wait, whoever may see them
+}
+
+// Queue lists runs that wait for their quota or a place, those that p may READ (T137).
+// BAD_USER_INPUT, CURSOR_INVALID when the run of the cursor waits no more.
+func (s *QueueViews) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (QueuePage, error) {
+	n, err := control.PageSize(q.First, 50)
+	if err != nil {
+		return QueuePage{}, err
+	}
+	asked := control.RunFilter{}
+	if q.ProjectID != "" {
+		asked.ProjectIDs = []string{q.ProjectID}
+	}
+	scope, ok := s.rights.Narrow(p, asked)
+	if !ok {
+		return QueuePage{}, nil
+	}
+	if q.After != "" { // a place among what p sees
+		r, err := s.store.Get(ctx, q.After)
+		if err != nil || r.TenantID != p.TenantID || !s.rights.MayRead(p, r.ProjectID, r.EnvironmentID) {
+			return QueuePage{}, control.PageError(q.After, cmp.Or(err, store.ErrNotFound))
+		}
+	}
+	f := store.WaitingFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: q.After}
+	rows, more, err := control.ReadOn(n, func(last *store.WaitingRun, limit int) ([]store.WaitingRun, error) {
+		if f.Limit = limit; last != nil {
+			f.After = last.RunID
+		}
+		return s.store.WaitingRuns(ctx, f)
+	}, func(row store.WaitingRun) (bool, error) {
+		return s.rights.MayRead(p, row.ProjectID, row.EnvironmentID), nil
+	})
+	if err != nil {
+		return QueuePage{}, control.PageError(f.After, err)
+	}
+	usage, err := s.store.Usage(ctx, p.TenantID)
+	if err != nil {
+		return QueuePage{}, control.Translate(err)
+	}
+	out := QueuePage{HasNext: more, Depth: int(usage.Tenant.Waiting)}
+	for _, row := range rows {
+		out.Entries = append(out.Entries, s.queueEntry(row, usage))
+	}
+	return out, nil
+}
+
+// queueEntry is a row with why it waits and how long it will, from now.
+func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) control.QueueEntry {
+	e := control.QueueEntry{WaitingRun: row}
+	if !row.Waiting {
+		return e
+	}
+	t, lane := s.allowances.Terms(row.TenantID, row.ProjectID), u.Projects[row.ProjectID]
+	rows := admission.Rows{
+		Now: u.Now, TenantFull: u.Tenant.Full[store.BucketStart], ProjectFull: lane.Full[store.BucketStart],
+		Tenant:  admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
+		Project: admission.Lane{Active: lane.Active, Waiting: lane.Waiting, Pace: lane.Pace},
+	}
+	first := admission.Admit(t, row.ProjectID, rows) // of its lane, whether that is this one or not
+	switch e.Why = first.Why; {
+	case first.Why == store.WaitHold:
+		return e
+	case first.Admitted || row.Position > 1:
+		e.Why = store.WaitTurn
+	}
+	if t.Project.PerMinute != 0 && (t.Project.PerMinute > 0 || t.Tenant.PerMinute != 0) { // else there never is a token
+		e.Wait = admission.Estimate(t, rows, row.Position, othersWaiting(row.ProjectID, u))
+	}
+	return e
+}
+
+// othersWaiting counts the projects beside one in which runs wait.
+func othersWaiting(projectID string, u store.Usage) (n int) {
+	for id, lane := range u.Projects {
+		if id != projectID && lane.Waiting > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// EntryOf is the queue row of a run that has not started.
+func (s *QueueViews) EntryOf(ctx context.Context, r store.Run) (*control.QueueEntry, error) {
+	q, err := s.store.QueueRow(ctx, r.RunID)
+	if err != nil || q.Status == store.QueueStarted {
+		return nil, err
+	}
+	row := store.WaitingRun{QueueRow: q, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+		TriggeredBy: r.TriggeredBy}
+	if !row.Waiting {
+		return &control.QueueEntry{WaitingRun: row}, nil
+	}
+	u, err := s.store.Usage(ctx, r.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.store.WaitingRuns(ctx, store.WaitingFilter{TenantID: r.TenantID, RunID: r.RunID, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(rows, func(w store.WaitingRun) bool { return w.RunID == r.RunID }); i >= 0 {
+		row = rows[i]
+	}
+	e := s.queueEntry(row, u)
+	return &e, nil
+}

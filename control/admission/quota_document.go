@@ -1,0 +1,191 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// QuotaDocument is what a tenant's Admin sets, within its tier.
+type QuotaDocument struct {
+	Tenant   QuotaLimits    `json:"tenant"`
+	Projects []ProjectQuota `json:"projects"`
+	Strategy store.Strategy `json:"strategy,omitempty"` // "": the installation's
+	TTLMS    int64          `json:"ttlMs,omitempty"`    // 0: the installation's
+}
+
+// ProjectQuota is what a project has of its own. With a limit per minute it takes
+// nothing of its tenant's.
+type ProjectQuota struct {
+	ProjectID string      `json:"projectId"`
+	Limits    QuotaLimits `json:"limits"`
+	Weight    int         `json:"weight"`
+}
+
+// Strategy says what becomes of a run that is over a quota.
+type Strategy = store.Strategy
+
+const (
+	maxQuotaProjects = 1000
+	maxWeight        = 100
+	minTTLMS         = 1_000
+	maxTTLMS         = 86_400_000
+)
+
+func isStrategy(s store.Strategy) bool {
+	return s == store.StrategyQueue || s == store.StrategyReject || s == store.StrategyDelay
+}
+
+// cutPlace reads "tenant/project".
+func cutPlace(place string) (tenantID, projectID string, ok bool) { return strings.Cut(place, "/") }
+
+// Check names everything that is wrong with quotas.
+func (q *Quotas) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if _, ok := q.Tiers[DefaultTier]; !ok {
+		bad("tiers: there must be one named %s", DefaultTier)
+	}
+	for name, t := range q.Tiers {
+		for k, l := range t.limits() {
+			if l < 0 {
+				bad("tiers.%s.%s must not be below 0", name, limitNames()[k])
+			}
+		}
+		if t.Weight < 1 || t.Weight > maxWeight {
+			bad("tiers.%s.weight must be between 1 and %d", name, maxWeight)
+		}
+	}
+	for tenant, name := range q.Tenants {
+		if _, ok := q.Tiers[name]; !ok {
+			bad("tenants.%s: there is no tier %s", tenant, name)
+		}
+	}
+	for place, l := range q.Projects {
+		if tenant, project, ok := cutPlace(place); !ok || !control.IdPattern.MatchString(tenant) ||
+			!control.IdPattern.MatchString(project) {
+			bad("projects: %q is not TENANT/PROJECT", place)
+		}
+		for k, v := range l.each() {
+			if v != nil && *v < 0 {
+				bad("projects.%s.%s must not be below 0", place, limitNames()[k])
+			}
+		}
+	}
+	if q.MaxActive < 0 {
+		bad("maxActive must not be below 0")
+	}
+	if !isStrategy(q.Strategy) {
+		bad("strategy must be QUEUE, REJECT or DELAY")
+	}
+	if ms := q.TTL.Milliseconds(); ms < minTTLMS || ms > maxTTLMS {
+		bad("ttl must be between %s and %s", minTTLMS*time.Millisecond, maxTTLMS*time.Millisecond)
+	}
+	return errors.Join(errs...)
+}
+
+// checkDocument names everything that is wrong with what a tenant's Admin wants.
+func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []plan.Violation) {
+	bad := func(path, code, format string, args ...any) {
+		vs = append(vs, plan.Violation{Path: "settings." + path, Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	if s.rules == nil {
+		bad("tenant", "INVALID", "nothing is limited here")
+		return vs
+	}
+	name, tier := s.rules.tier(tenantID)
+	granted := s.rules.granted(tenantID)
+	most := tier.limits()
+	within := func(path string, asked QuotaLimits, given QuotaLimits) {
+		given5 := given.each()
+		for k, v := range asked.each() {
+			limit, whose := most[k], "its tier "+name
+			if given5[k] != nil {
+				limit, whose = *given5[k], "the operators give the project"
+			}
+			if v != nil && (*v < 0 || *v > limit) {
+				bad(path+"."+limitNames()[k], "RANGE", "must be from 0 to %d, what %s has", limit, whose)
+			}
+		}
+	}
+	within("tenant", doc.Tenant, QuotaLimits{})
+	if len(doc.Projects) > maxQuotaProjects {
+		bad("projects", "RANGE", "must be at most %d", maxQuotaProjects)
+		return vs
+	}
+	seen := map[string]bool{}
+	for i, p := range doc.Projects {
+		at := fmt.Sprintf("projects[%d]", i)
+		vs = control.CheckID(vs, "settings."+at+".projectId", p.ProjectID)
+		if seen[p.ProjectID] {
+			bad(at+".projectId", "DUPLICATE", "stands here twice")
+		}
+		seen[p.ProjectID] = true
+		if p.Weight < 1 || p.Weight > maxWeight {
+			bad(at+".weight", "RANGE", "must be from 1 to %d", maxWeight)
+		}
+		within(at+".limits", p.Limits, granted[p.ProjectID])
+	}
+	for k, total := range totals(doc, granted) {
+		if total > most[k] {
+			bad("projects", "RANGE",
+				"%s of the tenant and of the projects with one of their own come to %d; the tier %s has %d",
+				limitNames()[k], total, name, most[k])
+		}
+	}
+	if doc.Strategy != "" && !isStrategy(doc.Strategy) {
+		bad("strategy", "INVALID", "must be QUEUE, REJECT or DELAY")
+	}
+	if doc.TTLMS != 0 && (doc.TTLMS < minTTLMS || doc.TTLMS > maxTTLMS) {
+		bad("ttlMs", "RANGE", "must be from %d to %d", minTTLMS, maxTTLMS)
+	}
+	return vs
+}
+
+// totals of the limits per minute that come out of the tier.
+func totals(doc QuotaDocument, granted map[string]QuotaLimits) (sums [perMinute]int) {
+	add := func(l, given QuotaLimits) {
+		asked, gift := l.each(), given.each()
+		for k := range sums {
+			if asked[k] != nil && gift[k] == nil {
+				sums[k] += max(*asked[k], 0)
+			}
+		}
+	}
+	add(doc.Tenant, QuotaLimits{})
+	for _, p := range doc.Projects {
+		add(p.Limits, granted[p.ProjectID])
+	}
+	return sums
+}
+
+// LoadSettings puts the tenants' documents in force here. Of one that cannot be read the
+// limits of the tier hold.
+func (s *Allowances) LoadSettings(ctx context.Context, settings []store.StoredSetting) {
+	if s.rules == nil {
+		return
+	}
+	next := map[string]*tenantQuota{}
+	for _, stored := range settings {
+		if stored.Kind != store.SettingQuota {
+			continue
+		}
+		var doc QuotaDocument
+		if err := json.Unmarshal(stored.Doc, &doc); err != nil {
+			s.log.ErrorContext(ctx, "the quotas of a tenant cannot be read; those of its tier hold",
+				slog.String("tenant", stored.TenantID), slog.Int64("version", stored.Version), slog.Any("error", err))
+			doc = QuotaDocument{}
+		}
+		next[stored.TenantID] = s.rules.of(stored.TenantID, doc)
+	}
+	s.own.Store(&next)
+	control.Wake(s.waker.Starts) // what waits may have more now
+}

@@ -1,0 +1,179 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// SettingStore keeps the versions of settings.
+type SettingStore interface {
+	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
+	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
+		limit int) ([]store.StoredSetting, error)
+}
+
+// QuotaEditor reads and changes what tenants set of their quotas. It is safe for concurrent use.
+type QuotaEditor struct {
+	rights     *control.Rights
+	store      SettingStore
+	allowances *Allowances
+	loader     *access.Loader
+}
+
+// NewQuotaEditor makes a QuotaEditor.
+func NewQuotaEditor(rights *control.Rights, store SettingStore, allowances *Allowances,
+	loader *access.Loader) *QuotaEditor {
+	return &QuotaEditor{rights: rights, store: store, allowances: allowances, loader: loader}
+}
+
+// QuotaSettings is one version of what the caller's tenant set of its quotas.
+type QuotaSettings struct {
+	Version   int64  // 0: it set nothing, its tier holds
+	Tier      string // today
+	Document  QuotaDocument
+	Actor     string
+	Reason    string
+	RequestID string
+	At        time.Time // zero for version 0
+}
+
+// SetQuota asks for new settings, whole.
+type SetQuota struct {
+	RequestID       string
+	ExpectedVersion int64 // of the settings that they were made from
+	Document        QuotaDocument
+	Reason          string
+}
+
+// QuotaHistoryPage is a page of versions, newest first.
+type QuotaHistoryPage struct {
+	Settings []QuotaSettings
+	HasNext  bool
+}
+
+// QuotaSettings reads the newest version: FORBIDDEN.
+func (s *QuotaEditor) QuotaSettings(ctx context.Context, p authz.Principal) (QuotaSettings, error) {
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return QuotaSettings{}, err
+	}
+	return s.newestQuota(ctx, p.TenantID)
+}
+
+func (s *QuotaEditor) newestQuota(ctx context.Context, tenantID string) (QuotaSettings, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, tenantID, 0, 1)
+	if err != nil {
+		return QuotaSettings{}, control.Translate(err)
+	}
+	if len(rows) == 0 {
+		return QuotaSettings{Tier: s.allowances.tierOf(tenantID)}, nil
+	}
+	return s.quotaVersion(rows[0])
+}
+
+func (s *QuotaEditor) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
+	out := QuotaSettings{Version: v.Version, Tier: s.allowances.tierOf(v.TenantID), Actor: v.Actor, Reason: v.Reason,
+		RequestID: v.RequestID, At: v.At}
+	if err := json.Unmarshal(v.Doc, &out.Document); err != nil {
+		return out, control.Translate(fmt.Errorf("control: quotas %d of %s: %w", v.Version, v.TenantID, err))
+	}
+	return out, nil
+}
+
+// QuotaHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
+func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage,
+	error) {
+	n, err := control.PageSize(first, 20)
+	if err != nil {
+		return QuotaHistoryPage{}, err
+	}
+	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return QuotaHistoryPage{}, err
+	}
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, before, n+1)
+	if err != nil {
+		return QuotaHistoryPage{}, control.Translate(err)
+	}
+	list, more, err := control.PageOf(rows, n, s.quotaVersion)
+	return QuotaHistoryPage{Settings: list, HasNext: more}, err
+}
+
+// SetQuota puts new settings in force: here before it answers, everywhere within 2 s. It is
+// compare-and-set on the version (QUOTA_MOVED) and safe to repeat. What is above the
+// tenant's tier is refused with all violations at once: BAD_USER_INPUT. What it did or
+// refused is audited.
+func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuota) (QuotaSettings, error) {
+	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
+	if in.ExpectedVersion < 0 {
+		vs = append(vs, plan.Violation{Path: "expectedVersion", Code: "RANGE", Message: "must not be below 0"})
+	}
+	row := store.AuditRow{Action: string(authz.SetQuota), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
+	if err := s.rights.MayOperate(ctx, p, row); err != nil {
+		return QuotaSettings{}, err
+	}
+	if vs = append(vs, s.allowances.checkDocument(p.TenantID, in.Document)...); len(vs) > 0 {
+		return QuotaSettings{}, s.rights.AuditRefused(ctx, p, row, control.BadInput(vs))
+	}
+	out, err := s.putQuota(ctx, p, in, row)
+	if own := (*control.Error)(nil); errors.As(err, &own) && own.Code == run.CodeQuotaMoved {
+		return QuotaSettings{}, s.rights.AuditRefused(ctx, p, row, own)
+	}
+	return out, err
+}
+
+// putQuota writes the next version and puts it in force here.
+func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings,
+	error) {
+	doc, err := json.Marshal(in.Document)
+	if err != nil {
+		return QuotaSettings{}, control.Translate(err)
+	}
+	version := in.ExpectedVersion + 1
+	s.rights.Stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"quotaVersion":%d}`,
+		s.rights.Authz.PolicyVersion(p.TenantID), version))
+	stored, err := s.store.PutSetting(ctx, store.StoredSetting{
+		Kind: store.SettingQuota, TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason,
+		RequestID: in.RequestID,
+	}, row)
+	if errors.Is(err, store.ErrConflict) {
+		stored, err = s.repeatedQuota(ctx, p, in)
+	}
+	if err != nil {
+		return QuotaSettings{}, control.Translate(err)
+	}
+	out, err := s.quotaVersion(stored)
+	if err != nil {
+		return QuotaSettings{}, err
+	}
+	return out, s.loader.InForce(ctx)
+}
+
+// repeatedQuota finds a request that has been carried out before, and refuses one that
+// comes too late.
+func (s *QuotaEditor) repeatedQuota(ctx context.Context, p authz.Principal, in SetQuota) (store.StoredSetting, error) {
+	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, in.ExpectedVersion+2, 1)
+	if err != nil {
+		return store.StoredSetting{}, err
+	}
+	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID &&
+		rows[0].Version == in.ExpectedVersion+1 {
+		return rows[0], nil
+	}
+	newest, err := s.newestQuota(ctx, p.TenantID)
+	if err != nil {
+		return store.StoredSetting{}, err
+	}
+	e := control.Refuse(run.CodeQuotaMoved, "The settings are at version %d, not %d. Look at them and decide anew.",
+		newest.Version, in.ExpectedVersion)
+	e.QuotaVersion = newest.Version
+	return store.StoredSetting{}, e
+}

@@ -1,0 +1,128 @@
+package admission
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+)
+
+// ServiceState is what a banner says: in which mode dvt is, for one tenant.
+type ServiceState struct {
+	Mode         EngineMode
+	ModeReason   string
+	ModeSince    time.Time // zero: nobody set it
+	Frozen       bool
+	FrozenReason string
+	FrozenSince  time.Time
+	// Degraded: this server refuses new runs because the engine starts them too slowly.
+	Degraded   bool
+	RetryAfter time.Duration // while Degraded
+	ActiveRuns *int64        // of the whole installation, for its operators; nil for others
+}
+
+// ServiceState reads it for the viewer's tenant. FORBIDDEN for who may read nothing there.
+func (s *ModeEditor) ServiceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
+	g := s.rights.GuardTenant(p)
+	if err := g.Check(); err != nil {
+		return ServiceState{}, g.EndError(ctx, err)
+	}
+	return s.serviceState(ctx, p)
+}
+
+// serviceState does I/O for operators alone.
+func (s *ModeEditor) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
+	now := s.modes.State.Current()
+	out := ServiceState{Mode: now.Mode, ModeReason: now.reason, ModeSince: now.since}
+	if why, frozen := now.Frozen[p.TenantID]; frozen {
+		out.Frozen, out.FrozenReason, out.FrozenSince = true, why.reason, why.since
+	}
+	out.RetryAfter, out.Degraded = s.modes.Breaker.refuses()
+	if ok, err := s.rights.CanSetMode(p); err != nil || !ok {
+		return out, control.Translate(err)
+	}
+	if n, err := s.store.ActiveRuns(ctx); err == nil { // else everything but that is known
+		out.ActiveRuns = &n
+	}
+	return out, nil
+}
+
+// activeEvery is how often the active runs are counted for an operator who watches a drain.
+const activeEvery = 2 * time.Second
+
+// WatchService shows the state first as it is, then when it changes. FORBIDDEN as for ServiceState.
+func (s *ModeEditor) WatchService(ctx context.Context, p authz.Principal) (control.Stream[ServiceState], error) {
+	w := &serviceStream{s: s, guard: s.rights.GuardTenant(p)}
+	if err := w.guard.Check(); err != nil {
+		return nil, w.guard.EndError(ctx, err)
+	}
+	return w, nil
+}
+
+type serviceStream struct {
+	s     *ModeEditor
+	guard control.Guard
+	shown *ServiceState
+}
+
+func (w *serviceStream) Next(ctx context.Context) (out ServiceState, err error) {
+	err = w.guard.Wait(ctx, func(ctx context.Context) (err error) {
+		out, err = w.next(ctx)
+		return err
+	})
+	if err == nil {
+		w.shown = &out
+	}
+	return out, err
+}
+
+func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
+	s := w.s
+	for {
+		moved := s.modes.State.moved()
+		now, err := s.serviceState(ctx, w.guard.P)
+		if ctx.Err() != nil {
+			return ServiceState{}, ctx.Err()
+		}
+		if err != nil {
+			return ServiceState{}, err
+		}
+		if now.ActiveRuns == nil && w.shown != nil {
+			now.ActiveRuns = w.shown.ActiveRuns // as long as they cannot be counted
+		}
+		if w.shown == nil || !sameState(now, *w.shown) {
+			return now, nil
+		}
+		if err := w.pause(ctx, moved, now); err != nil {
+			return ServiceState{}, err
+		}
+	}
+}
+
+// sameState leaves out what moves with the clock.
+func sameState(a, b ServiceState) bool {
+	a.RetryAfter, b.RetryAfter = 0, 0
+	return reflect.DeepEqual(a, b)
+}
+
+// pause waits until something may have changed.
+func (w *serviceStream) pause(ctx context.Context, moved <-chan struct{}, now ServiceState) error {
+	var count <-chan time.Time
+	if now.Mode != ModeNormal && now.ActiveRuns != nil {
+		timer := time.NewTimer(activeEvery)
+		defer timer.Stop()
+		count = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-moved:
+	case <-count:
+	}
+	return nil
+}
+
+// Close implements Stream.
+func (w *serviceStream) Close() {}

@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// UsageStore counts what tenants use.
+type UsageStore interface {
+	Usage(ctx context.Context, tenantID string) (store.Usage, error)
+}
+
+// UsageMeter shows and measures what tenants use. It is safe for concurrent use.
+type UsageMeter struct {
+	rights     *control.Rights
+	store      UsageStore
+	allowances *Allowances
+	metrics    *Metrics
+}
+
+// NewUsageMeter makes a UsageMeter.
+func NewUsageMeter(rights *control.Rights, store UsageStore, allowances *Allowances, metrics *Metrics) *UsageMeter {
+	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics}
+}
+
+// QuotaSnapshot is what a tenant or one of its projects may use, and does (§12.2).
+type QuotaSnapshot struct {
+	ProjectID         string // "": the whole tenant
+	Buckets           []BucketSnapshot
+	Active, MaxActive int
+	Depth, MaxDepth   int
+}
+
+// BucketSnapshot is a token bucket.
+type BucketSnapshot struct {
+	Action      store.BucketAction
+	PerMinute   int
+	Remaining   int
+	UsedPercent float64
+	// NextRefill is when there is one token more; zero: it is full, or never.
+	NextRefill time.Time
+}
+
+// Quotas reads what the caller's tenant may use and what it uses, and the same of those of its
+// projects that have limits of their own and that p may READ; the tenant first. Who may
+// read nothing sees nothing. A limit that is negative does not hold.
+func (s *UsageMeter) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnapshot, error) {
+	scope, ok := s.rights.Narrow(p, control.RunFilter{})
+	q := s.allowances.quotaOf(p.TenantID)
+	if !ok || q == nil {
+		return nil, nil
+	}
+	u, err := s.store.Usage(ctx, p.TenantID)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	out := []QuotaSnapshot{snapshot("", q.limits, q.limits, u.Tenant, u.Now)}
+	for _, id := range slices.Sorted(maps.Keys(q.projects)) {
+		if project := q.projects[id]; project.limits != none() && (scope.ProjectIDs == nil ||
+			slices.Contains(scope.ProjectIDs, id)) {
+			out = append(out, snapshot(id, project.limits, q.limits, u.Projects[id], u.Now))
+		}
+	}
+	return out, nil
+}
+
+// snapshot shows the limits that a place has of its own, and the caps that hold for it.
+func snapshot(projectID string, own, tenant limits, u store.LaneUsage, now time.Time) QuotaSnapshot {
+	least := func(k int) int {
+		if own[k] < 0 {
+			return tenant[k]
+		}
+		return min(own[k], tenant[k])
+	}
+	out := QuotaSnapshot{
+		ProjectID: projectID, Active: int(u.Active), MaxActive: least(limitActive), Depth: int(u.Waiting),
+		MaxDepth: least(limitDepth),
+	}
+	for k, action := range []store.BucketAction{store.BucketStart, store.BucketHeavy, store.BucketSignal} {
+		if own[k] >= 0 {
+			out.Buckets = append(out.Buckets, bucketSnapshot(action, own[k], u.Full[action], now))
+		}
+	}
+	return out
+}
+
+// bucketSnapshot reads a bucket of perMinute tokens by when it is full again.
+func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Time) BucketSnapshot {
+	b := BucketSnapshot{Action: action, PerMinute: perMinute, UsedPercent: 100}
+	if perMinute == 0 {
+		return b
+	}
+	every, missing := time.Minute/time.Duration(perMinute), max(full.Sub(now), 0)
+	taken := int((missing + every - 1) / every)
+	b.Remaining = max(perMinute-taken, 0)
+	b.UsedPercent = math.Min(100*float64(missing)/float64(time.Minute), 100)
+	if taken > 0 {
+		b.NextRefill = full.Add(-time.Duration(taken-1) * every)
+	}
+	return b
+}
+
+// MeasureQuotas keeps the metrics of quotas until ctx ends: it reads what the tenants use that
+// were busy on this server of late, at most maxTenantLabels, every 10 s.
+func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
+	tick := time.NewTicker(usageEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := s.measureQuotas(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+			s.rights.Log.WarnContext(ctx, "quotas not measured", slog.Any("error", err))
+		}
+	}
+}
+
+func (s *UsageMeter) measureQuotas(ctx context.Context) error {
+	busy, idle := s.metrics.busy()
+	for _, tenant := range idle {
+		s.metrics.forget(tenant)
+	}
+	for _, tenant := range busy {
+		u, err := s.store.Usage(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		s.metrics.depth.WithLabelValues(tenant).Set(float64(u.Tenant.Waiting))
+		if u.Tenant.Waiting > 0 {
+			s.metrics.Label(tenant) // it is busy waiting
+		}
+		if q := s.allowances.quotaOf(tenant); q != nil {
+			for _, b := range snapshot("", q.limits, q.limits, u.Tenant, u.Now).Buckets {
+				s.metrics.used.WithLabelValues(tenant, string(b.Action)).Set(b.UsedPercent)
+			}
+		}
+	}
+	return nil
+}

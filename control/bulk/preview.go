@@ -1,0 +1,143 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BulkPreviewStore reads the states of runs.
+type BulkPreviewStore interface {
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+}
+
+// Estimator says what a bulk would do. It is safe for concurrent use.
+type Estimator struct {
+	rights    *control.Rights
+	store     BulkPreviewStore
+	requester *Requester
+	previewer *runs.Previewer
+}
+
+// NewEstimator makes a BulkPreviewer.
+func NewEstimator(rights *control.Rights, store BulkPreviewStore, requester *Requester,
+	previewer *runs.Previewer) *Estimator {
+	return &Estimator{rights: rights, store: store, requester: requester, previewer: previewer}
+}
+
+// PreviewBulk asks what a bulk would be of.
+type PreviewBulk struct {
+	Runs   BulkRuns
+	Signal runs.SignalRun // without a run and an id
+}
+
+const bulkSamples = 5
+
+// PreviewBulk previews a bulk as PreviewAction does a signal to one run.
+func (s *Estimator) PreviewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (runs.ActionPreview, error) {
+	out, err := s.previewBulk(ctx, p, in)
+	return out, control.Translate(err)
+}
+
+// previewBulk says of which runs a bulk would be, how many of them are known to refuse, and what would
+// become of some. Errors as SignalRuns, but for those of the count.
+func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (runs.ActionPreview, error) {
+	if err := s.requester.checkBulkAction(ctx, in.Signal); err != nil {
+		return runs.ActionPreview{}, err
+	}
+	chosen, err := s.requester.reader.bulkRuns(ctx, p, in.Runs)
+	if err != nil {
+		return runs.ActionPreview{}, err
+	}
+	b := &runs.BulkPreview{Count: len(chosen.runs)}
+	if chosen.absent > 0 {
+		b.Excluded = []runs.BulkReason{{Code: run.CodeNotFound, Reason: control.RunNotFound().Message,
+			Count: chosen.absent}}
+	}
+	if b.Refusals, err = s.bulkRefusals(ctx, p, chosen.runs, authz.Action(in.Signal.Signal.Type)); err != nil {
+		return runs.ActionPreview{}, err
+	}
+	for _, id := range chosen.runs[:min(bulkSamples, len(chosen.runs))] {
+		sample, err := s.bulkSample(ctx, p, in.Signal, id.RunID)
+		if err != nil {
+			return runs.ActionPreview{}, err
+		}
+		b.Samples = append(b.Samples, sample)
+	}
+	out := runs.ActionPreview{Outcome: "APPLY", Bulk: b}
+	refusing := 0
+	for _, r := range b.Refusals {
+		refusing += r.Count
+	}
+	switch {
+	case b.Count == 0:
+		out.Outcome, out.Code, out.Reason = "REFUSED", run.CodeNotFound, "No run is meant."
+	case refusing == b.Count:
+		out.Outcome, out.Code, out.Reason = "REFUSED", b.Refusals[0].Code, b.Refusals[0].Reason
+	}
+	return out, nil
+}
+
+// bulkSample previews one run; what is wrong with the signal for that run is its refusal.
+func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, signal runs.SignalRun,
+	runID string) (runs.BulkSample,
+	error) {
+	out := runs.BulkSample{RunID: runID}
+	l, err := s.store.Load(ctx, runID)
+	if err != nil {
+		return out, control.Translate(err)
+	}
+	out.Status = l.State.RunStatus()
+	signal.RunID = runID
+	out.Preview, err = s.previewer.PreviewSignal(ctx, p, signal)
+	err = control.Translate(err)
+	var own *control.Error
+	if errors.As(err, &own) && !mustWait(own.Code) && own.Code != run.CodeInternal {
+		out.Preview, err = runs.RefusedPreview(l.State, own.Code, own.Message), nil
+	}
+	return out, err
+}
+
+// bulkRefusals counts the runs that have ended, and those to which p may not do it.
+func (s *Estimator) bulkRefusals(ctx context.Context, p authz.Principal, of []run.Identity,
+	action authz.Action) ([]runs.BulkReason, error) {
+	ids := make([]string, len(of))
+	for i, r := range of {
+		ids[i] = r.RunID
+	}
+	heads, err := s.store.Heads(ctx, ids)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	found := map[run.Code]*runs.BulkReason{}
+	count := func(code run.Code, reason string) {
+		if found[code] == nil {
+			found[code] = &runs.BulkReason{Code: code, Reason: reason}
+		}
+		found[code].Count++
+	}
+	for _, r := range of {
+		d, err := s.rights.Authz.Decide(p, action, control.ObjectOf(r))
+		switch {
+		case err != nil:
+			return nil, control.Translate(err)
+		case !d.Allowed:
+			count(run.CodeForbidden, s.rights.DenialError(p, action, control.ObjectOf(r), d).Message)
+		case heads.ByRun[r.RunID].Terminal:
+			count(run.CodeRunTerminal, "The run has ended.")
+		}
+	}
+	var out []runs.BulkReason
+	for _, code := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[code])
+	}
+	return out, nil
+}

@@ -1,0 +1,188 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BulkReadStore reads bulks and their rows.
+type BulkReadStore interface {
+	Bulk(ctx context.Context, id string) (store.Bulk, error)
+	Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, error)
+	BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error)
+	BulkRows(ctx context.Context, f store.BulkRowFilter) ([]store.BulkRow, error)
+}
+
+// TargetStore reads the runs that bulks are about.
+type TargetStore interface {
+	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+}
+
+// Reader shows bulks and the runs that they are about. It is safe for concurrent use.
+type Reader struct {
+	rights *control.Rights
+	store  BulkReadStore
+	runs   TargetStore
+	quiet  time.Duration
+}
+
+// NewReader makes a BulkReader.
+func NewReader(rights *control.Rights, store BulkReadStore, runs TargetStore, quiet time.Duration) *Reader {
+	return &Reader{rights: rights, store: store, runs: runs, quiet: quiet}
+}
+
+// BulkRow is one run of a bulk.
+type BulkRow = store.BulkRow
+
+// BulkOutcome is what came back when the signal of a row was sent.
+type BulkOutcome = store.BulkOutcome
+
+// BulksPage is a page of bulks, newest first.
+type BulksPage struct {
+	Bulks   []Bulk
+	HasNext bool
+}
+
+// BulkRowsQuery asks for a page of a bulk's rows.
+type BulkRowsQuery struct {
+	BulkID  string
+	Outcome BulkOutcome // "" for every one
+	Failed  bool
+	First   int
+	After   string // cursor: the number of the row before the page
+}
+
+// BulkRowsPage is a page of rows by number.
+type BulkRowsPage struct {
+	Rows    []BulkRow
+	HasNext bool
+}
+
+func bulkNotFound() *control.Error {
+	return control.Refuse(run.CodeNotFound, "There is no such bulk, or it is not yours.")
+}
+
+// Bulk reads one of p's own bulks. NOT_FOUND also for anybody else's (T101).
+func (s *Reader) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, error) {
+	b, err := s.ownBulk(ctx, p, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return Bulk{}, bulkNotFound()
+	}
+	if err != nil {
+		return Bulk{}, control.Translate(err)
+	}
+	return bulkView(b)
+}
+
+// ownBulk reads one of p's own bulks: store.ErrNotFound also for anybody else's.
+func (s *Reader) ownBulk(ctx context.Context, p authz.Principal, id string) (store.Bulk, error) {
+	b, err := s.store.Bulk(ctx, id)
+	if err == nil && (b.TenantID != p.TenantID || b.Actor != p.ID) {
+		err = store.ErrNotFound
+	}
+	return b, err
+}
+
+// Bulks reads a page of p's own bulks. CURSOR_INVALID.
+func (s *Reader) Bulks(ctx context.Context, p authz.Principal, first int, after string) (BulksPage, error) {
+	n, err := control.PageSize(first, 20)
+	if err != nil {
+		return BulksPage{}, err
+	}
+	if after != "" {
+		if _, err := s.ownBulk(ctx, p, after); err != nil {
+			return BulksPage{}, control.PageError(after, err)
+		}
+	}
+	list, err := s.store.Bulks(ctx, store.BulkFilter{TenantID: p.TenantID, Actor: p.ID, Before: after, Limit: n + 1})
+	if err != nil {
+		return BulksPage{}, control.Translate(err)
+	}
+	bulks, more, err := control.PageOf(list, n, bulkView)
+	return BulksPage{Bulks: bulks, HasNext: more}, err
+}
+
+// BulkRows reads a page of the rows of one of p's own bulks, with the receipts of the runs that p may READ now.
+// NOT_FOUND, CURSOR_INVALID.
+func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
+	n, err := control.PageSize(q.First, 50)
+	if err != nil {
+		return BulkRowsPage{}, err
+	}
+	f := store.BulkRowFilter{BulkID: q.BulkID, Outcome: q.Outcome, Failed: q.Failed, Limit: n + 1}
+	if q.After != "" {
+		if f.After, err = strconv.Atoi(q.After); err != nil || f.After < 1 {
+			return BulkRowsPage{}, control.CursorInvalid()
+		}
+	}
+	if _, err := s.Bulk(ctx, p, q.BulkID); err != nil {
+		return BulkRowsPage{}, err
+	}
+	rows, err := s.bulkRows(ctx, p, f)
+	return BulkRowsPage{Rows: rows[:min(n, len(rows))], HasNext: len(rows) > n}, err
+}
+
+// bulkRows hides what p may no longer READ.
+func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
+	rows, err := s.store.BulkRows(ctx, f)
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	for i, r := range rows {
+		d, err := s.rights.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: r.ProjectID,
+			EnvironmentID: r.EnvironmentID})
+		if err != nil {
+			return nil, control.Translate(err)
+		}
+		if !d.Allowed {
+			rows[i].Receipt = nil
+		}
+	}
+	return rows, nil
+}
+
+// failedRows are the rows of one of p's own bulks that failed so far.
+func (s *Reader) failedRows(ctx context.Context, p authz.Principal, id string) ([]BulkRow, error) {
+	if _, err := s.Bulk(ctx, p, id); err != nil {
+		return nil, err
+	}
+	return s.bulkRows(ctx, p, store.BulkRowFilter{BulkID: id, Failed: true, Limit: MaxBulk})
+}
+
+// BulkApplications counts how far the accepted signals of one of p's own bulks have come. NOT_FOUND.
+func (s *Reader) BulkApplications(ctx context.Context, p authz.Principal, id string) (BulkApplications, error) {
+	if _, err := s.Bulk(ctx, p, id); err != nil {
+		return BulkApplications{}, err
+	}
+	marks, err := s.store.BulkMarks(ctx, id)
+	return applicationsOf(marks), control.Translate(err)
+}
+
+func applicationsOf(marks []store.BulkMark) (a BulkApplications) {
+	for _, m := range marks {
+		if m.Outcome != store.BulkAccepted {
+			continue
+		}
+		switch m.Application {
+		case run.SignalDelivered:
+			a.Delivered++
+		case run.SignalApplied:
+			a.Applied++
+		case run.SignalNoop:
+			a.Noop++
+		case run.SignalNotApply:
+			a.NotApplied++
+		default:
+			a.Pending++
+		}
+	}
+	return a
+}

@@ -1,0 +1,253 @@
+// Package bulk is one signal to many runs: the request, its preview, the sender, and what became of each run.
+package bulk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BulkStore keeps bulks.
+type BulkStore interface {
+	PutBulk(ctx context.Context, b store.NewBulk) (store.Bulk, bool, error)
+	Bulk(ctx context.Context, id string) (store.Bulk, error)
+	StopBulk(ctx context.Context, id string, audit store.AuditRow) (store.Bulk, bool, error)
+}
+
+// Requester makes and stops bulks. It is safe for concurrent use.
+type Requester struct {
+	rights  *control.Rights
+	store   BulkStore
+	reader  *Reader
+	checker *runs.SignalChecker
+	Wake    chan struct{}
+}
+
+// NewRequester makes a BulkRequester.
+func NewRequester(rights *control.Rights, store BulkStore, reader *Reader, checker *runs.SignalChecker) *Requester {
+	return &Requester{rights: rights, store: store, reader: reader, checker: checker, Wake: make(chan struct{}, 1)}
+}
+
+// Limits of bulks.
+const (
+	MaxBulk      = store.MaxBulk // runs of one bulk
+	maxOpenBulks = 5             // of one principal
+	maxKeptBulks = 50            // of one principal, with their rows
+)
+
+// actionBulk is what the audit calls a bulk; what is done to a run has its own action.
+const actionBulk authz.Action = "SIGNAL_RUNS"
+
+// SignalRuns asks to send one signal to many runs.
+type SignalRuns struct {
+	RequestID     string
+	Runs          BulkRuns
+	Signal        runs.SignalRun // without a run and an id
+	Reason        string
+	ExpectedCount int
+}
+
+// BulkRuns says which runs are meant: exactly one member is set.
+type BulkRuns struct {
+	IDs      []string           `json:"ids,omitempty"`
+	Filter   *control.RunFilter `json:"filter,omitempty"`
+	FailedOf string             `json:"failedOf,omitempty"` // id of a bulk of the caller
+}
+
+// Bulk is one signal to many runs.
+type Bulk struct {
+	store.Bulk
+	Signal       run.Signal
+	Payload      json.RawMessage
+	Applications *BulkApplications // nil where it was not counted
+}
+
+// State is RUNNING, PACED, STOPPING, STOPPED or DONE.
+func (b Bulk) State() string {
+	switch {
+	case b.FinishedAt != nil && b.NotSent > 0:
+		return "STOPPED"
+	case b.FinishedAt != nil:
+		return "DONE"
+	case b.StoppedAt != nil:
+		return "STOPPING"
+	case b.Paced != "":
+		return "PACED"
+	}
+	return "RUNNING"
+}
+
+// BulkApplications counts accepted signals by how far they have come.
+type BulkApplications struct{ Pending, Delivered, Applied, Noop, NotApplied int }
+
+// MadeBulk answers SignalRuns; it is durable before it is given.
+type MadeBulk struct {
+	Bulk      Bulk
+	Duplicate bool // the request was carried out before
+}
+
+// bulkAsker is a principal as a bulk keeps it: how it came, and never what it may do.
+type bulkAsker struct {
+	ID        string    `json:"id"`
+	TenantID  string    `json:"tenantId"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	TokenID   string    `json:"tokenId,omitempty"`
+	SessionID string    `json:"sessionId,omitempty"`
+	Provider  string    `json:"provider,omitempty"`
+	Groups    []string  `json:"groups,omitempty"`
+	Address   string    `json:"address,omitempty"`
+	Via       string    `json:"via,omitempty"`
+}
+
+// bulkAction is a signal as a bulk keeps it.
+type bulkAction struct {
+	Signal  run.Signal      `json:"signal"`
+	Payload json.RawMessage `json:"payload"`
+	Reason  string          `json:"reason"`
+}
+
+// SignalRuns accepts a bulk: which runs it is of is fixed when it answers, and they are runs that p may READ. What p
+// may do to each of them is decided when it is that run's turn (SendBulks). It is safe to repeat. BULK_MOVED when other
+// than ExpectedCount runs are meant now, BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, NOT_FOUND of FailedOf,
+// FORBIDDEN for who may READ nothing. What it accepts or refuses is audited.
+func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in SignalRuns) (MadeBulk, error) {
+	if err := s.checkBulk(ctx, in); err != nil {
+		return MadeBulk{}, err
+	}
+	b, err := newBulk(p, in)
+	if err != nil {
+		return MadeBulk{}, control.Translate(err)
+	}
+	old, err := s.store.Bulk(ctx, b.ID)
+	if err == nil {
+		return repeatedBulk(old, b)
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return MadeBulk{}, control.Translate(err)
+	}
+	chosen, err := s.reader.bulkRuns(ctx, p, in.Runs)
+	if err == nil {
+		err = moved(in.ExpectedCount, len(chosen.runs))
+	}
+	if err != nil {
+		return MadeBulk{}, s.rights.AuditRejected(ctx, p, store.AuditRow{Action: string(actionBulk),
+			RequestID: in.RequestID,
+			Reason:    in.Reason}, err)
+	}
+	b.Runs = chosen.runs
+	s.rights.Stamp(p, &b.Audit, "ACCEPTED", fmt.Sprintf(`{"bulkId":%q,"signal":%q,"runs":%d}`, b.ID,
+		in.Signal.Signal.Type,
+		len(b.Runs)))
+	made, fresh, err := s.store.PutBulk(ctx, b)
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return MadeBulk{}, control.Later(
+			control.Refuse(run.CodeTooManyBulks, "%d of your bulks are open; wait until one is done. Nothing was sent.",
+				maxOpenBulks),
+			5*time.Second)
+	case err != nil:
+		return MadeBulk{}, control.Translate(err)
+	case !fresh:
+		return repeatedBulk(made, b)
+	}
+	control.Wake(s.Wake)
+	v, err := bulkView(made)
+	return MadeBulk{Bulk: v}, err
+}
+
+// checkBulk reports everything that is wrong with what is asked for, whatever the runs are.
+func (s *Requester) checkBulk(ctx context.Context, in SignalRuns) error {
+	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
+	if in.ExpectedCount < 1 {
+		vs = append(vs, plan.Violation{Path: "expectedCount", Code: plan.CodeRange,
+			Message: "must be at least 1: the count that the preview gave"})
+	}
+	if err := s.checkBulkAction(ctx, in.Signal); err != nil {
+		var own *control.Error
+		if !errors.As(err, &own) || own.Code != run.CodeBadInput {
+			return err
+		}
+		vs = append(vs, own.Violations...)
+	}
+	if len(vs) > 0 {
+		return control.BadInput(vs)
+	}
+	return nil
+}
+
+// checkBulkAction looks at no plan: each run has its own.
+func (s *Requester) checkBulkAction(ctx context.Context, in runs.SignalRun) error {
+	if n, most := len(in.Payload), s.checker.Limits.MaxSignalBytes; n > most {
+		e := control.Refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed in a bulk.", n, most)
+		e.Limit = int64(most)
+		return e
+	}
+	return s.checker.CheckSignal(ctx, store.Run{}, in, false)
+}
+
+// newBulk has everything but the runs. Its id follows from the request.
+func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
+	asker, err := json.Marshal(bulkAsker{p.ID, p.TenantID, p.ExpiresAt, p.TokenID, p.SessionID, p.Provider, p.Groups,
+		p.Address, p.Via})
+	if err != nil {
+		return store.NewBulk{}, err
+	}
+	reason := in.Signal.Reason
+	if reason == "" {
+		reason = in.Reason
+	}
+	action, err := json.Marshal(bulkAction{in.Signal.Signal, in.Signal.Payload, reason})
+	if err != nil {
+		return store.NewBulk{}, err
+	}
+	asked, err := json.Marshal([]any{in.Runs, json.RawMessage(action), in.Reason})
+	sum := sha256.Sum256(asked)
+	return store.NewBulk{
+		Bulk: store.Bulk{
+			ID: uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:bulk/%q/%q/%q", p.TenantID, p.ID,
+				in.RequestID)).String(),
+			TenantID: p.TenantID, Actor: p.ID, RequestID: in.RequestID, Fingerprint: hex.EncodeToString(sum[:]),
+			Principal: asker, Action: action, Reason: in.Reason,
+		},
+		MostOpen: maxOpenBulks, Keep: maxKeptBulks,
+		Audit: store.AuditRow{Action: string(actionBulk), RequestID: in.RequestID, Reason: in.Reason},
+	}, err
+}
+
+// repeatedBulk answers a request that was carried out before.
+func repeatedBulk(old store.Bulk, b store.NewBulk) (MadeBulk, error) {
+	if old.Fingerprint != b.Fingerprint {
+		return MadeBulk{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another bulk.")
+	}
+	v, err := bulkView(old)
+	return MadeBulk{Bulk: v, Duplicate: true}, err
+}
+
+func moved(expected, count int) error {
+	if expected == count {
+		return nil
+	}
+	e := control.Refuse(run.CodeBulkMoved, "%s meant now, not %d. Look at the preview again. Nothing was sent.",
+		runs.Plural(count, "run is", "runs are"), expected)
+	e.Count = count
+	return e
+}
+
+func bulkView(b store.Bulk) (Bulk, error) {
+	var a bulkAction
+	err := json.Unmarshal(b.Action, &a)
+	return Bulk{Bulk: b, Signal: a.Signal, Payload: a.Payload}, control.Translate(err)
+}

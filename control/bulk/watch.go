@@ -1,0 +1,156 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BulkFrame is a bulk, and the rows that changed since the frame before.
+type BulkFrame struct {
+	Sync   live.Sync
+	Reason live.Reason
+	AsOf   time.Time
+	Reset  bool // read the rows: this frame says nothing of what changed before it
+	Bulk   Bulk
+	Rows   []BulkRow
+}
+
+// How often a bulk that is watched is read: slower the longer nothing moves in it, and only for the quiet
+// frames once nothing will.
+const (
+	bulkLookEvery = 200 * time.Millisecond
+	bulkLookMost  = 2 * time.Second
+)
+
+// WatchBulk shows one of p's own bulks as it is, then when it or a receipt of it moves. NOT_FOUND as Bulk.
+func (s *Reader) WatchBulk(ctx context.Context, p authz.Principal, id string) (control.Stream[BulkFrame], error) {
+	b, err := s.Bulk(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
+	w := &bulkStream{s: s, guard: s.rights.GuardTenant(p), shown: BulkFrame{Bulk: b}, every: bulkLookEvery}
+	if err := w.guard.Check(); err != nil {
+		return nil, w.guard.EndError(ctx, err)
+	}
+	return w, nil
+}
+
+type bulkStream struct {
+	s     *Reader
+	guard control.Guard
+	shown BulkFrame        // the frame before
+	marks []store.BulkMark // as they were shown; nil before the first frame
+	every time.Duration
+}
+
+func (w *bulkStream) Next(ctx context.Context) (f BulkFrame, err error) {
+	err = w.guard.Wait(ctx, func(ctx context.Context) (err error) {
+		f, err = w.next(ctx)
+		return err
+	})
+	return f, err
+}
+
+func (w *bulkStream) next(ctx context.Context) (BulkFrame, error) {
+	quiet := time.NewTimer(w.s.quiet)
+	defer quiet.Stop()
+	for over := false; ; {
+		f, moved, err := w.look(ctx)
+		if err != nil {
+			return BulkFrame{}, err
+		}
+		if moved || over {
+			w.shown = f
+			return f, nil
+		}
+		wait := time.NewTimer(w.every)
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-wait.C:
+			w.every = min(w.every*3/2, bulkLookMost)
+		case <-quiet.C:
+			over = true
+		}
+		wait.Stop()
+		if err != nil {
+			return BulkFrame{}, err
+		}
+	}
+}
+
+// look makes the next frame and reports whether it says more than the one before. A store that does not
+// answer makes it STALE, with what is known.
+func (w *bulkStream) look(ctx context.Context) (BulkFrame, bool, error) {
+	f, moved, err := w.read(ctx)
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) {
+		f = BulkFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: w.shown.AsOf, Bulk: w.shown.Bulk}
+		return f, w.shown.Sync != live.Stale, nil
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return f, false, bulkNotFound() // the newest 50 are kept
+	}
+	return f, moved, err
+}
+
+func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
+	s, id := w.s, w.shown.Bulk.ID
+	f := BulkFrame{Sync: live.Live, AsOf: s.rights.Now(), Bulk: w.shown.Bulk}
+	b, err := s.store.Bulk(ctx, id)
+	if err != nil {
+		return f, false, err
+	}
+	back := w.shown.Sync == live.Stale
+	if w.marks != nil && b.Rev == w.shown.Bulk.Rev && settledBulk(w.marks) {
+		w.every = s.quiet
+		return f, back, nil
+	}
+	marks, err := s.store.BulkMarks(ctx, id)
+	if err != nil {
+		return f, false, err
+	}
+	applications := applicationsOf(marks)
+	if f.Bulk, err = bulkView(b); err != nil {
+		return f, false, err
+	}
+	f.Bulk.Applications = &applications
+	// the store was restored, or this is the first
+	if w.marks == nil || b.Rev < w.shown.Bulk.Rev || len(marks) != len(w.marks) {
+		w.marks, w.every, f.Reset = marks, bulkLookEvery, true
+		return f, true, nil
+	}
+	var nos []int
+	for i, m := range marks {
+		if m != w.marks[i] && len(nos) < control.MaxPageSize {
+			nos = append(nos, m.No)
+		}
+	}
+	if len(nos) == 0 {
+		return f, back || b.Rev != w.shown.Bulk.Rev, nil
+	}
+	if f.Rows, err = s.bulkRows(ctx, w.guard.P, store.BulkRowFilter{BulkID: id, Nos: nos}); err != nil {
+		return f, false, err
+	}
+	for _, no := range nos {
+		w.marks[no-1] = marks[no-1]
+	}
+	w.every = bulkLookEvery
+	return f, true, nil
+}
+
+// settledBulk reports whether no row will move again.
+func settledBulk(marks []store.BulkMark) bool {
+	return !slices.ContainsFunc(marks, func(m store.BulkMark) bool {
+		return m.Outcome == store.BulkWaiting || m.Outcome == store.BulkAccepted && !m.Application.Final() || m.Moving
+	})
+}
+
+// Close implements Stream.
+func (w *bulkStream) Close() {}

@@ -1,0 +1,94 @@
+package duty
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// DeliveryStore leases signals for delivery.
+type DeliveryStore interface {
+	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	Delivered(ctx context.Context, d store.Delivery, no int64) error
+	Get(ctx context.Context, runID string) (store.Run, error)
+	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery, error)
+	Settle(ctx context.Context, d store.Delivery, delay time.Duration) error
+}
+
+// Deliverer hands accepted signals to the engine. It is safe for concurrent use.
+type Deliverer struct {
+	store      DeliveryStore
+	engine     engine.Engine
+	stopper    *runs.Stopper
+	background *control.Background
+	leases     admission.Leases
+	wake       <-chan struct{}
+}
+
+// NewDeliverer makes a Deliverer.
+func NewDeliverer(store DeliveryStore, engine engine.Engine, stopper *runs.Stopper, background *control.Background,
+	leases admission.Leases,
+	wake <-chan struct{}) *Deliverer {
+	return &Deliverer{store: store, engine: engine, stopper: stopper, background: background, leases: leases, wake: wake}
+}
+
+// Deliver hands accepted signals to the engine until ctx ends: in order per run,
+// n+1 only after the engine acknowledged n, at least once (T93, T196). An engine
+// that does not answer leaves them ACCEPTED.
+func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
+	return s.background.Loop(ctx, s.wake, func(ctx context.Context) (bool, error) {
+		leased, err := s.store.LeaseDeliveries(ctx, owner, s.leases.TTL, s.leases.Batch)
+		control.DoConcurrently(leased, func(d store.Delivery) {
+			wait := time.Duration(0)
+			if err := s.background.DoForRun(ctx, control.DutyDeliver, d.RunID, func() error {
+				return s.deliver(ctx,
+					d)
+			}); err != nil {
+				wait = 250 * time.Millisecond << min(d.Attempts, 6)
+				if errors.Is(err, engine.ErrNotStarted) {
+					wait = min(wait, time.Second) // its start is under way
+				} else if ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) {
+					s.background.Log.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID),
+						slog.Any("error", err))
+				}
+			}
+			err := s.store.Settle(ctx, d, min(wait, 15*time.Second))
+			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
+				s.background.Log.WarnContext(ctx, "delivery not settled", slog.String("runId", d.RunID), slog.Any("error", err))
+			}
+		})
+		return len(leased) == s.leases.Batch, err
+	})
+}
+
+func (s *Deliverer) deliver(ctx context.Context, d store.Delivery) error {
+	r, err := s.store.Get(ctx, d.RunID)
+	if err != nil {
+		return err
+	}
+	receipts, err := s.store.After(ctx, d.RunID, d.DeliveredNo)
+	if err != nil {
+		return err
+	}
+	if stop, ok := runs.Killer(receipts); ok {
+		return s.stopper.Kill(ctx, r, stop) // before what waits in front of it: nothing else matters any more
+	}
+	for _, rc := range receipts {
+		err := s.engine.Signal(ctx, r.Identity, runs.EngineSignal(rc))
+		if err != nil {
+			return err
+		}
+		if err := s.store.Delivered(ctx, d, rc.No); err != nil {
+			return err
+		}
+	}
+	return nil
+}

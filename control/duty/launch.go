@@ -1,0 +1,104 @@
+package duty
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Launcher starts runs in the engine and watches how long that takes. It is safe for concurrent use.
+type Launcher struct {
+	rights  *control.Rights
+	probe   *health.EngineProbe
+	queues  plan.Queues
+	modes   *admission.Modes
+	alerts  *control.Alerts
+	foreign *Reconciler
+}
+
+// NewLauncher makes a Launcher.
+func NewLauncher(rights *control.Rights, probe *health.EngineProbe, queues plan.Queues, modes *admission.Modes,
+	alerts *control.Alerts,
+	foreign *Reconciler) *Launcher {
+	return &Launcher{rights: rights, probe: probe, queues: queues, modes: modes, alerts: alerts, foreign: foreign}
+}
+
+// startInEngine starts a run and takes the time.
+func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {
+	began := s.rights.Now()
+	started, err := s.probe.Engine.Start(ctx, id, s.queues.For(id.TenantID, id.EnvironmentID))
+	if ctx.Err() == nil {
+		trouble := err
+		if errors.Is(err,
+			engine.ErrHeld) { // the engine answered; somebody who holds up one run must not hold up all starts
+			trouble = nil
+		}
+		s.observeStart(ctx, s.rights.Now().Sub(began), trouble)
+	}
+	for _, f := range started.Foreign {
+		s.foreign.reportForeign(ctx, id, f)
+	}
+	return err
+}
+
+// tryEngine asks the engine about nothing, when it was to be tried and no start waits.
+func (s *Launcher) tryEngine(ctx context.Context) {
+	if _, _, open := s.modes.Breaker.Seen(); !open {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, admission.StartLimit)
+	defer cancel()
+	began := s.rights.Now()
+	err := s.probe.Answers(within)
+	if ctx.Err() == nil {
+		s.observeStart(ctx, s.rights.Now().Sub(began), err)
+	}
+}
+
+// observeStart tells the breaker, and people when it opens or closes.
+func (s *Launcher) observeStart(ctx context.Context, took time.Duration, err error) {
+	if !s.modes.Breaker.Observe(took, err != nil) {
+		return
+	}
+	s.modes.State.Set(nil)
+	p95, n, open := s.modes.Breaker.Seen()
+	word, why := "CLOSED", "A start within the limit: new runs are taken again."
+	if open {
+		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
+			p95.Round(time.Millisecond).String()+": new runs are refused."
+	} else {
+		control.Wake(s.modes.Waker.Starts)
+	}
+	s.rights.Log.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word),
+		slog.String("why", why),
+		slog.Any("error", err))
+	s.auditBreaker(ctx, word, why)
+}
+
+// auditBreaker leaves a row with the operators: at most one a minute for each turn.
+func (s *Launcher) auditBreaker(ctx context.Context, word, why string) {
+	if s.rights.Operators == "" {
+		return
+	}
+	if !s.alerts.IsFirst("breaker/" + word) {
+		return
+	}
+	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.rights.Operators, Actor: control.EngineActor,
+		Action:  "BREAKER",
+		Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
+	if err := s.rights.Trail.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
+		s.rights.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+	}
+}

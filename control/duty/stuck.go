@@ -1,0 +1,157 @@
+package duty
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// lookAtStarts makes starts due that nobody makes. A lease that is over is free for
+// anyone, so a row that stays means that no reconciler is at work.
+func (w *pass) lookAtStarts(ctx context.Context) error {
+	if w.s.admission.Modes.StartsNothing() {
+		return nil
+	}
+	rows, err := w.s.waits.StuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)
+	if err != nil {
+		return err
+	}
+	w.metrics.open.WithLabelValues(startStuck).Set(float64(len(rows)))
+	if len(rows) > 0 {
+		control.Wake(w.s.admission.Waker.Starts)
+	}
+	broken := control.ForEach(ctx, rows, func(q store.QueueRow) error {
+		return w.s.background.DoForRun(ctx, control.DutySweep, q.RunID, func() error {
+			return w.free(ctx, q,
+				waitsLong(q))
+		})
+	})
+	if len(rows) == 0 || broken != nil && control.IsOutage(ctx, broken) {
+		return broken
+	}
+	oldest := rows[0] // of many that wait it says what is wrong
+	r, err := w.s.runs.Get(ctx, oldest.RunID)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(w.escalate(ctx, r.Identity, "", startStuck, run.CodeEngineUnavailable, waitsLong(oldest)), broken)
+}
+
+// waitsLong says in words that nobody makes a start.
+func waitsLong(q store.QueueRow) string {
+	why := fmt.Sprintf(
+		"The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
+		q.CreatedAt.UTC().Format(time.RFC3339), q.Attempts)
+	if q.LastError != "" {
+		why += " The last time: " + q.LastError
+	}
+	return why
+}
+
+// free ends a lease that is over, if it still is.
+func (w *pass) free(ctx context.Context, q store.QueueRow, why string) error {
+	if q.Status != store.QueueLocked {
+		return nil
+	}
+	freed := false
+	err := w.s.runs.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+		now, err := tx.Queue(ctx)
+		freed = err == nil && now.Generation == q.Generation && now.Status == store.QueueLocked
+		if !freed {
+			return err
+		}
+		now.Status = store.QueuePending
+		return tx.SetQueue(ctx, now)
+	})
+	if err == nil && freed {
+		w.done(ctx, q.RunID, startStuck, didWake, why)
+	}
+	return err
+}
+
+// lookAtSteps tells of attempts that run for longer than all their tries may take.
+// A lost worker is found by the engine's heartbeats and a slow step by its timeout
+// (T57), so that one of these is a fault of its own.
+func (w *pass) lookAtSteps(ctx context.Context, r store.QuietRun) error {
+	if len(r.Running) == 0 || r.Head.Gate&run.GatePaused != 0 {
+		return nil
+	}
+	facts, err := w.s.help.Plans.PlanFacts(ctx, r.PlanRef)
+	var broken *plan.InvalidError
+	if errors.Is(err, store.ErrNotFound) || errors.As(err, &broken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, step := range r.Running {
+		a := step.Attempts[len(step.Attempts)-1]
+		f, ok := facts[step.StepID]
+		if !ok || a.StartedAt == nil || r.Now.Sub(*a.StartedAt) <= f.Patience+w.cfg.StepSlack {
+			continue
+		}
+		w.stuck++
+		if err := w.tellOfStep(ctx, r, step, a, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *pass) tellOfStep(ctx context.Context, r store.QuietRun, step *run.Step, a run.Attempt,
+	f runs.StepFacts) error {
+	subject := fmt.Sprintf("%s/%d", step.StepID, a.LogicalAttempt)
+	if w.told[control.AlertID(r.RunID, subject, stepStuck)] {
+		return nil
+	}
+	d, err := w.eye.Debug(ctx, r.Identity)
+	if err != nil {
+		return err
+	}
+	if unknown, err := w.endStray(ctx, r, step.StepID, a.LogicalAttempt, d); unknown || err != nil {
+		return err
+	}
+	why := fmt.Sprintf("Step %s runs as attempt %d since %s, for longer than its %d tries of %s may take: %s",
+		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.Tries, f.Timeout,
+		diagnosis(d, subject, f.Queue))
+	return w.escalate(ctx, r.Identity, subject, stepStuck, run.CodeTimeout, why)
+}
+
+// diagnosis says in words what the engine knows of an attempt.
+func diagnosis(d engine.Debug, subject, queue string) string {
+	for _, p := range d.Pending {
+		if !strings.HasPrefix(p.ID, subject+".") {
+			continue
+		}
+		switch {
+		case p.LastHeartbeat == nil:
+			return fmt.Sprintf("the engine waits for a worker of %s to take try %d (%s). Look whether one serves that queue.",
+				queue, p.Attempt, p.State)
+		case p.LastFailure != "":
+			return fmt.Sprintf("try %d (%s) gave its last sign of life at %s, and the one before failed: %s", p.Attempt,
+				p.State,
+				p.LastHeartbeat.UTC().Format(time.RFC3339), p.LastFailure)
+		default:
+			return fmt.Sprintf(
+				"a worker of %s has try %d (%s) and gave its last sign of life at %s. Look at what the step does.",
+				queue, p.Attempt, p.State, p.LastHeartbeat.UTC().Format(time.RFC3339))
+		}
+	}
+	return "the engine has no such execution in hand."
+}
+
+// stepPart is the step of a subject "step/attempt".
+func stepPart(subject string) string {
+	id, _, _ := strings.Cut(subject, "/")
+	return id
+}

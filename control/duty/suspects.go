@@ -1,0 +1,274 @@
+package duty
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// errMoved says that the log moved since it was looked at: nothing is done about a
+// run that somebody writes to.
+var errMoved = errors.New("control: the log moved")
+
+// lookAtSuspects looks again at each run that something was found of.
+func (w *pass) lookAtSuspects(ctx context.Context) error {
+	now := w.s.background.Now()
+	ids := make([]string, 0, len(w.suspects))
+	for id, x := range w.suspects {
+		if !now.Before(x.next) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	heads, err := w.s.runs.Heads(ctx, ids)
+	if err != nil {
+		return err
+	}
+	w.asOf = heads.Now
+	return control.ForEach(ctx, ids, func(id string) error {
+		head, ok := heads.ByRun[id]
+		if !ok || head.Terminal {
+			delete(w.suspects, id)
+			return nil
+		}
+		return w.s.background.DoForRun(ctx, control.DutySweep, id, func() error {
+			return w.lookAtSuspect(ctx, w.suspects[id],
+				head)
+		})
+	})
+}
+
+// lookAtSuspect confirms with the engine what its index said, twice, and then does
+// something about it.
+func (w *pass) lookAtSuspect(ctx context.Context, x *suspect, head store.Head) error {
+	d, err := w.eye.Describe(ctx, x.id)
+	kind := workflowGone
+	switch {
+	case errors.Is(err, engine.ErrNotStarted):
+		kind = workflowMissing
+	case err != nil:
+		return err
+	case d.Foreign != "":
+		kind = workflowForeign
+	case d.Open:
+		delete(w.suspects, x.id.RunID)
+		return nil
+	}
+	now := w.s.background.Now()
+	if x.kind != kind && x.kind != logRegressed || x.head != head.LastSeq {
+		x.kind, x.head, x.since = kind, head.LastSeq, now
+		return nil
+	}
+	if now.Sub(x.since) < w.cfg.Confirm {
+		return nil
+	}
+	if (kind == workflowMissing || kind == workflowForeign) && w.forgotten(kind) {
+		x.next = now.Add(regressedPause)
+		why := "The engine does not know this run, nor most others: rather than all of them being lost, " +
+			"the engine came back without its data, or is another one. Nothing was ended."
+		if kind == workflowForeign {
+			why = "The engine executes this run and most others without a seal that this server knows: rather than all of them " +
+				"being forged, ticket-keys lacks a key that is in use. Nothing was ended."
+		}
+		return w.escalate(ctx, x.id, "", kind, run.CodeEngineLost, why)
+	}
+	known := run.Seq(0)
+	if kind == workflowForeign { // what it says of the log is made up
+		err = w.oust(ctx, x.id, d)
+	} else {
+		known, err = w.knownHead(ctx, x.id)
+	}
+	if err != nil {
+		return err
+	}
+	if known > head.LastSeq {
+		x.kind, x.next = logRegressed, now.Add(regressedPause)
+		return w.escalate(ctx, x.id, "", logRegressed, run.CodeStoreRegressed, fmt.Sprintf(
+			"The log ends at seq %d, but the engine knows of seq %d: the store came back from an older state. Run `dvt store "+
+				"repair`; nothing was ended.", head.LastSeq, known))
+	}
+	err = w.heal(ctx, x, kind, d)
+	if errors.Is(err, errMoved) {
+		x.kind = ""
+		return nil
+	}
+	if err == nil {
+		delete(w.suspects, x.id.RunID)
+	}
+	return err
+}
+
+// forgotten reports whether so many runs are of a kind that the engine, or this server's keys, are to be
+// doubted, not the runs.
+func (w *pass) forgotten(kind string) bool {
+	missing := 0
+	for _, x := range w.suspects {
+		if x.kind == kind {
+			missing++
+		}
+	}
+	return missing > maxForgotten && missing > max(w.known, w.knows)
+}
+
+// knownHead is the highest seq of a run's log that its engine was ever told.
+func (w *pass) knownHead(ctx context.Context, id run.Identity) (known run.Seq, err error) {
+	for r, err := range w.eye.History(ctx, id) {
+		if errors.Is(err, engine.ErrNotStarted) {
+			return known, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		known = max(known, r.Head)
+	}
+	return known, nil
+}
+
+// heal ends a run that nobody executes any more, or has it started again, under the
+// head lock. An open stop is completed before anything else is thought of (T192).
+func (w *pass) heal(ctx context.Context, x *suspect, kind string, d engine.Description) error {
+	stop, stopping, err := w.s.stopper.OpenStop(ctx, x.id.RunID)
+	if err != nil {
+		return err
+	}
+	var action, why string
+	err = w.s.runs.InRun(ctx, x.id.RunID, func(tx store.RunTx) error {
+		action, why = "", ""
+		if tx.Head().Terminal {
+			return nil
+		}
+		if tx.Head().LastSeq != x.head {
+			return errMoved // a stop, perhaps
+		}
+		if stopping {
+			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.",
+				words(kind, d), stop.Signal.ID)
+			reason := "dvt ended the run by itself, because " + words(kind, d)
+			if err := w.s.stopper.CompleteStop(ctx, tx, stop, cutByStop(stop), reason); err != nil {
+				return err
+			}
+			return w.trail(ctx, tx, x.id, run.CodeTerminated, why)
+		}
+		st, err := tx.State(ctx)
+		if err != nil {
+			return err
+		}
+		if kind != workflowGone && st.StartedAt == nil {
+			action = didRestart
+			why = fmt.Sprintf("The run was handed to the engine and never began, and %s: it is started again.",
+				words(kind, d))
+			return w.restart(ctx, tx, why)
+		}
+		action = didFail
+		code := run.CodeEngineTerminated
+		if kind == workflowMissing {
+			code = run.CodeEngineLost
+		}
+		why = fmt.Sprintf("Nobody executes the run any more: %s.", words(kind, d))
+		if err := w.fail(ctx, tx, st, code, why); err != nil {
+			return err
+		}
+		return w.trail(ctx, tx, x.id, code, why)
+	})
+	if err == nil && action != "" {
+		w.done(ctx, x.id.RunID, kind, action, why)
+		if action == didRestart {
+			control.Wake(w.s.admission.Waker.Starts)
+		}
+	}
+	return err
+}
+
+func words(kind string, d engine.Description) string {
+	switch kind {
+	case workflowMissing:
+		return "the engine does not know it"
+	case workflowForeign:
+		return "an execution that dvt did not start held its id in the engine"
+	}
+	return fmt.Sprintf("its execution in the engine closed as %s, and the log has no end of the run", d.ClosedAs)
+}
+
+// restart makes the run's start due again.
+func (w *pass) restart(ctx context.Context, tx store.RunTx, why string) error {
+	q, err := tx.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	q.Status, q.NotBefore, q.LastError = store.QueuePending, w.asOf, why
+	return tx.SetQueue(ctx, q)
+}
+
+// fail ends what runs, and then the run.
+func (w *pass) fail(ctx context.Context, tx store.RunTx, st run.State, code run.Code, why string) error {
+	cut := runs.CutByKill()
+	cut.ErrorMessage = "the attempt was cut off: nobody executes the run any more"
+	events, err := w.s.stopper.CutOff(st, cut)
+	if err != nil {
+		return err
+	}
+	failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
+		ErrorCode: string(code), ErrorMessage: why, Retryable: true, FailureCategory: run.CategoryPlatform,
+		FailureSource: string(run.ByControl),
+	}})
+	if err != nil {
+		return err
+	}
+	q, err := tx.Queue(ctx)
+	if err == nil && q.Status == store.QueuePending { // nobody is to start it any more
+		q.Status = store.QueueFailed
+		err = tx.SetQueue(ctx, q)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return runs.EndRun(ctx, tx, st.RunID, append(events, run.Draft{
+		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.s.background.Now(), EmittedBy: run.ByControl,
+		Payload: failed,
+	}))
+}
+
+// trail records in the same transaction that a sweep ended a run.
+func (w *pass) trail(ctx context.Context, tx store.RunTx, id run.Identity, code run.Code, why string) error {
+	return tx.Audit(ctx, store.AuditRow{
+		ID: control.AlertID(id.RunID, "",
+			"end"), TenantID: id.TenantID, Actor: control.EngineActor, Action: "SWEEP", RunID: id.RunID,
+		Outcome: "ACCEPTED", Code: code, Reason: why,
+	})
+}
+
+// escalate tells people, once for each finding, whoever finds it and however often.
+func (w *pass) escalate(ctx context.Context, id run.Identity, stepID, kind string, code run.Code, why string) error {
+	key := control.AlertID(id.RunID, stepID, kind)
+	if w.told[key] {
+		return nil
+	}
+	if len(w.told) >= maxSuspects {
+		clear(w.told)
+	}
+	if err := w.s.background.Alerts.Raise(ctx, store.Alert{
+		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID),
+		Level: store.AlertHigh, Code: code,
+		Note: why, Actor: control.EngineActor,
+	}); err != nil {
+		return err
+	}
+	if err := w.s.runs.Audit(ctx, store.AuditRow{
+		ID: key, TenantID: id.TenantID, Actor: control.EngineActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code,
+		Reason: why,
+	}); err != nil {
+		return err
+	}
+	w.told[key] = true
+	w.done(ctx, id.RunID, kind, didEscalate, why)
+	return nil
+}

@@ -1,0 +1,66 @@
+package duty
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// lookAtWaiting fails the runs that waited longer than they may (T131). A lease, a place or a
+// stop that came first wins: all are decided under the head lock.
+func (w *pass) lookAtWaiting(ctx context.Context) error {
+	rows, err := w.s.waits.ExpiredWaiting(ctx, w.cfg.Batch)
+	if err != nil {
+		return err
+	}
+	return control.ForEach(ctx, rows, func(q store.QueueRow) error {
+		return w.s.background.DoForRun(ctx, control.DutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
+	})
+}
+
+func (s *Reconciler) expireWaiting(ctx context.Context, q store.QueueRow) error {
+	stop, stopping, err := s.stopper.OpenStop(ctx, q.RunID)
+	if err != nil {
+		return err
+	}
+	expired := false
+	err = s.runs.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+		expired = false
+		now, err := tx.Queue(ctx)
+		if err != nil || !now.Waiting || now.Status != store.QueuePending || tx.Head().Terminal {
+			return err
+		}
+		if stopping {
+			return s.stopper.CompleteStop(ctx, tx, stop, runs.CutByKill(), "") // T192
+		}
+		expired = true
+		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
+			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem,
+			FailureSource: string(run.ByAdmission),
+			ErrorMessage:  fmt.Sprintf("The run waited for %s and was not started.", now.ExpiresAt.Sub(now.CreatedAt)),
+		}})
+		if err != nil {
+			return err
+		}
+		now.Status = store.QueueFailed
+		if err := tx.SetQueue(ctx, now); err != nil {
+			return err
+		}
+		return runs.EndRun(ctx, tx, q.RunID, []run.Draft{{
+			Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.background.Now(), EmittedBy: run.ByAdmission,
+			Payload: failed,
+		}})
+	})
+	if err == nil && expired {
+		s.admission.Usage.Expired.WithLabelValues(s.admission.Usage.Label(q.TenantID)).Inc()
+		s.background.Log.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID),
+			slog.String("tenant", q.TenantID))
+	}
+	return err
+}

@@ -1,0 +1,225 @@
+// Package health shows what dvt stands on: the store, the engine, the bus, artifacts, workers and pollers.
+package health
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Health is the state of what dvt stands on (T136).
+type Health struct {
+	Status string // HEALTHY, DEGRADED or UNHEALTHY
+	Checks []HealthCheck
+}
+
+// HealthCheck is one part of Health.
+type HealthCheck struct {
+	Name, Status, Message string
+	Latency               time.Duration
+}
+
+// EngineProbe asks whether the engine answers.
+type EngineProbe struct {
+	Engine engine.Engine
+	// Trouble says in a sentence why the engine does not answer, or "". It is asked only while the engine does not answer.
+	Trouble func() string
+}
+
+// HealthStore asks whether the store answers and takes writes.
+type HealthStore interface {
+	Ping(ctx context.Context) error
+	Writable(ctx context.Context) error
+}
+
+// Checks looks at what dvt stands on. It is safe for concurrent use.
+type Checks struct {
+	store      HealthStore
+	logs       artifact.Logs
+	bus        live.Bus
+	engine     *EngineProbe
+	modes      *admission.Modes
+	background *control.Background
+}
+
+// NewChecks makes a HealthChecks.
+func NewChecks(store HealthStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe, modes *admission.Modes,
+	background *control.Background) *Checks {
+	return &Checks{store: store, logs: logs, bus: bus, engine: engine, modes: modes, background: background}
+}
+
+// BacklogStore counts what the store has to do.
+type BacklogStore interface {
+	Ping(ctx context.Context) error
+	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
+	ActiveRuns(ctx context.Context) (int64, error)
+}
+
+// Reports shows the health of this server. It is safe for concurrent use.
+type Reports struct {
+	rights *control.Rights
+	store  BacklogStore
+	checks *Checks
+	health sample[Health]
+	ready  sample[bool]
+}
+
+// NewReports makes a HealthReports.
+func NewReports(rights *control.Rights, store BacklogStore, checks *Checks) *Reports {
+	return &Reports{rights: rights, store: store, checks: checks}
+}
+
+// healthTimeout bounds one check.
+const healthTimeout = 2 * time.Second
+
+// Health looks at what dvt stands on: five checks (H01). Without the store it is UNHEALTHY;
+// without anything else, or while the engine starts runs too slowly, DEGRADED (T136).
+func (s *Checks) Health(ctx context.Context) Health {
+	checks := []struct {
+		name string
+		look func(context.Context) (down string) // what is wrong, in a sentence; "": nothing
+	}{
+		{CheckTemporal, s.lookAtEngine},
+		{CheckStore, s.lookAtStore},
+		{checkSecrets, func(context.Context) string { return "" }},
+		{checkArtifacts, func(ctx context.Context) string {
+			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
+				LogicalAttempt: 1}, 1, 1)
+			return whenNot(err == nil, "Logs and artifacts cannot be read or kept.")
+		}},
+		{CheckBus, func(context.Context) string {
+			return whenNot(s.bus.Up(), "The bus is down: viewers poll the store and stay LIVE.")
+		}},
+	}
+	out := Health{Status: "HEALTHY", Checks: make([]HealthCheck, len(checks))}
+	var wg sync.WaitGroup
+	for i, c := range checks {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+			defer cancel()
+			began := s.background.Now()
+			h := HealthCheck{Name: c.name, Status: "HEALTHY"}
+			panicked := s.background.Panics.Call(control.DutyHealth, c.name, func() error {
+				h.Message = c.look(ctx)
+				return nil
+			})
+			if panicked != nil {
+				h.Message = "The check itself failed; the log of the server says where."
+			}
+			if h.Message != "" {
+				h.Status = "UNHEALTHY"
+			}
+			h.Latency = s.background.Now().Sub(began)
+			out.Checks[i] = h
+		})
+	}
+	wg.Wait()
+	for i := range out.Checks {
+		c := &out.Checks[i]
+		_, _, slow := s.modes.Breaker.Seen()
+		switch {
+		case c.Name == checkSecrets:
+			c.Message = "There is none: a plan may name secrets, and this version gives them to no step."
+		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
+			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
+		}
+		switch {
+		case c.Status == "HEALTHY":
+		case c.Name == CheckStore:
+			out.Status = "UNHEALTHY"
+		case out.Status == "HEALTHY":
+			out.Status = "DEGRADED"
+		}
+	}
+	return out
+}
+
+func whenNot(well bool, sentence string) string {
+	if well {
+		return ""
+	}
+	return sentence
+}
+
+func (s *Checks) lookAtEngine(ctx context.Context) string {
+	if s.engine.Answers(ctx) == nil {
+		return ""
+	}
+	trouble := s.engine.Trouble()
+	if trouble == "" {
+		trouble = "The engine does not answer."
+	}
+	return trouble + " Signals stay accepted, runs wait in the queue."
+}
+
+func (s *Checks) lookAtStore(ctx context.Context) string {
+	if s.store.Ping(ctx) != nil {
+		return "The store does not answer: nothing can be changed, views are STALE."
+	}
+	return whenNot(s.store.Writable(ctx) == nil,
+		"The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and "+
+			"its rights.")
+}
+
+// The checks of H01.
+const (
+	CheckTemporal  = "temporal"
+	CheckStore     = "stateStore"
+	checkSecrets   = "secretsProvider"
+	checkArtifacts = "artifactStore"
+	CheckBus       = "eventBus"
+)
+
+// DetailedHealth is Health with what operators look at next.
+type DetailedHealth struct {
+	Health
+	Mode         admission.EngineMode
+	StartP95     time.Duration // of this process's starts of the last minute
+	StartSamples int           // how many they were
+	BreakerOpen  bool          // this process refuses new runs because of them
+	Backlog      int           // runs that something of is not published yet, at most backlogLimit
+	ActiveRuns   int64         // of the whole installation
+}
+
+const backlogLimit = 1000
+
+// DetailedHealth is for those with the action DEBUG on the whole tenant of the operators, or of any
+// tenant where there are none (T136): FORBIDDEN.
+func (s *Reports) DetailedHealth(ctx context.Context, p authz.Principal) (DetailedHealth, error) {
+	if err := s.rights.MaySeeInstallation(ctx, p); err != nil {
+		return DetailedHealth{}, err
+	}
+	out := DetailedHealth{Health: s.SampledHealth(ctx), Mode: s.checks.modes.State.Current().Mode}
+	out.StartP95, out.StartSamples, out.BreakerOpen = s.checks.modes.Breaker.Seen()
+	if out.Status == "UNHEALTHY" {
+		return out, nil // the rest is what the store does not say
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	dirty, err := s.store.Dirty(ctx, 0, backlogLimit)
+	if err != nil {
+		return DetailedHealth{}, control.Translate(err)
+	}
+	out.Backlog = len(dirty)
+	out.ActiveRuns, err = s.store.ActiveRuns(ctx)
+	return out, control.Translate(err)
+}
+
+// Answers asks about a run that cannot exist: any definite answer will do.
+func (s *EngineProbe) Answers(ctx context.Context) error {
+	_, err := s.Engine.Describe(ctx, run.Identity{TenantID: "dvt", RunID: "health"})
+	if errors.Is(err, engine.ErrNotStarted) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,205 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const (
+	defaultWriteBudget = 3 * time.Second
+	// alertTimeouts in alertSpan raise the alert, once in each span (B06).
+	alertTimeouts = 10
+	alertSpan     = time.Minute
+	// forgetAfter is when a write without answer counts as carried on elsewhere:
+	// more than the engine waits between two tries of it.
+	forgetAfter = time.Minute
+	// maxWaiting bounds the writes that are known to wait; the gauge leaves out the rest.
+	maxWaiting = 10000
+)
+
+// writes keeps the write budget of a Journal and measures it (T120, R376, R378).
+type writes struct {
+	budget time.Duration
+	log    *slog.Logger
+	now    func() time.Time
+
+	latency              prometheus.Histogram
+	timeouts, mismatches prometheus.Counter
+
+	mu      sync.Mutex
+	waiting map[string]*waiting
+	late    []time.Time // the last timeouts, at most alertTimeouts and one
+	alerted time.Time
+}
+
+// write is one try of a write.
+type write struct {
+	key     string // the same for every try of the same write
+	events  int
+	bounded bool // give up after the budget
+}
+
+// waiting is a write that was tried and is not confirmed.
+type waiting struct {
+	events      int
+	since, last time.Time // of the first and the newest try
+}
+
+func newWrites(cfg Config) *writes {
+	w := &writes{budget: cfg.WriteBudget, log: cfg.Logger, now: cfg.Now, waiting: map[string]*waiting{}}
+	if w.budget <= 0 {
+		w.budget = defaultWriteBudget
+	}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	if w.now == nil {
+		w.now = time.Now
+	}
+	register := promauto.With(cfg.Metrics)
+	w.latency = register.NewHistogram(prometheus.HistogramOpts{
+		Name: "state_store_write_latency_ms", Help: "Milliseconds that one write of a run or a worker to the log took, " +
+			"answered or not.",
+		Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 3000, 5000, 10000},
+	})
+	w.timeouts = register.NewCounter(prometheus.CounterOpts{
+		Name: "state_store_write_timeouts_total", Help: "Writes to the log that took longer than the write budget.",
+	})
+	w.mismatches = register.NewCounter(prometheus.CounterOpts{
+		Name: "append_payload_mismatch_total", Help: "Events that came again with another payload; the first one stays.",
+	})
+	register.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "state_store_buffered_events_total", Help: "Events whose confirmation is outstanding for longer than the " +
+			"write budget.",
+	}, w.buffered)
+	return w
+}
+
+// do makes one try. A bounded one ends after the budget, and its error is
+// engine.ErrUnanswered when that is why.
+func (w *writes) do(ctx context.Context, what write, f func(context.Context) error) error {
+	began := w.now()
+	w.tried(what, began)
+	trying, cancel := ctx, context.CancelFunc(func() {})
+	if what.bounded {
+		trying, cancel = context.WithTimeoutCause(ctx, w.budget, engine.ErrUnanswered)
+	}
+	err := f(trying)
+	over := errors.Is(context.Cause(trying), engine.ErrUnanswered)
+	cancel()
+	took := w.now().Sub(began)
+	w.latency.Observe(float64(took) / float64(time.Millisecond))
+	if over || took > w.budget {
+		w.timeout(ctx, what, took)
+	}
+	if !retried(err) {
+		w.answered(what)
+		return err
+	}
+	if over {
+		return fmt.Errorf("%w: %w", engine.ErrUnanswered, err)
+	}
+	return err
+}
+
+// retried reports whether a write that got this error is to be tried again.
+func retried(err error) bool {
+	for _, again := range []error{store.ErrUnavailable, store.ErrOverloaded, engine.ErrUnanswered,
+		context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, again) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *writes) tried(what write, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.waiting[what.key]; known != nil {
+		known.events, known.last = what.events, at
+		return
+	}
+	if len(w.waiting) >= maxWaiting {
+		w.forget(at)
+	}
+	if len(w.waiting) < maxWaiting {
+		w.waiting[what.key] = &waiting{events: what.events, since: at, last: at}
+	}
+}
+
+func (w *writes) answered(what write) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waiting, what.key)
+}
+
+// forget drops the writes that nobody tries here any more.
+func (w *writes) forget(now time.Time) {
+	maps.DeleteFunc(w.waiting, func(_ string, x *waiting) bool { return now.Sub(x.last) > forgetAfter })
+}
+
+// buffered counts the events that wait for longer than the budget.
+func (w *writes) buffered() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, now := 0, w.now()
+	w.forget(now)
+	for _, x := range w.waiting {
+		if now.Sub(x.since) > w.budget {
+			n += x.events
+		}
+	}
+	return float64(n)
+}
+
+// timeout counts a write that took too long, and raises the alert when there
+// were too many.
+func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
+	w.timeouts.Inc()
+	w.log.LogAttrs(ctx, slog.LevelWarn, "the store did not confirm a write in time",
+		slog.String("write", what.key), slog.Int("events", what.events), slog.Duration("took", took),
+		slog.Duration("budget", w.budget))
+	w.mu.Lock()
+	now := w.now()
+	w.late = append(w.late, now)
+	if len(w.late) > alertTimeouts+1 {
+		w.late = w.late[1:]
+	}
+	alert := len(w.late) > alertTimeouts && now.Sub(w.late[0]) <= alertSpan && (w.alerted.IsZero() ||
+		now.Sub(w.alerted) > alertSpan)
+	if alert {
+		w.alerted = now
+	}
+	w.mu.Unlock()
+	if alert {
+		w.log.LogAttrs(ctx, slog.LevelError, "alert", slog.String("alert", "STATE_STORE_WRITE_TIMEOUTS"),
+			slog.String("why", fmt.Sprintf("more than %d writes in %s took longer than the write budget of %s", alertTimeouts,
+				alertSpan, w.budget)))
+	}
+}
+
+// compare says which events came again with another payload; the first one
+// stays (T15, A04).
+func (w *writes) compare(ctx context.Context, a store.Append, out store.Appended) {
+	for i, o := range out.Outcomes {
+		if !o.PayloadMismatch {
+			continue
+		}
+		w.mismatches.Inc()
+		w.log.LogAttrs(ctx, slog.LevelWarn, "an event came again with another payload", slog.String("runId", a.RunID),
+			slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)),
+			slog.String("stepId", a.Events[i].StepID))
+	}
+}

@@ -1,0 +1,87 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// evidenceAge is the age up to which cached facts of a log decide about evidence. A step sends evidence several times a
+// second, and a read for each would cost too much. So an attempt that another process ended may leave evidence for at
+// most this long after its end.
+const evidenceAge = time.Second
+
+// Evidence implements engine.AttemptJournal. It stores an artifact only under a URI of the attempt, and only when size
+// and digest of the bytes match the reference.
+func (a *attempts) Evidence(ctx context.Context, e engine.Evidence) error {
+	err := a.evidence(ctx, e)
+	return a.journal.refusals.record(ctx, refusedCall{"evidence", a.worker.ID, e.RunID, e.StepID}, err)
+}
+
+func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
+	j := a.journal
+	if err := a.checkKey(ctx, e.Key, ticket.Execution{
+		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt,
+		Hook:       e.Hook,
+		StartedSeq: e.StartedSeq,
+	}); err != nil {
+		return err
+	}
+	f, i, err := j.stepOf(ctx, e.RunID, e.StepID)
+	if err != nil {
+		return err
+	}
+	over, err := j.learn(ctx, f, evidenceAge, func(k *knownLog) bool {
+		s := k.Step(i)
+		return !e.Hook && s.ended >= e.LogicalAttempt || e.Hook && s.hookEnd > 0
+	})
+	if err != nil {
+		return err
+	}
+	if over {
+		return newRefusal("after_end", "evidence after the end: attempt %d of step %s has its end in the log",
+			e.LogicalAttempt, e.StepID)
+	}
+	id := artifact.AttemptID{TenantID: f.run.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
+	stored := engine.StoredAttempt(e.EngineAttempt, e.Hook)
+	if len(e.Lines) > 0 {
+		lines := make([]artifact.Line, len(e.Lines))
+		for i, l := range e.Lines {
+			lines[i] = artifact.Line{At: l.At, Stream: l.Stream, EngineAttempt: stored, Text: l.Text}
+		}
+		if err := j.cfg.Logs.Append(ctx, id, stored, e.Lines[0].No, lines); err != nil {
+			return err
+		}
+	}
+	if e.Artifact != nil {
+		return j.storeArtifact(ctx, id, stored, *e.Artifact)
+	}
+	return nil
+}
+
+// storeArtifact stores the bytes of an artifact under the URI of its reference.
+func (j *Journal) storeArtifact(ctx context.Context, id artifact.AttemptID, engineAttempt int,
+	a engine.ArtifactBody) error {
+	file, err := url.PathUnescape(a.Ref.URI[strings.LastIndexByte(a.Ref.URI, '/')+1:])
+	name := artifact.Name(id, engineAttempt, file)
+	if err != nil || a.Ref.URI != artifact.URI(name) {
+		return fmt.Errorf("%w: the artifact URI %q does not belong to the attempt of step %s", run.ErrSchema, a.Ref.URI,
+			id.StepID)
+	}
+	sum := sha256.Sum256(a.Body)
+	if a.Ref.SHA256 != hex.EncodeToString(sum[:]) || a.Ref.SizeBytes != int64(len(a.Body)) {
+		return fmt.Errorf("%w: the size or the digest of artifact %s differs from its reference", run.ErrSchema, a.Ref.URI)
+	}
+	_, _, _, err = j.cfg.Blobs.Put(ctx, name, bytes.NewReader(a.Body))
+	return err
+}

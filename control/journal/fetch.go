@@ -1,0 +1,205 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/egress"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// PlanError says that the plan of a run can never be had. Anything else that
+// goes wrong while fetching is temporary and tried again.
+type PlanError struct {
+	Code     run.Code
+	Message  string
+	Category run.Category
+}
+
+func (e *PlanError) Error() string { return string(e.Code) + ": " + e.Message }
+
+// planError makes what Parse and Ref say of a document final.
+func planError(err error) error {
+	out := &PlanError{Code: run.CodePlanInvalid, Message: err.Error(), Category: run.CategoryUser}
+	var own *control.Error
+	switch {
+	case errors.Is(err, plan.ErrUnsupportedSchema):
+		out.Code, out.Message = run.CodePlanSchema, "The document's schemaVersion is not supported."
+	case errors.Is(err, plan.ErrTooLarge):
+		out.Code, out.Message = run.CodePlanTooLarge, "The document is larger than 10 MiB."
+	case errors.Is(err, plan.ErrHashMismatch):
+		out.Code, out.Message = run.CodePlanHashMismatch, "The document's bytes are not those of the reference."
+	case errors.As(err, &own):
+		out.Code, out.Message = own.Code, own.Message
+	}
+	return out
+}
+
+// Fetcher gets plan documents by reference (T225): files under the allowed
+// roots, and https. The guard judges each address on the way.
+type Fetcher struct {
+	roots   []string // clean and absolute directories below which file: references may point
+	private bool
+	client  *http.Client
+}
+
+// fetchAttempts is how often a document is asked for before the run fails with PLAN_FETCH_FAILED (T144).
+const fetchAttempts = 3
+
+const maxRedirects = 5
+
+// NewFetcher makes a Fetcher. A nil guard permits public addresses only; one that permits private networks permits
+// http: too.
+func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
+	f := &Fetcher{private: guard.Private()}
+	for _, root := range roots {
+		if abs, err := filepath.Abs(root); err == nil {
+			f.roots = append(f.roots, abs)
+		}
+	}
+	f.client = &http.Client{
+		Timeout:   30 * time.Second,
+		Transport: guard.Transport(egress.Timeouts{Dial: 5 * time.Second}),
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects {
+				return errors.New("control: plan fetch: too many redirects")
+			}
+			return f.checkScheme(req.URL)
+		},
+	}
+	return f
+}
+
+// Fetch returns the document's bytes as they are stored, checked against the
+// reference's hash, for a run of the tenant. A document whose bytes differ is asked for once more (L03).
+func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte, error) {
+	ctx = egress.WithTenant(ctx, tenant)
+	if r.SizeBytes > plan.MaxDocumentBytes {
+		return nil, planError(plan.ErrTooLarge)
+	}
+	other := false // its bytes were others once already
+	for attempt := range fetchAttempts {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Duration(attempt) * 250 * time.Millisecond):
+		}
+		doc, err := f.get(ctx, r.URI)
+		if err == nil {
+			if err = r.Check(doc); err == nil {
+				return doc, nil
+			}
+			if !errors.Is(err, plan.ErrHashMismatch) || other {
+				return nil, planError(err)
+			}
+			other = true
+		}
+		var final *PlanError
+		if errors.As(err, &final) {
+			return nil, final
+		}
+	}
+	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.",
+		Category: run.CategorySystem}
+}
+
+func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return nil, refusedURI("is not a URI")
+	}
+	if u.Scheme == "file" && u.Host == "" {
+		return f.file(u.Path)
+	}
+	if err := f.checkScheme(u); err != nil {
+		return nil, err
+	}
+	return f.http(ctx, uri)
+}
+
+// checkScheme holds for every address on the way.
+func (f *Fetcher) checkScheme(u *url.URL) error {
+	if u.Scheme == "https" || u.Scheme == "http" && f.private {
+		return nil
+	}
+	return refusedURI("must begin with https: or file:///")
+}
+
+func refusedURI(why string) error {
+	return &PlanError{Code: run.CodePlanFetchFailed, Message: "The reference's uri " + why + ".",
+		Category: run.CategoryUser}
+}
+
+// file reads a file below one of the roots. It judges the path as it is written before it asks the file system, so a
+// path outside the roots gets one answer whether something is there or not.
+func (f *Fetcher) file(path string) ([]byte, error) {
+	path = filepath.Clean(path)
+	for _, root := range f.roots {
+		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+			return readBelow(root, rel)
+		}
+	}
+	return nil, refusedOutside()
+}
+
+func refusedOutside() error { return refusedURI("is outside the directories that plans may come from") }
+
+// readBelow reads a file through an os.Root. It refuses a link that leads out of the directory, also one that somebody
+// makes between the check and the read, and whether or not the link leads to a file.
+func readBelow(root, rel string) ([]byte, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("control: plan file: %w", err)
+	}
+	defer dir.Close()
+	file, err := dir.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return nil, fmt.Errorf("control: plan file: %w", err) // the file system's answer; it may be another one later
+	case err != nil:
+		return nil, refusedOutside() // the only other refusal of an os.Root: the path leaves it
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, refusedURI("is not a file")
+	}
+	return bounded(file)
+}
+
+func (f *Fetcher) http(ctx context.Context, uri string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, http.NoBody)
+	if err != nil {
+		return nil, refusedURI("is not a URI")
+	}
+	res, err := f.client.Do(req)
+	if errors.Is(err, egress.ErrRefused) {
+		return nil, refusedURI("leads to no host that plans may be fetched from")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("control: plan fetch: status %d", res.StatusCode)
+	}
+	return bounded(res.Body)
+}
+
+func bounded(r io.Reader) ([]byte, error) {
+	doc, err := io.ReadAll(io.LimitReader(r, plan.MaxDocumentBytes+1))
+	if err == nil && len(doc) > plan.MaxDocumentBytes {
+		err = planError(plan.ErrTooLarge)
+	}
+	return doc, err
+}

@@ -1,0 +1,227 @@
+// Package journal is engine.Journal on the store: all that code of an engine may write to the log of a run.
+package journal
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/internal/sizedlru"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Config is what a Journal stands on.
+type Config struct {
+	Store  Store
+	Logs   artifact.Logs
+	Blobs  artifact.Blobs
+	Queues plan.Queues
+	Fetch  *Fetcher
+	// Tickets check tickets and make keys of executions. Without keys every ticket and every key is refused.
+	Tickets ticket.Keys
+	// Restoring says that the Journal writes an engine's history back into a restored store. A RunStarted and a
+	// RunCompleted are then written whatever the store says of the run's turn and of its steps: they were in the log.
+	Restoring bool
+	// MaxSteps of a plan that runs here, as for StartRun.
+	MaxSteps int
+	// WriteBudget is how long the store may take to confirm that a step begins or
+	// completed; default 3 s (T120).
+	WriteBudget time.Duration
+	// Heavy names the bucket that a heavy step of a project takes a token of when it
+	// begins (§12.3): one of class heavy, or of type DBT_RUN. It does no I/O; nil: there is no limit.
+	Heavy func(tenantID, projectID string) store.Bucket
+	// Sandbox returns the ceiling of the sandboxes of a place. It does no I/O; nil: there is no ceiling.
+	Sandbox func(tenantID, projectID, environmentID string) (plan.SandboxCeiling, error)
+	// OperatorsTenant has the audit rows about workers that serve all tenants; "": only the log has them.
+	OperatorsTenant string
+	Metrics         prometheus.Registerer // none when nil
+	Logger          *slog.Logger          // nothing is logged when nil
+	Now             func() time.Time      // time.Now when nil
+}
+
+// Journal is engine.Journal on the store itself: control workers use it in process, and a server offers the part of
+// For to data workers. It keeps the facts and parsed plans of the maxKept runs used last, whose plans have maxKeptBytes
+// in all. It is safe for concurrent use.
+type Journal struct {
+	*attempts // of code in this process
+	cfg       Config
+	writes    *writes
+	runs      *sizedlru.Cache[*RunFacts]
+	refusals  *refusals
+	workers   *lru.Cache[string, knownWorker] // by account and worker
+}
+
+const (
+	maxKept      = 256
+	maxKeptBytes = 128 << 20 // of documents
+)
+
+// RunFacts are a run and its plan, which never change, and what is known of its log, which grows.
+type RunFacts struct {
+	run   store.Run
+	plan  plan.Plan
+	Steps map[string]int
+	Log   *knownLog
+}
+
+// New makes a Journal.
+func New(cfg Config) *Journal {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	j := &Journal{cfg: cfg, writes: newWrites(cfg), runs: sizedlru.New[*RunFacts](maxKept, maxKeptBytes),
+		refusals: newRefusals(cfg), workers: control.NewLRU[knownWorker](maxKnownWorkers)}
+	j.attempts = &attempts{journal: j, worker: authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"},
+		Queues: []string{"*"}}}
+	return j
+}
+
+var (
+	_ engine.Journal         = (*Journal)(nil)
+	_ engine.ForgeryReporter = (*Journal)(nil)
+)
+
+// attempts is engine.AttemptJournal for one worker.
+type attempts struct {
+	journal *Journal
+	worker  authz.Worker
+}
+
+// For is the part of the Journal that a worker may use. A run of a tenant and a dispatch to a queue that the worker
+// does not serve answer store.ErrNotFound.
+func (j *Journal) For(w authz.Worker) engine.AttemptJournal { return &attempts{journal: j, worker: w} }
+
+// identityOf reads whose a run is. A run of a tenant that the worker does not serve answers as one that does not exist.
+func (a *attempts) identityOf(ctx context.Context, runID string) (run.Identity, error) {
+	id, err := a.journal.identity(ctx, runID)
+	if err == nil && !a.worker.MayServe(id.TenantID) {
+		return run.Identity{}, a.journal.refusals.hide("tenant", store.ErrNotFound)
+	}
+	return id, err
+}
+
+func (j *Journal) identity(ctx context.Context, runID string) (run.Identity, error) {
+	if f, ok := j.runs.Get(runID); ok {
+		return f.run.Identity, nil
+	}
+	r, err := j.cfg.Store.Runs.Get(ctx, runID)
+	return r.Identity, err
+}
+
+// Signals implements engine.Journal.
+func (j *Journal) Signals(ctx context.Context, runID string, after int64) ([]engine.Signal, error) {
+	receipts, err := j.cfg.Store.Signals.After(ctx, runID, after)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]engine.Signal, len(receipts))
+	for i, r := range receipts {
+		out[i] = runs.EngineSignal(r)
+	}
+	return out, nil
+}
+
+// Skeleton implements engine.Journal. A plan that cannot be had for good is an
+// answer, not an error: Failure says why (T144).
+func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
+	f, err := j.facts(ctx, runID)
+	var broken *PlanError
+	if errors.As(err, &broken) {
+		r, err := j.cfg.Store.Runs.Get(ctx, runID)
+		return engine.Skeleton{Identity: r.Identity, Policy: r.Policy, Failure: &run.FailurePayload{
+			ErrorCode: string(broken.Code), ErrorMessage: broken.Message, FailureCategory: broken.Category,
+			FailureSource: "planner",
+		}}, err
+	}
+	if err != nil {
+		return engine.Skeleton{}, err
+	}
+	refusal, err := j.sandboxFailure(ctx, f)
+	if err != nil {
+		return engine.Skeleton{}, err
+	}
+	if refusal != nil {
+		return engine.Skeleton{Identity: f.run.Identity, Policy: f.run.Policy, Failure: refusal}, nil
+	}
+	sk := f.plan.Skeleton(j.cfg.Queues)
+	b, err := sk.MarshalBinary()
+	if err != nil {
+		return engine.Skeleton{}, err
+	}
+	reused, err := j.reused(ctx, f)
+	if err != nil {
+		return engine.Skeleton{}, err
+	}
+	epoch, err := j.cfg.Store.Runs.Epoch(ctx)
+	return engine.Skeleton{
+		Epoch: epoch, Reused: reused, Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b,
+		Policy: f.run.Policy.For(f.plan),
+	}, err
+}
+
+// facts reads the run and its plan, from memory when it was read before.
+func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
+	if f, ok := j.runs.Get(runID); ok {
+		return f, nil
+	}
+	r, err := j.cfg.Store.Runs.Get(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	pl, size, err := j.plan(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	f := &RunFacts{run: r, plan: pl, Steps: make(map[string]int, len(pl.Steps)), Log: NewKnownLog(len(pl.Steps))}
+	for i, s := range pl.Steps {
+		f.Steps[s.StepID] = i
+	}
+	j.runs.Put(runID, f, size)
+	return f, nil
+}
+
+// plan reads the plan's body, of size bytes, fetching it once where it was given by reference.
+func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int, err error) {
+	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
+	if errors.Is(err, store.ErrNotFound) {
+		if doc, err = j.cfg.Fetch.Fetch(ctx, r.TenantID, r.PlanRef); err != nil {
+			return plan.Plan{}, 0, err
+		}
+		if err := j.cfg.Store.Runs.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {
+			return plan.Plan{}, 0, err
+		}
+	} else if err != nil {
+		return plan.Plan{}, 0, err
+	}
+	body, err := r.PlanRef.Open(doc)
+	if err != nil {
+		return plan.Plan{}, 0, planError(err)
+	}
+	pl, err = plan.Parse(body, j.cfg.Queues)
+	if err != nil {
+		return plan.Plan{}, 0, planError(err)
+	}
+	if err := runs.CheckPlace(pl, r.Identity, j.cfg.MaxSteps); err != nil {
+		return plan.Plan{}, 0, planError(err)
+	}
+	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {
+		return plan.Plan{}, 0, &PlanError{Code: run.CodePlanInvalid,
+			Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
+	}
+	return pl, len(body), nil
+}

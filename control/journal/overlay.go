@@ -1,0 +1,36 @@
+package journal
+
+import (
+	"context"
+
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// beginOverlaid begins an attempt of a run that has overlays, under the head lock,
+// so that StepStarted names the newest one (T197).
+func (j *Journal) beginOverlaid(ctx context.Context, b store.Begin) (begun store.Begun, err error) {
+	err = j.cfg.Store.Log.InRun(ctx, b.RunID, func(tx store.RunTx) error {
+		_, newest, err := tx.Overlaid(ctx, b.StepID)
+		if err != nil {
+			return err
+		}
+		b.ParamsSeq = newest
+		begun, err = tx.Begin(ctx, b)
+		return err
+	})
+	return begun, err
+}
+
+// overlay adds to an attempt that begun the overlays as of its StepStarted, in
+// order, whatever was accepted since (T197).
+func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
+	return runs.EachOverlay(ctx, j.cfg.Store.Signals, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq,
+		out.StartedSeq,
+		func(r run.Receipt, o runs.Overlay) {
+			out.Step.Inputs, out.Params = o.Apply(out.Step.Inputs, out.Params)
+			out.ParamsSeq = r.AcceptedSeq
+		})
+}

@@ -1,0 +1,62 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// LogStore reads and appends to the logs of runs.
+type LogStore interface {
+	Append(ctx context.Context, a store.Append) (store.Appended, error)
+	Begin(ctx context.Context, b store.Begin) (store.Begun, error)
+	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
+	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
+	Tails(ctx context.Context, known []store.Known) (store.Tails, error)
+}
+
+// RunStore reads runs and keeps their plans.
+type RunStore interface {
+	Get(ctx context.Context, runID string) (store.Run, error)
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+	QueueRow(ctx context.Context, runID string) (store.QueueRow, error)
+	Epoch(ctx context.Context) (string, error)
+	Plan(ctx context.Context, sha256 string) ([]byte, error)
+	PutPlan(ctx context.Context, sha256 string, doc []byte) error
+}
+
+// SignalStore reads what people decided about runs.
+type SignalStore interface {
+	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error)
+	Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Approval(ctx context.Context, runID string) (store.Approval, error)
+}
+
+// WorkerStore keeps what workers report, and the audit of what they were refused.
+type WorkerStore interface {
+	Audit(ctx context.Context, rows ...store.AuditRow) error
+	PutWorkerReports(ctx context.Context, rows []store.WorkerReport, audit ...store.AuditRow) error
+	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
+}
+
+// Store is the ports of a Journal.
+type Store struct {
+	Log     LogStore
+	Runs    RunStore
+	Signals SignalStore
+	Workers WorkerStore
+}
+
+// On is the ports on one store.
+func On(s interface {
+	LogStore
+	RunStore
+	SignalStore
+	WorkerStore
+}) Store {
+	return Store{Log: s, Runs: s, Signals: s, Workers: s}
+}

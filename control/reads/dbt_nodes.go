@@ -1,0 +1,282 @@
+package reads
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// DBTReader shows the nodes of dbt runs. It is safe for concurrent use.
+type DBTReader struct {
+	rights *control.Rights
+	store  StateStore
+	blobs  artifact.Blobs
+}
+
+// NewDBTReader makes a DBTReader.
+func NewDBTReader(rights *control.Rights, store StateStore, blobs artifact.Blobs) *DBTReader {
+	return &DBTReader{rights: rights, store: store, blobs: blobs}
+}
+
+const (
+	// maxDBTResults is the largest run_results.json that is read for a page.
+	maxDBTResults = 16 << 20
+	maxDBTMessage = 4 << 10
+	maxDBTSQL     = 32 << 10
+	// dbtResults is the kind of artifact that a dbt step keeps them as, and its file.
+	dbtResults     = "run_results"
+	dbtResultsFile = "run_results.json"
+)
+
+// DBTNodesQuery asks for what dbt says of its nodes after one logical attempt.
+type DBTNodesQuery struct {
+	RunID, StepID string
+	Attempt       int      // 0: the latest
+	Statuses      []string // of dbt; none: all
+	First         int
+	After         string // cursor of DBTNodesPage
+}
+
+// DBTNode is one node as dbt left it in its run_results.json.
+type DBTNode struct {
+	UniqueID     string `json:"unique_id"`
+	Status       string `json:"status"` // dbt's word
+	Message      string `json:"message"`
+	Failures     *int64 `json:"failures"` // rows that a test found
+	RowsAffected *int64 `json:"-"`        // nil when the adapter does not say
+	CompiledSQL  string `json:"compiled_code"`
+	// SQLCut says that CompiledSQL is longer.
+	SQLCut        bool          `json:"-"`
+	ExecutionTime time.Duration `json:"-"`
+}
+
+// ResourceType is dbt's kind of the node, such as model, test or seed.
+func (n DBTNode) ResourceType() string {
+	kind, _, _ := strings.Cut(n.UniqueID, ".")
+	return kind
+}
+
+// Name is the node's within its package; of a test without the digest that dbt adds.
+func (n DBTNode) Name() string {
+	parts := strings.Split(n.UniqueID, ".")
+	switch {
+	case len(parts) < 3:
+		return n.UniqueID
+	case parts[0] == "test":
+		return parts[2]
+	}
+	return strings.Join(parts[2:], ".")
+}
+
+// DBTNodesPage is a page of nodes in the order in which dbt ended them.
+type DBTNodesPage struct {
+	Attempt  int
+	Nodes    []DBTNode
+	Cursors  []string       // one per node
+	Total    int            // of the statuses asked for
+	ByStatus map[string]int // of all nodes
+	HasNext  bool
+}
+
+// DBTNodes reads the nodes of one attempt from the run_results.json that it kept, whether it
+// succeeded or failed. ok is false when it kept none: it is no dbt step, has not ended, or
+// dbt got nowhere. NOT_FOUND, CURSOR_INVALID, BAD_USER_INPUT, and QUERY_TOO_COMPLEX for a
+// file above 16 MiB. It reads the file once for each page.
+func (s *DBTReader) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool,
+	err error) {
+	n, err := control.PageSize(in.First, 50)
+	if err != nil {
+		return out, false, err
+	}
+	after, err := decodeIndex(in.After)
+	if err != nil {
+		return out, false, err
+	}
+	if in.Attempt < 0 {
+		return out, false, control.BadInput([]plan.Violation{{Path: "attempt", Code: "RANGE",
+			Message: "must be 1 or more"}})
+	}
+	ref, attempt, err := s.resultsOf(ctx, p, in)
+	if err != nil || ref == nil {
+		return out, false, err
+	}
+	if ref.SizeBytes > maxDBTResults {
+		return out, false, tooMuchDBT(ref.SizeBytes)
+	}
+	body, err := s.blobs.Open(ctx, ref.URI)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return out, false, nil // it is not kept for ever
+	}
+	if err != nil {
+		return out, false, control.Translate(err)
+	}
+	defer func() { _ = body.Close() }()
+	page := dbtPage{DBTNodesPage: DBTNodesPage{Attempt: attempt, ByStatus: map[string]int{}}, of: in.Statuses,
+		after: after, first: n}
+	if err := page.read(io.LimitReader(body, maxDBTResults)); err != nil {
+		return out, false, control.Translate(err)
+	}
+	return page.DBTNodesPage, true, nil
+}
+
+func tooMuchDBT(bytes int64) *control.Error {
+	e := control.Refuse(run.CodeQueryTooComplex,
+		"dbt's run_results.json has %d bytes; at most %d are read here. Read the "+
+			"artifact itself.", bytes, maxDBTResults)
+	e.Limit = maxDBTResults
+	return e
+}
+
+// resultsOf finds the artifact, nil when there is none. What a worker reports as artifact of
+// the attempt is believed only when it lies where the attempt's own lie.
+func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQuery) (*run.ArtifactRef, int, error) {
+	r, err := s.rights.Visible(ctx, p, authz.Read, in.RunID)
+	if err != nil {
+		return nil, 0, err
+	}
+	l, err := s.store.Load(ctx, in.RunID)
+	if err != nil {
+		return nil, 0, control.Translate(err)
+	}
+	step, ok := l.State.Step(in.StepID)
+	if !ok {
+		return nil, 0, control.Refuse(run.CodeNotFound, "The run has no step %q.", in.StepID)
+	}
+	logical := cmp.Or(in.Attempt, step.LogicalAttempt)
+	for _, a := range step.Attempts {
+		if a.LogicalAttempt != logical {
+			continue
+		}
+		id := artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: logical}
+		own := artifact.URI(artifact.Name(id, a.EngineAttempt, dbtResultsFile))
+		at := slices.IndexFunc(a.Artifacts, func(ref run.ArtifactRef) bool {
+			return ref.Kind == dbtResults &&
+				ref.URI == own
+		})
+		if at >= 0 {
+			return &a.Artifacts[at], logical, nil
+		}
+	}
+	return nil, 0, nil
+}
+
+// dbtPage is a page while the file is read, of which no more than one node is in memory beside it.
+type dbtPage struct {
+	DBTNodesPage
+	of           []string
+	after, first int
+}
+
+func (d *dbtPage) read(file io.Reader) error {
+	doc := json.NewDecoder(file)
+	if err := opens(doc, '{'); err != nil {
+		return err
+	}
+	for doc.More() {
+		key, err := doc.Token()
+		if err != nil {
+			return unreadableDBT(err)
+		}
+		if key != "results" {
+			var skipped json.RawMessage
+			if err := doc.Decode(&skipped); err != nil {
+				return unreadableDBT(err)
+			}
+			continue
+		}
+		if err := opens(doc, '['); err != nil {
+			return err
+		}
+		for no := 1; doc.More(); no++ {
+			if err := d.node(doc, no); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+func opens(doc *json.Decoder, with json.Delim) error {
+	t, err := doc.Token()
+	if err == nil && t != with {
+		err = fmt.Errorf("%v instead of %v", t, with)
+	}
+	if err != nil {
+		return unreadableDBT(err)
+	}
+	return nil
+}
+
+func unreadableDBT(err error) error {
+	return fmt.Errorf("control: run_results.json: %w", err)
+}
+
+// node reads one and counts it, or adds it to the page.
+func (d *dbtPage) node(doc *json.Decoder, no int) error {
+	var n struct {
+		DBTNode
+		Seconds float64                    `json:"execution_time"`
+		Adapter map[string]json.RawMessage `json:"adapter_response"`
+	}
+	if err := doc.Decode(&n); err != nil {
+		return unreadableDBT(err)
+	}
+	d.ByStatus[n.Status]++
+	if len(d.of) > 0 && !slices.Contains(d.of, n.Status) {
+		return nil
+	}
+	d.Total++
+	switch {
+	case no <= d.after:
+		return nil
+	case len(d.Nodes) == d.first:
+		d.HasNext = true
+		return nil
+	}
+	n.ExecutionTime = time.Duration(n.Seconds * float64(time.Second)).Round(time.Millisecond)
+	var rows int64
+	if json.Unmarshal(n.Adapter["rows_affected"], &rows) == nil && rows >= 0 {
+		n.RowsAffected = &rows
+	}
+	n.Message = cutText(n.Message, maxDBTMessage)
+	whole := n.CompiledSQL
+	n.CompiledSQL = cutText(whole, maxDBTSQL)
+	n.SQLCut = len(n.CompiledSQL) < len(whole)
+	d.Nodes = append(d.Nodes, n.DBTNode)
+	d.Cursors = append(d.Cursors, strconv.Itoa(no))
+	return nil
+}
+
+// cutText keeps whole characters within limit bytes.
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}
+
+// decodeIndex reads a cursor that counts.
+func decodeIndex(cursor string) (int, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(cursor)
+	if err != nil || n < 1 {
+		return 0, control.CursorInvalid()
+	}
+	return n, nil
+}

@@ -1,0 +1,98 @@
+package reads
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Debugger shows what the engine knows of a run. It is safe for concurrent use.
+type Debugger struct {
+	rights   *control.Rights
+	store    StateStore
+	engine   engine.Engine
+	receipts *runs.ReceiptReader
+}
+
+// NewDebugger makes a Debugger.
+func NewDebugger(rights *control.Rights, store StateStore, engine engine.Engine,
+	receipts *runs.ReceiptReader) *Debugger {
+	return &Debugger{rights: rights, store: store, engine: engine, receipts: receipts}
+}
+
+// RunDebug is a run as those see it who look for a fault: its place in the log, the
+// engine's side of it, and the signals that are not applied yet.
+type RunDebug struct {
+	RunID  string      `json:"runId"`
+	Status run.Status  `json:"status"`
+	Seq    run.Seq     `json:"runSeq"`
+	Engine *RunEngine  `json:"engine,omitempty"` // nil: the engine knows nothing of it
+	Open   []OpenOrder `json:"signals"`          // at most store.MaxPage, oldest first
+}
+
+// RunEngine is what the engine says.
+type RunEngine struct {
+	Ref run.EngineRunRef `json:"ref"`
+	engine.Debug
+}
+
+// OpenOrder is a signal that was accepted and is not applied.
+type OpenOrder struct {
+	No          int64           `json:"no"`
+	ID          string          `json:"signalId"`
+	Type        run.SignalType  `json:"signalType"`
+	StepID      string          `json:"stepId,omitempty"`
+	Application run.Application `json:"application"`
+	Delivered   bool            `json:"delivered"`
+}
+
+// DebugRun looks into a run: NOT_FOUND, FORBIDDEN without DEBUG there, NOT_SUPPORTED where the engine
+// cannot be looked into.
+func (s *Debugger) DebugRun(ctx context.Context, p authz.Principal, runID string) (RunDebug, error) {
+	r, err := s.rights.Visible(ctx, p, authz.Debug, runID)
+	if err != nil {
+		return RunDebug{}, err
+	}
+	if err := s.rights.MayOperateOn(ctx, p, store.AuditRow{Action: string(authz.Debug), RunID: runID},
+		control.ObjectOf(r.Identity)); err != nil {
+		return RunDebug{}, err
+	}
+	l, err := s.store.Load(ctx, runID)
+	if err != nil {
+		return RunDebug{}, control.Translate(err)
+	}
+	out := RunDebug{RunID: runID, Status: l.State.Status, Seq: l.State.Seq, Open: []OpenOrder{}}
+	for o, err := range s.receipts.SignalsOf(ctx, runID) {
+		if err != nil {
+			return RunDebug{}, control.Translate(err)
+		}
+		if !o.Application.Final() && len(out.Open) < store.MaxPage {
+			out.Open = append(out.Open, OpenOrder{
+				No: o.No, ID: o.Signal.ID, Type: o.Signal.Type, StepID: o.Signal.StepID, Application: o.Application,
+				Delivered: o.DeliveredAt != nil,
+			})
+		}
+	}
+	looking, ok := s.engine.(engine.Debugger)
+	if !ok {
+		return RunDebug{}, control.Refuse(run.CodeNotSupported, "This engine cannot be looked into.")
+	}
+	found, err := looking.Debug(ctx, r.Identity)
+	switch {
+	case errors.Is(err, engine.ErrNotStarted):
+		return out, nil
+	case err != nil:
+		return RunDebug{}, control.Translate(err)
+	}
+	out.Engine = &RunEngine{Debug: found}
+	if l.State.Engine != nil {
+		out.Engine.Ref = *l.State.Engine
+	}
+	return out, nil
+}

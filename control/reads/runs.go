@@ -1,0 +1,102 @@
+// Package reads is lists and histories: pages of runs, logs, step logs, dbt nodes, comparisons, and dead letters.
+package reads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ListStore lists runs.
+type ListStore interface {
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+	Epoch(ctx context.Context) (string, error)
+	Count(ctx context.Context, f store.RunFilter, parts int) ([]store.RunCount, error)
+}
+
+// RunLists lists, counts and compares runs. It is safe for concurrent use.
+type RunLists struct {
+	rights *control.Rights
+	store  ListStore
+	plans  *runs.PlanReader
+}
+
+// NewRunLists makes a RunLists.
+func NewRunLists(rights *control.Rights, store ListStore, plans *runs.PlanReader) *RunLists {
+	return &RunLists{rights: rights, store: store, plans: plans}
+}
+
+// Runs reads a page of the tenant's runs that p may see, with their steps when
+// Filter.Steps asks for them. CURSOR_INVALID for a cursor that this list did not give,
+// QUERY_TOO_COMPLEX for a page with more than store.MaxListSteps steps.
+func (s *RunLists) Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error) {
+	n, backward, err := control.PageEnd(q.First, q.Last, 50)
+	if err != nil {
+		return control.RunsPage{}, err
+	}
+	if backward && q.After != "" || !backward && q.Before != "" {
+		return control.RunsPage{}, control.BadInput(
+			[]plan.Violation{
+				{Path: "before", Code: "INVALID",
+					Message: "page forward with first and after, or backward with last and before"}})
+	}
+	f, ok := s.rights.Narrow(p, q.Filter)
+	if !ok {
+		return control.RunsPage{}, nil
+	}
+	if f.After, err = control.DecodeCursor(q.After); err != nil {
+		return control.RunsPage{}, err
+	}
+	if f.Before, err = control.DecodeCursor(q.Before); err != nil {
+		return control.RunsPage{}, err
+	}
+	f.Limit = n + 1
+	if backward && f.Before == nil {
+		f.Before = &store.RunPos{} // the end of the list, newest first
+		if f.Ascending {
+			f.Before.CreatedAt = endOfTime
+		}
+	}
+	rows, err := s.store.List(ctx, f)
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return control.RunsPage{}, &control.Error{
+			Code: run.CodeQueryTooComplex, Limit: store.MaxListSteps,
+			Message: fmt.Sprintf("The runs of this page have more than %d steps. Ask for a smaller page, or without steps.",
+				store.MaxListSteps),
+		}
+	case err != nil:
+		return control.RunsPage{}, control.Translate(err)
+	}
+	epoch, err := s.store.Epoch(ctx)
+	if err != nil {
+		return control.RunsPage{}, control.Translate(err)
+	}
+	more := len(rows) > n
+	if more && backward {
+		rows = rows[len(rows)-n:]
+	} else if more {
+		rows = rows[:n]
+	}
+	out := control.RunsPage{HasNext: more, HasPrev: q.After != ""}
+	if backward {
+		out.HasNext, out.HasPrev = q.Before != "", more
+	}
+	for _, row := range rows {
+		out.Runs = append(out.Runs, control.RowView(row, epoch))
+		out.Cursors = append(
+			out.Cursors, control.EncodeCursor(store.RunPos{CreatedAt: row.Header.CreatedAt, RunID: row.Header.RunID}))
+	}
+	return out, nil
+}
+
+// endOfTime is after every run.
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant

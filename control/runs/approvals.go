@@ -1,0 +1,132 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Approval reads a run's way through approval, nil when it never needed one: NOT_FOUND.
+func (s *Approver) Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error) {
+	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+		return nil, err
+	}
+	at, err := s.views.approvalOf(ctx, runID)
+	return at, control.Translate(err)
+}
+
+// Approvals reads a page of the runs that p may see and that wait for approval, the
+// oldest first: CURSOR_INVALID.
+func (s *Approver) Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage,
+	error) {
+	n, err := control.PageSize(first, 50)
+	if err != nil {
+		return control.RunsPage{}, err
+	}
+	at, err := control.DecodeCursor(after)
+	if err != nil {
+		return control.RunsPage{}, err
+	}
+	scope, ok := s.rights.Narrow(p, control.RunFilter{})
+	if !ok {
+		return control.RunsPage{}, nil
+	}
+	waiting, more, err := s.OpenApprovals(ctx, scope, at, n)
+	if err != nil {
+		return control.RunsPage{}, control.Translate(err)
+	}
+	out := control.RunsPage{HasNext: more, HasPrev: after != ""}
+	for _, a := range waiting {
+		r, err := s.store.Get(ctx, a.RunID)
+		if err != nil {
+			return control.RunsPage{}, control.Translate(err)
+		}
+		v, _, err := s.views.Load(ctx, r)
+		if err != nil {
+			return control.RunsPage{}, err
+		}
+		v.Approval = &a // it has no row in the queue as long as it waits
+		out.Runs = append(out.Runs, v)
+		out.Cursors = append(out.Cursors, control.EncodeCursor(store.RunPos{CreatedAt: a.CreatedAt, RunID: a.RunID}))
+	}
+	return out, nil
+}
+
+// OpenApprovals reads n open ones of a scope behind a place, and whether there are more.
+func (s *Approver) OpenApprovals(ctx context.Context, scope control.RunFilter, after *store.RunPos,
+	n int) ([]store.Approval,
+	bool, error) {
+	f := store.ApprovalFilter{TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, After: after}
+	return control.ReadOn(n, func(last *store.Approval, limit int) ([]store.Approval, error) {
+		if f.Limit = limit; last != nil {
+			f.After = &store.RunPos{CreatedAt: last.CreatedAt, RunID: last.RunID}
+		}
+		return s.store.OpenApprovals(ctx, f)
+	}, func(a store.Approval) (bool, error) {
+		ok := scope.EnvironmentID == "" || a.EnvironmentID == scope.EnvironmentID
+		return ok && scope.Scopes.Hold(a.ProjectID, a.EnvironmentID), nil
+	})
+}
+
+// HasApproved reports whether p is one of those who approved.
+func HasApproved(at store.Approval, p authz.Principal) bool {
+	return slices.ContainsFunc(at.Decisions, func(d store.ApprovalDecision) bool {
+		return d.Approved &&
+			d.Principal == p.ID
+	})
+}
+
+// mayApprove says whether p may decide about the run, and why not.
+func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunView) ActionAvailability {
+	a := ActionAvailability{Action: authz.Approve, Outcome: "REFUSED", Strength: "NORMAL"}
+	d, err := s.rights.Authz.Decide(p, authz.Approve, o)
+	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
+	switch {
+	case err != nil:
+		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
+	case !d.Allowed:
+		a.Code, a.WhoCould = run.CodeForbidden, s.rights.Authz.WhoCould(authz.Approve, o)
+		a.Reason = s.rights.DenialError(p, authz.Approve, o, d).Message
+	default:
+		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
+	}
+	if a.Code == run.CodeSOD {
+		a.WhoCould = s.rights.OthersWhoCould(authz.Approve, o, p.ID)
+	}
+	return a
+}
+
+// judgeApproval says what an approval by p would do.
+func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
+	if HasDecided(at, p) {
+		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; that stands."
+		return
+	}
+	if e := s.CheckMayDecide(p, triggeredBy, at, false); e != nil {
+		a.Outcome, a.Code, a.Reason = "REFUSED", e.Code, e.Message
+		return
+	}
+	a.Outcome, a.Reason = "APPLY", "It is the last approval that is needed: the run may start."
+	if left := at.Required - countApprovals(at) - 1; left > 0 {
+		a.Reason = fmt.Sprintf("It is approval %d of %d.", countApprovals(at)+1, at.Required)
+	}
+}
+
+// waitsForApproval says of a new run that it would not start by itself.
+func (v *previewing) waitsForApproval(s *Approver, o authz.Object) {
+	if n := s.rights.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID); n > 0 {
+		v.out.Status = run.Pending
+		v.warn("The run waits for %s before it starts.", Plural(n, "approval", "approvals"))
+	}
+}
+
+// Approval is a run's way through approval, with what people decided.
+type Approval = store.Approval
+
+// ApprovalDecision is what one of them decided.
+type ApprovalDecision = store.ApprovalDecision

@@ -1,0 +1,277 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Judge decides about signals under the head lock of a run. It is safe for concurrent use.
+type Judge struct {
+	stopper    *Stopper
+	allowances *admission.Allowances
+	limits     Limits
+	denials    *control.PerMinuteLimiter
+	Deliveries chan struct{}
+}
+
+// NewJudge makes a Judge.
+func NewJudge(stopper *Stopper, allowances *admission.Allowances, limits Limits) *Judge {
+	return &Judge{stopper: stopper, allowances: allowances, limits: limits,
+		denials:    control.NewPerMinuteLimiter(stopper.now),
+		Deliveries: make(chan struct{}, 1)}
+}
+
+// acceptAlert raises an alert; the run goes on as it is (T197, R260).
+func (j *judging) acceptAlert(ctx context.Context, tx store.RunTx) error {
+	p, err := run.PayloadOf[escalateAlert](j.in.Payload)
+	if err != nil {
+		return err
+	}
+	if err := tx.Raise(ctx, store.Alert{
+		ID: uuid.NewString(), TenantID: j.run.TenantID, ProjectID: j.run.ProjectID, RunID: j.run.RunID,
+		SignalID: j.in.Signal.ID,
+		Level:    p.Level, Note: p.Note, Actor: j.p.ID,
+	}); err != nil {
+		return err
+	}
+	j.raised = p.Level
+	return j.appliedHere(ctx, tx, 0)
+}
+
+// refusalInLog reports whether one more denial of a principal may reach a run's
+// log, as each one wakes every viewer of the run (T102), and if not how long to wait.
+func (s *Judge) refusalInLog(p authz.Principal) (bool, time.Duration) {
+	w, known := s.denials.Add(p.TenantID + "/" + p.ID)
+	if known && w.N <= s.limits.DenialsPerMinute {
+		return true, 0
+	}
+	if !known {
+		return false, time.Minute
+	}
+	return false, w.Began.Add(time.Minute).Sub(s.stopper.now())
+}
+
+// judging is one decision about one signal.
+type judging struct {
+	s      *Judge
+	p      authz.Principal
+	in     SignalRun // its payload as a receipt keeps it
+	rights authz.Decision
+	run    store.Run
+	bulk   *store.Bulk // that the signal is of, or nil
+
+	out     SignalReceipt
+	refusal *control.Error   // answered without a trace but the audit row
+	why     string           // it was refused, for the audit
+	raised  store.AlertLevel // of the alert that was raised
+}
+
+func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
+	j.out, j.refusal, j.raised = SignalReceipt{}, nil, ""
+	old, err := tx.Receipt(ctx, j.in.Signal.ID)
+	switch {
+	case err == nil:
+		return j.known(old)
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	if j.bulk != nil {
+		if err := tx.HoldBulk(ctx, *j.bulk); err != nil {
+			return err
+		}
+	}
+	if !j.rights.Allowed {
+		return j.forbidden(ctx, tx)
+	}
+	if err := j.limit(ctx, tx); err != nil || j.refusal != nil {
+		return err
+	}
+	st, err := tx.State(ctx)
+	if err != nil {
+		return err
+	}
+	if moved := movedAt(st, j.in.Signal); j.in.ExpectedRunSeq != nil && moved > *j.in.ExpectedRunSeq {
+		j.refusal = control.Refuse(
+			run.CodeRunMoved, "What this signal concerns changed at seq %d, after the state you saw. Look again and decide anew.", moved)
+		j.refusal.RunSeq = st.Seq
+		return j.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
+	}
+	d := run.Judge(st, j.in.Signal)
+	if d.Outcome == run.Reject {
+		return j.reject(ctx, tx, d.Code, d.Message)
+	}
+	return j.accept(ctx, tx, st)
+}
+
+// movedAt is the seq at which what the signal concerns last changed (T193).
+func movedAt(st run.State, sig run.Signal) run.Seq {
+	switch sig.Type {
+	case run.Pause, run.Resume:
+		return st.StatusSeq
+	case run.RetryStep, run.SkipStep:
+		if step, ok := st.Step(sig.StepID); ok {
+			return step.ChangedSeq
+		}
+	}
+	return st.Seq
+}
+
+// known answers a repeated signal with its stored receipt (T94, T95).
+func (j *judging) known(old run.Receipt) error {
+	sig := j.in.Signal
+	if old.Signal.Type != sig.Type || old.Signal.StepID != sig.StepID || old.Signal.Force != sig.Force ||
+		!bytes.Equal(old.Payload, j.in.Payload) {
+		j.refusal = control.Refuse(run.CodeSignalConflict,
+			"The signalId %s was already used for another signal. Use a new id.",
+			j.in.Signal.ID)
+		return nil
+	}
+	j.out = SignalReceipt{Receipt: old, Duplicate: true}
+	return nil
+}
+
+func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
+	if ok, wait := j.s.refusalInLog(j.p); !ok {
+		j.refusal, j.why = control.Refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute."),
+			"denied more often than the log takes"
+		j.refusal.RetryAfter = wait
+		return nil
+	}
+	return j.reject(ctx, tx, run.CodeForbidden, "The role of the caller does not allow this.")
+}
+
+// limit holds the signal against what the run and its tenant may have of them, in
+// this order (T96). Only who may send the signal comes here, so that nobody else uses them up.
+func (j *judging) limit(ctx context.Context, tx store.RunTx) error {
+	var wait time.Duration
+	var err error
+	if most := j.s.limits.SignalsPerMinute; most > 0 {
+		j.why = fmt.Sprintf("more than %d signals a minute to one run", most)
+		wait, err = tx.RecentSignals(ctx, most, time.Minute)
+	}
+	if bucket := j.s.allowances.SignalBucket(j.run.TenantID, j.run.ProjectID); err == nil && wait == 0 &&
+		bucket.PerMinute >= 0 {
+		j.why = "more signals than the quota gives"
+		wait, err = tx.Take(ctx, bucket)
+	}
+	if err != nil || wait == 0 {
+		return err
+	}
+	j.refusal = control.Refuse(run.CodeSignalRate, "There were too many signals: %s. Nothing was done.", j.why)
+	j.refusal.RetryAfter = max(0, wait)
+	return nil
+}
+
+func (j *judging) reject(ctx context.Context, tx store.RunTx, code run.Code, message string) error {
+	out, err := j.decide(ctx, tx, run.SignalRejected, code, 0)
+	if err != nil {
+		return err
+	}
+	stored, err := tx.PutReceipt(ctx, run.Receipt{
+		RunID: j.in.RunID, Signal: j.in.Signal, Payload: j.in.Payload, Actor: j.p.ID, Reason: j.in.Reason,
+		Rejected: true, Rejection: code, RejectText: message, AcceptedSeq: out.Seq,
+	}, false)
+	if err != nil {
+		return err
+	}
+	j.out = SignalReceipt{Receipt: stored}
+	return j.auditTx(ctx, tx, "REJECTED", code)
+}
+
+func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) error {
+	sig := j.in.Signal
+	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
+		sig.ExpectedAttempt = step.LogicalAttempt // T58
+	}
+	switch {
+	case sig.Type.Stops():
+		return j.acceptStop(ctx, tx, st)
+	case sig.Type.Overlays():
+		return j.acceptOverlay(ctx, tx)
+	case sig.Type == run.EscalateAlert:
+		return j.acceptAlert(ctx, tx)
+	case sig.Type == run.Pause:
+		return j.acceptPause(ctx, tx, st)
+	}
+	return j.appendAccepted(ctx, tx, sig, 0, true)
+}
+
+// appendAccepted appends SignalAccepted with the receipt; what deliver is false for the
+// engine never needs to see.
+func (j *judging) appendAccepted(ctx context.Context, tx store.RunTx, sig run.Signal, gate run.Gate,
+	deliver bool) error {
+	out, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
+	if err != nil {
+		return err
+	}
+	return j.stored(ctx, tx, run.Receipt{Signal: sig, Application: run.SignalPending, AcceptedSeq: out.Seq}, deliver)
+}
+
+// appliedHere appends SignalAccepted with a receipt that says that it is the effect (T197).
+func (j *judging) appliedHere(ctx context.Context, tx store.RunTx, gate run.Gate) error {
+	out, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
+	if err != nil {
+		return err
+	}
+	return j.stored(ctx, tx, run.Receipt{
+		Signal: j.in.Signal, Application: run.SignalApplied, AcceptedSeq: out.Seq, AppliedSeq: out.Seq,
+		AppliedAt: &out.PersistedAt,
+	}, false)
+}
+
+func (j *judging) stored(ctx context.Context, tx store.RunTx, rc run.Receipt, deliver bool) error {
+	rc.RunID, rc.Payload, rc.Actor, rc.Reason = j.in.RunID, j.in.Payload, j.p.ID, j.in.Reason
+	stored, err := tx.PutReceipt(ctx, rc, deliver)
+	if err != nil {
+		return err
+	}
+	j.out = SignalReceipt{Receipt: stored}
+	return j.auditTx(ctx, tx, "ACCEPTED", "")
+}
+
+// decide appends the decision about the signal.
+func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code,
+	gate run.Gate) (store.EventOutcome, error) {
+	payload, err := json.Marshal(run.SignalPayload{
+		SignalID: j.in.Signal.ID, SignalType: j.in.Signal.Type, StepID: j.in.Signal.StepID, Actor: j.p.ID,
+		Reason: j.in.Reason, Code: code,
+	})
+	if err != nil {
+		return store.EventOutcome{}, err
+	}
+	out, err := tx.Append(ctx, store.Append{
+		RunID: j.in.RunID, SetGate: gate,
+		Events: []run.Draft{{
+			Type: t, SignalID: j.in.Signal.ID, LogicalAttempt: 1, EngineAttempt: 1,
+			EmittedAt: j.s.stopper.now(), EmittedBy: run.ByAuthz, Payload: payload,
+		}},
+	})
+	if err != nil {
+		return store.EventOutcome{}, err
+	}
+	if refused := out.Outcomes[0].Refused; refused != "" {
+		return store.EventOutcome{}, fmt.Errorf("control: %s was refused: %s", t, refused)
+	}
+	return out.Outcomes[0], nil
+}
+
+func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, code run.Code) error {
+	row := store.AuditRow{
+		ID: uuid.NewString(), Action: string(j.in.Signal.Type), RunID: j.in.RunID,
+		SignalID: j.in.Signal.ID, Outcome: outcome, Code: code, Reason: j.in.Reason,
+	}
+	control.NameActor(j.p, &row)
+	return tx.Audit(ctx, row)
+}

@@ -1,0 +1,186 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// maxOverlays of one run; each Begin of the run reads those of its step.
+const maxOverlays = 1000
+
+// Variables that UPDATE_TARGET gives a dbt step, in its models and its profile.
+const (
+	varTargetDatabase = "dvt_target_database"
+	varTargetSchema   = "dvt_target_schema"
+)
+
+// The payloads of signals that are more than a name and a reason.
+type (
+	updateParams struct {
+		NewParams json.RawMessage `json:"newParams"`
+	}
+	injectOverride struct {
+		Override json.RawMessage `json:"override"`
+	}
+	updateTarget struct {
+		NewTarget struct {
+			DestinationDB *string `json:"destinationDb"`
+			Schema        *string `json:"schema"`
+		} `json:"newTarget"`
+	}
+	escalateAlert struct {
+		Level store.AlertLevel `json:"level"`
+		Note  string           `json:"note"`
+	}
+)
+
+// Overlay is what one accepted parameter signal changes, as merge patches.
+type Overlay struct{ params, inputs json.RawMessage }
+
+// overlayOf reads the payload of an accepted signal.
+func overlayOf(t run.SignalType, payload json.RawMessage) (Overlay, error) {
+	switch t {
+	case run.UpdateParams:
+		p, err := run.PayloadOf[updateParams](payload)
+		return Overlay{params: p.NewParams}, err
+	case run.InjectOverride:
+		p, err := run.PayloadOf[injectOverride](payload)
+		return Overlay{inputs: p.Override}, err
+	case run.UpdateTarget:
+		p, err := run.PayloadOf[updateTarget](payload)
+		if err != nil {
+			return Overlay{}, err
+		}
+		vars := map[string]string{}
+		if db := p.NewTarget.DestinationDB; db != nil {
+			vars[varTargetDatabase] = *db
+		}
+		if schema := p.NewTarget.Schema; schema != nil {
+			vars[varTargetSchema] = *schema
+		}
+		inputs, err := json.Marshal(map[string]any{"vars": vars})
+		return Overlay{inputs: inputs}, err
+	}
+	return Overlay{}, fmt.Errorf("control: %s is no overlay", t)
+}
+
+// Apply gives what o makes of a step's inputs and the run's parameters.
+func (o Overlay) Apply(inputs, params json.RawMessage) (newInputs, newParams json.RawMessage) {
+	if o.params != nil {
+		params = plan.MergePatch(params, o.params)
+	}
+	if o.inputs != nil {
+		inputs = plan.MergePatch(inputs, o.inputs)
+	}
+	return inputs, params
+}
+
+// EachOverlay gives take the overlays that were accepted for a step behind one event of its run up to another, in
+// order.
+func EachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq,
+	take func(run.Receipt, Overlay)) error {
+	for {
+		receipts, err := from.Overlays(ctx, runID, stepID, after, upTo)
+		if err != nil {
+			return err
+		}
+		for _, r := range receipts {
+			payload, err := openPayload(ctx, b, r.Payload)
+			if err != nil {
+				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
+			}
+			o, err := overlayOf(r.Signal.Type, payload)
+			if err != nil {
+				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
+			}
+			take(r, o)
+			after = r.AcceptedSeq
+		}
+		if len(receipts) < store.MaxPage {
+			return nil
+		}
+	}
+}
+
+// keptPayload stands in a receipt for a payload that is kept as an artifact (W-12).
+type keptPayload struct {
+	Artifact *run.ArtifactRef `json:"artifact,omitempty"`
+}
+
+const kindPayload = "signal-payload"
+
+// compactPayload is what a receipt keeps of a payload: itself, or above limit
+// bytes its reference. It stores nothing.
+func compactPayload(r run.Identity, payload json.RawMessage, limit int) (json.RawMessage, error) {
+	if len(payload) <= limit {
+		return payload, nil
+	}
+	sum := sha256.Sum256(payload)
+	digest := hex.EncodeToString(sum[:])
+	return json.Marshal(keptPayload{Artifact: &run.ArtifactRef{
+		URI: artifact.URI(payloadName(r, digest)), Kind: kindPayload, SHA256: digest, SizeBytes: int64(len(payload)),
+		ContentType: "application/json",
+	}})
+}
+
+func payloadName(r run.Identity, digest string) string {
+	return strings.Join([]string{r.TenantID, r.RunID, "signals", digest + ".json"}, "/")
+}
+
+// putPayload keeps a payload that compactPayload gave a reference; again is the
+// same.
+func putPayload(ctx context.Context, b artifact.Blobs, r run.Identity, payload json.RawMessage) error {
+	if b == nil {
+		return errors.New("control: nowhere to keep the payload of a signal")
+	}
+	sum := sha256.Sum256(payload)
+	_, _, _, err := b.Put(ctx, payloadName(r, hex.EncodeToString(sum[:])), bytes.NewReader(payload))
+	return err
+}
+
+// openPayload is the payload that a receipt keeps or refers to.
+func openPayload(ctx context.Context, b artifact.Blobs, kept json.RawMessage) (json.RawMessage, error) {
+	p, err := run.PayloadOf[keptPayload](kept)
+	if err != nil || p.Artifact == nil {
+		return kept, err
+	}
+	body, err := b.Open(ctx, p.Artifact.URI)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	doc, err := io.ReadAll(io.LimitReader(body, p.Artifact.SizeBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(doc); hex.EncodeToString(sum[:]) != p.Artifact.SHA256 {
+		return nil, fmt.Errorf("%s has other bytes than were accepted", p.Artifact.URI)
+	}
+	return doc, nil
+}
+
+// acceptOverlay keeps an overlay; the receipt is it (T197).
+func (j *judging) acceptOverlay(ctx context.Context, tx store.RunTx) error {
+	n, _, err := tx.Overlaid(ctx, j.in.Signal.StepID)
+	if err != nil {
+		return err
+	}
+	if n >= maxOverlays {
+		return j.reject(ctx, tx, run.CodeInvalidRunState,
+			fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, which is the most. Start a new run.",
+				n))
+	}
+	return j.appliedHere(ctx, tx, run.GateOverlaid)
+}

@@ -1,0 +1,367 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BulkPreview is what a bulk would be of, and what would become of it now.
+type BulkPreview struct {
+	Count    int
+	Excluded []BulkReason // runs that were named and would not be in it
+	Refusals []BulkReason // runs that would be in it and, as things are, refused
+	Samples  []BulkSample
+}
+
+// BulkReason says why, and of how many runs.
+type BulkReason struct {
+	Code   run.Code
+	Reason string
+	Count  int
+}
+
+// BulkSample is what would become of one run.
+type BulkSample struct {
+	RunID   string
+	Status  run.Status // as it is
+	Preview ActionPreview
+}
+
+// PreviewAction asks what an action would do. Exactly one member is set; of
+// Signal the ID is ignored.
+type PreviewAction struct {
+	Signal         *SignalRun
+	CompleteManual *CompleteManualStep
+	Rerun          *Rerun
+	Start          *StartRun
+	Approve        *ApproveRun
+}
+
+// ActionPreview is what an action would do now, if nothing else happened.
+type ActionPreview struct {
+	BasedOnSeq run.Seq
+	Outcome    string // as of ActionAvailability
+	Code       run.Code
+	Reason     string
+	Status     run.Status // of the run afterwards; "" when refused
+	Changes    []StepChange
+	Blocked    []string
+	Warnings   []string
+	Bulk       *BulkPreview // of a bulk
+}
+
+// StepChange is what becomes of one step.
+type StepChange struct {
+	StepID   string
+	Kind     string // SCHEDULE, RERUN, CANCEL, SKIP, REUSE or CHANGE
+	From, To run.StepStatus
+	Why      string
+}
+
+// PreviewStore reads what a preview starts from.
+type PreviewStore interface {
+	Load(ctx context.Context, runID string) (store.Loaded, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Approval(ctx context.Context, runID string) (store.Approval, error)
+}
+
+// Previewer says what an action would do now. It is safe for concurrent use.
+type Previewer struct {
+	rights    *control.Rights
+	store     PreviewStore
+	starter   *Starter
+	completer *Completer
+	approver  *Approver
+	checker   *SignalChecker
+}
+
+// NewPreviewer makes a Previewer.
+func NewPreviewer(rights *control.Rights, store PreviewStore, starter *Starter, completer *Completer,
+	approver *Approver,
+	checker *SignalChecker) *Previewer {
+	return &Previewer{rights: rights, store: store, starter: starter, completer: completer, approver: approver,
+		checker: checker}
+}
+
+// previewApproval goes the way of ApproveRun.
+func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in ApproveRun) (ActionPreview, error) {
+	r, err := s.rights.Visible(ctx, p, authz.Approve, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.Approve, control.ObjectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	v, err := s.approver.views.View(ctx, r)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	at, err := s.approver.views.approvalOf(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if at == nil {
+		at = &store.Approval{}
+	}
+	var a ActionAvailability
+	s.approver.judgeApproval(&a, p, r.TriggeredBy, *at)
+	out := ActionPreview{BasedOnSeq: v.State.Seq, Outcome: a.Outcome, Code: a.Code, Reason: a.Reason}
+	switch {
+	case a.Outcome == "APPLY" && countApprovals(*at)+1 == at.Required:
+		out.Status = run.Approved
+	case a.Outcome != "REFUSED":
+		out.Status = v.State.RunStatus()
+	}
+	return out, nil
+}
+
+// PreviewAction says what an action would do now, by the same checks, policy,
+// judgement and interpreter that would do it, on the state at the head and with the
+// signals that are on their way counted in (O10, T193). It leaves no trace: no
+// event, no receipt and no audit row, but that of a run that the caller may not see.
+// A denial, a state that does not allow it and RUN_MOVED are an answer with the
+// outcome REFUSED; what is malformed is the error that the action would give.
+func (s *Previewer) PreviewAction(ctx context.Context, p authz.Principal, in PreviewAction) (ActionPreview, error) {
+	var out ActionPreview
+	var err error
+	switch {
+	case in.Signal != nil:
+		out, err = s.PreviewSignal(ctx, p, *in.Signal)
+	case in.CompleteManual != nil:
+		out, err = s.previewCompletion(ctx, p, *in.CompleteManual)
+	case in.Rerun != nil:
+		out, err = s.previewRerun(ctx, p, *in.Rerun)
+	case in.Start != nil:
+		out, err = s.previewStart(ctx, p, *in.Start)
+	case in.Approve != nil:
+		out, err = s.previewApproval(ctx, p, *in.Approve)
+	default:
+		err = control.BadInput([]plan.Violation{{Path: "action", Code: plan.CodeInvalid, Message: "choose an action"}})
+	}
+	return out, control.Translate(err)
+}
+
+// PreviewSignal goes the way of SignalRun.
+func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in SignalRun) (ActionPreview, error) {
+	action := authz.Action(in.Signal.Type)
+	r, err := s.rights.Visible(ctx, p, action, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, action, control.ObjectOf(r.Identity))
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if err := s.checker.CheckSignal(ctx, r, in, allowed); err != nil || !allowed {
+		return denial, err
+	}
+	l, err := s.store.Load(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if moved := movedAt(l.State, in.Signal); in.ExpectedRunSeq != nil && moved > *in.ExpectedRunSeq {
+		return RefusedPreview(l.State, run.CodeRunMoved, fmt.Sprintf(
+			"What this signal concerns changed at seq %d, after the state you saw.", moved)), nil
+	}
+	return s.previewOn(ctx, r, l.State, in.Signal)
+}
+
+// previewCompletion goes the way of CompleteManualStep.
+func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview,
+	error) {
+	r, err := s.rights.Visible(ctx, p, authz.CompleteManual, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if err := s.completer.checkCompletion(in); err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.CompleteManual, control.ObjectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	if len(s.completer.tasks.Keys) == 0 {
+		return ActionPreview{Outcome: "UNSUPPORTED", Code: run.CodeNotSupported, Reason: noManualKeys}, nil
+	}
+	facts, err := s.completer.tasks.ManualFacts(ctx, r.PlanRef, in.StepID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	sameOne, err := s.completer.isExcluded(ctx, facts.Sod, in.RunID, r.TriggeredBy, p)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	l, err := s.store.Load(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	st, sig := l.State, run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}
+	if step, ok := st.Step(in.StepID); ok && step.LogicalAttempt > 0 {
+		sig.ExpectedAttempt = step.LogicalAttempt
+		_, err := s.store.Receipt(ctx, in.RunID, manualSignalID(in.RunID, in.StepID, step.LogicalAttempt))
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return ActionPreview{}, err
+		case in.Actor != "" && in.Actor != p.ID:
+			return RefusedPreview(st, run.CodeForbidden,
+				"Nobody completes a step for somebody else: leave actor out, or give "+
+					"your own id."), nil
+		case !tokenFits(s.completer.tasks.Keys, in.Token, in.RunID, in.StepID, step.LogicalAttempt):
+			return RefusedPreview(st, run.CodeManualToken,
+				"This token is not that of the step's latest attempt. Read the task "+
+					"again: a retry gives it a new one."), nil
+		case err == nil:
+			out := RefusedPreview(st, run.CodeSuperseded, "This attempt was completed already; the first outcome stands.")
+			out.Outcome, out.Status = "NOOP", st.RunStatus()
+			return out, nil
+		case sameOne:
+			return RefusedPreview(st, run.CodeSOD, sodReason), nil
+		case in.ExpectedRunSeq != nil && step.ChangedSeq > *in.ExpectedRunSeq:
+			return RefusedPreview(st, run.CodeRunMoved, fmt.Sprintf("The step changed at seq %d, after the state you saw.",
+				step.ChangedSeq)), nil
+		}
+	}
+	return s.previewOn(ctx, r, st, sig)
+}
+
+// previewRights asks the policy. The preview is the answer to those who may not.
+func (s *Previewer) previewRights(p authz.Principal, action authz.Action, o authz.Object) (bool, ActionPreview, error) {
+	d, err := s.rights.Authz.Decide(p, action, o)
+	if err != nil || d.Allowed {
+		return d.Allowed, ActionPreview{}, err
+	}
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.rights.DenialError(p, action, o,
+			d).Message},
+		nil
+}
+
+func RefusedPreview(st run.State, code run.Code, reason string) ActionPreview {
+	return ActionPreview{BasedOnSeq: st.Seq, Outcome: "REFUSED", Code: code, Reason: reason}
+}
+
+// previewOn asks the interpreter what an admissible signal would do.
+func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, sig run.Signal) (ActionPreview, error) {
+	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
+		sig.ExpectedAttempt = step.LogicalAttempt // T58
+	}
+	pl, known, err := s.checker.plans.planOfRun(ctx, r)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	who := interp.Config{Identity: r.Identity}
+	if st.Policy != nil {
+		who.Policy = *st.Policy
+	}
+	if who.Reused, err = s.reusedOf(ctx, r, pl); err != nil {
+		return ActionPreview{}, err
+	}
+	in, err := s.inboxOf(ctx, st)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	sk := pl.Skeleton(s.checker.plans.Queues)
+	if !known {
+		sk = outlined(st)
+	}
+	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force,
+		Outcome: sig.Outcome}
+	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.rights.Now())}
+	if n := len(in.Pending); n > 0 {
+		v.warn("%s on the way and counted in.", Plural(n, "signal is", "signals are"))
+	}
+	if !known {
+		v.warn("The plan is not at hand: what can be stopped, and who is asked, is not known.")
+	}
+	return v.answer(), nil
+}
+
+// inboxOf reads the signals that have no final outcome, and which one paused the run.
+func (s *Previewer) inboxOf(ctx context.Context, st run.State) (interp.Inbox, error) {
+	var in interp.Inbox
+	for rc, err := range s.approver.views.receipts.SignalsOf(ctx, st.RunID) {
+		if err != nil {
+			return in, err
+		}
+		if !rc.Application.Final() {
+			in.Pending = append(in.Pending, EngineSignal(rc))
+		}
+		if st.Pause != nil && st.Pause.SignalID == rc.Signal.ID {
+			in.PauseNo = rc.No
+		}
+	}
+	return in, nil
+}
+
+// outlined is as much of a skeleton as the log tells.
+func outlined(st run.State) plan.Skeleton {
+	ords := make(map[string]int, len(st.Steps))
+	for i, step := range st.Steps {
+		ords[step.StepID] = i
+	}
+	sk := plan.Skeleton{PlanID: st.PlanID, PlanVersion: st.PlanVersion, Steps: make([]plan.SkeletonStep, len(st.Steps))}
+	for i, step := range st.Steps {
+		s := plan.SkeletonStep{StepID: step.StepID, Type: plan.StepType(step.Type), TaskQueue: step.TaskQueue}
+		for _, id := range step.DependsOn {
+			if o, ok := ords[id]; ok {
+				s.Deps = append(s.Deps, o)
+			}
+		}
+		slices.Sort(s.Deps)
+		sk.Steps[i] = s
+	}
+	return sk
+}
+
+// reusedOf are the steps that a rerun took over.
+func (s *Previewer) reusedOf(ctx context.Context, r store.Run, pl plan.Plan) ([]run.Ord, error) {
+	pin, err := RerunOf(ctx, s.store, r)
+	if pin == nil || err != nil {
+		return nil, err
+	}
+	return ordsOf(pl, pin.Reuse), nil
+}
+
+// ordsOf are the ordinals of steps, ascending.
+func ordsOf(pl plan.Plan, ids []string) []run.Ord {
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	var out []run.Ord
+	for i := range pl.Steps {
+		if wanted[pl.Steps[i].StepID] {
+			out = append(out, run.Ord(i))
+		}
+	}
+	return out
+}
+
+// Plural is "1 signal is" or "3 signals are".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// some names a few of many.
+func some(ids []string) string {
+	const most = 5
+	if len(ids) <= most {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
+}

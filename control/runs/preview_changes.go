@@ -1,0 +1,176 @@
+package runs
+
+import (
+	"fmt"
+
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// previewing words what the interpreter found.
+type previewing struct {
+	st    run.State
+	sk    plan.Skeleton
+	sig   run.Signal
+	found interp.Preview
+
+	out ActionPreview
+}
+
+func (v *previewing) warn(format string, args ...any) {
+	v.out.Warnings = append(v.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (v *previewing) answer() ActionPreview {
+	d := v.found.Decision
+	v.out.BasedOnSeq, v.out.Code, v.out.Reason = v.st.Seq, d.Code, d.Message
+	if v.out.Reason == "" {
+		v.out.Reason = meaning(d.Code)
+	}
+	switch d.Outcome {
+	case run.Accept:
+		v.out.Outcome = "APPLY"
+	case run.Noop:
+		v.out.Outcome = "NOOP"
+	default:
+		v.out.Outcome = "REFUSED"
+		return v.out
+	}
+	v.out.Status = v.found.Status
+	v.changes()
+	for _, o := range v.found.Blocked {
+		v.out.Blocked = append(v.out.Blocked, v.sk.Steps[o].StepID)
+	}
+	if d.Outcome != run.Accept {
+		return v.out
+	}
+	switch {
+	case v.sig.Type.Overlays():
+		v.overlay()
+	case v.sig.Type == run.EmergencyStop && v.sig.Force:
+		v.cutOff()
+	}
+	v.warnings()
+	return v.out
+}
+
+func meaning(code run.Code) string {
+	for _, c := range run.CodeTable() {
+		if c.Code == code {
+			return c.Meaning
+		}
+	}
+	return ""
+}
+
+func (v *previewing) changes() {
+	for _, c := range v.found.Changes {
+		id := v.sk.Steps[c.Ord].StepID
+		change := StepChange{StepID: id, From: v.status(id)}
+		switch c.Kind {
+		case interp.ChangeStart:
+			change.Kind, change.To, change.Why = "SCHEDULE", run.StepRunning, "Nothing holds it back any more."
+			if c.LogicalAttempt > 1 {
+				change.Kind, change.Why = "RERUN", fmt.Sprintf("It runs again, as attempt %d.", c.LogicalAttempt)
+			}
+		case interp.ChangeCancel:
+			change.Kind, change.To, change.Why = "CANCEL", run.StepFailed, "It is asked to stop."
+			if v.sig.Type == run.Pause {
+				change.Why = "It is asked to stop, and starts again when the run is resumed."
+			}
+		case interp.ChangeSkip:
+			change.Kind, change.To, change.Why = "SKIP", run.StepSkipped, "The run fails, and it never started."
+			if id == v.sig.StepID {
+				change.Why = "What depends on it goes on."
+			}
+		case interp.ChangeEnd:
+			change.Kind, change.To, change.Why = "CHANGE", run.StepSuccess, "It ends as you say."
+			if v.sig.Outcome != run.ManualSucceeded {
+				change.To = run.StepFailed
+			}
+		case interp.ChangeUndo:
+			change.Kind, change.To, change.Why = "CHANGE", change.From, "The run fails, and what the step did is undone."
+		}
+		v.out.Changes = append(v.out.Changes, change)
+	}
+}
+
+// status of a step now; of one that the log does not know it is PENDING.
+func (v *previewing) status(id string) run.StepStatus {
+	if step, ok := v.st.Step(id); ok {
+		return step.Status
+	}
+	return run.StepPending
+}
+
+// overlay names the steps that may still begin an attempt, which sees the change (T197).
+func (v *previewing) overlay() {
+	for _, s := range v.sk.Steps {
+		if v.sig.StepID != "" && v.sig.StepID != s.StepID {
+			continue
+		}
+		var why string
+		status := v.status(s.StepID)
+		switch status {
+		case run.StepPending:
+			why = "It sees the change when it starts."
+		case run.StepRunning:
+			why = "The attempt that runs does not see the change; one after it would."
+		case run.StepFailed:
+			why = "It sees the change if it is retried."
+		default:
+			continue
+		}
+		v.out.Changes = append(v.out.Changes, StepChange{StepID: s.StepID, Kind: "CHANGE", From: status, To: status,
+			Why: why})
+	}
+}
+
+// cutOff is an EMERGENCY_STOP with forceKill, which does not wait for anything (T99).
+func (v *previewing) cutOff() {
+	v.out.Status, v.out.Blocked, v.out.Changes = run.Cancelled, nil, nil
+	for _, step := range v.st.Steps {
+		if step.Status == run.StepRunning {
+			v.out.Changes = append(v.out.Changes, StepChange{
+				StepID: step.StepID, Kind: "CANCEL", From: run.StepRunning, To: run.StepFailed, Why: "It is cut off.",
+			})
+		}
+	}
+	if len(v.out.Changes) > 0 {
+		v.warn("What runs is cut off and may go on outside for a while.")
+	}
+}
+
+// warnings say what may take longer than it looks.
+func (v *previewing) warnings() {
+	cancelled := map[string]bool{}
+	for _, c := range v.out.Changes {
+		cancelled[c.StepID] = c.Kind == "CANCEL"
+	}
+	var stubborn, going []string
+	for _, s := range v.sk.Steps {
+		step, ok := v.st.Step(s.StepID)
+		if !ok || step.Status != run.StepRunning || step.Substatus == run.WaitingManual {
+			continue
+		}
+		switch {
+		case cancelled[s.StepID] && !s.Cancellable:
+			stubborn = append(stubborn, s.StepID)
+		case !cancelled[s.StepID]:
+			going = append(going, s.StepID)
+		}
+	}
+	asks := v.sig.Type == run.Cancel || v.sig.Type == run.EmergencyStop && !v.sig.Force
+	if asks && len(stubborn) > 0 {
+		v.warn("May not stop at once: %s.", some(stubborn))
+	}
+	switch {
+	case v.sig.Type == run.Pause && len(going) > 0:
+		v.warn("Goes on until it ends: %s.", some(going))
+	case v.found.Later && v.sig.Type == run.Resume:
+		v.warn("The run stays PAUSED until this has ended: %s.", some(going))
+	case v.found.Later:
+		v.warn("It takes effect when the run is resumed.")
+	}
+}

@@ -1,0 +1,127 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// previewStart goes the way of StartRun.
+func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
+	if err := s.starter.checkStart(in); err != nil {
+		return ActionPreview{}, err
+	}
+	o := authz.Object{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
+	allowed, denial, err := s.previewRights(p, authz.Start, o)
+	if err != nil || !allowed {
+		return denial, err
+	}
+	pinned, err := s.starter.planOf(p, in)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	ref := pinned.ref
+	if e := s.starter.admission.Modes.CheckAdmits(p.TenantID); e != nil {
+		return RefusedPreview(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	e, err := s.starter.admission.Sandboxes.SandboxRefusal(ctx, run.Identity{TenantID: p.TenantID,
+		ProjectID:     in.ProjectID,
+		EnvironmentID: in.EnvironmentID}, ref, pinned.plan)
+	if err != nil {
+		return ActionPreview{}, control.Translate(err)
+	}
+	if e != nil {
+		return RefusedPreview(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
+		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
+	v.waitsForApproval(s.approver, o)
+	if pinned.plan == nil {
+		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
+		return v.out, nil
+	}
+	v.sk = pinned.plan.Skeleton(s.checker.plans.Queues)
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: pinned.policy}, s.rights.Now())
+	v.changes()
+	return v.out, nil
+}
+
+// previewRerun goes the way of Rerun. A run by the same request is found when it is
+// asked for, not here.
+func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
+	r, err := s.rights.Visible(ctx, p, authz.Rerun, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	from, err := checkRerun(in)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.Rerun, control.ObjectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	l, err := s.store.Load(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	reuse, refusal := rerunPlan(l.State, from)
+	if refusal != nil {
+		return RefusedPreview(l.State, refusal.Code,
+			refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	if e := s.starter.admission.Modes.CheckAdmits(p.TenantID); e != nil {
+		return RefusedPreview(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	e, err := s.starter.admission.Sandboxes.SandboxRefusal(ctx, r.Identity, r.PlanRef, nil)
+	if err != nil {
+		return ActionPreview{}, control.Translate(err)
+	}
+	if e != nil {
+		return RefusedPreview(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	pl, known, err := s.checker.plans.planOfRun(ctx, r)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	v := previewing{st: l.State, sk: pl.Skeleton(s.checker.plans.Queues), out: ActionPreview{
+		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
+	}}
+	v.waitsForApproval(s.approver, control.ObjectOf(r.Identity))
+	if !known {
+		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
+		return v.out, nil
+	}
+	reused := ordsOf(pl, reuse)
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: s.starter.rules.Policy.For(pl), Reused: reused},
+		s.rights.Now())
+	v.rerun(reused)
+	return v.out, nil
+}
+
+// rerun says of each step whether it is taken over, or when it runs again.
+func (v *previewing) rerun(reused []run.Ord) {
+	over, first := map[run.Ord]bool{}, map[run.Ord]bool{}
+	for _, o := range reused {
+		over[o] = true
+	}
+	for _, c := range v.found.Changes {
+		first[c.Ord] = true
+	}
+	for i, s := range v.sk.Steps {
+		o := run.Ord(i)
+		c := StepChange{StepID: s.StepID, Kind: "RERUN", From: v.status(s.StepID), To: run.StepPending,
+			Why: "It runs again when what it waits for is done."}
+		switch {
+		case over[o]:
+			c.Kind, c.To, c.Why = "REUSE", run.StepSuccess, "Its result is taken over."
+		case first[o]:
+			c.To, c.Why = run.StepRunning, "It runs again at once."
+		}
+		v.out.Changes = append(v.out.Changes, c)
+	}
+}

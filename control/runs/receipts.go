@@ -1,0 +1,139 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// SignalReceipt is a stored receipt and whether this answer repeats an earlier one.
+type SignalReceipt struct {
+	run.Receipt
+	Duplicate bool
+}
+
+// ReceiptsPage is a page of receipts in the order they were received.
+type ReceiptsPage struct {
+	Receipts []SignalReceipt
+	HasNext  bool
+}
+
+// ReceiptStore reads the receipts of signals.
+type ReceiptStore interface {
+	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
+	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
+	Receipts(ctx context.Context, runID string, afterSignalID string, limit int) ([]run.Receipt, error)
+	ReceiptsOf(ctx context.Context, tenantID string, actor string, limit int) ([]run.Receipt, error)
+}
+
+// ReceiptReader shows the receipts of signals. It is safe for concurrent use.
+type ReceiptReader struct {
+	rights     *control.Rights
+	Store      ReceiptStore
+	stopWithin time.Duration
+}
+
+// NewReceiptReader makes a ReceiptReader.
+func NewReceiptReader(rights *control.Rights, store ReceiptStore, stopWithin time.Duration) *ReceiptReader {
+	return &ReceiptReader{rights: rights, Store: store, stopWithin: stopWithin}
+}
+
+// Receipt reads one receipt.
+func (s *ReceiptReader) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (SignalReceipt, error) {
+	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+		return SignalReceipt{}, err
+	}
+	r, err := s.Store.Receipt(ctx, runID, signalID)
+	if errors.Is(err, store.ErrNotFound) {
+		return SignalReceipt{}, control.Refuse(run.CodeNotFound, "There is no such signal, or it is not yours.")
+	}
+	return SignalReceipt{Receipt: s.WithStopDeadline(r)}, control.Translate(err)
+}
+
+// Receipts reads a page of a run's receipts in the order they were received.
+// CURSOR_INVALID when afterSignalID is none of them.
+func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string,
+	limit int) (ReceiptsPage, error) {
+	n, err := control.PageSize(limit, 50)
+	if err != nil {
+		return ReceiptsPage{}, err
+	}
+	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
+		return ReceiptsPage{}, err
+	}
+	if afterSignalID != "" {
+		_, err := s.Store.Receipt(ctx, runID, afterSignalID)
+		if errors.Is(err, store.ErrNotFound) {
+			return ReceiptsPage{}, control.CursorInvalid()
+		}
+		if err != nil {
+			return ReceiptsPage{}, control.Translate(err)
+		}
+	}
+	rs, err := s.Store.Receipts(ctx, runID, afterSignalID, n+1)
+	if err != nil {
+		return ReceiptsPage{}, control.Translate(err)
+	}
+	out := ReceiptsPage{HasNext: len(rs) > n}
+	for _, r := range rs[:min(n, len(rs))] {
+		out.Receipts = append(out.Receipts, SignalReceipt{Receipt: s.WithStopDeadline(r)})
+	}
+	return out, nil
+}
+
+// MySignals reads the newest signals that p sent, newest first, at most 50.
+func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, limit int) ([]SignalReceipt, error) {
+	rs, err := s.Store.ReceiptsOf(ctx, p.TenantID, p.ID, max(1, min(limit, 50)))
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	out := make([]SignalReceipt, len(rs))
+	for i, r := range rs {
+		out[i] = SignalReceipt{Receipt: s.WithStopDeadline(r)}
+	}
+	return out, nil
+}
+
+// SignalsOf yields all accepted signals of a run in their order, read page by page. An error is the last.
+func (s *ReceiptReader) SignalsOf(ctx context.Context, runID string) iter.Seq2[run.Receipt, error] {
+	return func(yield func(run.Receipt, error) bool) {
+		for no := int64(0); ; {
+			page, err := s.Store.After(ctx, runID, no)
+			if err != nil {
+				yield(run.Receipt{}, err)
+				return
+			}
+			for _, r := range page {
+				if no = r.No; !yield(r, nil) {
+					return
+				}
+			}
+			if len(page) < store.MaxPage {
+				return
+			}
+		}
+	}
+}
+
+// WithStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The reason is
+// computed on each read, because it applies from the acceptance of the stop.
+func (s *ReceiptReader) WithStopDeadline(rc run.Receipt) run.Receipt {
+	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
+		return rc
+	}
+	at := rc.ReceivedAt.Add(s.stopWithin).UTC().Format(time.RFC3339)
+	state := "the engine has not taken the order yet"
+	if rc.DeliveredAt != nil {
+		since := rc.DeliveredAt.UTC().Format(time.RFC3339)
+		state = "the engine has had the order since " + since + " and has not ended the run yet"
+	}
+	rc.ApplicationReason = fmt.Sprintf("%s; if the run is still open at %s, dvt ends it by itself", state, at)
+	return rc
+}

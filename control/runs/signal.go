@@ -1,0 +1,143 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// SignalRun asks for one signal (cancelRun included, as CANCEL).
+type SignalRun struct {
+	RunID          string
+	Signal         run.Signal
+	Payload        json.RawMessage // the chosen @oneOf member as compact JSON
+	Reason         string
+	ExpectedRunSeq *run.Seq
+}
+
+// EngineSignal is what travels to the engine: never a payload (T196).
+func EngineSignal(r run.Receipt) engine.Signal {
+	return engine.Signal{
+		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt,
+		Force:   r.Signal.Force,
+		Outcome: outcomeOf(r), Applied: r.Signal.Type == run.Pause && r.Application == run.SignalApplied,
+		Ineffective: r.Application == run.SignalNoop || r.Application == run.SignalNotApply,
+	}
+}
+
+// Limits bound what one request may ask; zero fields take the defaults named.
+type Limits struct {
+	MaxSteps         int           // of a plan that runs here; plan.MaxSteps, 5,000
+	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (T96)
+	MaxOverlayBytes  int           // the same of UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (T97)
+	MaxParamsBytes   int           // 65,536
+	DenialsPerMinute int           // that reach a run's log, per principal; 10 (T102)
+	SignalsPerMinute int           // of one run; 60, negative: not limited (T96)
+	LeaseTTL         time.Duration // 30 s (O5)
+	LeaseBatch       int           // 16
+}
+
+// SignalStore decides about signals under the head lock of a run.
+type SignalStore interface {
+	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
+}
+
+// Signaller accepts and rejects signals to runs. It is safe for concurrent use.
+type Signaller struct {
+	rights  *control.Rights
+	store   SignalStore
+	judge   *Judge
+	Checker *SignalChecker
+	blobs   artifact.Blobs
+	alerts  *control.Alerts
+}
+
+// NewSignaller makes a Signaller.
+func NewSignaller(rights *control.Rights, store SignalStore, judge *Judge, checker *SignalChecker, blobs artifact.Blobs,
+	alerts *control.Alerts) *Signaller {
+	return &Signaller{rights: rights, store: store, judge: judge, Checker: checker, blobs: blobs, alerts: alerts}
+}
+
+// SignalRun accepts or rejects one signal under the run's head lock and returns
+// its receipt (T93, T96, T222). Order: visibility, size, dedupe, authorisation, the
+// limits of the run and of its tenant, RUN_MOVED, the state of the run. What is over a limit is
+// SIGNAL_RATE_LIMITED and leaves no trace but an audit row; what the state refuses costs as much as
+// what it accepts. What it accepts is durable, numbered and will
+// be delivered in order, whatever crashes next. It is safe to repeat.
+func (s *Signaller) SignalRun(ctx context.Context, p authz.Principal, in SignalRun) (SignalReceipt, error) {
+	action := authz.Action(in.Signal.Type)
+	r, err := s.rights.Visible(ctx, p, action, in.RunID)
+	if err != nil {
+		return SignalReceipt{}, err
+	}
+	rights, err := s.rights.Authz.Decide(p, action, control.ObjectOf(r.Identity))
+	if err != nil {
+		return SignalReceipt{}, control.Translate(err)
+	}
+	if err := s.checkWithID(ctx, r, in, rights.Allowed); err != nil {
+		return SignalReceipt{}, err
+	}
+	return s.DecideSignal(ctx, p, r, in, rights, nil)
+}
+
+// DecideSignal is SignalRun for what was seen to be visible and well-formed. One that is of a bulk
+// is decided under the fence of that: store.ErrConflict when it is held no more.
+func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun,
+	rights authz.Decision,
+	bulk *store.Bulk) (SignalReceipt, error) {
+	action := authz.Action(in.Signal.Type)
+	var err error
+	j := &judging{s: s.judge, p: p, in: in, rights: rights, run: r, bulk: bulk}
+	if j.in.Payload, err = compactPayload(r.Identity, in.Payload, s.judge.limits.MaxSignalBytes); err != nil {
+		return SignalReceipt{}, control.Translate(err)
+	}
+	if rights.Allowed && len(in.Payload) > s.judge.limits.MaxSignalBytes {
+		if err := putPayload(ctx, s.blobs, r.Identity, in.Payload); err != nil {
+			return SignalReceipt{}, control.Translate(err)
+		}
+	}
+	if err := s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return j.judge(ctx, tx) }); err != nil {
+		return SignalReceipt{}, control.Translate(err)
+	}
+	if j.refusal != nil {
+		if j.refusal.Code == run.CodeSignalRate {
+			s.rights.AuditDenied(ctx, p, store.AuditRow{
+				Action: string(action), RunID: in.RunID, SignalID: in.Signal.ID, Code: run.CodeSignalRate, Reason: j.why,
+			})
+		}
+		return SignalReceipt{}, j.refusal
+	}
+	if j.out.Rejection == run.CodeForbidden {
+		return SignalReceipt{}, s.rights.DenialError(p, action, control.ObjectOf(r.Identity), rights)
+	}
+	if j.raised != "" {
+		s.alerts.Count(j.raised)
+	}
+	control.Wake(s.judge.Deliveries)
+	j.out.Receipt = s.judge.stopper.receipts.WithStopDeadline(j.out.Receipt)
+	return j.out, nil
+}
+
+// checkWithID is checkSignal with the signalId, all violations at once.
+func (s *Signaller) checkWithID(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
+	vs := checkNotReserved(control.CheckID(nil, "signalId", in.Signal.ID), in.Signal.ID)
+	err := s.Checker.CheckSignal(ctx, r, in, whole)
+	var own *control.Error
+	if err == nil || errors.As(err, &own) && own.Code == run.CodeBadInput {
+		if own != nil {
+			vs = append(vs, own.Violations...)
+		}
+		if len(vs) > 0 {
+			return control.BadInput(vs)
+		}
+	}
+	return err
+}

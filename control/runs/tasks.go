@@ -1,0 +1,212 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ManualTasksQuery asks for steps that wait for a person. RunID narrows it to one run.
+type ManualTasksQuery struct {
+	RunID string
+	First int
+	After string // cursor of ManualTasksPage
+}
+
+// ManualTask is a step that waits for a person. Token is empty for those who may
+// not complete it (T85, T201).
+type ManualTask struct {
+	Identity       run.Identity
+	StepID         string
+	LogicalAttempt int
+	Instructions   string
+	Evidence       json.RawMessage
+	Since          time.Time
+	Deadline       *time.Time
+	Action         ActionAvailability
+	Token          string
+}
+
+// ManualTasksPage is a page of tasks, the longest wait first.
+type ManualTasksPage struct {
+	Tasks   []ManualTask
+	Cursors []string // one per task
+	HasNext bool
+}
+
+// WaitStore lists the steps that wait for people.
+type WaitStore interface {
+	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
+}
+
+// TaskReader lists the steps that wait for people. It is safe for concurrent use.
+type TaskReader struct {
+	rights *control.Rights
+	store  WaitStore
+	plans  *PlanReader
+	Keys   []ManualKey
+}
+
+// NewTaskReader makes a TaskReader.
+func NewTaskReader(rights *control.Rights, store WaitStore, plans *PlanReader, keys []ManualKey) *TaskReader {
+	return &TaskReader{rights: rights, store: store, plans: plans, Keys: keys}
+}
+
+// ManualTasks lists steps of the tenant's runs that p may see and that wait for a
+// person, the longest wait first, in one query (T85, T201). Only who may complete a
+// task gets its token. Which tasks there are lags behind the log like every list,
+// by the time of a projection; one that was completed is gone at once. NOT_FOUND
+// for a run that p may not see, CURSOR_INVALID for a cursor of another list.
+func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q ManualTasksQuery) (ManualTasksPage, error) {
+	n, err := control.PageSize(q.First, 50)
+	if err != nil {
+		return ManualTasksPage{}, err
+	}
+	after, err := decodeWait(q.After)
+	if err != nil {
+		return ManualTasksPage{}, err
+	}
+	if q.RunID != "" {
+		if _, err := s.rights.Visible(ctx, p, authz.Read, q.RunID); err != nil {
+			return ManualTasksPage{}, err
+		}
+	}
+	scope, ok := s.rights.Narrow(p, control.RunFilter{})
+	if !ok {
+		return ManualTasksPage{}, nil
+	}
+	waits, err := s.store.Waiting(ctx, store.WaitFilter{
+		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
+		RunID: q.RunID, Limit: n + 1, After: after,
+	})
+	if err != nil {
+		return ManualTasksPage{}, control.Translate(err)
+	}
+	out := ManualTasksPage{HasNext: len(waits) > n}
+	waits = waits[:min(n, len(waits))]
+	approved, err := s.approvalsBy(ctx, p, waits)
+	if err != nil {
+		return ManualTasksPage{}, control.Translate(err)
+	}
+	for _, w := range waits {
+		task, err := s.manualTask(ctx, p, w, approved[w.RunID])
+		if err != nil {
+			return ManualTasksPage{}, control.Translate(err)
+		}
+		out.Tasks = append(out.Tasks, task)
+		out.Cursors = append(out.Cursors, encodeWait(store.WaitPos{Since: w.Since, RunID: w.RunID, StepID: w.StepID}))
+	}
+	return out, nil
+}
+
+func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.Wait, approved bool) (ManualTask,
+	error) {
+	f, err := s.ManualFacts(ctx, w.PlanRef, w.StepID)
+	if err != nil {
+		return ManualTask{}, err
+	}
+	t := ManualTask{
+		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions,
+		Evidence: f.evidence,
+		Since:    w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, control.ObjectOf(w.Identity),
+			s.rights.IsInvolved(f.Sod, w.TriggeredBy == p.ID || approved, p)),
+	}
+	if t.Action.Outcome == "APPLY" {
+		t.Token = s.Keys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
+	}
+	return t, nil
+}
+
+// approvalsBy says which of the runs p has approved, in one read.
+func (s *TaskReader) approvalsBy(ctx context.Context, p authz.Principal, waits []store.Wait) (map[string]bool, error) {
+	out := map[string]bool{}
+	var ids []string
+	for _, w := range waits {
+		if _, known := out[w.RunID]; !known {
+			out[w.RunID] = false
+			ids = append(ids, w.RunID)
+		}
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	found, err := s.store.ApprovalsOf(ctx, ids)
+	for _, at := range found {
+		out[at.RunID] = HasApproved(at, p)
+	}
+	return out, err
+}
+
+// ManualFacts are those of one step. Of a plan that cannot be had only the rule
+// that is on by default is known (O4).
+func (s *TaskReader) ManualFacts(ctx context.Context, ref plan.Ref, stepID string) (StepFacts, error) {
+	facts, err := s.plans.PlanFacts(ctx, ref)
+	var broken *plan.InvalidError
+	if errors.Is(err, store.ErrNotFound) || errors.As(err, &broken) {
+		return StepFacts{Sod: true}, nil
+	}
+	if err != nil {
+		return StepFacts{}, err
+	}
+	f, ok := facts[stepID]
+	f.Sod = f.Sod || !ok
+	return f, nil
+}
+
+// mayComplete says whether p may complete a task, and why not: the policy, then
+// the separation of duties (T87), then whether this server can.
+func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool) ActionAvailability {
+	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
+	d, err := s.rights.Authz.Decide(p, a.Action, o)
+	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
+	switch {
+	case err != nil:
+		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
+	case !d.Allowed:
+		a.Code, a.WhoCould = run.CodeForbidden, s.rights.Authz.WhoCould(a.Action, o)
+		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
+	case sameOne:
+		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.rights.OthersWhoCould(a.Action, o, p.ID)
+	case len(s.Keys) == 0:
+		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
+	default:
+		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run goes on."
+	}
+	return a
+}
+
+// What people are told who may not complete a task, or cannot here.
+const (
+	sodReason = "Who asked for the run or approved it may not complete this step, nor may a service; another " +
+		"person must."
+	noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
+)
+
+func encodeWait(at store.WaitPos) string {
+	return at.Since.UTC().Format(time.RFC3339Nano) + " " + at.RunID + " " + at.StepID
+}
+
+func decodeWait(c string) (*store.WaitPos, error) {
+	if c == "" {
+		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
+	}
+	parts := strings.Split(c, " ")
+	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
+		return nil, control.CursorInvalid()
+	}
+	since, err := time.Parse(time.RFC3339Nano, parts[0])
+	if err != nil {
+		return nil, control.CursorInvalid()
+	}
+	return &store.WaitPos{Since: since, RunID: parts[1], StepID: parts[2]}, nil
+}

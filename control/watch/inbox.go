@@ -1,0 +1,220 @@
+package watch
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// InboxStore lists what waits for people.
+type InboxStore interface {
+	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+}
+
+// InboxReader lists what waits for a person. It is safe for concurrent use.
+type InboxReader struct {
+	rights   *control.Rights
+	store    InboxStore
+	tasks    *runs.TaskReader
+	approver *runs.Approver
+}
+
+// NewInboxReader makes a InboxReader.
+func NewInboxReader(rights *control.Rights, store InboxStore, tasks *runs.TaskReader,
+	approver *runs.Approver) *InboxReader {
+	return &InboxReader{rights: rights, store: store, tasks: tasks, approver: approver}
+}
+
+// InboxItem is something that waits for a person: a run that waits for approval or, with
+// a StepID, an attempt of a MANUAL step.
+type InboxItem struct {
+	RunID, StepID            string
+	LogicalAttempt           int // 0 of an approval
+	ProjectID, EnvironmentID string
+	Since                    time.Time
+	Yours                    bool // the viewer may decide it now
+}
+
+// InboxFrame is what moved in a viewer's inbox since its frame before.
+type InboxFrame struct {
+	Sync    live.Sync
+	Reason  live.Reason
+	AsOf    time.Time // the store's clock; zero when nothing could be read yet
+	Reset   bool      // Changed and Removed do not follow on what was shown: ask again for what there is
+	Count   *int      // as of InboxCount; nil when nothing could be read yet
+	Changed []InboxItem
+	Removed []InboxItem
+}
+
+const (
+	// MaxInboxCount stands for itself and all above.
+	MaxInboxCount = 100
+	// maxInbox is how many approvals, and how many tasks, an inbox looks at: the oldest.
+	maxInbox = 500
+)
+
+// InboxCount counts the approvals and manual tasks that p may decide now, up to
+// MaxInboxCount, among the oldest maxInbox of each that p may see. Tasks lag behind the log
+// by the time of a projection.
+func (s *InboxReader) InboxCount(ctx context.Context, p authz.Principal) (int, error) {
+	scope, ok := s.rights.Narrow(p, control.RunFilter{})
+	if !ok {
+		return 0, nil
+	}
+	v, err := s.lookInbox(ctx, scope, nil)
+	if err != nil {
+		return 0, control.Translate(err)
+	}
+	yours, err := s.canDecideEach(p, v)
+	return countInbox(yours), control.Translate(err)
+}
+
+func countInbox(yours []bool) (n int) {
+	for _, is := range yours {
+		if is {
+			n++
+		}
+	}
+	return min(n, MaxInboxCount)
+}
+
+// inboxView is what waits for people in a scope, whoever looks. It is never changed.
+type inboxView struct {
+	asOf  time.Time
+	items []pending
+	index map[pendingKey]int // into items
+}
+
+type pendingKey struct {
+	runID, stepID  string
+	logicalAttempt int
+}
+
+// pending is an item without its viewer, and what decides whose it is.
+type pending struct {
+	InboxItem
+	triggeredBy string
+	approval    store.Approval // of a task: who approved its run
+	sod         bool           // of a task: another person is wanted
+}
+
+func (p *pending) key() pendingKey { return pendingKey{p.RunID, p.StepID, p.LogicalAttempt} }
+
+// lookInbox reads what waits in a scope, in a number of reads that does not grow with it
+// but for plans that nobody has looked into before. before is the view before it, or nil.
+func (s *InboxReader) lookInbox(ctx context.Context, scope control.RunFilter, before *inboxView) (*inboxView, error) {
+	heads, err := s.store.Heads(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	v := &inboxView{asOf: heads.Now, index: map[pendingKey]int{}}
+	open, _, err := s.approver.OpenApprovals(ctx, scope, nil, maxInbox)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range open {
+		v.add(pending{triggeredBy: a.TriggeredBy, approval: a, InboxItem: InboxItem{
+			RunID: a.RunID, ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Since: a.CreatedAt,
+		}})
+	}
+	waits, err := s.store.Waiting(ctx, store.WaitFilter{
+		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes,
+		Limit: maxInbox,
+	})
+	if err != nil || len(waits) == 0 {
+		return v, err
+	}
+	return v, s.addTasks(ctx, v, waits, before)
+}
+
+func (s *InboxReader) addTasks(ctx context.Context, v *inboxView, waits []store.Wait, before *inboxView) error {
+	ids := make([]string, len(waits))
+	for i, w := range waits {
+		ids[i] = w.RunID
+	}
+	approved, err := s.store.ApprovalsOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	of := make(map[string]store.Approval, len(approved))
+	for _, a := range approved {
+		of[a.RunID] = a
+	}
+	for _, w := range waits {
+		task := pending{triggeredBy: w.TriggeredBy, approval: of[w.RunID], InboxItem: InboxItem{
+			RunID: w.RunID, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, ProjectID: w.ProjectID,
+			EnvironmentID: w.EnvironmentID, Since: w.Since,
+		}}
+		if at, known := before.find(task.key()); known {
+			task.sod = before.items[at].sod // a plan never changes
+		} else {
+			f, err := s.tasks.ManualFacts(ctx, w.PlanRef, w.StepID)
+			if err != nil {
+				return err
+			}
+			task.sod = f.Sod
+		}
+		v.add(task)
+	}
+	return nil
+}
+
+func (v *inboxView) add(p pending) {
+	v.index[p.key()] = len(v.items)
+	v.items = append(v.items, p)
+}
+
+func (v *inboxView) find(k pendingKey) (at int, ok bool) {
+	if v == nil {
+		return 0, false
+	}
+	at, ok = v.index[k]
+	return at, ok
+}
+
+// canDecideEach says which of the items of v p may decide now. It does no I/O.
+func (s *InboxReader) canDecideEach(p authz.Principal, v *inboxView) ([]bool, error) {
+	type right struct {
+		action authz.Action
+		object authz.Object
+	}
+	rights := map[right]bool{}
+	out := make([]bool, len(v.items))
+	for i := range v.items {
+		item := &v.items[i]
+		r := right{authz.Approve, authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID,
+			EnvironmentID: item.EnvironmentID}}
+		if item.StepID != "" {
+			r.action = authz.CompleteManual
+		}
+		allowed, known := rights[r]
+		if !known {
+			d, err := s.rights.Authz.Decide(p, r.action, r.object)
+			if err != nil {
+				return nil, err
+			}
+			allowed = d.Allowed
+			rights[r] = allowed
+		}
+		out[i] = allowed && s.canDecide(p, item)
+	}
+	return out, nil
+}
+
+// canDecide says of who has the right whether there is something left to decide. Whoever may
+// not approve in the mode of the engine may still reject.
+func (s *InboxReader) canDecide(p authz.Principal, item *pending) bool {
+	if item.StepID != "" {
+		return len(s.tasks.Keys) > 0 && !s.rights.IsInvolved(item.sod, item.triggeredBy == p.ID ||
+			runs.HasApproved(item.approval, p), p)
+	}
+	return !runs.HasDecided(item.approval, p) && s.approver.CheckMayDecide(p, item.triggeredBy, item.approval,
+		true) == nil
+}

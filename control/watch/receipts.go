@@ -1,0 +1,161 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ReceiptWatcher opens streams of receipts. It is safe for concurrent use.
+type ReceiptWatcher struct {
+	rights   *control.Rights
+	hub      *live.Hub
+	receipts *runs.ReceiptReader
+}
+
+// NewReceiptWatcher makes a ReceiptWatcher.
+func NewReceiptWatcher(rights *control.Rights, hub *live.Hub, receipts *runs.ReceiptReader) *ReceiptWatcher {
+	return &ReceiptWatcher{rights: rights, hub: hub, receipts: receipts}
+}
+
+// WatchReceipts shows the receipts of a run as they move, each first as it is
+// now; only one when signalID is given. It looks when the run's operational
+// clock has moved (T204).
+func (s *ReceiptWatcher) WatchReceipts(ctx context.Context, p authz.Principal, runID,
+	signalID string) (control.Stream[runs.SignalReceipt],
+	error) {
+	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return nil, err
+	}
+	if signalID != "" {
+		if _, err := s.receipts.Receipt(ctx, p, runID, signalID); err != nil {
+			return nil, err
+		}
+	}
+	frames, err := s.hub.Watch(ctx, runID, nil, "")
+	if err != nil {
+		return nil, control.Translate(err)
+	}
+	return &receiptStream{
+		s: s, guard: s.rights.GuardRun(p, r.Identity), frames: frames, runID: runID, signalID: signalID,
+		shown: map[string]receiptShown{}, opsRev: -1,
+	}, nil
+}
+
+// receiptShown is what moves in a receipt.
+type receiptShown struct {
+	application run.Application
+	quiescent   run.Seq
+}
+
+type receiptStream struct {
+	s               *ReceiptWatcher
+	guard           control.Guard
+	frames          *live.Stream
+	runID, signalID string
+	opsRev          int64
+	seq             run.Seq
+	dirty           bool // something moved since the last look
+	pending         []runs.SignalReceipt
+	settled         string                  // the receipts up to this signalId will not move again
+	shown           map[string]receiptShown // by signalId, of those that may; bounded by maxReceipts
+}
+
+// maxReceipts that may still move in one run and are followed; later ones are not shown.
+const maxReceipts = 10000
+
+func (r *receiptStream) Next(ctx context.Context) (out runs.SignalReceipt, err error) {
+	err = r.guard.Wait(ctx, func(ctx context.Context) (err error) {
+		out, err = r.next(ctx)
+		return err
+	})
+	return out, err
+}
+
+func (r *receiptStream) next(ctx context.Context) (runs.SignalReceipt, error) {
+	for len(r.pending) == 0 {
+		if !r.dirty {
+			f, err := r.frames.Next(ctx)
+			if err != nil {
+				return runs.SignalReceipt{}, err
+			}
+			if f.OpsRev == r.opsRev && f.State.Seq == r.seq {
+				continue
+			}
+			r.opsRev, r.seq, r.dirty = f.OpsRev, f.State.Seq, true
+		}
+		err := r.look(ctx)
+		if errors.Is(err, store.ErrUnavailable) {
+			select {
+			case <-ctx.Done():
+				return runs.SignalReceipt{}, ctx.Err()
+			case <-time.After(storeRetry):
+			}
+			continue
+		}
+		if err != nil {
+			return runs.SignalReceipt{}, err
+		}
+		r.dirty = false
+	}
+	out := r.pending[0]
+	r.pending = r.pending[1:]
+	return out, nil
+}
+
+func (r *receiptStream) look(ctx context.Context) error {
+	st := r.s.receipts.Store
+	if r.signalID != "" {
+		rc, err := st.Receipt(ctx, r.runID, r.signalID)
+		if err == nil {
+			r.note(rc)
+		}
+		return err
+	}
+	after, settled := r.settled, true
+	for {
+		page, err := st.Receipts(ctx, r.runID, after, control.MaxPageSize)
+		if err != nil {
+			return err
+		}
+		for _, rc := range page {
+			r.note(rc)
+			after = rc.Signal.ID
+			if settled = settled && isSettled(rc); settled {
+				r.settled = after
+				delete(r.shown, after)
+			}
+		}
+		if len(page) < control.MaxPageSize {
+			return nil
+		}
+	}
+}
+
+// isSettled reports whether a receipt will not move again.
+func isSettled(rc run.Receipt) bool {
+	if rc.Signal.Type == run.Pause && rc.Application == run.SignalApplied {
+		return rc.QuiescentSeq > 0
+	}
+	return rc.Rejected || rc.Application.Final()
+}
+
+func (r *receiptStream) note(rc run.Receipt) {
+	now := receiptShown{rc.Application, rc.QuiescentSeq}
+	before, known := r.shown[rc.Signal.ID]
+	if known && before == now || !known && len(r.shown) >= maxReceipts {
+		return
+	}
+	r.shown[rc.Signal.ID] = now
+	r.pending = append(r.pending, runs.SignalReceipt{Receipt: r.s.receipts.WithStopDeadline(rc)})
+}
+
+func (r *receiptStream) Close() { r.frames.Close() }

@@ -1,0 +1,275 @@
+// Package usecases makes the use cases of control on one store, one engine and one bus. A server, the benchmarks and the
+// tests of packages get them here, so that they are wired in one place.
+package usecases
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/control/access"
+	"github.com/dvt-engine/dvt/control/admission"
+	"github.com/dvt-engine/dvt/control/bulk"
+	"github.com/dvt-engine/dvt/control/duty"
+	"github.com/dvt-engine/dvt/control/health"
+	"github.com/dvt-engine/dvt/control/reads"
+	"github.com/dvt-engine/dvt/control/runs"
+	"github.com/dvt-engine/dvt/control/watch"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/contain"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Config is what the use cases stand on. Store must wake the projector (see
+// decorate.WakeOnCommit).
+type Config struct {
+	Store  store.Store
+	Engine engine.Engine
+	Hub    *live.Hub
+	// Lists are the pages of runs that are watched; nil: New makes them on Store and Bus.
+	Lists *live.Lists
+	Bus   live.Bus
+	Authz *authz.Authorizer
+	Logs  artifact.Logs
+	// AuditHeads says where the signed ends of the audit go.
+	AuditHeads control.AuditHeads
+	// Blobs keeps payloads of signals that are too large for a row (W-12).
+	Blobs  artifact.Blobs
+	Queues plan.Queues // templates; an engine gets those of its run
+	// Redriver publishes dead letters again; nil: RedriveDeadLetters is NOT_SUPPORTED.
+	Redriver reads.Redriver
+	// Quotas is what tenants may use; nil: nothing is limited.
+	Quotas *admission.Quotas
+	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
+	Policy run.Policy
+	Limits runs.Limits
+	// ManualKeys make completion tokens, the first one, and know them; none: manual
+	// steps cannot be completed here (T201).
+	ManualKeys []runs.ManualKey
+	// Sessions is how long browsers stay signed in.
+	Sessions access.Sessions
+	// Sweeping is how Sweep goes about.
+	Sweeping duty.ReconcileSettings
+	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
+	OperatorsTenant string
+	// ApprovalTTL is how long a run waits for approval; 24 h.
+	ApprovalTTL time.Duration
+	// PublishGate is held while the engine's mode is READ_ONLY; may be nil.
+	PublishGate admission.PublishGate
+	// Quiet is the longest time between two frames of a stream; 15 s (O9).
+	Quiet time.Duration
+	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
+	Recheck time.Duration
+	// EngineTrouble says in a sentence why the engine does not answer, or ""; nil: nobody here supervises the engine.
+	// Health asks it only while the engine does not answer.
+	EngineTrouble func() string
+	// Measuring is how MeasureHealth goes about.
+	Measuring health.Measuring
+	Now       func() time.Time
+	Metrics   prometheus.Registerer // none when nil
+	Logger    *slog.Logger
+}
+
+// UseCases is the use cases. It is safe for concurrent use.
+type UseCases struct {
+	maxSteps int
+	*control.Rights
+	*control.Alerts
+	*control.Background
+	*control.Audits
+	*control.AuditLinker
+	*control.AuditHeadWriter
+	*access.Policies
+	*access.Loader
+	*access.TokenIssuer
+	*access.SignIns
+	*access.Viewers
+	*admission.Allowances
+	*admission.QuotaEditor
+	*admission.UsageMeter
+	*admission.QueueViews
+	*admission.ModeEditor
+	*health.Checks
+	*health.Reports
+	*health.Meter
+	*health.WorkerReader
+	*health.Pollers
+	*runs.Views
+	*runs.ReceiptReader
+	*runs.Starter
+	*runs.Approver
+	*runs.Signaller
+	*runs.Completer
+	*runs.TaskReader
+	*runs.PlanReader
+	*runs.Previewer
+	*runs.ActionReader
+	*runs.InputReader
+	*reads.RunLists
+	*reads.EventReader
+	*reads.Differ
+	*reads.LogReader
+	*reads.DBTReader
+	*reads.Debugger
+	*reads.DeadLetterDesk
+	*bulk.Requester
+	*bulk.Reader
+	*bulk.Estimator
+	*bulk.Sender
+	*watch.Watcher
+	*watch.ReceiptWatcher
+	*watch.LogWatcher
+	*watch.InboxReader
+	*watch.InboxWatcher
+	*duty.Dispatcher
+	*duty.Deliverer
+	*duty.Reconciler
+}
+
+// New makes the use cases.
+func New(cfg Config) *UseCases {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&cfg.Limits.MaxSteps, plan.MaxSteps)
+	def(&cfg.Limits.MaxSignalBytes, 64<<10)
+	def(&cfg.Limits.MaxOverlayBytes, 1<<20)
+	def(&cfg.Limits.MaxParamsBytes, 64<<10)
+	def(&cfg.Limits.DenialsPerMinute, 10)
+	def(&cfg.Limits.SignalsPerMinute, 60)
+	def(&cfg.Limits.LeaseBatch, 16)
+	def(&cfg.Policy.MaxParallelSteps, 100)
+	def(&cfg.Policy.MaxLogicalAttemptsManual, 10)
+	if cfg.Limits.LeaseTTL == 0 {
+		cfg.Limits.LeaseTTL = 30 * time.Second
+	}
+	if cfg.Policy.RetryWindowMS == 0 {
+		cfg.Policy.RetryWindowMS = (10 * time.Minute).Milliseconds()
+	}
+	if cfg.Policy.DrainTimeoutMS == 0 {
+		cfg.Policy.DrainTimeoutMS = (5 * time.Minute).Milliseconds()
+	}
+	if cfg.Quiet == 0 {
+		cfg.Quiet = 15 * time.Second
+	}
+	if cfg.Lists == nil {
+		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{Quiet: min(cfg.Quiet, 14*time.Second),
+			Metrics: cfg.Metrics, Logger: cfg.Logger})
+	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = time.Minute
+	}
+	if cfg.Measuring.Every == 0 {
+		cfg.Measuring.Every = 15 * time.Second
+	}
+	if cfg.EngineTrouble == nil {
+		cfg.EngineTrouble = func() string { return "" }
+	}
+	if cfg.Measuring.Counted == nil {
+		cfg.Measuring.Counted = func() health.Counted { return health.Counted{} }
+	}
+	if cfg.ApprovalTTL == 0 {
+		cfg.ApprovalTTL = 24 * time.Hour
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	leases := admission.Leases{TTL: cfg.Limits.LeaseTTL, Batch: cfg.Limits.LeaseBatch}
+	st, now, log := cfg.Store, cfg.Now, cfg.Logger
+	s := &UseCases{maxSteps: cfg.Limits.MaxSteps}
+	s.Rights = control.NewRights(control.RightsConfig{
+		Authz: cfg.Authz, Store: st, OperatorsTenant: cfg.OperatorsTenant, Recheck: cfg.Recheck, Now: now,
+		Metrics: cfg.Metrics, Logger: log,
+	})
+	s.Alerts = control.NewAlerts(st, cfg.Metrics, now)
+	s.Background = control.NewBackground(st, s.Alerts, contain.New(cfg.Metrics, log), now, log)
+	s.Audits = control.NewAudits(s.Rights, st, st, cfg.OperatorsTenant, now)
+	s.AuditLinker = control.NewAuditLinker(st, s.Alerts, cfg.Metrics, now, log)
+	cfg.AuditHeads.OperatorsTenant = cfg.OperatorsTenant
+	s.AuditHeadWriter = control.NewAuditHeadWriter(st, cfg.AuditHeads, s.Alerts, cfg.Metrics, now, log)
+
+	waker := admission.NewWaker(cfg.Bus)
+	modes := admission.NewModes(admission.NewBreaker(now, cfg.Metrics), cfg.PublishGate, waker, leases.Batch, log)
+	s.Allowances = admission.NewAllowances(cfg.Quotas, modes, waker, log)
+	s.Loader = access.NewLoader(s.Rights, st, modes, s.Allowances)
+	s.Policies = access.NewPolicies(s.Rights, st, s.Loader)
+	s.TokenIssuer = access.NewTokenIssuer(s.Rights, st, s.Loader)
+	s.SignIns = access.NewSignIns(s.Rights, st, s.TokenIssuer, s.Loader, cfg.Sessions)
+	s.Viewers = access.NewViewers(s.Rights, st, cfg.Engine)
+	usage := admission.NewMetrics(cfg.Metrics)
+	s.QuotaEditor = admission.NewQuotaEditor(s.Rights, st, s.Allowances, s.Loader)
+	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage)
+	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
+	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
+	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances, Sandboxes: admission.NewSandboxes(s.Rights,
+		st, cfg.Queues),
+		Usage: usage, Waker: waker, Leases: leases}
+
+	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
+	s.Checks = health.NewChecks(st, cfg.Logs, cfg.Bus, probe, modes, s.Background)
+	s.Reports = health.NewReports(s.Rights, st, s.Checks)
+	s.Meter = health.NewMeter(s.Rights, s.Checks, cfg.Measuring)
+	s.WorkerReader = health.NewWorkerReader(s.Rights, st)
+	s.Pollers = health.NewPollers(cfg.Engine, now)
+
+	s.ReceiptReader = runs.NewReceiptReader(s.Rights, st, cfg.Sweeping.WithDefaults().StopWithin)
+	s.Views = runs.NewViews(s.Rights, st, s.QueueViews, s.ReceiptReader)
+	s.PlanReader = runs.NewPlanReader(s.Rights, st, cfg.Queues)
+	s.Starter = runs.NewStarter(s.Rights, st, s.Views, admission, runs.StartRules{
+		Queues: cfg.Queues, Policy: cfg.Policy, MaxSteps: cfg.Limits.MaxSteps, MaxParamsBytes: cfg.Limits.MaxParamsBytes,
+		ApprovalTTL: cfg.ApprovalTTL,
+	})
+	s.Approver = runs.NewApprover(s.Rights, st, s.Views, admission, s.Background)
+	stopper := runs.NewStopper(st, cfg.Engine, s.ReceiptReader, now)
+	judge := runs.NewJudge(stopper, s.Allowances, cfg.Limits)
+	checker := runs.NewSignalChecker(s.PlanReader, cfg.Limits)
+	s.Signaller = runs.NewSignaller(s.Rights, st, judge, checker, cfg.Blobs, s.Alerts)
+	s.TaskReader = runs.NewTaskReader(s.Rights, st, s.PlanReader, cfg.ManualKeys)
+	s.Completer = runs.NewCompleter(s.Rights, st, judge, s.TaskReader, s.Views)
+	s.Previewer = runs.NewPreviewer(s.Rights, st, s.Starter, s.Completer, s.Approver, checker)
+	s.ActionReader = runs.NewActionReader(s.Rights, s.Approver)
+	s.InputReader = runs.NewInputReader(s.Rights, st, s.PlanReader, cfg.Blobs)
+
+	s.RunLists = reads.NewRunLists(s.Rights, st, s.PlanReader)
+	s.EventReader = reads.NewEventReader(s.Rights, st)
+	s.Differ = reads.NewDiffer(s.Views, s.EventReader)
+	s.LogReader = reads.NewLogReader(s.Rights, st, cfg.Logs)
+	s.DBTReader = reads.NewDBTReader(s.Rights, st, cfg.Blobs)
+	s.Debugger = reads.NewDebugger(s.Rights, st, cfg.Engine, s.ReceiptReader)
+	s.DeadLetterDesk = reads.NewDeadLetterDesk(s.Rights, st, cfg.Redriver)
+
+	s.Reader = bulk.NewReader(s.Rights, st, st, cfg.Quiet)
+	s.Requester = bulk.NewRequester(s.Rights, st, s.Reader, checker)
+	s.Estimator = bulk.NewEstimator(s.Rights, st, s.Requester, s.Previewer)
+	s.Sender = bulk.NewSender(s.Rights, st, s.Signaller, s.Background,
+		bulk.SenderSettings{LeaseTTL: leases.TTL, Wake: s.Requester.Wake}, bulk.NewRowsSent(cfg.Metrics))
+
+	s.Watcher = watch.NewWatcher(s.Rights, cfg.Hub, cfg.Lists, st, s.Background)
+	s.ReceiptWatcher = watch.NewReceiptWatcher(s.Rights, cfg.Hub, s.ReceiptReader)
+	s.LogWatcher = watch.NewLogWatcher(s.Rights, st, s.LogReader, cfg.Quiet)
+	s.InboxReader = watch.NewInboxReader(s.Rights, st, s.TaskReader, s.Approver)
+	s.InboxWatcher = watch.NewInboxWatcher(s.InboxReader, cfg.Bus, s.Background, cfg.Quiet)
+
+	s.Reconciler = duty.NewReconciler(st, st, stopper, s.Background, admission, duty.ReconcileHelp{
+		Plans: s.PlanReader, Pollers: s.Pollers, Settings: cfg.Sweeping, Metrics: duty.NewReconcileMetrics(cfg.Metrics),
+	})
+	launcher := duty.NewLauncher(s.Rights, probe, cfg.Queues, modes, s.Alerts, s.Reconciler)
+	s.Dispatcher = duty.NewDispatcher(st, st, launcher, s.Starter, admission, s.Background)
+	s.Deliverer = duty.NewDeliverer(st, cfg.Engine, stopper, s.Background, leases, judge.Deliveries)
+	return s
+}
+
+// MaxSteps of a plan that runs here.
+func (s *UseCases) MaxSteps() int { return s.maxSteps }
