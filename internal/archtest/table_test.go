@@ -78,10 +78,10 @@ var imports = map[string][]string{
 	"client":   {},
 	"web":      {},
 	"examples": {},
-	// plans are tried out without a server; a sandbox executes this binary
+	// plans are tried out without a server; a sandbox and a private network execute this binary
 	"cmd/dvt": {"client", "cmd/dvt/internal/cmdline", "cmd/dvt/internal/console",
 		"cmd/dvt/internal/contexts", "cmd/dvt/internal/document", "cmd/dvt/internal/runtext", "cmd/dvt/internal/watchview",
-		"engine/mock", "plan", "run", "sandbox", "server"},
+		"engine/mock", "internal/privatenet", "plan", "run", "sandbox", "server"},
 	"cmd/dvt/internal/cmdline":     {"client", "run"},
 	"cmd/dvt/internal/console":     {"run"},
 	"cmd/dvt/internal/consoletest": {},
@@ -97,6 +97,8 @@ var imports = map[string][]string{
 	"internal/contain":  {},
 	"internal/archtest": {},
 	"internal/testtime": {},
+	// The embedded Temporal server of `dvt dev` runs in it, out of reach of other users.
+	"internal/privatenet": {},
 	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.
 	"internal/secretfile":        {},
 	"internal/sizedlru":          {},
@@ -115,6 +117,7 @@ var drivers = map[string][]string{
 	"github.com/jackc/pgx": {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
 	// a floor is a workflow written by hand
 	"go.temporal.io":                {"engine/temporal", "bench"},
+	"google.golang.org/grpc":        {"engine/temporal"}, // the SDK takes its options
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
 	"github.com/alicebob/miniredis": {"live/redisbus", "server"},
