@@ -90,18 +90,21 @@ func (r *processRuntime) try(l level) error {
 
 // spaceAdvice returns the reason for missing namespaces and a way to permit them.
 func spaceAdvice(err error) string {
-	text := "user, mount, process and network namespaces are refused (" + err.Error() + ")"
+	return "user, mount, process and network namespaces are refused (" + err.Error() + "); " + NamespaceRemedy()
+}
+
+// NamespaceRemedy returns a way to permit the namespaces of the process runtime on this machine, as an order to its
+// operator.
+func NamespaceRemedy() string {
 	switch {
 	case strings.TrimSpace(readFile("/proc/sys/user/max_user_namespaces")) == "0":
-		return text + "; set user.max_user_namespaces above 0"
+		return "set user.max_user_namespaces above 0"
 	case strings.TrimSpace(readFile("/proc/sys/kernel/unprivileged_userns_clone")) == "0":
-		return text + "; set kernel.unprivileged_userns_clone to 1"
+		return "set kernel.unprivileged_userns_clone to 1"
 	case strings.TrimSpace(readFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")) == "1":
-		return text + "; set kernel.apparmor_restrict_unprivileged_userns to 0 or give the worker an AppArmor profile " +
-			"with userns"
+		return "set kernel.apparmor_restrict_unprivileged_userns to 0 or give the worker an AppArmor profile with userns"
 	}
-	return text + "; permit clone with namespaces, mount and pivot_root in the container's seccomp profile, and an " +
-		"unmasked /proc"
+	return "permit clone with namespaces, mount and pivot_root in the container's seccomp profile, and an unmasked /proc"
 }
 
 func readFile(name string) string {

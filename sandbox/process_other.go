@@ -15,6 +15,9 @@ import (
 // Main does nothing on this system, because it has no shim.
 func Main() {}
 
+// NamespaceRemedy returns the way to get namespaces, which only Linux has.
+func NamespaceRemedy() string { return "use Linux" }
+
 // groupRuntime starts each program in its own process group, without isolation. Signals miss processes that left the
 // group.
 type groupRuntime struct{ caps Capabilities }

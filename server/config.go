@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type Config struct {
 	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: a server of our own
 	TemporalNamespace string `koanf:"temporal-namespace"` // dvt
 	TemporalBinary    string `koanf:"temporal-binary"`    // the Temporal CLI that dev starts
+	TemporalPort      int    `koanf:"temporal-port"`      // opens the API of that server on loopback; 0: for dvt alone
 	TemporalUIPort    int    `koanf:"temporal-ui-port"`   // of the UI of the server that dev starts; 0: it has none
 
 	Artifacts   string   `koanf:"artifacts"`    // bucket URL, file:///DIRECTORY ; empty: a folder under data
@@ -133,6 +135,8 @@ type Config struct {
 	now          func() time.Time // the clock of this process; time.Now when nil
 
 	engineTrouble func() string // what a supervisor knows of its engine; nil mostly
+	// dialTemporal and dialRedis connect to the embedded servers of dev; nil: by the addresses temporal and redis.
+	dialTemporal, dialRedis func(ctx context.Context) (net.Conn, error)
 
 	opened store.Store // in place of Store, which is not opened then; nil mostly
 }
@@ -216,6 +220,8 @@ func Flags(f *pflag.FlagSet, names ...string) {
 			f.Bool(n, false, "HTTP_NOTIFY may call private addresses")
 		case n == "concurrency":
 			f.Int(n, 0, "COMMAND steps, and dbt steps, at once per data queue")
+		case n == "temporal-port":
+			f.Int(n, 0, "port on loopback of the API of the Temporal server that is started; 0: only dvt reaches it")
 		case n == "temporal-ui-port":
 			f.Int(n, 0, "port on loopback of the UI of the Temporal server that is started; 0: no UI")
 		case n == "sandbox-cpu":
@@ -348,7 +354,8 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-ui-port artifacts workspace project-root dbt
+	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-port temporal-ui-port
+		artifacts workspace project-root dbt
 		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within concurrency
 		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
 		server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
@@ -395,6 +402,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.WriteBudget < 2*time.Second || c.WriteBudget > 5*time.Second {
 		bad("write-budget must be between 2s and 5s")
+	}
+	if c.TemporalPort < 0 || c.TemporalPort > 65535 {
+		bad("temporal-port must be between 1 and 65535, or 0 for a server that only dvt reaches")
 	}
 	if c.TemporalUIPort < 0 || c.TemporalUIPort > 65535 {
 		bad("temporal-ui-port must be between 1 and 65535, or 0 for no UI")

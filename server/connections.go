@@ -19,7 +19,7 @@ import (
 // temporalConnection returns the settings of the connection to Temporal. With dispatchOnly, as in data workers, it
 // omits payload-keys when dispatch-keys are set.
 func (c *Config) temporalConnection(log *slog.Logger, dispatchOnly bool) (to temporal.Connection, err error) {
-	to = temporal.Connection{HostPort: c.Temporal, Namespace: c.TemporalNamespace}
+	to = temporal.Connection{HostPort: c.Temporal, Namespace: c.TemporalNamespace, Dial: c.dialTemporal}
 	if c.temporalTLS() {
 		name := c.TemporalTLSServerName
 		if name == "" {
@@ -126,6 +126,9 @@ func secretText(log *slog.Logger, setting, path string) (func() string, error) {
 }
 
 func (c *Config) openBus(log *slog.Logger) (*redisbus.Bus, error) {
+	if c.dialRedis != nil {
+		return redisbus.Open(redisbus.Config{URL: "redis://embedded/0", Logger: log, Dial: c.dialRedis})
+	}
 	cfg := redisbus.Config{URL: c.Redis, Logger: log}
 	u, err := url.Parse(c.Redis)
 	if err == nil && u.Scheme == "rediss" {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -75,13 +73,9 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		cfg.Store = "sqlite:" + filepath.Join(cfg.Data, "dvt.db")
 	}
 	if cfg.Redis == "" {
-		r, password := miniredis.NewMiniRedis(), rand.Text()
-		r.RequireAuth(password) // other users of this machine reach the port
-		if err := r.Start(); err != nil {
-			return fmt.Errorf("the embedded Redis cannot be started: %w", err)
-		}
-		defer r.Close()
-		cfg.Redis = "redis://:" + password + "@" + r.Addr() + "/0"
+		bus := newEmbeddedRedis()
+		defer bus.close()
+		cfg.dialRedis = bus.dial
 	}
 	if cfg.ProjectRoot, err = sampleRoot(cfg); err != nil {
 		return err
@@ -96,11 +90,8 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 			close(engineDone)
 			return err
 		}
-		cfg.Temporal, cfg.engineTrouble = t.address(), t.health.trouble
-		if cfg.TemporalUIPort != 0 {
-			log.Warn("Temporal's UI was asked for; it has no password", slog.String("address",
-				fmt.Sprintf("http://127.0.0.1:%d", cfg.TemporalUIPort)))
-		}
+		cfg.Temporal, cfg.dialTemporal, cfg.engineTrouble = t.address(), t.dialer(), t.health.trouble
+		cfg.warnOfOpenPorts(log)
 		go func() { defer close(engineDone); t.run(engineCtx) }()
 		if err := t.ready(ctx); err != nil {
 			return err

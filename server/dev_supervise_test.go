@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,15 +116,18 @@ func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
 	p.terminate()
 }
 
-// A server may answer but lack its namespace. A restart creates the namespace again.
+// A server may answer but lack its namespace. A restart creates the namespace again. The test deletes it through
+// temporal-port, which opens the API to the machine.
 func TestDev_LostNamespaceComesBack(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	endTemporal(t, data)
-	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
+	temporal := testserver.FreeAddress(t)
+	_, port, _ := strings.Cut(temporal, ":")
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--temporal-port", port)
 	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	remove := exec.Command(filepath.Join(root(t), ".tools", "bin", "temporal"), "operator", "namespace", "delete",
-		"--address", fmt.Sprintf("127.0.0.1:%d", recorded(t, data).Port), "--namespace", "dvt", "--yes")
+		"--address", temporal, "--namespace", "dvt", "--yes")
 	remove.Env = append(environment(), "HOME="+t.TempDir())
 	if out, err := remove.CombinedOutput(); err != nil {
 		t.Fatalf("delete the namespace: %v: %s", err, out)
@@ -159,6 +163,9 @@ func TestDev_TemporalHasAUIOnlyOnRequest(t *testing.T) {
 			if got := commandLine(t, temporalPID(t, data)); strings.Count(got, tc.want) != 1 ||
 				strings.Contains(got, "--ui-port") != (tc.args != nil) {
 				t.Errorf("the Temporal server runs as %q, want it with %q", got, tc.want)
+			}
+			if _, err := http.Get("http://127.0.0.1:" + port); (err == nil) != (tc.args != nil) {
+				t.Errorf("the UI on port %s answers: %t, want %t", port, err == nil, tc.args != nil)
 			}
 			p.terminate()
 		})

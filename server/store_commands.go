@@ -58,12 +58,12 @@ func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, 
 func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Repaired, err error) {
 	if cfg.Temporal == "" {
-		address, stop, err := devTemporal(ctx, cfg, log)
+		t, stop, err := devTemporal(ctx, cfg, log)
 		if err != nil {
 			return out, err
 		}
 		defer stop()
-		cfg.Temporal = address
+		cfg.Temporal, cfg.dialTemporal = t.address(), t.dialer()
 	}
 	to, err := cfg.temporalConnection(log, false)
 	if err != nil {
@@ -100,18 +100,18 @@ func pingTemporal(ctx context.Context, to temporal.Connection) error {
 }
 
 // devTemporal runs the Temporal server of `dvt dev` for a while.
-func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (address string, stop func(), err error) {
+func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (t *temporalServer, stop func(), err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, "lock")); err != nil {
-		return "", nil, errors.New("--temporal is missing, and there are no data of `dvt dev` under --data")
+		return nil, nil, errors.New("--temporal is missing, and there are no data of `dvt dev` under --data")
 	}
 	unlock, err := lock(filepath.Join(cfg.Data, "lock"))
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	t, err := newTemporalServer(ctx, cfg, log)
+	t, err = newTemporalServer(ctx, cfg, log)
 	if err != nil {
 		unlock()
-		return "", nil, err
+		return nil, nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -119,9 +119,9 @@ func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (address str
 	stop = func() { end(); <-ended; unlock() }
 	if err := t.ready(ctx); err != nil {
 		stop()
-		return "", nil, err
+		return nil, nil, err
 	}
-	return t.address(), stop, nil
+	return t, stop, nil
 }
 
 // ExportStore is `dvt store export`. A file appears under its name when it is whole;

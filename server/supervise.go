@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/privatenet"
 )
 
 // temporalServer supervises the Temporal CLI's dev server on a SQLite file: the
@@ -27,14 +29,20 @@ type temporalServer struct {
 	namespace string
 	log       *slog.Logger
 	health    *supervisedHealth
-	ping      func(ctx context.Context, address, namespace string) error // temporal.Ping
+	ping      func(ctx context.Context, to temporal.Connection) error // temporal.Connection.Ping
+
+	private  *privatenet.Network // nil: the server listens on the loopback of the machine
+	current  atomic.Pointer[privatenet.Process]
+	forwards []*portForward
 }
 
 // processID names a process for certain: a pid is used again, a start time is not.
 type processID struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"`
-	Port  int    `json:"port"`
+	Port  int    `json:"port,omitempty"`
+	// Starter is the parent of a server in a private network.
+	Starter *processID `json:"starter,omitempty"`
 }
 
 func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temporalServer, error) {
@@ -45,15 +53,19 @@ func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temp
 	t := &temporalServer{
 		bin: bin, dir: filepath.Join(cfg.Data, "temporal"), uiPort: cfg.TemporalUIPort, namespace: cfg.TemporalNamespace,
 		log:  log,
-		ping: temporal.Ping,
+		ping: func(ctx context.Context, to temporal.Connection) error { return to.Ping(ctx) },
 	}
 	t.health = newSupervisedHealth(supervisionTimes, t.logFile(), log)
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, err
 	}
 	t.endOrphan()
-	t.port, err = freePort(ctx)
-	return t, err
+	if t.port = cfg.TemporalPort; t.port == 0 {
+		if t.port, err = freePort(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t, t.openNetwork(ctx, cfg.TemporalPort)
 }
 
 // findTemporal looks at the setting, on PATH, and where `make` puts it.
@@ -79,6 +91,8 @@ func (t *temporalServer) address() string { return net.JoinHostPort("127.0.0.1",
 
 // run keeps the server running until ctx ends, then ends it and waits for it.
 func (t *temporalServer) run(ctx context.Context) {
+	stop := t.serveForwards(ctx)
+	defer stop()
 	for {
 		cause := t.once(ctx)
 		if ctx.Err() != nil {
@@ -95,7 +109,7 @@ func (t *temporalServer) run(ctx context.Context) {
 // once starts the server and returns why it ended or was killed, as the predicate of a sentence about it.
 func (t *temporalServer) once(ctx context.Context) (cause string) {
 	t.health.noteStart()
-	child, err := t.start()
+	child, err := t.start(ctx)
 	if err != nil {
 		return fmt.Sprintf("cannot be started: %v", err)
 	}
@@ -133,14 +147,15 @@ func exitCause(err error) string {
 	return fmt.Sprintf("ended: %v", err)
 }
 
-// child is one process of the server. err is set when exited is closed.
+// child is one process of the server, or the starter of one in a private network. err is set when exited is closed.
 type child struct {
-	cmd    *exec.Cmd
-	exited chan struct{}
-	err    error
+	cmd     *exec.Cmd
+	private *privatenet.Process // nil: the server is in the network of the machine
+	exited  chan struct{}
+	err     error
 }
 
-func (t *temporalServer) start() (*child, error) {
+func (t *temporalServer) start(ctx context.Context) (*child, error) {
 	out, err := t.openLog()
 	if err != nil {
 		return nil, err
@@ -165,11 +180,14 @@ func (t *temporalServer) start() (*child, error) {
 	cmd := exec.Command(t.bin, args...) //nolint:noctx // it is ended in order, not by a context
 	cmd.Env = append(os.Environ(), "HOME="+t.dir, "XDG_CONFIG_HOME="+t.dir)
 	cmd.Stdout, cmd.Stderr = out, out
+	if t.private != nil {
+		return t.startPrivate(ctx, cmd)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C in the terminal reaches dvt, which ends it in order
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	t.remember(cmd.Process.Pid)
+	t.remember(processID{PID: cmd.Process.Pid})
 	c := &child{cmd: cmd, exited: make(chan struct{})}
 	go func() { defer close(c.exited); c.err = cmd.Wait() }()
 	return c, nil
@@ -177,6 +195,11 @@ func (t *temporalServer) start() (*child, error) {
 
 // kill ends the process and its children, also when they are stopped, and waits for the process.
 func (c *child) kill() {
+	if c.private != nil {
+		c.private.Kill()
+		<-c.exited
+		return
+	}
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // it leads its own group
 	<-c.exited
 }
@@ -221,7 +244,7 @@ func (t *temporalServer) watch(ctx context.Context) (cause string) {
 func (t *temporalServer) probe(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return t.ping(ctx, t.address(), t.namespace)
+	return t.ping(ctx, temporal.Connection{HostPort: t.address(), Namespace: t.namespace, Dial: t.dialer()})
 }
 
 func (t *temporalServer) probeCause(err error, took time.Duration) string {
@@ -238,8 +261,10 @@ func (t *temporalServer) probeCause(err error, took time.Duration) string {
 
 func (t *temporalServer) pidFile() string { return filepath.Join(t.dir, "server.pid") }
 
-func (t *temporalServer) remember(pid int) {
-	b, err := json.Marshal(processID{PID: pid, Start: startOf(pid), Port: t.port})
+// remember records the server's process, so that the next dvt finds it when this one is killed.
+func (t *temporalServer) remember(id processID) {
+	id.Start, id.Port = startOf(id.PID), t.port
+	b, err := json.Marshal(id)
 	if err == nil {
 		err = os.WriteFile(t.pidFile()+".new", b, 0o600)
 	}
@@ -255,7 +280,18 @@ func (t *temporalServer) remember(pid int) {
 func (t *temporalServer) endOrphan() {
 	b, err := os.ReadFile(t.pidFile())
 	var id processID
-	if err != nil || json.Unmarshal(b, &id) != nil || id.PID <= 1 || id.Start == "" || startOf(id.PID) != id.Start {
+	if err != nil || json.Unmarshal(b, &id) != nil {
+		return
+	}
+	id.end()
+	if id.Starter != nil {
+		id.Starter.end()
+	}
+}
+
+// end kills the process, if it still is the same one, and waits for at most two seconds until it has ended.
+func (id processID) end() {
+	if id.PID <= 1 || id.Start == "" || startOf(id.PID) != id.Start {
 		return
 	}
 	_ = syscall.Kill(id.PID, syscall.SIGKILL)

@@ -198,7 +198,7 @@ func TestWatch_EndsWhenThreeProbesInARowFailedForLongEnough(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				health, _ := newTestHealth()
 				next := 0
-				server := &temporalServer{namespace: "dvt", health: health, ping: func(context.Context, string, string) error {
+				server := &temporalServer{namespace: "dvt", health: health, ping: func(context.Context, temporal.Connection) error {
 					p := tc.probes[min(next, len(tc.probes)-1)]
 					next++
 					time.Sleep(p.takes)

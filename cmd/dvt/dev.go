@@ -39,7 +39,7 @@ func devCommand() *cobra.Command {
 			"there by themselves.",
 	}, true, []string{
 		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary",
-		"temporal-ui-port", "artifacts",
+		"temporal-port", "temporal-ui-port", "artifacts",
 		"project-root", "dbt", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
 		"heartbeat", "write-budget", "rotate-after", "allow-plaintext", "metrics-listen",
 		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",

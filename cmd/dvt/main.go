@@ -15,6 +15,7 @@ import (
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/console"
+	"github.com/dvt-engine/dvt/internal/privatenet"
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
@@ -22,7 +23,8 @@ import (
 var version = "dev"
 
 func main() {
-	sandbox.Main() // does not return in the shim of a sandbox
+	sandbox.Main()    // does not return in the shim of a sandbox
+	privatenet.Main() // does not return in the starter of a network
 	os.Exit(execute())
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
 )
 
 // Connection describes the connection to one namespace of a Temporal server. A server on this machine needs only
@@ -19,6 +20,9 @@ type Connection struct {
 	TLS *tls.Config
 	// APIKey returns the API key of each call; nil means none. Several goroutines call it.
 	APIKey func() string
+	// Dial opens the connections, to a server that HostPort alone does not reach; nil means by HostPort. Several
+	// goroutines call it.
+	Dial func(ctx context.Context) (net.Conn, error)
 	// Payloads encrypts the payloads that the server stores; nil stores them in clear.
 	Payloads *Payloads
 }
@@ -30,6 +34,10 @@ func (to Connection) options(log *slog.Logger) client.Options {
 		o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	}
 	o.ConnectionOptions.TLS, o.ConnectionOptions.TLSDisabled = to.TLS, to.TLS == nil
+	if to.Dial != nil {
+		o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions,
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return to.Dial(ctx) }))
+	}
 	if to.APIKey != nil {
 		o.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) {
 			return to.APIKey(), nil

@@ -358,11 +358,16 @@ func (w *world) spawn(name string, env []string, args ...string) (*process, erro
 
 // spawnAs starts a process as another user; nil means the user of the test.
 func (w *world) spawnAs(user *syscall.Credential, name string, env []string, args ...string) (*process, error) {
+	return w.spawnWith(&syscall.SysProcAttr{Setpgid: true, Credential: user}, name, env, args...)
+}
+
+// spawnWith starts a process with attributes of the system.
+func (w *world) spawnWith(attributes *syscall.SysProcAttr, name string, env []string, args ...string) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(w.binary, args...), exited: make(chan struct{})}
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
 	p.cmd.Env = append(append(p.cmd.Env, "DVT_LOG_LEVEL=warn"), env...)
 	p.cmd.Dir = w.dir
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
+	p.cmd.SysProcAttr = attributes
 	out, in := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = in, in
 	if err := p.cmd.Start(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ type Config struct {
 	TLS *tls.Config
 	// Password returns the password for the next connection. nil uses the URL's password.
 	Password func() string
+	// Dial opens the connections of a server without an address. nil uses the URL's address.
+	Dial func(ctx context.Context) (net.Conn, error)
 	// PingInterval is the time between two pings of the server. Default 250 ms.
 	PingInterval time.Duration
 }
@@ -73,6 +76,9 @@ func Open(cfg Config) (*Bus, error) {
 	if cfg.Password != nil {
 		user := opts.Username
 		opts.CredentialsProviderContext = func(context.Context) (string, string, error) { return user, cfg.Password(), nil }
+	}
+	if cfg.Dial != nil {
+		opts.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) { return cfg.Dial(ctx) }
 	}
 	quietDriver()
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second

@@ -1,0 +1,13 @@
+package server_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/dvt-engine/dvt/internal/privatenet"
+)
+
+func TestMain(m *testing.M) {
+	privatenet.Main() // does not return in the starter of a network
+	os.Exit(m.Run())
+}
