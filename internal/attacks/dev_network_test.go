@@ -43,6 +43,7 @@ func TestDev_AnotherUserOfTheMachineCannotEndRuns(t *testing.T) {
 		t.Skip("this test attacks as another user: run it as root")
 	}
 	h := dvtDev(t)
+	h.waitUntilRunning(t)
 	ports := append(listeningPorts(t, h.pid), h.temporal(t).Port)
 	for _, port := range ports {
 		address := fmt.Sprintf("127.0.0.1:%d", port)
@@ -94,6 +95,7 @@ func TestDev_TemporalPortOpensTheAPIOnRequest(t *testing.T) {
 // contract: T226
 func TestDev_KilledTemporalComesBackInItsOwnNetwork(t *testing.T) {
 	h := dvtDev(t)
+	h.waitUntilRunning(t)
 	before := h.temporal(t)
 	must(t, syscall.Kill(before.PID, syscall.SIGKILL))
 	until(t, "Temporal was started again", time.Minute, func() bool {
@@ -201,6 +203,12 @@ func (h *devHome) status(t *testing.T, runID string) string {
 	}
 	must(t, json.Unmarshal([]byte(text), &out))
 	return out.Data.Run.Status
+}
+
+// waitUntilRunning waits until the run that sleeps is RUNNING.
+func (h *devHome) waitUntilRunning(t *testing.T) {
+	t.Helper()
+	until(t, "the run is RUNNING", time.Minute, func() bool { return h.status(t, h.runID) == "RUNNING" })
 }
 
 // runCompletes starts a run of one program and waits until it has completed.
