@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Approving is about runs that wait for people before they start.
-type Approving interface {
+// ApprovalService is about runs that wait for people before they start.
+type ApprovalService interface {
 	Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage, error)
 	ApproveRun(ctx context.Context, p authz.Principal, in runs.ApproveRun) (control.RunView, error)
 	// Approval is nil for a run that never needed one.

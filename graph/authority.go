@@ -12,21 +12,21 @@ import (
 
 // Authority is who may do what: the policy of a tenant and API tokens.
 type Authority interface {
-	PolicyUse
-	TokenUse
+	PolicyService
+	TokenService
 	WhoCould(ctx context.Context, p authz.Principal, q access.WhoCould) ([]string, error)
 }
 
-// PolicyUse reads and changes the policy of a tenant.
-type PolicyUse interface {
+// PolicyService reads and changes the policy of a tenant.
+type PolicyService interface {
 	Policy(ctx context.Context, p authz.Principal) (access.Policy, error)
 	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (access.PolicyPage, error)
 	SetPolicy(ctx context.Context, p authz.Principal, in access.SetPolicy) (access.Policy, error)
 	BreakGlass(ctx context.Context, p authz.Principal, in access.BreakGlass) (access.BrokenGlass, error)
 }
 
-// TokenUse makes and ends API tokens.
-type TokenUse interface {
+// TokenService makes and ends API tokens.
+type TokenService interface {
 	CreateToken(ctx context.Context, p authz.Principal, in access.CreateToken) (access.CreatedToken, error)
 	RevokeToken(ctx context.Context, p authz.Principal, in access.RevokeToken) (access.Token, error)
 	Tokens(ctx context.Context, p authz.Principal, q access.TokensQuery) (access.TokensPage, error)

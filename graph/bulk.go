@@ -10,16 +10,16 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Bulking is about the same signal to many runs.
-type Bulking interface {
-	BulkReading
+// BulkService is about the same signal to many runs.
+type BulkService interface {
+	BulkReads
 	SignalRuns(ctx context.Context, p authz.Principal, in bulk.SignalRuns) (bulk.MadeBulk, error)
 	CancelBulk(ctx context.Context, p authz.Principal, in bulk.CancelBulk) (bulk.Bulk, error)
 	PreviewBulk(ctx context.Context, p authz.Principal, in bulk.PreviewBulk) (runs.ActionPreview, error)
 }
 
-// BulkReading is about what became of it.
-type BulkReading interface {
+// BulkReads is about what became of it.
+type BulkReads interface {
 	Bulk(ctx context.Context, p authz.Principal, id string) (bulk.Bulk, error)
 	Bulks(ctx context.Context, p authz.Principal, first int, after string) (bulk.BulksPage, error)
 	BulkRows(ctx context.Context, p authz.Principal, q bulk.BulkRowsQuery) (bulk.BulkRowsPage, error)

@@ -21,18 +21,18 @@ import (
 type Control interface { //nolint:interfacebloat // the sum of the use cases; each resolver asks for one
 	Commands
 	Reads
-	Watches
-	Sharing
+	Streams
+	FrameSharer
 	Authority
-	Approving
-	Serving
-	QuotaUse
-	Inboxes
+	ApprovalService
+	ServiceModes
+	QuotaService
+	InboxReads
 	Places
 	DBTReads
 	PastReads
 	Counts
-	Bulking
+	BulkService
 	PollerReads
 }
 
@@ -106,10 +106,10 @@ type DeadLetterReads interface {
 	DeadLetter(ctx context.Context, p authz.Principal, id string) (reads.DeadLetter, error)
 }
 
-// Watches are streams. Each re-checks the viewer's rights while it runs (T178)
+// Streams follow what changes. Each re-checks the viewer's rights while it runs (T178)
 // and ends with a *control.Error that names why. Next blocks until there is
 // something to show, at most 15 s.
-type Watches interface {
+type Streams interface {
 	WatchRun(ctx context.Context, p authz.Principal, in watch.WatchRun) (Stream[live.Frame], error)
 	WatchEvents(ctx context.Context, p authz.Principal, in watch.WatchRun) (Stream[watch.EventsFrame], error)
 	WatchRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (Stream[watch.RunsFrame], error)
@@ -117,9 +117,9 @@ type Watches interface {
 	WatchStepLog(ctx context.Context, p authz.Principal, in reads.StepLogQuery) (Stream[watch.StepLogFrame], error)
 }
 
-// Sharing is streams that viewers may have together: a ticket is one viewer's
+// FrameSharer is streams that viewers may have together: a ticket is one viewer's
 // right, a stream is of all who hold tickets of one class (control.Ticket).
-type Sharing interface {
+type FrameSharer interface {
 	AdmitRun(ctx context.Context, p authz.Principal, runID string) (*watch.Ticket, error)
 	AdmitRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (*watch.Ticket, error)
 	OpenRun(ctx context.Context, t *watch.Ticket) (Stream[live.Frame], error)

@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// Inboxes are about what waits for people.
-type Inboxes interface {
+// InboxReads are about what waits for people.
+type InboxReads interface {
 	InboxCount(ctx context.Context, p authz.Principal) (int, error)
 	WatchInbox(ctx context.Context, p authz.Principal) (Stream[watch.InboxFrame], error)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// QuotaUse is what a tenant may use, and what waits for it.
-type QuotaUse interface {
+// QuotaService is what a tenant may use, and what waits for it.
+type QuotaService interface {
 	Queue(ctx context.Context, p authz.Principal, q admission.QueueQuery) (admission.QueuePage, error)
 	Quotas(ctx context.Context, p authz.Principal) ([]admission.QuotaSnapshot, error)
 	QuotaSettings(ctx context.Context, p authz.Principal) (admission.QuotaSettings, error)

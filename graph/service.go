@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// Serving is about the mode in which dvt is.
-type Serving interface {
+// ServiceModes is about the mode in which dvt is.
+type ServiceModes interface {
 	ServiceState(ctx context.Context, p authz.Principal) (admission.ServiceState, error)
 	WatchService(ctx context.Context, p authz.Principal) (Stream[admission.ServiceState], error)
 	SetEngineMode(ctx context.Context, p authz.Principal, in admission.SetEngineMode) (admission.ServiceState, error)

@@ -21,7 +21,7 @@ import (
 // sharing finds the subscriptions that viewers may have together: those whose
 // payloads depend on nothing of the viewer but what it may see.
 type sharing struct {
-	control  Sharing
+	control  FrameSharer
 	exec     graphql.GraphExecutor
 	compiler *selection.Compiler
 }
