@@ -1,5 +1,4 @@
-// Package dvt carries what stands at the root of the repository into the
-// binary: the public schema, which the server gives to whoever asks for it.
+// Package dvt embeds the public schema from the root of the repository, so that the server can send it to clients.
 package dvt
 
 import _ "embed"

@@ -129,7 +129,7 @@ func (s *Store) index(ctx context.Context, prefix string) (ix index, dropped []p
 
 // lengths remembers how long logs were, because a folder is not listed in one
 // moment: a listing beside a writer may miss both a piece that goes and the one
-// that comes. What it forgets is at worst shown shorter once.
+// that comes. A log whose length it forgets is at worst shown too short once.
 type lengths struct {
 	mu sync.Mutex
 	of map[string]int64

@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
-// authzDecision decides for principals in turn, each by a grant of its own place, under
-// rules of which most name a place: half of the decisions are denials.
+// authzDecision decides for principals in turn, each by a grant of its own place, under rules that mostly name a place:
+// half of the decisions are denials.
 func authzDecision(context.Context, *rig) (*trial, error) {
 	per := func(principals, rows int) (measure, error) {
 		d, err := authz.NewDirectory(nil, time.Now)

@@ -68,7 +68,7 @@ func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
 }
 
 // againstStock is the processor time of one frame against that of gqlgen's own
-// transport, for 1,000 viewers of so many runs.
+// transport, for 1,000 viewers of the given number of runs.
 func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig) (*trial, error) {
 	return func(ctx context.Context, r *rig) (t *trial, err error) {
 		const turns = 3
@@ -115,7 +115,7 @@ func alone(begin func(context.Context) (*watching, error), of func(context.Conte
 }
 
 // againstCentrifuge measures a server of one run and then centrifuge with the same
-// payload, each with so many viewers at first, by turns.
+// payload, each with the given number of viewers at first, by turns.
 func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of func(context.Context,
 	*watching) (time.Duration, error)) (*trial, error) {
 	return against(ctx, o, viewers, turns, of, func(ctx context.Context, payload string) (*watching, error) {
@@ -124,7 +124,7 @@ func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of fu
 }
 
 // against measures a server of one run and then a floor that shows the same payload,
-// each with so many viewers at first, by turns.
+// each with the given number of viewers at first, by turns.
 func against(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration,
 	error),
 	floor func(ctx context.Context, payload string) (*watching, error),
@@ -192,7 +192,7 @@ func stored(r *rig) (options, error) {
 // idleViewer is how many bytes a server has for each viewer more of one run, while
 // nothing happens.
 func idleViewer(ctx context.Context, _ *rig) (*trial, error) {
-	const before = 100 // have come when counting begins: what is made once is made
+	const before = 100 // have come when counting begins: everything built once is built
 	o := options{Runs: 1, Steps: watchedSteps}
 	return againstCentrifuge(ctx, o, before, 1, func(ctx context.Context, w *watching) (time.Duration, error) {
 		few, err := w.memory()

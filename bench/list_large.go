@@ -27,10 +27,9 @@ const (
 	listTurns         = 100
 )
 
-// shelf is a store with some number of runs, a second apart. What is rare in it is as
-// rare as in one of another size: of the runs in a thousand places of the same
-// distance some are running, failed, of a small project or environment, or of a plan
-// that few runs have. All others are completed and alike.
+// shelf is a store with some number of runs, a second apart. Rare rows are as rare as in a store of another size: of
+// the runs in a thousand places of the same distance some are running, failed, of a small project or environment, or of
+// a plan that few runs have. All others are completed and alike.
 type shelf struct {
 	store store.Runs
 	runs  int
@@ -275,7 +274,7 @@ func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {
 	if err != nil {
 		return err
 	}
-	// KiB: what is filled stays in memory
+	// KiB: the filled pages stay in memory
 	statements := append([]string{`PRAGMA cache_size = -524288`, `PRAGMA temp_store = memory`, `PRAGMA synchronous = off`},
 		drops...)
 	for _, q := range fillSQLiteListSQL {

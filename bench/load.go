@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// makeRun makes a run with so many steps, started: its head is 1.
+// makeRun makes a run with the given number of steps, started: its head is 1.
 func makeRun(ctx context.Context, s store.Transactor, id string, steps int) error {
 	names := make([]string, steps)
 	for i := range names {

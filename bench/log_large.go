@@ -28,7 +28,7 @@ const (
 
 // largeLog fills one database and leaves another empty. The rows have keys and
 // ids as long and as random as real ones and the smallest payload. Constraints and
-// indexes are made anew from their own definitions when the rows are in.
+// indexes are made again from their own definitions when the rows are in.
 func largeLog(ctx context.Context, r *rig) (*trial, error) {
 	s, dsn, err := r.store(ctx, asItIs, 2)
 	if err != nil {
@@ -205,7 +205,7 @@ func fillSQLite(ctx context.Context, file string) error {
 		query string
 		args  []any
 	}{
-		{`PRAGMA cache_size = -524288`, nil}, // KiB: what is filled stays in memory
+		{`PRAGMA cache_size = -524288`, nil}, // KiB: the filled pages stay in memory
 		{fillSQLiteSQL, []any{runName(0), longRun, 0, stepsOfRun}},
 		{`UPDATE run_head SET last_seq = ? WHERE run_id = ?`, []any{longRun + 1, runName(0)}},
 		{fillSQLiteSQL, []any{"4" + runName(0)[1:], sqliteEvents - longRun, shortRun, sqliteEvents}},

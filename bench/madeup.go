@@ -15,7 +15,7 @@ import (
 // madeUp is runs in memory, with the bus that their updates travel on: the parts of
 // a store and a bus that somebody who looks on needs.
 type madeUp struct {
-	store.Store // none: what is not here is not asked for
+	store.Store // nil: the figure calls only the methods below
 
 	order []*madeUpRun
 	runs  map[string]*madeUpRun

@@ -29,8 +29,8 @@ VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_r
 
 var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// newPgbench returns what one insert takes with so many clients: the inverse of pgbench's rate. It starts each time
-// where it ended.
+// newPgbench returns what one insert takes with the given number of clients: the inverse of pgbench's rate. It starts
+// each time where it ended.
 func newPgbench(ctx context.Context, r *rig, dsn string, clients int, d time.Duration) (measure, error) {
 	program, err := testserver.PostgresProgram("pgbench")
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 
 // listed is a page of runs in memory.
 type listed struct {
-	graph.Control // none: what is not here is not asked for
+	graph.Control // nil: the figure calls only the methods below
 	page          control.RunsPage
 }
 
@@ -79,8 +79,7 @@ type answerOf struct {
 	} `json:"data"`
 }
 
-// serveEncoding answers every request with the payload, which encoding/json writes
-// anew each time from a struct.
+// serveEncoding answers every request with the payload, which encoding/json writes again each time from a struct.
 func serveEncoding(_ context.Context, o options) (served, error) {
 	var a answerOf
 	if err := json.Unmarshal([]byte(o.Payload), &a); err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// viewerToken is that of whoever looks on in a figure.
+// viewerToken is the token of the viewers in a figure.
 const viewerToken = "viewer"
 
 // manyStreams is above what any figure opens.

@@ -301,7 +301,7 @@ func (b *bed) through(ctx context.Context, c contender, n, atOnce int) (time.Dur
 
 // closing is err after everything was closed.
 func (b *bed) closing(err error) error {
-	_ = b.close() // what was first is told
+	_ = b.close() // the first error is the cause
 	return err
 }
 

@@ -208,7 +208,7 @@ func (v *viewers) talk(w *viewer) {
 	}
 }
 
-// frameOf is a client's frame. Its mask is 0, which leaves the text as it is.
+// frameOf is a client's frame. Its mask is 0, which leaves the text unchanged.
 func frameOf(op byte, text string) []byte {
 	f := []byte{0x80 | op}
 	if n := len(text); n < 126 {
@@ -322,7 +322,7 @@ func (w *watching) step(ctx context.Context) error {
 }
 
 // spent is what the server used of the processor, and what its viewers got, while
-// they were shown so many updates one after another.
+// they were shown a number of updates one after another.
 type spent struct {
 	cpu             time.Duration
 	messages, bytes int64

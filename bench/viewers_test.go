@@ -97,7 +97,7 @@ func TestTemplate_MovesTheSeqAlone(t *testing.T) {
 	}
 }
 
-// What is made up is a log that folds, and moves as a bus and a store say it does.
+// The made-up log folds, and advances as its bus and its store say.
 func TestMadeUp_DeltasFollowTheState(t *testing.T) {
 	t.Parallel()
 	r, err := newMadeUpRun(runName(3), 4)

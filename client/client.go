@@ -56,7 +56,7 @@ type Error struct {
 	Denial     Denial
 	RunSeq     int64    // of RUN_MOVED: where the run is now
 	RequestID  string   // what the server's log has it under
-	More       []string // what whoever shows it has to add
+	More       []string // lines that a printer of the error adds
 }
 
 // Violation is one thing wrong with a request.
@@ -120,7 +120,7 @@ func Named(err error) error {
 	}
 	_ = json.Unmarshal(raw, &x)
 	if x.Code == "" && status != nil {
-		return err // a server that is none of dvt's
+		return err // not a server of dvt
 	}
 	if len(first.Path) > 1 && first.Path[0] == ast.PathName("variable") {
 		first.Message = first.Path[1:].String() + ": " + first.Message

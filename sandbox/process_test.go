@@ -183,7 +183,7 @@ func TestStart_RefusesWhatItCannotGive(t *testing.T) {
 		"a path below a link":           {func(p *sandbox.Program) { p.Read = []string{link + "/ssl"} }, sandbox.ErrPath},
 		"a relative path":               {func(p *sandbox.Program) { p.Read = []string{"project"} }, sandbox.ErrPath},
 		"the root":                      {func(p *sandbox.Program) { p.Write = []string{"/"} }, sandbox.ErrPath},
-		"a port that is none":           {func(p *sandbox.Program) { p.Connect = []string{"db:0"} }, sandbox.ErrConnect},
+		"a port of zero":                {func(p *sandbox.Program) { p.Connect = []string{"db:0"} }, sandbox.ErrConnect},
 	}
 	for name, c := range cases {
 		p := f.program("/bin/true")

@@ -34,7 +34,7 @@ func TestGoMod_HasNoReplace(t *testing.T) {
 			t.Fatal(err)
 		}
 		if regexp.MustCompile(`(?m)^\s*replace\b`).MatchString(text) {
-			t.Errorf("%s replaces a module: what is built must be what is published", name)
+			t.Errorf("%s replaces a module: the build must use the published module", name)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestContract_EveryCitedIDExists(t *testing.T) {
 	}
 }
 
-// citing tells which files cite the contract. The tests of the finder speak of ids that are none.
+// citing tells which files cite the contract. The tests of the finder contain words that only look like ids.
 func citing(name string) bool {
 	switch filepath.Ext(name) {
 	case ".go", ".ts", ".tsx", ".md", ".sql", ".graphqls", ".css":
@@ -216,7 +216,7 @@ func TestText_NamesNoMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The checkout and the home directory of whoever runs this, and what is a home elsewhere.
+	// The checkout and the home directory of the person who runs this, and homes elsewhere.
 	places := []string{root + "/", home + "/", "/home/", "/Users/"}
 	for _, name := range files {
 		if strings.HasPrefix(name, "internal/archtest/") {

@@ -121,7 +121,8 @@ func CheckMarks(root string, marks []Mark, names Names, tested map[string]bool) 
 		for _, m := range quoted.FindAllStringSubmatch(lacking, -1) {
 			kind, name, named := names.Split(m[1])
 			if !named || names.Has(kind, name) {
-				wrong = append(wrong, fmt.Sprintf("%v: %s is said to be lacking, and it exists or is of no known kind", mark.IDs, m[1]))
+				wrong = append(wrong,
+					fmt.Sprintf("%v: %s is said to be lacking, and it exists or is of no known kind", mark.IDs, m[1]))
 			}
 		}
 		if mark.State != "built" {
@@ -181,7 +182,8 @@ func StatusPage(marks []Mark) string {
 		fmt.Fprintf(&page, "| %s | %s | %d | %d | %d |\n", s.word, s.meaning, count['R'], count['D'], count['N'])
 	}
 	for _, s := range states {
-		fmt.Fprintf(&page, "\n## %s\n\n| Ids | Evidence, or what is missing |\n|---|---|\n", strings.ToUpper(s.word[:1])+s.word[1:])
+		heading := strings.ToUpper(s.word[:1]) + s.word[1:]
+		fmt.Fprintf(&page, "\n## %s\n\n| Ids | Evidence, or what is missing |\n|---|---|\n", heading)
 		for _, mark := range marks {
 			if mark.State == s.word {
 				fmt.Fprintf(&page, "| %s | %s |\n", strings.Join(mark.IDs, ", "), mark.Text)

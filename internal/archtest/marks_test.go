@@ -49,9 +49,9 @@ func TestNames_FindsOneOfEachKind(t *testing.T) {
 	t.Parallel()
 	n := names(t)
 	for _, item := range []string{
-		"type Run", "field Run.forecast", "field SignalInput.pause", "query runs", "mutation startRun", "subscription runUpdates",
-		"setting stop-within", "command dvt run start", "metric projector_lag_seconds", "address /engine/health", "code FORBIDDEN",
-		"event StepStarted", "step COMMAND",
+		"type Run", "field Run.forecast", "field SignalInput.pause", "query runs", "mutation startRun",
+		"subscription runUpdates", "setting stop-within", "command dvt run start", "metric projector_lag_seconds",
+		"address /engine/health", "code FORBIDDEN", "event StepStarted", "step COMMAND",
 	} {
 		kind, name, ok := n.Split(item)
 		if !ok || !n.Has(kind, name) {

@@ -37,7 +37,8 @@ func TestDependencies_EachNamesItsLicence(t *testing.T) {
 func TestNotice_NamesWhatTheBinaryCarries(t *testing.T) {
 	t.Parallel()
 	root, _ := repository(t)
-	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/dvt")
+	const module = "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"
+	list := exec.Command("go", "list", "-deps", "-f", module, "./cmd/dvt")
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
@@ -66,7 +67,9 @@ func TestNotice_NamesWhatTheBinaryCarries(t *testing.T) {
 func TestLicence_IsApache2InFull(t *testing.T) {
 	t.Parallel()
 	licence := text(t, "LICENSE")
-	for _, part := range []string{"Apache License", "Version 2.0, January 2004", "3. Grant of Patent License", "END OF TERMS AND CONDITIONS"} {
+	for _, part := range []string{
+		"Apache License", "Version 2.0, January 2004", "3. Grant of Patent License", "END OF TERMS AND CONDITIONS",
+	} {
 		if !strings.Contains(licence, part) {
 			t.Errorf("LICENSE lacks %q: it is to hold the whole Apache License 2.0", part)
 		}

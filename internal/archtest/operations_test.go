@@ -22,7 +22,10 @@ const operations = "docs/operations.md"
 
 func text(t *testing.T, name string) string {
 	t.Helper()
-	root, _ := repository(t)
+	root, err := archtest.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, _, err := archtest.ReadText(root, name)
 	if err != nil {
 		t.Fatal(err)

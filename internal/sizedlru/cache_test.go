@@ -15,7 +15,7 @@ func TestCache_IsBoundedByEntriesAndWeight(t *testing.T) {
 		t.Errorf("%d of at most 3", c.kept.Len())
 	}
 	c.Get("2")
-	c.Put("5", "heavy", 98) // what was used longest ago goes first
+	c.Put("5", "heavy", 98) // the least recently used entry goes first
 	_, two := c.Get("2")
 	_, three := c.Get("3")
 	if !two || three || c.held != 100 {

@@ -1,5 +1,5 @@
 // Command generatecheck fails when generating would change a file. It generates in a copy of the repository, so that it
-// may run beside other checks and leaves the checkout as it is.
+// may run beside other checks and does not change the checkout.
 package main
 
 import (

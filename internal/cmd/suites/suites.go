@@ -27,7 +27,7 @@ type task struct {
 }
 
 // serverPackages start real servers or link large databases. The race detector would multiply their time, and the
-// packages that they drive run under it by themselves. A path stands for itself and what is below it. They start in this
+// packages that they drive run under it by themselves. A path stands for itself and all below it. They start in this
 // order, the long ones first.
 var serverPackages = []string{
 	"server", "engine/temporal", "store/postgres", "store/sqlite", "storeadmin", "cmd", "store/storetest",
