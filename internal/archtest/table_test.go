@@ -46,8 +46,8 @@ var imports = map[string][]string{
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run",
 		"plan"},
-	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said
-	// here once, not by each engine's tests.
+	// The suite holds an engine behind the use cases, and its runs are started and steered through them: said here
+	// once, not by each engine's tests.
 	"engine/enginetest": {"control/runs", "store", "authz", "run", "internal/testtime"},
 
 	"projector":     {"store", "run", "plan", "live", "internal/sizedlru", "internal/contain"},

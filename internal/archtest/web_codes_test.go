@@ -18,7 +18,7 @@ func TestWeb_CodesAreThoseOfTheTable(t *testing.T) {
 	}
 	compared := regexp.MustCompile(`\b[cC]ode(?: ===| !==|:) "([A-Z_]+)"`)
 	set := regexp.MustCompile(`new Set\(\[([^\]]*)\]\)`)
-	source, notOurs := regexp.MustCompile(`\.tsx?$`), regexp.MustCompile(`\.test\.|/gen/|/gallery/`)
+	source, notOurs := regexp.MustCompile(`\.tsx?$`), regexp.MustCompile(`\.test\.|/gen/|/gallery/|/testing/`)
 	word := regexp.MustCompile(`"([A-Z_]+)"`)
 	root, files := repository(t)
 	n := 0

@@ -1,0 +1,51 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// newServer answers every request with one JSON text, in the place of a server of dvt.
+func newServer(answer string) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	}))
+}
+
+func ExampleNew() {
+	server := newServer(`{"data": {"viewer": {"principal": "ola", "tenantId": "acme"}}}`)
+	defer server.Close()
+	c := client.New(server.URL, "token")
+	me, err := client.WhoAmI(context.Background(), c)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(me.Viewer.Principal, me.Viewer.TenantId)
+	// Output: ola acme
+}
+
+// Named gives an error of the API its code, so that a program can decide what to do.
+func ExampleNamed() {
+	server := newServer(`{"errors": [{"message": "Your role may not do this.", "extensions": {"code": "FORBIDDEN",
+	  "denial": {"action": "PAUSE", "rule": "OPERATOR may PAUSE", "whoCould": ["ola"]}}}]}`)
+	defer server.Close()
+	_, err := client.WhoAmI(context.Background(), client.New(server.URL, "token"))
+	var named *client.Error
+	if errors.As(client.Named(err), &named) {
+		fmt.Println(named.Code, named.Denial.WhoCould)
+		fmt.Println(named)
+	}
+	// Output:
+	// FORBIDDEN [ola]
+	// FORBIDDEN: Your role may not do this.
+	//   PAUSE is denied by OPERATOR may PAUSE
+	//   could: ola
+}
