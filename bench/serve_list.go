@@ -24,11 +24,11 @@ const (
 
 // listed is a page of runs in memory.
 type listed struct {
-	graph.Control // nil: the figure calls only the methods below
-	page          control.RunsPage
+	graph.UseCases // nil: the figure calls only the methods below
+	page           control.RunsPage
 }
 
-// Runs implements graph.Control.
+// Runs implements graph.ListReads.
 func (l listed) Runs(context.Context, authz.Principal, control.RunsQuery) (control.RunsPage, error) {
 	return l.page, nil
 }
@@ -44,7 +44,7 @@ func serveList(_ context.Context, o options) (served, error) {
 		l.page.Runs[i] = control.RunView{State: run.State{Header: r.header, Steps: r.steps}, Epoch: madeUpEpoch, AsOf: r.at}
 		l.page.Cursors[i] = runName(i)
 	}
-	h := handlerOf(o.Stock, l, graph.Config{Authenticate: func(string) (authz.Principal, error) {
+	h := handlerOf(o.Stock, graph.UseCasesOf(l), graph.Config{Authenticate: func(string) (authz.Principal, error) {
 		return authz.Principal{ID: viewerToken, TenantID: runtest.ID.TenantID}, nil
 	}})
 	return served{handler: h, close: func() error { return nil }}, nil

@@ -110,14 +110,14 @@ func (l looking) serve(ctx context.Context, o options) (served, error) {
 		g.Go(func() error { return l.also(ctx) })
 	}
 	api := usecases.New(usecases.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
-	h := handlerOf(o.Stock, api, graph.Config{
+	h := handlerOf(o.Stock, graph.UseCasesOf(api), graph.Config{
 		Authenticate: accounts.Authenticate, Streams: ws.Config{Streams: manyStreams, StreamsOfPeer: manyStreams},
 	})
 	return served{handler: h, close: func() error { stop(); return g.Wait() }}, nil
 }
 
 // handlerOf is the API by dvt, or the same resolvers by gqlgen's own handler.
-func handlerOf(isStock bool, c graph.Control, cfg graph.Config) http.Handler {
+func handlerOf(isStock bool, c graph.UseCases, cfg graph.Config) http.Handler {
 	if isStock {
 		return gqlgenpeer.Handler(c, cfg)
 	}

@@ -10,10 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Authority is who may do what: the policy of a tenant and API tokens.
-type Authority interface {
-	PolicyService
-	TokenService
+// RoleReads is who may do what: the policy of a tenant and API tokens.
+type RoleReads interface {
 	WhoCould(ctx context.Context, p authz.Principal, q access.WhoCould) ([]string, error)
 }
 

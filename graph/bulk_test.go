@@ -22,7 +22,7 @@ import (
 
 // bulks answers what is asked of bulks; made is the last that was asked for.
 type bulks struct {
-	graph.Control
+	graph.UseCases
 	made *bulk.SignalRuns
 }
 
@@ -128,7 +128,7 @@ const (
 
 func TestGolden_Bulks(t *testing.T) {
 	t.Parallel()
-	a := serve(t, &fake{Control: &bulks{}})
+	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
 	for name, operation := range map[string]string{
 		"bulk":  `{ bulk(id: "` + b1 + `")` + everything(t, "Bulk") + `}`,
 		"bulks": `{ bulks(first: 2)` + everything(t, "BulkConnection", "Bulk.rows", "Bulk.applications") + `}`,
@@ -158,7 +158,7 @@ func TestGolden_Bulks(t *testing.T) {
 func TestBulk_WhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := &bulks{}
-	a := serve(t, &fake{Control: b})
+	a := serve(t, &fake{UseCases: graph.UseCasesOf(b)})
 	for action, want := range map[string]runs.SignalRun{
 		`{cancel: {reason: "wrong"}}`: {Signal: run.Signal{Type: run.Cancel}, Reason: "wrong",
 			Payload: json.RawMessage(`{"reason":"wrong"}`)},
@@ -194,7 +194,7 @@ func TestBulk_WhatIsAskedFor(t *testing.T) {
 // contract: T155
 func TestBulk_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
 	t.Parallel()
-	a := serve(t, &fake{Control: &bulks{}})
+	a := serve(t, &fake{UseCases: graph.UseCasesOf(&bulks{})})
 	for operation, want := range map[string]string{
 		`{ bulks { edges { node { rows { edges { cursor } } } } } }`:                                "Bulk.rows is not available in a list; select it on bulk(id:).",
 		`{ bulks { edges { node { ... on Node { ... on Bulk { applications { applied } } } } } } }`: "Bulk.applications is not available in a list; select it on bulk(id:).",

@@ -52,7 +52,9 @@ func responses(h *graph.Handler, ctx context.Context, op *graphql.OperationConte
 
 var quietLimits = graph.Limits{Aliases: 1 << 20, Fields: 1 << 20, Complexity: 1 << 30, Depth: 100, Tokens: 1 << 20}
 
-func handlerOf(f *fake) *graph.Handler { return graph.NewHandler(f, graph.Config{Limits: quietLimits}) }
+func handlerOf(f *fake) *graph.Handler {
+	return graph.NewHandler(graph.UseCasesOf(f), graph.Config{Limits: quietLimits})
+}
 
 // A stream that is rendered by a compiled selection has the bytes of gqlgen's own
 // execution, whatever is selected and whatever the run is like, frame by frame.

@@ -17,23 +17,60 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Control is what resolvers may ask for. control.Service is the one implementation.
-type Control interface { //nolint:interfacebloat // the sum of the use cases; each resolver asks for one
+// UseCases are the use cases that resolvers call, one interface for each subject. A nil one panics when it is asked, which
+// the edge answers with INTERNAL.
+type UseCases struct {
 	Commands
-	Reads
+	RunReads
+	ListReads
+	ManualReads
+	DeadLetterReads
+	AuditReads
+	PreviewService
 	Streams
 	FrameSharer
-	Authority
+	PolicyService
+	TokenService
+	RoleReads
 	ApprovalService
 	ServiceModes
 	QuotaService
 	InboxReads
-	Places
+	PlaceReads
 	DBTReads
 	PastReads
-	Counts
+	CountReads
 	BulkService
 	PollerReads
+}
+
+// UseCasesOf takes each use case from one value.
+func UseCasesOf(c interface { //nolint:interfacebloat // never called by this type: it is divided at once
+	Commands
+	RunReads
+	ListReads
+	ManualReads
+	DeadLetterReads
+	AuditReads
+	PreviewService
+	Streams
+	FrameSharer
+	PolicyService
+	TokenService
+	RoleReads
+	ApprovalService
+	ServiceModes
+	QuotaService
+	InboxReads
+	PlaceReads
+	DBTReads
+	PastReads
+	CountReads
+	BulkService
+	PollerReads
+}) UseCases {
+	return UseCases{Commands: c, RunReads: c, ListReads: c, ManualReads: c, DeadLetterReads: c, AuditReads: c,
+		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c, RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c, PlaceReads: c, DBTReads: c, PastReads: c, CountReads: c, BulkService: c, PollerReads: c}
 }
 
 // PollerReads are about the workers of queues.
@@ -51,14 +88,8 @@ type Commands interface {
 		error)
 }
 
-// Reads answer queries. What does not exist or is not the caller's is an error
-// with code NOT_FOUND, which a query shows as null (T222).
-type Reads interface {
-	RunReads
-	ListReads
-	ManualReads
-	DeadLetterReads
-	AuditReads
+// PreviewService says what an action would do now.
+type PreviewService interface {
 	PreviewAction(ctx context.Context, p authz.Principal, in runs.PreviewAction) (runs.ActionPreview, error)
 }
 
@@ -68,7 +99,8 @@ type AuditReads interface {
 	CheckAudit(ctx context.Context, p authz.Principal, after string) (control.AuditCheckPage, error)
 }
 
-// RunReads are about one run.
+// RunReads are about one run. What does not exist or is not the caller's is an error with code NOT_FOUND, which a query
+// shows as null (T222).
 type RunReads interface {
 	Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
 	DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (reads.RunDiff, error)

@@ -64,7 +64,7 @@ func stored(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := graph.NewHandler(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: marking{s}}),
+	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: marking{s}})),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

@@ -24,7 +24,7 @@ func quietConfig() Config {
 // drawers of one subscription: by its compiled selection, and by gqlgen.
 func drawers(t *testing.T, query string) (drawer[model.RunUpdate], drawer[model.RunUpdate]) {
 	t.Helper()
-	e, compiler := newExecutor(nil, quietConfig(), newOperationLimit(20, 1_000_000))
+	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
 	ctx := graphql.StartOperationTrace(context.Background())
 	op, errs := e.CreateOperationContext(ctx, &graphql.RawParams{Query: query})
 	if len(errs) > 0 {
@@ -66,7 +66,7 @@ func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
 // What has a resolver, arguments or a type that is not known is not compiled.
 func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	e, compiler := newExecutor(nil, quietConfig(), newOperationLimit(20, 1_000_000))
+	e, compiler := newExecutor(UseCases{}, quietConfig(), newOperationLimit(20, 1_000_000))
 	for query, known := range map[string]bool{
 		`{ run(runId: "r") { runId steps { stepId wait { kind } } artifacts { uri } } }`: true,
 		`{ run(runId: "r") { ... on Node { id } ...F } } fragment F on Node { id }`:      true,

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a Control whose answers are set by the test; what is not set panics,
 // which the edge turns into INTERNAL.
 type fake struct {
-	graph.Control
+	graph.UseCases
 	approvalReads atomic.Int64
 
 	startRun   func(authz.Principal, runs.StartRun) (runs.StartedRun, error)
@@ -356,7 +356,7 @@ func serve(t *testing.T, f *fake, change ...func(*graph.Config)) *api {
 	for _, c := range change {
 		c(&cfg)
 	}
-	a.Handler = graph.NewHandler(f, cfg)
+	a.Handler = graph.NewHandler(graph.UseCasesOf(f), cfg)
 	server := httptest.NewServer(a.Handler)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -75,7 +75,7 @@ type Handler struct {
 }
 
 // NewHandler makes the handler over c.
-func NewHandler(c Control, cfg Config) *Handler {
+func NewHandler(c UseCases, cfg Config) *Handler {
 	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.DevPrincipals == nil {
 		cfg.DevPrincipals = func() []DevPrincipal { return nil }
@@ -112,7 +112,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serveHTTP(w, r)
 }
 
-func newExecutor(c Control, cfg Config, operations *operationLimit) (graphql.GraphExecutor, *selection.Compiler) {
+func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.GraphExecutor, *selection.Compiler) {
 	schema := Schema(c, cfg)
 	e := executor.New(schema)
 	errs := newPresenter(cfg.Logger, cfg.RequestID)

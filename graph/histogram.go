@@ -9,8 +9,8 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// Counts are about how many there are.
-type Counts interface {
+// CountReads are about how many there are.
+type CountReads interface {
 	RunHistogram(ctx context.Context, p authz.Principal, in reads.RunHistogram) ([]reads.RunCount, error)
 }
 

@@ -110,7 +110,7 @@ func TestLimits_OrdinaryOperationsPass(t *testing.T) {
 // A page of more rows costs more, wherever it is asked for.
 func TestLimits_EveryPageIsWeighed(t *testing.T) {
 	t.Parallel()
-	schema := graph.Schema(answering(), graph.Config{})
+	schema := graph.Schema(graph.UseCasesOf(answering()), graph.Config{})
 	for _, def := range schema.Schema().Types {
 		if def.Kind != ast.Object || def.Name == "Subscription" {
 			continue

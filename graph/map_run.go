@@ -12,7 +12,7 @@ import (
 
 // availability computes what p may do when it is first asked for. The past
 // cannot be acted on, so it offers nothing.
-func availability(c Control, p authz.Principal, v control.RunView) model.Available {
+func availability(c UseCases, p authz.Principal, v control.RunView) model.Available {
 	return sync.OnceValue(func() runs.Availability {
 		if v.Past {
 			return runs.Availability{}
@@ -128,7 +128,7 @@ func mapPause(h run.Header) *model.PauseInfo {
 	}
 }
 
-func mapRunsPage(c Control, p authz.Principal, page control.RunsPage, w wants) *model.RunConnection {
+func mapRunsPage(c UseCases, p authz.Principal, page control.RunsPage, w wants) *model.RunConnection {
 	edges := make([]model.RunEdge, len(page.Runs))
 	for i, v := range page.Runs {
 		edges[i] = model.RunEdge{Cursor: page.Cursors[i], Node: graphOf(v, availability(c, p, v), w).run()}

@@ -8,8 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-// Places are about where a viewer may read.
-type Places interface {
+// PlaceReads are about where a viewer may read.
+type PlaceReads interface {
 	Places(ctx context.Context, p authz.Principal, first int) ([]access.Place, error)
 }
 

@@ -6,7 +6,7 @@ import (
 
 // root answers every field that is more than a value already computed.
 type root struct {
-	control       Control
+	control       UseCases
 	devPrincipals func() []DevPrincipal
 }
 

@@ -13,7 +13,7 @@ import (
 // without what Handler puts around them: limits, presenter, shared and compiled
 // rendering, transports. graph/gqlgenpeer is the one user. Its resolvers act for the
 // principal of ActingFor.
-func Schema(c Control, cfg Config) graphql.ExecutableSchema {
+func Schema(c UseCases, cfg Config) graphql.ExecutableSchema {
 	return exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals},
 		Complexity: weights()})
 }

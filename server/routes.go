@@ -88,7 +88,7 @@ func (p *parts) graphQL() *graph.Handler {
 	if p.dev != nil {
 		cfg.DevPrincipals = devPrincipals
 	}
-	return graph.NewHandler(p.control, cfg)
+	return graph.NewHandler(graph.UseCasesOf(p.control), cfg)
 }
 
 // ready says whether this process should get requests: the store answered within the last second.

@@ -18,7 +18,7 @@ import (
 
 // Handler serves POST and graphql-transport-ws. Of cfg it takes Authenticate, for
 // tokens in the Authorization header or the payload of connection_init.
-func Handler(c graph.Control, cfg graph.Config) http.Handler {
+func Handler(c graph.UseCases, cfg graph.Config) http.Handler {
 	if cfg.DevPrincipals == nil {
 		cfg.DevPrincipals = func() []graph.DevPrincipal { return nil }
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-type fake struct{ graph.Control }
+type fake struct{ graph.UseCases }
 
 func (fake) SampledHealth(context.Context) health.Health { return health.Health{Status: "HEALTHY"} }
 
@@ -42,7 +42,7 @@ func (stream) Close() {}
 func TestHandler_QueriesAndStreams(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(
-		gqlgenpeer.Handler(fake{}, graph.Config{Authenticate: func(token string) (authz.Principal, error) {
+		gqlgenpeer.Handler(graph.UseCasesOf(fake{}), graph.Config{Authenticate: func(token string) (authz.Principal, error) {
 			if token != "good" {
 				return authz.Principal{}, authz.ErrUnauthenticated
 			}
