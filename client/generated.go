@@ -1146,6 +1146,9 @@ func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { 
 // One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type CheckAuditAuditCheck struct {
 	Checked int `json:"checked"`
+	// Objects among `checked` whose row comes from an earlier version and recorded no digest. They are compared only by what the row
+	// names, and are no problem.
+	Uncovered int `json:"uncovered"`
 	// One sentence for each object or log that no row accounts for.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.
@@ -1154,6 +1157,9 @@ type CheckAuditAuditCheck struct {
 
 // GetChecked returns CheckAuditAuditCheck.Checked, and is useful for accessing the field via an interface.
 func (v *CheckAuditAuditCheck) GetChecked() int { return v.Checked }
+
+// GetUncovered returns CheckAuditAuditCheck.Uncovered, and is useful for accessing the field via an interface.
+func (v *CheckAuditAuditCheck) GetUncovered() int { return v.Uncovered }
 
 // GetProblems returns CheckAuditAuditCheck.Problems, and is useful for accessing the field via an interface.
 func (v *CheckAuditAuditCheck) GetProblems() []string { return v.Problems }
@@ -11670,6 +11676,7 @@ const CheckAudit_Operation = `
 query CheckAudit ($after: String) {
 	auditCheck(after: $after) {
 		checked
+		uncovered
 		problems
 		next
 	}

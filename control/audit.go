@@ -113,14 +113,18 @@ func (s *Audits) oldestUnlinked(ctx context.Context, tenantID string) (time.Dura
 
 // AuditCheckPage is what one page of objects showed.
 type AuditCheckPage struct {
-	Checked  int      // objects
-	Problems []string // in words, one for each object that no row accounts for
-	Next     string   // cursor of the next page; "": there is none
+	Checked int // objects
+	// Uncovered objects have a row of an earlier version, which recorded no digest. They are compared by what the row
+	// names, and are no problem.
+	Uncovered int
+	Problems  []string // in words, one for each object that no row accounts for
+	Next      string   // cursor of the next page; "": there is none
 }
 
-// CheckAudit compares a page of the tenant's tokens, policies, settings and decisions with the audit rows that made
-// them, then looks for objects that are gone, and compares the logs of runs with their seals. The operators' tenant has
-// the objects of the installation beside its own. FORBIDDEN, CURSOR_INVALID.
+// CheckAudit compares a page of the tenant's tokens, policies, settings, decisions, runs and signals with the audit
+// rows that made them, and the plans of runs with their digests. Then it looks for objects that are gone, and compares
+// the logs of runs with their seals. The operators' tenant has the objects of the installation beside its own.
+// FORBIDDEN, CURSOR_INVALID.
 func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditCheckPage{}, err
@@ -141,6 +145,9 @@ func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string
 	}
 	f := parts[kind]
 	f.After, f.Limit = cursor, CheckedObjects
+	if f.Kind == store.AuditRun {
+		f.Limit = store.MaxCheckedRuns
+	}
 	objects, err := s.store.AuditObjects(ctx, f)
 	if err != nil {
 		return AuditCheckPage{}, Translate(err)
@@ -149,6 +156,8 @@ func (s *Audits) CheckAudit(ctx context.Context, p authz.Principal, after string
 	for _, o := range objects {
 		if problem := unaccounted(f.Kind, o); problem != "" {
 			out.Problems = append(out.Problems, problem)
+		} else if o.Uncovered {
+			out.Uncovered++
 		}
 	}
 	switch {
@@ -182,8 +191,16 @@ func unaccounted(kind store.AuditObjectKind, o store.AuditObject) string {
 		whose = "tenant " + o.TenantID
 	}
 	switch {
-	case o.Made == "":
+	case o.Made == "" && !o.Uncovered:
 		return fmt.Sprintf("%s of %s has no row that created it", name, whose)
+	case len(o.Differences) > 0:
+		return fmt.Sprintf("%s of %s is not as the row that created it recorded it: %s", name, whose,
+			inWords(o.Differences))
+	case o.Uncovered:
+		return ""
+	case o.Made != o.Digest && (kind == store.AuditRun || kind == store.AuditSignal):
+		return fmt.Sprintf("%s of %s is not as the row that created it recorded it: its content has the digest %s, recorded "+
+			"as %s", name, whose, o.Digest, o.Made)
 	case o.Made != o.Digest:
 		return fmt.Sprintf("%s of %s is not as the row that created it recorded it", name, whose)
 	case o.Revoked && !o.Revocation:
@@ -192,4 +209,17 @@ func unaccounted(kind store.AuditObjectKind, o store.AuditObject) string {
 		return fmt.Sprintf("%s of %s is good although a row revoked it", name, whose)
 	}
 	return ""
+}
+
+// maxNamedFact bounds each text of a difference in a problem, in bytes.
+const maxNamedFact = 200
+
+// inWords names each fact with both values.
+func inWords(differences []store.AuditDifference) string {
+	out := make([]string, len(differences))
+	for i, d := range differences {
+		out[i] = fmt.Sprintf("the %s is %q, recorded as %q", d.Fact, run.Text(d.Stored, maxNamedFact),
+			run.Text(d.Recorded, maxNamedFact))
+	}
+	return strings.Join(out, "; ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -66,10 +67,14 @@ func (s *Audits) checkLogs(ctx context.Context, tenantID string, kind int, after
 	if err != nil {
 		return AuditCheckPage{}, Translate(err)
 	}
+	heads, err := s.headsOf(ctx, links)
+	if err != nil {
+		return AuditCheckPage{}, Translate(err)
+	}
 	var out AuditCheckPage
 	var read int64
 	for i, l := range links {
-		problem, events, err := s.checkLog(ctx, *l.Row)
+		problem, events, err := s.checkLog(ctx, *l.Row, heads)
 		if err != nil {
 			return AuditCheckPage{}, Translate(err)
 		}
@@ -85,7 +90,8 @@ func (s *Audits) checkLogs(ctx context.Context, tenantID string, kind int, after
 }
 
 // checkLog says why a log is not as a row sealed it, "" when it is, and how many events that took.
-func (s *Audits) checkLog(ctx context.Context, row store.AuditRow) (problem string, events int64, err error) {
+func (s *Audits) checkLog(ctx context.Context, row store.AuditRow, heads map[string]store.Head) (problem string,
+	events int64, err error) {
 	seal, err := store.ParseLogSeal(row.Object, row.Digest)
 	if err != nil || row.Object != store.LogSealObject(row.RunID, seal.Seq) { //nolint:nilerr // the row is what is wrong
 		return fmt.Sprintf("audit row %s names no log that dvt sealed", row.ID), 0, nil
@@ -107,13 +113,28 @@ func (s *Audits) checkLog(ctx context.Context, row store.AuditRow) (problem stri
 		return fmt.Sprintf("the log of run %s is not as it was sealed at %s: an event between %d and %d was changed",
 			row.RunID, sealed, before.Seq+1, seal.Seq), events, nil
 	}
-	problem, err = s.checkUnsealed(ctx, row, seal)
+	problem, err = s.checkUnsealed(ctx, row, seal, heads[row.RunID].Terminal)
 	return problem, events, err
+}
+
+// headsOf reads the heads of all runs whose logs a page of seals covers. A run that ends after this read counts as open:
+// its last event is then newer than sealedWithin.
+func (s *Audits) headsOf(ctx context.Context, links []store.AuditLink) (map[string]store.Head, error) {
+	if len(links) == 0 {
+		return nil, nil //nolint:nilnil // no run has a head
+	}
+	ids := make([]string, len(links))
+	for i, l := range links {
+		ids[i] = l.Row.RunID
+	}
+	slices.Sort(ids)
+	heads, err := s.logs.Heads(ctx, slices.Compact(ids))
+	return heads.ByRun, err
 }
 
 // checkUnsealed says whether events stand behind the newest seal of a log that the projector would have sealed: those
 // of a run that had ended before.
-func (s *Audits) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal) (problem string,
+func (s *Audits) checkUnsealed(ctx context.Context, row store.AuditRow, seal store.LogSeal, ended bool) (problem string,
 	err error) {
 	newest, err := s.logs.LastLogSeal(ctx, row.TenantID, row.RunID, maxSeq)
 	if err != nil || newest.Seq != seal.Seq {
@@ -123,12 +144,8 @@ func (s *Audits) checkUnsealed(ctx context.Context, row store.AuditRow, seal sto
 	if err != nil || len(next) == 0 || s.now().Sub(next[0].PersistedAt).Abs() < sealedWithin {
 		return "", err
 	}
-	heads, err := s.logs.Heads(ctx, []string{row.RunID})
-	if err != nil {
-		return "", err
-	}
 	last, err := s.logs.Events(ctx, row.RunID, seal.Seq-1, 1)
-	if err != nil || !heads.ByRun[row.RunID].Terminal && (len(last) == 0 || !last[0].Type.EndsRun()) {
+	if err != nil || !ended && (len(last) == 0 || !last[0].Type.EndsRun()) {
 		return "", err
 	}
 	return fmt.Sprintf("the log of run %s has events after its end at %d that dvt did not seal", row.RunID, seal.Seq), nil

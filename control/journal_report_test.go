@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -16,6 +17,8 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // A worker whose account does not cover a queue that it polls must end, because it takes steps that it cannot begin.
@@ -66,6 +69,16 @@ func TestReport_IsDeniedForQueuesOutsideTheAccount(t *testing.T) {
 	}
 	if got := strings.Count(out.String(), "a call to the log was refused"); got != 5 {
 		t.Errorf("%d lines about refused calls, want 5:\n%s", got, out.String())
+	}
+	var rows []store.AuditRow
+	for _, l := range w.auditChainHolds("acme") {
+		rows = append(rows, store.AuditRow{Actor: l.Row.Actor, Action: l.Row.Action, Outcome: l.Row.Outcome, Code: l.Row.Code,
+			Via: l.Row.Via})
+	}
+	want := []store.AuditRow{{Actor: "acme-worker", Action: "REFUSE_WORKER", Outcome: "REJECTED", Code: run.CodeForbidden,
+		Via: authz.ViaWorker}}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("audit rows of five refused reports within a minute (-want +got):\n%s", diff)
 	}
 }
 

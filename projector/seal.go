@@ -16,8 +16,8 @@ import (
 const sealEvery = 1000
 
 // sealer chains the logs of runs: before a checkpoint is saved, it writes the seal of the log up to that position
-// into the audit. The dirty mark is cleared after the checkpoint, so that a crash in between seals again. SealLog
-// finds an existing seal.
+// into the audit. The dirty mark is cleared after the checkpoint, so that a crash in between seals again. The
+// look-up finds an existing seal.
 type sealer struct {
 	store Store
 	last  *lru.Cache[sealKey, run.Seq] // position of the newest seal; missing runs are looked up
@@ -39,23 +39,22 @@ func newSealer(s Store, size int) *sealer {
 // seal writes the seal of w's log at the state that will be saved, if one is due.
 func (s *sealer) seal(ctx context.Context, w *runWork) error {
 	state, key := w.state.state, sealKey{w.state.epoch, w.runID}
-	last, known := s.last.Get(key)
+	last, _ := s.last.Get(key)
 	due := func() bool { return state.Seq-last >= sealEvery || state.Status.Terminal() && state.Seq > last }
 	if !due() {
 		return nil
 	}
-	if !known && !state.Status.Terminal() { // another server, or this one before a restart, may have sealed it
-		found, err := s.store.LastLogSeal(ctx, state.TenantID, w.runID, state.Seq+1)
-		if err != nil {
-			return fmt.Errorf("find the seal of the log: %w", err)
-		}
-		if last = found.Seq; !due() {
-			s.last.Add(key, last)
-			return nil
-		}
+	// Another server may have sealed the log, or this one before a restart.
+	found, err := s.store.LastLogSeal(ctx, state.TenantID, w.runID, state.Seq+1)
+	if err != nil {
+		return fmt.Errorf("find the seal of the log: %w", err)
 	}
-	row, missing, err := store.SealLog(ctx, s.store, state.Identity, state.Seq)
-	if err == nil && missing {
+	if last = found.Seq; !due() {
+		s.last.Add(key, last)
+		return nil
+	}
+	row, err := store.SealLog(ctx, s.store, state.Identity, found, state.Seq)
+	if err == nil {
 		row.ID = uuid.NewString()
 		err = s.store.Audit(ctx, row)
 	}

@@ -15,12 +15,17 @@ const (
 	AuditPolicy   AuditObjectKind = "policy"   // a version of a policy; a break-glass grant is one
 	AuditSetting  AuditObjectKind = "setting"  // a version of a quota, a freeze or an engine mode
 	AuditDecision AuditObjectKind = "decision" // of a person about a run that waits for approval
+	AuditRun      AuditObjectKind = "run"      // who requested a run, its scope, its params and its stored plan
+	AuditSignal   AuditObjectKind = "signal"   // a receipt; completions of manual steps and signals of bulks have one too
 )
 
 // AuditObjectKinds lists every kind.
 func AuditObjectKinds() []AuditObjectKind {
-	return []AuditObjectKind{AuditToken, AuditPolicy, AuditSetting, AuditDecision}
+	return []AuditObjectKind{AuditToken, AuditPolicy, AuditSetting, AuditDecision, AuditRun, AuditSignal}
 }
+
+// ActionImport is the action of rows that dvt store import writes for its runs and receipts.
+const ActionImport = "IMPORT"
 
 // AuditObjectFilter selects objects of one kind and tenant.
 type AuditObjectFilter struct {
@@ -39,6 +44,17 @@ type AuditObject struct {
 	Made     string // digest that the row recorded; "": no row made the object
 	// Revoked says that a token has ended, and Revocation that a row ended it.
 	Revoked, Revocation bool
+	// Uncovered is true when the row comes from an earlier version and recorded no digest. Such an object is compared only by
+	// what the row names.
+	Uncovered bool
+	// Differences are the facts that the row names and the store holds otherwise.
+	Differences []AuditDifference
+}
+
+// AuditDifference is a fact that the store holds otherwise than an audit row recorded it.
+type AuditDifference struct {
+	Fact             string // in words
+	Stored, Recorded string
 }
 
 // madeBy returns the row as the row that made an object.

@@ -35,30 +35,25 @@ type LogSeals interface {
 
 // sealedLogs is what SealLog and LogHash read.
 type sealedLogs interface {
-	LogSeals
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 }
 
 // ErrLogShort says that a log ends before an event that it should have.
 var ErrLogShort = errors.New("store: the log ends before that event")
 
-// SealLog returns the audit row that seals the log of a run up to an event, by its events since the seal before.
-// missing is false when that event is sealed already. ErrLogShort when the log does not reach the event.
+// SealLog returns the audit row that seals the log of a run up to an event, by its events since an earlier seal, which
+// LastLogSeal found. ErrLogShort when the log does not reach the event.
 // The caller gives the row a random id and writes it: a row under an id that somebody can guess and write first would
 // keep the seal out. Two callers at once make two rows that say the same, which is harmless.
-func SealLog(ctx context.Context, s sealedLogs, id run.Identity, to run.Seq) (row AuditRow, missing bool, err error) {
-	last, err := s.LastLogSeal(ctx, id.TenantID, id.RunID, to+1)
-	if err != nil || last.Seq == to {
-		return AuditRow{}, false, err
-	}
-	seal, err := LogHash(ctx, s, id.RunID, last, to)
+func SealLog(ctx context.Context, s sealedLogs, id run.Identity, from LogSeal, to run.Seq) (AuditRow, error) {
+	seal, err := LogHash(ctx, s, id.RunID, from, to)
 	if err != nil {
-		return AuditRow{}, false, err
+		return AuditRow{}, err
 	}
 	return AuditRow{
 		TenantID: id.TenantID, Actor: sealActor, Action: ActionSealLog, RunID: id.RunID, Outcome: "ACCEPTED",
 		Object: LogSealObject(id.RunID, to), Digest: hex.EncodeToString(seal.Hash[:]),
-	}, true, nil
+	}, nil
 }
 
 // LogHash computes the seal of a run's log at an event from an earlier seal and the events between them, MaxPage at a

@@ -10,6 +10,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/authority"
@@ -202,7 +204,11 @@ func (w *writing) unit(ctx context.Context, u unit) error {
 	if w.skip[u.run.RunID] {
 		return nil
 	}
-	if err := w.s.Import(ctx, store.NewRun{Run: u.run, Receipts: u.receipts}, u.events); err != nil {
+	rows := store.ImportRows(u.run, u.receipts)
+	for i := range rows {
+		rows[i].ID = uuid.NewString()
+	}
+	if err := w.s.Import(ctx, store.NewRun{Run: u.run, Receipts: u.receipts, Audit: rows}, u.events); err != nil {
 		return fmt.Errorf("import run %s: %w", u.run.RunID, err)
 	}
 	w.out.Runs++

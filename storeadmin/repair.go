@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -241,8 +243,14 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 			AcceptedSeq: done.Outcomes[0].Seq,
 			Signal:      run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LA, Force: sig.Force},
 		}, false)
+		if err != nil {
+			return err
+		}
 		lost = &LostReceipt{SignalID: sig.ID, Type: sig.Type, StepID: sig.StepID, Renumbered: stored.No != sig.No}
-		return err
+		return tx.Audit(ctx, store.MadeSignal(store.AuditRow{
+			ID: uuid.NewString(), TenantID: r.TenantID, Actor: repairActor, Action: string(sig.Type), RunID: r.RunID,
+			SignalID: sig.ID, Outcome: "ACCEPTED", Reason: repairReason,
+		}, stored))
 	})
 	return lost, err
 }

@@ -140,9 +140,10 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved",
 		Args: cmdline.ExactArgs(0),
-		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting and " +
-			"approval decision\n" +
-			"with the row that made it, and the log of each run with its seals. Status 1 when a row was changed, removed or " +
+		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting, " +
+			"approval decision,\n" +
+			"run and signal with the row that made it, each stored plan with its digest, and the log of each run with its " +
+			"seals. Status 1 when a row was changed, removed or " +
 			"moved, did\n" +
 			"not come through dvt, or has waited for its link for more than 10 s, when an object has no row, and when a " +
 			"sealed event was\n" +
@@ -180,14 +181,16 @@ type auditCheck struct {
 	Head     string   `json:"head"`
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
-	// tokens, policies, settings, decisions and seals of logs that are as their rows say
-	Objects  int `json:"objects"`
-	Heads    int `json:"heads,omitempty"` // signed heads that were compared
-	previous string
-	newest   signedHead           // the latest of the signed heads
-	newestNo int64                // its number
-	latest   time.Time            // the latest time of a row so far
-	signed   map[int64]signedHead // by number, those that the chain has not reached
+	// tokens, policies, settings, decisions, runs, signals and seals of logs that are as their rows say
+	Objects int `json:"objects"`
+	// Uncovered objects are among Objects. Their rows come from earlier versions and recorded no digest.
+	Uncovered int `json:"uncovered"`
+	Heads     int `json:"heads,omitempty"` // signed heads that were compared
+	previous  string
+	newest    signedHead           // the latest of the signed heads
+	newestNo  int64                // its number
+	latest    time.Time            // the latest time of a row so far
+	signed    map[int64]signedHead // by number, those that the chain has not reached
 }
 
 // signedHead is a head of the caller's tenant in a signed document.
@@ -274,6 +277,10 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 			fmt.Fprintln(s.out, p)
 		}
 		fmt.Fprintf(s.out, "%s as recorded, seals of logs included\n", cmdline.Count(check.Objects, "object"))
+		if check.Uncovered > 0 {
+			fmt.Fprintf(s.out, "%s of them with a row of an earlier version, which recorded no digest\n",
+				cmdline.Count(check.Uncovered, "object"))
+		}
 		if check.Heads > 0 {
 			fmt.Fprintf(s.out, "%s compared; the newest is of %s and covers rows up to %d\n",
 				cmdline.Count(check.Heads, "signed head"), check.newest.at.UTC().Format(time.RFC3339), check.newestNo)
@@ -306,6 +313,7 @@ func (s *session) auditObjects(ctx context.Context, check *auditCheck) error {
 			return cmdline.Failure(err)
 		}
 		check.Objects += out.AuditCheck.Checked - len(out.AuditCheck.Problems)
+		check.Uncovered += out.AuditCheck.Uncovered
 		check.Problems = append(check.Problems, out.AuditCheck.Problems...)
 		if after = out.AuditCheck.Next; after == nil {
 			return nil

@@ -23,7 +23,7 @@ const (
 // Begin implements engine.AttemptJournal.
 func (a *attempts) Begin(ctx context.Context, b engine.Begin) (out engine.Begun, err error) {
 	key := fmt.Sprintf("%s/%s/%d", b.RunID, b.StepID, b.LogicalAttempt)
-	err = a.write(ctx, key, refusedCall{"begin", a.worker.ID, b.RunID, b.StepID}, func(ctx context.Context) error {
+	err = a.write(ctx, key, refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}, func(ctx context.Context) error {
 		out, err = a.begin(ctx, b)
 		return err
 	})
@@ -193,7 +193,7 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 // Compensation implements engine.AttemptJournal.
 func (a *attempts) Compensation(ctx context.Context, b engine.Begin) (engine.Hook, error) {
 	hook, err := a.compensation(ctx, b)
-	return hook, a.journal.refusals.record(ctx, refusedCall{"compensation", a.worker.ID, b.RunID, b.StepID}, err)
+	return hook, a.journal.refusals.record(ctx, refusedCall{call: "compensation", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}, err)
 }
 
 func (a *attempts) compensation(ctx context.Context, b engine.Begin) (engine.Hook, error) {

@@ -25,7 +25,7 @@ const evidenceAge = time.Second
 // and digest of the bytes match the reference.
 func (a *attempts) Evidence(ctx context.Context, e engine.Evidence) error {
 	err := a.evidence(ctx, e)
-	return a.journal.refusals.record(ctx, refusedCall{"evidence", a.worker.ID, e.RunID, e.StepID}, err)
+	return a.journal.refusals.record(ctx, refusedCall{call: "evidence", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID}, err)
 }
 
 func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,7 @@ func newRefusals(cfg Config) *refusals {
 // refusedCall describes a refused call in logs and audit rows.
 type refusedCall struct {
 	call, actor, runID, stepID string
+	tenants                    []string // that get the audit row of a call about no run
 }
 
 // record counts and logs err and writes its audit row when err is a refusal. It always returns err unchanged.
@@ -95,19 +97,27 @@ const actionRefuseWorker = "REFUSE_WORKER"
 
 // audit writes a row into the audit log of the run's tenant. Within a minute it writes one row for each action, call
 // and reason of an actor on a run, and at most auditRowsPerMinute for a run. The next row contains the number of
-// suppressed repetitions. A run that does not exist has no tenant, so it gets no row.
+// suppressed repetitions. A run that does not exist has no tenant, so it gets no row. A call about no run has a row in
+// each of its tenants.
 func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why *refusal) {
 	w, known := r.seen.Add(c.runID + "/" + action + "/" + c.actor + "/" + c.call + "/" + why.reason)
 	if known && w.N > 1 {
 		return
 	}
-	if ofRun, known := r.seen.Add(c.runID); !known || ofRun.N > control.AuditRowsPerMinute {
+	if ofRun, known := r.seen.Add(cmp.Or(c.runID, c.actor)); !known || ofRun.N > control.AuditRowsPerMinute {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), control.RefusalAuditTime)
 	defer cancel()
-	owner, err := r.cfg.Store.Runs.Get(ctx, c.runID)
-	if errors.Is(err, store.ErrNotFound) {
+	tenants, code := c.tenants, run.CodeForbidden
+	var err error
+	if c.runID != "" {
+		code = run.CodeTicketRefused
+		var owner store.Run
+		owner, err = r.cfg.Store.Runs.Get(ctx, c.runID)
+		tenants = []string{owner.TenantID}
+	}
+	if errors.Is(err, store.ErrNotFound) || len(tenants) == 0 {
 		return
 	}
 	if err == nil {
@@ -117,13 +127,18 @@ func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why 
 			Repeated int    `json:"repeatedBefore,omitempty"`
 		}{c.call, c.stepID, max(w.Before-1, 0)})
 		row := store.AuditRow{
-			ID: uuid.NewString(), TenantID: owner.TenantID, Actor: c.actor, Action: action, RunID: c.runID, Outcome: "REJECTED",
-			Code: run.CodeTicketRefused, Reason: run.Text(why.text, control.MaxAuditedReason), Detail: detail,
+			Actor: c.actor, Action: action, RunID: c.runID, Outcome: "REJECTED",
+			Code: code, Reason: run.Text(why.text, control.MaxAuditedReason), Detail: detail,
 		}
 		if action == actionRefuseWorker {
 			row.Credential, row.Via = authz.Principal{Via: authz.ViaWorker}.Credential(), authz.ViaWorker
 		}
-		err = r.cfg.Store.Workers.Audit(ctx, row)
+		rows := make([]store.AuditRow, len(tenants))
+		for i, tenant := range tenants {
+			rows[i] = row
+			rows[i].ID, rows[i].TenantID = uuid.NewString(), tenant
+		}
+		err = r.cfg.Store.Workers.Audit(ctx, rows...)
 	}
 	if err != nil {
 		r.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))

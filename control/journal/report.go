@@ -47,7 +47,7 @@ var _ engine.WorkerReporter = (*attempts)(nil)
 // verification repeats the row every failedReportAgain.
 func (a *attempts) Report(ctx context.Context, r engine.WorkerReport) error {
 	err := a.report(ctx, r)
-	return a.journal.refusals.record(ctx, refusedCall{call: "report", actor: a.worker.ID}, err)
+	return a.journal.refusals.record(ctx, refusedCall{call: "report", actor: a.worker.ID, tenants: a.tenants()}, err)
 }
 
 func (a *attempts) report(ctx context.Context, r engine.WorkerReport) error {
@@ -189,14 +189,20 @@ func isName(s string) bool {
 	return s != "" && len(s) <= maxReportName && run.IsText(s) && !strings.ContainsAny(s, "\n\t\r")
 }
 
-// isolationRows returns the audit rows of WorkerIsolationEvent, one for each tenant that the worker serves by name. A
-// worker of all tenants gets one row for the operators' tenant. Without such a tenant only the server's log records the
-// report.
-func (a *attempts) isolationRows(r engine.WorkerReport, queues []string, changed bool) (rows []store.AuditRow) {
+// tenants returns the tenants whose audit records the worker's reports: those that it serves by name, at most
+// maxReportTenants, or the operators' tenant for a worker of all tenants. Without such a tenant only the server's log
+// records a report.
+func (a *attempts) tenants() []string {
 	tenants := slices.Clone(a.worker.Serves)
 	if slices.Contains(tenants, "*") {
 		tenants = []string{a.journal.cfg.OperatorsTenant}
 	}
+	tenants = tenants[:min(len(tenants), maxReportTenants)]
+	return slices.DeleteFunc(tenants, func(tenant string) bool { return tenant == "" })
+}
+
+// isolationRows returns the audit rows of WorkerIsolationEvent, one for each of the worker's tenants.
+func (a *attempts) isolationRows(r engine.WorkerReport, queues []string, changed bool) (rows []store.AuditRow) {
 	outcome, reason := "ACCEPTED", "the sandbox of a worker was verified"
 	if !r.OK {
 		outcome, reason = "REJECTED", "the verification of a worker's sandbox failed: "+r.Problem
@@ -205,10 +211,7 @@ func (a *attempts) isolationRows(r engine.WorkerReport, queues []string, changed
 		"event": "WorkerIsolationEvent", "worker": r.Worker, "queues": queues[:min(len(queues), 10)],
 		"runtime": r.Runtime, "digest": r.Digest, "parts": r.Parts, "uid": r.UID, "ok": r.OK, "changed": changed,
 	})
-	for _, tenant := range tenants[:min(len(tenants), maxReportTenants)] {
-		if tenant == "" {
-			continue
-		}
+	for _, tenant := range a.tenants() {
 		rows = append(rows, store.AuditRow{
 			ID: uuid.NewString(), TenantID: tenant, Actor: a.worker.ID, Action: actionIsolation, Outcome: outcome,
 			Reason: run.Text(reason, control.MaxAuditedReason), Detail: detail,

@@ -187,7 +187,7 @@ func (j *judging) reject(ctx context.Context, tx store.RunTx, code run.Code, mes
 		return err
 	}
 	j.out = SignalReceipt{Receipt: stored}
-	return j.auditTx(ctx, tx, "REJECTED", code)
+	return j.auditMade(ctx, tx, "REJECTED", stored)
 }
 
 func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) error {
@@ -238,7 +238,7 @@ func (j *judging) stored(ctx context.Context, tx store.RunTx, rc run.Receipt, de
 		return err
 	}
 	j.out = SignalReceipt{Receipt: stored}
-	return j.auditTx(ctx, tx, "ACCEPTED", "")
+	return j.auditMade(ctx, tx, "ACCEPTED", stored)
 }
 
 // decide appends the decision about the signal.
@@ -267,11 +267,21 @@ func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, c
 	return out.Outcomes[0], nil
 }
 
+// auditTx writes the row of a decision that left no receipt.
 func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, code run.Code) error {
+	return tx.Audit(ctx, j.auditRow(outcome, code))
+}
+
+// auditMade writes the row of a decision that left a receipt. CheckAudit compares the receipt with it.
+func (j *judging) auditMade(ctx context.Context, tx store.RunTx, outcome string, stored run.Receipt) error {
+	return tx.Audit(ctx, store.MadeSignal(j.auditRow(outcome, stored.Rejection), stored))
+}
+
+func (j *judging) auditRow(outcome string, code run.Code) store.AuditRow {
 	row := store.AuditRow{
 		ID: uuid.NewString(), Action: string(j.in.Signal.Type), RunID: j.in.RunID,
 		SignalID: j.in.Signal.ID, Outcome: outcome, Code: code, Reason: j.in.Reason,
 	}
 	control.NameActor(j.p, &row)
-	return tx.Audit(ctx, row)
+	return row
 }

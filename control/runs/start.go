@@ -218,6 +218,7 @@ func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	}
 	row.ID = uuid.NewString()
 	row.RunID, row.Outcome, row.RequestID = r.RunID, "ACCEPTED", r.RequestID
+	row = store.MadeRun(row, *r)
 	n.Events, n.Audit = []run.Draft{approved}, []store.AuditRow{row}
 	n.Enqueue = &store.Enqueue{Terms: s.admission.Allowances.Terms(r.TenantID, r.ProjectID), Priority: priority}
 	n.Wait = func(a store.Admission) ([]run.Draft, error) { return s.runQueuedDrafts(a, pin) }
@@ -358,7 +359,7 @@ func (s *Starter) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 		return pinnedPlan{}, control.Translate(err)
 	}
 	sum := sha256.Sum256(body.Bytes())
-	ref := plan.RefOf(body.Bytes(), pl, "dvt:plan/"+hex.EncodeToString(sum[:]))
+	ref := plan.RefOf(body.Bytes(), pl, store.InlinePlan+hex.EncodeToString(sum[:]))
 	return pinnedPlan{ref: ref, body: body.Bytes(), plan: &pl, policy: s.rules.Policy.For(pl)}, nil
 }
 

@@ -28,6 +28,10 @@ func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]
 		return s.auditSettings(ctx, f)
 	case store.AuditDecision:
 		return s.auditDecisions(ctx, f)
+	case store.AuditRun:
+		return s.auditRuns(ctx, f)
+	case store.AuditSignal:
+		return s.auditSignals(ctx, f)
 	}
 	return nil, fmt.Errorf("postgres: audit objects: no kind %q", f.Kind)
 }
@@ -137,18 +141,27 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 	return seals[0], nil
 }
 
-// missingSQL selects accepted rows of a tenant whose object is gone. A token may go when it has expired.
-const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = $1 AND l.no > $2 AND a.outcome = 'ACCEPTED' AND a.object <> '' AND (
+// missingSQL selects rows of a tenant whose object is gone. A token may go when it has expired. Rows of runs and signals
+// of earlier versions name no object.
+const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = $1 AND l.no > $2 AND (a.outcome = 'ACCEPTED' AND (
 	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' || p.version = a.object)
 	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version = a.object)
 	OR a.object LIKE 'decision/%' AND NOT EXISTS (
 		SELECT 1 FROM approval_decision d WHERE d.run_id = a.run_id AND 'decision/' || d.run_id || '/' || d.principal = a.object)
+	OR a.run_id <> '' AND (a.object LIKE 'run/%' OR a.object = '' AND a.action IN ('START', 'RERUN'))
+		AND NOT EXISTS (SELECT 1 FROM run r WHERE r.run_id = a.run_id AND r.tenant_id = a.tenant_id)
+	) OR a.signal_id <> '' AND (a.object LIKE 'signal/%' OR a.object = '' AND a.outcome = 'ACCEPTED')
+		AND NOT EXISTS (SELECT 1 FROM signal s WHERE s.run_id = a.run_id AND s.signal_id = a.signal_id)
 	) ORDER BY l.no LIMIT $3`
+
+// missingObjectSQL names the object of a row.
+const missingObjectSQL = `CASE WHEN a.object <> '' THEN a.object WHEN a.signal_id <> '' THEN 'signal/' || a.run_id || '/' || a.signal_id
+	ELSE 'run/' || a.run_id END`
 
 // AuditMissing implements store.AuditProofs.
 func (s *Store) AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]store.AuditLink, error) {
 	return collect(ctx, s, "audit missing", func(row pgx.CollectableRow) (l store.AuditLink, err error) {
 		l.Row = &store.AuditRow{}
 		return l, row.Scan(&l.No, &l.ID, &l.Row.Object, &l.Row.Actor)
-	}, `SELECT l.no, a.id::text, a.object, a.actor `+missingSQL, tenantID, max(after, 0), pageSize(limit))
+	}, `SELECT l.no, a.id::text, `+missingObjectSQL+`, a.actor `+missingSQL, tenantID, max(after, 0), pageSize(limit))
 }

@@ -95,6 +95,9 @@ type Artifact struct {
 // One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type AuditCheck struct {
 	Checked int `json:"checked"`
+	// Objects among `checked` whose row comes from an earlier version and recorded no digest. They are compared only by what the row
+	// names, and are no problem.
+	Uncovered int `json:"uncovered"`
 	// One sentence for each object or log that no row accounts for.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.

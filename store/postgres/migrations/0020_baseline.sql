@@ -860,6 +860,7 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_tenant ON audit (tenant_id, at);
 CREATE INDEX audit_object ON audit (object, tenant_id) WHERE object <> '';
+CREATE INDEX audit_of_run ON audit (run_id, signal_id) WHERE run_id <> ''; -- the row that made a run or a signal
 CREATE TRIGGER audit_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON audit FROM PUBLIC;

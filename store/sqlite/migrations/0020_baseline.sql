@@ -481,6 +481,7 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_tenant ON audit (tenant_id, at);
 CREATE INDEX audit_object ON audit (object, tenant_id) WHERE object <> '';
+CREATE INDEX audit_of_run ON audit (run_id, signal_id) WHERE run_id <> ''; -- the row that made a run or a signal
 
 -- +goose StatementBegin
 CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit BEGIN
