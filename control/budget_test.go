@@ -121,7 +121,7 @@ func appends(t run.EventType) func(context.Context, *journal.Journal) error {
 }
 
 func begins(ctx context.Context, j *journal.Journal) error {
-	_, err := j.Begin(ctx, engine.Begin{RunID: "r", StepID: "s", LogicalAttempt: 1})
+	_, err := j.StartAttempt(ctx, engine.StartAttempt{RunID: "r", StepID: "s", LogicalAttempt: 1})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // the store had nothing to say of the run
 	}

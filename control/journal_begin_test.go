@@ -36,7 +36,7 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	other := w.running("tickets-2", "s1<", "s2<")
 	before := w.log(id)
 	good := w.beginOf(id, "s1", 1, 1)
-	with := func(f func(*engine.Begin)) engine.Begin { b := good; f(&b); return b }
+	with := func(f func(*engine.StartAttempt)) engine.StartAttempt { b := good; f(&b); return b }
 	expired := w.dispatch(id, "s1", 1)
 	expired.Expires = w.clock.now().Add(-time.Minute)
 	hook := w.dispatch(id, "s1", 1)
@@ -45,38 +45,38 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	forged := ticketKeys(t, "k2")
 	for _, c := range []struct {
 		name string
-		b    engine.Begin
+		b    engine.StartAttempt
 		why  string
 	}{
-		{"no ticket", with(func(b *engine.Begin) { b.Ticket = "" }), "missing"},
-		{"a ticket of other keys", with(func(b *engine.Begin) { b.Ticket = foreign.Ticket(w.dispatch(id, "s1", 1)) }),
+		{"no ticket", with(func(b *engine.StartAttempt) { b.Ticket = "" }), "missing"},
+		{"a ticket of other keys", with(func(b *engine.StartAttempt) { b.Ticket = foreign.Ticket(w.dispatch(id, "s1", 1)) }),
 			"none of the ticket-keys"},
-		{"a forged id of the key", with(func(b *engine.Begin) {
+		{"a forged id of the key", with(func(b *engine.StartAttempt) {
 			b.Ticket = strings.Replace(forged.Ticket(w.dispatch(id, "s1", 1)), "k2.", "k1.", 1)
 		}), "none of the ticket-keys"},
-		{"an expired ticket", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(expired) }), "expired"},
-		{"the ticket of a hook", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(hook) }), "another dispatch"},
-		{"the ticket of another run", with(func(b *engine.Begin) {
+		{"an expired ticket", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(expired) }), "expired"},
+		{"the ticket of a hook", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(hook) }), "another dispatch"},
+		{"the ticket of another run", with(func(b *engine.StartAttempt) {
 			b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1",
 				1))
 		}),
 			"another dispatch"},
-		{"the ticket of another step", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }),
+		{"the ticket of another step", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }),
 			"another dispatch"},
-		{"the ticket of another attempt", with(func(b *engine.Begin) { b.LogicalAttempt = 2 }), "another dispatch"},
-		{"the ticket of another dispatch", with(func(b *engine.Begin) { b.N = 7 }), "another dispatch"},
-		{"no engine attempt", with(func(b *engine.Begin) { b.EngineAttempt = 0 }), "engine attempt 0"},
-		{"too many engine attempts", with(func(b *engine.Begin) { b.EngineAttempt = 1001 }), "engine attempt 1001"},
-		{"a clock that is ahead", with(func(b *engine.Begin) {
+		{"the ticket of another attempt", with(func(b *engine.StartAttempt) { b.LogicalAttempt = 2 }), "another dispatch"},
+		{"the ticket of another dispatch", with(func(b *engine.StartAttempt) { b.N = 7 }), "another dispatch"},
+		{"no engine attempt", with(func(b *engine.StartAttempt) { b.EngineAttempt = 0 }), "engine attempt 0"},
+		{"too many engine attempts", with(func(b *engine.StartAttempt) { b.EngineAttempt = 1001 }), "engine attempt 1001"},
+		{"a clock that is ahead", with(func(b *engine.StartAttempt) {
 			b.EmittedAt = b.EmittedAt.Add(2*time.Hour +
 				3*time.Minute)
 		}),
 			"the worker's clock is 2h"},
-		{"a clock that is behind", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }),
+		{"a clock that is behind", with(func(b *engine.StartAttempt) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }),
 			"behind"},
-		{"no clock", with(func(b *engine.Begin) { b.EmittedAt = time.Time{} }), "behind"},
+		{"no clock", with(func(b *engine.StartAttempt) { b.EmittedAt = time.Time{} }), "behind"},
 	} {
-		begun, err := w.journal.Begin(t.Context(), c.b)
+		begun, err := w.journal.StartAttempt(t.Context(), c.b)
 		refusedFor(t, c.name, err, c.why)
 		if begun.Key != "" || begun.Verdict != "" {
 			t.Errorf("%s: the refusal returned verdict %s and key %q", c.name, begun.Verdict, begun.Key)
@@ -89,10 +89,10 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	if after := w.log(id); len(after) != len(before) {
 		t.Errorf("refusals wrote to the log: %v", after[len(before):])
 	}
-	if begun, err := w.journal.Begin(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
+	if begun, err := w.journal.StartAttempt(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
 		t.Errorf("Begin after the refusals returned %s, %v", begun.Verdict, err)
 	}
-	if _, err := w.newJournal(func(c *journal.Config) { c.Tickets = ticket.Keys{} }).Begin(t.Context(),
+	if _, err := w.newJournal(func(c *journal.Config) { c.Tickets = ticket.Keys{} }).StartAttempt(t.Context(),
 		good); err != nil {
 		refusedFor(t, "a Journal without keys", err, "ticket-keys")
 	} else {
@@ -108,11 +108,11 @@ func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	id := w.running("failfast", "s1<", "s2<")
 	w.end(failing(w.execute(id, "s1", 1)))
 	d := w.dispatch(id, "s2", 1)
-	if b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginParked {
+	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginParked {
 		t.Errorf("a step without the right to pass is %s, want PARKED", b.Verdict)
 	}
 	d.PassFailing, d.SignalID = true, "retry-1"
-	if b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginRun {
+	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginRun {
 		t.Errorf("a step with the right to pass is %s, want RUN", b.Verdict)
 	}
 	if p := must[run.StepStartedPayload](t)(
@@ -126,14 +126,14 @@ func TestBegin_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("turns", "s1<", "s2<")
 	for _, la := range []int{2, 3} {
-		_, err := w.journal.Begin(t.Context(), w.beginOf(id, "s1", la, 1))
+		_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", la, 1))
 		refusedFor(t, fmt.Sprintf("attempt %d before any", la), err, fmt.Sprintf("attempt %d of step s1 is not next", la))
 	}
 	e := w.execute(id, "s1", 1)
-	_, err := w.journal.Begin(t.Context(), w.beginOf(id, "s1", 2, 1))
+	_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", 2, 1))
 	refusedFor(t, "attempt 2 while attempt 1 runs", err, "not next")
 	w.end(failing(e))
-	_, err = w.journal.Begin(t.Context(), w.beginOf(id, "s1", 3, 1))
+	_, err = w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", 3, 1))
 	refusedFor(t, "attempt 3 after attempt 1", err, "not next")
 	if b := w.begun(id, "s1", 2, 1); b.Verdict != store.BeginRun {
 		t.Errorf("attempt 2 after attempt 1 is %s, want RUN", b.Verdict)
@@ -176,7 +176,7 @@ func TestBegin_RefusesAnOpenDependency(t *testing.T) {
 	id := w.running("open", "s1<", "s2<s1", "s3<s1,s2")
 	open := func(step string) {
 		t.Helper()
-		_, err := w.journal.Begin(t.Context(), w.beginOf(id, step, 1, 1))
+		_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, step, 1, 1))
 		refusedFor(t, step, err, "depends on step")
 	}
 	open("s2")
@@ -186,7 +186,7 @@ func TestBegin_RefusesAnOpenDependency(t *testing.T) {
 	open("s2")
 	d := w.dispatch(id, "s2", 1)
 	d.PassFailing = true
-	if _, err := w.journal.Begin(t.Context(), w.beginBy(d, 1)); !errors.Is(err, engine.ErrRefused) {
+	if _, err := w.journal.StartAttempt(t.Context(), w.beginBy(d, 1)); !errors.Is(err, engine.ErrRefused) {
 		t.Errorf("a ticket that passes fail-fast also passed an open dependency: %v", err)
 	}
 	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
@@ -222,7 +222,7 @@ func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
 	}
 	w.journal = own
 	e := w.beginOf(id, "s3", 1, 2)
-	begun := must[engine.Begun](t)(own.Begin(t.Context(), e))
+	begun := must[engine.AttemptStarted](t)(own.StartAttempt(t.Context(), e))
 	w.end(engine.End{RunID: id, StepID: "s3", LogicalAttempt: 1, N: 1, EngineAttempt: 2, StartedSeq: begun.StartedSeq,
 		Key: begun.Key, Completed: &run.StepCompletedPayload{}})
 	w.journal = w.newJournal(func(c *journal.Config) { c.Store = journal.On(other) })
@@ -250,7 +250,7 @@ func TestBegin_KnowsTheDependenciesOfALongLog(t *testing.T) {
 	}
 	w.journal = w.newJournal()
 	w.execute(id, "s2", 1)
-	_, err := w.journal.Begin(t.Context(), w.beginOf(id, "s2", 2, 1))
+	_, err := w.journal.StartAttempt(t.Context(), w.beginOf(id, "s2", 2, 1))
 	refusedFor(t, "attempt 2 while attempt 1 runs", err, "not next")
 }
 
@@ -264,7 +264,7 @@ func TestFor_HidesOtherTenantsAndQueues(t *testing.T) {
 	}
 	for name, j := range map[string]engine.AttemptJournal{"another tenant": of("globex", "*"),
 		"another queue": of("acme", "tq-isolation-*")} {
-		if _, err := j.Begin(t.Context(), w.beginOf(id, "s1", 1, 1)); !errors.Is(err, store.ErrNotFound) {
+		if _, err := j.StartAttempt(t.Context(), w.beginOf(id, "s1", 1, 1)); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: begin is %v, want ErrNotFound", name, err)
 		}
 		hook := w.dispatch(id, "s1", 1)
@@ -280,7 +280,7 @@ func TestFor_HidesOtherTenantsAndQueues(t *testing.T) {
 	if err := of("globex", "*").Evidence(t.Context(), evidenceOf(e, "x")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("another tenant gives evidence: %v, want ErrNotFound", err)
 	}
-	if _, err := of("acme", "tq-data-*").Begin(t.Context(), w.beginOf(id, "s2", 1, 1)); err != nil {
+	if _, err := of("acme", "tq-data-*").StartAttempt(t.Context(), w.beginOf(id, "s2", 1, 1)); err != nil {
 		t.Errorf("a worker of the tenant and the queue: %v", err)
 	}
 }
@@ -306,7 +306,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	forged := w.beginOf(id, "s1", 1, 1)
 	forged.Ticket = "x"
 	for range 30 {
-		_, err := worker.Begin(t.Context(), forged)
+		_, err := worker.StartAttempt(t.Context(), forged)
 		refusedFor(t, "forged", err, "ticket")
 	}
 	want := "steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id + ` {"call":"begin","stepId":"s1"}`
@@ -320,7 +320,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 		t.Errorf("%d lines of 30 calls", n)
 	}
 	w.clock.advance(time.Minute)
-	if _, err := worker.Begin(t.Context(), forged); err == nil {
+	if _, err := worker.StartAttempt(t.Context(), forged); err == nil {
 		t.Error("a forged ticket was accepted a minute later")
 	}
 	if n := rows("steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id +
@@ -335,7 +335,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	}
 	j.ReportForgery(t.Context(), "no-such-run", "x") // without a tenant there is no audit row
 	for i := range 30 {
-		_, err := j.For(authz.Worker{ID: fmt.Sprintf("w%d", i), Serves: []string{"*"}, Queues: []string{"*"}}).Begin(
+		_, err := j.For(authz.Worker{ID: fmt.Sprintf("w%d", i), Serves: []string{"*"}, Queues: []string{"*"}}).StartAttempt(
 			t.Context(), forged)
 		refusedFor(t, "another worker", err, "ticket")
 	}
@@ -353,7 +353,7 @@ func TestBegin_TicketsExpire(t *testing.T) {
 	b := w.beginBy(d, 1)
 	w.clock.advance(ticket.Life + time.Minute)
 	b.EmittedAt = w.clock.now()
-	_, err := w.journal.Begin(t.Context(), b)
+	_, err := w.journal.StartAttempt(t.Context(), b)
 	refusedFor(t, "a day later", err, "the ticket expired at ")
 	if again := w.begun(id, "s1", 1, 1); again.Verdict != store.BeginRun {
 		t.Errorf("with a new ticket it is %s, want RUN", again.Verdict)

@@ -292,7 +292,7 @@ func (w *world) undoing(requestID string) string {
 }
 
 // hookOf returns the Begin of a step's hook.
-func (w *world) hookOf(runID, stepID string, la, ea int) engine.Begin {
+func (w *world) hookOf(runID, stepID string, la, ea int) engine.StartAttempt {
 	d := w.dispatch(runID, stepID, la)
 	d.Hook = true
 	return w.beginBy(d, ea)

@@ -22,13 +22,13 @@ func (w *world) dispatch(runID, stepID string, la int) ticket.Dispatch {
 }
 
 // beginOf returns the Begin of an execution with its own ticket.
-func (w *world) beginOf(runID, stepID string, la, ea int) engine.Begin {
+func (w *world) beginOf(runID, stepID string, la, ea int) engine.StartAttempt {
 	return w.beginBy(w.dispatch(runID, stepID, la), ea)
 }
 
 // beginBy returns the Begin of an execution of a dispatch.
-func (w *world) beginBy(d ticket.Dispatch, ea int) engine.Begin {
-	return engine.Begin{
+func (w *world) beginBy(d ticket.Dispatch, ea int) engine.StartAttempt {
+	return engine.StartAttempt{
 		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea,
 		EmittedAt: w.clock.now(), Ticket: w.tickets.Ticket(d),
 	}
@@ -38,7 +38,7 @@ func (w *world) beginBy(d ticket.Dispatch, ea int) engine.Begin {
 func (w *world) execute(runID, stepID string, la int) engine.End {
 	w.t.Helper()
 	b := w.beginOf(runID, stepID, la, 1)
-	begun := must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), b))
+	begun := must[engine.AttemptStarted](w.t)(w.journal.StartAttempt(w.t.Context(), b))
 	if begun.Verdict != store.BeginRun || begun.Key == "" {
 		w.t.Fatalf("%s of %s is %s with key %q, want RUN with a key", stepID, runID, begun.Verdict, begun.Key)
 	}

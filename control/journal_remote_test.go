@@ -43,18 +43,18 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 	id := w.running("remote", "s1<", "s2<")
 	b := w.beginOf(id, "s1", 1, 1)
 	for _, stranger := range []string{"globex-1", "alone"} {
-		if _, err := as(stranger).Begin(t.Context(), b); !errors.Is(err, store.ErrNotFound) {
+		if _, err := as(stranger).StartAttempt(t.Context(), b); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s begins: %v, want ErrNotFound", stranger, err)
 		}
 	}
 	forged := b
 	forged.Ticket = "k1.e30.x"
-	_, err := as("acme-1").Begin(t.Context(), forged)
+	_, err := as("acme-1").StartAttempt(t.Context(), forged)
 	refusedFor(t, "a forged ticket", err, "the ticket is missing, or none of the ticket-keys made it")
 	if !w.audited("acme", "acme-1 REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
 		t.Errorf("audit: %v", w.audit("acme"))
 	}
-	begun := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b))
+	begun := must[engine.AttemptStarted](t)(as("acme-1").StartAttempt(t.Context(), b))
 	e := engine.End{RunID: id, StepID: "s1", LogicalAttempt: 1, N: 1, EngineAttempt: 1, StartedSeq: begun.StartedSeq,
 		Key: begun.Key, Completed: &run.StepCompletedPayload{}}
 	if _, err := as("globex-1").End(t.Context(), e); !errors.Is(err, store.ErrNotFound) {
@@ -62,7 +62,7 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 	}
 	stolen := e
 	stolen.StepID = "s2"
-	must[engine.Begun](t)(as("acme-2").Begin(t.Context(), w.beginOf(id, "s2", 1, 1)))
+	must[engine.AttemptStarted](t)(as("acme-2").StartAttempt(t.Context(), w.beginOf(id, "s2", 1, 1)))
 	_, err = as("acme-1").End(t.Context(), stolen)
 	refusedFor(t, "another step's end with the key of its own", err, "the key is not that of step s2")
 	if err := as("acme-1").Evidence(t.Context(), evidenceOf(e, "working")); err != nil {
@@ -74,7 +74,7 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 		t.Errorf("a repeated report is answered %+v, want %+v", again, first)
 	}
 	refusedFor(t, "evidence", as("acme-1").Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
-	if done := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b)); done.Verdict != store.BeginDone ||
+	if done := must[engine.AttemptStarted](t)(as("acme-1").StartAttempt(t.Context(), b)); done.Verdict != store.BeginDone ||
 		done.Terminal.Seq != first.Seq || done.Terminal.Payload != nil {
 		t.Errorf("the execution again is %s with %+v", done.Verdict, done.Terminal)
 	}

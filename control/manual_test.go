@@ -233,7 +233,7 @@ func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
 	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
-	if s := w.engine.delivered(id)[0]; s.Outcome != run.ManualSucceeded || s.LA != 1 || s.StepID != "check" ||
+	if s := w.engine.delivered(id)[0]; s.Outcome != run.ManualSucceeded || s.LogicalAttempt != 1 || s.StepID != "check" ||
 		s.Type != run.CompleteManual {
 		t.Errorf("delivered %+v", s)
 	}

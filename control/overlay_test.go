@@ -80,9 +80,9 @@ func newParams(runID, id, stepID string, patch M) runs.SignalRun {
 	return in
 }
 
-func (w *world) begun(runID, stepID string, la, ea int) engine.Begun {
+func (w *world) begun(runID, stepID string, la, ea int) engine.AttemptStarted {
 	w.t.Helper()
-	return must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), w.beginOf(runID, stepID, la, ea)))
+	return must[engine.AttemptStarted](w.t)(w.journal.StartAttempt(w.t.Context(), w.beginOf(runID, stepID, la, ea)))
 }
 
 func compact(t *testing.T, doc json.RawMessage) string {
@@ -213,7 +213,7 @@ func TestBegin_Race(t *testing.T) {
 			w.overlaid(newParams(id, fmt.Sprintf("p%d", i), "", M{"n": i, fmt.Sprintf("k%d", i): true}))
 		}
 	})
-	begun := make([]engine.Begun, n)
+	begun := make([]engine.AttemptStarted, n)
 	for part := range 3 {
 		wg.Go(func() {
 			for i := part; i < n; i += 3 {

@@ -66,7 +66,7 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginOf(id, "s2", 1, 1)))
+	b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginOf(id, "s2", 1, 1)))
 	if b.Verdict != store.BeginParked {
 		t.Errorf("s2 is %s", b.Verdict)
 	}

@@ -126,7 +126,7 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Memory: 64 << 20, PIDs: 5,
 		Require: []plan.SandboxPart{plan.SandboxFiles}})
 	for step, memory := range map[string]int64{"s1": 0, "s2": 64 << 20} {
-		b := must[engine.Begun](t)(j.Begin(t.Context(), w.beginOf(id, step, 1, 1)))
+		b := must[engine.AttemptStarted](t)(j.StartAttempt(t.Context(), w.beginOf(id, step, 1, 1)))
 		want := &plan.Sandbox{Memory: memory, Require: []plan.SandboxPart{plan.SandboxFiles}}
 		if diff := cmp.Diff(want, b.Step.Sandbox); diff != "" {
 			t.Errorf("sandbox of step %s (-want +got):\n%s", step, diff)
@@ -143,7 +143,7 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 			return plan.SandboxCeiling{}, authz.ErrUnavailable
 		}
 	})
-	if _, err := unreadable.Begin(t.Context(), w.beginOf(id, "s1", 1, 2)); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := unreadable.StartAttempt(t.Context(), w.beginOf(id, "s1", 1, 2)); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Begin with an unreadable policy returned %v, want ErrUnavailable", err)
 	}
 }

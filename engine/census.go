@@ -8,23 +8,21 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Census answers for many runs at once from an engine's index of executions. The
-// index may lag behind and knows nothing of what is older than it keeps: before
-// anything is done about a run, Describe is to confirm what it says.
+// Census answers questions about many runs from an engine's index of executions. The index may lag and does not
+// contain executions that it has expired. Confirm its answers with Describe before you act on them.
 type Census interface {
-	// Closed yields runs whose execution ended at or after since by another hand than
-	// its own, in no order; of their identities only run, tenant and project are set.
+	// Closed yields runs whose execution was ended at or after since by somebody else than itself, in no order. Of their
+	// identities only run, tenant and project are set.
 	Closed(ctx context.Context, since time.Time) iter.Seq2[Description, error]
-	// Open reports which of these runs, at most MaxCensus, have an execution that is
-	// open and that dvt started, by run id.
+	// Open returns, by run id, which of these runs have an open execution that dvt started. At most MaxCensus ids.
 	Open(ctx context.Context, ids []run.Identity) (map[string]bool, error)
-	// Running lists the next page of executions of runs that are open: of their identities only run and tenant are
-	// set. page is empty for the first one, else the answer's next, which is empty after the last one.
+	// Running lists the next page of runs with an open execution. Of their identities only run and tenant are set. page
+	// is empty for the first page, then the previous answer's next, which is empty after the last page.
 	Running(ctx context.Context, page string) (ids []run.Identity, next string, err error)
-	// Oust ends the execution under a run's id if dvt did not start it. ErrNotStarted when there is none, ErrClosed
-	// when it is closed or dvt's own, ErrUnavailable.
+	// Oust ends the execution under a run's id if dvt did not start it. Errors: ErrNotStarted if there is none,
+	// ErrClosed if it is closed or dvt's own, ErrUnavailable.
 	Oust(ctx context.Context, id run.Identity, reason string) error
 }
 
-// MaxCensus is the most runs that one Open asks for.
+// MaxCensus is the maximum number of runs of one Open.
 const MaxCensus = 100

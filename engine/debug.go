@@ -7,16 +7,15 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Debugger is an Engine that can be looked into. Nothing decides on what it says.
+// Debugger is an Engine that describes its internals. No decision may depend on them.
 type Debugger interface {
-	// Debug describes a run's executions. ErrNotStarted when the engine knows none.
+	// Debug describes a run's executions. ErrNotStarted if the engine has none.
 	Debug(ctx context.Context, id run.Identity) (Debug, error)
 }
 
-// Debug is what an engine knows of a run (T107).
+// Debug is the engine's description of a run (contract T107).
 type Debug struct {
-	// Executions is the chain, oldest first: its newest MaxExecutions, where it has
-	// more than Total says.
+	// Executions is the chain, oldest first: the newest MaxExecutions of Total.
 	Executions []Execution `json:"executions"`
 	Total      int         `json:"total"`
 	Pending    []Pending   `json:"pending"` // activities of the last execution
@@ -29,19 +28,19 @@ const (
 	MaxRecalled   = 20
 )
 
-// Execution is one of the chain.
+// Execution is one execution of a chain.
 type Execution struct {
 	EngineRunID string     `json:"engineRunId"`
-	Status      string     `json:"status"` // the engine's own word
+	Status      string     `json:"status"` // in the engine's terms
 	StartedAt   time.Time  `json:"startedAt"`
 	ClosedAt    *time.Time `json:"closedAt,omitempty"`
 	Events      int64      `json:"historyEvents"`
 	Bytes       int64      `json:"historyBytes"`
 }
 
-// Pending is an activity that is scheduled or runs.
+// Pending is an activity that is scheduled or running.
 type Pending struct {
-	ID            string     `json:"id"` // stepId/la.n of a step (T184)
+	ID            string     `json:"id"` // stepId/logicalAttempt.n of a step (contract T184)
 	Type          string     `json:"type"`
 	State         string     `json:"state"`
 	Attempt       int        `json:"attempt"`

@@ -1,5 +1,5 @@
-// Package engine is the port to whatever executes runs. An engine drives the
-// pure interpreter (engine/interp) and reaches the log only through a Journal.
+// Package engine is the port to the engines that execute runs. An engine drives the pure interpreter (engine/interp)
+// and reaches the log only through a Journal.
 package engine
 
 import (
@@ -15,41 +15,38 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Sentinel errors of an Engine. They are three different things: the run was
-// never started here, it is over, or nobody answers now (T192).
+// Errors of an Engine. They distinguish a run that was never started here, a run that has ended, and an engine that
+// does not answer (contract T192).
 var (
 	ErrNotStarted  = errors.New("engine: run not started")
 	ErrClosed      = errors.New("engine: run closed")
 	ErrUnavailable = errors.New("engine: unavailable")
 )
 
-// ErrHeld is a Start's answer when executions that dvt did not start came under the id of the run as fast as they were
-// ended. The engine answers and works; the start is to be tried again later.
+// ErrHeld is returned by Start when foreign executions take the run's id as fast as they are ended. The engine works;
+// retry the start later.
 var ErrHeld = errors.New("engine: executions that dvt did not start hold the id of the run")
 
-// ErrUnanswered is a Journal's word for a write that the store did not answer
-// within the write budget: it may be in the log, or come to be (T120). A store
-// that refuses or cannot be reached has answered, with another error.
+// ErrUnanswered is returned by a Journal for a write that the store did not answer within the write budget: it may be
+// in the log now or later (contract T120). A store that refuses or cannot be reached causes another error.
 var ErrUnanswered = errors.New("engine: the store did not answer within the write budget")
 
-// ErrPaused is a Journal's word for an AppendUnlessPaused that wrote nothing.
+// ErrPaused is returned by AppendUnlessPaused when it wrote nothing because the run is paused.
 var ErrPaused = errors.New("engine: the run is paused")
 
-// Engine starts runs and carries signals to them. Methods are safe for
-// concurrent use and may be repeated: Start of a started run finds it, Signal is
-// at least once and in order per caller.
+// Engine starts runs and delivers signals to them. Methods are safe for concurrent use and may be repeated: Start
+// finds a started run, Signal delivers at least once and in order per caller.
 type Engine interface {
-	// Start starts the run under an id derived from the run's id, or finds it started, even closed (T111, T130). q is the
-	// queues of this run, without placeholders. An execution that dvt did not start never counts as the run's: Start ends
-	// it where it is open, starts the run all the same, and names it in Foreign, also together with an error. ErrHeld or
+	// Start starts the run under an id derived from the run's id, or finds it started, even closed (contract T111,
+	// T130). q has the run's queues, without placeholders. A foreign execution never counts as the run's: Start ends it
+	// if it is open, starts the run, and lists it in Foreign, also together with an error. Errors: ErrHeld,
 	// ErrUnavailable.
 	Start(ctx context.Context, id run.Identity, q plan.Queues) (Started, error)
-	// Signal hands over one signal; the engine drops what it has seen (T196).
-	// ErrNotStarted, ErrClosed or ErrUnavailable.
+	// Signal delivers one signal; the engine drops known ones (contract T196). Errors: ErrNotStarted, ErrClosed,
+	// ErrUnavailable.
 	Signal(ctx context.Context, id run.Identity, s Signal) error
-	// Terminate ends the execution under the run's id without its cooperation, also when a stranger started it
-	// (T99, T200).
-	// ErrNotStarted, ErrClosed or ErrUnavailable.
+	// Terminate ends the execution under the run's id without its cooperation, also a foreign one (contract T99, T200).
+	// Errors: ErrNotStarted, ErrClosed, ErrUnavailable.
 	Terminate(ctx context.Context, id run.Identity, reason string) error
 	Describe(ctx context.Context, id run.Identity) (Description, error)
 	Capabilities() []Capability
@@ -58,148 +55,146 @@ type Engine interface {
 // Started is the answer to Engine.Start.
 type Started struct {
 	Ref run.EngineRunRef
-	// Foreign are the executions under the run's id that dvt did not start and that Start ended or passed over.
+	// Foreign lists the executions under the run's id that dvt did not start and that Start ended or ignored.
 	Foreign []ForeignExecution
 }
 
 // ForeignExecution is an execution under the id of a run that dvt did not start.
 type ForeignExecution struct {
 	EngineRunID string
-	Why         string // how that is known, a part of a sentence
+	Why         string // how that is known, part of a sentence
 }
 
-// Signal is what travels to an engine: never a payload, at most 1 KiB (T196).
+// Signal is the form of a signal that engines receive: without payload, at most 1 KiB (contract T196).
 type Signal struct {
-	No     int64          `json:"no"`
-	ID     string         `json:"id"`
-	Type   run.SignalType `json:"type"`
-	StepID string         `json:"stepId,omitempty"`
-	LA     int            `json:"la,omitempty"`
-	Force  bool           `json:"force,omitempty"`
-	// Outcome is that of a COMPLETE_MANUAL_STEP.
+	No             int64          `json:"no"`
+	ID             string         `json:"id"`
+	Type           run.SignalType `json:"type"`
+	StepID         string         `json:"stepId,omitempty"`
+	LogicalAttempt int            `json:"la,omitempty"`
+	Force          bool           `json:"force,omitempty"`
+	// Outcome of a COMPLETE_MANUAL_STEP.
 	Outcome run.ManualOutcome `json:"outcome,omitempty"`
 	// Applied is set on a PAUSE whose RunPaused is in the log.
 	Applied bool `json:"applied,omitempty"`
-	// Ineffective says that the receipt is final and that the signal had no effect. An interpreter that runs again after
-	// a crash does not judge it a second time.
+	// Ineffective means that the receipt is final and that the signal had no effect. An interpreter that runs again
+	// after a crash does not judge it again.
 	Ineffective bool `json:"ineffective,omitempty"`
 }
 
-// Description is what the engine itself says of a run's execution.
+// Description is the engine's own description of a run's execution.
 type Description struct {
-	Identity    run.Identity // of Historian.Runs only
+	Identity    run.Identity // set by Historian.Runs and Census
 	Ref         run.EngineRunRef
 	Open        bool
-	ClosedAs    string // the engine's own word when not open
+	ClosedAs    string // in the engine's terms, if it is not open
 	HistorySize int64  // events
-	// Foreign says why dvt did not start the execution, a part of a sentence; empty when it did. Nothing else that the
-	// engine says of a foreign execution is about the run.
+	// Foreign is the reason if dvt did not start the execution, part of a sentence; else empty. All other fields of a
+	// foreign execution say nothing about the run.
 	Foreign string
 }
 
-// Historian reads back what an engine's own history says of a log: what repair
-// stands on after a restore of the store (T30, T194).
+// Historian reads an engine's own history. Repair uses it after a restore of the store (contract T30, T194).
 type Historian interface {
-	// History yields what was recorded of one run, oldest first, over the whole
-	// chain of its executions. ErrNotStarted when the engine knows nothing of it.
+	// History yields the recorded entries of one run, oldest first, over the whole chain of its executions.
+	// ErrNotStarted if the engine has none.
 	History(ctx context.Context, id run.Identity) iter.Seq2[Recorded, error]
-	// Runs yields the runs that the engine knows; of their identities only run, tenant
-	// and project are set.
+	// Runs yields the runs that the engine knows. Of their identities only run, tenant and project are set.
 	Runs(ctx context.Context) iter.Seq2[Description, error]
 }
 
-// Recorded is one entry of a Historian: an Append, or else a Signal.
+// Recorded is one entry of a Historian: an Append or a Signal.
 type Recorded struct {
-	// Append holds the events that stood in the log once it was answered, complete
-	// but for what the Journal adds; MinHead is 0.
+	// Append has the events that were in the log when it was answered, without the parts that the Journal adds; MinHead
+	// is 0.
 	Append store.Append
-	// Seqs are the places that its events had. They are nil for a StepStarted that
-	// only its execution tells of, and then so is Head.
+	// Seqs are the positions of its events. They are nil for a StepStarted that only the execution reports; then Head is
+	// 0.
 	Seqs []run.Seq
-	Head run.Seq // of the log, as the answer said
-	// Signal is one that reached the engine, and is therefore an accepted one.
+	Head run.Seq // of the log, according to the answer
+	// Signal is a signal that reached the engine and was therefore accepted.
 	Signal *Signal
-	At     time.Time // the engine's
+	At     time.Time // by the engine's clock
 }
 
-// Capability is one row of the capability matrix (R DD-14).
+// Capability is one row of the capability matrix (contract DD-14).
 type Capability struct {
 	Name    string
 	Support string // native, emulated or unsupported
 	Note    string
 }
 
-// ErrRefused is a Journal's answer to a call that its caller may not make: the ticket or key is missing,
-// forged, expired or another attempt's, the attempt is not next, a step that it depends on is open, its end is in the
-// log already, or the caller's clock is wrong. Nothing was written but an audit row. Errors that wrap it say which.
+// ErrRefused is a Journal's answer to a call that its caller may not make: the ticket or key is missing, forged,
+// expired or of another attempt, the attempt is not the next one, a step that it depends on is open, its end is in
+// the log, or the caller's clock is wrong. Errors that wrap it give the reason. Only an audit row was written.
 // Repeating the call does not help.
 var ErrRefused = errors.New("engine: refused")
 
-// ErrDenied is the answer to a worker whom a Journal does not know, whose account does not cover a queue that it
-// serves, or whose calls reach something that is no Journal. It says nothing about the attempt: a worker that is set up
-// right can begin it. Repeating the call does not help before somebody changes the settings.
+// ErrDenied is a Journal's answer to an unknown worker or to one whose account does not cover its queue. It is also
+// returned when the address is not a Journal. It says nothing about the attempt: a correctly configured worker can
+// start it. Repeating the call helps only after a change of the settings.
 var ErrDenied = errors.New("engine: this worker has no access to the journal")
 
-// ErrUndelivered means that a call never reached a Journal, because its server cannot be connected to. Nothing was
+// ErrUndelivered means that a call never reached a Journal, because its server accepts no connection. Nothing was
 // written, and another worker may reach it.
 var ErrUndelivered = errors.New("engine: the server of the journal cannot be reached")
 
-// Journal is all that code running on behalf of an engine may do to the log
-// (T203): straight to the store in control workers, over HTTPS in data workers.
-// Every method is safe to repeat.
+// Journal is the only access to the log for code that runs on behalf of an engine (contract T203): directly to the
+// store in control workers, over HTTPS in data workers. All methods are idempotent and safe for concurrent use.
 type Journal interface {
 	AttemptJournal
-	// Append writes a batch of the interpreter. It completes what the interpreter
-	// does not carry: RunStarted gets planRef, steps, policy and engineRunRef
-	// (T145, T209); RunPaused, RunResumed and RunCancelled get actor and reason of
-	// their signal, the end of a MANUAL step who completed it (T84), the StepCompleted
-	// of a reused step what the earlier run has of it. A *store.GateClosedError says that a.UnlessGate held the batch
-	// back. GateFailing is not cleared when a step
-	// failed after a.Seen. A RunCompleted is ErrRefused while a step is neither SUCCESS nor SKIPPED in the log, and a
-	// RunStarted while the run is not approved or waits for its turn.
+	// Append writes a batch of the interpreter and completes its events. RunStarted gets planRef, steps, policy and
+	// engineRunRef (contract T145, T209). RunPaused, RunResumed and RunCancelled get actor and reason of their signal.
+	// The end of a MANUAL step gets the person (contract T84), and the StepCompleted of a reused step gets the earlier
+	// run's result.
+	//
+	// A *store.GateClosedError means that a.UnlessGate held the batch back. GateFailing is not cleared if a step failed
+	// after a.Seen. ErrRefused is returned for a RunCompleted while a step is neither SUCCESS nor SKIPPED in the log,
+	// and for a RunStarted while the run is not approved or waits for its turn.
 	Append(ctx context.Context, a store.Append) (store.Appended, error)
-	// AppendUnlessPaused is Append for what must not follow a RunPaused before its
-	// RunResumed: while the run is PAUSED a batch with an event that run.State.HoldsBack is
-	// not written, and the answer is ErrPaused.
+	// AppendUnlessPaused is Append for batches that must not follow a RunPaused before its RunResumed. While the run is
+	// PAUSED, a batch with an event for which run.State.HoldsBack is true is not written, and the error is ErrPaused.
 	AppendUnlessPaused(ctx context.Context, a store.Append) (store.Appended, error)
-	// Tail reads what the log says after a place, at most MaxTail events of it. store.ErrNotFound of an unknown run;
-	// store.ErrRegressed when the log ends before that place (T194).
+	// Tail reads at most MaxTail events after a position. Errors: store.ErrNotFound for an unknown run;
+	// store.ErrRegressed if the log ends before the position (contract T194).
 	Tail(ctx context.Context, runID string, after run.Seq) (Tail, error)
-	// Signals reads accepted signals with No > after, in order (T196).
+	// Signals reads accepted signals with No > after, in order (contract T196).
 	Signals(ctx context.Context, runID string, after int64) ([]Signal, error)
-	// Skeleton reads the plan's skeleton and the run's policy (T110).
+	// Skeleton reads the plan's skeleton and the run's policy (contract T110).
 	Skeleton(ctx context.Context, runID string) (Skeleton, error)
 }
 
-// ForgeryReporter is what a Journal may be besides.
+// ForgeryReporter is an optional interface of a Journal.
 type ForgeryReporter interface {
-	// ReportForgery keeps a record that the engine claimed something which the log does not hold, as it does when
-	// somebody who reaches the engine forged it. what is a sentence. It is bounded per run and minute, and best effort.
+	// ReportForgery records that the engine claimed something that the log does not contain, which is a sign of forgery.
+	// what is a sentence. Reports are limited per run and minute, and best effort.
 	ReportForgery(ctx context.Context, runID, what string)
 }
 
-// AttemptJournal is the part of a Journal that an execution of an attempt needs. It is all that a worker without
-// store credentials may do, for the tenants and queues that it serves.
+// AttemptJournal is the part of a Journal that the execution of an attempt needs. Workers without store credentials
+// have only this part, for the tenants and queues that they serve.
 type AttemptJournal interface {
-	// Begin begins an attempt by its ticket and returns what it needs to work, with the key for Evidence and
-	// End (T185). It is given up after the write budget with ErrUnanswered, and never fail-open (T216). ErrRefused.
-	Begin(ctx context.Context, b Begin) (Begun, error)
-	// Compensation reads the hook of a step by a ticket for it (T88, R183), with the key for Evidence and End;
-	// store.ErrNotFound when the plan gives it none, ErrRefused.
-	Compensation(ctx context.Context, b Begin) (Hook, error)
-	// Evidence keeps what an attempt printed and left behind (T229). ErrRefused, also once the attempt has an end.
+	// StartAttempt starts an attempt by its ticket and returns its inputs and the key for Evidence and End (contract
+	// T185). After the write budget it returns ErrUnanswered; the attempt must not run then (contract T216). Other
+	// errors: ErrRefused.
+	StartAttempt(ctx context.Context, b StartAttempt) (AttemptStarted, error)
+	// Compensation reads the hook of a step by a ticket for it (contract T88, R183), with the key for Evidence and End.
+	// Errors: store.ErrNotFound if the plan has no hook, ErrRefused.
+	Compensation(ctx context.Context, b StartAttempt) (Hook, error)
+	// Evidence stores log lines and artifacts of an attempt (contract T229). ErrRefused, also after the end of the
+	// attempt.
 	Evidence(ctx context.Context, e Evidence) error
-	// End writes the end of an attempt, or of a hook, by its key: StepCompleted, StepFailed, StepCompensated or
+	// End writes the end of an attempt or hook by its key: StepCompleted, StepFailed, StepCompensated or
 	// StepCompensationFailed. A StepFailed closes the gate of fail-fast in the same commit, and the retry window opens
-	// where nothing runs any more. The answer names the end that stands in the log, which may be an earlier one: the first
-	// wins (T10). It is given up after the write budget with ErrUnanswered: the write may still come to the log. A
-	// *run.SchemaError when the log does not take what the attempt returned (T190). ErrRefused.
+	// if nothing runs any more. The receipt names the end that is in the log. It may be an earlier one, because the
+	// first wins (contract T10). Errors: ErrUnanswered after the write budget (the write may still reach the log),
+	// *run.SchemaError if the log refuses the result (contract T190), ErrRefused.
 	End(ctx context.Context, e End) (Receipt, error)
 }
 
-// Begin asks to begin one execution of an attempt, or of a hook. The ticket says for which dispatch; the other
-// fields must agree with it.
-type Begin struct {
+// StartAttempt asks to start one execution of an attempt or hook. The ticket names the dispatch; the other fields
+// must agree with it.
+type StartAttempt struct {
 	RunID          string    `json:"runId"`
 	StepID         string    `json:"stepId"`
 	LogicalAttempt int       `json:"logicalAttempt"`
@@ -209,32 +204,33 @@ type Begin struct {
 	Ticket         string    `json:"ticket"`
 }
 
-// Begun is the answer to Journal.Begin. Key is for this execution alone. Step holds the inputs, and Params the
-// run's parameters, with the overlays as of its StepStarted, the newest of which
-// was accepted at ParamsSeq (T197). They are set for RUN only.
-type Begun struct {
+// AttemptStarted is the answer to Journal.StartAttempt. Key is valid only for this execution. Step has the inputs,
+// and Params the run's parameters with the overlays at the time of the StepStarted; ParamsSeq is the position of the
+// newest overlay (contract T197). They are set only for RUN.
+type AttemptStarted struct {
 	store.Begun
 	Identity  run.Identity    `json:"identity"`
 	Key       string          `json:"key,omitempty"`
-	Receipt   *Receipt        `json:"receipt,omitempty"` // of the end that the log has; DONE only
+	Receipt   *Receipt        `json:"receipt,omitempty"` // of the end in the log; only for DONE
 	Step      plan.Step       `json:"step"`
 	Params    json.RawMessage `json:"params,omitempty"`
 	ParamsSeq run.Seq         `json:"paramsSeq,omitempty"`
-	// SandboxCeiling bounds the numbers of a step that runs a program, also those that the step leaves to the worker: the
-	// worker uses Step.Sandbox.Limits().Or(its defaults).Within(SandboxCeiling). Step.Sandbox is within it already.
+	// SandboxCeiling limits the resources of a step that runs a program, including those for which the worker has the
+	// default. The worker uses Step.Sandbox.Limits().Or(its defaults).Within(SandboxCeiling). Step.Sandbox already
+	// complies.
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
 }
 
-// End is how an execution ended for good. What the engine tries again is not an end.
+// End is the final end of an execution. A try that the engine repeats is not an end.
 type End struct {
 	RunID          string `json:"runId"`
 	StepID         string `json:"stepId"`
 	LogicalAttempt int    `json:"logicalAttempt"` // of a hook: the attempt that succeeded
 	N              int    `json:"n"`
 	EngineAttempt  int    `json:"engineAttempt"`
-	// Hook says that the step's compensation ended and not the step.
+	// Hook means that the step's compensation ended.
 	Hook bool `json:"hook,omitempty"`
-	// StartedSeq is that of Begun; 0 of a hook.
+	// StartedSeq is that of AttemptStarted; 0 for a hook.
 	StartedSeq run.Seq `json:"startedSeq,omitempty"`
 	Key        string  `json:"key"` // it covers StartedSeq
 	// Exactly one of Completed and Failed is set.
@@ -242,103 +238,101 @@ type End struct {
 	Failed    *run.FailurePayload       `json:"failed,omitempty"`
 }
 
-// Receipt is a Journal's word that the log has the end of an attempt or hook. An engine carries it from the worker to
-// the interpreter and can neither make nor change one.
+// Receipt is a Journal's signed confirmation that the log has the end of an attempt or hook. An engine carries it
+// from the worker to the interpreter and cannot forge it.
 type Receipt struct {
 	Type       run.EventType `json:"type"`
-	StartedSeq run.Seq       `json:"startedSeq,omitempty"` // of the attempt's StepStarted, 0 when it is not known
+	StartedSeq run.Seq       `json:"startedSeq,omitempty"` // of the attempt's StepStarted, 0 if unknown
 	Seq        run.Seq       `json:"seq"`
-	// At is the emittedAt of the end. It may be later than an interpreter's clock, see interp.Machine.
+	// At is the emittedAt of the end. It may be later than an interpreter's clock; see interp.Machine.
 	At time.Time `json:"at,omitzero"`
-	// Head, Running and Gate are those of the log right after the end was written, or when it was found.
+	// Head, Running and Gate describe the log directly after the end was written or found.
 	Head    run.Seq  `json:"head"`
 	Running int      `json:"running,omitempty"`
 	Gate    run.Gate `json:"gate,omitempty"`
 	Proof   string   `json:"proof"` // ticket.Keys.Seal of Text, for ReceiptPurpose
 }
 
-// ReceiptPurpose is what the proof of a Receipt is made for.
+// ReceiptPurpose is the purpose of the proof of a Receipt.
 const ReceiptPurpose = "receipt"
 
-// Text is what the proof of the receipt covers, for the attempt or hook that it is about.
+// Text returns the text that the receipt's proof covers, for the attempt or hook that it confirms.
 func (r Receipt) Text(runID, stepID string, logicalAttempt int, hook bool) string {
 	return fmt.Sprintf("%q|%q|%d|%t|%s|%d|%d|%d|%d|%d|%d", runID, stepID, logicalAttempt, hook,
 		r.Type, r.StartedSeq, r.Seq, r.At.UnixMicro(), r.Head, r.Running, r.Gate)
 }
 
-// Tail is what a log says after a place. Seq is the place of the last event that was read, whether it is told or
-// not; where it is below Head.LastSeq there is more to read.
+// Tail has the events of a log after a position. Seq is the position of the last event read, including omitted ones.
+// If it is below Head.LastSeq, there is more to read.
 type Tail struct {
 	Events []LogEvent `json:"events,omitempty"` // ascending
 	Seq    run.Seq    `json:"seq"`
 	Head   store.Head `json:"head"`
-	// Epoch names the history of the store. When it changes, events may have other places than before.
+	// Epoch identifies the history of the store. When it changes, events may have other positions.
 	Epoch string `json:"epoch,omitempty"`
 }
 
-// MaxTail is the most events of the log that one Tail reads.
+// MaxTail is the maximum number of events of one Tail.
 const MaxTail = store.MaxTail
 
-// LogEvent is the part of an event that an interpreter needs: the begins and ends of attempts (skips too) and of hooks,
-// RunPaused, RunResumed, RunCompensationStarted, and the end of the run. Other events are not told.
+// LogEvent is the part of an event that an interpreter needs. A Tail contains starts and ends of attempts (including
+// skips) and hooks, RunPaused, RunResumed, RunCompensationStarted, and the end of the run; it omits other events.
 type LogEvent struct {
 	Seq            run.Seq       `json:"seq"`
 	Type           run.EventType `json:"type"`
 	StepID         string        `json:"stepId"`
 	LogicalAttempt int           `json:"logicalAttempt"`
 	EngineAttempt  int           `json:"engineAttempt"`
-	At             time.Time     `json:"at"` // emitted
-	// Payload is that of a failure or of a hook, and of any other event up to MaxTailPayload bytes; of a longer one there
-	// is the retryDeadline alone, if it has one.
+	At             time.Time     `json:"at"` // emittedAt
+	// Payload is complete for failures and hooks, and for other events up to MaxTailPayload bytes. Of longer payloads
+	// only a retryDeadline remains.
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-// MaxTailPayload bounds the payload of a LogEvent in bytes where nothing depends on it.
+// MaxTailPayload is the maximum size in bytes of payloads that the interpreter does not need.
 const MaxTailPayload = 2 << 10
 
-// Hook is what undoes a step: Step is that step with the operation, the input and
-// the timeout of its hook in the place of its own.
+// Hook describes the compensation of a step: Step is that step with the operation, input and timeout of its hook.
 type Hook struct {
 	Identity run.Identity `json:"identity"`
 	Step     plan.Step    `json:"step"`
 	Key      string       `json:"key"`
-	// SandboxCeiling is as that of Begun.
+	// SandboxCeiling: see AttemptStarted.
 	SandboxCeiling plan.SandboxLimits `json:"sandboxCeiling,omitzero"`
 }
 
-// Skeleton is what a workflow needs to know of its plan. Binary is
-// plan.Skeleton's own encoding.
+// Skeleton is the part of a plan that a workflow needs. Binary is the encoding of plan.Skeleton.
 type Skeleton struct {
 	Identity run.Identity `json:"identity"`
 	SHA256   string       `json:"sha256"`
 	Binary   []byte       `json:"binary"`
 	Policy   run.Policy   `json:"policy"`
-	// Failure, when set, says why the plan can never be had: the run starts
-	// without steps and fails with it (T144).
+	// Failure, when set, is the reason why the plan can never be loaded: the run starts without steps and fails with it
+	// (contract T144).
 	Failure *run.FailurePayload `json:"failure,omitempty"`
 	Epoch   string              `json:"epoch,omitempty"` // see Tail
-	// Reused are the steps whose outputs the run takes over from an earlier one, see
-	// interp.Config (T209). It is the same for the life of the run.
+	// Reused are the steps whose outputs the run takes over from an earlier run; see interp.Config (contract T209). It
+	// does not change during a run.
 	Reused []run.Ord `json:"reused,omitempty"`
 }
 
-// Evidence is a piece of what one attempt left: lines it printed, or an artifact's bytes.
+// Evidence is output of one attempt: log lines or the bytes of an artifact.
 type Evidence struct {
 	RunID          string    `json:"runId"`
 	StepID         string    `json:"stepId"`
-	LogicalAttempt int       `json:"la"`
-	EngineAttempt  int       `json:"ea"`
+	LogicalAttempt int       `json:"logicalAttempt"`
+	EngineAttempt  int       `json:"engineAttempt"`
 	N              int       `json:"n"`
 	Hook           bool      `json:"hook,omitempty"`
-	StartedSeq     run.Seq   `json:"startedSeq,omitempty"` // as in End
+	StartedSeq     run.Seq   `json:"startedSeq,omitempty"` // see End
 	Key            string    `json:"key"`
 	Lines          []LogLine `json:"lines,omitempty"`
-	// Artifact, when set, is stored under Kind and Name and answered for by Ref.
+	// Artifact, when set, is stored under Kind and Name of its Ref.
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
 }
 
-// StoredAttempt is the engine attempt under which the evidence of an execution is kept: that of a hook stands behind
-// that of its step, which has at most ten engine attempts.
+// StoredAttempt returns the engine attempt under which evidence is stored. Evidence of a hook follows that of its
+// step, which has at most ten engine attempts.
 func StoredAttempt(engineAttempt int, hook bool) int {
 	if hook {
 		return engineAttempt + 10
@@ -346,8 +340,8 @@ func StoredAttempt(engineAttempt int, hook bool) int {
 	return engineAttempt
 }
 
-// LogLine is one line that a step printed; No counts from 1 within the engine
-// attempt, so a repeated Evidence is dropped; the log gives numbers of its own.
+// LogLine is one line that a step printed. No counts from 1 within the engine attempt, so that a repeated Evidence is
+// dropped. The stored log has its own numbers.
 type LogLine struct {
 	No     int64     `json:"no"`
 	At     time.Time `json:"at"`
@@ -355,38 +349,39 @@ type LogLine struct {
 	Text   string    `json:"text"`
 }
 
-// ArtifactBody is the bytes of an artifact; Ref says where they belong.
+// ArtifactBody has the bytes of an artifact; Ref identifies it.
 type ArtifactBody struct {
 	Ref  run.ArtifactRef `json:"ref"`
 	Body []byte          `json:"body"`
 }
 
-// Return is what an engine knows of a dispatch that it no longer executes. It is no fact of the run: anybody with
-// access to the engine can forge it. The log holds the end of the attempt. Return echoes its subject (T184).
+// Return is the engine's statement about a dispatch that it no longer executes. It proves nothing, because anybody
+// with access to the engine can forge it; the log has the end of the attempt. It repeats its subject (contract T184).
 type Return struct {
 	StepID         string     `json:"stepId"`
 	LogicalAttempt int        `json:"logicalAttempt"`
 	N              int        `json:"n"`             // dispatch ordinal
-	EngineAttempt  int        `json:"engineAttempt"` // of the last execution, 0 when the engine does not know
+	EngineAttempt  int        `json:"engineAttempt"` // of the last execution, 0 if the engine does not know it
 	Kind           ReturnKind `json:"kind"`
-	// RetryAfter is when to dispatch again, of ReturnThrottled and ReturnDeclined.
+	// RetryAfter is the delay before the next dispatch, for ReturnThrottled and ReturnDeclined.
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
-	// Receipt is the only part that proves something, of ReturnEnded.
+	// Receipt is set for ReturnEnded. It is the only part with a proof.
 	Receipt *Receipt `json:"receipt,omitempty"`
 }
 
-// ReturnKind says why a dispatch is no longer executed.
+// ReturnKind is the reason why a dispatch is no longer executed.
 type ReturnKind string
 
 // Kinds of a Return.
 const (
-	ReturnEnded     ReturnKind = "ENDED"     // the worker says that the log has the end
-	ReturnParked    ReturnKind = "PARKED"    // the gate was closed: the attempt did not begin
-	ReturnThrottled ReturnKind = "THROTTLED" // there was no token for a heavy step: the attempt did not begin (T113)
-	// the worker may not serve the run, or not now: this engine attempt did not begin.
+	ReturnEnded  ReturnKind = "ENDED"  // the worker reports that the log has the end
+	ReturnParked ReturnKind = "PARKED" // the gate was closed and the attempt did not start
+	// there was no token for a heavy step, and the attempt did not start (contract T113)
+	ReturnThrottled ReturnKind = "THROTTLED"
+	// The worker may not serve the run, or not now, and this engine attempt did not start.
 	ReturnDeclined    ReturnKind = "DECLINED"
-	ReturnRunTerminal ReturnKind = "RUN_TERMINAL" // the run is over
-	ReturnCancelled   ReturnKind = "CANCELLED"    // asked to stop, and did
-	ReturnLost        ReturnKind = "LOST"         // its worker stopped answering
-	ReturnAbandoned   ReturnKind = "ABANDONED"    // its worker gave it up without an end: it stops, or was refused
+	ReturnRunTerminal ReturnKind = "RUN_TERMINAL" // the run has ended
+	ReturnCancelled   ReturnKind = "CANCELLED"    // stopped as requested
+	ReturnLost        ReturnKind = "LOST"         // the worker stopped answering
+	ReturnAbandoned   ReturnKind = "ABANDONED"    // the worker gave up without an end, because it stops or was refused
 )

@@ -241,7 +241,8 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 		stored, err := tx.PutReceipt(ctx, run.Receipt{
 			RunID: r.RunID, Actor: repairActor, Reason: repairReason, Application: run.SignalDelivered,
 			AcceptedSeq: done.Outcomes[0].Seq,
-			Signal:      run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LA, Force: sig.Force},
+			Signal: run.Signal{ID: sig.ID, Type: sig.Type, StepID: sig.StepID, ExpectedAttempt: sig.LogicalAttempt,
+				Force: sig.Force},
 		}, false)
 		if err != nil {
 			return err

@@ -83,8 +83,9 @@ func TestRepair_OrderGatesAndWindows(t *testing.T) {
 			appended(6, []run.Seq{3, 5}, window, drafted(started, "a", 1), drafted(failed, "a", 1)),
 			appended(6, []run.Seq{4, 6}, window, drafted(started, "b", 1), drafted(completed, "b", 1)),
 			appended(6, nil, func(a *store.Append) { a.ClearGate = run.GateFailing }), // gates alone
-			{Signal: &engine.Signal{No: 1, ID: "sig-1", Type: run.RetryStep, StepID: "a", LA: 1}, At: now},
-			{Signal: &engine.Signal{No: 1, ID: "sig-1", Type: run.RetryStep, StepID: "a", LA: 1}, At: now}, // delivered twice
+			{Signal: &engine.Signal{No: 1, ID: "sig-1", Type: run.RetryStep, StepID: "a", LogicalAttempt: 1}, At: now},
+			// delivered twice
+			{Signal: &engine.Signal{No: 1, ID: "sig-1", Type: run.RetryStep, StepID: "a", LogicalAttempt: 1}, At: now},
 			{Append: store.Append{Events: []run.Draft{runtest.Draft(started, "a", 2, runtest.M{"signalId": "sig-1"})}}, At: now},
 		}, runs: []engine.Description{{Identity: id}, {Identity: identity(7), Open: true}}}
 		out, err := storeadmin.Repair(d.Context(), d.Store, history, d.Store, nil, nil)

@@ -21,7 +21,7 @@ const (
 )
 
 // Begin implements engine.AttemptJournal.
-func (a *attempts) Begin(ctx context.Context, b engine.Begin) (out engine.Begun, err error) {
+func (a *attempts) StartAttempt(ctx context.Context, b engine.StartAttempt) (out engine.AttemptStarted, err error) {
 	key := fmt.Sprintf("%s/%s/%d", b.RunID, b.StepID, b.LogicalAttempt)
 	err = a.write(ctx, key, refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}, func(ctx context.Context) error {
 		out, err = a.begin(ctx, b)
@@ -36,18 +36,18 @@ func (a *attempts) write(ctx context.Context, key string, c refusedCall, f func(
 	return a.journal.refusals.record(ctx, c, err)
 }
 
-func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, error) {
+func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	j := a.journal
 	d, err := a.checkTicket(ctx, b, false)
 	if err != nil {
-		return engine.Begun{}, err
+		return engine.AttemptStarted{}, err
 	}
 	f, i, err := j.stepOf(ctx, b.RunID, b.StepID)
 	if err != nil {
-		return engine.Begun{}, err
+		return engine.AttemptStarted{}, err
 	}
 	if err := j.checkTurn(ctx, f, i, b.LogicalAttempt); err != nil {
-		return engine.Begun{}, err
+		return engine.AttemptStarted{}, err
 	}
 	in := store.Begin{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
@@ -56,7 +56,7 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 	}
 	ceiling, err := j.sandboxCeiling(f.run.Identity)
 	if err != nil {
-		return engine.Begun{}, err
+		return engine.AttemptStarted{}, err
 	}
 	if s := &f.plan.Steps[i]; j.cfg.Heavy != nil && (s.Dispatch.ResourceClass == plan.Heavy || s.Type == plan.DBTRun) {
 		if bucket := j.cfg.Heavy(f.run.TenantID, f.run.ProjectID); bucket.PerMinute >= 0 {
@@ -70,10 +70,10 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 		begun, err = j.beginOverlaid(ctx, in)
 	}
 	if err != nil {
-		return engine.Begun{}, err
+		return engine.AttemptStarted{}, err
 	}
 	f.Log.Observe(before, begun.Head.LastSeq)
-	out := engine.Begun{Begun: begun, Identity: f.run.Identity}
+	out := engine.AttemptStarted{Begun: begun, Identity: f.run.Identity}
 	switch begun.Verdict {
 	case store.BeginRun:
 		f.Log.note(run.StepStartedEvent, i, b.LogicalAttempt, begun.StartedSeq)
@@ -98,7 +98,7 @@ func (a *attempts) begin(ctx context.Context, b engine.Begin) (engine.Begun, err
 }
 
 // executionOf returns the execution that a Begin asks for. Its StartedSeq is not set yet.
-func executionOf(b engine.Begin, hook bool) ticket.Execution {
+func executionOf(b engine.StartAttempt, hook bool) ticket.Execution {
 	return ticket.Execution{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, N: b.N, EngineAttempt: b.EngineAttempt,
 		Hook: hook,
@@ -121,7 +121,7 @@ func (j *Journal) stepOf(ctx context.Context, runID, stepID string) (*RunFacts, 
 // checkTicket verifies that b carries the ticket of exactly this dispatch, that the worker serves the run and the
 // queue, and that its clock and engine attempt are plausible. Otherwise it returns a refusal, or store.ErrNotFound for
 // a run or queue that the worker does not serve.
-func (a *attempts) checkTicket(ctx context.Context, b engine.Begin, hook bool) (ticket.Dispatch, error) {
+func (a *attempts) checkTicket(ctx context.Context, b engine.StartAttempt, hook bool) (ticket.Dispatch, error) {
 	j := a.journal
 	if _, err := a.identityOf(ctx, b.RunID); err != nil {
 		return ticket.Dispatch{}, err
@@ -191,12 +191,12 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 }
 
 // Compensation implements engine.AttemptJournal.
-func (a *attempts) Compensation(ctx context.Context, b engine.Begin) (engine.Hook, error) {
+func (a *attempts) Compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	hook, err := a.compensation(ctx, b)
 	return hook, a.journal.refusals.record(ctx, refusedCall{call: "compensation", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}, err)
 }
 
-func (a *attempts) compensation(ctx context.Context, b engine.Begin) (engine.Hook, error) {
+func (a *attempts) compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	j := a.journal
 	if _, err := a.checkTicket(ctx, b, true); err != nil {
 		return engine.Hook{}, err

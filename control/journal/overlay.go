@@ -26,7 +26,7 @@ func (j *Journal) beginOverlaid(ctx context.Context, b store.Begin) (begun store
 
 // overlay adds to an attempt that begun the overlays as of its StepStarted, in
 // order, whatever was accepted since (T197).
-func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
+func (j *Journal) overlay(ctx context.Context, out *engine.AttemptStarted) error {
 	return runs.EachOverlay(ctx, j.cfg.Store.Signals, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq,
 		out.StartedSeq,
 		func(r run.Receipt, o runs.Overlay) {

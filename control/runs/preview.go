@@ -276,7 +276,8 @@ func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, si
 	if !known {
 		sk = outlined(st)
 	}
-	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force,
+	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LogicalAttempt: sig.ExpectedAttempt,
+		Force:   sig.Force,
 		Outcome: sig.Outcome}
 	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.rights.Now())}
 	if n := len(in.Pending); n > 0 {

@@ -26,7 +26,7 @@ type SignalRun struct {
 // EngineSignal is what travels to the engine: never a payload (T196).
 func EngineSignal(r run.Receipt) engine.Signal {
 	return engine.Signal{
-		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt,
+		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LogicalAttempt: r.Signal.ExpectedAttempt,
 		Force:   r.Signal.Force,
 		Outcome: outcomeOf(r), Applied: r.Signal.Type == run.Pause && r.Application == run.SignalApplied,
 		Ineffective: r.Application == run.SignalNoop || r.Application == run.SignalNotApply,

@@ -17,11 +17,11 @@ func compensationCases() []testCase {
 			w.steps.Hold("a").Do("final", Try{Fails: "BROKEN"}).
 				Do("b:compensate", Try{Fails: "STILL_BROKEN"}, Try{Fails: "STILL_BROKEN"})
 			id := w.Start(d4(0, hooks))
-			w.step(id, "b", run.StepSuccess)
+			w.waitForStep(id, "b", run.StepSuccess)
 			w.steps.Release("a")
-			w.step(id, "final", run.StepFailed)
+			w.waitForStep(id, "final", run.StepFailed)
 			w.Pass(1200 * time.Millisecond) // the second attempt of b's hook waits a second (R186)
-			st := w.ended(id)
+			st := w.waitForEnd(id)
 			got := w.log(id)
 			want := "StepFailed(final,1) RunCompensationStarted StepCompensated(a,1) StepCompensationFailed(b,1) " +
 				"StepCompensated(init,1) RunFailed"
@@ -52,8 +52,8 @@ func compensationCases() []testCase {
 			if r := w.Signal(id, run.Signal{Type: run.Cancel}); !r.Rejected || r.Rejection != run.CodeRunFinalizing {
 				w.t.Fatalf("cancel %+v", r)
 			}
-			w.applied(id, w.Signal(id, run.Signal{Type: run.EmergencyStop}))
-			w.ended(id)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.EmergencyStop}))
+			w.waitForEnd(id)
 			got := w.log(id)
 			if tail := strings.Join(got[len(got)-3:], " "); !strings.HasPrefix(tail, "SignalAccepted StepCompensationFailed(") ||
 				!strings.HasSuffix(tail, " RunCancelled") {
@@ -63,9 +63,9 @@ func compensationCases() []testCase {
 		{name: "M05_NoneForACancelledRun", test: func(w *world) {
 			w.steps.Hold("final")
 			id := w.Start(d4(0, hooks))
-			w.step(id, "final", run.StepRunning)
+			w.waitForStep(id, "final", run.StepRunning)
 			w.Signal(id, run.Signal{Type: run.Cancel})
-			w.ended(id)
+			w.waitForEnd(id)
 			if got := w.log(id); slices.Contains(got, "RunCompensationStarted") {
 				w.t.Fatalf("log:\n%s", strings.Join(got, "\n"))
 			}

@@ -1,6 +1,5 @@
-// Package enginetest is the one conformance suite that every engine passes: the
-// same plans, scripts and signals must give the same logs, whatever executes them
-// (C03). An engine's own tests open a Fixture around it and call Run.
+// Package enginetest is the conformance suite for engines: the same plans, scripts and signals must produce the same
+// logs on every engine (contract C03). An engine's tests build a Fixture and call Run.
 package enginetest
 
 import (
@@ -18,29 +17,29 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Fixture is a whole dvt around the engine under test: a store, the use cases,
-// the duties and workers that do what Options.Steps says.
+// Fixture is a complete dvt around the engine under test: a store, the use cases, the duties, and workers that
+// execute Options.Steps.
 type Fixture interface {
 	// Start starts a run of a plan in tenant acme, project shop, environment dev.
 	Start(doc []byte) (runID string)
-	// Signal sends a signal by somebody who may; one without an id gets one.
+	// Signal sends a signal as a user with the right to do so. It adds a missing id.
 	Signal(runID string, sig run.Signal) run.Receipt
 	State(runID string) run.State
 	Events(runID string) []run.Event
 	Receipt(runID, signalID string) run.Receipt
-	// Pass lets time go by: on a virtual clock at once. Pass(0) lets what waits go on.
+	// Pass lets time pass; a virtual clock does so at once. Pass(0) runs everything that is due.
 	Pass(d time.Duration)
 }
 
-// Options say what a test asks of its Fixture.
+// Options are a test's requirements for its Fixture.
 type Options struct {
 	Policy run.Policy
 	Steps  *Steps
-	// RotateAfter is how many dispatches one execution of the workflow makes.
+	// RotateAfter is the number of dispatches of one execution of the workflow.
 	RotateAfter int
 }
 
-// Try is what one execution of a step does; the zero value succeeds at once.
+// Try is the behaviour of one execution of a step; the zero value succeeds at once.
 type Try struct {
 	Takes        time.Duration
 	Fails        string // an error code
@@ -48,7 +47,7 @@ type Try struct {
 	Class        string
 }
 
-// Steps are scripted executions, by step. Safe for concurrent use.
+// Steps are scripted executions by step. Safe for concurrent use.
 type Steps struct {
 	mu    sync.Mutex
 	tries map[string][]Try
@@ -56,7 +55,7 @@ type Steps struct {
 	calls []string
 }
 
-// Do says what the next executions of a step do.
+// Do appends the behaviour of the next executions of a step.
 func (s *Steps) Do(stepID string, tries ...Try) *Steps {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +63,7 @@ func (s *Steps) Do(stepID string, tries ...Try) *Steps {
 	return s
 }
 
-// Hold keeps executions of a step going until Release.
+// Hold keeps executions of a step running until Release.
 func (s *Steps) Hold(stepIDs ...string) *Steps {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,29 +73,29 @@ func (s *Steps) Hold(stepIDs ...string) *Steps {
 	return s
 }
 
-// Release lets a held step go on.
+// Release lets a held step finish.
 func (s *Steps) Release(stepID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, stepID)
 }
 
-// Held reports whether executions of the step go on for now.
+// Held reports whether executions of the step keep running.
 func (s *Steps) Held(stepID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[stepID]
 }
 
-// Next is what an execution that begins now does. hook says that it is the
-// compensation of the step, whose script stands under "stepId:compensate".
-func (s *Steps) Next(stepID string, la, ea int, hook bool) Try {
+// Next returns the behaviour of an execution that starts now. hook means the compensation of the step, whose script
+// has the key "stepId:compensate".
+func (s *Steps) Next(stepID string, logicalAttempt, engineAttempt int, hook bool) Try {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if hook {
 		stepID += ":compensate"
 	}
-	s.calls = append(s.calls, fmt.Sprintf("%s/%d.%d", stepID, la, ea))
+	s.calls = append(s.calls, fmt.Sprintf("%s/%d.%d", stepID, logicalAttempt, engineAttempt))
 	list := s.tries[stepID]
 	if len(list) == 0 {
 		return Try{}
@@ -105,7 +104,7 @@ func (s *Steps) Next(stepID string, la, ea int, hook bool) Try {
 	return list[0]
 }
 
-// Calls are the executions so far, as "stepId/la.ea".
+// Calls returns the executions so far, as "stepId/logicalAttempt.engineAttempt".
 func (s *Steps) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +118,8 @@ type world struct {
 	steps *Steps
 }
 
-// await reads until ok says so; vain says what did not come.
-func await[T any](w *world, runID string, read func() T, ok func(T) bool, vain func(T) string) T {
+// await reads until ok returns true; describe explains a timeout.
+func await[T any](w *world, runID string, read func() T, ok func(T) bool, describe func(T) string) T {
 	w.t.Helper()
 	for began := time.Now(); ; {
 		w.Pass(0)
@@ -129,26 +128,26 @@ func await[T any](w *world, runID string, read func() T, ok func(T) bool, vain f
 			return got
 		}
 		if time.Since(began) > testtime.Of(30*time.Second) {
-			w.t.Fatalf("%s; its log:\n%s", vain(got), strings.Join(w.log(runID), "\n"))
+			w.t.Fatalf("%s; its log:\n%s", describe(got), strings.Join(w.log(runID), "\n"))
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// until waits for the run's state to satisfy ok.
+// until waits for a state of the run.
 func (w *world) until(runID, what string, ok func(run.State) bool) run.State {
 	w.t.Helper()
 	return await(w, runID, func() run.State { return w.State(runID) }, ok,
-		func(run.State) string { return "run did not come to be " + what })
+		func(run.State) string { return "the run did not become " + what })
 }
 
-func (w *world) ended(runID string) run.State {
+func (w *world) waitForEnd(runID string) run.State {
 	w.t.Helper()
 	return w.until(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
 }
 
-// step waits for the latest attempt of a step to have a status.
-func (w *world) step(runID, stepID string, want run.StepStatus) {
+// waitForStep waits until the latest attempt of a step has a status.
+func (w *world) waitForStep(runID, stepID string, want run.StepStatus) {
 	w.t.Helper()
 	w.until(runID, fmt.Sprintf("at %s %s", stepID, want), func(s run.State) bool {
 		step, ok := s.Step(stepID)
@@ -156,27 +155,27 @@ func (w *world) step(runID, stepID string, want run.StepStatus) {
 	})
 }
 
-// receipt waits for the receipt of a signal to satisfy ok.
-func (w *world) receipt(runID string, sent run.Receipt, ok func(run.Receipt) bool) run.Receipt {
+// waitForReceipt waits for a state of a signal's receipt.
+func (w *world) waitForReceipt(runID string, sent run.Receipt, ok func(run.Receipt) bool) run.Receipt {
 	w.t.Helper()
 	return await(w, runID, func() run.Receipt { return w.Receipt(runID, sent.Signal.ID) }, ok, func(r run.Receipt) string {
 		return fmt.Sprintf("receipt of %s stayed %s", r.Signal.Type, r.Application)
 	})
 }
 
-// applied waits until a receipt is final.
-func (w *world) applied(runID string, sent run.Receipt) run.Receipt {
+// waitUntilApplied waits until a receipt is final.
+func (w *world) waitUntilApplied(runID string, sent run.Receipt) run.Receipt {
 	w.t.Helper()
-	return w.receipt(runID, sent, func(r run.Receipt) bool { return r.Application.Final() })
+	return w.waitForReceipt(runID, sent, func(r run.Receipt) bool { return r.Application.Final() })
 }
 
-// delivered waits until the engine has a signal.
-func (w *world) delivered(runID string, sent run.Receipt) run.Receipt {
+// waitUntilDelivered waits until the engine has a signal.
+func (w *world) waitUntilDelivered(runID string, sent run.Receipt) run.Receipt {
 	w.t.Helper()
-	return w.receipt(runID, sent, func(r run.Receipt) bool { return r.Application != run.SignalPending })
+	return w.waitForReceipt(runID, sent, func(r run.Receipt) bool { return r.Application != run.SignalPending })
 }
 
-// log is the run's events in the notation of the contract.
+// log returns the run's events in the notation of the contract.
 func (w *world) log(runID string) (out []string) {
 	for _, e := range w.Events(runID) {
 		out = append(out, e.Word())
@@ -193,8 +192,8 @@ func (w *world) expect(runID, want string) {
 	}
 }
 
-// Document is a plan of COMMAND steps "id<dep,dep", one attempt each; more says
-// what else the steps have, by id. The retry window is in seconds.
+// Document returns a plan of COMMAND steps "id<dep,dep" with one attempt each. more has further fields of the steps
+// by id. window is the retry window in seconds.
 func Document(window int, more map[string]map[string]any, steps ...string) []byte {
 	var list []map[string]any
 	for _, s := range steps {

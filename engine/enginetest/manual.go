@@ -6,8 +6,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// waits makes a step wait for a person, with no separation of duties.
-func waits(more map[string]any) map[string]any {
+// manualStep returns the fields of a step that waits for a person, without separation of duties.
+func manualStep(more map[string]any) map[string]any {
 	manual := map[string]any{"sod": false}
 	for k, v := range more {
 		manual[k] = v
@@ -15,23 +15,25 @@ func waits(more map[string]any) map[string]any {
 	return map[string]any{"type": "MANUAL", "inputs": map[string]any{"instructions": "look at it"}, "manual": manual}
 }
 
-func (w *world) waiting(runID string) run.State {
+func (w *world) waitForManual(runID string) run.State {
 	w.t.Helper()
 	return w.until(runID, "waiting for a person", func(s run.State) bool { return s.Substatus() == run.WaitingManual })
 }
 
 func manualCases() []testCase {
 	plan := func(window int, more map[string]any) []byte {
-		return Document(window, map[string]map[string]any{"ok": waits(more)}, "s1", "ok<s1", "s2<ok")
+		return Document(window, map[string]map[string]any{"ok": manualStep(more)}, "s1", "ok<s1", "s2<ok")
 	}
 	return []testCase{
 		{name: "M01_Completed", test: func(w *world) {
 			id := w.Start(plan(0, nil))
-			w.waiting(id)
+			w.waitForManual(id)
 			w.Pass(100 * time.Millisecond)
-			r := w.applied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok", Outcome: run.ManualSucceeded}))
-			w.ended(id)
-			w.expect(id, `StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted StepCompleted(ok,1)
+			r := w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok",
+				Outcome: run.ManualSucceeded}))
+			w.waitForEnd(id)
+			w.expect(id,
+				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted StepCompleted(ok,1)
 				StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 			if r.Application != run.SignalApplied || r.AppliedSeq != 8 {
 				w.t.Fatalf("%+v", r)
@@ -39,37 +41,42 @@ func manualCases() []testCase {
 		}},
 		{name: "M03_FailedThenRetried", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			id := w.Start(plan(60, nil))
-			w.waiting(id)
-			w.applied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok", Outcome: run.ManualFailed}))
-			w.step(id, "ok", run.StepFailed)
-			w.applied(id, w.Signal(id, run.Signal{Type: run.RetryStep, StepID: "ok", Force: true}))
-			w.waiting(id)
-			w.applied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok", Outcome: run.ManualSucceeded}))
-			w.ended(id)
-			w.expect(id, `StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted StepFailed(ok,1)
+			w.waitForManual(id)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok", Outcome: run.ManualFailed}))
+			w.waitForStep(id, "ok", run.StepFailed)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.RetryStep, StepID: "ok", Force: true}))
+			w.waitForManual(id)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok",
+				Outcome: run.ManualSucceeded}))
+			w.waitForEnd(id)
+			w.expect(id,
+				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted StepFailed(ok,1)
 				SignalAccepted StepStarted(ok,2) StepAwaitingManualCompletion(ok,2) SignalAccepted StepCompleted(ok,2)
 				StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 		}},
 		{name: "T47_CompletedWhilePaused", test: func(w *world) {
 			id := w.Start(plan(0, nil))
-			w.waiting(id)
-			p := w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
+			w.waitForManual(id)
+			p := w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.Pause}))
 			if st := w.State(id); st.Substatus() != "" || p.QuiescentSeq == 0 {
-				w.t.Fatalf("substatus %s, %+v", st.Substatus(), p) // a wait does not drain
+				w.t.Fatalf("substatus %s, %+v", st.Substatus(), p) // a wait does not count as draining
 			}
-			w.applied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok", Outcome: run.ManualSucceeded}))
-			w.step(id, "ok", run.StepSuccess)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.CompleteManual, StepID: "ok",
+				Outcome: run.ManualSucceeded}))
+			w.waitForStep(id, "ok", run.StepSuccess)
 			w.Signal(id, run.Signal{Type: run.Resume})
-			w.ended(id)
-			w.expect(id, `StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted RunPaused(1)
+			w.waitForEnd(id)
+			w.expect(id,
+				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) SignalAccepted RunPaused(1)
 				SignalAccepted StepCompleted(ok,1) SignalAccepted RunResumed(1) StepStarted(s2,1) StepCompleted(s2,1) RunCompleted`)
 		}},
 		{name: "T83_TimesOut", test: func(w *world) {
 			id := w.Start(plan(0, map[string]any{"timeout": "1s"}))
-			w.waiting(id)
+			w.waitForManual(id)
 			w.Pass(1100 * time.Millisecond)
-			st := w.ended(id)
-			w.expect(id, `StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) StepFailed(ok,1)
+			st := w.waitForEnd(id)
+			w.expect(id,
+				`StepStarted(s1,1) StepCompleted(s1,1) StepStarted(ok,1) StepAwaitingManualCompletion(ok,1) StepFailed(ok,1)
 				StepSkipped(s2,1) RunFailed`)
 			if st.Failure.Code != string(run.CodeTimeout) {
 				w.t.Fatalf("%+v", st.Failure)

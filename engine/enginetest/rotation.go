@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// chain is n steps, each after the one before.
+// chain returns n steps, each of which depends on the previous one.
 func chain(n int) (steps []string, log string) {
 	var words []string
 	for i := 1; i <= n; i++ {
@@ -26,25 +26,25 @@ func rotationCases() []testCase {
 		{name: "E04_OneRunStarted", rotate: 3, test: func(w *world) {
 			steps, log := chain(8)
 			id := w.Start(Document(0, nil, steps...))
-			w.ended(id)
+			w.waitForEnd(id)
 			w.expect(id, log+" RunCompleted")
 		}},
 		{name: "W14_SignalsAcrossARotation", rotate: 3, test: func(w *world) {
 			w.steps.Hold("s3", "s6")
 			steps, _ := chain(9)
 			id := w.Start(Document(0, nil, steps...))
-			w.step(id, "s3", run.StepRunning)
+			w.waitForStep(id, "s3", run.StepRunning)
 			pause := w.Signal(id, run.Signal{Type: run.Pause})
 			w.steps.Release("s3")
-			w.applied(id, pause)
-			w.step(id, "s3", run.StepSuccess)
-			w.applied(id, w.Signal(id, run.Signal{Type: run.Resume}))
-			w.step(id, "s6", run.StepRunning)
-			w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
+			w.waitUntilApplied(id, pause)
+			w.waitForStep(id, "s3", run.StepSuccess)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.Resume}))
+			w.waitForStep(id, "s6", run.StepRunning)
+			w.waitUntilApplied(id, w.Signal(id, run.Signal{Type: run.Pause}))
 			w.steps.Release("s6")
-			w.step(id, "s6", run.StepSuccess)
+			w.waitForStep(id, "s6", run.StepSuccess)
 			w.Signal(id, run.Signal{Type: run.Resume})
-			w.ended(id)
+			w.waitForEnd(id)
 			count := map[string]int{}
 			for _, word := range w.log(id) {
 				count[word]++
@@ -52,7 +52,7 @@ func rotationCases() []testCase {
 			for _, once := range []string{"RunStarted", "RunPaused(1)", "RunResumed(1)", "RunPaused(2)", "RunResumed(2)",
 				"StepCompleted(s9,1)", "RunCompleted"} {
 				if count[once] != 1 {
-					w.t.Errorf("%s stands %d times", once, count[once])
+					w.t.Errorf("the log has %s %d times, want once", once, count[once])
 				}
 			}
 		}},
@@ -62,7 +62,7 @@ func rotationCases() []testCase {
 				steps = append(steps, fmt.Sprintf("p%02d", i))
 			}
 			id := w.Start(Document(0, nil, steps...))
-			if st := w.ended(id); st.Counts.Success != 20 || len(w.steps.Calls()) != 20 {
+			if st := w.waitForEnd(id); st.Counts.Success != 20 || len(w.steps.Calls()) != 20 {
 				w.t.Fatalf("%+v, %d executions", st.Counts, len(w.steps.Calls()))
 			}
 		}},

@@ -19,7 +19,7 @@ func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(Beat)) (e
 	defer r.heartbeat(d, beat, &startedAt)()
 
 	var hook engine.Hook
-	back, err := r.begin(ctx, d, func(b engine.Begin) (err error) {
+	back, err := r.begin(ctx, d, func(b engine.StartAttempt) (err error) {
 		hook, err = r.Journal.Compensation(ctx, b)
 		return err
 	})

@@ -27,17 +27,17 @@ import (
 // the first end of an attempt win.
 type journal struct {
 	step     plan.Step
-	begin    func(n int) (engine.Begun, error) // of the nth call; nil: RUN
-	hook     func(n int) error                 // nil: it is answered
-	end      func(n int, e engine.End) error   // nil: it is written
-	evidence func(engine.Evidence) error       // nil: it is taken
+	begin    func(n int) (engine.AttemptStarted, error) // of the nth call; nil: RUN
+	hook     func(n int) error                          // nil: it is answered
+	end      func(n int, e engine.End) error            // nil: it is written
+	evidence func(engine.Evidence) error                // nil: it is taken
 	kept     *artifact.Store
 	params   json.RawMessage // of the run
 
 	mu     sync.Mutex
-	begins []engine.Begin // of hooks too
-	tries  []engine.End   // all calls of End
-	ends   []engine.End   // in the log
+	begins []engine.StartAttempt // of hooks too
+	tries  []engine.End          // all calls of End
+	ends   []engine.End          // in the log
 	lines  []engine.LogLine
 	refs   []run.ArtifactRef
 	class  string // of the last failure of an executor
@@ -60,7 +60,7 @@ func newJournal(t *testing.T, typ plan.StepType, inputs any) *journal {
 	return &journal{kept: kept, step: plan.Step{StepID: "s1", Type: typ, Inputs: raw, Timeout: time.Minute}}
 }
 
-func (j *journal) Begin(_ context.Context, b engine.Begin) (engine.Begun, error) {
+func (j *journal) StartAttempt(_ context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.begins = append(j.begins, b)
@@ -70,13 +70,13 @@ func (j *journal) Begin(_ context.Context, b engine.Begin) (engine.Begun, error)
 			return begun, err
 		}
 	}
-	return engine.Begun{
+	return engine.AttemptStarted{
 		Begun: store.Begun{Verdict: store.BeginRun}, Identity: identity, Step: j.step, Params: j.params,
 		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false),
 	}, nil
 }
 
-func (j *journal) Compensation(_ context.Context, b engine.Begin) (engine.Hook, error) {
+func (j *journal) Compensation(_ context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.begins = append(j.begins, b)

@@ -96,9 +96,9 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.R
 	var startedAt atomic.Pointer[time.Time]
 	defer r.heartbeat(d, beat, &startedAt)()
 
-	var begun engine.Begun
-	back, err := r.begin(ctx, d, func(b engine.Begin) (err error) {
-		begun, err = r.Journal.Begin(ctx, b)
+	var begun engine.AttemptStarted
+	back, err := r.begin(ctx, d, func(b engine.StartAttempt) (err error) {
+		begun, err = r.Journal.StartAttempt(ctx, b)
 		return err
 	})
 	if err != nil || back.Kind != "" {
@@ -152,12 +152,12 @@ func (r *Runner) heartbeat(d Dispatch, beat func(Beat), startedAt *atomic.Pointe
 
 // begin repeats a call that begins an execution until the Journal answers it.
 // A Return with a Kind, or an error, means that there is nothing to execute.
-func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.Begin) error) (engine.Return, error) {
+func (r *Runner) begin(ctx context.Context, d Dispatch, call func(engine.StartAttempt) error) (engine.Return, error) {
 	var answer error
 	// a call that was delivered may have begun the attempt, although its answer was lost
 	began, delivered := time.Now(), false
 	err := persist(ctx, beginRetry, beginRetryMost, func() error {
-		answer = call(engine.Begin{
+		answer = call(engine.StartAttempt{
 			RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt,
 			EmittedAt: r.now().UTC(), Ticket: d.Ticket,
 		})

@@ -40,11 +40,11 @@ func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 	t.Parallel()
 	var worked, beats atomic.Int32
 	j := newJournal(t, plan.Noop, struct{}{})
-	j.begin = func(n int) (engine.Begun, error) {
+	j.begin = func(n int) (engine.AttemptStarted, error) {
 		if n < 3 || beats.Load() < 2 { // it is reported alive while Begin is not answered
-			return engine.Begun{}, fmt.Errorf("begin: %w", []error{store.ErrUnavailable, engine.ErrUnanswered}[n%2])
+			return engine.AttemptStarted{}, fmt.Errorf("begin: %w", []error{store.ErrUnavailable, engine.ErrUnanswered}[n%2])
 		}
-		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+		return engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, nil
 	}
 	r := scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
 		worked.Add(1)
@@ -63,7 +63,7 @@ func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 		t.Error("the begin does not say when it was emitted")
 	}
 	got.EmittedAt = time.Time{}
-	want := engine.Begin{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2,
+	want := engine.StartAttempt{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2,
 		Ticket: "the ticket"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("begin (-want +got):\n%s", diff)
@@ -86,7 +86,7 @@ func TestRunner_VerdictsWithoutWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Noop, struct{}{})
-			j.begin = func(int) (engine.Begun, error) { return engine.Begun{Begun: c.begun}, nil }
+			j.begin = func(int) (engine.AttemptStarted, error) { return engine.AttemptStarted{Begun: c.begun}, nil }
 			back, err := scriptedWorker(t, j, mustNotWork(t)).Run(t.Context(), dispatch, quiet)
 			wantReturn(t, back, err, c.kind)
 			if back.RetryAfter != c.begun.RetryAfter {
@@ -128,7 +128,7 @@ func TestRunner_BeginIsDeclinedOrRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Noop, struct{}{})
-			j.begin = func(int) (engine.Begun, error) { return engine.Begun{}, c.answer }
+			j.begin = func(int) (engine.AttemptStarted, error) { return engine.AttemptStarted{}, c.answer }
 			r := scriptedWorker(t, j, mustNotWork(t))
 			log := logged(r)
 			late := dispatch
@@ -180,9 +180,9 @@ func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
 	var beats []executor.Beat
 	began := make(chan struct{})
 	j := newJournal(t, plan.Noop, struct{}{})
-	j.begin = func(int) (engine.Begun, error) {
+	j.begin = func(int) (engine.AttemptStarted, error) {
 		<-began
-		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+		return engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, nil
 	}
 	beat := func(b executor.Beat) {
 		beats = append(beats, b)
@@ -207,11 +207,11 @@ func TestRunner_TimeoutCountsFromBegin(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.step.Timeout = 100 * time.Millisecond
-	j.begin = func(n int) (engine.Begun, error) {
+	j.begin = func(n int) (engine.AttemptStarted, error) {
 		if n == 1 {
-			return engine.Begun{}, store.ErrUnavailable // longer than the timeout passes before the begin
+			return engine.AttemptStarted{}, store.ErrUnavailable // longer than the timeout passes before the begin
 		}
-		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+		return engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, nil
 	}
 	end := execute(t, t.Context(), scriptedWorker(t, j, untilStopped))
 	wantFailed(t, end, "TIMEOUT", true)
@@ -235,10 +235,10 @@ func TestRunner_CancelAndStopDiffer(t *testing.T) {
 	shutdown := errors.New("worker shutdown")
 	d := dispatch
 	d.StopCause = shutdown
-	silent := func(int) (engine.Begun, error) { return engine.Begun{}, store.ErrUnavailable }
+	silent := func(int) (engine.AttemptStarted, error) { return engine.AttemptStarted{}, store.ErrUnavailable }
 	for name, c := range map[string]struct {
 		cause error
-		begin func(int) (engine.Begun, error)
+		begin func(int) (engine.AttemptStarted, error)
 		stops bool
 	}{
 		"cancel":                {cause: context.Canceled},
@@ -393,11 +393,11 @@ func TestRunner_HandsADispatchBackThatItCannotBegin(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				j := newJournal(t, plan.Noop, struct{}{})
-				j.begin = func(n int) (engine.Begun, error) {
+				j.begin = func(n int) (engine.AttemptStarted, error) {
 					if n == 1 {
-						return engine.Begun{}, c.first
+						return engine.AttemptStarted{}, c.first
 					}
-					return engine.Begun{}, away
+					return engine.AttemptStarted{}, away
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

@@ -139,8 +139,8 @@ func TestStep_TwoRetries(t *testing.T) {
 	w := newWorld(t, l3(), calm).start()
 	w.succeed("s1")
 	w.fail("s2", "BROKEN")
-	w.accept(engine.Signal{ID: "R1", Type: run.RetryStep, StepID: "s2", LA: 1})
-	w.accept(engine.Signal{ID: "R2", Type: run.RetryStep, StepID: "s2", LA: 1})
+	w.accept(engine.Signal{ID: "R1", Type: run.RetryStep, StepID: "s2", LogicalAttempt: 1})
+	w.accept(engine.Signal{ID: "R2", Type: run.RetryStep, StepID: "s2", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
 	if f := w.flight("s2"); f.la != 2 || len(w.flights) != 1 {
@@ -279,7 +279,7 @@ func TestStep_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
 	w.begin("s1")
 	first := w.flight("s1")
 	w.writeEnd(first, failed("BROKEN", true)) // and nobody has told the machine
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
 	w.expectInFlight("s1 s1")

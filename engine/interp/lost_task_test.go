@@ -75,7 +75,7 @@ func TestLostTask_TheGateIsClosedBeforeTheRunFails(t *testing.T) {
 	w := newLossyWorld(t, steps("a", "b"), calm)
 	w.fail("a", "BROKEN")
 	w.completeTask()
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LogicalAttempt: 1})
 	w.hearWithoutWriting(w.signals...)
 	w.commit()
 	if w.head.Gate != 0 {
@@ -104,7 +104,7 @@ func TestLostTask_ACompensationThatBeganGoesOn(t *testing.T) {
 	w.begin("s2")
 	f := w.flight("s2")
 	w.report(f, failed("BROKEN", true))
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s2", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s2", LogicalAttempt: 1})
 	w.commit()
 	w.deliver() // the gate is closed once more, and the log has more
 	w.hand(w.read())
@@ -261,7 +261,7 @@ func TestLostTask_AWaitThatWasEndedHasEnded(t *testing.T) {
 	w.report(f, failed("BROKEN", true))
 	w.commit()
 	w.deliver() // the gate is closed once more
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LogicalAttempt: 1})
 	w.commit() // the wait is cancelled
 	w.loseTask()
 	w.hear()

@@ -107,7 +107,7 @@ func TestManual_RetryOpensANewWait(t *testing.T) {
 	w.accept(late)
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals[:1]})
 	w.record()
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "ask", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "ask", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals[1:]})
 	w.record()
 	w.expectReceipt("D2", run.SignalNotApply, run.CodeManualNotWaiting, 0)
@@ -251,7 +251,7 @@ func TestManual_FailureEndsTheWait(t *testing.T) {
 	if w.state.RetryDeadline == nil { // the wait does not keep the window from opening
 		t.Fatalf("no retry window; the log is\n%s", strings.Join(w.story(), "\n"))
 	}
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "b", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "b", LogicalAttempt: 1})
 	at := w.timers[interp.TimerRetryWindow]
 	w.now, w.timers[interp.TimerRetryWindow] = at, time.Time{}
 	w.feed(interp.Fired{At: at, Timer: interp.TimerRetryWindow})

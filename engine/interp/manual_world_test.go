@@ -47,7 +47,7 @@ func (w *world) complete(id, stepID string, as run.ManualOutcome) run.Decision {
 func (w *world) completion(id, stepID string, as run.ManualOutcome) engine.Signal {
 	s := engine.Signal{ID: id, Type: run.CompleteManual, StepID: stepID, Outcome: as}
 	if step, ok := w.state.Step(stepID); ok {
-		s.LA = step.LogicalAttempt
+		s.LogicalAttempt = step.LogicalAttempt
 	}
 	return s
 }

@@ -333,7 +333,7 @@ func TestStep_NotAheadOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, l3(), calm).start()
 	w.fail("s1", "BROKEN")
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LogicalAttempt: 1})
 	w.accept(engine.Signal{ID: "A", Type: run.Pause})
 	w.expectReceipt("A", run.SignalPending, "", 0)
 	w.hear()

@@ -251,7 +251,7 @@ func (p *player) accept() {
 		s.StepID = rapid.SampledFrom(of).Draw(p.rt, "of")
 		if s.Type == run.RetryStep {
 			step, _ := w.state.Step(s.StepID)
-			s.LA = step.LogicalAttempt
+			s.LogicalAttempt = step.LogicalAttempt
 		}
 	}
 	w.oldWay = rapid.IntRange(0, 9).Draw(p.rt, "old way") == 0

@@ -96,7 +96,8 @@ func PreviewStart(sk plan.Skeleton, who Config, at time.Time) Preview {
 }
 
 func runSignal(s engine.Signal) run.Signal {
-	return run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force, Outcome: s.Outcome}
+	return run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LogicalAttempt, Force: s.Force,
+		Outcome: s.Outcome}
 }
 
 // Blocked returns the blocked steps as in a Preview, for the current state of the machine.

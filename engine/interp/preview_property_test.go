@@ -118,7 +118,7 @@ func (p *player) preview(in interp.Inbox) {
 	case run.RetryStep, run.SkipStep, run.CompleteManual, run.UpdateParams:
 		sig.StepID = p.drawStep(sig.Type)
 		if step, ok := w.state.Step(sig.StepID); ok && sig.Type != run.SkipStep && sig.Type != run.UpdateParams {
-			sig.LA = step.LogicalAttempt
+			sig.LogicalAttempt = step.LogicalAttempt
 		}
 	}
 	if sig.Type == run.CompleteManual {

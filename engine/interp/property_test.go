@@ -321,7 +321,8 @@ func TestStep_P_AnyInput(t *testing.T) {
 				var s interp.Signalled
 				for range rapid.IntRange(0, 3).Draw(rt, "signals") {
 					s.Signals = append(s.Signals, engine.Signal{
-						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LA: small.Draw(rt, "la"),
+						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt,
+							"la"),
 						Force: true,
 						Type: rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel,
 							run.CompleteManual, run.UpdateParams, "x"}).Draw(rt, "type"),

@@ -461,7 +461,7 @@ func TestRecorded_ALaterFailureKeepsTheGateClosed(t *testing.T) {
 	w.begin("a", "b", "d")
 	w.fail("a", "A")
 	w.succeed("d") // c is ready, and held
-	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LA: 1})
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.hand(w.read())
 	if w.pending == nil || w.pending.ClearGate != run.GateFailing {

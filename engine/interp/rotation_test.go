@@ -175,7 +175,7 @@ func interleave(w *world, r *rand.Rand) {
 			if k := r.IntN(4); k < len(todo) && may(todo[k]) && (i > 60 || r.IntN(3) == 0) {
 				s := todo[k]
 				if s.ID == "retry" {
-					s.LA = 1
+					s.LogicalAttempt = 1
 				}
 				todo = slices.Delete(todo, k, k+1)
 				w.accept(s)
@@ -384,7 +384,7 @@ func TestRotate_SignalsAreReadAgain(t *testing.T) {
 	w.signal(run.Pause, "B", "")
 	w.arrive(w.flight("a")) // the gate sends it back
 	w.record()
-	w.accept(engine.Signal{ID: "C", Type: run.RetryStep, StepID: "b", LA: 1})
+	w.accept(engine.Signal{ID: "C", Type: run.RetryStep, StepID: "b", LogicalAttempt: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
 	w.feed(interp.Pressure{At: w.now, Hard: true})

@@ -116,7 +116,8 @@ func (m *Machine) applySignals() {
 }
 
 func (m *Machine) judge(s engine.Signal) run.Decision {
-	return run.Judge(m, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force,
+	return run.Judge(m, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LogicalAttempt,
+		Force:   s.Force,
 		Outcome: s.Outcome})
 }
 

@@ -20,7 +20,8 @@ type receipt struct {
 // accept is control.SignalRun: judge on the log, number, receipt, decision in the log.
 func (w *world) accept(s engine.Signal) run.Decision {
 	w.tb.Helper()
-	d := run.Judge(w.state, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force,
+	d := run.Judge(w.state, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LogicalAttempt,
+		Force:   s.Force,
 		Outcome: s.Outcome})
 	draft := run.Draft{Type: run.SignalAccepted, SignalID: s.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now,
 		EmittedBy: run.ByAuthz}
@@ -83,7 +84,7 @@ func (w *world) signal(t run.SignalType, id, stepID string) run.Decision {
 	w.tb.Helper()
 	s := engine.Signal{ID: id, Type: t, StepID: stepID}
 	if step, ok := w.state.Step(stepID); ok && t == run.RetryStep {
-		s.LA = step.LogicalAttempt
+		s.LogicalAttempt = step.LogicalAttempt
 	}
 	d := w.accept(s)
 	if d.Outcome != run.Reject {

@@ -2,7 +2,7 @@ package mock
 
 import "time"
 
-// entry is something that will happen.
+// entry is a future action.
 type entry struct {
 	at        time.Time
 	order     int
@@ -10,7 +10,7 @@ type entry struct {
 	cancelled bool
 }
 
-// agenda is a heap, the next one first.
+// agenda implements heap.Interface, ordered by time.
 type agenda []*entry
 
 func (a agenda) Len() int { return len(a) }

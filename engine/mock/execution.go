@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// again is how long a call waits that the journal did not answer.
-	again = time.Second
-	// atOnce is how many such calls in a row are repeated without letting virtual time go by: a journal on a busy
-	// machine answers soon.
-	atOnce = 5
+	// retryDelay is the delay before an unanswered call is repeated.
+	retryDelay = time.Second
+	// immediateRetries is the number of consecutive calls that are repeated without virtual time, because a journal on a
+	// busy machine answers soon.
+	immediateRetries = 5
 )
 
-// execution is one run: it drives the interpreter as a workflow would.
+// execution is one run. It drives the interpreter like a workflow.
 type execution struct {
 	e          *Engine
 	id         run.Identity
@@ -32,14 +32,14 @@ type execution struct {
 	head       run.Seq
 	inputs     int64
 	generation int
-	closedAs   string // the run goes on while empty
+	closedAs   string // empty while the run continues
 
-	inbox   []interp.Input
-	feeding bool
-	silent  int // calls in a row that the journal did not answer
-	timers  map[interp.Timer]*entry
-	flights []*flight
-	undoing *hook // the hook in flight
+	inbox      []interp.Input
+	feeding    bool
+	unanswered int // consecutive calls that the journal did not answer
+	timers     map[interp.Timer]*entry
+	flights    []*flight
+	undoing    *hook // the hook in flight
 }
 
 func (x *execution) ref() run.EngineRunRef {
@@ -51,8 +51,8 @@ func (x *execution) config() interp.Config {
 		RotateAfter: x.e.cfg.RotateAfter, PauseAhead: true}
 }
 
-// begin starts the run, or ends it at once when its plan cannot be had.
-func (x *execution) begin(broken *run.FailurePayload) {
+// start starts the run, or ends it at once if its plan cannot be loaded.
+func (x *execution) start(broken *run.FailurePayload) {
 	if broken == nil {
 		x.m = interp.New(x.sk, x.config())
 		x.feed(interp.Init{At: x.e.now})
@@ -63,7 +63,7 @@ func (x *execution) begin(broken *run.FailurePayload) {
 		_, err = x.write(a)
 	}
 	if err != nil {
-		x.retry(func() { x.begin(broken) })
+		x.retry(func() { x.start(broken) })
 		return
 	}
 	x.closedAs = "COMPLETED"
@@ -71,17 +71,17 @@ func (x *execution) begin(broken *run.FailurePayload) {
 
 // retry repeats a call that the journal did not answer.
 func (x *execution) retry(call func()) {
-	x.silent++
-	wait := again
-	if x.silent <= atOnce {
+	x.unanswered++
+	wait := retryDelay
+	if x.unanswered <= immediateRetries {
 		wait = 0
 	}
-	x.e.later(wait, call)
+	x.e.schedule(wait, call)
 }
 
-// feed gives the machine inputs one after the other, whatever they cause.
+// feed passes inputs to the machine one at a time, including those caused by its effects.
 func (x *execution) feed(in interp.Input) {
-	x.silent = 0
+	x.unanswered = 0
 	x.inbox = append(x.inbox, in)
 	if x.feeding {
 		return
@@ -121,9 +121,8 @@ func (x *execution) apply(effects []interp.Effect) {
 	}
 }
 
-// rotate goes on with a machine made from what this one carries, as the next
-// execution of a workflow does: its state was written and read in between, and
-// what waited in the inbox is handed on.
+// rotate continues with a machine made from the carried state, like the next execution of a workflow: the state is
+// encoded and decoded, and the inbox is kept.
 func (x *execution) rotate() {
 	doc, err := json.Marshal(x.m.Carry())
 	var c interp.Carried
@@ -147,7 +146,7 @@ func (x *execution) rotate() {
 
 func (x *execution) write(a interp.Append) (store.Appended, error) {
 	a.RunID, a.MinHead = x.id.RunID, x.head
-	a.Events = slices.Clone(a.Events) // a journal completes them, and this may be said again
+	a.Events = slices.Clone(a.Events) // a journal completes them, and the batch may be repeated
 	for i := range a.Events {
 		if a.Events[i].Type != run.RunStarted {
 			continue
@@ -193,7 +192,7 @@ func (x *execution) setTimer(e interp.SetTimer) {
 	if e.At.IsZero() {
 		return
 	}
-	x.timers[e.Timer] = x.e.later(max(0, e.At.Sub(x.e.now)), func() {
+	x.timers[e.Timer] = x.e.schedule(max(0, e.At.Sub(x.e.now)), func() {
 		delete(x.timers, e.Timer)
 		x.feed(interp.Fired{At: x.e.now, Timer: e.Timer})
 	})
@@ -208,7 +207,7 @@ func (x *execution) fetchSignals(after int64) {
 	x.feed(interp.Signalled{At: x.e.now, Signals: signals})
 }
 
-// readLog tells the machine what the log says, and then the dispatch that came back before it was asked.
+// readLog feeds the new events of the log and then the return that was received before.
 func (x *execution) readLog(then interp.Input) {
 	for {
 		t, err := x.e.cfg.Journal.Tail(context.Background(), x.id.RunID, x.m.Seen())
@@ -230,7 +229,7 @@ func (x *execution) cancel(ords []run.Ord) {
 	for _, f := range x.flights {
 		if slices.Contains(ords, f.ord) && !f.what.IgnoresCancel {
 			f.cancelled = true
-			x.e.later(0, f.finish)
+			x.e.schedule(0, f.finish)
 		}
 	}
 	if h := x.undoing; h != nil && slices.Contains(ords, h.dispatch.Ord) {

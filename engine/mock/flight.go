@@ -16,36 +16,36 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// flight is one dispatch of an attempt, with the platform's retries.
+// flight is one dispatch of an attempt with its platform retries.
 type flight struct {
-	x          *execution
-	ord        run.Ord
-	step       plan.SkeletonStep
-	dispatch   interp.Execute
-	ea         int
-	began      time.Time // of the work, zero before
-	key        string
-	startedSeq run.Seq
-	what       Attempt
-	cancelled  bool
-	over       bool
+	x             *execution
+	ord           run.Ord
+	step          plan.SkeletonStep
+	dispatch      interp.Execute
+	engineAttempt int
+	began         time.Time // when the work began; zero before
+	key           string
+	startedSeq    run.Seq
+	what          Attempt
+	cancelled     bool
+	over          bool
 }
 
 func (x *execution) execute(e interp.Execute) {
-	f := &flight{x: x, ord: e.Ord, step: x.sk.Steps[e.Ord], dispatch: e, ea: 1 + e.Spent}
+	f := &flight{x: x, ord: e.Ord, step: x.sk.Steps[e.Ord], dispatch: e, engineAttempt: 1 + e.Spent}
 	x.flights = append(x.flights, f)
 	f.begin()
 }
 
-// begin asks the log whether to work, as a worker does.
+// begin asks the journal whether to work, like a worker.
 func (f *flight) begin() {
 	x := f.x
 	if f.over || x.closedAs != "" {
 		return
 	}
-	begun, err := x.e.cfg.Journal.Begin(context.Background(), engine.Begin{
+	begun, err := x.e.cfg.Journal.StartAttempt(context.Background(), engine.StartAttempt{
 		RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, N: f.dispatch.N,
-		EngineAttempt: f.ea,
+		EngineAttempt: f.engineAttempt,
 		EmittedAt:     x.e.now, Ticket: x.e.cfg.Tickets.Ticket(ticket.Dispatch{
 			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, N: f.dispatch.N,
 			Queue:       f.step.TaskQueue,
@@ -54,7 +54,7 @@ func (f *flight) begin() {
 	})
 	switch {
 	case errors.Is(err, engine.ErrRefused):
-		f.cameBack(engine.Return{Kind: engine.ReturnAbandoned})
+		f.handBack(engine.Return{Kind: engine.ReturnAbandoned})
 		return
 	case err != nil:
 		x.retry(f.begin)
@@ -62,32 +62,32 @@ func (f *flight) begin() {
 	}
 	switch begun.Verdict {
 	case store.BeginParked:
-		f.cameBack(engine.Return{Kind: engine.ReturnParked})
+		f.handBack(engine.Return{Kind: engine.ReturnParked})
 		return
 	case store.BeginThrottled:
-		f.cameBack(engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
+		f.handBack(engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
 		return
 	case store.BeginRunTerminal:
-		f.cameBack(engine.Return{Kind: engine.ReturnRunTerminal})
+		f.handBack(engine.Return{Kind: engine.ReturnRunTerminal})
 		return
 	case store.BeginDone:
-		f.cameBack(engine.Return{Kind: engine.ReturnEnded, Receipt: begun.Receipt})
+		f.handBack(engine.Return{Kind: engine.ReturnEnded, Receipt: begun.Receipt})
 		return
 	}
 	f.key, f.startedSeq = begun.Key, begun.StartedSeq
 	f.began, f.what = x.e.now, Attempt{}
 	if x.e.cfg.Steps != nil {
 		f.what = x.e.cfg.Steps.Attempt(Execution{
-			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, EngineAttempt: f.ea,
+			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LogicalAttempt, EngineAttempt: f.engineAttempt,
 		})
 	}
 	if f.what.Held != nil {
 		x.e.held = append(x.e.held, f)
 		return
 	}
-	ea := f.ea
-	x.e.later(f.takes(), func() {
-		if f.ea == ea {
+	ea := f.engineAttempt
+	x.e.schedule(f.takes(), func() {
+		if f.engineAttempt == ea {
 			f.finish()
 		}
 	})
@@ -100,20 +100,20 @@ func (f *flight) takes() time.Duration {
 	return f.what.Takes
 }
 
-// finish is the end of one execution: of the flight, or of its try.
+// finish ends one execution: the dispatch, or one of its tries.
 func (f *flight) finish() {
 	if f.over {
 		return
 	}
 	if f.cancelled {
-		f.cameBack(engine.Return{Kind: engine.ReturnCancelled})
+		f.handBack(engine.Return{Kind: engine.ReturnCancelled})
 		return
 	}
 	failure := f.failure()
-	if failure != nil && failure.Retryable && f.ea < max(1, f.step.Retry.MaxAttempts) {
-		wait := backoff(f.step.Retry, f.ea)
-		f.ea++
-		f.x.e.later(wait, f.retry)
+	if failure != nil && failure.Retryable && f.engineAttempt < max(1, f.step.Retry.MaxAttempts) {
+		wait := backoff(f.step.Retry, f.engineAttempt)
+		f.engineAttempt++
+		f.x.e.schedule(wait, f.retry)
 		return
 	}
 	end := engine.End{Failed: failure}
@@ -162,20 +162,20 @@ func (f *flight) failure() *run.FailurePayload {
 	return p
 }
 
-// backoff is how long the platform waits after engine attempt ea (E-10).
+// backoff is the platform's delay after an engine attempt (contract E-10).
 func backoff(r plan.Retry, ea int) time.Duration {
 	ms := float64(r.InitialBackoffMS) * math.Pow(max(1, r.BackoffMultiplier), float64(ea-1))
 	return time.Duration(min(ms, float64(r.MaxBackoffMS))) * time.Millisecond
 }
 
-// end writes the end of the attempt, again and again until the journal answers.
+// end writes the end of the attempt and repeats the call until the journal answers.
 func (f *flight) end(end engine.End) {
 	x := f.x
 	if f.over || x.closedAs != "" {
 		return
 	}
 	end.RunID, end.StepID, end.LogicalAttempt, end.N = x.id.RunID, f.step.StepID, f.dispatch.LogicalAttempt, f.dispatch.N
-	end.EngineAttempt, end.StartedSeq, end.Key = f.ea, f.startedSeq, f.key
+	end.EngineAttempt, end.StartedSeq, end.Key = f.engineAttempt, f.startedSeq, f.key
 	receipt, err := x.e.cfg.Journal.End(context.Background(), end)
 	var schema *run.SchemaError
 	switch {
@@ -184,22 +184,23 @@ func (f *flight) end(end engine.End) {
 			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
 			FailureCategory: run.CategoryPlatform,
 		}
-		x.e.later(0, func() { f.end(end) })
+		x.e.schedule(0, func() { f.end(end) })
 	case errors.Is(err, engine.ErrRefused):
-		f.cameBack(engine.Return{Kind: engine.ReturnAbandoned})
+		f.handBack(engine.Return{Kind: engine.ReturnAbandoned})
 	case err != nil:
 		x.retry(func() { f.end(end) })
 	default:
-		f.cameBack(engine.Return{Kind: engine.ReturnEnded, Receipt: &receipt})
+		f.handBack(engine.Return{Kind: engine.ReturnEnded, Receipt: &receipt})
 	}
 }
 
-// cameBack tells the machine that nothing executes the dispatch any more.
-func (f *flight) cameBack(r engine.Return) {
+// handBack reports to the machine that the dispatch is no longer executed.
+func (f *flight) handBack(r engine.Return) {
 	x := f.x
 	f.over = true
 	x.flights = slices.DeleteFunc(x.flights, func(o *flight) bool { return o == f })
-	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LogicalAttempt, f.dispatch.N, f.ea
+	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LogicalAttempt, f.dispatch.N,
+		f.engineAttempt
 	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.Sealed(proven.Proof, engine.ReceiptPurpose,
 		proven.Text(x.id.RunID, r.StepID, r.LogicalAttempt, false)) {
 		x.feed(interp.Ended{At: x.e.now, StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Receipt: *proven})

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// hookAttempts and hookBackoff are the platform's policy for compensations (R186).
+// hookAttempts and hookBackoff are the platform's retry policy for compensations (contract R186).
 const (
 	hookAttempts = 2
 	hookBackoff  = time.Second
@@ -19,17 +19,17 @@ const (
 
 // hook is one dispatch of the compensation of a step.
 type hook struct {
-	x        *execution
-	dispatch interp.Compensate
-	stepID   string
-	ea       int
-	key      string
-	over     bool
+	x             *execution
+	dispatch      interp.Compensate
+	stepID        string
+	engineAttempt int
+	key           string
+	over          bool
 }
 
-// compensate runs the hook of a step, twice at most.
+// compensate runs the hook of a step, at most twice.
 func (x *execution) compensate(c interp.Compensate) {
-	x.undoing = &hook{x: x, dispatch: c, stepID: x.sk.Steps[c.Ord].StepID, ea: 1 + c.Spent}
+	x.undoing = &hook{x: x, dispatch: c, stepID: x.sk.Steps[c.Ord].StepID, engineAttempt: 1 + c.Spent}
 	x.undoing.begin()
 }
 
@@ -42,14 +42,14 @@ func (h *hook) begin() {
 		RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt, N: h.dispatch.N, Hook: true,
 		Queue: x.sk.Steps[h.dispatch.Ord].CompensationQueue, Expires: x.e.now.Add(ticket.Life),
 	}
-	answer, err := x.e.cfg.Journal.Compensation(context.Background(), engine.Begin{
-		RunID: of.RunID, StepID: of.StepID, LogicalAttempt: of.LogicalAttempt, N: of.N, EngineAttempt: h.ea,
+	answer, err := x.e.cfg.Journal.Compensation(context.Background(), engine.StartAttempt{
+		RunID: of.RunID, StepID: of.StepID, LogicalAttempt: of.LogicalAttempt, N: of.N, EngineAttempt: h.engineAttempt,
 		EmittedAt: x.e.now,
 		Ticket:    x.e.cfg.Tickets.Ticket(of),
 	})
 	switch {
 	case errors.Is(err, engine.ErrRefused):
-		h.cameBack(engine.ReturnAbandoned)
+		h.handBack(engine.ReturnAbandoned)
 		return
 	case err != nil:
 		x.retry(h.begin)
@@ -59,9 +59,9 @@ func (h *hook) begin() {
 	what := Attempt{}
 	if x.e.cfg.Steps != nil {
 		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt,
-			EngineAttempt: h.ea, Compensation: true})
+			EngineAttempt: h.engineAttempt, Compensation: true})
 	}
-	x.e.later(what.Takes, func() { h.finish(what) })
+	x.e.schedule(what.Takes, func() { h.finish(what) })
 }
 
 func (h *hook) finish(what Attempt) {
@@ -69,9 +69,9 @@ func (h *hook) finish(what Attempt) {
 		return
 	}
 	failed := what.Fails
-	if failed != nil && !failed.NotRetryable && h.ea < hookAttempts {
-		h.ea++
-		h.x.e.later(hookBackoff, h.begin)
+	if failed != nil && !failed.NotRetryable && h.engineAttempt < hookAttempts {
+		h.engineAttempt++
+		h.x.e.schedule(hookBackoff, h.begin)
 		return
 	}
 	end := engine.End{Completed: &run.StepCompletedPayload{Result: what.Result}}
@@ -79,31 +79,32 @@ func (h *hook) finish(what Attempt) {
 		end = engine.End{Failed: &run.FailurePayload{ErrorCode: failed.Code, ErrorMessage: failed.Message}}
 	}
 	end.RunID, end.StepID, end.LogicalAttempt, end.N = h.x.id.RunID, h.stepID, h.dispatch.LogicalAttempt, h.dispatch.N
-	end.EngineAttempt, end.Hook, end.Key = h.ea, true, h.key
+	end.EngineAttempt, end.Hook, end.Key = h.engineAttempt, true, h.key
 	h.end(end)
 }
 
-// end writes the end of the hook, again and again until the journal answers.
+// end writes the end of the hook and repeats the call until the journal answers.
 func (h *hook) end(end engine.End) {
 	if h.over || h.x.closedAs != "" {
 		return
 	}
 	switch _, err := h.x.e.cfg.Journal.End(context.Background(), end); {
 	case errors.Is(err, engine.ErrRefused):
-		h.cameBack(engine.ReturnAbandoned)
+		h.handBack(engine.ReturnAbandoned)
 	case err != nil:
 		h.x.retry(func() { h.end(end) })
 	default:
-		h.cameBack(engine.ReturnEnded)
+		h.handBack(engine.ReturnEnded)
 	}
 }
 
-func (h *hook) cancel() { h.cameBack(engine.ReturnCancelled) }
+func (h *hook) cancel() { h.handBack(engine.ReturnCancelled) }
 
-// cameBack tells the machine that nothing executes the hook any more.
-func (h *hook) cameBack(kind engine.ReturnKind) {
+// handBack reports to the machine that the hook is no longer executed.
+func (h *hook) handBack(kind engine.ReturnKind) {
 	h.over, h.x.undoing = true, nil
 	h.x.readLog(interp.HookReturned{At: h.x.e.now, Return: engine.Return{
-		StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt, N: h.dispatch.N, EngineAttempt: h.ea, Kind: kind,
+		StepID: h.stepID, LogicalAttempt: h.dispatch.LogicalAttempt, N: h.dispatch.N, EngineAttempt: h.engineAttempt,
+		Kind: kind,
 	}})
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Log is the log of one run in memory, by the same authority that every store
-// asks, and a Journal for an engine that runs it. Not safe for concurrent use
-// but by one Engine.
+// Log is the log of one run in memory, decided by the authority that all stores use, and a Journal for the engine
+// that executes the run. Not safe for concurrent use, except by one Engine.
 type Log struct {
 	id     run.Identity
 	plan   plan.Plan
@@ -34,8 +33,7 @@ type Log struct {
 	bySignal map[string]int
 }
 
-// NewLog makes the log of a new run of a plan: approved, not started. Times in
-// it are what now says.
+// NewLog makes the log of a new run of a plan that is approved but not started. now is the clock of its events.
 func NewLog(pl plan.Plan, doc []byte, q plan.Queues, policy run.Policy, now func() time.Time) (*Log, error) {
 	l := &Log{
 		id: run.Identity{
@@ -53,16 +51,16 @@ func NewLog(pl plan.Plan, doc []byte, q plan.Queues, policy run.Policy, now func
 	return l, err
 }
 
-// Identity of the run.
+// Identity returns the identity of the run.
 func (l *Log) Identity() run.Identity { return l.id }
 
-// Events so far, in order.
+// Events returns the events in order.
 func (l *Log) Events() []run.Event { return l.events }
 
-// State is the fold of the log.
+// State returns the fold of the log.
 func (l *Log) State() run.State { return l.state }
 
-// Receipts of the signals so far, in the order in which they came.
+// Receipts returns the receipts of the signals in the order of their arrival.
 func (l *Log) Receipts() []run.Receipt { return l.receipts }
 
 func (l *Log) draft(t run.EventType, by run.Producer, payload any) run.Draft {
@@ -70,8 +68,7 @@ func (l *Log) draft(t run.EventType, by run.Producer, payload any) run.Draft {
 		Payload: encode(payload)}
 }
 
-// Signal judges a signal as dvt does and records the decision. An accepted one
-// is to be delivered to the engine.
+// Signal judges a signal like dvt and records the decision. The caller delivers an accepted signal to the engine.
 func (l *Log) Signal(sig run.Signal, actor, reason string) (engine.Signal, run.Decision, error) {
 	if step, ok := l.state.Step(sig.StepID); ok && sig.ExpectedAttempt == 0 {
 		sig.ExpectedAttempt = step.LogicalAttempt
@@ -103,7 +100,7 @@ func (l *Log) Signal(sig run.Signal, actor, reason string) (engine.Signal, run.D
 
 func signalOf(r run.Receipt) engine.Signal {
 	return engine.Signal{
-		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt,
+		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LogicalAttempt: r.Signal.ExpectedAttempt,
 		Force: r.Signal.Force, Outcome: r.Signal.Outcome,
 	}
 }
@@ -155,7 +152,7 @@ func (l *Log) Skeleton(_ context.Context, runID string) (engine.Skeleton, error)
 	return engine.Skeleton{Identity: l.id, SHA256: l.ref.SHA256, Binary: b, Policy: l.policy}, err
 }
 
-// complete adds what only the log knows, as every Journal does.
+// complete adds the fields that only the log has, like every Journal.
 func (l *Log) complete(d *run.Draft) error {
 	switch d.Type {
 	case run.RunStarted:
@@ -189,7 +186,7 @@ func (l *Log) receipt(signalID string) (run.Receipt, bool) {
 	return l.receipts[i], true
 }
 
-// facts are what the log holds about a batch.
+// facts returns the events of the log that concern a batch.
 func (l *Log) facts(b authority.Batch) (f authority.Facts) {
 	for _, k := range b.Keys() {
 		if i, ok := l.byKey[k]; ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// logKeys are what a Log and its Engine agree on: a simulation has nobody to hide from.
+// logKeys are the keys shared by a Log and its Engine. A simulation has no secrets.
 func logKeys() ticket.Keys {
 	keys, err := ticket.ParseKeys([]string{"simulation:" + base64.StdEncoding.EncodeToString(make([]byte, 32))})
 	if err != nil {
@@ -27,24 +27,24 @@ func logKeys() ticket.Keys {
 
 var _ engine.Journal = (*Log)(nil)
 
-// Begin implements engine.AttemptJournal.
-func (l *Log) Begin(_ context.Context, b engine.Begin) (engine.Begun, error) {
+// StartAttempt implements engine.AttemptJournal.
+func (l *Log) StartAttempt(_ context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	t, err := logKeys().Check(b.Ticket, b.EmittedAt)
 	if err != nil {
-		return engine.Begun{}, fmt.Errorf("%w: %w", engine.ErrRefused, err)
+		return engine.AttemptStarted{}, fmt.Errorf("%w: %w", engine.ErrRefused, err)
 	}
-	beginning, err := authority.PrepareBegin(l.id, store.Begin{
+	start, err := authority.PrepareBegin(l.id, store.Begin{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
 		EmittedAt:   b.EmittedAt,
 		PassFailing: t.PassFailing, SignalID: t.SignalID,
 	})
 	if err != nil {
-		return engine.Begun{}, err
+		return engine.AttemptStarted{}, err
 	}
-	p, begun := authority.DecideBegin(l.head, beginning, l.facts(beginning.Batch()), l.now())
+	p, begun := authority.DecideBegin(l.head, start, l.facts(start.Batch()), l.now())
 	l.carryOut(p)
 	begun.Head = l.head
-	out := engine.Begun{Begun: begun, Identity: l.id}
+	out := engine.AttemptStarted{Begun: begun, Identity: l.id}
 	if t := begun.Terminal; t != nil {
 		r := l.receiptOf(engine.Receipt{Type: t.Type, Seq: t.Seq, At: t.EmittedAt}, b.RunID, t.StepID, t.LogicalAttempt,
 			false)
@@ -116,11 +116,11 @@ func (l *Log) endOf(e engine.End) (store.Append, error) {
 	return a, nil
 }
 
-// Evidence implements engine.AttemptJournal: a simulation leaves none.
+// Evidence implements engine.AttemptJournal; a simulation keeps none.
 func (l *Log) Evidence(context.Context, engine.Evidence) error { return nil }
 
 // Compensation implements engine.AttemptJournal.
-func (l *Log) Compensation(_ context.Context, b engine.Begin) (engine.Hook, error) {
+func (l *Log) Compensation(_ context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	for _, s := range l.plan.Steps {
 		if s.StepID != b.StepID || s.Compensation == nil {
 			continue

@@ -1,12 +1,9 @@
-// Package mock is an engine in this process: the interpreter that every engine
-// drives, on a virtual clock, with scripted executions in the place of workers.
-// What takes hours elsewhere takes milliseconds here, and the same script gives
-// the same log every time, so that authors of plans and tests of dvt can see
-// what a plan does (C03).
+// Package mock is an engine in this process: the interpreter on a virtual clock, with scripted executions instead of
+// workers. Hours of a run take milliseconds, and the same script always gives the same log, so that authors of plans
+// and tests can see the behaviour of a plan (contract C03).
 //
-// Time moves only when it is told to (Advance, Next). Everything else happens in
-// the caller's goroutine, at once and in order: when Start or Signal returns, all
-// that can happen at this moment of the virtual clock has happened.
+// Time passes only in Advance and Next. All work happens in the caller's goroutine, at once and in order: when Start
+// or Signal returns, everything that is due at the current virtual time has happened.
 package mock
 
 import (
@@ -25,53 +22,52 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Config of an Engine; Journal is required.
+// Config configures an Engine; Journal is required.
 type Config struct {
 	Journal engine.Journal
-	// Tickets sign dispatches; those that a Log knows when they are empty.
+	// Tickets sign dispatches; the keys of a Log if empty.
 	Tickets ticket.Keys
-	// Steps says what executions do; all succeed at once when nil. It is called
-	// with the engine locked: it must not call it.
+	// Steps scripts the executions; nil lets all succeed at once. It is called while the engine is locked and must not
+	// call the engine.
 	Steps Steps
-	// RotateAfter is interp.Config's; 0 never rotates.
+	// RotateAfter: see interp.Config.
 	RotateAfter int
-	// Start of the virtual clock; the time of New when zero.
+	// Start is the initial virtual time; zero means the time of New.
 	Start time.Time
 }
 
-// Steps says what one execution does.
+// Steps returns the behaviour of one execution.
 type Steps interface{ Attempt(Execution) Attempt }
 
 // Execution names one execution of a step's attempt, or of its compensation.
 type Execution struct {
 	RunID, StepID  string
 	LogicalAttempt int
-	EngineAttempt  int // from 1; platform retries raise it
+	EngineAttempt  int // from 1; raised by platform retries
 	Compensation   bool
 }
 
-// Attempt is what an execution does.
+// Attempt is the behaviour of an execution.
 type Attempt struct {
 	Takes time.Duration
-	// Fails is the failure that it ends with; nil succeeds.
+	// Fails is its failure; nil means success.
 	Fails *Failure
-	// Result of a success, at most what the log takes.
+	// Result of a success, within the limits of the log.
 	Result json.RawMessage
-	// Held, when set, keeps the execution going for as long as it says true; it is
-	// asked whenever something happens.
+	// Held, when set, keeps the execution running while it returns true. It is called after every action.
 	Held func() bool
-	// IgnoresCancel goes on to its end when it is asked to stop.
+	// IgnoresCancel lets it continue when it is asked to stop.
 	IgnoresCancel bool
 }
 
-// Failure is why an execution failed.
+// Failure describes why an execution failed.
 type Failure struct {
 	Code, Message string
 	NotRetryable  bool
-	Class         string // of the retry policy; "" is unknown and retried
+	Class         string // for the retry policy; "" is unknown and retried
 }
 
-// Engine is an engine.Engine. Methods are safe for concurrent use.
+// Engine implements engine.Engine. Methods are safe for concurrent use.
 type Engine struct {
 	cfg Config
 
@@ -80,9 +76,9 @@ type Engine struct {
 	clock  atomic.Pointer[time.Time] // now, for Clock
 	runs   map[string]*execution
 	agenda agenda
-	order  int // of entries, so that those of one moment keep their order
+	order  int // number of the last entry, so that entries of one time keep their order
 	held   []*flight
-	watch  func() // called after everything that happens, with mu held; may be nil
+	watch  func() // called after every action with mu held; may be nil
 }
 
 // New makes an engine that knows no runs.
@@ -100,14 +96,14 @@ func New(cfg Config) *Engine {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (e *Engine) Now() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now
 }
 
-// Clock is Now for what the engine calls, such as its Journal: it takes no lock.
+// Clock is Now without a lock, for code that the engine calls, such as its Journal.
 func (e *Engine) Clock() time.Time { return *e.clock.Load() }
 
 func (e *Engine) setNow(t time.Time) {
@@ -115,8 +111,8 @@ func (e *Engine) setNow(t time.Time) {
 	e.clock.Store(&t)
 }
 
-// Next moves the clock to the next moment at which something happens, and has it
-// happen. It reports false, and changes nothing, when nothing ever will.
+// Next moves the clock to the next due time and runs what is due then. It returns false and changes nothing if
+// nothing is left.
 func (e *Engine) Next() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,24 +120,24 @@ func (e *Engine) Next() bool {
 	if len(e.agenda) == 0 {
 		return false
 	}
-	e.setNow(later(e.now, e.agenda[0].at))
+	e.setNow(latest(e.now, e.agenda[0].at))
 	e.settle()
 	return true
 }
 
-// Advance moves the clock and has everything happen that is due meanwhile, each
-// at its own time. Advance(0) looks at held executions again.
+// Advance moves the clock by a duration and runs everything that becomes due, each at its own time. Advance(0) checks
+// held executions again.
 func (e *Engine) Advance(by time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	until := e.now.Add(by)
 	for e.settle(); len(e.agenda) > 0 && !e.agenda[0].at.After(until); e.settle() {
-		e.setNow(later(e.now, e.agenda[0].at))
+		e.setNow(latest(e.now, e.agenda[0].at))
 	}
 	e.setNow(until)
 }
 
-// At has f happen after so much virtual time, with the engine unlocked.
+// At calls f after a virtual duration, with the engine unlocked.
 func (e *Engine) At(after time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,7 +145,7 @@ func (e *Engine) At(after time.Duration, f func()) {
 }
 
 func (e *Engine) at(after time.Duration, f func()) {
-	e.later(after, func() {
+	e.schedule(after, func() {
 		e.mu.Unlock()
 		defer e.mu.Lock()
 		f()
@@ -174,7 +170,7 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, _ plan.Queues) (eng
 		}
 	}
 	e.runs[id.RunID] = x
-	x.begin(sk.Failure)
+	x.start(sk.Failure)
 	e.settle()
 	return engine.Started{Ref: x.ref()}, nil
 }
@@ -183,7 +179,7 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, _ plan.Queues) (eng
 func (e *Engine) Signal(_ context.Context, id run.Identity, _ engine.Signal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x, err := e.going(id)
+	x, err := e.openExecution(id)
 	if err != nil {
 		return err
 	}
@@ -196,7 +192,7 @@ func (e *Engine) Signal(_ context.Context, id run.Identity, _ engine.Signal) err
 func (e *Engine) Terminate(_ context.Context, id run.Identity, _ string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x, err := e.going(id)
+	x, err := e.openExecution(id)
 	if err != nil {
 		return err
 	}
@@ -204,8 +200,9 @@ func (e *Engine) Terminate(_ context.Context, id run.Identity, _ string) error {
 	return nil
 }
 
-// going is the execution of a run that goes on, with mu held.
-func (e *Engine) going(id run.Identity) (*execution, error) {
+// openExecution returns the open execution of a run. The caller holds mu. Errors: engine.ErrNotStarted,
+// engine.ErrClosed.
+func (e *Engine) openExecution(id run.Identity) (*execution, error) {
 	x, known := e.runs[id.RunID]
 	switch {
 	case !known:
@@ -216,8 +213,7 @@ func (e *Engine) going(id run.Identity) (*execution, error) {
 	return x, nil
 }
 
-// Describe implements engine.Engine. HistorySize counts the inputs of the
-// interpreter.
+// Describe implements engine.Engine. HistorySize is the number of inputs of the interpreter.
 func (e *Engine) Describe(_ context.Context, id run.Identity) (engine.Description, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -229,7 +225,7 @@ func (e *Engine) Describe(_ context.Context, id run.Identity) (engine.Descriptio
 		HistorySize: x.inputs}, nil
 }
 
-// Generations is how many executions a run has had; 0 for an unknown one.
+// Generations returns the number of executions of a run; 0 for an unknown one.
 func (e *Engine) Generations(runID string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -239,7 +235,7 @@ func (e *Engine) Generations(runID string) int {
 	return 0
 }
 
-// Capabilities implements engine.Engine (R DD-14).
+// Capabilities implements engine.Engine (contract DD-14).
 func (e *Engine) Capabilities() []engine.Capability {
 	const note = "simulated: scripted executions on a virtual clock"
 	var out []engine.Capability
@@ -250,7 +246,7 @@ func (e *Engine) Capabilities() []engine.Capability {
 	return out
 }
 
-// settle has everything happen that is due now.
+// settle runs everything that is due now.
 func (e *Engine) settle() {
 	for {
 		if e.watch != nil {
@@ -267,7 +263,7 @@ func (e *Engine) settle() {
 	}
 }
 
-// release ends held executions that are held no longer.
+// release finishes executions that are no longer held.
 func (e *Engine) release() {
 	still := e.held[:0]
 	for _, f := range e.held {
@@ -278,21 +274,21 @@ func (e *Engine) release() {
 			still = append(still, f)
 			continue
 		}
-		e.later(0, f.finish)
+		e.schedule(0, f.finish)
 	}
 	clear(e.held[len(still):])
 	e.held = still
 }
 
-// later puts something on the agenda.
-func (e *Engine) later(after time.Duration, do func()) *entry {
+// schedule adds an action to the agenda.
+func (e *Engine) schedule(after time.Duration, do func()) *entry {
 	e.order++
 	it := &entry{at: e.now.Add(after), order: e.order, do: do}
 	heap.Push(&e.agenda, it)
 	return it
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

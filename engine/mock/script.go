@@ -13,37 +13,36 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Script says what happens in a simulation of one run.
+// Script describes a simulation of one run.
 type Script struct {
-	// Steps gives, by stepId, what the executions of a step do, one after the
-	// other; what comes after the last succeeds at once, and so does a step that
-	// is not named. A key "stepId/2" is for logical attempt 2 and wins.
+	// Steps has the behaviour of the executions of steps by stepId, in order. Further executions, and steps without an
+	// entry, succeed at once. A key "stepId/2" is for logical attempt 2 and has precedence.
 	Steps map[string][]Try `json:"steps"`
 	// Compensations is the same for the hooks of steps.
 	Compensations map[string][]Try `json:"compensations"`
-	// Signals are sent while the run goes on.
+	// Signals are sent during the run.
 	Signals []Order `json:"signals"`
-	// Expect is the status that the run should end with; COMPLETED when empty.
+	// Expect is the expected final status; COMPLETED if empty.
 	Expect run.Status `json:"expect"`
 }
 
-// Try is what one execution does.
+// Try is the behaviour of one execution.
 type Try struct {
 	Takes     Duration        `json:"takes"`
-	Fails     string          `json:"fails"` // an error code; empty succeeds
+	Fails     string          `json:"fails"` // an error code; empty means success
 	Message   string          `json:"message"`
-	Retryable *bool           `json:"retryable"` // true when not given
+	Retryable *bool           `json:"retryable"` // default true
 	Class     string          `json:"class"`     // of the retry policy
 	Result    json.RawMessage `json:"result"`
-	// IgnoresCancel goes on to its end when it is asked to stop.
+	// IgnoresCancel lets it continue when it is asked to stop.
 	IgnoresCancel bool `json:"ignoresCancel"`
 }
 
-// Order is a signal that somebody sends: at a time after the start of the run, or
-// as soon as the log has an event, written as the log is printed: "StepFailed(load,1)".
+// Order is a signal that is sent at a time after the start of the run, or as soon as the log has an event in the
+// notation of the printed log, such as "StepFailed(load,1)".
 type Order struct {
 	At     Duration `json:"at"`
-	After  string   `json:"after"` // At counts from this event when it is given
+	After  string   `json:"after"` // At counts from this event if it is set
 	Signal string   `json:"signal"`
 	Step   string   `json:"step"`
 	Force  bool     `json:"force"`
@@ -51,7 +50,7 @@ type Order struct {
 	Outcome run.ManualOutcome `json:"outcome"`
 }
 
-// Duration is written as a Go duration: "90s".
+// Duration is encoded as a Go duration such as "90s".
 type Duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -68,10 +67,10 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ErrScript is wrapped by what is wrong with a script.
+// ErrScript is wrapped by all errors about the content of a script.
 var ErrScript = errors.New("the script does not fit the plan")
 
-// ParseScript reads a script, as JSON. Members that it does not know are errors.
+// ParseScript decodes a script from JSON. Unknown members are errors.
 func ParseScript(doc []byte) (Script, error) {
 	var s Script
 	dec := json.NewDecoder(strings.NewReader(string(doc)))
@@ -82,7 +81,7 @@ func ParseScript(doc []byte) (Script, error) {
 	return s, nil
 }
 
-// Check says everything that is wrong with a script for a plan, or nil.
+// Check returns all errors of a script for a plan, or nil.
 func (s Script) Check(pl plan.Plan) error {
 	known := map[string]bool{}
 	for _, step := range pl.Steps {
@@ -117,12 +116,12 @@ func (s Script) Check(pl plan.Plan) error {
 	return nil
 }
 
-// scripted are the signals that the engine acts on.
+// scripted lists the signals that the engine acts on.
 var scripted = []run.SignalType{
 	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.EmergencyStop, run.CompleteManual,
 }
 
-// player is a Script that is being played.
+// player executes a Script.
 type player struct {
 	script Script
 	used   map[string]int // by key of the script

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Simulation is what a run of a plan came to.
+// Simulation is the result of a simulated run.
 type Simulation struct {
 	Events   []run.Event
 	State    run.State
@@ -20,19 +20,18 @@ type Simulation struct {
 
 // Errors of Simulate.
 var (
-	// ErrStuck says that nothing more can happen though the run has not ended: it
-	// waits for a signal that the script does not send.
+	// ErrStuck means that nothing more can happen although the run has not ended: it waits for a signal that the script
+	// does not send.
 	ErrStuck = errors.New("the run waits for something that the script does not bring")
-	// ErrTooLong says that the simulation was given up.
+	// ErrTooLong means that the simulation exceeded MaxMoments.
 	ErrTooLong = errors.New("the simulation does not come to an end")
 )
 
-// MaxMoments is how many moments of virtual time a simulation has at most.
+// MaxMoments is the maximum number of moments of virtual time in a simulation.
 const MaxMoments = 1_000_000
 
-// Simulate runs a plan by a script, in memory, from its approval to its end. The
-// same plan and script give the same log but for what differs from run to run
-// in every engine: nothing. With an error the simulation shows how far it came.
+// Simulate runs a plan with a script in memory, from its approval to its end. The same plan and script always give
+// the same log. With an error the simulation has the state reached so far.
 func Simulate(doc []byte, pl plan.Plan, q plan.Queues, policy run.Policy, s Script) (Simulation, error) {
 	if err := s.Check(pl); err != nil {
 		return Simulation{}, err
@@ -72,8 +71,8 @@ func Simulate(doc []byte, pl plan.Plan, q plan.Queues, policy run.Policy, s Scri
 type simulation struct {
 	e      *Engine
 	log    *Log
-	orders []*order // that wait for an event
-	seen   int      // events looked at
+	orders []*order // orders that wait for an event
+	seen   int      // number of events processed
 	sent   int
 	failed error
 }
@@ -94,7 +93,7 @@ func (s *simulation) plan(orders []Order) {
 	}
 }
 
-// watch puts what waits for an event on the agenda once the log has it.
+// watch schedules the orders whose event is in the log.
 func (s *simulation) watch() {
 	events := s.log.Events()
 	for ; s.seen < len(events); s.seen++ {
@@ -119,6 +118,6 @@ func (s *simulation) send(o Order) {
 	case err != nil:
 		s.failed = err
 	case d.Outcome != run.Reject:
-		_ = s.e.Signal(context.Background(), s.log.Identity(), out) // a run that is over has said so
+		_ = s.e.Signal(context.Background(), s.log.Identity(), out) // a run that has ended has already rejected it
 	}
 }

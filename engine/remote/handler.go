@@ -109,7 +109,7 @@ type call struct {
 
 var calls = map[string]call{ //nolint:gochecknoglobals // a table
 	callBegin: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
-		return serve(ctx, body, j.Begin, func(b engine.Begun) response { return response{Begun: &b} })
+		return serve(ctx, body, j.StartAttempt, func(b engine.AttemptStarted) response { return response{Begun: &b} })
 	}},
 	callCompensation: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
 		return serve(ctx, body, j.Compensation, func(h engine.Hook) response { return response{Hook: &h} })

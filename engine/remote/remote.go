@@ -43,10 +43,10 @@ const (
 )
 
 type response struct {
-	Begun *engine.Begun   `json:"begun,omitempty"`
-	Hook  *engine.Hook    `json:"hook,omitempty"`
-	Ended *engine.Receipt `json:"ended,omitempty"`
-	Code  run.Code        `json:"code,omitempty"`
+	Begun *engine.AttemptStarted `json:"begun,omitempty"`
+	Hook  *engine.Hook           `json:"hook,omitempty"`
+	Ended *engine.Receipt        `json:"ended,omitempty"`
+	Code  run.Code               `json:"code,omitempty"`
 	// Reason is a sentence; only with TICKET_REFUSED.
 	Reason string `json:"reason,omitempty"`
 	// Denied is only with TICKET_REFUSED: the refused error also wraps engine.ErrDenied. It is no code of its own, so that
@@ -111,14 +111,14 @@ func onThisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Begin implements engine.AttemptJournal.
-func (c *Client) Begin(ctx context.Context, b engine.Begin) (engine.Begun, error) {
+// StartAttempt implements engine.AttemptJournal.
+func (c *Client) StartAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	out, err := c.call(ctx, callBegin, b)
 	return answerOf(out.Begun, err)
 }
 
 // Compensation implements engine.AttemptJournal.
-func (c *Client) Compensation(ctx context.Context, b engine.Begin) (engine.Hook, error) {
+func (c *Client) Compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	out, err := c.call(ctx, callCompensation, b)
 	return answerOf(out.Hook, err)
 }

@@ -27,21 +27,21 @@ import (
 
 // journal is the Journal of the test's server. It returns the given answers and records the calls.
 type journal struct {
-	begun engine.Begun
+	begun engine.AttemptStarted
 	hook  engine.Hook
 	ended engine.Receipt
 	err   error
 	wait  chan struct{} // Begin waits for it when it is not nil
 
 	mu       sync.Mutex
-	begins   []engine.Begin
-	hooks    []engine.Begin
+	begins   []engine.StartAttempt
+	hooks    []engine.StartAttempt
 	evidence []engine.Evidence
 	ends     []engine.End
 	reports  []engine.WorkerReport
 }
 
-func (j *journal) Begin(_ context.Context, b engine.Begin) (engine.Begun, error) {
+func (j *journal) StartAttempt(_ context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	j.mu.Lock()
 	j.begins = append(j.begins, b)
 	j.mu.Unlock()
@@ -51,7 +51,7 @@ func (j *journal) Begin(_ context.Context, b engine.Begin) (engine.Begun, error)
 	return j.begun, j.err
 }
 
-func (j *journal) Compensation(_ context.Context, b engine.Begin) (engine.Hook, error) {
+func (j *journal) Compensation(_ context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	j.hooks = append(j.hooks, b)
 	return j.hook, j.err
 }
@@ -113,13 +113,14 @@ var sameDocument = cmp.Transformer("document", func(doc json.RawMessage) any {
 	return v
 })
 
-var beginInput = engine.Begin{RunID: "r1", StepID: "s", LogicalAttempt: 2, N: 4, EngineAttempt: 3, EmittedAt: noon,
-	Ticket: "k1.x.y"}
+var beginInput = engine.StartAttempt{RunID: "r1", StepID: "s", LogicalAttempt: 2, N: 4, EngineAttempt: 3,
+	EmittedAt: noon,
+	Ticket:    "k1.x.y"}
 
 // contract: T203
 func TestBegin_RoundTrip(t *testing.T) {
 	t.Parallel()
-	want := engine.Begun{
+	want := engine.AttemptStarted{
 		Begun: store.Begun{Verdict: store.BeginRun},
 		Identity: run.Identity{TenantID: "acme", RunID: "r1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p",
 			PlanVersion: "1"},
@@ -134,14 +135,14 @@ func TestBegin_RoundTrip(t *testing.T) {
 		ParamsSeq: 7,
 	}
 	j := &journal{begun: want}
-	got, err := client(t, serve(t, j), "good").Begin(t.Context(), beginInput)
+	got, err := client(t, serve(t, j), "good").StartAttempt(t.Context(), beginInput)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, sameDocument); diff != "" {
 		t.Errorf("answer (-sent +received):\n%s", diff)
 	}
-	if diff := cmp.Diff([]engine.Begin{beginInput}, j.begins); diff != "" {
+	if diff := cmp.Diff([]engine.StartAttempt{beginInput}, j.begins); diff != "" {
 		t.Errorf("question (-sent +received):\n%s", diff)
 	}
 }
@@ -150,7 +151,8 @@ func TestBegin_RoundTrip(t *testing.T) {
 func TestBegin_Throttled(t *testing.T) {
 	t.Parallel()
 	want := store.Begun{Verdict: store.BeginThrottled, RetryAfter: 2*time.Second + 345*time.Microsecond}
-	got, err := client(t, serve(t, &journal{begun: engine.Begun{Begun: want}}), "good").Begin(t.Context(), beginInput)
+	got, err := client(t, serve(t, &journal{begun: engine.AttemptStarted{Begun: want}}), "good").StartAttempt(t.Context(),
+		beginInput)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,7 @@ func TestCompensation_RoundTrip(t *testing.T) {
 	if diff := cmp.Diff(want, got, sameDocument); diff != "" {
 		t.Errorf("answer (-sent +received):\n%s", diff)
 	}
-	if diff := cmp.Diff([]engine.Begin{beginInput}, j.hooks); diff != "" {
+	if diff := cmp.Diff([]engine.StartAttempt{beginInput}, j.hooks); diff != "" {
 		t.Errorf("question (-sent +received):\n%s", diff)
 	}
 }
@@ -246,7 +248,7 @@ func TestClient_ErrorsAreThoseOfTheJournal(t *testing.T) {
 		j := &journal{err: c.err}
 		base := serve(t, j)
 		w := client(t, base, "good")
-		_, begin := w.Begin(t.Context(), beginInput)
+		_, begin := w.StartAttempt(t.Context(), beginInput)
 		_, hook := w.Compensation(t.Context(), beginInput)
 		_, end := w.End(t.Context(), engine.End{})
 		for call, err := range map[string]error{"begin": begin, "compensation": hook, "end": end,
@@ -351,13 +353,13 @@ func (e endless) Read(p []byte) (int, error) {
 // A token may have MaxCalls open calls, regardless of other tokens.
 func TestServer_BoundsTheCallsOfAToken(t *testing.T) {
 	t.Parallel()
-	j := &journal{begun: engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, wait: make(chan struct{})}
+	j := &journal{begun: engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, wait: make(chan struct{})}
 	base := serve(t, j)
 	good := client(t, base, "good")
 	var wg sync.WaitGroup
 	for range remote.MaxCalls {
 		wg.Go(func() {
-			if _, err := good.Begin(t.Context(), beginInput); err != nil {
+			if _, err := good.StartAttempt(t.Context(), beginInput); err != nil {
 				t.Error(err)
 			}
 		})
@@ -396,7 +398,7 @@ func TestServer_WrongToken(t *testing.T) {
 			t.Errorf("token %q: %d %s", token, status, code)
 		}
 	}
-	_, err := client(t, base, "bad").Begin(t.Context(), beginInput)
+	_, err := client(t, base, "bad").StartAttempt(t.Context(), beginInput)
 	if !errors.Is(err, engine.ErrDenied) || !strings.Contains(err.Error(), "worker-token") {
 		t.Errorf("the worker gets %v, want ErrDenied that names the setting worker-token", err)
 	}
@@ -434,7 +436,7 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 		"an answer without verdict": answering(http.StatusOK, "{}"),
 		"half an answer":            answering(http.StatusOK, `{"begun":{"ver`),
 	} {
-		_, err := client(t, at, "good").Begin(t.Context(), beginInput)
+		_, err := client(t, at, "good").StartAttempt(t.Context(), beginInput)
 		_, end := client(t, at, "good").End(t.Context(), engine.End{})
 		for call, err := range map[string]error{"begin": err, "end": end} {
 			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotFound) || errors.Is(err, engine.ErrRefused) {
@@ -450,7 +452,7 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 		"a page of sign-in":        answering(http.StatusOK, "<h1>Sign in</h1>"),
 		"a redirect":               answering(http.StatusTemporaryRedirect, ""),
 	} {
-		if _, err := client(t, at, "good").Begin(t.Context(), beginInput); !errors.Is(err, engine.ErrDenied) ||
+		if _, err := client(t, at, "good").StartAttempt(t.Context(), beginInput); !errors.Is(err, engine.ErrDenied) ||
 			!strings.Contains(err.Error(), "proxies") {
 			t.Errorf("%s: begin is %v, want ErrDenied that names proxies", name, err)
 		}
@@ -460,7 +462,7 @@ func TestClient_OutagesAreUnavailable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := client(t, base, "good").Begin(ctx, beginInput); !errors.Is(err, context.Canceled) {
+	if _, err := client(t, base, "good").StartAttempt(ctx, beginInput); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call: %v", err)
 	}
 }
@@ -486,7 +488,7 @@ func TestBegin_OverloadedKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	j := &journal{err: fmt.Errorf("append: %w", &store.OverloadedError{RetryAfter: 1250 * time.Millisecond})}
 	base := serve(t, j)
-	_, err := client(t, base, "good").Begin(t.Context(), beginInput)
+	_, err := client(t, base, "good").StartAttempt(t.Context(), beginInput)
 	full, ok := errors.AsType[*store.OverloadedError](err)
 	if !ok || full.RetryAfter != 1250*time.Millisecond || !errors.Is(err, store.ErrOverloaded) {
 		t.Fatalf("the worker got %v", err)
@@ -569,7 +571,7 @@ func TestClient_TellsACallThatNeverArrivedFromOneWithoutAnAnswer(t *testing.T) {
 		address string
 		never   bool
 	}{"nobody listens": {gone.Addr().String(), true}, "the connection breaks": {silent.Addr().String(), false}} {
-		_, err := client(t, "http://"+c.address, "good").Begin(t.Context(), beginInput)
+		_, err := client(t, "http://"+c.address, "good").StartAttempt(t.Context(), beginInput)
 		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUndelivered) != c.never {
 			t.Errorf("%s: %v, want ErrUnavailable, and ErrUndelivered: %t", name, err, c.never)
 		}

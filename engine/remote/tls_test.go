@@ -54,7 +54,7 @@ func TestClient_ShowsItsCertificateAndTheTokenOfTheMoment(t *testing.T) {
 	var known, shown atomic.Value
 	known.Store("first")
 	shown.Store("first")
-	j := &journal{begun: engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}}
+	j := &journal{begun: engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}}
 	base := serveTLS(t, j, secretfile.Files{CA: ca, Cert: serverCert, Key: serverKey}, &known)
 	client := func(f secretfile.Files) *remote.Client {
 		c, err := f.Client(slog.New(slog.DiscardHandler), "127.0.0.1")
@@ -68,7 +68,7 @@ func TestClient_ShowsItsCertificateAndTheTokenOfTheMoment(t *testing.T) {
 		return made
 	}
 	good := client(secretfile.Files{CA: ca, Cert: workerCert, Key: workerKey})
-	begin := func(c *remote.Client) error { _, err := c.Begin(t.Context(), beginInput); return err }
+	begin := func(c *remote.Client) error { _, err := c.StartAttempt(t.Context(), beginInput); return err }
 	if err := begin(good); err != nil {
 		t.Errorf("with certificate and token: %v", err)
 	}

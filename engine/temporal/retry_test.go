@@ -130,14 +130,14 @@ type lossy struct {
 	begins atomic.Int64
 }
 
-func (l *lossy) Begin(ctx context.Context, b engine.Begin) (engine.Begun, error) {
+func (l *lossy) StartAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	l.begins.Add(1)
 	if l.begin != nil {
 		if err := l.begin(); err != nil {
-			return engine.Begun{}, err
+			return engine.AttemptStarted{}, err
 		}
 	}
-	return l.Journal.Begin(ctx, b)
+	return l.Journal.StartAttempt(ctx, b)
 }
 
 func (l *lossy) Append(ctx context.Context, a store.Append) (store.Appended, error) {

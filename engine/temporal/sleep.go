@@ -83,7 +83,7 @@ func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput)
 // sleep begins a SLEEP and returns its duration.
 func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
 	out := sleepResult{StepID: in.StepID, LA: in.LA, SignalID: in.SignalID}
-	begun, err := l.journal.Begin(ctx, engine.Begin{
+	begun, err := l.journal.StartAttempt(ctx, engine.StartAttempt{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1,
 		EmittedAt: time.Now().UTC(), Ticket: in.Ticket,
 	})

@@ -76,11 +76,11 @@ type counted struct {
 	begins map[string]int
 }
 
-func (c *counted) Begin(ctx context.Context, b engine.Begin) (engine.Begun, error) {
+func (c *counted) StartAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	c.mu.Lock()
 	c.begins[b.StepID]++
 	c.mu.Unlock()
-	return c.Journal.Begin(ctx, b)
+	return c.Journal.StartAttempt(ctx, b)
 }
 
 // A workload without a free slot waits in the engine's queue, without another dispatch, and does not delay the others.
