@@ -27,8 +27,8 @@ func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return openArchive(ctx, bucketURL, url.Values{"create_dir": {"1"}})
 }
 
-// ReadArchive opens the bucket for Each alone. A directory that does not exist is an error: an empty archive in its
-// place would look like one in which nothing is wrong.
+// ReadArchive opens the bucket only for Each. A directory that does not exist is an error, because an empty archive
+// in its place would look valid.
 func ReadArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return openArchive(ctx, bucketURL, url.Values{})
 }

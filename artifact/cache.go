@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// pieceCache holds the pieces used last, so that the end of a log that is
-// followed is not read back for each reader.
+// pieceCache holds the pieces used last, so that the readers of one log share the reads of its end.
 type pieceCache struct {
 	mu    sync.Mutex
 	max   int
 	size  int
-	order list.List // of *cachedPiece, the newest in front
+	order list.List // of *cachedPiece, most recently used first
 	byKey map[string]*list.Element
 }
 

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// MaxFound is the most numbers that one Find returns.
+// MaxFound is the maximum number of line numbers of one Find.
 const MaxFound = 1000
 
-// Where a stored line says its stream and its text, and nothing else does: in a text a quote is escaped.
+// Markers of the stream and the text in a stored line. They are unique, because quotes in a text are escaped.
 var (
 	storedText   = []byte(`,"text":"`)
 	storedStderr = []byte(`,"stream":"stderr",`)
 )
 
-// Find implements Logs. It reads the whole log, and looks at it as it is stored:
-// only a line that may contain text is decoded. At most MaxFound numbers come back.
+// Find implements Logs. It searches the stored form of the whole log and decodes only lines that may contain text. It
+// returns at most MaxFound numbers.
 func (s *Store) Find(ctx context.Context, id AttemptID, text string, limit int) (nos []int64, total int64, err error) {
 	quoted, err := json.Marshal(text)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *Store) Find(ctx context.Context, id AttemptID, text string, limit int) 
 	return nos, total, err
 }
 
-// contains reports whether the text of a stored line contains text, which is stored as
-// given. Only in a text with an escape may what is stored be found where the text is not.
+// contains reports whether the text of a stored line contains text, which has its stored form. Only a text with an
+// escape can match in stored form without matching decoded.
 func contains(line, stored []byte, text string) (bool, error) {
 	at := bytes.Index(line, storedText)
 	if at < 0 || !bytes.Contains(line[at+len(storedText):len(line)-len("\"}\n")], stored) {
@@ -77,7 +77,7 @@ func decode(line []byte) (l Line, err error) {
 	return l, nil
 }
 
-// with yields the stored lines that contain what, and how many are before each.
+// with yields the stored lines that contain a text, with the number of lines before each.
 func with(body, what []byte) iter.Seq2[int64, []byte] {
 	return func(yield func(int64, []byte) bool) {
 		for before := int64(0); len(body) > 0; {
@@ -97,11 +97,12 @@ func with(body, what []byte) iter.Seq2[int64, []byte] {
 	}
 }
 
-// failing is how programs speak of failures, dbt's "Failure in test" and Python's tracebacks included.
+// failing lists the words with which programs report failures, including dbt's "Failure in test" and Python's
+// tracebacks.
 var failing = regexp.MustCompile(`(?i)error|fail|fatal|exception|panic|traceback`)
 
-// ErrorLine implements Logs. It reads what the engine attempt printed up to that line,
-// and decodes what is on stderr.
+// ErrorLine implements Logs. It reads the lines of the engine attempt up to the result and decodes only those on
+// stderr.
 func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) (no int64, err error) {
 	err = s.steady(id, func(prefix string) error {
 		ix, _, err := s.index(ctx, prefix)

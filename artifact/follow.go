@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// followers are the channels to wake, by attempt.
+// followers are the channels to wake, by attempt. Safe for concurrent use.
 type followers struct {
 	mu   sync.Mutex
 	byID map[AttemptID]*audience
@@ -16,14 +16,14 @@ type audience struct {
 	stop  context.CancelFunc
 }
 
-// add registers wake. It returns the context of the attempt's watcher when wake
-// is its first follower, else nil.
+// add registers wake. If it is the first follower of its attempt, add returns the context for the attempt's watcher,
+// else nil.
 func (f *followers) add(id AttemptID, wake chan struct{}) context.Context {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if a, ok := f.byID[id]; ok {
 		a.wakes[wake] = struct{}{}
-		wake <- struct{}{} // its slot is empty; the watcher's first look is over
+		wake <- struct{}{} // its slot is empty; the watcher has already looked once
 		return nil
 	}
 	if f.byID == nil {

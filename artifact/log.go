@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// MaxReadLines is the most lines that one Read returns.
+	// MaxReadLines is the maximum number of lines of one Read.
 	MaxReadLines = 5000
-	// CutMark ends the text of a line that was longer than its limit.
+	// CutMark ends the text of a line that exceeded its limit.
 	CutMark = " … (line cut)"
 
-	replaced = 100 // times a reader starts over because pieces were replaced under it
+	replaced = 100 // how often a reader starts again because pieces were replaced
 )
 
-// Append implements Logs. The numbers in lines are not looked at: the log gives
-// its own. After the middle was dropped, lines of an earlier engine attempt than the
-// last are taken for repeated ones.
+// Append implements Logs. It ignores the numbers in lines and assigns its own. After the middle was dropped, it
+// treats lines of earlier engine attempts as repeated ones.
 func (s *Store) Append(ctx context.Context, id AttemptID, engineAttempt int, from int64, lines []Line) error {
 	prefix, err := id.prefix()
 	if err != nil {
@@ -84,12 +83,12 @@ func (s *Store) extend(ctx context.Context, prefix string, engineAttempt int, fr
 		return false, err
 	}
 	for _, q := range append(gone, dropped...) {
-		_ = s.bucket.Delete(ctx, q.key(prefix)) // left behind it only takes space
+		_ = s.bucket.Delete(ctx, q.key(prefix)) // an undeleted piece only takes space
 	}
 	return true, nil
 }
 
-// clean is lines as they are kept.
+// clean returns lines in the form in which they are stored.
 func (s *Store) clean(lines []Line, engineAttempt int) []Line {
 	out := make([]Line, len(lines))
 	for i, l := range lines {
@@ -110,8 +109,8 @@ func cut(text string, limit int) string {
 	return text[:limit] + CutMark
 }
 
-// Read implements Logs: it opens only the pieces that hold what is asked for.
-// At most MaxReadLines lines come back, however large limit is.
+// Read implements Logs. It opens only the pieces of the requested lines and returns at most MaxReadLines lines for
+// any limit.
 func (s *Store) Read(ctx context.Context, id AttemptID, from int64, limit int) (out Page, err error) {
 	from, limit = max(from, 1), min(limit, MaxReadLines)
 	err = s.steady(id, func(prefix string) error {
@@ -136,7 +135,7 @@ func (s *Store) Read(ctx context.Context, id AttemptID, from int64, limit int) (
 	return out, err
 }
 
-// mark stands where lines are missing.
+// mark replaces missing lines.
 func (s *Store) mark(hole Missing, next Line) Line {
 	return Line{No: hole.To, At: next.At, Stream: "dvt", EngineAttempt: next.EngineAttempt,
 		Text: fmt.Sprintf(
@@ -144,7 +143,7 @@ func (s *Store) mark(hole Missing, next Line) Line {
 			hole.To-hole.From+1, hole.From, hole.To, s.limits.AttemptLines, s.limits.AttemptBytes>>20)}
 }
 
-// steady calls f for a log, again when a writer replaced a piece meanwhile.
+// steady calls f for a log, and repeats it when a writer replaced a piece meanwhile.
 func (s *Store) steady(id AttemptID, f func(prefix string) error) error {
 	prefix, err := id.prefix()
 	if err != nil {
@@ -155,13 +154,12 @@ func (s *Store) steady(id AttemptID, f func(prefix string) error) error {
 			return err
 		}
 	}
-	s.seen.forget(prefix) // somebody removed it: from now on it is as short as it is
+	s.seen.forget(prefix) // the log was removed, so its known length is void
 	return fmt.Errorf("artifact: read log: it changes too fast: %w", err)
 }
 
-// Follow implements Logs. The channel has one slot, wakes once at the start when
-// there are lines, and is closed when ctx ends. Lines of other processes are
-// noticed within Limits.Poll.
+// Follow implements Logs. The channel has one slot, wakes once at the start if there are lines, and is closed when
+// ctx ends. Lines of other processes are noticed within Limits.Poll.
 func (s *Store) Follow(ctx context.Context, id AttemptID) <-chan struct{} {
 	wake := make(chan struct{}, 1)
 	first := s.follow.add(id, wake)
@@ -172,7 +170,7 @@ func (s *Store) Follow(ctx context.Context, id AttemptID) <-chan struct{} {
 	return wake
 }
 
-// watch polls one log for all its followers, until the last has gone.
+// watch polls one log for all its followers until the last one has left.
 func (s *Store) watch(ctx context.Context, id AttemptID) {
 	prefix, err := id.prefix()
 	if err != nil {

@@ -10,24 +10,23 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// A piece is a run of lines of one engine attempt in one object. Its key says
-// all that finding and deduplicating lines needs, so a log is indexed by listing
-// it. Objects never change; a small last piece is replaced by a larger one that
-// begins at the same line, and pieces in the middle of a log past its limits go.
+// A piece is an object with consecutive lines of one engine attempt. Its key has all data for finding and
+// deduplicating lines, so that listing the keys gives the index of a log. Objects never change. A small last piece is
+// replaced by a larger one that starts at the same line, and pieces in the middle of a log that exceeds its limits
+// are deleted.
 type piece struct {
 	from  int64 // No of its first line
 	count int64
 	bytes int64
 	ea    int
 	eaTo  int64 // number of its last line within the engine attempt
-	// resumes is the number of the first line behind the hole, as of when the piece was
-	// written; 0 or 1: nothing was dropped.
+	// resumes is the number of the first line after the hole when the piece was written; 0 or 1 if nothing was dropped.
 	resumes int64
 }
 
 const (
 	pieceKey   = "%09d_%d_%d_%d_%d_%d.jsonl"
-	pieceLines = 256      // a last piece below both is replaced when more lines come
+	pieceLines = 256      // a last piece below both limits is replaced when more lines arrive
 	pieceBytes = 64 << 10 //
 )
 
@@ -35,7 +34,7 @@ func (p piece) key(prefix string) string {
 	return prefix + fmt.Sprintf(pieceKey, p.from, p.count, p.bytes, p.ea, p.eaTo, p.resumes)
 }
 
-// to is the No of its last line.
+// to returns the No of its last line.
 func (p piece) to() int64 { return p.from + p.count - 1 }
 
 func parsePiece(base string) (piece, bool) {
@@ -44,7 +43,7 @@ func parsePiece(base string) (piece, bool) {
 	return p, err == nil && n == 6 && p.from > 0 && p.count > 0 && p.key("") == base
 }
 
-// lines reads one piece. ErrNotFound says that a larger one has replaced it.
+// lines reads one piece. ErrNotFound means that a larger one replaced it.
 func (s *Store) lines(ctx context.Context, prefix string, p piece) ([]Line, error) {
 	key := p.key(prefix)
 	if ls, ok := s.pieces.get(key); ok {
@@ -70,7 +69,7 @@ func (s *Store) lines(ctx context.Context, prefix string, p piece) ([]Line, erro
 	return ls, nil
 }
 
-// body is one piece as it lies there, errors as for lines.
+// body reads the stored form of one piece; errors as for lines.
 func (s *Store) body(ctx context.Context, prefix string, p piece) ([]byte, error) {
 	body, err := s.bucket.ReadAll(ctx, p.key(prefix))
 	if gcerrors.Code(err) == gcerrors.NotFound {
@@ -82,7 +81,7 @@ func (s *Store) body(ctx context.Context, prefix string, p piece) ([]byte, error
 	return body, nil
 }
 
-// encode is lines as they lie in an object.
+// encode returns the stored form of lines.
 func encode(ls []Line) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -21,22 +21,22 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// Scheme is that of the URIs that Put returns: artifact:<name>. They say
-// nothing of where the bucket lies, so a bucket may move.
+// Scheme is the scheme of the URIs that Put returns: artifact:<name>. They do not contain the location of the bucket,
+// so that it can be moved.
 const Scheme = "artifact"
 
-// ErrTooLarge is returned for a body past Limits.BlobBytes; nothing is kept of it.
+// ErrTooLarge is returned for a body above Limits.BlobBytes; nothing is stored.
 var ErrTooLarge = errors.New("artifact: too large")
 
-// Limits bound what is kept. A zero field takes its default. Of an attempt past its
-// limits the first quarter and the end are kept; as lines go by pieces, one piece may be over.
+// Limits bound the stored data. A zero field has its default. Of an attempt that exceeds its limits the first quarter
+// and the end are kept. Lines are dropped by pieces, so that one piece may exceed a limit.
 type Limits struct {
-	LineBytes    int           // of one line's text, then it is cut and marked; 8 KiB
+	LineBytes    int           // of the text of one line; longer texts are cut and marked; 8 KiB
 	AttemptLines int64         // of one logical attempt; 2,000,000
 	AttemptBytes int64         // of one logical attempt as stored; 256 MiB
 	BlobBytes    int64         // of one artifact; 100 MiB
-	CacheBytes   int           // of log pieces held in memory for all attempts; 16 MiB
-	Poll         time.Duration // between looks for lines that other processes wrote; 1 s
+	CacheBytes   int           // of cached log pieces of all attempts; 16 MiB
+	Poll         time.Duration // between checks for lines of other processes; 1 s
 }
 
 func (l *Limits) fill() {
@@ -74,8 +74,8 @@ var (
 	_ Logs  = (*Store)(nil)
 )
 
-// Open opens the bucket at a URL with the default Limits: file:///a/directory
-// (made when missing) or mem://.
+// Open opens the bucket at a URL with the default Limits: file:///a/directory, which is created if it is missing, or
+// mem://.
 func Open(ctx context.Context, bucketURL string) (*Store, error) {
 	return OpenWithLimits(ctx, bucketURL, Limits{})
 }
@@ -104,16 +104,16 @@ func OpenWithLimits(ctx context.Context, bucketURL string, l Limits) (*Store, er
 	return s, nil
 }
 
-// Close lets go of the bucket. Followers end with their own contexts.
+// Close releases the bucket. Followers end with their own contexts.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// Name is where an attempt's artifact belongs: file is its base name.
+// Name returns the name of an attempt's artifact: file is its base name.
 func Name(id AttemptID, engineAttempt int, file string) string {
 	return strings.Join([]string{id.TenantID, id.RunID, id.StepID,
 		strconv.Itoa(id.LogicalAttempt), strconv.Itoa(engineAttempt), file}, "/")
 }
 
-// URI is the address of the artifact of that name.
+// URI returns the URI of the artifact with that name.
 func URI(name string) string { return (&url.URL{Scheme: Scheme, Opaque: escape(name)}).String() }
 
 func escape(name string) string {
@@ -130,7 +130,7 @@ func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum 
 		return "", "", 0, fmt.Errorf("artifact: %q is not a name: use relative segments, none of them . or .. only", name)
 	}
 	ctx, abandon := context.WithCancel(ctx)
-	defer abandon() // a writer closed after it is dropped instead of kept
+	defer abandon() // closing the writer after abandon discards it
 	w, err := s.bucket.NewWriter(ctx, blobKey(name), &blob.WriterOptions{ContentType: "application/octet-stream"})
 	if err != nil {
 		return "", "", 0, fmt.Errorf("artifact: put: %w", err)
@@ -175,7 +175,7 @@ func validName(name string) bool {
 		name != ".." && !strings.HasPrefix(name, "../")
 }
 
-// prefix is where the log of an attempt lies in the bucket.
+// prefix returns the prefix of an attempt's log in the bucket.
 func (id AttemptID) prefix() (string, error) {
 	for _, part := range []string{id.TenantID, id.RunID, id.StepID} {
 		if part == "" || part[0] == '.' || strings.ContainsAny(part, "/\\") {

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// grace is how long the last good policy holds while its source does not answer (T202).
+// grace is how long the last good policy holds while its source does not answer (contract T202).
 const grace = 5 * time.Minute
 
 // Authorizer decides. Make it with New; it is safe for concurrent use, and a
@@ -61,7 +61,7 @@ func New(list []Rule, d *Directory) (*Authorizer, error) {
 }
 
 // Swap puts other rules in force where a tenant has no policy of its own, and wakes who
-// waits on Changed. On an error the old ones stay (T202).
+// waits on Changed. On an error the old ones stay (contract T202).
 func (a *Authorizer) Swap(list []Rule) error {
 	if err := known(list); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (a *Authorizer) Swap(list []Rule) error {
 
 // Load puts what the source has in force, and wakes who waits on Changed. From the first
 // Load on the Authorizer has a source: it answers ErrUnavailable when that was not confirmed
-// for 5 minutes (T202). A policy that cannot be read is UNAVAILABLE for its tenant alone.
+// for 5 minutes (contract T202). A policy that cannot be read is UNAVAILABLE for its tenant alone.
 func (a *Authorizer) Load(s Stored) error {
 	tenants := make(map[string]*policy, len(s.Policies))
 	now := a.state.Load()

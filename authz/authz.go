@@ -1,7 +1,7 @@
 // Package authz says who somebody is and what they may do. It is the only
 // package that speaks Casbin. Decisions deny by default, do no I/O and are safe
 // for concurrent use. An outage of the policy's source is not a denial: it is
-// ErrUnavailable (T202).
+// ErrUnavailable (contract T202).
 package authz
 
 import (
@@ -17,7 +17,7 @@ var (
 	ErrUnavailable     = errors.New("authz: policy unavailable")
 )
 
-// Role of a principal within a tenant (O3). Viewer < Operator < Engineer <
+// Role of a principal within a tenant (contract O3). Viewer < Operator < Engineer <
 // Admin inherit; Planner, System and SRE stand apart.
 type Role string
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Account is somebody who may call, known by the hash of a token. Tokens
-// themselves are never kept (O6).
+// themselves are never kept (contract O6).
 type Account struct {
 	ID          string    `yaml:"id" json:"id"`
 	TenantID    string    `yaml:"tenant" json:"tenant"`
@@ -23,7 +23,7 @@ type Account struct {
 	// OIDC makes it somebody, or a group, that only an OIDC provider knows: it has grants and no token.
 	OIDC bool `yaml:"oidc" json:"oidc"`
 	// Worker makes it a data-plane worker, which may only begin and end attempts and give evidence of them, for runs of
-	// these tenants and dispatches to these queues (T203).
+	// these tenants and dispatches to these queues (contract T203).
 	Worker bool     `yaml:"worker" json:"worker"`
 	Serves []string `yaml:"serves" json:"serves"` // tenants of a worker; "*" is all
 	// Queues of a worker: names, or beginnings of names before a trailing *. None given is all.

@@ -34,9 +34,9 @@ type PrincipalGrant struct {
 	BreakGlass    bool       `json:"breakGlass,omitempty"` // taken, not given
 }
 
-// SOD is separation of duties (O4). Who asked for a run may not approve it, and who asked for or approved it may not
-// complete its manual steps. A service has API tokens of people and is no person of its own, so it does neither while
-// the part is on.
+// SOD is separation of duties (contract O4). Who asked for a run may not approve it, and who asked for or approved it
+// may not complete its manual steps. A service has API tokens of people and is no person of its own, so it does
+// neither while the part is on.
 type SOD struct {
 	Approve        bool `json:"approve"`
 	CompleteManual bool `json:"completeManual"`

@@ -128,7 +128,7 @@ func known(list []Rule) error {
 	return nil
 }
 
-// compile asks Casbin everything that can be asked about the rules (T202). Rules of
+// compile asks Casbin everything that can be asked about the rules (contract T202). Rules of
 // words that this program does not know are left out: they are a later program's,
 // and nobody asks for them here.
 func compile(list []Rule) (*rules, error) {

@@ -28,7 +28,7 @@ type StoredPolicy struct {
 }
 
 // Token is an API token: whoever has its secret may do what its grants and the rights
-// of its principal both allow, until it ends or is revoked (O6).
+// of its principal both allow, until it ends or is revoked (contract O6).
 type Token struct {
 	ID         string
 	TenantID   string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The binary form of a Skeleton (T195): one byte of version, then deflated
+// The binary form of a Skeleton (contract T195): one byte of version, then deflated
 //
 //	header   planId, planVersion, retry window + 1 (0: none), cancelRunning
 //	profiles count, then each distinct (type, timeout, retry, queue, flags, and by flag

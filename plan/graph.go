@@ -14,8 +14,8 @@ type graph struct {
 	first    map[string]int // id -> first position
 	deps     [][]int        // by position -> first positions
 	lastFrom []int          // the step that linked here last, plus one
-	declared bool           // some step declares dependsOn (T72)
-	ordered  int            // steps that give an order (T70)
+	declared bool           // some step declares dependsOn (contract T72)
+	ordered  int            // steps that give an order (contract T70)
 }
 
 func newGraph(docs []value) *graph {
@@ -119,7 +119,7 @@ func (g *graph) judgeOrder(r *reader, p *at, steps []Step) {
 }
 
 // canonical compares two steps by (order, stepId) when all have an order, else
-// by stepId, in byte order (T70, T71).
+// by stepId, in byte order (contract T70, T71).
 func (g *graph) canonical(steps []Step, a, b int) int {
 	if g.ordered == len(steps) {
 		if c := cmp.Compare(steps[a].Order, steps[b].Order); c != 0 {
@@ -192,7 +192,7 @@ func (g *graph) cycles() [][]int {
 }
 
 // arrange puts valid steps into canonical order and fills in the dependencies
-// that the document leaves out: a chain when no step declares any, else none (T72).
+// that the document leaves out: a chain when no step declares any, else none (contract T72).
 func (g *graph) arrange(steps []Step) []Step {
 	at := make([]int, len(steps))
 	for i := range at {

@@ -9,7 +9,7 @@ import (
 
 // wait reads how a step of type t waits for a person; one that is not MANUAL
 // does not. A MANUAL step that says nothing waits for ever, for another person
-// than the one who asked for the run (T83, T87, O4).
+// than the one who asked for the run (contract T83, T87, O4).
 func (o *object) wait(t StepType) *Wait {
 	v, p, said := o.take("manual")
 	if !said {

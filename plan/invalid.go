@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ErrTooLarge is returned for a document past MaxDocumentBytes (L04), before it is parsed.
+// ErrTooLarge is returned for a document past MaxDocumentBytes (contract L04), before it is parsed.
 var ErrTooLarge = errors.New("plan: document too large")
 
-// ErrUnsupportedSchema is returned for a schemaVersion outside SupportedSchemas (T140, L02).
+// ErrUnsupportedSchema is returned for a schemaVersion outside SupportedSchemas (contract T140, L02).
 var ErrUnsupportedSchema = errors.New("plan: schema version not supported")
 
 // MaxViolations bounds the list of an InvalidError: one for each step of the
@@ -41,7 +41,7 @@ type Violation struct {
 
 // InvalidError carries every violation of a document at once, in the order of
 // the document's fields. Cycles and duplicate step ids concern the steps as a
-// whole and stand before those of single steps (W-9).
+// whole and stand before those of single steps (contract W-9).
 type InvalidError struct{ Violations []Violation }
 
 func (e *InvalidError) Error() string {

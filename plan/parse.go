@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SupportedSchemas lists the schema versions that this build runs (T140). The
+// SupportedSchemas lists the schema versions that this build runs (contract T140). The
 // version "v1" is read as v1.0.
 func SupportedSchemas() []string { return []string{"v1.0", "v1.1", "v1.2"} }
 

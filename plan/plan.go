@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Limits of a plan (O5). A document past one of them is refused with
+// Limits of a plan (contract O5). A document past one of them is refused with
 // PLAN_TOO_LARGE or PLAN_INVALID before anything is stored.
 const (
 	MaxDocumentBytes = 10 << 20
 	MaxSteps         = 5000
 )
 
-// StepType names what a step does (O13).
+// StepType names what a step does (contract O13).
 type StepType string
 
 // The step types of the first version.
@@ -36,9 +36,9 @@ func stepTypes() []StepType {
 }
 
 // Plan is a valid ExecutionPlan. Steps stand in canonical order: by (order,
-// stepId) when every step has an order, else by stepId in byte order (T70, T71).
+// stepId) when every step has an order, else by stepId in byte order (contract T70, T71).
 // DependsOn is always filled in: a document in which no step declares
-// dependsOn is an implicit linear chain in canonical order (T72).
+// dependsOn is an implicit linear chain in canonical order (contract T72).
 type Plan struct {
 	SchemaVersion string   `json:"schemaVersion"`
 	Metadata      Metadata `json:"metadata"`
@@ -56,7 +56,7 @@ type Metadata struct {
 	FailurePolicy FailurePolicy `json:"failurePolicy"`
 }
 
-// FailurePolicy says what happens after a step has failed for good (O2, T74).
+// FailurePolicy says what happens after a step has failed for good (contract O2, T74).
 type FailurePolicy struct {
 	// RetryWindowSeconds is nil when the plan leaves it to the server; 0 fails at once.
 	RetryWindowSeconds *int `json:"retryWindowSeconds,omitempty"`
@@ -93,9 +93,9 @@ type Step struct {
 	Compensation *Compensation `json:"compensation,omitempty"`
 }
 
-// Wait says how a MANUAL step waits for a person (T83, T87).
+// Wait says how a MANUAL step waits for a person (contract T83, T87).
 type Wait struct {
-	// SOD asks for another person than the one who started or approved the run (O4).
+	// SOD asks for another person than the one who started or approved the run (contract O4).
 	// A plan that does not say gets true.
 	SOD bool `json:"sod"`
 	// Timeout fails the attempt when nobody has completed it for so long; 0 waits
@@ -103,8 +103,8 @@ type Wait struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// Compensation is the hook that undoes a step (R183): another operation, with its
-// own inputs, run at most twice with the key "runId:stepId:compensate" (T88, M04).
+// Compensation is the hook that undoes a step (contract R183): another operation, with its
+// own inputs, run at most twice with the key "runId:stepId:compensate" (contract T88, M04).
 type Compensation struct {
 	Operation StepType        `json:"operation"` // any type but MANUAL
 	Input     json.RawMessage `json:"input"`     // as inputs of a step of that type
@@ -131,7 +131,7 @@ type Dispatch struct {
 	AllowCancelOnPause bool   `json:"allowCancelOnPause,omitempty"`
 }
 
-// SecretRef names a secret; a literal value in a plan is PLAN_INVALID (L07).
+// SecretRef names a secret; a literal value in a plan is PLAN_INVALID (contract L07).
 type SecretRef struct {
 	Provider string `json:"provider"`
 	Key      string `json:"key"`

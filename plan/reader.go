@@ -293,7 +293,7 @@ func (r *reader) timestamp(v value, p *at) time.Time {
 	return t.UTC()
 }
 
-// duration reads a timeout: a Go duration or milliseconds as a number (T142).
+// duration reads a timeout: a Go duration or milliseconds as a number (contract T142).
 func (r *reader) duration(v value, p *at) time.Duration {
 	var d time.Duration
 	switch {

@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// ErrHashMismatch is returned for a document that is not the one a Ref pins (L03).
+// ErrHashMismatch is returned for a document that is not the one a Ref pins (contract L03).
 var ErrHashMismatch = errors.New("plan: document differs from its reference")
 
 const maxURI = 2048 // bytes
@@ -31,9 +31,9 @@ func RefOf(doc []byte, p Plan, uri string) Ref {
 }
 
 // Validate judges the reference by itself, before anything is fetched. It
-// returns ErrUnsupportedSchema (W-10, T140) before anything else, then
-// ErrTooLarge for a sizeBytes past MaxDocumentBytes (L04), then *InvalidError
-// with all other violations. Where a URI may point is for the fetcher to say (T225).
+// returns ErrUnsupportedSchema (contract W-10, T140) before anything else, then
+// ErrTooLarge for a sizeBytes past MaxDocumentBytes (contract L04), then *InvalidError
+// with all other violations. Where a URI may point is for the fetcher to say (contract T225).
 func (r Ref) Validate() error {
 	v := &reader{}
 	if r.SchemaVersion == "" {
@@ -79,7 +79,7 @@ func (r *reader) namedID(key, id string) {
 }
 
 // Check holds the bytes stored at URI, as fetched and before decompression,
-// against the reference (T139). It returns ErrTooLarge past MaxDocumentBytes
+// against the reference (contract T139). It returns ErrTooLarge past MaxDocumentBytes
 // and ErrHashMismatch for other bytes than those pinned.
 func (r Ref) Check(doc []byte) error {
 	if max(r.SizeBytes, int64(len(doc))) > MaxDocumentBytes {
@@ -98,7 +98,7 @@ func (r Ref) Check(doc []byte) error {
 // Open checks the bytes stored at URI and gives the document that they hold,
 // decompressed where the reference says gzip. It returns the errors of Check;
 // ErrTooLarge also for what would grow past MaxDocumentBytes, of which no more
-// is decompressed (L04); *InvalidError for bytes that are not what compression says.
+// is decompressed (contract L04); *InvalidError for bytes that are not what compression says.
 func (r Ref) Open(doc []byte) ([]byte, error) {
 	if err := r.Check(doc); err != nil {
 		return nil, err

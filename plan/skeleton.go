@@ -7,7 +7,7 @@ import (
 )
 
 // Skeleton is what the engine needs of a plan: the graph in canonical order
-// with retry, timeout and dispatch as data, without inputs (T110, T195). A step
+// with retry, timeout and dispatch as data, without inputs (contract T110, T195). A step
 // is named by its ordinal, its index in Steps. A Skeleton is immutable.
 type Skeleton struct {
 	PlanID, PlanVersion string
@@ -34,7 +34,8 @@ type SkeletonStep struct {
 	CompensationTimeout time.Duration
 }
 
-// Skeleton gives the skeleton of a valid plan, its queues resolved with those of q for the plan's scope (T218).
+// Skeleton gives the skeleton of a valid plan, its queues resolved with those of q for the plan's scope (contract
+// T218).
 func (p Plan) Skeleton(q Queues) Skeleton {
 	q = q.For(p.Scope.TenantID, p.Scope.EnvironmentID)
 	ordinal := make(map[string]int, len(p.Steps))

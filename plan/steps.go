@@ -49,7 +49,7 @@ const (
 	Heavy = "heavy"
 )
 
-// reservedStepID stands for the run itself in event keys (T13).
+// reservedStepID stands for the run itself in event keys (contract T13).
 const reservedStepID = "RUN"
 
 // minWait is the shortest wait for a person that times out.
@@ -199,7 +199,7 @@ func defaultRetry() Retry {
 	}
 }
 
-// retry reads a policy; nothing out of range is bent into it (T66).
+// retry reads a policy; nothing out of range is bent into it (contract T66).
 func (r *reader) retry(v value, p *at) Retry {
 	y := defaultRetry()
 	o, ok := r.object(v, p)
@@ -261,7 +261,7 @@ func (r *reader) dispatch(v value, p *at, t StepType, scope Scope, q Queues) Dis
 	return d
 }
 
-// secretRef reads the name of a secret. A literal is refused, and never repeated (L07).
+// secretRef reads the name of a secret. A literal is refused, and never repeated (contract L07).
 func (r *reader) secretRef(v value, p *at) SecretRef {
 	var s SecretRef
 	o, ok := r.object(v, p)

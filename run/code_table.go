@@ -4,7 +4,7 @@ package run
 type CodeInfo struct {
 	Code Code
 	// HTTPStatus is what plain HTTP answers and `extensions.httpStatus` say; a
-	// GraphQL answer itself is 200 (O12). 0 is a code that never is the answer to
+	// GraphQL answer itself is 200 (contract O12). 0 is a code that never is the answer to
 	// a request: it stands in events, receipts, anomalies or closed streams.
 	HTTPStatus int
 	// Retry says that the same call may succeed later, unchanged.

@@ -2,8 +2,8 @@ package run
 
 import "slices"
 
-// Since returns what changed in s after w: the absolute header and every step
-// whose ChangedSeq is above w (T188, T212). Since(0) is the whole state.
+// Since returns the changes of s after w: the complete header and every step with ChangedSeq above w (contract T188,
+// T212). Since(0) is the whole state.
 func (s State) Since(w Seq) Delta {
 	d := Delta{From: w, To: s.Seq, Header: s.Header}
 	for _, step := range s.Steps {
@@ -14,12 +14,10 @@ func (s State) Since(w Seq) Delta {
 	return d
 }
 
-// Apply brings s to d.To when d covers all that is missing, so d.From <= s.Seq <
-// d.To; overlaps, repetitions and a needlessly low From are harmless (T188). Old
-// is a delta that ends at or before s.Seq. Gap is one that begins after it, or
-// that is of another run or lacks steps; then s is returned as it is. Neither s
-// nor d is changed; the result shares their steps. Whether d is of the same
-// store epoch and reducer revision is the caller's to know.
+// Apply moves s to d.To if d covers everything that is missing: d.From <= s.Seq < d.To. Overlaps, repetitions and a
+// lower From than necessary do no harm (contract T188). Old means that d ends at or before s.Seq. Gap means that d
+// starts after it, belongs to another run or lacks steps; the result is then s. Neither s nor d is changed; the
+// result shares their steps. The caller must ensure that d has the same store epoch and reducer revision.
 func (s State) Apply(d Delta) (State, Verdict) {
 	switch {
 	case s.RunID != "" && d.Header.RunID != s.RunID:

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// EventType names a fact, in the past tense (T171).
+// EventType names a kind of fact, in the past tense (contract T171).
 type EventType string
 
-// The fourteen event types and the four extension events (O7).
+// The fourteen event types and the four extension events (contract O7).
 const (
 	RunQueued                    EventType = "RunQueued"
 	RunApproved                  EventType = "RunApproved"
@@ -31,10 +31,10 @@ const (
 	RunCompensationStarted       EventType = "RunCompensationStarted"
 )
 
-// Producer is who made an event (T183, T223).
+// Producer is the component that made an event (contract T183, T223).
 type Producer string
 
-// Producers and what they may append: see Producer.May.
+// Producers; see Producer.May for the events that they may append.
 const (
 	ByEngine    Producer = "engine"
 	ByPlanner   Producer = "planner"
@@ -43,7 +43,7 @@ const (
 	ByControl   Producer = "control"
 )
 
-// Identity is what every event of a run shares; it is fixed when the run is created (T14).
+// Identity has the fields that all events of a run share. It is fixed when the run is created (contract T14).
 type Identity struct {
 	RunID         string `json:"runId"`
 	TenantID      string `json:"tenantId"`
@@ -53,8 +53,8 @@ type Identity struct {
 	PlanVersion   string `json:"planVersion"`
 }
 
-// Draft is an event before it has a place in the log. The subject is StepID
-// for step events, SignalID for the two signal decisions, else the run.
+// Draft is an event without a position in the log. The subject is StepID for step events, SignalID for the two signal
+// decisions, else the run.
 type Draft struct {
 	Type           EventType       `json:"type"`
 	StepID         string          `json:"stepId,omitempty"`
@@ -66,7 +66,7 @@ type Draft struct {
 	Payload        json.RawMessage `json:"payload,omitempty"` // a JSON object or nil
 }
 
-// Event is a fact in the log: immutable, ordered within its run by Seq alone (T17).
+// Event is a fact in the log: immutable, and ordered within its run only by Seq (contract T17).
 type Event struct {
 	Identity
 	EventID        string          `json:"eventId"`
@@ -83,9 +83,8 @@ type Event struct {
 	Payload        json.RawMessage `json:"payload,omitempty"`
 }
 
-// Word is the event in the notation in which acceptance.md writes logs: its type,
-// with the step and the logical attempt of a step's event, "StepStarted(load,1)",
-// with the epoch of a pause, "RunPaused(2)", and with nothing else, "RunStarted".
+// Word returns the event in the notation of logs in acceptance.md: the type, with step and logical attempt for events
+// of steps, "StepStarted(load,1)", with the epoch for pauses, "RunPaused(2)", and alone for others, "RunStarted".
 func (e Event) Word() string {
 	switch {
 	case e.StepID != "":
@@ -96,11 +95,11 @@ func (e Event) Word() string {
 	return string(e.Type)
 }
 
-// Key is an idempotency key: lower-case hex SHA-256 (T03, T05). Key, Request and
+// Key is an idempotency key: lower-case hex SHA-256 (contract T03, T05). Key, Request and
 // EventID are in key.go.
 type Key string
 
-// ArtifactRef points at something a step left behind; never the thing itself.
+// ArtifactRef refers to an artifact of a step; it does not contain it.
 type ArtifactRef struct {
 	URI         string `json:"uri"`
 	Kind        string `json:"kind"`

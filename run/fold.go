@@ -6,21 +6,17 @@ import (
 	"time"
 )
 
-// Fold applies the events of one log, in ascending Seq, to a state of it. It is
-// total (any events of any content) and pure: s and evs are not changed, the
-// result shares the steps that nothing changed, and
-// Fold(Fold(s, a), b) equals Fold(s, a+b) (P01).
+// Fold applies the events of one log, in ascending Seq, to a state of that log. It accepts any events and is pure: s
+// and evs are not changed, and the result shares unchanged steps. Fold(Fold(s, a), b) equals Fold(s, a+b) (contract
+// P01).
 //
-// Events with Seq <= s.Seq are complete no-ops (T24, P05); holes between
-// sequences are normal (T25, P16); an unknown type moves only Seq (T40, P04).
-// An attempt that has ended and a run that has ended stay as they ended: later
-// events move only Seq (T10, T60, P12), but for the start time that a late
-// StepStarted supplies (T42). A step that no RunStarted announced is kept
-// behind those of the plan, in order of appearance.
+// Events with Seq <= s.Seq change nothing (contract T24, P05). Holes between sequences are normal (contract T25,
+// P16). An unknown type changes only Seq (contract T40, P04). Attempts and runs that have ended do not change: later
+// events change only Seq (contract T10, T60, P12), except that a late StepStarted supplies the start time (contract
+// T42). Steps that no RunStarted announced follow those of the plan, in order of appearance.
 //
-// The cost is one copy of the slice of steps and then what the events change.
-// Changes names what differs from s; anomalies are for metrics and alerts and
-// have no part in the state.
+// The cost is one copy of the slice of steps plus the changes. Changes lists the differences to s. Anomalies are for
+// metrics and alerts and are not part of the state.
 func Fold(s State, evs []Event) (State, Changes, []Anomaly) {
 	f := folding{s: s}
 	if f.s.Status == "" {
@@ -37,14 +33,14 @@ func Fold(s State, evs []Event) (State, Changes, []Anomaly) {
 	return f.s, f.changes(), f.anomalies
 }
 
-// Project folds a whole log from nothing.
+// Project folds a whole log, starting with the empty state.
 func Project(id Identity, evs []Event) State {
 	s, _, _ := Fold(State{Header: Header{Identity: id}}, evs)
 	return s
 }
 
-// folding is one call of Fold. Everything that s points at belongs to others
-// until it is in own or copied is true.
+// folding is one call of Fold. Data that s points to is shared and must not be changed unless it is in own or copied
+// is true.
 type folding struct {
 	s         State
 	moved     bool
@@ -106,7 +102,7 @@ func (f *folding) status(e *Event, to Status) {
 	}
 }
 
-// start takes over what RunStarted pins. A second one changes nothing (T24).
+// start applies the fields that RunStarted fixes. A second RunStarted changes nothing (contract T24).
 func (f *folding) start(e *Event) {
 	if f.s.StartedAt != nil {
 		f.anomaly(e, "RunStarted a second time")
@@ -127,8 +123,8 @@ func (f *folding) start(e *Event) {
 	f.follow(e)
 }
 
-// follow derives the status of a run that has begun from the pause epochs,
-// so that the order in which RunPaused and RunResumed arrive is all one (T53).
+// follow derives the status of a started run from the pause epochs, so that RunPaused and RunResumed may arrive in
+// any order (contract T53).
 func (f *folding) follow(e *Event) {
 	if f.s.PausedEpoch > f.s.ResumedEpoch {
 		f.status(e, Paused)
@@ -165,8 +161,7 @@ func (f *folding) resume(e *Event) {
 	f.openWindow(p.RetryDeadline)
 }
 
-// openWindow notes the deadline on the event that opened the retry window; a
-// paused run has none (T221).
+// openWindow applies the deadline on the event that opened the retry window. A paused run has none (contract T221).
 func (f *folding) openWindow(deadline *time.Time) {
 	if deadline != nil && f.s.Status != Paused {
 		at := instantOf(*deadline)
@@ -196,8 +191,7 @@ func (f *folding) end(e *Event, as Status) {
 	f.status(e, as)
 }
 
-// settleRootCause finds, of the steps whose latest attempt is FAILED, the one
-// that failed first (T214).
+// settleRootCause determines the step that failed first among those whose latest attempt is FAILED (contract T214).
 func (f *folding) settleRootCause() {
 	if !f.failures {
 		return

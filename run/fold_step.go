@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// announce puts the steps of the plan into their canonical order (T145, T156).
-// What steps did before their announcement stays.
+// announce puts the steps of the plan into canonical order (contract T145, T156). It keeps the attempts of steps that
+// started before their announcement.
 func (f *folding) announce(e *Event, outlines []StepOutline) {
 	early := f.s.Steps
 	if len(outlines) == 0 && len(early) == 0 {
@@ -42,7 +42,7 @@ func (f *folding) announce(e *Event, outlines []StepOutline) {
 	}
 }
 
-// place appends a copy of step that e changed.
+// place appends a copy of the step that e changed.
 func (f *folding) place(e *Event, step *Step, o StepOutline) *Step {
 	placed := *step
 	placed.Attempts = slices.Clone(step.Attempts)
@@ -59,8 +59,8 @@ func (f *folding) place(e *Event, step *Step, o StepOutline) *Step {
 }
 
 // step applies an event about one logical attempt: per attempt the rank
-// PENDING < RUNNING < ended never falls (T42), and only the latest attempt shows
-// at the top of the step (T60).
+// PENDING < RUNNING < ended never falls (contract T42), and only the latest attempt shows
+// at the top of the step (contract T60).
 func (f *folding) step(e *Event) {
 	ord, known := f.find(e.StepID)
 	if !known {
@@ -114,7 +114,7 @@ func (f *folding) begin(e *Event, ord Ord, a *Attempt) bool {
 	return true
 }
 
-// satisfies reports whether dependents of the step may run (T76).
+// satisfies reports whether dependents of the step may run (contract T76).
 func (s *Step) satisfies() bool { return s.Status == StepSuccess || s.Status == StepSkipped }
 
 // advance applies every other event to an attempt that has not ended. It
@@ -155,8 +155,7 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 	return true
 }
 
-// await notes since when and until when the attempt waits for a person, and gives
-// the retry deadline that this opened.
+// await applies the start and deadline of a wait for a person, and the retry deadline that it opened.
 func (a *Attempt) await(e *Event) *time.Time {
 	p, _ := PayloadOf[AwaitingPayload](e.Payload)
 	since := instantOf(p.Since)
@@ -171,7 +170,7 @@ func (a *Attempt) await(e *Event) *time.Time {
 	return p.RetryDeadline
 }
 
-// kept is m as it looks after the state was stored and read back.
+// kept returns m in the form that it has after a round trip through the store.
 func (m *ManualEnd) kept() *ManualEnd {
 	if m != nil {
 		m.EvidenceRefs = present(m.EvidenceRefs)
@@ -179,7 +178,7 @@ func (m *ManualEnd) kept() *ManualEnd {
 	return m
 }
 
-// measure sets the duration from the two times where both are known (T19).
+// measure sets the duration if both times are known (contract T19).
 func (a *Attempt) measure() {
 	if a.StartedAt != nil && a.CompletedAt != nil {
 		a.DurationMS = max(0, a.CompletedAt.Sub(*a.StartedAt).Milliseconds())
@@ -187,7 +186,7 @@ func (a *Attempt) measure() {
 	a.DurationMS = max(0, a.DurationMS)
 }
 
-// put stores a into its step and keeps everything derived from it.
+// put stores a in its step and updates everything derived from it.
 func (f *folding) put(e *Event, ord Ord, a Attempt) {
 	f.take()
 	step := f.own[ord]
@@ -213,7 +212,7 @@ func (f *folding) put(e *Event, ord Ord, a Attempt) {
 	f.s.Counts.move(step, 1)
 }
 
-// take makes the slice of steps ours.
+// take copies the slice of steps if it is shared.
 func (f *folding) take() {
 	if !f.copied {
 		f.s.Steps = slices.Clone(f.s.Steps)
@@ -243,11 +242,10 @@ func (c *StepCounts) move(step *Step, by int) {
 	}
 }
 
-// MaxRunArtifacts is the most artifacts that a Header lists. Further ones stand
-// only on their attempts.
+// MaxRunArtifacts is the maximum number of artifacts in a Header. Further ones are only in their attempts.
 const MaxRunArtifacts = 10000
 
-// collect adds artifacts that the run does not list yet (T150).
+// collect adds artifacts that the run does not list (contract T150).
 func (f *folding) collect(refs []ArtifactRef) {
 	if len(refs) == 0 {
 		return
@@ -267,7 +265,7 @@ func (f *folding) collect(refs []ArtifactRef) {
 	}
 }
 
-// rootCause spells out RootCause.
+// rootCause returns the details of RootCause.
 func (s State) rootCause() *RootCause {
 	ref := s.RootCause
 	if ref == nil {
@@ -280,8 +278,8 @@ func (s State) rootCause() *RootCause {
 	return cause
 }
 
-// canonical is raw as it looks after the state was stored and read back, so
-// that a folded state equals a loaded one.
+// canonical returns raw in the form that it has after a round trip through the store, so that folded and loaded
+// states are equal.
 func canonical(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -293,7 +291,7 @@ func canonical(raw json.RawMessage) json.RawMessage {
 	return b
 }
 
-// present is nil for an empty list, which is what it is once stored and read back.
+// present returns nil for an empty list, which is its form after a round trip through the store.
 func present[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil

@@ -2,25 +2,23 @@ package run
 
 import "slices"
 
-// Gate is the set that keeps work of a run from starting (T185, T217). It is
-// kept with the head of the log and changes only together with an append.
+// Gate is the set of reasons that keep work of a run from starting (contract T185, T217). It is stored with the head
+// of the log and changes only with an append.
 type Gate uint8
 
-// Members of a Gate.
+// Bits of a Gate.
 const (
 	GatePaused  Gate = 1 << iota // between RunPaused and RunResumed
 	GateFailing                  // from the StepFailed that armed fail-fast until a retry reopens it
 	GateStopped                  // a stop intent exists
-	// GateOverlaid is set once an overlay was accepted, for good: an attempt begins
-	// only together with the overlays, so whoever does not know of them begins none
-	// (T197).
+	// GateOverlaid is set permanently once an overlay was accepted. An attempt starts only with the overlays, so that a
+	// component that does not know them cannot start one (contract T197).
 	GateOverlaid
 )
 
-// HoldsBack reports whether d must not come into the log now because the run is
-// PAUSED: the begin of an attempt, of the compensation, or the end of the run other
-// than a cancellation, none of which the log has (T43, T185). What it has already is
-// not held back, so that a repetition is answered as the first time.
+// HoldsBack reports whether the log must not take d now because the run is PAUSED: d starts an attempt or the
+// compensation, or it ends the run other than by cancellation (contract T43, T185). Events that are in the log are
+// not held back, so that repetitions get the same answer.
 func (s State) HoldsBack(d Draft) bool {
 	if s.Status != Paused {
 		return false
@@ -41,16 +39,15 @@ func (s State) HoldsBack(d Draft) bool {
 	return false
 }
 
-// PausesAhead reports whether a PAUSE may be applied as it is accepted, before the
-// engine hears of it (docs/decisions/0029): the run is RUNNING on an engine that takes
-// that over, and no part of its end is in the log. Who asks adds what the state does not
-// show: nobody has ordered a stop, and no other signal waits to be applied.
+// PausesAhead reports whether a PAUSE may be applied when it is accepted, before the engine receives it
+// (docs/decisions/0029): the run is RUNNING on an engine that adopts such pauses, and no part of its end is in the
+// log. The caller must check in addition that nobody has ordered a stop and that no other signal is pending.
 func (s State) PausesAhead() bool {
 	return s.Status == Running && s.Engine != nil && s.Engine.PauseAhead && !s.endBegun()
 }
 
-// endBegun reports whether the log has a part of what ends a run that failed: its
-// compensation, or a step that was skipped because of the failure (T79, T88).
+// endBegun reports whether the log has a part of the end of a failed run: its compensation, or a step that was
+// skipped because of the failure (contract T79, T88).
 func (s State) endBegun() bool {
 	if s.Compensating || s.Counts.Skipped == 0 {
 		return s.Compensating

@@ -2,18 +2,15 @@ package run
 
 import "fmt"
 
-// DefaultMaxAttempts is how many logical attempts of a step people may cause
-// without force where the run's policy does not say (O5, T56).
+// DefaultMaxAttempts is the number of logical attempts of a step that people may cause without force if the run's
+// policy has no limit (contract O5, T56).
 const DefaultMaxAttempts = 10
 
-// Judge decides what a signal does to a run in the state v. It is the one
-// function behind acceptance, preview and the moment of application (T193), so
-// it looks at nothing else: permissions, sizes, limits and expectedRunSeq are
-// checked before it.
+// Judge decides the effect of a signal on a run in state v. Acceptance, preview and application all use it (contract
+// T193). It does not check permissions, sizes, limits and expectedRunSeq; callers do so before.
 //
-// A Noop judged at acceptance holds for the log as it is: while an earlier
-// signal is accepted and not yet applied, only the judgement at application is
-// final.
+// A Noop at acceptance is valid only for the current log: while an earlier signal is accepted and not applied, the
+// decision at application is final.
 func Judge(v View, sig Signal) Decision {
 	status := v.RunStatus()
 	if status.Terminal() {
@@ -119,7 +116,7 @@ func judgeSkip(v View, sig Signal) Decision {
 }
 
 // judgeManual follows T82 and R179: a completion is for the attempt that waits,
-// also while the run is PAUSED (T47).
+// also while the run is PAUSED (contract T47).
 func judgeManual(v View, sig Signal) Decision {
 	if v.Finalizing() {
 		return finalizing("changed")
@@ -147,8 +144,8 @@ func judgeManual(v View, sig Signal) Decision {
 		ManualCancelled)
 }
 
-// judgeOverlay follows T104 and T197: an overlay reaches attempts that begin
-// later, so a step that is over for good cannot take one.
+// judgeOverlay follows contract T104 and T197: an overlay affects attempts that start later, so that a step that has
+// finally ended cannot get one.
 func judgeOverlay(v View, sig Signal, started bool) Decision {
 	switch {
 	case v.Finalizing():
@@ -209,8 +206,8 @@ func (h Header) MaxAttempts() int {
 	return h.Policy.MaxLogicalAttemptsManual
 }
 
-// FindStep implements View. A State does not know of latched retries, which are
-// operational (T59, T172): RetryPending is false.
+// FindStep implements View. A State does not contain deferred retries, which are operational (contract T59, T172):
+// RetryPending is false.
 func (s State) FindStep(stepID string) (StepView, bool) {
 	step, ok := s.Step(stepID)
 	if !ok {

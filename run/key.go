@@ -8,7 +8,7 @@ import (
 )
 
 // Key returns the idempotency key of the event that d becomes in the run id
-// (T03, T05): the lower-case hex SHA-256 of
+// (contract T03, T05): the lower-case hex SHA-256 of
 // runId|subject|logicalAttemptId|eventType|planId|planVersion. The engine
 // attempt, the times and the payload have no part in it, so every repetition of
 // one fact has one key.
@@ -17,7 +17,7 @@ func (d Draft) Key(id Identity) Key {
 }
 
 // subject is GL's stepIdNormalized. A colon is in no step id, so no step can
-// pass for a signal (T07, T13).
+// pass for a signal (contract T07, T13).
 func (d Draft) subject() string {
 	switch {
 	case d.Type == SignalAccepted || d.Type == SignalRejected:
@@ -29,8 +29,7 @@ func (d Draft) subject() string {
 	}
 }
 
-// RequestKey returns the key that makes the request for a run unique (T03, T08,
-// T138). It is never the key of an event.
+// RequestKey returns the key that makes a request for a run unique (contract T03, T08, T138). No event has this key.
 func RequestKey(tenantID, projectID, environmentID, planID, planVersion, requestID string) Key {
 	return digest(tenantID, projectID, environmentID, planID, planVersion, requestID)
 }
@@ -40,8 +39,8 @@ func digest(parts ...string) Key {
 	return Key(hex.EncodeToString(sum[:]))
 }
 
-// EventID derives the id of the event that has this key: SHA-256("event|"+key)
-// shaped as a v4 UUID, so that all who know the fact know its id (T198).
+// EventID derives the id of the event with this key: SHA-256("event|"+key) in the form of a v4 UUID, so that
+// everybody who knows the fact can compute its id (contract T198).
 func (k Key) EventID() string {
 	sum := sha256.Sum256([]byte("event|" + string(k)))
 	sum[6] = sum[6]&0x0f | 0x40

@@ -2,8 +2,8 @@ package run
 
 import "github.com/dvt-engine/dvt/plan"
 
-// Outline is the steps of a plan as RunStarted pins them, in canonical order,
-// their queues resolved (T145, T218).
+// Outline returns the steps of a plan as RunStarted fixes them: in canonical order, with resolved queues (contract
+// T145, T218).
 func Outline(pl plan.Plan, q plan.Queues) []StepOutline {
 	sk := pl.Skeleton(q)
 	out := make([]StepOutline, len(pl.Steps))

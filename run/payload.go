@@ -6,17 +6,17 @@ import (
 )
 
 // The typed payloads of events. Each agrees with its JSON Schema under
-// schemas/; unknown fields are kept in the log and ignored here (T152).
+// schemas/; unknown fields are kept in the log and ignored here (contract T152).
 type (
-	// RunQueuedPayload says where the run stood when it had to wait (T137). Rerun is what its
-	// RunApproved takes over when the wait is over.
+	// RunQueuedPayload has the run's position when it had to wait (contract T137). Rerun is passed on to its
+	// RunApproved.
 	RunQueuedPayload struct {
 		QueuePosition   int    `json:"queuePosition"`
 		EstimatedWaitMS int64  `json:"estimatedWaitMs,omitempty"`
 		Rerun           *Rerun `json:"rerun,omitempty"`
 	}
 
-	// RunApprovedPayload says who approved: the actor last, of the people that a place asks for.
+	// RunApprovedPayload has the approvers: the actor is the last of the people that the environment requires.
 	RunApprovedPayload struct {
 		Actor     string     `json:"actor,omitempty"`
 		Reason    string     `json:"reason,omitempty"`
@@ -30,30 +30,30 @@ type (
 		Reason    string `json:"reason,omitempty"`
 	}
 
-	// Rerun pins what a rerun takes over: the outputs of these steps of a run that
-	// has ended. From says what was asked for (O2, T209).
+	// Rerun fixes what a rerun takes over: the outputs of these steps of a run that has ended. From is the request
+	// (contract O2, T209).
 	Rerun struct {
 		RunID string    `json:"runId"`
 		From  RerunFrom `json:"from"`
 		Reuse []string  `json:"reuse,omitempty"` // stepIds in canonical order
 	}
 
-	// RerunFrom is what runs again; exactly one member is set.
+	// RerunFrom selects the steps that run again; exactly one member is set.
 	RerunFrom struct {
 		Start  bool     `json:"start,omitempty"`
 		Failed bool     `json:"failed,omitempty"`
 		Steps  []string `json:"steps,omitempty"` // ascending, distinct
 	}
 
-	// RunStartedPayload pins what the state needs to be a fold of its log: the
-	// steps in canonical order (T145) and the policy in force (T209).
+	// RunStartedPayload fixes the data that makes the state a fold of its log: the steps in canonical order (contract
+	// T145) and the policy in force (contract T209).
 	RunStartedPayload struct {
 		StartedAt time.Time     `json:"startedAt"`
 		PlanRef   PlanRef       `json:"planRef"`
 		Engine    EngineRunRef  `json:"engineRunRef"`
 		Policy    Policy        `json:"policy"`
 		Steps     []StepOutline `json:"steps"`
-		// TriggeredBy is the principal that asked for the run.
+		// TriggeredBy is the principal that requested the run.
 		TriggeredBy string `json:"triggeredBy,omitempty"`
 	}
 
@@ -67,19 +67,18 @@ type (
 	}
 
 	// EngineRunRef addresses the run in its engine; WorkflowID is the address,
-	// EngineRunID the first execution, for people only (T107, T148).
+	// EngineRunID the first execution, for people only (contract T107, T148).
 	EngineRunRef struct {
 		Provider    string `json:"provider"`
 		Namespace   string `json:"namespace,omitempty"`
 		WorkflowID  string `json:"workflowId"`
 		EngineRunID string `json:"runId,omitempty"`
-		// PauseAhead says that what executes the run takes over a RunPaused which control
-		// appended as it accepted the PAUSE, and appends nothing that must not follow it
-		// (docs/decisions/0029).
+		// PauseAhead means that the executing engine adopts a RunPaused that control appended when it accepted the PAUSE,
+		// and appends nothing that must not follow it (docs/decisions/0029).
 		PauseAhead bool `json:"pauseAhead,omitempty"`
 	}
 
-	// Policy is pinned at the start of a run; later configuration does not change it.
+	// Policy is fixed at the start of a run; later configuration does not change it.
 	Policy struct {
 		RetryWindowMS            int64 `json:"retryWindowMs"`
 		DrainTimeoutMS           int64 `json:"drainTimeoutMs"`
@@ -88,7 +87,7 @@ type (
 		MaxLogicalAttemptsManual int   `json:"maxLogicalAttemptsManual"`
 	}
 
-	// StepOutline is a step as the state knows it before it starts.
+	// StepOutline describes a step before it starts.
 	StepOutline struct {
 		StepID        string   `json:"stepId"`
 		Type          string   `json:"type"`
@@ -100,7 +99,7 @@ type (
 	}
 
 	// StepStartedPayload of the attempt's begin; ParamsSeq is the runSeq of the
-	// newest overlay applied to its inputs (T197).
+	// newest overlay applied to its inputs (contract T197).
 	StepStartedPayload struct {
 		ParamsSeq Seq    `json:"paramsSeq,omitempty"`
 		SignalID  string `json:"signalId,omitempty"` // the RETRY_STEP that caused it
@@ -116,14 +115,14 @@ type (
 		Reused        *Reused         `json:"reused,omitempty"`        // T209
 	}
 
-	// Reused says which run's step a rerun took the outputs from (O2, T209).
+	// Reused names the run from whose step a rerun took the outputs (contract O2, T209).
 	Reused struct {
 		RunID string `json:"runId"`
 		Seq   Seq    `json:"runSeq"` // of that run's StepCompleted
 	}
 
-	// ManualEnd is who completed a MANUAL step and how (T82, T84). The interpreter
-	// gives SignalID and Outcome; the Journal adds the rest from the receipt.
+	// ManualEnd describes who completed a MANUAL step and how (contract T82, T84). The interpreter sets SignalID and
+	// Outcome; the Journal adds the rest from the receipt.
 	ManualEnd struct {
 		SignalID     string        `json:"signalId"`
 		Outcome      ManualOutcome `json:"outcome"`
@@ -132,17 +131,16 @@ type (
 		EvidenceRefs []string      `json:"evidenceRefs,omitempty"`
 	}
 
-	// AwaitingPayload of StepAwaitingManualCompletion; never the token (T82, T85).
+	// AwaitingPayload of StepAwaitingManualCompletion; never the token (contract T82, T85).
 	AwaitingPayload struct {
 		Since    time.Time  `json:"sinceIso"`
 		Deadline *time.Time `json:"deadline,omitempty"` // when the wait times out
-		// RetryDeadline stands here when the wait is all that goes on while another step
-		// is FAILED (T221).
+		// RetryDeadline is set if the wait is the only activity while another step is FAILED (contract T221).
 		RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
 	}
 
 	// CompensationPayload of StepCompensated and StepCompensationFailed, and an
-	// entry of RunFailed's summary (T88, T89).
+	// entry of RunFailed's summary (contract T88, T89).
 	CompensationPayload struct {
 		StepID         string          `json:"stepId"`
 		IdempotencyKey string          `json:"idempotencyKey"` // runId:stepId:compensate (M04)
@@ -154,7 +152,7 @@ type (
 	}
 
 	// CompensationStartedPayload of RunCompensationStarted: the steps in the order in
-	// which their hooks run, the reverse of their completion (R185).
+	// which their hooks run, the reverse of their completion (contract R185).
 	CompensationStartedPayload struct {
 		StepIDs []string `json:"stepIds"`
 	}
@@ -172,7 +170,7 @@ type (
 		Manual          *ManualEnd    `json:"manual,omitempty"`        // of a MANUAL step
 	}
 
-	// StepSkippedPayload says why a step will not run.
+	// StepSkippedPayload has the reason why a step does not run.
 	StepSkippedPayload struct {
 		Reason     string     `json:"reason,omitempty"`
 		ReasonCode SkipReason `json:"reasonCode"`
@@ -199,14 +197,13 @@ type (
 		RetryDeadline     *time.Time `json:"retryDeadline,omitempty"` // RunResumed only, T221
 	}
 
-	// RunFailedPayload names the root cause (T74, T214). Without a failed step
+	// RunFailedPayload names the root cause (contract T74, T214). Without a failed step
 	// ErrorCode begins with ENGINE_, PLAN_ or QUEUE_.
 	RunFailedPayload struct {
 		FailurePayload
 		RootCause *RootCause `json:"rootCause,omitempty"`
-		// Compensation is in the order in which the hooks ran, without their results;
-		// CompensationOmitted counts those that it has no room for. Every hook has an
-		// event of its own.
+		// Compensation has the hooks in the order in which they ran, without results. CompensationOmitted counts those that
+		// do not fit. Every hook also has an event of its own.
 		Compensation        []CompensationPayload `json:"compensation,omitempty"`
 		CompensationOmitted int                   `json:"compensationOmitted,omitempty"`
 	}
@@ -219,8 +216,7 @@ type (
 		ErrorMessage   string `json:"errorMessage,omitempty"`
 	}
 
-	// RunCancelledPayload says on whose word, or by which code a run that nobody stopped
-	// ended before it began.
+	// RunCancelledPayload has the person who cancelled the run, or the code with which it ended before it started.
 	RunCancelledPayload struct {
 		SignalID string `json:"signalId,omitempty"`
 		Actor    string `json:"actor,omitempty"`
@@ -229,7 +225,7 @@ type (
 	}
 )
 
-// SkipReason says why a step was skipped (T76).
+// SkipReason is the reason why a step was skipped (contract T76).
 type SkipReason string
 
 // Skip reasons.

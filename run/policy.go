@@ -6,8 +6,7 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// DefaultPolicy is what runs get when neither their plan nor the configuration
-// says otherwise (O2, O5).
+// DefaultPolicy is the policy of runs for which neither plan nor configuration sets one (contract O2, O5).
 func DefaultPolicy() Policy {
 	return Policy{
 		RetryWindowMS: (10 * time.Minute).Milliseconds(), DrainTimeoutMS: (5 * time.Minute).Milliseconds(),
@@ -15,7 +14,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// For is the policy of a run of this plan.
+// For returns the policy for a run of this plan.
 func (p Policy) For(pl plan.Plan) Policy {
 	if w := pl.Metadata.FailurePolicy.RetryWindowSeconds; w != nil {
 		p.RetryWindowMS = int64(*w) * 1000

@@ -2,7 +2,7 @@ package run
 
 import "slices"
 
-// allowed is what each producer may append (T183, T223).
+// allowed lists the events that each producer may append (contract T183, T223).
 var allowed = map[Producer][]EventType{
 	ByEngine: {
 		RunStarted, RunPaused, RunResumed, RunCompleted, RunFailed, RunCancelled,
@@ -15,12 +15,12 @@ var allowed = map[Producer][]EventType{
 	ByControl:   {RunPaused, RunCancelled, RunFailed, StepFailedEvent},
 }
 
-// May reports whether p may append events of type t (T183, T223). An unknown
+// May reports whether p may append events of type t (contract T183, T223). An unknown
 // producer may append nothing.
 func (p Producer) May(t EventType) bool { return slices.Contains(allowed[p], t) }
 
-// Known reports whether t is one of the types that may be appended (T171, O7);
-// readers tolerate every other (T40).
+// Known reports whether t is one of the types that may be appended (contract T171, O7);
+// readers tolerate every other (contract T40).
 func (t EventType) Known() bool { _, ok := payloads[t]; return ok }
 
 // OfStep reports whether the subject of a known type is a step.
@@ -33,17 +33,17 @@ func (t EventType) OfStep() bool {
 	return false
 }
 
-// OfSignal reports whether the subject of t is a signal (T07).
+// OfSignal reports whether the subject of t is a signal (contract T07).
 func (t EventType) OfSignal() bool { return t == SignalAccepted || t == SignalRejected }
 
 // EndsRun reports whether t is one of the terminal run events, of which a log
-// has at most one (T10).
+// has at most one (contract T10).
 func (t EventType) EndsRun() bool {
 	return t == RunCompleted || t == RunFailed || t == RunCancelled
 }
 
 // EndsAttempt reports whether t is one of the terminal step events, of which a
-// logical attempt has at most one (T10).
+// logical attempt has at most one (contract T10).
 func (t EventType) EndsAttempt() bool {
 	return t == StepCompletedEvent || t == StepFailedEvent || t == StepSkippedEvent
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Substatus derives the refinement of the status that people see (T50):
-// DRAINING exactly while PAUSED with non-manual steps RUNNING (T47), QUEUED
+// Substatus derives the refinement of the status that people see (contract T50):
+// DRAINING exactly while PAUSED with non-manual steps RUNNING (contract T47), QUEUED
 // while it waits to start; of a RUNNING run COMPENSATING, AWAITING_OPERATOR
 // while the retry window is open, WAITING_MANUAL when all that runs waits for
 // people. Otherwise it is empty.
@@ -30,8 +30,7 @@ func (h Header) Substatus() Substatus {
 	return ""
 }
 
-// Message says in one sentence what a draining run waits for (T50); otherwise
-// it is empty.
+// Message returns a sentence that says for what a draining run waits (contract T50), else "".
 func (h Header) Message() string {
 	if h.Substatus() != Draining {
 		return ""
@@ -39,14 +38,14 @@ func (h Header) Message() string {
 	return fmt.Sprintf("Workflow paused. Waiting for %d in-flight tasks to complete.", h.RunningSteps())
 }
 
-// RunningSteps counts the steps RUNNING that do not wait for a person: what
-// draining, quiescence and the retry window wait for (T47, T185).
+// RunningSteps counts the RUNNING steps that do not wait for a person. Draining, quiescence and the retry window wait
+// for them (contract T47, T185).
 func (h Header) RunningSteps() int { return h.Counts.Running - h.Counts.Manual }
 
-// FailedSteps counts the steps whose latest attempt is FAILED (T149).
+// FailedSteps counts the steps whose latest attempt is FAILED (contract T149).
 func (h Header) FailedSteps() int { return h.Counts.Failed }
 
-// Step returns the step with this id. The result is shared: do not change it.
+// Step returns the step with this id. The result is shared: do not modify it.
 func (s State) Step(stepID string) (*Step, bool) {
 	if ord, ok := search(s.Steps, stepID); ok {
 		return s.Steps[ord], true
@@ -54,8 +53,8 @@ func (s State) Step(stepID string) (*Step, bool) {
 	return nil, false
 }
 
-// search finds a step in O(log n) where the canonical order is that of the
-// ids, which it mostly is (T70), and else in O(n).
+// search finds a step in O(log n) if the canonical order is that of the ids, which is usual (contract T70), else in
+// O(n).
 func search(steps []*Step, stepID string) (Ord, bool) {
 	i, ok := slices.BinarySearchFunc(steps, stepID, func(s *Step, id string) int { return strings.Compare(s.StepID, id) })
 	if !ok {
@@ -64,10 +63,10 @@ func search(steps []*Step, stepID string) (Ord, bool) {
 	return Ord(i), i >= 0
 }
 
-// indexFrom is the number of events from which a fold pays for an index.
+// indexFrom is the number of events from which an index makes a fold faster.
 const indexFrom = 8
 
-// find is search with an index where many look-ups are to come.
+// find is search with an index for many look-ups.
 func (f *folding) find(stepID string) (Ord, bool) {
 	if !f.busy {
 		return search(f.s.Steps, stepID)
@@ -82,7 +81,7 @@ func (f *folding) find(stepID string) (Ord, bool) {
 	return ord, ok
 }
 
-// position is where the attempt la stands or belongs.
+// position returns the index of the attempt la, or where it must be inserted.
 func (s *Step) position(la int) (int, bool) {
 	return slices.BinarySearchFunc(
 		s.Attempts, la, func(a Attempt, la int) int { return cmp.Compare(a.LogicalAttempt, la) })
@@ -95,7 +94,7 @@ func (s *Step) attempt(la int) (Attempt, bool) {
 	return Attempt{}, false
 }
 
-// latest is the attempt that the step mirrors; the zero Attempt before the first.
+// latest returns the attempt that the step mirrors; the zero Attempt before the first.
 func (s *Step) latest() Attempt {
 	if len(s.Attempts) == 0 {
 		return Attempt{}

@@ -1,11 +1,10 @@
-// Package run is the vocabulary of workflow runs: events and their keys, the
-// state that a log folds to, deltas between states, signals and the judgement
-// of a signal against a state. It is pure: no I/O, no clock, no goroutine; the
-// same input gives the same output for ever.
+// Package run is the vocabulary of workflow runs: events and their keys, the state to which a log folds, deltas
+// between states, signals and the judgement of a signal against a state. It is pure: no I/O, clock or goroutines; the
+// same input always gives the same output.
 package run
 
 // Seq is a position in the log of one run: the first event has 1, 0 is "before
-// everything". On the wire it is a JSON number up to MaxSeq (T154).
+// everything". On the wire it is a JSON number up to MaxSeq (contract T154).
 type Seq int64
 
 // MaxSeq is the largest Seq that JSON numbers carry exactly.
@@ -18,8 +17,7 @@ type Ord int32
 // NoStep is the subject of events about the whole run.
 const NoStep Ord = -1
 
-// ReducerRev is the revision of Fold. A checkpoint of another revision is
-// folded anew (T32, T188).
+// ReducerRev is the revision of Fold. Checkpoints of other revisions are folded again (contract T32, T188).
 const ReducerRev = 2
 
 // Status of a run (R DD-1).
@@ -39,7 +37,7 @@ const (
 // Terminal reports whether no later event may change the status.
 func (s Status) Terminal() bool { return s == Completed || s == Failed || s == Cancelled }
 
-// Substatus refines a status for people; it is derived, never an event (T50).
+// Substatus refines a status for people; it is derived, never an event (contract T50).
 type Substatus string
 
 // Substatuses of a run and of a step.

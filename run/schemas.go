@@ -10,7 +10,7 @@ var schemas embed.FS
 
 // Schemas holds the JSON Schemas (2020-12, formats asserted) of all events:
 // <eventType>.schema.json for the whole event, payload included, and
-// envelope.schema.json for what they share. Unknown members are allowed (T152).
+// envelope.schema.json for what they share. Unknown members are allowed (contract T152).
 // Validate agrees with them on every document; it also compares payloads with
 // their envelope and refuses numbers that are integers only by their value
 // (1.0).

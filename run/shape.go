@@ -36,7 +36,7 @@ type member struct {
 func must(name string, s shape) member { return member{name, true, s} }
 func may(name string, s shape) member  { return member{name, false, s} }
 
-// object accepts unknown members: they are kept and ignored (A11, T152).
+// object accepts unknown members: they are kept and ignored (contract A11, T152).
 func object(members ...member) shape {
 	return func(f *findings, path string, v any) {
 		o, ok := v.(map[string]any)

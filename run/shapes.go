@@ -58,7 +58,7 @@ var (
 	}
 )
 
-// payload is the shape of every payload: what may stand in any of them (T16) and
+// payload is the shape of every payload: what may stand in any of them (contract T16) and
 // the members of one.
 func payload(members ...member) shape {
 	return object(append([]member{may("sourceOccurredAt", instant)}, members...)...)
@@ -79,7 +79,7 @@ func failure(more ...member) []member {
 }
 
 // compensated is one hook that ran: an event of its own and an entry of the
-// summary (T88, T89).
+// summary (contract T88, T89).
 func compensated() []member {
 	return []member{
 		must("stepId", anID),
@@ -111,7 +111,7 @@ func paused(more ...member) []member {
 	}, more...)
 }
 
-// payloads is the closed list of what may be appended (T171, O7).
+// payloads is the closed list of what may be appended (contract T171, O7).
 var payloads = map[EventType]shape{
 	RunQueued: payload(
 		must("queuePosition", count),
@@ -206,7 +206,7 @@ var payloads = map[EventType]shape{
 }
 
 // runFailed asks for the root cause, or else for a code that says that no step
-// is to blame (T74).
+// is to blame (contract T74).
 func runFailed(f *findings, path string, v any) {
 	members := failure(may("rootCause", object(
 		must("stepId", anID),

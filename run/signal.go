@@ -8,7 +8,7 @@ import (
 // SignalType names a command to a run.
 type SignalType string
 
-// The nine signals of the catalogue and CANCEL (T100, T223).
+// The nine signals of the catalogue and CANCEL (contract T100, T223).
 const (
 	Pause          SignalType = "PAUSE"
 	Resume         SignalType = "RESUME"
@@ -20,20 +20,20 @@ const (
 	UpdateTarget   SignalType = "UPDATE_TARGET"
 	EmergencyStop  SignalType = "EMERGENCY_STOP"
 	Cancel         SignalType = "CANCEL"
-	// CompleteManual completes a MANUAL step that waits for a person (R177).
+	// CompleteManual completes a MANUAL step that waits for a person (contract R177).
 	CompleteManual SignalType = "COMPLETE_MANUAL_STEP"
 )
 
 // Overlays reports whether signals of the type change the parameters, inputs or
-// target of attempts that begin later (T197).
+// target of attempts that begin later (contract T197).
 func (t SignalType) Overlays() bool {
 	return t == UpdateParams || t == InjectOverride || t == UpdateTarget
 }
 
-// Stops reports whether signals of the type end the run (T99, T200).
+// Stops reports whether signals of the type end the run (contract T99, T200).
 func (t SignalType) Stops() bool { return t == Cancel || t == EmergencyStop }
 
-// ManualOutcome is what a person says of a MANUAL step (R177).
+// ManualOutcome is a person's outcome for a MANUAL step (contract R177).
 type ManualOutcome string
 
 // Outcomes of a manual completion.
@@ -43,13 +43,13 @@ const (
 	ManualCancelled ManualOutcome = "CANCELLED"
 )
 
-// Signal is what judging needs to know of a command.
+// Signal is the part of a command that Judge needs.
 type Signal struct {
 	ID     string     `json:"signalId"`
 	Type   SignalType `json:"type"`
 	StepID string     `json:"stepId,omitempty"`
-	// ExpectedAttempt is the logical attempt a RETRY_STEP or COMPLETE_MANUAL_STEP means;
-	// 0 means the latest at acceptance (T58, T217).
+	// ExpectedAttempt is the logical attempt to which a RETRY_STEP or COMPLETE_MANUAL_STEP applies; 0 means the latest
+	// at acceptance (contract T58, T217).
 	ExpectedAttempt int           `json:"expectedLogicalAttemptId,omitempty"`
 	Force           bool          `json:"force,omitempty"`   // RETRY_STEP; of an EMERGENCY_STOP forceKill (T99)
 	Outcome         ManualOutcome `json:"outcome,omitempty"` // COMPLETE_MANUAL_STEP
@@ -58,8 +58,7 @@ type Signal struct {
 // Outcome of a judgement.
 type Outcome int
 
-// Outcomes: Accept will have an effect, Noop is accepted without one, Reject is
-// refused with a code.
+// Outcomes: Accept has an effect, Noop is accepted without effect, Reject is refused with a code.
 const (
 	Accept Outcome = iota
 	Noop
@@ -73,25 +72,25 @@ type Decision struct {
 	Message string // for people: what to do
 }
 
-// View is the part of a State that Judge looks at; the interpreter, which holds
-// no State, shows the same (T193).
+// View is the part of a State that Judge reads. The interpreter, which has no State, implements it, too (contract
+// T193).
 type View interface {
 	RunStatus() Status
-	Finalizing() bool // compensating or closing: cancel and retry are refused (T91)
+	Finalizing() bool // compensating or closing: cancel and retry are refused (contract T91)
 	FindStep(stepID string) (StepView, bool)
-	MaxAttempts() int // maxLogicalAttemptsManual of the run's policy (T56)
+	MaxAttempts() int // maxLogicalAttemptsManual of the run's policy (contract T56)
 }
 
-// StepView is a step as Judge sees it.
+// StepView is the part of a step that Judge reads.
 type StepView struct {
 	Status         StepStatus
 	LogicalAttempt int
 	Retryable      bool // of the latest attempt's error
-	RetryPending   bool // a retry of the latest attempt is already latched
+	RetryPending   bool // a retry of the latest attempt waits for a resume
 	WaitsForPerson bool // RUNNING, and a MANUAL step that waits for its completion
 }
 
-// Application is how far an accepted signal has come (O11).
+// Application is the progress of an accepted signal (contract O11).
 type Application string
 
 // Applications in order; the last three are final.
@@ -103,20 +102,19 @@ const (
 	SignalNotApply  Application = "NOT_APPLIED"
 )
 
-// Final reports whether the receipt will not move again, but for QuiescentSeq.
+// Final reports whether the receipt cannot change any more, except for QuiescentSeq.
 func (a Application) Final() bool {
 	return a == SignalApplied || a == SignalNoop || a == SignalNotApply
 }
 
-// Receipt is the life of one signal (O11). It is operational state: it lives
-// in the store beside the log, not in it.
+// Receipt is the history of one signal (contract O11). It is operational state: the store keeps it beside the log.
 type Receipt struct {
 	RunID      string
 	Signal     Signal
 	Payload    json.RawMessage // the chosen @oneOf member, compact
 	Actor      string
 	Reason     string
-	No         int64 // the run's signalNo; 0 for a rejection (T196)
+	No         int64 // the run's signalNo; 0 for a rejection (contract T196)
 	Rejected   bool
 	Rejection  Code
 	RejectText string

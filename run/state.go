@@ -5,16 +5,14 @@ import (
 	"time"
 )
 
-// State is the fold of a log. It is a value: Fold and Apply never change their
-// input and share the steps that they leave alone. The zero State with an
-// Identity is the state of an empty log: PENDING, Seq 0.
+// State is the fold of a log. It is a value: Fold and Apply never change their input and share unchanged steps. The
+// zero State with an Identity is the state of an empty log: PENDING, Seq 0.
 type State struct {
 	Header
-	Steps []*Step // canonical order; empty before RunStarted (T145)
+	Steps []*Step // canonical order; empty before RunStarted (contract T145)
 }
 
-// Header is everything of a State but its steps; it is what lists show and what
-// one row keeps (T212).
+// Header is a State without its steps. Lists show it, and one row stores it (contract T212).
 type Header struct {
 	Identity
 	Rev         int        `json:"rev"` // ReducerRev that made it
@@ -63,8 +61,8 @@ type RunFailure struct {
 	Seq       Seq        `json:"seq"`
 }
 
-// StepRef is one FAILED logical attempt of a step, with its error, so that a row
-// of a list can say why a run is held up.
+// StepRef is a FAILED logical attempt of a step with its error, so that a row of a list can show why a run is
+// blocked.
 type StepRef struct {
 	StepID         string     `json:"stepId"`
 	LogicalAttempt int        `json:"logicalAttemptId"`
@@ -85,7 +83,7 @@ type StepCounts struct {
 }
 
 // Step is one step of a State. Its top-level attempt fields mirror the highest
-// logical attempt (T60). A Step is never changed once it is part of a State.
+// logical attempt (contract T60). A Step is never changed once it is part of a State.
 type Step struct {
 	StepOutline
 	Ord        Ord        `json:"ord"`
@@ -113,15 +111,15 @@ type Attempt struct {
 	Result         json.RawMessage `json:"result,omitempty"`
 	Artifacts      []ArtifactRef   `json:"artifacts,omitempty"`
 
-	// WaitingSince and WaitDeadline are of an attempt that waits, or waited, for a
-	// person (T82); there is no deadline where the wait has none.
+	// WaitingSince and WaitDeadline are set for an attempt that waits or waited for a person (contract T82). A wait may
+	// have no deadline.
 	WaitingSince *time.Time `json:"waitingSince,omitempty"`
 	WaitDeadline *time.Time `json:"waitDeadline,omitempty"`
-	// Manual is who ended the wait and how; nil when nobody did.
+	// Manual describes who ended the wait and how; nil if nobody did.
 	Manual *ManualEnd `json:"manual,omitempty"`
 }
 
-// StepError is why an attempt failed.
+// StepError is the error of a failed attempt.
 type StepError struct {
 	Code      string   `json:"code"`
 	Message   string   `json:"message,omitempty"`
@@ -130,26 +128,26 @@ type StepError struct {
 	Source    string   `json:"source,omitempty"`
 }
 
-// Skip is why an attempt was skipped.
+// Skip is the reason why an attempt was skipped.
 type Skip struct {
 	Reason     string     `json:"reason,omitempty"`
 	ReasonCode SkipReason `json:"reasonCode"`
 }
 
-// Changes says what a Fold touched, so that saving costs what changed.
+// Changes lists the data that a Fold changed, so that a save costs only the changes.
 type Changes struct {
 	Header bool
 	Steps  []Ord // ascending, distinct
 }
 
-// Anomaly is something a fold noticed and survived (PROJECTOR_CAUSAL_VIOLATION, T42, T53).
+// Anomaly is an inconsistency that a fold found and tolerated (PROJECTOR_CAUSAL_VIOLATION, contract T42, T53).
 type Anomaly struct {
 	Seq    Seq
 	Code   Code
 	Detail string
 }
 
-// Delta is the absolute header and the steps that changed in (From, To] (T188, O8).
+// Delta is the absolute header and the steps that changed in (From, To] (contract T188, O8).
 type Delta struct {
 	From   Seq     `json:"fromSeq"`
 	To     Seq     `json:"toSeq"`

@@ -9,7 +9,7 @@ import (
 func instantOf(t time.Time) time.Time { return t.Round(0).UTC() }
 
 // occurredAt is when the fact happened: payload.sourceOccurredAt, else
-// emittedAt (T19).
+// emittedAt (contract T19).
 func occurredAt(e *Event) time.Time {
 	if bytes.Contains(e.Payload, []byte(`"sourceOccurredAt"`)) {
 		p, _ := PayloadOf[struct {

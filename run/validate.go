@@ -51,13 +51,13 @@ var (
 	letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// reservedStepID is the subject of run events in keys (T13).
+// reservedStepID is the subject of run events in keys (contract T13).
 const reservedStepID = "RUN"
 
 // Validate reports whether d may be appended to the log of the run id: nil or a
-// *SchemaError with every violation (A09, A10, T40, T183). What it accepts
+// *SchemaError with every violation (contract A09, A10, T40, T183). What it accepts
 // decodes without error with PayloadOf; unknown members of the payload are fine
-// (A11). It does not look at the log: order and terminals are the store's guard.
+// (contract A11). It does not look at the log: order and terminals are the store's guard.
 func (d Draft) Validate(id Identity) error {
 	f := &findings{}
 	id.check(f)
@@ -156,7 +156,7 @@ func (d Draft) checkPayload(f *findings, id Identity) {
 	}
 }
 
-// checkStart compares the pinned plan with the run's (A09, T14, T147) and looks
+// checkStart compares the pinned plan with the run's (contract A09, T14, T147) and looks
 // for steps that a reader could not tell apart.
 func (d Draft) checkStart(f *findings, id Identity) {
 	p, err := PayloadOf[RunStartedPayload](d.Payload)
@@ -185,7 +185,7 @@ func (d Draft) checkStart(f *findings, id Identity) {
 
 // PayloadOf decodes a payload into its type; nil gives the zero value. On a
 // member of a wrong type it returns the error together with all that could be
-// decoded, which is what readers of imported events go on with (T40).
+// decoded, which is what readers of imported events go on with (contract T40).
 func PayloadOf[T any](raw json.RawMessage) (T, error) {
 	var p T
 	if len(raw) == 0 {

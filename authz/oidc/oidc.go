@@ -1,5 +1,5 @@
 // Package oidc says who somebody is by the tokens of OIDC providers, and signs browsers in with
-// them (O6). A token counts when its issuer is configured and its signature, by a key that the
+// them (contract O6). A token counts when its issuer is configured and its signature, by a key that the
 // issuer publishes now, its audience and its times hold; which algorithms may sign is a list of
 // our own. What it cannot know, because an issuer does not answer, is authz.ErrUnavailable and
 // never a refusal; keys that are known go on working meanwhile.

@@ -13,7 +13,7 @@ import (
 
 const (
 	// beatEvery is how often an execution is reported alive, which is how soon it
-	// sees that it should stop (T199).
+	// sees that it should stop (contract T199).
 	beatEvery = 2 * time.Second
 	// beatTimeout bounds one report.
 	beatTimeout = 5 * time.Second

@@ -15,8 +15,8 @@ const (
 	meterForgets = 10 * time.Minute
 )
 
-// meter keeps how far the open executions of this worker have come (R388): what it
-// offers is the most of any of them, which is what alerts ask for (R389, T114).
+// meter keeps how far the open executions of this worker have come (contract R388): what it
+// offers is the most of any of them, which is what alerts ask for (contract R389, T114).
 type meter struct {
 	now         func() time.Time
 	size, steps *prometheus.Desc

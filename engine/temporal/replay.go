@@ -42,8 +42,8 @@ func (e *MismatchError) Error() string {
 // Replay runs the workflow of this program over the history of one execution, as
 // `temporal workflow show -o json` writes it. No server is asked and nothing is
 // done. It returns a *MismatchError when a worker of this program could not go on
-// with it (T117, E-03), or an error that wraps ErrNotHistory; ErrPayloadKey when payloads lack the key of one. payloads
-// may be nil for a history in clear.
+// with it (contract T117, E-03), or an error that wraps ErrNotHistory; ErrPayloadKey when payloads lack the key of
+// one. payloads may be nil for a history in clear.
 func Replay(history io.Reader, payloads *Payloads) (Replayed, error) {
 	h, err := client.HistoryFromJSON(history, client.HistoryJSONOptions{})
 	if err != nil {

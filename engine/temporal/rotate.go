@@ -30,7 +30,7 @@ func (c Continued) text(id run.Identity) string {
 	return string(b)
 }
 
-// Thresholds of a history (R381, T114, T195), far below what Temporal warns of.
+// Thresholds of a history (contract R381, T114, T195), far below what Temporal warns of.
 const (
 	historyBytes = 1_000_000 // after the skeleton, for the run to rotate
 	hardBytes    = 8_000_000 // of all, for it to stop until it has
@@ -83,7 +83,8 @@ func (d *driver) observe() {
 }
 
 // continueAsNew ends this execution in favour of the next one. Signals that nobody took are not lost: the next
-// execution reads what was accepted (T106, T196). One that comes after this makes Temporal repeat the workflow task.
+// execution reads what was accepted (contract T106, T196). One that comes after this makes Temporal repeat the
+// workflow task.
 func (d *driver) continueAsNew() error {
 	ch := workflow.GetSignalChannel(d.ctx, signalChannel)
 	for ch.ReceiveAsync(nil) {

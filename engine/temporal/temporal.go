@@ -4,7 +4,7 @@
 // that speaks Temporal.
 //
 // A run is addressed by its workflow id alone, never by an execution id, so that
-// every execution of the chain answers (T107).
+// every execution of the chain answers (contract T107).
 package temporal
 
 import (
@@ -28,7 +28,7 @@ import (
 )
 
 // The search attributes of a run; ids only, because their values are stored in
-// clear (T115). All are keywords.
+// clear (contract T115). All are keywords.
 const (
 	AttributeRun     = "DvtRunId"
 	AttributeTenant  = "DvtTenantId"
@@ -44,11 +44,11 @@ type Engine struct {
 
 // Config of an Engine.
 type Config struct {
-	// HeartbeatTimeout after which a silent execution counts as lost; default 30 s (O5).
+	// HeartbeatTimeout after which a silent execution counts as lost; default 30 s (contract O5).
 	HeartbeatTimeout time.Duration
 	// RotateAfter is how many steps one execution of a workflow schedules before the
-	// next one of its chain goes on; default 50 (R381). A wider plan needs a higher
-	// one to run its full width at once (T105).
+	// next one of its chain goes on; default 50 (contract R381). A wider plan needs a higher
+	// one to run its full width at once (contract T105).
 	RotateAfter int
 	// Tickets seal what the Engine starts, with the keys of its workers. An Engine without keys starts nothing that a
 	// worker runs, and takes every execution for one of dvt's.
@@ -74,7 +74,7 @@ func New(c client.Client, namespace string, cfg Config) *Engine {
 // workflowPrefix begins the ids of the workflows of runs; the tenant and the run follow.
 const workflowPrefix = "dvt/"
 
-// WorkflowID is the address of a run in Temporal (T111).
+// WorkflowID is the address of a run in Temporal (contract T111).
 func WorkflowID(id run.Identity) string {
 	return fmt.Sprintf("%s%s/%s", workflowPrefix, id.TenantID, id.RunID)
 }
@@ -168,7 +168,7 @@ func (e *Engine) Terminate(ctx context.Context, id run.Identity, reason string) 
 }
 
 // terminate ends the chain of executions that info is of. The first execution of the chain guards it: what another
-// start has begun under the same id meanwhile is left alone (T107, T200).
+// start has begun under the same id meanwhile is left alone (contract T107, T200).
 func (e *Engine) terminate(ctx context.Context, info *workflowpb.WorkflowExecutionInfo, reason string) error {
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return engine.ErrClosed

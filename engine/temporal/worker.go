@@ -28,7 +28,7 @@ type Client = client.Client
 type WorkerConfig struct {
 	Namespace string
 	// Control are queues that run workflows, the activities that reach the log,
-	// and steps; Data are queues that run steps only (T203).
+	// and steps; Data are queues that run steps only (contract T203).
 	Control, Data []string
 	// ControlSteps runs the steps of control queues; nil: Run's own runner does. A process that holds the credentials
 	// of the store must give one that runs nothing that a plan brings.
@@ -38,7 +38,7 @@ type WorkerConfig struct {
 	// Limits are further bounds; those of its Slots win over DataConcurrency.
 	Limits Limits
 	// StopTimeout is how long executions in flight may go on after Run's context
-	// ended; default 30 s (T226).
+	// ended; default 30 s (contract T226).
 	StopTimeout time.Duration
 	Metrics     prometheus.Registerer // none when nil
 	// Tickets sign what control workers dispatch; required where Control is not empty.

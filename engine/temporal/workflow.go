@@ -29,7 +29,7 @@ type Input struct {
 	Identity run.Identity `json:"identity"`
 	// HeartbeatTimeoutMS is how long an execution may be silent before it counts as lost.
 	HeartbeatTimeoutMS int64 `json:"heartbeatTimeoutMs"`
-	// RotateAfter is how many steps one execution of the chain schedules (T105).
+	// RotateAfter is how many steps one execution of the chain schedules (contract T105).
 	RotateAfter int `json:"rotateAfter,omitempty"`
 	// OpaqueIDs keeps the names of steps out of the ids of activities, which Temporal stores in clear. It is part of the
 	// input because an execution must give the same ids whenever it is replayed.
@@ -73,7 +73,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
 	}
 	// Work and appends must outlive a cancellation from outside: the log decides
-	// when a run ends, not the engine (T200). The context is never released: what
+	// when a run ends, not the engine (contract T200). The context is never released: what
 	// is open when the run ends ends with the workflow.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	d := &driver{
@@ -146,7 +146,7 @@ type driver struct {
 	machine  *interp.Machine
 	began    time.Time
 	early    *appendResult // the answer to the first Append, which went with the question for the skeleton
-	head     run.Seq       // the highest that an answer named (T194)
+	head     run.Seq       // the highest that an answer named (contract T194)
 	epoch    string        // of the store, as the last read said
 	calls    int           // of log activities, for their ids
 	steps    int           // scheduled by this execution
@@ -316,7 +316,7 @@ func (d *driver) load() (*run.FailurePayload, error) {
 }
 
 // failAtOnce ends a run whose plan cannot be had: it starts without steps and
-// fails (T144).
+// fails (contract T144).
 func (d *driver) failAtOnce(f run.FailurePayload) error {
 	all, err := interp.FailAtOnce(d.began, f)
 	if err != nil {
@@ -330,7 +330,7 @@ func (d *driver) failAtOnce(f run.FailurePayload) error {
 }
 
 // receiveSignals takes signals of Temporal. Anybody with access to Temporal can send one. It therefore only means that
-// the log may hold a signal, and the machine reads the accepted ones (T196).
+// the log may hold a signal, and the machine reads the accepted ones (contract T196).
 func (d *driver) receiveSignals() {
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		ch := workflow.GetSignalChannel(ctx, signalChannel)

@@ -1,4 +1,5 @@
-// Package sizedlru keeps what was used last within a weight, for values whose sizes differ by thousands.
+// Package sizedlru is a least-recently-used cache that is bounded by total weight, for values whose sizes differ by
+// orders of magnitude.
 package sizedlru
 
 import (
@@ -7,8 +8,8 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Cache keeps the values that were used last: at most so many, and no more than so
-// much weight in all, in whatever unit its owner weighs. It is safe for concurrent use.
+// Cache keeps the values used last, within a number of entries and a total weight in a unit of its owner. It is safe
+// for concurrent use.
 type Cache[V any] struct {
 	most int // weight
 
@@ -22,15 +23,15 @@ type entry[V any] struct {
 	weight int
 }
 
-// New makes an empty cache of at most entries values, at least one, of at most weight in all.
+// New makes an empty cache for at most entries values, at least one, with at most the given total weight.
 func New[V any](entries, weight int) *Cache[V] {
 	c := &Cache[V]{most: weight}
-	// It refuses a size below one and nothing else.
+	// It fails only for a size below one.
 	c.kept, _ = simplelru.NewLRU(max(entries, 1), func(_ string, e entry[V]) { c.held -= e.weight })
 	return c
 }
 
-// Get returns the value of key, which is used by that.
+// Get returns the value of key and marks it as used.
 func (c *Cache[V]) Get(key string) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,8 +39,8 @@ func (c *Cache[V]) Get(key string) (V, bool) {
 	return e.value, ok
 }
 
-// Put keeps v and gives up what was used longest ago while there is too much: v
-// itself last, when it alone weighs too much.
+// Put stores v and evicts the values used least recently until the weight fits, including v itself if it is too heavy
+// alone.
 func (c *Cache[V]) Put(key string, v V, weight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +51,7 @@ func (c *Cache[V]) Put(key string, v V, weight int) {
 	}
 }
 
-// Drop forgets key.
+// Drop removes key.
 func (c *Cache[V]) Drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
