@@ -118,7 +118,8 @@ func TestDev_KilledDevLeavesNoTemporal(t *testing.T) {
 	h := dvtDev(t)
 	var left []int
 	for _, pid := range descendants(t, h.pid) {
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && strings.Contains(string(line), "start-dev") {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Contains(string(line), "start-dev") {
 			left = append(left, pid)
 		}
 	}

@@ -36,7 +36,9 @@ type devHome struct {
 // dvtDev starts a `dvt dev` in a process of its own, with one run.
 func dvtDev(t *testing.T, args ...string) *devHome {
 	t.Helper()
-	return dvtDevBy(t, func(w *world, args ...string) (*process, error) { return w.spawn("dvt dev", nil, args...) }, args...)
+	return dvtDevBy(t, func(w *world, args ...string) (*process, error) {
+		return w.spawn("dvt dev", nil, args...)
+	}, args...)
 }
 
 // dvtDevBy is dvtDev with another way to start the process.

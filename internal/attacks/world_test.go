@@ -362,7 +362,9 @@ func (w *world) spawnAs(user *syscall.Credential, name string, env []string, arg
 }
 
 // spawnWith starts a process with attributes of the system.
-func (w *world) spawnWith(attributes *syscall.SysProcAttr, name string, env []string, args ...string) (*process, error) {
+func (w *world) spawnWith(
+	attributes *syscall.SysProcAttr, name string, env []string, args ...string,
+) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(w.binary, args...), exited: make(chan struct{})}
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
 	p.cmd.Env = append(append(p.cmd.Env, "DVT_LOG_LEVEL=warn"), env...)

@@ -70,8 +70,8 @@ type Process struct {
 	ended   chan struct{} // closed when the starter has ended
 }
 
-// Start starts the program of cmd, of which it uses Path, Args, Env, Dir, Stdout and Stderr. It returns when the program
-// was executed; ctx bounds only that. The error is ErrStarter, or the one of the start of either process.
+// Start starts the program of cmd and uses its Path, Args, Env, Dir, Stdout and Stderr. It returns when the program was
+// executed; ctx bounds only that. The error is ErrStarter, or the one of the start of either process.
 func (n *Network) Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	ours, theirs, err := controlPair()
 	if err != nil {
@@ -162,7 +162,8 @@ func (p *Process) hello(ctx context.Context) (pid int, err error) {
 	return h.PID, nil
 }
 
-// Wait waits until the starter, and with it the program, has ended. It returns the error of exec.Cmd.Wait. Call it once.
+// Wait waits until the starter, and with it the program, has ended. It returns the error of exec.Cmd.Wait. Call it
+// once.
 func (p *Process) Wait() error {
 	err := p.Cmd.Wait()
 	close(p.ended)

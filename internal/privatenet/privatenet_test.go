@@ -26,8 +26,8 @@ import (
 // programName is argv[0] of the test binary when it is the program in a private network.
 const programName = "private-program"
 
-// program listens on a port of its loopback, prints the port, and answers each connection with a line. An argument makes
-// it end with that status instead.
+// program listens on a port of its loopback, prints the port, and answers each connection with a line. An argument
+// makes it end with that status instead.
 func program() int {
 	if len(os.Args) > 1 {
 		status, _ := strconv.Atoi(os.Args[1])

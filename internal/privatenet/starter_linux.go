@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// starterName is argv[0] of the starter. The ids to map follow it, as uid:gid or noIDs, then the path and the arguments of
-// the program. Without a program the starter only tests the network.
+// starterName is argv[0] of the starter. The ids to map follow it, as uid:gid or noIDs, then the path and the arguments
+// of the program. Without a program the starter only tests the network.
 const (
 	starterName = "dvt-network"
 	noIDs       = "-"
