@@ -8,7 +8,10 @@ export function placeOf(name: string, kind: "png" | "txt"): string {
   return fileURLToPath(new URL(`../../docs/images/${name}.${kind}`, import.meta.url));
 }
 
-/** The headings, columns and controls of a page by their accessible names, each once, without what differs from run to run: ids, numbers, times, and how a step stands. */
+/**
+ * The headings, columns and controls of a page by their accessible names, each once, without what differs from run to
+ * run: ids, numbers, times, and how a step stands.
+ */
 export async function outline(page: Page): Promise<string> {
   const lines = new Set<string>();
   // Of the steps of a graph there is a button for each that is near what is looked at.

@@ -1,4 +1,5 @@
-// The way to every picture of the guides, on the real interface. internal/archtest compares the names with those that the documents show.
+// The way to every picture of the guides, on the real interface. internal/archtest compares the names with those that
+// the documents show.
 import type { Page } from "@playwright/test";
 import { become, cancelRun, expect, startRun, status, sync, test } from "../e2e/page";
 import { requireApproval } from "../e2e/policy";

@@ -79,7 +79,10 @@ function freePort(): Promise<number> {
   });
 }
 
-/** Ours without what only these tests read (an unknown DVT_ setting is an error), and with the tools that `make` prepares. */
+/**
+ * Ours without what only these tests read (an unknown DVT_ setting is an error), and with the tools that `make`
+ * prepares.
+ */
 function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !/^DVT_(E2E_|BIN$|CHROMIUM$)/.test(name));
   const path = [join(ROOT, ".tools", "dbt", "bin"), process.env["PATH"] ?? "", join(ROOT, ".tools", "bin")].join(

@@ -1,4 +1,5 @@
-// Faults between the browser and the real server: answers that are late, empty or refused, and frames that say that they are old.
+// Faults between the browser and the real server: answers that are late, empty or refused, and frames that say that
+// they are old.
 import type { Page, Route } from "@playwright/test";
 
 export type Fault = "loading" | "empty" | "error" | "forbidden" | "signed-out";

@@ -40,7 +40,10 @@ export async function stand(page: Page): Promise<void> {
   await page.clock.pauseAt(now + 5_000);
 }
 
-/** How much of the page's own time goes by until that is so, in milliseconds: what the machine takes for it is not counted. */
+/**
+ * How much of the page's own time goes by until that is so, in milliseconds: what the machine takes for it is not
+ * counted.
+ */
 export async function takes(
   page: Page,
   so: () => Promise<boolean>,

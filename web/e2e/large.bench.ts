@@ -117,7 +117,8 @@ test("ui-runs-inp", async ({ page, url }) => {
   const floor = await longest(async () => {
     for (let i = 0; i < 5; i++) await page.keyboard.press("F8", { delay: 50 });
   });
-  // Finding and looking at elements is work of the page too: where to click is known before it is asked what took how long.
+  // Finding and looking at elements is work of the page too: where to click is known before it is asked what took how
+  // long.
   const click = async (target: Locator): Promise<number> => {
     const box = await target.boundingBox();
     if (!box) throw new Error(`${target} is not to be seen`);

@@ -3,7 +3,10 @@ import { setTimeout } from "node:timers/promises";
 import { type CDPSession, expect, type Page, type Request } from "@playwright/test";
 import type { PlanStep } from "./page";
 
-/** Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project. Behind a gate nothing begins before it. */
+/**
+ * Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project.
+ * Behind a gate nothing begins before it.
+ */
 export function layered(count: number, wide: number, ms: number, gateMs = 0): PlanStep[] {
   const gate: PlanStep[] =
     gateMs > 0 ? [{ stepId: "gate", type: "SLEEP", inputs: { ms: gateMs }, timeout: "30m" }] : [];
@@ -48,7 +51,10 @@ function ofOpening(request: Request): boolean {
   return /query RunWhole\b/.test(request.postData() ?? "");
 }
 
-/** What is added to a page's stream: `move` sends an update in which the next `changed` steps begin or succeed, once it is `ready`. */
+/**
+ * What is added to a page's stream: `move` sends an update in which the next `changed` steps begin or succeed, once it
+ * is `ready`.
+ */
 export interface Feed {
   ready: () => boolean;
   move: (changed: number) => void;
@@ -122,21 +128,29 @@ export async function feed(page: Page): Promise<Feed> {
   };
 }
 
-/** How long the main thread has worked, in milliseconds: what it waits for, and what others do on the machine, is not in it. */
+/**
+ * How long the main thread has worked, in milliseconds: what it waits for, and what others do on the machine, is not in
+ * it.
+ */
 export async function workOf(cdp: CDPSession): Promise<number> {
   await cdp.send("Performance.enable");
   const { metrics } = await cdp.send("Performance.getMetrics");
   return (metrics.find(({ name }) => name === "ThreadTime")?.value ?? 0) * 1_000;
 }
 
-/** Milliseconds of the main thread's own time each second, while `during` goes on. Nothing else watches meanwhile: a page that is asked for every frame makes sixty of them. */
+/**
+ * Milliseconds of the main thread's own time each second, while `during` goes on. Nothing else watches meanwhile: a
+ * page that is asked for every frame makes sixty of them.
+ */
 export async function busyOf(cdp: CDPSession, during: () => Promise<void>): Promise<number> {
   const [before, begun] = [await workOf(cdp), Date.now()];
   await during();
   return (((await workOf(cdp)) - before) / (Date.now() - begun)) * 1_000;
 }
 
-/** The time from frame to frame while `during` goes on, and the longest task of the main thread, 0 when none took 50 ms. */
+/**
+ * The time from frame to frame while `during` goes on, and the longest task of the main thread, 0 when none took 50 ms.
+ */
 export async function framesOf(
   page: Page,
   during: () => Promise<void>,

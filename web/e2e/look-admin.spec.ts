@@ -116,7 +116,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
     await expect(page.getByRole("columnheader", { name: "Estimated wait" })).toBeVisible();
     await row.getByRole("button", { name: /Cancel run/ }).click();
     const dialog = page.getByRole("alertdialog");
-    await expect(dialog).toContainText("It has not begun");
+    await expect(dialog).toContainText("The run has not started");
     await dialog.getByLabel(/to confirm/).fill(waiting.slice(0, 8));
     await dialog.getByRole("button", { name: /^Send/ }).click();
     await expect(row).toHaveCount(0);

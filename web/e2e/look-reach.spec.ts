@@ -23,7 +23,10 @@ interface Stop {
   seen: boolean;
 }
 
-/** The element with the focus, whether a ring shows it, and whether anything lies over it; null when the page has been walked. */
+/**
+ * The element with the focus, whether a ring shows it, and whether anything lies over it; null when the page has been
+ * walked.
+ */
 function focused(page: Page): Promise<Stop | null> {
   return page.evaluate(() => {
     const at = document.activeElement;

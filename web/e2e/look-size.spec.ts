@@ -28,7 +28,8 @@ test("11 the first page is small, comes from one origin, and runs nothing unsafe
     if (kind !== "js" && kind !== "css") return;
     bodies.push(response.body().then((body) => void (sizes[kind] += gzipSync(body).length)));
   });
-  // What is fetched ahead of time begins after three seconds of the page's own time, which the first page does not take.
+  // What is fetched ahead of time begins after three seconds of the page's own time, which the first page does not
+  // take.
   await page.clock.install();
   await page.clock.pauseAt(Date.now() + 1_000);
   const document = await page.goto(`${url}/runs`);

@@ -36,7 +36,10 @@ const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {
   forbidden: /You may not see this/,
 };
 
-/** In the light by every rule of axe, in the dark by its colours; no sideways scroll where it is narrow and where it is wide. */
+/**
+ * In the light by every rule of axe, in the dark by its colours; no sideways scroll where it is narrow and where it is
+ * wide.
+ */
 async function readsWell(page: Page, name: string): Promise<void> {
   expect.soft(await violationsOfBoth(page), name).toEqual([]);
   for (const width of [320, 2560, 1440]) {

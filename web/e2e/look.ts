@@ -4,7 +4,10 @@ import { expect, type Page } from "@playwright/test";
 
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-/** What axe has against the page, or a part of it, one line each, with the place: by every rule, or by those of colour alone. */
+/**
+ * What axe has against the page, or a part of it, one line each, with the place: by every rule, or by those of colour
+ * alone.
+ */
 export async function violations(page: Page, rules: "all" | "colour" = "all", part?: string): Promise<string[]> {
   // In one piece: ours have no frames whose parts were to be put together, in a page opened for it each time.
   const axe = new AxeBuilder({ page }).setLegacyMode();

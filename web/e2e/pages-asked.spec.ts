@@ -1,4 +1,5 @@
-// What is asked for again and again: at a server that is slow, in a tab that is hidden, and after rights were given or taken.
+// What is asked for again and again: at a server that is slow, in a tab that is hidden, and after rights were given or
+// taken.
 import type { Page, Route } from "@playwright/test";
 import { become, cancelRun, expect, sleeps, startRun, sync, test } from "./page";
 import { grant } from "./policy";

@@ -48,7 +48,7 @@ test("34 keys go to pages, the help lists them, and they can be turned off", asy
   await expect(help).toContainText("Select the row");
   await expect(help).toContainText("Go to Inbox");
   await expect(help).toContainText(/(CtrlK|⌘K)Go to anything/);
-  await expect(help).toContainText("EscClose what is open");
+  await expect(help).toContainText("EscClose the open part");
   await help.getByLabel("Single-key shortcuts").uncheck();
   await page.keyboard.press("Escape");
   await page.keyboard.press("c");

@@ -173,7 +173,8 @@ test("24 the dialog is there at once, whatever becomes of its preview, which is 
     await page.keyboard.press("Escape");
     await expect(dialog).toHaveCount(0);
   }
-  // The page's own work, as a machine with other work has it too; the times of a quiet one are `ui-dialog` and `ui-preview`.
+  // The page's own work, as a machine with other work has it too; the times of a quiet one are `ui-dialog` and `ui-
+  // preview`.
   expect(quantile(work, 0.5)).toBeLessThan(100);
 });
 

@@ -37,7 +37,8 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   await expect(log.getByText(NEEDLE)).toBeVisible();
   expect(await log.locator("[data-line]").count()).toBeLessThanOrEqual(200);
   await expect(page).toHaveURL(/q=needle/);
-  // How long that takes are the figures `ui-log-error` and `ui-log-find`; what they rest on is that nobody reads the log for it.
+  // How long that takes are the figures `ui-log-error` and `ui-log-find`; what they rest on is that nobody reads the
+  // log for it.
   expect(toOpen).toBeLessThanOrEqual(4);
   expect(toFind).toBeLessThanOrEqual(12);
 });
@@ -124,7 +125,7 @@ test("the lines of a list of errors are read by one request", async ({ page, url
     if (body.includes("stepLog(") && !body.includes('"find":"')) asked.push(body);
   });
   await page.getByRole("button", { name: "List of errors" }).click();
-  const errors = page.getByRole("list", { name: "Lines that speak of an error" });
+  const errors = page.getByRole("list", { name: "Lines that mention an error" });
   await expect(errors.getByRole("button")).toHaveCount(20);
   await expect(errors.getByRole("button", { name: /ERROR number 1$/ })).toBeVisible();
   await expect(errors.getByRole("button", { name: /ERROR number 20$/ })).toBeVisible();

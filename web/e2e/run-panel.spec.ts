@@ -41,7 +41,7 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   await expect(handle).toHaveAttribute("aria-valuenow", kept ?? "");
 
   await page.getByRole("button", { name: "List of errors" }).click();
-  const errors = page.getByRole("list", { name: "Lines that speak of an error" });
+  const errors = page.getByRole("list", { name: "Lines that mention an error" });
   await expect(errors.getByRole("button", { name: /ERROR one/ })).toBeVisible();
   await errors.getByRole("button", { name: /an error too/ }).click();
   await expect(page).toHaveURL(/line=304/);

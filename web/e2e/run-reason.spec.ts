@@ -2,7 +2,10 @@
 import type { Locator, Page } from "@playwright/test";
 import { become, cancelRun, expect, startRun, status, test } from "./page";
 
-/** Esc leads to the way back, however often; only who takes it loses what was written, and nothing written, Esc is the way back. */
+/**
+ * Esc leads to the way back, however often; only who takes it loses what was written, and nothing written, Esc is the
+ * way back.
+ */
 async function outlasts(page: Page, open: () => Promise<void>): Promise<void> {
   const dialog: Locator = page.locator("dialog[open]");
   await open();

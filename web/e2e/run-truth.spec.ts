@@ -1,4 +1,5 @@
-// Whether the run's page tells the truth, and says so when it cannot. Frames are lost and changed between the page and the
+// Whether the run's page tells the truth, and says so when it cannot. Frames are lost and changed between the page and
+// the
 // real dvt; what the server says when its own parts fail is proven by its own tests.
 import type { Page } from "@playwright/test";
 import { ask } from "./api";

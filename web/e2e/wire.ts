@@ -1,4 +1,5 @@
-// The connection between the page and the real dvt, with a hand on it: cut, mended, and frames lost or changed on their way.
+// The connection between the page and the real dvt, with a hand on it: cut, mended, and frames lost or changed on their
+// way.
 import type { Page, Request, WebSocketRoute } from "@playwright/test";
 
 /** A frame as it lies on the wire; `null` loses it, an array sends others in its place. */

@@ -1,4 +1,4 @@
-// What the address needs is asked for before the application that will show it is here.
+// Sends the first queries of an address while the application is still being loaded.
 import { ViewerDocument } from "./api/gen/graphql";
 import { prefetch } from "./api/request";
 import { prefetchRun } from "./runstate/prefetchRun";
@@ -10,6 +10,6 @@ export function begin(path: string): void {
   const runId = RUN.exec(path)?.[1];
   if (runId === undefined) return;
   prefetchRun(decodeURIComponent(runId));
-  // The router asks for it too, when it knows the address.
+  // The router imports it too, but later.
   void import("./routes/RunPage");
 }

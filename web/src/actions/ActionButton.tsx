@@ -12,7 +12,7 @@ interface ActionButtonProps {
   shortcut?: string;
 }
 
-/** A button that is always there: it opens the confirmation, or says why it cannot. It never acts by itself. */
+/** Opens the confirmation of an action, or says why the action is refused. It never sends anything itself. */
 export function ActionButton({ action, stepId, kind = "plain", shortcut }: ActionButtonProps) {
   const { act } = useRunActions();
   const { reason } = useRefusal(action, stepId ?? null);

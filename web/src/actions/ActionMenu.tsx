@@ -15,7 +15,7 @@ interface ActionMenuProps {
   onClose: () => void;
 }
 
-/** Every action on the run and the chosen step: those that are possible as buttons, the others with why not and who could. */
+/** Lists every action on the run and the chosen step. A refused one says why, and who could do it. */
 export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
   const { actions } = useRunActions();
   const ofRun = SENDABLE.filter((action) => actions?.run.has(action));

@@ -29,12 +29,12 @@ interface ConfirmDialogProps {
   onDone: (answer: Answer) => void;
 }
 
-/** What the action concerns, as text: when it changes, what was previewed may not hold any more. */
+/** The state that the action is about, as text. When it changes, the preview may be wrong. */
 function concernOf(header: RunHeader, changedSeq: number | null): string {
   return `${header.status}/${header.substatus ?? ""}/${changedSeq ?? ""}`;
 }
 
-/** Preview, reason, confirmation by strength. Nothing is sent but by its button, and nothing changes here when it is. */
+/** Previews an action, takes a reason, and asks for a confirmation that fits its strength. Only its button sends. */
 export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogProps) {
   const store = useRunStore();
   const header = useHeader();
@@ -45,21 +45,21 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const { kept, change, sending, error, reviewed, waitUntil, clear, submit, drop } = useSend(first, onDone);
   const { intent, draft } = kept;
   const [typed, setTyped] = useState("");
-  // What the person has read: for which input, with which effect.
+  // The input whose preview the person has read, and the effect that it named.
   const [read, setRead] = useState({ of: "", effect: "" });
   const backRef = useRef<HTMLButtonElement>(null);
   const reasonRef = useRef<HTMLInputElement>(null);
   const strong = availability?.strength === "STRONG";
   useEffect(() => {
     (strong ? backRef.current : reasonRef.current)?.focus();
-    // Where the focus begins is decided once.
+    // The focus is set once, when the dialog opens.
     // oxlint-disable-next-line react/exhaustive-deps
   }, []);
   useTick(1_000, waitUntil > 0 || verdict.state === "STALE");
   const step = stepId === null ? undefined : store.step(stepId);
   const task = stepId === null ? undefined : actions?.task(stepId);
   const reasonNeeded = availability?.reasonRequired === true || (action === "APPROVE" && draft.decision === "REJECT");
-  // The reason changes no effect: it is previewed with any.
+  // The reason does not change the effect, so the preview uses a fixed one.
   const asked = buildInput(intent, { ...draft, reason: "-" }, task?.token ?? null);
   const previewed = usePreview(
     "input" in asked ? asked.input : null,
@@ -71,7 +71,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const { again } = previewed;
   useEffect(() => {
     if (moved) again();
-    // Asked once for each refusal.
+    // One new preview for each refusal.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [moved]);
   if (!header) return null;
@@ -79,7 +79,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const word = shortId(header.runId);
   const otherwise = current !== null && read.of === previewed.of && read.effect !== effectOf(current) && !stops(action);
   const reviewAgain = moved || otherwise;
-  // What is read again must be of after the move.
+  // The new preview must be from after the move.
   const unread = current === null || (moved && current.basedOnSeq < (error.currentSeq ?? 0));
   const applies =
     current !== null
@@ -219,7 +219,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   );
 }
 
-/** Why it was not sent: what happened between the position that was read and the one the run is at. */
+/** Says why nothing was sent: the changes between the position that was read and the present one. */
 function Moved({ runId, from, to }: { runId: string; from: number; to: number }) {
   return (
     <div className={css.moved} data-testid="moved">

@@ -13,13 +13,13 @@ const PATCH_ROWS = 5;
 interface FieldsProps {
   intent: Intent;
   draft: Draft;
-  /** The last error of the step is one that only force retries. */
+  /** The policy does not retry the last error of the step; only force does. */
   denied: boolean;
   task: Task | undefined;
   change: (part: Partial<Draft>) => void;
 }
 
-/** What an action needs to know beyond its reason. */
+/** The fields of an action beside its reason. */
 export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
   switch (intent.action) {
     case "RETRY_STEP":

@@ -7,12 +7,12 @@ import type { Preview } from "./usePreview";
 
 interface PreviewListProps {
   preview: Preview;
-  /** The step that is acted on, and the name of its next attempt when it gets one. */
+  /** The step that the action is on, and the name of its next attempt, if the action starts one. */
   stepId: string | null;
   next: string | null;
 }
 
-/** What the server says would happen. */
+/** The server's preview, as a list. */
 export function PreviewList({ preview, stepId, next }: PreviewListProps) {
   const { outcome, code, reason, warnings } = preview;
   return (
@@ -39,7 +39,7 @@ export function PreviewList({ preview, stepId, next }: PreviewListProps) {
   );
 }
 
-/** A text that asks somebody who could. */
+/** Copies a text that asks another person to do it. */
 export function CopyRequest({ text }: { text: string }) {
   return (
     <Button kind="quiet" onClick={() => void navigator.clipboard.writeText(text)}>

@@ -23,7 +23,9 @@ interface SeveralDialogProps {
   onClose: () => void;
 }
 
-/** What would become of each of the steps, one reason, the confirmation (typed above ten), and what came of each. */
+/**
+ * Previews one action on several steps, takes one reason, asks to type the number above ten, and shows each receipt.
+ */
 export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialogProps) {
   const header = useHeader();
   const [reason, setReason] = useState("");
@@ -37,7 +39,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
   const ready = of("ready");
   const again = of("changed", "failed");
   const sent = of("sent");
-  // It asks by what was the most, so that a confirmation does not get weaker while it is read.
+  // The largest number counts, so that the confirmation does not become weaker while it is read.
   if (ready.length > most) setMost(ready.length);
   const strong = most > TYPED_ABOVE;
   const asking = of("asking").length;

@@ -14,7 +14,7 @@ const ICONS: Record<Exclude<PartState, "sent">, LucideIcon> = {
   failed: TriangleAlert,
 };
 
-/** One line for each step: what would become of it, then what came of it. */
+/** One line for each step: its preview, then its receipt. */
 export function SeveralList({ parts }: { parts: readonly Part[] }) {
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard

@@ -3,9 +3,9 @@ import type { Sendable } from "./intent";
 import type { AvailableActions } from "./useAvailability";
 
 export interface RunActions {
-  /** What may be done now; null until the server has said so. */
+  /** The actions that the viewer may send now; null until the server has answered. */
   actions: AvailableActions | null;
-  /** Opens the confirmation of an action on the run, or on one of its steps. It never acts by itself. */
+  /** Opens the confirmation of an action on the run or on one of its steps. It never sends anything itself. */
   act: (action: Sendable, stepId: string | null) => void;
   /** Opens the list of all actions. */
   menu: () => void;

@@ -1,4 +1,4 @@
-// What a person fills in before an action is sent, and the input of the API that it makes.
+// The form of an action, and the input of the API that it gives.
 import type { ActionInput, AlertLevel, Decision, ManualOutcome, SignalInput } from "../api/gen/graphql";
 import { m } from "../messages";
 import type { Intent } from "./intent";
@@ -8,7 +8,7 @@ export type RerunFrom = (typeof RERUN_FROM)[number];
 
 export interface Draft {
   reason: string;
-  /** Retry although the policy says no; stop without the engine's cooperation. */
+  /** Retries against the policy; stops without waiting for the engine. */
   force: boolean;
   /** Parameters or inputs to change, as JSON text. */
   patch: string;
@@ -18,7 +18,7 @@ export interface Draft {
   from: RerunFrom;
   decision: Decision;
   outcome: ManualOutcome;
-  /** One address a line. */
+  /** One address on each line. */
   evidence: string;
 }
 
@@ -35,10 +35,10 @@ export const EMPTY_DRAFT: Draft = {
   evidence: "",
 };
 
-/** What would be asked of the server, or what is missing before it can be asked anything. */
+/** The input for the server, or the sentence that says which part is missing. */
 export type BuiltInput = { input: ActionInput } | { missing: string };
 
-/** `token` completes a manual step. */
+/** Builds the input of an action from its form. `token` is needed to complete a manual step. */
 export function buildInput(intent: Intent, draft: Draft, token: string | null): BuiltInput {
   const { action, runId, signalId } = intent;
   const stepId = intent.stepId ?? "";

@@ -19,7 +19,7 @@ export const SENDABLE = [
 ] as const satisfies readonly Action[];
 export type Sendable = (typeof SENDABLE)[number];
 
-/** What a person means to do: one intent has one signalId however often it is sent. */
+/** An action that a person wants to send. It keeps one signalId, however often it is sent. */
 export interface Intent {
   action: Sendable;
   runId: string;

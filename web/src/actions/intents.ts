@@ -1,11 +1,11 @@
 import { type Draft, EMPTY_DRAFT } from "./draft";
 import { type Intent, newIntent, type Sendable } from "./intent";
 
-/** An intent that was formed and has not been answered, with what was typed. */
+/** An intent without an answer, with its form. */
 export interface Kept {
   intent: Intent;
   draft: Draft;
-  /** What was sent without an answer, as text; another content is another intent. */
+  /** The content that was sent without an answer, as text. Another content needs another intent. */
   sent: string | null;
 }
 
@@ -14,7 +14,7 @@ const KEPT = 20;
 
 type Storage = Pick<globalThis.Storage, "getItem" | "setItem">;
 
-/** Intents outlive a reload of the tab, so that sending again after one is a repetition and not a second effect. */
+/** Keeps intents over a reload of the tab, so that sending one again has no second effect. */
 export class Intents {
   readonly #storage: Storage;
 
@@ -22,13 +22,13 @@ export class Intents {
     this.#storage = storage;
   }
 
-  /** The intent that was formed before for the same thing, else a new one. */
+  /** Returns the kept intent for the same action, or a new one. */
   form(action: Sendable, runId: string, stepId: string | null, logicalAttemptId: number | null): Kept {
     const fresh = newIntent(action, runId, stepId, logicalAttemptId);
     return this.#read().find((kept) => same(kept.intent, fresh)) ?? { intent: fresh, draft: EMPTY_DRAFT, sent: null };
   }
 
-  /** The intent that is sent with this content: one without an answer is repeated, as long as it says the same. */
+  /** Returns the intent to send with this content: the kept one if its content is the same, else a new one. */
   sending(of: Omit<Intent, "signalId">, draft: Draft, content: string): Intent {
     const kept = this.form(of.action, of.runId, of.stepId, of.logicalAttemptId);
     const intent =
@@ -50,7 +50,7 @@ export class Intents {
   #read(): Kept[] {
     try {
       const list: unknown = JSON.parse(this.#storage.getItem(KEY) ?? "[]");
-      // Only #write puts it there.
+      // Only #write stores this value.
       return Array.isArray(list) ? (list as Kept[]) : [];
     } catch {
       return [];

@@ -6,14 +6,14 @@ import type { Preview } from "./usePreview";
 const LISTED = 5;
 
 export interface PreviewLine {
-  /** The step that it is about, when it is about one. */
+  /** The step of the line; null for a line about the run. */
   stepId: string | null;
   text: string;
 }
 
 /**
- * What would come of an action, behind the server's sentence on it: most telling first, never more than fits, and nothing of
- * what that sentence says already. `stepId` is the step that is acted on, `next` the name of its next attempt.
+ * The lines that follow the server's sentence in a preview: the step itself first, at most five changes, and nothing
+ * that the sentence already says. `stepId` is the step that the action is on, `next` the name of its next attempt.
  */
 export function previewLines(
   { outcome, reason, status, changes, blocked }: Preview,
@@ -25,7 +25,7 @@ export function previewLines(
   return [
     ...shown.map((change) => {
       const moves = change.from === change.to ? null : `${stepWord(change.from)} → ${stepWord(change.to)}.`;
-      // Why the step itself moves is what the sentence is about.
+      // The server's sentence already says why the step itself changes.
       const why = change.stepId === stepId && moves !== null && reason !== null ? null : change.why;
       return { stepId: change.stepId, text: [moves, why].filter((part) => part !== null).join(" ") };
     }),
@@ -40,7 +40,7 @@ export function previewLines(
   ];
 }
 
-/** A run that is stopped ends when the last of its steps has. */
+/** A stopped run ends when its last step ends. */
 function afterwards(status: NonNullable<Preview["status"]>, stopped: boolean): string {
   const { word } = runLook({ status, statusRaw: status, substatus: null, pause: null });
   return stopped ? m.confirm.untilStopped(word) : m.confirm.after(word);

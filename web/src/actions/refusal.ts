@@ -4,7 +4,7 @@ import type { Verdict } from "../runstate/store";
 import { ticking } from "../format/format";
 import type { Sendable } from "./intent";
 
-/** Whether stopping is meant: allowed although the view is stale, and when no preview can be had. */
+/** Whether the action stops the run. Stopping is allowed on a stale view and without a preview. */
 export function stops(action: Sendable): boolean {
   return action === "PAUSE" || action === "CANCEL" || action === "EMERGENCY_STOP";
 }
@@ -13,15 +13,15 @@ interface Situation {
   action: Sendable;
   availability: Availability | undefined;
   verdict: Verdict;
-  /** How old the view is, while it is not true. */
+  /** The age of a stale view, in milliseconds. */
   ageMs: number;
-  /** Steps in flight of a run that is being paused; 0 when it is not. */
+  /** Steps in flight while the run is draining; else 0. */
   draining: number;
-  /** The newest own receipt for the same action on the same thing, if any. */
+  /** The viewer's newest receipt for the same action on the same run or step. */
   receipt: Signal | undefined;
 }
 
-/** Why nothing of the kind can be sent from the page as it stands, whatever the server would say. */
+/** Says why the page's own state forbids the action, whatever the server would say; null when it does not. */
 export function refusalOfView({
   action,
   verdict,
@@ -34,7 +34,7 @@ export function refusalOfView({
   return draining > 0 && (action === "RESUME" || action === "RETRY_STEP") ? m.denied.draining(draining) : null;
 }
 
-/** Why the button cannot be used now, in words, or null when it can. */
+/** Says why the button is refused now; null when it is not. */
 export function refusal({ action, availability, verdict, ageMs, draining, receipt }: Situation): string | null {
   const shown = refusalOfView({ action, verdict, ageMs, draining: 0 });
   if (shown !== null) return shown;
@@ -47,12 +47,12 @@ export function refusal({ action, availability, verdict, ageMs, draining, receip
   if (!availability) return m.denied.noAnswer;
   const drained = refusalOfView({ action, verdict, ageMs, draining });
   if (drained !== null) return drained;
-  // Force may overrule it: the confirmation offers that.
+  // The confirmation offers force, which overrules the policy.
   if (action === "RETRY_STEP" && availability.code === "RETRY_POLICY_DENIED") return null;
   return explain(availability);
 }
 
-/** What the server says against an action, or null when it would take effect. */
+/** The server's refusal of an action in words; null when the action would take effect. */
 export function explain(availability: Availability): string | null {
   const { outcome, reason, code, requiredRole, whoCould, rule } = availability;
   if (outcome === "APPLY") return null;

@@ -11,16 +11,16 @@ import { request } from "../api/request";
 import type { Draft } from "./draft";
 import type { Intent } from "./intent";
 
-/** What came of it: a receipt, another run, or a decision that the run itself shows. */
+/** The answer to an action: a receipt, a new run, or neither for a decision that the run itself shows. */
 export interface Answer {
   signal: Signal | null;
   newRunId: string | null;
 }
 
 /**
- * Sends what was previewed. `reviewed` is the position that the person has read: it goes along where what the
- * action concerns is the step or the status. Where it is the whole run any progress would be a conflict (T193), and
- * a busy run could never be stopped. Throws ApiError.
+ * Sends a previewed action. `reviewed` is the position that the person has read. It is sent only for actions on a step
+ * or on the status: for those on the whole run, any progress would be a conflict and a busy run could never be stopped
+ * (contract T193). Throws ApiError.
  */
 export async function send(intent: Intent, input: ActionInput, draft: Draft, reviewed: number): Promise<Answer> {
   const { action, runId, signalId } = intent;

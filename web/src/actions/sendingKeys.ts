@@ -1,6 +1,6 @@
 import type { KeyboardEvent } from "react";
 
-/** Ctrl Enter sends the form of an action from anywhere in it. What is strong is never sent by Enter alone. */
+/** Ctrl Enter sends the form of an action from any of its fields. Enter alone never sends a strong action. */
 export function sendingKeys(strong: boolean): (event: KeyboardEvent<HTMLFormElement>) => void {
   return (event) => {
     if (event.key !== "Enter") return;

@@ -6,15 +6,15 @@ import { effectOf, type Preview } from "./usePreview";
 export const SEVERAL = ["RETRY_STEP", "SKIP_STEP"] as const;
 export type Several = (typeof SEVERAL)[number];
 
-/** How many steps one dialog takes: each is previewed and sent by itself. */
+/** The most steps of one dialog: each is previewed and sent by itself. */
 export const MOST_STEPS = 100;
-/** Above this many the number is typed before anything is sent. */
+/** Above this number of steps the person types it before anything is sent. */
 export const TYPED_ABOVE = 10;
 
-/** One of the steps that are meant, and how far it has come. */
+/** One of the chosen steps, with its preview and its receipt. */
 export interface Part {
   stepId: string;
-  /** The logical attempt that was looked at. */
+  /** The logical attempt that the person saw. */
   attempt: number | null;
   preview: Preview | null;
   /** Why there is no preview. */
@@ -22,7 +22,7 @@ export interface Part {
   /** The effect that the person has read, as text. */
   read: string | null;
   receipt: Signal | null;
-  /** Why the last sending had no receipt, and the position that had been read then. */
+  /** Why the last attempt to send gave no receipt; `at` is the position that had been read then. */
   failure: ApiError | null;
   at: number;
 }
@@ -42,57 +42,57 @@ export function partState({ preview, unasked, read, receipt, failure }: Part): P
 }
 
 /**
- * The order in which the steps are sent. What is skipped goes from the end of the plan to its beginning: a step that waits
- * for another one begins as soon as that one is skipped, and could not be skipped any more.
+ * The order in which the steps are sent. Steps are skipped from the end of the plan to its beginning: a step starts as
+ * soon as the step before it is skipped, and could then no longer be skipped.
  */
 export function inOrder(action: Several, stepIds: ReadonlySet<string>, plan: readonly string[]): string[] {
   const ids = plan.filter((id) => stepIds.has(id));
   return action === "SKIP_STEP" ? ids.toReversed() : ids;
 }
 
-/** A part with a newer preview. What was read before stays what was read. */
+/** Returns the part with a newer preview. The effect that was read first stays. */
 export function previewed(part: Part, preview: Preview): Part {
   return { ...part, preview, unasked: null, read: part.read ?? effectOf(preview) };
 }
 
-/** Something else is asked: what was read before says nothing of it. */
+/** Forgets the preview and the effect that was read, because the input has changed. */
 export function renewed(part: Part): Part {
   return part.receipt !== null ? part : { ...part, preview: null, unasked: null, read: null };
 }
 
-/** What came of sending a part; one without a receipt is to be looked at again. */
+/** Returns the part with its receipt or its failure. A failed part needs a new preview. */
 export function answered(part: Part, came: Pick<Part, "receipt" | "failure">): Part {
   return came.failure === null
     ? { ...part, ...came }
     : { ...part, ...came, at: part.preview?.basedOnSeq ?? 0, preview: null };
 }
 
-/** All has been read as it stands now: what was refused or changed is offered again. */
+/** Marks the present preview as read, so that a failed or changed part can be sent. */
 export function reviewed(part: Part): Part {
   return part.receipt !== null || part.preview === null
     ? part
     : { ...part, failure: null, read: effectOf(part.preview) };
 }
 
-/** Answers that say nothing of the step: the next one would have the same. */
+/** Errors that are not about the step: the next step would get the same. */
 const UNANSWERED = new Set(["NETWORK", "INTERNAL", "STORE_UNAVAILABLE", "UNAVAILABLE"]);
 
-/** A limit whose time is nearly up is waited for too. */
+/** The shortest wait for a rate limit. */
 const LEAST_WAIT_MS = 100;
 
 export interface Sender {
-  /** Sends one step and gives its receipt. Throws ApiError. */
+  /** Sends one step and returns its receipt. Throws ApiError. */
   send: (part: Part) => Promise<Signal>;
-  /** Tells what came of one step. */
+  /** Reports the receipt or the failure of one step. */
   tell: (stepId: string, came: Pick<Part, "receipt" | "failure">) => void;
-  /** Waits because the server takes no more for a while. */
+  /** Waits until the rate limit has passed. */
   wait: (ms: number) => Promise<void>;
 }
 
 /**
- * Sends the parts one after another, each at the position at which its preview was read. A step whose
- * turn comes too early by the limits of the run is sent again when the server has said; an answer that
- * says nothing of the step ends the round, any other refusal only that step.
+ * Sends the parts one after another, each at the position of its preview. A step that meets the rate limit is sent
+ * again after the time that the server names. An error that is not about the step ends the loop; any other error ends
+ * only that step.
  */
 export async function sendEach(
   parts: readonly Part[],

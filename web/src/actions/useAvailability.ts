@@ -6,7 +6,7 @@ import { useRunState } from "../runstate/context";
 import { ended } from "../status/look";
 import { useViewer } from "../session/viewer";
 
-/** How soon it is asked again when the run stands otherwise, and when only its steps went on. */
+/** The delay before the next question: after a change of status, after progress of steps, and after an error. */
 const DEBOUNCE_MS = 250;
 const ROUTINE_MS = 1_000;
 const RETRY_MS = 3_000;
@@ -15,25 +15,25 @@ type Answer = NonNullable<ActionsQuery["run"]>;
 export type Task = NonNullable<ActionsQuery["manualTasks"]>["edges"][number]["node"];
 
 export interface AvailableActions {
-  /** The position that the answer was based on. */
+  /** The position of the answer. */
   basedOn: number;
   run: ReadonlyMap<Action, Availability>;
-  /** Known of the cause of failure and of the chosen step. */
+  /** Known for the cause of failure and for the chosen step only. */
   step: (stepId: string) => ReadonlyMap<Action, Availability> | undefined;
-  /** Why it has not started, while it waits. */
+  /** The reason why the run waits for its start. */
   queue: NonNullable<Answer["queue"]> | null;
   approval: NonNullable<Answer["approval"]> | null;
-  /** Where in its log the cause of failure begins to say why; null when it printed nothing. */
+  /** The line of the log at which the error of the root cause begins; null when it printed nothing. */
   causeLine: number | null;
-  /** The last run of the same plan that went well, asked for when this one does not. */
+  /** The last successful run of the same plan; asked for only when this run has failed. */
   lastGreen: NonNullable<NonNullable<ActionsQuery["why"]>["lastGreen"]> | null;
   /** The manual steps that wait for a person. */
   tasks: readonly Task[];
-  /** The manual step that waits for a person, by its id. */
+  /** A manual step that waits for a person. */
   task: (stepId: string) => Task | undefined;
 }
 
-/** What a task asks to be handed in. */
+/** The evidence that a task asks for. */
 export function evidenceOf({ evidence }: Task): string[] {
   return Array.isArray(evidence) ? evidence.map(String) : [];
 }
@@ -78,14 +78,17 @@ function toAvailableActions(run: Answer, { manualTasks, again, why }: ActionsQue
   };
 }
 
-/** What of a run decides which actions it takes. */
+/** The part of a header that decides which actions the run accepts. */
 function statusOf(header: RunHeader | null): string {
   return header === null
     ? ""
     : [header.status, header.substatus, header.pause?.draining, header.stepCounts.failed].join();
 }
 
-/** What the viewer may do to the run, its cause of failure and the chosen step; asked again whenever the run moves, and when the viewer may do something else. */
+/**
+ * The actions that the viewer may send to the run, its root cause and the chosen step. Asked for again when the run
+ * moves, and when the viewer's rights change.
+ */
 export function useAvailability(runId: string, chosenStep: string | null): AvailableActions | null {
   const [actions, setActions] = useState<AvailableActions | null>(null);
   const viewer = useViewer();
@@ -97,7 +100,7 @@ export function useAvailability(runId: string, chosenStep: string | null): Avail
   );
   const online = useRunState((store) => store.verdict().state !== "OFFLINE" && store.verdict().state !== "PAST");
   const known = useRunState((store) => store.header() !== null);
-  // What the newest answer must not be older than; a busy run moves it faster than answers come.
+  // The newest answer must be at least this new. A busy run moves it faster than answers arrive.
   const position = useRunState((store) => `${store.seq}/${store.opsRev}`);
   const status = useRunState(
     (store) =>
@@ -132,7 +135,7 @@ export function useAvailability(runId: string, chosenStep: string | null): Avail
       timer = setTimeout(() => void now(), ms);
     };
     const compare = (): void => {
-      if (asking) return; // it is done behind the answer
+      if (asking) return; // `now` compares after the answer
       if (asked.status !== wanted.current.status) schedule(DEBOUNCE_MS);
       else if (asked.position !== wanted.current.position) schedule(ROUTINE_MS);
     };
@@ -152,7 +155,7 @@ export function useAvailability(runId: string, chosenStep: string | null): Avail
       }
     };
     moved.current = compare;
-    // The first answer is awaited by a person, later ones may come together.
+    // A person waits for the first answer, so it is asked for at once.
     void now();
     return () => {
       moved.current = null;

@@ -9,12 +9,12 @@ import type { Sendable } from "./intent";
 import { refusal, refusalOfView } from "./refusal";
 
 export interface Refusal {
-  /** Why the action cannot be used now, or null when it can. */
+  /** Why the action is refused now; null when it is not. */
   reason: string | null;
   availability: Availability | undefined;
 }
 
-/** Judges an action on the run, or on one of its steps, as the page stands. */
+/** Whether an action on the run or on one of its steps is refused now. */
 export function useRefusal(action: Sendable, stepId: string | null): Refusal {
   const { actions } = useRunActions();
   const store = useRunStore();
@@ -33,7 +33,7 @@ export function useRefusal(action: Sendable, stepId: string | null): Refusal {
   return { reason: refusal({ action, availability, receipt, ...viewOf(store, header, verdict) }), availability };
 }
 
-/** Judges by the page alone, for what each step is judged by itself. */
+/** Whether the page's own state refuses an action; the server then judges each step by itself. */
 export function useRefusalOfView(action: Sendable): string | null {
   const store = useRunStore();
   const header = useHeader();

@@ -6,7 +6,7 @@ import { newIntent } from "./intent";
 import { Intents, type Kept } from "./intents";
 import { type Answer, send } from "./send";
 
-/** Answers after which the same intent may still be repeated; any other error is about the intent itself. */
+/** Errors after which the same intent is repeated; any other error is about the intent itself. */
 const UNANSWERED = new Set(["NETWORK", "INTERNAL", "STORE_UNAVAILABLE", "UNAVAILABLE", "RUN_MOVED"]);
 
 export const intents = new Intents(sessionStorage);
@@ -16,17 +16,17 @@ export interface Sending {
   change: (draft: Kept["draft"]) => void;
   sending: boolean;
   error: ApiError | null;
-  /** The position that was read when it was sent last. */
+  /** The position that the person had read when the action was sent last. */
   reviewed: number;
-  /** When sending may be tried again, by the local clock; 0 when now. */
+  /** When the action may be sent again, by the local clock; 0 for now. */
   waitUntil: number;
   clear: () => void;
   submit: (input: ActionInput, reviewed: number) => void;
-  /** Nothing is meant any more. */
+  /** Forgets the intent. */
   drop: () => void;
 }
 
-/** One intent from the first letter typed to its answer: repeated with its signalId, renewed when its content changes. */
+/** Sends one intent until it is answered. A repetition keeps its signalId; another content gets a new one. */
 export function useSend(first: Kept, done: (answer: Answer) => void): Sending {
   const [kept, setKept] = useState(first);
   const [sending, setSending] = useState(false);

@@ -28,17 +28,20 @@ const SETTLE_MS = 300;
 
 export interface SeveralSteps {
   parts: readonly Part[];
-  /** Retry although the policy says no. */
+  /** Retries against the policy. */
   force: boolean;
   turnForce: (to: boolean) => void;
   sending: boolean;
-  /** When the server takes the next one, by the local clock; 0 when now. */
+  /** When the server accepts the next signal, by the local clock; 0 for now. */
   waitUntil: number;
   review: () => void;
   submit: (parts: readonly Part[], reason: string) => void;
 }
 
-/** One action on several steps: what it would do to each, asked again when a step or the run's status moves, and what came of sending it. */
+/**
+ * One action on several steps: the preview of each, asked for again when the step or the run's status changes, and the
+ * receipt of each.
+ */
 export function useSeveral(action: Several, runId: string, stepIds: readonly string[]): SeveralSteps {
   const store = useRunStore();
   const [parts, setParts] = useState<readonly Part[]>(() =>
@@ -106,7 +109,10 @@ export function useSeveral(action: Several, runId: string, stepIds: readonly str
   return { parts, force, turnForce, sending, waitUntil, submit, review: () => setParts((held) => held.map(reviewed)) };
 }
 
-/** Asks what would become of each step that has no receipt: at first, when it or the run's status moves, and each 30 s while the page is in sight. */
+/**
+ * Asks for the preview of each step without a receipt: first at once, then when the step or the run's status changes,
+ * and every 30 s while the page is visible.
+ */
 function usePreviews(
   parts: readonly Part[],
   force: boolean,
@@ -118,7 +124,7 @@ function usePreviews(
   const [round, setRound] = useState(0);
   const open = useRef(parts);
   open.current = parts;
-  // What has to be asked again although nothing else has changed.
+  // Failed parts need a new preview although no input has changed.
   const stale = parts.filter((part) => part.failure !== null && part.preview === null).length;
   useEffect(() => {
     const abort = new AbortController();

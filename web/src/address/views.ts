@@ -1,11 +1,11 @@
-// The ways to look at a run; the address names them.
+// The views, tabs and filters that addresses name.
 export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "artifacts", "details"] as const;
 export type RunView = (typeof RUN_VIEWS)[number];
 
 export const STEP_TABS = ["error", "log", "models", "inputs", "output", "artifacts", "timing", "worker"] as const;
 export type StepTab = (typeof STEP_TABS)[number];
 
-/** What the address says of one attempt of one step; forgotten when another is opened. */
+/** Clears the search parameters of one attempt of one step, when another one is opened. */
 export const RESET_STEP_PARAMS = {
   attempt: undefined,
   line: undefined,
@@ -14,13 +14,16 @@ export const RESET_STEP_PARAMS = {
   sql: undefined,
 } as const;
 
-/** The log is asked for, each time anew: beside the address, which may not change. */
+/**
+ * A router state that asks to bring the log into view. It has a new value for each click, even when the address stays
+ * the same.
+ */
 export const readLog = (): { log: number } => ({ log: Date.now() });
 
 export const STEP_FILTERS = ["FAILED", "WAITING", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
 export type StepFilter = (typeof STEP_FILTERS)[number];
 
-/** The first is how the steps stand when nobody says otherwise. */
+/** The first is the default. */
 export const STEP_SORTS = ["failed", "plan", "took", "median"] as const;
 export type StepSort = (typeof STEP_SORTS)[number];
 

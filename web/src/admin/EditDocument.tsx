@@ -11,13 +11,13 @@ import { changes } from "./changes";
 
 interface EditDocumentProps {
   title: string;
-  /** What holds now: the document that is changed. */
+  /** The present document. */
   before: unknown;
   save: (change: { document: unknown; reason: string; requestId: string }) => Promise<void>;
   onClose: () => void;
 }
 
-/** Edits a document that is replaced whole, as JSON; what the server has against it stands below, all at once. */
+/** Edits a document as JSON and replaces it as a whole. All violations that the server finds are listed below it. */
 export function EditDocument({ title, before, save, onClose }: EditDocumentProps) {
   const [original] = useState(() => JSON.stringify(before, null, 2));
   const [text, setText] = useState(original);
@@ -60,7 +60,7 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
             value={text}
             onChange={(event) => {
               setText(event.target.value);
-              setRequestId(`ui-${newId()}`); // another document is another request
+              setRequestId(`ui-${newId()}`); // another document needs another request id
             }}
           />
         </label>
@@ -92,7 +92,7 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
   );
 }
 
-/** What the edit changes so far; nothing while it is not JSON. */
+/** The changes so far; nothing while the text is not JSON. */
 function Changes({ before, text }: { before: unknown; text: string }) {
   const edited = parsed(text);
   const list = edited === undefined ? [] : changes(before, edited);

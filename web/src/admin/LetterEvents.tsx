@@ -10,7 +10,7 @@ import { shortId } from "../format/format";
 import { Problem } from "../page/Problem";
 import { Skeleton } from "../ui/Page";
 
-/** What a message that was given up was to tell: the events of the run that it stood for. */
+/** The events of the run that a dead letter carried. */
 export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment; onClose: () => void }) {
   const { runId, fromSeq, toSeq } = letter;
   const {

@@ -47,7 +47,7 @@ const versions: Column<Version>[] = [
   { head: m.policy.reason, text: true, cell: (version) => version.reason },
 ];
 
-/** The policy as setPolicy takes it. */
+/** The policy in the form of setPolicy. */
 function input(policy: PolicyFieldsFragment): PolicyInput {
   return {
     ...(policy.defaultRules ? {} : { rules: policy.rules }),
@@ -140,7 +140,7 @@ export function PolicyPanel() {
           title={m.policy.editing(editing.version)}
           before={input(editing)}
           save={async ({ document, reason, requestId }) => {
-            // Whatever it is, the server checks it and says what is wrong with it.
+            // The server checks the document and lists its violations.
             await request(SetPolicyDocument, {
               input: { requestId, expectedVersion: editing.version, reason, document: document as PolicyInput },
             });

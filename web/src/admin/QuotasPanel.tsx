@@ -114,7 +114,7 @@ export function QuotasPanel() {
             ttlMs: editing.ttlMs,
           }}
           save={async ({ document, reason, requestId }) => {
-            // Whatever it is, the server checks it and says what is wrong with it.
+            // The server checks the document and lists its violations.
             await request(SetQuotaDocument, {
               input: { requestId, expectedVersion: editing.version, reason, settings: document as QuotaSettingsInput },
             });

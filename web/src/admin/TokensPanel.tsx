@@ -119,7 +119,7 @@ export function TokensPanel() {
   );
 }
 
-/** What had the focus is gone once the token is made. */
+/** Takes the focus, because the field that had it is gone once the token is made. */
 function focus(button: HTMLButtonElement | null): void {
   button?.focus();
 }
@@ -152,7 +152,7 @@ function Make({ onClose }: { onClose: () => void }) {
     );
   };
   return (
-    // A secret that is shown this once is not lost to a key: who has kept it says so.
+    // The secret is shown once, so Esc does not close the dialog: the person confirms that it is kept.
     <Dialog title={m.tokens.make} onClose={secret === null ? onClose : () => {}}>
       {secret !== null ? (
         <div className={css.stack}>

@@ -8,7 +8,7 @@ import { Button } from "../ui/Button";
 import css from "../styles/Form.module.css";
 import { Violations } from "../forms/Violations";
 
-/** What can be done, in the words of the buttons. */
+/** The actions that one can ask about. */
 const ACTIONS = [
   "READ",
   "START",
@@ -26,7 +26,7 @@ const ACTIONS = [
   "UPDATE_TARGET",
 ] as const satisfies readonly Action[];
 
-/** Asks the policy itself who could do something, rather than leaving people to read it. */
+/** Asks the policy who could do something, so that nobody has to read it. */
 export function WhoCan() {
   const viewer = useViewer();
   const places = useId();

@@ -1,11 +1,11 @@
-// What an edit of a document changes, place by place.
+// The differences between two JSON documents, part by part.
 
 export interface Change {
-  /** Where, as a person would write it: `grants[2].role`. */
+  /** The path of the part, such as `grants[2].role`. */
   path: string;
-  /** Null when there was none. */
+  /** Null for a part that is added. */
   before: string | null;
-  /** Null when it goes. */
+  /** Null for a part that is removed. */
   after: string | null;
 }
 
@@ -17,7 +17,7 @@ function shown(value: unknown): string | null {
   return value === undefined ? null : JSON.stringify(value);
 }
 
-/** Entries of lists are told apart by what they hold, not by their place: one that is put in front changes nothing behind it. */
+/** Compares entries of lists by their content, not by their index, so that an entry put in front changes no other. */
 function lists(before: readonly unknown[], after: readonly unknown[], path: string): Change[] {
   const held = new Set(before.map((entry) => JSON.stringify(entry)));
   const kept = new Set(after.map((entry) => JSON.stringify(entry)));

@@ -1,4 +1,4 @@
-// Rights in words.
+// Roles and scopes in words.
 import { m } from "../messages";
 
 const ANY = "*";
@@ -7,7 +7,7 @@ export function scopeWords({ projectId, environmentId }: { projectId: string; en
   return projectId === ANY && environmentId === ANY ? m.policy.everywhere : m.policy.scope(projectId, environmentId);
 }
 
-/** A role as people say it; one that this page does not know as the server says it. */
+/** The name of a role; an unknown role keeps the server's name. */
 export function roleWords(role: string): string {
   return Object.hasOwn(m.role, role) ? m.role[role as keyof typeof m.role] : role;
 }

@@ -6,7 +6,7 @@ export interface Violation {
   message: string;
 }
 
-/** What the server's error table says about a failed operation; `code` is `NETWORK` when no answer came. */
+/** An error of the server's error table. `code` is `NETWORK` when no answer arrived. */
 export class ApiError extends Error {
   readonly code: string;
   readonly correlationId: string | null;
@@ -38,7 +38,7 @@ function isViolations(value: unknown): value is Violation[] {
   return Array.isArray(value) && value.every((entry) => isObject(entry) && typeof entry["message"] === "string");
 }
 
-/** The first error of a GraphQL answer, whatever shape the transport gave it. */
+/** The first error of a GraphQL answer, from any transport. */
 export function toApiError(cause: unknown): ApiError {
   if (cause instanceof ApiError) return cause;
   const first: unknown = Array.isArray(cause) ? cause[0] : cause;

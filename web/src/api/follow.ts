@@ -3,26 +3,26 @@ import { subscribe, wait } from "./live";
 import type { ApiError } from "./error";
 import { endSession, isSessionEnd, onSession, sessionEnd } from "./session";
 
-/** Codes after which beginning the stream again would only be refused again. */
+/** Codes after which the stream is not started again, because it would be refused again. */
 const FINAL = new Set(["NOT_FOUND", "FORBIDDEN", "BAD_USER_INPUT"]);
 
 export interface Follower<T> {
   next: (value: T) => void;
-  /** The stream is refused for good. */
+  /** The stream was refused and is not started again. */
   refused: (error: ApiError) => void;
-  /** The stream broke and will begin again; the place to forget a cursor that the server no longer takes. */
+  /** The stream broke and will be started again. Forget a cursor here that the server no longer accepts. */
   broken?: (error: ApiError) => void;
 }
 
 export interface Following {
-  /** Begins the stream again at once, from the variables as they are now. */
+  /** Starts the stream again at once, with the present variables. */
   restart: () => void;
   close: () => void;
 }
 
 /**
- * Keeps a stream going over everything but a refusal: over the end of a session too, until somebody has signed in
- * again. `variables` is read anew at each beginning.
+ * Starts a stream again after every error except a refusal. After the end of a session it waits until somebody has
+ * signed in. `variables` is read at each start.
  */
 export function follow<TResult, TVariables extends Record<string, unknown>>(
   document: TypedDocumentString<TResult, TVariables>,

@@ -1,4 +1,4 @@
-// Subscriptions: one websocket for the tab, Server-Sent Events when a websocket cannot be had.
+// Subscriptions: one websocket for the tab, or Server-Sent Events when the network refuses websockets.
 import { createClient as createSseClient, NetworkError } from "graphql-sse";
 import { createClient } from "graphql-ws";
 import type { TypedDocumentString } from "./gen/graphql";
@@ -13,7 +13,7 @@ export interface LinkState {
 
 export interface Sink<T> {
   next: (value: T) => void;
-  /** The stream has ended for good or must be begun anew; nothing follows. */
+  /** The stream has ended; nothing follows. The caller decides whether to start another. */
   end: (error: ApiError) => void;
 }
 
@@ -45,7 +45,9 @@ export function retryNow(): void {
   skipWait?.();
 }
 
-/** 0.3 s doubling to 10 s, half of it by chance, so that a restarted server is not met by everyone at once. */
+/**
+ * Doubles from 0.3 s to 10 s, half of it random, so that clients do not all reconnect to a restarted server at once.
+ */
 function backoffMs(attempt: number, random = Math.random()): number {
   const ceiling = Math.min(10_000, 300 * 2 ** Math.min(attempt, 10));
   return ceiling / 2 + (ceiling / 2) * random;
@@ -151,7 +153,7 @@ export function subscribe<TResult, TVariables extends Record<string, unknown>>(
   };
 }
 
-// Each subscription is a request of its own; `follow` begins it again, so that the client does not retry by itself.
+// Each subscription is a request of its own. The client does not retry, because `follow` starts the stream again.
 const sse = createSseClient({
   url: "/graphql",
   credentials: "same-origin",

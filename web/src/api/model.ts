@@ -1,5 +1,5 @@
-// What the interface works with, made from what the wire carries in one place: times become
-// milliseconds since 1970, so that comparing and subtracting them needs no parsing.
+// The types of the UI, mapped from those of the wire in one place: times become milliseconds since 1970, so that
+// comparing and subtracting them needs no parsing.
 import type {
   ActionFieldsFragment,
   EventFieldsFragment,

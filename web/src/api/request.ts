@@ -2,7 +2,10 @@ import type { TypedDocumentString } from "./gen/graphql";
 import { ApiError, toApiError } from "./error";
 import { endSession, isSessionEnd, tellDenied } from "./session";
 
-/** The longest that an answer is waited for, and besides it what the question's own text may take on a slow line: 20 bytes in each millisecond. */
+/**
+ * The timeout of a request: one minute for the answer, and one millisecond for each 20 bytes of the request, for slow
+ * lines.
+ */
 const ANSWER_MS = 60_000;
 const SLOW_LINE = 20;
 
@@ -33,7 +36,7 @@ function bodyOf<TResult, TVariables>(
   return JSON.stringify({ query: document.toString(), variables });
 }
 
-/** Sends a query whose answer will be wanted: the next `request` of the same takes it, and nobody after that. */
+/** Sends a query ahead of time. The next `request` with the same document and variables takes its answer, once. */
 export function prefetch<TResult, TVariables>(
   document: TypedDocumentString<TResult, TVariables>,
   variables: TVariables,
@@ -43,13 +46,13 @@ export function prefetch<TResult, TVariables>(
   const answer = send(body);
   asked.set(body, answer);
   const forget = (): void => void (asked.get(body) === answer && asked.delete(body));
-  // Whoever asks later wants a newer answer, or its own error.
+  // A later request needs a newer answer, or its own error.
   answer.then(() => setTimeout(forget, KEPT_MS), forget);
 }
 
 /**
- * Runs a query or a mutation; never from a cache. The session cookie is the only credential.
- * Throws ApiError; its code is `NETWORK` when no answer came, within a minute at the most for all but long texts.
+ * Sends a query or a mutation; it has no cache. The session cookie is the only credential.
+ * Throws ApiError. Its code is `NETWORK` when no answer arrived within a minute (later for long requests).
  */
 export async function request<TResult, TVariables>(
   document: TypedDocumentString<TResult, TVariables>,
@@ -77,7 +80,7 @@ export async function request<TResult, TVariables>(
     if (error.code === "FORBIDDEN" && /^\s*mutation/.test(String(document))) tellDenied();
     throw error;
   }
-  // The schema's generated type is the contract; the server's own tests hold it to that.
+  // The generated type is the contract; the server's tests check it.
   return data as TResult;
 }
 

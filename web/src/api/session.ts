@@ -1,4 +1,4 @@
-// Whether somebody is signed in, as the last answers said: the end of a session is not the end of a page.
+// Whether somebody is signed in, by the last answers. The page stays when the session ends.
 import type { ApiError } from "./error";
 
 let ended: ApiError | null = null;
@@ -8,7 +8,7 @@ function tell(): void {
   for (const listener of listeners) listener();
 }
 
-/** Why nobody is signed in any more; null while somebody is. */
+/** The error that ended the session; null while somebody is signed in. */
 export function sessionEnd(): ApiError | null {
   return ended;
 }
@@ -30,7 +30,7 @@ export function endSession(error: ApiError): void {
 
 const denials = new Set<() => void>();
 
-/** Tells when a command was refused for want of a right: what is known of the viewer's rights may be old. */
+/** Calls the listener when a mutation was FORBIDDEN: the known rights of the viewer may be old. */
 export function onDenied(listener: () => void): () => void {
   denials.add(listener);
   return () => denials.delete(listener);
@@ -40,7 +40,7 @@ export function tellDenied(): void {
   for (const listener of denials) listener();
 }
 
-/** Somebody is signed in again: streams that waited for it begin anew. */
+/** Somebody is signed in again: streams that waited start again. */
 export function restoreSession(): void {
   if (!ended) return;
   ended = null;

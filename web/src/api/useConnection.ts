@@ -40,9 +40,9 @@ interface Rest<N> {
 }
 
 /**
- * A list that is read page by page. Other variables are another list: it begins with its first page. `refresh` reads the
- * first page again and drops the others. While more than one page is shown nothing is repeated, because a new first page
- * would take the others away from the reader.
+ * A list that is read page by page. Other variables are another list: it begins with its first page. `refresh` reads
+ * the first page again and drops the others. While more than one page is shown nothing is repeated, because a new first
+ * page would take the others away from the reader.
  */
 export function useConnection<
   TResult,

@@ -69,8 +69,8 @@ interface Options<TResult> {
 /**
  * The answer to a query. A change of the variables (compared as JSON) sends it and cancels the request before; null
  * sends nothing. `pick` must be pure: it runs once for each result. A query that was FORBIDDEN is not repeated, because
- * each repetition is a row in the audit. A hidden page sends no repetition; when it is visible again, one that is due is
- * sent at once. Each request ends within a minute (see `request`).
+ * each repetition is a row in the audit. A hidden page sends no repetition; when it is visible again, one that is due
+ * is sent at once. Each request ends within a minute (see `request`).
  */
 export function useQuery<TResult, TVariables, T>(
   document: TypedDocumentString<TResult, TVariables>,

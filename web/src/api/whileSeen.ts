@@ -1,4 +1,4 @@
-/** The longest that a timer takes, 24 days: for what is asked for once. */
+/** The longest delay of a timer, 24 days: never, in practice. */
 export const ONCE_MS = 2 ** 31 - 1;
 
 let seenSince = 0;
@@ -6,14 +6,15 @@ globalThis.document?.addEventListener("visibilitychange", () => {
   seenSince = Date.now();
 });
 
-/** How long somebody has been able to look at the page without a break. */
+/** For how many milliseconds the page has been visible without a break. */
 export function seenFor(): number {
   return document.hidden ? 0 : Date.now() - seenSince;
 }
 
 /**
- * Asks every `ms` while the page is in sight, and as soon as it is again when that took longer; the first time after `first`,
- * seen or not, when that is given. It asks nothing while the last question waits for its answer. Gives what ends it.
+ * Calls `ask` every `ms` while the page is visible, and at once when it becomes visible later than that. With `first`,
+ * the first call comes after that many milliseconds, also in a hidden page. No call starts before the last one has
+ * ended. Returns the function that stops it.
  */
 export function whileSeen(ms: number, ask: () => unknown, first?: number): () => void {
   let last = Date.now();
@@ -25,7 +26,7 @@ export function whileSeen(ms: number, ask: () => unknown, first?: number): () =>
     try {
       await ask();
     } catch {
-      // Whoever asks says what is wrong.
+      // The caller shows its own error.
     }
     waits = false;
   };
@@ -43,8 +44,8 @@ export function whileSeen(ms: number, ask: () => unknown, first?: number): () =>
 }
 
 /**
- * Tells when the page is looked at again after `ms` in which nobody could: it was hidden, or the machine slept. The clock is no
- * witness in a hidden page, whose timers a browser holds back for a minute. Gives what ends it.
+ * Calls `back` when the page is visible again after more than `ms`: it was hidden, or the machine slept. Timers of a
+ * hidden page prove nothing, because browsers delay them by up to a minute. Returns the function that stops it.
  */
 export function afterAbsence(ms: number, back: () => void): () => void {
   let last = Date.now();

@@ -1,21 +1,21 @@
-// The same refusal, again and again, is one row with a count: it must not push what matters off the page.
+// Repeated refusals become one row with a count, so that they do not push other rows off the page.
 import type { AuditFieldsFragment } from "../api/gen/graphql";
 
 export interface AuditLine {
-  /** The newest of those that are alike. */
+  /** The newest of the repeated rows. */
   entry: AuditFieldsFragment;
   count: number;
-  /** The number of the oldest of them. */
+  /** The number of the oldest repeated row. */
   firstNo: number;
 }
 
-/** What makes refusals alike; null for what was not refused. */
+/** The key by which refusals are equal; null for a row that is not a refusal. */
 function refusal({ row }: AuditFieldsFragment): string | null {
   if (!row || row.outcome === "ACCEPTED") return null;
   return JSON.stringify([row.outcome, row.actor, row.action, row.runId, row.code, row.reason, row.detail]);
 }
 
-/** Refusals that follow each other and differ in nothing but their time come together; all other rows stay as they are. */
+/** Joins consecutive refusals that differ only in their time. All other rows stay as they are. */
 export function coalesce(entries: readonly AuditFieldsFragment[]): AuditLine[] {
   const lines: AuditLine[] = [];
   for (const entry of entries) {

@@ -1,4 +1,4 @@
-// The audit as a file: its filter first, then a row for each link.
+// Writes the audit as a file: the filter first, then one row for each entry.
 import type { AuditFieldsFragment, AuditFilter } from "../api/gen/graphql";
 import { cell } from "../format/csv";
 

@@ -10,12 +10,12 @@ import { BulkDialog } from "./BulkDialog";
 interface BulkBarProps {
   selected: readonly RunRow[];
   filter: RunFilter;
-  /** More runs match than are shown. */
+  /** More runs match the filter than the page shows. */
   more: boolean;
   clear: () => void;
 }
 
-/** What can be done to the runs that are selected, or to all that match. Each button opens what asks. */
+/** The actions on the selected runs, or on all that match the filter. Each button opens a dialog. */
 export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
   const [everything, setEverything] = useState(false);
   const [asking, setAsking] = useState<{ action: BulkAction; runs: BulkRunsInput } | null>(null);

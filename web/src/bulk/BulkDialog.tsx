@@ -23,11 +23,14 @@ interface BulkDialogProps {
   onClose: () => void;
 }
 
-/** What would happen to how many runs, why, and the confirmation: above ten runs, and for what cannot be undone, by typing how many. */
+/**
+ * Previews a bulk action and takes a reason. Above ten runs, and for final actions, the person types the number of
+ * runs.
+ */
 export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const navigate = useNavigate();
   const [action, setAction] = useState(first);
-  // One bulk however often it is sent.
+  // One request id, so that sending it again starts no second bulk.
   const [requestId] = useState(() => `ui-${newId()}`);
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
@@ -71,7 +74,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         className={css.stack}
         onSubmit={submit}
         onKeyDown={(event) => {
-          // Enter alone does not send what cannot be undone.
+          // Enter alone does not send a final action.
           if (
             event.key === "Enter" &&
             strong &&

@@ -5,7 +5,7 @@ import { ticking } from "../format/format";
 import css from "../styles/Bulk.module.css";
 import { failedOf, settled } from "./results";
 
-/** How far a bulk has come, and what holds it. */
+/** The progress of a bulk, and the limit that slows it down. */
 export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
   const { counts, applications } = bulk;
   const parts = {

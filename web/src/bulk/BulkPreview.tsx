@@ -9,7 +9,10 @@ interface BulkPreviewProps {
   error: ApiError | null;
 }
 
-/** How many runs are meant, what would happen to the first of them, and what is left out; it keeps its place while it is asked for. */
+/**
+ * The number of runs, the preview of the first ones, and the runs that are left out. It keeps its height while it
+ * loads.
+ */
 export function BulkPreview({ preview, error }: BulkPreviewProps) {
   return (
     <div className={css.preview} aria-live="polite" data-testid="bulk-preview">

@@ -38,7 +38,7 @@ const COLUMNS: Column<BulkRowFieldsFragment>[] = [
   { head: m.audit.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
 ];
 
-/** One row with its receipt for each run of a bulk. */
+/** The runs of a bulk with their receipts. */
 export function BulkRows({ rows }: { rows: readonly BulkRowFieldsFragment[] }) {
   return <Table label={m.bulk.rows} columns={COLUMNS} rows={rows} rowKey={(row) => String(row.no)} />;
 }

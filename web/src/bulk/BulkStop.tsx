@@ -5,7 +5,7 @@ import { request } from "../api/request";
 import { m } from "../messages";
 import { ReasonDialog } from "../forms/ReasonDialog";
 
-/** Asks why the rest of a bulk is not to be sent, and stops it; one request however often it is sent. */
+/** Stops the rest of a bulk, with a reason. One request id, so that sending it again has no second effect. */
 export function BulkStop({ id, waiting, onClose }: { id: string; waiting: number; onClose: () => void }) {
   const [requestId] = useState(() => `ui-${newId()}`);
   const act = async (reason: string): Promise<void> =>

@@ -1,15 +1,15 @@
-// What may be done to many runs at once.
+// The actions that a bulk can send.
 import type { BulkActionInput, BulkFieldsFragment, RunRowFragment } from "../api/gen/graphql";
 
 export const BULK_ACTIONS = ["PAUSE", "RESUME", "RETRY_STEP", "CANCEL", "EMERGENCY_STOP"] as const;
 export type BulkKind = (typeof BULK_ACTIONS)[number];
 
-/** One action, without its reason. */
+/** An action without its reason. */
 export interface BulkAction {
   kind: BulkKind;
-  /** Of RETRY_STEP. */
+  /** For RETRY_STEP only. */
   stepId: string;
-  /** Retry although the policy says no; stop without the engine's cooperation. */
+  /** Retries against the policy; stops without waiting for the engine. */
   force: boolean;
 }
 
@@ -28,7 +28,7 @@ export function toBulkInput({ kind, stepId, force }: BulkAction, reason: string)
   }
 }
 
-/** The action of a bulk, to be sent again; null for one that this page cannot send. */
+/** The action of an earlier bulk; null when this page cannot send it. */
 export function actionOf(bulk: Pick<BulkFieldsFragment, "type" | "stepId" | "payload">): BulkAction | null {
   const kind = BULK_ACTIONS.find((known) => known === bulk.type);
   if (!kind) return null;
@@ -38,12 +38,12 @@ export function actionOf(bulk: Pick<BulkFieldsFragment, "type" | "stepId" | "pay
   return { kind, stepId: bulk.stepId ?? "", force };
 }
 
-/** Whether it stops work that nobody can take up again. */
+/** Whether the action ends runs for good. */
 export function irreversible(kind: BulkKind): boolean {
   return kind === "CANCEL" || kind === "EMERGENCY_STOP";
 }
 
-/** The step that failed in all of the runs, when it is the same; else none. */
+/** The step that failed in all of the runs; empty when they differ. */
 export function commonFailure(runs: readonly Pick<RunRowFragment, "rootCause">[]): string {
   const steps = new Set(runs.map((run) => run.rootCause?.stepId ?? ""));
   return steps.size === 1 ? ([...steps][0] ?? "") : "";

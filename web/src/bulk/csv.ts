@@ -17,7 +17,7 @@ const HEAD = [
   "appliedSeq",
 ];
 
-/** The rows of a bulk, one line for each run. */
+/** Writes the rows of a bulk as CSV, one line for each run. */
 export function bulkCsv(rows: readonly BulkRowFieldsFragment[]): string {
   const lines = rows.map(({ signal, ...row }) =>
     [

@@ -37,7 +37,7 @@ function asked(id: string, result: BulkResult | undefined): Asked {
   };
 }
 
-/** All rows of one result, page after page; null when the bulk is not there. Throws ApiError. */
+/** Reads all rows with one result, page by page; null when the bulk does not exist. Throws ApiError. */
 export async function readRows(id: string, result: BulkResult | undefined): Promise<BulkRowFieldsFragment[] | null> {
   const rows: BulkRowFieldsFragment[] = [];
   for (let after: string | null = null; ;) {
@@ -62,7 +62,7 @@ export async function readRows(id: string, result: BulkResult | undefined): Prom
   }
 }
 
-/** Rows that moved take the place of those held; none enters or leaves. */
+/** Replaces the rows that changed; adds and removes none. */
 function moveRows(
   held: readonly BulkRowFieldsFragment[],
   moved: readonly BulkRowFieldsFragment[],
@@ -79,13 +79,13 @@ export interface FollowedBulk {
   error: ApiError | null;
   sync: VerdictState;
   asOf: Instant;
-  /** When `asOf` was heard, by the local clock. */
+  /** When `asOf` arrived, by the local clock. */
   at: number;
   more: () => void;
   refresh: () => void;
 }
 
-/** A bulk of the viewer as it goes on, and its rows of one result. */
+/** Follows a bulk of the viewer, with its rows of one result. */
 export function useBulk(id: string, result: BulkResult | undefined): FollowedBulk {
   const [bulk, setBulk] = useState<BulkProgressFragment | null>(null);
   const [rows, setRows] = useState<readonly BulkRowFieldsFragment[] | null>(null);
@@ -98,9 +98,9 @@ export function useBulk(id: string, result: BulkResult | undefined): FollowedBul
   });
   const [round, setRound] = useState(0);
   const [begun, setBegun] = useState(0);
-  /** Ends with the rows that are shown: those of another result do not follow them. */
+  /** Aborted when other rows are shown, so that a late page is not added to them. */
   const asking = useRef(new AbortController());
-  /** What has moved since rows were asked for; null while none are. */
+  /** The rows that changed while a page is being read; null while none is. */
   const meanwhile = useRef<BulkRowFieldsFragment[] | null>(null);
 
   useEffect(() => {

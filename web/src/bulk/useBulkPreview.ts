@@ -6,15 +6,15 @@ const TYPING_MS = 300;
 
 export type BulkPreviewed = NonNullable<BulkPreviewQuery["preview"]["bulk"]>;
 
-/** Which runs are meant and what the server knows would happen to them; null `asked` asks nothing. */
+/** The server's preview of a bulk: its runs and their outcomes. A null `asked` asks nothing. */
 export function useBulkPreview(asked: BulkPreviewInput | null): Query<BulkPreviewed | null> {
-  // The step of a retry is typed.
+  // The step of a retry is typed by the person, so it waits for a pause.
   const after = asked?.action.signal?.retryStep ? TYPING_MS : 0;
   const [when, setWhen] = useState(0);
   const held = useQuery(BulkPreviewDocument, asked && { action: { bulk: asked } }, ({ preview }) => preview.bulk, {
     after,
     version: when,
   });
-  // Runs that are counted again are not known until then.
+  // Another version: the former count no longer counts.
   return { ...held, again: () => setWhen(when + 1) };
 }

@@ -12,7 +12,7 @@ import { type EdgeKind, FAR, type Scene, type Seen } from "./scene";
 import { at, type Shape } from "../topology/shape";
 import type { View } from "./useCamera";
 
-/** What lies over another is drawn anew together, at most this often: edges, and steps seen from so far that they overlap. */
+/** Overlapping parts are drawn again together, at most this often: edges, and steps so small that they overlap. */
 const REDRAW_MS = 400;
 const LOUD: ReadonlySet<string> = new Set(["FAILED", "RUNNING", "UNKNOWN"]);
 
@@ -24,7 +24,7 @@ interface CanvasesProps {
   blocked: Blocked;
 }
 
-/** All edges and steps of the part that is to be seen. A step that changes is drawn alone. */
+/** Draws all edges and steps of a part of the drawing. A step that changes is drawn alone. */
 export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps) {
   const store = useRunStore();
   const palette = usePalette();
@@ -108,7 +108,7 @@ function seenOf(step: Step, behind: boolean): Seen {
   };
 }
 
-/** A canvas over a region, drawn on in the drawing's own measure. */
+/** A canvas over a region, in the coordinates of the drawing. */
 function prepared(canvas: HTMLCanvasElement | null, region: Region, scale: number): CanvasRenderingContext2D | null {
   const ctx = canvas?.getContext("2d");
   if (!canvas || !ctx) return null;

@@ -19,9 +19,9 @@ import { at, type Shape } from "../topology/shape";
 import { useCamera } from "./useCamera";
 import { walk } from "./walk";
 
-/** Up to here every step is labelled. */
+/** Up to this number every step is labelled. */
 const FEW = 60;
-/** The steps nearest to the middle that are buttons; the others are drawn. */
+/** The number of steps near the middle that are buttons; the others are drawn on the canvas. */
 const NEAR = 100;
 const OPENING = 0.8;
 
@@ -30,9 +30,9 @@ export interface GraphProps {
   layout: Layout;
   chosen: string | null;
   choose: (stepId: string) => void;
-  /** All that is shown fits, whatever the size. */
+  /** The whole drawing fits into the pane, whatever its size. */
   fitted?: boolean;
-  /** Nodes that stand for a group, and what a click on one does. */
+  /** The nodes that stand for a group, and the action of a click on one. */
   bars?: ReadonlyMap<string, Bar>;
   openGroup?: (group: string) => void;
   children?: ReactNode;
@@ -40,7 +40,9 @@ export interface GraphProps {
 
 const NO_BARS: ReadonlyMap<string, Bar> = new Map();
 
-/** The steps as a picture. Only statuses change while it is shown: a plan, and so its drawing, never does. */
+/**
+ * The graph of the steps. Only statuses change while it is shown: the plan never changes, so neither does the drawing.
+ */
 export function Graph({
   shape,
   layout,
@@ -63,7 +65,7 @@ export function Graph({
   const camera = useCamera(layout, (box: Size) => {
     const whole = fitting(layout, box);
     if (fitted || whole >= ZOOM.labels) return { x: 0, y: 0, scale: fitted ? whole : Math.max(whole, 0.75) };
-    // It opens at what needs a person first.
+    // The graph opens at the step that needs a person most.
     return centred(at(layout.x, stop) + NODE.width / 2, at(layout.y, stop) + NODE.height / 2, OPENING, box);
   });
   const { view, center } = camera;
@@ -188,7 +190,7 @@ function nearest(
   return steps.toSorted((a, b) => far(a) - far(b)).slice(0, NEAR);
 }
 
-/** What waits behind a failed step; draws again when that changes. */
+/** The steps that wait behind a failed one; renders again when they change. */
 function useBlocked(shape: Shape): Blocked {
   const store = useRunStore();
   const blocked = useMemo(() => new Blocked(shape, (id) => store.step(id)), [shape, store]);

@@ -10,7 +10,7 @@ import { stepWords } from "../status/stepLabel";
 
 interface GraphNodeProps {
   id: string;
-  /** Its number in the shape that `blocked` is of. */
+  /** The index of the step in the shape of `blocked`. */
   step: number;
   x: number;
   y: number;
@@ -25,7 +25,7 @@ export function nodeId(stepId: string): string {
   return `node-${stepId}`;
 }
 
-/** One step, near enough to be read. */
+/** One step as a button, large enough to be read. */
 export const GraphNode = memo(function GraphNode({
   id,
   step: i,

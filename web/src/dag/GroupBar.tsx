@@ -17,7 +17,7 @@ interface GroupBarProps {
   open: (group: string) => void;
 }
 
-/** A collapsed group: how its steps stand, as a bar. */
+/** A collapsed group, with a bar of the statuses of its steps. */
 export function GroupBar({ bar, x, y, tabStop, open }: GroupBarProps) {
   const store = useRunStore();
   const [, redraw] = useReducer((n: number) => n + 1, 0);

@@ -11,7 +11,7 @@ import type { CameraControl } from "./useCamera";
 const SIZE = { width: 168, height: 104 };
 const PAINT_MS = 500;
 
-/** The whole drawing in a corner, with the part that is in sight; a click goes there. */
+/** The whole drawing in a corner, with a frame around the visible part. A click moves there. */
 export function Minimap({ shape, layout, camera }: { shape: Shape; layout: Layout; camera: CameraControl }) {
   const store = useRunStore();
   const palette = usePalette();

@@ -1,9 +1,10 @@
-// Layouts of large plans, kept in this browser. A cache that fails is no cache: nothing depends on it.
+// Layouts of large plans, cached in this browser. Nothing depends on the cache: when it fails, the plan is laid out
+// again.
 import type { Layout } from "./layout";
 
 const NAME = "dvt-layouts";
 const STORE = "layouts";
-/** Above it the ones used longest ago go. One of 5,000 steps has about 200 kB. */
+/** The most layouts; the one used longest ago is dropped. A layout of 5,000 steps has about 200 kB. */
 const KEPT = 12;
 
 interface Entry {
@@ -30,7 +31,7 @@ export async function keepLayout(key: string, layout: Layout): Promise<void> {
     const byUse = (await done(store.index("usedAt").getAllKeys())) as string[];
     for (const old of byUse.slice(0, Math.max(0, byUse.length - KEPT))) store.delete(old);
   } catch {
-    // It is laid out anew next time.
+    // The plan is laid out again next time.
   }
 }
 

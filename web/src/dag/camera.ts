@@ -1,4 +1,4 @@
-// Where one looks: a point of the drawing is seen at `point * scale + (x, y)` of the pane.
+// The camera: a point of the drawing appears at `point * scale + (x, y)` in the pane.
 
 export interface Camera {
   x: number;
@@ -28,7 +28,10 @@ export function fitting(world: Size, box: Size): number {
   return Math.max(ZOOM.min, Math.min(1, ratio));
 }
 
-/** Holds the drawing in the pane: centred when it is smaller, without empty space beyond the margin when it is larger. */
+/**
+ * Keeps the drawing in the pane: centred when it is smaller, and without empty space beyond the margin when it is
+ * larger.
+ */
 export function held({ x, y, scale }: Camera, world: Size, box: Size): Camera {
   const along = (offset: number, size: number, room: number): number => {
     const free = room - size * scale;
@@ -47,7 +50,7 @@ export function centred(px: number, py: number, scale: number, box: Size): Camer
   return { x: box.width / 2 - px * scale, y: box.height / 2 - py * scale, scale };
 }
 
-/** What is in sight, and `more` pixels of the pane beyond. */
+/** The visible part of the drawing, with a border of `more` pixels. */
 export function sight({ x, y, scale }: Camera, box: Size, more = 0): Region {
   return {
     left: (-x - more) / scale,

@@ -5,11 +5,14 @@ const FOCUS_NODES = 150;
 export interface Focus {
   /** The steps shown, in the order of the plan. */
   steps: readonly number[];
-  /** How many are within reach; more than are shown when there are too many. */
+  /** The number of steps within reach; more than are shown when there are too many. */
   within: number;
 }
 
-/** The steps within `hops` edges before or behind a step, never both ways in turn; the nearest when there are more than can be labelled. */
+/**
+ * The steps within `hops` edges upstream or downstream of a step, without changes of direction. When there are more
+ * than can be labelled, the nearest ones.
+ */
 export function focusOf(shape: Shape, center: number, hops: number, most = FOCUS_NODES): Focus {
   const found = new Set([center]);
   const walk = (lists: Shape["before"]): number[][] => {

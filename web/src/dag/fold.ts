@@ -2,10 +2,10 @@
 import { at, listOf, type Shape, type ShapeStep, shapeOf } from "../topology/shape";
 
 export interface Bar {
-  /** Of the graph's node; no step is named so. */
+  /** The id of the graph's node; no step has such an id. */
   id: string;
   group: string;
-  /** The steps in it. */
+  /** The steps of the group. */
   members: readonly string[];
 }
 
@@ -14,14 +14,14 @@ export interface Folded {
   bars: ReadonlyMap<string, Bar>;
 }
 
-/** The group that the plan gives a step, else what its id begins with. */
+/** The group of a step in the plan, else the prefix of its id. */
 export function groupOf(step: { stepId: string; group: string | null }): string {
   return step.group ?? /^[^._\-/:]+/.exec(step.stepId)?.[0] ?? step.stepId;
 }
 
 /**
- * Collapses each group but those in `open` and those of which a part has failed. A group that others come between is
- * several bars, one for each stretch of it, so that what is drawn has no cycle.
+ * Collapses each group except those in `open` and those with a failed step. A group with other steps in between becomes
+ * several bars, one for each stretch, so that the drawing has no cycle.
  */
 export function fold(
   shape: Shape,

@@ -3,14 +3,14 @@
 // can send it and a browser can keep it; a plan never changes, so neither does its drawing.
 import { at, listOf, type Lists, listsOf } from "../topology/shape";
 
-/** Changes when the same plan would be drawn differently. */
+/** Raise it when the same plan is drawn differently, so that cached layouts are not used. */
 export const LAYOUT_VERSION = 3;
 export const NODE = { width: 196, height: 34, gapX: 56, gapY: 12 };
 const SWEEPS = 12;
 const SETTLE = 8;
 const PITCH = NODE.height + NODE.gapY;
 
-/** The steps by number: how many, the layer of each, and what each waits for. */
+/** The steps by index: their number, the layer of each, and the predecessors of each. */
 export interface Wires {
   layer: Int32Array;
   before: Lists;
@@ -23,7 +23,10 @@ export interface Layout {
   /** Left and top of each step. */
   x: Float32Array;
   y: Float32Array;
-  /** Edge e goes from step `from[e]` to step `to[e]`, through the layers between them at the heights `bends[bend[e]]` to `bends[bend[e + 1] - 1]`. */
+  /**
+   * Edge e goes from step `from[e]` to step `to[e]`, through the layers between them at the heights `bends[bend[e]]` to
+   * `bends[bend[e + 1] - 1]`.
+   */
   from: Int32Array;
   to: Int32Array;
   bend: Int32Array;

@@ -1,4 +1,4 @@
-// Draws edges, and steps seen from afar, on canvases that cover a part of the drawing.
+// Draws edges and small steps on canvases that cover a part of the drawing.
 import { drawGlyph, type Glyph } from "../status/glyphs";
 import type { Tone } from "../ui/tones";
 import type { Palette } from "../ui/palette";
@@ -8,7 +8,7 @@ import { at } from "../topology/shape";
 
 export type EdgeKind = "open" | "done" | "blocked" | "failed";
 const KINDS: readonly EdgeKind[] = ["open", "done", "blocked", "failed"];
-/** So far away an edge is a straight line, and a step a block of colour. */
+/** Below this scale an edge is a straight line, and a step is a block of colour. */
 export const FAR = 0.3;
 const MANY = 200;
 const PATHS = 60;
@@ -19,7 +19,7 @@ export interface Seen {
   tone: Tone;
   glyph: Glyph;
   label: string;
-  /** Filled from afar, so that it is found among thousands. */
+  /** Filled at a small scale, so that it is found among thousands. */
   loud: boolean;
 }
 
@@ -41,7 +41,7 @@ export class Scene {
     });
   }
 
-  /** Steps that touch a part of the drawing. */
+  /** The steps that overlap a part of the drawing. */
   within({ left, top, right, bottom }: Region): number[] {
     const { x, y } = this.#layout;
     const found: number[] = [];
@@ -94,7 +94,7 @@ export class Scene {
     ctx.setLineDash([]);
   }
 
-  /** Straight through the layers, S-curves between them. */
+  /** Draws an edge: straight through the layers, S-curves between them. */
   #trace(ctx: CanvasRenderingContext2D, e: number, straight: boolean): void {
     const { from, to, layer, x, y, bend, bends } = this.#layout;
     const [source, target] = [at(from, e), at(to, e)];
@@ -117,7 +117,7 @@ export class Scene {
   node(ctx: CanvasRenderingContext2D, i: number, scale: number, seen: Seen, palette: Palette, labelled: boolean): void {
     const [x, y] = [at(this.#layout.x, i), at(this.#layout.y, i)];
     if (scale < FAR) {
-      // What is loud is never smaller than can be seen.
+      // A step that stands out is never too small to be seen.
       const [width, height] = seen.loud
         ? [Math.max(NODE.width, 8 / scale), Math.max(NODE.height, 5 / scale)]
         : [NODE.width, NODE.height];

@@ -13,26 +13,26 @@ import {
   zoomed,
 } from "./camera";
 
-/** What is drawn beyond the pane, in its pixels: while it moves, and when it rests, where drawing disturbs nobody. */
+/** The border that is drawn around the pane, in pixels: while it moves, and at rest, when drawing disturbs nobody. */
 const AHEAD = { moving: 320, resting: 720 };
 const REST_MS = 150;
 const DRAG = 4;
 
-/** What has to be drawn: changes when one leaves it, zooms, or rests near its edge, not with each movement. */
+/** The part to draw. It changes when the view leaves it, zooms, or rests near its edge, not with each movement. */
 export interface View {
   scale: number;
   region: Region;
-  /** The part in which steps are buttons: what was in sight at rest, and a little more. */
+  /** The part in which steps are buttons: the part that was visible at rest, and a border. */
   near: Region;
 }
 
 export interface CameraControl {
   pane: RefObject<HTMLDivElement | null>;
-  /** What moves, and in it what is scaled: the children of that are placed in the drawing's own measure. */
+  /** The element that moves, and the element in it that is scaled: its children have coordinates of the drawing. */
   moved: RefObject<HTMLDivElement | null>;
   scaled: RefObject<HTMLDivElement | null>;
   view: View | null;
-  /** The part in sight, now. */
+  /** The visible part, now. */
   seen: () => Region;
   onMove: (listener: () => void) => () => void;
   fit: () => void;
@@ -54,10 +54,10 @@ function viewOf(held: View | null, camera: Camera, box: Size, world: Size): View
   return { scale, region, near: held?.scale === scale ? held.near : region };
 }
 
-/** Where it rests more is drawn ahead, and what is in sight becomes buttons. */
+/** At rest a larger part is drawn, and visible steps become buttons. */
 function restingView(held: View | null, camera: Camera, box: Size, world: Size): View {
   const { scale } = camera;
-  // A dense screen has more pixels for the same room.
+  // A dense screen needs more pixels for the same area.
   const ahead = AHEAD.resting / Math.min(2, devicePixelRatio);
   const near = clipped(sight(camera, box, AHEAD.moving / 2), world);
   const drawn = held?.scale === scale && covers(held.region, clipped(sight(camera, box, ahead / 2), world));
@@ -66,7 +66,7 @@ function restingView(held: View | null, camera: Camera, box: Size, world: Size):
   return { scale, region: drawn ? held.region : clipped(sight(camera, box, ahead), world), near };
 }
 
-/** Moves a drawing in its pane: by pointer, wheel (with Ctrl it zooms) and calls. `opening` says where it begins. */
+/** Moves a drawing in its pane by pointer, wheel (Ctrl zooms) and calls. `opening` is the first view. */
 export function useCamera(world: Size, opening: (box: Size) => Camera): CameraControl {
   const pane = useRef<HTMLDivElement>(null);
   const moved = useRef<HTMLDivElement>(null);
@@ -87,7 +87,7 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
       const before = camera.current;
       const now = held(next, world, box());
       camera.current = now;
-      // Apart, because a layer of its own is moved as it is but blurred by a scale.
+      // Two elements, because a layer of its own moves without repainting but is blurred by a scale.
       if (moved.current) moved.current.style.transform = `translate(${now.x}px, ${now.y}px)`;
       if (scaled.current) scaled.current.style.transform = `scale(${now.scale})`;
       for (const listener of listeners.current) listener();
@@ -122,7 +122,7 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
       const moves = event.ctrlKey
         ? show(zoomed(now, Math.exp(-event.deltaY / 200), event.clientX - left, event.clientY - top))
         : show({ ...now, x: now.x - event.deltaX, y: now.y - event.deltaY });
-      // At its edge the page scrolls on.
+      // At the edge of the drawing the page scrolls.
       if (moves || event.ctrlKey) event.preventDefault();
     };
     const observer = new ResizeObserver(() => show(camera.current));
@@ -168,7 +168,7 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
         from.far = true;
         show({ ...from.from, x: from.from.x + dx, y: from.from.y + dy });
       },
-      // The click that ends a drag comes after it, and is none.
+      // The browser sends a click after a drag; it is ignored.
       onPointerUp: () => void setTimeout(() => (drag.current = null)),
     },
   };

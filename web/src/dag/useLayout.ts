@@ -5,10 +5,13 @@ import { type Layout, layout, LAYOUT_VERSION } from "./layout";
 import workerUrl from "./layout.worker?worker&url";
 import type { Shape } from "../topology/shape";
 
-/** Above it laying out would be felt: a worker does it, and the browser keeps it. */
+/** Above this number of steps a worker lays them out, and the browser caches the layout. */
 const MANY_STEPS = 1_000;
 
-/** The drawing of a plan; null while a worker is at it. A large one is kept under the plan's sha256, if that is given. */
+/**
+ * The layout of a plan; null while a worker computes it. A large one is cached under the plan's sha256, if that is
+ * given.
+ */
 export function useLayout(shape: Shape, planSha256: string | null): Layout | null {
   const many = shape.ids.length > MANY_STEPS;
   const few = useMemo(() => (many ? null : layout(shape)), [shape, many]);
@@ -52,14 +55,14 @@ interface ScriptUrls {
 
 let policy: ReturnType<ScriptUrls["createPolicy"]> | null = null;
 
-/** The content policy lets no text become the address of a script but this one. */
+/** The content security policy allows only this address for a worker. */
 function layoutWorker(): Worker {
   const { trustedTypes } = globalThis as { trustedTypes?: ScriptUrls };
   policy ??=
     trustedTypes?.createPolicy("dvt-layout", {
       createScriptURL: (url) => (url === workerUrl ? url : "about:invalid"),
     }) ?? null;
-  // A browser without Trusted Types takes the address itself.
+  // A browser without Trusted Types accepts the plain address.
   const url = (policy?.createScriptURL(workerUrl) ?? workerUrl) as string;
   return new Worker(url, { type: "module" });
 }

@@ -1,7 +1,10 @@
 import type { Layout } from "./layout";
 import { at, listOf, type Shape } from "../topology/shape";
 
-/** Where an arrow key leads from a step: along an edge to the nearest, or to the next of its layer. Null stays, undefined is not our key. */
+/**
+ * The step that an arrow key leads to: along an edge to the nearest one, or to the next in its layer. Null for none,
+ * undefined for any other key.
+ */
 export function walk(shape: Shape, { y, layer }: Layout, from: number, key: string): number | null | undefined {
   const level = (list: Int32Array): number | null =>
     list.reduce<number | null>(

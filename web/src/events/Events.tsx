@@ -24,7 +24,7 @@ import css from "./Events.module.css";
 const ROW = 32;
 const NO_TYPES: readonly string[] = [];
 
-/** The log of a run as it grows, from its first event. */
+/** Follows the log of a run from its first event. */
 function useEvents(runId: string): { log: EventLog; error: ApiError | null; again: () => void } {
   const [log, add] = useReducer(collectEvents, NO_EVENTS);
   const [error, setError] = useState<ApiError | null>(null);
@@ -52,7 +52,7 @@ function useEvents(runId: string): { log: EventLog; error: ApiError | null; agai
   return { log, error, again: () => (setError(null), setAttempt(attempt + 1)) };
 }
 
-/** The log, every fact of it. The address says which types, and which event is open. */
+/** Lists every event of the log. The address names the types and the open event. */
 export default function Events({ runId }: { runId: string }) {
   const { log, error, again } = useEvents(runId);
   const { types, seq } = useSearch({ strict: false });
@@ -116,7 +116,7 @@ function Rows({ rows, open, choose }: RowsProps) {
   const at = open === null ? -1 : rows.findIndex((row) => row.kind === "event" && row.event.runSeq === open);
   const sought = useRef(false);
   useEffect(() => {
-    // The event that the address names is brought into sight once; after that one scrolls as one likes.
+    // The event of the address is scrolled to once, so that the reader can scroll freely afterwards.
     if (at < 0 || sought.current) return;
     sought.current = true;
     list.scrollToIndex(at, { align: "center" });

@@ -1,14 +1,14 @@
 import type { RunEvent } from "../api/model";
 
 interface Decision {
-  /** The signal, and the step that it is for. */
+  /** The type of the signal, and its step. */
   what: string | null;
-  /** The person; the part of dvt that wrote the event when it names nobody. */
+  /** The person, or the part of dvt that wrote the event when it names nobody. */
   who: string | null;
   why: string | null;
 }
 
-/** What an event says of a decision, in the words of its payload. */
+/** The decision that an event records, from its payload. */
 export function decisionOf({ payload, emittedBy }: Pick<RunEvent, "payload" | "emittedBy">): Decision {
   const said: Record<string, unknown> = typeof payload === "object" && payload !== null ? { ...payload } : {};
   const word = (name: string): string | null => {

@@ -1,11 +1,11 @@
 import type { RunEvent } from "../api/model";
 
-/** A fact of the log, or positions of it that hold none. */
+/** An event of the log, or a range of unused positions. */
 export type LogRow = { kind: "event"; event: RunEvent } | { kind: "unused"; from: number; to: number };
 
 /**
- * What is listed of the log, the newest first: events of the wanted types up to a position. Unused positions are
- * lines of their own, left out when only some types are wanted.
+ * The rows of the log, the newest first: events of the wanted types up to a position. Unused positions are rows of
+ * their own, unless only some types are wanted.
  */
 export function logRows(events: readonly RunEvent[], types: readonly string[], upTo: number | null): LogRow[] {
   const wanted = new Set(types);
@@ -21,7 +21,7 @@ export function logRows(events: readonly RunEvent[], types: readonly string[], u
   return rows.toReversed();
 }
 
-/** The types that occur, by name, with how often up to a position. */
+/** The types of the events up to a position, by name, with their number. */
 export function typesOf(events: readonly RunEvent[], upTo: number | null): [string, number][] {
   const counts = new Map<string, number>();
   for (const { eventType, runSeq } of events)
@@ -29,7 +29,7 @@ export function typesOf(events: readonly RunEvent[], upTo: number | null): [stri
   return [...counts].toSorted(([a], [b]) => a.localeCompare(b));
 }
 
-/** As JSON Lines, in the order of the log. */
+/** Writes events as JSON Lines, in the order of the log. */
 export function eventLines(events: readonly RunEvent[]): string {
   return events
     .map(

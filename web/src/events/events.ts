@@ -3,17 +3,17 @@ import type { RunEvent } from "../api/model";
 const KEPT = 20_000;
 
 export interface EventLog {
-  /** In order, without repeats. */
+  /** In the order of the log, without duplicates. */
   events: readonly RunEvent[];
-  /** How many of the oldest are not kept. */
+  /** The number of oldest events that were dropped. */
   dropped: number;
-  /** A frame has come, be it empty. */
+  /** A frame has arrived, even an empty one. */
   received: boolean;
 }
 
 export const NO_EVENTS: EventLog = { events: [], dropped: 0, received: false };
 
-/** Adds what is new of a frame; whatever comes again is ignored. */
+/** Adds the new events of a frame; duplicates are ignored. */
 export function collectEvents(log: EventLog, frame: { reset: boolean; events: readonly RunEvent[] }): EventLog {
   const held = frame.reset ? NO_EVENTS : log;
   const last = held.events.at(-1)?.runSeq ?? 0;

@@ -24,7 +24,7 @@ export function ticking(ms: number): string {
 
 export const DAY_MS = 86_400_000;
 
-/** "8 min ago" within a day, else null. */
+/** "8 min ago" within a day; null for an older time. */
 export function relative(at: Instant, now: Instant): string | null {
   const age = Math.max(0, now - at);
   if (age >= DAY_MS) return null;
@@ -58,12 +58,12 @@ export function dateTime(at: Instant, zone: Zone): string {
   return `${date} ${time}`;
 }
 
-/** To the minute: the ends of a long span need no more. */
+/** Date and time to the minute, for the ends of a long span. */
 export function dateMinute(at: Instant, zone: Zone): string {
   return dateTime(at, zone).slice(0, -":00".length);
 }
 
-// `toLocaleString` makes a formatter for every number.
+// `toLocaleString` creates a formatter for every number.
 const GROUPED = new Intl.NumberFormat("en-GB");
 
 export function count(n: number): string {
@@ -85,7 +85,7 @@ export function bytes(n: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** The beginning of an id, as `dvt run` shows it too: whoever types it into the filter or the palette finds the run. */
+/** The beginning of an id, the same as in `dvt run`. The filter and the palette find the run by it. */
 export function shortId(id: string): string {
   return id.length <= 12 ? id : id.slice(0, 8);
 }

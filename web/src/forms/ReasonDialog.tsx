@@ -9,19 +9,19 @@ import send from "../styles/Confirm.module.css";
 
 interface ReasonDialogProps {
   title: string;
-  /** What will happen. */
+  /** The effect, in words. */
   children?: ReactNode;
   verb: string;
-  /** A reason is asked for; `required` when it cannot be left out. */
+  /** Asks for a reason, which may be left out when it is `optional`. */
   reason?: "optional" | "required";
-  /** What must be typed first, for what cannot be taken back. */
+  /** A word to type first, for a final action. */
   word?: string;
   danger?: boolean;
   act: (reason: string) => Promise<void>;
   onClose: () => void;
 }
 
-/** Asks before something is done that no run's page does, and stays open while it fails. */
+/** Asks for a reason before an action outside a run's page, and stays open when the action fails. */
 export function ReasonDialog({ title, children, verb, reason, word, danger = false, act, onClose }: ReasonDialogProps) {
   const [text, setText] = useState("");
   const [typed, setTyped] = useState("");

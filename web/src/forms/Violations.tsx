@@ -4,7 +4,7 @@ import { m } from "../messages";
 import css from "../styles/Form.module.css";
 import { locate } from "./jsonLocation";
 
-/** Goes to what a path names; false when it is not in sight. */
+/** Goes to the field of a path; false when the page does not show it. */
 export type GoTo = (path: string) => boolean;
 
 interface ListProps {
@@ -12,7 +12,7 @@ interface ListProps {
   goTo?: GoTo | undefined;
 }
 
-/** All that is wrong, at once; each leads to its place, where it has one. */
+/** Lists all violations; each leads to its field when there is one. */
 export function ViolationList({ violations, goTo }: ListProps) {
   return (
     <ul className={css.violations}>
@@ -32,7 +32,7 @@ export function ViolationList({ violations, goTo }: ListProps) {
   );
 }
 
-/** What the server has against it. */
+/** Shows an error of the server with its violations. */
 export function Violations({ error, goTo }: { error: ApiError | null; goTo?: GoTo }) {
   return (
     <div role="alert" className={css.problem}>
@@ -47,7 +47,7 @@ export function Violations({ error, goTo }: { error: ApiError | null; goTo?: GoT
   );
 }
 
-/** What is wrong with the field of a path, or with a part of it; null when nothing is. */
+/** The messages about the field of a path or a part of it; null when there are none. */
 export function wrongWith(violations: readonly Violation[], path: string): string | null {
   const found = violations.filter(
     (violation) =>
@@ -56,7 +56,7 @@ export function wrongWith(violations: readonly Violation[], path: string): strin
   return found.length === 0 ? null : found.map(({ message }) => message).join("; ");
 }
 
-/** What is wrong with a field, below it. */
+/** The message below a field. */
 export function Wrong({ id, text }: { id: string; text: string | null }) {
   return text === null ? null : (
     <span id={id} className={css.wrong}>
@@ -65,19 +65,19 @@ export function Wrong({ id, text }: { id: string; text: string | null }) {
   );
 }
 
-/** What an input says of itself while something is wrong with it. */
+/** The ARIA attributes of an input with a violation. */
 export function wrongProps(id: string, text: string | null): { "aria-invalid"?: true; "aria-describedby"?: string } {
   return text === null ? {} : { "aria-invalid": true, "aria-describedby": id };
 }
 
-/** Gives the focus to the first field that a refusal is about. */
+/** Moves the focus to the first field with a violation. */
 export function useFirstWrong(form: RefObject<HTMLElement | null>, error: ApiError | null): void {
   useEffect(() => {
     if (error) form.current?.querySelector<HTMLElement>("[aria-invalid]:not(textarea)")?.focus();
   }, [form, error]);
 }
 
-/** Selects the place of a path in a document that is edited as JSON. */
+/** Selects the part of a JSON text that a path names; false when there is none. */
 export function showIn(area: HTMLTextAreaElement | null, path: string): boolean {
   const at = area && locate(area.value, path);
   if (!at) return false;

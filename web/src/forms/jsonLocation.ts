@@ -6,8 +6,8 @@ export type Range = readonly [from: number, to: number];
 
 /**
  * The range of the member or item that a path such as `steps[4].dependsOn` names, cut at the end of its first line. For
- * a path that is missing it is the nearest parent that exists. A first name that only the request has (`settings.ttlMs`)
- * is skipped. Null when the text is not JSON or has no part of the path.
+ * a path that is missing it is the nearest parent that exists. A first name that only the request has
+ * (`settings.ttlMs`) is skipped. Null when the text is not JSON or has no part of the path.
  */
 export function locate(text: string, path: string): Range | null {
   const errors: ParseError[] = [];

@@ -4,13 +4,13 @@ import { m } from "../messages";
 import { ticking } from "../format/format";
 import { useTick } from "../ui/Time";
 
-/** A request of a form: one at a time, and after a refusal not before the server wants to be asked again. */
+/** Sends the request of a form: one at a time, and after `retryAfterMs` not before that has passed. */
 export interface Sending {
   error: ApiError | null;
   setError: (error: ApiError | null) => void;
-  /** Why it cannot be sent now, in the words of its button; null when it can. */
+  /** Why the form cannot be sent now, in the words of its button; null when it can. */
   refusal: string | null;
-  /** Does nothing while there is a refusal. `failed` is told what the server had against it. */
+  /** Does nothing while there is a refusal. Calls `failed` with the error of the server. */
   send: (act: () => Promise<void>, failed?: (error: ApiError) => void) => void;
 }
 

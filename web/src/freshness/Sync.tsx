@@ -19,10 +19,10 @@ const ICONS: Record<VerdictState, LucideIcon> = {
   PAST: History,
 };
 
-/** everyMs: no stream follows; it is read again so often. */
+/** `everyMs`: there is no stream; the list is read again at this interval. */
 type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number; everyMs?: number };
 
-/** How true this pane is, always in words, with the moment it was true at. */
+/** Says in words how true a pane is, and when it was true. */
 export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
   const zone = useZone();
   const { state, reason, asOf, lagMs, seq, everyMs } = verdict;
@@ -54,7 +54,10 @@ interface SyncBannerProps {
   now: number;
 }
 
-/** Across the page when it may not be true: since when, why, and what happens next. Its clocks tick with `now` and are not read out, its state is. */
+/**
+ * A banner for a page that may not be true: since when, why, and what happens next. A screen reader hears its state,
+ * not its clocks.
+ */
 export function SyncBanner({ verdict, now }: SyncBannerProps) {
   const { state, reason } = verdict;
   return (

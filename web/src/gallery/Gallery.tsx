@@ -2,7 +2,7 @@ import css from "./Gallery.module.css";
 import type { State } from "./state";
 import { STATES } from "./states";
 
-/** All states that can stand beside each other, or the one that the address names. */
+/** Shows all states that fit on one page, or the one that the address names. */
 export function Gallery() {
   const wanted = new URLSearchParams(location.search).get("state");
   const shown = STATES.filter((state) => (wanted === null ? state.alone !== true : state.name === wanted));

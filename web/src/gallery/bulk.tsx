@@ -1,4 +1,4 @@
-// What is done to many runs at once, before it is sent and on its way.
+// The states of a bulk, before and after it is sent.
 import type { BulkProgressFragment, BulkRowFieldsFragment } from "../api/gen/graphql";
 import { ApiError } from "../api/error";
 import type { BulkKind } from "../bulk/action";

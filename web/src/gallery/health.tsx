@@ -1,4 +1,4 @@
-// What a server has measured of itself.
+// The states of the health charts.
 import { HealthHistoryView } from "../health/HealthHistoryView";
 import type { History, Sample } from "../health/samples";
 import { NOW } from "../testing/fixtures";

@@ -1,4 +1,4 @@
-// What waits for people.
+// Items that wait for people.
 import type { Availability } from "../api/model";
 import { Decide } from "../inbox/Decide";
 import { InboxList } from "../inbox/InboxList";

@@ -8,7 +8,7 @@ import { ANSWERS } from "../testing/fixtures";
 import { Gallery } from "./Gallery";
 
 const VIEWER = { ...NOBODY, principal: "ana", tenantId: "acme", roles: ["ENGINEER"] };
-// Links need a router; they lead nowhere.
+// Links need a router. They lead nowhere.
 const router = createRouter({ routeTree: createRootRoute({ component: Gallery }), history: createMemoryHistory() });
 
 // Nothing here reaches a server.

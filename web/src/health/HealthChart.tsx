@@ -14,7 +14,7 @@ interface HealthChartProps {
   intervalMs: number;
 }
 
-/** A chart, and beside it in words what it shows: for those who do not see it, and for those who look at it in haste. */
+/** A chart with its content in words: for people who cannot see it, and for a quick look. */
 export function HealthChart({ name, samples, intervalMs }: HealthChartProps) {
   const zone = useZone();
   const [pointed, setPointed] = useState<Sample | null>(null);

@@ -11,7 +11,7 @@ import { toHistory } from "./samples";
 const FIRST_MS = 15_000;
 const LEAST_MS = 1_000;
 
-/** What the server that answers has measured of itself, asked for as often as it measures; for those who may see it. */
+/** The measurements of the server that answers, for viewers with the right DEBUG. */
 export function HealthHistory() {
   const { actions } = useViewer();
   return (
@@ -22,7 +22,7 @@ export function HealthHistory() {
   );
 }
 
-/** The server measures so often; it is asked so often too. */
+/** The interval at which the server measures, in milliseconds. */
 function everyMs(interval: number | undefined): number {
   return interval === undefined ? FIRST_MS : Math.max(interval, LEAST_MS);
 }

@@ -31,7 +31,7 @@ const TABLE: Column<Sample>[] = [
   column("temporalMs", false),
 ];
 
-/** The charts in their places, which they have before they have anything to show; null: it is not known yet. */
+/** The charts. They keep their place while the history is loading (null). */
 export function HealthHistoryView({ history }: { history: History | null }) {
   const zone = useZone();
   const [open, setOpen] = useState(false);

@@ -8,18 +8,18 @@ import { columns, type Line, type Sample, written } from "./samples";
 
 const HEIGHT = 160;
 const FONT = "12px system-ui, sans-serif";
-/** A line that began just now is no wider than this. */
+/** The least time that a chart covers. */
 const LEAST_MS = 60_000;
 
 interface PlotProps {
   samples: readonly Sample[];
   lines: readonly Line[];
   intervalMs: number;
-  /** The sample that is pointed at. */
+  /** The sample under the pointer. */
   point: (sample: Sample | null) => void;
 }
 
-/** Lines over time on a canvas. It is fetched when there is something to draw; what it shows is said in words beside it. */
+/** Draws lines over time on a canvas. Its code is loaded when there is something to draw. */
 export default function Plot({ samples, lines, intervalMs, point }: PlotProps) {
   const palette = usePalette();
   const zone = useZone();

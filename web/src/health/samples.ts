@@ -1,4 +1,4 @@
-// What the charts of a server's last hour show, and what they say in words.
+// The data of the charts of a server's last hour, and their content in words.
 import type { HealthHistoryQuery, HealthStatus } from "../api/gen/graphql";
 import type { Instant } from "../format/format";
 import { instant } from "../api/model";
@@ -20,7 +20,7 @@ export interface History {
 export type Measure =
   "lagP50Ms" | "lagP99Ms" | "framesPerSecond" | "viewers" | "streams" | "staleStreams" | "stateStoreMs" | "temporalMs";
 
-/** Two lines of a chart differ in their dashes too, not in colour alone. */
+/** The lines of a chart differ in their dashes, not only in colour. */
 export interface Line {
   of: Measure;
   tone: Tone;
@@ -69,7 +69,7 @@ export function written(of: Measure, value: number): string {
   }
 }
 
-/** How much it is now, and the most that it was and when; the newest of several that were as much. */
+/** The present value, and the highest with its time (the newest of equal ones). */
 export function told(of: Measure, samples: readonly Sample[], zone: Zone): string {
   const newest = samples.at(-1);
   let most: { value: number; at: Instant } | null = null;
@@ -83,7 +83,7 @@ export function told(of: Measure, samples: readonly Sample[], zone: Zone): strin
   return most.value === 0 ? said : `${said}, ${m.health.most(written(of, most.value), clockTime(most.at, zone))}`;
 }
 
-/** When dvt was not well in these samples: how many, and the last of them. */
+/** The number of samples in which dvt was not healthy, and the last of them. */
 export function unwell(
   samples: readonly Sample[],
 ): { times: number; last: { at: Instant; status: HealthStatus } } | null {
@@ -92,7 +92,7 @@ export function unwell(
   return last ? { times: bad.length, last } : null;
 }
 
-/** Columns for a plot: times, then the values of each line. Where no samples were taken for long, the lines have a gap. */
+/** Columns for a plot: the times, then the values of each line. Where samples are missing, the lines have a gap. */
 export function columns(
   samples: readonly Sample[],
   lines: readonly Line[],

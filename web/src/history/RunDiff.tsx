@@ -5,7 +5,7 @@ import type { RunDiffProps } from "./RunDiffBody";
 
 const Body = lazyPart(() => import("./RunDiffBody").then((part) => part.RunDiffBody));
 
-/** What changed in a run between two positions of its log: what people decided, then the steps. */
+/** The changes of a run between two positions of its log: first the decisions of people, then the steps. */
 export function RunDiff(props: RunDiffProps) {
   return (
     <Suspense fallback={<p role="status">{m.diff.loading}</p>}>

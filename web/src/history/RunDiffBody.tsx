@@ -14,12 +14,12 @@ export interface RunDiffProps {
   runId: string;
   from: number;
   to: number;
-  /** How many decisions and steps are named, of each. */
+  /** The most decisions, and the most steps, that are named. */
   most: number;
 }
 
 export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
-  // While one plays through time, that of a moment ago stays until the next is there.
+  // While the log is played, the former comparison stays until the next arrives.
   const { last: diff, error } = useQuery(RunDiffDocument, { runId, a: from, b: to }, ({ runDiff }) => runDiff);
   if (error) {
     return (

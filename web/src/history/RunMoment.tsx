@@ -18,7 +18,7 @@ interface RunMomentProps {
   children: ReactNode;
 }
 
-/** Gives everything in it the run as it is now or, in a violet frame, as it was. */
+/** Provides the run as it is now, or, in a violet frame, as it was at a position. */
 export function RunMoment({ runId, live, at, children }: RunMomentProps) {
   const { store, error, again } = usePast(runId, at);
   const navigate = useNavigate({ from: "/runs/$runId" });
@@ -38,7 +38,8 @@ export function RunMoment({ runId, live, at, children }: RunMomentProps) {
       </Notice>
     );
   }
-  // Who comes from now keeps the view, and is told, until the moment is there; who comes by a link is shown nothing else.
+  // A reader who comes from the present keeps it, with a notice, until the moment arrives. A reader who comes by a link
+  // sees nothing else.
   const past = at === null ? null : store;
   if (at === null || past) entered.current = true;
   if (at !== null && !entered.current) return <Skeleton rows={8} label={m.time.reading(at)} />;

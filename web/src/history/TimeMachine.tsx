@@ -14,15 +14,15 @@ const NAMED = 200;
 
 interface TimeMachineProps {
   runId: string;
-  /** The run as it is now, whatever is shown. */
+  /** The present run, also while a past moment is shown. */
   live: RunStore;
   /** The position that is shown; null is now. */
   at: number | null;
-  /** Another position, which it is compared with. */
+  /** The position to compare with. */
   diff: number | null;
 }
 
-/** The way through the log: to any moment, step by step or as it went, and what changed between two. */
+/** Goes through the log to any moment, event by event or played, and compares two moments. */
 export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   const navigate = useNavigate({ from: "/runs/$runId" });
   const head = useSyncExternalStore(live.subscribe, () => Math.max(0, live.seq));

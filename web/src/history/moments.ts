@@ -1,11 +1,11 @@
-// Moments of a run's log: where one may stop on the way through its past.
+// The moments of a run's log at which the time machine can stop.
 import { MomentBeforeDocument, MomentsAfterDocument } from "../api/gen/graphql";
 import type { Instant } from "../format/format";
 import { instant } from "../api/model";
 import { request } from "../api/request";
 
 const PAGE = 200;
-/** The shortest and the longest time between two moments that are played: quiet hours are not sat through. */
+/** The shortest and the longest time between two played moments, so that quiet hours are skipped. */
 const TICK_MS = 200;
 const PATIENCE_MS = 2_000;
 
@@ -17,7 +17,7 @@ export interface Moment {
   at: Instant;
 }
 
-/** The next moments after a position, at most 200; unused positions are none. Throws ApiError. */
+/** The next moments after a position, at most 200. Unused positions are no moments. Throws ApiError. */
 export async function momentsAfter(runId: string, after: number, first = PAGE): Promise<Moment[]> {
   const { run } = await request(MomentsAfterDocument, { runId, after, first });
   return (run?.events.edges ?? []).map(({ node }) => ({ runSeq: node.runSeq, at: instant(node.persistedAt) }));
@@ -30,7 +30,7 @@ export async function momentBefore(runId: string, before: number): Promise<Momen
   return node ? { runSeq: node.runSeq, at: instant(node.persistedAt) } : null;
 }
 
-/** Where to stop next when the log is played, and after how many milliseconds: what follows within one tick comes together. */
+/** The next stop when the log is played, and the wait before it in milliseconds. Moments within one tick are joined. */
 export function nextStop(
   moments: readonly Moment[],
   from: Instant,

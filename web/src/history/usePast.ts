@@ -13,7 +13,7 @@ export interface Past {
 
 const NOW: Past = { store: null, error: null };
 
-/** The run as it was at a position of its log, in a store of its own; with null, nothing. */
+/** Reads the run as it was at a position of its log into a store of its own. Null reads nothing. */
 export function usePast(runId: string, at: number | null): Past & { again: () => void } {
   const [past, setPast] = useState(NOW);
   const [attempt, setAttempt] = useState(0);

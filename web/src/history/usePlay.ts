@@ -3,12 +3,15 @@ import { type Moment, momentsAfter, nextStop, type Speed } from "./moments";
 
 export interface Playing {
   playing: boolean;
-  /** Plays the log from a position on. */
+  /** Plays the log from a position. */
   start: (from: number) => void;
   stop: () => void;
 }
 
-/** Goes through the log as it went, `speed` times as fast, and ends with it. What is shown is waited for: `position` follows `move`. */
+/**
+ * Plays the log `speed` times as fast as it happened, and stops at its end. It calls `move` and continues when
+ * `position` has followed.
+ */
 export function usePlay(runId: string, position: number, speed: Speed, move: (seq: number) => void): Playing {
   const [playing, setPlaying] = useState(false);
   const ahead = useRef<Moment[]>([]);

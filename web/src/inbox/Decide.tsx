@@ -20,7 +20,7 @@ interface DecideProps {
   close: () => void;
 }
 
-/** Asks for the reason and sends the decision; one request however often it is sent. */
+/** Asks for the reason and sends the decision. One request id, so that sending it again has no second effect. */
 export function Decide({ item, yes, done, close }: DecideProps) {
   const [requestId] = useState(() => `ui-${newId()}`);
   const [outcome, setOutcome] = useState<ManualOutcome>(yes ? "SUCCEEDED" : "FAILED");

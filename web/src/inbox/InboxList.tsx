@@ -10,11 +10,11 @@ import type { Item } from "./items";
 
 interface InboxListProps {
   items: readonly Item[];
-  /** Opens what asks for a yes, or for a no. */
+  /** Opens the dialog for a yes or for a no. */
   decide: (item: Item, yes: boolean) => void;
 }
 
-/** What waits, one card each: what, where, since when, and what one may do or why not. */
+/** A card for each waiting item: its name, place and age, and the buttons, or why the viewer may not decide. */
 export function InboxList({ items, decide }: InboxListProps) {
   return (
     <ul className={css.list}>

@@ -5,7 +5,10 @@ import { m } from "../messages";
 import form from "../styles/Form.module.css";
 import { plural } from "../format/format";
 
-/** What is approved, in one line: how large the plan is and how it differs from the last one; a plan that nobody has run is said to be new. */
+/**
+ * The plan to approve in one line: its size and its differences to the last run; a plan without earlier runs is called
+ * new.
+ */
 export function PlanChange({ runId }: { runId: string }) {
   const { answer: diff, error } = useQuery(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
   if (error || diff === undefined) return <p className={form.hint}>{error ? error.message : m.diff.loading}</p>;

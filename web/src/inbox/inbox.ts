@@ -1,4 +1,4 @@
-// What waits for the viewer, live: one stream for the tab, as long as somebody looks.
+// The live inbox of the viewer: one stream for the tab, while a component uses it.
 import { useSyncExternalStore } from "react";
 import { type Following, follow } from "../api/follow";
 import { InboxUpdatesDocument } from "../api/gen/graphql";

@@ -1,4 +1,4 @@
-// What waits for people, as one list: runs to approve and steps to complete.
+// The inbox as one list: runs to approve and steps to complete.
 import { explain } from "../actions/refusal";
 import type { ApprovalsQuery, TaskFieldsFragment } from "../api/gen/graphql";
 import type { Instant } from "../format/format";
@@ -12,7 +12,7 @@ export interface Item {
   kind: "approval" | "task";
   runId: string;
   stepId: string | null;
-  /** Plan and version, or the step. */
+  /** The plan with its version, or the step. */
   name: string;
   projectId: string;
   environmentId: string;

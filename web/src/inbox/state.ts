@@ -1,16 +1,16 @@
 import type { InboxUpdatesSubscription } from "../api/gen/graphql";
 
 export interface InboxState {
-  /** 100 stands for 100 or more; null until something could be read. */
+  /** 100 means 100 or more; null before the first answer. */
   count: number | null;
-  /** Grows whenever what waits has changed: time to ask for the lists again. */
+  /** Grows with each change of the inbox, so that the lists are asked for again. */
   moved: number;
 }
 
 export const MANY = 100;
 export const NOTHING: InboxState = { count: null, moved: 0 };
 
-/** What a frame makes of the state. */
+/** The state after a frame. */
 export function receive(state: InboxState, frame: InboxUpdatesSubscription["inboxUpdates"]): InboxState {
   const moves = frame.reset || frame.changed.length > 0 || frame.removed.length > 0;
   if (!moves && frame.count === state.count) return state;

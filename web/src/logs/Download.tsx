@@ -8,14 +8,14 @@ import { type LogOf, sourceOf } from "./useLog";
 
 const SHOWN_MS = 60_000;
 
-/** Shows the text in a tab, which was opened by the click: one that is opened later is taken for an advertisement. */
+/** Shows the text in a tab that the click has opened: browsers block a tab that is opened later. */
 function show(tab: Window | null, text: Blob): void {
   const url = URL.createObjectURL(text);
   if (tab) tab.location.href = url;
   setTimeout(() => URL.revokeObjectURL(url), SHOWN_MS);
 }
 
-/** Gives the browser the whole log, as a tab or as a file, and says how far it is. */
+/** Downloads the whole log as a tab or as a file, and shows the progress. */
 export function Download({ of }: { of: LogOf }) {
   const [share, setShare] = useState<number | null>(null);
   const abort = useRef<AbortController | null>(null);

@@ -9,19 +9,19 @@ const LISTED = 20;
 
 interface ErrorListProps {
   of: LogOf;
-  /** The lines that speak of an error. */
+  /** The lines that mention an error. */
   lines: readonly number[];
   current: number | null;
   goTo: (line: number) => void;
 }
 
-/** The lines that speak of an error with how they begin: those around the current one, when they are many. */
+/** Lists the lines that mention an error, with their beginnings: those around the current line, when there are many. */
 export function ErrorList({ of, lines, current, goTo }: ErrorListProps) {
   const at = Math.max(0, lines.indexOf(current ?? 0));
   const from = Math.max(0, Math.min(Math.floor(at / LISTED) * LISTED, lines.length - 1));
   const shown = lines.slice(from, from + LISTED);
   const numbers = Object.fromEntries(shown.map((no, i) => [`l${i}`, no]));
-  // One more line at the end of the list takes no words from the others.
+  // When the list grows, the other lines keep their words until the answer arrives.
   const { last: words } = useQuery(
     linesDocument(shown.length),
     shown.length > 0 ? { ...of, ...numbers } : null,

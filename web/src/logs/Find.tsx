@@ -23,7 +23,7 @@ interface FindProps {
   field: Ref<HTMLInputElement>;
 }
 
-/** Finds over the whole log, on the server. */
+/** Searches the whole log on the server. */
 export function Find({ of, find, setFind, goTo, field }: FindProps) {
   const [text, setText] = useState(find);
   const [chosen, setChosen] = useState(0);

@@ -27,9 +27,9 @@ const NEAR_END = 40;
 
 interface LogViewProps {
   of: LogOf;
-  /** The attempt still runs: lines are followed as they come. */
+  /** The attempt still runs, so new lines are followed. */
   running: boolean;
-  /** The attempt failed: its log opens where it says why. */
+  /** The attempt failed, so its log opens at the error. */
   failed: boolean;
   /** The line that the address names. */
   line: number | null;
@@ -71,20 +71,20 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
       setSeen(total);
     }
   }, [following, total, count, rows]);
-  // The line that the address names, else where the failure speaks.
+  // The line of the address, else the first line of the error.
   const wanted = line ?? (failed ? log.errorLine : null);
   useEffect(() => {
     if (wanted === null || total === 0) return;
     setFollowing(false);
     rows.scrollToIndex(rowOf(Math.min(wanted, total), gap), { align: "center" });
-    // More lines do not move what one reads.
+    // New lines must not move the lines that are being read.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [wanted, rows, total > 0]);
   const some = total > 0;
   const sought = useLocation({ select: ({ state }) => state.log });
   useEffect(() => {
     if (sought === undefined || !some) return;
-    // The arrows are to move through its lines.
+    // With the focus in the pane, arrow keys scroll its lines.
     pane.current?.focus({ preventScroll: true });
     pane.current?.scrollIntoView({ block: "nearest" });
     if (wanted !== null) rows.scrollToIndex(rowOf(Math.min(wanted, total), gap), { align: "center" });
@@ -95,7 +95,7 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   }, [line, some]);
   const goTo = useCallback((to: number) => open({ line: to }), [open]);
   const setFind = useCallback((text: string) => open({ q: text === "" ? undefined : text }), [open]);
-  // While it runs, more lines may speak of one.
+  // While the attempt runs, more lines may mention an error.
   const findErrors = (then: (lines: readonly number[]) => void): void => {
     if (errors && !running) then(errors);
     else
@@ -214,7 +214,7 @@ function Row({ no, log, wanted, goTo }: RowProps) {
   return <Line no={no} line={log.line(no)} current={wanted === no} goTo={goTo} />;
 }
 
-/** Copies the address of the page at a line, whether the address has it or not. A later attempt has other lines: it names this one. */
+/** Copies a link to a line. The link names the attempt, because a later attempt has other lines. */
 function CopyLine({ attempt, line }: { attempt: number; line: number }) {
   const [copied, setCopied] = useState<number | null>(null);
   const copy = (): void => {
@@ -249,7 +249,7 @@ const Line = memo(function Line({ no, line, current, goTo }: LineProps) {
       <span className={css.text}>
         {line
           ? spans(line.text).map((span, i) => (
-              // Pieces of one line never move.
+              // The spans of a line never change their order.
               // oxlint-disable-next-line react/no-array-index-key
               <span key={i} data-colour={span.colour || undefined} data-bold={span.bold || undefined}>
                 {span.text}

@@ -2,20 +2,20 @@ import Anser from "anser";
 
 export interface Span {
   text: string;
-  /** `ansi-red`, or empty for the usual colour. */
+  /** `ansi-red`, or empty for the default colour. */
   colour: string;
   bold: boolean;
 }
 
-// What is left of escape sequences after the colours are read, and other characters that have no shape.
+// Escape sequences that remain after the colours are read, and other control characters.
 // oxlint-disable-next-line no-control-regex
 const SHAPELESS = /\u001B\[[0-?]*[ -/]*[@-~]|[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g;
 
-// Sequences that carry a text to the terminal itself, such as the name of its window, and the short ones.
+// Sequences with a text for the terminal, such as the title of its window, and the short ones.
 // oxlint-disable-next-line no-control-regex
 const UNSEEN = /\u001B(?:[\]PX^_][^\u0007\u001B]*(?:\u0007|\u001B\\)?|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])/g;
 
-/** A printed line as pieces of plain text. Nothing in it is ever read as HTML. */
+/** A printed line as spans of plain text. No part of it is read as HTML. */
 export function spans(text: string): Span[] {
   if (!text.includes("\u001B")) return [{ text: text.replace(SHAPELESS, ""), colour: "", bold: false }];
   return Anser.ansiToJson(text.replace(UNSEEN, ""), { use_classes: true, remove_empty: true, json: true }).map(

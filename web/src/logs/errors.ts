@@ -3,10 +3,13 @@ import { request } from "../api/request";
 import { spans } from "./ansi";
 import type { LogOf } from "./useLog";
 
-/** How errors are spoken of; the server finds with regard to case. */
+/** The words by which errors are found; the server's search is case-sensitive. */
 const WORDS = ["rror", "ERROR", "FAIL"];
 
-/** Lines that speak of an error, the one at which to begin among them, in order; at most 1,000 of each word. Throws ApiError. */
+/**
+ * The lines that mention an error, in order, with the line at which the error begins; at most 1,000 for each word.
+ * Throws ApiError.
+ */
 export async function errorLines({ runId, stepId, attempt }: LogOf, errorLine: number | null): Promise<number[]> {
   const found = await Promise.all(
     WORDS.map((find) => request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find })),
@@ -16,14 +19,14 @@ export async function errorLines({ runId, stepId, attempt }: LogOf, errorLine: n
   return [...lines].toSorted((a, b) => a - b);
 }
 
-/** The first of the lines after the current one, else the first of all. */
+/** The next of the lines after the current one, else the first. */
 export function nextLine(lines: readonly number[], current: number | null): number | null {
   return lines.find((line) => line > (current ?? 0)) ?? lines[0] ?? null;
 }
 
 type Words = Record<string, { lines: { no: number; text: string }[] } | null>;
 
-/** Asks for so many lines by their numbers, `l0` and on: lines of a log that lie apart, in one request. */
+/** A query for lines by their numbers `l0`, `l1`, …: scattered lines of a log in one request. */
 export function linesDocument(many: number): TypedDocumentString<Words, LogOf & Record<string, unknown>> {
   const each = (part: (i: number) => string): string => Array.from({ length: many }, (_, i) => part(i)).join("");
   return new TypedDocumentString(
@@ -31,7 +34,7 @@ export function linesDocument(many: number): TypedDocumentString<Words, LogOf & 
   );
 }
 
-/** How lines begin, by their numbers. */
+/** The beginnings of lines by their numbers. */
 export function beginnings(found: Words): ReadonlyMap<number, string> {
   return new Map(
     Object.values(found).flatMap((log) => (log?.lines ?? []).map(({ no, text }) => [no, beginning(text)] as const)),
@@ -40,7 +43,7 @@ export function beginnings(found: Words): ReadonlyMap<number, string> {
 
 const WORDS_OF_LINE = 120;
 
-/** How a line begins, without what colours it. */
+/** The beginning of a line, without its escape sequences. */
 export function beginning(text: string): string {
   const plain = spans(text)
     .map((span) => span.text)

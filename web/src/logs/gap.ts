@@ -1,12 +1,12 @@
-// A log past its limits has lost its middle. Its rows follow each other; its numbers go on.
+// A log beyond its limit has lost its middle. Its rows are contiguous; its line numbers are not.
 
-/** Numbers of lines, both included, that are not there; under `to` stands a line that says so. */
+/** The missing line numbers, both included. The line `to` says that lines are missing. */
 export interface Gap {
   from: number;
   to: number;
 }
 
-/** How many rows a log takes whose last line has this number. */
+/** The number of rows of a log whose last line has this number. */
 export function rowsOf(total: number, gap: Gap | null): number {
   return gap ? total - (gap.to - gap.from) : total;
 }
@@ -16,7 +16,7 @@ export function lineOf(row: number, gap: Gap | null): number {
   return gap && row >= gap.from - 1 ? row + 1 + gap.to - gap.from : row + 1;
 }
 
-/** The row of a line, or of what says that it is missing. */
+/** The row of a line, or of the line that says that it is missing. */
 export function rowOf(line: number, gap: Gap | null): number {
   if (!gap || line < gap.from) return line - 1;
   return Math.max(line, gap.to) - 1 - (gap.to - gap.from);

@@ -1,5 +1,5 @@
-// The log of one attempt, held in windows by line number: what is looked at is fetched, what was not
-// looked at for long is forgotten.
+// The log of one attempt, held in windows by line number. Visible windows are fetched; the one used longest ago is
+// dropped.
 import type { LogLine } from "../api/model";
 import type { Gap } from "./gap";
 
@@ -15,7 +15,7 @@ export interface Page {
 export interface Begin {
   totalLines: number;
   missing: Gap | null;
-  /** Where to begin to read why the attempt failed. */
+  /** The line at which the error of the attempt begins. */
   errorLine: number | null;
 }
 
@@ -26,7 +26,7 @@ export interface Source {
 
 export class LogStore {
   readonly #source: Source;
-  /** In the order of use, the latest last. */
+  /** In the order of use, the latest at the end. */
   #windows = new Map<number, Map<number, LogLine>>();
   #pending = new Set<number>();
   #total: number | null = null;
@@ -45,13 +45,13 @@ export class LogStore {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   };
-  /** Changes whenever anything here does. */
+  /** Grows with every change of the store. */
   readonly version = (): number => this.#version;
   /** The number of the last line, or null before the first answer. */
   get total(): number | null {
     return this.#total;
   }
-  /** What was dropped between the beginning and the end. */
+  /** The lines that were dropped between the beginning and the end. */
   get missing(): Gap | null {
     return this.#missing;
   }
@@ -68,7 +68,7 @@ export class LogStore {
     return this.#windows.get(Math.floor((no - 1) / WINDOW))?.get(no);
   }
 
-  /** Asks how long the log is and where its error begins; no line is held before. */
+  /** Reads the length of the log and the line of its error. Call it before `ensure`. */
   async begin(): Promise<void> {
     try {
       const { totalLines, missing, errorLine } = await this.#source.begin();
@@ -81,7 +81,7 @@ export class LogStore {
     this.#tell();
   }
 
-  /** Sees to it that these lines are held, or will be. */
+  /** Fetches the windows of these lines that are not held. */
   async ensure(from: number, to: number): Promise<void> {
     const first = Math.floor((Math.max(1, from) - 1) / WINDOW);
     const last = Math.floor((Math.max(1, to) - 1) / WINDOW);
@@ -98,7 +98,7 @@ export class LogStore {
     await Promise.all(missing.map((index) => this.#load(index)));
   }
 
-  /** Lines as they are printed. */
+  /** Adds lines that were just printed. */
   append({ lines, totalLines, missing }: Page, complete: boolean): void {
     this.#put(lines);
     this.#grow(totalLines, missing);
@@ -106,7 +106,7 @@ export class LogStore {
     this.#tell();
   }
 
-  /** How many lines of a window there are. */
+  /** The number of lines that a window has. */
   #sizeOf(index: number): number {
     const [before, end] = [index * WINDOW, Math.min((index + 1) * WINDOW, this.#total ?? Number.POSITIVE_INFINITY)];
     if (end === Number.POSITIVE_INFINITY) return end;

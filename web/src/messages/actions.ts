@@ -1,4 +1,4 @@
-// What may be done, by whom, and what came of it.
+// Actions, refusals and receipts.
 import type { Action, ActionOutcome, AlertLevel, Decision, Role } from "../api/gen/graphql";
 import { plural } from "../format/format";
 
@@ -58,7 +58,7 @@ export const confirm = {
   noPreview: "dvt cannot say now what this would do, so it cannot be sent. Try again in a moment.",
   noPreviewStop: "dvt cannot say now what this would do. Stopping is allowed all the same.",
   sameAgain: "It may have arrived. Sending it again has no second effect.",
-  otherwise: "What it would do has changed while you were here. Read it again before you send; your input is kept.",
+  otherwise: "The effect of this action has changed. Read the preview again before you send; your input is kept.",
   wait: (left: string) => `Wait ${left}`,
   force: "Force: retry although the policy says no (audited)",
   patch: { UPDATE_PARAMS: "Parameters to change", INJECT_OVERRIDE: "Inputs to change" },
@@ -76,10 +76,10 @@ export const confirm = {
     graceful: "Graceful: the engine stops what is in flight, and the log says how each attempt ended.",
     force: "Force: the engine's execution is ended at once. Attempts in flight may go on outside for a while.",
   },
-  again: "What runs again",
+  again: "Steps to run again",
   from: {
-    failed: "What did not succeed, and all that depends on it",
-    step: "This step and all that depends on it",
+    failed: "The steps that did not succeed, and their dependents",
+    step: "This step and its dependents",
     start: "Everything",
   },
   decisions: {
@@ -100,7 +100,7 @@ export const confirm = {
   sending: "Sending…",
   reviewAgain: "Review again",
   moved: (from: number, to: number) =>
-    `Nothing was sent. What this concerns has changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
+    `Nothing was sent. The run changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
   stopWhileStale: (age: string) => `Your view is ${age} old. Stopping is allowed all the same.`,
   notNow: "This is no longer possible:",
 };
@@ -127,7 +127,7 @@ export const denied = {
 export const receipt = {
   tray: "Receipts",
   more: (n: number) => `and ${n} more`,
-  empty: "Nothing sent yet. What you send to a run is listed here until it has taken effect, and after.",
+  empty: "Nothing was sent yet. Signals that you send to runs are listed here.",
   ACCEPTED: "Accepted",
   recorded: "Recorded",
   DELIVERED: "Delivered",

@@ -26,7 +26,7 @@ export const tokens = {
   expired: "expired",
   revoke: "Revoke",
   revokeMeans:
-    "Whoever uses it is refused from now on, on every server within 2 s, and its streams end. This cannot be undone.",
+    "Requests with this token are refused on every server within 2 s, and its streams end. This cannot be undone.",
   everybody: "Show everybody's",
   make: "Make a token",
   role: "Role, at most",
@@ -57,11 +57,11 @@ export const policy = {
   rules: (n: number) => `${plural(n, "rule")} of the tenant's own`,
   defaultRules: (n: number) => `${plural(n, "rule")}, the defaults of this version of dvt`,
   duties: "Separation of duties, approval, emergencies",
-  sodApprove: "Who asked for a run may not approve it.",
-  noSodApprove: "Who asked for a run may approve it.",
-  sodComplete: "Who asked for or approved a run may not complete its manual steps.",
+  sodApprove: "The person who asked for a run may not approve it.",
+  noSodApprove: "The person who asked for a run may approve it.",
+  sodComplete: "A person who asked for or approved a run may not complete its manual steps.",
   sodCompleteAlways: "A plan cannot lift this by sod: false.",
-  noSodComplete: "Who asked for a run may complete its manual steps.",
+  noSodComplete: "The person who asked for a run may complete its manual steps.",
   approvals: (place: string, required: number) =>
     `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
   breakGlass: (principal: string, role: string, minutes: number) =>

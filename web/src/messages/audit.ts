@@ -1,4 +1,4 @@
-// Who did what.
+// The audit.
 import { plural } from "../format/format";
 
 export const audit = {
@@ -16,7 +16,7 @@ export const audit = {
   to: "Before (UTC)",
   any: "any",
   find: "Find",
-  gone: "This row was taken away.",
+  gone: "This row was removed.",
   csv: "Export CSV",
   jsonl: "Export JSON Lines",
   exporting: (n: number) => `${plural(n, "row")} so far…`,

@@ -1,4 +1,4 @@
-// What the bus refused.
+// Dead letters: messages that the bus refused.
 
 export const dlq = {
   title: "Dead letters",
@@ -18,11 +18,11 @@ export const dlq = {
   word: "redrive all",
   look: "Show",
   lookAt: (run: string, seq: number) => `Message of run ${run}, up to seq ${seq}`,
-  carried: "What the message carried. The log of the run has all of it.",
+  carried: "The content of the message. The log of the run has all of it.",
   nothing: "The log has no event there that you may read.",
   harmless:
-    "The state of the run as it is now is published again. Receivers that have it already, or a later one, ignore it.",
+    "The present state of the run is published again. Receivers that already have it, or a later state, ignore it.",
   more: "More than 200 were open: redrive again for the rest.",
   empty:
-    "The bus has taken every message. One that it refuses for good is kept here; nothing is lost, the log of the run has it.",
+    "The bus accepted every message. A message that it refuses for good is listed here; nothing is lost, because the log of the run has it.",
 };

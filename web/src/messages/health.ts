@@ -1,4 +1,4 @@
-// How dvt is.
+// The health of dvt.
 import type { HealthStatus } from "../api/gen/graphql";
 
 const NO_FRAME = "no frame was measured in this time";
@@ -21,11 +21,10 @@ export const health = {
     UNHEALTHY: "Nothing can be changed until the store is well; the table says what is wrong with it.",
   } satisfies Record<HealthStatus, string>,
   history: "This server's last hour",
-  notYours:
-    "What a server measures of itself is for those who may DEBUG on the whole tenant: by default those with the role SRE.",
+  notYours: "These measurements need the right DEBUG on the whole tenant. By default the role SRE has it.",
   first: (seconds: number) => `The server has only just started: the first sample comes within ${seconds} s.`,
   of: (server: string, since: string, newest: string) =>
-    `Measured by ${server} since ${since}, and nothing of other servers; the newest sample is of ${newest}.`,
+    `Measured by ${server} alone, since ${since}; the newest sample is from ${newest}.`,
   unwell: (times: number, word: string, at: string) =>
     `${times === 1 ? "1 sample was" : `${times} samples were`} not healthy, the last one at ${at}: ${word}.`,
   charts: {

@@ -1,4 +1,4 @@
-// What waits for people.
+// Items that wait for people.
 import type { ManualOutcome } from "../api/gen/graphql";
 import { plural } from "../format/format";
 
@@ -14,14 +14,14 @@ export const inbox = {
   askedBy: (who: string) => `· asked for by ${who}`,
   waitsSince: "waiting since",
   timesOut: "times out",
-  none: "Nothing waits for a person where you may look.",
+  none: "Nothing waits for a person in the projects that you may see.",
   noneForMe: "Nothing waits for you.",
   some: (n: number, more: boolean) => (more ? `${n}+` : String(n)),
   othersWait: (n: number) => `${plural(n, "thing waits", "things wait")} for others: see All for why.`,
   noneDone: "You have not completed a step recently.",
-  decisions: "Who approved and declined what is in the",
+  decisions: "Approvals and refusals are in the",
   named: (verb: string, subject: string) => `${verb}: ${subject}`,
-  approveMeans: "The run starts when as many people as its policy asks for have approved it.",
+  approveMeans: "The run starts when enough people have approved it.",
   rejectMeans: "The run ends as cancelled, for good.",
   outcomeLabel: "Outcome",
   outcome: { SUCCEEDED: "Succeeded", FAILED: "Failed", CANCELLED: "Cancelled" } satisfies Record<ManualOutcome, string>,

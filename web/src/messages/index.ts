@@ -1,4 +1,4 @@
-// Every sentence that people read: a file for each page or subject, one name for them all.
+// Every text of the UI: one file for each page or subject, exported under one name.
 import { status } from "./status";
 import { sync, cause, banner, serviceBanner } from "./live";
 import { action, role, confirm, denied, receipt, menu } from "./actions";

@@ -1,4 +1,4 @@
-// How true a page is, and what holds for the whole service.
+// The freshness of a page, and the state of the service.
 
 export const sync = {
   LOADING: "Loading",

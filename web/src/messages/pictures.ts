@@ -1,4 +1,4 @@
-// The pictures of the steps of a run, and their table.
+// Graph, mosaic, timeline and table of the steps.
 import { count, plural } from "../format/format";
 
 export const graph = {

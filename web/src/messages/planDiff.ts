@@ -1,4 +1,4 @@
-// How a plan differs from that of the run before.
+// The differences between a plan and that of the run before.
 import type { PlanChange } from "../api/gen/graphql";
 import { count, plural } from "../format/format";
 

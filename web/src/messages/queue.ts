@@ -1,4 +1,4 @@
-// What waits for its start.
+// The queue of runs.
 import type { QueueWait } from "../api/gen/graphql";
 
 export const queue = {
@@ -15,14 +15,13 @@ export const queue = {
   act: "Cancel",
   unknown: "not known",
   waits: {
-    QUOTA: "Its tenant or project has started as many runs as it may for now.",
-    PLACE: "As many runs are active as may be at once.",
-    TURN: "Others of its project wait before it.",
-    HOLD: "dvt or its tenant starts nothing new now; see the banner.",
+    QUOTA: "The quota of its tenant or project is used up for now.",
+    PLACE: "The limit of active runs is reached.",
+    TURN: "Other runs of its project wait before it.",
+    HOLD: "dvt or its tenant starts no new runs now; see the banner.",
   } satisfies Record<QueueWait, string>,
   depth: (n: string) => `${n} waiting in the tenant`,
   cancel: (run: string) => `Cancel run ${run}`,
-  cancelMeans:
-    "It has not begun, so nothing is stopped and nothing is left behind. A cancelled run is not started later.",
+  cancelMeans: "The run has not started, so nothing is stopped or left behind. A cancelled run is not started later.",
   empty: "No run waits for a quota or a free place.",
 };

@@ -18,7 +18,7 @@ export const run = {
   windowCloses: (left: string) => `window closes in ${left}`,
   windowClosed: "the retry window has closed",
   unknownMeans: "This page does not know this status: the server may be newer. Reload the page.",
-  compensatingMeans: "What the steps have done is being undone, one after the other.",
+  compensatingMeans: "The effects of the steps are being undone, one after another.",
   stepsFailed: (n: number) => `${plural(n, "step")} failed`,
   draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}`,
   pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,
@@ -36,7 +36,7 @@ export const run = {
   ends: (from: string, to: string, part: number) => `est. ends ${from}–${to} (${part} %)`,
   late: (runs: number) => `longer than most of the last ${runs} runs`,
   forecastOf: (part: number, runs: number) =>
-    `So long took ${part} % of the last ${runs} runs of this plan here that completed, waits included`,
+    `${part} % of the last ${runs} completed runs of this plan took this long, including waits`,
   views: "Views of the run",
   tabs: {
     graph: "Graph",
@@ -103,7 +103,7 @@ export const details = {
   document: "Plan document",
   noDocument: "No worker has fetched the plan yet; it appears here when one has.",
   download: "Download",
-  cut: "It is longer than what is shown; the file has all of it.",
+  cut: "The document is longer than shown; the file has all of it.",
 };
 
 export const artifacts = {

@@ -35,7 +35,7 @@ export const runs = {
   histogram: (total: number, failed: number) =>
     `${plural(total, "run")} began${failed > 0 ? `, ${count(failed)} of them failed` : ""}`,
   bar: (from: string, total: number, failed: number) => `${from}: ${plural(total, "run")}, ${count(failed)} failed`,
-  notFollowed: (n: number) => `Only the first ${n} rows follow what happens. Narrow the filter to follow the others.`,
+  notFollowed: (n: number) => `Only the first ${n} rows are live. Narrow the filter to see the others live.`,
   loading: "Loading runs",
   left: "no longer matches",
   refresh: "Refresh the list",

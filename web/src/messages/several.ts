@@ -10,9 +10,9 @@ export const several = {
     RETRY_STEP: (n: number) => `Retry ${plural(n, "step")}`,
     SKIP_STEP: (n: number) => `Skip ${plural(n, "step")}`,
   },
-  list: "The steps that are meant",
+  list: "Chosen steps",
   would: (n: number, of: number) =>
-    `If sent now, ${count(n)} of ${plural(of, "step")} would take it. Each is sent by itself, one after another, and has a receipt of its own.`,
+    `If sent now, ${count(n)} of ${plural(of, "step")} would take the signal. Each step is sent by itself and gets its own receipt.`,
   sent: (n: number, of: number) => `${count(n)} of ${plural(of, "step")} sent.`,
   states: {
     asking: "Asking",
@@ -26,9 +26,8 @@ export const several = {
   reason: "One reason for all",
   typeCount: (n: string) => `Type the number of steps, ${n}, to confirm`,
   again: (n: number) =>
-    `${plural(n, "step")} ${n === 1 ? "has" : "have"} not been sent, or would be something else now. Read again before you send; your reason is kept.`,
-  moved: (n: number) =>
-    `${plural(n, "step")} moved after you had read what would become of ${n === 1 ? "it" : "them"}:`,
+    `${plural(n, "step was", "steps were")} not sent, or the preview has changed. Read again before you send; your reason is kept.`,
+  moved: (n: number) => `${plural(n, "step")} changed after you had read the preview:`,
   wait: (left: string) => `The run takes no more signals for ${left}. It goes on by itself.`,
   sending: (n: string) => `Sending… ${n}`,
   stop: "Stop sending",

@@ -1,4 +1,4 @@
-// What surrounds every page.
+// The frame around every page.
 
 export const nav = {
   label: "Pages",
@@ -18,7 +18,7 @@ export const page = {
   retryIn: (left: string) => `Retry in ${left}`,
   tooSoon: "The server asks you to wait a little.",
   missing:
-    "dvt did not answer, or this page is of an older version than dvt. Reload it when dvt answers: its address keeps what you look at.",
+    "dvt did not answer, or this page is of an older version than dvt. Reload it when dvt answers; the address keeps your view.",
   reload: "Reload the page",
   goTo: "Go to it in the form",
   asOf: "as of",
@@ -45,12 +45,12 @@ export const keys = {
 export const help = {
   title: "Keys",
   everywhere: [
-    ["Arrows", "Walk a picture, a table or a menu"],
-    ["Enter", "Open what has the focus"],
-    ["Esc", "Close what is open"],
+    ["Arrows", "Move through a graph, a table or a menu"],
+    ["Enter", "Open the focused item"],
+    ["Esc", "Close the open part"],
     ["Tab", "Go to the next part of the page"],
   ] as const,
-  note: "Keys never act by themselves: they go somewhere or open what the button opens. They do nothing while you type.",
+  note: "Keys never send anything: they navigate or open the dialog of a button. They do nothing while you type.",
   close: "Close",
   paletteKey: /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "") ? "⌘K" : "Ctrl K",
 };
@@ -82,7 +82,7 @@ export const viewer = {
   account: (principal: string) => `Account: ${principal}`,
   keys: "Single-key shortcuts",
   times: "Times in",
-  switchFailed: "You are still who you were: only `dvt dev` has other accounts to try.",
+  switchFailed: "The account was not changed. Only `dvt dev` has other accounts to try.",
   zone: "Time zone",
   theme: "Theme",
   themes: { system: "System", light: "Light", dark: "Dark" },
@@ -91,8 +91,8 @@ export const viewer = {
 export const signIn = {
   title: "Sign in to dvt",
   with: (name: string) => `Sign in with ${name}`,
-  none: "This server has no way to sign in with a browser. Ask who runs it.",
-  /** Every second part is a command. */
+  none: "This server has no way to sign in with a browser. Ask its operator.",
+  /** Parts with an odd index are commands. */
   devLink: [
     "Open the link that ",
     "dvt dev",

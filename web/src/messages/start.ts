@@ -41,7 +41,7 @@ export const start = {
   checking: "Checking what would happen…",
   firstSteps: (n: number, first: string) => `${plural(n, "step")} would start at once, ${first} first.`,
   now: "It would start now.",
-  queued: "It would wait in the queue: the quota is used up, or as many runs are active as may be at once.",
+  queued: "It would wait in the queue, because the quota is used up or the limit of active runs is reached.",
   tenant: "the tenant",
   quota: (where: string, left: number, perMinute: number, active: number, maxActive: number) =>
     `Quota of ${where}: ${left} of ${perMinute} starts a minute left; ${active} of ${maxActive} runs active.`,

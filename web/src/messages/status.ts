@@ -1,4 +1,4 @@
-// How runs and steps stand.
+// Statuses of runs and steps.
 
 export const status = {
   pending: "Pending",

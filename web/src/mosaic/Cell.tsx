@@ -4,7 +4,7 @@ import { useStep } from "../runstate/context";
 import css from "./Mosaic.module.css";
 import type { Mosaic } from "./place";
 
-/** So near to the top there is no room above for words. */
+/** A cell this near to the top has no room for a label above it. */
 const BELOW = 32;
 
 interface CellProps {
@@ -12,13 +12,15 @@ interface CellProps {
   id: string;
   places: Mosaic;
   blocked: Blocked;
-  /** With these it is the button on the cell where the arrow keys are; without, what the pointer is on. */
+  /**
+   * With these it is the button on the cell that has the arrow keys; without, a label for the cell under the pointer.
+   */
   choose?: (stepId: string) => void;
   focusOn?: (stepId: string) => void;
   hovered?: boolean;
 }
 
-/** Marks one cell and says what it is. */
+/** Marks one cell and labels it. */
 export function Cell({ step: i, id, places, blocked, choose, focusOn, hovered = true }: CellProps) {
   const step = useStep(id);
   if (!step) return null;

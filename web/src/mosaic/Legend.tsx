@@ -18,7 +18,7 @@ const SHOWN: Record<StepGroup, { glyph: Glyph; show: StepFilter[] }> = {
   ok: { glyph: "success", show: ["SUCCESS"] },
 };
 
-/** What the shapes mean and how many there are; each leads to its steps in the table. */
+/** The meaning of the shapes and their number; each leads to its steps in the table. */
 export function Legend({ tally }: { tally: Tally }) {
   return (
     <ul className={css.legend}>

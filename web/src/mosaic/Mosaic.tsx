@@ -41,7 +41,9 @@ interface MosaicProps {
   showWhole: () => void;
 }
 
-/** Every step of a large run on one screen: a cell each, in the layers of the graph. Cells change in place and never move. */
+/**
+ * Every step of a large run on one screen, as cells in the layers of the graph. Cells change in place and never move.
+ */
 export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProps) {
   const store = useRunStore();
   const tally = useSyncExternalStore(store.subscribe, store.tally);
@@ -52,7 +54,7 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
         const step = store.step(shape.ids[i] ?? "");
         return step ? stepGroup(step) : "pending";
       }),
-    // Sorted when it opens and when asked, not when steps move.
+    // Sorted when it opens and on request, not when steps change.
     // oxlint-disable-next-line react/exhaustive-deps
     [shape, store, sorting],
   );
@@ -154,7 +156,7 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
   );
 }
 
-/** The room for cells: the width there is, and the height that the style gives. */
+/** The area for cells: the available width, and the height of the style sheet. */
 function useSize(pane: React.RefObject<HTMLDivElement | null>): { width: number; height: number } | null {
   const [size, setSize] = useState<{ width: number; height: number } | null>(null);
   useLayoutEffect(() => {
@@ -178,7 +180,7 @@ function useSize(pane: React.RefObject<HTMLDivElement | null>): { width: number;
   return size;
 }
 
-/** Draws all cells when they are placed, then those that change, once a frame. */
+/** Draws all cells once they are placed, then the changed ones, once in each animation frame. */
 function usePainting(shape: Shape, places: Places | null, blocked: Blocked): React.RefObject<HTMLCanvasElement | null> {
   const store = useRunStore();
   const palette = usePalette();

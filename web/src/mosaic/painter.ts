@@ -11,7 +11,7 @@ export class Painter {
   readonly #ratio: number;
   readonly #sheet: HTMLCanvasElement;
   readonly #side: number;
-  /** How many cells were drawn since it was made. */
+  /** The number of cells drawn so far. */
   painted = 0;
 
   constructor(canvas: HTMLCanvasElement, mosaic: Mosaic, palette: Palette, ratio: number) {

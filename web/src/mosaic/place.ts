@@ -1,20 +1,20 @@
-// Where the cells of the mosaic stand: a band of columns for each layer, bands wrapped like words.
+// Places the cells of the mosaic: a band of columns for each layer, and bands wrapped like words.
 import { STEP_GROUPS, type StepGroup } from "../status/stepGroup";
 
 export const PITCH = { min: 8, max: 14 };
-/** The most that the gap between two layers grows, in widths of a cell. */
+/** The widest gap between two layers, in widths of a cell. */
 const MOST_AIR = 1;
 
 export interface Mosaic {
   pitch: number;
   width: number;
   height: number;
-  /** Left and top of each step's cell, by the number of the step. */
+  /** Left and top of each cell, by the index of its step. */
   x: Float32Array;
   y: Float32Array;
 }
 
-/** Within each layer the steps that need a person first, else in the order of the plan. */
+/** Sorts each layer: steps that need a person first, then the order of the plan. */
 export function worstFirst(layers: readonly (readonly number[])[], group: (step: number) => StepGroup): number[][] {
   const rank = (step: number): number => STEP_GROUPS.indexOf(group(step));
   return layers.map((layer) =>
@@ -26,8 +26,8 @@ export function worstFirst(layers: readonly (readonly number[])[], group: (step:
 }
 
 /**
- * The largest pitch with which all cells stand within width and height; with the least pitch it may be higher. What is left of the
- * width goes between the layers, as far as they still read as one picture, then beside them.
+ * Places the cells with the largest pitch that fits into width and height; with the smallest pitch the mosaic may be
+ * higher. The remaining width goes between the layers, up to the widest gap, then beside them.
  */
 export function placeCells(
   layers: readonly (readonly number[])[],
@@ -50,7 +50,7 @@ interface Placed {
   x: Float32Array;
   y: Float32Array;
   height: number;
-  /** Where the widest line ends, and the most bands that a line has. */
+  /** The end of the widest line, and the largest number of bands in a line. */
   right: number;
   bands: number;
 }
@@ -99,7 +99,7 @@ export function cellAt({ x, y, pitch }: Mosaic, left: number, top: number): numb
   return null;
 }
 
-/** The nearest cell in a direction, straight ahead before aside; null at the edge. */
+/** The nearest cell in a direction, straight ahead first; null at the edge. */
 export function cellBeside({ x, y }: Mosaic, from: number, dx: -1 | 0 | 1, dy: -1 | 0 | 1): number | null {
   let best: number | null = null;
   let least = Number.POSITIVE_INFINITY;

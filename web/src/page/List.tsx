@@ -12,19 +12,19 @@ import { Problem } from "./Problem";
 import { type Column, Table } from "../ui/Table";
 import { Time, useTick, useZone } from "../ui/Time";
 
-/** As for a stream: without a word for so long, it is not known to be true. */
+/** The same as for a stream: an answer older than this may be wrong. */
 const SILENCE_MS = 20_000;
 
 interface HeadProps {
   title: string;
   asOf: number;
   refresh: () => void;
-  /** They are asked for again and again. */
+  /** The data are asked for at an interval. */
   repeated?: boolean;
   children?: ReactNode;
 }
 
-/** The head of a page whose data was asked for: it says how old they are. */
+/** The head of a page with queried data: it says how old they are. */
 export function PageHead({ title, asOf, refresh, repeated = false, children }: HeadProps) {
   const zone = useZone();
   return (
@@ -44,7 +44,7 @@ export function PageHead({ title, asOf, refresh, repeated = false, children }: H
   );
 }
 
-/** Says that the answer is late, which nobody has to work out from the time. Its clock is not read out. */
+/** Says that the answer is late, so that nobody has to compare times. A screen reader does not hear its clock. */
 function Stale({ asOf }: { asOf: number }) {
   useTick(1_000);
   const age = Date.now() - asOf;
@@ -66,11 +66,11 @@ interface ListProps<T> {
   pages: Pages<T>;
   columns: readonly Column<T>[];
   rowKey: (row: T) => string;
-  /** What stands here when there is nothing. */
+  /** Shown when the list is empty. */
   empty: ReactNode;
 }
 
-/** Every state of a list that is read page by page. */
+/** A list that is read page by page, in each of its states. */
 export function List<T>({ label, pages, columns, rowKey, empty }: ListProps<T>) {
   const { rows, error, hasMore, loading, more, refresh } = pages;
   if (rows === null)

@@ -31,7 +31,7 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
   );
 }
 
-/** Not before the server wants to be asked again. */
+/** Is refused until the server accepts another request. */
 function Retry({ afterMs, retry }: { afterMs: number; retry: () => void }) {
   const [from] = useState(() => Date.now() + afterMs);
   const left = Math.max(0, from - Date.now());

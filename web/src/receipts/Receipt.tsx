@@ -17,7 +17,7 @@ function took(signal: Signal, at: number | null): string {
   return at === null ? "" : ` ${duration(at - signal.receivedAt)}`;
 }
 
-/** What is known of a receipt, stage after stage, the last one being where it stands. */
+/** The stages that a receipt has reached; the last one is the present. */
 function stages(signal: Signal): Stage[] {
   if (signal.decision === "REJECTED") {
     const why = signal.rejection ? `: ${signal.rejection.message} [${signal.rejection.code}]` : "";
@@ -47,7 +47,7 @@ function stages(signal: Signal): Stage[] {
 
 interface ReceiptStagesProps {
   signal: Signal;
-  /** It has not moved for longer than one waits without a word, or than is usual at all. */
+  /** It has not moved for 5 s, or for 30 s. */
   slow?: boolean;
   stuck?: boolean;
 }
@@ -74,7 +74,7 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
   );
 }
 
-/** What was asked for, and when; of which run, unless that run is `here`. */
+/** The action of a receipt, its time, and its run unless the page is `here`. */
 export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
   return (
     <span className={css.title}>

@@ -16,10 +16,10 @@ const SLOW_MS = 5_000;
 const STUCK_MS = 30_000;
 const LISTED = 20;
 const IN_SIGHT = 3;
-/** How the receipts of bulks are named: they stand on the page of their bulk, however many they are. */
+/** The prefix of signal ids of bulks, which have a page of their own. */
 const BULK_SIGNAL = "bulk.";
 
-/** Own receipts: those that move or went wrong stay in sight, the rest folds into the count. */
+/** The viewer's receipts: moving and failed ones stay visible, the others only count. */
 export function Tray() {
   const viewer = useViewer();
   const own = useReceipts().filter(

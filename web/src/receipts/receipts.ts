@@ -5,7 +5,7 @@ const KEPT = 200;
 const DISMISSED_KEPT = 100;
 const DISMISSED_KEY = "dvt.receipts.dismissed";
 
-/** How far a receipt has come; a stage never goes back. */
+/** The stage of a receipt as a number, which never decreases. */
 function stage(signal: Signal): number {
   if (signal.decision === "REJECTED") return 3;
   switch (signal.application) {
@@ -24,14 +24,14 @@ export function settled(signal: Signal): boolean {
   return stage(signal) === 3;
 }
 
-/** Refused, or accepted and overtaken: somebody must read it. */
+/** Refused, or accepted and not applied: a person must read it. */
 export function failed(signal: Signal): boolean {
   return signal.decision === "REJECTED" || signal.application === "NOT_APPLIED";
 }
 
 /**
- * Why a receipt still moves, for example when dvt ends the run by itself; null where nothing is to be said. Where `slow` is false it
- * is left out, because an ordinary stop takes less than a second.
+ * Why a receipt still moves, for example because dvt ends the run by itself; null when there is no reason. Null also
+ * when `slow` is false, because an ordinary stop takes less than a second.
  */
 export function movingReason(signal: Signal, slow?: boolean): string | null {
   return settled(signal) || slow === false ? null : signal.applicationReason;

@@ -76,7 +76,7 @@ export function AuditPage() {
     ...(search.from ? { from: new Date(search.from).toISOString() } : {}),
     ...(search.to ? { to: new Date(search.to).toISOString() } : {}),
   };
-  // dvt seals the log of each run; these rows show when somebody asks for their action.
+  // Each run adds rows that seal its log; they are shown only to a reader who filters by their action.
   const filter: AuditFilter = search.action ? chosen : { ...chosen, seals: false };
   const pages = useConnection(AuditDocument, { filter }, (result) => result.audit);
   const [exporting, setExporting] = useState<string | null>(null);
@@ -119,7 +119,7 @@ export function AuditPage() {
   const lines: Pages<AuditLine> = { ...pages, rows: pages.rows && coalesce(pages.rows) };
   const form = useRef<HTMLFormElement>(null);
   const asked = JSON.stringify(filter);
-  // The fields follow the address, and keep the focus.
+  // The fields take the values of the address without losing the focus.
   useEffect(() => form.current?.reset(), [asked]);
   useKeys({ "/": { does: m.audit.filter, run: () => form.current?.querySelector("input")?.focus() } });
 
@@ -168,7 +168,7 @@ export function AuditPage() {
   );
 }
 
-/** What the row holds beyond its columns: in one line, and whole when it is opened. */
+/** The detail of a row: one line, and the whole text when it is opened. */
 function Detail({ text }: { text: string }) {
   return (
     <details className={css.detail}>

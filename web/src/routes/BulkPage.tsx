@@ -25,7 +25,7 @@ import page from "../styles/Page.module.css";
 
 const route = getRouteApi("/bulk/$id");
 
-/** One action on many runs: how far it has come, and one row with its receipt for each run. */
+/** The page of a bulk: its progress, and each run with its receipt. */
 export function BulkPage() {
   const { id } = route.useParams();
   return <One key={id} id={id} />;
@@ -40,7 +40,7 @@ function One({ id }: { id: string }) {
   const [saved, setSaved] = useState<ApiError | null>(null);
   useTick(1_000);
   const sent = useLocation({ select: ({ state }) => state.sent });
-  // What sent it is gone: the focus goes on from here.
+  // The dialog that sent it is gone, so the focus moves here.
   const heading = useCallback((h1: HTMLElement | null) => (sent ? h1?.focus() : undefined), [sent]);
   const failed = bulk ? failedOf(bulk) : 0;
   const name = bulk ? m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total)) : m.bulk.one;

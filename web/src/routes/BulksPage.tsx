@@ -30,7 +30,7 @@ const COLUMNS: Column<BulkFieldsFragment>[] = [
   { head: m.bulk.asked, cell: (bulk) => <Time at={instant(bulk.createdAt)} /> },
 ];
 
-/** The actions on many runs that the viewer asked for. */
+/** The bulks of the viewer. */
 export function BulksPage() {
   useDocumentStatus(m.bulk.list);
   const pages = useConnection(BulksDocument, {}, (result) => result.bulks, { every: EVERY_MS });

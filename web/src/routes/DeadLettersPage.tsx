@@ -26,7 +26,7 @@ import page from "../styles/Page.module.css";
 type Result = RedriveMutation["redriveDeadLetters"]["results"][number];
 const route = getRouteApi("/dlq");
 
-/** What is asked to be published again: one letter, or all that are open. */
+/** The dead letter to redrive, or all open ones. */
 interface Wanted {
   letter: LetterFieldsFragment | null;
   requestId: string;

@@ -24,7 +24,7 @@ import page from "../styles/Page.module.css";
 
 const route = getRouteApi("/inbox");
 
-/** What waits for a person: runs to approve and steps to complete, as they come and go. */
+/** The inbox: runs to approve and steps to complete, live. */
 export function InboxPage() {
   const { show = "me", project, env } = route.useSearch();
   const { count, moved } = useInbox();
@@ -38,7 +38,7 @@ export function InboxPage() {
   };
   useEffect(() => {
     if (moved > 0) refresh();
-    // Asked for whenever something has moved, and for nothing else.
+    // Asked for again with each change of the inbox only.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [moved]);
   const all = toItems(approvals.rows ?? [], tasks.rows ?? [], { project, env });
@@ -111,7 +111,7 @@ export function InboxPage() {
   );
 }
 
-/** What the viewer has completed, with its receipt; who approved what stands in the audit. */
+/** The steps that the viewer has completed, with receipts. Approvals are in the audit. */
 function Done() {
   const viewer = useViewer();
   const own = useReceipts().filter(

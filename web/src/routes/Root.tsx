@@ -16,7 +16,7 @@ import { usePreference } from "../ui/preference";
 import { ZoneContext } from "../ui/Time";
 
 const ZONES = ["utc", "local"] as const;
-/** So long may a page not know of a right that was granted or taken, unless it is told. */
+/** The longest time in which a page may not know of a right that was granted or revoked. */
 const RIGHTS_MS = 60_000;
 
 export function Root() {
@@ -38,7 +38,7 @@ export function Root() {
   }, [answer]);
   useEffect(() => onDenied(again));
   const zone = tz ?? preferred;
-  // Whoever goes by what one may do is told when that is something else, not whenever it was asked for.
+  // The context changes only when the rights change, not with each answer.
   const known = JSON.stringify(viewer ?? {});
   const info = useMemo((): ViewerInfo => {
     const { grants = [], ...rest } = JSON.parse(known) as Partial<Viewer>;

@@ -71,7 +71,7 @@ function useRunReceipts(runId: string): void {
       {
         next: ({ signalUpdates }) => receipts.receive(toSignal(signalUpdates)),
         refused: () => {},
-        // What moved while the stream was down comes by query.
+        // Receipts that moved while the stream was down come by query.
         broken: load,
       },
     );
@@ -164,7 +164,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
   );
 }
 
-/** Title and icon of the browser's tab say how the run stands. */
+/** Shows the status of the run in the title and the icon of the browser's tab. */
 function TabStatus() {
   const header = useHeader();
   const look = header && runLook(header);

@@ -38,7 +38,7 @@ export function RunsPage() {
   const selection = useSelection(useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]));
   useTick(1_000);
 
-  // The input that asked for it is answered by a picture of its own: another list takes longer than a frame.
+  // The input is drawn first, because another list takes longer than a frame.
   const change = useCallback(
     (next: RunQuery, replace = false) =>
       void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace })),
@@ -97,7 +97,7 @@ export function RunsPage() {
   );
 }
 
-/** What has changed around the rows; it keeps its place, so that nothing below moves. */
+/** Announces changes of the list. It keeps its height, so that nothing below moves. */
 function Strip({ list: { state, show, refresh } }: { list: RunList }) {
   const newest = state.rows[0]?.run.createdAt ?? 0;
   const newer = state.waiting.every((run) => run.createdAt >= newest);

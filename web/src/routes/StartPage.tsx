@@ -21,12 +21,12 @@ import { useSending } from "../forms/useSending";
 import { showIn, ViolationList, Wrong, wrongProps, wrongWith } from "../forms/Violations";
 
 const route = getRouteApi("/start");
-/** What the server may have something against beside the plan. */
+/** The fields beside the plan that a violation can be about. */
 const FIELDS = ["projectId", "environmentId"] as const;
 
 export function StartPage() {
   const { __TSR_key: place = "" } = useRouter().history.location.state;
-  // One form for each place in the history: a reload and the way back find it again, a new visit is a new one.
+  // One form for each entry of the history: a reload and the way back find it again, a new visit starts another.
   const [at] = useState(place);
   useDocumentStatus(m.start.title);
   const navigate = route.useNavigate();
@@ -45,7 +45,7 @@ export function StartPage() {
   useEffect(() => keepDraft(sessionStorage, draft), [draft]);
   const asked = toAsked(draft);
   const check = useCheck(asked);
-  // Before there is anything to ask the server about.
+  // Known before the form has anything to ask the server.
   const may = useCan("START");
   const early = "missing" in asked ? may : null;
   const planProblem = "problem" in asked && asked.problem.field === "plan" ? asked.problem.text : null;
@@ -66,7 +66,7 @@ export function StartPage() {
   };
   const latest = useRef(goTo);
   latest.current = goTo;
-  // What was found after a click is read next, where it stands.
+  // After a click the focus moves to the first problem.
   useEffect(() => {
     if (error && !error.violations.some(({ path }) => latest.current(path))) problems.current?.focus();
   }, [error]);

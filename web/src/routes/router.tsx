@@ -31,7 +31,7 @@ import {
 const root = createRootRoute({
   component: Root,
   validateSearch: (search): { tz?: Zone | undefined } => rootSearch.parse(search),
-  // The time zone goes along from page to page.
+  // The time zone stays in the address from page to page.
   search: { middlewares: [({ search, next }) => ({ tz: search.tz, ...next(search) })] },
   notFoundComponent: () => (
     <Notice title={m.run.gone}>
@@ -153,12 +153,12 @@ export const router = createRouter({
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",
-  // Its code could not be fetched: what surrounds the page stays.
+  // When the code of a page could not be fetched, the frame around it stays.
   defaultErrorComponent: MissingPart,
 });
 
-// Only another page begins at its top: what else the address says moves nothing of what one reads. Given once the router is
-// there, it says when to scroll; given before, it would have the router restore what the browser restores.
+// Only another page scrolls to its top; other changes of the address move nothing. It is set after the router exists:
+// given before, it would make the router restore positions that the browser restores already.
 let shown = location.pathname;
 router.update({
   ...router.options,
@@ -171,9 +171,9 @@ router.update({
 
 declare module "@tanstack/react-router" {
   interface HistoryState {
-    /** When somebody asked to read the log of the step, which is then brought in sight. */
+    /** When the reader asked for the log of the step, which is then scrolled into view. */
     log?: number;
-    /** What asked for the page was sent from one that is gone. */
+    /** The page was opened by a dialog that is gone. */
     sent?: boolean;
   }
   interface Register {

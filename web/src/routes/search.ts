@@ -1,4 +1,4 @@
-// What the address holds, checked: anything else in it is ignored, never an error page.
+// The search parameters of addresses. Unknown or wrong ones are ignored, and never lead to an error page.
 import * as z from "zod/mini";
 import { RESULTS } from "../bulk/results";
 import { MOMENT } from "../runlist/query";
@@ -6,7 +6,7 @@ import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_
 
 const LONGEST_LIST = 1_000;
 
-// The router checks what it has checked again: what a schema gives it also takes.
+// The router validates its own results again, so a schema must accept its output.
 const written = z.pipe(
   z.transform((value: unknown) => (typeof value === "number" || Array.isArray(value) ? String(value) : value)),
   z.string(),
@@ -28,7 +28,7 @@ function words<T extends string>(known: readonly T[]) {
   );
 }
 
-/** A number that is written as the pattern says. */
+/** A number that matches the pattern. */
 function number(pattern: RegExp) {
   return z.catch(
     z.optional(z.pipe(z.pipe(written, z.string().check(z.regex(pattern))), z.transform(Number))),
@@ -38,7 +38,7 @@ function number(pattern: RegExp) {
 
 const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
 
-/** A comma-separated list of whatever words. */
+/** A comma-separated list of any words. */
 const texts = z.catch(
   z.optional(
     z.pipe(
@@ -55,7 +55,7 @@ const texts = z.catch(
   undefined,
 );
 
-/** The longest name of a node of dbt that is read; dbt shortens those of tests. */
+/** The longest id of a dbt node; dbt shortens those of tests. */
 const LONGEST_NODE = 500;
 
 const seq = number(/^\d{1,15}$/);
@@ -95,34 +95,34 @@ export const runSearch = z.object({
   attempt: number(/^\d{1,6}$/),
   tab: z.catch(z.optional(z.enum(STEP_TABS)), undefined),
   show: words(STEP_FILTERS),
-  /** What is looked for in the log of the attempt that is shown. */
+  /** The search text in the log of the shown attempt. */
   q: text,
-  /** Part of the name of the steps that the table shows. */
+  /** A part of the names of the steps in the table. */
   find: text,
   group: text,
   sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
-  /** A line of the log of the attempt that is shown. */
+  /** A line of the log of the shown attempt. */
   line: number(/^[1-9]\d{0,8}$/),
-  /** The statuses of dbt's nodes that are listed, and the node whose compiled SQL is open. */
+  /** The statuses of the listed dbt nodes, and the node whose compiled SQL is open. */
   nodes: texts,
   sql: z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(LONGEST_NODE))), undefined),
-  /** A moment of the run's log, and another that it is compared with. */
+  /** A position of the run's log, and another to compare it with. */
   at: seq,
   diff: seq,
-  /** Types of events, and the event whose payload is shown. */
+  /** Types of events, and the event whose payload is open. */
   types: texts,
   seq,
-  /** The step that the Focus graph surrounds, and how many edges far. */
+  /** The step in the middle of the Focus graph, and its number of hops. */
   focus: text,
   hops: number(/^[1-9]$/),
-  /** Groups of the graph are bars, but those that are open. */
+  /** Groups are collapsed, except the open ones. */
   groups: z.catch(z.optional(z.literal("collapsed")), undefined),
   open: text,
-  /** The whole graph of a run that opens as a mosaic. */
+  /** Shows the whole graph of a run that opens as a mosaic. */
   whole: z.catch(z.optional(z.literal("yes")), undefined),
   order: z.catch(z.optional(z.enum(TIMELINE_ORDERS)), undefined),
   critical: z.catch(z.optional(z.literal("yes")), undefined),
-  /** The part of the timeline in sight: milliseconds since the run's start, from-to. */
+  /** The visible part of the timeline: milliseconds since the run's start, from-to. */
   span: z.catch(z.optional(z.string().check(z.regex(/^\d{1,12}-\d{1,12}$/))), undefined),
 });
 
@@ -134,7 +134,7 @@ export const auditSearch = z.object({ actor: text, action: text, outcome: text, 
 export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service"] as const;
 export type AdminPart = (typeof ADMIN_PARTS)[number];
 
-/** Search as plain text, so that an address reads as a person would write it. */
+/** Reads parameters as plain text, so that people can read and write addresses. */
 export function parseSearch(search: string): Record<string, string> {
   return Object.fromEntries(new URLSearchParams(search));
 }

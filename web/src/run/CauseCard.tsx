@@ -18,7 +18,7 @@ import { CauseMore } from "./CauseMore";
 
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
-/** What broke, in its own words, what it holds up, and the next safe action. */
+/** The root cause: the step and its error, the steps that it blocks, and the next action. */
 export function CauseCard() {
   const header = useHeader();
   const cause = header?.rootCause;
@@ -29,12 +29,12 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
   const { stepId, logicalAttemptId, code, category, message, retryable, blockedSteps, firstSeq } = cause;
   const step = useStep(stepId ?? "");
   const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
-  // Before its steps are known a run tells of dbt by the code.
+  // Before the steps are known, the code says whether the cause is dbt.
   const dbt = isDbt(step?.type ?? code);
   const failing = useCauseNodes(
     dbt && stepId !== null ? { runId: header.runId, stepId, attempt: logicalAttemptId, failing: DBT_FAILING } : null,
   );
-  // An address without an attempt means the latest, whichever that will be.
+  // An address without an attempt means the latest one.
   const attempt =
     logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
   const facts = [
@@ -64,7 +64,8 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
         <span className={css.facts}>
           {facts.join(" · ")}
           {stepId && (
-            // It comes with the steps, after the header; a line that grows would wrap.
+            // The time comes with the steps, after the header. It has its place before, because a line that grows would
+            // wrap.
             <span data-awaited={failedAt === null || undefined}>
               {" "}
               · <Time at={failedAt ?? header.createdAt} format="clock" />
@@ -92,7 +93,7 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
   );
 }
 
-/** To the log of the attempt that failed, where it says why. */
+/** A link to the log of the failed attempt, at its error. */
 function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefined }) {
   const line = useRunActions().actions?.causeLine ?? null;
   return (
@@ -112,7 +113,7 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefi
   );
 }
 
-/** To the SQL that the first failed model was run with. Its place is kept while that is not known. */
+/** A link to the SQL of the first failed model. It keeps its place while that is unknown. */
 function SqlLink({
   stepId,
   attempt,

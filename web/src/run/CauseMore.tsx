@@ -15,11 +15,11 @@ const NAMED = 3;
 interface CauseMoreProps {
   header: RunHeader;
   cause: string | null;
-  /** Of dbt's nodes: undefined while it is not known; not given when the cause is not dbt's. */
+  /** The failing dbt nodes: undefined while unknown; left out when the cause is not dbt. */
   nodes?: { attempt: number | undefined; failing: Failing | null | undefined };
 }
 
-/** What helps to judge the cause. Each has its place before it is known, so that nothing moves when it comes. */
+/** Facts that help to judge the cause. Each keeps its place while it loads, so that nothing moves. */
 export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
   return (
     <ul className={css.more}>
@@ -34,7 +34,7 @@ export function CauseMore({ header, cause, nodes }: CauseMoreProps) {
   );
 }
 
-/** The other steps that failed: they may be the same trouble, or a second one. */
+/** The other failed steps: they may have the same cause or another. */
 function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null }) {
   const store = useRunStore();
   const order = useOrder();
@@ -46,7 +46,7 @@ function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null
       if (id !== cause && store.step(id)?.status === "FAILED") found.push(id);
     }
     return found;
-    // The header moves whenever a step does.
+    // The header changes with every step.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [store, order, header, cause]);
   if (others <= 0) return <>{m.run.alsoFailed(m.run.noneFailed)}</>;
@@ -78,7 +78,7 @@ function AlsoFailed({ header, cause }: { header: RunHeader; cause: string | null
   );
 }
 
-/** What to compare with: the last time it went well. */
+/** The last successful run, to compare with. */
 function LastGreen() {
   const { actions } = useRunActions();
   if (!actions) return null;
@@ -95,7 +95,7 @@ function LastGreen() {
   );
 }
 
-/** How many of dbt's nodes failed, and the way to them. */
+/** The number of failed dbt nodes, as a link to them. */
 function Nodes({ stepId, attempt, failing }: { stepId: string | null; attempt: number | undefined; failing: Failing }) {
   return (
     <Link

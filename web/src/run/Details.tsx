@@ -10,7 +10,7 @@ import { PlanDocument } from "./PlanDocument";
 
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
-/** What the run was made from, and what was changed on its way. */
+/** The plan and the place of the run, and the changes made while it ran. */
 export default function Details({ header }: { header: RunHeader }) {
   const words = m.details;
   const rows: [string, ReactNode][] = [
@@ -64,7 +64,9 @@ function ToRun({ runId }: { runId: string }) {
   );
 }
 
-/** Changes to parameters, inputs and targets that have taken effect by the position that is shown; the event has the content. */
+/**
+ * Changes of parameters, inputs and targets that were applied up to the shown position. The event has their content.
+ */
 function Overlays({ header }: { header: RunHeader }) {
   const applied = useReceipts().filter(
     (signal) =>

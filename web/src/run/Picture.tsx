@@ -14,7 +14,7 @@ import { type Shape, shapeOf } from "../topology/shape";
 import { useLayout } from "../dag/useLayout";
 
 const route = getRouteApi("/runs/$runId");
-/** Above it a run opens as a mosaic. */
+/** Above this number of steps a run opens as a mosaic. */
 const GRAPH_STEPS = 300;
 const HOPS = { usual: 2, most: 9 };
 
@@ -23,7 +23,7 @@ interface PictureProps {
   choose: (stepId: string) => void;
 }
 
-/** The steps of a run as a picture of the kind that its size allows; the address says which part of a large one. */
+/** The steps of a run as a mosaic or a graph, by their number. The address names the part of a large graph. */
 export function Picture({ chosen, choose }: PictureProps) {
   const store = useRunStore();
   const order = useOrder();
@@ -56,7 +56,9 @@ export function Picture({ chosen, choose }: PictureProps) {
   );
 }
 
-/** A graph whose groups may be collapsed. What is collapsed stays so while the run moves: the drawing never moves with it. */
+/**
+ * A graph with groups that can be collapsed. They stay as they are while the run moves, so that the drawing does not.
+ */
 function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boolean }) {
   const store = useRunStore();
   const { groups, open = "" } = route.useSearch();
@@ -97,10 +99,10 @@ function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boole
 
 type DrawnProps = Omit<GraphProps, "layout">;
 
-/** A shape as a graph, when it is laid out. */
+/** A shape as a graph, once it is laid out. */
 function Drawn({ shape, ...rest }: DrawnProps) {
   const sha256 = useHeader()?.plan.sha256 ?? "";
-  // Of the graphs of a plan only the whole is large enough to be kept.
+  // Only the whole graph of a plan is large enough to be cached.
   const layout = useLayout(shape, rest.bars ? null : sha256);
   return layout ? (
     <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} />

@@ -8,7 +8,7 @@ import css from "./PlanDiff.module.css";
 
 type Diff = NonNullable<NonNullable<PlanDiffQuery["run"]>["planDiff"]>;
 
-/** How the plan differs from that of the run before: steps that came, went and changed, and in what. */
+/** The differences to the plan of the run before: added, removed and changed steps. */
 export function PlanDiff({ runId }: { runId: string }) {
   const { answer: diff, error } = useQuery(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
   if (error) {

@@ -8,10 +8,10 @@ import { Skeleton } from "../ui/Page";
 import prose from "../styles/Prose.module.css";
 import css from "./Details.module.css";
 
-/** What is shown of a long one; the file has all of it. */
+/** The shown part of a long document; the file has all of it. */
 const SHOWN = 200_000;
 
-/** The plan as the run has it, without its secrets. */
+/** The plan of the run, without secrets. */
 export function PlanDocument({ header }: { header: RunHeader }) {
   const { answer: document, error, again } = usePlan(header.runId);
   if (error) return <Problem error={error} retry={again} />;

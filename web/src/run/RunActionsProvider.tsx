@@ -15,7 +15,7 @@ interface RunActionsProviderProps {
   children: ReactNode;
 }
 
-/** Holds the one dialog of the page in which an action is confirmed: it outlives the button that opened it. */
+/** Provides the actions on a run, and holds their one confirmation dialog, which outlives the button that opened it. */
 export function RunActionsProvider({ runId, chosen, children }: RunActionsProviderProps) {
   const store = useRunStore();
   const navigate = useNavigate();

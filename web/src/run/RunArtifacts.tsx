@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { head: m.artifacts.uri, text: true, wide: true, cell: ({ artifact }) => <code>{artifact.uri}</code> },
 ];
 
-/** What the steps have left behind, in plan order. */
+/** The artifacts of the steps, in the order of the plan. */
 export default function RunArtifacts() {
   const store = useRunStore();
   const header = useHeader();
@@ -49,7 +49,7 @@ export default function RunArtifacts() {
         const step = store.step(stepId);
         return step ? step.artifacts.map((artifact) => ({ step, artifact })) : [];
       }),
-    // The header moves whenever a step does.
+    // The header changes with every step.
     // oxlint-disable-next-line react/exhaustive-deps
     [store, order, header],
   );

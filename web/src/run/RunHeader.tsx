@@ -75,7 +75,7 @@ function Known({ header }: { header: RunHeader }) {
   );
 }
 
-/** How true the page is; it ticks only while it is in doubt. */
+/** The freshness of the page. It ticks only while it is stale. */
 function Truth() {
   const store = useRunStore();
   const verdict = useVerdict();
@@ -83,7 +83,7 @@ function Truth() {
   return <SyncChip verdict={verdict} now={store.clock.now()} />;
 }
 
-/** Across the page when the run shown may not be the run that is. */
+/** A banner for a page that may not show the present run. */
 export function RunTruthBanner() {
   const store = useRunStore();
   const verdict = useVerdict();
@@ -109,7 +109,7 @@ function Words({ header }: { header: RunHeader }) {
   return words && <p className={css.words}>{words}</p>;
 }
 
-/** The steps that a person is to complete: there they say what to do. */
+/** Links to the steps that wait for a person, which have the instructions. */
 function Waiting({ tasks }: { tasks: readonly Task[] }) {
   return (
     <p className={css.words}>
@@ -129,7 +129,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
 
 function RunButtons({ header }: { header: RunHeader }) {
   const { menu } = useRunActions();
-  // What is being undone cannot be retried.
+  // A run that is being compensated cannot be retried.
   const cause = header.substatus === "COMPENSATING" ? null : (header.rootCause?.stepId ?? null);
   return (
     <div className={css.actions}>
@@ -162,7 +162,7 @@ function Approval() {
   return actions?.run.has("APPROVE") && <ActionButton action="APPROVE" kind="primary" />;
 }
 
-/** When it may end. What waits for a person ends when that person does. */
+/** The forecast of the end. A run that waits for a person has none. */
 function Ends({ header }: { header: RunHeader }) {
   const store = useRunStore();
   const zone = useZone();

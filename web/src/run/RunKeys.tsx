@@ -12,7 +12,7 @@ interface RunKeysProps {
   close: () => void;
 }
 
-/** The keys of a run's page. None of them acts: those of actions open the same dialog as the button. */
+/** The keys of a run's page. None of them sends anything: those of actions open the same dialog as the button. */
 export function RunKeys({ chosen, close }: RunKeysProps) {
   const store = useRunStore();
   const navigate = useNavigate({ from: "/runs/$runId" });

@@ -7,7 +7,7 @@ import { Notice } from "../ui/Page";
 import { Time } from "../ui/Time";
 import css from "./RunReceipts.module.css";
 
-/** Every signal that this run was sent, by anyone, with how far each has come. */
+/** Every signal to this run, by anyone, with its stages. */
 export default function RunReceipts({ runId }: { runId: string }) {
   const signals = useRunReceipts(runId);
   if (signals.length === 0) return <Notice title={m.receipt.empty} />;
@@ -27,7 +27,7 @@ export default function RunReceipts({ runId }: { runId: string }) {
   );
 }
 
-/** When it reached each stage, and the events of the log that say so. */
+/** The time of each stage, with links to the events of the log. */
 function Moments({ signal }: { signal: Signal }) {
   const { decision, receivedAt, deliveredAt, appliedAt, acceptedSeq, appliedSeq, quiescentSeq, signalId } = signal;
   const moments = [

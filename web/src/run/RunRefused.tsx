@@ -7,7 +7,7 @@ import { useDocumentStatus } from "../ui/documentStatus";
 import { Notice } from "../ui/Page";
 import { Problem } from "../page/Problem";
 
-/** In place of a run that one may not see, or not any more: nothing of it stays on the page. */
+/** Replaces a run that the viewer may not see, or no longer: nothing of the run stays on the page. */
 export function RunRefused({ runId, error, retry }: { runId: string; error: ApiError; retry: () => void }) {
   const viewer = useViewer();
   useDocumentStatus(m.run.gone);

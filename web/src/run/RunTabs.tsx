@@ -9,7 +9,7 @@ import css from "./RunTabs.module.css";
 const EXACTLY = { exact: true, includeSearch: true };
 export const FIRST_VIEW: RunView = "graph";
 
-/** The ways to look at the run, by the keys 1 to 8. */
+/** The views of the run, with their keys. */
 export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
   const count = useRunReceipts(runId).length;
   const row = useCurrentInSight<HTMLElement>(view);

@@ -72,7 +72,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
       return <Details header={header} />;
     case "graph":
       if (order.length === 0) return <Notice title={noSteps(header)} />;
-      // On a phone the list says more than a picture that does not fit.
+      // A phone shows the list, because the graph does not fit.
       if (narrow && !asked) {
         return (
           <>

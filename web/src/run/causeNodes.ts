@@ -2,7 +2,10 @@ import { CauseNodesDocument } from "../api/gen/graphql";
 import { queryOnce } from "../api/useQuery";
 import { failingOf } from "../step/dbt";
 
-/** Which of dbt's nodes the cause of a failure is: an attempt that has failed does not change. Null when there is nothing to say of them. */
+/**
+ * The failing dbt nodes of the root cause, read once, because a failed attempt does not change. Null when none is
+ * known.
+ */
 export const useCauseNodes = queryOnce(
   CauseNodesDocument,
   ({ run }) => failingOf(run?.step?.dbtNodes ?? null),

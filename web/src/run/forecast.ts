@@ -6,12 +6,15 @@ import { queryOnce } from "../api/useQuery";
 export interface Forecast {
   low: Instant;
   high: Instant;
-  /** The part of the earlier runs that the two moments enclose. */
+  /** The part of the earlier runs that ended between the two moments. */
   confidence: number;
   runs: number;
 }
 
-/** When a run may end, by earlier runs of its plan: it does not move with the run. Null when nothing can be said. */
+/**
+ * The forecast of a run's end, from earlier runs of its plan; it does not change while the run moves. Null for no
+ * forecast.
+ */
 export const useForecast = queryOnce(
   RunForecastDocument,
   ({ run }): Forecast | null => {
@@ -21,7 +24,10 @@ export const useForecast = queryOnce(
   ({ run }) => run?.forecast != null,
 );
 
-/** A run that is late by what is known; until then the moments between which it may end, with seconds where they matter. */
+/**
+ * The forecast in words: the two moments, with seconds when they are less than ten minutes apart, or `late` after the
+ * second.
+ */
 export function forecastWords(
   { low, high }: Pick<Forecast, "low" | "high">,
   now: Instant,

@@ -1,4 +1,4 @@
-// What a run's status means for the person who reads it.
+// The status of a run in words.
 import type { AvailableActions } from "../actions/useAvailability";
 import { instant, type RunHeader, type Signal } from "../api/model";
 import { m } from "../messages";
@@ -9,7 +9,7 @@ function sentence(parts: readonly (string | null | false)[]): string | null {
   return said.length === 0 ? null : said.join(" · ");
 }
 
-/** `quiescent` is the newest receipt of a PAUSE that says when nothing ran any more. */
+/** Explains the status. `quiescent` is the newest receipt of a PAUSE with a quiescent position. */
 export function statusWords(
   header: RunHeader,
   now: number,
@@ -35,7 +35,7 @@ export function statusWords(
   return substatus === "COMPENSATING" ? m.run.compensatingMeans : null;
 }
 
-/** Before it has started: for whom or for what it waits, since when, until when. */
+/** Explains why a run has not started: approval or queue, since when, until when. */
 function waitingWords(header: RunHeader, now: number, actions: AvailableActions | null): string | null {
   const { queue = null, approval = null } = actions ?? {};
   const since = m.run.waitingFor(ticking(now - header.createdAt));

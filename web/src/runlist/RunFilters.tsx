@@ -22,14 +22,14 @@ const BUILT_IN: { name: string; query: RunQuery }[] = [
   { name: m.runs.mine, query: { by: "me" } },
 ];
 
-/** Named queries: those of dvt, the inbox, and one's own. */
+/** Named queries: the built-in ones, the inbox, and those saved in this browser. */
 export const SavedViews = memo(function SavedViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
   const [views, setViews] = useState(() => readViews(localStorage));
   const [naming, setNaming] = useState(false);
   const nav = useRef<HTMLElement>(null);
   const opened = useRef(views);
   useEffect(() => {
-    // The button that kept or dropped a view is gone: its view has the focus, or the button that keeps it again.
+    // The button that saved or removed the view is gone, so the focus moves to the view or to the button that saves it.
     if (views !== opened.current) nav.current?.querySelector<HTMLElement>("[aria-current], button")?.focus();
   }, [views]);
   const now = formatQuery(query);
@@ -128,9 +128,9 @@ function NameView({ query, save, close }: { query: string; save: (name: string) 
 
 interface FiltersProps {
   query: RunQuery;
-  /** Each choice is a step that the way back undoes; what is typed is one, not one for each letter: it replaces. */
+  /** A choice adds an entry to the history; typed text replaces the present one. */
   change: (query: RunQuery, replace?: boolean) => void;
-  /** Gives the focus to the bar. */
+  /** Moves the focus to the bar. */
   ref: Ref<{ focus: () => void }>;
 }
 
@@ -143,7 +143,7 @@ export const RunFilters = memo(function RunFilters({ query, change, ref }: Filte
   const hint = useId();
   useImperativeHandle(ref, () => ({ focus: () => input.current?.select() }), []);
   useEffect(() => {
-    // The address changed by other means than typing here.
+    // The address was changed elsewhere.
     if (text !== sent.current) setTyped(text);
     sent.current = text;
   }, [text]);
@@ -200,7 +200,7 @@ interface StatusesProps {
 }
 
 function Statuses({ chosen, choose }: StatusesProps) {
-  // Pressed at once; the address follows, and what it says counts.
+  // The button is pressed at once; the address decides when it has followed.
   const [pressed, setPressed] = useState(chosen);
   useEffect(() => setPressed(chosen), [chosen]);
   return (

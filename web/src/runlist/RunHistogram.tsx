@@ -12,7 +12,7 @@ import css from "./RunHistogram.module.css";
 const EVERY_MS = 60_000;
 const HEIGHT = 40;
 
-/** Where on the bars, as a fraction of their width. */
+/** The position on the bars, as a fraction of their width. */
 function at(event: PointerEvent<SVGSVGElement>): number {
   const { left, width } = event.currentTarget.getBoundingClientRect();
   return (event.clientX - left) / width;
@@ -20,7 +20,7 @@ function at(event: PointerEvent<SVGSVGElement>): number {
 
 type Bars = RunHistogramQuery["runHistogram"];
 
-/** The bars with the span that they cover: each is as wide as the first. */
+/** The bars with the span that they cover; all bars are as wide as the first. */
 function toBars(bars: Bars): { bars: Bars; span: Span } | null {
   const [first, second] = bars;
   if (!first || !second) return null;
@@ -34,7 +34,7 @@ interface RunHistogramProps {
   change: (query: RunQuery) => void;
 }
 
-/** How many runs began when, the failed part on top; a drag over it narrows the list to that time. */
+/** The number of runs over time, with the failed ones on top. Dragging over it narrows the list to that time. */
 export const RunHistogram = memo(function RunHistogram({ query, filter, change }: RunHistogramProps) {
   const zone = useZone();
   const [drag, setDrag] = useState<{ a: number; b: number } | null>(null);
@@ -65,7 +65,7 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
   };
   const total = held?.bars.reduce((sum, bar) => sum + bar.total, 0) ?? 0;
   const failed = held?.bars.reduce((sum, bar) => sum + bar.failed, 0) ?? 0;
-  // Both ends of a whole day are the same hour.
+  // The two ends of a whole day have the same clock time, so they need the date.
   const long = held !== null && held.span.to - held.span.from >= DAY_MS;
   return (
     <figure className={css.figure}>

@@ -17,7 +17,7 @@ import css from "./RunTable.module.css";
 
 export interface Selecting {
   selected: ReadonlySet<string>;
-  /** Turns one row, or with `range` all from the row turned last to this one. */
+  /** Selects or deselects one row, or with `range` all rows from the last one to it. */
   turn: (runId: string, range: boolean) => void;
   turnAll: (on: boolean) => void;
 }
@@ -28,11 +28,11 @@ interface RunTableProps {
   now: number;
   frozen: boolean;
   selecting: Selecting;
-  /** What the menu of a row offers. */
+  /** The menu of a row. */
   menu: (run: RunRow) => MenuItem[];
 }
 
-/** Each second moves how long the runs have taken, not their rows. */
+/** The clock of the durations; a context, so that rows do not render each second. */
 const Now = createContext({ now: 0, frozen: false });
 
 export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) {

@@ -10,7 +10,7 @@ export interface Span {
   to: Instant;
 }
 
-/** The time that the bars show: what the query is narrowed to, at most 31 days of it, else the last 24 h. */
+/** The span of the bars: that of the query, at most 31 days, else the last 24 hours. */
 export function spanOf({ from, to }: RunQuery, now: Instant, zone: Zone): Span {
   const end = momentOf(to, now, zone) ?? now;
   const begin = momentOf(from, now, zone) ?? end - DAY_MS;
@@ -21,7 +21,7 @@ function clamp(part: number): number {
   return Math.min(1, Math.max(0, part));
 }
 
-/** The time from one place on the bars to another, in fractions of their width, at least one bar. */
+/** The span between two positions on the bars (fractions of their width), at least one bar. */
 export function brushed({ from, to }: Span, a: number, b: number): Span {
   const step = (to - from) / BUCKETS;
   const first = Math.min(BUCKETS - 1, Math.floor(clamp(Math.min(a, b)) * BUCKETS));

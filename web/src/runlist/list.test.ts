@@ -3,7 +3,7 @@ import type { RunRow } from "../api/model";
 import { appendPage, applyFrame as apply, EMPTY, type ListFrame, type ListState, reread, showWaiting } from "./list";
 
 function run(runId: string, createdAt: number, runSeq = 1, opsRev = 1): RunRow {
-  // The list looks at nothing else of a row.
+  // The list reads only these fields of a row.
   return { runId, createdAt, runSeq, opsRev, storeEpoch: "e" } as RunRow;
 }
 function applyFrame(state: ListState, frame: Omit<ListFrame, "first">, most = 50): ListState {

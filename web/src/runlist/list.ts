@@ -1,5 +1,5 @@
-// The runs page. Rows change in place; order and membership never move under the pointer: new runs
-// wait behind a button, and a row that no longer matches stays, marked, until the page is refreshed.
+// The list of the runs page. Rows change in place and never move under the pointer: new runs wait behind a button, and
+// a row that no longer matches stays, marked, until the list is refreshed.
 import type { RunRow } from "../api/model";
 
 export interface ListRow {
@@ -12,7 +12,7 @@ export interface ListFrame {
   reset: boolean;
   runs: readonly RunRow[];
   removed: readonly string[];
-  /** How many rows the stream follows at most. */
+  /** The most rows that the stream follows. */
   first: number;
 }
 
@@ -20,7 +20,7 @@ export interface ListState {
   rows: readonly ListRow[];
   /** Runs that match and are not yet shown, newest first. */
   waiting: readonly RunRow[];
-  /** What the stream follows now: runIds with their createdAt. */
+  /** The runs that the stream follows: createdAt by runId. */
   followed: ReadonlyMap<string, number>;
   endCursor: string | null;
   hasMore: boolean;
@@ -34,7 +34,7 @@ function newer(held: RunRow, offered: RunRow): RunRow {
   return offered.opsRev >= held.opsRev ? offered : held;
 }
 
-/** A page by query: what follows the rows held. */
+/** Appends a page that was read by query. */
 export function appendPage(
   state: ListState,
   runs: readonly RunRow[],
@@ -54,11 +54,11 @@ function follow(state: ListState, frame: ListFrame): Map<string, number> {
   return followed;
 }
 
-/** A frame of `runListUpdates`: the newest runs that match, as many as it follows. */
+/** Applies a frame of `runListUpdates`, which follows the newest matching runs. */
 export function applyFrame(state: ListState, frame: ListFrame): ListState {
   const offered = new Map(frame.runs.map((run) => [run.runId, run]));
   const followed = follow(state, frame);
-  // What is older than a full page was pushed out of it by newer runs: it may well match still.
+  // A run older than a full page was pushed out by newer runs and may still match.
   const floor = followed.size >= frame.first ? Math.min(...followed.values()) : Number.NEGATIVE_INFINITY;
   const removed = new Set(frame.removed);
   const gone = (run: RunRow): boolean =>
@@ -72,7 +72,7 @@ export function applyFrame(state: ListState, frame: ListFrame): ListState {
     return gone(row.run) && !row.left ? { ...row, left: true } : row;
   });
   const waiting = state.waiting.filter((run) => !gone(run) && !offered.has(run.runId));
-  // While older pages are to come, what is older than the last row belongs to them.
+  // A run older than the last row belongs to a page that was not read yet.
   const last = state.hasMore ? Math.min(...state.rows.map((row) => row.run.createdAt)) : Number.NEGATIVE_INFINITY;
   const fresh = [...offered.values()].filter((run) => run.createdAt > last);
   const next = {
@@ -84,7 +84,7 @@ export function applyFrame(state: ListState, frame: ListFrame): ListState {
   return state.rows.length === 0 ? showWaiting(next) : next;
 }
 
-/** The same runs read again where no stream follows: rows change in place, those that are missing have left. */
+/** Applies the same runs read again, where no stream follows: rows change in place, and missing ones are marked. */
 export function reread(state: ListState, runs: readonly RunRow[]): ListState {
   const read = new Map(runs.map((run) => [run.runId, run]));
   const rows = state.rows.map((row, i) => {
@@ -94,7 +94,7 @@ export function reread(state: ListState, runs: readonly RunRow[]): ListState {
   return { ...state, rows };
 }
 
-/** Takes in the runs that wait, at the person's word. */
+/** Shows the waiting runs, when the reader asks for them. */
 export function showWaiting(state: ListState): ListState {
   const rows = [...state.waiting.map((run) => ({ run, left: false })), ...state.rows].toSorted(
     (a, b) => b.run.createdAt - a.run.createdAt,

@@ -1,4 +1,4 @@
-// What the runs page shows: one query, which the address holds and the filter bar writes out.
+// The query of the runs page, which the address and the filter bar hold.
 import type { RunFilter } from "../api/gen/graphql";
 import { DAY_MS, type Zone } from "../format/format";
 import { RUN_STATUSES, type RunStatusFilter } from "../address/views";
@@ -8,7 +8,7 @@ export interface RunQuery {
   project?: string | undefined;
   env?: string | undefined;
   plan?: string | undefined;
-  /** Who started them; `me` is the viewer. */
+  /** The principal who started the runs; `me` is the viewer. */
   by?: string | undefined;
   q?: string | undefined;
   /** `-24h`, `-7d`, `today`, `2026-11-22` or `2026-11-22T03:00Z`. */
@@ -22,16 +22,16 @@ export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{
 const WORDS = ["project", "env", "plan", "by"] as const;
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: DAY_MS };
 const MINUTE_MS = 60_000;
-/** A date and a time are of the zone, a date alone would be of UTC. */
+/** Appended to a date, which would be UTC without a time. */
 const MIDNIGHT = "00:00";
 
 export interface Parsed {
   query: RunQuery;
-  /** Tokens that say nothing. */
+  /** Tokens that are not understood. */
   unknown: string[];
 }
 
-/** Reads what somebody typed: `status:failed,paused env:prod plan:nightly from:-24h words`. */
+/** Parses a typed filter: `status:failed,paused env:prod plan:nightly from:-24h words`. */
 export function parseQuery(text: string): Parsed {
   const query: RunQuery = {};
   const unknown: string[] = [];
@@ -59,7 +59,7 @@ export function parseQuery(text: string): Parsed {
   return { query, unknown };
 }
 
-/** The query as one would type it. */
+/** Writes a query in the form that `parseQuery` reads. */
 export function formatQuery({ status, project, env, plan, by, from, to, sort, q }: RunQuery): string {
   const tokens = { status: status?.join(","), project, env, plan, by, from, to, sort };
   return [
@@ -68,7 +68,7 @@ export function formatQuery({ status, project, env, plan, by, from, to, sort, q 
   ].join(" ");
 }
 
-/** When a moment of a query is; null when it says none. */
+/** The time of a moment in a query; null for none. */
 export function momentOf(text: string | undefined, now: number, zone: Zone): number | null {
   if (text === undefined || !MOMENT.test(text)) return null;
   if (text === "today") {
@@ -80,7 +80,7 @@ export function momentOf(text: string | undefined, now: number, zone: Zone): num
   return Number.isNaN(at) ? null : at;
 }
 
-/** A moment as queries write it, to the minute before it. */
+/** Writes a moment for a query, rounded down to the minute. */
 export function writeMoment(at: number): string {
   return `${new Date(Math.floor(at / MINUTE_MS) * MINUTE_MS).toISOString().slice(0, 16)}Z`;
 }

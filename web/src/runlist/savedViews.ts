@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 
 export interface SavedView {
   name: string;
-  /** As the filter bar writes it. */
+  /** In the form of the filter bar. */
   query: string;
 }
 
@@ -24,7 +24,7 @@ export function readViews(storage: Kept): SavedView[] {
   }
 }
 
-/** Keeps the view under its name, in the place of an older one of that name. */
+/** Saves a view; it replaces one with the same name. */
 export function keepView(storage: Kept, views: readonly SavedView[], view: SavedView): SavedView[] {
   const next = [...views.filter((other) => other.name !== view.name), view].slice(-MAX_VIEWS);
   storage.setItem(KEY, JSON.stringify(next));

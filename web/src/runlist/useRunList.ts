@@ -12,7 +12,7 @@ import { type RunQuery, toFilter } from "./query";
 import type { VerdictReason, VerdictState } from "../runstate/store";
 
 const PAGE = 50;
-/** The most rows that one stream follows; older ones stay as they were read. */
+/** The most rows that one stream follows; older rows stay as they were read. */
 export const FOLLOWED = 200;
 const WAITING = 200;
 const SILENCE_MS = 20_000;
@@ -61,14 +61,14 @@ export interface ListVerdict {
   reason: VerdictReason;
   asOf: Instant;
   lagMs: number;
-  /** No stream follows; it is read again so often. */
+  /** There is no stream; the list is read again at this interval. */
   everyMs?: number;
 }
 
 export interface RunList {
   state: ListState;
   filter: RunFilter;
-  /** Why there is nothing to show, or why no more could be read. */
+  /** The error of the first page, or of a later one. */
   error: unknown;
   verdict: ListVerdict;
   /** The server's time. */
@@ -81,7 +81,9 @@ export interface RunList {
   show: () => void;
 }
 
-/** The runs that match: a page by query, then live. In the order of the oldest first no stream follows, so they are read again. */
+/**
+ * The matching runs: a page by query, then a stream. With the oldest first there is no stream, so they are read again.
+ */
 export function useRunList(query: RunQuery, zone: Zone): RunList {
   const [state, dispatch] = useReducer(reduce, EMPTY);
   const [error, setError] = useState<unknown>(null);
@@ -94,7 +96,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   const asked = useRef({ query, zone });
   asked.current = { query, zone };
   const filter = useRef<RunFilter>({});
-  /** Ends with the list that is shown: what was asked for it is no answer to the next one. */
+  /** Aborted when another list is shown, so that a late answer is not added to it. */
   const asking = useRef(new AbortController());
   const rows = useRef(0);
   rows.current = state.rows.length;
@@ -107,7 +109,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
     dispatch({ kind: "clear" });
     setError(null);
     setAnswered(false);
-    // An input that changes the filter is answered by a picture first: sending takes longer than drawing.
+    // The changed filter is drawn first, because sending takes longer than drawing.
     const sending = setTimeout(() => {
       request(RunsDocument, { first: PAGE, after: null, filter: filter.current, orderBy }, abort.signal)
         .then((result) => {
@@ -124,7 +126,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
     };
   }, [key, orderBy, round]);
 
-  // A stream that follows more rows than are shown tells what was pushed out from what has left.
+  // The stream follows more rows than are shown, so that a row that was pushed out is told from one that has left.
   const wanted = Math.min(FOLLOWED, Math.ceil((state.rows.length + state.waiting.length + 1) / PAGE) * PAGE + PAGE);
   const first = useRef(0);
   first.current = answered ? Math.max(first.current, wanted) : 0;
@@ -153,7 +155,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   useEffect(() => {
     if (!answered || orderBy === "CREATED_DESC") return;
     const { signal } = asking.current;
-    // The verdict says how long ago it last succeeded.
+    // The verdict shows the time of the last success.
     const again = async (): Promise<void> => {
       const result = await request(
         RunsDocument,
@@ -199,7 +201,7 @@ function judge(fresh: Freshness | null, cut: boolean): ListVerdict {
   const silent = fresh !== null && Date.now() - fresh.at > SILENCE_MS;
   if (cut || (silent && seenFor() > SILENCE_MS)) return { state: "OFFLINE", reason: "CONNECTION_LOST", asOf, lagMs: 0 };
   if (fresh === null) return { state: "LOADING", reason: null, asOf, lagMs: 0 };
-  // In a hidden tab nothing was asked for; now it is.
+  // A hidden tab asks for nothing; the visible one is asking now.
   if (silent) return { state: "VERIFYING", reason: null, asOf, lagMs: 0 };
   return { state: fresh.sync, reason: fresh.reason, asOf, lagMs: 0 };
 }

@@ -2,7 +2,9 @@ import type { Instant } from "../format/format";
 
 const SAMPLES = 9;
 
-/** The server's clock as seen from here: the median offset of the last frames, so that one late frame moves nothing. */
+/**
+ * The server's clock: the local clock with the median offset of the last frames, so that one late frame moves nothing.
+ */
 export class ServerClock {
   readonly #local: () => number;
   #offsets: number[] = [];

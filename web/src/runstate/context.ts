@@ -25,7 +25,7 @@ export function useVerdict(): Verdict {
   return useSyncExternalStore(store.subscribe, store.verdict);
 }
 
-/** One step; renders again only when that step moves. */
+/** One step; renders again only when that step changes. */
 export function useStep(stepId: string): Step | undefined {
   const store = useRunStore();
   const subscribe = useCallback((listener: () => void) => store.subscribeStep(stepId, listener), [store, stepId]);

@@ -1,7 +1,9 @@
 import { STEP_GROUPS, stepGroup } from "../status/stepGroup";
 import type { RunStore } from "./store";
 
-/** The failed step after (or before) `from` in an order, the plan's if none is given, round and round; null when none is failed. */
+/**
+ * The failed step after (or before) `from` in an order, which continues at its beginning; null when no step has failed.
+ */
 export function nextFailed(store: RunStore, from: string | null, way: 1 | -1, order = store.order()): string | null {
   const start = from === null ? (way === 1 ? -1 : 0) : order.indexOf(from);
   for (let i = 1; i <= order.length; i++) {

@@ -33,7 +33,7 @@ export function toFrame(update: RunUpdatesSubscription["runUpdates"]): RunFrame 
   };
 }
 
-/** A step that a query gave, as a frame would: what only queries know no frame would take back. */
+/** A step of a query without the fields that only queries have: no frame would reset them. */
 export function toOpenedStep(step: StepFieldsFragment): Step {
   return toStep(step.pendingRetry ? { ...step, pendingRetry: false, wait: null } : step);
 }

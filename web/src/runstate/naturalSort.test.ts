@@ -12,7 +12,7 @@ it("stands steps without an order as people count", () => {
     "stg_10_b",
   ]);
   expect(naturalSort([step("l1"), step("l10", "l2"), step("l2", "l1")])).toEqual(["l1", "l2", "l10"]);
-  // It never was the order in which they run.
+  // The order of the ids is not the order of the plan.
   expect(naturalSort([step("a1", "z"), step("a10", "z"), step("a2", "z"), step("z")])).toEqual([
     "a1",
     "a2",

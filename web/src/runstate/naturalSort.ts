@@ -4,7 +4,10 @@ const NATURAL = new Intl.Collator("en", { numeric: true });
 
 type Placed = Pick<Step, "stepId" | "dependsOn">;
 
-/** The order of the plan; where that is only the order of the letters of the ids, as people count: l2 before l10. A plan in which each step waits for the one before keeps its order. */
+/**
+ * The order of the plan. Ids in alphabetical order are sorted by their numbers instead (l2 before l10), unless a step
+ * would then stand before one that it waits for.
+ */
 export function naturalSort(steps: readonly Placed[]): readonly string[] {
   const ids = steps.map(({ stepId }) => stepId);
   if (ids.some((id, i) => i > 0 && (ids[i - 1] ?? "") >= id)) return ids;

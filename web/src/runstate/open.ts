@@ -16,7 +16,7 @@ import { RunStore } from "./store";
 
 const TICK_MS = 250;
 const ASLEEP_MS = 30_000;
-/** Waiting for a picture longer than this, one that is not looked at draws none. */
+/** The longest wait for a drawn frame; a hidden page draws none. */
 const PICTURE_MS = 200;
 
 export interface OpenRun {
@@ -24,7 +24,7 @@ export interface OpenRun {
   close: () => void;
 }
 
-/** What is set is on the screen when it resolves. */
+/** Resolves when the present state has been drawn. */
 function drawn(): Promise<void> {
   return new Promise((resolve) => {
     requestAnimationFrame(() => setTimeout(resolve));
@@ -32,7 +32,7 @@ function drawn(): Promise<void> {
   });
 }
 
-/** How the run stands, and when that is drawn, all its steps: 5,000 take a moment. What fails here the stream says. */
+/** Reads the header, and when that is drawn, all steps, because 5,000 take a moment. Errors are left to the stream. */
 async function fill(store: RunStore, runId: string): Promise<void> {
   prefetchRun(runId);
   const { run: first } = await request(RunOpeningDocument, { runId });
@@ -42,7 +42,7 @@ async function fill(store: RunStore, runId: string): Promise<void> {
   if (run) store.open(toHeader(run), run.steps.map(toOpenedStep));
 }
 
-/** Watches one run: feeds its store, judges it four times a second, and doubts it after sleep. */
+/** Watches one run: feeds its store, judges it four times a second, and marks it unproven after sleep. */
 export function openRun(runId: string, refused: (error: ApiError) => void): OpenRun {
   const store = new RunStore();
   const variables: RunUpdatesSubscriptionVariables = { runId, after: null, storeEpoch: null };
@@ -71,7 +71,7 @@ export function openRun(runId: string, refused: (error: ApiError) => void): Open
   };
   void fill(store, runId).then(begin, begin);
 
-  // Until the first frame the connection may still be on its way.
+  // Before the first frame, the connection may still be opening.
   const onLinkChange = (): void =>
     store.link(linkState().link !== "closed" && (linkState().link === "open" || store.verdict().asOf === 0));
   const stopLink = onLink(onLinkChange);

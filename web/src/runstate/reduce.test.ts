@@ -56,12 +56,12 @@ function delta(history: History, epoch: string, fromSeq: number, toSeq: number):
   return { ...quiet(epoch, toSeq), delta: { fromSeq, toSeq, header: headerAt(epoch, toSeq), steps } };
 }
 
-/** What of a state people see; identities and freshness are left out. */
+/** The visible part of a state, without identities and freshness. */
 function shown({ epoch, seq, header, steps, order, tally }: RunState): unknown {
   return { epoch, seq, header, steps, order, tally };
 }
 
-/** Fails when anything that a state holds is written to. */
+/** Freezes a state, so that writing to it throws. */
 function frozen(state: RunState): RunState {
   Object.freeze(state.steps);
   Object.freeze(state.order);
@@ -73,7 +73,7 @@ const histories = array(record({ step: nat(STEPS.length - 1), status: nat(STATUS
   minLength: 1,
   maxLength: 24,
 });
-/** How a stream is cut, and what the way does to it: parts of the history, and a choice for each frame. */
+/** The cuts of a stream, and for each frame its kind, its copies and its delay. */
 const ways = record({
   cuts: array(nat(24), { maxLength: 8 }),
   kinds: array(constantFrom("delta", "overlap", "snapshot", "quiet"), { minLength: 10, maxLength: 10 }),

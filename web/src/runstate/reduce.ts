@@ -98,8 +98,8 @@ export function reduce(state: RunState, frame: RunFrame, at: number): RunState {
 }
 
 /**
- * The state after the answer to a query while the page opens: first the header, then the same with the steps. It must be
- * newer, as a frame must, and it proves nothing: a frame says whether it is true.
+ * The state after the answer to a query while the page opens: first the header, then the same with the steps. It must
+ * be newer, as a frame must, and it proves nothing: a frame says whether it is true.
  */
 export function openState(state: RunState, header: RunHeader, steps: readonly Step[] | null): RunState {
   const { storeEpoch: epoch, runSeq, opsRev } = header;

@@ -117,7 +117,7 @@ describe("RunStore", () => {
             );
           }
         };
-        /** What a query says comes at any time, with any position that there was. */
+        /** The answer to a query arrives at any time, with any earlier position. */
         const open = (epoch: string, history: History): void => {
           const before = { epoch: store.epoch, seq: store.seq, whole: store.whole() };
           const seq = pick(history.length + 1);
@@ -190,7 +190,7 @@ describe("RunStore", () => {
     expect(store.resumable).toEqual({ seq: 3, epoch: "e0" });
     store.tick();
     expect(store.verdict().state).toBe("VERIFYING");
-    // From here on it is the stream's.
+    // From now on only the stream changes it.
     store.open(header(4, "e0"), steps(4));
     expect(store.seq).toBe(3);
     store.receive(quiet("e0", 3, 3));

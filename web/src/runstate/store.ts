@@ -74,7 +74,9 @@ export class RunStore {
   readonly restoredTo = (): number | null => this.#state.restoredTo;
   readonly header = (): RunHeader | null => this.#state.header;
   readonly order = (): readonly string[] => this.#state.order;
-  /** The number of steps in each group, as of the last notification; the same object until one of the numbers changes. */
+  /**
+   * The number of steps in each group, as of the last notification; the same object until one of the numbers changes.
+   */
   readonly tally = (): Tally => this.#told.tally;
   readonly verdict = (): Verdict => this.#verdict;
   step(stepId: string): Step | undefined {

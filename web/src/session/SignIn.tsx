@@ -18,7 +18,7 @@ const answer = z.object({
 
 type Method = z.infer<typeof answer>["methods"][number];
 
-/** Whether an error says that nobody is signed in. */
+/** Whether an error means that nobody is signed in. */
 export function signedOut(error: unknown): boolean {
   return error instanceof ApiError && (error.code === "UNAUTHENTICATED" || error.code === "TOKEN_EXPIRED");
 }
@@ -28,7 +28,7 @@ export function rememberSignedIn(): void {
   sessionStorage.setItem(SIGNED_IN, "yes");
 }
 
-/** Where one wanted to go: a path of this server, whatever the address says. */
+/** The address to open after the sign-in: always a path of this server. */
 export function wanted(address: Location): string {
   if (address.pathname !== SIGN_IN) return address.pathname + address.search;
   const to = new URLSearchParams(address.search).get("to") ?? "/";
@@ -49,7 +49,7 @@ function reason(error: unknown): string | null {
   return sessionStorage.getItem(SIGNED_IN) === null ? null : m.signIn.ended;
 }
 
-/** The ways to sign in that this server has; null until it said so. `devLink`: by the link of `dvt dev link`. */
+/** The ways to sign in; null before the answer. `devLink`: by the link of `dvt dev link`. */
 export interface Ways {
   methods: readonly Method[] | null;
   devLink: boolean;
@@ -77,7 +77,7 @@ export function useMethods(): Ways {
 }
 
 interface MethodsProps extends Ways {
-  /** Where signing in leads. */
+  /** The address to open after the sign-in. */
   to: string;
   newWindow?: boolean;
 }
@@ -105,12 +105,12 @@ export function Methods({ methods, devLink, failed, to, newWindow = false }: Met
   );
 }
 
-/** How a browser gets into `dvt dev`, which anybody on the machine can open and only its owner can sign in to. */
+/** Explains the sign-in of `dvt dev`: anybody on the machine can open the page, only its owner can sign in. */
 function DevLink() {
   return <p>{m.signIn.devLink.map((part, i) => (i % 2 === 1 ? <code key={part}>{part}</code> : part))}</p>;
 }
 
-/** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */
+/** The sign-in page: why nobody is signed in, and the ways to sign in, which lead back here. */
 export function SignIn({ error }: { error: unknown }) {
   const ways = useMethods();
   useDocumentStatus(m.signIn.title);
@@ -136,7 +136,7 @@ async function leave(): Promise<void> {
   location.assign("/");
 }
 
-/** Ends the session and shows the page of those who are not signed in. */
+/** Ends the session and opens the sign-in page. */
 export function SignOut() {
   return <Button onClick={() => void leave()}>{m.signIn.out}</Button>;
 }

@@ -9,14 +9,14 @@ import { Methods, useMethods } from "./SignIn";
 
 const ASK_MS = 2_000;
 
-/** Whether the page must not be seen: nobody is signed in. */
+/** The error that ended the session; while there is one, the page must not be seen. */
 export function useSessionEnd() {
   return useSyncExternalStore(onSession, sessionEnd);
 }
 
 /**
- * Signing in again over the page, which keeps its address and what was typed. The way leads through another
- * window; here it is only watched for somebody being signed in. Another principal gets the page anew.
+ * Asks to sign in again over the page, which keeps its address and typed text. The sign-in happens in another window;
+ * this component polls until somebody is signed in. For another principal the page is loaded again.
  */
 export function SignInOver({ principal }: { principal: string }) {
   const error = useSessionEnd();
@@ -25,7 +25,7 @@ export function SignInOver({ principal }: { principal: string }) {
     const ask = (): Promise<void> =>
       request(ViewerDocument, {})
         .then(({ viewer }) => (viewer.principal === principal ? restoreSession() : location.reload()))
-        .catch(() => {}); // Not yet: asked again.
+        .catch(() => {}); // Nobody is signed in yet.
     const stop = whileSeen(ASK_MS, ask);
     addEventListener("focus", ask);
     return () => {

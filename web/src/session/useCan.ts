@@ -2,7 +2,7 @@ import type { Action } from "../api/gen/graphql";
 import { m } from "../messages";
 import { useViewer } from "./viewer";
 
-/** Why the viewer may do this nowhere, in words; null when they may somewhere, and the server judges the rest. */
+/** Says why the viewer may do this nowhere; null when they may do it somewhere, and the server decides where. */
 export function useCan(action: Action): string | null {
   const { actions } = useViewer();
   return actions.has(action) ? null : m.denied.notYours(action);

@@ -1,18 +1,18 @@
 import { createContext, use } from "react";
 import type { Action, ViewerQuery } from "../api/gen/graphql";
 
-/** Who is signed in, as the server says; the receipts are kept by themselves. */
+/** The viewer as the server describes them, without the receipts, which have a store of their own. */
 export type Viewer = Omit<ViewerQuery["viewer"], "signals">;
 
 export interface ViewerInfo {
   principal: string;
   tenantId: string;
   roles: readonly string[];
-  /** What the viewer may do somewhere. */
+  /** The actions that the viewer may do somewhere. */
   actions: ReadonlySet<Action>;
-  /** Where there are runs that the viewer may see. */
+  /** The projects and environments with runs that the viewer may see. */
   places: readonly { projectId: string; environmentId: string }[];
-  /** Of the policy that says so. */
+  /** The version of the policy that grants the rights. */
   policyVersion: number;
 }
 

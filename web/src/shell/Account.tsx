@@ -11,7 +11,7 @@ import { SignOut } from "../session/SignIn";
 export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
-/** Becomes another principal of `dvt dev`; false when that did not work. */
+/** Signs in as another principal of `dvt dev`; false when that failed. */
 async function becomePrincipal(principal: string): Promise<boolean> {
   const response = await fetch("/dev/session", {
     method: "POST",
@@ -35,7 +35,7 @@ interface AccountProps {
   setZone: (zone: Zone) => void;
 }
 
-/** Who one is and how one likes it here; in `dvt dev`, one may become somebody else. */
+/** The viewer's account and preferences; in `dvt dev`, the choice of another principal. */
 export function Account({ viewer, theme, setTheme, zone, setZone }: AccountProps) {
   const id = useId();
   const keys = useKeysOn();

@@ -9,7 +9,7 @@ interface ChoiceProps<T extends string> {
   band?: boolean;
 }
 
-/** One of a few. */
+/** A choice of one of a few options. */
 export function Choice<T extends string>({ label, value, options, choose, band = false }: ChoiceProps<T>) {
   return (
     <select

@@ -6,12 +6,12 @@ import css from "./Help.module.css";
 
 const NAMES: Record<string, string> = { Escape: "Esc" };
 
-/** A key as it stands on a keyboard. */
+/** The name of a key as printed on a keyboard. */
 function keyName(key: string): string {
   return NAMES[key] ?? (/^[A-Z]$/.test(key) ? `Shift ${key}` : key);
 }
 
-/** What the keys do on this page, and the switch that turns single keys off. */
+/** Lists the keys of this page, and turns single keys off. */
 export function Help({ close }: { close: () => void }) {
   const on = useKeysOn();
   return (

@@ -33,7 +33,7 @@ interface Entry {
   act: () => void;
 }
 
-/** Everything by name: pages, actions, and runs by plan or by the start of their id. */
+/** Finds pages, actions and runs by name; runs by plan or by the start of their id. */
 export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
   const navigate = useNavigate();
   const [typed, setTyped] = useState("");
@@ -89,7 +89,7 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
     event.preventDefault();
   };
   useEffect(() => {
-    // Newer browsers answer with a promise, which an effect may not give back.
+    // Newer browsers return a promise, which an effect must not return.
     void document.getElementById(`${id}-${chosen}`)?.scrollIntoView({ block: "nearest" });
   }, [id, chosen]);
   return (
@@ -135,10 +135,10 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
   );
 }
 
-/** Runs that match, the newest ones while nothing is typed. */
+/** The matching runs; the newest ones while nothing is typed. */
 function useFound(text: string): readonly RunRow[] {
   const filter = text === "" ? null : { text };
-  // The pages and actions are there all the same.
+  // Pages and actions do not wait for the answer.
   const { last } = useQuery(
     RunsDocument,
     { first: RUNS, after: null, filter, orderBy: "CREATED_DESC" },

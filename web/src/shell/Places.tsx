@@ -5,14 +5,16 @@ import { isProduction } from "../ui/Env";
 import { Choice } from "./Choice";
 import css from "./Shell.module.css";
 
-/** Pages that the address narrows to a place; from any other the way leads to the runs. */
+/** The pages that can be narrowed to a project and environment; from any other the choice opens the runs. */
 const NARROWED = ["/runs", "/inbox", "/start"] as const;
 
 function names(all: readonly string[], chosen: string | undefined): string[] {
   return [...new Set([...all, ...(chosen ? [chosen] : [])])].filter((name) => name !== "*").toSorted();
 }
 
-/** Tenant, project and environment: what the lists are narrowed to. Production is a solid band with the word. */
+/**
+ * The tenant, and the project and environment to which lists are narrowed. Production is a solid band with the word.
+ */
 export function Places({ viewer }: { viewer: Viewer }) {
   const { project, env } = useSearch({ strict: false });
   const path = useRouterState({ select: (state) => state.location.pathname });

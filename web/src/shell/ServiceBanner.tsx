@@ -7,7 +7,7 @@ import { type Notice, notices, type ServiceState } from "./service";
 import { Time } from "../ui/Time";
 import css from "./ServiceBanner.module.css";
 
-/** Across every page while something new does not start: why, since when, and what still works. */
+/** A banner on every page while no new run starts: why, since when, and what still works. */
 export function ServiceBanner() {
   const [state, setState] = useState<ServiceState | null>(null);
   useEffect(() => {

@@ -60,7 +60,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
     "?": { does: m.help.title, run: () => setOver("help") },
   });
   useEffect(() => {
-    // The palette is asked for with a modifier, so it opens from fields too.
+    // The shortcut of the palette has a modifier, so it works in fields too.
     const ask = (event: KeyboardEvent): void => {
       if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || event.altKey || event.shiftKey)
         return;
@@ -128,7 +128,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
   );
 }
 
-/** How much waits for the viewer, as it changes. */
+/** The number of items that wait for the viewer, live. */
 function InboxCount() {
   const { count } = useInbox();
   if (count === null || count === 0) return null;
@@ -144,7 +144,7 @@ function InboxCount() {
   );
 }
 
-/** The connection, while there is none: each page says for itself how true it is. */
+/** Shown while the connection is lost. Each page shows its own freshness. */
 function LinkState() {
   const { link } = useSyncExternalStore(onLink, linkState);
   if (link !== "closed") return null;
@@ -158,7 +158,7 @@ function LinkState() {
   );
 }
 
-/** Own receipts of runs that are not open here move by asking, while any moves. */
+/** Polls the viewer's receipts of runs that are not open here, while any of them moves. */
 function useOwnReceipts(): void {
   const viewer = useViewer();
   const moving = useReceipts().some((signal) => signal.actor === viewer.principal && !settled(signal));

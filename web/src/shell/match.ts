@@ -1,4 +1,4 @@
-/** The entries in whose words every typed word begins one, in their order. */
+/** The entries for which every typed word is the beginning of one of their words, in their order. */
 export function matching<T extends { word: string }>(entries: readonly T[], typed: string): T[] {
   const parts = typed
     .toLowerCase()

@@ -1,4 +1,4 @@
-// What the banner on every page says about the service itself.
+// The texts of the banner about the service.
 import type { ServiceUpdatesSubscription } from "../api/gen/graphql";
 import { m } from "../messages";
 
@@ -6,7 +6,7 @@ export type ServiceState = ServiceUpdatesSubscription["serviceUpdates"];
 
 export interface Notice {
   kind: "READ_ONLY" | "DRAINED" | "FROZEN" | "DEGRADED";
-  /** What does not work, then what still does. */
+  /** What does not work; `still` says what works. */
   text: string;
   still: string;
   reason: string | null;
@@ -17,7 +17,7 @@ function notice(kind: Notice["kind"], reason?: string | null, since?: string | n
   return { kind, ...m.serviceBanner[kind], reason: reason ?? null, since: since ? Date.parse(since) : null };
 }
 
-/** The most severe first; none when all is as ever. */
+/** The notices, the most severe first; none when everything works. */
 export function notices(state: ServiceState | null): Notice[] {
   if (!state) return [];
   const out: Notice[] = [];

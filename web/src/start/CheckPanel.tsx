@@ -4,14 +4,14 @@ import css from "./Start.module.css";
 import { type Check, startsNow } from "./useCheck";
 
 interface CheckPanelProps {
-  /** Which part of the form it is. */
+  /** The number of the part of the form. */
   no: number;
   check: Check;
   missing: string | null;
   projectId: string;
 }
 
-/** What would come of it, before it is sent. */
+/** The server's preview of the start. */
 export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
   const { preview, quotas, error, current } = check;
   const starting = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);

@@ -7,13 +7,13 @@ import css from "./Start.module.css";
 interface ParamsFieldProps {
   text: string;
   change: (text: string) => void;
-  /** Shown as JSON; a form holds only one level. */
+  /** Shown as JSON, because rows hold only one level. */
   raw: boolean;
   setRaw: (raw: boolean) => void;
   problem: string | null;
 }
 
-/** Parameters by name, or as one JSON object. */
+/** Edits the parameters as rows, or as one JSON object. */
 export function ParamsField({ text, change, raw, setRaw, problem }: ParamsFieldProps) {
   const id = useId();
   const rows = toRows(text);
@@ -48,7 +48,7 @@ export function ParamsField({ text, change, raw, setRaw, problem }: ParamsFieldP
       ) : (
         <>
           {rows.map((row, i) => (
-            // Rows have no identity but their place.
+            // Rows have no identity beside their index.
             // oxlint-disable-next-line react/no-array-index-key
             <div key={i} className={css.param}>
               <input

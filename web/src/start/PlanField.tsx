@@ -19,7 +19,7 @@ interface PlanFieldProps {
   ref: Ref<HTMLTextAreaElement>;
 }
 
-/** The plan: pasted, dropped or from a file, by its address, or that of a run. */
+/** The plan: pasted, dropped or from a file, by its address, or from an earlier run. */
 export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFieldProps) {
   const [problem, setProblem] = useState<string | null>(null);
   const hint = useId();
@@ -71,7 +71,7 @@ export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFiel
             <input
               type="file"
               accept="application/json,.json"
-              // The same file, changed since, is read again.
+              // Lets the person choose the same file again after a change.
               onClick={(event) => (event.currentTarget.value = "")}
               onChange={(event) => void read(event.target.files?.[0])}
             />

@@ -1,4 +1,4 @@
-// What the form of a new run holds, kept in this tab until the page is left: a reload changes nothing.
+// The form of a new run, kept in this tab over a reload.
 import * as z from "zod/mini";
 import { newId } from "../api/newId";
 import type { PlanRefInput, RerunInput, StartRunInput } from "../api/gen/graphql";
@@ -8,7 +8,7 @@ export const SOURCES = ["inline", "ref", "run"] as const;
 export type Source = (typeof SOURCES)[number];
 
 const stored = z.object({
-  /** The place in the browser's history that the form is at. */
+  /** The entry of the browser's history that the form belongs to. */
   at: z.string(),
   runRequestId: z.string(),
   source: z.enum(SOURCES),
@@ -26,7 +26,7 @@ const stored = z.object({
   projectId: z.string(),
   environmentId: z.string(),
   params: z.string(),
-  /** The run that this form has started. */
+  /** The run that this form has started; null before. */
   started: z.nullable(z.string()),
 });
 export type Draft = z.infer<typeof stored>;
@@ -54,7 +54,7 @@ export function newDraft(at: string, given: Partial<Draft> = {}): Draft {
   };
 }
 
-/** The draft of this place in the history; null when another form was the last. */
+/** The draft of this history entry; null when the last draft belongs to another. */
 export function keptDraft(storage: Pick<Storage, "getItem">, at: string): Draft | null {
   try {
     const parsed = stored.safeParse(JSON.parse(storage.getItem(KEY) ?? "null"));
@@ -70,7 +70,7 @@ export function keepDraft(storage: Pick<Storage, "setItem">, draft: Draft): void
   if (text.length <= MOST) storage.setItem(KEY, text);
 }
 
-/** Another content is another request, once the last one has started a run. */
+/** Changes the draft. Once it has started a run, the changed draft is a new request. */
 export function edited(draft: Draft, change: Partial<Draft>): Draft {
   const next = { ...draft, ...change };
   return draft.started === null ? next : { ...next, started: null, runRequestId: newRequestId() };
@@ -90,7 +90,7 @@ function json(text: string): { value: unknown } | { text: string } {
   }
 }
 
-/** What would be asked of the server, or what keeps it from being asked. */
+/** The request of the form, or the reason why there is none. */
 export function toAsked(draft: Draft): StartAsked {
   const { source, runRequestId, projectId, environmentId } = draft;
   if (source === "run")
@@ -119,7 +119,7 @@ export function toAsked(draft: Draft): StartAsked {
 
 const scoped = z.object({ scope: z.object({ projectId: z.string(), environmentId: z.string() }) });
 
-/** Where the plan says that it runs; null when it does not say. */
+/** The project and environment in the plan's scope; null when it has none. */
 export function scopeOf(plan: string): { projectId: string; environmentId: string } | null {
   const document = json(plan);
   const parsed = "value" in document ? scoped.safeParse(document.value) : null;

@@ -1,10 +1,10 @@
-// Parameters as rows of a form: names, and values that are JSON where they read as JSON.
+// Parameters as rows of a form. A value that parses as JSON is JSON, any other is a text.
 export interface ParamRow {
   name: string;
   value: string;
 }
 
-/** Null when the text is no object of plain values, or cannot be shown as rows. */
+/** The rows of a JSON object; null when the text is none. */
 export function toRows(text: string): ParamRow[] | null {
   if (text.trim() === "") return [];
   try {

@@ -19,7 +19,7 @@ export interface Check {
   current: boolean;
 }
 
-/** The server's preview of the form as it is now, asked for when typing pauses. */
+/** The server's preview of the present form, asked for when typing pauses. */
 export function useCheck(asked: StartAsked): Check {
   const action: ActionInput | null =
     "start" in asked ? { start: asked.start } : "rerun" in asked ? { rerun: asked.rerun } : null;
@@ -36,7 +36,7 @@ export function useCheck(asked: StartAsked): Check {
     : { preview: null, quotas: [], error: null, current: false };
 }
 
-/** Whether a run would start at once as far as the quotas go: false when it would wait; null when nothing is limited. */
+/** Whether the quotas let a run start at once; false when it would wait, null when there are no quotas. */
 export function startsNow(quotas: QuotasQuery["quotas"], projectId: string): boolean | null {
   const hold = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);
   if (hold.length === 0) return null;

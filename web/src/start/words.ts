@@ -1,7 +1,7 @@
 import type { PreviewQuery } from "../api/gen/graphql";
 import { m } from "../messages";
 
-/** What the server says of an action, with the code of a refusal. */
+/** The server's sentence about an action, with the code of a refusal. */
 export function explainRefusal({
   outcome,
   reason,

@@ -1,4 +1,4 @@
-// Statuses as people see them: silhouette first, then word, then colour.
+// The look of statuses: shape, word and colour.
 import {
   Ban,
   CircleCheck,

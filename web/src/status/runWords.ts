@@ -3,7 +3,7 @@ import { duration, ticking } from "../format/format";
 import { m } from "../messages";
 import { ended } from "./look";
 
-/** Time from start to end, or to now; "≥" when now is not known. */
+/** The time from start to end, or to now; with "≥" while the view is stale. */
 export function took(
   run: Pick<RunRow, "startedAt" | "completedAt" | "totalDurationMs">,
   now: number,
@@ -15,7 +15,7 @@ export function took(
   return `${frozen ? "≥ " : ""}${ticking(now - run.startedAt)}`;
 }
 
-/** Why there is no step to show. */
+/** Explains why the run has no steps. */
 export function noSteps(header: RunHeader): string {
   return ended(header) ? m.run.neverStarted : m.run.notStarted;
 }

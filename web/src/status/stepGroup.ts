@@ -1,6 +1,6 @@
 import type { RunRow, Step } from "../api/model";
 
-/** Where a step stands, the ones that need a person first. */
+/** The groups of steps by status; those that need a person come first. */
 export const STEP_GROUPS = ["failed", "waiting", "running", "pending", "skipped", "ok"] as const;
 export type StepGroup = (typeof STEP_GROUPS)[number];
 export type Tally = Readonly<Record<StepGroup, number>>;
@@ -9,7 +9,10 @@ export const EMPTY_TALLY: Tally = { failed: 0, waiting: 0, running: 0, pending: 
 
 type Waits = Pick<RunRow, "status" | "substatus" | "stepCounts"> & { pause: { draining: number } | null };
 
-/** How many of the steps that the API counts as running wait for a person; where only some may, without the steps (`ran` of them run) nobody knows, and it is 0. */
+/**
+ * The number of steps that wait for a person; the API counts them as running. `ran` is the number that really runs;
+ * without it the result is 0 when only some may wait.
+ */
 export function manualOf(
   { status, substatus, pause, stepCounts: { running } }: Waits,
   ran: number | null = null,
@@ -19,7 +22,7 @@ export function manualOf(
   return ran === null ? 0 : Math.max(0, running - ran);
 }
 
-/** `waiting` is for a person, for a retry that was asked for, or for someone to say what an unknown status means. */
+/** The group of a step. `waiting` is for a person, for a requested retry, or for an unknown status. */
 export function stepGroup(step: Pick<Step, "status" | "substatus" | "pendingRetry">): StepGroup {
   if (step.pendingRetry) return "waiting";
   switch (step.status) {

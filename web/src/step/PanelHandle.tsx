@@ -3,7 +3,7 @@ import { m } from "../messages";
 import css from "./PanelHandle.module.css";
 import { LEAST, MOST, readShare, STEP, USUAL, within, writeShare } from "./panelShare";
 
-/** How much of the page's width the open step has, in percent; the browser remembers it. */
+/** The width of the open step in percent of the page; the browser remembers it. */
 export function usePanelShare(): [number, (share: number) => void] {
   const [share, setShare] = useState(readShare);
   const change = useCallback((to: number) => {
@@ -18,7 +18,7 @@ interface PanelHandleProps {
   change: (share: number) => void;
 }
 
-/** Stands between the run and its open step: arrow keys or the pointer move it, a double click puts it back. */
+/** The handle between the run and its open step: arrow keys or the pointer move it, a double click resets it. */
 export function PanelHandle({ share, change }: PanelHandleProps) {
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.metaKey || event.ctrlKey || event.altKey) return;

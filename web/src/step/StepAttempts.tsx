@@ -14,7 +14,7 @@ interface AttemptsProps {
   choose: (logicalAttemptId: number) => void;
 }
 
-/** The history of a step: a failure that a later attempt has superseded is grey, the latest is its state. */
+/** The attempts of a step. A failure that a later attempt superseded is grey. */
 export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
   return (
     <div className={pills.pills} role="group" aria-label={m.step.attempts}>

@@ -1,4 +1,4 @@
-// The parts of a step that are facts to read.
+// The tabs of a step that only show facts.
 import type { ReactNode } from "react";
 import type { Step } from "../api/model";
 import { m } from "../messages";
@@ -8,7 +8,7 @@ import { Time } from "../ui/Time";
 import prose from "../styles/Prose.module.css";
 import css from "./StepPanel.module.css";
 
-/** What the step returned; only of the latest attempt is it known. */
+/** The result of the step, which is known for the latest attempt only. */
 export function StepOutput({ step, current }: { step: Step; current: boolean }) {
   if (step.result === null || !current) return <p className={css.quiet}>{m.step.noOutput}</p>;
   return <pre className={prose.said}>{JSON.stringify(step.result, null, 2)}</pre>;
@@ -37,7 +37,7 @@ export function StepArtifacts({ artifacts }: { artifacts: Step["artifacts"] }) {
   );
 }
 
-/** When each attempt began and ended, by the log. */
+/** The start and end of each attempt, by the log. */
 export function StepTiming({ step }: { step: Step }) {
   if (step.attempts.length === 0) return <p className={css.quiet}>{m.step.noAttempt}</p>;
   return (
@@ -78,7 +78,7 @@ function At({ at, seq }: { at: number | null; seq: number | null }) {
   );
 }
 
-/** Where it runs, and what it waits for before that. */
+/** The task queue and the dependencies of the step. */
 export function StepWorker({ step }: { step: Step }) {
   const facts: [string, ReactNode][] = [
     [m.step.facts.id, <code key="id">{step.stepId}</code>],

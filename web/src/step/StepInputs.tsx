@@ -15,7 +15,7 @@ interface StepInputsProps {
   attempt: number | null;
 }
 
-/** What the attempt was given: by the plan and the run, with what was changed on the way. */
+/** The inputs of the attempt, from the plan and the run, with the changes made while it ran. */
 export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) {
   const {
     answer: inputs,
@@ -53,7 +53,7 @@ export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) 
   );
 }
 
-/** The secrets that it names, and what became of them. */
+/** The secrets that the step names; none is resolved. */
 function Secrets({ names }: { names: readonly string[] }) {
   if (names.length === 0) return null;
   return (

@@ -6,7 +6,7 @@ import { m } from "../messages";
 import { Time } from "../ui/Time";
 import css from "./StepPanel.module.css";
 
-/** What a person is asked to do for this step, until when, and why it may not be this one. */
+/** The instructions of a manual step, its deadline, and why the viewer may not complete it. */
 export function StepManual({ stepId }: { stepId: string }) {
   const { actions } = useRunActions();
   const task = actions?.task(stepId);

@@ -19,14 +19,14 @@ interface StepModelsProps {
   runId: string;
   stepId: string;
   attempt: number;
-  /** Those of dbt that are listed; none: all. */
+  /** The listed statuses of dbt; empty lists all. */
   statuses: readonly string[];
-  /** The node whose compiled SQL is open and in sight. */
+  /** The node whose compiled SQL is open and scrolled to. */
   sql: string | null;
   open: (to: StepMove) => void;
 }
 
-/** What dbt says of its models and tests, especially of those that failed. */
+/** The results of dbt's models and tests. */
 export default function StepModels({ runId, stepId, attempt, statuses, sql, open }: StepModelsProps) {
   const {
     rows,

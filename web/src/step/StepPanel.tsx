@@ -51,7 +51,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
   const shownId = place.attempt ?? latest;
   useLineOf(stepId, shownId, place, open);
   useEffect(() => {
-    // Beside the picture the panel is in sight; below it, on a narrow screen, it must be brought there.
+    // On a narrow screen the panel is below the graph, so it must be scrolled to.
     if (known && matchMedia(STACKED).matches) panel.current?.scrollIntoView({ block: "start" });
   }, [stepId, known]);
   if (!step) {
@@ -104,13 +104,13 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
   );
 }
 
-/** A line is of the log that was shown when it was chosen: when a later attempt takes its place, the address forgets it. */
+/** Clears the line of the address when a later attempt replaces the shown one, because a line belongs to one log. */
 function useLineOf(stepId: string, shownId: number, { attempt, line }: StepPlace, open: (to: StepMove) => void): void {
   const was = useRef({ stepId, shownId });
   useEffect(() => {
     const other = was.current.stepId === stepId && was.current.shownId !== shownId && was.current.shownId > 0;
     was.current = { stepId, shownId };
-    // Who goes to another attempt says which line.
+    // A link to another attempt has its own line.
     if (other && attempt === null && line !== null) open({ line: undefined });
   }, [stepId, shownId, attempt, line, open]);
 }
@@ -159,10 +159,13 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
   );
 }
 
-/** How often it is asked when a worker was last seen: a server knows no better. */
+/** The interval at which servers learn when a worker was last seen. */
 const POLLER_EVERY_MS = 15_000;
 
-/** When a worker of the queue that the step waits for was last seen. The stream does not say, since it is silent while the run stands still. */
+/**
+ * When a worker of the step's queue was last seen. It is queried, because the stream is silent while the run stands
+ * still.
+ */
 function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
   const store = useRunStore();
   const wait = useQuery(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, {
@@ -172,7 +175,7 @@ function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
   return pollerWords(wait.pollerSeenAt === null ? null : instant(wait.pollerSeenAt), store.now());
 }
 
-/** How long the step took in earlier runs, to judge by. */
+/** The usual duration of the step in earlier runs. */
 function Median({ runId, stepId }: { runId: string; stepId: string }) {
   const median = useMedians({ runId })?.get(stepId);
   return median === undefined ? null : <span>{m.step.median(duration(median))}</span>;

@@ -1,4 +1,4 @@
-// What dbt's statuses mean; those that are not known look plain.
+// The tones of dbt's statuses; unknown ones have none.
 import type { CauseNodesQuery } from "../api/gen/graphql";
 import type { Tone } from "../ui/tones";
 
@@ -12,7 +12,7 @@ export const DBT_TONES: Readonly<Record<string, Tone>> = {
   skipped: "skipped",
 };
 
-/** The statuses of nodes that are why dbt failed. */
+/** The statuses of nodes that make dbt fail. */
 export const DBT_FAILING = Object.keys(DBT_TONES).filter((status) => DBT_TONES[status] === "failed");
 
 export function isDbt(type: string): boolean {
@@ -21,19 +21,19 @@ export function isDbt(type: string): boolean {
 
 type Nodes = NonNullable<NonNullable<NonNullable<CauseNodesQuery["run"]>["step"]>["dbtNodes"]>;
 
-/** Which of dbt's nodes a failure is. */
+/** The dbt nodes behind a failure. */
 export interface Failing {
-  /** What the first of them is, in dbt's word: model, test, seed. */
+  /** The resource type of the first one: model, test, seed. */
   kind: string;
   failed: number;
   skipped: number;
-  /** The statuses that the failed ones have. */
+  /** The statuses of the failed nodes. */
   statuses: string[];
   /** The first failed node that has compiled SQL to show. */
   sql: { uniqueId: string; name: string } | null;
 }
 
-/** Null when no node is known to have failed: dbt did not come so far, or something else of it did. */
+/** The failing nodes; null when dbt failed before or outside of its nodes. */
 export function failingOf(nodes: Nodes | null): Failing | null {
   const first = nodes?.edges[0]?.node;
   if (!nodes || !first) return null;

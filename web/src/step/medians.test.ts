@@ -18,7 +18,7 @@ it("says how far a step is from its median, where that can be known", () => {
   expect(took("SUCCESS", 30)).toEqual({ kind: "faster", byMs: 30_000, times: 0.5 });
   expect(took("SUCCESS", 65)).toEqual({ kind: "usual" });
   expect(paceOf({ status: "SUCCESS", startedAt: 1, durationMs: 900 }, 10, NOW)).toEqual({ kind: "usual" });
-  // One that runs is not fast yet, one that failed was not fast.
+  // A running or failed step is never called fast.
   expect([took("RUNNING", 30), took("FAILED", 30), took("RUNNING", 61), took("FAILED", 61)]).toEqual([
     null,
     null,

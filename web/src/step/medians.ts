@@ -5,8 +5,8 @@ import { queryOnce } from "../api/useQuery";
 export type Medians = ReadonlyMap<string, number>;
 
 /**
- * How long the steps of a run mostly take, in milliseconds by stepId: of runs before this one, so they do not move with it. Read
- * for all steps, because the server reads the same for one of them.
+ * The median durations of the steps in earlier runs, in milliseconds by stepId. They do not change while the run moves.
+ * Read for all steps at once, because one step costs the server as much.
  */
 export const useMedians = queryOnce(
   StepMediansDocument,
@@ -16,15 +16,15 @@ export const useMedians = queryOnce(
     ),
 );
 
-/** A difference that is smaller, or a smaller part of the median, is none. */
+/** A difference below this time, or below this part of the median, does not count. */
 const SAME_MS = 1_000;
 const SAME_PART = 0.1;
 
 export type Pace = { kind: "slower" | "faster"; byMs: number; times: number } | { kind: "usual" };
 
 /**
- * How a step's latest attempt compares with the median. One that has not ended can only be known to be slower, and one that
- * failed was not fast. Null when there is nothing to say.
+ * Compares a step's latest attempt with the median. A running attempt can only be slower, and a failed one is never
+ * called faster. Null when they cannot be compared.
  */
 export function paceOf(
   step: Pick<Step, "status" | "durationMs" | "startedAt">,

@@ -2,7 +2,7 @@ export const [LEAST, USUAL, MOST] = [25, 40, 70];
 export const STEP = 2;
 const KEY = "dvt.panel";
 
-/** The nearest share that a panel may have, in whole percent. */
+/** The share limited to its range, in whole percent. */
 export function within(share: number): number {
   return Math.round(Math.min(MOST, Math.max(LEAST, share)));
 }

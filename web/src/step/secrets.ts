@@ -1,12 +1,15 @@
-// Secrets that a step names. What they are is never here: a reference has no value.
+// The references to secrets in a step; their values are never here.
 import type { StepInputsQuery } from "../api/gen/graphql";
 
 type Inputs = NonNullable<NonNullable<NonNullable<StepInputsQuery["run"]>["step"]>["inputs"]>;
 
-/** Objects nest no deeper than this in what is looked through. */
+/** The deepest level that is searched. */
 const DEEPEST = 32;
 
-/** Each reference once, as provider:key@version: those that the plan lists for the step, then those within its inputs and the parameters. */
+/**
+ * The references without duplicates, as provider:key@version: those of the plan first, then those in inputs and
+ * parameters.
+ */
 export function secretNames({ secrets, inputs, params }: Pick<Inputs, "secrets" | "inputs" | "params">): string[] {
   const names = new Set(secrets.map(nameOf));
   gather(inputs, names, DEEPEST);

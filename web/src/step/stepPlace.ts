@@ -1,14 +1,14 @@
 import type { StepTab } from "../address/views";
 
-/** What of a step the address names. */
+/** The part of the address that is about a step. */
 export interface StepPlace {
   /** The attempt to show; the latest when null. */
   attempt: number | null;
   tab: StepTab;
-  /** A line of its log, and what is looked for in it. */
+  /** A line of its log, and the search text. */
   line: number | null;
   q: string;
-  /** The statuses of dbt's nodes that are listed, none: all; and the node whose compiled SQL is open. */
+  /** The listed statuses of dbt nodes (empty lists all), and the node whose compiled SQL is open. */
   nodes: readonly string[];
   sql: string | null;
 }

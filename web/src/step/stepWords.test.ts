@@ -5,7 +5,7 @@ import { awaitedQueue, pollerWords, waitWords } from "./stepWords";
 
 const NOW = Date.parse("2026-11-23T12:00:00Z");
 
-/** A pending step that was ready when it last changed, as far as its words go. */
+/** A pending step whose last change said that it was ready. */
 const waiting = (of: Partial<Step>): Step =>
   ({
     stepId: "load",
@@ -17,7 +17,7 @@ const waiting = (of: Partial<Step>): Step =>
     ...of,
   }) as Step;
 
-/** A run with the other steps of these statuses. */
+/** A run whose other steps have these statuses. */
 const runWith = (statuses: Record<string, string>, status = "RUNNING"): RunStore =>
   ({
     step: (id: string) => (statuses[id] ? { status: statuses[id] } : undefined),

@@ -6,7 +6,7 @@ import { count, duration, relative, ticking } from "../format/format";
 
 const NAMED = 3;
 
-/** How long the latest attempt has taken, "≥" when it runs and now is not known. */
+/** The duration of the latest attempt; with "≥" when it runs and the view is stale. */
 export function stepTook(
   step: Pick<Step, "startedAt" | "completedAt" | "durationMs" | "status">,
   store: RunStore,
@@ -22,7 +22,7 @@ function queueOf(step: Step): string | null {
   return step.type === "SLEEP" || step.type === "MANUAL" ? null : step.taskQueue;
 }
 
-/** What a step waits for as the other steps are now. Its own wait comes with its own changes only. */
+/** The wait of a step by the present state of the other steps: its own wait is as old as its last change. */
 function waitOf(step: Step, wait: NonNullable<Step["wait"]>, store: RunStore) {
   const blocking = step.dependsOn.filter((id) => {
     const status = store.step(id)?.status;
@@ -53,12 +53,12 @@ function waitOf(step: Step, wait: NonNullable<Step["wait"]>, store: RunStore) {
   return { kind, named } as const;
 }
 
-/** The queue that the step waits for a worker of; null when it waits for something else, or for nothing. */
+/** The queue of the worker that the step waits for; null when it waits for anything else. */
 export function awaitedQueue(step: Step, store: RunStore): string | null {
   return step.wait && waitOf(step, step.wait, store).kind === "WORKER" ? queueOf(step) : null;
 }
 
-/** When a worker of the awaited queue was last seen, in words; `null`: none was. */
+/** When a worker of the queue was last seen, in words; null means never. */
 export function pollerWords(seen: Instant | null, now: Instant): string {
   const ago = seen === null ? null : relative(seen, now);
   return ago === null ? m.step.pollerUnseen : m.step.pollerSeen(ago);

@@ -17,7 +17,7 @@ const WORDS: Record<StepFilter, string> = {
   SUCCESS: m.status.succeeded,
   SKIPPED: m.status.skipped,
 };
-// What waits for a person runs for the API: these two are counted by the steps.
+// The API counts a step that waits for a person as running, so these two are counted here.
 const KEYS = {
   FAILED: "failed",
   WAITING: null,
@@ -28,7 +28,7 @@ const KEYS = {
 } as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
 
-/** Which steps the table shows; all of it stands in the address. */
+/** The filters of the table of steps, which the address holds. */
 export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (query: StepQuery) => void }) {
   const store = useRunStore();
   const header = useHeader();

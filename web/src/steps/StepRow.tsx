@@ -22,11 +22,14 @@ interface StepRowProps {
   chosen: boolean;
   selected: boolean;
   tabStop: boolean;
-  /** What follows from other steps: since when it could have begun, why it does not run, and how many wait behind it when it failed. */
+  /**
+   * Facts from other steps: since when the step is ready, why it waits, and the number of steps behind it when it
+   * failed.
+   */
   ready: Instant | null;
   wait: string | null;
   blocks: number;
-  /** How long the step mostly takes, in milliseconds. */
+  /** The median duration, in milliseconds. */
   median: number | undefined;
   choose: (stepId: string) => void;
   turn: (stepId: string, range: boolean) => void;
@@ -119,7 +122,7 @@ export const StepRow = memo(function StepRow({
   );
 });
 
-/** Sign and word say it; the colour only repeats them. */
+/** The comparison as a sign and a word; the colour only repeats them. */
 function PaceWords({ pace, median }: { pace: Pace | null; median: number | undefined }) {
   if (pace === null || median === undefined) return null;
   return (

@@ -15,7 +15,7 @@ interface StepsBarProps {
   clear: () => void;
 }
 
-/** What can be done to the steps that are selected. Each button opens what asks. */
+/** The actions on the selected steps. Each button opens a dialog. */
 export function StepsBar({ runId, selected, clear }: StepsBarProps) {
   const order = useOrder();
   const [asking, setAsking] = useState<{ action: Several; stepIds: readonly string[] } | null>(null);

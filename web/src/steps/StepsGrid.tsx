@@ -33,7 +33,7 @@ interface StepsGridProps {
   narrow: boolean;
 }
 
-/** The same steps as the pictures, as a table: every status in words. One stop for the Tab key; arrow keys go from row to row. */
+/** The steps as a table, with every status in words. It is one stop of the Tab key; arrow keys go from row to row. */
 export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGridProps) {
   const store = useRunStore();
   const header = useHeader();
@@ -41,7 +41,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   const medians = useMedians(header && order.length > 0 && !narrow ? { runId: header.runId } : null) ?? null;
   const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
-  // Sorted when it is asked for: rows do not change places under the pointer.
+  // Sorted on request only, so that rows do not move under the pointer.
   const sorted = useMemo(
     () => sortSteps(order, (id) => store.step(id), query.sort, { now: store.now(), medians }),
     // oxlint-disable-next-line react/exhaustive-deps
@@ -53,7 +53,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
       const step = store.step(id);
       return step !== undefined && matches(step, query);
     });
-    // The header moves whenever a step does.
+    // The header changes with every step.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [store, sorted, query.show, query.find, query.group, header]);
   const pane = useRef<HTMLDivElement>(null);
@@ -89,7 +89,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
     const id = shown[at];
     if (id === undefined) return;
     turn(id, range);
-    // Where nothing has had the focus, the row that was meant is shown.
+    // When no row has had the focus, the selected row is shown.
     if (active === null) go(at);
   };
   useKeys({
@@ -197,7 +197,7 @@ interface SortButtonProps extends Pick<StepsGridProps, "query" | "setQuery"> {
   by: StepSort;
 }
 
-/** Sorts by a column, or again as in the plan. */
+/** Sorts by a column, or by the plan again. */
 function SortButton({ words, by, query, setQuery }: SortButtonProps) {
   const on = query.sort === by;
   return (

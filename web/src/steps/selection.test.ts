@@ -3,7 +3,7 @@ import type { Step } from "../api/model";
 import { groupsOf, matches, sortSteps } from "./selection";
 
 function step(stepId: string, status: Step["status"], over: Partial<Step> = {}): Step {
-  // Only what a selection looks at.
+  // Only the fields that a selection reads.
   return { stepId, name: null, group: null, status, substatus: null, pendingRetry: false, ...over } as Step;
 }
 

@@ -12,7 +12,7 @@ export interface StepQuery {
   sort: StepSort;
 }
 
-/** Whether a step is asked for. */
+/** Whether a step matches the filters. */
 export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort">): boolean {
   if (group !== null && step.group !== group) return false;
   if (
@@ -28,14 +28,17 @@ export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort
   );
 }
 
-/** What steps are sorted by beside their own state. */
+/** The data for sorting beside the steps themselves. */
 export interface SortBy {
-  /** The server's time, for what still runs. */
+  /** The server's time, for running steps. */
   now: number;
   medians: Medians | null;
 }
 
-/** The order of the plan, or with what needs a person first, or the longest, or the farthest above its median; equals stay in the order of the plan. */
+/**
+ * Sorts steps by the plan, by their need of a person, by duration, or by their distance above the median. Equal steps
+ * keep the order of the plan.
+ */
 export function sortSteps(
   order: readonly string[],
   stepOf: (stepId: string) => Step | undefined,
@@ -63,7 +66,7 @@ function tookMs({ durationMs, startedAt, completedAt }: Step, now: number): numb
   return durationMs ?? (startedAt === null ? -1 : (completedAt ?? now) - startedAt);
 }
 
-/** What cannot be compared comes after all that can. */
+/** Steps without a median come last. */
 function aboveMs(step: Step, { now, medians }: SortBy): number {
   const pace = paceOf(step, medians?.get(step.stepId), now);
   if (pace === null) return Number.MIN_SAFE_INTEGER;

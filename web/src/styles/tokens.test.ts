@@ -24,7 +24,7 @@ function contrast(a: string, b: string): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-// What each colour reaches on the page, and at least on its own tint, as the visual language was drawn up.
+// The contrast of each colour on the page, and the least contrast on its own tint.
 const FIGURES: Record<string, { light: [number, number]; dark: [number, number] }> = {
   pending: { light: [6.1, 4.9], dark: [8.0, 5.5] },
   approved: { light: [6.5, 5.2], dark: [9.2, 6.2] },

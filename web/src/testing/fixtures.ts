@@ -1,4 +1,4 @@
-// Fixed things to show. Every moment is counted from NOW, so that two pictures of one state are the same.
+// Fixtures of the gallery and the component tests. All times are relative to NOW, so that two pictures are the same.
 import type { Action, PreviewQuery } from "../api/gen/graphql";
 import type { Attempt, Availability, RunHeader, Signal, Step } from "../api/model";
 import type { BulkPreviewed } from "../bulk/useBulkPreview";
@@ -51,7 +51,7 @@ export function header(over: Partial<RunHeader> = {}): RunHeader {
   };
 }
 
-/** One run in each status that people tell apart. */
+/** A run in each status. */
 export const RUNS: Record<string, RunHeader> = {
   queued: header({
     status: "PENDING",
@@ -156,7 +156,7 @@ export function step(stepId: string, over: Partial<Step> = {}): Step {
 
 const failed = attempt().error;
 
-/** One step in each status, and what each may carry. */
+/** A step in each status, with its data. */
 export const STEPS: Step[] = [
   step("src_orders", {
     artifacts: [
@@ -360,7 +360,7 @@ export const REFUSED = available("CANCEL", {
   strength: "STRONG",
 });
 
-/** A moment as the API writes it. */
+/** A time in the form of the API. */
 export function written(at: number): string {
   return new Date(at).toISOString();
 }
@@ -377,7 +377,7 @@ export const BULK_PREVIEW: BulkPreviewed = {
   ],
 };
 
-/** What the server would say to any question that a shown component asks. */
+/** The answers of the server to the queries of the gallery. */
 export const ANSWERS: {
   methods: unknown;
   data: { preview: PreviewQuery["preview"] & { bulk: BulkPreviewed }; [field: string]: unknown };

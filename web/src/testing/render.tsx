@@ -1,4 +1,5 @@
-// Renders a component as it stands in the page: with a run, the viewer, the actions, a router and a server that answers.
+// Renders a component as it stands in the page: with a run, the viewer, the actions, a router and a server that
+// answers.
 import {
   createMemoryHistory,
   createRootRoute,

@@ -8,7 +8,7 @@ import css from "./Timeline.module.css";
 const APART = 96;
 const DRAG = 4;
 
-/** The times, in the chosen zone. Dragging over them looks closer. */
+/** The axis, in the chosen time zone. Dragging over it zooms in. */
 export function Axis({ span, show }: { span: Span; show: (span: Span) => void }) {
   const zone = useZone();
   const strip = useRef<HTMLDivElement>(null);

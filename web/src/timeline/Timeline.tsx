@@ -32,7 +32,7 @@ interface TimelineProps {
   choose: (stepId: string) => void;
 }
 
-/** When each step waited and ran, over the run's whole time; the address says which part of it and in which order. */
+/** The waiting and running times of each step. The address holds the visible part and the order. */
 export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const store = useRunStore();
   const header = useHeader();
@@ -43,11 +43,11 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const pauses = usePauses(runId);
   const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
-  // Sorted when it opens and when asked: rows do not move under the pointer.
+  // Sorted when it opens and on request, so that rows do not move under the pointer.
   // oxlint-disable-next-line react/exhaustive-deps
   const rows = useMemo(() => sorted(store, order, by), [store, order, by, sorting]);
   const now = store.now();
-  // The path changes with the steps, and the header moves whenever they do.
+  // The path changes with the steps, and the header changes with every step.
   const path = useMemo(
     () => (critical ? criticalPath(order, (id) => store.step(id), store.now()) : null),
     // oxlint-disable-next-line react/exhaustive-deps
@@ -192,7 +192,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   );
 }
 
-/** The same object while it says the same. */
+/** Returns the former object while the content is the same. */
 function useSteady({ from, to }: Span): Span {
   return useMemo(() => ({ from, to }), [from, to]);
 }

@@ -19,17 +19,17 @@ interface TimelineRowProps {
   index: number;
   top: number;
   span: Span;
-  /** 0 where nothing goes on: a row that stands still is not drawn again. */
+  /** 0 for a row that does not change with time, so that it is not drawn again. */
   now: Instant;
   ready: Instant | null;
-  /** How many steps wait behind it when it failed. */
+  /** The number of steps that wait behind it when it failed. */
   blocks: number;
   critical: boolean;
   chosen: boolean;
   choose: (stepId: string) => void;
 }
 
-/** One step's time. What goes on ends at now, which stands still when the view is not known to be true. */
+/** The segments of one step. An open segment ends now; now stands still while the view is stale. */
 export const TimelineRow = memo(function TimelineRow({
   id,
   index,

@@ -32,7 +32,7 @@ const STEPS = [
   24 * HOUR,
   48 * HOUR,
 ];
-/** No narrower: a tenth of a second is the least that durations say. */
+/** The shortest span: durations are shown to a tenth of a second. */
 export const LEAST = 500;
 
 /** Round times at least `apart` pixels from each other. */
@@ -44,7 +44,7 @@ export function ticks({ from, to }: Span, width: number, apart: number): { at: I
   return { at, step };
 }
 
-/** From the run's start to its end; while it runs, with so much room ahead that the picture moves seldom. */
+/** From the run's start to its end. While it runs, there is room ahead, so that the axis changes rarely. */
 export function wholeSpan(startedAt: Instant, endedAt: Instant | null, now: Instant): Span {
   if (endedAt !== null) return { from: startedAt, to: Math.max(endedAt, startedAt + LEAST) };
   const lasted = Math.max(LEAST, now - startedAt);
@@ -53,24 +53,24 @@ export function wholeSpan(startedAt: Instant, endedAt: Instant | null, now: Inst
   return { from: startedAt, to: startedAt + room };
 }
 
-/** A span within another, at least as long as can be read. */
+/** A span within another, not shorter than the shortest span. */
 export function within({ from, to }: Span, whole: Span): Span {
   const length = Math.min(whole.to - whole.from, Math.max(LEAST, to - from));
   const start = Math.min(Math.max(whole.from, from), whole.to - length);
   return { from: start, to: start + length };
 }
 
-/** Longer or shorter around a time that stays where it is. */
+/** Zooms a span around a fixed time. */
 export function zoomedSpan({ from, to }: Span, factor: number, around: Instant, whole: Span): Span {
   return within({ from: around - (around - from) * factor, to: around + (to - around) * factor }, whole);
 }
 
-/** Where a time stands in a span, in percent of its length. */
+/** The position of a time in a span, in percent of its length. */
 export function percent(time: Instant, { from, to }: Span): number {
   return ((time - from) / (to - from)) * 100;
 }
 
-/** As the address has it: milliseconds since the start. */
+/** A span in the form of the address: milliseconds since the start. */
 export function spanText({ from, to }: Span, startedAt: Instant): string {
   return `${Math.max(0, Math.round(from - startedAt))}-${Math.max(0, Math.round(to - startedAt))}`;
 }

@@ -1,4 +1,4 @@
-// What the rows of the timeline show, from what is known of a step. Pure.
+// The segments of the timeline, computed from steps. Pure.
 import type { Instant } from "../format/format";
 import type { RunEvent, Step } from "../api/model";
 import { stepLook } from "../status/look";
@@ -10,13 +10,13 @@ export interface Segment {
   kind: SegmentKind;
   tone: Tone;
   from: Instant;
-  /** Null while it goes on. */
+  /** Null while the segment is open. */
   to: Instant | null;
   /** 0 before the first attempt. */
   logicalAttemptId: number;
 }
 
-/** When a step could have begun: when the last of its predecessors was over. Null while one is not. */
+/** The time at which a step became ready: the end of its last predecessor. Null while one has not ended. */
 export function readyAt(
   step: Step,
   stepOf: (stepId: string) => Step | undefined,
@@ -32,7 +32,7 @@ export function readyAt(
   return ready;
 }
 
-/** In the order of time: the wait before the first attempt, each attempt, and what lies between two. */
+/** The segments in order of time: the wait before the first attempt, each attempt, and the waits between them. */
 export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
   const segments: Segment[] = [];
   const begun = step.attempts.filter((attempt) => attempt.startedAt !== null);
@@ -66,12 +66,12 @@ export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
   return segments;
 }
 
-/** Whether now matters to what is shown of a step: it waits, is at work, or waits for its next attempt. */
+/** Whether the row of a step changes with time: it waits, runs, or waits for its next attempt. */
 export function goesOn(step: Step, ready: Instant | null): boolean {
   return segmentsOf(step, ready).some(({ to }) => to === null);
 }
 
-/** When a step was begun first, and how long it was at work in all. */
+/** The first start of a step, and its total running time. */
 export function beganAt(step: Step): Instant | null {
   return step.attempts.find((attempt) => attempt.startedAt !== null)?.startedAt ?? step.startedAt;
 }
@@ -87,7 +87,7 @@ export function endedAt(step: Step): Instant | null {
   return step.completedAt ?? step.attempts.at(-1)?.completedAt ?? null;
 }
 
-/** The chain of steps that made the run last as long as it did: back from what ended last, each time to the predecessor that ended last. */
+/** The critical path: from the step that ended last back to its predecessor that ended last, and so on. */
 export function criticalPath(
   order: readonly string[],
   stepOf: (stepId: string) => Step | undefined,
@@ -113,7 +113,7 @@ export interface Band {
   to: Instant | null;
 }
 
-/** The times when the run was paused. What an event has not ended, the pause that the run is in now says. */
+/** The pauses of the run. The header has the pause that has not ended. */
 export function pauseBands(
   events: readonly Pick<RunEvent, "eventType" | "persistedAt">[],
   since: Instant | null,
@@ -128,7 +128,7 @@ export function pauseBands(
   }
   const last = bands.at(-1);
   if (since === null) {
-    // The end has not been read yet.
+    // The event of the end has not been read yet.
     if (last) last.to ??= until;
   } else if (last?.to !== null) {
     bands.push({ from: since, to: null });

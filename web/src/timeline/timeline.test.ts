@@ -24,7 +24,7 @@ function attempt(
   };
 }
 function step(stepId: string, over: Partial<Step>): Step {
-  // Only what segments are made of.
+  // Only the fields that segments read.
   return {
     stepId,
     type: "SLEEP",

@@ -5,7 +5,10 @@ import { useRunState } from "../runstate/context";
 
 const NONE: readonly RunEvent[] = [];
 
-/** The run's pauses so far; read again when it is paused or goes on. Without an answer the picture lacks bands, nothing else. */
+/**
+ * The run's pauses so far, read again when a pause starts or ends. Without an answer the timeline only lacks their
+ * bands.
+ */
 export function usePauses(runId: string): readonly RunEvent[] {
   const since = useRunState((store) => store.header()?.pause?.since ?? null);
   const { last } = useQuery(

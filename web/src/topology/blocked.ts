@@ -1,7 +1,9 @@
 import type { Step } from "../api/model";
 import { listOf, type Shape } from "./shape";
 
-/** Which pending steps wait behind a failed one. Follows a run; costs nothing while no step begins or ceases to be failed. */
+/**
+ * Tracks which pending steps wait behind a failed one. It costs nothing while no step starts or ceases to be failed.
+ */
 export class Blocked {
   readonly #shape: Shape;
   readonly #step: Look;
@@ -18,12 +20,12 @@ export class Blocked {
     return this.#behind.has(i) && this.#status(i) === "PENDING";
   }
 
-  /** How many pending steps wait behind step i. */
+  /** The number of pending steps behind step i. */
   count(i: number): number {
     return blocksOf(this.#shape, this.#step, this.#shape.ids[i] ?? "");
   }
 
-  /** Takes in changed steps; returns those that began or ceased to be blocked. */
+  /** Applies changed steps; returns those that became blocked or unblocked. */
   update(changed: Iterable<string>): number[] {
     let moved = false;
     for (const stepId of changed) {
@@ -49,7 +51,7 @@ export class Blocked {
 
 type Look = (stepId: string) => Pick<Step, "status"> | undefined;
 
-/** How many pending steps wait behind a step, if it failed. */
+/** The number of pending steps behind a step, if it failed. */
 export function blocksOf(shape: Shape, step: Look, stepId: string): number {
   const i = shape.index.get(stepId);
   return i !== undefined && step(stepId)?.status === "FAILED" ? reach(shape, step, [i]).size : 0;

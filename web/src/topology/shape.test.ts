@@ -67,7 +67,7 @@ describe("Blocked", () => {
     statuses["c"] = "RUNNING";
     expect(blocked.update(["c"]).toSorted()).toEqual([3, 4]);
     expect(blocked.has(3)).toBe(false);
-    // Behind a step that was skipped nothing waits.
+    // No step waits behind a skipped one.
     statuses["d"] = "SKIPPED";
     statuses["c"] = "FAILED";
     expect(blocked.update(["c", "d"])).toEqual([]);

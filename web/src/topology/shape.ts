@@ -1,4 +1,4 @@
-// How the steps of a plan hang together, by number: the n-th step of the plan is n.
+// The dependencies of a plan's steps, by index: the n-th step of the plan is n.
 
 export interface ShapeStep {
   stepId: string;
@@ -14,10 +14,10 @@ export interface Lists {
 export interface Shape {
   ids: readonly string[];
   index: ReadonlyMap<string, number>;
-  /** What a step waits for, and what waits for it; names that the plan does not know are left out. */
+  /** The predecessors and successors of each step; unknown names are left out. */
   before: Lists;
   after: Lists;
-  /** Longest way from a step that waits for nothing. */
+  /** The length of the longest path from a step without predecessors. */
   layer: Int32Array;
   /** Steps by layer, in the order of the plan. */
   layers: readonly (readonly number[])[];
@@ -59,7 +59,7 @@ export function listsOf(count: number, keys: ArrayLike<number>, values: ArrayLik
   return { start, list };
 }
 
-/** An element that is there. */
+/** The element at an index that must exist. */
 export function at(list: ArrayLike<number>, i: number): number {
   return list[i] ?? 0;
 }

@@ -3,7 +3,7 @@ import { useOrder, useRunStore } from "../runstate/context";
 import { blocksOf } from "./blocked";
 import { shapeOf } from "./shape";
 
-/** Says how many pending steps wait behind one, for rows of steps; the same function while the plan is the same. */
+/** Returns a function that counts the pending steps behind a step. It stays the same while the plan does. */
 export function useBlocks(): (stepId: string) => number {
   const store = useRunStore();
   const order = useOrder();

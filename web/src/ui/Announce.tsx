@@ -3,7 +3,10 @@ import prose from "../styles/Prose.module.css";
 
 const APART_MS = 2_000;
 
-/** Tells screen readers of a change, politely and at most once in two seconds: what is skipped was overtaken by what is said. */
+/**
+ * Announces a change to screen readers, politely and at most once in two seconds. Of several changes only the last is
+ * announced.
+ */
 export function Announce({ text }: { text: string }) {
   const [said, say] = useState(text);
   const last = useRef(0);

@@ -6,15 +6,15 @@ interface ButtonProps {
   onClick?: () => void;
   kind?: "plain" | "primary" | "danger" | "quiet";
   type?: "button" | "submit";
-  /** Why it cannot be used now: the button stays visible and focusable, and says so. */
+  /** Why the button is refused now. It stays visible and focusable, and says so. */
   refusal?: string | null;
-  /** The id of the text that says why, where it stands in sight; else it is shown as a tip. */
+  /** The id of a visible text with the reason; without it the reason is a tooltip. */
   saidBy?: string;
   pressed?: boolean;
-  /** The way back of a dialog: Esc leads here when something was written. */
+  /** The way back of a dialog: Esc moves the focus here when a field was changed. */
   back?: boolean;
   label?: string;
-  /** The key that does the same, shown beside the words. */
+  /** The key of the button, shown beside its label. */
   shortcut?: string | undefined;
   ref?: Ref<HTMLButtonElement>;
 }

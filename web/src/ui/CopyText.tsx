@@ -4,12 +4,12 @@ import { m } from "../messages";
 import { Button } from "./Button";
 
 interface CopyTextProps {
-  /** What is copied, in words. */
+  /** The name of the text, for the label of the button. */
   name: string;
   text: string;
 }
 
-/** A text that is too long to be typed, with a button that copies it. */
+/** A long text with a button that copies it. */
 export function CopyText({ name, text }: CopyTextProps) {
   const [copied, setCopied] = useState(false);
   const Icon = copied ? Check : Copy;

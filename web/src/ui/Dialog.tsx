@@ -9,7 +9,7 @@ interface DialogProps {
   alert?: boolean;
 }
 
-/** What is written in the fields of a dialog. */
+/** The content of all text fields of a dialog. */
 function writtenIn(dialog: HTMLDialogElement | null): string {
   const fields =
     dialog?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>(
@@ -36,7 +36,7 @@ export function Dialog({ title, children, onClose, alert = false }: DialogProps)
       if (opener instanceof HTMLElement) opener.focus();
     };
   }, []);
-  // Esc does not throw away what was written: it leads to the button that does.
+  // Esc does not discard typed text: it moves the focus to the button that does.
   const leave = (): void => {
     const back = ref.current?.querySelector<HTMLButtonElement>("[data-back]");
     if (back && writtenIn(ref.current) !== before.current) back.focus();
@@ -53,7 +53,7 @@ export function Dialog({ title, children, onClose, alert = false }: DialogProps)
         leave();
       }}
       onClose={() => {
-        // Whatever the page says, the browser closes it when Esc comes a second time; what stays is shown again.
+        // Browsers close a dialog on the second Esc even when the page cancels it, so it is shown again.
         const dialog = ref.current;
         if (!dialog || dialog.open) return;
         dialog.showModal();

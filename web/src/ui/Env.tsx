@@ -20,7 +20,7 @@ export function Env({ id }: { id: string }) {
   );
 }
 
-/** Where a run is at home. */
+/** The project and environment of a run. */
 export function Where({ project, environment }: { project: string; environment: string }) {
   return (
     <span>

@@ -10,7 +10,10 @@ export interface MenuItem {
 const WIDTH = 240;
 const EDGE = 8;
 
-/** A button that opens a list of things to do, in the top layer: nothing cuts it off. Arrows walk it, Esc and a click elsewhere close it. */
+/**
+ * A button that opens a menu in the top layer, where nothing cuts it off. Arrow keys walk it; Esc and a click elsewhere
+ * close it.
+ */
 export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);

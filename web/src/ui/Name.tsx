@@ -4,8 +4,8 @@ const SHORT = 20;
 const END = 10;
 
 /**
- * A name that gives up its middle when it lacks room: long names of one plan differ at their end.
- * What it stands in says the name to screen readers, which would read a long one in two words.
+ * A name that is cut in its middle when there is no room, because long names of one plan differ at their end. The
+ * parent must have the name as its label: a screen reader would read the two parts as two words.
  */
 export function Name({ text }: { text: string }) {
   if (text.length <= SHORT) return text;

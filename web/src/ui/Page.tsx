@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import css from "../styles/Page.module.css";
 
-/** Placeholder bars; they appear only when loading takes longer than a blink. */
+/** Placeholder bars, which appear when loading takes longer than a moment. */
 export function Skeleton({ rows, label }: { rows: number; label: string }) {
   return (
     <div className={css.skeleton} role="status" aria-label={label}>
@@ -12,7 +12,7 @@ export function Skeleton({ rows, label }: { rows: number; label: string }) {
   );
 }
 
-/** Something to read instead of content: why there is none, and what to do. */
+/** A notice in place of content: why there is none, and what to do. */
 export function Notice({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className={css.notice}>

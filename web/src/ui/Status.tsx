@@ -3,7 +3,7 @@ import prose from "../styles/Prose.module.css";
 import css from "./Status.module.css";
 import { useFlash } from "./useFlash";
 
-/** A status on its own tint: silhouette, word, colour. */
+/** A status as icon and word on its tint. */
 export function StatusBadge({ look, large = false }: { look: Look; large?: boolean }) {
   const Icon = look.icon;
   const badge = useFlash<HTMLSpanElement>(look.word);
@@ -15,7 +15,7 @@ export function StatusBadge({ look, large = false }: { look: Look; large?: boole
   );
 }
 
-/** The silhouette alone; the word is for screen readers. */
+/** The icon of a status; the word is for screen readers. */
 export function StatusIcon({ look, size = 16 }: { look: Look; size?: number }) {
   const Icon = look.icon;
   return (

@@ -4,13 +4,13 @@ import css from "./Table.module.css";
 export interface Column<T> {
   head: string;
   cell: (row: T) => ReactNode;
-  /** The cell that names the row; it comes first on a narrow screen too. */
+  /** The cell that names the row; it is the first on a narrow screen too. */
   main?: boolean;
   /** Left out on a narrow screen. */
   wide?: boolean;
-  /** May break over lines. */
+  /** May break into several lines. */
   text?: boolean;
-  /** Said in one line, however long it is; the cell shows the rest when it is asked to. */
+  /** Cut to one line; the cell itself can show the rest. */
   line?: boolean;
 }
 
@@ -23,7 +23,7 @@ interface TableProps<T> {
 
 /** Rows of a list; on a narrow screen each becomes a card whose values carry the column's name. */
 export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
-  // What is to be read takes the room that is left, else the end of the row: what belongs together stays together.
+  // Columns of text take the remaining width, else the last column does, so that short columns stay together.
   const roomy = columns.filter(({ text, line }) => text || line).length;
   const rest = (column: Column<T>, i: number): number | undefined =>
     roomy === 0 ? (i === columns.length - 1 ? 1 : undefined) : column.text || column.line ? roomy : undefined;

@@ -8,7 +8,7 @@ export function useZone(): Zone {
   return use(ZoneContext);
 }
 
-/** Renders again every `ms`, for what changes with time alone. */
+/** Renders again every `ms`, for content that changes with time. */
 export function useTick(ms: number, active = true): void {
   const [, set] = useState(0);
   useEffect(() => {

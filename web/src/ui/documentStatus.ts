@@ -34,7 +34,7 @@ function favicon(tone: Tone | null): string {
   return `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }
 
-/** Title and icon of the tab say how the run stands, so that a tab in the background does too. */
+/** Shows the status in the title and the icon of the tab, so that a tab in the background shows it too. */
 export function useDocumentStatus(subject: string, tone: Tone | null = null, word: string | null = null): void {
   useEffect(() => {
     const glyph = tone ? (GLYPHS[tone] ?? "○") : null;

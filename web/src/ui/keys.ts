@@ -1,8 +1,12 @@
 // Single-key shortcuts: one listener for the page, a list that the help shows, and a switch (WCAG 2.1.4).
 import { useEffect, useRef, useSyncExternalStore } from "react";
 
-/** What a key does; with words it stands in the help. Keys are as `KeyboardEvent.key` has them; `g r` is r within 1.5 s of g. */
-type Does = (() => void) | { does: string; run: () => void; /** Goes on while it is held down. */ repeats?: boolean };
+/**
+ * The action of a key; with a text it is listed in the help. Keys are named as in `KeyboardEvent.key`; `g r` is r
+ * within 1.5 s of g.
+ */
+type Does =
+  (() => void) | { does: string; run: () => void; /** Repeats while the key is held down. */ repeats?: boolean };
 type Keys = Readonly<Record<string, Does>>;
 
 interface Bound {
@@ -14,7 +18,7 @@ const PREFERENCE = "dvt.keys";
 const TYPED =
   "textarea, select, [contenteditable], [role=menu], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
 
-/** The newest last: what is bound last is heard first. */
+/** The newest at the end: it wins. */
 const bound: Bound[] = [];
 const listeners = new Set<() => void>();
 let prefix = "";
@@ -37,12 +41,12 @@ export function useKeysOn(): boolean {
   }, keysOn);
 }
 
-/** What each key does now: what was bound last wins. */
+/** The action of each key; the newest binding wins. */
 function known(): Map<string, Does> {
   return new Map(bound.flatMap(({ current }) => Object.entries(current)));
 }
 
-/** The keys of this page in words, for the help. */
+/** The keys of this page with their texts, for the help. */
 export function keysInWords(): { keys: string; does: string }[] {
   return [...known()].flatMap(([keys, does]) => (typeof does === "function" ? [] : [{ keys, does: does.does }]));
 }
@@ -52,7 +56,7 @@ function hear(event: KeyboardEvent): void {
     return;
   if (event.target instanceof Element && event.target.closest(TYPED)) return;
   if (document.querySelector("dialog[open]")) return;
-  const now = event.timeStamp; // when it was pressed, however late it is heard
+  const now = event.timeStamp; // when the key was pressed, not when the event is handled
   const keys = known();
   const found = (now < prefixUntil ? keys.get(`${prefix} ${event.key}`) : undefined) ?? keys.get(event.key);
   prefix = event.key;
@@ -64,8 +68,8 @@ function hear(event: KeyboardEvent): void {
 }
 
 /**
- * Binds keys while the component is there. They never fire in fields, under a dialog, with a modifier other than
- * Shift, or when what has the focus has taken the key. A key never acts: it goes somewhere or asks.
+ * Binds keys while the component is mounted. They never fire in fields, under a dialog, with a modifier other than
+ * Shift, or when the focused element has handled the key. A key never sends anything: it navigates or opens a dialog.
  */
 export function useKeys(keys: Keys): void {
   const latest = useRef(keys);

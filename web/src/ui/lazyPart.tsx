@@ -5,12 +5,14 @@ import { Notice } from "./Page";
 
 const AFTER_MS = 3_000;
 
-/** A part whose code is not needed to open the page. It is fetched soon after it, so that it is there when dvt is not. */
+/**
+ * A part whose code is not needed to open the page. It is fetched soon after, so that it works when dvt is down later.
+ */
 export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   let fetched: Promise<{ default: ComponentType<P> }> | undefined;
   const fetchOnce = (): Promise<{ default: ComponentType<P> }> =>
     (fetched ??= load().then((part) => ({ default: part })));
-  // Who opens it after a fetch ahead of time has failed asks anew.
+  // When this early fetch fails, opening the part fetches it again.
   setTimeout(() => void fetchOnce().catch(() => (fetched = undefined)), AFTER_MS);
   const Part: ComponentType<P> = lazy(fetchOnce);
   return function LazyPart(props: P) {
@@ -18,7 +20,10 @@ export function lazyPart<P extends object>(load: () => Promise<ComponentType<P>>
   };
 }
 
-/** Keeps the rest of the page when a part of it could not be fetched. The browser remembers that: only a reload asks again. */
+/**
+ * Keeps the rest of the page when the code of a part could not be fetched. Browsers remember the failure until a
+ * reload.
+ */
 class PartBoundary extends Component<{ children: ReactNode }, { error: unknown }> {
   override state = { error: null };
 
@@ -31,7 +36,7 @@ class PartBoundary extends Component<{ children: ReactNode }, { error: unknown }
   }
 }
 
-/** What stands where the code of a part or of a whole page is missing. */
+/** Replaces a part or a page whose code could not be fetched. */
 export function MissingPart({ error }: { error: unknown }) {
   return (
     <div role="alert">

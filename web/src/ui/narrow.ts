@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** As wide as a phone held upright, as the styles have it too. */
+/** The width of a phone held upright; the style sheets use the same. */
 const NARROW = "(max-width: 640px)";
 
 function subscribe(listener: () => void): () => void {

@@ -1,4 +1,4 @@
-// Colours of tokens.css for what is drawn on a canvas.
+// The colours of tokens.css for canvases.
 import { useSyncExternalStore } from "react";
 import { type Tone, TONES } from "./tones";
 
@@ -22,7 +22,7 @@ const FORCED = "(forced-colors: active)";
 
 let held: { theme: string; palette: Palette } | null = null;
 
-/** The colours as they are now; the same object until the theme changes. */
+/** The present colours; the same object until the theme changes. */
 export function usePalette(): Palette {
   return useSyncExternalStore(onTheme, paletteNow);
 }
@@ -48,7 +48,7 @@ function onTheme(listener: () => void): () => void {
   };
 }
 
-/** A token may be a function of the theme, so an element of the page says what it comes to. */
+/** Reads the tokens through an element, because a token may be a function of the theme. */
 function read(): Palette {
   const probe = document.body.appendChild(document.createElement("span"));
   probe.hidden = true;

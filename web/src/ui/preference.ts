@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** A choice kept in this browser, held to the allowed values. */
+/** A preference stored in this browser, limited to the allowed values. */
 export function usePreference<T extends string>(
   key: string,
   allowed: readonly T[],

@@ -1,4 +1,4 @@
-/** Gives the browser a file to keep. */
+/** Downloads a text as a file. */
 export function save(name: string, text: string): void {
   saveBlob(name, new Blob([text], { type: "text/plain;charset=utf-8" }));
 }

@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useRef } from "react";
 
-/** For a row of links that scrolls aside: the one that stands for where one is comes into its sight; the page itself does not move. */
+/** Scrolls a row of links sideways, so that the current one is visible; the page itself does not move. */
 export function useCurrentInSight<E extends HTMLElement>(current: string): RefObject<E | null> {
   const row = useRef<E>(null);
   useEffect(() => {
@@ -13,7 +13,7 @@ export function useCurrentInSight<E extends HTMLElement>(current: string): RefOb
         row.current.scrollLeft = from - (clientWidth - link.offsetWidth) / 2;
     };
     bring();
-    // A count that comes later makes its link wider, and pushes the others on.
+    // A count that arrives later makes its link wider and moves the others.
     const links = new ResizeObserver(bring);
     for (const link of row.current?.children ?? []) links.observe(link);
     return () => links.disconnect();

@@ -3,12 +3,12 @@ import { type RefObject, useEffect, useRef } from "react";
 /** Milliseconds. */
 const LASTS = 600;
 const SECOND = 1_000;
-/** At most so many in a second on the whole screen: what moves everywhere is no news. */
+/** The most flashes in a second on the whole screen. */
 export const MOST_FLASHES = 10;
 
 const recent: number[] = [];
 
-/** Whether one more may begin now, given when the last ones began; then it counts as one of them. */
+/** Whether another flash may start now, given the times of the last ones; it then counts as one of them. */
 export function mayFlash(begun: number[], now: number): boolean {
   while (begun[0] !== undefined && begun[0] <= now - SECOND) begun.shift();
   if (begun.length >= MOST_FLASHES) return false;
@@ -16,7 +16,10 @@ export function mayFlash(begun: number[], now: number): boolean {
   return true;
 }
 
-/** For an element that shows a value (with the style `flash`): its background lights up once when the value becomes another, not when it comes into view, nor while it is lit, and never for those who want no motion. */
+/**
+ * Flashes the background of an element (with the style `flash`) once when its value changes. It does not flash when it
+ * is mounted, while it is flashing, or for people who prefer reduced motion.
+ */
 export function useFlash<E extends HTMLElement>(value: string | number): RefObject<E | null> {
   const element = useRef<E>(null);
   const shown = useRef(value);
@@ -33,7 +36,7 @@ export function useFlash<E extends HTMLElement>(value: string | number): RefObje
     )
       return;
     lit.current = now + LASTS;
-    // Opacity alone, which costs the page nothing while it lasts.
+    // Opacity alone, which needs no layout and no paint.
     element.current?.animate({ opacity: [0.3, 0] }, { duration: LASTS, easing: "ease-out", pseudoElement: "::after" });
   }, [value]);
   return element;

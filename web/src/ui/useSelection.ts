@@ -2,7 +2,7 @@ import { type FocusEvent, useCallback, useEffect, useMemo, useRef, useState } fr
 import { m } from "../messages";
 import { useKeys } from "./keys";
 
-/** Which rows are selected, and the keys that walk and select them. Order is that of `ids`. */
+/** The selected rows, in the order of `ids`. */
 export function useSelection(ids: readonly string[]) {
   const [chosen, setSelected] = useState<ReadonlySet<string>>(new Set());
   const anchor = useRef<string | null>(null);
@@ -22,12 +22,12 @@ export function useSelection(ids: readonly string[]) {
   }, []);
   const turnAll = useCallback((on: boolean) => setSelected(new Set(on ? order.current : [])), []);
   const clear = useCallback(() => {
-    // The bar that offers it goes, and with it the focus that it has.
+    // The bar with the focused button goes away, so the focus moves to a selected row.
     if (document.activeElement?.closest("[data-bar]"))
       document.querySelector<HTMLElement>("[data-selected] :is(a, button)")?.focus();
     setSelected(new Set());
   }, []);
-  // What is filtered away is not meant.
+  // A row that is filtered away is not selected.
   const selected = useMemo(() => new Set(ids.filter((id) => chosen.has(id))), [ids, chosen]);
   return { selected, turn, turnAll, clear };
 }
@@ -38,7 +38,7 @@ function here(): HTMLElement | null {
   return document.activeElement?.closest<HTMLElement>(ROW) ?? null;
 }
 
-/** j and k move the focus from row to row; Enter is the link's own. */
+/** j and k move the focus from row to row; Enter opens the row's link. */
 export function useRowKeys(): void {
   const last = useRef<string | null>(null);
   const go = (by: number): void => {
@@ -54,7 +54,7 @@ export function useRowKeys(): void {
   });
 }
 
-/** When the row that had the focus is gone, the one in its place gets it, or else where the page says which rows these are. */
+/** When the focused row goes away, moves the focus to the row in its place, or else to the tab of the list. */
 export function useKeptFocus(): (event: FocusEvent) => void {
   const had = useRef<{ row: HTMLElement; at: number } | null>(null);
   useEffect(() => {
@@ -70,7 +70,7 @@ export function useKeptFocus(): (event: FocusEvent) => void {
   };
 }
 
-/** x selects the row that has the focus, X all from the last one to it. */
+/** x selects the focused row, X all rows from the last selected one to it. */
 export function useSelectKeys(
   turn: (id: string, range: boolean) => void,
   selectedSome: boolean,
