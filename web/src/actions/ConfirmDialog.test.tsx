@@ -60,7 +60,7 @@ it("shows the preview, and sends the signal with the reason, its id and the posi
   ]);
 });
 
-it("asks for the run's short id before what is final, and Enter alone sends nothing", async () => {
+it("asks for the run's short id before a final action, and Enter alone sends nothing", async () => {
   const { user, sent } = await confirm(available("CANCEL", { strength: "STRONG" }), null, {
     CancelRun: { cancelRun: { signal: wire() } },
   });
@@ -87,7 +87,7 @@ it("keeps the input when the run has moved, and asks to read again", async () =>
   expect(of(sent, "SignalRun"), "nothing is sent before it is read again").toHaveLength(1);
 });
 
-it("sends nothing without a preview, except what stops the run", async () => {
+it("sends nothing without a preview, except actions that stop the run", async () => {
   const broken = { Preview: refused("INTERNAL", "no preview") };
   const first = await confirm(available("RESUME"), null, broken);
   expect((await screen.findByText(/cannot be sent/)).textContent).toContain("no preview");

@@ -12,7 +12,7 @@ const preview = ({ action }: { action: { signal: { signal: { skipStep: { stepId:
   },
 });
 
-it("previews each step, leaves out what is refused, and sends the others one after another", async () => {
+it("previews each step, leaves out refused ones, and sends the others one after another", async () => {
   const wire = { ...signal({ actor: "ben" }), receivedAt: "2026-11-21T03:12:07Z", deliveredAt: null, appliedAt: null };
   const { user, sent } = await show(
     <SeveralDialog

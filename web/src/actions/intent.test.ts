@@ -15,7 +15,7 @@ function tab(): Intents {
   return new Intents({ getItem: (key) => held.get(key) ?? null, setItem: (key, value) => void held.set(key, value) });
 }
 
-it("25 keeps an intent without an answer over a reload, with its signalId and what was typed", () => {
+it("25 keeps an intent without an answer over a reload, with its signalId and its form", () => {
   const intents = tab();
   const first = intents.form("PAUSE", "r1", null, null);
   intents.keep({ ...first, draft: { ...EMPTY_DRAFT, reason: "maintenance" }, sent: "x" });
@@ -27,7 +27,7 @@ it("25 keeps an intent without an answer over a reload, with its signalId and wh
   expect(intents.form("PAUSE", "r1", null, null).intent.signalId).not.toBe(first.intent.signalId);
 });
 
-it("25 what is sent again with the same content is the same intent, and another content is another one", () => {
+it("25 sends the same content as the same intent, and another content as another one", () => {
   const intents = tab();
   const of = { action: "RETRY_STEP", runId: "r1", stepId: "a", logicalAttemptId: 1 } as const;
   const first = intents.sending(of, EMPTY_DRAFT, "x").signalId;
@@ -38,7 +38,7 @@ it("25 what is sent again with the same content is the same intent, and another 
   expect(intents.sending(of, EMPTY_DRAFT, "y").signalId).not.toBe(other.signalId);
 });
 
-it("reads what is not its own as nothing", () => {
+it("ignores stored text that it has not written", () => {
   expect(new Intents({ getItem: () => "{", setItem: () => {} }).form("PAUSE", "r", null, null).sent).toBeNull();
 });
 
@@ -50,7 +50,7 @@ function of(action: Sendable, draft: Partial<typeof EMPTY_DRAFT> = {}, token: st
   );
 }
 
-it("23 makes the input of each action, or says what is missing", () => {
+it("23 builds the input of each action, or names the missing part", () => {
   expect(of("RETRY_STEP", { force: true })).toEqual({
     input: {
       signal: {

@@ -47,7 +47,7 @@ describe("a preview says each thing once", () => {
     ).toEqual(["After that the run is Paused."]);
   });
 
-  it("but why other steps move, the one that is acted on first", () => {
+  it("says why other steps change, the step of the action first", () => {
     const skip = preview({
       reason: 'Step "load" is skipped and what depends on it goes on.',
       changes: [
@@ -62,7 +62,7 @@ describe("a preview says each thing once", () => {
     ]);
   });
 
-  it("and what a change does to a step that stays as it is", () => {
+  it("says what a change does to a step that keeps its status", () => {
     const change = preview({
       reason: 'Attempts of step "load" that begin from now on see the change.',
       changes: [

@@ -58,7 +58,7 @@ describe("a button", () => {
     expect(refusal({ ...base, action: "RETRY_STEP", verdict: verdict("STALE"), ageMs: 12_000 })).toContain("12 s old");
   });
 
-  it("comes back only when the page shows the effect of the last one", () => {
+  it("is offered again only when the page shows the effect of the last one", () => {
     expect(refusal({ ...base, receipt: receipt({}) })).not.toBeNull();
     expect(refusal({ ...base, receipt: receipt({ application: "DELIVERED" }) })).not.toBeNull();
     const applied = receipt({ application: "APPLIED", appliedSeq: 12 });

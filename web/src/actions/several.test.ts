@@ -22,7 +22,7 @@ function preview(over: Partial<Preview> = {}): Preview {
 
 const RECEIPT = { signalId: "s" } as Signal;
 
-it("retries in the order of the plan, and skips what waits before what it waits for", () => {
+it("retries in the order of the plan, and skips from its end", () => {
   const chosen = new Set(["d", "a", "c"]);
   expect(inOrder("RETRY_STEP", chosen, PLAN)).toEqual(["a", "c", "d"]);
   expect(inOrder("SKIP_STEP", chosen, PLAN)).toEqual(["d", "c", "a"]);
@@ -74,7 +74,7 @@ async function round(
   return { tried, came, waited };
 }
 
-it("26 a step that has moved is told, and the others go on", async () => {
+it("26 reports a step that has moved, and sends the others", async () => {
   const { came } = await round({ b: [new ApiError("moved", { code: "RUN_MOVED" })] });
   expect(came).toEqual({ a: "receipt", b: "RUN_MOVED", c: "receipt" });
 });
@@ -89,7 +89,7 @@ it("25 a step over the limit of signals is sent again, as late as the server say
   expect(came).toEqual({ a: "receipt", b: "receipt", c: "receipt" });
 });
 
-it("25 a limit whose time is up is not asked for again and again", async () => {
+it("25 waits before it sends a step again whose rate limit has just passed", async () => {
   const { tried, waited } = await round({
     a: [new ApiError("too many", { code: "SIGNAL_RATE_LIMITED", retryAfterMs: 0 })],
   });
@@ -101,7 +101,7 @@ it("no answer ends the round: the next step would have none either", async () =>
   expect([tried, came]).toEqual([["a", "b"], { a: "receipt", b: "NETWORK" }]);
 });
 
-it("stops when it is told to, and keeps what it has", async () => {
+it("stops when it is aborted, and keeps the receipts", async () => {
   const { tried, came } = await round({}, "b");
   expect([tried, came]).toEqual([["a", "b"], { a: "receipt", b: "receipt" }]);
 });

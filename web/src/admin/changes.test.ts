@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { changes } from "./changes";
 
-it("names what an edit changes, before and after, and nothing else", () => {
+it("names each change of an edit, before and after, and nothing else", () => {
   const before = {
     sod: { approve: true, completeManual: true },
     grants: [{ principal: "ana", role: "ADMIN" }],

@@ -8,7 +8,7 @@ test("a right says where it holds in words, not in stars", () => {
   expect(scopeWords({ projectId: "shop", environmentId: "prod" })).toBe("shop / prod");
 });
 
-test("a role that is newer than this page is said as the server says it", () => {
+test("keeps the server's name of a role that this page does not know", () => {
   expect(roleWords("ADMIN")).toBe("Admin");
   expect(roleWords("JANITOR")).toBe("JANITOR");
 });

@@ -9,7 +9,7 @@ function answering(): void {
 }
 afterEach(() => vi.unstubAllGlobals());
 
-it("gives what was asked for ahead to the first request of the same, and to nobody after that", async () => {
+it("gives a prefetched answer to the first request for it, and to no other", async () => {
   answering();
   prefetch(ViewerDocument, {});
   prefetch(ViewerDocument, {});
@@ -38,7 +38,7 @@ it("waits a minute for an answer that does not come, longer for a long text, and
   waits.mockRestore();
 });
 
-it("forgets an answer that nobody wanted, and one that did not come", async () => {
+it("forgets a prefetched answer that was not used, and one that failed", async () => {
   vi.useFakeTimers();
   answering();
   prefetch(ViewerDocument, {});

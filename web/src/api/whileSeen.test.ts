@@ -37,7 +37,7 @@ it("asks nothing while nobody looks, and at once when somebody does again", asyn
   expect(ask).toHaveBeenCalledTimes(3);
 });
 
-it("asks for the first time when it is told to, seen or not", async () => {
+it("calls for the first time after the given delay, visible or not", async () => {
   const ask = vi.fn();
   turn("hidden");
   const stop = whileSeen(1_000, ask, 300);
@@ -52,7 +52,7 @@ it("asks for the first time when it is told to, seen or not", async () => {
   turn("visible");
 });
 
-it("asks nothing anew while an answer is awaited, however long that takes, and goes on behind one that failed", async () => {
+it("does not call again while a call is pending, and continues after one that failed", async () => {
   const answers: ((error?: Error) => void)[] = [];
   const ask = vi.fn(
     () => new Promise<void>((resolve, reject) => answers.push((error) => (error ? reject(error) : resolve()))),

@@ -24,7 +24,7 @@ describe("the camera", () => {
     expect(held({ x: -9e9, y: 0, scale: 1 }, world, BOX)).toEqual({ x: -3_016, y: 150, scale: 1 });
   });
 
-  it("sees what it is centred on", () => {
+  it("shows the point that it is centred on", () => {
     const world = { width: 4_000, height: 3_000 };
     const camera = centred(2_000, 1_500, 0.8, BOX);
     const seen = sight(camera, BOX);

@@ -12,7 +12,7 @@ it("adds each event once, in order, holes and all", () => {
   expect(seqs(log)).toEqual([1, 2, 4, 5]);
 });
 
-it("begins anew after a reset", () => {
+it("starts again after a reset", () => {
   const log = collectEvents(NO_EVENTS, { reset: false, events: events(1, 2, 3) });
   expect(seqs(collectEvents(log, { reset: true, events: events(1) }))).toEqual([1]);
 });

@@ -19,8 +19,8 @@ function sample(i: number, over: Partial<Sample> = {}): Sample {
   };
 }
 
-describe("what a chart says in words", () => {
-  it("tells what is now, and the most and when", () => {
+describe("the words of a chart", () => {
+  it("names the present value, and the highest with its time", () => {
     expect(told("lagP99Ms", [sample(0, { lagP99Ms: 1_250 }), sample(1)], "utc")).toBe(
       "40 ms now, at most 1.2 s, at 03:12:00",
     );
@@ -68,7 +68,7 @@ describe("what a chart says in words", () => {
   });
 });
 
-describe("what is drawn", () => {
+describe("the columns of a chart", () => {
   it("is a column of times and one for each line", () => {
     expect(columns([sample(0), sample(1, { lagP50Ms: null })], CHARTS.lag, 15_000)).toEqual([
       [AT, AT + 15_000],

@@ -13,7 +13,7 @@ async function machine(at: number | null) {
   return show(<TimeMachine runId={RUN} live={store(header())} at={at} diff={null} />, { answers: MOMENTS });
 }
 
-it("goes to the event before and after by keys, and back to now", async () => {
+it("goes to the event before and after by keys, and back to the present", async () => {
   const { user, search } = await machine(812);
   await user.keyboard("[[");
   await vi.waitFor(() => expect(search()).toMatchObject({ at: 811 }));
@@ -23,7 +23,7 @@ it("goes to the event before and after by keys, and back to now", async () => {
   await vi.waitFor(() => expect(search()).not.toHaveProperty("at"));
 });
 
-it("says where it is, and goes where the slider is drawn", async () => {
+it("names the shown position, and goes to the position of the slider", async () => {
   const { search } = await machine(812);
   const slider = screen.getByRole("slider", { name: "Position in the log" });
   expect(slider.getAttribute("aria-valuetext")).toBe(`seq 812 of ${SEQ}`);

@@ -8,7 +8,7 @@ const moments = [
   { runSeq: 6, at: 90_000 },
 ];
 
-it("stops at what follows within one tick, after the time that it took", () => {
+it("joins moments within one tick, and waits as long as they took", () => {
   expect(nextStop(moments, 0, 1)).toEqual({ stop: moments[1], waitMs: 1_150 });
   expect(nextStop(moments, 0, 10)).toEqual({ stop: moments[2], waitMs: 200 });
 });

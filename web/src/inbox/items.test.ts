@@ -36,7 +36,7 @@ const task: TaskFieldsFragment = {
   action: { ...may, action: "COMPLETE_MANUAL_STEP" },
 };
 
-it("lists what waits, the longest first, with the reason of what is not one's own, within the place", () => {
+it("lists waiting items, the longest wait first, with the reason of a refusal, within the project and environment", () => {
   const items = toItems([approval], [task], {});
   expect(items.map((item) => item.name)).toEqual(["check", "nightly@1.5"]);
   expect(items.map((item) => item.refusal)).toEqual([null, "You started this run. [SOD_VIOLATION]"]);

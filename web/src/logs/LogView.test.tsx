@@ -43,7 +43,7 @@ async function log(props: { line?: number; find?: string; running?: boolean } = 
   return { ...view, open };
 }
 
-it("goes to the next line that speaks of an error by e, and round to the first", async () => {
+it("goes to the next line that mentions an error by e", async () => {
   const { user, open } = await log({ line: 2 });
   await user.keyboard("e");
   await vi.waitFor(() => expect(open).toHaveBeenLastCalledWith({ line: 4 }));
@@ -61,7 +61,7 @@ it("wraps by w, follows by F and finds by /", async () => {
   expect(document.activeElement).toBe(screen.getByRole("searchbox", { name: "Find in log" }));
 });
 
-it("finds over the whole log on the server, and walks the matches", async () => {
+it("searches the whole log on the server, and walks the matches", async () => {
   const { user, open, sent } = await log({ find: "ERROR" });
   await vi.waitFor(() => expect(screen.getByTestId("matches").textContent).toBe("1 of 2"));
   expect(open).toHaveBeenLastCalledWith({ line: 2 });

@@ -56,7 +56,7 @@ describe("LogStore", () => {
     expect(log.line(40_001)).toBeDefined();
   });
 
-  it("grows with what is printed, whatever comes twice", async () => {
+  it("grows with printed lines, and ignores duplicates", async () => {
     const log = new LogStore(server(3).fetch);
     await log.ensure(1, 3);
     log.append({ lines: [line(3), line(4), line(5)], totalLines: 5, missing: null }, false);

@@ -14,7 +14,7 @@ function beside(layers: number[][], width: number): { left: number; right: numbe
 }
 
 describe("worstFirst", () => {
-  it("puts what needs a person on top of each layer, else keeps the order of the plan", () => {
+  it("puts steps that need a person on top of each layer, and else keeps the order of the plan", () => {
     const group: StepGroup[] = ["ok", "running", "failed", "pending", "waiting", "ok", "failed"];
     expect(
       worstFirst(

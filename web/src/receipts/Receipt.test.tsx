@@ -23,7 +23,7 @@ it("says that a slow receipt is safe, and leads to Health when it is stuck", asy
   expect(screen.getByRole("link").getAttribute("href")).toBe("/health");
 });
 
-it("names the action, the step, and the run unless it is the one that is shown", async () => {
+it("names the action, the step, and the run unless it is the shown one", async () => {
   const { container, unmount } = await show(<ReceiptTitle signal={signal()} />);
   expect(container.textContent).toContain("RETRY_STEP stg_orders");
   expect(screen.getByRole("link").getAttribute("href")).toBe(`/runs/${signal().runId}`);

@@ -4,7 +4,7 @@ import { screen, show } from "../testing/render";
 import { receipts } from "./context";
 import { Tray } from "./Tray";
 
-it("keeps in sight what moves or went wrong, until the latter is dismissed, and folds the rest into a count", async () => {
+it("shows moving and failed receipts, the latter until they are dismissed, and counts the rest", async () => {
   const now = Date.now();
   receipts.receive(
     signal({

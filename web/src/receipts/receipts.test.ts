@@ -31,7 +31,7 @@ it("lists the newest first and keeps a bounded number", () => {
   expect(receipts.list()[0]?.signalId).toBe("s299");
 });
 
-it("knows what has ended and what somebody must read", () => {
+it("tells settled receipts from those that a person must read", () => {
   const cases = [
     { application: "DELIVERED" },
     { application: "NOOP" },
@@ -57,7 +57,7 @@ it("says when dvt ends a run by itself, but not in the first moment of an ordina
   expect(movingReason({ ...stop, application: "NOOP" })).toBeNull();
 });
 
-it("remembers what was dismissed", () => {
+it("remembers dismissed receipts", () => {
   const kept = new Map<string, string>();
   const storage = {
     getItem: (key: string) => kept.get(key) ?? null,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { auditSearch, parseSearch, runSearch, runsSearch, stringifySearch } from "./search";
 
 describe("the address", () => {
-  it("39 gives back what it was given, however often it is checked", () => {
+  it("39 accepts its own output, however often it is checked", () => {
     const address = "?status=RUNNING,FAILED&env=prod&from=-24h&sort=oldest";
     const once = runsSearch.parse(parseSearch(address));
     expect(once).toMatchObject({ status: ["RUNNING", "FAILED"], env: "prod", from: "-24h", sort: "oldest" });
@@ -13,7 +13,7 @@ describe("the address", () => {
     expect(runSearch.parse(run)).toEqual(run);
   });
 
-  it("ignores what it does not know", () => {
+  it("ignores unknown parameters", () => {
     expect(runsSearch.parse({ status: "BROKEN", from: "soon", sort: 7, env: "" })).toEqual({});
     expect(auditSearch.parse({ from: "2026-02-30", to: "2026-99-99" })).toEqual({});
     expect(auditSearch.parse({ from: "2026-02-28" })).toEqual({ from: "2026-02-28" });

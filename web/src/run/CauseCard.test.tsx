@@ -5,7 +5,7 @@ import { CauseCard } from "./CauseCard";
 
 const NODES = { CauseNodes: { run: ANSWERS.data["run"] } };
 
-it("says what failed, its code and words, and what it holds up", async () => {
+it("names the failed step, its error, and the number of blocked steps", async () => {
   const { user, search } = await show(<CauseCard />, { run: store(header()), answers: NODES });
   const card = screen.getByRole("region", { name: "Root cause" });
   for (const word of ["stg_orders", "Retry #1", "DBT_TEST_FAILED", "USER · not retryable · seq 1251"])

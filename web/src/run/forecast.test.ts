@@ -18,6 +18,6 @@ test("a forecast has seconds where they matter", () => {
   });
 });
 
-test("a run that took longer than what is known is late", () => {
+test("calls a run late that took longer than the forecast", () => {
   expect(forecastWords({ low: at("03:31:10"), high: at("03:44:50") }, at("03:44:51"), utc)).toEqual({ late: true });
 });

@@ -12,7 +12,7 @@ async function filters(query: RunQuery = {}) {
   return { ...view, change, bar: screen.getByRole("searchbox", { name: "Filter runs" }) };
 }
 
-it("applies what is typed after a pause, or at once by Enter", async () => {
+it("applies typed text after a pause, or at once by Enter", async () => {
   vi.useFakeTimers({ shouldAdvanceTime: true });
   const { bar, change } = await filters();
   fireEvent.change(bar, { target: { value: "status:failed plan:nightly" } });

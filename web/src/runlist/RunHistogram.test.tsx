@@ -16,7 +16,7 @@ function bars({ from, to }: { from: string; to: string }) {
   };
 }
 
-it("counts the runs of the last 24 hours, and narrows the list to what is dragged over", async () => {
+it("counts the runs of the last 24 hours, and narrows the list to the dragged span", async () => {
   const change = vi.fn<(query: RunQuery) => void>();
   const { sent, container } = await show(<RunHistogram query={{ plan: "nightly" }} filter={{}} change={change} />, {
     answers: { RunHistogram: bars },

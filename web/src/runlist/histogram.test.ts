@@ -5,7 +5,7 @@ const NOW = Date.parse("2026-11-22T03:00:00Z");
 const HOUR = 3_600_000;
 
 describe("the bars of the runs page", () => {
-  it("show the last 24 h, or what the query is narrowed to", () => {
+  it("show the last 24 hours, or the span of the query", () => {
     expect(spanOf({}, NOW, "utc")).toEqual({ from: NOW - 24 * HOUR, to: NOW });
     expect(spanOf({ from: "-2h" }, NOW, "utc")).toEqual({ from: NOW - 2 * HOUR, to: NOW });
     expect(spanOf({ from: "-90d" }, NOW, "utc").from).toBe(NOW - 31 * 24 * HOUR);

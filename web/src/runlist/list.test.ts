@@ -39,7 +39,7 @@ describe("the runs page", () => {
     expect(back.rows.map((row) => row.left)).toEqual([false, false]);
   });
 
-  it("marks what a new first page lacks, but not older pages", () => {
+  it("marks rows that a new first page lacks, but not those of older pages", () => {
     const longer = appendPage(first, [run("a", 1)], null, false);
     const reset = applyFrame(longer, { reset: true, runs: [run("d", 4), run("b", 2)], removed: [] }, 2);
     expect(reset.rows.map((row) => [row.run.runId, row.left])).toEqual([
@@ -84,7 +84,7 @@ describe("the runs page", () => {
     expect(frame.rows.map((row) => row.left)).toEqual([false, false]);
   });
 
-  it("reads again what no stream follows", () => {
+  it("applies rows that were read again without a stream", () => {
     const old = appendPage(EMPTY, [run("a", 1), run("b", 2), run("c", 3)], "cursor", true);
     const again = reread(old, [run("a", 1, 9), run("c", 3)]);
     expect(again.rows.map((row) => [row.run.runId, row.run.runSeq, row.left])).toEqual([

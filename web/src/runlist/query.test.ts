@@ -4,7 +4,7 @@ import { formatQuery, momentOf, parseQuery, toFilter, writeMoment } from "./quer
 const NOW = Date.parse("2026-11-22T03:12:07Z");
 
 describe("the query of the runs page", () => {
-  it("is read as it is typed and written out the same", () => {
+  it("is parsed from text and written as the same text", () => {
     const text = "status:PAUSED,FAILED project:shop env:prod plan:nightly by:me from:-24h sort:oldest 7f3a";
     const { query, unknown } = parseQuery(text);
     expect(query).toEqual({
@@ -21,7 +21,7 @@ describe("the query of the runs page", () => {
     expect(formatQuery(query)).toBe(text);
   });
 
-  it("takes any case of a status and says what it does not know", () => {
+  it("accepts any case of a status, and lists unknown words", () => {
     expect(parseQuery("status:failed,broken foo:bar from:soon")).toEqual({
       query: { status: ["FAILED"] },
       unknown: ["status:failed,broken", "foo:bar", "from:soon"],

@@ -3,7 +3,7 @@ import { naturalSort } from "./naturalSort";
 
 const step = (stepId: string, ...dependsOn: string[]) => ({ stepId, dependsOn });
 
-it("stands steps without an order as people count", () => {
+it("sorts steps without an order by their numbers", () => {
   expect(naturalSort(["l1", "l10", "l2", "stg_10_b", "stg_9_a"].map((id) => step(id)))).toEqual([
     "l1",
     "l2",

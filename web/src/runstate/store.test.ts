@@ -177,7 +177,7 @@ describe("RunStore", () => {
   }
 
   const steps = (seq: number): Step[] => [...fold(history, seq, "e0").values()];
-  it("opens with a header, then with steps that are no older, and is verified until a frame comes", () => {
+  it("opens with a header, then with steps that are no older, and is unproven until a frame arrives", () => {
     clock = 1_000_000;
     const store = new RunStore(() => clock);
     store.open(header(2, "e0"), null);
@@ -209,7 +209,7 @@ describe("RunStore", () => {
     expect(store.header()?.runSeq).toBe(1);
   });
 
-  it("stands still at what it opened with when the link breaks before a frame", () => {
+  it("keeps the time of its opening when the link breaks before a frame", () => {
     clock = 1_000_000;
     const store = new RunStore(() => clock);
     store.open(header(2, "e0"), null);
@@ -219,7 +219,7 @@ describe("RunStore", () => {
     expect(store.now()).toBe(1_000_000);
   });
 
-  it("is live after a live frame and says what it shows", () => {
+  it("is live after a live frame, at its position", () => {
     expect(held(2).verdict()).toMatchObject({ state: "LIVE", reason: null, seq: 2, asOf: 1_000_000 });
   });
 
@@ -340,8 +340,8 @@ function at(stepId: string, status: Step["status"], changedSeq: number): Step {
   return { ...step(stepId, changedSeq, "e"), status, substatus: null };
 }
 
-describe("what the pictures follow", () => {
-  it("tells the changed steps of one moment together, and counts where steps stand without counting anew", async () => {
+describe("the subscriptions of the graph", () => {
+  it("reports the changed steps of one moment together, and updates the tally", async () => {
     const store = new RunStore(() => clock);
     const told: string[][] = [];
     store.subscribeSteps((changed) => told.push([...changed]));

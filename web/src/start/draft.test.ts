@@ -27,7 +27,7 @@ describe("the form of a new run", () => {
     expect(next.runRequestId).not.toBe(draft.runRequestId);
   });
 
-  it("says what is missing before it asks", () => {
+  it("names the missing part before it asks", () => {
     expect(toAsked(newDraft("a"))).toHaveProperty("missing");
     expect(toAsked(newDraft("a", { plan: "{" }))).toMatchObject({ problem: { field: "plan" } });
     expect(toAsked(newDraft("a", { plan: PLAN }))).toHaveProperty("missing");

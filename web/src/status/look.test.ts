@@ -8,7 +8,7 @@ it("shows the raw word of a status that it does not know", () => {
   expect(stepLook({ status: "UNKNOWN", statusRaw: "NAPPING", pendingRetry: false }).word).toBe('Unknown "NAPPING"');
 });
 
-it("says what a paused run still waits for", () => {
+it("explains the wait of a paused run", () => {
   const pause = { requestedBy: "ops", reason: null, since: 0, draining: 2 };
   expect(runLook({ status: "PAUSED", statusRaw: "PAUSED", substatus: "DRAINING", pause }).word).toBe(
     "Paused · draining 2",

@@ -4,7 +4,7 @@ import { manualOf } from "./stepGroup";
 const stepCounts = { total: 5, pending: 0, running: 3, success: 2, failed: 0, skipped: 0 };
 const run = { status: "RUNNING", substatus: null, pause: null, stepCounts } as const;
 
-it("counts who waits for a person apart from what runs, as far as it is known", () => {
+it("counts steps that wait for a person apart from running ones, as far as known", () => {
   expect(manualOf(run)).toBe(0);
   expect(manualOf(run, 1)).toBe(2);
   expect(manualOf({ ...run, substatus: "WAITING_MANUAL" })).toBe(3);

@@ -20,7 +20,7 @@ const TASK = {
   }),
 } as unknown as Task;
 
-it("says what a person is asked to do, until when, and why it may not be the viewer", async () => {
+it("shows the instructions, the deadline, and why the viewer may not complete the step", async () => {
   await show(<StepManual stepId="sign_off" />, { actions: { task: () => TASK } });
   const words = screen.getByTestId("manual").textContent;
   for (const word of ["Compare the totals.", "Evidence: invoice", "You started this run. [SOD_VIOLATION]", "04:00:00"])

@@ -14,8 +14,8 @@ function words(of: ReturnType<typeof nodes> | null): string | null {
   return failing && m.run.dbtFailed(failing.kind, failing.failed, failing.skipped);
 }
 
-describe("what dbt says of a failure", () => {
-  it("counts what failed, in dbt's word for it, and what was skipped", () => {
+describe("the failing nodes of dbt", () => {
+  it("counts failed and skipped nodes, with dbt's name of their type", () => {
     expect(
       words(nodes({ success: 12, skipped: 4, error: 3 }, { resourceType: "model", compiledSql: "select 1" })),
     ).toBe("3 dbt models failed, 4 skipped");

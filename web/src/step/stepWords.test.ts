@@ -24,7 +24,7 @@ const runWith = (statuses: Record<string, string>, status = "RUNNING"): RunStore
     header: () => ({ status }),
   }) as unknown as RunStore;
 
-describe("what a step waits for", () => {
+describe("the wait of a step", () => {
   it("names the queue whose worker a ready step waits for", () => {
     expect(waitWords(waiting({}), runWith({}))).toBe("Waits for a worker of tq-data-dev");
     expect(awaitedQueue(waiting({}), runWith({}))).toBe("tq-data-dev");

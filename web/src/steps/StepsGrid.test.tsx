@@ -36,7 +36,7 @@ it("is a table of the steps, the failed ones first, whose rows open a step", asy
   expect(choose).toHaveBeenCalledExactlyOnceWith("stg_orders");
 });
 
-it("filters by status, hides what is done, and sorts by a column", async () => {
+it("filters by status, hides done steps, and sorts by a column", async () => {
   const { user, setQuery } = await grid();
   await user.click(screen.getByRole("button", { name: "Failed 1" }));
   expect(setQuery).toHaveBeenLastCalledWith({ ...ALL, show: ["FAILED"] });
@@ -48,7 +48,7 @@ it("filters by status, hides what is done, and sorts by a column", async () => {
   expect(document.activeElement).toBe(screen.getByRole("searchbox", { name: "Find a step" }));
 });
 
-it("selects rows by keys and by the box, and offers what can be done to them", async () => {
+it("selects rows by keys and by the box, and offers actions on them", async () => {
   const { user } = await grid();
   await user.keyboard("x");
   expect(screen.getByRole("region", { name: "Selected steps" }).textContent).toContain("1 step selected");

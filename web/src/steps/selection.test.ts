@@ -39,7 +39,7 @@ describe("the steps asked for", () => {
     expect(groupsOf(order, of)).toEqual(["stg", "marts"]);
   });
 
-  it("come longest first, or farthest above their median; what still runs counts as far as it has come", () => {
+  it("are sorted by duration or by distance above the median; a running step counts up to now", () => {
     const timed = new Map(
       [
         step("quick", "SUCCESS", { startedAt: 0, durationMs: 5_000 }),

@@ -113,7 +113,7 @@ const ran = (id: string, dependsOn: string[], from: number, to: number | null): 
 ];
 
 describe("criticalPath", () => {
-  it("goes back along what ended last", () => {
+  it("follows the predecessors that ended last", () => {
     const steps = new Map([
       ran("a", [], 0, 10),
       ran("b", [], 0, 30),
@@ -132,13 +132,13 @@ const paused = (persistedAt: number) => ({ eventType: "RunPaused", persistedAt }
 const resumed = (persistedAt: number) => ({ eventType: "RunResumed", persistedAt });
 
 describe("pauseBands", () => {
-  it("pairs pauses with what ended them", () => {
+  it("pairs each pause with the event that ended it", () => {
     expect(pauseBands([paused(10), resumed(20), paused(40)], 40, 100)).toEqual([
       { from: 10, to: 20 },
       { from: 40, to: null },
     ]);
   });
-  it("knows the pause that goes on before its event was read, and ends one whose end was not", () => {
+  it("takes the present pause from the header, and ends a pause whose end was not read", () => {
     expect(pauseBands([paused(10), resumed(20)], 40, 100)).toEqual([
       { from: 10, to: 20 },
       { from: 40, to: null },

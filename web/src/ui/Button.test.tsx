@@ -19,7 +19,7 @@ it("stays focusable when it is refused, says why, and does nothing", async () =>
   expect(description(button)).toBe("The run has ended.");
 });
 
-it("names its key and its pressed state, and does what it says", async () => {
+it("names its key and its pressed state, and runs its action", async () => {
   const onClick = vi.fn<() => void>();
   const { user } = await show(
     <Button shortcut="F" pressed onClick={onClick}>

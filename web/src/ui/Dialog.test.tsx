@@ -23,7 +23,7 @@ it("is a dialog with its title as name, and an alert dialog when it asks about s
   expect(screen.getByRole("alertdialog", { name: "Cancel nightly" })).toBeDefined();
 });
 
-it("closes on Esc, but leads to the way back when something was written", async () => {
+it("closes on Esc, but moves the focus to the way back when a field was changed", async () => {
   const onClose = vi.fn<() => void>();
   const { user } = await show(
     <Dialog title="Pause" onClose={onClose}>

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { screen, show, vi } from "../testing/render";
 import { Menu } from "./Menu";
 
-it("offers its items as a menu that arrows walk, and does what is chosen", async () => {
+it("offers its items as a menu that arrow keys walk, and runs the chosen one", async () => {
   const open = vi.fn<() => void>();
   const copy = vi.fn<() => void>();
   const { user } = await show(
