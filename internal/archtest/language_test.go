@@ -63,11 +63,6 @@ var unread = []string{
 	"plan", "projector", "run", "schema.graphqls", "server", "store", "store/admission", "store/authority",
 	"store/coalesce", "store/feed", "store/postgres", "store/postgres/migrations", "store/sqlite",
 	"store/sqlite/migrations", "store/storetest", "store/storetest/history", "store/storetest/modelcheck", "storeadmin",
-	"web/docs", "web/e2e", "web/src/actions", "web/src/address", "web/src/api", "web/src/bulk", "web/src/dag",
-	"web/src/events", "web/src/format", "web/src/gallery", "web/src/health", "web/src/history", "web/src/logs",
-	"web/src/messages", "web/src/mosaic", "web/src/page", "web/src/receipts", "web/src/routes", "web/src/run",
-	"web/src/runlist", "web/src/runstate", "web/src/session", "web/src/shell", "web/src/step", "web/src/steps",
-	"web/src/ui",
 }
 
 func TestLanguage_UsesNoPrivateIdiom(t *testing.T) {

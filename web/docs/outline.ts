@@ -23,7 +23,7 @@ export async function outline(page: Page): Promise<string> {
     if (role === undefined || depth > graph) continue;
     if (role === "group" && / as a graph/.test(name ?? "")) graph = depth;
     const said = steady(name ?? "");
-    // What is nothing but an id or a number comes and goes with the data.
+    // Texts that are only an id or a number change with the data.
     if (!/^(?:ID|#|TIME| )+$/.test(said)) lines.add(`${role} ${said}`.trim());
   }
   return `${[...lines].toSorted().join("\n")}\n`;

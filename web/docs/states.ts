@@ -46,7 +46,7 @@ export function slow(): PlanStep[] {
   return [sleep("extract", 600_000), sleep("load", 600_000), sleep("publish", 100, ["extract", "load"])];
 }
 
-/** A project of 1,500 models in layers, one of which fails. */
+/** A project of 1,500 models in layers. One model fails. */
 export function large(file: string): PlanStep[] {
   const [count, wide] = [1_500, 75];
   return Array.from({ length: count }, (_, i) => {

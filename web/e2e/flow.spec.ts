@@ -20,7 +20,7 @@ test("pause drains, says so, and resumes", async ({ page, url }) => {
   await expect(dialog).toContainText("No further step starts");
   await dialog.getByLabel(/Reason/).fill("warehouse maintenance");
   await dialog.getByRole("button", { name: "Send: pause" }).click();
-  // What is applied stays in sight for six seconds.
+  // An applied receipt stays visible for six seconds.
   await expect(page.locator('[data-receipt="PAUSE"]')).toContainText(/Applied at seq \d+/);
   await expect(status(page)).toHaveText(/^Paused · draining 1/);
   await expect(page.getByText("warehouse maintenance").first()).toBeVisible();

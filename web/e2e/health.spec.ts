@@ -44,7 +44,7 @@ test("33 who may not see what a server measures is told who may, and nothing is 
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.postData() ?? ""));
   await open(page, url, "dev-viewer");
-  await expect(page.getByText(/for those who may DEBUG/)).toBeVisible();
+  await expect(page.getByText(/need the right DEBUG/)).toBeVisible();
   await expect(page.getByRole("figure")).toHaveCount(0);
   expect(asked.filter((body) => body.includes("healthHistory"))).toEqual([]);
   expect.soft(await violationsOfBoth(page)).toEqual([]);

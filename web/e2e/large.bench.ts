@@ -200,7 +200,7 @@ test("ui-graph-mount", async ({ page, url }) => {
       (await page.evaluate(() => (globalThis as unknown as { clicked: number }).clicked))
     );
   };
-  // The layout is kept: what is measured is the drawing.
+  // The layout is cached, so only the drawing is measured.
   await page.goto(`${address}?whole=yes`);
   await markOf(page, "dvt:graph");
   await page.goto(address);

@@ -127,7 +127,7 @@ test("14 15 what 5,000 steps cost while 200 a second change is what 1,000 cost",
   expect(five / one).toBeLessThanOrEqual(1.3);
 });
 
-// 15 s of updates, or so many minutes of them: `make soak`.
+// 15 s of updates; `make soak` sets the number of minutes.
 const SOAK_S = Number(process.env["DVT_E2E_SOAK_MINUTES"] ?? 0.25) * 60;
 
 test("16 the heap does not grow with the updates that a page has seen", async ({ page, url }) => {

@@ -89,7 +89,7 @@ export async function feed(page: Page): Promise<Feed> {
       if (!update) return;
       said.push(update);
       if (update.snapshot) latest = update;
-      // The page may have asked anew: what comes last is what it listens to.
+      // The page may have subscribed again; it listens to the last subscription.
       send = (own) => socket.send(JSON.stringify({ ...frame, payload: { data: { runUpdates: own } } }));
     });
   });
@@ -129,8 +129,7 @@ export async function feed(page: Page): Promise<Feed> {
 }
 
 /**
- * How long the main thread has worked, in milliseconds: what it waits for, and what others do on the machine, is not in
- * it.
+ * The time that the main thread has worked, in milliseconds, without its waits and without other processes.
  */
 export async function workOf(cdp: CDPSession): Promise<number> {
   await cdp.send("Performance.enable");

@@ -112,7 +112,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
       .filter({ hasText: waiting.slice(0, 8) });
     await expect(row).toContainText("e2e-queue@1.0");
     await expect(row.getByRole("cell", { name: "dev-engineer" })).toBeVisible();
-    await expect(row).toContainText("as many runs".slice(0, 7), { ignoreCase: true });
+    await expect(row).toContainText("The limit of active runs is reached.");
     await expect(page.getByRole("columnheader", { name: "Estimated wait" })).toBeVisible();
     await row.getByRole("button", { name: /Cancel run/ }).click();
     const dialog = page.getByRole("alertdialog");

@@ -44,7 +44,7 @@ test.beforeEach(({ page }) => page.clock.setFixedTime(NOW));
 for (const mode of Object.keys(MODES) as (keyof typeof MODES)[]) {
   test(`33 every component in every state: axe finds nothing: ${mode}`, async ({ page }) => {
     await open(page, mode);
-    // What is shown alone differs in the dark by its colours only, and forced colours are the browser's.
+    // States that are shown alone differ in the dark by their colours only, and browsers set forced colours.
     const states = mode === "forced" ? [] : await alone(page);
     expect.soft(await violations(page), `gallery, ${mode}`).toEqual([]);
     for (const state of states) {
@@ -80,7 +80,7 @@ test("40 two pictures of the same build are the same, in both themes and at thre
           await open(one, mode);
         }),
       );
-      // What comes late comes to both.
+      // Late content comes to both.
       const differs = async (): Promise<number> => {
         const pictures = [page, other].map((one) =>
           one.screenshot({

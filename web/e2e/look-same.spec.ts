@@ -1,4 +1,4 @@
-// What is the same is shown the same: two loads of a page, and a moment in two zones.
+// Equal content looks equal: two loads of a page, and a moment in two zones.
 import { randomBytes } from "node:crypto";
 import type { Browser, Page } from "@playwright/test";
 import { ask } from "./api";
@@ -121,7 +121,7 @@ test("40 two loads of each page are the same picture, in both themes and at thre
       );
       for (const size of SIZES) {
         await Promise.all(pages.map((page) => page.setViewportSize(size)));
-        // What comes late comes to both; what stays different fails.
+        // Late content comes to both; a difference that stays fails.
         let pictures: Buffer[] = [];
         const differs = async (): Promise<number> => {
           pictures = await Promise.all(pages.map(picture));

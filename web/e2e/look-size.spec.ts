@@ -165,7 +165,7 @@ test("38 a long name and a long version stand beside or below each other, and th
     }
   }
   await page.setViewportSize(PHONE);
-  // Who asked for the run does not complete its steps.
+  // The person who asked for the run may not complete its steps.
   await signIn(page.context(), "dev-admin");
   await page.goto(`${url}/health`);
   await expect(page.getByTestId("inbox-count")).not.toBeEmpty();

@@ -159,7 +159,7 @@ test("timers that a browser holds back in a hidden tab are no sleep of the machi
   await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
   await hide(page, true);
   const before = begun;
-  // As Chrome does after five minutes: what was due in a minute comes once.
+  // As Chrome does after five minutes: timers that were due in a minute fire once.
   for (let minute = 0; minute < 4; minute++) {
     await page.clock.fastForward(60_000);
     // No answer is a minute on its way.

@@ -1,4 +1,4 @@
-// The log of a step: as long as it is, found in on the server, and never anything but text.
+// The log of a step: of any length, searched on the server, and always shown as text.
 import { ask } from "./api";
 import { LINES, longLog, NEEDLE, NEEDLES, opened, sought } from "./log";
 import { cancelRun, expect, signIn, startRun, status, test } from "./page";
@@ -37,8 +37,7 @@ test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once,
   await expect(log.getByText(NEEDLE)).toBeVisible();
   expect(await log.locator("[data-line]").count()).toBeLessThanOrEqual(200);
   await expect(page).toHaveURL(/q=needle/);
-  // How long that takes are the figures `ui-log-error` and `ui-log-find`; what they rest on is that nobody reads the
-  // log for it.
+  // The figures `ui-log-error` and `ui-log-find` measure the time. It is short because nobody reads the whole log.
   expect(toOpen).toBeLessThanOrEqual(4);
   expect(toFind).toBeLessThanOrEqual(12);
 });

@@ -1,4 +1,4 @@
-// What stands still in a run is not drawn again when something else moves.
+// A row that does not change is not drawn again when others do.
 import type { Page } from "@playwright/test";
 import { cancelRun, expect, type PlanStep, sleeps, startRun, sync, test } from "./page";
 

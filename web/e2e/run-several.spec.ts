@@ -45,7 +45,7 @@ test("23 25 26 several steps are retried at once: a preview each, one reason, a 
   await bar.getByRole("button", { name: "Retry step…" }).click();
   const dialog = page.getByRole("dialog", { name: /^Retry 4 steps of several/ });
   const line = (step: string) => dialog.locator(`[data-step="${step}"]`);
-  await expect(dialog.getByTestId("several")).toContainText("3 of 4 steps would take it");
+  await expect(dialog.getByTestId("several")).toContainText("3 of 4 steps would take the signal");
   await expect(line("extract")).toContainText("STEP_NOT_FAILED");
   await dialog.getByLabel(/reason/).fill("the source is back");
   expect(await violations(page, "all", "dialog")).toEqual([]);

@@ -49,7 +49,7 @@ export interface Query<T> {
   refetching: boolean;
   /** Sends the query again and hides the error. A request in flight is cancelled, so that a late answer cannot win. */
   again: () => void;
-  /** Cancels the request in flight, if any; the answer stays as it is. */
+  /** Cancels the request in flight, if any; the answer stays. */
   cancel: () => void;
 }
 

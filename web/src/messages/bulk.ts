@@ -53,7 +53,7 @@ export const bulk = {
   notHere: "This action can be sent again by the command line only: dvt bulk signal.",
   stop: "Stop the bulk action",
   stopMeans: (waiting: number) =>
-    `${plural(waiting, "signal")} that ${waiting === 1 ? "is" : "are"} not sent yet will not be sent. What was sent stays so.`,
+    `${plural(waiting, "signal")} that ${waiting === 1 ? "is" : "are"} not sent yet will not be sent. Signals that were sent stay sent.`,
   stopped: "It is stopped.",
   over: "Everything is sent.",
   csv: "Export CSV",
