@@ -52,7 +52,8 @@ func metrics(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	out := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]
-		out[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		out[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+			float64(m.GetHistogram().GetSampleCount())
 	}
 	return out
 }
@@ -183,7 +184,8 @@ func TestMetrics_Alert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		j := journal.New(journal.Config{
-			Store: journal.On(&slow{takes: time.Hour}), WriteBudget: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+			Store: journal.On(&slow{takes: time.Hour}), WriteBudget: 2 * time.Second,
+			Logger: slog.New(slog.NewTextHandler(&out, nil)),
 		})
 		alerts := func(tries int, pause time.Duration) (n int) {
 			out.Reset()
@@ -227,7 +229,8 @@ func TestAppend_Mismatch(t *testing.T) {
 		"runSeq=4 eventType=StepCompleted stepId=s") {
 		t.Errorf("%v events; the log says %s", got, out.String())
 	}
-	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total", "state_store_write_latency_ms",
+	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total",
+		"state_store_write_latency_ms",
 		"state_store_write_timeouts_total"}
 	var names []string
 	families, _ := registry.Gather()

@@ -1,8 +1,8 @@
-// Package control is the kernel of the use cases: who may do and see what (Rights), errors, alerts, the audit, pages, and
-// background work that contains its panics. The use cases themselves are in the packages below, one for each subject. It
-// is here and there only that authorisation, store and engine meet. Every use case takes the principal as a parameter,
-// decides before it looks, and returns a *Error with a code of the one table. A run of another tenant is NOT_FOUND, word
-// for word like one that does not exist, so that nobody learns that it exists.
+// Package control is the kernel of the use cases: who may do and see what (Rights), errors, alerts, the audit, pages,
+// and background work that contains its panics. The use cases themselves are in the packages below, one for each
+// subject. It is here and there only that authorisation, store and engine meet. Every use case takes the principal as a
+// parameter, decides before it looks, and returns a *Error with a code of the one table. A run of another tenant is
+// NOT_FOUND, word for word like one that does not exist, so that nobody learns that it exists.
 package control
 
 import (

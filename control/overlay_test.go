@@ -350,7 +350,8 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 		"no target": {with(run.UpdateTarget, "s2", "", `{"newTarget":{}}`),
 			[]string{"MISSING signal.updateTarget.reason", "MISSING signal.updateTarget.newTarget"}},
 		"blank target": {with(run.UpdateTarget, "s2", "r", `{"newTarget":{"schema":" ","destinationDb":"a\nb"}}`),
-			[]string{"INVALID signal.updateTarget.newTarget.destinationDb", "INVALID signal.updateTarget.newTarget.schema"}},
+			[]string{"INVALID signal.updateTarget.newTarget.destinationDb",
+				"INVALID signal.updateTarget.newTarget.schema"}},
 		"target of other": {with(run.UpdateTarget, "s1", "r", `{"newTarget":{"schema":"x"}}`),
 			[]string{"INVALID signal.updateTarget.stepId"}},
 		"level": {with(run.EscalateAlert, "", "", `{"level":"URGENT"}`),
@@ -421,7 +422,8 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 		limit int64
 	}{
 		{newParams(id, "mega", "", M{"text": strings.Repeat("x", 1<<20)}), 1 << 20},
-		{signalAbout(signal(id, "target", run.UpdateTarget), "s1", M{"newTarget": M{"schema": strings.Repeat("x", 65536)}}),
+		{signalAbout(signal(id, "target", run.UpdateTarget), "s1", M{"newTarget": M{"schema": strings.Repeat("x",
+			65536)}}),
 			65536},
 		{runs.SignalRun{RunID: id, Signal: run.Signal{ID: "alert", Type: run.EscalateAlert},
 			Payload: runtest.JSON(M{"level": "LOW", "note": strings.Repeat("x", 65536)})}, 65536},

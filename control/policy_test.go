@@ -198,7 +198,10 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, ola := t.Context(), w.who("dev-operator")
-	everywhere := func(r authz.Role) []authz.Grant { return []authz.Grant{{Role: r, ProjectID: "*", EnvironmentID: "*"}} }
+	everywhere := func(r authz.Role) []authz.Grant {
+		return []authz.Grant{{Role: r, ProjectID: "*",
+			EnvironmentID: "*"}}
+	}
 	in := access.CreateToken{RequestID: "t1", Name: "laptop", Grants: everywhere(authz.Viewer)}
 	made, err := w.CreateToken(ctx, ola, in)
 	if err != nil || !strings.HasPrefix(made.Secret, "dvt_") || made.Token.Principal != "dev-operator" {

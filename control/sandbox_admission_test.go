@@ -180,7 +180,8 @@ func TestStartRun_RefusesWhatNoWorkerCanIsolate(t *testing.T) {
 	}
 	again := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	if !again.Deduplicated || again.View.Run.RunID != first.View.Run.RunID {
-		t.Errorf("the repeated request answers %s, deduplicated %t, want run %s", again.View.Run.RunID, again.Deduplicated,
+		t.Errorf("the repeated request answers %s, deduplicated %t, want run %s", again.View.Run.RunID,
+			again.Deduplicated,
 			first.View.Run.RunID)
 	}
 }

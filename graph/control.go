@@ -17,8 +17,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// UseCases are the use cases that resolvers call, one interface for each subject. A nil one panics when it is asked, which
-// the edge answers with INTERNAL.
+// UseCases are the use cases that resolvers call, one interface for each subject. A nil one panics when it is asked,
+// which the edge answers with INTERNAL.
 type UseCases struct {
 	Commands
 	RunReads
@@ -70,7 +70,9 @@ func UseCasesOf(c interface { //nolint:interfacebloat // never called by this ty
 	PollerReads
 }) UseCases {
 	return UseCases{Commands: c, RunReads: c, ListReads: c, ManualReads: c, DeadLetterReads: c, AuditReads: c,
-		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c, RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c, PlaceReads: c, DBTReads: c, PastReads: c, CountReads: c, BulkService: c, PollerReads: c}
+		PreviewService: c, Streams: c, FrameSharer: c, PolicyService: c, TokenService: c,
+		RoleReads: c, ApprovalService: c, ServiceModes: c, QuotaService: c, InboxReads: c,
+		PlaceReads: c, DBTReads: c, PastReads: c, CountReads: c, BulkService: c, PollerReads: c}
 }
 
 // PollerReads are about the workers of queues.

@@ -87,8 +87,8 @@ func (s *Waker) WakeAfter(d time.Duration) {
 	time.AfterFunc(d+time.Millisecond, s.WakeDispatchers)
 }
 
-// SlotNotifier returns a function that tells the reconcilers of all servers on the bus that a slot is free. The function
-// does not block, and a lost message only delays the next start: reconcilers also look by themselves.
+// SlotNotifier returns a function that tells the reconcilers of all servers on the bus that a slot is free. The
+// function does not block, and a lost message only delays the next start: reconcilers also look by themselves.
 func SlotNotifier(bus live.Bus) (notify func()) {
 	return (&Waker{bus: bus}).tell
 }

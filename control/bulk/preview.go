@@ -27,7 +27,7 @@ type Estimator struct {
 	previewer *runs.Previewer
 }
 
-// NewEstimator makes a BulkPreviewer.
+// NewEstimator makes an Estimator.
 func NewEstimator(rights *control.Rights, store BulkPreviewStore, requester *Requester,
 	previewer *runs.Previewer) *Estimator {
 	return &Estimator{rights: rights, store: store, requester: requester, previewer: previewer}

@@ -34,7 +34,7 @@ type Reader struct {
 	quiet  time.Duration
 }
 
-// NewReader makes a BulkReader.
+// NewReader makes a Reader.
 func NewReader(rights *control.Rights, store BulkReadStore, runs TargetStore, quiet time.Duration) *Reader {
 	return &Reader{rights: rights, store: store, runs: runs, quiet: quiet}
 }

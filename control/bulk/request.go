@@ -36,7 +36,7 @@ type Requester struct {
 	Wake    chan struct{}
 }
 
-// NewRequester makes a BulkRequester.
+// NewRequester makes a Requester.
 func NewRequester(rights *control.Rights, store BulkStore, reader *Reader, checker *runs.SignalChecker) *Requester {
 	return &Requester{rights: rights, store: store, reader: reader, checker: checker, Wake: make(chan struct{}, 1)}
 }

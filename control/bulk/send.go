@@ -44,7 +44,7 @@ type Sender struct {
 	sent       *prometheus.CounterVec
 }
 
-// NewSender makes a BulkSender.
+// NewSender makes a Sender.
 func NewSender(rights *control.Rights, store BulkWorkStore, signaller *runs.Signaller, background *control.Background,
 	settings SenderSettings, sent *prometheus.CounterVec) *Sender {
 	return &Sender{rights: rights, store: store, signaller: signaller, background: background, settings: settings,

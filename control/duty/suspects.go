@@ -263,7 +263,8 @@ func (w *pass) escalate(ctx context.Context, id run.Identity, stepID, kind strin
 		return err
 	}
 	if err := w.s.runs.Audit(ctx, store.AuditRow{
-		ID: key, TenantID: id.TenantID, Actor: control.EngineActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code,
+		ID: key, TenantID: id.TenantID, Actor: control.EngineActor, Action: "SWEEP", RunID: id.RunID,
+		Outcome: "ESCALATED", Code: code,
 		Reason: why,
 	}); err != nil {
 		return err

@@ -52,7 +52,7 @@ type Checks struct {
 	background *control.Background
 }
 
-// NewChecks makes a HealthChecks.
+// NewChecks makes Checks.
 func NewChecks(store HealthStore, logs artifact.Logs, bus live.Bus, engine *EngineProbe, modes *admission.Modes,
 	background *control.Background) *Checks {
 	return &Checks{store: store, logs: logs, bus: bus, engine: engine, modes: modes, background: background}
@@ -74,7 +74,7 @@ type Reports struct {
 	ready  sample[bool]
 }
 
-// NewReports makes a HealthReports.
+// NewReports makes Reports.
 func NewReports(rights *control.Rights, store BacklogStore, checks *Checks) *Reports {
 	return &Reports{rights: rights, store: store, checks: checks}
 }

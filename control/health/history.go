@@ -20,7 +20,7 @@ type Meter struct {
 	measured *Measured
 }
 
-// NewMeter makes a HealthMeter.
+// NewMeter makes a Meter.
 func NewMeter(rights *control.Rights, checks *Checks, settings Measuring) *Meter {
 	return &Meter{rights: rights, checks: checks, settings: settings, measured: &Measured{since: rights.Now()}}
 }

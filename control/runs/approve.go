@@ -337,7 +337,8 @@ func (s *Approver) expire(ctx context.Context, tx store.RunTx, at store.Approval
 		return err
 	}
 	return tx.Audit(ctx, store.AuditRow{
-		ID: uuid.NewString(), TenantID: at.TenantID, Actor: control.EngineActor, Action: string(authz.Approve), RunID: at.RunID,
+		ID: uuid.NewString(), TenantID: at.TenantID, Actor: control.EngineActor, Action: string(authz.Approve),
+		RunID:   at.RunID,
 		Outcome: "REJECTED", Code: run.CodeApprovalExpired, Reason: why,
 	})
 }

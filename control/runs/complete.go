@@ -38,8 +38,8 @@ func NewCompleter(rights *control.Rights, store CompletionStore, judge *Judge, t
 	return &Completer{rights: rights, store: store, judge: judge, tasks: tasks, views: views}
 }
 
-// isExcluded reports whether p must not complete a step because it wants another person than those who asked for the run
-// and approved it. wanted is what the plan says of the step (O4, T87).
+// isExcluded reports whether p must not complete a step because it wants another person than those who asked for the
+// run and approved it. wanted is what the plan says of the step (O4, T87).
 func (s *Completer) isExcluded(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool,
 	error) {
 	if triggeredBy == p.ID || !s.rights.IsInvolved(wanted, true, p) {
@@ -137,7 +137,8 @@ func (s *Completer) checkCompletion(in CompleteManualStep) error {
 		return control.BadInput(vs)
 	}
 	if most := s.judge.limits.MaxSignalBytes; len(in.Notes) > most {
-		e := control.Refuse(run.CodeSignalTooLarge, "The notes have %d bytes; at most %d are allowed.", len(in.Notes), most)
+		e := control.Refuse(run.CodeSignalTooLarge, "The notes have %d bytes; at most %d are allowed.", len(in.Notes),
+			most)
 		e.Limit = int64(most)
 		return e
 	}

@@ -1,5 +1,5 @@
-// Package usecases makes the use cases of control on one store, one engine and one bus. A server, the benchmarks and the
-// tests of packages get them here, so that they are wired in one place.
+// Package usecases makes the use cases of control on one store, one engine and one bus. A server, the benchmarks and
+// the tests of packages get them here, so that they are wired in one place.
 package usecases
 
 import (
@@ -213,8 +213,9 @@ func New(cfg Config) *UseCases {
 	s.UsageMeter = admission.NewUsageMeter(s.Rights, st, s.Allowances, usage)
 	s.QueueViews = admission.NewQueueViews(s.Rights, st, s.Allowances)
 	s.ModeEditor = admission.NewModeEditor(s.Rights, st, modes, s.Loader)
-	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances, Sandboxes: admission.NewSandboxes(s.Rights,
-		st, cfg.Queues),
+	admission := &admission.Admission{Modes: modes, Allowances: s.Allowances,
+		Sandboxes: admission.NewSandboxes(s.Rights,
+			st, cfg.Queues),
 		Usage: usage, Waker: waker, Leases: leases}
 
 	probe := &health.EngineProbe{Engine: cfg.Engine, Trouble: cfg.EngineTrouble}
