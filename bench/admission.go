@@ -145,7 +145,7 @@ func admissionSQLite(ctx context.Context, r *rig) (*trial, error) {
 		`INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		`INSERT INTO run_queue (run_id, tenant_id, project_id, status, not_before, created_at, owner, generation, lease_until, attempts, last_error)
 			VALUES (?, ?, ?, ?, ?, ?, '', 0, 0, 0, '')`,
-		`INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+		`INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		`COMMIT`,
 	} {

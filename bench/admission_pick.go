@@ -72,13 +72,13 @@ const (
 	fillWaitingHeadsSQL = `INSERT INTO run_head (run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no)
 SELECT 'w' || n, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM run_head, %[1]s WHERE run_id = '%[3]s'`
 	fillWaitingQueueSQL = `INSERT INTO run_queue (run_id, tenant_id, project_id, status, owner, generation, lease_until, not_before, created_at, attempts, last_error,
-  waiting, place, token_taken, priority, expires_at, estimate_ms)
+  waiting, slot, token_taken, priority, expires_at, estimate_ms)
 SELECT 'w' || n, 't' || n %% %[2]d, project_id, status, owner, generation, lease_until, not_before, created_at, attempts, last_error,
-  waiting, place, token_taken, priority, expires_at, estimate_ms FROM run_queue, %[1]s WHERE run_id = '%[3]s'`
+  waiting, slot, token_taken, priority, expires_at, estimate_ms FROM run_queue, %[1]s WHERE run_id = '%[3]s'`
 	countLanesSQL = `INSERT INTO lane (tenant_id, project_id, waiting)
-SELECT tenant_id, project_id, count(*) FROM run_queue WHERE NOT place GROUP BY tenant_id, project_id
-UNION ALL SELECT tenant_id, '', count(*) FROM run_queue WHERE NOT place GROUP BY tenant_id
-UNION ALL SELECT '', '', count(*) FROM run_queue WHERE NOT place
+SELECT tenant_id, project_id, count(*) FROM run_queue WHERE NOT slot GROUP BY tenant_id, project_id
+UNION ALL SELECT tenant_id, '', count(*) FROM run_queue WHERE NOT slot GROUP BY tenant_id
+UNION ALL SELECT '', '', count(*) FROM run_queue WHERE NOT slot
 ON CONFLICT (tenant_id, project_id) DO UPDATE SET waiting = excluded.waiting`
 )
 

@@ -60,7 +60,7 @@ func afterLong(log store.Log) *writer {
 // Statements that fill. The long run works through its steps as a writer does;
 // others are one run after the other with one attempt for each step.
 const (
-	fillLongSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+	fillLongSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 SELECT '` + "%[1]s" + `', n + 2, md5('e' || n)::uuid::text, encode(sha256(n::text::bytea), 'hex'), CASE n %% 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
   's' || lpad((n / 2 %% %[2]d)::text, 5, '0'), '', 1 + n / 2 / %[2]d, 1, now(), now(), 'engine', '{}'
 FROM generate_series(0, %[3]d) n`
@@ -71,7 +71,7 @@ FROM run f, generate_series($1::int, $2::int) r WHERE f.run_id = $3`
 
 	fillHeadsSQL = `INSERT INTO run_head (run_id, last_seq, last_at) SELECT md5('r' || r)::uuid::text, $3::int, now() FROM generate_series($1::int, $2::int) r`
 
-	fillEventsSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+	fillEventsSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 SELECT h.id, n, md5(h.id || n)::uuid::text, encode(sha256((h.id || n)::bytea), 'hex'), CASE n % 2 WHEN 1 THEN 'StepStarted' ELSE 'StepCompleted' END,
   's' || lpad(((n - 1) / 2)::text, 5, '0'), '', 1, 1, now(), now(), 'engine', '{}'
 FROM (SELECT md5('r' || r)::uuid::text AS id FROM generate_series($1::int, $2::int) r) h, generate_series(1, $3::int) n`
@@ -189,7 +189,7 @@ func sqliteLargeLog(ctx context.Context, r *rig) (*trial, error) {
 }
 
 const fillSQLiteSQL = `WITH RECURSIVE t (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM t WHERE n + 1 < ?2)
-INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 SELECT CASE ?3 WHEN 0 THEN ?1 ELSE printf('%s%08d', substr(?1, 1, 28), n / ?3) END, CASE ?3 WHEN 0 THEN n + 2 ELSE n % ?3 + 1 END,
   lower(hex(randomblob(18))), lower(hex(randomblob(32))), CASE n % 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
   printf('s%05d', n / 2 % ?4), '', 1 + n / 2 / ?4, 1, 1, 1, 'engine', x'7b7d'

@@ -89,7 +89,7 @@ func newRaw(ctx context.Context, dsn string) (*raw, error) {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	_, err = conn.Prepare(
-		ctx, "row", `INSERT INTO event_like (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea,
+		ctx, "row", `INSERT INTO event_like (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt,
 		emitted_at, persisted_at, emitted_by, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`)
 	return w, err
 }

@@ -96,7 +96,7 @@ type singly struct {
 // singlyStatements are the least that an append of one event writes.
 var singlyStatements = []string{
 	`BEGIN IMMEDIATE`,
-	`INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+	`INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 		VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?)`,
 	`UPDATE run_head SET last_seq = ?, last_at = ?, running = ? WHERE run_id = ?`,
 	`INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES (?, ?, 0, ?) ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq`,

@@ -22,7 +22,7 @@ const bareEvent = `CREATE TABLE event_bare (LIKE event, PRIMARY KEY (run_id, run
 // bareInsert is pgbench's script: the row that an appender's append inserts. Each client has a run of its own and
 // counts its events; the key is as long and as random as a real one.
 const bareInsert = `\set n :n + 1
-INSERT INTO event_bare (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+INSERT INTO event_bare (run_id, run_seq, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_random_uuid()::text, md5(:n::text) || md5((:n + 1)::text),
   'StepStarted', 's00001', '', 1, 1, now(), now(), 'engine', '{}');
 `

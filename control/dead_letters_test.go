@@ -53,7 +53,7 @@ func (w *world) bury(tenant, project, runID string, from, to int) string {
 	defer db.Close()
 	id := uuid.NewString()
 	_, err := db.ExecContext(
-		w.t.Context(), `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
+		w.t.Context(), `INSERT INTO dead_letter (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, 10, 'too large', 1)`, id, tenant, project, runID, from, to)
 	if err != nil {
 		w.t.Fatal(err)

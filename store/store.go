@@ -207,8 +207,8 @@ type Heads struct {
 type Begin struct {
 	RunID          string    `json:"runId"`
 	StepID         string    `json:"stepId"`
-	LogicalAttempt int       `json:"la"`
-	EngineAttempt  int       `json:"ea"`
+	LogicalAttempt int       `json:"logicalAttempt"`
+	EngineAttempt  int       `json:"engineAttempt"`
 	EmittedAt      time.Time `json:"emittedAt"`
 	// PassFailing lets a retried step through a gate that is closed only by
 	// another failure (T217).

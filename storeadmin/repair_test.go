@@ -47,7 +47,9 @@ func (p past) Runs(context.Context) iter.Seq2[engine.Description, error] {
 
 var now = time.Date(2026, 2, 16, 13, 0, 0, 0, time.UTC)
 
-func drafted(t run.EventType, step string, la int) run.Draft { return runtest.Draft(t, step, la) }
+func drafted(t run.EventType, step string, attempt int) run.Draft {
+	return runtest.Draft(t, step, attempt)
+}
 
 func appended(head run.Seq, seqs []run.Seq, more func(*store.Append), events ...run.Draft) engine.Recorded {
 	r := engine.Recorded{Append: store.Append{Events: events}, Seqs: seqs, Head: head, At: now}

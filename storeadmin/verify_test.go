@@ -62,9 +62,9 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 		"eventId": {[]string{`UPDATE event SET event_id = '` + uuid + `' WHERE run_seq = 3`}, []string{"event.eventId"}},
 		"same key": {[]string{`UPDATE event SET key = (SELECT key FROM event WHERE run_seq = 3) WHERE run_seq = 8`},
 			[]string{"event.eventId", "event.key"}},
-		"type": {[]string{`UPDATE event SET type = 'StepCompleted', la = 3 WHERE run_seq = 6`},
+		"type": {[]string{`UPDATE event SET type = 'StepCompleted', logical_attempt = 3 WHERE run_seq = 6`},
 			[]string{"event.key", "steps[a].attempts", "steps[a].logicalAttemptId"}},
-		"attempt": {[]string{`UPDATE event SET la = 7 WHERE run_seq = 3`}, []string{"event.key", "steps[a].attempts"}},
+		"attempt": {[]string{`UPDATE event SET logical_attempt = 7 WHERE run_seq = 3`}, []string{"event.key", "steps[a].attempts"}},
 		"payload": {[]string{`UPDATE event SET payload = DOC('{"errorCode":"OTHER","retryable":true}') WHERE run_seq = 4`},
 			[]string{"steps[a].attempts[0].error.code"}},
 		"no JSON": {[]string{`UPDATE event SET payload = DOC('[]') WHERE run_seq = 4`}, []string{"event.StepFailed"}},
@@ -80,7 +80,7 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 			`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 8) WHERE run_seq = 2`},
 			[]string{"event.persistedAt"}},
 		"two ends of an attempt": {
-			[]string{`UPDATE event SET type = 'StepSkipped', la = 1, payload = DOC('{"reasonCode":"OPERATOR_SKIP"}') WHERE run_seq = 7`},
+			[]string{`UPDATE event SET type = 'StepSkipped', logical_attempt = 1, payload = DOC('{"reasonCode":"OPERATOR_SKIP"}') WHERE run_seq = 7`},
 			[]string{"event.StepSkipped", "event.key", "head.running"},
 		},
 		"two ends of the run": {
@@ -172,13 +172,13 @@ func TestVerify_ALongRun(t *testing.T) {
 		names[i] = fmt.Sprintf("s%d", i)
 	}
 	drafts := []run.Draft{runtest.Start(names...)}
-	for la := 1; la <= attempts; la++ {
+	for attempt := 1; attempt <= attempts; attempt++ {
 		for _, name := range names {
 			end := run.StepFailedEvent
-			if la == attempts {
+			if attempt == attempts {
 				end = run.StepCompletedEvent
 			}
-			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, name, la), runtest.Draft(end, name, la))
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, name, attempt), runtest.Draft(end, name, attempt))
 		}
 	}
 	log := runtest.Log(drafts...)

@@ -57,7 +57,9 @@ func written(t *testing.T, drafts ...run.Draft) log {
 	return l
 }
 
-func d(t run.EventType, subject string, la int) run.Draft { return runtest.Draft(t, subject, la) }
+func d(t run.EventType, subject string, attempt int) run.Draft {
+	return runtest.Draft(t, subject, attempt)
+}
 
 // verdicts renders outcomes: "3", "=3" deduplicated, "!3" of another payload, or
 // the refusal with the Seq that won.

@@ -53,7 +53,7 @@ const settleSQL = `UPDATE lane SET ready = false, ready_at = coalesce($3::timest
     WHERE tenant_id = $1 AND project_id <> '' AND waiting > 0), clock_timestamp())
   WHERE tenant_id = $1 AND project_id = $2`
 
-const admitSQL = `UPDATE run_queue q SET waiting = false, place = true, token_taken = true, not_before = $2 WHERE run_id = $1
+const admitSQL = `UPDATE run_queue q SET waiting = false, slot = true, token_taken = true, not_before = $2 WHERE run_id = $1
   RETURNING ` + queueColumns
 
 const turnSQL = `UPDATE lane l SET pass = coalesce(v.pass, l.pass), turn = coalesce(v.turn, l.turn),

@@ -80,7 +80,7 @@ const rankSQL = `SELECT (SELECT count(*) FROM (SELECT FROM run_queue WHERE waiti
 // maxRanked is how many runs are counted for a position; further back it is that of the last one.
 const maxRanked = 1000
 
-const enqueueSQL = `INSERT INTO run_queue (run_id, tenant_id, project_id, waiting, place, token_taken, priority, created_at, not_before, expires_at, estimate_ms)
+const enqueueSQL = `INSERT INTO run_queue (run_id, tenant_id, project_id, waiting, slot, token_taken, priority, created_at, not_before, expires_at, estimate_ms)
 SELECT run, tenant, project, waits, NOT waits, NOT waits, priority, at, coalesce(not_before, ` + farAway + `),
   coalesce(expires, 'infinity'), estimate
 FROM unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::bigint[])

@@ -118,7 +118,7 @@ func (t *tx) begin(ctx context.Context, b store.Begin, passing run.Gate) (store.
 	if err := c.results[0].Err; err != nil {
 		return store.Begun{}, err
 	}
-	*c.park[0] &^= int32(passing)
+	*c.parkedBy[0] &^= int32(passing)
 	if b.Heavy != nil {
 		t.batch.Queue(`SAVEPOINT heavy`)
 	}
@@ -186,11 +186,11 @@ func (t *tx) beginsEnded(ctx context.Context, a store.Append) (ended bool, err e
 	}
 	t.batch.Queue(`
 		SELECT EXISTS (
-			SELECT FROM unnest($2::text[], $3::int[]) AS begun (step_id, la)
-			JOIN event e ON e.run_id = $1 AND e.step_id = begun.step_id AND e.la = begun.la 
+			SELECT FROM unnest($2::text[], $3::int[]) AS started (step_id, logical_attempt)
+			JOIN event e ON e.run_id = $1 AND e.step_id = started.step_id AND e.logical_attempt = started.logical_attempt
 				AND e.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')
 			WHERE NOT EXISTS (
-				SELECT FROM event s WHERE s.run_id = $1 AND s.step_id = begun.step_id AND s.la = begun.la AND s.type = 'StepStarted'))`,
+				SELECT FROM event s WHERE s.run_id = $1 AND s.step_id = started.step_id AND s.logical_attempt = started.logical_attempt AND s.type = 'StepStarted'))`,
 		t.id.RunID, steps, attempts).QueryRow(func(row pgx.Row) error { return row.Scan(&ended) })
 	return ended, t.flush(ctx)
 }
@@ -213,16 +213,3 @@ func (t *tx) write(ctx context.Context, a store.Append) (store.Appended, error) 
 	out.Appended.Head = t.current()
 	return out.Appended, nil
 }
-
-// Verdicts of dvt_append.
-const (
-	verdictInserted     = "I"
-	verdictDuplicate    = "D"
-	verdictTerminalWon  = "T"
-	verdictNotStarted   = "N"
-	verdictOrphan       = "O"
-	verdictBegunBefore  = "R"
-	verdictParked       = "P"
-	verdictRunTerminal  = "X"
-	verdictLogRegressed = "G"
-)

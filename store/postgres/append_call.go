@@ -12,11 +12,55 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-const appendSQL = `SELECT event, verdict, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload,
-  last_seq, last_at, terminal, gate, running, ops_rev, signal_no, window_opened
-FROM dvt_append($1::text, $2::int[], $3::int[], $4::int[], $5::int[], $6::text[], $7::boolean[], $8::bigint[],
-  $9::text[], $10::text[], $11::text[], $12::int[], $13::int[], $14::text[], $15::text[], $16::timestamptz[], $17::text[], $18::text[],
-  $19::int[], $20::int[], $21::text[], $22::text[], $23::text[])`
+// The arguments of dvt_append. Slices of one group have the same length.
+//
+//nolint:gochecknoglobals // a table
+var (
+	appendArguments = []argument[*call]{
+		{"p_run", "text", func(c *call) any { return c.id.RunID }},
+
+		{"p_entry_last_event", "int[]", func(c *call) any { return c.lastEvent }},
+		{"p_entry_parked_by", "int[]", func(c *call) any { return c.parkedBy }},
+		{"p_entry_set_gate", "int[]", func(c *call) any { return c.setGate }},
+		{"p_entry_clear_gate", "int[]", func(c *call) any { return c.clearGate }},
+		{"p_entry_retry_deadline", "text[]", func(c *call) any { return c.deadline }},
+		{"p_entry_if_started", "boolean[]", func(c *call) any { return c.ifStarted }},
+		{"p_entry_min_head", "bigint[]", func(c *call) any { return c.minHead }},
+
+		{"p_event_type", "text[]", func(c *call) any { return c.events.kind }},
+		{"p_event_step", "text[]", func(c *call) any { return c.events.step }},
+		{"p_event_signal", "text[]", func(c *call) any { return c.events.signal }},
+		{"p_event_logical_attempt", "int[]", func(c *call) any { return c.events.logical }},
+		{"p_event_engine_attempt", "int[]", func(c *call) any { return c.events.engine }},
+		{"p_event_key", "text[]", func(c *call) any { return c.events.key }},
+		{"p_event_id", "text[]", func(c *call) any { return c.events.id }},
+		{"p_event_emitted_at", "timestamptz[]", func(c *call) any { return c.events.emitted }},
+		{"p_event_emitted_by", "text[]", func(c *call) any { return c.events.by }},
+		{"p_event_payload", "text[]", func(c *call) any { return c.events.payload }},
+
+		{"p_receipt_entry", "int[]", func(c *call) any { return c.receipts.entry }},
+		{"p_receipt_event", "int[]", func(c *call) any { return c.receipts.event }},
+		{"p_receipt_signal", "text[]", func(c *call) any { return c.receipts.signal }},
+		{"p_receipt_application", "text[]", func(c *call) any { return c.receipts.application }},
+		{"p_receipt_reason", "text[]", func(c *call) any { return c.receipts.reason }},
+	}
+	appendSQL = callSQL(`event_number, verdict, run_seq, event_id, key, type, step_id, signal_id, logical_attempt,
+		engine_attempt, emitted_at, persisted_at, emitted_by, payload,
+		last_seq, last_at, terminal, gate, running, ops_rev, signal_no, window_opened`, "dvt_append", appendArguments)
+)
+
+// Verdicts of dvt_append about an event, and verdictRegressed about an entry.
+const (
+	verdictInserted      = "INSERTED"
+	verdictDuplicate     = "DUPLICATE"
+	verdictEnded         = "ENDED"
+	verdictNotStarted    = "NOT_STARTED"
+	verdictOrphaned      = "ORPHANED"
+	verdictStartedBefore = "STARTED_BEFORE"
+	verdictParked        = "PARKED"
+	verdictRunEnded      = "RUN_ENDED"
+	verdictRegressed     = "REGRESSED"
+)
 
 // call is one execution of dvt_append: its arguments by column, and its answer.
 type call struct {
@@ -24,16 +68,16 @@ type call struct {
 	results  []store.EntryResult // of all entries
 	prepared []preparedEntry     // those that are sent
 
-	upto, set, clear []int32
-	park             []*int32
-	deadline         []*string
-	ifStarted        []bool
-	minHead          []int64
-	events           columns
-	moves            moves
+	lastEvent, setGate, clearGate []int32
+	parkedBy                      []*int32
+	deadline                      []*string
+	ifStarted                     []bool
+	minHead                       []int64
+	events                        columns
+	receipts                      receiptChanges
 }
 
-// preparedEntry is a valid entry, the place of its result and its first event.
+// preparedEntry is a valid entry, with the indexes of its result and of its first event.
 type preparedEntry struct {
 	batch  authority.Batch
 	begin  bool
@@ -41,8 +85,8 @@ type preparedEntry struct {
 	first  int
 }
 
-// moves are moves of receipts by column.
-type moves struct {
+// receiptChanges are changes of receipts by column.
+type receiptChanges struct {
 	entry, event                []int32
 	signal, application, reason []string
 }
@@ -59,10 +103,10 @@ func newCall(id run.Identity, entries []store.Entry) *call {
 			}
 			p.batch, p.begin = beginning.Batch(), true
 			park := int32(beginning.Parked())
-			c.park = append(c.park, &park)
+			c.parkedBy = append(c.parkedBy, &park)
 			c.add(p)
 			if e.Begin.SignalID != "" {
-				c.move(e.Begin.SignalID, run.SignalApplied, "", p.first+1)
+				c.changeReceipt(e.Begin.SignalID, run.SignalApplied, "", p.first+1)
 			}
 			continue
 		}
@@ -72,14 +116,14 @@ func newCall(id run.Identity, entries []store.Entry) *call {
 			continue
 		}
 		p.batch = batch
-		c.park = append(c.park, nil)
+		c.parkedBy = append(c.parkedBy, nil)
 		c.add(p)
 		for _, o := range e.Append.Outcomes {
 			event := 0
 			if o.AppliedBy >= 0 && o.AppliedBy < len(e.Append.Events) {
 				event = p.first + o.AppliedBy + 1
 			}
-			c.move(o.SignalID, o.Application, o.Reason, event)
+			c.changeReceipt(o.SignalID, o.Application, o.Reason, event)
 		}
 	}
 	return c
@@ -100,27 +144,20 @@ func (c *call) add(p preparedEntry) {
 		}
 	}
 	c.prepared = append(c.prepared, p)
-	c.upto = append(c.upto, int32(len(c.events.seq)))
-	c.set, c.clear = append(c.set, int32(a.SetGate)), append(c.clear, int32(a.ClearGate))
+	c.lastEvent = append(c.lastEvent, int32(len(c.events.seq)))
+	c.setGate, c.clearGate = append(c.setGate, int32(a.SetGate)), append(c.clearGate, int32(a.ClearGate))
 	c.deadline = append(c.deadline, deadline)
 	c.ifStarted, c.minHead = append(c.ifStarted, a.IfStarted), append(c.minHead, int64(a.MinHead))
 }
 
-func (c *call) move(signalID string, a run.Application, reason string, event int) {
-	m := &c.moves
+func (c *call) changeReceipt(signalID string, a run.Application, reason string, event int) {
+	m := &c.receipts
 	m.entry, m.event = append(m.entry, int32(len(c.prepared))), append(m.event, int32(event))
 	m.signal, m.application, m.reason = append(m.signal, signalID), append(m.application, string(a)),
 		append(m.reason, reason)
 }
 
-func (c *call) args() []any {
-	e, m := &c.events, &c.moves
-	return []any{
-		c.id.RunID, c.upto, c.park, c.set, c.clear, c.deadline, c.ifStarted, c.minHead,
-		e.kind, e.step, e.signal, e.la, e.ea, e.key, e.id, e.emitted, e.by, e.payload,
-		m.entry, m.event, m.signal, m.application, m.reason,
-	}
-}
+func (c *call) args() []any { return valuesOf(appendArguments, c) }
 
 // answered is one row about an event.
 type answered struct {
@@ -150,12 +187,12 @@ func (c *call) read(rows pgx.Rows) error {
 			continue
 		}
 		if entry == len(c.prepared) {
-			return errors.New("dvt_append answered more entries than it was asked")
+			return errors.New("dvt_append answered more entries than it was given")
 		}
 		p := c.prepared[entry]
 		result := &c.results[p.result]
 		switch {
-		case row.verdict == verdictLogRegressed:
+		case row.verdict == verdictRegressed:
 			result.Err = fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, p.batch.Append().MinHead)
 		case p.begin:
 			result.Begun = begun(events[len(events)-1], head)
@@ -176,11 +213,11 @@ func (c *call) read(rows pgx.Rows) error {
 func begun(a answered, head store.Head) store.Begun {
 	b := store.Begun{Head: head}
 	switch a.verdict {
-	case verdictInserted, verdictBegunBefore:
+	case verdictInserted, verdictStartedBefore:
 		b.Verdict, b.StartedSeq = store.BeginRun, a.event.Seq
-	case verdictTerminalWon:
+	case verdictEnded:
 		b.Verdict, b.Terminal = store.BeginDone, &a.event
-	case verdictRunTerminal:
+	case verdictRunEnded:
 		b.Verdict = store.BeginRunTerminal
 	case verdictParked:
 		b.Verdict = store.BeginParked
@@ -209,12 +246,12 @@ func (c *call) appended(p preparedEntry, events []answered, head store.Head, ope
 			if at := authority.WindowOf(e); at != nil {
 				out.WindowOpened = at
 			}
-		case verdictTerminalWon:
+		case verdictEnded:
 			e := c.stored(p, mine, row.event, head)
 			*o = store.EventOutcome{Refused: run.CodeInvalidTransition, Existing: &e}
 		case verdictNotStarted:
 			o.Refused = run.CodeStepNotStarted
-		case verdictOrphan:
+		case verdictOrphaned:
 			o.Refused = run.CodeOrphanedTask
 		}
 	}

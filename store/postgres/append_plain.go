@@ -15,11 +15,11 @@ import (
 
 // plain is an entry that is one event without anything beside it.
 type plain struct {
-	event   run.Event // but for its number and PersistedAt
-	begin   bool
-	running int      // what the event adds to the running attempts if its subject is as expected
-	closed  run.Gate // under these more than the event would be decided
-	minHead run.Seq
+	event      run.Event // without its number and PersistedAt
+	begin      bool
+	running    int      // what the event adds to the running attempts if its subject is as expected
+	unlessGate run.Gate // a gate with one of these members leaves the event to dvt_append
+	minHead    run.Seq
 }
 
 // RunID implements store.Plain.
@@ -27,7 +27,7 @@ func (p *plain) RunID() string { return p.event.RunID }
 
 // plainOf returns the event of an entry that may be plain, or false.
 func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
-	p.closed = run.GatePaused // quiescence
+	p.unlessGate = run.GatePaused // quiescence
 	var batch authority.Batch
 	if b := e.Begin; b != nil {
 		if b.SignalID != "" || b.Heavy != nil {
@@ -38,7 +38,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 			return p, false, err
 		}
 		p.begin, p.running = true, 1
-		p.closed |= beginning.Parked()
+		p.unlessGate |= beginning.Parked()
 		batch = beginning.Batch()
 	} else {
 		a := e.Append
@@ -58,7 +58,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 		}
 		p.minHead = a.MinHead
 		if !a.RetryDeadline.IsZero() {
-			p.closed |= run.GateFailing // the retry window
+			p.unlessGate |= run.GateFailing // the retry window
 		}
 	}
 	p.event = batch.Event(0, 0, time.Time{})
@@ -78,20 +78,35 @@ func (p *plain) written(head store.Head) store.EntryResult {
 	}}}
 }
 
-const appendOneSQL = `SELECT last_seq, last_at, gate, running, ops_rev, signal_no FROM dvt_append_one($1::text, $2::bigint, $3::int, $4::int,
-  $5::text, $6::text, $7::text, $8::int, $9::int, $10::text, $11::text, $12::timestamptz, $13::text, $14::text)`
+//nolint:gochecknoglobals // a table
+var (
+	appendOneArguments = []argument[*plain]{
+		{"p_run", "text", func(p *plain) any { return p.event.RunID }},
+		{"p_min_head", "bigint", func(p *plain) any { return int64(p.minHead) }},
+		{"p_unless_gate", "int", func(p *plain) any { return int(p.unlessGate) }},
+		{"p_running", "int", func(p *plain) any { return p.running }},
+		{"p_event_type", "text", func(p *plain) any { return string(p.event.Type) }},
+		{"p_event_step", "text", func(p *plain) any { return p.event.StepID }},
+		{"p_event_signal", "text", func(p *plain) any { return p.event.SignalID }},
+		{"p_event_logical_attempt", "int", func(p *plain) any { return p.event.LogicalAttempt }},
+		{"p_event_engine_attempt", "int", func(p *plain) any { return p.event.EngineAttempt }},
+		{"p_event_key", "text", func(p *plain) any { return string(p.event.Key) }},
+		{"p_event_id", "text", func(p *plain) any { return p.event.EventID }},
+		{"p_event_emitted_at", "timestamptz", func(p *plain) any { return p.event.EmittedAt }},
+		{"p_event_emitted_by", "text", func(p *plain) any { return string(p.event.EmittedBy) }},
+		{"p_event_payload", "text", func(p *plain) any { return text(p.event.Payload) }},
+	}
+	appendOneSQL = callSQL("last_seq, last_at, gate, running, ops_rev, signal_no", "dvt_append_one", appendOneArguments)
+)
 
 // appendOne writes a plain entry, or reports that it turned out not to be plain.
 func (s *Store) appendOne(ctx context.Context, p *plain) (r store.EntryResult, done bool, err error) {
-	e := &p.event
 	var seq *int64
-	head := store.Head{RunID: e.RunID}
+	head := store.Head{RunID: p.event.RunID}
 	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
 		var gate, now *int
 		var opsRev, signalNo *int64
-		err := conn.QueryRow(ctx, appendOneSQL, e.RunID, int64(p.minHead), int(p.closed), p.running,
-			string(e.Type), e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt, string(e.Key), e.EventID, e.EmittedAt,
-			string(e.EmittedBy), text(e.Payload)).
+		err := conn.QueryRow(ctx, appendOneSQL, valuesOf(appendOneArguments, p)...).
 			Scan(&seq, utc{&head.LastAt}, &gate, &now, &opsRev, &signalNo)
 		if err == nil && seq != nil {
 			head.Gate, head.Running, head.OpsRev, head.SignalNo = run.Gate(*gate), *now, *opsRev, *signalNo
@@ -108,8 +123,27 @@ func (s *Store) appendOne(ctx context.Context, p *plain) (r store.EntryResult, d
 	return p.written(head), true, nil
 }
 
-const appendManySQL = `SELECT place, last_seq, last_at, gate, running, ops_rev, signal_no FROM dvt_append_many($1::text[], $2::bigint[], $3::int[], $4::int[],
-  $5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::text[], $11::text[], $12::timestamptz[], $13::text[], $14::text[])`
+//nolint:gochecknoglobals // a table
+var (
+	appendManyArguments = []argument[*group]{
+		{"p_run", "text[]", func(g *group) any { return g.run }},
+		{"p_min_head", "bigint[]", func(g *group) any { return g.minHead }},
+		{"p_unless_gate", "int[]", func(g *group) any { return g.unlessGate }},
+		{"p_running", "int[]", func(g *group) any { return g.running }},
+		{"p_event_type", "text[]", func(g *group) any { return g.events.kind }},
+		{"p_event_step", "text[]", func(g *group) any { return g.events.step }},
+		{"p_event_signal", "text[]", func(g *group) any { return g.events.signal }},
+		{"p_event_logical_attempt", "int[]", func(g *group) any { return g.events.logical }},
+		{"p_event_engine_attempt", "int[]", func(g *group) any { return g.events.engine }},
+		{"p_event_key", "text[]", func(g *group) any { return g.events.key }},
+		{"p_event_id", "text[]", func(g *group) any { return g.events.id }},
+		{"p_event_emitted_at", "timestamptz[]", func(g *group) any { return g.events.emitted }},
+		{"p_event_emitted_by", "text[]", func(g *group) any { return g.events.by }},
+		{"p_event_payload", "text[]", func(g *group) any { return g.events.payload }},
+	}
+	appendManySQL = callSQL("event_index, last_seq, last_at, gate, running, ops_rev, signal_no", "dvt_append_many",
+		appendManyArguments)
+)
 
 // Plain implements store.Grouper. An entry of a run that this process has not read the
 // identity of is not plain.
@@ -159,47 +193,43 @@ func (s *Store) Group(ctx context.Context, prepared []store.Plain) ([]*store.Ent
 
 // group is one execution of dvt_append_many: its arguments by column.
 type group struct {
-	plain           []*plain
-	run             []string
-	minHead         []int64
-	closed, running []int32
-	events          *columns
+	plain               []*plain
+	run                 []string
+	minHead             []int64
+	unlessGate, running []int32
+	events              *columns
 }
 
 func newGroup(n int) *group {
 	return &group{
 		plain: make([]*plain, 0, n), run: make([]string, 0, n), minHead: make([]int64, 0, n),
-		closed: make([]int32, 0, n), running: make([]int32, 0, n), events: newColumns(n),
+		unlessGate: make([]int32, 0, n), running: make([]int32, 0, n), events: newColumns(n),
 	}
 }
 
 func (g *group) add(p *plain) {
 	g.plain, g.run, g.minHead = append(g.plain, p), append(g.run, p.event.RunID), append(g.minHead, int64(p.minHead))
-	g.closed, g.running = append(g.closed, int32(p.closed)), append(g.running, int32(p.running))
+	g.unlessGate, g.running = append(g.unlessGate, int32(p.unlessGate)), append(g.running, int32(p.running))
 	g.events.add(&p.event)
 }
 
-func (g *group) args() []any {
-	e := g.events
-	return []any{g.run, g.minHead, g.closed, g.running, e.kind, e.step, e.signal, e.la, e.ea, e.key, e.id, e.emitted, e.by,
-		e.payload}
-}
+func (g *group) args() []any { return valuesOf(appendManyArguments, g) }
 
 // read takes the answer into the results of the events.
 func (g *group) read(rows pgx.Rows, results []*store.EntryResult) error {
 	defer rows.Close()
 	answers := make([]store.EntryResult, len(results))
-	var place int
+	var index int // from 1
 	var head store.Head
-	targets := []any{&place, &head.LastSeq, utc{&head.LastAt}, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo}
+	targets := []any{&index, &head.LastSeq, utc{&head.LastAt}, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo}
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
-		p := g.plain[place-1]
+		p := g.plain[index-1]
 		head.RunID = p.event.RunID
-		answers[place-1] = p.written(head)
-		results[place-1] = &answers[place-1]
+		answers[index-1] = p.written(head)
+		results[index-1] = &answers[index-1]
 	}
 	return rows.Err()
 }

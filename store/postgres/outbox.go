@@ -27,7 +27,7 @@ const burySQL = `WITH due AS (
   WHERE d.run_id = $1 AND d.attempts > 0 AND d.upto = $2 AND st.published_seq < $2
   FOR UPDATE OF d
 ), letter AS (
-  INSERT INTO outbox_dead (tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause)
+  INSERT INTO dead_letter (tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause)
   SELECT tenant_id, project_id, run_id, published_seq, $2, attempts, $3 FROM due
 ), moved AS (
   UPDATE run_state st SET published_seq = $2, xid = pg_current_xact_id() FROM due WHERE st.run_id = due.run_id
@@ -63,10 +63,10 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) ([]s
 		f.add("redriven_at IS NULL")
 	}
 	if lf.Before != "" {
-		f.add("pos < (SELECT pos FROM outbox_dead WHERE id::text = ?)", lf.Before)
+		f.add("pos < (SELECT pos FROM dead_letter WHERE id::text = ?)", lf.Before)
 	}
-	query := `SELECT id::text, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at, redriven_at
-		FROM outbox_dead WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(lf.Limit))
+	query := `SELECT id::text, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at, redriven_at
+		FROM dead_letter WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(lf.Limit))
 	return collect(ctx, s, "dead letters", func(row pgx.CollectableRow) (d store.DeadLetter, err error) {
 		return d, row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause,
 			utc{&d.BuriedAt}, utcOrNil{&d.RedrivenAt})
@@ -77,12 +77,12 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) ([]s
 func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.do(ctx, "redriven", func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(
-			ctx, `UPDATE outbox_dead SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)
+			ctx, `UPDATE dead_letter SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)
 		if first = tag.RowsAffected() > 0; first || err != nil {
 			return err
 		}
 		var one int
-		return c.QueryRow(ctx, `SELECT 1 FROM outbox_dead WHERE id::text = $1`, id).Scan(&one)
+		return c.QueryRow(ctx, `SELECT 1 FROM dead_letter WHERE id::text = $1`, id).Scan(&one)
 	})
 	return first, err
 }

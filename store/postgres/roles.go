@@ -36,7 +36,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_queue", "SELECT, INSERT, UPDATE"},
 	{"signal", "SELECT, INSERT, UPDATE"},
 	{"delivery", "SELECT, INSERT, UPDATE"},
-	{"outbox_dead", "SELECT, INSERT, UPDATE"},
+	{"dead_letter", "SELECT, INSERT, UPDATE"},
 	{"run_repair", "SELECT, INSERT, UPDATE"},
 	{"run_status", "SELECT, INSERT, UPDATE"},
 	{"run_plan", "SELECT, INSERT"},

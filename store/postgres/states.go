@@ -32,7 +32,7 @@ SELECT 0 AS kind, 0 AS n, json_build_object(
     'published', coalesce((SELECT published_seq FROM st), 0), 'brief', coalesce((SELECT brief FROM st), false),
     'epoch', ` + epochSQL + `, 'now', clock_timestamp()) AS doc,
   NULL::text AS event_id, NULL::text AS key, NULL::text AS type, NULL::text AS step_id, NULL::text AS signal_id,
-  NULL::int AS la, NULL::int AS ea, NULL::timestamptz AS emitted_at, NULL::timestamptz AS persisted_at, NULL::text AS emitted_by
+  NULL::int AS logical_attempt, NULL::int AS engine_attempt, NULL::timestamptz AS emitted_at, NULL::timestamptz AS persisted_at, NULL::text AS emitted_by
 FROM run_head h JOIN run r USING (run_id) WHERE h.run_id = $1
 UNION ALL
 SELECT 1, seq, header, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM st WHERE usable
@@ -40,7 +40,7 @@ UNION ALL
 SELECT 2, ord, body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM step_state WHERE run_id = $1 AND (SELECT usable FROM st) AND (changed_seq > $3 OR NOT (SELECT brief FROM st))
 UNION ALL
-SELECT 3, run_seq, payload, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by
+SELECT 3, run_seq, payload, event_id, key, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by
 FROM event WHERE run_id = $1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0) AND run_seq <= $4
 ORDER BY kind, n`
 
@@ -140,10 +140,10 @@ func (r *reading) row(rows pgx.Rows, runID string) error {
 		n                                int64
 		doc                              json.RawMessage
 		id, key, event, step, signal, by *string
-		la, ea                           *int
+		logical, engine                  *int // attempts
 		emitted, persisted               time.Time
 	)
-	if err := rows.Scan(&kind, &n, verbatim{&doc}, &id, &key, &event, &step, &signal, &la, &ea,
+	if err := rows.Scan(&kind, &n, verbatim{&doc}, &id, &key, &event, &step, &signal, &logical, &engine,
 		utc{&emitted}, utc{&persisted}, &by); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (r *reading) row(rows pgx.Rows, runID string) error {
 	}
 	r.tail = append(r.tail, run.Event{Identity: r.checkpoint.Identity, EventID: *id, Type: run.EventType(*event),
 		Seq: run.Seq(n),
-		Key: run.Key(*key), StepID: *step, SignalID: *signal, LogicalAttempt: *la, EngineAttempt: *ea,
+		Key: run.Key(*key), StepID: *step, SignalID: *signal, LogicalAttempt: *logical, EngineAttempt: *engine,
 		EmittedAt: emitted, PersistedAt: persisted, EmittedBy: run.Producer(*by), Payload: doc})
 	return nil
 }

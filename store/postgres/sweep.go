@@ -68,13 +68,13 @@ func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) (
 // waitingSQL finds the runs by their checkpoints, which count the steps that wait,
 // and then asks the log.
 const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
-  e.step_id, e.la, e.persisted_at, e.payload
+  e.step_id, e.logical_attempt, e.persisted_at, e.payload
 FROM run_head h JOIN run r USING (run_id) JOIN run_state st USING (run_id)
   JOIN step_state s ON s.run_id = h.run_id AND s.body->>'substatus' = 'WAITING_MANUAL'
-  JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body->>'stepId' AND e.la = (s.body->>'logicalAttemptId')::int
+  JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body->>'stepId' AND e.logical_attempt = (s.body->>'logicalAttemptId')::int
     AND e.type = 'StepAwaitingManualCompletion'
 WHERE NOT h.terminal AND (st.header->'counts'->>'manual')::int > 0
-  AND NOT EXISTS (SELECT FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.la = e.la
+  AND NOT EXISTS (SELECT FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.logical_attempt = e.logical_attempt
     AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped'))
   AND r.tenant_id = $1 AND ($2::text[] IS NULL OR r.project_id = ANY ($2)) AND ($3 = '' OR r.environment_id = $3) AND ($4 = '' OR h.run_id = $4)
   AND ($9 OR r.environment_id = ANY ($10) OR r.project_id = ANY ($11) OR r.project_id || '/' || r.environment_id = ANY ($12))

@@ -21,7 +21,7 @@ const tailsSQL = `SELECT (SELECT ` + epochSQL + `), (SELECT clock_timestamp()),
   d.since, d.not_before, coalesce(d.attempts, 0), coalesce(d.upto, 0),
   r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
   e.persisted_at, e.emitted_at, coalesce(e.run_seq, 0), coalesce(e.event_id, ''), coalesce(e.key, ''), coalesce(e.type, ''),
-  coalesce(e.step_id, ''), coalesce(e.signal_id, ''), coalesce(e.la, 0), coalesce(e.ea, 0), coalesce(e.emitted_by, ''), e.payload
+  coalesce(e.step_id, ''), coalesce(e.signal_id, ''), coalesce(e.logical_attempt, 0), coalesce(e.engine_attempt, 0), coalesce(e.emitted_by, ''), e.payload
 FROM unnest($1::text[], $2::bigint[]) known (run_id, seq)
 JOIN run_head h ON h.run_id = known.run_id
 JOIN run r ON r.run_id = known.run_id

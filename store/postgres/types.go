@@ -60,7 +60,7 @@ func text(raw json.RawMessage) *string {
 type columns struct {
 	seq                         []int64
 	id, key, kind, step, signal []string
-	la, ea                      []int32
+	logical, engine             []int32 // attempts
 	emitted, persisted          []time.Time
 	by                          []string
 	payload                     []*string
@@ -69,7 +69,7 @@ type columns struct {
 func newColumns(n int) *columns {
 	return &columns{
 		seq: make([]int64, 0, n), id: make([]string, 0, n), key: make([]string, 0, n), kind: make([]string, 0, n),
-		step: make([]string, 0, n), signal: make([]string, 0, n), la: make([]int32, 0, n), ea: make([]int32, 0, n),
+		step: make([]string, 0, n), signal: make([]string, 0, n), logical: make([]int32, 0, n), engine: make([]int32, 0, n),
 		emitted: make([]time.Time, 0, n), persisted: make([]time.Time, 0, n), by: make([]string, 0, n),
 		payload: make([]*string, 0, n),
 	}
@@ -82,8 +82,8 @@ func (c *columns) add(e *run.Event) {
 	c.kind = append(c.kind, string(e.Type))
 	c.step = append(c.step, e.StepID)
 	c.signal = append(c.signal, e.SignalID)
-	c.la = append(c.la, int32(e.LogicalAttempt))
-	c.ea = append(c.ea, int32(e.EngineAttempt))
+	c.logical = append(c.logical, int32(e.LogicalAttempt))
+	c.engine = append(c.engine, int32(e.EngineAttempt))
 	c.emitted = append(c.emitted, e.EmittedAt)
 	c.persisted = append(c.persisted, e.PersistedAt)
 	c.by = append(c.by, string(e.EmittedBy))

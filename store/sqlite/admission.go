@@ -45,7 +45,7 @@ const settleSQL = `UPDATE lane SET ready = 0, ready_at = ?3 WHERE tenant_id = ?1
 const settleTenantSQL = `UPDATE lane SET ready = 0, ready_at = coalesce((SELECT min(ready_at) FROM lane b
 	WHERE b.tenant_id = ?1 AND b.project_id <> '' AND b.waiting > 0), 0) WHERE tenant_id = ?1 AND project_id = ''`
 
-const admitSQL = `UPDATE run_queue SET waiting = 0, place = 1, token_taken = 1, not_before = ? WHERE run_id = ? RETURNING ` + queueColumns
+const admitSQL = `UPDATE run_queue SET waiting = 0, slot = 1, token_taken = 1, not_before = ? WHERE run_id = ? RETURNING ` + queueColumns
 
 const turnSQL = `UPDATE lane SET pass = ?, turn = ? WHERE tenant_id = ? AND project_id = ?`
 

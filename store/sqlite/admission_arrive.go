@@ -37,7 +37,7 @@ const rankSQL = `SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue WHERE wai
 // maxRanked is how many runs are counted for a position; further back it is that of the last one.
 const maxRanked = 1000
 
-const enqueueSQL = `INSERT INTO run_queue (` + queueColumns + `, place, token_taken)
+const enqueueSQL = `INSERT INTO run_queue (` + queueColumns + `, slot, token_taken)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'PENDING', '', 0, 0, ?8, ?9, 0, '', NOT ?4, NOT ?4)`
 
 const fillStartSQL = `INSERT INTO bucket (tenant_id, project_id, action, full_at) VALUES (?, ?, 'START_RUN', ?)

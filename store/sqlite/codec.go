@@ -55,7 +55,7 @@ func text(raw json.RawMessage) any {
 	return string(raw)
 }
 
-const eventColumns = `run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload`
+const eventColumns = `run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload`
 
 // scanEvent reads eventColumns; the identity is that of the run.
 func scanEvent(row scanner) (run.Event, error) {

@@ -8,15 +8,15 @@ import (
 )
 
 // factsOf looks up keys and attempts of runs, each by a probe of an index.
-var factsOf = manyRows(`WITH want (run_id, key, step_id, la) AS NOT MATERIALIZED (VALUES `, `(?, ?, ?, ?)`, `)
+var factsOf = manyRows(`WITH want (run_id, key, step_id, logical_attempt) AS NOT MATERIALIZED (VALUES `, `(?, ?, ?, ?)`, `)
 SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e ON e.run_id = want.run_id AND e.key = want.key
 UNION ALL
 SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e INDEXED BY event_attempt
-	ON e.run_id = want.run_id AND e.step_id = want.step_id AND e.step_id <> '' AND e.la = want.la AND `+ofAttempts).alone(`
+	ON e.run_id = want.run_id AND e.step_id = want.step_id AND e.step_id <> '' AND e.logical_attempt = want.logical_attempt AND `+ofAttempts).alone(`
 SELECT e.run_id, ` + columnsOfE + ` FROM event e WHERE e.run_id = ?1 AND e.key = ?2
 UNION ALL
 SELECT e.run_id, ` + columnsOfE + ` FROM event e INDEXED BY event_attempt
-	WHERE e.run_id = ?1 AND e.step_id = ?3 AND e.step_id <> '' AND e.la = ?4 AND ` + ofAttempts)
+	WHERE e.run_id = ?1 AND e.step_id = ?3 AND e.step_id <> '' AND e.logical_attempt = ?4 AND ` + ofAttempts)
 
 // ofAttempts are the events of an attempt that a decision needs, whatever their
 // keys. A list of more than two types would be a table of its own each time (IN),
@@ -26,7 +26,7 @@ const ofAttempts = `(+e.type = 'StepStarted' OR +e.type = 'StepAwaitingManualCom
 
 const (
 	// columnsOfE are eventColumns beside a list, which has columns of the same names.
-	columnsOfE = `e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.la, e.ea, e.emitted_at, e.persisted_at, e.emitted_by, e.payload`
+	columnsOfE = `e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.logical_attempt, e.engine_attempt, e.emitted_at, e.persisted_at, e.emitted_by, e.payload`
 
 	endOfRun = `SELECT ` + eventColumns + ` FROM event WHERE run_id = ? AND type IN ('RunCompleted', 'RunFailed', 'RunCancelled')`
 )

@@ -27,7 +27,7 @@ func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 		},
 		"COVERING INDEX run_state_triggered_by_status (tenant_id=? AND triggered_by=? AND status=?)": {TriggeredBy: "ana",
 			PlanID: "nightly", Statuses: ended},
-		"COVERING INDEX run_state_place_status (tenant_id=? AND project_id=? AND environment_id=? AND plan_id=? AND " +
+		"COVERING INDEX run_state_scope_status (tenant_id=? AND project_id=? AND environment_id=? AND plan_id=? AND " +
 			"status=? AND (created_at,run_id)<(?,?))": {
 			PlanID: "nightly", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", Statuses: ended,
 			After: &store.RunPos{CreatedAt: begin, RunID: "r1"},
@@ -65,8 +65,8 @@ func TestPlans_PlacesProbeAnIndex(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for next, want := range map[string]string{
-		nextPlace: "SEARCH t USING COVERING INDEX run_state_place_status (tenant_id=? AND project_id>?)",
-		nextPlaceWithinIt: "SEARCH t USING COVERING INDEX run_state_place_status (tenant_id=? AND project_id=? AND " +
+		nextPlace: "SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id>?)",
+		nextPlaceWithinIt: "SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id=? AND " +
 			"environment_id>?)",
 	} {
 		var plan []string

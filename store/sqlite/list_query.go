@@ -151,7 +151,7 @@ func (q *listQuery) streams(plan key, more ...string) string {
 	index, combined := ofTenant, []string{""}
 	keys := q.keys(plan)
 	if ofPlace(keys) {
-		index = `run_state_place`
+		index = `run_state_scope`
 	}
 	for _, k := range keys {
 		n := len(k.values)

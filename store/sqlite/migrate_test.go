@@ -72,11 +72,11 @@ func migrateFile(t *testing.T, path string, files fs.FS) {
 	}
 }
 
-func appendStep(t *testing.T, s *Store, la int) {
+func appendStep(t *testing.T, s *Store, attempt int) {
 	t.Helper()
 	if _, err := s.Append(
 		t.Context(), store.Append{RunID: runtest.ID.RunID,
-			Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", la)}}); err != nil {
+			Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", attempt)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -298,8 +298,8 @@ func TestTriggers_InsertOnly(t *testing.T) {
 	before := digest()
 	for _, statement := range []string{
 		`UPDATE event SET type = 'RunCancelled'`, `DELETE FROM event`, `UPDATE audit SET actor = ''`, `DELETE FROM audit`,
-		`REPLACE INTO event SELECT run_id, run_seq, key, event_id, 'StepSkipped', step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload FROM event`,
-		`INSERT OR REPLACE INTO event SELECT run_id, run_seq + 100, key, 'other', type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload FROM event`,
+		`REPLACE INTO event SELECT run_id, run_seq, key, event_id, 'StepSkipped', step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload FROM event`,
+		`INSERT OR REPLACE INTO event SELECT run_id, run_seq + 100, key, 'other', type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload FROM event`,
 		`INSERT INTO event SELECT * FROM event WHERE true ON CONFLICT DO UPDATE SET payload = NULL`,
 		`UPDATE OR REPLACE event SET run_seq = 1`, `UPDATE event SET payload = NULL WHERE run_seq = 1`,
 		`REPLACE INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail) SELECT id, at, tenant_id, 'nobody', action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit`,

@@ -29,7 +29,7 @@ func scanRefusal(row scanner) (r store.Refusal, err error) {
 	return r, err
 }
 
-const burySQL = `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
+const burySQL = `INSERT INTO dead_letter (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at)
 	SELECT ?3, st.tenant_id, st.project_id, st.run_id, st.published_seq, ?2, d.attempts, ?4, ?5
 	FROM run_dirty d JOIN run_state st USING (run_id)
 	WHERE d.run_id = ?1 AND d.attempts > 0 AND d.upto = ?2 AND st.published_seq < ?2`
@@ -65,10 +65,10 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadLetterFilter) ([]st
 		w.add("redriven_at IS NULL")
 	}
 	if f.Before != "" {
-		w.add("pos < (SELECT pos FROM outbox_dead WHERE id = ?)", f.Before)
+		w.add("pos < (SELECT pos FROM dead_letter WHERE id = ?)", f.Before)
 	}
-	return readAll(ctx, s, "dead letters", scanLetter, `SELECT id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at, redriven_at
-		FROM outbox_dead WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+	return readAll(ctx, s, "dead letters", scanLetter, `SELECT id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at, redriven_at
+		FROM dead_letter WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
 func scanLetter(row scanner) (store.DeadLetter, error) {
@@ -83,12 +83,12 @@ func scanLetter(row scanner) (store.DeadLetter, error) {
 // Redriven implements store.Outbox.
 func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		n, err := c.exec(ctx, "redriven", `UPDATE outbox_dead SET redriven_at = ? WHERE id = ? AND redriven_at IS NULL`,
+		n, err := c.exec(ctx, "redriven", `UPDATE dead_letter SET redriven_at = ? WHERE id = ? AND redriven_at IS NULL`,
 			micros(s.now()), id)
 		if first = n > 0; first || err != nil {
 			return err
 		}
-		_, err = one(ctx, c, "redriven", value[int], `SELECT 1 FROM outbox_dead WHERE id = ?`, id)
+		_, err = one(ctx, c, "redriven", value[int], `SELECT 1 FROM dead_letter WHERE id = ?`, id)
 		return err
 	})
 	return first && err == nil, err

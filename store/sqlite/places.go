@@ -15,9 +15,9 @@ const placesSQL = `WITH RECURSIVE known (project_id, environment_id, found) AS (
 ) SELECT project_id, environment_id FROM known WHERE found LIMIT ?3`
 
 const (
-	nextPlace = `coalesce(` + nextPlaceWithinIt + `, (SELECT t.run_id FROM run_state t INDEXED BY run_state_place_status
+	nextPlace = `coalesce(` + nextPlaceWithinIt + `, (SELECT t.run_id FROM run_state t INDEXED BY run_state_scope_status
 		WHERE t.tenant_id = ?1 AND t.project_id > k.project_id ORDER BY t.project_id, t.environment_id LIMIT 1))`
-	nextPlaceWithinIt = `(SELECT t.run_id FROM run_state t INDEXED BY run_state_place_status
+	nextPlaceWithinIt = `(SELECT t.run_id FROM run_state t INDEXED BY run_state_scope_status
 		WHERE t.tenant_id = ?1 AND t.project_id = k.project_id AND t.environment_id > k.environment_id ORDER BY t.environment_id LIMIT 1)`
 )
 

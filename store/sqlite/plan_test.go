@@ -127,7 +127,7 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 }
 
 // headsFreePlacesSQL is what the trigger does at the end of a run.
-const headsFreePlacesSQL = `UPDATE run_queue SET place = 0, waiting = 0 WHERE run_id = ? AND (place = 1 OR waiting = 1)`
+const headsFreePlacesSQL = `UPDATE run_queue SET slot = 0, waiting = 0 WHERE run_id = ? AND (slot = 1 OR waiting = 1)`
 
 // parameters is how many values a query takes.
 func parameters(query string) int {

@@ -68,16 +68,16 @@ func (s *Store) one(ctx context.Context, e store.Entry) (r store.EntryResult) {
 func randomEntry(r *rand.Rand, runs []string) store.Entry {
 	id := runs[r.IntN(len(runs))]
 	signal := fmt.Sprint("p", r.IntN(signals))
-	step, la := fmt.Sprint("s", r.IntN(3)), 1+r.IntN(3)
+	step, attempt := fmt.Sprint("s", r.IntN(3)), 1+r.IntN(3)
 	if r.IntN(4) == 0 {
-		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: la, EngineAttempt: 1,
+		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1,
 			EmittedAt: runtest.Epoch, SignalID: signal}}
 	}
 	a := &store.Append{RunID: id, MinHead: run.Seq(r.IntN(4)), IfStarted: r.IntN(3) == 0}
 	for range r.IntN(4) {
 		kind := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent,
 			run.StepAwaitingManualCompletion}[r.IntN(4)]
-		a.Events = append(a.Events, runtest.Draft(kind, step, la))
+		a.Events = append(a.Events, runtest.Draft(kind, step, attempt))
 	}
 	switch r.IntN(12) {
 	case 0:

@@ -69,13 +69,13 @@ func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) (
 }
 
 const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
-	e.step_id, e.la, e.persisted_at, e.payload
+	e.step_id, e.logical_attempt, e.persisted_at, e.payload
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
 	JOIN step_state s ON s.run_id = st.run_id AND s.body ->> 'substatus' = 'WAITING_MANUAL'
-	JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body ->> 'stepId' AND e.step_id <> '' AND e.la = s.body ->> 'logicalAttemptId'
+	JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body ->> 'stepId' AND e.step_id <> '' AND e.logical_attempt = s.body ->> 'logicalAttemptId'
 		AND e.type = 'StepAwaitingManualCompletion'
 WHERE ` + openRuns + ` AND st.header ->> '$.counts.manual' > 0 AND h.terminal = 0
-	AND NOT EXISTS (SELECT 1 FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.la = e.la
+	AND NOT EXISTS (SELECT 1 FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.logical_attempt = e.logical_attempt
 		AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')) AND `
 
 // Waiting implements store.Sweep.

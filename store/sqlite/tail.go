@@ -16,7 +16,7 @@ const tailsSQL = `SELECT (SELECT value FROM meta WHERE name = 'epoch'),
 	h.run_id, h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
 	iif(st.rev = ?2, st.seq, 0), coalesce(st.published_seq, 0), d.since, d.attempts, d.upto, d.not_before,
 	r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
-	e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.la, e.ea, e.emitted_at, e.persisted_at, e.emitted_by, e.payload
+	e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.logical_attempt, e.engine_attempt, e.emitted_at, e.persisted_at, e.emitted_by, e.payload
 FROM json_each(?1) AS known
 CROSS JOIN run_head h ON h.run_id = known.value ->> 0
 CROSS JOIN run r ON r.run_id = h.run_id

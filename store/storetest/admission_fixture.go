@@ -104,18 +104,18 @@ func idsOf(as []asked) (out []string) {
 func (f *fixture) lanesHold() {
 	f.Helper()
 	for what, query := range map[string]string{
-		"installation": `SELECT count(*) FROM lane l WHERE tenant_id = '' AND (active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.place AS integer) = 1)
+		"installation": `SELECT count(*) FROM lane l WHERE tenant_id = '' AND (active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.slot AS integer) = 1)
 			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1))`,
 		"tenants": `SELECT count(*) FROM lane l WHERE tenant_id <> '' AND project_id = '' AND (
-			active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.place AS integer) = 1 AND q.tenant_id = l.tenant_id)
+			active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.slot AS integer) = 1 AND q.tenant_id = l.tenant_id)
 			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1 AND q.tenant_id = l.tenant_id))`,
 		"projects": `SELECT count(*) FROM lane l WHERE project_id <> '' AND (
-			active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.place AS integer) = 1 AND q.tenant_id = l.tenant_id AND q.project_id = l.project_id)
+			active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.slot AS integer) = 1 AND q.tenant_id = l.tenant_id AND q.project_id = l.project_id)
 			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1 AND q.tenant_id = l.tenant_id AND q.project_id = l.project_id))`,
-		"rows without a lane": `SELECT count(*) FROM run_queue q WHERE (CAST(q.place AS integer) = 1 OR CAST(q.waiting AS integer) = 1)
+		"rows without a lane": `SELECT count(*) FROM run_queue q WHERE (CAST(q.slot AS integer) = 1 OR CAST(q.waiting AS integer) = 1)
 			AND NOT EXISTS (SELECT 1 FROM lane l WHERE l.tenant_id = q.tenant_id AND l.project_id = q.project_id)`,
 		"places of runs that have ended": `SELECT count(*) FROM run_queue q JOIN run_head h ON h.run_id = q.run_id
-			WHERE CAST(h.terminal AS integer) = 1 AND (CAST(q.place AS integer) = 1 OR CAST(q.waiting AS integer) = 1)`,
+			WHERE CAST(h.terminal AS integer) = 1 AND (CAST(q.slot AS integer) = 1 OR CAST(q.waiting AS integer) = 1)`,
 	} {
 		f.equal(0, f.db.Count(f, query), "lanes that count wrong: "+what)
 	}

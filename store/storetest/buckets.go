@@ -206,10 +206,10 @@ func recentSignals(f *fixture) {
 	}))
 }
 
-func (f *fixture) beginHeavy(id run.Identity, step string, la, perMinute int) store.Begun {
+func (f *fixture) beginHeavy(id run.Identity, step string, attempt, perMinute int) store.Begun {
 	f.Helper()
 	b := heavy("p1", perMinute)
-	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: la, Heavy: &b})
+	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, Heavy: &b})
 }
 
 func (f *fixture) throttled(b store.Begun, least, most time.Duration) {

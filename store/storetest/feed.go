@@ -182,8 +182,8 @@ func changedLosesNothing(f *fixture) {
 					f.Error(err)
 					return
 				}
-				for la := range events {
-					_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", la+1)}})
+				for attempt := range events {
+					_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", attempt+1)}})
 					if err != nil {
 						f.Error(err)
 						return

@@ -171,8 +171,8 @@ func appendUnlessGate(f *fixture) {
 // A wait does not begin behind an end of its attempt, which its writer has not observed.
 func appendUnlessEnded(f *fixture) {
 	const all = run.GatePaused | run.GateFailing | run.GateStopped
-	wait := func(step string, la int) []run.Draft {
-		return []run.Draft{started(step, la), runtest.Draft(run.StepAwaitingManualCompletion, step, la)}
+	wait := func(step string, attempt int) []run.Draft {
+		return []run.Draft{started(step, attempt), runtest.Draft(run.StepAwaitingManualCompletion, step, attempt)}
 	}
 	id := f.run()
 	f.append(id, runtest.Draft(run.StepSkippedEvent, "s1", 1))

@@ -74,8 +74,10 @@ func twoTerminals(f *fixture) {
 
 // Of the ends of a hook the first stands, whoever wrote it: a worker that was given up may report late.
 func aHookEndsOnce(f *fixture) {
-	undone := func(step string, la int) run.Draft { return runtest.Draft(run.StepCompensated, step, la) }
-	stuck := func(step string, la int) run.Draft { return runtest.Draft(run.StepCompensationFailed, step, la) }
+	undone := func(step string, attempt int) run.Draft { return runtest.Draft(run.StepCompensated, step, attempt) }
+	stuck := func(step string, attempt int) run.Draft {
+		return runtest.Draft(run.StepCompensationFailed, step, attempt)
+	}
 	id := f.run()
 	won := f.append(id, undone("s1", 1)).Outcomes[0]
 	lost := f.appendAny(store.Append{

@@ -112,20 +112,20 @@ func (r random) draft() run.Draft {
 	if t.EndsRun() && r.IntN(6) > 0 {
 		t = run.RunResumed
 	}
-	subject, la := r.one("s1", "s2", "s3"), 1+r.IntN(2)
+	subject, attempt := r.one("s1", "s2", "s3"), 1+r.IntN(2)
 	switch {
 	case t.OfSignal():
-		subject, la = r.one("u1", "u2", "u3", "u4"), 1
+		subject, attempt = r.one("u1", "u2", "u3", "u4"), 1
 	case t == run.RunPaused, t == run.RunResumed:
-		subject, la = r.one("u1", "u2"), 1+r.IntN(3)
+		subject, attempt = r.one("u1", "u2"), 1+r.IntN(3)
 	case !t.OfStep():
-		subject, la = "", 1
+		subject, attempt = "", 1
 	}
 	var more []runtest.M
 	if t == run.StepCompletedEvent && r.IntN(4) == 0 {
 		more = append(more, runtest.M{"durationMs": r.IntN(3)})
 	}
-	return runtest.Draft(t, subject, la, more...)
+	return runtest.Draft(t, subject, attempt, more...)
 }
 
 func (r random) append(id run.Identity, head run.Seq) store.Append {

@@ -92,8 +92,8 @@ func overlaysOfAStep(f *fixture) {
 
 func overlaidBegin(f *fixture) {
 	id := f.run()
-	begin := func(step string, la int) store.Begin {
-		return store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: runtest.Epoch}
+	begin := func(step string, attempt int) store.Begin {
+		return store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1, EmittedAt: runtest.Epoch}
 	}
 	first, err := f.store.Begin(f.ctx(), begin("s1", 1))
 	f.ok(err)

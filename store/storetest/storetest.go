@@ -173,9 +173,9 @@ func (f *fixture) appendAny(a store.Append) store.Appended {
 	return out
 }
 
-func (f *fixture) begin(id run.Identity, step string, la int) store.Begun {
+func (f *fixture) begin(id run.Identity, step string, attempt int) store.Begun {
 	f.Helper()
-	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: la})
+	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: attempt})
 }
 
 func (f *fixture) beginAny(b store.Begin) store.Begun {
@@ -241,8 +241,12 @@ func (f *fixture) within(d time.Duration, what string, holds func() bool) {
 	}
 }
 
-func started(step string, la int) run.Draft { return runtest.Draft(run.StepStartedEvent, step, la) }
-func completed(step string, la int) run.Draft {
-	return runtest.Draft(run.StepCompletedEvent, step, la)
+func started(step string, attempt int) run.Draft {
+	return runtest.Draft(run.StepStartedEvent, step, attempt)
 }
-func failed(step string, la int) run.Draft { return runtest.Draft(run.StepFailedEvent, step, la) }
+func completed(step string, attempt int) run.Draft {
+	return runtest.Draft(run.StepCompletedEvent, step, attempt)
+}
+func failed(step string, attempt int) run.Draft {
+	return runtest.Draft(run.StepFailedEvent, step, attempt)
+}

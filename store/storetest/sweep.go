@@ -147,9 +147,9 @@ func waitingSteps(f *fixture) {
 		return out
 	}
 	deadline := runtest.Epoch.Add(time.Hour)
-	wait := func(id run.Identity, step string, la int, more ...runtest.M) run.Seq {
+	wait := func(id run.Identity, step string, attempt int, more ...runtest.M) run.Seq {
 		f.Helper()
-		out := f.append(id, started(step, la), runtest.Draft(run.StepAwaitingManualCompletion, step, la, more...))
+		out := f.append(id, started(step, attempt), runtest.Draft(run.StepAwaitingManualCompletion, step, attempt, more...))
 		f.save(f.load(id))
 		return out.Head.LastSeq
 	}

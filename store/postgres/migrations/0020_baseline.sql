@@ -1,6 +1,6 @@
 -- The schema of the StateStore on PostgreSQL. store/sqlite uses the same names and numbers.
--- Ids compare by bytes (COLLATE "C"). There are no foreign keys: every row of a run is written under the lock of its head,
--- which exists as long as the run.
+-- Ids compare by bytes (COLLATE "C"). There are no foreign keys: every row of a run is written under the lock of its
+-- head, which exists as long as the run.
 
 -- +goose Up
 SET LOCAL lock_timeout = '3s';
@@ -29,7 +29,6 @@ CREATE TABLE plan_body (
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Immutable facts.
 CREATE TABLE run (
   run_id         text COLLATE "C" PRIMARY KEY,
   tenant_id      text COLLATE "C" NOT NULL,
@@ -52,16 +51,16 @@ CREATE INDEX run_of_project ON run (tenant_id, project_id, created_at, run_id) I
 CREATE INDEX run_of_environment ON run (tenant_id, environment_id, created_at, run_id);
 CREATE INDEX run_of_plan ON run (tenant_id, plan_id, created_at, run_id);
 
--- Built beside servers that write, before this: see ahead/0008_bulk.sql.
-CREATE INDEX run_of_starter ON run (tenant_id, triggered_by, created_at, run_id) INCLUDE (project_id, environment_id, plan_id);
+CREATE INDEX run_of_starter ON run (tenant_id, triggered_by, created_at, run_id)
+  INCLUDE (project_id, environment_id, plan_id);
 
--- A text is looked up among the ids of the tenant's own runs: what others have costs nobody else anything (T101).
+-- A search by a part of the run id reads the ids of one tenant only (contract T101).
 CREATE INDEX run_named ON run (tenant_id, run_id);
 
 -- Heads.
 
--- The lock. Only the primary key is indexed and pages are half full, so that
--- every update is HOT.
+-- Every append locks the head of its run. Only the primary key is indexed and pages are half full, so that each update
+-- is HOT.
 CREATE TABLE run_head (
   run_id    text COLLATE "C" PRIMARY KEY,
   last_seq  bigint NOT NULL DEFAULT 0,
@@ -73,12 +72,12 @@ CREATE TABLE run_head (
   signal_no bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- The runs that have not ended. Appends do not touch it, and stay HOT, but for the one that ends a run.
+-- Open runs. Only the append that ends a run changes this index; all others stay HOT.
 CREATE INDEX run_head_open ON run_head (run_id) WHERE NOT terminal;
 
 -- The log.
 
--- The log: insert-only. json keeps a payload as it was written.
+-- Insert-only. The type json keeps the bytes of a payload.
 CREATE TABLE event (
   run_id          text COLLATE "C" NOT NULL,
   run_seq         bigint NOT NULL,
@@ -87,8 +86,8 @@ CREATE TABLE event (
   type            text COLLATE "C" NOT NULL,
   step_id         text COLLATE "C" NOT NULL,
   signal_id       text COLLATE "C" NOT NULL,
-  la              integer NOT NULL,
-  ea              integer NOT NULL,
+  logical_attempt              integer NOT NULL,
+  engine_attempt              integer NOT NULL,
   emitted_at      timestamptz NOT NULL,
   persisted_at    timestamptz NOT NULL,
   emitted_by      text NOT NULL,
@@ -96,19 +95,19 @@ CREATE TABLE event (
   PRIMARY KEY (run_id, run_seq),
   CONSTRAINT event_key UNIQUE (run_id, key)
 );
-CREATE UNIQUE INDEX event_attempt_end ON event (run_id, step_id, la)
+CREATE UNIQUE INDEX event_attempt_end ON event (run_id, step_id, logical_attempt)
   WHERE type IN ('StepCompleted', 'StepFailed', 'StepSkipped');
 CREATE UNIQUE INDEX event_run_end ON event (run_id)
   WHERE type IN ('RunCompleted', 'RunFailed', 'RunCancelled');
 
--- What a log holds about one attempt is one probe; the old index is a part of it.
-CREATE INDEX event_attempt ON event (run_id, step_id, la)
+-- One probe finds all that a log holds about one attempt.
+CREATE INDEX event_attempt ON event (run_id, step_id, logical_attempt)
   WHERE type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped');
 CREATE TRIGGER event_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON event
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON event FROM PUBLIC;
 
--- Up to where the log of a run was known before a restore that it was repaired after (T30, T194).
+-- The highest seq of a run that was known before a restore, where the repair could not bring it back (contract T194).
 CREATE TABLE run_repair (
   run_id    text COLLATE "C" PRIMARY KEY,
   known_seq bigint NOT NULL
@@ -122,350 +121,422 @@ CREATE FUNCTION dvt_stamp(payload text, field text, value text) RETURNS text LAN
 AS $$ SELECT '{"' || field || '":' || value || CASE WHEN payload = '{}' THEN '}' ELSE ',' || substr(payload, 2) END $$;
 -- +goose StatementEnd
 
--- dvt_append_one appends one event when that is plain: its subject is as expected,
--- the run goes on, no member of p_closed is in the gate. p_running is what the event
--- adds to the running attempts: 1 for the StepStarted of a fresh attempt, -1 for the
--- end of one that has begun and is not manual, 0 for what does not touch an attempt
--- and is not in the log. Otherwise it changes nothing and answers nothing, and
--- dvt_append decides. It is dvt_append for the common case, at a third of the price.
+-- dvt_append_one is dvt_append for the common case, at a third of the price. It appends one event to a run that has not
+-- ended and whose gate has no member of p_unless_gate. p_running is what the event adds to the running attempts:
+--   1   the StepStarted of an attempt that the log does not know
+--   -1  the end of an attempt that has started and is not manual
+--   0   an event of no attempt, with a key that the log does not have
+-- Where the log says otherwise, the function changes nothing and answers NULL: dvt_append decides then.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append_one(
-  p_run text, p_min_head bigint, p_closed int, p_running int,
-  p_type text, p_step text, p_signal text, p_la int, p_ea int, p_key text, p_id text, p_emitted timestamptz, p_by text, p_payload text,
+  p_run text, p_min_head bigint, p_unless_gate int, p_running int,
+  p_event_type text, p_event_step text, p_event_signal text, p_event_logical_attempt int, p_event_engine_attempt int,
+  p_event_key text, p_event_id text, p_event_emitted_at timestamptz, p_event_emitted_by text, p_event_payload text,
   OUT last_seq bigint, OUT last_at timestamptz, OUT gate int, OUT running int, OUT ops_rev bigint, OUT signal_no bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   SELECT h.last_seq + 1, h.last_at, h.gate, h.running + p_running, h.ops_rev, h.signal_no
   INTO last_seq, last_at, gate, running, ops_rev, signal_no
-  FROM run_head h WHERE h.run_id = p_run AND NOT h.terminal AND h.gate & p_closed = 0 AND h.last_seq >= p_min_head
-    AND h.running + p_running >= 0 FOR UPDATE;
+  FROM run_head h WHERE h.run_id = p_run AND NOT h.terminal AND h.gate & p_unless_gate = 0
+    AND h.last_seq >= p_min_head AND h.running + p_running >= 0 FOR UPDATE;
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  last_at := greatest(clock_timestamp(), last_at); -- after the lock was won (T18)
+  last_at := greatest(clock_timestamp(), last_at); -- the clock is read after the lock was won (contract T18)
   IF p_running = 0 THEN
-    INSERT INTO event SELECT p_run, last_seq, p_id, p_key, p_type, p_step, p_signal, p_la, p_ea, p_emitted, last_at, p_by, p_payload::json
-    WHERE NOT EXISTS (SELECT FROM event e WHERE e.run_id = p_run AND e.key = p_key);
+    INSERT INTO event
+    SELECT p_run, last_seq, p_event_id, p_event_key, p_event_type, p_event_step, p_event_signal,
+      p_event_logical_attempt, p_event_engine_attempt, p_event_emitted_at, last_at, p_event_emitted_by,
+      p_event_payload::json
+    WHERE NOT EXISTS (SELECT FROM event e WHERE e.run_id = p_run AND e.key = p_event_key);
   ELSE
-    INSERT INTO event SELECT p_run, last_seq, p_id, p_key, p_type, p_step, p_signal, p_la, p_ea, p_emitted, last_at, p_by, p_payload::json
-    WHERE (SELECT string_agg(e.type, ',') FROM event e WHERE e.run_id = p_run AND e.step_id = p_step AND e.la = p_la
-        AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped'))
-      IS NOT DISTINCT FROM CASE WHEN p_running < 0 THEN 'StepStarted' END;
+    INSERT INTO event
+    SELECT p_run, last_seq, p_event_id, p_event_key, p_event_type, p_event_step, p_event_signal,
+      p_event_logical_attempt, p_event_engine_attempt, p_event_emitted_at, last_at, p_event_emitted_by,
+      p_event_payload::json
+    WHERE (
+      SELECT string_agg(e.type, ',') FROM event e
+      WHERE e.run_id = p_run AND e.step_id = p_event_step AND e.logical_attempt = p_event_logical_attempt
+        AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped')
+    ) IS NOT DISTINCT FROM CASE WHEN p_running < 0 THEN 'StepStarted' END;
   END IF;
   IF NOT FOUND THEN
     last_seq := NULL;
     RETURN;
   END IF;
-  UPDATE run_head h SET last_seq = dvt_append_one.last_seq, last_at = dvt_append_one.last_at, running = dvt_append_one.running WHERE h.run_id = p_run;
-  UPDATE run_dirty d SET head_seq = last_seq, ops_rev = greatest(d.ops_rev, dvt_append_one.ops_rev) WHERE d.run_id = p_run;
+  UPDATE run_head h SET last_seq = dvt_append_one.last_seq, last_at = dvt_append_one.last_at,
+    running = dvt_append_one.running WHERE h.run_id = p_run;
+  UPDATE run_dirty d SET head_seq = last_seq, ops_rev = greatest(d.ops_rev, dvt_append_one.ops_rev)
+  WHERE d.run_id = p_run;
   IF NOT FOUND THEN
     INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since) VALUES (p_run, last_seq, ops_rev, last_at)
-    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq), ops_rev = greatest(d.ops_rev, excluded.ops_rev);
+    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq),
+      ops_rev = greatest(d.ops_rev, excluded.ops_rev);
   END IF;
 END $$;
 -- +goose StatementEnd
 
--- dvt_append_many is dvt_append_one for many runs, none twice, in one transaction: event i
--- of p_run[i]. It answers one row for each event that it wrote, with its place in the
--- arrays. Of a run whose head somebody holds, and of what is not plain, it writes nothing
--- and says nothing, so that it waits for no head. Heads and marks are locked in the order
--- of runs (T207); marks it may wait for, as dvt_append does.
+-- dvt_append_many is dvt_append_one for many runs, each once, in one transaction: element i of every array belongs to
+-- event i. It answers one row for each event that it wrote, with the event's index in the arrays. It skips a run whose
+-- head is locked, so that it waits for no head, and an event that dvt_append_one would leave to dvt_append. It locks
+-- heads and marks in the order of runs (contract T207) and may wait for marks, as dvt_append does.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append_many(
-  p_run text[], p_min_head bigint[], p_closed int[], p_running int[],
-  p_type text[], p_step text[], p_signal text[], p_la int[], p_ea int[], p_key text[], p_id text[], p_emitted timestamptz[], p_by text[], p_payload text[]
-) RETURNS TABLE (place bigint, last_seq bigint, last_at timestamptz, gate int, running int, ops_rev bigint, signal_no bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+  p_run text[], p_min_head bigint[], p_unless_gate int[], p_running int[],
+  p_event_type text[], p_event_step text[], p_event_signal text[], p_event_logical_attempt int[],
+  p_event_engine_attempt int[], p_event_key text[], p_event_id text[], p_event_emitted_at timestamptz[],
+  p_event_emitted_by text[], p_event_payload text[]
+) RETURNS TABLE (
+  event_index bigint,
+  last_seq bigint, last_at timestamptz, gate int, running int, ops_rev bigint, signal_no bigint
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  held text[];
+  locked text[]; -- runs
   now_at timestamptz;
 BEGIN
-  SELECT array_agg(l.run_id) INTO held
+  SELECT array_agg(l.run_id) INTO locked
   FROM (SELECT h.run_id FROM run_head h WHERE h.run_id = ANY (p_run) ORDER BY h.run_id FOR UPDATE SKIP LOCKED) l;
-  now_at := clock_timestamp(); -- after the locks were won (T18)
+  now_at := clock_timestamp(); -- the clock is read after the locks were won (contract T18)
   RETURN QUERY WITH plain AS MATERIALIZED (
-    SELECT u.*, h.last_seq + 1 AS seq, greatest(now_at, h.last_at) AS at, h.gate::int AS gate, h.running + u.adds AS running, h.ops_rev, h.signal_no
-    FROM unnest(p_run, p_min_head, p_closed, p_running, p_type, p_step, p_signal, p_la, p_ea, p_key, p_id, p_emitted, p_by, p_payload)
-      WITH ORDINALITY u (run, min_head, closed, adds, type, step, signal, la, ea, key, id, emitted, by, payload, place)
+    SELECT u.*, h.last_seq + 1 AS seq, greatest(now_at, h.last_at) AS at, h.gate::int AS gate,
+      h.running + u.adds AS running, h.ops_rev, h.signal_no
+    FROM unnest(p_run, p_min_head, p_unless_gate, p_running, p_event_type, p_event_step, p_event_signal,
+        p_event_logical_attempt, p_event_engine_attempt, p_event_key, p_event_id, p_event_emitted_at,
+        p_event_emitted_by, p_event_payload)
+      WITH ORDINALITY u (run, min_head, unless_gate, adds, type, step, signal, logical_attempt, engine_attempt, key, id,
+        emitted_at, emitted_by, payload, event_index)
     JOIN run_head h ON h.run_id = u.run
-    WHERE u.run = ANY (held) AND NOT h.terminal AND h.gate & u.closed = 0 AND h.last_seq >= u.min_head AND h.running + u.adds >= 0
+    WHERE u.run = ANY (locked) AND NOT h.terminal AND h.gate & u.unless_gate = 0 AND h.last_seq >= u.min_head
+      AND h.running + u.adds >= 0
       AND CASE WHEN u.adds = 0 THEN (SELECT true FROM event e WHERE e.run_id = u.run AND e.key = u.key) IS NULL
-        ELSE (SELECT string_agg(e.type, ',') FROM event e WHERE e.run_id = u.run AND e.step_id = u.step AND e.la = u.la
-            AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped'))
-          IS NOT DISTINCT FROM CASE WHEN u.adds < 0 THEN 'StepStarted' END
+        ELSE (
+          SELECT string_agg(e.type, ',') FROM event e
+          WHERE e.run_id = u.run AND e.step_id = u.step AND e.logical_attempt = u.logical_attempt
+            AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped')
+        ) IS NOT DISTINCT FROM CASE WHEN u.adds < 0 THEN 'StepStarted' END
         END
     ORDER BY u.run
   ), logged AS (
-    INSERT INTO event SELECT run, seq, id, key, type, step, signal, la, ea, emitted, at, by, payload::json FROM plain
+    INSERT INTO event
+    SELECT run, seq, id, key, type, step, signal, logical_attempt, engine_attempt, emitted_at, at, emitted_by,
+      payload::json
+    FROM plain
   ), head AS (
     UPDATE run_head h SET last_seq = p.seq, last_at = p.at, running = p.running FROM plain p WHERE h.run_id = p.run
   ), marked AS (
-    UPDATE run_dirty d SET head_seq = p.seq, ops_rev = greatest(d.ops_rev, p.ops_rev) FROM plain p WHERE d.run_id = p.run
-    RETURNING d.run_id
+    UPDATE run_dirty d SET head_seq = p.seq, ops_rev = greatest(d.ops_rev, p.ops_rev)
+    FROM plain p WHERE d.run_id = p.run RETURNING d.run_id
   ), unmarked AS (
     INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since)
     SELECT p.run, p.seq, p.ops_rev, p.at FROM plain p WHERE p.run NOT IN (SELECT m.run_id FROM marked m)
-    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq), ops_rev = greatest(d.ops_rev, excluded.ops_rev)
+    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq),
+      ops_rev = greatest(d.ops_rev, excluded.ops_rev)
   )
-  SELECT p.place, p.seq, p.at, p.gate, p.running, p.ops_rev, p.signal_no FROM plain p;
+  SELECT p.event_index, p.seq, p.at, p.gate, p.running, p.ops_rev, p.signal_no FROM plain p;
 END $$;
 -- +goose StatementEnd
 
--- dvt_append writes the entries of one call, all on one run, under the lock of
--- its head: dedupe by key, then the terminal of the same subject, then the end of
--- the run (T228), numbers, inserts, gate, receipts, head and dirty mark. It is
--- store/authority in SQL; the suite of every store compares the two.
+-- dvt_append writes the entries of one call, all on one run, in one transaction under the lock of the run's head. It is
+-- store/authority in SQL; the suite of every store compares the two. For each event it looks for, in this order: an
+-- event with the same key, an end of the same attempt, hook or run, and the end of the run (contract T228).
 --
--- Entry i has the events (p_upto[i-1], p_upto[i]]. It is a Begin when p_park[i]
--- is not null: the members of the gate that park it. p_deadline is a JSON string, and
--- payloads that may be stamped are compact objects without that field. Event arrays run in parallel,
--- as do those of the moves of receipts: m_event is the event that was the effect, 0
--- for none.
+-- The arguments are three tables by column, whose arrays have one element a row:
+--   p_entry_*    the entries in order. The events of an entry follow those of the entry before, up to the number in
+--                p_entry_last_event. Where p_entry_parked_by is not null, the entry starts an attempt, and a gate
+--                with one of these members parks it. p_entry_retry_deadline is a JSON string.
+--   p_event_*    the events of all entries. A payload that may be stamped is a compact object without the stamped
+--                field.
+--   p_receipt_*  changes of receipts. p_receipt_event is the number of the event that was the effect; 0: none.
 --
--- It answers one row per event and one per entry (event 0), in order; no row means
--- that there is no such run. Verdicts of events: I inserted, D stored before, T a
--- terminal won, N never started, O the run is over; of a Begin also R started
--- before, P parked, X the run is over. The row shows the stored event for D, R and
--- T. Verdict of an entry: E carried out, G the log is shorter than p_min_head.
+-- The answer has a row for each event, in order, and after the events of each entry a row for the entry, whose
+-- event_number is 0. No row: the run does not exist. Verdicts of an event:
+--   INSERTED        it is in the log now
+--   DUPLICATE       the log has an event with its key: the row shows that event
+--   ENDED           its attempt, hook or run has an end: the row shows the end
+--   NOT_STARTED     the entry demands a start that the log does not have
+--   ORPHANED        the run has ended
+--   STARTED_BEFORE  of an entry that starts an attempt: the row shows the earlier start
+--   PARKED          of an entry that starts an attempt: the gate is closed
+--   RUN_ENDED       of an entry that starts an attempt
+-- and of an entry:
+--   WRITTEN         its events have their verdicts
+--   REGRESSED       the log is shorter than p_entry_min_head: nothing of the entry was written
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append(
-  p_run text, p_upto int[], p_park int[], p_set int[], p_clear int[], p_deadline text[], p_if_started boolean[], p_min_head bigint[],
-  e_type text[], e_step text[], e_signal text[], e_la int[], e_ea int[], e_key text[], e_id text[], e_emitted timestamptz[], e_by text[], e_payload text[],
-  m_entry int[], m_event int[], m_signal text[], m_application text[], m_reason text[]
+  p_run text,
+  p_entry_last_event int[], p_entry_parked_by int[], p_entry_set_gate int[], p_entry_clear_gate int[],
+  p_entry_retry_deadline text[], p_entry_if_started boolean[], p_entry_min_head bigint[],
+  p_event_type text[], p_event_step text[], p_event_signal text[], p_event_logical_attempt int[],
+  p_event_engine_attempt int[], p_event_key text[], p_event_id text[], p_event_emitted_at timestamptz[],
+  p_event_emitted_by text[], p_event_payload text[],
+  p_receipt_entry int[], p_receipt_event int[], p_receipt_signal text[], p_receipt_application text[],
+  p_receipt_reason text[]
 ) RETURNS TABLE (
-  event int, verdict text,
-  run_seq bigint, event_id text, key text, type text, step_id text, signal_id text, la int, ea int,
-  emitted_at timestamptz, persisted_at timestamptz, emitted_by text, payload json,
-  last_seq bigint, last_at timestamptz, terminal boolean, gate int, running int, ops_rev bigint, signal_no bigint, window_opened boolean
+  event_number int, verdict text,
+  run_seq bigint, event_id text, key text, type text, step_id text, signal_id text, logical_attempt int,
+  engine_attempt int, emitted_at timestamptz, persisted_at timestamptz, emitted_by text, payload json,
+  last_seq bigint, last_at timestamptz, terminal boolean, gate int, running int, ops_rev bigint, signal_no bigint,
+  window_opened boolean
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
-  h run_head%ROWTYPE;
-  old run_head%ROWTYPE;
-  r event%ROWTYPE;       -- a stored event
-  dup event%ROWTYPE;     -- the one with the same key
-  won event%ROWTYPE;     -- the terminal of the same subject
-  begun event%ROWTYPE;   -- the first StepStarted of the attempt
-  manual boolean;
+  gate_paused CONSTANT int := 1;  -- run.GatePaused
+  gate_failing CONSTANT int := 2; -- run.GateFailing
+
+  head run_head%ROWTYPE;
+  head_before run_head%ROWTYPE;
   now_at timestamptz;
-  k int := 0;
-  held int;              -- the last event that may open the retry window: inserted at the end of its entry
-  held_seq bigint;
-  seqs bigint[] := '{}';
-  verdicts text[] := '{}';
+  ops_changed boolean := false; -- receipts changed (contract T204)
+
+  n int := 0;                   -- number of the event
+  stored event%ROWTYPE;         -- a stored event, and the one that the answer shows
+  duplicate event%ROWTYPE;      -- the stored event with the same key
+  ended event%ROWTYPE;          -- the stored end of the same attempt, hook or run
+  started event%ROWTYPE;        -- the first StepStarted of the same attempt
+  manual boolean;               -- the attempt waits for a person
   body text;
+  running_before int;
+  seqs bigint[] := '{}';        -- by number of the event
+  verdicts text[] := '{}';
+
+  -- Of the entry:
+  starts_attempt boolean;
+  is_empty boolean;             -- it has no event
   inserted boolean;
-  idle bigint;
-  ends boolean;
-  before int;
-  moved int;
-  ops boolean := false;
-  app text;
-  why text;
-  at_seq bigint;
+  idle_seq bigint;              -- the event after which nothing was running
+  ends_run boolean;
+  held int;                     -- number of the last event that may open the retry window; it is written at the end
+  held_seq bigint;
+
+  new_application text;
+  new_reason text;
+  effect_seq bigint;
 BEGIN
-  SELECT * INTO h FROM run_head WHERE run_id = p_run FOR UPDATE;
+  SELECT * INTO head FROM run_head WHERE run_id = p_run FOR UPDATE;
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  old := h;
-  run_seq := 0; event_id := ''; key := ''; type := ''; step_id := ''; signal_id := ''; la := 0; ea := 0; emitted_by := '';
-  last_seq := 0; terminal := false; gate := 0; running := 0; ops_rev := 0; signal_no := 0; window_opened := false;
-  now_at := greatest(clock_timestamp(), h.last_at); -- after the lock was won (T18)
-  FOR i IN 1 .. cardinality(p_upto) LOOP
-    held := NULL; inserted := false; idle := NULL; ends := false;
-    verdict := 'E'; window_opened := false;
-    IF h.last_seq < p_min_head[i]
-      AND NOT EXISTS (SELECT FROM run_repair x WHERE x.run_id = p_run AND x.known_seq >= p_min_head[i]) THEN
-      verdict := 'G';
-      k := p_upto[i];
+  head_before := head;
+  now_at := greatest(clock_timestamp(), head.last_at); -- the clock is read after the lock was won (contract T18)
+  run_seq := 0; event_id := ''; key := ''; type := ''; step_id := ''; signal_id := ''; logical_attempt := 0;
+  engine_attempt := 0; emitted_by := ''; last_seq := 0; terminal := false; gate := 0; running := 0; ops_rev := 0;
+  signal_no := 0; window_opened := false;
+
+  FOR i IN 1 .. cardinality(p_entry_last_event) LOOP
+    starts_attempt := p_entry_parked_by[i] IS NOT NULL;
+    is_empty := n = p_entry_last_event[i];
+    inserted := false; idle_seq := NULL; ends_run := false; held := NULL;
+    verdict := 'WRITTEN'; window_opened := false;
+    IF head.last_seq < p_entry_min_head[i] AND NOT EXISTS (
+      SELECT FROM run_repair x WHERE x.run_id = p_run AND x.known_seq >= p_entry_min_head[i]) THEN
+      verdict := 'REGRESSED';
+      n := p_entry_last_event[i];
     END IF;
-    WHILE k < p_upto[i] LOOP
-      k := k + 1;
-      type := e_type[k]; step_id := e_step[k]; la := e_la[k]; key := e_key[k];
-      dup := NULL; won := NULL; begun := NULL; manual := false;
+
+    WHILE n < p_entry_last_event[i] LOOP
+      n := n + 1;
+      type := p_event_type[n]; step_id := p_event_step[n]; logical_attempt := p_event_logical_attempt[n];
+      key := p_event_key[n];
+
+      -- What the log knows about the event's key and subject.
+      duplicate := NULL; ended := NULL; started := NULL; manual := false;
       IF type IN ('StepStarted', 'StepCompleted', 'StepFailed', 'StepSkipped', 'StepAwaitingManualCompletion') THEN
-        FOR r IN
-          SELECT e.* FROM event e WHERE e.run_id = p_run AND e.key = e_key[k]
+        FOR stored IN
+          SELECT e.* FROM event e WHERE e.run_id = p_run AND e.key = p_event_key[n]
           UNION ALL
-          SELECT e.* FROM event e WHERE e.run_id = p_run AND e.step_id = e_step[k] AND e.la = e_la[k]
+          SELECT e.* FROM event e
+          WHERE e.run_id = p_run AND e.step_id = p_event_step[n] AND e.logical_attempt = p_event_logical_attempt[n]
             AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped')
         LOOP
-          IF r.key = key THEN
-            dup := r;
+          IF stored.key = key THEN
+            duplicate := stored;
           END IF;
-          IF r.type = 'StepStarted' THEN
-            IF begun.run_seq IS NULL OR r.run_seq < begun.run_seq THEN
-              begun := r;
+          IF stored.type = 'StepStarted' THEN
+            IF started.run_seq IS NULL OR stored.run_seq < started.run_seq THEN
+              started := stored;
             END IF;
-          ELSIF r.type = 'StepAwaitingManualCompletion' THEN
+          ELSIF stored.type = 'StepAwaitingManualCompletion' THEN
             manual := true;
           ELSE
-            won := r;
+            ended := stored;
           END IF;
         END LOOP;
-        IF held IS NOT NULL AND e_step[held] = step_id AND e_la[held] = la THEN
-          IF e_type[held] = 'StepAwaitingManualCompletion' THEN
+        IF held IS NOT NULL AND p_event_step[held] = step_id AND p_event_logical_attempt[held] = logical_attempt THEN
+          IF p_event_type[held] = 'StepAwaitingManualCompletion' THEN
             manual := true;
           ELSE
-            won.run_seq := held_seq;
+            ended.run_seq := held_seq;
           END IF;
         END IF;
       ELSE
-        SELECT e.* INTO dup FROM event e WHERE e.run_id = p_run AND e.key = e_key[k];
-        IF h.terminal AND type IN ('RunCompleted', 'RunFailed', 'RunCancelled') THEN
-          SELECT e.* INTO won FROM event e WHERE e.run_id = p_run AND e.type IN ('RunCompleted', 'RunFailed', 'RunCancelled');
+        SELECT e.* INTO duplicate FROM event e WHERE e.run_id = p_run AND e.key = p_event_key[n];
+        IF head.terminal AND type IN ('RunCompleted', 'RunFailed', 'RunCancelled') THEN
+          SELECT e.* INTO ended FROM event e
+          WHERE e.run_id = p_run AND e.type IN ('RunCompleted', 'RunFailed', 'RunCancelled');
         END IF;
       END IF;
-      IF held IS NOT NULL AND e_key[held] = key THEN
-        dup.run_seq := held_seq;
+      IF held IS NOT NULL AND p_event_key[held] = key THEN
+        duplicate.run_seq := held_seq;
       END IF;
 
-      r := NULL;
-      IF p_park[i] IS NOT NULL THEN
-        IF won.run_seq IS NOT NULL THEN
-          verdict := 'T'; r := won;
-        ELSIF h.terminal THEN
-          verdict := 'X';
-        ELSIF begun.run_seq IS NOT NULL THEN
-          verdict := 'R'; r := begun;
-        ELSIF h.gate & p_park[i] <> 0 THEN
-          verdict := 'P';
+      -- The verdict.
+      stored := NULL;
+      IF starts_attempt THEN
+        IF ended.run_seq IS NOT NULL THEN
+          verdict := 'ENDED'; stored := ended;
+        ELSIF head.terminal THEN
+          verdict := 'RUN_ENDED';
+        ELSIF started.run_seq IS NOT NULL THEN
+          verdict := 'STARTED_BEFORE'; stored := started;
+        ELSIF head.gate & p_entry_parked_by[i] <> 0 THEN
+          verdict := 'PARKED';
         ELSE
-          verdict := 'I';
+          verdict := 'INSERTED';
         END IF;
-      ELSIF dup.run_seq IS NOT NULL THEN
-        verdict := 'D'; r := dup;
-      ELSIF won.run_seq IS NOT NULL AND type NOT IN ('StepStarted', 'StepAwaitingManualCompletion') THEN
-        verdict := 'T'; r := won;
-      ELSIF p_if_started[i] AND begun.run_seq IS NULL AND type IN ('StepCompleted', 'StepFailed') THEN
-        verdict := 'N';
-      ELSIF h.terminal AND type NOT IN ('SignalAccepted', 'SignalRejected') THEN
-        verdict := 'O';
+      ELSIF duplicate.run_seq IS NOT NULL THEN
+        verdict := 'DUPLICATE'; stored := duplicate;
+      ELSIF ended.run_seq IS NOT NULL AND type NOT IN ('StepStarted', 'StepAwaitingManualCompletion') THEN
+        verdict := 'ENDED'; stored := ended;
+      ELSIF p_entry_if_started[i] AND started.run_seq IS NULL AND type IN ('StepCompleted', 'StepFailed') THEN
+        verdict := 'NOT_STARTED';
+      ELSIF head.terminal AND type NOT IN ('SignalAccepted', 'SignalRejected') THEN
+        verdict := 'ORPHANED';
         INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
-        SELECT e_id[k]::uuid, f.tenant_id, e_by[k], 'APPEND', p_run, '', 'REJECTED', 'ORPHANED_TASK', '', '',
-          json_build_object('eventType', e_type[k], 'stepId', e_step[k], 'logicalAttemptId', e_la[k], 'idempotencyKey', e_key[k])
+        SELECT p_event_id[n]::uuid, f.tenant_id, p_event_emitted_by[n], 'APPEND', p_run, '', 'REJECTED',
+          'ORPHANED_TASK', '', '', json_build_object('eventType', p_event_type[n], 'stepId', p_event_step[n],
+            'logicalAttemptId', p_event_logical_attempt[n], 'idempotencyKey', p_event_key[n])
         FROM run f WHERE f.run_id = p_run
         ON CONFLICT (id) DO NOTHING;
       ELSE
-        verdict := 'I';
+        verdict := 'INSERTED';
       END IF;
 
-      IF verdict = 'I' THEN
-        h.last_seq := h.last_seq + 1;
-        h.last_at := now_at;
-        before := h.running;
+      IF verdict = 'INSERTED' THEN
+        inserted := true;
+        head.last_seq := head.last_seq + 1;
+        head.last_at := now_at;
+        running_before := head.running;
         IF type = 'StepStarted' THEN
-          IF begun.run_seq IS NULL AND won.run_seq IS NULL AND NOT manual THEN
-            h.running := h.running + 1;
+          IF started.run_seq IS NULL AND ended.run_seq IS NULL AND NOT manual THEN
+            head.running := head.running + 1;
           END IF;
-        ELSIF begun.run_seq IS NOT NULL AND won.run_seq IS NULL AND NOT manual THEN
-          h.running := greatest(0, h.running - 1);
+        ELSIF started.run_seq IS NOT NULL AND ended.run_seq IS NULL AND NOT manual THEN
+          head.running := greatest(0, head.running - 1);
         END IF;
-        body := e_payload[k];
+        body := p_event_payload[n];
         IF type = 'RunPaused' THEN
-          body := dvt_stamp(body, 'runningStepsCount', h.running::text);
+          body := dvt_stamp(body, 'runningStepsCount', head.running::text);
         END IF;
-        IF h.running = 0 AND (before > 0 OR type = 'RunPaused') THEN
-          idle := h.last_seq;
+        IF head.running = 0 AND (running_before > 0 OR type = 'RunPaused') THEN
+          idle_seq := head.last_seq;
         END IF;
         IF type IN ('RunCompleted', 'RunFailed', 'RunCancelled') THEN
-          h.terminal := true; ends := true;
+          head.terminal := true; ends_run := true;
         END IF;
-        inserted := true;
-        IF p_deadline[i] IS NOT NULL AND type IN ('StepFailed', 'StepCompleted', 'StepAwaitingManualCompletion', 'RunResumed') THEN
+        IF p_entry_retry_deadline[i] IS NOT NULL
+          AND type IN ('StepFailed', 'StepCompleted', 'StepAwaitingManualCompletion', 'RunResumed') THEN
           IF held IS NOT NULL THEN
-            INSERT INTO event VALUES (p_run, held_seq, e_id[held], e_key[held], e_type[held], e_step[held], e_signal[held],
-              e_la[held], e_ea[held], e_emitted[held], now_at, e_by[held], e_payload[held]::json);
+            INSERT INTO event VALUES (p_run, held_seq, p_event_id[held], p_event_key[held], p_event_type[held],
+              p_event_step[held], p_event_signal[held], p_event_logical_attempt[held], p_event_engine_attempt[held],
+              p_event_emitted_at[held], now_at, p_event_emitted_by[held], p_event_payload[held]::json);
           END IF;
-          held := k; held_seq := h.last_seq;
+          held := n; held_seq := head.last_seq;
         ELSE
-          INSERT INTO event VALUES (p_run, h.last_seq, e_id[k], key, type, step_id, e_signal[k],
-            la, e_ea[k], e_emitted[k], now_at, e_by[k], body::json);
+          INSERT INTO event VALUES (p_run, head.last_seq, p_event_id[n], key, type, step_id, p_event_signal[n],
+            logical_attempt, p_event_engine_attempt[n], p_event_emitted_at[n], now_at, p_event_emitted_by[n],
+            body::json);
         END IF;
-        r.run_seq := h.last_seq; r.persisted_at := now_at;
+        stored.run_seq := head.last_seq; stored.persisted_at := now_at;
       END IF;
-      seqs[k] := r.run_seq; verdicts[k] := verdict;
-      event := k; run_seq := coalesce(r.run_seq, 0); persisted_at := r.persisted_at;
-      event_id := coalesce(r.event_id, ''); key := coalesce(r.key, ''); type := coalesce(r.type, ''); step_id := coalesce(r.step_id, '');
-      signal_id := coalesce(r.signal_id, ''); la := coalesce(r.la, 0); ea := coalesce(r.ea, 0);
-      emitted_at := r.emitted_at; emitted_by := coalesce(r.emitted_by, ''); payload := r.payload;
+
+      seqs[n] := stored.run_seq; verdicts[n] := verdict;
+      event_number := n; run_seq := coalesce(stored.run_seq, 0); persisted_at := stored.persisted_at;
+      event_id := coalesce(stored.event_id, ''); key := coalesce(stored.key, ''); type := coalesce(stored.type, '');
+      step_id := coalesce(stored.step_id, ''); signal_id := coalesce(stored.signal_id, '');
+      logical_attempt := coalesce(stored.logical_attempt, 0); engine_attempt := coalesce(stored.engine_attempt, 0);
+      emitted_at := stored.emitted_at; emitted_by := coalesce(stored.emitted_by, ''); payload := stored.payload;
       RETURN NEXT;
-      verdict := 'E';
+      verdict := 'WRITTEN';
     END LOOP;
 
-    IF verdict = 'E' THEN
-      IF inserted OR (i = 1 AND p_upto[i] = 0) OR (i > 1 AND p_upto[i] = p_upto[i - 1]) THEN
-        h.gate := (h.gate & ~p_clear[i]) | p_set[i];
+    IF verdict = 'WRITTEN' THEN
+      IF inserted OR is_empty THEN -- a repeated entry does not close a gate that was reopened since
+        head.gate := (head.gate & ~p_entry_clear_gate[i]) | p_entry_set_gate[i];
       END IF;
       IF held IS NOT NULL THEN
-        body := e_payload[held];
-        IF NOT h.terminal AND h.running = 0 AND h.gate & 2 <> 0 AND h.gate & 1 = 0 THEN -- failing, not paused (T221)
+        body := p_event_payload[held];
+        IF NOT head.terminal AND head.running = 0
+          AND head.gate & gate_failing <> 0 AND head.gate & gate_paused = 0 THEN -- contract T221
           window_opened := true;
-          body := dvt_stamp(body, 'retryDeadline', p_deadline[i]);
+          body := dvt_stamp(body, 'retryDeadline', p_entry_retry_deadline[i]);
         END IF;
-        INSERT INTO event VALUES (p_run, held_seq, e_id[held], e_key[held], e_type[held], e_step[held], e_signal[held],
-          e_la[held], e_ea[held], e_emitted[held], now_at, e_by[held], body::json);
+        INSERT INTO event VALUES (p_run, held_seq, p_event_id[held], p_event_key[held], p_event_type[held],
+          p_event_step[held], p_event_signal[held], p_event_logical_attempt[held], p_event_engine_attempt[held],
+          p_event_emitted_at[held], now_at, p_event_emitted_by[held], body::json);
       END IF;
-      FOR m IN 1 .. coalesce(cardinality(m_entry), 0) LOOP
-        CONTINUE WHEN m_entry[m] <> i;
-        app := m_application[m]; why := m_reason[m]; at_seq := 0;
-        IF m_event[m] > 0 THEN
-          CONTINUE WHEN p_park[i] IS NOT NULL AND verdicts[m_event[m]] NOT IN ('I', 'R');
-          CASE verdicts[m_event[m]]
-            WHEN 'T' THEN app := 'NOT_APPLIED'; why := 'INVALID_TRANSITION';
-            WHEN 'N' THEN app := 'NOT_APPLIED'; why := 'STEP_NOT_STARTED';
-            WHEN 'O' THEN app := 'NOT_APPLIED'; why := 'ORPHANED_TASK';
-            ELSE at_seq := seqs[m_event[m]];
+
+      FOR m IN 1 .. coalesce(cardinality(p_receipt_entry), 0) LOOP
+        CONTINUE WHEN p_receipt_entry[m] <> i;
+        new_application := p_receipt_application[m]; new_reason := p_receipt_reason[m]; effect_seq := 0;
+        IF p_receipt_event[m] > 0 THEN
+          CONTINUE WHEN starts_attempt AND verdicts[p_receipt_event[m]] NOT IN ('INSERTED', 'STARTED_BEFORE');
+          CASE verdicts[p_receipt_event[m]]
+            WHEN 'ENDED' THEN new_application := 'NOT_APPLIED'; new_reason := 'INVALID_TRANSITION';
+            WHEN 'NOT_STARTED' THEN new_application := 'NOT_APPLIED'; new_reason := 'STEP_NOT_STARTED';
+            WHEN 'ORPHANED' THEN new_application := 'NOT_APPLIED'; new_reason := 'ORPHANED_TASK';
+            ELSE effect_seq := seqs[p_receipt_event[m]];
           END CASE;
         END IF;
-        IF app = 'DELIVERED' THEN
-          UPDATE signal s SET application = app, delivered_at = now_at
-          WHERE s.run_id = p_run AND s.signal_id = m_signal[m] AND NOT s.rejected AND s.application = 'PENDING';
+        IF new_application = 'DELIVERED' THEN
+          UPDATE signal s SET application = new_application, delivered_at = now_at
+          WHERE s.run_id = p_run AND s.signal_id = p_receipt_signal[m] AND NOT s.rejected AND s.application = 'PENDING';
         ELSE
-          UPDATE signal s SET application = app, application_reason = why, applied_seq = at_seq,
-            applied_at = CASE WHEN app = 'APPLIED' THEN now_at END
-          WHERE s.run_id = p_run AND s.signal_id = m_signal[m] AND NOT s.rejected AND s.application IN ('PENDING', 'DELIVERED');
+          UPDATE signal s SET application = new_application, application_reason = new_reason, applied_seq = effect_seq,
+            applied_at = CASE WHEN new_application = 'APPLIED' THEN now_at END
+          WHERE s.run_id = p_run AND s.signal_id = p_receipt_signal[m] AND NOT s.rejected
+            AND s.application IN ('PENDING', 'DELIVERED');
         END IF;
-        ops := ops OR FOUND;
+        ops_changed := ops_changed OR FOUND;
       END LOOP;
-      IF ends THEN -- what was accepted and not applied never will be (T196)
+      IF ends_run THEN -- signals that were accepted and not applied never will be (contract T196)
         UPDATE signal s SET application = 'NOT_APPLIED', application_reason = 'RUN_TERMINAL'
         WHERE s.run_id = p_run AND NOT s.rejected AND s.application IN ('PENDING', 'DELIVERED');
-        ops := ops OR FOUND;
+        ops_changed := ops_changed OR FOUND;
         UPDATE delivery d SET delivered_no = d.up_to WHERE d.run_id = p_run;
       END IF;
-      IF h.gate & 1 <> 0 AND h.running = 0 AND p_park[i] IS NULL THEN -- the newest pause has nothing running (O11)
-        UPDATE signal s SET quiescent_seq = greatest(s.applied_seq, coalesce(idle, h.last_seq))
+      IF head.gate & gate_paused <> 0 AND head.running = 0 AND NOT starts_attempt THEN
+        -- The newest pause has become quiescent (contract O11).
+        UPDATE signal s SET quiescent_seq = greatest(s.applied_seq, coalesce(idle_seq, head.last_seq))
         WHERE s.run_id = p_run AND s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0
-          AND s.applied_seq = (SELECT max(n.applied_seq) FROM signal n
-            WHERE n.run_id = p_run AND n.type = 'PAUSE' AND n.application = 'APPLIED');
-        ops := ops OR FOUND;
+          AND s.applied_seq = (SELECT max(newest.applied_seq) FROM signal newest
+            WHERE newest.run_id = p_run AND newest.type = 'PAUSE' AND newest.application = 'APPLIED');
+        ops_changed := ops_changed OR FOUND;
       END IF;
     END IF;
-    IF ops THEN
-      h.ops_rev := old.ops_rev + 1;
+    IF ops_changed THEN
+      head.ops_rev := head_before.ops_rev + 1;
     END IF;
-    event := 0;
-    last_seq := h.last_seq; last_at := h.last_at; terminal := h.terminal; gate := h.gate; running := h.running;
-    ops_rev := h.ops_rev; signal_no := h.signal_no;
+    event_number := 0;
+    last_seq := head.last_seq; last_at := head.last_at; terminal := head.terminal; gate := head.gate;
+    running := head.running; ops_rev := head.ops_rev; signal_no := head.signal_no;
     RETURN NEXT;
   END LOOP;
 
-  IF h IS DISTINCT FROM old THEN
-    UPDATE run_head t SET last_seq = h.last_seq, last_at = h.last_at, terminal = h.terminal, gate = h.gate, running = h.running,
-      ops_rev = h.ops_rev WHERE t.run_id = p_run;
-    INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since) VALUES (p_run, h.last_seq, h.ops_rev, now_at)
-    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq), ops_rev = greatest(d.ops_rev, excluded.ops_rev);
+  IF head IS DISTINCT FROM head_before THEN
+    UPDATE run_head h SET last_seq = head.last_seq, last_at = head.last_at, terminal = head.terminal, gate = head.gate,
+      running = head.running, ops_rev = head.ops_rev WHERE h.run_id = p_run;
+    INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since) VALUES (p_run, head.last_seq, head.ops_rev, now_at)
+    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq),
+      ops_rev = greatest(d.ops_rev, excluded.ops_rev);
   END IF;
 END $$;
 -- +goose StatementEnd
 
 -- Checkpoints: caches.
 
--- Checkpoints: caches.
 CREATE TABLE run_state (
   run_id        text COLLATE "C" PRIMARY KEY,
   tenant_id     text COLLATE "C" NOT NULL,
@@ -487,9 +558,8 @@ CREATE TABLE step_state (
   PRIMARY KEY (run_id, ord)
 ) WITH (fillfactor = 80);
 
--- Marks of runs that have something to project.
+-- Marks of runs that have something to project and publish, and messages that the bus refused for good.
 
--- One row a run with something to project and publish.
 CREATE TABLE run_dirty (
   run_id     text COLLATE "C" PRIMARY KEY,
   head_seq   bigint NOT NULL,
@@ -501,10 +571,9 @@ CREATE TABLE run_dirty (
 ) WITH (fillfactor = 50);
 CREATE INDEX run_dirty_since ON run_dirty (since);
 
--- dvt_published says that everything of runs up to p_upto, and their operational
--- state up to p_ops, was published. What a mark says is read under its lock, and
--- marks are locked in the order of runs (T207). A mark that stays is as old as the
--- first event that was not published. Its plan does not depend on how many runs.
+-- dvt_published records that everything of runs up to p_upto, and their operational state up to p_ops, was published.
+-- It reads a mark under the lock of the mark, and locks marks in the order of runs (contract T207). A mark that stays
+-- gets the time of the first event that was not published. The plan is the same for any number of runs.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_published(p_runs text[], p_upto bigint[], p_ops bigint[]) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -517,7 +586,8 @@ BEGIN
   ), cleared AS (
     DELETE FROM run_dirty d USING mark WHERE d.run_id = mark.run_id AND mark.done
   ), kept AS (
-    UPDATE run_dirty d SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((SELECT e.persisted_at FROM event e
+    UPDATE run_dirty d SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((
+      SELECT e.persisted_at FROM event e
       WHERE e.run_id = d.run_id AND e.run_seq > mark.upto ORDER BY e.run_seq LIMIT 1), clock_timestamp())
     FROM mark WHERE d.run_id = mark.run_id AND NOT mark.done
   )
@@ -526,7 +596,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
-CREATE TABLE outbox_dead (
+CREATE TABLE dead_letter (
   pos         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   id          uuid NOT NULL UNIQUE DEFAULT gen_random_uuid(),
   tenant_id   text COLLATE "C" NOT NULL,
@@ -536,15 +606,15 @@ CREATE TABLE outbox_dead (
   to_seq      bigint NOT NULL,
   attempts    integer NOT NULL,
   cause       text NOT NULL,
-  buried_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
   redriven_at timestamptz
 );
-CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
+CREATE INDEX dead_letter_tenant ON dead_letter (tenant_id, pos);
 
 -- Lists of runs.
 
--- The status of each checkpoint beside the facts of its run: narrow, and written when
--- the status changes alone. An index on run_state would be written by every save.
+-- The status of each checkpoint beside the facts of its run. It is narrow and written only when the status changes;
+-- every save would write an index on run_state.
 CREATE TABLE run_status (
   run_id         text COLLATE "C" PRIMARY KEY,
   tenant_id      text COLLATE "C" NOT NULL,
@@ -559,12 +629,14 @@ CREATE INDEX run_status_of_tenant ON run_status (tenant_id, status, created_at, 
 CREATE INDEX run_status_of_project ON run_status (tenant_id, project_id, status, created_at, run_id);
 CREATE INDEX run_status_of_environment ON run_status (tenant_id, environment_id, status, created_at, run_id);
 CREATE INDEX run_status_of_plan ON run_status (tenant_id, plan_id, status, created_at, run_id);
-CREATE INDEX run_status_of_starter ON run_status (tenant_id, triggered_by, status, created_at, run_id) INCLUDE (project_id, environment_id, plan_id);
+CREATE INDEX run_status_of_starter ON run_status (tenant_id, triggered_by, status, created_at, run_id)
+  INCLUDE (project_id, environment_id, plan_id);
 
--- The places where runs are, and the runs before one, of its plan and place.
-CREATE INDEX run_status_of_place ON run_status (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
+-- The scopes that have runs, and the earlier runs of a plan in one scope.
+CREATE INDEX run_status_of_scope
+  ON run_status (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
 
--- The plans that a tenant's projects have run: a part of a planId is looked for here.
+-- The plans that a tenant's projects have run, for searches by a part of the plan id.
 CREATE TABLE run_plan (
   tenant_id  text COLLATE "C" NOT NULL,
   plan_id    text COLLATE "C" NOT NULL,
@@ -577,7 +649,8 @@ CREATE FUNCTION dvt_list_run() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
     WITH facts AS (
-      SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.created_at, r.triggered_by FROM run r WHERE r.run_id = NEW.run_id
+      SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.created_at, r.triggered_by
+      FROM run r WHERE r.run_id = NEW.run_id
     ), plan AS (
       INSERT INTO run_plan SELECT tenant_id, plan_id, project_id FROM facts ON CONFLICT DO NOTHING
     )
@@ -587,7 +660,7 @@ BEGIN
   ELSIF TG_OP = 'UPDATE' THEN
     UPDATE run_status s SET status = NEW.status WHERE s.run_id = NEW.run_id;
   ELSE
-    UPDATE run_status s SET status = 'PENDING' WHERE s.run_id = OLD.run_id; -- what a run without a checkpoint is
+    UPDATE run_status s SET status = 'PENDING' WHERE s.run_id = OLD.run_id; -- the status of a run without a checkpoint
   END IF;
   RETURN NULL;
 END $$;
@@ -628,10 +701,10 @@ CREATE INDEX signal_received ON signal (run_id, pos);
 CREATE INDEX signal_sent ON signal (actor, received_at);
 CREATE UNIQUE INDEX signal_numbered ON signal (run_id, no) WHERE no > 0;
 
--- The limit per run and minute looks at the newest receipts, but for those of callers who may not signal it (T96).
+-- The limit per run and minute counts the newest receipts, without those of callers who may not signal (contract T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at) WHERE rejection <> 'FORBIDDEN';
 
--- A row stays when nothing is left to deliver, so that its generation goes on growing.
+-- A row stays when nothing is left to deliver, because its generation must never repeat.
 CREATE TABLE delivery (
   run_id       text COLLATE "C" PRIMARY KEY,
   tenant_id    text COLLATE "C" NOT NULL,
@@ -661,7 +734,7 @@ CREATE TABLE run_queue (
   last_error  text NOT NULL DEFAULT '',
   project_id  text COLLATE "C" NOT NULL DEFAULT '',
   waiting     boolean NOT NULL DEFAULT false,
-  place       boolean NOT NULL DEFAULT false,
+  slot        boolean NOT NULL DEFAULT false,
   token_taken boolean NOT NULL DEFAULT false,
   priority    smallint NOT NULL DEFAULT 5,
   expires_at  timestamptz NOT NULL DEFAULT 'infinity',
@@ -671,19 +744,19 @@ CREATE INDEX run_queue_due ON run_queue (waiting, created_at, run_id) WHERE stat
 CREATE INDEX run_queue_lane ON run_queue (tenant_id, project_id, priority DESC, created_at, run_id) WHERE waiting;
 CREATE INDEX run_queue_expiry ON run_queue (expires_at, run_id) WHERE waiting;
 
--- What is used and what waits: of the installation ('', ''), of each tenant (t, '') and of each of its
--- projects (t, p). Who changes any of them holds that of the installation first, after the heads of runs.
+-- Slots in use and waiting runs of the installation ('', ''), of each tenant (t, '') and of each project (t, p). A
+-- transaction that changes a lane locks heads of runs first, then the lane of the installation, then the others.
 CREATE TABLE lane (
   tenant_id  text COLLATE "C" NOT NULL,
   project_id text COLLATE "C" NOT NULL,
-  active     bigint NOT NULL DEFAULT 0, -- runs that hold a place
+  active     bigint NOT NULL DEFAULT 0, -- runs that hold a slot
   waiting    bigint NOT NULL DEFAULT 0,
-  pass       double precision NOT NULL DEFAULT 0, -- whose turn it is: the least
-  turn       double precision NOT NULL DEFAULT 0, -- the pass of the one below that had its turn last
+  pass       double precision NOT NULL DEFAULT 0, -- the lane with the lowest pass is next
+  turn       double precision NOT NULL DEFAULT 0, -- pass of the child lane that was served last
   ready      boolean NOT NULL DEFAULT true, -- false: nothing is admitted before ready_at, or before a run ends
   ready_at   timestamptz NOT NULL DEFAULT 'epoch',
-  pace_ms    double precision NOT NULL DEFAULT 0, -- between two admissions of late; 0: not known
-  admitted_at timestamptz NOT NULL DEFAULT 'epoch', -- the last that had waited, or since when the first waits
+  pace_ms    double precision NOT NULL DEFAULT 0, -- recent time between two admissions; 0: unknown
+  admitted_at timestamptz NOT NULL DEFAULT 'epoch', -- last admission of a waiting run, or when the first began to wait
   PRIMARY KEY (tenant_id, project_id)
 ) WITH (fillfactor = 50);
 INSERT INTO lane (tenant_id, project_id) VALUES ('', '');
@@ -691,7 +764,7 @@ CREATE INDEX lane_tenants ON lane (pass, tenant_id) WHERE project_id = '' AND te
 CREATE INDEX lane_projects ON lane (tenant_id, pass, project_id) WHERE project_id <> '' AND waiting > 0 AND ready;
 CREATE INDEX lane_held ON lane (ready_at) WHERE waiting > 0 AND NOT ready;
 
--- Token buckets by the time at which they are full again.
+-- Token buckets, each stored as the time when it is full again.
 CREATE TABLE bucket (
   tenant_id  text COLLATE "C" NOT NULL,
   project_id text COLLATE "C" NOT NULL,
@@ -700,20 +773,21 @@ CREATE TABLE bucket (
   PRIMARY KEY (tenant_id, project_id, action)
 );
 
--- Lanes count their rows, whoever writes them. A lane that begins to wait, or in which a place is free, is asked again.
+-- Triggers count the rows of each lane. A lane that begins to wait or gets a free slot becomes ready.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_count_lane() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE a int := NEW.place::int; w int := NEW.waiting::int; first boolean;
+DECLARE a int := NEW.slot::int; w int := NEW.waiting::int; first boolean;
 BEGIN
   IF TG_OP = 'UPDATE' THEN
-    a := a - OLD.place::int; w := w - OLD.waiting::int;
+    a := a - OLD.slot::int; w := w - OLD.waiting::int;
   END IF;
   UPDATE lane SET active = active + a, waiting = waiting + w WHERE tenant_id = '' AND project_id = '';
   UPDATE lane SET active = active + a, waiting = waiting + w, ready = ready OR a < 0 OR (w > 0 AND waiting = 0),
     admitted_at = CASE WHEN w > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END
   WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id RETURNING w > 0 AND waiting = 1 INTO first;
   IF NOT FOUND THEN
-    INSERT INTO lane (tenant_id, project_id, active, waiting, admitted_at) VALUES (NEW.tenant_id, NEW.project_id, a, w, NEW.created_at);
+    INSERT INTO lane (tenant_id, project_id, active, waiting, admitted_at)
+    VALUES (NEW.tenant_id, NEW.project_id, a, w, NEW.created_at);
     first := w > 0;
   END IF;
   UPDATE lane SET active = active + a, waiting = waiting + w, ready = ready OR a < 0 OR first
@@ -725,21 +799,22 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue FOR EACH ROW
-  WHEN (NEW.place OR NEW.waiting) EXECUTE FUNCTION dvt_count_lane();
-CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue FOR EACH ROW
-  WHEN (NEW.place <> OLD.place OR NEW.waiting <> OLD.waiting) EXECUTE FUNCTION dvt_count_lane();
+  WHEN (NEW.slot OR NEW.waiting) EXECUTE FUNCTION dvt_count_lane();
+CREATE TRIGGER queue_counts AFTER UPDATE OF slot, waiting ON run_queue FOR EACH ROW
+  WHEN (NEW.slot <> OLD.slot OR NEW.waiting <> OLD.waiting) EXECUTE FUNCTION dvt_count_lane();
 
--- Whatever ends a run frees its place, or ends its wait, in the same transaction: also a server of the schema before.
+-- The write that ends a run also frees its slot or ends its wait.
 -- +goose StatementBegin
-CREATE FUNCTION dvt_free_place() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION dvt_free_slot() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE run_queue SET place = false, waiting = false, not_before = CASE WHEN waiting THEN created_at ELSE not_before END
-  WHERE run_id = NEW.run_id AND (place OR waiting);
+  UPDATE run_queue SET slot = false, waiting = false,
+    not_before = CASE WHEN waiting THEN created_at ELSE not_before END
+  WHERE run_id = NEW.run_id AND (slot OR waiting);
   RETURN NULL;
 END $$;
 -- +goose StatementEnd
-CREATE TRIGGER head_frees_place AFTER UPDATE OF terminal ON run_head FOR EACH ROW
-  WHEN (NEW.terminal AND NOT OLD.terminal) EXECUTE FUNCTION dvt_free_place();
+CREATE TRIGGER head_frees_slot AFTER UPDATE OF terminal ON run_head FOR EACH ROW
+  WHEN (NEW.terminal AND NOT OLD.terminal) EXECUTE FUNCTION dvt_free_slot();
 
 -- Approvals.
 
@@ -752,13 +827,13 @@ CREATE TABLE approval (
   priority       smallint NOT NULL,
   created_at     timestamptz NOT NULL,
   expires_at     timestamptz NOT NULL,
-  rerun          json, -- what a rerun takes over: it goes into the RunApproved
+  rerun          json, -- the part of the earlier run that a rerun reuses; it goes into RunApproved
   open           boolean NOT NULL DEFAULT true
 );
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open;
 CREATE INDEX approval_expiry ON approval (expires_at, run_id) WHERE open;
 
--- Whatever ends a run ends its wait in the same transaction.
+-- The write that ends a run also closes its approval.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_close_approval() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -865,7 +940,7 @@ CREATE TRIGGER audit_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON audit FROM PUBLIC;
 
--- Links, insert-only. A row of audit that was taken away leaves its link.
+-- Links, insert-only. A deleted row of audit leaves its link, which shows the deletion.
 CREATE TABLE audit_link (
   tenant_id text COLLATE "C" NOT NULL,
   no        bigint NOT NULL,
@@ -877,17 +952,17 @@ CREATE TRIGGER audit_link_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON aud
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON audit_link FROM PUBLIC;
 
--- The end of each chain. Its row is the lock of the tenant's chain; servers only read it.
+-- The end of each chain. Its row is the lock of the tenant's chain. Servers only read it.
 CREATE TABLE audit_head (
   tenant_id text COLLATE "C" PRIMARY KEY,
   no        bigint NOT NULL CHECK (no >= 0 AND no < 4611686018427387904),
   hash      bytea NOT NULL CHECK (length(hash) IN (0, 32))
 );
 
--- Rows that wait for their link, whoever wrote them: also servers of the schema before.
+-- Rows that wait for their link.
 CREATE TABLE audit_pending (id uuid PRIMARY KEY);
 
--- A new row waits for its link by the owner's right, so that servers need none on audit_pending but to read it.
+-- The trigger runs with the owner's rights, so that servers need only SELECT on audit_pending.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_audit_pending() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -900,7 +975,8 @@ CREATE TRIGGER audit_wait AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCTION dv
 -- dvt_digest is SHA-256 over parts, each written as its length in bytes, a colon and itself.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_digest(p_parts text[]) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-  SELECT sha256(coalesce(string_agg(convert_to(octet_length(convert_to(p, 'UTF8')) || ':' || p, 'UTF8'), ''::bytea ORDER BY n), ''::bytea))
+  SELECT sha256(coalesce(
+    string_agg(convert_to(octet_length(convert_to(p, 'UTF8')) || ':' || p, 'UTF8'), ''::bytea ORDER BY n), ''::bytea))
   FROM unnest(p_parts) WITH ORDINALITY u (p, n)
 $$;
 -- +goose StatementEnd
@@ -931,7 +1007,8 @@ BEGIN
   END IF;
   NEW.no := head.no + 1;
   NEW.hash := dvt_digest(ARRAY['v' || r.format, encode(head.hash, 'hex'), NEW.no::text, r.id::text,
-    to_char(r.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), r.tenant_id, r.actor, r.action, r.run_id, r.signal_id, r.outcome, r.code,
+    to_char(r.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), r.tenant_id, r.actor, r.action, r.run_id,
+    r.signal_id, r.outcome, r.code,
     r.reason, r.request_id, coalesce(r.detail::text, '')]
     || CASE WHEN r.format > 1 THEN ARRAY[r.credential, r.address, r.via, r.object, r.digest] END);
   UPDATE audit_head h SET no = NEW.no, hash = NEW.hash WHERE h.tenant_id = NEW.tenant_id;
@@ -941,9 +1018,9 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER audit_link_next BEFORE INSERT ON audit_link FOR EACH ROW EXECUTE FUNCTION dvt_audit_link_next();
 
--- dvt_audit_link links the rows of a tenant that are committed and wait, in the order of at and id, at most p_limit, and
--- answers how many. It is the only way for servers to write audit_link. When another server links the same tenant it
--- links nothing.
+-- dvt_audit_link links committed rows of a tenant that wait, in the order of at and id, at most p_limit, and answers
+-- the number. It is the only way for servers to write audit_link. While another server links the same tenant, it links
+-- none.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_audit_link(p_tenant text, p_limit int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -956,14 +1033,15 @@ BEGIN
   END IF;
   INSERT INTO audit_link (tenant_id, no, id, hash)
   SELECT p_tenant, 0, w.id, '' FROM (
-    SELECT a.id FROM audit_pending p JOIN audit a ON a.id = p.id WHERE a.tenant_id = p_tenant ORDER BY a.at, a.id LIMIT p_limit
+    SELECT a.id FROM audit_pending p JOIN audit a ON a.id = p.id
+    WHERE a.tenant_id = p_tenant ORDER BY a.at, a.id LIMIT p_limit
   ) w;
   GET DIAGNOSTICS linked = ROW_COUNT;
   RETURN linked;
 END $$;
 -- +goose StatementEnd
 
--- What runs as the owner looks up names in this schema only.
+-- Functions with the owner's rights look up names in this schema only.
 -- +goose StatementBegin
 DO $$
 BEGIN
@@ -976,7 +1054,7 @@ REVOKE ALL ON FUNCTION dvt_audit_link(text, int) FROM PUBLIC;
 
 -- Alerts.
 
--- Alerts that people or dvt itself raised about a run (T197).
+-- Alerts about a run, raised by people or by dvt (contract T197).
 CREATE TABLE alert (
   pos        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   id         uuid NOT NULL UNIQUE,

@@ -38,7 +38,7 @@ CREATE TABLE run (
     created_at     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A text is looked up among the ids of the tenant's own runs: what others have costs nobody else anything (T101).
+-- A search by a part of the run id reads the ids of one tenant only (contract T101).
 CREATE INDEX run_named ON run (tenant_id, run_id);
 
 -- Heads.
@@ -64,8 +64,8 @@ CREATE TABLE event (
     type         TEXT NOT NULL,
     step_id      TEXT NOT NULL,
     signal_id    TEXT NOT NULL,
-    la           INTEGER NOT NULL,
-    ea           INTEGER NOT NULL,
+    logical_attempt           INTEGER NOT NULL,
+    engine_attempt           INTEGER NOT NULL,
     emitted_at   INTEGER NOT NULL,
     persisted_at INTEGER NOT NULL,
     emitted_by   TEXT NOT NULL,
@@ -73,11 +73,11 @@ CREATE TABLE event (
     PRIMARY KEY (run_id, run_seq)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX event_key ON event (run_id, key);
-CREATE UNIQUE INDEX event_attempt_end ON event (run_id, step_id, la)
+CREATE UNIQUE INDEX event_attempt_end ON event (run_id, step_id, logical_attempt)
     WHERE type IN ('StepCompleted', 'StepFailed', 'StepSkipped');
 CREATE UNIQUE INDEX event_run_end ON event (run_id)
     WHERE type IN ('RunCompleted', 'RunFailed', 'RunCancelled');
-CREATE INDEX event_attempt ON event (run_id, step_id, la) WHERE step_id <> '';
+CREATE INDEX event_attempt ON event (run_id, step_id, logical_attempt) WHERE step_id <> '';
 
 -- +goose StatementBegin
 CREATE TRIGGER event_no_update BEFORE UPDATE ON event BEGIN
@@ -90,7 +90,7 @@ CREATE TRIGGER event_no_delete BEFORE DELETE ON event BEGIN
 END;
 -- +goose StatementEnd
 
--- Up to where the log of a run was known before a restore that it was repaired after (T30, T194).
+-- The highest seq of a run that was known before a restore, where the repair could not bring it back (contract T194).
 CREATE TABLE run_repair (
     run_id    TEXT PRIMARY KEY,
     known_seq INTEGER NOT NULL
@@ -115,7 +115,7 @@ CREATE TABLE run_state (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_state_change ON run_state (change);
 
--- The runs that have not ended, as far as checkpoints know. One on run_head would cost every append.
+-- Open runs by their checkpoints. An index on run_head would cost every append.
 CREATE INDEX run_state_open ON run_state (run_id) WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED');
 
 CREATE TABLE step_state (
@@ -126,7 +126,7 @@ CREATE TABLE step_state (
     PRIMARY KEY (run_id, ord)
 ) STRICT, WITHOUT ROWID;
 
--- What changed after a seq is read alone (T212). A checkpoint that lost a step is none.
+-- Steps that changed after a seq are read alone (contract T212). A checkpoint that lost a step is invalid.
 CREATE INDEX step_state_changed ON step_state (run_id, changed_seq);
 
 -- +goose StatementBegin
@@ -135,7 +135,7 @@ CREATE TRIGGER step_state_lost AFTER DELETE ON step_state BEGIN
 END;
 -- +goose StatementEnd
 
--- Marks of runs that have something to project.
+-- Marks of runs that have something to project and publish, and messages that the bus refused for good.
 
 CREATE TABLE run_dirty (
     run_id     TEXT PRIMARY KEY,
@@ -148,7 +148,7 @@ CREATE TABLE run_dirty (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_dirty_since ON run_dirty (since);
 
-CREATE TABLE outbox_dead (
+CREATE TABLE dead_letter (
     pos         INTEGER PRIMARY KEY AUTOINCREMENT,
     id          TEXT NOT NULL UNIQUE,
     tenant_id   TEXT NOT NULL,
@@ -158,10 +158,10 @@ CREATE TABLE outbox_dead (
     to_seq      INTEGER NOT NULL,
     attempts    INTEGER NOT NULL,
     cause       TEXT NOT NULL,
-    buried_at   INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
     redriven_at INTEGER
 ) STRICT;
-CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
+CREATE INDEX dead_letter_tenant ON dead_letter (tenant_id, pos);
 
 -- Lists of runs.
 CREATE INDEX run_state_tenant ON run_state (tenant_id, created_at, run_id);
@@ -169,18 +169,22 @@ CREATE INDEX run_state_project ON run_state (tenant_id, project_id, created_at, 
 CREATE INDEX run_state_environment ON run_state (tenant_id, environment_id, created_at, run_id);
 CREATE INDEX run_state_plan ON run_state (tenant_id, plan_id, created_at, run_id, project_id, environment_id);
 
--- Saves that leave the status as it is do not write these.
+-- A save with an unchanged status does not write these.
 CREATE INDEX run_state_tenant_status ON run_state (tenant_id, status, created_at, run_id);
 CREATE INDEX run_state_project_status ON run_state (tenant_id, project_id, status, created_at, run_id, environment_id);
 CREATE INDEX run_state_environment_status ON run_state (tenant_id, environment_id, status, created_at, run_id);
-CREATE INDEX run_state_plan_status ON run_state (tenant_id, plan_id, status, created_at, run_id, project_id, environment_id);
-CREATE INDEX run_state_triggered_by ON run_state (tenant_id, triggered_by, created_at, run_id, project_id, environment_id, plan_id);
-CREATE INDEX run_state_triggered_by_status ON run_state (tenant_id, triggered_by, status, created_at, run_id, project_id, environment_id, plan_id);
+CREATE INDEX run_state_plan_status
+    ON run_state (tenant_id, plan_id, status, created_at, run_id, project_id, environment_id);
+CREATE INDEX run_state_triggered_by
+    ON run_state (tenant_id, triggered_by, created_at, run_id, project_id, environment_id, plan_id);
+CREATE INDEX run_state_triggered_by_status
+    ON run_state (tenant_id, triggered_by, status, created_at, run_id, project_id, environment_id, plan_id);
 
--- The places where runs are, and the runs before one, of its plan and place.
-CREATE INDEX run_state_place_status ON run_state (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
+-- The scopes that have runs, and the earlier runs of a plan in one scope.
+CREATE INDEX run_state_scope_status
+    ON run_state (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
 
--- The plans that a tenant's projects have run: a part of a planId is looked for here.
+-- The plans that a tenant's projects have run, for searches by a part of the plan id.
 CREATE TABLE run_plan (
     tenant_id  TEXT NOT NULL,
     plan_id    TEXT NOT NULL,
@@ -190,7 +194,8 @@ CREATE TABLE run_plan (
 
 -- +goose StatementBegin
 CREATE TRIGGER run_planned AFTER INSERT ON run BEGIN
-    INSERT INTO run_plan (tenant_id, plan_id, project_id) VALUES (new.tenant_id, new.plan_id, new.project_id) ON CONFLICT DO NOTHING;
+    INSERT INTO run_plan (tenant_id, plan_id, project_id) VALUES (new.tenant_id, new.plan_id, new.project_id)
+    ON CONFLICT DO NOTHING;
 END;
 -- +goose StatementEnd
 
@@ -225,10 +230,10 @@ CREATE UNIQUE INDEX signal_no ON signal (run_id, no) WHERE no > 0;
 CREATE INDEX signal_pos ON signal (run_id, pos);
 CREATE INDEX signal_sent ON signal (actor, received_at);
 
--- The limit per run and minute looks at the newest receipts, but for those of callers who may not signal it (T96).
+-- The limit per run and minute counts the newest receipts, without those of callers who may not signal (contract T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at) WHERE rejection <> 'FORBIDDEN';
 
--- A row stays when nothing is left to deliver, so that its generation goes on growing.
+-- A row stays when nothing is left to deliver, because its generation must never repeat.
 CREATE TABLE delivery (
     run_id       TEXT PRIMARY KEY,
     tenant_id    TEXT NOT NULL,
@@ -257,7 +262,7 @@ CREATE TABLE run_queue (
     last_error  TEXT NOT NULL,
     project_id  TEXT NOT NULL DEFAULT '',
     waiting     INTEGER NOT NULL DEFAULT 0,
-    place       INTEGER NOT NULL DEFAULT 0,
+    slot        INTEGER NOT NULL DEFAULT 0,
     token_taken INTEGER NOT NULL DEFAULT 0,
     priority    INTEGER NOT NULL DEFAULT 5,
     expires_at  INTEGER NOT NULL DEFAULT 0,
@@ -267,29 +272,29 @@ CREATE INDEX run_queue_due ON run_queue (waiting, created_at, run_id) WHERE stat
 CREATE INDEX run_queue_lane ON run_queue (tenant_id, project_id, priority DESC, created_at, run_id) WHERE waiting = 1;
 CREATE INDEX run_queue_expiry ON run_queue (expires_at, run_id) WHERE waiting = 1 AND expires_at > 0;
 
--- What is used and what waits: of the installation ('', ''), of each tenant (t, '') and of each of its
--- projects (t, p).
+-- Slots in use and waiting runs of the installation ('', ''), of each tenant (t, '') and of each project (t, p).
 CREATE TABLE lane (
     tenant_id   TEXT NOT NULL,
     project_id  TEXT NOT NULL,
-    active      INTEGER NOT NULL DEFAULT 0, -- runs that hold a place
+    active      INTEGER NOT NULL DEFAULT 0, -- runs that hold a slot
     waiting     INTEGER NOT NULL DEFAULT 0,
-    pass        REAL NOT NULL DEFAULT 0, -- whose turn it is: the least
-    turn        REAL NOT NULL DEFAULT 0, -- the pass of the one below that had its turn last
+    pass        REAL NOT NULL DEFAULT 0, -- the lane with the lowest pass is next
+    turn        REAL NOT NULL DEFAULT 0, -- pass of the child lane that was served last
     ready       INTEGER NOT NULL DEFAULT 1, -- 0: nothing is admitted before ready_at, or before a run ends
     ready_at    INTEGER NOT NULL DEFAULT 0,
-    pace_ms     REAL NOT NULL DEFAULT 0, -- between two admissions of late; 0: not known
-    admitted_at INTEGER NOT NULL DEFAULT 0, -- the last that had waited, or since when the first waits
+    pace_ms     REAL NOT NULL DEFAULT 0, -- recent time between two admissions; 0: unknown
+    admitted_at INTEGER NOT NULL DEFAULT 0, -- last admission of a waiting run, or when the first began to wait
     PRIMARY KEY (tenant_id, project_id)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO lane (tenant_id, project_id) VALUES ('', '');
 
--- IS and not =: else SQLite compiles every statement anew that has project_id = ?, to see whether this index would do.
-CREATE INDEX lane_tenants ON lane (pass, tenant_id) WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1;
+-- IS and not =: otherwise SQLite compiles every statement with project_id = ? again, to see whether this index fits.
+CREATE INDEX lane_tenants ON lane (pass, tenant_id)
+    WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1;
 CREATE INDEX lane_projects ON lane (tenant_id, pass, project_id) WHERE project_id <> '' AND waiting > 0 AND ready = 1;
 CREATE INDEX lane_held ON lane (ready_at) WHERE waiting > 0 AND ready = 0;
 
--- Token buckets by the time at which they are full again.
+-- Token buckets, each stored as the time when it is full again.
 CREATE TABLE bucket (
     tenant_id  TEXT NOT NULL,
     project_id TEXT NOT NULL,
@@ -298,48 +303,59 @@ CREATE TABLE bucket (
     PRIMARY KEY (tenant_id, project_id, action)
 ) STRICT, WITHOUT ROWID;
 
--- Lanes count their rows, whoever writes them; who inserts one makes its lanes before. A lane that begins to wait, or in which a
--- place is free, is asked again. SQLite writes the indexes of a column that is set, even to what it is: so places that are taken
--- and freed without a wait have triggers of their own, which is every start and every end.
+-- Triggers count the rows of each lane; who inserts a row makes its lanes first. A lane that begins to wait or gets a
+-- free slot becomes ready. SQLite writes the indexes of each column that is set, even to the value that it has. So
+-- slots that are taken and freed without a wait, which is every start and every end, have triggers of their own.
 -- +goose StatementBegin
 CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue WHEN NEW.waiting = 1 BEGIN
-    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting WHERE tenant_id = '' AND project_id = '';
-    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0
-        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0) WHERE tenant_id = NEW.tenant_id AND project_id = '';
-    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0 AND waiting = 0),
-        admitted_at = CASE WHEN NEW.waiting > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+    UPDATE lane SET active = active + NEW.slot, waiting = waiting + 1 WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + NEW.slot, waiting = waiting + 1,
+        ready = ready OR
+            (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0
+    WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + NEW.slot, waiting = waiting + 1, ready = ready OR waiting = 0,
+        admitted_at = CASE WHEN waiting = 0 THEN NEW.created_at ELSE admitted_at END
+    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER queue_counts_place AFTER INSERT ON run_queue WHEN NEW.place = 1 AND NEW.waiting = 0 BEGIN
+CREATE TRIGGER queue_counts_slot AFTER INSERT ON run_queue WHEN NEW.slot = 1 AND NEW.waiting = 0 BEGIN
     UPDATE lane SET active = active + 1 WHERE tenant_id = '' AND project_id = '';
     UPDATE lane SET active = active + 1 WHERE tenant_id = NEW.tenant_id AND project_id = '';
     UPDATE lane SET active = active + 1 WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue WHEN NEW.waiting <> OLD.waiting BEGIN
-    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting) WHERE tenant_id = '' AND project_id = '';
-    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0
-        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0) WHERE tenant_id = NEW.tenant_id AND project_id = '';
-    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0 AND waiting = 0),
-        admitted_at = CASE WHEN (NEW.waiting - OLD.waiting) > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+CREATE TRIGGER queue_counts AFTER UPDATE OF slot, waiting ON run_queue WHEN NEW.waiting <> OLD.waiting BEGIN
+    UPDATE lane SET active = active + (NEW.slot - OLD.slot), waiting = waiting + (NEW.waiting - OLD.waiting)
+    WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + (NEW.slot - OLD.slot), waiting = waiting + (NEW.waiting - OLD.waiting),
+        ready = ready OR NEW.slot < OLD.slot OR (NEW.waiting > OLD.waiting AND
+            (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0)
+    WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + (NEW.slot - OLD.slot), waiting = waiting + (NEW.waiting - OLD.waiting),
+        ready = ready OR NEW.slot < OLD.slot OR (NEW.waiting > OLD.waiting AND waiting = 0),
+        admitted_at = CASE WHEN NEW.waiting > OLD.waiting AND waiting = 0 THEN NEW.created_at ELSE admitted_at END
+    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER queue_counts_freed AFTER UPDATE OF place ON run_queue WHEN NEW.place <> OLD.place AND NEW.waiting = OLD.waiting BEGIN
-    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = '' AND project_id = '';
-    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = NEW.tenant_id AND project_id = '';
-    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
-    UPDATE lane SET ready = 1 WHERE tenant_id = NEW.tenant_id AND project_id IN ('', NEW.project_id) AND waiting > 0 AND ready = 0;
+CREATE TRIGGER queue_counts_freed AFTER UPDATE OF slot ON run_queue
+WHEN NEW.slot <> OLD.slot AND NEW.waiting = OLD.waiting BEGIN
+    UPDATE lane SET active = active + NEW.slot - OLD.slot WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + NEW.slot - OLD.slot WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + NEW.slot - OLD.slot
+    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+    UPDATE lane SET ready = 1
+    WHERE tenant_id = NEW.tenant_id AND project_id IN ('', NEW.project_id) AND waiting > 0 AND ready = 0;
 END;
 -- +goose StatementEnd
 
--- Whatever ends a run frees its place, or ends its wait, in the same transaction.
+-- The write that ends a run also frees its slot or ends its wait.
 -- +goose StatementBegin
-CREATE TRIGGER head_frees_place AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
-    UPDATE run_queue SET place = 0, waiting = 0, not_before = CASE WHEN waiting = 1 THEN created_at ELSE not_before END
-    WHERE run_id = NEW.run_id AND (place = 1 OR waiting = 1);
+CREATE TRIGGER head_frees_slot AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
+    UPDATE run_queue SET slot = 0, waiting = 0, not_before = CASE WHEN waiting = 1 THEN created_at ELSE not_before END
+    WHERE run_id = NEW.run_id AND (slot = 1 OR waiting = 1);
 END;
 -- +goose StatementEnd
 
@@ -354,15 +370,16 @@ CREATE TABLE approval (
     priority       INTEGER NOT NULL,
     created_at     INTEGER NOT NULL,
     expires_at     INTEGER NOT NULL,
-    rerun          TEXT, -- what a rerun takes over: it goes into the RunApproved
+    rerun          TEXT, -- the part of the earlier run that a rerun reuses; it goes into RunApproved
     open           INTEGER NOT NULL DEFAULT 1
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open = 1;
 CREATE INDEX approval_expiry ON approval (expires_at, run_id) WHERE open = 1;
 
--- Whatever ends a run ends its wait in the same transaction.
+-- The write that ends a run also closes its approval.
 -- +goose StatementBegin
-CREATE TRIGGER head_closes_approval AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
+CREATE TRIGGER head_closes_approval AFTER UPDATE OF terminal ON run_head
+WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
     UPDATE approval SET open = 0 WHERE run_id = NEW.run_id AND open = 1;
 END;
 -- +goose StatementEnd
@@ -494,7 +511,7 @@ CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit BEGIN
 END;
 -- +goose StatementEnd
 
--- Links, insert-only. A row of audit that was taken away leaves its link.
+-- Links, insert-only. A deleted row of audit leaves its link, which shows the deletion.
 CREATE TABLE audit_link (
     tenant_id TEXT NOT NULL,
     no        INTEGER NOT NULL,
@@ -523,12 +540,13 @@ CREATE TRIGGER audit_wait AFTER INSERT ON audit BEGIN
 END;
 -- +goose StatementEnd
 
--- A link follows the end of its tenant's chain and names a row of its tenant. A number at or above 2^62 is a forgery
--- from before this migration: the chain goes on below it.
+-- A link follows the end of its tenant's chain and names a row of its tenant. A number at or above 2^62 is a forgery:
+-- the chain goes on below it.
 -- +goose StatementBegin
 CREATE TRIGGER audit_link_next BEFORE INSERT ON audit_link
 WHEN NEW.no >= 4611686018427387904
-  OR NEW.no <> 1 + coalesce((SELECT max(no) FROM audit_link WHERE tenant_id = NEW.tenant_id AND no BETWEEN 1 AND 4611686018427387903), 0)
+  OR NEW.no <> 1 + coalesce((
+    SELECT max(no) FROM audit_link WHERE tenant_id = NEW.tenant_id AND no BETWEEN 1 AND 4611686018427387903), 0)
   OR NOT EXISTS (SELECT 1 FROM audit WHERE id = NEW.id AND tenant_id = NEW.tenant_id)
 BEGIN
     SELECT RAISE(ABORT, 'audit_link: not the next link of its tenant');
@@ -537,7 +555,7 @@ END;
 
 -- Alerts.
 
--- Alerts that people or dvt itself raised about a run (T197).
+-- Alerts about a run, raised by people or by dvt (contract T197).
 CREATE TABLE alert (
     pos        INTEGER PRIMARY KEY AUTOINCREMENT,
     id         TEXT NOT NULL UNIQUE,

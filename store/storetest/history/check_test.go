@@ -13,10 +13,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func started(step string, la int) run.Draft { return runtest.Draft(run.StepStartedEvent, step, la) }
-func completed(step string) run.Draft       { return runtest.Draft(run.StepCompletedEvent, step, 1) }
-func failed(step string, la int) run.Draft  { return runtest.Draft(run.StepFailedEvent, step, la) }
-func decided(signal string) run.Draft       { return runtest.Draft(run.SignalRejected, signal, 1) }
+func started(step string, attempt int) run.Draft {
+	return runtest.Draft(run.StepStartedEvent, step, attempt)
+}
+func completed(step string) run.Draft { return runtest.Draft(run.StepCompletedEvent, step, 1) }
+func failed(step string, attempt int) run.Draft {
+	return runtest.Draft(run.StepFailedEvent, step, attempt)
+}
+func decided(signal string) run.Draft { return runtest.Draft(run.SignalRejected, signal, 1) }
 
 // story is the life of one run with one of everything that the rules speak of.
 // Each fault is a place where the store does not keep a promise.

@@ -12,7 +12,7 @@ import (
 type subject struct {
 	kind           run.EventType
 	stepID, signal string
-	la             int
+	logical        int
 }
 
 func ofDraft(d run.Draft) subject { return subject{d.Type, d.StepID, d.SignalID, d.LogicalAttempt} }
@@ -31,7 +31,7 @@ func (s subject) key(id run.Identity) run.Key {
 			normalized = "RUN"
 		}
 	}
-	return run.Key(hash(fmt.Sprintf("%s|%s|%d|%s|%s|%s", id.RunID, normalized, s.la, s.kind, id.PlanID, id.PlanVersion)))
+	return run.Key(hash(fmt.Sprintf("%s|%s|%d|%s|%s|%s", id.RunID, normalized, s.logical, s.kind, id.PlanID, id.PlanVersion)))
 }
 
 func hash(s string) string {
@@ -41,11 +41,11 @@ func hash(s string) string {
 
 // attempt is a logical attempt of a step.
 type attempt struct {
-	stepID string
-	la     int
+	stepID  string
+	logical int
 }
 
-func (s subject) attempt() attempt { return attempt{s.stepID, s.la} }
+func (s subject) attempt() attempt { return attempt{s.stepID, s.logical} }
 
 func (s subject) endsAttempt() bool {
 	return s.kind == "StepCompleted" || s.kind == "StepFailed" || s.kind == "StepSkipped"
@@ -64,9 +64,9 @@ func (s subject) decides() bool { return s.kind == "SignalAccepted" || s.kind ==
 func (s subject) String() string {
 	switch {
 	case s.stepID != "":
-		return fmt.Sprintf("%s(%s,%d)", s.kind, s.stepID, s.la)
+		return fmt.Sprintf("%s(%s,%d)", s.kind, s.stepID, s.logical)
 	case s.signal != "":
 		return fmt.Sprintf("%s(%s)", s.kind, s.signal)
 	}
-	return fmt.Sprintf("%s(%d)", s.kind, s.la)
+	return fmt.Sprintf("%s(%d)", s.kind, s.logical)
 }

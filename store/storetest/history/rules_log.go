@@ -94,7 +94,7 @@ func (b *book) beginning(v *verdict) {
 		bad := func(why string) {
 			v.add(Beginning, "%s of (%s,%d) was answered %s, but %s (begun at %d, ended at %d, run ended at %d, %d "+
 				"acknowledged before)",
-				w.call, a.stepID, a.la, w.answer.Verdict, why, begun, ended, b.end, floor)
+				w.call, a.stepID, a.logical, w.answer.Verdict, why, begun, ended, b.end, floor)
 		}
 		switch w.answer.Verdict {
 		case "RUN":

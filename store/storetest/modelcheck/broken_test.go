@@ -273,7 +273,7 @@ func (s again) insert(ctx context.Context, runID string, d run.Draft) error {
 	}{
 		{`DROP INDEX IF EXISTS ` + s.drop, nil},
 		{`UPDATE run_head SET last_seq = last_seq + 1 WHERE run_id = ?`, []any{runID}},
-		{`INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+		{`INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload)
 			SELECT run_id, last_seq, ?2, ?2, ?3, ?4, '', ?5, ?6, 0, last_at, ?7, ?8 FROM run_head WHERE run_id = ?1`,
 			[]any{runID, d.Key(id), d.Type, d.StepID, d.LogicalAttempt, d.EngineAttempt, d.EmittedBy, []byte(d.Payload)}},
 	} {

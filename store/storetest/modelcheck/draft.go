@@ -72,18 +72,18 @@ func (w *writer) drafts(s *sight, most int) []run.Draft {
 // draft draws a subject near the place where the other writers draw theirs: they
 // collide. Mostly the same subject is the same draft, sometimes its content differs (T15).
 func (w *writer) draft(kind run.EventType, s *sight) run.Draft {
-	name, la := w.attempt(s)
+	name, attempt := w.attempt(s)
 	if kind.OfSignal() {
-		name, la = fmt.Sprintf("no-%d-%s", la, name), 1
+		name, attempt = fmt.Sprintf("no-%d-%s", attempt, name), 1
 	}
 	var more []runtest.M
 	if w.IntN(10) == 0 {
 		more = append(more, runtest.M{"note": w.IntN(1 << 20)})
 	}
-	return runtest.Draft(kind, name, la, more...)
+	return runtest.Draft(kind, name, attempt, more...)
 }
 
-func (w *writer) attempt(s *sight) (stepID string, la int) {
+func (w *writer) attempt(s *sight) (stepID string, attempt int) {
 	stepID = fmt.Sprintf("s%d", 1+w.IntN(len(steps)))
 	if w.IntN(50) == 0 {
 		stepID = "stranger" // no RunStarted announced it
@@ -92,9 +92,9 @@ func (w *writer) attempt(s *sight) (stepID string, la int) {
 }
 
 func (w *writer) begin(id string, s *sight) store.Begin {
-	name, la := w.attempt(s)
+	name, attempt := w.attempt(s)
 	return store.Begin{
-		RunID: id, StepID: name, LogicalAttempt: la, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch,
+		RunID: id, StepID: name, LogicalAttempt: attempt, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch,
 		PassFailing: w.IntN(3) == 0,
 	}
 }
