@@ -36,9 +36,9 @@ func fanOut(ctx context.Context, r *rig) (*trial, error) {
 				g, ctx := errgroup.WithContext(ctx)
 				for i := range executors {
 					g.Go(func() error {
-						b, err := log.Begin(ctx, store.Begin{RunID: id, StepID: stepName(i), LogicalAttempt: 1, EngineAttempt: 1,
+						b, err := log.StartAttempt(ctx, store.StartAttempt{RunID: id, StepID: stepName(i), LogicalAttempt: 1, EngineAttempt: 1,
 							EmittedAt: time.Now()})
-						if err == nil && b.Verdict != store.BeginRun {
+						if err == nil && b.Verdict != store.StartGranted {
 							err = verdictError(b.Verdict)
 						}
 						return err
@@ -52,7 +52,7 @@ func fanOut(ctx context.Context, r *rig) (*trial, error) {
 	return &trial{repeat: byTurns(rounds, through(coalesced(s)), through(s)), done: s.Close}, nil
 }
 
-type verdictError store.BeginVerdict
+type verdictError store.StartVerdict
 
 func (v verdictError) Error() string { return "a step that was to run was told " + string(v) }
 

@@ -377,10 +377,10 @@ func (w *world) append(runID string, events ...run.Draft) store.Appended {
 // begin writes a StepStarted, whatever the step depends on.
 func (w *world) begin(runID, stepID string, la int) {
 	w.t.Helper()
-	b := must[store.Begun](w.t)(
-		w.store.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1,
+	b := must[store.AttemptStarted](w.t)(
+		w.store.StartAttempt(w.t.Context(), store.StartAttempt{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1,
 			EmittedAt: w.clock.now()}))
-	if b.Verdict != store.BeginRun {
+	if b.Verdict != store.StartGranted {
 		w.t.Fatalf("%s of %s is %s", stepID, runID, b.Verdict)
 	}
 }

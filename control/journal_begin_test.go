@@ -89,7 +89,7 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 	if after := w.log(id); len(after) != len(before) {
 		t.Errorf("refusals wrote to the log: %v", after[len(before):])
 	}
-	if begun, err := w.journal.StartAttempt(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
+	if begun, err := w.journal.StartAttempt(t.Context(), good); err != nil || begun.Verdict != store.StartGranted {
 		t.Errorf("Begin after the refusals returned %s, %v", begun.Verdict, err)
 	}
 	if _, err := w.newJournal(func(c *journal.Config) { c.Tickets = ticket.Keys{} }).StartAttempt(t.Context(),
@@ -108,11 +108,11 @@ func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	id := w.running("failfast", "s1<", "s2<")
 	w.end(failing(w.execute(id, "s1", 1)))
 	d := w.dispatch(id, "s2", 1)
-	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginParked {
+	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.StartParked {
 		t.Errorf("a step without the right to pass is %s, want PARKED", b.Verdict)
 	}
 	d.PassFailing, d.SignalID = true, "retry-1"
-	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginRun {
+	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.StartGranted {
 		t.Errorf("a step with the right to pass is %s, want RUN", b.Verdict)
 	}
 	if p := must[run.StepStartedPayload](t)(
@@ -135,14 +135,14 @@ func TestBegin_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	w.end(failing(e))
 	_, err = w.journal.StartAttempt(t.Context(), w.beginOf(id, "s1", 3, 1))
 	refusedFor(t, "attempt 3 after attempt 1", err, "not next")
-	if b := w.begun(id, "s1", 2, 1); b.Verdict != store.BeginRun {
+	if b := w.begun(id, "s1", 2, 1); b.Verdict != store.StartGranted {
 		t.Errorf("attempt 2 after attempt 1 is %s, want RUN", b.Verdict)
 	}
-	if b := w.begun(id, "s1", 2, 2); b.Verdict != store.BeginRun {
+	if b := w.begun(id, "s1", 2, 2); b.Verdict != store.StartGranted {
 		t.Errorf("attempt 2 again is %s, want RUN", b.Verdict)
 	}
 	b := w.begun(id, "s1", 1, 2)
-	if b.Verdict != store.BeginDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent ||
+	if b.Verdict != store.StartDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent ||
 		b.Terminal.Seq == 0 || b.Terminal.Payload != nil || b.Key != "" {
 		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with only the type and the sequence number of its end",
 			b.Verdict, b.Terminal, b.Key)
@@ -194,7 +194,7 @@ func TestBegin_RefusesAnOpenDependency(t *testing.T) {
 	}))
 	open("s3")
 	w.end(w.execute(id, "s2", 1)) // s1 was skipped
-	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.BeginRun {
+	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.StartGranted {
 		t.Errorf("s3 after its dependencies is %s, want RUN", b.Verdict)
 	}
 }
@@ -355,7 +355,7 @@ func TestBegin_TicketsExpire(t *testing.T) {
 	b.EmittedAt = w.clock.now()
 	_, err := w.journal.StartAttempt(t.Context(), b)
 	refusedFor(t, "a day later", err, "the ticket expired at ")
-	if again := w.begun(id, "s1", 1, 1); again.Verdict != store.BeginRun {
+	if again := w.begun(id, "s1", 1, 1); again.Verdict != store.StartGranted {
 		t.Errorf("with a new ticket it is %s, want RUN", again.Verdict)
 	}
 }

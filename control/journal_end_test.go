@@ -146,7 +146,7 @@ func TestEnd_AFailureClosesTheGateAndOpensTheWindow(t *testing.T) {
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("while another step runs, the failure has (-want +got):\n%s", diff)
 	}
-	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.BeginParked {
+	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.StartParked {
 		t.Errorf("a step after the failure is %s, want PARKED", b.Verdict)
 	}
 	two.Completed.RetryDeadline, two.Completed.Reused = &forged, &run.Reused{RunID: "r0", Seq: 1}

@@ -39,7 +39,7 @@ func (w *world) execute(runID, stepID string, la int) engine.End {
 	w.t.Helper()
 	b := w.beginOf(runID, stepID, la, 1)
 	begun := must[engine.AttemptStarted](w.t)(w.journal.StartAttempt(w.t.Context(), b))
-	if begun.Verdict != store.BeginRun || begun.Key == "" {
+	if begun.Verdict != store.StartGranted || begun.Key == "" {
 		w.t.Fatalf("%s of %s is %s with key %q, want RUN with a key", stepID, runID, begun.Verdict, begun.Key)
 	}
 	return engine.End{

@@ -120,7 +120,7 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
 
 	second := w.begun(id, "s1", 2, 1)
-	if second.Verdict != store.BeginRun || compact(t,
+	if second.Verdict != store.StartGranted || compact(t,
 		second.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1","MODE":"safe"}}` ||
 		compact(t, second.Params) != `{"day":"tue"}` {
 		t.Errorf("attempt 2: %s, inputs %s, params %s", second.Verdict, second.Step.Inputs, second.Params)
@@ -178,19 +178,19 @@ func TestBegin_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 	must[store.Appended](t)(
 		w.journal.Append(t.Context(), store.Append{RunID: id, SetGate: run.GatePaused,
 			Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}))
-	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.BeginParked || w.count(id, run.StepStartedEvent) != 0 {
+	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.StartParked || w.count(id, run.StepStartedEvent) != 0 {
 		t.Fatalf("%s in a pause", b.Verdict)
 	}
 	w.overlaid(override(id, "o2", "s1", M{"dir": "b"}))
 	must[store.Appended](t)(
 		w.journal.Append(t.Context(), store.Append{RunID: id, ClearGate: run.GatePaused,
 			Events: []run.Draft{runtest.Draft(run.RunResumed, "", 1)}}))
-	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.BeginRun ||
+	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.StartGranted ||
 		compact(t, b.Step.Inputs) != `{"argv":["true"],"dir":"b","env":{"KEPT":"1"}}` {
 		t.Errorf("%s %s", b.Verdict, b.Step.Inputs)
 	}
 	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
-	if b := w.begun(id, "s1", 1, 2); b.Verdict != store.BeginDone || b.Terminal == nil {
+	if b := w.begun(id, "s1", 1, 2); b.Verdict != store.StartDone || b.Terminal == nil {
 		t.Errorf("after its end: %s", b.Verdict)
 	}
 }

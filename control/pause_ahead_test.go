@@ -67,7 +67,7 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginOf(id, "s2", 1, 1)))
-	if b.Verdict != store.BeginParked {
+	if b.Verdict != store.StartParked {
 		t.Errorf("s2 is %s", b.Verdict)
 	}
 	if st := w.state(id); st.Status != run.Paused || st.Substatus() != run.Draining || st.Pause.SignalID != "u1" {

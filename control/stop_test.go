@@ -52,7 +52,7 @@ func TestDeliver_ForceKill(t *testing.T) {
 		h.Terminal {
 		t.Errorf("the intent is not there: %+v", h)
 	}
-	if b := w.begun(id, "s4", 1, 1); b.Verdict != store.BeginParked {
+	if b := w.begun(id, "s4", 1, 1); b.Verdict != store.StartParked {
 		t.Errorf("a step begins after the intent: %s", b.Verdict)
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
@@ -97,7 +97,7 @@ func TestDeliver_ForceKill(t *testing.T) {
 	if !w.audited("acme", "engine APPEND REJECTED ORPHANED_TASK "+id) {
 		t.Errorf("audit: %v", w.audit("acme"))
 	}
-	if b := w.begun(id, "s3", 1, 2); b.Verdict != store.BeginDone {
+	if b := w.begun(id, "s3", 1, 2); b.Verdict != store.StartDone {
 		t.Errorf("a platform retry of s3: %s", b.Verdict)
 	}
 	// the words are those of who stopped it

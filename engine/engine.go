@@ -208,7 +208,7 @@ type StartAttempt struct {
 // and Params the run's parameters with the overlays at the time of the StepStarted; ParamsSeq is the position of the
 // newest overlay (contract T197). They are set only for RUN.
 type AttemptStarted struct {
-	store.Begun
+	store.AttemptStarted
 	Identity  run.Identity    `json:"identity"`
 	Key       string          `json:"key,omitempty"`
 	Receipt   *Receipt        `json:"receipt,omitempty"` // of the end in the log; only for DONE

@@ -51,7 +51,7 @@ func stored(t *testing.T) *api {
 	}
 	buried := false
 	if err == nil {
-		buried, err = s.Bury(ctx, "r1", 2, "message too large")
+		buried, err = s.AddDeadLetter(ctx, "r1", 2, "message too large")
 	}
 	if err != nil || !buried {
 		t.Fatalf("bury: %t, %v", buried, err)

@@ -298,7 +298,7 @@ func receipt(kind run.SignalType) runs.SignalReceipt {
 func deadLetter(id string) reads.DeadLetter {
 	return reads.DeadLetter{
 		ID: id, TenantID: "acme", ProjectID: "shop", RunID: "r1", From: 5, To: 6, Attempts: 10, Cause: "message too large",
-		BuriedAt: instant,
+		CreatedAt: instant,
 	}
 }
 

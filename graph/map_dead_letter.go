@@ -8,7 +8,7 @@ import (
 func mapDeadLetter(d reads.DeadLetter) *model.DeadLetter {
 	return &model.DeadLetter{
 		ID: nodeID(deadLetterNode, d.ID), ProjectID: d.ProjectID, RunID: d.RunID, FromSeq: d.From, ToSeq: d.To,
-		Attempts: d.Attempts, Cause: d.Cause, BuriedAt: d.BuriedAt, RedrivenAt: d.RedrivenAt,
+		Attempts: d.Attempts, Cause: d.Cause, BuriedAt: d.CreatedAt, RedrivenAt: d.RedrivenAt,
 	}
 }
 

@@ -30,7 +30,7 @@ func (p *Projector) handleRefusal(ctx context.Context, m live.Message, before in
 	case r.Attempts < p.cfg.MaxRefusals:
 		return nil
 	}
-	isDead, err := p.store.Bury(ctx, m.RunID, r.Upto, text)
+	isDead, err := p.store.AddDeadLetter(ctx, m.RunID, r.Upto, text)
 	if err != nil {
 		return err
 	}

@@ -279,7 +279,7 @@ func (p place) bury(w *island) {
 	must(w.t, err)
 	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.said("too large"), time.Hour)
 	must(w.t, err)
-	buried, err := w.store.Bury(ctx, id, out.Head.LastSeq, p.said("too large"))
+	buried, err := w.store.AddDeadLetter(ctx, id, out.Head.LastSeq, p.said("too large"))
 	must(w.t, err)
 	if !buried {
 		w.t.Fatal("the letter was not buried")

@@ -9,15 +9,15 @@ import (
 )
 
 // Admissions decides when a run that was asked for may start: its tenant and project
-// have a token for it and a place. A run that may not waits in the lane of its
+// have a token and a slot for it. A run that may not start waits in the lane of its
 // project; lanes and tenants take turns by their weights, so that a long queue of one does not
 // delay another. All times are the store's.
 //
-// An admitted run keeps its place until it ends: the write that ends it frees the
-// place in the same transaction, whoever writes it.
+// An admitted run keeps its slot until it ends: the write that ends the run frees the
+// slot in the same transaction.
 type Admissions interface {
 	// AdmitWaiting admits up to limit waiting runs, fairly, and makes them due for
-	// Lease. terms says what a place may have; it does no I/O. What admitting one costs does
+	// Lease. terms returns the terms of a tenant and project; it does no I/O. What admitting one costs does
 	// not grow with the number that wait.
 	AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) Terms, limit int) (Admitted, error)
 	// ExpiredWaiting lists runs that still wait after their time, the longest first, at most limit.
@@ -26,7 +26,7 @@ type Admissions interface {
 	WaitingRuns(ctx context.Context, f WaitingFilter) ([]WaitingRun, error)
 	// Usage reads what a tenant and its projects use now.
 	Usage(ctx context.Context, tenantID string) (Usage, error)
-	// ActiveRuns counts the runs of the whole installation that hold a place. It is one cheap read.
+	// ActiveRuns counts the runs of the whole installation that hold a slot. It is one cheap read.
 	ActiveRuns(ctx context.Context) (int64, error)
 }
 
@@ -36,10 +36,10 @@ type WaitingRun struct {
 	EnvironmentID, PlanID, PlanVersion, TriggeredBy string
 }
 
-// Terms are what a place may have.
+// Terms are the limits of a tenant and project.
 type Terms struct {
 	Tenant, Project Share
-	// MaxActive is how many runs of the whole installation may hold a place; negative: not limited.
+	// MaxActive is how many runs of the whole installation may hold a slot; negative: not limited.
 	MaxActive int
 	Strategy  Strategy
 	// TTL is how long an arriving run may wait; 0: for ever.
@@ -53,7 +53,7 @@ type Share struct {
 	// PerMinute is the size of the token bucket, which is filled evenly; negative: none.
 	// A run takes one token: of its project when that has a bucket, else of its tenant.
 	PerMinute  int
-	MaxActive  int // runs that hold a place; negative: not limited
+	MaxActive  int // runs that hold a slot; negative: not limited
 	MaxWaiting int // negative: not limited
 	Weight     int // at least 1
 }
@@ -61,7 +61,7 @@ type Share struct {
 // Strategy says what becomes of a run that is over a quota (§12.1).
 type Strategy string
 
-// Strategies. A run for which there is no place waits under each of them but StrategyReject.
+// Strategies. A run for which there is no slot waits under each of them but StrategyReject.
 const (
 	StrategyQueue  Strategy = "QUEUE"
 	StrategyReject Strategy = "REJECT"
@@ -74,7 +74,7 @@ type WaitReason string
 // Reasons to wait.
 const (
 	WaitQuota WaitReason = "QUOTA"
-	WaitPlace WaitReason = "PLACE"
+	WaitSlot  WaitReason = "PLACE"
 	WaitTurn  WaitReason = "TURN" // others of its lane wait before it
 	WaitHold  WaitReason = "HOLD"
 )

@@ -67,8 +67,8 @@ type AuditProofs interface {
 	// their cursors. An object of the installation belongs to the tenant "".
 	AuditObjects(ctx context.Context, f AuditObjectFilter) ([]AuditObject, error)
 	LogSeals
-	// AuditMissing lists linked rows of a tenant that made a policy, a setting or a decision that the store does not hold
-	// any more, with a number above after, in the order of their numbers, at most limit (1 to MaxPage).
+	// AuditMissing lists linked rows of a tenant that made a policy, a setting or a decision that the store does not
+	// hold any more, with a number above after, in the order of their numbers, at most limit (1 to MaxPage).
 	AuditMissing(ctx context.Context, tenantID string, after int64, limit int) ([]AuditLink, error)
 	// AuditHeads lists the newest link of each tenant after a tenant, in the order of tenants, at most limit.
 	AuditHeads(ctx context.Context, afterTenant string, limit int) ([]AuditHead, error)

@@ -2,16 +2,16 @@ package store
 
 import "context"
 
-// Entry is one Append or one Begin of a batch: exactly one of them is set.
+// Entry is one Append or one StartAttempt of a batch: exactly one of them is set.
 type Entry struct {
 	Append *Append
-	Begin  *Begin
+	Start  *StartAttempt
 }
 
 // RunID is the run of the entry.
 func (e Entry) RunID() string {
-	if e.Begin != nil {
-		return e.Begin.RunID
+	if e.Start != nil {
+		return e.Start.RunID
 	}
 	return e.Append.RunID
 }
@@ -19,13 +19,13 @@ func (e Entry) RunID() string {
 // EntryResult is what became of an Entry: Err, or the answer of its kind.
 type EntryResult struct {
 	Appended Appended
-	Begun    Begun
+	Started  AttemptStarted
 	Err      error
 }
 
 // Batcher writes several entries of one run in one transaction.
 type Batcher interface {
-	// Batch works as calling Append and Begin for each entry in order would, in one
+	// Batch works as calling Append and StartAttempt for each entry in order would, in one
 	// transaction and at the price of one commit. An entry that cannot be written
 	// has its own Err and leaves the others alone; an error of the call means that
 	// nothing was written, or that nobody can say (see the package's doc).
@@ -39,11 +39,11 @@ const MaxEntries = 256
 type Grouper interface {
 	// Plain prepares an entry that is one event and needs, as far as can be told
 	// without asking the database, nothing but its insertion. It reports false of any
-	// other, also of an invalid one: that is for Append or Begin.
+	// other, also of an invalid one: that is for Append or StartAttempt.
 	Plain(e Entry) (Plain, bool)
-	// Group writes what Plain prepared, no two of one run, as Append and Begin would,
+	// Group writes what Plain prepared, no two of one run, as Append and StartAttempt would,
 	// in one transaction and at the price of one commit. The answer is nil for what it
-	// found to need more: nothing was done about it, and it is for Append or Begin. It
+	// found to need more: nothing was done about it, and it is for Append or StartAttempt. It
 	// never waits for a head that somebody else holds: that answer is nil too. An error
 	// of the call means that nothing was written, or that nobody can say. At most
 	// MaxEntries.

@@ -19,8 +19,8 @@ type Bulks interface {
 	// actor's finished ones those beyond the b.Keep newest bulks are deleted with their rows.
 	PutBulk(ctx context.Context, b NewBulk) (Bulk, bool, error)
 	// StopBulk stops a bulk, with the audit row, in one transaction: it is held no more (BulkTx), and due at once, for
-	// what waits to be settled as BulkNotSent. One that is finished or was stopped is left as it is: it is returned with
-	// false. ErrNotFound.
+	// what waits to be settled as BulkNotSent. One that is finished or was stopped is left as it is: it is returned
+	// with false. ErrNotFound.
 	StopBulk(ctx context.Context, id string, audit AuditRow) (Bulk, bool, error)
 	// Identities reads whose runs are, in any order; unknown runs and those of other tenants are
 	// absent. At most MaxBulk ids.
@@ -50,16 +50,17 @@ type BulkWork interface {
 	// that has an outcome keeps it. With the last one the bulk is finished and the lease ends.
 	// ErrConflict when the fence moved or the lease ended: nothing is written.
 	SettleBulkRows(ctx context.Context, b Bulk, s BulkSettlement, ttl time.Duration) (Bulk, error)
-	// ReleaseBulk ends a lease; the bulk is due again after delay, at once when it was stopped. ErrConflict when the fence
-	// moved.
+	// ReleaseBulk ends a lease; the bulk is due again after delay, at once when it was stopped. ErrConflict when the
+	// fence moved.
 	ReleaseBulk(ctx context.Context, b Bulk, delay time.Duration) error
 }
 
 // BulkTx is the bulk that a signal to the locked run is of.
 type BulkTx interface {
-	// HoldBulk keeps a leased bulk as it is until the transaction ends: nobody leases, stops or settles it meanwhile. So a
-	// signal is sent under the fence of its bulk, however long its sender slept, and who leased it next finds the receipt
-	// of each that was sent before. ErrConflict when the fence moved, the lease was given back or the bulk was stopped.
+	// HoldBulk keeps a leased bulk as it is until the transaction ends: nobody leases, stops or settles it meanwhile.
+	// So a signal is sent under the fence of its bulk, however long its sender slept, and who leased it next finds the
+	// receipt of each that was sent before. ErrConflict when the fence moved, the lease was given back or the bulk was
+	// stopped.
 	HoldBulk(ctx context.Context, b Bulk) error
 }
 

@@ -7,18 +7,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Outbox is what becomes of messages that the bus refuses one by one: repeated
-// with a growing delay, then buried, so that the run's later messages go on
-// (T123, T189). A bus that is down is not its concern (T124).
+// Outbox keeps messages that the bus refuses one by one: they are repeated with a growing delay, then become dead
+// letters, so that later messages of the run continue (contract T123, T189). It does not handle a bus that is down
+// (contract T124).
 type Outbox interface {
 	// PublishFailed notes that the bus refused the run's message up to the head to,
 	// and holds the run back from Dirty for retryIn. The first refusal since the last
 	// success fixes Upto. ErrNotFound when nothing is to be published any more.
 	PublishFailed(ctx context.Context, runID string, to run.Seq, cause string, retryIn time.Duration) (Refusal, error)
-	// Bury makes a dead letter of (published, upto], moves the published seq to upto
-	// and forgets the refusals, in one transaction. It reports false when somebody
-	// published or buried it meanwhile.
-	Bury(ctx context.Context, runID string, upto run.Seq, cause string) (bool, error)
+	// AddDeadLetter makes a dead letter of (published, upto], moves the published seq to upto
+	// and forgets the refusals, in one transaction. It reports false when another process
+	// published the message or made the dead letter meanwhile.
+	AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (bool, error)
 	// DeadLetters lists dead letters, newest first.
 	DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, error)
 	// Redriven records that a dead letter was published after all. It reports false
@@ -43,7 +43,7 @@ type DeadLetter struct {
 	From, To   run.Seq
 	Attempts   int
 	Cause      string
-	BuriedAt   time.Time
+	CreatedAt  time.Time
 	RedrivenAt *time.Time
 }
 
@@ -51,9 +51,9 @@ type DeadLetter struct {
 type DeadLetterFilter struct {
 	TenantID string
 	RunID    string // "" for every run
-	ID       string // "" for every letter
+	ID       string // "" for every dead letter
 	Open     bool   // only those not redriven
 	Limit    int    // at most MaxPage
-	// Before pages: letters strictly older than this one; "" for the first page.
+	// Before pages: dead letters strictly older than this one; "" for the first page.
 	Before string
 }

@@ -21,8 +21,8 @@ type OverlayTx interface {
 	// Overlaid counts the overlays of the run and returns the AcceptedSeq of the
 	// newest one that concerns the step, 0 for none.
 	Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error)
-	// Begin works as Log.Begin, in this transaction, and passes run.GateOverlaid:
+	// StartAttempt works as Log.StartAttempt, in this transaction, and passes run.GateOverlaid:
 	// who calls it has read the overlays under the lock and says in ParamsSeq which
 	// is the newest.
-	Begin(ctx context.Context, b Begin) (Begun, error)
+	StartAttempt(ctx context.Context, b StartAttempt) (AttemptStarted, error)
 }

@@ -110,9 +110,9 @@ type NewRun struct {
 	// Events are not written, but what Wait makes of the answer.
 	Enqueue *Enqueue
 	Wait    func(Admission) ([]run.Draft, error)
-	// Written, if set, is called with what was committed before CreateRun returns created = true, by a store that knows it
-	// without reading. Neither function does I/O; both may be called by another goroutine, also after a
-	// caller whose context ended has left, and Wait again after a conflict that committed nothing.
+	// Written, if set, is called with what was committed before CreateRun returns created = true, by a store that knows
+	// it without reading. Neither function does I/O; both may be called by another goroutine, also after a caller whose
+	// context ended has left, and Wait again after a conflict that committed nothing.
 	Written func(Written)
 	// NeedApproval instead of Enqueue: the run waits for people first.
 	NeedApproval *NeedApproval

@@ -65,7 +65,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Authority
 	Workers
 	Transactor
-	Sweep
+	Reconciliation
 	Upkeep
 	Audits
 	Ops
@@ -77,9 +77,9 @@ type Log interface {
 	// not duplicates or refused, or none when it returns an error. Outcomes stand
 	// in the order of the drafts. A *run.SchemaError aborts the call (T190).
 	Append(ctx context.Context, a Append) (Appended, error)
-	// Begin is the look-up and the StepStarted of one logical attempt in one
+	// StartAttempt looks up one logical attempt and appends its StepStarted, in one
 	// transaction under the head lock (T185, T216). It is never fail-open.
-	Begin(ctx context.Context, b Begin) (Begun, error)
+	StartAttempt(ctx context.Context, b StartAttempt) (AttemptStarted, error)
 	// Events reads events with Seq > after, ascending, at most limit (≤ MaxPage).
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	// EventsBefore reads events with Seq < before, descending, at most limit.
@@ -125,7 +125,7 @@ type Append struct {
 	// ErrAttemptEnded, where a StepStarted would be inserted behind an end of its attempt: the caller has not observed
 	// that end. What the log has already is answered as the first time (T185).
 	UnlessGate run.Gate `json:"unlessGate,omitempty"`
-	// Seen is the place up to which the caller has read the log; see engine.Journal.Append. No store reads it.
+	// Seen is the seq up to which the caller has read the log; see engine.Journal.Append. No store reads it.
 	Seen run.Seq `json:"seen,omitempty"`
 	// MinHead is the head that the caller's last append returned; a lower head
 	// is ErrRegressed (T194). 0 means unknown.
@@ -203,8 +203,8 @@ type Heads struct {
 	ByRun map[string]Head
 }
 
-// Begin asks to begin one logical attempt.
-type Begin struct {
+// StartAttempt asks to start one logical attempt.
+type StartAttempt struct {
 	RunID          string    `json:"runId"`
 	StepID         string    `json:"stepId"`
 	LogicalAttempt int       `json:"logicalAttempt"`
@@ -216,29 +216,29 @@ type Begin struct {
 	// SignalID is the RETRY_STEP that caused the attempt: its receipt becomes
 	// APPLIED at the StepStarted's Seq in the same transaction.
 	SignalID string `json:"signalId,omitempty"`
-	// ParamsSeq is stamped on the StepStarted; only OverlayTx.Begin takes it (T197).
+	// ParamsSeq is stamped on the StepStarted; only OverlayTx.StartAttempt takes it (T197).
 	ParamsSeq run.Seq `json:"-"`
 	// Heavy is the bucket that a token is taken of with the StepStarted; none when nil. Without a
-	// token nothing is appended: BeginThrottled. A logical attempt takes one, once (§12.3).
+	// token nothing is appended: StartThrottled. A logical attempt takes one, once (§12.3).
 	Heavy *Bucket `json:"-"`
 }
 
-// BeginVerdict is the answer to a Begin.
-type BeginVerdict string
+// BeginVerdict is the answer to a StartAttempt.
+type StartVerdict string
 
-// Verdicts of Begin (T185).
+// Verdicts of StartAttempt (T185).
 const (
-	BeginRun         BeginVerdict = "RUN"          // StepStarted is in the log: work
-	BeginDone        BeginVerdict = "DONE"         // a terminal exists: return it, do not work
-	BeginParked      BeginVerdict = "PARKED"       // the gate is closed: return at once
-	BeginRunTerminal BeginVerdict = "RUN_TERMINAL" // the run is over
+	StartGranted     StartVerdict = "RUN"          // StepStarted is in the log: work
+	StartDone        StartVerdict = "DONE"         // a terminal exists: return it, do not work
+	StartParked      StartVerdict = "PARKED"       // the gate is closed: return at once
+	StartRunTerminal StartVerdict = "RUN_TERMINAL" // the run is over
 	// no token for a heavy step: return at once, come again after RetryAfter (T113).
-	BeginThrottled BeginVerdict = "THROTTLED"
+	StartThrottled StartVerdict = "THROTTLED"
 )
 
-// Begun answers a Begin.
-type Begun struct {
-	Verdict    BeginVerdict `json:"verdict"`
+// AttemptStarted answers a StartAttempt.
+type AttemptStarted struct {
+	Verdict    StartVerdict `json:"verdict"`
 	StartedSeq run.Seq      `json:"startedSeq,omitempty"` // RUN
 	Terminal   *run.Event   `json:"terminal,omitempty"`   // DONE
 	Head       Head         `json:"head"`
@@ -309,10 +309,10 @@ type Runs interface {
 	// places of f are ignored. It reads indexes alone and costs as much as there are runs in
 	// that time: ErrTooMany above MaxCounted of them.
 	Count(ctx context.Context, f RunFilter, parts int) ([]RunCount, error)
-	// Places lists where a tenant has runs, each place once, as of their checkpoints: in the projects, or in all of
-	// them with nil. Of more than limit (1..MaxPage) some are left out; of all projects, the last by name. It
-	// probes an index once for each place.
-	Places(ctx context.Context, tenantID string, projects []string, limit int) ([]Place, error)
+	// RunScopes lists the scopes in which a tenant has runs, each once, as of their checkpoints: in the projects, or in
+	// all of them with nil. Of more than limit (1..MaxPage) it leaves out some; of all projects, the last by name. It
+	// probes an index once for each scope.
+	RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]Scope, error)
 }
 
 // Plans holds plan bodies by their digest.
@@ -335,9 +335,6 @@ type Run struct {
 	CreatedAt     time.Time
 }
 
-// Place is a project and environment of a tenant.
-type Place struct{ ProjectID, EnvironmentID string }
-
 // RunFilter selects runs of one tenant. Empty fields do not restrict, but without
 // a TenantID there are no runs.
 type RunFilter struct {
@@ -347,7 +344,8 @@ type RunFilter struct {
 	EveryTenant   bool
 	ProjectIDs    []string // nil: every project of the tenant
 	EnvironmentID string
-	// Scopes restrict further to runs that one of them covers. ProjectIDs beside them keep the index of projects in use.
+	// Scopes restrict further to runs that one of them covers. ProjectIDs beside them keep the index of projects in
+	// use.
 	Scopes      Scopes `json:",omitempty"` // requests of before are known by their text
 	Statuses    []run.Status
 	PlanID      string
@@ -368,7 +366,7 @@ type RunFilter struct {
 	Ascending bool
 }
 
-// RunPos is a place in a list of runs.
+// RunPos is a position in a list of runs.
 type RunPos struct {
 	CreatedAt time.Time
 	RunID     string

@@ -59,7 +59,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 		_, err = s.PublishFailed(ctx, "r1", 1, "message too large", 0)
 	}
 	if err == nil {
-		_, err = s.Bury(ctx, "r1", 1, "message too large")
+		_, err = s.AddDeadLetter(ctx, "r1", 1, "message too large")
 	}
 	if err != nil {
 		t.Fatal(err)

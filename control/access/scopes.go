@@ -19,7 +19,7 @@ const (
 )
 
 // Place is a project and environment of the caller's tenant.
-type Place = store.Place
+type Place = store.Scope
 
 // Places lists where p may READ: those of its grants that name one, and those that have runs; by name, at most
 // first (1 to MaxPlaces, 0: 200). Of the places that have runs 1000 are looked at. Where p may not READ there is
@@ -28,7 +28,7 @@ func (s *Viewers) Places(ctx context.Context, p authz.Principal, first int) ([]P
 	n := min(cmp.Or(first, 200), MaxPlaces)
 	projects, found := s.granted(p)
 	if projects == nil || len(projects) > 0 {
-		known, err := s.store.Places(ctx, p.TenantID, projects, maxPlacesLooked)
+		known, err := s.store.RunScopes(ctx, p.TenantID, projects, maxPlacesLooked)
 		if err != nil {
 			return nil, control.Translate(err)
 		}

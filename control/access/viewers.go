@@ -30,7 +30,7 @@ type EngineCapability struct{ Engine, Name, Support, Note string }
 
 // PlaceStore lists where a tenant has runs.
 type PlaceStore interface {
-	Places(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Place, error)
+	RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error)
 }
 
 // Viewers tells principals who they are and what they may do where. It is safe for concurrent use.

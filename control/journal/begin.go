@@ -49,7 +49,7 @@ func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.Att
 	if err := j.checkTurn(ctx, f, i, b.LogicalAttempt); err != nil {
 		return engine.AttemptStarted{}, err
 	}
-	in := store.Begin{
+	in := store.StartAttempt{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
 		EmittedAt:   b.EmittedAt,
 		PassFailing: d.PassFailing, SignalID: d.SignalID,
@@ -64,18 +64,18 @@ func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.Att
 		}
 	}
 	before := f.Log.Highest()
-	begun, err := j.cfg.Store.Log.Begin(ctx, in)
+	begun, err := j.cfg.Store.Log.StartAttempt(ctx, in)
 	overlaid := begun.Head.Gate&run.GateOverlaid != 0
-	if err == nil && overlaid && begun.Verdict == store.BeginParked {
+	if err == nil && overlaid && begun.Verdict == store.StartParked {
 		begun, err = j.beginOverlaid(ctx, in)
 	}
 	if err != nil {
 		return engine.AttemptStarted{}, err
 	}
 	f.Log.Observe(before, begun.Head.LastSeq)
-	out := engine.AttemptStarted{Begun: begun, Identity: f.run.Identity}
+	out := engine.AttemptStarted{AttemptStarted: begun, Identity: f.run.Identity}
 	switch begun.Verdict {
-	case store.BeginRun:
+	case store.StartGranted:
 		f.Log.note(run.StepStartedEvent, i, b.LogicalAttempt, begun.StartedSeq)
 		x := executionOf(b, false)
 		x.StartedSeq = begun.StartedSeq
@@ -85,14 +85,14 @@ func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.Att
 		if overlaid {
 			err = j.overlay(ctx, &out)
 		}
-	case store.BeginDone:
+	case store.StartDone:
 		// The caller may be a different execution, so it does not get the payload with the result.
 		out.Terminal = &run.Event{Type: begun.Terminal.Type, Seq: begun.Terminal.Seq}
 		end := engine.Receipt{Type: begun.Terminal.Type, Seq: begun.Terminal.Seq, At: begun.Terminal.EmittedAt}
 		receipt := j.prove(end, begun.Head, b.RunID, b.StepID, b.LogicalAttempt, false)
 		out.Receipt = &receipt
 		f.Log.note(begun.Terminal.Type, i, b.LogicalAttempt, begun.Terminal.Seq)
-	case store.BeginParked, store.BeginRunTerminal, store.BeginThrottled:
+	case store.StartParked, store.StartRunTerminal, store.StartThrottled:
 	}
 	return out, err
 }

@@ -11,14 +11,14 @@ import (
 
 // beginOverlaid begins an attempt of a run that has overlays, under the head lock,
 // so that StepStarted names the newest one (T197).
-func (j *Journal) beginOverlaid(ctx context.Context, b store.Begin) (begun store.Begun, err error) {
+func (j *Journal) beginOverlaid(ctx context.Context, b store.StartAttempt) (begun store.AttemptStarted, err error) {
 	err = j.cfg.Store.Log.InRun(ctx, b.RunID, func(tx store.RunTx) error {
 		_, newest, err := tx.Overlaid(ctx, b.StepID)
 		if err != nil {
 			return err
 		}
 		b.ParamsSeq = newest
-		begun, err = tx.Begin(ctx, b)
+		begun, err = tx.StartAttempt(ctx, b)
 		return err
 	})
 	return begun, err

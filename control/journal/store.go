@@ -11,7 +11,7 @@ import (
 // LogStore reads and appends to the logs of runs.
 type LogStore interface {
 	Append(ctx context.Context, a store.Append) (store.Appended, error)
-	Begin(ctx context.Context, b store.Begin) (store.Begun, error)
+	StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error)
 	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
 	Tails(ctx context.Context, known []store.Known) (store.Tails, error)

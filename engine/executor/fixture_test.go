@@ -66,12 +66,12 @@ func (j *journal) StartAttempt(_ context.Context, b engine.StartAttempt) (engine
 	j.begins = append(j.begins, b)
 	if j.begin != nil {
 		begun, err := j.begin(len(j.begins))
-		if err != nil || begun.Verdict != store.BeginRun {
+		if err != nil || begun.Verdict != store.StartGranted {
 			return begun, err
 		}
 	}
 	return engine.AttemptStarted{
-		Begun: store.Begun{Verdict: store.BeginRun}, Identity: identity, Step: j.step, Params: j.params,
+		AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}, Identity: identity, Step: j.step, Params: j.params,
 		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false),
 	}, nil
 }

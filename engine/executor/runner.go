@@ -105,15 +105,15 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(Beat)) (engine.R
 		return back, err
 	}
 	switch begun.Verdict {
-	case store.BeginParked:
+	case store.StartParked:
 		return d.returned(engine.ReturnParked), nil
-	case store.BeginThrottled:
+	case store.StartThrottled:
 		back = d.returned(engine.ReturnThrottled)
 		back.RetryAfter = begun.RetryAfter
 		return back, nil
-	case store.BeginRunTerminal:
+	case store.StartRunTerminal:
 		return d.returned(engine.ReturnRunTerminal), nil
-	case store.BeginDone:
+	case store.StartDone:
 		back = d.returned(engine.ReturnEnded)
 		back.Receipt = begun.Receipt
 		return back, nil

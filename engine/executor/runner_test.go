@@ -44,7 +44,7 @@ func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 		if n < 3 || beats.Load() < 2 { // it is reported alive while Begin is not answered
 			return engine.AttemptStarted{}, fmt.Errorf("begin: %w", []error{store.ErrUnavailable, engine.ErrUnanswered}[n%2])
 		}
-		return engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+		return engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, nil
 	}
 	r := scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
 		worked.Add(1)
@@ -74,19 +74,19 @@ func TestRunner_BeginIsRepeatedUntilAnswered(t *testing.T) {
 func TestRunner_VerdictsWithoutWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		begun store.Begun
+		begun store.AttemptStarted
 		kind  engine.ReturnKind
 	}{
-		"parked":   {store.Begun{Verdict: store.BeginParked}, engine.ReturnParked},
-		"no token": {store.Begun{Verdict: store.BeginThrottled, RetryAfter: 7 * time.Second}, engine.ReturnThrottled},
-		"run over": {store.Begun{Verdict: store.BeginRunTerminal}, engine.ReturnRunTerminal},
-		"done": {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1}},
+		"parked":   {store.AttemptStarted{Verdict: store.StartParked}, engine.ReturnParked},
+		"no token": {store.AttemptStarted{Verdict: store.StartThrottled, RetryAfter: 7 * time.Second}, engine.ReturnThrottled},
+		"run over": {store.AttemptStarted{Verdict: store.StartRunTerminal}, engine.ReturnRunTerminal},
+		"done": {store.AttemptStarted{Verdict: store.StartDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1}},
 			engine.ReturnEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Noop, struct{}{})
-			j.begin = func(int) (engine.AttemptStarted, error) { return engine.AttemptStarted{Begun: c.begun}, nil }
+			j.begin = func(int) (engine.AttemptStarted, error) { return engine.AttemptStarted{AttemptStarted: c.begun}, nil }
 			back, err := scriptedWorker(t, j, mustNotWork(t)).Run(t.Context(), dispatch, quiet)
 			wantReturn(t, back, err, c.kind)
 			if back.RetryAfter != c.begun.RetryAfter {
@@ -182,7 +182,7 @@ func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.begin = func(int) (engine.AttemptStarted, error) {
 		<-began
-		return engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+		return engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, nil
 	}
 	beat := func(b executor.Beat) {
 		beats = append(beats, b)
@@ -211,7 +211,7 @@ func TestRunner_TimeoutCountsFromBegin(t *testing.T) {
 		if n == 1 {
 			return engine.AttemptStarted{}, store.ErrUnavailable // longer than the timeout passes before the begin
 		}
-		return engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+		return engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, nil
 	}
 	end := execute(t, t.Context(), scriptedWorker(t, j, untilStopped))
 	wantFailed(t, end, "TIMEOUT", true)

@@ -35,23 +35,23 @@ type flight struct {
 }
 
 // begins asks the Journal to begin the attempt of a dispatch.
-func (w *world) begins(f *flight) store.Begun {
+func (w *world) begins(f *flight) store.AttemptStarted {
 	w.tb.Helper()
-	b, err := authority.PrepareBegin(w.id, store.Begin{
+	b, err := authority.PrepareStart(w.id, store.StartAttempt{
 		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1 + f.spent,
 		EmittedAt: w.now, PassFailing: f.passes, SignalID: f.signalID,
 	})
 	if err != nil {
 		w.tb.Fatalf("begin: %v", err)
 	}
-	p, begun := authority.DecideBegin(w.head, b, w.facts(), w.now)
+	p, begun := authority.DecideStart(w.head, b, w.facts(), w.now)
 	if w.throttle != nil && len(p.Insert) > 0 {
 		if wait := w.throttle(f.stepID); wait > 0 {
-			return store.Begun{Verdict: store.BeginThrottled, RetryAfter: wait}
+			return store.AttemptStarted{Verdict: store.StartThrottled, RetryAfter: wait}
 		}
 	}
 	w.carryOut(p)
-	f.began = begun.Verdict == store.BeginRun
+	f.began = begun.Verdict == store.StartGranted
 	return begun
 }
 
@@ -60,13 +60,13 @@ func (w *world) arrive(f *flight) {
 	w.tb.Helper()
 	w.needTask(f.since)
 	switch begun := w.begins(f); begun.Verdict {
-	case store.BeginThrottled:
+	case store.StartThrottled:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
-	case store.BeginParked:
+	case store.StartParked:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnParked})
-	case store.BeginRunTerminal:
+	case store.StartRunTerminal:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnRunTerminal})
-	case store.BeginDone:
+	case store.StartDone:
 		w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
 	}
 }

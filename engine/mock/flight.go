@@ -61,16 +61,16 @@ func (f *flight) begin() {
 		return
 	}
 	switch begun.Verdict {
-	case store.BeginParked:
+	case store.StartParked:
 		f.handBack(engine.Return{Kind: engine.ReturnParked})
 		return
-	case store.BeginThrottled:
+	case store.StartThrottled:
 		f.handBack(engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
 		return
-	case store.BeginRunTerminal:
+	case store.StartRunTerminal:
 		f.handBack(engine.Return{Kind: engine.ReturnRunTerminal})
 		return
-	case store.BeginDone:
+	case store.StartDone:
 		f.handBack(engine.Return{Kind: engine.ReturnEnded, Receipt: begun.Receipt})
 		return
 	}

@@ -33,7 +33,7 @@ func (l *Log) StartAttempt(_ context.Context, b engine.StartAttempt) (engine.Att
 	if err != nil {
 		return engine.AttemptStarted{}, fmt.Errorf("%w: %w", engine.ErrRefused, err)
 	}
-	start, err := authority.PrepareBegin(l.id, store.Begin{
+	start, err := authority.PrepareStart(l.id, store.StartAttempt{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
 		EmittedAt:   b.EmittedAt,
 		PassFailing: t.PassFailing, SignalID: t.SignalID,
@@ -41,10 +41,10 @@ func (l *Log) StartAttempt(_ context.Context, b engine.StartAttempt) (engine.Att
 	if err != nil {
 		return engine.AttemptStarted{}, err
 	}
-	p, begun := authority.DecideBegin(l.head, start, l.facts(start.Batch()), l.now())
+	p, begun := authority.DecideStart(l.head, start, l.facts(start.Batch()), l.now())
 	l.carryOut(p)
 	begun.Head = l.head
-	out := engine.AttemptStarted{Begun: begun, Identity: l.id}
+	out := engine.AttemptStarted{AttemptStarted: begun, Identity: l.id}
 	if t := begun.Terminal; t != nil {
 		r := l.receiptOf(engine.Receipt{Type: t.Type, Seq: t.Seq, At: t.EmittedAt}, b.RunID, t.StepID, t.LogicalAttempt,
 			false)

@@ -121,7 +121,7 @@ var beginInput = engine.StartAttempt{RunID: "r1", StepID: "s", LogicalAttempt: 2
 func TestBegin_RoundTrip(t *testing.T) {
 	t.Parallel()
 	want := engine.AttemptStarted{
-		Begun: store.Begun{Verdict: store.BeginRun},
+		AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted},
 		Identity: run.Identity{TenantID: "acme", RunID: "r1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p",
 			PlanVersion: "1"},
 		Key: "k1.z",
@@ -150,13 +150,13 @@ func TestBegin_RoundTrip(t *testing.T) {
 // contract: T113
 func TestBegin_Throttled(t *testing.T) {
 	t.Parallel()
-	want := store.Begun{Verdict: store.BeginThrottled, RetryAfter: 2*time.Second + 345*time.Microsecond}
-	got, err := client(t, serve(t, &journal{begun: engine.AttemptStarted{Begun: want}}), "good").StartAttempt(t.Context(),
+	want := store.AttemptStarted{Verdict: store.StartThrottled, RetryAfter: 2*time.Second + 345*time.Microsecond}
+	got, err := client(t, serve(t, &journal{begun: engine.AttemptStarted{AttemptStarted: want}}), "good").StartAttempt(t.Context(),
 		beginInput)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got.Begun); diff != "" {
+	if diff := cmp.Diff(want, got.AttemptStarted); diff != "" {
 		t.Errorf("answer (-sent +received):\n%s", diff)
 	}
 }
@@ -353,7 +353,7 @@ func (e endless) Read(p []byte) (int, error) {
 // A token may have MaxCalls open calls, regardless of other tokens.
 func TestServer_BoundsTheCallsOfAToken(t *testing.T) {
 	t.Parallel()
-	j := &journal{begun: engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}, wait: make(chan struct{})}
+	j := &journal{begun: engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, wait: make(chan struct{})}
 	base := serve(t, j)
 	good := client(t, base, "good")
 	var wg sync.WaitGroup

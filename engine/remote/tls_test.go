@@ -54,7 +54,7 @@ func TestClient_ShowsItsCertificateAndTheTokenOfTheMoment(t *testing.T) {
 	var known, shown atomic.Value
 	known.Store("first")
 	shown.Store("first")
-	j := &journal{begun: engine.AttemptStarted{Begun: store.Begun{Verdict: store.BeginRun}}}
+	j := &journal{begun: engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}}
 	base := serveTLS(t, j, secretfile.Files{CA: ca, Cert: serverCert, Key: serverKey}, &known)
 	client := func(f secretfile.Files) *remote.Client {
 		c, err := f.Client(slog.New(slog.DiscardHandler), "127.0.0.1")

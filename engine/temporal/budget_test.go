@@ -65,9 +65,9 @@ func (f *faulty) Append(ctx context.Context, a store.Append) (out store.Appended
 	return out, err
 }
 
-func (f *faulty) Begin(ctx context.Context, b store.Begin) (out store.Begun, err error) {
+func (f *faulty) StartAttempt(ctx context.Context, b store.StartAttempt) (out store.AttemptStarted, err error) {
 	err = f.pass(ctx, 2, f.begin, func(ctx context.Context) error {
-		out, err = f.Store.Begin(ctx, b)
+		out, err = f.Store.StartAttempt(ctx, b)
 		return err
 	})
 	return out, err

@@ -96,17 +96,17 @@ func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult
 	}
 	out.StartedSeq = begun.StartedSeq
 	switch begun.Verdict {
-	case store.BeginRun:
-	case store.BeginParked:
+	case store.StartGranted:
+	case store.StartParked:
 		out.Kind = engine.ReturnParked
 		return out, nil
-	case store.BeginThrottled:
+	case store.StartThrottled:
 		out.Kind, out.RetryAfter = engine.ReturnThrottled, begun.RetryAfter
 		return out, nil
-	case store.BeginRunTerminal:
+	case store.StartRunTerminal:
 		out.Kind = engine.ReturnRunTerminal
 		return out, nil
-	case store.BeginDone:
+	case store.StartDone:
 		out.Kind, out.Receipt = engine.ReturnEnded, begun.Receipt
 		return out, nil
 	}

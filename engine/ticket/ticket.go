@@ -37,8 +37,8 @@ type Dispatch struct {
 	N              int       `json:"n"`       // dispatch ordinal
 	Queue          string    `json:"queue"`
 	Hook           bool      `json:"hook,omitempty"`        // the compensation of the step
-	PassFailing    bool      `json:"passFailing,omitempty"` // store.Begin.PassFailing
-	SignalID       string    `json:"signal,omitempty"`      // store.Begin.SignalID
+	PassFailing    bool      `json:"passFailing,omitempty"` // store.StartAttempt.PassFailing
+	SignalID       string    `json:"signal,omitempty"`      // store.StartAttempt.SignalID
 	Expires        time.Time `json:"expires"`
 }
 

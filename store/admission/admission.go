@@ -93,11 +93,11 @@ func judge(t store.Terms, projectID string, r Rows) Verdict {
 	case t.Hold:
 		return Verdict{Why: store.WaitHold, Lacks: OfTenant, AskedAt: r.Now.Truncate(HoldFor).Add(HoldFor)}
 	case t.MaxActive >= 0 && r.Installation.Active >= int64(t.MaxActive):
-		return Verdict{Why: store.WaitPlace, Lacks: OfInstallation, AskedAt: again}
+		return Verdict{Why: store.WaitSlot, Lacks: OfInstallation, AskedAt: again}
 	case t.Tenant.MaxActive >= 0 && r.Tenant.Active >= int64(t.Tenant.MaxActive):
-		return Verdict{Why: store.WaitPlace, Lacks: OfTenant, AskedAt: again}
+		return Verdict{Why: store.WaitSlot, Lacks: OfTenant, AskedAt: again}
 	case t.Project.MaxActive >= 0 && r.Project.Active >= int64(t.Project.MaxActive):
-		return Verdict{Why: store.WaitPlace, Lacks: OfProject, AskedAt: again}
+		return Verdict{Why: store.WaitSlot, Lacks: OfProject, AskedAt: again}
 	}
 	b := bucketOf(t, projectID, r)
 	if b.perMinute < 0 {

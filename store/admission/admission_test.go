@@ -44,12 +44,12 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 		},
 		"no place of the installation": {
 			terms: func(t *store.Terms) { t.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Installation.Active = 3 },
-			want: admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfInstallation,
+			want: admission.Verdict{Why: store.WaitSlot, Lacks: admission.OfInstallation,
 				AskedAt: epoch.Add(admission.Recheck)},
 		},
 		"no place of the tenant": {
 			terms: func(t *store.Terms) { t.Tenant.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Tenant.Active = 3 },
-			want: admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfTenant, AskedAt: epoch.Add(admission.Recheck)},
+			want: admission.Verdict{Why: store.WaitSlot, Lacks: admission.OfTenant, AskedAt: epoch.Add(admission.Recheck)},
 		},
 		"others of its lane go first": {
 			rows: func(r *admission.Rows) { r.Project.Waiting = 1 },
@@ -114,7 +114,7 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 		},
 		"a place cannot be borrowed": {
 			terms: func(t *store.Terms) { t.Project.MaxActive, t.Strategy = 0, store.StrategyDelay },
-			want:  admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfProject, AskedAt: epoch.Add(admission.Recheck)},
+			want:  admission.Verdict{Why: store.WaitSlot, Lacks: admission.OfProject, AskedAt: epoch.Add(admission.Recheck)},
 		},
 	} {
 		rows := admission.Rows{Now: epoch}

@@ -72,7 +72,7 @@ func otherEnd(d run.Draft) (run.Draft, bool) {
 	return d, true
 }
 
-// Append is what the batch was prepared from; of a Begin its StepStarted alone.
+// Append is what the batch was prepared from; of a StartAttempt its StepStarted alone.
 func (b Batch) Append() store.Append { return b.append }
 
 // Event is the stored form of draft i under the given number.

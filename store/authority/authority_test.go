@@ -284,34 +284,34 @@ func TestDecideBegin_Verdicts(t *testing.T) {
 		before []run.Draft
 		gate   run.Gate
 		pass   bool
-		want   store.BeginVerdict
+		want   store.StartVerdict
 		insert int
 	}{
-		{"open", nil, 0, false, store.BeginRun, 1},
-		{"paused", nil, run.GatePaused, true, store.BeginParked, 0},
-		{"failing", nil, run.GateFailing, false, store.BeginParked, 0},
-		{"failing, a retry", nil, run.GateFailing, true, store.BeginRun, 1},
-		{"stopped, a retry", nil, run.GateStopped | run.GateFailing, true, store.BeginParked, 0},
-		{"T52 begun before the pause", []run.Draft{s1}, run.GatePaused, false, store.BeginRun, 0},
-		{"done", []run.Draft{s1, done}, run.GatePaused, false, store.BeginDone, 0},
-		{"done and over", []run.Draft{s1, done, end}, 0, false, store.BeginDone, 0},
-		{"over", []run.Draft{end}, run.GatePaused, false, store.BeginRunTerminal, 0},
-		{"begun and over", []run.Draft{s1, end}, 0, false, store.BeginRunTerminal, 0},
+		{"open", nil, 0, false, store.StartGranted, 1},
+		{"paused", nil, run.GatePaused, true, store.StartParked, 0},
+		{"failing", nil, run.GateFailing, false, store.StartParked, 0},
+		{"failing, a retry", nil, run.GateFailing, true, store.StartGranted, 1},
+		{"stopped, a retry", nil, run.GateStopped | run.GateFailing, true, store.StartParked, 0},
+		{"T52 begun before the pause", []run.Draft{s1}, run.GatePaused, false, store.StartGranted, 0},
+		{"done", []run.Draft{s1, done}, run.GatePaused, false, store.StartDone, 0},
+		{"done and over", []run.Draft{s1, done, end}, 0, false, store.StartDone, 0},
+		{"over", []run.Draft{end}, run.GatePaused, false, store.StartRunTerminal, 0},
+		{"begun and over", []run.Draft{s1, end}, 0, false, store.StartRunTerminal, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := written(t, c.before...)
 			l.head.Gate = c.gate
-			b, err := authority.PrepareBegin(runtest.ID, store.Begin{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+			b, err := authority.PrepareStart(runtest.ID, store.StartAttempt{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
 				EmittedAt: now, PassFailing: c.pass, SignalID: "u1"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, begun := authority.DecideBegin(l.head, b, l.facts(), now)
+			p, begun := authority.DecideStart(l.head, b, l.facts(), now)
 			if begun.Verdict != c.want || len(p.Insert) != c.insert || begun.Head != p.Head {
 				t.Errorf("%s with %d inserted, want %s with %d", begun.Verdict, len(p.Insert), c.want, c.insert)
 			}
-			if (len(p.Moves) == 1) != (c.want == store.BeginRun) {
+			if (len(p.Moves) == 1) != (c.want == store.StartGranted) {
 				t.Errorf("moves %+v", p.Moves)
 			}
 		})

@@ -1,7 +1,7 @@
 // Package coalesce lets calls that wait share a commit. It decorates a store that can
 // write batches of one run (store.Batcher) and groups of runs (store.Grouper):
 //
-// While one write of a run is under way, further Append and Begin calls on that run wait
+// While one write of a run is under way, further Append and StartAttempt calls on that run wait
 // together in its lane and go out as the next batch, in the order of the calls. While one
 // write of any run is under way, plain calls on other runs, each one event that needs
 // nothing but its insertion, go out as a group; while as many groups as allowed are under
@@ -103,7 +103,7 @@ func (c *coalescer) Connections() int {
 // lane is the calls of one run that wait for the write under way, oldest first.
 type lane struct{ calls []*call }
 
-// call is one Append or Begin that waits.
+// call is one Append or StartAttempt that waits.
 type call struct {
 	left   <-chan struct{} // closed when the caller has left
 	entry  store.Entry
@@ -120,10 +120,10 @@ func (c *coalescer) Append(ctx context.Context, a store.Append) (store.Appended,
 	return r.Appended, err
 }
 
-// Begin implements store.Log.
-func (c *coalescer) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	r, err := c.write(ctx, store.Entry{Begin: &b})
-	return r.Begun, err
+// StartAttempt implements store.Log.
+func (c *coalescer) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	r, err := c.write(ctx, store.Entry{Start: &b})
+	return r.Started, err
 }
 
 func (c *coalescer) write(ctx context.Context, e store.Entry) (store.EntryResult, error) {
@@ -145,8 +145,8 @@ func (c *coalescer) write(ctx context.Context, e store.Entry) (store.EntryResult
 		}
 	}
 	var r store.EntryResult
-	if e.Begin != nil {
-		r.Begun, r.Err = c.Store.Begin(ctx, *e.Begin)
+	if e.Start != nil {
+		r.Started, r.Err = c.Store.StartAttempt(ctx, *e.Start)
 	} else {
 		r.Appended, r.Err = c.Store.Append(ctx, *e.Append)
 	}

@@ -32,9 +32,9 @@ func (s *slow) write(runID string, entries []store.Entry) ([]store.EntryResult, 
 	out := make([]store.EntryResult, len(entries))
 	for i, e := range entries {
 		var step string
-		if e.Begin != nil {
-			step = e.Begin.StepID
-			out[i].Begun = store.Begun{Verdict: store.BeginRun, Head: store.Head{RunID: step}}
+		if e.Start != nil {
+			step = e.Start.StepID
+			out[i].Started = store.AttemptStarted{Verdict: store.StartGranted, Head: store.Head{RunID: step}}
 		} else {
 			step = e.Append.Events[0].StepID
 			out[i].Appended = store.Appended{Head: store.Head{RunID: step}}
@@ -58,9 +58,9 @@ func (s *slow) Append(_ context.Context, a store.Append) (store.Appended, error)
 	return out[0].Appended, errors.Join(err, out[0].Err)
 }
 
-func (s *slow) Begin(_ context.Context, b store.Begin) (store.Begun, error) {
-	out, err := s.write(b.RunID, []store.Entry{{Begin: &b}})
-	return out[0].Begun, errors.Join(err, out[0].Err)
+func (s *slow) StartAttempt(_ context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	out, err := s.write(b.RunID, []store.Entry{{Start: &b}})
+	return out[0].Started, errors.Join(err, out[0].Err)
 }
 
 func (s *slow) Batch(_ context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
@@ -141,7 +141,7 @@ func TestCoalesce_OneCommitForWhatWaits(t *testing.T) {
 		for i := range got {
 			wg.Go(func() {
 				if i == 5 {
-					b, err := c.Begin(t.Context(), store.Begin{RunID: "r", StepID: "s5"})
+					b, err := c.StartAttempt(t.Context(), store.StartAttempt{RunID: "r", StepID: "s5"})
 					got[i] = fmt.Sprint(b.Verdict, " ", b.Head.RunID, " ", err)
 					return
 				}

@@ -41,8 +41,8 @@ func (s *waking) Append(ctx context.Context, a store.Append) (store.Appended, er
 	return out, nil
 }
 
-func (s *waking) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	out, err := s.Store.Begin(ctx, b)
+func (s *waking) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	out, err := s.Store.StartAttempt(ctx, b)
 	s.wake(b.RunID)
 	return out, err
 }

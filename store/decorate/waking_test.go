@@ -70,7 +70,7 @@ func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 			return err
 		}},
 		{"Begin", func() error {
-			_, err := d.Begin(ctx, store.Begin{RunID: runID, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+			_, err := d.StartAttempt(ctx, store.StartAttempt{RunID: runID, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
 				EmittedAt: runtest.Epoch})
 			return err
 		}},

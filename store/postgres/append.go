@@ -19,10 +19,10 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, err
 	return out.Appended, err
 }
 
-// Begin implements store.Log in one statement.
-func (s *Store) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	out, err := s.one(ctx, b.RunID, store.Entry{Begin: &b})
-	return out.Begun, err
+// StartAttempt implements store.Log in one statement.
+func (s *Store) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	out, err := s.one(ctx, b.RunID, store.Entry{Start: &b})
+	return out.Started, err
 }
 
 func (s *Store) one(ctx context.Context, runID string, e store.Entry) (store.EntryResult, error) {
@@ -97,8 +97,8 @@ func (s *Store) inTurn(ctx context.Context, runID string, entries []store.Entry)
 	return results, s.locked(ctx, "append", runID, func(ctx context.Context, t *tx) error {
 		for i, e := range entries {
 			var r store.EntryResult
-			if e.Begin != nil {
-				r.Begun, r.Err = t.begin(ctx, *e.Begin, 0)
+			if e.Start != nil {
+				r.Started, r.Err = t.begin(ctx, *e.Start, 0)
 			} else {
 				r.Appended, r.Err = t.append(ctx, *e.Append)
 			}
@@ -111,12 +111,12 @@ func (s *Store) inTurn(ctx context.Context, runID string, entries []store.Entry)
 	})
 }
 
-// begin is Begin inside a transaction that holds the head lock; it passes the gates in
+// begin is StartAttempt inside a transaction that holds the head lock; it passes the gates in
 // passing. A StepStarted for which there is no token is taken back.
-func (t *tx) begin(ctx context.Context, b store.Begin, passing run.Gate) (store.Begun, error) {
-	c := newCall(t.id, []store.Entry{{Begin: &b}})
+func (t *tx) begin(ctx context.Context, b store.StartAttempt, passing run.Gate) (store.AttemptStarted, error) {
+	c := newCall(t.id, []store.Entry{{Start: &b}})
 	if err := c.results[0].Err; err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
 	*c.parkedBy[0] &^= int32(passing)
 	if b.Heavy != nil {
@@ -124,13 +124,13 @@ func (t *tx) begin(ctx context.Context, b store.Begin, passing run.Gate) (store.
 	}
 	t.batch.Queue(appendSQL, c.args()...).Query(c.read)
 	if err := t.flush(ctx); err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
-	out := c.results[0].Begun
-	if b.Heavy != nil && out.Verdict == store.BeginRun && out.StartedSeq > t.head.LastSeq {
+	out := c.results[0].Started
+	if b.Heavy != nil && out.Verdict == store.StartGranted && out.StartedSeq > t.head.LastSeq {
 		wait, err := t.take(ctx, *b.Heavy)
 		if err != nil {
-			return store.Begun{}, err
+			return store.AttemptStarted{}, err
 		}
 		if wait != 0 {
 			t.batch.Queue(`ROLLBACK TO SAVEPOINT heavy`)

@@ -95,8 +95,8 @@ func newCall(id run.Identity, entries []store.Entry) *call {
 	c := &call{id: id, results: make([]store.EntryResult, len(entries))}
 	for i, e := range entries {
 		p := preparedEntry{result: i, first: len(c.events.seq)}
-		if e.Begin != nil {
-			beginning, err := authority.PrepareBegin(id, *e.Begin)
+		if e.Start != nil {
+			beginning, err := authority.PrepareStart(id, *e.Start)
 			if err != nil {
 				c.results[i].Err = err
 				continue
@@ -105,8 +105,8 @@ func newCall(id run.Identity, entries []store.Entry) *call {
 			park := int32(beginning.Parked())
 			c.parkedBy = append(c.parkedBy, &park)
 			c.add(p)
-			if e.Begin.SignalID != "" {
-				c.changeReceipt(e.Begin.SignalID, run.SignalApplied, "", p.first+1)
+			if e.Start.SignalID != "" {
+				c.changeReceipt(e.Start.SignalID, run.SignalApplied, "", p.first+1)
 			}
 			continue
 		}
@@ -195,7 +195,7 @@ func (c *call) read(rows pgx.Rows) error {
 		case row.verdict == verdictRegressed:
 			result.Err = fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, p.batch.Append().MinHead)
 		case p.begin:
-			result.Begun = begun(events[len(events)-1], head)
+			result.Started = begun(events[len(events)-1], head)
 		default:
 			result.Appended = c.appended(p, events, head, opened)
 		}
@@ -210,17 +210,17 @@ func (c *call) read(rows pgx.Rows) error {
 	return nil
 }
 
-func begun(a answered, head store.Head) store.Begun {
-	b := store.Begun{Head: head}
+func begun(a answered, head store.Head) store.AttemptStarted {
+	b := store.AttemptStarted{Head: head}
 	switch a.verdict {
 	case verdictInserted, verdictStartedBefore:
-		b.Verdict, b.StartedSeq = store.BeginRun, a.event.Seq
+		b.Verdict, b.StartedSeq = store.StartGranted, a.event.Seq
 	case verdictEnded:
-		b.Verdict, b.Terminal = store.BeginDone, &a.event
+		b.Verdict, b.Terminal = store.StartDone, &a.event
 	case verdictRunEnded:
-		b.Verdict = store.BeginRunTerminal
+		b.Verdict = store.StartRunTerminal
 	case verdictParked:
-		b.Verdict = store.BeginParked
+		b.Verdict = store.StartParked
 	}
 	return b
 }

@@ -13,8 +13,8 @@ import (
 // needsLock reports whether an entry must be decided in Go under the lock of the run's head, because dvt_append alone
 // cannot: a begin that takes a token, an append that a closed gate stops, or the end of a hook.
 func needsLock(e store.Entry) bool {
-	if e.Begin != nil {
-		return e.Begin.Heavy != nil
+	if e.Start != nil {
+		return e.Start.Heavy != nil
 	}
 	return e.Append.UnlessGate != 0 || endsHook(*e.Append)
 }

@@ -29,11 +29,11 @@ func (p *plain) RunID() string { return p.event.RunID }
 func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 	p.unlessGate = run.GatePaused // quiescence
 	var batch authority.Batch
-	if b := e.Begin; b != nil {
+	if b := e.Start; b != nil {
 		if b.SignalID != "" || b.Heavy != nil {
 			return p, false, nil
 		}
-		beginning, err := authority.PrepareBegin(id, *b)
+		beginning, err := authority.PrepareStart(id, *b)
 		if err != nil {
 			return p, false, err
 		}
@@ -71,7 +71,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 // written is the answer once the event is the last one under head.
 func (p *plain) written(head store.Head) store.EntryResult {
 	if p.begin {
-		return store.EntryResult{Begun: store.Begun{Verdict: store.BeginRun, StartedSeq: head.LastSeq, Head: head}}
+		return store.EntryResult{Started: store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: head.LastSeq, Head: head}}
 	}
 	return store.EntryResult{Appended: store.Appended{Head: head, Outcomes: []store.EventOutcome{
 		{Seq: head.LastSeq, EventID: p.event.EventID, EmittedAt: p.event.EmittedAt, PersistedAt: head.LastAt},

@@ -48,10 +48,10 @@ func TestBatch_PoisonFailsAlone(t *testing.T) {
 func TestBatch_IsBounded(t *testing.T) {
 	s := open(t, migrated.Postgres(t))
 	create(t, s, "r1")
-	begin := store.Begin{RunID: "r1", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}
+	begin := store.StartAttempt{RunID: "r1", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}
 	entries := make([]store.Entry, store.MaxEntries+1)
 	for i := range entries {
-		entries[i].Begin = &begin
+		entries[i].Start = &begin
 	}
 	if _, err := s.Batch(t.Context(), "r1", entries); err == nil {
 		t.Error("a batch that is too long was written")

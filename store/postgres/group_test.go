@@ -307,7 +307,7 @@ func TestPlain_WhatIsNot(t *testing.T) {
 		"a gate that opens": {Append: &store.Append{RunID: "r0", Events: []run.Draft{d}, ClearGate: run.GatePaused}},
 		"a receipt": {Append: &store.Append{RunID: "r0", Events: []run.Draft{d},
 			Outcomes: []store.SignalOutcome{{SignalID: "u1", AppliedBy: -1}}}},
-		"a receipt of Begin": {Begin: &store.Begin{RunID: "r0", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+		"a receipt of Begin": {Start: &store.StartAttempt{RunID: "r0", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
 			EmittedAt: time.Now(), SignalID: "u1"}},
 		"a pause":           {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}},
 		"an end of the run": {Append: &store.Append{RunID: "r0", Events: []run.Draft{runtest.Draft(run.RunFailed, "", 1)}}},
@@ -354,15 +354,15 @@ func (s everyGroup) Append(ctx context.Context, a store.Append) (store.Appended,
 	return s.Store.Append(ctx, a)
 }
 
-func (s everyGroup) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	r, err := s.try(ctx, store.Entry{Begin: &b})
+func (s everyGroup) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	r, err := s.try(ctx, store.Entry{Start: &b})
 	if err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
 	if r != nil {
-		return r.Begun, r.Err
+		return r.Started, r.Err
 	}
-	return s.Store.Begin(ctx, b)
+	return s.Store.StartAttempt(ctx, b)
 }
 
 type groupedDatabase struct {

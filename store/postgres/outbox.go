@@ -38,8 +38,8 @@ const burySQL = `WITH due AS (
 )
 SELECT count(*) FROM due`
 
-// Bury implements store.Outbox.
-func (s *Store) Bury(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
+// AddDeadLetter implements store.Outbox.
+func (s *Store) AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
 	err = s.do(ctx, "bury", func(ctx context.Context, c *pgx.Conn) error {
 		var n int
 		err := c.QueryRow(ctx, burySQL, runID, upto, cause).Scan(&n)
@@ -69,7 +69,7 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) ([]s
 		FROM dead_letter WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(lf.Limit))
 	return collect(ctx, s, "dead letters", func(row pgx.CollectableRow) (d store.DeadLetter, err error) {
 		return d, row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause,
-			utc{&d.BuriedAt}, utcOrNil{&d.RedrivenAt})
+			utc{&d.CreatedAt}, utcOrNil{&d.RedrivenAt})
 	}, query, f.args...)
 }
 

@@ -30,8 +30,8 @@ func (r runTx) Overlaid(ctx context.Context, stepID string) (count int, newest r
 	return count, newest, translate(ctx, err)
 }
 
-// Begin implements store.OverlayTx.
-func (r runTx) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
+// StartAttempt implements store.OverlayTx.
+func (r runTx) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
 	out, err := r.t.begin(ctx, b, run.GateOverlaid)
 	return out, translate(ctx, err)
 }

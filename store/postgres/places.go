@@ -24,12 +24,12 @@ const (
 	nextPlaceWithinIt = `t.project_id = k.project_id AND t.environment_id > k.environment_id`
 )
 
-// Places implements store.Runs.
-func (s *Store) Places(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Place, error) {
+// RunScopes implements store.Runs.
+func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error) {
 	next, from := nextPlaceWithinIt, projects
 	if projects == nil {
 		next, from = nextPlace, []string{""}
 	}
-	return collect(ctx, s, "places", pgx.RowToStructByPos[store.Place], fmt.Sprintf(placesSQL, next), tenantID, from,
+	return collect(ctx, s, "places", pgx.RowToStructByPos[store.Scope], fmt.Sprintf(placesSQL, next), tenantID, from,
 		pageSize(limit))
 }

@@ -19,7 +19,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
 FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id)
 WHERE NOT h.terminal AND h.last_seq > 0 AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
 
-// Quiet implements store.Sweep.
+// Quiet store.Reconciliation.
 func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
 	error) {
 	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
@@ -46,7 +46,7 @@ FROM run_head h JOIN run r USING (run_id) JOIN LATERAL (
 WHERE NOT h.terminal AND h.gate & 4 <> 0 AND h.run_id > $1 AND s.received_at <= clock_timestamp() - $2::interval
 ORDER BY h.run_id LIMIT $3`
 
-// Stopping implements store.Sweep.
+// Stopping store.Reconciliation.
 func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
 	error) {
 	return collect(ctx, s, "stopping runs", func(row pgx.CollectableRow) (r store.StoppingRun, err error) {
@@ -59,7 +59,7 @@ const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE NOT q
   AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END, q.created_at) <= clock_timestamp() - $1::interval
   ORDER BY q.created_at, q.run_id LIMIT $2`
 
-// StuckStarts implements store.Sweep.
+// StuckStarts store.Reconciliation.
 func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
 	return collect(ctx, s, "stuck starts", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) },
 		stuckStartsSQL, age, pageSize(limit))
@@ -81,7 +81,7 @@ WHERE NOT h.terminal AND (st.header->'counts'->>'manual')::int > 0
   AND ($5::timestamptz IS NULL OR (e.persisted_at, e.run_id, e.step_id) > ($5, $6::text COLLATE "C", $7::text COLLATE "C"))
 ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT $8`
 
-// Waiting implements store.Sweep.
+// Waiting store.Reconciliation.
 func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	var since *time.Time
 	var at store.WaitPos

@@ -39,7 +39,7 @@ func projectAll(ctx context.Context, s *Store) error {
 		if i%2 == 1 {
 			r, err := s.PublishFailed(ctx, d.RunID, d.HeadSeq, "test", 0)
 			if err == nil {
-				_, err = s.Bury(ctx, d.RunID, r.Upto, "test")
+				_, err = s.AddDeadLetter(ctx, d.RunID, r.Upto, "test")
 			}
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
@@ -197,7 +197,7 @@ func TestUpgrade_PreparedStatementsSurviveNewColumns(t *testing.T) {
 			_, err := s.Append(ctx, store.Append{RunID: "r1", Events: both})
 			check("append", err)
 		}
-		_, err := s.Begin(ctx, store.Begin{RunID: "r1", StepID: "s3", LogicalAttempt: n, EngineAttempt: 1,
+		_, err := s.StartAttempt(ctx, store.StartAttempt{RunID: "r1", StepID: "s3", LogicalAttempt: n, EngineAttempt: 1,
 			EmittedAt: time.Now()})
 		check("begin", err)
 		check("project", projectAll(ctx, s))

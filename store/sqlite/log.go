@@ -22,14 +22,14 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, err
 	return d.appended(), nil
 }
 
-// Begin implements store.Log.
-func (s *Store) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
+// StartAttempt implements store.Log.
+func (s *Store) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
 	d, err := s.beginning(ctx, b)
 	if err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
 	if err := s.writer.decide(ctx, d); err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
 	return d.begun(), nil
 }

@@ -34,8 +34,8 @@ const burySQL = `INSERT INTO dead_letter (id, tenant_id, project_id, run_id, fro
 	FROM run_dirty d JOIN run_state st USING (run_id)
 	WHERE d.run_id = ?1 AND d.attempts > 0 AND d.upto = ?2 AND st.published_seq < ?2`
 
-// Bury implements store.Outbox.
-func (s *Store) Bury(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
+// AddDeadLetter implements store.Outbox.
+func (s *Store) AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		n, err := c.exec(ctx, "bury", burySQL,
 			runID, upto, uuid.NewString(), cause, micros(s.now()))
@@ -76,7 +76,7 @@ func scanLetter(row scanner) (store.DeadLetter, error) {
 	var buried int64
 	var redriven sql.NullInt64
 	err := row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause, &buried, &redriven)
-	d.BuriedAt, d.RedrivenAt = instant(buried), instantOrNil(redriven)
+	d.CreatedAt, d.RedrivenAt = instant(buried), instantOrNil(redriven)
 	return d, err
 }
 

@@ -31,22 +31,22 @@ func (t *runTx) Overlaid(ctx context.Context, stepID string) (count int, newest 
 	return count, newest, err
 }
 
-// Begin implements store.OverlayTx.
-func (t *runTx) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	beginning, err := authority.PrepareBegin(t.id, b)
+// StartAttempt implements store.OverlayTx.
+func (t *runTx) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	beginning, err := authority.PrepareStart(t.id, b)
 	if err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
 	facts, err := t.facts(ctx, beginning.Batch())
 	if err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
-	plan, begun := authority.DecideBegin(t.head, beginning.WithOverlays(), facts, t.at)
+	plan, begun := authority.DecideStart(t.head, beginning.WithOverlays(), facts, t.at)
 	if wait, err := t.pay(ctx, b.Heavy, plan); err != nil || wait != 0 {
 		return authority.Throttled(t.head, wait), err
 	}
 	if err := t.carryOut(ctx, plan); err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
 	begun.Head = t.head
 	return begun, nil

@@ -21,13 +21,13 @@ const (
 		WHERE t.tenant_id = ?1 AND t.project_id = k.project_id AND t.environment_id > k.environment_id ORDER BY t.environment_id LIMIT 1)`
 )
 
-// Places implements store.Runs.
-func (s *Store) Places(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Place, error) {
+// RunScopes implements store.Runs.
+func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error) {
 	next, from := nextPlaceWithinIt, projects
 	if projects == nil {
 		next, from = nextPlace, []string{""}
 	}
-	return readAll(ctx, s, "places", func(row scanner) (p store.Place, err error) {
+	return readAll(ctx, s, "places", func(row scanner) (p store.Scope, err error) {
 		return p, row.Scan(&p.ProjectID, &p.EnvironmentID)
 	}, fmt.Sprintf(placesSQL, next), tenantID, array(from), clamp(limit, store.MaxPage))
 }

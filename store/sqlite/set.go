@@ -23,7 +23,7 @@ type decision struct {
 
 	// What became of it: the plan and the head once it is carried out, or why not.
 	plan     authority.Plan
-	verdict  store.Begun // of a begin
+	verdict  store.AttemptStarted // of a begin
 	head     store.Head
 	err      error
 	panicked any
@@ -41,18 +41,18 @@ func (s *Store) appending(ctx context.Context, a store.Append) (*decision, error
 	return &decision{id: id, append: a, batch: batch, decide: authority.Decide}, nil
 }
 
-func (s *Store) beginning(ctx context.Context, b store.Begin) (*decision, error) {
+func (s *Store) beginning(ctx context.Context, b store.StartAttempt) (*decision, error) {
 	id, err := s.identity(ctx, b.RunID)
 	if err != nil {
 		return nil, err
 	}
-	beginning, err := authority.PrepareBegin(id, b)
+	beginning, err := authority.PrepareStart(id, b)
 	if err != nil {
 		return nil, err
 	}
 	d := &decision{id: id, batch: beginning.Batch(), heavy: b.Heavy}
 	d.decide = func(head store.Head, _ authority.Batch, f authority.Facts, now time.Time) (p authority.Plan, err error) {
-		p, d.verdict = authority.DecideBegin(head, beginning, f, now)
+		p, d.verdict = authority.DecideStart(head, beginning, f, now)
 		return p, nil
 	}
 	return d, nil
@@ -60,7 +60,7 @@ func (s *Store) beginning(ctx context.Context, b store.Begin) (*decision, error)
 
 func (d *decision) appended() store.Appended { return d.plan.Appended(d.head) }
 
-func (d *decision) begun() store.Begun {
+func (d *decision) begun() store.AttemptStarted {
 	out := d.verdict
 	out.Head = d.head
 	return out

@@ -38,8 +38,8 @@ func (s *Store) Batch(ctx context.Context, _ string, entries []store.Entry) ([]s
 		case d == nil:
 		case d.err != nil:
 			out[i].Err = d.err
-		case entries[i].Begin != nil:
-			out[i].Begun = d.begun()
+		case entries[i].Start != nil:
+			out[i].Started = d.begun()
 		default:
 			out[i].Appended = d.appended()
 		}
@@ -48,16 +48,16 @@ func (s *Store) Batch(ctx context.Context, _ string, entries []store.Entry) ([]s
 }
 
 func (s *Store) deciding(ctx context.Context, e store.Entry) (*decision, error) {
-	if e.Begin != nil {
-		return s.beginning(ctx, *e.Begin)
+	if e.Start != nil {
+		return s.beginning(ctx, *e.Start)
 	}
 	return s.appending(ctx, *e.Append)
 }
 
 // one makes an entry by a call of its own.
 func (s *Store) one(ctx context.Context, e store.Entry) (r store.EntryResult) {
-	if e.Begin != nil {
-		r.Begun, r.Err = s.Begin(ctx, *e.Begin)
+	if e.Start != nil {
+		r.Started, r.Err = s.StartAttempt(ctx, *e.Start)
 	} else {
 		r.Appended, r.Err = s.Append(ctx, *e.Append)
 	}
@@ -70,7 +70,7 @@ func randomEntry(r *rand.Rand, runs []string) store.Entry {
 	signal := fmt.Sprint("p", r.IntN(signals))
 	step, attempt := fmt.Sprint("s", r.IntN(3)), 1+r.IntN(3)
 	if r.IntN(4) == 0 {
-		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1,
+		return store.Entry{Start: &store.StartAttempt{RunID: id, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1,
 			EmittedAt: runtest.Epoch, SignalID: signal}}
 	}
 	a := &store.Append{RunID: id, MinHead: run.Seq(r.IntN(4)), IfStarted: r.IntN(3) == 0}

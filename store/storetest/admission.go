@@ -240,7 +240,7 @@ func admitFreed(f *fixture) {
 	terms := quota(func(t *store.Terms) { t.Tenant.MaxActive, t.Project.MaxActive = 2, 1 })
 	first, second := f.mustAsk("t1", "p1", terms), f.mustAsk("t1", "p2", terms)
 	w := f.mustWait(2, "t1", "p1", terms)
-	f.equal(store.WaitPlace, w[0].told.Why, "why")
+	f.equal(store.WaitSlot, w[0].told.Why, "why")
 	f.equal(0, len(f.admit(always(terms), 10).Rows), "without a place")
 	f.equal(int64(2), f.active(), "active")
 	f.end(second.Identity) // the tenant has a place, the project has none
@@ -255,7 +255,7 @@ func admitFreed(f *fixture) {
 	whole := quota(func(t *store.Terms) { t.Tenant.MaxActive = 1 })
 	running := f.mustAsk("t2", "p1", whole)
 	next := f.mustWait(1, "t2", "p2", whole)[0]
-	f.equal([]any{store.WaitPlace, 0}, []any{next.told.Why, len(f.admit(always(whole), 10).Rows)},
+	f.equal([]any{store.WaitSlot, 0}, []any{next.told.Why, len(f.admit(always(whole), 10).Rows)},
 		"without a place of the tenant")
 	f.end(running.Identity)
 	f.equal([]string{next.RunID}, rowIDs(f.admit(always(whole), 10).Rows), "with one of another project")

@@ -244,7 +244,7 @@ func admitLater(f *fixture) {
 	f.equal(store.Admission{}, a, "admitted")
 	a, err = enqueue(second)
 	f.ok(err)
-	f.equal([]any{true, store.WaitPlace, 1}, []any{a.Waiting, a.Why, a.Position}, "waits")
+	f.equal([]any{true, store.WaitSlot, 1}, []any{a.Waiting, a.Why, a.Position}, "waits")
 	f.equal(int64(1), f.head(second).OpsRev, "opsRev (T204)")
 	if _, err = enqueue(first); err == nil {
 		f.Error("enqueued twice")

@@ -206,15 +206,15 @@ func recentSignals(f *fixture) {
 	}))
 }
 
-func (f *fixture) beginHeavy(id run.Identity, step string, attempt, perMinute int) store.Begun {
+func (f *fixture) beginHeavy(id run.Identity, step string, attempt, perMinute int) store.AttemptStarted {
 	f.Helper()
 	b := heavy("p1", perMinute)
-	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, Heavy: &b})
+	return f.beginAny(store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, Heavy: &b})
 }
 
-func (f *fixture) throttled(b store.Begun, least, most time.Duration) {
+func (f *fixture) throttled(b store.AttemptStarted, least, most time.Duration) {
 	f.Helper()
-	if b.Verdict != store.BeginThrottled || b.RetryAfter < least || b.RetryAfter > most || b.StartedSeq != 0 ||
+	if b.Verdict != store.StartThrottled || b.RetryAfter < least || b.RetryAfter > most || b.StartedSeq != 0 ||
 		b.Terminal != nil {
 		f.Fatalf("%+v, want THROTTLED for %v to %v", b, least, most)
 	}
@@ -223,7 +223,7 @@ func (f *fixture) throttled(b store.Begun, least, most time.Duration) {
 func heavyThrottled(f *fixture) {
 	id, other := f.run(), f.run()
 	first := f.beginHeavy(id, "s1", 1, 600) // one in 100 ms, after the first 600
-	f.equal([]any{store.BeginRun, run.Seq(3)}, []any{first.Verdict, first.StartedSeq}, "with a token")
+	f.equal([]any{store.StartGranted, run.Seq(3)}, []any{first.Verdict, first.StartedSeq}, "with a token")
 	for range 600 {
 		f.take(other, heavy("p1", 600))
 	}
@@ -237,10 +237,10 @@ func heavyThrottled(f *fixture) {
 	f.equal(events, len(f.log(id)), "events")
 	f.within(time.Minute, "it begins when there is a token", func() bool {
 		b := f.beginHeavy(id, "s2", 1, 600)
-		if b.Verdict == store.BeginThrottled {
+		if b.Verdict == store.StartThrottled {
 			time.Sleep(b.RetryAfter)
 		}
-		return b.Verdict == store.BeginRun
+		return b.Verdict == store.StartGranted
 	})
 	f.sameAsFold(id)
 }
@@ -248,47 +248,47 @@ func heavyThrottled(f *fixture) {
 // What is answered without a StepStarted takes none: what began before, is over, or is parked.
 func heavyOnce(f *fixture) {
 	id := f.run()
-	f.equal(store.BeginRun, f.beginHeavy(id, "s1", 1, 1).Verdict, "the only token")
-	f.equal(store.BeginRun, f.beginHeavy(id, "s1", 1, 1).Verdict, "the same attempt again")
+	f.equal(store.StartGranted, f.beginHeavy(id, "s1", 1, 1).Verdict, "the only token")
+	f.equal(store.StartGranted, f.beginHeavy(id, "s1", 1, 1).Verdict, "the same attempt again")
 	f.throttled(f.beginHeavy(id, "s2", 1, 1), 100*time.Millisecond, time.Minute)
 	f.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
-	f.equal(store.BeginDone, f.beginHeavy(id, "s1", 1, 1).Verdict, "after its end")
+	f.equal(store.StartDone, f.beginHeavy(id, "s1", 1, 1).Verdict, "after its end")
 	shut, over := f.run(), f.run()
 	f.gate(shut, run.GatePaused, 0)
 	f.append(over, runtest.Draft(run.RunCancelled, "", 1))
-	fresh := func(id run.Identity) store.BeginVerdict { // of a bucket that nobody used
+	fresh := func(id run.Identity) store.StartVerdict { // of a bucket that nobody used
 		b := heavy("p7", 1)
-		return f.beginAny(store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, Heavy: &b}).Verdict
+		return f.beginAny(store.StartAttempt{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, Heavy: &b}).Verdict
 	}
-	f.equal([]store.BeginVerdict{store.BeginParked, store.BeginRunTerminal}, []store.BeginVerdict{fresh(shut),
+	f.equal([]store.StartVerdict{store.StartParked, store.StartRunTerminal}, []store.StartVerdict{fresh(shut),
 		fresh(over)}, "verdicts")
 	f.equal(time.Duration(0), f.take(id, heavy("p7", 1)), "the token is there still")
 	unlimited := f.run()
 	for _, step := range []string{"s1", "s2", "s3"} {
-		f.equal(store.BeginRun, f.beginHeavy(unlimited, step, 1, -1).Verdict, "no bucket")
+		f.equal(store.StartGranted, f.beginHeavy(unlimited, step, 1, -1).Verdict, "no bucket")
 	}
 }
 
 func heavyTogether(f *fixture) {
 	id := f.run()
 	b := heavy("p1", 1)
-	begin := func(step string) *store.Begin {
-		return &store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch,
+	begin := func(step string) *store.StartAttempt {
+		return &store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch,
 			Heavy: &b}
 	}
 	if s, batches := f.store.(store.Batcher); batches {
 		light := begin("s3")
 		light.Heavy = nil
 		out, err := s.Batch(f.ctx(), id.RunID, []store.Entry{
-			{Begin: begin("s1")}, {Begin: begin("s2")}, {Begin: light},
+			{Start: begin("s1")}, {Start: begin("s2")}, {Start: light},
 			{Append: &store.Append{RunID: id.RunID, MinHead: 99}},
 			{Append: &store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s1", 1)}}},
 		})
 		f.ok(err)
-		f.equal([]store.BeginVerdict{store.BeginRun, store.BeginThrottled, store.BeginRun},
-			[]store.BeginVerdict{out[0].Begun.Verdict, out[1].Begun.Verdict, out[2].Begun.Verdict}, "verdicts")
+		f.equal([]store.StartVerdict{store.StartGranted, store.StartThrottled, store.StartGranted},
+			[]store.StartVerdict{out[0].Started.Verdict, out[1].Started.Verdict, out[2].Started.Verdict}, "verdicts")
 		f.is(out[3].Err, store.ErrRegressed)
-		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Begun.StartedSeq, out[1].Begun.Head.LastSeq, out[2].Begun.StartedSeq,
+		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Started.StartedSeq, out[1].Started.Head.LastSeq, out[2].Started.StartedSeq,
 			out[4].Appended.Outcomes[0].Seq}, "places")
 		f.sameAsFold(id)
 		id = f.run()
@@ -297,9 +297,9 @@ func heavyTogether(f *fixture) {
 	f.ok(f.inRun(id, func(tx store.RunTx) error {
 		for _, want := range []struct {
 			step    string
-			verdict store.BeginVerdict
-		}{{"s1", store.BeginRun}, {"s2", store.BeginThrottled}, {"s1", store.BeginRun}} {
-			got, err := tx.Begin(f.ctx(), *begin(want.step))
+			verdict store.StartVerdict
+		}{{"s1", store.StartGranted}, {"s2", store.StartThrottled}, {"s1", store.StartGranted}} {
+			got, err := tx.StartAttempt(f.ctx(), *begin(want.step))
 			if err != nil {
 				return err
 			}
@@ -323,13 +323,13 @@ func heavyRace(f *fixture) {
 	f.together(runs, func(i int) error {
 		for _, step := range []string{"s1", "s2", "s3"} {
 			b := heavy("p1", tokens)
-			out, err := f.store.Begin(f.ctx(), store.Begin{
+			out, err := f.store.StartAttempt(f.ctx(), store.StartAttempt{
 				RunID: ids[i].RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch, Heavy: &b,
 			})
 			if err != nil {
 				return err
 			}
-			if out.Verdict == store.BeginRun {
+			if out.Verdict == store.StartGranted {
 				began.Add(1)
 			}
 		}

@@ -38,46 +38,46 @@ func beginTable(f *fixture) {
 		prepare []run.Draft
 		gate    run.Gate
 		pass    bool
-		want    store.BeginVerdict
+		want    store.StartVerdict
 	}
 	const paused, failing, stopped = run.GatePaused, run.GateFailing, run.GateStopped
 	s1 := []run.Draft{started("s1", 1)}
 	done := []run.Draft{started("s1", 1), completed("s1", 1)}
 	end := runtest.Draft(run.RunCancelled, "", 1)
 	for _, c := range []row{
-		{nil, 0, false, store.BeginRun},
-		{nil, paused, false, store.BeginParked},
-		{nil, paused, true, store.BeginParked},
-		{nil, failing, false, store.BeginParked},
-		{nil, failing, true, store.BeginRun},
-		{nil, failing | paused, true, store.BeginParked},
-		{nil, stopped, true, store.BeginParked},
-		{nil, failing | stopped, true, store.BeginParked},
-		{s1, paused | failing | stopped, false, store.BeginRun}, // T52
-		{done, 0, false, store.BeginDone},
-		{done, stopped, false, store.BeginDone},
-		{[]run.Draft{completed("s1", 1)}, 0, false, store.BeginDone}, // without a StepStarted
-		{[]run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 1)}, 0, false, store.BeginDone},
-		{[]run.Draft{end}, 0, false, store.BeginRunTerminal},
-		{[]run.Draft{end}, paused, false, store.BeginRunTerminal},
-		{append(s1[:1:1], end), 0, false, store.BeginRunTerminal}, // begun, not ended, and the run is over
-		{append(done[:2:2], end), paused, false, store.BeginDone},
+		{nil, 0, false, store.StartGranted},
+		{nil, paused, false, store.StartParked},
+		{nil, paused, true, store.StartParked},
+		{nil, failing, false, store.StartParked},
+		{nil, failing, true, store.StartGranted},
+		{nil, failing | paused, true, store.StartParked},
+		{nil, stopped, true, store.StartParked},
+		{nil, failing | stopped, true, store.StartParked},
+		{s1, paused | failing | stopped, false, store.StartGranted}, // T52
+		{done, 0, false, store.StartDone},
+		{done, stopped, false, store.StartDone},
+		{[]run.Draft{completed("s1", 1)}, 0, false, store.StartDone}, // without a StepStarted
+		{[]run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 1)}, 0, false, store.StartDone},
+		{[]run.Draft{end}, 0, false, store.StartRunTerminal},
+		{[]run.Draft{end}, paused, false, store.StartRunTerminal},
+		{append(s1[:1:1], end), 0, false, store.StartRunTerminal}, // begun, not ended, and the run is over
+		{append(done[:2:2], end), paused, false, store.StartDone},
 	} {
 		id := f.run()
 		f.append(id, c.prepare...)
 		f.gate(id, c.gate, 0)
 		before := f.head(id)
-		got := f.beginAny(store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, PassFailing: c.pass})
+		got := f.beginAny(store.StartAttempt{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, PassFailing: c.pass})
 		f.equal(c.want, got.Verdict, fmt.Sprintf("%+v", c))
 		f.equal(f.head(id), got.Head, "head in the answer")
-		inserted := c.want == store.BeginRun && len(c.prepare) == 0
+		inserted := c.want == store.StartGranted && len(c.prepare) == 0
 		if inserted != (got.Head.LastSeq == before.LastSeq+1) {
 			f.Errorf("%+v: head went from %d to %d", c, before.LastSeq, got.Head.LastSeq)
 		}
-		if c.want == store.BeginRun && got.StartedSeq != 3 {
+		if c.want == store.StartGranted && got.StartedSeq != 3 {
 			f.Errorf("%+v: started at %d", c, got.StartedSeq)
 		}
-		if c.want == store.BeginDone && (got.Terminal == nil || got.Terminal.StepID != "s1") {
+		if c.want == store.StartDone && (got.Terminal == nil || got.Terminal.StepID != "s1") {
 			f.Errorf("%+v: terminal %+v", c, got.Terminal)
 		}
 	}
@@ -92,7 +92,7 @@ func beginTwice(f *fixture) {
 	e := f.log(id)[2]
 	f.equal([]any{run.ByEngine, 1, 1}, []any{e.EmittedBy, e.LogicalAttempt, e.EngineAttempt}, "envelope")
 	f.equal(run.Seq(4), f.begin(id, "s1", 2).StartedSeq, "another attempt")
-	_, err := f.store.Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1, EngineAttempt: 1,
+	_, err := f.store.StartAttempt(f.ctx(), store.StartAttempt{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1, EngineAttempt: 1,
 		EmittedAt: runtest.Epoch})
 	f.is(err, run.ErrSchema)
 }

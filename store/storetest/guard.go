@@ -127,7 +127,7 @@ func afterTheEnd(f *fixture) {
 	f.equal(4, len(f.log(id)), "events")
 	f.equal(1, f.db.Count(f, `SELECT count(*) FROM audit WHERE run_id = '`+id.RunID+`' AND code = 'ORPHANED_TASK'`),
 		"audit rows")
-	f.equal(store.BeginRunTerminal, f.begin(id, "s2", 1).Verdict, "begin")
+	f.equal(store.StartRunTerminal, f.begin(id, "s2", 1).Verdict, "begin")
 	// Signal decisions alone go on (G19).
 	f.equal(run.Seq(5), f.append(id, runtest.Draft(run.SignalRejected, "u1", 1)).Outcomes[0].Seq, "SignalRejected")
 	mixed := f.appendAny(

@@ -176,7 +176,7 @@ func places(f *fixture) {
 // places reads them in the order of their names.
 func (f *fixture) places(tenant string, projects []string, limit int) (names []string) {
 	f.Helper()
-	out, err := f.store.Places(f.ctx(), tenant, projects, limit)
+	out, err := f.store.RunScopes(f.ctx(), tenant, projects, limit)
 	f.ok(err)
 	for _, p := range out {
 		names = append(names, p.ProjectID+"/"+p.EnvironmentID)

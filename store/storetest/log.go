@@ -44,7 +44,7 @@ var logCases = []testCase{
 func happyLinear(f *fixture) {
 	id := f.run()
 	for _, step := range []string{"s1", "s2", "s3"} {
-		f.equal(store.BeginRun, f.begin(id, step, 1).Verdict, "begin")
+		f.equal(store.StartGranted, f.begin(id, step, 1).Verdict, "begin")
 		f.append(id, completed(step, 1))
 	}
 	f.append(id, runtest.Draft(run.RunCompleted, "", 1))
@@ -217,8 +217,8 @@ func idsByBytes(f *fixture) {
 	}
 	f.append(lower, started("a.b", 1), completed("a.b", 1), started("A.b", 1), started("a_b", 1), completed("A.b", 1))
 	f.equal([]string{"1 RunApproved", "2 RunStarted"}, lines(f.log(upper)), "the other run")
-	f.equal(store.BeginDone, f.begin(lower, "A.b", 1).Verdict, "A.b")
-	f.equal(store.BeginRun, f.begin(lower, "a_b", 1).Verdict, "a_b")
+	f.equal(store.StartDone, f.begin(lower, "A.b", 1).Verdict, "A.b")
+	f.equal(store.StartGranted, f.begin(lower, "a_b", 1).Verdict, "a_b")
 	rows, err := f.store.List(f.ctx(), store.RunFilter{TenantID: "t1", Limit: 10, Text: "run.A"})
 	f.ok(err)
 	f.equal(1, len(rows), "runs found by the prefix run.A")
@@ -254,7 +254,7 @@ func notFound(f *fixture) {
 	ctx := f.ctx()
 	_, err := f.store.Append(ctx, store.Append{RunID: "nobody", Events: []run.Draft{started("s1", 1)}})
 	f.is(err, store.ErrNotFound)
-	_, err = f.store.Begin(ctx, store.Begin{RunID: "nobody", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
+	_, err = f.store.StartAttempt(ctx, store.StartAttempt{RunID: "nobody", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
 		EmittedAt: runtest.Epoch})
 	f.is(err, store.ErrNotFound)
 	_, err = f.store.Load(ctx, "nobody")

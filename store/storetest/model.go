@@ -50,12 +50,12 @@ func (m *model) append(a store.Append) (store.Appended, error) {
 	return p.Appended(m.head), nil
 }
 
-func (m *model) begin(b store.Begin) (store.Begun, error) {
-	beginning, err := authority.PrepareBegin(m.id, b)
+func (m *model) begin(b store.StartAttempt) (store.AttemptStarted, error) {
+	beginning, err := authority.PrepareStart(m.id, b)
 	if err != nil {
-		return store.Begun{}, err
+		return store.AttemptStarted{}, err
 	}
-	p, begun := authority.DecideBegin(m.head, beginning, m.facts(), time.Now())
+	p, begun := authority.DecideStart(m.head, beginning, m.facts(), time.Now())
 	m.carryOut(p)
 	begun.Head = m.head
 	return begun, nil
@@ -169,7 +169,7 @@ func (r random) append(id run.Identity, head run.Seq) store.Append {
 // plain makes calls of which many are for a group.
 func (r random) plain(id run.Identity, head run.Seq) store.Entry {
 	if r.IntN(4) == 0 {
-		return store.Entry{Begin: &store.Begin{
+		return store.Entry{Start: &store.StartAttempt{
 			RunID: id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(4), EngineAttempt: 1,
 			EmittedAt:   runtest.Epoch,
 			PassFailing: r.IntN(2) == 0,
@@ -262,7 +262,7 @@ func (f *fixture) compare(what string, m *model, r random) {
 	entries := make([]store.Entry, 1+r.IntN(5))
 	for i := range entries {
 		if r.IntN(4) == 0 {
-			entries[i].Begin = &store.Begin{
+			entries[i].Start = &store.StartAttempt{
 				RunID: m.id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(2), EngineAttempt: 1,
 				EmittedAt:   runtest.Epoch,
 				PassFailing: r.IntN(2) == 0, SignalID: r.one("", "p4", "p2"),
@@ -291,8 +291,8 @@ func (f *fixture) compare(what string, m *model, r random) {
 
 // call makes one call on the store.
 func (f *fixture) call(e store.Entry) (r store.EntryResult) {
-	if e.Begin != nil {
-		r.Begun, r.Err = f.store.Begin(f.ctx(), *e.Begin)
+	if e.Start != nil {
+		r.Started, r.Err = f.store.StartAttempt(f.ctx(), *e.Start)
 	} else {
 		r.Appended, r.Err = f.store.Append(f.ctx(), *e.Append)
 	}
@@ -304,9 +304,9 @@ func (f *fixture) same(what string, m *model, e store.Entry, got store.EntryResu
 	f.Helper()
 	var want store.EntryResult
 	said := fmt.Sprintf("%s, to %+v", what, e.Append)
-	if e.Begin != nil {
-		want.Begun, want.Err = m.begin(*e.Begin)
-		said = fmt.Sprintf("%s, to %+v", what, e.Begin)
+	if e.Start != nil {
+		want.Started, want.Err = m.begin(*e.Start)
+		said = fmt.Sprintf("%s, to %+v", what, e.Start)
 	} else {
 		want.Appended, want.Err = m.append(*e.Append)
 	}

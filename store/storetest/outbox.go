@@ -36,7 +36,7 @@ func (f *fixture) refuse(id run.Identity, to run.Seq, retryIn time.Duration) sto
 
 func (f *fixture) bury(id run.Identity, upto run.Seq) bool {
 	f.Helper()
-	buried, err := f.store.Bury(f.ctx(), id.RunID, upto, "refused for good")
+	buried, err := f.store.AddDeadLetter(f.ctx(), id.RunID, upto, "refused for good")
 	f.ok(err)
 	return buried
 }
@@ -105,9 +105,9 @@ func buryMovesOn(f *fixture) {
 	l := letters[0]
 	f.equal(store.DeadLetter{ID: l.ID, TenantID: "t1", ProjectID: id.ProjectID, RunID: id.RunID, From: 1, To: 2,
 		Attempts: 2,
-		Cause:    "refused for good", BuriedAt: l.BuriedAt}, l, "letter")
-	if age := f.load(id).Now.Sub(l.BuriedAt); l.BuriedAt.IsZero() || age < 0 || age > time.Minute {
-		f.Errorf("buried at %v", l.BuriedAt)
+		Cause:    "refused for good", CreatedAt: l.CreatedAt}, l, "letter")
+	if age := f.load(id).Now.Sub(l.CreatedAt); l.CreatedAt.IsZero() || age < 0 || age > time.Minute {
+		f.Errorf("buried at %v", l.CreatedAt)
 	}
 	f.equal([]string{"1 RunApproved", "2 RunStarted"}, lines(f.log(id)), "the log has it all")
 }
@@ -130,7 +130,7 @@ func buryOnce(f *fixture) {
 	processes := []store.Store{f.store, f.db.Open(f)}
 	buried := make([]bool, 6)
 	f.together(len(buried), func(i int) (err error) {
-		buried[i], err = processes[i%2].Bury(f.ctx(), id.RunID, 2, "raced")
+		buried[i], err = processes[i%2].AddDeadLetter(f.ctx(), id.RunID, 2, "raced")
 		return err
 	})
 	n := 0
@@ -212,7 +212,7 @@ func redrivenOnce(f *fixture) {
 		}
 	}
 	f.equal(1, n, "first")
-	if at := f.letters(store.DeadLetterFilter{ID: letter.ID})[0].RedrivenAt; at == nil || at.Before(letter.BuriedAt) {
+	if at := f.letters(store.DeadLetterFilter{ID: letter.ID})[0].RedrivenAt; at == nil || at.Before(letter.CreatedAt) {
 		f.Errorf("redriven at %v", at)
 	}
 	open := f.letters(store.DeadLetterFilter{Open: true})

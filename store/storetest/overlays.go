@@ -92,27 +92,27 @@ func overlaysOfAStep(f *fixture) {
 
 func overlaidBegin(f *fixture) {
 	id := f.run()
-	begin := func(step string, attempt int) store.Begin {
-		return store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1, EmittedAt: runtest.Epoch}
+	begin := func(step string, attempt int) store.StartAttempt {
+		return store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1, EmittedAt: runtest.Epoch}
 	}
-	first, err := f.store.Begin(f.ctx(), begin("s1", 1))
+	first, err := f.store.StartAttempt(f.ctx(), begin("s1", 1))
 	f.ok(err)
 	seq := f.overlay(id, "a", run.UpdateParams, "")
 	// an attempt that has begun goes on; a fresh one begins with the overlays alone
-	again, err := f.store.Begin(f.ctx(), begin("s1", 1))
+	again, err := f.store.StartAttempt(f.ctx(), begin("s1", 1))
 	f.ok(err)
-	f.equal([]any{store.BeginRun, first.StartedSeq}, []any{again.Verdict, again.StartedSeq}, "again")
-	parked, err := f.store.Begin(f.ctx(), begin("s2", 1))
+	f.equal([]any{store.StartGranted, first.StartedSeq}, []any{again.Verdict, again.StartedSeq}, "again")
+	parked, err := f.store.StartAttempt(f.ctx(), begin("s2", 1))
 	f.ok(err)
-	if parked.Verdict != store.BeginParked || parked.Head.Gate&run.GateOverlaid == 0 || parked.Head.LastSeq != seq {
+	if parked.Verdict != store.StartParked || parked.Head.Gate&run.GateOverlaid == 0 || parked.Head.LastSeq != seq {
 		f.Fatalf("without the overlays: %+v", parked)
 	}
-	within := func(b store.Begin) (out store.Begun) {
+	within := func(b store.StartAttempt) (out store.AttemptStarted) {
 		f.Helper()
 		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) (err error) {
 			_, b.ParamsSeq, err = tx.Overlaid(f.ctx(), b.StepID)
 			if err == nil {
-				out, err = tx.Begin(f.ctx(), b)
+				out, err = tx.StartAttempt(f.ctx(), b)
 			}
 			if err == nil {
 				f.equal(out.Head.LastSeq, tx.Head().LastSeq, "head in the transaction")
@@ -122,7 +122,7 @@ func overlaidBegin(f *fixture) {
 		return out
 	}
 	begun := within(begin("s2", 1))
-	f.equal([]any{store.BeginRun, seq + 1, 2, seq + 1}, []any{begun.Verdict, begun.StartedSeq, begun.Head.Running,
+	f.equal([]any{store.StartGranted, seq + 1, 2, seq + 1}, []any{begun.Verdict, begun.StartedSeq, begun.Head.Running,
 		begun.Head.LastSeq}, "begun")
 	evs, err := f.store.Events(f.ctx(), id.RunID, seq, 10)
 	f.ok(err)
@@ -138,19 +138,19 @@ func overlaidBegin(f *fixture) {
 	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, SetGate: run.GateFailing,
 		Events: []run.Draft{runtest.Draft(run.StepFailedEvent, "s1", 1)}})
 	f.ok(err)
-	f.equal(store.BeginParked, within(begin("s1", 2)).Verdict, "while failing")
+	f.equal(store.StartParked, within(begin("s1", 2)).Verdict, "while failing")
 	passing := begin("s1", 2)
 	passing.PassFailing = true
-	f.equal(store.BeginRun, within(passing).Verdict, "past failing")
+	f.equal(store.StartGranted, within(passing).Verdict, "past failing")
 	_, err = f.store.Append(
 		f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s2", 1),
 			runtest.Draft(run.RunFailed, "", 1)}})
 	f.ok(err)
 	done := within(begin("s2", 1))
-	if done.Verdict != store.BeginDone || done.Terminal == nil {
+	if done.Verdict != store.StartDone || done.Terminal == nil {
 		f.Errorf("done: %+v", done)
 	}
-	f.equal(store.BeginRunTerminal, within(begin("s1", 3)).Verdict, "after the end")
+	f.equal(store.StartRunTerminal, within(begin("s1", 3)).Verdict, "after the end")
 	f.equal(1, f.head(id).Running, "s1/2 alone runs")
 }
 

@@ -163,7 +163,7 @@ func concurrentBegins(f *fixture) {
 	var mu sync.Mutex
 	begun := map[run.Seq]int{}
 	f.together(20, func(i int) error {
-		b, err := processes[i%2].Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1,
+		b, err := processes[i%2].StartAttempt(f.ctx(), store.StartAttempt{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1,
 			EngineAttempt: 1 + i, EmittedAt: runtest.Epoch})
 		mu.Lock()
 		begun[b.StartedSeq]++

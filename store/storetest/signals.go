@@ -216,8 +216,8 @@ func beginApplies(f *fixture) {
 	f.append(id, started("s1", 1), failed("s1", 1))
 	f.accept(id, "u1", run.RetryStep, true)
 	f.gate(id, run.GateFailing, 0)
-	b := store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 2, SignalID: "u1"}
-	f.equal(store.BeginParked, f.beginAny(b).Verdict, "parked")
+	b := store.StartAttempt{RunID: id.RunID, StepID: "s1", LogicalAttempt: 2, SignalID: "u1"}
+	f.equal(store.StartParked, f.beginAny(b).Verdict, "parked")
 	f.equal(run.SignalPending, f.receipt(id, "u1").Application, "nothing applied yet")
 	b.PassFailing = true
 	got := f.beginAny(b)

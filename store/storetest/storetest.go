@@ -173,15 +173,15 @@ func (f *fixture) appendAny(a store.Append) store.Appended {
 	return out
 }
 
-func (f *fixture) begin(id run.Identity, step string, attempt int) store.Begun {
+func (f *fixture) begin(id run.Identity, step string, attempt int) store.AttemptStarted {
 	f.Helper()
-	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: attempt})
+	return f.beginAny(store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt})
 }
 
-func (f *fixture) beginAny(b store.Begin) store.Begun {
+func (f *fixture) beginAny(b store.StartAttempt) store.AttemptStarted {
 	f.Helper()
 	b.EngineAttempt, b.EmittedAt = 1, runtest.Epoch
-	out, err := f.store.Begin(f.ctx(), b)
+	out, err := f.store.StartAttempt(f.ctx(), b)
 	f.ok(err)
 	return out
 }

@@ -45,7 +45,7 @@ const (
 	// Gating: nothing begins through a closed gate and nothing is parked at an open
 	// one; a head tells the gate as it is (T185, T217).
 	Gating Rule = "gate"
-	// Beginning: the answer to a Begin fits the log: RUN has one StepStarted, DONE a
+	// Beginning: the answer to a StartAttempt fits the log: RUN has one StepStarted, DONE a
 	// terminal, RUN_TERMINAL the end; each only while it is true (T185, T52).
 	Beginning Rule = "begin"
 	// Explained: an error is one that the port speaks of.

@@ -110,7 +110,7 @@ func (p *pen) refuse() {
 // gate closes the gate and opens it.
 func (p *pen) gate() {
 	if p.is("parked at an open gate") {
-		p.begin("w2", "s1", 2, false, Answer{Verdict: store.BeginParked})
+		p.begin("w2", "s1", 2, false, Answer{Verdict: store.StartParked})
 	}
 	pause := runtest.Draft(run.RunPaused, "", 1, runtest.M{"runningStepsCount": 1})
 	id := p.call("w1", KindAppend, writing(store.Append{Events: []run.Draft{pause}, SetGate: run.GatePaused}))
@@ -123,9 +123,9 @@ func (p *pen) gate() {
 	}
 	p.answer(id, p.told(out...))
 	p.head.Gate = run.GatePaused
-	p.begin("w2", "s1", 2, p.is("begun through a closed gate"), Answer{Verdict: store.BeginParked})
+	p.begin("w2", "s1", 2, p.is("begun through a closed gate"), Answer{Verdict: store.StartParked})
 	if p.is("parked though it had begun") {
-		p.begin("w2", "s2", 1, false, Answer{Verdict: store.BeginParked})
+		p.begin("w2", "s2", 1, false, Answer{Verdict: store.StartParked})
 	}
 	resume := runtest.Draft(run.RunResumed, "", 1)
 	id = p.call("w1", KindAppend, writing(store.Append{Events: []run.Draft{resume}, ClearGate: run.GatePaused}))
@@ -137,13 +137,13 @@ func (p *pen) gate() {
 	}
 	switch {
 	case p.is("begun after the end of the attempt"):
-		p.begin("w2", "s1", 1, false, Answer{Verdict: store.BeginRun, StartedSeq: 3})
+		p.begin("w2", "s1", 1, false, Answer{Verdict: store.StartGranted, StartedSeq: 3})
 	case p.is("run without a StepStarted"):
-		p.begin("w2", "s1", 4, false, Answer{Verdict: store.BeginRun, StartedSeq: 5})
+		p.begin("w2", "s1", 4, false, Answer{Verdict: store.StartGranted, StartedSeq: 5})
 	case p.is("done without a terminal"):
-		p.begin("w2", "s2", 1, false, Answer{Verdict: store.BeginDone, Terminal: p.at(5)})
+		p.begin("w2", "s2", 1, false, Answer{Verdict: store.StartDone, Terminal: p.at(5)})
 	case p.is("terminal before the end"):
-		p.begin("w2", "s2", 3, false, Answer{Verdict: store.BeginRunTerminal})
+		p.begin("w2", "s2", 3, false, Answer{Verdict: store.StartRunTerminal})
 	}
 }
 
@@ -242,8 +242,8 @@ func (p *pen) end() {
 	} else {
 		p.answer(id, p.told(Outcome{Refused: run.CodeOrphanedTask}))
 	}
-	p.begin("w2", "s2", 5, false, Answer{Verdict: store.BeginRunTerminal})
-	p.begin("w2", "s1", 1, false, Answer{Verdict: store.BeginDone, Terminal: p.at(5)})
+	p.begin("w2", "s2", 5, false, Answer{Verdict: store.StartRunTerminal})
+	p.begin("w2", "s1", 1, false, Answer{Verdict: store.StartDone, Terminal: p.at(5)})
 	if p.is("an event that nobody sent") {
 		p.insert(decided("no-9"))
 	}

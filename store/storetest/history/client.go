@@ -72,10 +72,10 @@ func (c *Client) Append(ctx context.Context, a store.Append) (out store.Appended
 	return out, err
 }
 
-// Begin is Log.Begin.
-func (c *Client) Begin(ctx context.Context, b store.Begin) (out store.Begun, err error) {
+// Begin is Log.StartAttempt.
+func (c *Client) StartAttempt(ctx context.Context, b store.StartAttempt) (out store.AttemptStarted, err error) {
 	err = c.record(Call{Kind: KindBegin, RunID: b.RunID, Entries: []Entry{{Begin: &b}}}, func(r *Return) error {
-		if out, err = c.store.Begin(ctx, b); err == nil {
+		if out, err = c.store.StartAttempt(ctx, b); err == nil {
 			r.Answers = []Answer{begun(out)}
 		}
 		return err
@@ -92,7 +92,7 @@ func (c *Client) Batch(ctx context.Context, runID string, entries []store.Entry)
 	}
 	call := Call{Kind: KindBatch, RunID: runID}
 	for _, e := range entries {
-		call.Entries = append(call.Entries, Entry{e.Append, e.Begin})
+		call.Entries = append(call.Entries, Entry{e.Append, e.Start})
 	}
 	return c.record(call, func(r *Return) error {
 		results, err := batcher.Batch(ctx, runID, entries)
@@ -107,7 +107,7 @@ func (c *Client) Batch(ctx context.Context, runID string, entries []store.Entry)
 			case entries[i].Append != nil:
 				a = appended(result.Appended)
 			default:
-				a = begun(result.Begun)
+				a = begun(result.Started)
 			}
 			r.Answers = append(r.Answers, a)
 		}
@@ -120,7 +120,7 @@ func (c *Client) oneByOne(ctx context.Context, entries []store.Entry) (err error
 		if e.Append != nil {
 			_, err = c.Append(ctx, *e.Append)
 		} else {
-			_, err = c.Begin(ctx, *e.Begin)
+			_, err = c.StartAttempt(ctx, *e.Start)
 		}
 		if err != nil {
 			return err
@@ -316,7 +316,7 @@ func appended(out store.Appended) Answer {
 	return a
 }
 
-func begun(out store.Begun) Answer {
+func begun(out store.AttemptStarted) Answer {
 	return Answer{Fate: Done, Head: out.Head, Verdict: out.Verdict, StartedSeq: out.StartedSeq,
 		Terminal: seen(out.Terminal)}
 }

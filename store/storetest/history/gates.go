@@ -45,7 +45,7 @@ func (w *write) turns() turn {
 	return turn{w.append.SetGate, w.append.ClearGate}
 }
 
-// shut reports whether a Begin is to be parked at this gate (T185, T217).
+// shut reports whether a StartAttempt is to be parked at this gate (T185, T217).
 func shut(g run.Gate, passFailing bool) bool {
 	if passFailing {
 		g &^= run.GateFailing

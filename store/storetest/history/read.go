@@ -80,7 +80,7 @@ type write struct {
 	*call
 	n      int
 	append *store.Append
-	begin  *store.Begin
+	begin  *store.StartAttempt
 	drafts []run.Draft
 	answer Answer
 }

@@ -70,10 +70,10 @@ type Call struct {
 	Cursor string   `json:"cursor,omitempty"` // changed
 }
 
-// Entry is one Append or one Begin.
+// Entry is one Append or one StartAttempt.
 type Entry struct {
-	Append *store.Append `json:"append,omitempty"`
-	Begin  *store.Begin  `json:"begin,omitempty"`
+	Append *store.Append       `json:"append,omitempty"`
+	Begin  *store.StartAttempt `json:"begin,omitempty"`
 }
 
 // Return is what the caller was told.
@@ -103,7 +103,7 @@ type Answer struct {
 	Outcomes []Outcome  `json:"outcomes,omitempty"` // of an append
 	Head     store.Head `json:"head"`
 
-	Verdict    store.BeginVerdict `json:"verdict,omitempty"` // of a begin
+	Verdict    store.StartVerdict `json:"verdict,omitempty"` // of a begin
 	StartedSeq run.Seq            `json:"startedSeq,omitempty"`
 	Terminal   *Seen              `json:"terminal,omitempty"`
 }

@@ -16,14 +16,14 @@ type Summary struct {
 	Runs, Ended, Events                 int
 	Writes, Inserted, Duplicates        int
 	Refused                             map[run.Code]int
-	Begun                               map[store.BeginVerdict]int
+	Begun                               map[store.StartVerdict]int
 	Lost, LostButWritten, Signals, Torn int
 	Reads, FeedPages, FeedRows, Saves   int
 }
 
 // Summarize counts.
 func (h *History) Summarize() Summary {
-	s := Summary{Refused: map[run.Code]int{}, Begun: map[store.BeginVerdict]int{}, Torn: h.torn}
+	s := Summary{Refused: map[run.Code]int{}, Begun: map[store.StartVerdict]int{}, Torn: h.torn}
 	for _, b := range h.byRun {
 		s.run(b)
 	}

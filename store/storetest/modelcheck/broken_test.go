@@ -343,9 +343,9 @@ func TestModelCheck_FindsAGuardBeforeTheDedupe(t *testing.T) {
 // ajar begins through a closed gate now and then (T185).
 type ajar struct{ store.Store }
 
-func (s ajar) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	out, err := s.Store.Begin(ctx, b)
-	if err != nil || out.Verdict != store.BeginParked || sometimes(50) {
+func (s ajar) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	out, err := s.Store.StartAttempt(ctx, b)
+	if err != nil || out.Verdict != store.StartParked || sometimes(50) {
 		return out, err
 	}
 	d := runtest.Draft(run.StepStartedEvent, b.StepID, b.LogicalAttempt)
@@ -353,7 +353,7 @@ func (s ajar) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
 	if err != nil || done.Outcomes[0].Refused != "" {
 		return out, err
 	}
-	return store.Begun{Verdict: store.BeginRun, StartedSeq: done.Outcomes[0].Seq, Head: done.Head}, nil
+	return store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: done.Outcomes[0].Seq, Head: done.Head}, nil
 }
 
 func TestModelCheck_FindsAGateThatIsAjar(t *testing.T) {
@@ -363,10 +363,10 @@ func TestModelCheck_FindsAGateThatIsAjar(t *testing.T) {
 // eager says RUN where the attempt had ended (T185).
 type eager struct{ store.Store }
 
-func (s eager) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	out, err := s.Store.Begin(ctx, b)
-	if err == nil && out.Verdict == store.BeginDone && sometimes(20) {
-		out = store.Begun{Verdict: store.BeginRun, StartedSeq: 1, Head: out.Head}
+func (s eager) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	out, err := s.Store.StartAttempt(ctx, b)
+	if err == nil && out.Verdict == store.StartDone && sometimes(20) {
+		out = store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: 1, Head: out.Head}
 	}
 	return out, err
 }
@@ -392,11 +392,11 @@ func TestModelCheck_FindsAWrongCheckpoint(t *testing.T) {
 // rude fails without a word.
 type rude struct{ store.Store }
 
-func (s rude) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
+func (s rude) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
 	if sometimes(5) {
-		return store.Begun{}, errors.New("boom")
+		return store.AttemptStarted{}, errors.New("boom")
 	}
-	return s.Store.Begin(ctx, b)
+	return s.Store.StartAttempt(ctx, b)
 }
 
 func TestModelCheck_FindsAnErrorThatSaysNothing(t *testing.T) {

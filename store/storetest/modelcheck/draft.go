@@ -91,9 +91,9 @@ func (w *writer) attempt(s *sight) (stepID string, attempt int) {
 	return stepID, 1 + s.n/8 + w.IntN(6)
 }
 
-func (w *writer) begin(id string, s *sight) store.Begin {
+func (w *writer) begin(id string, s *sight) store.StartAttempt {
 	name, attempt := w.attempt(s)
-	return store.Begin{
+	return store.StartAttempt{
 		RunID: id, StepID: name, LogicalAttempt: attempt, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch,
 		PassFailing: w.IntN(3) == 0,
 	}
@@ -104,7 +104,7 @@ func (w *writer) entries(id string, s *sight) []store.Entry {
 	for i := range out {
 		if w.IntN(2) == 0 {
 			b := w.begin(id, s)
-			out[i].Begin = &b
+			out[i].Start = &b
 			continue
 		}
 		a := w.append(id, s)

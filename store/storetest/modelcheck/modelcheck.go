@@ -273,7 +273,7 @@ func (a totals) missing(target Target) string {
 		n    int
 	}{
 		{"insert", a.Inserted}, {"duplicate", a.Duplicates}, {"refusal", len(a.Refused)},
-		{"PARKED begin", a.Begun[store.BeginParked]},
+		{"PARKED begin", a.Begun[store.StartParked]},
 		{"end of a run", a.Ended}, {"lost answer", a.Lost}, {"kill", a.kills}, {"receipt", a.Signals}, {"save", a.Saves},
 		{"row of a feed", a.FeedRows},
 	} {

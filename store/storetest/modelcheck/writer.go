@@ -123,8 +123,8 @@ func (w *writer) send(ctx context.Context, a store.Append) error {
 	return nil
 }
 
-func (w *writer) sendBegin(ctx context.Context, b store.Begin) error {
-	out, err := w.Begin(ctx, b)
+func (w *writer) sendBegin(ctx context.Context, b store.StartAttempt) error {
+	out, err := w.StartAttempt(ctx, b)
 	if err != nil {
 		return err
 	}

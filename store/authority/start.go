@@ -8,30 +8,30 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Beginning is the validated StepStarted of one Begin.
-type Beginning struct {
-	begin    store.Begin
+// Start is the validated StepStarted of one StartAttempt.
+type Start struct {
+	begin    store.StartAttempt
 	batch    Batch
 	overlaid bool
 }
 
-// PrepareBegin validates b and computes the key of its StepStarted.
-func PrepareBegin(id run.Identity, b store.Begin) (Beginning, error) {
+// PrepareStart validates b and computes the key of its StepStarted.
+func PrepareStart(id run.Identity, b store.StartAttempt) (Start, error) {
 	payload, err := json.Marshal(run.StepStartedPayload{ParamsSeq: b.ParamsSeq, SignalID: b.SignalID})
 	if err != nil {
-		return Beginning{}, err
+		return Start{}, err
 	}
 	batch, err := Prepare(id, store.Append{RunID: b.RunID, Events: []run.Draft{{
 		Type: run.StepStartedEvent, StepID: b.StepID,
 		LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
 		EmittedAt: b.EmittedAt, EmittedBy: run.ByEngine, Payload: payload,
 	}}})
-	return Beginning{begin: b, batch: batch}, err
+	return Start{begin: b, batch: batch}, err
 }
 
 // WithOverlays is b for a caller that has read the overlays of the run under the
 // lock: run.GateOverlaid does not park it (T197).
-func (b Beginning) WithOverlays() Beginning {
+func (b Start) WithOverlays() Start {
 	b.overlaid = true
 	return b
 }
@@ -43,20 +43,20 @@ const (
 	unknownWait = time.Minute
 )
 
-// Throttled answers a Begin that would insert its StepStarted but whose bucket has no
+// Throttled answers a StartAttempt that would insert its StepStarted but whose bucket has no
 // token for so long; negative: it never has (T113). Nothing is written.
-func Throttled(head store.Head, wait time.Duration) store.Begun {
+func Throttled(head store.Head, wait time.Duration) store.AttemptStarted {
 	if wait < 0 {
 		wait = unknownWait
 	}
-	return store.Begun{Verdict: store.BeginThrottled, Head: head, RetryAfter: max(wait, leastWait)}
+	return store.AttemptStarted{Verdict: store.StartThrottled, Head: head, RetryAfter: max(wait, leastWait)}
 }
 
 // Batch is what to look up for the beginning.
-func (b Beginning) Batch() Batch { return b.batch }
+func (b Start) Batch() Batch { return b.batch }
 
 // Parked is the members of the gate that park it.
-func (b Beginning) Parked() run.Gate {
+func (b Start) Parked() run.Gate {
 	g := ^run.Gate(0)
 	if b.begin.PassFailing {
 		g &^= run.GateFailing
@@ -67,31 +67,31 @@ func (b Beginning) Parked() run.Gate {
 	return g
 }
 
-// DecideBegin answers a Begin on a locked head (T185, T217): the terminal of the
+// DecideStart answers a StartAttempt on a locked head (T185, T217): the terminal of the
 // attempt wins, then the end of the run, then its StepStarted whatever the gate
 // (T52), then the gate; else StepStarted is inserted. The Plan is empty but for
 // Head and At unless something is to be written.
-func DecideBegin(head store.Head, b Beginning, f Facts, now time.Time) (Plan, store.Begun) {
+func DecideStart(head store.Head, b Start, f Facts, now time.Time) (Plan, store.AttemptStarted) {
 	d := newDecision(head, b.batch.id, f, now)
 	var log record
 	if r := d.attempts[Attempt{b.begin.StepID, b.begin.LogicalAttempt}]; r != nil {
 		log = *r
 	}
-	begun := store.Begun{}
+	begun := store.AttemptStarted{}
 	switch {
 	case log.terminal != nil:
-		begun.Verdict, begun.Terminal = store.BeginDone, log.terminal
+		begun.Verdict, begun.Terminal = store.StartDone, log.terminal
 	case head.Terminal:
-		begun.Verdict = store.BeginRunTerminal
+		begun.Verdict = store.StartRunTerminal
 	case log.started != nil:
-		begun.Verdict, begun.StartedSeq = store.BeginRun, log.started.Seq
+		begun.Verdict, begun.StartedSeq = store.StartGranted, log.started.Seq
 	case head.Gate&b.Parked() != 0:
-		begun.Verdict = store.BeginParked
+		begun.Verdict = store.StartParked
 	default:
 		e := d.insert(b.batch.append.Events[0], b.batch.keys[0])
-		begun.Verdict, begun.StartedSeq = store.BeginRun, e.Seq
+		begun.Verdict, begun.StartedSeq = store.StartGranted, e.Seq
 	}
-	if begun.Verdict == store.BeginRun && b.begin.SignalID != "" {
+	if begun.Verdict == store.StartGranted && b.begin.SignalID != "" {
 		d.plan.Moves = []Move{{SignalID: b.begin.SignalID, Application: run.SignalApplied, AppliedSeq: begun.StartedSeq}}
 	}
 	begun.Head = d.plan.Head

@@ -8,28 +8,26 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Sweep reads what has stood still: runs that are quiet, runs that do not stop, starts that nobody made,
-// and steps that wait for a person. Which runs and steps there are comes from
-// checkpoints, which may lag; heads, ages and events are those of the log. Ages are
-// by the store's clock. Each is one statement.
-type Sweep interface {
-	// Quiet lists runs that have not ended and whose log has not grown for at least
-	// quiet, by run id, strictly after the given one, at most limit (≤ MaxPage). Its
-	// price is that of the open runs that it looks at. A log that has not begun, as that of
-	// a run that waits for approval, does not stand still.
+// Reconciliation reads drift: quiet runs, runs that do not stop, starts that no server made, and steps that wait for a
+// person. The set of runs and steps comes from checkpoints, which may lag; heads, ages and events come from the log.
+// Ages use the store's clock. Each method is one statement.
+type Reconciliation interface {
+	// Quiet lists runs that have not ended and whose log has not grown for at least quiet, by run id, strictly after
+	// the given one, at most limit (≤ MaxPage). It costs as much as the open runs that it reads. An empty log, as of a
+	// run that waits for approval, is not quiet.
 	Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]QuietRun, error)
 	// StuckStarts lists queue rows that are PENDING and were due for at least age, or
 	// LOCKED by a lease that is over for as long, oldest first, at most limit.
 	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]QueueRow, error)
 	// Stopping lists open runs with an accepted CANCEL or EMERGENCY_STOP that is at least age old and has no final
-	// application, by run id, strictly after the given one, at most limit (≤ MaxPage). Signal is the first such signal of
-	// the run. Its price is that of the open runs that it looks at.
+	// application, by run id, strictly after the given one, at most limit (≤ MaxPage). Signal is the first such signal
+	// of the run. It costs as much as the open runs that it reads.
 	Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]StoppingRun, error)
 	// Waiting lists steps of open runs that wait for a person, the longest wait first.
 	Waiting(ctx context.Context, f WaitFilter) ([]Wait, error)
 }
 
-// QuietRun is an open run whose log stands still.
+// QuietRun is an open run whose log has not grown for a while.
 type QuietRun struct {
 	run.Identity
 	PlanRef plan.Ref
@@ -54,13 +52,13 @@ type WaitFilter struct {
 	TenantID      string
 	ProjectIDs    []string // nil: every project of the tenant
 	EnvironmentID string
-	Scopes        Scopes // nil: every place
+	Scopes        Scopes // nil: every scope
 	RunID         string
 	Limit         int      // at most MaxPage
 	After         *WaitPos // strictly after it, in the order of the answer
 }
 
-// WaitPos is a place in a list of waits, which stands by (since, run, step).
+// WaitPos is a position in a list of waits, which is ordered by (since, run, step).
 type WaitPos struct {
 	Since  time.Time
 	RunID  string
