@@ -33,8 +33,8 @@ ORDER BY p.created_at %[2]s, p.run_id %[2]s`
 // List implements store.Runs. It is one statement; a text is looked up by one before it.
 func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRow, err error) {
 	err = s.do(ctx, "list", func(ctx context.Context, c *pgx.Conn) (err error) {
-		var found matches
-		if textRestricts(rf) {
+		var found store.TextMatches
+		if rf.TextRestricts() {
 			if found, err = match(ctx, c, rf); err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRo
 	return out, nil
 }
 
-func list(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found matches) ([]store.RunRow, error) {
+func list(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found store.TextMatches) ([]store.RunRow, error) {
 	q := newListQuery(rf)
 	page := q.page(found)
 	if page == "" {
@@ -103,4 +103,45 @@ func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {
 	err := unmarshal(header, &r.Header)
 	r.Header.CreatedAt = created
 	return r, err
+}
+
+// Count implements store.Runs. It is two statements: one of all runs, one of those that failed.
+func (s *Store) Count(ctx context.Context, rf store.RunFilter, parts int) ([]store.RunCount, error) {
+	rf.After, rf.Before, rf.Steps = nil, nil, false
+	out := make([]store.RunCount, bounded(parts, store.MaxParts))
+	err := s.do(ctx, "count", func(ctx context.Context, c *pgx.Conn) (err error) {
+		var found store.TextMatches
+		if rf.TextRestricts() {
+			if found, err = match(ctx, c, rf); err != nil {
+				return err
+			}
+		}
+		return rf.CountInto(out, func(f store.RunFilter, each func(part, n int64)) error {
+			return count(ctx, c, f, found, len(out), each)
+		})
+	})
+	return out, err
+}
+
+func count(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found store.TextMatches, parts int,
+	each func(part, n int64)) error {
+	q := newListQuery(rf)
+	q.limit = store.MaxCounted + 1
+	page := q.page(found)
+	if page == "" {
+		return nil
+	}
+	width := max(1, rf.CreatedTo.UnixMicro()-rf.CreatedFrom.UnixMicro())
+	part := q.bind(`(extract(epoch FROM p.created_at - ?::timestamptz) * 1e6)::bigint * ?::bigint / ?::bigint`,
+		rf.CreatedFrom, parts, width)
+	rows, err := c.Query(ctx, `SELECT `+part+`, count(*) FROM (`+page+`) p GROUP BY 1`, q.args...)
+	if err != nil {
+		return err
+	}
+	var at, n int64
+	_, err = pgx.ForEachRow(rows, []any{&at, &n}, func() error {
+		each(at, n)
+		return nil
+	})
+	return err
 }

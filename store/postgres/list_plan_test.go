@@ -82,7 +82,7 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 		for name, rf := range questions {
 			q := newListQuery(rf)
 			q.limit = rf.Limit
-			explain(name, q.page(matches{}), q.args...)
+			explain(name, q.page(store.TextMatches{}), q.args...)
 		}
 		explain("the places", fmt.Sprintf(placesSQL, nextPlace), "t1", []string{""}, 200)
 		explain("the places of some projects", fmt.Sprintf(placesSQL, nextPlaceWithinIt), "t1", []string{"p1", "p0"}, 200)

@@ -111,7 +111,7 @@ func newListQuery(rf store.RunFilter) *listQuery {
 // page is the select, "" when there can be no rows. The runs that a text finds are
 // those of the plans that it is a part of, and others whose ids begin with it. What
 // more plans and runs match than are looked up is soon met on a walk.
-func (q *listQuery) page(found matches) string {
+func (q *listQuery) page(found store.TextMatches) string {
 	plan := key{column: "plan_id"}
 	if q.rf.PlanID != "" {
 		plan.values = []string{q.rf.PlanID}
@@ -120,18 +120,18 @@ func (q *listQuery) page(found matches) string {
 	switch {
 	case q.rf.ProjectIDs != nil && len(q.rf.ProjectIDs) == 0:
 		return ""
-	case !textRestricts(q.rf):
+	case !q.rf.TextRestricts():
 		return q.stream(plan)
-	case len(found.plans) > maxTextPlans:
+	case len(found.Plans) > store.MaxTextPlans:
 		return q.stream(plan, q.bind("(starts_with(l.run_id, ?) OR strpos(l.plan_id, ?) > 0)", text, text))
 	}
 	var parts []string
-	if len(found.plans) > 0 {
-		parts = append(parts, q.stream(key{plan.column, found.plans}))
+	if len(found.Plans) > 0 {
+		parts = append(parts, q.stream(key{plan.column, found.Plans}))
 	}
-	if found.many || len(found.runs) > 0 {
-		named, which := "l.run_id = ANY(?)", any(found.runs)
-		if found.many {
+	if found.Many || len(found.Runs) > 0 {
+		named, which := "l.run_id = ANY(?)", any(found.Runs)
+		if found.Many {
 			named, which = "starts_with(l.run_id, ?)", text
 		}
 		parts = append(parts, q.stream(plan, q.bind(named, which), q.bind("strpos(l.plan_id, ?) = 0", text)))

@@ -73,7 +73,7 @@ func (q *listQuery) bind(term string, args ...any) string {
 // page selects all rows of the list, unordered, "" when there can be none. The runs that a
 // text finds are those of the plans that it is a part of, and those whose ids begin with
 // it. What more plans and runs match than are looked up is soon met on a walk.
-func (q *listQuery) page(found matches) (page string) {
+func (q *listQuery) page(found store.TextMatches) (page string) {
 	plan := key{column: "plan_id"}
 	if q.f.PlanID != "" {
 		plan.values = []string{q.f.PlanID}
@@ -82,19 +82,19 @@ func (q *listQuery) page(found matches) (page string) {
 	text := q.f.Text
 	switch {
 	case q.f.ProjectIDs != nil && len(q.f.ProjectIDs) == 0:
-	case !textRestricts(q.f):
+	case !q.f.TextRestricts():
 		page = q.streams(plan)
-	case len(found.plans) > maxTextPlans:
+	case len(found.Plans) > store.MaxTextPlans:
 		page = q.streams(plan, q.bind(`(`+named+` OR instr(plan_id, ?) > 0)`, text, text, text))
 	default:
 		var parts []string
-		if len(found.plans) > 0 {
-			parts = append(parts, q.streams(key{plan.column, found.plans}))
+		if len(found.Plans) > 0 {
+			parts = append(parts, q.streams(key{plan.column, found.Plans}))
 		}
-		if found.many {
+		if found.Many {
 			parts = append(parts, q.streams(plan, q.bind(named, text, text)))
-		} else if len(found.runs) > 0 {
-			parts = append(parts, q.these(found.runs, plan))
+		} else if len(found.Runs) > 0 {
+			parts = append(parts, q.these(found.Runs, plan))
 		}
 		page = strings.Join(parts, ` UNION `) // a run may be in both
 	}
@@ -102,7 +102,7 @@ func (q *listQuery) page(found matches) (page string) {
 }
 
 // statement is "" when there can be no rows.
-func (q *listQuery) statement(found matches) string {
+func (q *listQuery) statement(found store.TextMatches) string {
 	page := q.page(found)
 	if page == "" {
 		return ""

@@ -40,6 +40,48 @@ func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receip
 		runID, no, store.MaxPage)
 }
 
+// Receipt implements store.SignalTx.
+func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
+	return one(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
+}
+
+// Undecided implements store.SignalTx.
+func (t *runTx) Undecided(ctx context.Context) (bool, error) {
+	return one(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
+		return some, row.Scan(&some)
+	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
+		t.id.RunID)
+}
+
+// PutReceipt implements store.SignalTx.
+func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error) {
+	r.RunID, r.No = t.id.RunID, 0
+	if !r.Rejected {
+		r.No = t.head.SignalNo + 1
+		r.Application = cmp.Or(r.Application, run.SignalPending)
+	}
+	if r.ReceivedAt.IsZero() {
+		r.ReceivedAt = t.at
+	}
+	if err := t.insertReceipt(ctx, r); err != nil {
+		return run.Receipt{}, err
+	}
+	t.head.SignalNo = max(t.head.SignalNo, r.No)
+	t.ops()
+	if deliver && !r.Rejected {
+		if _, err := t.conn.exec(
+			ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
+			VALUES (?1, ?2, ?3 - 1, ?3, '', 0, 0, ?4, 0)
+			ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
+				delivered_no = CASE WHEN delivered_no = up_to THEN excluded.delivered_no ELSE delivered_no END,
+				due_at = CASE WHEN delivered_no = up_to THEN excluded.due_at ELSE due_at END`,
+			r.RunID, t.id.TenantID, r.No, micros(t.at)); err != nil {
+			return run.Receipt{}, err
+		}
+	}
+	return t.Receipt(ctx, r.Signal.ID)
+}
+
 // LeaseDeliveries implements store.Signals.
 func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Delivery,
 	err error) {
@@ -85,48 +127,6 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 		}
 		return nil
 	})
-}
-
-// Receipt implements store.SignalTx.
-func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
-	return one(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
-}
-
-// Undecided implements store.SignalTx.
-func (t *runTx) Undecided(ctx context.Context) (bool, error) {
-	return one(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
-		return some, row.Scan(&some)
-	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
-		t.id.RunID)
-}
-
-// PutReceipt implements store.SignalTx.
-func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error) {
-	r.RunID, r.No = t.id.RunID, 0
-	if !r.Rejected {
-		r.No = t.head.SignalNo + 1
-		r.Application = cmp.Or(r.Application, run.SignalPending)
-	}
-	if r.ReceivedAt.IsZero() {
-		r.ReceivedAt = t.at
-	}
-	if err := t.insertReceipt(ctx, r); err != nil {
-		return run.Receipt{}, err
-	}
-	t.head.SignalNo = max(t.head.SignalNo, r.No)
-	t.ops()
-	if deliver && !r.Rejected {
-		if _, err := t.conn.exec(
-			ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
-			VALUES (?1, ?2, ?3 - 1, ?3, '', 0, 0, ?4, 0)
-			ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
-				delivered_no = CASE WHEN delivered_no = up_to THEN excluded.delivered_no ELSE delivered_no END,
-				due_at = CASE WHEN delivered_no = up_to THEN excluded.due_at ELSE due_at END`,
-			r.RunID, t.id.TenantID, r.No, micros(t.at)); err != nil {
-			return run.Receipt{}, err
-		}
-	}
-	return t.Receipt(ctx, r.Signal.ID)
 }
 
 func (t *runTx) insertReceipt(ctx context.Context, r run.Receipt) error {
@@ -198,4 +198,48 @@ func sortQueue(rows []store.QueueRow) {
 	slices.SortFunc(rows, func(a, b store.QueueRow) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.RunID, b.RunID))
 	})
+}
+
+// overlayOf picks the overlays of run ?1 that concern the step ?2.
+const (
+	overlayType = `type IN ('UPDATE_PARAMS', 'INJECT_OVERRIDE', 'UPDATE_TARGET')`
+	overlaysSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = ?1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType + ` AND step_id IN ('', ?2)
+		AND accepted_seq > ?3 AND accepted_seq <= ?4 ORDER BY accepted_seq LIMIT ?5`
+	overlaidSQL = `SELECT count(*), coalesce(max(accepted_seq) FILTER (WHERE step_id IN ('', ?2)), 0)
+		FROM signal WHERE run_id = ?1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType
+)
+
+// Overlays implements store.Overlays.
+func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error) {
+	return readAll(ctx, s, "overlays", scanReceipt, overlaysSQL, runID, stepID, after, upTo, store.MaxPage)
+}
+
+// Overlaid implements store.OverlayTx.
+func (t *runTx) Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
+	newest, err = one(ctx, t.conn, "overlaid", func(row scanner) (seq run.Seq, err error) {
+		return seq,
+			row.Scan(&count, &seq)
+	}, overlaidSQL, t.id.RunID, stepID)
+	return count, newest, err
+}
+
+// StartAttempt implements store.OverlayTx.
+func (t *runTx) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	beginning, err := authority.PrepareStart(t.id, b)
+	if err != nil {
+		return store.AttemptStarted{}, err
+	}
+	facts, err := t.facts(ctx, beginning.Batch())
+	if err != nil {
+		return store.AttemptStarted{}, err
+	}
+	plan, begun := authority.DecideStart(t.head, beginning.WithOverlays(), facts, t.at)
+	if wait, err := t.pay(ctx, b.Heavy, plan); err != nil || wait != 0 {
+		return authority.Throttled(t.head, wait), err
+	}
+	if err := t.carryOut(ctx, plan); err != nil {
+		return store.AttemptStarted{}, err
+	}
+	begun.Head = t.head
+	return begun, nil
 }

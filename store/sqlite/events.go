@@ -10,30 +10,6 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Append implements store.Log. What needs no lock is done before the turn.
-func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	d, err := s.appending(ctx, a)
-	if err != nil {
-		return store.Appended{}, err
-	}
-	if err := s.writer.decide(ctx, d); err != nil {
-		return store.Appended{}, err
-	}
-	return d.appended(), nil
-}
-
-// StartAttempt implements store.Log.
-func (s *Store) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
-	d, err := s.beginning(ctx, b)
-	if err != nil {
-		return store.AttemptStarted{}, err
-	}
-	if err := s.writer.decide(ctx, d); err != nil {
-		return store.AttemptStarted{}, err
-	}
-	return d.begun(), nil
-}
-
 // eventsSQL has the identity of the run before the columns of each event, and one
 // row without an event when there is none.
 const (

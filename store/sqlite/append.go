@@ -11,6 +11,30 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
+// Append implements store.Log. What needs no lock is done before the turn.
+func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	d, err := s.appending(ctx, a)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	if err := s.writer.decide(ctx, d); err != nil {
+		return store.Appended{}, err
+	}
+	return d.appended(), nil
+}
+
+// StartAttempt implements store.Log.
+func (s *Store) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
+	d, err := s.beginning(ctx, b)
+	if err != nil {
+		return store.AttemptStarted{}, err
+	}
+	if err := s.writer.decide(ctx, d); err != nil {
+		return store.AttemptStarted{}, err
+	}
+	return d.begun(), nil
+}
+
 // decision is an append or a begin that waits to be made: what comes of it is
 // known from the head of its run and the facts alone, so a leader makes many
 // together. One goroutine at a time has it.

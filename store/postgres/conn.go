@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -75,4 +77,23 @@ func (c *credentials) refresh(ctx context.Context, to *pgx.ConnConfig) error {
 		to.Password = c.password()
 	}
 	return nil
+}
+
+// Addresses returns the host:port of each server in a connection string, without Unix sockets. It returns nil for a
+// string that cannot be parsed.
+func Addresses(dsn string) (out []string) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil
+	}
+	add := func(host string, port uint16) {
+		if !filepath.IsAbs(host) {
+			out = append(out, net.JoinHostPort(host, strconv.Itoa(int(port))))
+		}
+	}
+	add(cfg.Host, cfg.Port)
+	for _, f := range cfg.Fallbacks {
+		add(f.Host, f.Port)
+	}
+	return out
 }
