@@ -5,6 +5,8 @@ import (
 	"io/fs"
 )
 
+//go:generate go run ./internal/shapegen
+
 //go:embed schemas/*.schema.json
 var schemas embed.FS
 

@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/plan"
 )
 
-// A shape says what a JSON value must look like. The shapes below and the
-// published schemas/ say the same; a test over mutated documents keeps them so.
+// A shape validates a JSON value. The shapes of payloads in shapes_gen.go are generated from the published schemas; a
+// test over mutated documents compares the two.
 type shape func(f *findings, path string, v any)
 
 // findings collects violations up to maxViolations.
@@ -169,6 +170,29 @@ func instant(f *findings, path string, v any) {
 }
 
 func anything(*findings, string, any) {}
+
+// pattern accepts strings that match a regular expression.
+func pattern(expression string) shape {
+	fits := regexp.MustCompile(expression).MatchString
+	return func(f *findings, path string, v any) { matching(f, path, v, fits, "must match "+expression) }
+}
+
+// both accepts values that a and b accept.
+func both(a, b shape) shape {
+	return func(f *findings, path string, v any) {
+		a(f, path, v)
+		b(f, path, v)
+	}
+}
+
+// without applies s to objects that lack a member.
+func without(name string, s shape) shape {
+	return func(f *findings, path string, v any) {
+		if o, ok := v.(map[string]any); ok && o[name] == nil {
+			s(f, path, v)
+		}
+	}
+}
 
 // parseObject reads one JSON object; nil counts as the empty one.
 func parseObject(raw json.RawMessage) (map[string]any, error) {

@@ -8,6 +8,14 @@ import (
 // instantOf makes t comparable: in UTC and without a monotonic reading.
 func instantOf(t time.Time) time.Time { return t.Round(0).UTC() }
 
+// Latest returns the later of two times.
+func Latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // occurredAt is when the fact happened: payload.sourceOccurredAt, else
 // emittedAt (contract T19).
 func occurredAt(e *Event) time.Time {

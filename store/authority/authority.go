@@ -203,7 +203,7 @@ func Imported(runID string, evs []run.Event) store.Head {
 	d := newDecision(head, run.Identity{RunID: runID}, Facts{}, time.Time{})
 	paused, resumed := 0, 0
 	for _, e := range evs {
-		head.LastSeq, head.LastAt = e.Seq, later(head.LastAt, e.PersistedAt)
+		head.LastSeq, head.LastAt = e.Seq, run.Latest(head.LastAt, e.PersistedAt)
 		head.Terminal = head.Terminal || e.Type.EndsRun()
 		head.Running += d.count(e)
 		switch e.Type {
@@ -221,11 +221,4 @@ func Imported(runID string, evs []run.Event) store.Head {
 		head.Gate |= run.GatePaused
 	}
 	return head
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

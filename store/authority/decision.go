@@ -38,7 +38,7 @@ func newDecision(head store.Head, id run.Identity, f Facts, now time.Time) *deci
 		attempts: map[Attempt]*record{},
 		hooks:    map[Attempt]*run.Event{},
 		end:      f.End,
-		plan:     Plan{Head: head, At: later(head.LastAt, now.Truncate(Precision).UTC())},
+		plan:     Plan{Head: head, At: run.Latest(head.LastAt, now.Truncate(Precision).UTC())},
 	}
 	for _, e := range f.Events {
 		d.byKey[e.Key] = e

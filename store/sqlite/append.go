@@ -211,7 +211,7 @@ func (g *set) readHeads(ctx context.Context) error {
 			return err
 		}
 		r := g.runs[head.RunID]
-		r.known, r.old, r.head, r.at = true, head, head, later(now, head.LastAt)
+		r.known, r.old, r.head, r.at = true, head, head, run.Latest(now, head.LastAt)
 		return nil
 	})
 }

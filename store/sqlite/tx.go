@@ -56,14 +56,7 @@ const headSQL = `SELECT ` + headColumns + ` FROM run_head WHERE run_id = ?`
 
 // begin starts a decision on the head that the write transaction owns.
 func (s *Store) begin(c *conn, id run.Identity, head store.Head) *runTx {
-	return &runTx{s: s, conn: c, id: id, old: head, head: head, at: later(s.now(), head.LastAt)}
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	return &runTx{s: s, conn: c, id: id, old: head, head: head, at: run.Latest(s.now(), head.LastAt)}
 }
 
 const writeHead = `UPDATE run_head SET last_seq = ?2, last_at = ?3, terminal = ?4, gate = ?5, running = ?6, ops_rev = ?7, signal_no = ?8 WHERE run_id = ?1`
