@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -46,19 +47,12 @@ type Config struct {
 }
 
 func (c *Config) defaults() {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&c.HeadInterval, time.Second)
-	set(&c.Patience, 500*time.Millisecond)
-	set(&c.Quiet, 14*time.Second)
-	set(&c.Settle, 2*time.Second)
-	set(&c.ReadTimeout, 2*time.Second)
-	if c.MaxStreams == 0 {
-		c.MaxStreams = 20000
-	}
+	c.HeadInterval = cmp.Or(c.HeadInterval, time.Second)
+	c.Patience = cmp.Or(c.Patience, 500*time.Millisecond)
+	c.Quiet = cmp.Or(c.Quiet, 14*time.Second)
+	c.Settle = cmp.Or(c.Settle, 2*time.Second)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 2*time.Second)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 20000)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

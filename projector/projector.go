@@ -27,6 +27,7 @@
 package projector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -70,37 +71,25 @@ type Config struct {
 }
 
 func (c *Config) defaults() {
-	count := func(n *int, v int) {
-		if *n == 0 {
-			*n = v
-		}
-	}
-	span := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	count(&c.Workers, 4)
-	count(&c.RoundRuns, 64)
+	c.Workers = cmp.Or(c.Workers, 4)
+	c.RoundRuns = cmp.Or(c.RoundRuns, 64)
 	c.RoundRuns = min(c.RoundRuns, store.MaxTails)
-	count(&c.Burst, 10)
-	span(&c.Window, time.Second)
-	span(&c.SaveInterval, 10*time.Millisecond)
-	span(&c.SweepAge, 500*time.Millisecond)
-	count(&c.SweepLimit, 256)
-	count(&c.MaxRuns, 100000)
-	count(&c.CacheRuns, 10000)
-	count(&c.CacheSteps, 200000)
-	count(&c.MaxRefusals, 10)
-	span(&c.Backoff, time.Second)
-	span(&c.MaxBackoff, time.Minute)
-	span(&c.LagHigh, 5*time.Second)
+	c.Burst = cmp.Or(c.Burst, 10)
+	c.Window = cmp.Or(c.Window, time.Second)
+	c.SaveInterval = cmp.Or(c.SaveInterval, 10*time.Millisecond)
+	c.SweepAge = cmp.Or(c.SweepAge, 500*time.Millisecond)
+	c.SweepLimit = cmp.Or(c.SweepLimit, 256)
+	c.MaxRuns = cmp.Or(c.MaxRuns, 100000)
+	c.CacheRuns = cmp.Or(c.CacheRuns, 10000)
+	c.CacheSteps = cmp.Or(c.CacheSteps, 200000)
+	c.MaxRefusals = cmp.Or(c.MaxRefusals, 10)
+	c.Backoff = cmp.Or(c.Backoff, time.Second)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, time.Minute)
+	c.LagHigh = cmp.Or(c.LagHigh, 5*time.Second)
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
-	if c.BusName == "" {
-		c.BusName = "redis"
-	}
+	c.BusName = cmp.Or(c.BusName, "redis")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
