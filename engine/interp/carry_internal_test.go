@@ -31,7 +31,7 @@ func TestCarry_EveryField(t *testing.T) {
 		// waiting, seen and missing signals are read again
 		"inbox": "last seen waiting fetching after inconsistent lookUp owed",
 		// a machine with an unexplained pause or entries held back is not idle
-		"pause":        "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unexplained putOff " +
+		"pause": "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unexplained putOff " +
 			"pendingRetries interrupted",
 		"failure":      "count arming generation windowAt expired final toStop",
 		"stop":         "signalID",

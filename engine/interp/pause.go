@@ -23,7 +23,7 @@ type pause struct {
 	resuming bool // RunResumed is queued or sent
 
 	unexplained bool    // the log held an Append back, and its PAUSE was not received yet
-	putOff        []entry // entries held back, to be sent after the resume
+	putOff      []entry // entries held back, to be sent after the resume
 
 	pendingRetries []engine.Signal // RETRY_STEP and SKIP_STEP of a paused run (contract T59, T217)
 	interrupted    []run.Ord       // steps that the pause cancelled (contract T51)

@@ -51,7 +51,8 @@ func (m *Machine) isHeld() bool {
 func (m *Machine) isIdle() bool {
 	b := &m.signals
 	return m.isQuiet() && !m.record.reading && !m.record.behind && len(m.pause.putOff) == 0 &&
-		len(m.schedule.flying) == 0 && !m.compensation.inFlight && !b.fetching && !b.lookUp && len(b.inconsistent) == 0 && len(b.owed) == 0
+		len(m.schedule.flying) == 0 && !m.compensation.inFlight && !b.fetching && !b.lookUp &&
+		len(b.inconsistent) == 0 && len(b.owed) == 0
 }
 
 // rotate ends this execution if a rotation is due and nothing is in flight, and bounds how long the barrier waits.
