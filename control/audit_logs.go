@@ -117,8 +117,8 @@ func (s *Audits) checkLog(ctx context.Context, row store.AuditRow, heads map[str
 	return problem, events, err
 }
 
-// headsOf reads the heads of all runs whose logs a page of seals covers. A run that ends after this read counts as open:
-// its last event is then newer than sealedWithin.
+// headsOf reads the heads of all runs whose logs a page of seals covers. A run that ends after this read counts as
+// open: its last event is then newer than sealedWithin.
 func (s *Audits) headsOf(ctx context.Context, links []store.AuditLink) (map[string]store.Head, error) {
 	if len(links) == 0 {
 		return nil, nil //nolint:nilnil // no run has a head

@@ -110,7 +110,8 @@ func TestCheckAudit_NamesWhatDiffersFromItsRow(t *testing.T) {
 		t.Errorf("%d problems, want 5: %q", len(problems), problems)
 	}
 	w.tamper(`DELETE FROM run WHERE run_id = '` + first + `'`)
-	if all := strings.Join(w.auditCheck().Problems, "\n"); !strings.Contains(all, "run/"+first+" was removed: "+requester) {
+	all := strings.Join(w.auditCheck().Problems, "\n")
+	if !strings.Contains(all, "run/"+first+" was removed: "+requester) {
 		t.Errorf("a removed run is not named:\n%s", all)
 	}
 }

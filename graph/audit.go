@@ -62,7 +62,9 @@ func (q queries) AuditCheck(ctx context.Context, after *string) (*model.AuditChe
 	if err != nil {
 		return nil, err
 	}
-	out := &model.AuditCheck{Checked: page.Checked, Uncovered: page.Uncovered, Problems: append([]string{}, page.Problems...)}
+	out := &model.AuditCheck{
+		Checked: page.Checked, Uncovered: page.Uncovered, Problems: append([]string{}, page.Problems...),
+	}
 	if page.Next != "" {
 		next := encodeCursor(page.Next)
 		out.Next = &next

@@ -44,8 +44,8 @@ type AuditObject struct {
 	Made     string // digest that the row recorded; "": no row made the object
 	// Revoked says that a token has ended, and Revocation that a row ended it.
 	Revoked, Revocation bool
-	// Uncovered is true when the row comes from an earlier version and recorded no digest. Such an object is compared only by
-	// what the row names.
+	// Uncovered is true when the row comes from an earlier version and recorded no digest. Such an object is compared
+	// only by what the row names.
 	Uncovered bool
 	// Differences are the facts that the row names and the store holds otherwise.
 	Differences []AuditDifference

@@ -23,7 +23,8 @@ const (
 // Begin implements engine.AttemptJournal.
 func (a *attempts) StartAttempt(ctx context.Context, b engine.StartAttempt) (out engine.AttemptStarted, err error) {
 	key := fmt.Sprintf("%s/%s/%d", b.RunID, b.StepID, b.LogicalAttempt)
-	err = a.write(ctx, key, refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}, func(ctx context.Context) error {
+	call := refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}
+	err = a.write(ctx, key, call, func(ctx context.Context) error {
 		out, err = a.begin(ctx, b)
 		return err
 	})
@@ -193,7 +194,8 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 // Compensation implements engine.AttemptJournal.
 func (a *attempts) Compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {
 	hook, err := a.compensation(ctx, b)
-	return hook, a.journal.refusals.record(ctx, refusedCall{call: "compensation", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}, err)
+	call := refusedCall{call: "compensation", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}
+	return hook, a.journal.refusals.record(ctx, call, err)
 }
 
 func (a *attempts) compensation(ctx context.Context, b engine.StartAttempt) (engine.Hook, error) {

@@ -25,7 +25,8 @@ const evidenceAge = time.Second
 // and digest of the bytes match the reference.
 func (a *attempts) Evidence(ctx context.Context, e engine.Evidence) error {
 	err := a.evidence(ctx, e)
-	return a.journal.refusals.record(ctx, refusedCall{call: "evidence", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID}, err)
+	call := refusedCall{call: "evidence", actor: a.worker.ID, runID: e.RunID, stepID: e.StepID}
+	return a.journal.refusals.record(ctx, call, err)
 }
 
 func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {

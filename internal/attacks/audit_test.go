@@ -58,6 +58,59 @@ func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
 	}
 }
 
+// A thief with the credentials of a server mints a run and changes who sent a signal. The owner of the database changes
+// who requested a run, and its plan. verify names each run and signal with both values.
+func TestAudit_ChangedRunsAndSignalsAreNamed(t *testing.T) {
+	w := installation(t)
+	runID := w.startRun(t, foreign, "shop", command("s", queueNobody, "true"))
+	other := w.startRun(t, foreign, "shop", command("other", queueNobody, "true"))
+	// A run takes a pause once it has begun. Rejected pauses have receipts, too.
+	for deadline := time.Now().Add(patient(20 * time.Second)); ; time.Sleep(200 * time.Millisecond) {
+		out, ok := w.cli(t, foreign, "run", "pause", runID, "--reason", "to look")
+		if ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(out)
+		}
+	}
+	if out, _ := w.cli(t, foreignAdmin, "audit", "verify"); strings.Contains(out, runID) || strings.Contains(out, other) {
+		t.Fatalf("verify before the attack:\n%s", out)
+	}
+	if err := w.asServer(t, `UPDATE run SET triggered_by = 'mallory'`); err == nil {
+		t.Error("the role of servers could change a run, want a refusal")
+	}
+	must(t, w.asServer(t, `UPDATE signal SET actor = 'mallory' WHERE run_id = '`+runID+`'`))
+	must(t, w.asServer(t, `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, request_id,
+			plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
+		SELECT 'minted', tenant_id, project_id, environment_id, plan_id, plan_version, request_id,
+			plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at
+		FROM run WHERE run_id = '`+runID+`'`))
+	must(t, w.asServer(t, `INSERT INTO signal (run_id, signal_id, no, type, step_id, expected_attempt, force, actor, reason,
+			rejected, rejection, reject_text, application, application_reason, accepted_seq, applied_seq, quiescent_seq, received_at)
+		VALUES ('`+other+`', 'minted', 0, 'CANCEL', '', 0, false, 'gita', '', true, '', '', '', '', 0, 0, 0, now())`))
+	w.exec(t, `UPDATE run SET triggered_by = 'mallory' WHERE run_id = $1`, runID)
+	w.exec(t, `UPDATE plan_body SET body = '{}' WHERE sha256 = (SELECT plan_ref ->> 'sha256' FROM run WHERE run_id = $1)`,
+		other)
+	out, ok := w.cli(t, foreignAdmin, "audit", "verify")
+	if ok {
+		t.Error("verify succeeded, want status 1")
+	}
+	for _, want := range []string{
+		"run " + runID + " of tenant globex is not as the row that created it recorded it: the requester is \"mallory\", " +
+			"recorded as \"gita\"",
+		"signal " + runID + "/",
+		"the actor is \"mallory\", recorded as \"gita\"",
+		"run minted of tenant globex has no row that created it",
+		"signal " + other + "/minted of tenant globex has no row that created it",
+		"run " + other + " of tenant globex is not as the row that created it recorded it: the digest of the stored plan is ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("verify does not say %q:\n%s", want, out)
+		}
+	}
+}
+
 // A row distinguishes a thief from the owner by the credential and the address.
 func TestAudit_RowsNameCredentialAndAddress(t *testing.T) {
 	w := installation(t)

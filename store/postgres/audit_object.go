@@ -141,8 +141,8 @@ func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below r
 	return seals[0], nil
 }
 
-// missingSQL selects rows of a tenant whose object is gone. A token may go when it has expired. Rows of runs and signals
-// of earlier versions name no object.
+// missingSQL selects rows of a tenant whose object is gone. A token may go when it has expired. Rows of earlier
+// versions name no run and no signal as their object.
 const missingSQL = `FROM audit a JOIN audit_link l ON l.id = a.id WHERE a.tenant_id = $1 AND l.no > $2 AND (a.outcome = 'ACCEPTED' AND (
 	a.object LIKE 'policy/%' AND NOT EXISTS (SELECT 1 FROM policy p WHERE p.tenant_id = a.tenant_id AND 'policy/' || p.version = a.object)
 	OR a.object LIKE 'setting/%' AND NOT EXISTS (SELECT 1 FROM setting s WHERE 'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version = a.object)

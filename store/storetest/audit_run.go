@@ -13,8 +13,8 @@ import (
 
 const checkedPlan = `{"plan":1}`
 
-// requested makes a run as control does: with its plan and the row of its request. withDigest false leaves the row as it
-// was in earlier versions.
+// requested makes a run as control does: with its plan and the row of its request. Rows of earlier versions have no
+// digest.
 func (f *fixture) requested(n int, withDigest bool) run.Identity {
 	f.Helper()
 	made := newRun(identity(n), runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"))
