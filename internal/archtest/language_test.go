@@ -61,8 +61,6 @@ var unread = []string{
 	"control/health", "control/reads", "control/runs", "control/watch", "engine", "engine/executor", "engine/interp",
 	"engine/mock", "engine/temporal", "graph", "graph/internal/model", "graph/internal/selection", "graph/ws", "live",
 	"plan", "projector", "run", "schema.graphqls", "server", "store", "store/admission", "store/authority",
-	"store/coalesce", "store/feed", "store/postgres", "store/postgres/migrations", "store/sqlite",
-	"store/sqlite/migrations", "store/storetest", "store/storetest/history", "store/storetest/modelcheck", "storeadmin",
 }
 
 func TestLanguage_UsesNoPrivateIdiom(t *testing.T) {
