@@ -36,8 +36,9 @@ func fanOut(ctx context.Context, r *rig) (*trial, error) {
 				g, ctx := errgroup.WithContext(ctx)
 				for i := range executors {
 					g.Go(func() error {
-						b, err := log.StartAttempt(ctx, store.StartAttempt{RunID: id, StepID: stepName(i), LogicalAttempt: 1, EngineAttempt: 1,
-							EmittedAt: time.Now()})
+						b, err := log.StartAttempt(ctx, store.StartAttempt{RunID: id, StepID: stepName(i), LogicalAttempt: 1,
+							EngineAttempt: 1,
+							EmittedAt:     time.Now()})
 						if err == nil && b.Verdict != store.StartGranted {
 							err = verdictError(b.Verdict)
 						}

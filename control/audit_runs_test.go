@@ -88,7 +88,8 @@ func TestCheckAudit_NamesWhatDiffersFromItsRow(t *testing.T) {
 		`UPDATE signal SET payload = CAST('{"x":1}' AS BLOB) WHERE signal_id = 's2'`,
 		`UPDATE plan_body SET body = CAST('{}' AS BLOB) WHERE sha256 = '`+plan+`'`,
 		`INSERT INTO run SELECT 'minted', tenant_id, project_id, environment_id, plan_id, plan_version, NULL, request_id,
-			plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at FROM run WHERE run_id = '`+first+`'`,
+			plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at FROM run WHERE run_id = '`+first+
+			`'`,
 	)
 	problems := w.auditCheck().Problems
 	requester := w.eng().ID

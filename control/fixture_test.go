@@ -378,8 +378,9 @@ func (w *world) append(runID string, events ...run.Draft) store.Appended {
 func (w *world) begin(runID, stepID string, la int) {
 	w.t.Helper()
 	b := must[store.AttemptStarted](w.t)(
-		w.store.StartAttempt(w.t.Context(), store.StartAttempt{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1,
-			EmittedAt: w.clock.now()}))
+		w.store.StartAttempt(w.t.Context(), store.StartAttempt{RunID: runID, StepID: stepID, LogicalAttempt: la,
+			EngineAttempt: 1,
+			EmittedAt:     w.clock.now()}))
 	if b.Verdict != store.StartGranted {
 		w.t.Fatalf("%s of %s is %s", stepID, runID, b.Verdict)
 	}

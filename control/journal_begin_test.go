@@ -55,13 +55,15 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 			b.Ticket = strings.Replace(forged.Ticket(w.dispatch(id, "s1", 1)), "k2.", "k1.", 1)
 		}), "none of the ticket-keys"},
 		{"an expired ticket", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(expired) }), "expired"},
-		{"the ticket of a hook", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(hook) }), "another dispatch"},
+		{"the ticket of a hook", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(hook) }),
+			"another dispatch"},
 		{"the ticket of another run", with(func(b *engine.StartAttempt) {
 			b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1",
 				1))
 		}),
 			"another dispatch"},
-		{"the ticket of another step", with(func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }),
+		{"the ticket of another step", with(
+			func(b *engine.StartAttempt) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }),
 			"another dispatch"},
 		{"the ticket of another attempt", with(func(b *engine.StartAttempt) { b.LogicalAttempt = 2 }), "another dispatch"},
 		{"the ticket of another dispatch", with(func(b *engine.StartAttempt) { b.N = 7 }), "another dispatch"},
@@ -108,11 +110,13 @@ func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	id := w.running("failfast", "s1<", "s2<")
 	w.end(failing(w.execute(id, "s1", 1)))
 	d := w.dispatch(id, "s2", 1)
-	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.StartParked {
+	if b := must[engine.AttemptStarted](t)(
+		w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.StartParked {
 		t.Errorf("a step without the right to pass is %s, want PARKED", b.Verdict)
 	}
 	d.PassFailing, d.SignalID = true, "retry-1"
-	if b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.StartGranted {
+	if b := must[engine.AttemptStarted](t)(
+		w.journal.StartAttempt(t.Context(), w.beginBy(d, 1))); b.Verdict != store.StartGranted {
 		t.Errorf("a step with the right to pass is %s, want RUN", b.Verdict)
 	}
 	if p := must[run.StepStartedPayload](t)(

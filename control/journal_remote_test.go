@@ -74,7 +74,8 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 		t.Errorf("a repeated report is answered %+v, want %+v", again, first)
 	}
 	refusedFor(t, "evidence", as("acme-1").Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
-	if done := must[engine.AttemptStarted](t)(as("acme-1").StartAttempt(t.Context(), b)); done.Verdict != store.StartDone ||
+	if done := must[engine.AttemptStarted](t)(as("acme-1").StartAttempt(t.Context(),
+		b)); done.Verdict != store.StartDone ||
 		done.Terminal.Seq != first.Seq || done.Terminal.Payload != nil {
 		t.Errorf("the execution again is %s with %+v", done.Verdict, done.Terminal)
 	}

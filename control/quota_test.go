@@ -159,10 +159,13 @@ func TestQuotas_Check(t *testing.T) {
 		"no default":   func(q *admission.Quotas) { delete(q.Tiers, admission.DefaultTier) },
 		"unknown tier": func(q *admission.Quotas) { q.Tenants["x"] = "gold" },
 		"no place":     func(q *admission.Quotas) { q.Projects = map[string]admission.QuotaLimits{"shop": {}} },
-		"negative":     func(q *admission.Quotas) { q.Projects = map[string]admission.QuotaLimits{"a/b": {MaxActive: new(-1)}} },
-		"strategy":     func(q *admission.Quotas) { q.Strategy = "DROP" },
-		"ttl":          func(q *admission.Quotas) { q.TTL = 0 },
-		"weight":       func(q *admission.Quotas) { q.Tiers["hobby"] = admission.Tier{} },
+		"negative": func(q *admission.Quotas) {
+			q.Projects = map[string]admission.QuotaLimits{
+				"a/b": {MaxActive: new(-1)}}
+		},
+		"strategy": func(q *admission.Quotas) { q.Strategy = "DROP" },
+		"ttl":      func(q *admission.Quotas) { q.TTL = 0 },
+		"weight":   func(q *admission.Quotas) { q.Tiers["hobby"] = admission.Tier{} },
 	} {
 		if hobby(change).Check() == nil {
 			t.Errorf("%s passes", name)

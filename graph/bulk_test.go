@@ -199,7 +199,8 @@ func TestBulk_IsRefusedWhereItCannotBeAnswered(t *testing.T) {
 		`{ bulks { edges { node { rows { edges { cursor } } } } } }`:                                "Bulk.rows is not available in a list; select it on bulk(id:).",
 		`{ bulks { edges { node { ... on Node { ... on Bulk { applications { applied } } } } } } }`: "Bulk.applications is not available in a list; select it on bulk(id:).",
 		`subscription { bulkUpdates(id: "` + b1 +
-			`") { bulk { rows { edges { cursor } } } } }`: "Bulk.rows is not available inside a subscription; select it on bulk(id:).",
+			`") { bulk { rows { edges { cursor } } } } }`: "Bulk.rows is not available inside a subscription; select it " +
+			"on bulk(id:).",
 		`{ bulk(id: "` + b1 +
 			`") { rows(outcome: UNKNOWN) { edges { cursor } } } }`: "outcome: UNKNOWN is for reading only.",
 		`{ bulk(id: "` + b1 +

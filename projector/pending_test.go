@@ -222,8 +222,9 @@ func TestProjector_UnreportedEventsAreRead(t *testing.T) {
 			begin(t, w, runID, 1)
 			head += 2
 			reached("a gap")
-			if _, err := w.StartAttempt(t.Context(), store.StartAttempt{RunID: runID, StepID: steps[2], LogicalAttempt: 1, EngineAttempt: 1,
-				EmittedAt: runtest.Epoch}); err != nil {
+			if _, err := w.StartAttempt(t.Context(), store.StartAttempt{RunID: runID, StepID: steps[2], LogicalAttempt: 1,
+				EngineAttempt: 1,
+				EmittedAt:     runtest.Epoch}); err != nil {
 				t.Fatal(err)
 			}
 			head++

@@ -43,7 +43,8 @@ func TestWorker_EndsWhenItsAccessToTheJournalStaysDenied(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()
-				err := whileGranted(ctx, &accessChecks{test.answers}, log, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				err := whileGranted(ctx, &accessChecks{test.answers}, log,
+					func(ctx context.Context) error { <-ctx.Done(); return nil })
 				took := time.Since(began)
 				if test.ends == 0 && (err != nil || took != time.Hour) {
 					t.Errorf("the worker ended after %s with %v, want it to go on", took, err)

@@ -12,15 +12,15 @@ const (
 	MaxTextRuns  = 256
 )
 
-// TextMatches are the plans whose ids contain the text of a filter, MaxTextPlans+1 when there are more than the limit, and
-// the runs whose ids begin with it.
+// TextMatches are the plans whose ids contain the text of a filter, MaxTextPlans+1 when there are more than the limit,
+// and the runs whose ids begin with it.
 type TextMatches struct {
 	Plans, Runs []string
 	Many        bool // there are more than MaxTextRuns such runs: Runs is not complete
 }
 
-// NewTextMatches returns the matches of what a look-up read: up to MaxTextPlans+1 plans and MaxTextRuns+1 runs. A run that
-// the rest of the filter excludes counts, and is read as "".
+// NewTextMatches returns the matches of what a look-up read: up to MaxTextPlans+1 plans and MaxTextRuns+1 runs. A run
+// that the rest of the filter excludes counts, and is read as "".
 func NewTextMatches(plans, runs []string) TextMatches {
 	many := len(runs) > MaxTextRuns
 	return TextMatches{

@@ -287,7 +287,8 @@ func TestAuditVerify_NamesALogThatIsNotAsItWasSealed(t *testing.T) {
 		"an event got another time": {"UPDATE event SET persisted_at = persisted_at + 1000 WHERE run_seq = 3",
 			"an event between 1 and 3 was changed"},
 		"an event behind the end": {
-			"INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, " +
+			"INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, " +
+				"emitted_at, persisted_at, " +
 				"emitted_by, payload) " +
 				"SELECT run_id, 4, key || 'x', event_id || 'x', 'StepStarted', 'a', '', 2, 1, emitted_at, persisted_at - " +
 				"600000000, emitted_by, NULL FROM event WHERE run_seq = 3",

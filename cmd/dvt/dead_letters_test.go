@@ -66,7 +66,8 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	}
 	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
-	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()})),
+	h := graph.NewHandler(
+		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()})),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

@@ -94,7 +94,8 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
-	h := graph.NewHandler(graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}})),
+	h := graph.NewHandler(
+		graph.UseCasesOf(usecases.New(usecases.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}})),
 		graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {

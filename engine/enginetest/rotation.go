@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// chain returns n steps, each of which depends on the previous one.
+// chain returns n steps, each dependent on the previous one.
 func chain(n int) (steps []string, log string) {
 	var words []string
 	for i := 1; i <= n; i++ {

@@ -77,10 +77,12 @@ func TestRunner_VerdictsWithoutWork(t *testing.T) {
 		begun store.AttemptStarted
 		kind  engine.ReturnKind
 	}{
-		"parked":   {store.AttemptStarted{Verdict: store.StartParked}, engine.ReturnParked},
-		"no token": {store.AttemptStarted{Verdict: store.StartThrottled, RetryAfter: 7 * time.Second}, engine.ReturnThrottled},
+		"parked": {store.AttemptStarted{Verdict: store.StartParked}, engine.ReturnParked},
+		"no token": {store.AttemptStarted{Verdict: store.StartThrottled, RetryAfter: 7 * time.Second},
+			engine.ReturnThrottled},
 		"run over": {store.AttemptStarted{Verdict: store.StartRunTerminal}, engine.ReturnRunTerminal},
-		"done": {store.AttemptStarted{Verdict: store.StartDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1}},
+		"done": {store.AttemptStarted{Verdict: store.StartDone, Terminal: &run.Event{Type: run.StepFailedEvent,
+			EngineAttempt: 1}},
 			engine.ReturnEnded},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,7 +151,8 @@ func TestBegin_RoundTrip(t *testing.T) {
 func TestBegin_Throttled(t *testing.T) {
 	t.Parallel()
 	want := store.AttemptStarted{Verdict: store.StartThrottled, RetryAfter: 2*time.Second + 345*time.Microsecond}
-	got, err := client(t, serve(t, &journal{begun: engine.AttemptStarted{AttemptStarted: want}}), "good").StartAttempt(t.Context(),
+	got, err := client(t, serve(t, &journal{begun: engine.AttemptStarted{AttemptStarted: want}}),
+		"good").StartAttempt(t.Context(),
 		beginInput)
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +354,8 @@ func (e endless) Read(p []byte) (int, error) {
 // A token may have MaxCalls open calls, regardless of other tokens.
 func TestServer_BoundsTheCallsOfAToken(t *testing.T) {
 	t.Parallel()
-	j := &journal{begun: engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}}, wait: make(chan struct{})}
+	j := &journal{begun: engine.AttemptStarted{AttemptStarted: store.AttemptStarted{Verdict: store.StartGranted}},
+		wait: make(chan struct{})}
 	base := serve(t, j)
 	good := client(t, base, "good")
 	var wg sync.WaitGroup

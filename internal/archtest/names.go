@@ -29,7 +29,8 @@ var (
 // LoadNames reads the names from the schema, the settings, the page of the commands and the sources among files.
 func LoadNames(root string, files []string) (Names, error) {
 	names := Names{}
-	for _, kind := range strings.Fields("type field query mutation subscription setting command metric address code event step") {
+	for _, kind := range strings.Fields(
+		"type field query mutation subscription setting command metric address code event step") {
 		names[kind] = map[string]bool{}
 	}
 	for _, file := range files {

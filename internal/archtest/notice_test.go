@@ -12,7 +12,8 @@ import (
 )
 
 // knownLicences are those of dependencies that dvt may carry or run. GPL-3.0 stands for a program that is run.
-var knownLicences = regexp.MustCompile(`^(?:MIT|ISC|BSD-2-Clause|BSD-3-Clause|Apache-2\.0|MPL-2\.0|GPL-3\.0 \(.+\)|\(Valkey\)|,| |and)+$`)
+var knownLicences = regexp.MustCompile(
+	`^(?:MIT|ISC|BSD-2-Clause|BSD-3-Clause|Apache-2\.0|MPL-2\.0|GPL-3\.0 \(.+\)|\(Valkey\)|,| |and)+$`)
 
 func TestDependencies_EachNamesItsLicence(t *testing.T) {
 	t.Parallel()

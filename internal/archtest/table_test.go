@@ -59,10 +59,12 @@ var imports = map[string][]string{
 	// The use cases stand on one kernel: rights, errors, alerts and background work.
 	"control": {"plan", "run", "store", "engine", "live", "authz", "internal/contain"},
 	// Modes and quotas are settings, which access reads and puts in force.
-	"control/access":    {"control", "plan", "run", "store", "engine", "authz"},
-	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live", "authz"},
-	"control/health":    {"control", "control/admission", "plan", "run", "store", "engine", "live", "authz", "artifact"},
-	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz", "artifact",
+	"control/access": {"control", "plan", "run", "store", "engine", "authz"},
+	"control/admission": {"control", "control/access", "plan", "run", "store", "store/admission", "engine", "live",
+		"authz"},
+	"control/health": {"control", "control/admission", "plan", "run", "store", "engine", "live", "authz", "artifact"},
+	"control/runs": {"control", "control/admission", "plan", "run", "store", "engine", "engine/interp", "authz",
+		"artifact",
 		"internal/sizedlru"},
 	"control/reads": {"control", "control/runs", "plan", "run", "store", "engine", "live", "authz", "artifact"},
 	"control/watch": {"control", "control/runs", "control/reads", "plan", "run", "store", "live", "authz", "artifact"},

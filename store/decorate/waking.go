@@ -1,5 +1,5 @@
-// Package decorate holds decorators of a store: each adds one side effect to commits of the store below it and changes no
-// answer. store/coalesce, which merges commits, is a decorator of its own.
+// Package decorate holds decorators of a store: each adds one side effect to commits of the store below it and changes
+// no answer. store/coalesce, which merges commits, is a decorator of its own.
 package decorate
 
 import (

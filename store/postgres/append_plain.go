@@ -71,7 +71,8 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 // written is the answer once the event is the last one under head.
 func (p *plain) written(head store.Head) store.EntryResult {
 	if p.begin {
-		return store.EntryResult{Started: store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: head.LastSeq, Head: head}}
+		return store.EntryResult{Started: store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: head.LastSeq,
+			Head: head}}
 	}
 	return store.EntryResult{Appended: store.Appended{Head: head, Outcomes: []store.EventOutcome{
 		{Seq: head.LastSeq, EventID: p.event.EventID, EmittedAt: p.event.EmittedAt, PersistedAt: head.LastAt},

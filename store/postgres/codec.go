@@ -130,6 +130,7 @@ func queueEvents(b *pgx.Batch, evs []run.Event) {
 		runs[i] = evs[i].RunID
 		c.add(&evs[i])
 	}
-	b.Queue(insertEventsSQL, runs, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.logical, c.engine, c.emitted, c.persisted, c.by,
+	b.Queue(insertEventsSQL, runs, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.logical, c.engine, c.emitted,
+		c.persisted, c.by,
 		c.payload)
 }

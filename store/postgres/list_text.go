@@ -9,8 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others change
-// neither the answer nor its cost (contract T101). Both only grow, so that a list that is read afterwards misses nothing.
+// match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others
+// change neither the answer nor its cost (contract T101). Both only grow, so that a list that is read afterwards misses
+// nothing.
 func match(ctx context.Context, c *pgx.Conn, rf store.RunFilter) (store.TextMatches, error) {
 	var f filter
 	f.scope("p", rf)

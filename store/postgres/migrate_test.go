@@ -280,12 +280,15 @@ func problems(sql string) (out []string) {
 func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
-		`DROP TABLE event`, `drop table if exists event`, `ALTER TABLE event DROP COLUMN logical_attempt`, `ALTER TABLE event DROP logical_attempt`,
-		`ALTER TABLE event ALTER COLUMN logical_attempt TYPE bigint`, `ALTER TABLE event ALTER logical_attempt SET DATA TYPE bigint`,
+		`DROP TABLE event`, `drop table if exists event`, `ALTER TABLE event DROP COLUMN logical_attempt`,
+		`ALTER TABLE event DROP logical_attempt`,
+		`ALTER TABLE event ALTER COLUMN logical_attempt TYPE bigint`,
+		`ALTER TABLE event ALTER logical_attempt SET DATA TYPE bigint`,
 		`ALTER TABLE event RENAME logical_attempt TO l`,
 		`ALTER TABLE event RENAME TO log`, `ALTER TABLE event ADD COLUMN x int NOT NULL`,
 		"ALTER TABLE event\n  ADD a int DEFAULT 0,\n  ADD x int NOT NULL",
-		`ALTER TABLE event ALTER COLUMN payload SET NOT NULL`, `ALTER TABLE event ADD CONSTRAINT c CHECK (logical_attempt > 0)`,
+		`ALTER TABLE event ALTER COLUMN payload SET NOT NULL`,
+		`ALTER TABLE event ADD CONSTRAINT c CHECK (logical_attempt > 0)`,
 		`DELETE FROM run_dirty`,
 		`TRUNCATE run_state`, `CREATE UNIQUE INDEX i ON event (event_id)`, `DROP FUNCTION dvt_append`,
 		"CREATE TABLE n (x int);\n-- +goose Down\nSELECT 1",
@@ -298,7 +301,8 @@ func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
 	for _, sql := range []string{
 		`CREATE TABLE n (x int NOT NULL)`, `ALTER TABLE event ADD COLUMN x int`,
 		`ALTER TABLE event ADD COLUMN x int NOT NULL DEFAULT 0`,
-		`ALTER TABLE event ALTER COLUMN logical_attempt DROP NOT NULL`, `CREATE TABLE n (x int); CREATE UNIQUE INDEX i ON n (x)`,
+		`ALTER TABLE event ALTER COLUMN logical_attempt DROP NOT NULL`,
+		`CREATE TABLE n (x int); CREATE UNIQUE INDEX i ON n (x)`,
 		`DROP INDEX run_listed`,
 		`UPDATE meta SET value = 3 WHERE name = 'compatible_from'`,
 		"CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ DELETE FROM run_dirty; $$",
@@ -422,7 +426,8 @@ func TestMigrate_ADatabaseFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
 		t.Helper()
 		if err := c.QueryRow(t.Context(), `SELECT string_agg(relname || relfilenode, ' ' ORDER BY relname)
 			|| (SELECT string_agg(version_id::text, ' ' ORDER BY id) FROM goose_db_version)
-			FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'goose_lock%'`).Scan(&out); err != nil {
+			FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'goose_lock%'`).Scan(
+			&out); err != nil {
 			t.Fatal(err)
 		}
 		return out

@@ -67,8 +67,9 @@ func TestReads_OneStatementEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := func(step string) {
-			if _, err := s.StartAttempt(ctx, store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1,
-				EmittedAt: time.Now()}); err != nil {
+			if _, err := s.StartAttempt(ctx, store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: 1,
+				EngineAttempt: 1,
+				EmittedAt:     time.Now()}); err != nil {
 				t.Fatal(err)
 			}
 		}

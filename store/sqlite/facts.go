@@ -10,7 +10,8 @@ import (
 )
 
 // factsOf looks up keys and attempts of runs, each by a probe of an index.
-var factsOf = manyRows(`WITH want (run_id, key, step_id, logical_attempt) AS NOT MATERIALIZED (VALUES `, `(?, ?, ?, ?)`, `)
+var factsOf = manyRows(`WITH want (run_id, key, step_id, logical_attempt) AS NOT MATERIALIZED (VALUES `,
+	`(?, ?, ?, ?)`, `)
 SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e ON e.run_id = want.run_id AND e.key = want.key
 UNION ALL
 SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e INDEXED BY event_attempt

@@ -132,7 +132,8 @@ func (s *Store) Count(ctx context.Context, f store.RunFilter, parts int) ([]stor
 	return out, err
 }
 
-func count(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatches, parts int, each func(part, n int64)) error {
+func count(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatches, parts int,
+	each func(part, n int64)) error {
 	q := newListQuery(f)
 	page := q.page(found)
 	if page == "" {

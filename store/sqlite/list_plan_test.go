@@ -45,11 +45,12 @@ func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 		q := newListQuery(f)
 		var plan []string
 		err := s.read(t.Context(), func(c *conn) error {
-			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+q.statement(store.TextMatches{}), q.args, func(r row) error {
-				detail, _ := r[3].(string)
-				plan = append(plan, detail)
-				return nil
-			})
+			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+q.statement(store.TextMatches{}), q.args,
+				func(r row) error {
+					detail, _ := r[3].(string)
+					plan = append(plan, detail)
+					return nil
+				})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others change
-// neither the answer nor its cost (contract T101). Both only grow, so that a list that is read afterwards misses nothing.
+// match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others
+// change neither the answer nor its cost (contract T101). Both only grow, so that a list that is read afterwards misses
+// nothing.
 func match(ctx context.Context, c *conn, f store.RunFilter) (store.TextMatches, error) {
 	plans, own := scope(f), scope(f)
 	plans.add(`instr(st.plan_id, ?) > 0`, f.Text)

@@ -34,7 +34,8 @@ func draft(kind run.EventType, step string, attempt int) run.Draft {
 	return d
 }
 
-// writeSteps appends to the runs and projects them until stop. Both versions compete for the attempts of the step "shared".
+// writeSteps appends to the runs and projects them until stop. Both versions compete for the attempts of the step
+// "shared".
 func writeSteps(ctx context.Context, s *Store, own string, end run.EventType, stop func() bool) error {
 	for n := 1; !stop(); n++ {
 		for i := range upgradeRuns {
@@ -94,7 +95,8 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	s := open(t, path, Options{})
 	for i := range upgradeRuns {
-		if _, _, err := s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: upgradeRun(i), TriggeredBy: "ola"}}); err != nil {
+		if _, _, err := s.CreateRun(
+			ctx, store.NewRun{Run: store.Run{Identity: upgradeRun(i), TriggeredBy: "ola"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -273,8 +273,9 @@ func heavyTogether(f *fixture) {
 	id := f.run()
 	b := heavy("p1", 1)
 	begin := func(step string) *store.StartAttempt {
-		return &store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch,
-			Heavy: &b}
+		return &store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1,
+			EmittedAt: runtest.Epoch,
+			Heavy:     &b}
 	}
 	if s, batches := f.store.(store.Batcher); batches {
 		light := begin("s3")
@@ -288,7 +289,8 @@ func heavyTogether(f *fixture) {
 		f.equal([]store.StartVerdict{store.StartGranted, store.StartThrottled, store.StartGranted},
 			[]store.StartVerdict{out[0].Started.Verdict, out[1].Started.Verdict, out[2].Started.Verdict}, "verdicts")
 		f.is(out[3].Err, store.ErrRegressed)
-		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Started.StartedSeq, out[1].Started.Head.LastSeq, out[2].Started.StartedSeq,
+		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Started.StartedSeq, out[1].Started.Head.LastSeq,
+			out[2].Started.StartedSeq,
 			out[4].Appended.Outcomes[0].Seq}, "places")
 		f.sameAsFold(id)
 		id = f.run()

@@ -92,8 +92,9 @@ func beginTwice(f *fixture) {
 	e := f.log(id)[2]
 	f.equal([]any{run.ByEngine, 1, 1}, []any{e.EmittedBy, e.LogicalAttempt, e.EngineAttempt}, "envelope")
 	f.equal(run.Seq(4), f.begin(id, "s1", 2).StartedSeq, "another attempt")
-	_, err := f.store.StartAttempt(f.ctx(), store.StartAttempt{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1, EngineAttempt: 1,
-		EmittedAt: runtest.Epoch})
+	_, err := f.store.StartAttempt(f.ctx(), store.StartAttempt{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1,
+		EngineAttempt: 1,
+		EmittedAt:     runtest.Epoch})
 	f.is(err, run.ErrSchema)
 }
 

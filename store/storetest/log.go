@@ -254,8 +254,9 @@ func notFound(f *fixture) {
 	ctx := f.ctx()
 	_, err := f.store.Append(ctx, store.Append{RunID: "nobody", Events: []run.Draft{started("s1", 1)}})
 	f.is(err, store.ErrNotFound)
-	_, err = f.store.StartAttempt(ctx, store.StartAttempt{RunID: "nobody", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
-		EmittedAt: runtest.Epoch})
+	_, err = f.store.StartAttempt(ctx, store.StartAttempt{RunID: "nobody", StepID: "s1", LogicalAttempt: 1,
+		EngineAttempt: 1,
+		EmittedAt:     runtest.Epoch})
 	f.is(err, store.ErrNotFound)
 	_, err = f.store.Load(ctx, "nobody")
 	f.is(err, store.ErrNotFound)

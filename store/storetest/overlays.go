@@ -93,7 +93,8 @@ func overlaysOfAStep(f *fixture) {
 func overlaidBegin(f *fixture) {
 	id := f.run()
 	begin := func(step string, attempt int) store.StartAttempt {
-		return store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1, EmittedAt: runtest.Epoch}
+		return store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1,
+			EmittedAt: runtest.Epoch}
 	}
 	first, err := f.store.StartAttempt(f.ctx(), begin("s1", 1))
 	f.ok(err)

@@ -1,5 +1,6 @@
-// Command shapegen writes run/shapes_gen.go from the JSON Schemas of payloads in run/schemas, so that the published schemas
-// and the validation of appends cannot differ. It knows the keywords that these schemas use and refuses every other.
+// Command shapegen writes run/shapes_gen.go from the JSON Schemas of payloads in run/schemas, so that the published
+// schemas and the validation of appends cannot differ. It knows the keywords that these schemas use and refuses every
+// other.
 package main
 
 import (
@@ -21,8 +22,8 @@ const (
 	definition = "urn:dvt:run:envelope#/$defs/"
 )
 
-// hand names the shapes that run/validate.go and run/shape.go define for definitions of the envelope: they look at bytes
-// where a regular expression would cost time in every append.
+// hand names the shapes that run/validate.go and run/shape.go define for definitions of the envelope: they look at
+// bytes where a regular expression would cost time in every append.
 var hand = map[string]string{"id": "anID", "runId": "aRunID", "sha256": "aHash", "filled": "filled", "time": "instant"}
 
 // shared definitions become variables of their own.

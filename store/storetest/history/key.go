@@ -31,7 +31,8 @@ func (s subject) key(id run.Identity) run.Key {
 			normalized = "RUN"
 		}
 	}
-	return run.Key(hash(fmt.Sprintf("%s|%s|%d|%s|%s|%s", id.RunID, normalized, s.logical, s.kind, id.PlanID, id.PlanVersion)))
+	return run.Key(hash(fmt.Sprintf("%s|%s|%d|%s|%s|%s", id.RunID, normalized, s.logical, s.kind, id.PlanID,
+		id.PlanVersion)))
 }
 
 func hash(s string) string {

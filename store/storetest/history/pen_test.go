@@ -116,7 +116,8 @@ func (p *pen) append(actor string, drafts ...run.Draft) {
 
 // begin asks to begin; start says whether a StepStarted is inserted.
 func (p *pen) begin(actor, step string, attempt int, start bool, a Answer) {
-	id := p.call(actor, KindBegin, Call{Entries: []Entry{{Begin: &store.StartAttempt{StepID: step, LogicalAttempt: attempt}}}})
+	id := p.call(actor, KindBegin, Call{
+		Entries: []Entry{{Begin: &store.StartAttempt{StepID: step, LogicalAttempt: attempt}}}})
 	if start {
 		o := p.insert(runtest.Draft(run.StepStartedEvent, step, attempt))
 		a.Verdict, a.StartedSeq = store.StartGranted, o[0].Seq
