@@ -138,6 +138,32 @@ subprocess.check_output(["echo", "child"]); tempfile.NamedTemporaryFile().close(
 	}
 }
 
+// The worker looks for a full file in the directories that a failed program may write. That is no access of the program,
+// even where a path below is hidden from it.
+func TestFiles_TheSearchAfterAFailureHasNoLine(t *testing.T) {
+	f := newFixture(t)
+	hidden := filepath.Join(f.workspace, "hidden")
+	if err := os.MkdirAll(filepath.Join(hidden, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := sandbox.New(sandbox.Config{Worker: "test", DeniedPaths: []string{hidden}, Resolve: f.resolve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := runtime.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.runtime = runtime
+	if r := f.shell("exit 3"); r.exit.Status != 3 || len(r.violations) > 0 {
+		t.Errorf("the program ended with %+v and the lines %q, want the status 3 and none", r.exit, r.actions())
+	}
+	if r := f.shell("ls " + hidden); len(r.violations) != 1 {
+		t.Errorf("the program that read the hidden directory has the lines %q, want one", r.actions())
+	}
+}
+
 // A step must not learn from its log whether a path outside exists.
 func TestFiles_LinesDoNotSayWhetherAPathExists(t *testing.T) {
 	f := newFixture(t)

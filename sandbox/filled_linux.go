@@ -3,6 +3,7 @@ package sandbox
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -39,9 +40,13 @@ func filled(s *spec, status syscall.WaitStatus, began time.Time) bool {
 	}
 	searched, found := 0, false
 	for _, dir := range dirs {
-		_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 			if searched++; found || searched > maxSearched {
 				return fs.SkipAll
+			}
+			// The shim has the filter of the program: a read of a hidden directory would look like one of the program.
+			if slices.Contains(s.Mounts, mount{Path: name, Kind: mountHide}) {
+				return fs.SkipDir
 			}
 			if err != nil { // the program closed a directory to its own user, or removed a file just now
 				return nil //nolint:nilerr // the search goes on beside it
