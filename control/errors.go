@@ -46,6 +46,7 @@ type Denial struct {
 	PolicyVersion int64
 }
 
+// Refuse returns an error with a code and a message for the caller.
 func Refuse(code run.Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -56,6 +57,7 @@ func RunNotFound() *Error {
 	return Refuse(run.CodeNotFound, "There is no such run, or it is not yours.")
 }
 
+// CursorInvalid returns CURSOR_INVALID, for a cursor that this server did not make.
 func CursorInvalid() *Error {
 	return Refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
 }
@@ -116,11 +118,13 @@ func Translate(err error) error {
 	return e
 }
 
+// Later sets how long the caller should wait before another try, and returns e.
 func Later(e *Error, wait time.Duration) *Error {
 	e.RetryAfter = wait
 	return e
 }
 
+// BadInput returns BAD_USER_INPUT with all violations of a request.
 func BadInput(vs []plan.Violation) *Error {
 	return &Error{Code: run.CodeBadInput, Message: "The request has problems; each is listed.", Violations: vs}
 }

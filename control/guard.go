@@ -40,6 +40,7 @@ func (s *Rights) GuardRun(p authz.Principal, id run.Identity) Guard {
 	}}
 }
 
+// ErrLook says that rights may have changed, so that the stream must ask for them again.
 var ErrLook = errors.New("control: look at the rights again")
 
 // Check returns a *Error that ends the stream, errLook, or nil.

@@ -22,6 +22,7 @@ type minute struct {
 
 const maxKeys = 16384
 
+// NewPerMinuteLimiter returns a limiter without counts.
 func NewPerMinuteLimiter(now func() time.Time) *PerMinuteLimiter {
 	return &PerMinuteLimiter{now: now, byKey: map[string]minute{}}
 }

@@ -19,10 +19,12 @@ type Stream[T any] interface {
 	Close()
 }
 
+// EncodeCursor returns the cursor of a position in a list of runs.
 func EncodeCursor(p store.RunPos) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.CreatedAt.UTC().Format(time.RFC3339Nano) + " " + p.RunID))
 }
 
+// DecodeCursor returns the position of a cursor; nil for the beginning. Error: CURSOR_INVALID.
 func DecodeCursor(c string) (*store.RunPos, error) {
 	if c == "" {
 		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning

@@ -14,6 +14,7 @@ func IsOfPlace(body json.RawMessage, id run.Identity) bool {
 	return err == nil && OfPlace(of.Scope, id)
 }
 
+// OfPlace reports whether a scope of a plan is that of a run.
 func OfPlace(of plan.Scope, id run.Identity) bool {
 	return of.TenantID == id.TenantID && of.ProjectID == id.ProjectID && of.EnvironmentID == id.EnvironmentID
 }

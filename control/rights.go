@@ -157,6 +157,7 @@ func (s *Rights) MayObserve(ctx context.Context, p authz.Principal) error {
 	return s.MaySeeInstallation(ctx, p)
 }
 
+// MaySeeInstallation returns FORBIDDEN unless p may see the state of the installation.
 func (s *Rights) MaySeeInstallation(ctx context.Context, p authz.Principal) error {
 	row := store.AuditRow{Action: string(authz.Debug)}
 	if err := s.MayOperate(ctx, p, row); err != nil {
@@ -177,6 +178,7 @@ func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, one string)
 	return slices.DeleteFunc(s.Authz.WhoCould(action, o), func(id string) bool { return id == one })
 }
 
+// ObjectOf returns the object of rights on a run.
 func ObjectOf(id run.Identity) authz.Object {
 	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}
 }

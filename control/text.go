@@ -10,6 +10,7 @@ import (
 
 const maxChangeReason = 1000 // bytes
 
+// CheckReason adds a violation unless a reason has from 1 to 1,000 bytes of clean text.
 func CheckReason(vs []plan.Violation, reason string) []plan.Violation {
 	if reason == "" || len(reason) > maxChangeReason {
 		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes",
@@ -32,6 +33,7 @@ func CheckText(vs []plan.Violation, path, text string) []plan.Violation {
 // Clip makes a text that nobody checked yet fit for the audit row of its refusal.
 func Clip(text string) string { return run.Text(text, maxChangeReason) }
 
+// IdPattern matches the ids that clients may choose.
 var IdPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
 
 // CheckID adds a violation unless id is in the alphabet of client keys.

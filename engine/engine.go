@@ -376,7 +376,7 @@ type ReturnKind string
 const (
 	ReturnEnded  ReturnKind = "ENDED"  // the worker reports that the log has the end
 	ReturnParked ReturnKind = "PARKED" // the gate was closed and the attempt did not start
-	// there was no token for a heavy step, and the attempt did not start (contract T113)
+	// there was no token for a heavy step, and the attempt did not start (contract T113).
 	ReturnThrottled ReturnKind = "THROTTLED"
 	// The worker may not serve the run, or not now, and this engine attempt did not start.
 	ReturnDeclined    ReturnKind = "DECLINED"

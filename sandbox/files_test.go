@@ -138,8 +138,8 @@ subprocess.check_output(["echo", "child"]); tempfile.NamedTemporaryFile().close(
 	}
 }
 
-// The worker looks for a full file in the directories that a failed program may write. That is no access of the program,
-// even where a path below is hidden from it.
+// The worker looks for a full file in the directories that a failed program may write. That is no access of the
+// program, even where a path below is hidden from it.
 func TestFiles_TheSearchAfterAFailureHasNoLine(t *testing.T) {
 	f := newFixture(t)
 	hidden := filepath.Join(f.workspace, "hidden")

@@ -14,7 +14,8 @@ import (
 // embeddedRedis is the Redis of `dvt dev`. It has no port, so no other process of the machine reaches it.
 type embeddedRedis struct {
 	server *miniredis.Miniredis
-	ctx    context.Context // of the copies
+	//nolint:containedctx // the copies of all connections end with the server, not with a call
+	ctx    context.Context
 	cancel context.CancelFunc
 	copies sync.WaitGroup
 }

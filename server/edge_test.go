@@ -312,7 +312,7 @@ func edgeInterface(t *testing.T, base string) {
 	if z, err := gzip.NewReader(strings.NewReader(packed.body)); err != nil {
 		t.Errorf("%s in gzip: %v", script[1], err)
 	} else if read, err := io.ReadAll(z); err != nil || string(read) != plain.body ||
-		len(packed.body) > len(plain.body)/2 {
+		len(packed.body) > len(plain.body)*6/10 { // a short file packs less well than a long one
 		t.Errorf("%s: %d bytes, in gzip %d, unpacked %d, %v", script[1], len(plain.body), len(packed.body), len(read), err)
 	}
 	if a, b := plain.Header.Get("Content-Type"), packed.Header.Get("Content-Type"); a != b || a == "" {

@@ -223,7 +223,7 @@ type StartAttempt struct {
 	Heavy *Bucket `json:"-"`
 }
 
-// BeginVerdict is the answer to a StartAttempt.
+// StartVerdict is the answer to a StartAttempt.
 type StartVerdict string
 
 // Verdicts of StartAttempt (T185).

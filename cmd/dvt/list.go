@@ -71,7 +71,7 @@ func (t *table) print() error {
 		if t.IsTerminal() && !t.whole {
 			l = t.Fit(l, width)
 		}
-		if _, err := io.WriteString(t.Out, strings.TrimRight(t.Display.Render(l), " ")+"\n"); err != nil {
+		if _, err := io.WriteString(t.Out, strings.TrimRight(t.Render(l), " ")+"\n"); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ type breakerMetrics struct {
 	open prometheus.Gauge
 }
 
+// NewBreaker returns a closed breaker that registers its metrics with r.
 func NewBreaker(now func() time.Time, r prometheus.Registerer) *Breaker {
 	register := promauto.With(r)
 	return &Breaker{now: now, metrics: breakerMetrics{

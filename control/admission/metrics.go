@@ -36,6 +36,7 @@ const (
 	usageEvery      = 10 * time.Second
 )
 
+// NewMetrics registers the metrics of admission with r.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	register, tenant := promauto.With(r), []string{"tenant"}
 	counter := func(name, help string) *prometheus.CounterVec {
@@ -104,6 +105,7 @@ func (m *Metrics) busy() (now, before []string) {
 	return now, before
 }
 
+// Rejected counts a run that was refused.
 func (m *Metrics) Rejected(tenantID string) { m.refused.WithLabelValues(m.Label(tenantID)).Inc() }
 
 // Accepted counts what became of a run that was asked for.
@@ -118,6 +120,7 @@ func (m *Metrics) Accepted(v control.RunView) {
 	}
 }
 
+// Admitted counts runs that left the queue, and observes how long they waited and how good their estimates were.
 func (m *Metrics) Admitted(rows []store.QueueRow, now time.Time) {
 	for _, q := range rows {
 		waited := max(now.Sub(q.CreatedAt), 0)

@@ -146,7 +146,7 @@ func (s *ModeEditor) notifyFrozen(ctx context.Context, made store.StoredSetting,
 	row.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt freeze|%s|%d", made.TenantID, made.Version)).String()
 	row.TenantID, row.Actor, row.Outcome = made.TenantID, control.EngineActor, "ACCEPTED"
 	row.Credential, row.Address, row.Via = "", "", "" // another tenant's people learn nothing of the operator
-	return s.rights.Trail.Store.Audit(ctx, row)
+	return s.rights.Store.Audit(ctx, row)
 }
 
 // putSetting writes the next version of a setting, unless the request did so before, and

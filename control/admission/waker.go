@@ -75,16 +75,16 @@ func (p *Waker) Listen(c chan struct{}) (stop func()) {
 }
 
 // WakeDispatchers has the queue looked at now: by this server, or by another one that has the duty.
-func (s *Waker) WakeDispatchers() {
-	control.Wake(s.Starts)
-	if s.Dispatchers.Load() == 0 {
-		s.tell()
+func (p *Waker) WakeDispatchers() {
+	control.Wake(p.Starts)
+	if p.Dispatchers.Load() == 0 {
+		p.tell()
 	}
 }
 
 // WakeAfter has the queue looked at when d has passed.
-func (s *Waker) WakeAfter(d time.Duration) {
-	time.AfterFunc(d+time.Millisecond, s.WakeDispatchers)
+func (p *Waker) WakeAfter(d time.Duration) {
+	time.AfterFunc(d+time.Millisecond, p.WakeDispatchers)
 }
 
 // SlotNotifier returns a function that tells the reconcilers of all servers on the bus that a slot is free. The

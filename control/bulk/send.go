@@ -328,6 +328,7 @@ func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (runs.SignalRecei
 	return s.signaller.DecideSignal(ctx, j.asker, of, in, rights, &j.bulk)
 }
 
+// NewRowsSent registers the counter of the rows of bulks with r.
 func NewRowsSent(r prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dvt_bulk_rows_total", Help: "Signals of bulks by outcome; WAITING counts each time that one has to wait.",

@@ -98,7 +98,7 @@ func (s *Launcher) auditBreaker(ctx context.Context, word, why string) {
 	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.rights.Operators, Actor: control.EngineActor,
 		Action:  "BREAKER",
 		Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
-	if err := s.rights.Trail.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
+	if err := s.rights.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		s.rights.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }

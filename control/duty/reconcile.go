@@ -193,11 +193,13 @@ func (s *Reconciler) Reconcile(ctx context.Context) error {
 	return w.run(ctx)
 }
 
+// ReconcileMetrics count what the Reconciler did and what it left open.
 type ReconcileMetrics struct {
 	done *prometheus.CounterVec
 	open *prometheus.GaugeVec
 }
 
+// NewReconcileMetrics registers the metrics of the Reconciler with r.
 func NewReconcileMetrics(r prometheus.Registerer) ReconcileMetrics {
 	register := promauto.With(r)
 	m := ReconcileMetrics{

@@ -78,6 +78,7 @@ type Measured struct {
 	Samples []HealthSample
 }
 
+// Add keeps a sample in place of the oldest one when there are MaxHealthSamples.
 func (m *Measured) Add(one HealthSample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

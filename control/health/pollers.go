@@ -39,6 +39,7 @@ type QueueSight struct {
 	Since               time.Time // when this process first looked at the queue
 }
 
+// NewPollers returns the pollers of queues that e knows; an engine that knows none answers nothing.
 func NewPollers(e engine.Engine, now func() time.Time) *Pollers {
 	pollers, _ := e.(engine.Pollers)
 	return &Pollers{engine: pollers, now: now, queues: control.NewLRU[*watchedQueue](MaxQueues)}
@@ -75,8 +76,8 @@ func (w *Pollers) Look(ctx context.Context, queue string) (QueueSight, bool) {
 
 // PollerSeen returns when a worker last polled a queue, or nil when no poll is known. The answer is cached for up to 15
 // s.
-func (s *Pollers) PollerSeen(ctx context.Context, queue string) *time.Time {
-	sight, ok := s.Look(ctx, queue)
+func (w *Pollers) PollerSeen(ctx context.Context, queue string) *time.Time {
+	sight, ok := w.Look(ctx, queue)
 	if !ok || sight.LastSeen.IsZero() {
 		return nil
 	}

@@ -171,7 +171,7 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 	for _, id := range f.plan.Steps[i].DependsOn {
 		needs = append(needs, f.Steps[id])
 	}
-	ok, err := j.learn(ctx, f, 0, func(k *knownLog) bool {
+	ok, err := j.learn(ctx, f, 0, func(k *KnownLog) bool {
 		s := k.Step(i)
 		_, over := k.phase() // the store refuses it then
 		return over || max(s.begun, s.ended) >= logicalAttempt || s.ended == logicalAttempt-1 && k.missing(needs) < 0

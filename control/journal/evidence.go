@@ -42,7 +42,7 @@ func (a *attempts) evidence(ctx context.Context, e engine.Evidence) error {
 	if err != nil {
 		return err
 	}
-	over, err := j.learn(ctx, f, evidenceAge, func(k *knownLog) bool {
+	over, err := j.learn(ctx, f, evidenceAge, func(k *KnownLog) bool {
 		s := k.Step(i)
 		return !e.Hook && s.ended >= e.LogicalAttempt || e.Hook && s.hookEnd > 0
 	})

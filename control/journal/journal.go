@@ -73,7 +73,7 @@ type RunFacts struct {
 	run   store.Run
 	plan  plan.Plan
 	Steps map[string]int
-	Log   *knownLog
+	Log   *KnownLog
 }
 
 // New makes a Journal.

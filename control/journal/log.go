@@ -10,10 +10,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// knownLog caches facts of a run's log in this process. It may lag behind the log, but its facts stay true: an attempt
+// KnownLog caches facts of a run's log in this process. It may lag behind the log, but its facts stay true: an attempt
 // that began or ended stays so. A restore may replace the log. Another epoch, or a head below the known one, shows
-// that, and knownLog then forgets everything. It is safe for concurrent use.
-type knownLog struct {
+// that, and KnownLog then forgets everything. It is safe for concurrent use.
+type KnownLog struct {
 	reading chan struct{} // a lock that a context can abandon: holds one value during a read
 
 	mu           sync.Mutex
@@ -33,22 +33,23 @@ type knownStep struct {
 	hookEnd                 run.Seq
 }
 
-func NewKnownLog(steps int) *knownLog {
-	return &knownLog{reading: make(chan struct{}, 1), steps: make([]knownStep, steps)}
+// NewKnownLog returns an empty knowledge of the log of a run with a number of steps.
+func NewKnownLog(steps int) *KnownLog {
+	return &KnownLog{reading: make(chan struct{}, 1), steps: make([]knownStep, steps)}
 }
 
 // Satisfied reports whether steps that depend on this one may start.
 func (s knownStep) Satisfied() bool { return s.succeeded > 0 || s.skipped }
 
 // Step returns the known facts of the step at an index of the plan.
-func (k *knownLog) Step(i int) knownStep {
+func (k *KnownLog) Step(i int) knownStep {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.steps[i]
 }
 
 // missing returns the first of the given steps that is not known to be satisfied, or -1 when all are.
-func (k *knownLog) missing(steps []int) int {
+func (k *KnownLog) missing(steps []int) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, i := range steps {
@@ -60,28 +61,28 @@ func (k *knownLog) missing(steps []int) int {
 }
 
 // phase reports whether the log has the start of the compensation and the end of the run.
-func (k *knownLog) phase() (compensating, over bool) {
+func (k *KnownLog) phase() (compensating, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.compensating, k.over
 }
 
 // Position is the sequence number up to which every event is known.
-func (k *knownLog) Position() run.Seq {
+func (k *KnownLog) Position() run.Seq {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.seen
 }
 
 // note adds one event of the log. at is the index of its step in the plan, or -1 for an event of the run.
-func (k *knownLog) note(t run.EventType, at, logicalAttempt int, seq run.Seq) {
+func (k *KnownLog) note(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.take(t, at, logicalAttempt, seq)
 }
 
 // take is note for a caller that holds mu.
-func (k *knownLog) take(t run.EventType, at, logicalAttempt int, seq run.Seq) {
+func (k *KnownLog) take(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 	k.top = max(k.top, seq)
 	if at < 0 {
 		k.compensating = k.compensating || t == run.RunCompensationStarted
@@ -107,7 +108,7 @@ func (k *knownLog) take(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 
 // Highest returns the sequence number of the highest known event. A caller passes it to observe after a call of the
 // store.
-func (k *knownLog) Highest() run.Seq {
+func (k *KnownLog) Highest() run.Seq {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.top
@@ -115,7 +116,7 @@ func (k *knownLog) Highest() run.Seq {
 
 // Observe forgets everything when a call returned a head below the event that was known before the call: the log was
 // replaced. Events that became known during the call prove nothing, because concurrent answers arrive in any order.
-func (k *knownLog) Observe(before, head run.Seq) {
+func (k *KnownLog) Observe(before, head run.Seq) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if head < before {
@@ -124,7 +125,7 @@ func (k *knownLog) Observe(before, head run.Seq) {
 }
 
 // forget discards all facts. The caller holds mu.
-func (k *knownLog) forget() {
+func (k *KnownLog) forget() {
 	clear(k.steps)
 	k.epoch, k.seen, k.top, k.compensating, k.over, k.readAt = "", 0, 0, false, false, time.Time{}
 }
@@ -159,7 +160,7 @@ func (f *RunFacts) NoteEvents(epoch string, after run.Seq, evs []run.Event) {
 }
 
 // reach marks every event up to seq as known.
-func (k *knownLog) reach(seq run.Seq) {
+func (k *KnownLog) reach(seq run.Seq) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.seen, k.top = max(k.seen, seq), max(k.top, seq)
@@ -196,7 +197,7 @@ func (f *RunFacts) NoteState(st run.State) {
 // learn reports whether says holds for the log. It reads the log only when says does not hold for the known facts, and
 // only when the last read is at least age old. Callers that arrive during a read wait for it and share its result. It
 // returns the error of the read, or of ctx while it waits.
-func (j *Journal) learn(ctx context.Context, f *RunFacts, age time.Duration, says func(*knownLog) bool) (bool, error) {
+func (j *Journal) learn(ctx context.Context, f *RunFacts, age time.Duration, says func(*KnownLog) bool) (bool, error) {
 	if says(f.Log) {
 		return true, nil
 	}

@@ -171,7 +171,7 @@ func (s *DeadLetterDesk) auditRedrive(ctx context.Context, p authz.Principal, in
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.rights.Trail.Store.Audit(ctx, rows...)
+	return s.rights.Store.Audit(ctx, rows...)
 }
 
 // redrive publishes one letter and reads it anew. A failure that concerns the bus,

@@ -187,6 +187,7 @@ func (s *Approver) CheckMayDecide(p authz.Principal, triggeredBy string, at stor
 	return s.admission.Modes.CheckAdmits(p.TenantID)
 }
 
+// HasDecided reports whether p has decided about an approval.
 func HasDecided(at store.Approval, p authz.Principal) bool {
 	for _, d := range at.Decisions {
 		if d.Principal == p.ID {

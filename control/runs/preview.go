@@ -248,6 +248,7 @@ func (s *Previewer) previewRights(p authz.Principal, action authz.Action, o auth
 		nil
 }
 
+// RefusedPreview returns the preview of an action that would be refused.
 func RefusedPreview(st run.State, code run.Code, reason string) ActionPreview {
 	return ActionPreview{BasedOnSeq: st.Seq, Outcome: "REFUSED", Code: code, Reason: reason}
 }

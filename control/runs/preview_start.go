@@ -71,8 +71,8 @@ func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Reru
 	}
 	reuse, refusal := rerunPlan(l.State, from)
 	if refusal != nil {
-		return RefusedPreview(l.State, refusal.Code,
-			refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
+		//nolint:nilerr // a refusal is what a preview answers
+		return RefusedPreview(l.State, refusal.Code, refusal.Message), nil
 	}
 	if e := s.starter.admission.Modes.CheckAdmits(p.TenantID); e != nil {
 		return RefusedPreview(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers

@@ -144,7 +144,7 @@ const (
 	TimerDrain       Timer = "drain"
 	TimerManual      Timer = "manual"   // the earliest deadline of a wait for a person (contract T83)
 	TimerRotation    Timer = "rotation" // patience of the rotation barrier (contract T195)
-	// the earliest time at which a delayed step, or hook, is dispatched again (contract T113)
+	// the earliest time at which a delayed step, or hook, is dispatched again (contract T113).
 	TimerDelay Timer = "delay"
 )
 

@@ -42,10 +42,10 @@ func LoadNames(root string, files []string) (Names, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case file == "schema.graphqls":
+		switch file {
+		case "schema.graphqls":
 			names.addSchema(text)
-		case file == "docs/cli.md":
+		case "docs/cli.md":
 			names.add("command", commandName, text)
 		default:
 			names.add("metric", metricName, text)

@@ -72,7 +72,7 @@ func (c *Client) Append(ctx context.Context, a store.Append) (out store.Appended
 	return out, err
 }
 
-// Begin is Log.StartAttempt.
+// StartAttempt is Log.StartAttempt.
 func (c *Client) StartAttempt(ctx context.Context, b store.StartAttempt) (out store.AttemptStarted, err error) {
 	err = c.record(Call{Kind: KindBegin, RunID: b.RunID, Entries: []Entry{{Begin: &b}}}, func(r *Return) error {
 		if out, err = c.store.StartAttempt(ctx, b); err == nil {

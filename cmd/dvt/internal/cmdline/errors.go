@@ -31,6 +31,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
+// Usage gives an error the exit status of a wrong command line.
 func Usage(err error) error { return &Error{Status: 2, Err: err} }
 
 // Interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
@@ -136,13 +137,15 @@ func unreachable(err error) error {
 	return fmt.Errorf("the connection to %s failed: %w", server, at.Err)
 }
 
+// NotFound returns an error with the exit status 4 for an object that does not exist, or that belongs to somebody else.
 func NotFound(what string) error {
 	return &Error{Status: 4, Err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
 
-// ExactArgs is cobra.ExactArgs with a usage error's exit status, and between is cobra.RangeArgs.
+// ExactArgs is cobra.ExactArgs with the exit status of a usage error.
 func ExactArgs(n int) cobra.PositionalArgs { return RangeArgs(n, n) }
 
+// RangeArgs is cobra.RangeArgs with the exit status of a usage error.
 func RangeArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {

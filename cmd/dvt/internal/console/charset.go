@@ -32,6 +32,7 @@ var signsInASCII = strings.NewReplacer(
 	"●", "*", "◌", "o", "↻", "~", "▲", "!", "✗", "x", "○", "o", "▶", ">", "✓", "+", "⊘", "/", "↷", "-",
 )
 
+// Replace returns text in characters that the terminal can display.
 func (x Charset) Replace(text string) string {
 	if x.Ascii {
 		return signsInASCII.Replace(text)

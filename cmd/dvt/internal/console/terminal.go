@@ -18,6 +18,7 @@ import (
 // ColourMode is when colours are printed: the value of --color.
 type ColourMode string
 
+// The modes of --color.
 const (
 	ColourAuto   ColourMode = "auto" // on a terminal, unless NO_COLOR is set
 	ColourAlways ColourMode = "always"
@@ -25,7 +26,9 @@ const (
 )
 
 func (c *ColourMode) String() string { return string(*c) }
-func (c *ColourMode) Type() string   { return "auto|always|never" }
+
+// Type returns the values of the flag for its help text.
+func (c *ColourMode) Type() string { return "auto|always|never" }
 
 // Set takes what is given to --color.
 func (c *ColourMode) Set(value string) error {
@@ -46,6 +49,8 @@ type Display struct {
 	Charset
 }
 
+// NewDisplay returns the display of a command that prints to out. Output to a terminal has its width and, unless when
+// or NO_COLOR says otherwise, colours.
 func NewDisplay(out io.Writer, when ColourMode) Display {
 	d := Display{Out: NewCleanWriter(out), colour: when == ColourAlways}
 	if f := terminalOf(out); f != nil && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
@@ -78,6 +83,7 @@ func CanAnswer(in io.Reader) bool {
 // Style is how a text looks; what it means, a word or a symbol says beside it.
 type Style string
 
+// The styles, as parameters of the escape sequence that selects them.
 const (
 	Plain Style = ""
 	Bold  Style = "1"
@@ -88,14 +94,14 @@ const (
 	Busy  Style = "36"
 )
 
-// Span is text of one style, and line is a line of them.
-type (
-	Span struct {
-		Text string
-		Style
-	}
-	Line []Span
-)
+// Span is text of one style.
+type Span struct {
+	Text string
+	Style
+}
+
+// Line is a line of spans.
+type Line []Span
 
 // Width is how many cells a line takes.
 func (l Line) Width() (n int) {

@@ -15,9 +15,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// terminal is what somebody sees: a screen of cells that does what it is told by the sequences that dvt
-// writes, and fails the test at one that it does not know.
-type terminal struct {
+// Terminal is a screen of cells. It carries out the sequences that dvt writes and fails the test at an unknown one.
+type Terminal struct {
 	t    *testing.T
 	File *os.File // what a command prints on
 	Own  *os.File
@@ -33,7 +32,8 @@ type terminal struct {
 	Coloured      bool
 }
 
-func OpenTerminal(t *testing.T, width, height int) *terminal {
+// OpenTerminal opens a terminal of a size in cells for the length of the test, and sets its environment variables.
+func OpenTerminal(t *testing.T, width, height int) *Terminal {
 	t.Helper()
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("NO_COLOR", "")
@@ -43,7 +43,7 @@ func OpenTerminal(t *testing.T, width, height int) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &terminal{t: t, Own: own, File: file}
+	s := &Terminal{t: t, Own: own, File: file}
 	s.Resize(width, height)
 	read := make(chan struct{})
 	go func() {
@@ -58,7 +58,7 @@ func OpenTerminal(t *testing.T, width, height int) *terminal {
 	return s
 }
 
-func (s *terminal) Resize(width, height int) {
+func (s *Terminal) Resize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := pty.Setsize(s.Own, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)}); err != nil {
@@ -78,7 +78,7 @@ func (s *terminal) Resize(width, height int) {
 	s.x, s.y = min(s.x, width-1), min(s.y, height-1)
 }
 
-func (s *terminal) read() {
+func (s *Terminal) read() {
 	var rest string
 	buf := make([]byte, 64<<10)
 	for {
@@ -95,7 +95,7 @@ func (s *terminal) read() {
 var sequence = regexp.MustCompile(`^\x1b\[\??[0-9;]*[A-Za-z]`)
 
 // take does what text says, and gives back an end that is not whole yet.
-func (s *terminal) take(text string) string {
+func (s *Terminal) take(text string) string {
 	for text != "" {
 		if text[0] == 0x1b {
 			seq := sequence.FindString(text)
@@ -119,14 +119,14 @@ func (s *terminal) take(text string) string {
 	return ""
 }
 
-func (s *terminal) cells() [][]rune {
+func (s *Terminal) cells() [][]rune {
 	if s.alternate {
 		return s.other
 	}
 	return s.main
 }
 
-func (s *terminal) command(seq string) {
+func (s *Terminal) command(seq string) {
 	clearFrom := func(x, y int) { copy(s.cells()[y][x:], []rune(strings.Repeat(" ", s.width-x))) }
 	switch body := seq[2:]; body {
 	case "?1049h", "?1049l":
@@ -165,7 +165,7 @@ func (s *terminal) command(seq string) {
 	}
 }
 
-func (s *terminal) char(r rune) {
+func (s *Terminal) char(r rune) {
 	switch r {
 	case '\r':
 		s.x = 0
@@ -191,7 +191,7 @@ func (s *terminal) char(r rune) {
 }
 
 // String is what is seen now, without spaces at the ends.
-func (s *terminal) String() string {
+func (s *Terminal) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
@@ -201,7 +201,7 @@ func (s *terminal) String() string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
-func (s *terminal) Await(pattern string) string {
+func (s *Terminal) Await(pattern string) string {
 	s.t.Helper()
 	var seen string
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -215,7 +215,7 @@ func (s *terminal) Await(pattern string) string {
 }
 
 // Clean fails when the terminal is not as it was before the command.
-func (s *terminal) Clean() {
+func (s *Terminal) Clean() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *terminal) Clean() {
 
 // Paced fails when more than 10 frames a second were drawn since then: when one was drawn is not known, only when it
 // was read.
-func (s *terminal) Paced(began time.Time) {
+func (s *Terminal) Paced(began time.Time) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

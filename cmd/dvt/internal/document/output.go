@@ -16,6 +16,7 @@ import (
 // Format is how a command prints what it found: the value of -o.
 type Format string
 
+// The formats; the zero value is asTable once the flag is added.
 const (
 	asTable Format = "table" // for people
 	JSON    Format = "json"
@@ -24,7 +25,9 @@ const (
 )
 
 func (f *Format) String() string { return string(*f) }
-func (f *Format) Type() string   { return "table|wide|json|yaml" }
+
+// Type returns the values of the flag for its help text.
+func (f *Format) Type() string { return "table|wide|json|yaml" }
 
 // Set takes what is given to -o.
 func (f *Format) Set(value string) error {

@@ -8,10 +8,12 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
+// Status returns the status of a run with its substatus.
 func Status(r client.RunRow) string {
 	return r.StatusRaw + Substatus(r.Substatus)
 }
 
+// Substatus returns a substatus in brackets, behind a space; "" for none.
 func Substatus(is *client.RunSubstatus) string {
 	if is == nil {
 		return ""
@@ -19,6 +21,7 @@ func Substatus(is *client.RunSubstatus) string {
 	return " (" + string(*is) + ")"
 }
 
+// Moment returns a time in UTC, to the second; "-" for none.
 func Moment(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -26,6 +29,7 @@ func Moment(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
+// Duration returns how long a run has taken; "-" before it started.
 func Duration(r client.RunRow) string {
 	if r.TotalDurationMs == nil {
 		return "-"
@@ -33,6 +37,7 @@ func Duration(r client.RunRow) string {
 	return Milliseconds(*r.TotalDurationMs)
 }
 
+// Cause returns the step and the code of the root cause of a failure; "" for none.
 func Cause(r client.RunRow) string {
 	if r.RootCause == nil {
 		return ""
@@ -40,6 +45,7 @@ func Cause(r client.RunRow) string {
 	return strings.TrimPrefix(Deref(r.RootCause.StepId)+": "+r.RootCause.Code, ": ")
 }
 
+// Deref returns the text, or "" for nil.
 func Deref(s *string) string {
 	if s == nil {
 		return ""
@@ -47,6 +53,7 @@ func Deref(s *string) string {
 	return *s
 }
 
+// Milliseconds returns a duration that the API gives in milliseconds.
 func Milliseconds(ms float64) string {
 	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }

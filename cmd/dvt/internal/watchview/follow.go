@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// A stream has a frame every 15 s at least: one that is silent for longer is dead.
+// MaxSilence is how long a stream may be silent. It has a frame every 15 s, so a longer silence means a dead
+// connection.
 const MaxSilence = 20 * time.Second
 
 // Waits between tries to connect, the next one twice the one before.
@@ -28,6 +29,8 @@ var (
 )
 
 // Stop is the error with which the caller of Follow ends it. Follow returns its cause.
+//
+//nolint:errname // it names no fault
 type Stop struct{ Cause error }
 
 func (s Stop) Error() string { return s.Cause.Error() }

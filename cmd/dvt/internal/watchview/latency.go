@@ -169,6 +169,7 @@ type quantiles struct {
 	Within float64 `json:"within"`
 }
 
+// Summary returns what was measured so far.
 func (l *Latencies) Summary() Summary {
 	out := Summary{Frames: l.frames, Resets: l.resets, Stale: l.stale, Episodes: l.episodes}
 	if out.Frames == nil {

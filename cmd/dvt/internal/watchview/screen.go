@@ -257,8 +257,8 @@ const (
 	lineEnds     = "\x1b[K"
 )
 
-// screen draws a view on a terminal until it is closed, and leaves the terminal as it was.
-type screen struct {
+// Screen draws a view on a terminal until it is closed, and leaves the terminal as it was.
+type Screen struct {
 	d  console.Display
 	mu sync.Mutex // guards the view and changed
 	*View
@@ -268,27 +268,28 @@ type screen struct {
 	drawer sync.WaitGroup
 }
 
-func OpenScreen(ctx context.Context, d console.Display) *screen {
+// OpenScreen opens the alternate screen of a terminal and draws the view there until it is closed or ctx ends.
+func OpenScreen(ctx context.Context, d console.Display) *Screen {
 	ctx, stop := context.WithCancel(ctx)
-	s := &screen{d: d, View: &View{Charset: d.Charset}, stop: stop}
+	s := &Screen{d: d, View: &View{Charset: d.Charset}, stop: stop}
 	s.drawer.Go(func() { s.draw(ctx) })
 	return s
 }
 
-func (s *screen) Close() {
+func (s *Screen) Close() {
 	s.stop()
 	s.drawer.Wait()
 }
 
 // Change takes something in.
-func (s *screen) Change(do func(*View)) {
+func (s *Screen) Change(do func(*View)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do(s.View)
 	s.changed = true
 }
 
-func (s *screen) draw(ctx context.Context) {
+func (s *Screen) draw(ctx context.Context) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	var drawn time.Time
@@ -336,11 +337,13 @@ func (s *screen) draw(ctx context.Context) {
 	}
 }
 
-func (s *screen) See(f Frame) (is client.RunStatus, _ error) {
+// See shows a frame and returns the status of the run.
+func (s *Screen) See(f Frame) (is client.RunStatus, _ error) {
 	s.Change(func(v *View) { v.Frame(f, time.Now()); is = v.Run.Status })
 	return is, nil
 }
 
-func (s *screen) Lose(why error, next time.Time) {
+// Lose shows that the connection was lost, why, and when the next try comes.
+func (s *Screen) Lose(why error, next time.Time) {
 	s.Change(func(v *View) { v.GoOffline(why, next, time.Now()) })
 }

@@ -62,6 +62,7 @@ func (v *View) Frame(f Frame, now time.Time) {
 	v.turn(f.Sync, reason, now)
 }
 
+// Step replaces the row of a step, or adds it.
 func (v *View) Step(st client.StepRow) {
 	if i, known := v.Index[st.StepId]; known {
 		v.steps[i] = st
@@ -90,6 +91,7 @@ func (v *View) turn(to client.SyncState, why client.SyncReason, now time.Time) {
 // IsOver reports whether the run has ended.
 func (v *View) IsOver() bool { return HasEnded(v.Run.Status) }
 
+// HasEnded reports whether a status is final.
 func HasEnded(is client.RunStatus) bool {
 	return is == client.RunStatusCompleted || is == client.RunStatusFailed || is == client.RunStatusCancelled
 }
@@ -221,6 +223,7 @@ var Signs = map[client.SyncState]console.Span{
 	SyncOffline:               {Text: "✗", Style: console.Bad},
 }
 
+// RunSigns are the signs of the statuses of runs.
 var RunSigns = map[client.RunStatus]console.Span{
 	client.RunStatusPending: {Text: "○", Style: console.Plain}, client.RunStatusApproved: {Text: "○",
 		Style: console.Plain}, client.RunStatusRunning: {Text: "▶", Style: console.Busy},
@@ -229,6 +232,7 @@ var RunSigns = map[client.RunStatus]console.Span{
 	client.RunStatusCancelled: {Text: "⊘", Style: console.Warn},
 }
 
+// StepSigns are the signs of the statuses of steps.
 var StepSigns = map[client.StepStatus]console.Span{
 	client.StepStatusPending: {Text: "○", Style: console.Plain}, client.StepStatusRunning: {Text: "▶",
 		Style: console.Busy}, client.StepStatusSuccess: {Text: "✓", Style: console.Good},
