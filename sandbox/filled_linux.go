@@ -46,7 +46,7 @@ func filled(s *spec, status syscall.WaitStatus, began time.Time) bool {
 			}
 			// The shim has the filter of the program: a read of a hidden directory would look like one of the program.
 			if slices.Contains(s.Mounts, mount{Path: name, Kind: mountHide}) {
-				return fs.SkipDir //nolint:nilerr // the search goes on beside it
+				return fs.SkipDir
 			}
 			if err != nil { // the program closed a directory to its own user, or removed a file just now
 				return nil //nolint:nilerr // the search goes on beside it

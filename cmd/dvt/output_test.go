@@ -68,7 +68,9 @@ func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
 		ask := func(format string) string {
 			words := append(strings.Fields(name), strings.Fields(args)...)
 			for _, token := range []string{"dev-admin", "dev-sre"} {
-				if out, status, _ := dvt(t, address, token, append(words, "-o", format)...); status == 0 {
+				out, status, _ := dvt(t, address, token, append(words, "-o", format)...)
+				// No row of the audit created the run of the fixture: verify reports that, with the status 1.
+				if status == 0 || name == "audit verify" && status == 1 {
 					return out
 				}
 			}

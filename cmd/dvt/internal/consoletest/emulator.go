@@ -58,6 +58,7 @@ func OpenTerminal(t *testing.T, width, height int) *Terminal {
 	return s
 }
 
+// Resize changes the size, as a window does.
 func (s *Terminal) Resize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,6 +202,7 @@ func (s *Terminal) String() string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
+// Await returns the screen once it matches a pattern. It fails the test after a while.
 func (s *Terminal) Await(pattern string) string {
 	s.t.Helper()
 	var seen string

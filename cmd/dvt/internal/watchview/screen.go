@@ -276,6 +276,7 @@ func OpenScreen(ctx context.Context, d console.Display) *Screen {
 	return s
 }
 
+// Close shows the last view and restores the terminal.
 func (s *Screen) Close() {
 	s.stop()
 	s.drawer.Wait()
