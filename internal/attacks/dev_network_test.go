@@ -86,9 +86,15 @@ func TestDev_TemporalPortOpensTheAPIOnRequest(t *testing.T) {
 	if got := listeners(t, h.pid); !slices.Equal(got, want) {
 		t.Errorf("dvt dev and its processes listen on %q, want %q", got, want)
 	}
-	out, err := temporalAs(t, nil, "workflow", "list", "--address", address, "--namespace", "dvt")
-	if err != nil || !strings.Contains(out, h.runID) {
-		t.Errorf("the list of Temporal's CLI lacks run %s (%v):\n%s", h.runID, err, out)
+	// Temporal lists a workflow some time after its start.
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		out, err := temporalAs(t, nil, "workflow", "list", "--address", address, "--namespace", "dvt")
+		if err == nil && strings.Contains(out, h.runID) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the list of Temporal's CLI lacks run %s (%v):\n%s", h.runID, err, out)
+		}
 	}
 }
 

@@ -38,10 +38,14 @@ func (w *world) begin(t *testing.T, token string, b beginCall) answer {
 func (w *world) evidence(t *testing.T, token string, b beginCall, g granted, text string) answer {
 	t.Helper()
 	body := map[string]any{
-		"runId": b.runID, "stepId": b.stepID, "la": b.la, "ea": b.ea, "n": b.n, "startedSeq": g.seq, "key": g.key,
+		"runId": b.runID, "stepId": b.stepID, "logicalAttempt": b.la, "engineAttempt": b.ea, "n": b.n,
+		"startedSeq": g.seq, "key": g.key,
 		"lines": []any{map[string]any{"no": 1, "at": b.at, "stream": "stdout", "text": text}},
 	}
 	if old {
+		body["la"], body["ea"] = b.la, b.ea
+		delete(body, "logicalAttempt")
+		delete(body, "engineAttempt")
 		delete(body, "key")
 		delete(body, "n")
 		delete(body, "startedSeq")
