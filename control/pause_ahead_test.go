@@ -160,7 +160,7 @@ func (w *world) outcome(runID string, o store.SignalOutcome) {
 		w.journal.Append(w.t.Context(), store.Append{RunID: runID, Outcomes: []store.SignalOutcome{o}}))
 }
 
-// TestSignalRun_SecondEpoch: each pause is an epoch, whoever wrote the one before.
+// Each pause is an epoch of its own, no matter which writer recorded the previous pause.
 // contract: P06
 func TestSignalRun_SecondEpoch(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) er
 	case late:
 		return &cmdline.Error{
 			Status: 1, Err: fmt.Errorf(
-				"%s within %s\n  do not send it anew: it is durable. `dvt service status` and `dvt workflow debug %s` say what "+
+				"%s within %s\n  do not send it again: it is durable. `dvt service status` and `dvt workflow debug %s` say what "+
 					"holds it up", sentence(r), how.timeout, r.RunId)}
 	case !s.output.IsData():
 		fmt.Fprintln(s.out, sentence(r))

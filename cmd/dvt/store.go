@@ -145,7 +145,7 @@ func (u *upkeep) repair() *cobra.Command {
 	var fromEngine bool
 	c := u.command(&cobra.Command{
 		Use: "repair --from-engine", Short: "After a restore: refill the logs from the engine's history",
-		Long: "Gives the store a new epoch, so that viewers start anew, and appends again what the engine's history says " +
+		Long: "Gives the store a new epoch, so that viewers start over, and appends again what the engine's history says " +
 			"was written after the\n" +
 			"backup. Repeating it is harmless. Stop every server and worker first; start them again afterwards, and open " +
 			"runs go on.",

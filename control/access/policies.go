@@ -193,7 +193,7 @@ func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in Set
 	if err != nil {
 		return Policy{}, err
 	}
-	e := control.Refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide anew.",
+	e := control.Refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide again.",
 		newest.Version,
 		in.ExpectedVersion)
 	e.PolicyVersion = newest.Version

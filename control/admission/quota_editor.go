@@ -172,7 +172,7 @@ func (s *QuotaEditor) repeatedQuota(ctx context.Context, p authz.Principal, in S
 	if err != nil {
 		return store.StoredSetting{}, err
 	}
-	e := control.Refuse(run.CodeQuotaMoved, "The settings are at version %d, not %d. Look at them and decide anew.",
+	e := control.Refuse(run.CodeQuotaMoved, "The settings are at version %d, not %d. Look at them and decide again.",
 		newest.Version, in.ExpectedVersion)
 	e.QuotaVersion = newest.Version
 	return store.StoredSetting{}, e

@@ -138,7 +138,7 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 	if a.refusal = a.s.CheckMayDecide(a.p, a.run.TriggeredBy, at, a.in.Reject); a.refusal == nil &&
 		a.in.ExpectedRunSeq != nil && st.Seq > *a.in.ExpectedRunSeq {
 		a.refusal = control.Refuse(run.CodeRunMoved,
-			"The run is at seq %d, after the state you saw. Look again and decide anew.",
+			"The run is at seq %d, after the state you saw. Look again and decide again.",
 			st.Seq)
 		a.refusal.RunSeq = st.Seq
 	}

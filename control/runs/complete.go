@@ -207,7 +207,7 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 	}
 	if at := c.in.ExpectedRunSeq; at != nil && step.ChangedSeq > *at {
 		c.refusal = control.Refuse(
-			run.CodeRunMoved, "The step changed at seq %d, after the state you saw. Look again and decide anew.",
+			run.CodeRunMoved, "The step changed at seq %d, after the state you saw. Look again and decide again.",
 			step.ChangedSeq)
 		c.refusal.RunSeq = st.Seq
 		return c.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)

@@ -104,7 +104,7 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 	}
 	if moved := movedAt(st, j.in.Signal); j.in.ExpectedRunSeq != nil && moved > *j.in.ExpectedRunSeq {
 		j.refusal = control.Refuse(
-			run.CodeRunMoved, "What this signal concerns changed at seq %d, after the state you saw. Look again and decide anew.", moved)
+			run.CodeRunMoved, "What this signal concerns changed at seq %d, after the state you saw. Look again and decide again.", moved)
 		j.refusal.RunSeq = st.Seq
 		return j.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
 	}

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Charset are those that whoever reads can be shown.
+// Charset is the set of characters that the terminal can display.
 type Charset struct{ Ascii bool }
 
-// CharsetOf are those of DVT_ASCII (1 or 0), or else of a terminal's locale. A pipe gets the same bytes in each locale.
+// CharsetOf returns the set that DVT_ASCII (1 or 0) names, otherwise that of the locale of a terminal. A pipe gets the
+// same bytes in each locale.
 func CharsetOf(terminal bool) Charset {
 	switch os.Getenv("DVT_ASCII") {
 	case "":

@@ -65,7 +65,7 @@ func (c *storeClock) Set(ctx context.Context, ask func(context.Context) (time.Ti
 	return nil
 }
 
-// Keep sets the clock anew until ctx ends. What fails leaves it as it is.
+// Keep sets the clock again and again until ctx ends. A failed question leaves the clock unchanged.
 func (c *storeClock) Keep(ctx context.Context, ask func(context.Context) (time.Time, error)) {
 	every := time.NewTicker(questionsAnew)
 	defer every.Stop()

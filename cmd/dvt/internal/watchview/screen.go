@@ -50,8 +50,8 @@ func (v *View) Lines(now time.Time, width, height int) (out []console.Line) {
 	return out[:min(len(out), height)]
 }
 
-// bar draws how far a run is: each part has a character of its own beside its colour. So many of the steps that are
-// RUNNING wait for a person.
+// bar draws the progress of a run. Each part has a character of its own beside its colour. manual is the number of
+// RUNNING steps that wait for a person.
 func bar(r client.RunRow, manual, width int) console.Line {
 	n := r.StepCounts
 	running := n.Running - manual
