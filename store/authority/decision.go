@@ -147,7 +147,9 @@ func (d *decision) count(e run.Event) int {
 	before := r.runs()
 	switch {
 	case e.Type == run.StepStartedEvent:
-		r.started = &e
+		if r.started == nil { // an imported log may have two
+			r.started = &e
+		}
 	case e.Type == run.StepAwaitingManualCompletion:
 		r.manual = true
 	case r.terminal == nil:

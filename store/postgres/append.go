@@ -154,11 +154,12 @@ func (t *tx) append(ctx context.Context, a store.Append) (store.Appended, error)
 	if a.UnlessGate == 0 {
 		return write(ctx, a)
 	}
-	ended, err := t.beginsEnded(ctx, a)
+	ended, err := t.startsOfEnded(ctx, a)
 	if err != nil {
 		return store.Appended{}, err
 	}
-	if t.head.Gate&a.UnlessGate == 0 && !ended {
+	closed := t.head.Gate&a.UnlessGate != 0
+	if !closed && len(ended) == 0 {
 		return write(ctx, a)
 	}
 	stored, head := t.stored, t.head
@@ -167,32 +168,45 @@ func (t *tx) append(ctx context.Context, a store.Append) (store.Appended, error)
 	if err != nil || out.Head.LastSeq == head.LastSeq {
 		return out, err
 	}
+	startsEnded := slices.ContainsFunc(ended, func(i int) bool { return inserted(out.Outcomes[i]) })
+	if !closed && !startsEnded {
+		return out, nil
+	}
 	t.batch.Queue(`ROLLBACK TO SAVEPOINT gate`)
 	t.stored, t.head = stored, head
-	if head.Gate&a.UnlessGate != 0 {
+	if closed {
 		return store.Appended{}, &store.GateClosedError{Gate: head.Gate}
 	}
 	return store.Appended{}, store.ErrAttemptEnded
 }
 
-// beginsEnded reports whether a has a StepStarted that the log lacks, of an attempt of which the log has an end.
-func (t *tx) beginsEnded(ctx context.Context, a store.Append) (ended bool, err error) {
+func inserted(o store.EventOutcome) bool { return o.Refused == "" && !o.Deduplicated }
+
+// startsOfEnded returns the indexes of each StepStarted in a whose attempt has an end in the log. Most of them are
+// repeated and are not inserted; only the verdicts of dvt_append tell.
+func (t *tx) startsOfEnded(ctx context.Context, a store.Append) (indexes []int, err error) {
+	var started []int
 	var steps []string
 	var attempts []int
-	for _, d := range a.Events {
+	for i, d := range a.Events {
 		if d.Type == run.StepStartedEvent {
-			steps, attempts = append(steps, d.StepID), append(attempts, d.LogicalAttempt)
+			started, steps, attempts = append(started, i), append(steps, d.StepID), append(attempts, d.LogicalAttempt)
 		}
 	}
+	if len(started) == 0 {
+		return nil, nil
+	}
 	t.batch.Queue(`
-		SELECT EXISTS (
-			SELECT FROM unnest($2::text[], $3::int[]) AS started (step_id, logical_attempt)
-			JOIN event e ON e.run_id = $1 AND e.step_id = started.step_id AND e.logical_attempt = started.logical_attempt
-				AND e.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')
-			WHERE NOT EXISTS (
-				SELECT FROM event s WHERE s.run_id = $1 AND s.step_id = started.step_id AND s.logical_attempt = started.logical_attempt AND s.type = 'StepStarted'))`,
-		t.id.RunID, steps, attempts).QueryRow(func(row pgx.Row) error { return row.Scan(&ended) })
-	return ended, t.flush(ctx)
+		SELECT started.i FROM unnest($2::int[], $3::text[], $4::int[]) AS started (i, step_id, logical_attempt)
+		WHERE EXISTS (
+			SELECT FROM event e WHERE e.run_id = $1 AND e.step_id = started.step_id
+				AND e.logical_attempt = started.logical_attempt
+				AND e.type IN ('StepCompleted', 'StepFailed', 'StepSkipped'))`,
+		t.id.RunID, started, steps, attempts).Query(func(rows pgx.Rows) error {
+		indexes, err = pgx.CollectRows(rows, pgx.RowTo[int])
+		return err
+	})
+	return indexes, t.flush(ctx)
 }
 
 // write is append as dvt_append decides it.

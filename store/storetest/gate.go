@@ -197,6 +197,12 @@ func appendUnlessEnded(f *fixture) {
 		return err // the next attempt begins, and the transaction goes on
 	}))
 	f.equal(before.LastSeq+2, f.head(id).LastSeq, "the head")
+
+	ends := []run.Draft{runtest.Draft(run.RunCancelled, "", 1), started("s1", 1)}
+	out, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, UnlessGate: all, Events: ends})
+	f.ok(err)
+	f.equal(run.CodeOrphanedTask, out.Outcomes[1].Refused, "a StepStarted behind the end of the run in its batch")
+	f.equal(true, f.head(id).Terminal, "the end of the run is written")
 }
 
 func runningCount(f *fixture) {
