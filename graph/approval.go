@@ -3,11 +3,12 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
-	"github.com/dvt-engine/dvt/run"
 )
 
 // ApprovalService is about runs that wait for people before they start.
@@ -23,28 +24,28 @@ func (q queries) Approvals(ctx context.Context, first *int, after *string) (*mod
 		return nil, err
 	}
 	p := principal(ctx)
-	page, err := q.control.Approvals(ctx, p, orZero(first), orZero(after))
+	page, err := q.control.Approvals(ctx, p, mapping.OrZero(first), mapping.OrZero(after))
 	if err != nil {
 		return nil, err
 	}
-	return mapRunsPage(q.control, p, page, wanted(ctx)), nil
+	return mapping.RunsPage(page, availabilityTo(q.control, p), wanted(ctx)), nil
 }
 
 func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
 	p := principal(ctx)
 	v, err := m.control.ApproveRun(ctx, p, runs.ApproveRun{
-		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: orZero(in.Reason),
+		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: mapping.OrZero(in.Reason),
 		ExpectedRunSeq: in.ExpectedRunSeq,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &model.RunPayload{Run: graphOf(v, availability(m.control, p, v), everything()).run()}, nil
+	return &model.RunPayload{Run: mapping.GraphOf(v, availability(m.control, p, v), mapping.Everything()).Run()}, nil
 }
 
 func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {
-	if g, ok := of.StepsOf.(*stepGraph); ok && g.view.Approval != nil {
-		return mapApproval(*g.view.Approval), nil // it was read with the run
+	if g, ok := of.StepsOf.(*mapping.Graph); ok && g.View.Approval != nil {
+		return mapApproval(*g.View.Approval), nil // it was read with the run
 	}
 	a, err := r.control.Approval(ctx, principal(ctx), of.RunID)
 	if err != nil || a == nil {
@@ -55,25 +56,15 @@ func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunAppro
 
 func mapApproval(a runs.Approval) *model.RunApproval {
 	out := &model.RunApproval{
-		Required: a.Required, Decisions: each(a.Decisions, func(d runs.ApprovalDecision) model.ApprovalDecision {
+		Required: a.Required, Decisions: mapping.Each(a.Decisions, func(d runs.ApprovalDecision) model.ApprovalDecision {
 			decision := model.DecisionReject
 			if d.Approved {
 				decision = model.DecisionApprove
 			}
-			return model.ApprovalDecision{Principal: d.Principal, Decision: decision, Reason: text(d.Reason), At: d.At}
+			return model.ApprovalDecision{Principal: d.Principal, Decision: decision, Reason: mapping.Text(d.Reason), At: d.At}
 		})}
 	if a.Open {
 		out.ExpiresAt = &a.ExpiresAt
 	}
 	return out
-}
-
-// message is the header's, or says that the run waits for people: it is PENDING and does
-// not wait in the queue (T36).
-func message(v control.RunView) string {
-	h := v.State.Header
-	if h.Status == run.Pending && !h.Queued && !v.Past {
-		return "The run waits for approval."
-	}
-	return h.Message()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/control"
@@ -16,16 +18,16 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	cursor, err := decodeCursor(after)
+	cursor, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	in := control.AuditQuery{First: orZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") ||
+	in := control.AuditQuery{First: mapping.OrZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") ||
 		graphql.FieldRequested(ctx, "stray") || graphql.FieldRequested(ctx, "oldestWaitingSeconds")}
-	if in.Filter.Newest = !orZero(oldestFirst); f != nil {
-		in.Filter.From, in.Filter.To = orZero(f.From), orZero(f.To)
-		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action),
-			orZero(f.RunID), orZero(f.Outcome)
+	if in.Filter.Newest = !mapping.OrZero(oldestFirst); f != nil {
+		in.Filter.From, in.Filter.To = mapping.OrZero(f.From), mapping.OrZero(f.To)
+		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = mapping.OrZero(f.Actor), mapping.OrZero(f.Action),
+			mapping.OrZero(f.RunID), mapping.OrZero(f.Outcome)
 	}
 	in.Filter.WithoutSeals = f != nil && f.Seals != nil && !*f.Seals
 	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{Seals: f.Seals}
@@ -44,17 +46,17 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 				Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
 			}
 		}
-		edges[i] = model.AuditEdge{Cursor: encodeCursor(control.AuditCursor(l)), Node: e}
+		edges[i] = model.AuditEdge{Cursor: mapping.EncodeCursor(control.AuditCursor(l)), Node: e}
 	}
 	return &model.AuditConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext,
+		Edges: edges, PageInfo: mapping.PageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext,
 			cursor != ""),
 		Waiting: float64(page.Waiting), Stray: float64(page.Stray), OldestWaitingSeconds: page.Oldest.Seconds(),
 	}, nil
 }
 
 func (q queries) AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error) {
-	cursor, err := decodeCursor(after)
+	cursor, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (q queries) AuditCheck(ctx context.Context, after *string) (*model.AuditChe
 		Checked: page.Checked, Uncovered: page.Uncovered, Problems: append([]string{}, page.Problems...),
 	}
 	if page.Next != "" {
-		next := encodeCursor(page.Next)
+		next := mapping.EncodeCursor(page.Next)
 		out.Next = &next
 	}
 	return out, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -35,7 +37,7 @@ func (q queries) Policy(ctx context.Context) (*model.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapPolicy(p), nil
+	return mapping.Policy(p), nil
 }
 
 func (q queries) PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error) {
@@ -46,16 +48,16 @@ func (q queries) PolicyHistory(ctx context.Context, first *int, after *string) (
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.PolicyHistory(ctx, principal(ctx), orZero(first), before)
+	page, err := q.control.PolicyHistory(ctx, principal(ctx), mapping.OrZero(first), before)
 	if err != nil {
 		return nil, err
 	}
-	return mapPolicies(page, before != 0), nil
+	return mapping.Policies(page, before != 0), nil
 }
 
 // versionCursor is the version that a page comes after; 0: none.
 func versionCursor(after *string) (int64, error) {
-	text, err := decodeCursor(after)
+	text, err := mapping.DecodeCursor(after)
 	if err != nil || text == "" {
 		return 0, err
 	}
@@ -69,13 +71,13 @@ func versionCursor(after *string) (int64, error) {
 func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, environmentID *string) ([]string,
 	error) {
 	names, err := q.control.WhoCould(ctx, principal(ctx), access.WhoCould{
-		Action: authz.Action(action), RunID: orZero(runID), ProjectID: orZero(projectID),
-		EnvironmentID: orZero(environmentID),
+		Action: authz.Action(action), RunID: mapping.OrZero(runID), ProjectID: mapping.OrZero(projectID),
+		EnvironmentID: mapping.OrZero(environmentID),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return list(names), nil
+	return mapping.List(names), nil
 }
 
 func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after *string) (*model.TokenConnection,
@@ -83,27 +85,27 @@ func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after 
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	id, err := decodeCursor(after)
+	id, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Tokens(ctx, principal(ctx), access.TokensQuery{All: orZero(all), Live: orZero(live),
-		First: orZero(first), After: id})
+	page, err := q.control.Tokens(ctx, principal(ctx), access.TokensQuery{All: mapping.OrZero(all), Live: mapping.OrZero(live),
+		First: mapping.OrZero(first), After: id})
 	if err != nil {
 		return nil, err
 	}
-	return mapTokens(page, id != ""), nil
+	return mapping.Tokens(page, id != ""), nil
 }
 
 func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*model.SetPolicyPayload, error) {
 	p, err := m.control.SetPolicy(ctx, principal(ctx), access.SetPolicy{
-		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: documentOf(*in.Document),
+		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: mapping.DocumentOf(*in.Document),
 		Reason: in.Reason,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetPolicyPayload{Policy: mapPolicy(p)}, nil
+	return &model.SetPolicyPayload{Policy: mapping.Policy(p)}, nil
 }
 
 func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*model.BreakGlassPayload, error) {
@@ -118,15 +120,15 @@ func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*m
 
 func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (*model.CreateTokenPayload, error) {
 	t, err := m.control.CreateToken(ctx, principal(ctx), access.CreateToken{
-		RequestID: in.RequestID, Name: in.Name, Service: orZero(in.Service), ExpiresAt: orZero(in.ExpiresAt),
-		Grants: each(in.Grants, func(g model.TokenGrantInput) authz.Grant {
+		RequestID: in.RequestID, Name: in.Name, Service: mapping.OrZero(in.Service), ExpiresAt: mapping.OrZero(in.ExpiresAt),
+		Grants: mapping.Each(in.Grants, func(g model.TokenGrantInput) authz.Grant {
 			return authz.Grant{Role: authz.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}
 		}),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateTokenPayload{Token: mapToken(t.Token), Secret: text(t.Secret)}, nil
+	return &model.CreateTokenPayload{Token: mapping.Token(t.Token), Secret: mapping.Text(t.Secret)}, nil
 }
 
 func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (*model.RevokeTokenPayload, error) {
@@ -135,5 +137,5 @@ func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (
 	if err != nil {
 		return nil, err
 	}
-	return &model.RevokeTokenPayload{Token: mapToken(t)}, nil
+	return &model.RevokeTokenPayload{Token: mapping.Token(t)}, nil
 }

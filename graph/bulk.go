@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/bulk"
 	"github.com/dvt-engine/dvt/control/runs"
@@ -42,23 +44,23 @@ func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*m
 	if err != nil {
 		return nil, err
 	}
-	return &model.BulkSignalPayload{Bulk: mapBulk(made.Bulk), Duplicate: made.Duplicate}, nil
+	return &model.BulkSignalPayload{Bulk: mapping.Bulk(made.Bulk), Duplicate: made.Duplicate}, nil
 }
 
 func (m mutations) CancelBulk(ctx context.Context, in model.CancelBulkInput) (*model.CancelBulkPayload, error) {
-	b, err := m.control.CancelBulk(ctx, principal(ctx), bulk.CancelBulk{ID: bulkID(in.ID), RequestID: in.RequestID,
+	b, err := m.control.CancelBulk(ctx, principal(ctx), bulk.CancelBulk{ID: mapping.BulkID(in.ID), RequestID: in.RequestID,
 		Reason: in.Reason})
 	if err != nil {
 		return nil, err
 	}
-	return &model.CancelBulkPayload{Bulk: mapBulk(b)}, nil
+	return &model.CancelBulkPayload{Bulk: mapping.Bulk(b)}, nil
 }
 
 func bulkRunsOf(in model.BulkRunsInput) (out bulk.BulkRuns, err error) {
 	out.IDs = in.Ids
 	if in.FailedOf != nil {
-		if out.FailedOf = bulkID(*in.FailedOf); out.FailedOf == "" {
-			return out, bulkNotFound()
+		if out.FailedOf = mapping.BulkID(*in.FailedOf); out.FailedOf == "" {
+			return out, mapping.BulkNotFound()
 		}
 	}
 	if in.Filter != nil {
@@ -82,34 +84,34 @@ func bulkActionOf(in model.BulkActionInput) (runs.SignalRun, error) {
 }
 
 func (q queries) Bulk(ctx context.Context, id string) (*model.Bulk, error) {
-	b, err := q.control.Bulk(ctx, principal(ctx), bulkID(id))
+	b, err := q.control.Bulk(ctx, principal(ctx), mapping.BulkID(id))
 	if err != nil {
 		return orNull[model.Bulk](err)
 	}
-	return mapBulk(b), nil
+	return mapping.Bulk(b), nil
 }
 
 func (q queries) Bulks(ctx context.Context, first *int, after *string) (*model.BulkConnection, error) {
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	id, err := decodeCursor(after)
+	id, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Bulks(ctx, principal(ctx), orZero(first), id)
+	page, err := q.control.Bulks(ctx, principal(ctx), mapping.OrZero(first), id)
 	if err != nil {
 		return nil, err
 	}
-	return mapBulks(page, id), nil
+	return mapping.Bulks(page, id), nil
 }
 
 func (b bulkFields) Applications(ctx context.Context, obj *model.Bulk) (*model.BulkApplications, error) {
 	if obj.Applications != nil {
 		return obj.Applications, nil
 	}
-	a, err := b.control.BulkApplications(ctx, principal(ctx), bulkID(obj.ID))
-	return mapApplications(a), err
+	a, err := b.control.BulkApplications(ctx, principal(ctx), mapping.BulkID(obj.ID))
+	return mapping.Applications(a), err
 }
 
 func (b bulkFields) Rows(
@@ -118,24 +120,24 @@ func (b bulkFields) Rows(
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	no, err := decodeCursor(after)
+	no, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	if orZero(outcome) == model.BulkOutcomeUnknown {
+	if mapping.OrZero(outcome) == model.BulkOutcomeUnknown {
 		return nil, badInput("outcome", plan.CodeUnknown, "UNKNOWN is for reading only")
 	}
 	page, err := b.control.BulkRows(ctx, principal(ctx), bulk.BulkRowsQuery{
-		BulkID: bulkID(obj.ID), Outcome: bulk.BulkOutcome(orZero(outcome)), Failed: orZero(failed), First: orZero(first),
+		BulkID: mapping.BulkID(obj.ID), Outcome: bulk.BulkOutcome(mapping.OrZero(outcome)), Failed: mapping.OrZero(failed), First: mapping.OrZero(first),
 		After: no,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return mapBulkRows(page, no), nil
+	return mapping.BulkRows(page, no), nil
 }
 
 func (s subscriptions) BulkUpdates(ctx context.Context, id string) (<-chan *model.BulkUpdate, error) {
-	frames, err := s.control.WatchBulk(ctx, principal(ctx), bulkID(id))
-	return pump(ctx, frames, err, mapBulkFrame)
+	frames, err := s.control.WatchBulk(ctx, principal(ctx), mapping.BulkID(id))
+	return pump(ctx, frames, err, mapping.BulkFrame)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/99designs/gqlgen/graphql"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -40,7 +42,7 @@ type planKey struct {
 // planned is the plan of one field of Query.
 type planned struct {
 	*selection.Plan
-	wants wants
+	wants mapping.Wants
 	size  atomic.Int64 // of the last answer
 }
 
@@ -157,8 +159,8 @@ func conditionsOf(set ast.SelectionSet, yield func(name string)) {
 }
 
 // graphIn is the graph that the steps of a run are made from, nil when it shows none.
-func graphIn(runValue reflect.Value) *stepGraph {
-	g, _ := runValue.Addr().Interface().(*model.Run).StepsOf.(*stepGraph)
+func graphIn(runValue reflect.Value) *mapping.Graph {
+	g, _ := runValue.Addr().Interface().(*model.Run).StepsOf.(*mapping.Graph)
 	return g
 }
 
@@ -172,11 +174,11 @@ func eachStep(element selection.Append) selection.Append {
 		var step model.Step
 		at := reflect.ValueOf(&step).Elem()
 		b = append(b, '[')
-		for i, s := range g.view.State.Steps {
+		for i, s := range g.View.State.Steps {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			g.step(&step, s)
+			g.WriteStep(&step, s)
 			if b, err = element(b, at); err != nil {
 				return b, err
 			}

@@ -4,6 +4,7 @@ package graph
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -13,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/control/watch"
+	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -164,3 +166,17 @@ type FrameSharer interface {
 
 // Stream is pulled until it ends; Close frees it at once.
 type Stream[T any] = control.Stream[T]
+
+// availability computes what p may do when it is first asked for. The past cannot be acted on, so it offers nothing.
+func availability(c UseCases, p authz.Principal, v control.RunView) model.Available {
+	return sync.OnceValue(func() runs.Availability {
+		if v.Past {
+			return runs.Availability{}
+		}
+		return c.Actions(p, v)
+	})
+}
+
+func availabilityTo(c UseCases, p authz.Principal) func(control.RunView) model.Available {
+	return func(v control.RunView) model.Available { return availability(c, p, v) }
+}

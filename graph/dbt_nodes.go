@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -23,7 +25,7 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	from, err := decodeCursor(after)
+	from, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +33,7 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 		return nil, nil //nolint:nilnil // nothing of dbt
 	}
 	in := reads.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID,
-		Statuses: status, First: orZero(first), After: from}
+		Statuses: status, First: mapping.OrZero(first), After: from}
 	if attempt != nil {
 		in.Attempt = *attempt
 	}
@@ -52,21 +54,21 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 func mapDBTNodes(page reads.DBTNodesPage, after string) *model.DbtNodeConnection {
 	edges := make([]model.DbtNodeEdge, len(page.Nodes))
 	for i, n := range page.Nodes {
-		edges[i] = model.DbtNodeEdge{Cursor: encodeCursor(page.Cursors[i]), Node: &model.DbtNode{
+		edges[i] = model.DbtNodeEdge{Cursor: mapping.EncodeCursor(page.Cursors[i]), Node: &model.DbtNode{
 			UniqueID: n.UniqueID, Name: n.Name(), ResourceType: n.ResourceType(), Status: n.Status,
 			ExecutionTimeMs: n.ExecutionTime,
-			Message:         text(n.Message), Failures: number(n.Failures), RowsAffected: number(n.RowsAffected),
-			CompiledSQL: text(n.CompiledSQL), CompiledSQLCut: n.SQLCut,
+			Message:         mapping.Text(n.Message), Failures: number(n.Failures), RowsAffected: number(n.RowsAffected),
+			CompiledSQL: mapping.Text(n.CompiledSQL), CompiledSQLCut: n.SQLCut,
 		}}
 	}
 	byStatus := slices.SortedFunc(maps.Keys(page.ByStatus), func(a, b string) int {
 		return cmp.Or(page.ByStatus[b]-page.ByStatus[a], strings.Compare(a, b))
 	})
 	return &model.DbtNodeConnection{
-		Edges: edges, PageInfo: pageInfo(edges, func(e model.DbtNodeEdge) string { return e.Cursor }, page.HasNext,
+		Edges: edges, PageInfo: mapping.PageInfo(edges, func(e model.DbtNodeEdge) string { return e.Cursor }, page.HasNext,
 			after != ""),
 		Attempt: page.Attempt, Total: page.Total,
-		ByStatus: each(byStatus, func(s string) model.DbtStatusCount {
+		ByStatus: mapping.Each(byStatus, func(s string) model.DbtStatusCount {
 			return model.DbtStatusCount{Status: s,
 				Count: page.ByStatus[s]}
 		}),

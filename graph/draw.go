@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/graph/internal/selection"
@@ -14,10 +16,10 @@ import (
 // drawerOf renders what field, the one of a subscription, selects of an M, and says
 // what of that must be mapped.
 func drawerOf[M any](ctx context.Context, s sharing, op *graphql.OperationContext,
-	field graphql.CollectedField) (drawer[M], wants) {
+	field graphql.CollectedField) (drawer[M], mapping.Wants) {
 	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": keepSteps})
 	if err != nil {
-		return execute[M](ctx, s.exec, op), everything()
+		return execute[M](ctx, s.exec, op), mapping.Everything()
 	}
 	return &appended[M]{
 		plan: plan, head: `{"data":{"` + field.Alias + `":`,

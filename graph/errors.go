@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"runtime/debug"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
@@ -127,7 +129,7 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 		x["current"] = map[string]any{"count": e.Count}
 	}
 	if d := e.Denial; d != nil {
-		denial := map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould)}
+		denial := map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": mapping.List(d.WhoCould)}
 		if d.PolicyVersion > 0 {
 			denial["policyVersion"] = d.PolicyVersion
 		}

@@ -2,6 +2,9 @@ package graph
 
 import (
 	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -30,14 +33,14 @@ func (r runFields) Events(
 	}
 	page, err := readLarge(ctx, func() (page reads.EventsPage, size int, err error) {
 		page, err = r.control.Events(ctx, principal(ctx), of.RunID, reads.EventPage{
-			First: orZero(first), Last: orZero(last), After: orZero(after), Before: orZero(before), Types: types,
+			First: mapping.OrZero(first), Last: mapping.OrZero(last), After: mapping.OrZero(after), Before: mapping.OrZero(before), Types: types,
 		})
 		for i := range page.Events {
 			size += len(page.Events[i].Payload)
 		}
 		return page, size, err
 	})
-	return mapEventsPage(page), err
+	return mapping.EventsPage(page), err
 }
 
 func (r runFields) Signals(ctx context.Context, of *model.Run, first *int, after *string) (*model.SignalConnection,
@@ -45,26 +48,26 @@ func (r runFields) Signals(ctx context.Context, of *model.Run, first *int, after
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	from, err := decodeCursor(after)
+	from, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.control.Receipts(ctx, principal(ctx), of.RunID, from, orZero(first))
-	return mapReceiptsPage(page, from), err
+	page, err := r.control.Receipts(ctx, principal(ctx), of.RunID, from, mapping.OrZero(first))
+	return mapping.ReceiptsPage(page, from), err
 }
 
 func (r runFields) Actions(_ context.Context, of *model.Run) ([]model.ActionAvailability, error) {
 	if of.Available == nil {
 		return nil, notInStreams("actions")
 	}
-	return each(of.Available().Run, mapAction), nil
+	return mapping.Each(of.Available().Run, mapping.Action), nil
 }
 
 func (s stepFields) Actions(_ context.Context, of *model.Step) ([]model.ActionAvailability, error) {
 	if of.Available == nil {
 		return nil, notInStreams("actions")
 	}
-	return each(of.Available().Steps[of.StepID], mapAction), nil
+	return mapping.Each(of.Available().Steps[of.StepID], mapping.Action), nil
 }
 
 func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, error) {
@@ -72,15 +75,23 @@ func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, err
 		return nil, nil //nolint:nilnil // no step, no log
 	}
 	l, err := e.control.StepLog(ctx, principal(ctx), reads.StepLogQuery{
-		RunID: of.RunID, StepID: *of.StepID, Attempt: orZero(of.LogicalAttemptID), First: 1, ErrorLine: true,
+		RunID: of.RunID, StepID: *of.StepID, Attempt: mapping.OrZero(of.LogicalAttemptID), First: 1, ErrorLine: true,
 	})
-	return optional(int(l.ErrorLine)), err
+	return mapping.Optional(int(l.ErrorLine)), err
 }
 
 func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int) ([]model.Signal, error) {
-	if n := orZero(first); n < 1 || n > 50 {
+	if n := mapping.OrZero(first); n < 1 || n > 50 {
 		return nil, badInput("first", "RANGE", "must be from 1 to 50")
 	}
 	receipts, err := v.control.MySignals(ctx, principal(ctx), *first)
-	return each(receipts, mapReceipt), err
+	return mapping.Each(receipts, mapping.Receipt), err
+}
+
+// PollerSeenAt says when the queue that the step waits for was last seen to have a worker.
+func (f waitFields) PollerSeenAt(ctx context.Context, of *model.Wait) (*time.Time, error) {
+	if of.TaskQueue == nil {
+		return nil, nil //nolint:nilnil // the step waits for no worker
+	}
+	return f.control.PollerSeen(ctx, *of.TaskQueue), nil
 }

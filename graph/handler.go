@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
 )
@@ -57,6 +58,10 @@ type Config struct {
 type DevPrincipal struct {
 	Principal, TenantID string
 	Role                authz.Role
+}
+
+func devPrincipal(d DevPrincipal) model.DevPrincipal {
+	return model.DevPrincipal{Principal: d.Principal, TenantID: d.TenantID, Role: model.Role(d.Role)}
 }
 
 // maxErrors of one answer; a document that is wrong in more places is not helped by more.

@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -25,14 +27,14 @@ func (s subscriptions) InboxUpdates(ctx context.Context) (<-chan *model.InboxUpd
 
 func mapInboxFrame(f watch.InboxFrame) *model.InboxUpdate {
 	return &model.InboxUpdate{
-		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), AsOf: optional(f.AsOf), Reset: f.Reset, Count: f.Count,
-		Changed: each(f.Changed, mapInboxItem), Removed: each(f.Removed, mapInboxItem),
+		Sync: model.SyncState(f.Sync), Reason: mapping.SyncReason(f.Reason), AsOf: mapping.Optional(f.AsOf), Reset: f.Reset, Count: f.Count,
+		Changed: mapping.Each(f.Changed, mapInboxItem), Removed: mapping.Each(f.Removed, mapInboxItem),
 	}
 }
 
 func mapInboxItem(i watch.InboxItem) model.InboxItem {
 	return model.InboxItem{
-		RunID: i.RunID, StepID: text(i.StepID), LogicalAttemptID: optional(i.LogicalAttempt),
+		RunID: i.RunID, StepID: mapping.Text(i.StepID), LogicalAttemptID: mapping.Optional(i.LogicalAttempt),
 		ProjectID: i.ProjectID, EnvironmentID: i.EnvironmentID, Since: i.Since, Yours: i.Yours,
 	}
 }

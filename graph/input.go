@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/plan"
@@ -27,14 +29,14 @@ func pageSizes(first, last *int) error {
 }
 
 func runsQuery(f *model.RunFilter, first, last *int) (control.RunsQuery, error) {
-	q := control.RunsQuery{First: orZero(first), Last: orZero(last)}
+	q := control.RunsQuery{First: mapping.OrZero(first), Last: mapping.OrZero(last)}
 	if err := pageSizes(first, last); err != nil || f == nil {
 		return q, err
 	}
 	q.Filter = control.RunFilter{
-		EnvironmentID: orZero(f.EnvironmentID), PlanID: orZero(f.PlanID), TriggeredBy: orZero(f.TriggeredBy),
-		Text:        orZero(f.Text),
-		CreatedFrom: orZero(f.CreatedFrom), CreatedTo: orZero(f.CreatedTo),
+		EnvironmentID: mapping.OrZero(f.EnvironmentID), PlanID: mapping.OrZero(f.PlanID), TriggeredBy: mapping.OrZero(f.TriggeredBy),
+		Text:        mapping.OrZero(f.Text),
+		CreatedFrom: mapping.OrZero(f.CreatedFrom), CreatedTo: mapping.OrZero(f.CreatedTo),
 	}
 	if f.ProjectID != nil {
 		q.Filter.ProjectIDs = []string{*f.ProjectID}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/control/bulk"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -24,21 +26,21 @@ func planRef(in *model.PlanRefInput) *plan.Ref {
 	}
 	return &plan.Ref{
 		URI: in.URI, SHA256: in.Sha256, SchemaVersion: in.SchemaVersion, PlanID: in.PlanID, PlanVersion: in.PlanVersion,
-		SizeBytes: int64(orZero(in.SizeBytes)), Compression: orZero(in.Compression),
+		SizeBytes: int64(mapping.OrZero(in.SizeBytes)), Compression: mapping.OrZero(in.Compression),
 	}
 }
 
 func rerunOf(in model.RerunInput) runs.Rerun {
 	return runs.Rerun{
-		RunID: in.RunID, RequestID: in.RunRequestID, Reason: orZero(in.Reason),
-		Start: orZero(in.From.Start), Failed: orZero(in.From.Failed), Steps: in.From.Steps,
+		RunID: in.RunID, RequestID: in.RunRequestID, Reason: mapping.OrZero(in.Reason),
+		Start: mapping.OrZero(in.From.Start), Failed: mapping.OrZero(in.From.Failed), Steps: in.From.Steps,
 	}
 }
 
 func completionOf(in model.CompleteManualStepInput) runs.CompleteManualStep {
 	return runs.CompleteManualStep{
-		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome), Notes: orZero(in.Notes),
-		EvidenceRefs: in.EvidenceRefs, CompletedAt: orZero(in.CompletedAt), Actor: orZero(in.Actor),
+		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome), Notes: mapping.OrZero(in.Notes),
+		EvidenceRefs: in.EvidenceRefs, CompletedAt: mapping.OrZero(in.CompletedAt), Actor: mapping.OrZero(in.Actor),
 		ExpectedRunSeq: in.ExpectedRunSeq,
 	}
 }
@@ -56,15 +58,15 @@ func signalOf(runID, signalID string, s model.SignalInput) (runs.SignalRun, erro
 		return out, describe(&out, s.Resume.Reason, s.Resume)
 	case s.RetryStep != nil:
 		r := *s.RetryStep
-		r.Force = new(orZero(r.Force)) // null means the same as the default, so it has the same bytes
+		r.Force = new(mapping.OrZero(r.Force)) // null means the same as the default, so it has the same bytes
 		sig.Type, sig.StepID, sig.Force, sig.ExpectedAttempt = run.RetryStep, r.StepID, *r.Force,
-			orZero(r.ExpectedLogicalAttemptID)
+			mapping.OrZero(r.ExpectedLogicalAttemptID)
 		return out, describe(&out, r.Reason, r)
 	case s.SkipStep != nil:
 		sig.Type, sig.StepID = run.SkipStep, s.SkipStep.StepID
 		return out, describe(&out, s.SkipStep.Reason, s.SkipStep)
 	case s.UpdateParams != nil:
-		sig.Type, sig.StepID = run.UpdateParams, orZero(s.UpdateParams.StepID)
+		sig.Type, sig.StepID = run.UpdateParams, mapping.OrZero(s.UpdateParams.StepID)
 		return out, describe(&out, s.UpdateParams.Reason, s.UpdateParams)
 	case s.InjectOverride != nil:
 		sig.Type, sig.StepID = run.InjectOverride, s.InjectOverride.StepID
@@ -77,7 +79,7 @@ func signalOf(runID, signalID string, s model.SignalInput) (runs.SignalRun, erro
 		return out, describe(&out, &s.UpdateTarget.Reason, s.UpdateTarget)
 	case s.EmergencyStop != nil:
 		e := *s.EmergencyStop
-		e.ForceKill = new(orZero(e.ForceKill))
+		e.ForceKill = new(mapping.OrZero(e.ForceKill))
 		sig.Type, sig.Force = run.EmergencyStop, *e.ForceKill
 		return out, describe(&out, &e.Reason, e)
 	}
@@ -97,7 +99,7 @@ func describe(s *runs.SignalRun, reason *string, member any) error {
 	if err != nil {
 		return fmt.Errorf("graph: signal payload: %w", err)
 	}
-	s.Reason, s.Payload = orZero(reason), doc
+	s.Reason, s.Payload = mapping.OrZero(reason), doc
 	return nil
 }
 

@@ -3,6 +3,8 @@ package graph
 import (
 	"reflect"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/run"
@@ -31,7 +33,7 @@ func (k *keptSteps) hook(element selection.Append) selection.Append {
 		}
 		var step model.Step
 		at := reflect.ValueOf(&step).Elem()
-		steps, ends, start := g.view.State.Steps, k.spare[:0], len(b)
+		steps, ends, start := g.View.State.Steps, k.spare[:0], len(b)
 		for i := 0; i < len(steps); {
 			if n := k.same(g, i); n > 0 {
 				var began int
@@ -50,7 +52,7 @@ func (k *keptSteps) hook(element selection.Append) selection.Append {
 			if i == 0 {
 				separator = '['
 			}
-			g.step(&step, steps[i])
+			g.WriteStep(&step, steps[i])
 			if b, err = element(append(b, separator), at); err != nil {
 				return b, err
 			}
@@ -66,10 +68,10 @@ func (k *keptSteps) hook(element selection.Append) selection.Append {
 }
 
 // same counts the steps from place i on whose bytes are those of the frame before.
-func (k *keptSteps) same(g *stepGraph, i int) int {
+func (k *keptSteps) same(g *mapping.Graph, i int) int {
 	from := i
-	for ; i < min(len(g.view.State.Steps), len(k.steps)); i++ {
-		if s := g.view.State.Steps[i]; s != k.steps[i] || g.wants.wait && waits(s) {
+	for ; i < min(len(g.View.State.Steps), len(k.steps)); i++ {
+		if s := g.View.State.Steps[i]; s != k.steps[i] || g.Wants.Wait && mapping.Waits(s) {
 			break
 		}
 	}

@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -24,7 +26,7 @@ func (m mutations) started(ctx context.Context, started runs.StartedRun, err err
 	}
 	v := started.View
 	return &model.StartRunPayload{
-		Run: graphOf(v, availability(m.control, principal(ctx), v), everything()).run(), Queue: mapQueue(v),
+		Run: mapping.GraphOf(v, availability(m.control, principal(ctx), v), mapping.Everything()).Run(), Queue: mapping.Queue(v),
 		Deduplicated: started.Deduplicated,
 	}, nil
 }
@@ -52,7 +54,7 @@ func (m mutations) CompleteManualStep(ctx context.Context, in model.CompleteManu
 	if err != nil {
 		return nil, err
 	}
-	return &model.SignalRunPayload{Signal: new(mapReceipt(r))}, nil
+	return &model.SignalRunPayload{Signal: new(mapping.Receipt(r))}, nil
 }
 
 func (m mutations) signal(ctx context.Context, command runs.SignalRun) (*model.SignalRunPayload, error) {
@@ -60,19 +62,19 @@ func (m mutations) signal(ctx context.Context, command runs.SignalRun) (*model.S
 	if err != nil {
 		return nil, err
 	}
-	return &model.SignalRunPayload{Signal: new(mapReceipt(r))}, nil
+	return &model.SignalRunPayload{Signal: new(mapping.Receipt(r))}, nil
 }
 
 func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadLettersInput) (
 	*model.RedriveDeadLettersPayload, error) {
-	command := reads.RedriveDeadLetters{RequestID: in.RequestID, RunID: orZero(in.Letters.RunID),
-		AllOpen: orZero(in.Letters.AllOpen)}
+	command := reads.RedriveDeadLetters{RequestID: in.RequestID, RunID: mapping.OrZero(in.Letters.RunID),
+		AllOpen: mapping.OrZero(in.Letters.AllOpen)}
 	if in.Letters.Ids != nil {
-		command.IDs = each(in.Letters.Ids, deadLetterID)
+		command.IDs = mapping.Each(in.Letters.Ids, mapping.DeadLetterID)
 	}
 	out, err := m.control.RedriveDeadLetters(ctx, principal(ctx), command)
 	if err != nil {
 		return nil, err
 	}
-	return mapRedriven(out, in.Letters.Ids), nil
+	return mapping.Redriven(out, in.Letters.Ids), nil
 }

@@ -3,8 +3,9 @@ package graph
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
+
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -29,33 +30,23 @@ type PastReads interface {
 	StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error)
 }
 
-// medians are those of the steps of one run, read when the first of them is asked for.
-type medians struct {
-	once sync.Once
-	of   map[string]time.Duration
-	err  error
-}
-
 // headerOf is that of the run whose steps they are.
 func headerOf(steps model.StepsOf) run.Header {
-	g, ok := steps.(*stepGraph)
+	g, ok := steps.(*mapping.Graph)
 	if !ok {
 		return run.Header{}
 	}
-	return g.view.State.Header
+	return g.View.State.Header
 }
 
 func (s stepFields) MedianMs(ctx context.Context, of *model.Step) (*time.Duration, error) {
-	g, ok := of.Of.(*stepGraph)
+	g, ok := of.Of.(*mapping.Graph)
 	if !ok {
 		return nil, nil //nolint:nilnil // of no run
 	}
-	m := &g.medians
-	m.once.Do(func() { m.of, m.err = s.control.StepMedians(ctx, principal(ctx), g.view.State.Header) })
-	if took, known := m.of[of.StepID]; known {
-		return &took, nil
-	}
-	return nil, m.err
+	return g.Median(of.StepID, func() (map[string]time.Duration, error) {
+		return s.control.StepMedians(ctx, principal(ctx), g.View.State.Header)
+	})
 }
 
 func (r runFields) PlanDocument(ctx context.Context, of *model.Run) (json.RawMessage, error) {
@@ -70,7 +61,7 @@ func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef,
 	if err != nil || green == nil {
 		return nil, err
 	}
-	return new(mapRunBefore(*green)), nil
+	return new(mapping.RunBefore(*green)), nil
 }
 
 func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast, error) {
@@ -93,7 +84,7 @@ func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff
 	if err != nil || d == nil {
 		return nil, err
 	}
-	return mapPlanDiff(*d), nil
+	return mapping.PlanDiff(*d), nil
 }
 
 func sizeOfDiff(d *reads.PlanDiff) int {
@@ -122,16 +113,16 @@ func placeOf(of *model.Run) run.Header {
 }
 
 func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*model.StepInputs, error) {
-	g, ok := of.Of.(*stepGraph)
+	g, ok := of.Of.(*mapping.Graph)
 	if !ok {
 		return nil, nil //nolint:nilnil // of no run
 	}
-	upTo, err := beganAt(of, g.view, attempt)
+	upTo, err := beganAt(of, g.View, attempt)
 	if err != nil {
 		return nil, err
 	}
 	in, err := readPlan(ctx, func() (*runs.StepInputs, int, error) {
-		in, err := s.control.StepInputs(ctx, principal(ctx), g.view.State.RunID, of.StepID, upTo)
+		in, err := s.control.StepInputs(ctx, principal(ctx), g.View.State.RunID, of.StepID, upTo)
 		if in == nil {
 			return nil, 0, err
 		}
@@ -140,7 +131,7 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	if err != nil || in == nil {
 		return nil, err
 	}
-	return mapStepInputs(*in), nil
+	return mapping.StepInputs(*in), nil
 }
 
 // beganAt is the event at which an attempt began, the latest by default: 0 when it has not, and that of

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/watch"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -16,14 +18,14 @@ import (
 // runPlace is where the viewers of one run are.
 type runPlace struct {
 	mode  model.UpdateMode
-	wants wants
+	wants mapping.Wants
 	frame live.Frame
-	graph *stepGraph
+	graph *mapping.Graph
 }
 
 func (p *runPlace) next(f live.Frame) *model.RunUpdate {
-	p.frame, p.graph = f, p.graph.moved(frameView(f), p.wants)
-	return mapUpdate(p.graph, f, p.mode, false)
+	p.frame, p.graph = f, p.graph.Moved(mapping.FrameView(f), p.wants)
+	return mapping.Update(p.graph, f, p.mode, false)
 }
 
 // first is the frame that a stream of the viewer's own would begin with (T187).
@@ -37,7 +39,7 @@ func (p *runPlace) first(since *ws.Place, slow bool) (*model.RunUpdate, error) {
 		}
 	}
 	f.Reason = slowReason(f.Sync, f.Reason, slow)
-	return mapUpdate(p.graph, f, p.mode, wholeAtFirst(p.mode, since != nil)), nil
+	return mapping.Update(p.graph, f, p.mode, mapping.WholeAtFirst(p.mode, since != nil)), nil
 }
 
 func (p *runPlace) at() ws.Place {
@@ -53,7 +55,7 @@ func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
 
 // listPlace is where the viewers of one page of runs are.
 type listPlace struct {
-	wants wants
+	wants mapping.Wants
 	frame watch.RunsFrame
 	page  map[string]control.RunView
 	known bool // a frame has shown the page
@@ -72,7 +74,7 @@ func (p *listPlace) next(f watch.RunsFrame) *model.RunListUpdate {
 	for _, id := range f.Removed {
 		delete(p.page, id)
 	}
-	return mapRunsFrame(f, p.wants)
+	return mapping.RunsFrame(f, p.wants)
 }
 
 // first is the whole page, newest first.
@@ -86,7 +88,7 @@ func (p *listPlace) first(_ *ws.Place, slow bool) (*model.RunListUpdate, error) 
 		return cmp.Or(b.State.CreatedAt.Compare(a.State.CreatedAt), strings.Compare(b.State.RunID, a.State.RunID))
 	})
 	f.Reason = slowReason(f.Sync, f.Reason, slow)
-	return mapRunsFrame(f, p.wants), nil
+	return mapping.RunsFrame(f, p.wants), nil
 }
 
 func (p *listPlace) at() ws.Place { return ws.Place{Seq: p.moves} }

@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/access"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -17,8 +19,8 @@ func (v viewerFields) Places(ctx context.Context, _ *model.Viewer, first *int) (
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	places, err := v.control.Places(ctx, principal(ctx), orZero(first))
-	return each(places, func(at access.Place) model.Place {
+	places, err := v.control.Places(ctx, principal(ctx), mapping.OrZero(first))
+	return mapping.Each(places, func(at access.Place) model.Place {
 		return model.Place{ProjectID: at.ProjectID, EnvironmentID: at.EnvironmentID}
 	}), err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/control"
@@ -15,18 +17,18 @@ import (
 )
 
 func (q queries) Viewer(ctx context.Context) (*model.Viewer, error) {
-	return mapViewer(q.control.Viewer(principal(ctx)), q.devPrincipals()), nil
+	return mapping.Viewer(q.control.Viewer(principal(ctx)), mapping.Each(q.devPrincipals(), devPrincipal)), nil
 }
 
 func (q queries) Node(ctx context.Context, id string) (model.Node, error) {
-	switch kind, parts := parseNodeID(id); {
-	case kind == runNode && len(parts) == 1:
+	switch kind, parts := mapping.ParseNodeID(id); {
+	case kind == mapping.RunNode && len(parts) == 1:
 		return asNode(q.Run(ctx, parts[0], nil))
-	case kind == signalNode && len(parts) == 2:
+	case kind == mapping.SignalNode && len(parts) == 2:
 		return asNode(q.Signal(ctx, parts[0], parts[1]))
-	case kind == deadLetterNode && len(parts) == 1:
+	case kind == mapping.DeadLetterNode && len(parts) == 1:
 		return asNode(q.deadLetter(ctx, parts[0]))
-	case kind == bulkNode && len(parts) == 1:
+	case kind == mapping.BulkNode && len(parts) == 1:
 		return asNode(q.Bulk(ctx, id))
 	}
 	return nil, nil //nolint:nilnil // an id that dvt did not give names nothing
@@ -38,7 +40,7 @@ func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run
 	if err != nil {
 		return orNull[model.Run](err)
 	}
-	return graphOf(v, availability(q.control, p, v), wanted(ctx)).run(), nil
+	return mapping.GraphOf(v, availability(q.control, p, v), wanted(ctx)).Run(), nil
 }
 
 func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*model.RunDiff, error) {
@@ -47,12 +49,12 @@ func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*mode
 	if err != nil {
 		return orNull[model.RunDiff](err)
 	}
-	from := graphOf(d.From, availability(q.control, p, d.From), everything())
-	to := graphOf(d.To, availability(q.control, p, d.To), everything())
-	out := &model.RunDiff{From: from.run(), To: to.run(), Decisions: each(d.Decisions, mapEvent),
+	from := mapping.GraphOf(d.From, availability(q.control, p, d.From), mapping.Everything())
+	to := mapping.GraphOf(d.To, availability(q.control, p, d.To), mapping.Everything())
+	out := &model.RunDiff{From: from.Run(), To: to.Run(), Decisions: mapping.Each(d.Decisions, mapping.Event),
 		Steps: make([]model.StepDiff, len(d.Steps))}
 	for i, s := range d.Steps {
-		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.one(s.From), To: to.one(s.To)}
+		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.One(s.From), To: to.One(s.To)}
 	}
 	return out, nil
 }
@@ -66,11 +68,11 @@ func (q queries) Runs(
 	if err != nil {
 		return nil, err
 	}
-	in.After, in.Before = orZero(after), orZero(before)
+	in.After, in.Before = mapping.OrZero(after), mapping.OrZero(before)
 	in.Filter.Steps = graphql.FieldRequested(ctx, "edges.node.steps")
-	in.Filter.Ascending = orZero(orderBy) == model.RunOrderCreatedAsc
+	in.Filter.Ascending = mapping.OrZero(orderBy) == model.RunOrderCreatedAsc
 	page, err := q.control.Runs(ctx, p, in)
-	return mapRunsPage(q.control, p, page, wanted(ctx)), err
+	return mapping.RunsPage(page, availabilityTo(q.control, p), wanted(ctx)), err
 }
 
 func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Signal, error) {
@@ -78,7 +80,7 @@ func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Sig
 	if err != nil {
 		return orNull[model.Signal](err)
 	}
-	return new(mapReceipt(r)), nil
+	return new(mapping.Receipt(r)), nil
 }
 
 func (q queries) Preview(ctx context.Context, in model.ActionInput) (*model.ActionPreview, error) {
@@ -86,7 +88,7 @@ func (q queries) Preview(ctx context.Context, in model.ActionInput) (*model.Acti
 	if err != nil {
 		return nil, err
 	}
-	return mapPreview(p), nil
+	return mapping.Preview(p), nil
 }
 
 func (q queries) preview(ctx context.Context, in model.ActionInput) (runs.ActionPreview, error) {
@@ -109,24 +111,24 @@ func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, aft
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	cursor, err := decodeCursor(after)
+	cursor, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.ManualTasks(ctx, principal(ctx), runs.ManualTasksQuery{RunID: orZero(runID),
-		First: orZero(first), After: cursor})
+	page, err := q.control.ManualTasks(ctx, principal(ctx), runs.ManualTasksQuery{RunID: mapping.OrZero(runID),
+		First: mapping.OrZero(first), After: cursor})
 	if err != nil {
 		return nil, err
 	}
-	return mapManualTasks(page, cursor), nil
+	return mapping.ManualTasks(page, cursor), nil
 }
 
 func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int,
 	find *string) (*model.StepLog, error) {
 	l, err := readLarge(ctx, func() (reads.StepLog, int, error) {
 		l, err := q.control.StepLog(ctx, principal(ctx), reads.StepLogQuery{
-			RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first),
-			Find:      orZero(find),
+			RunID: runID, StepID: stepID, Attempt: mapping.OrZero(attempt), FromLine: int64(mapping.OrZero(fromLine)), First: mapping.OrZero(first),
+			Find:      mapping.OrZero(find),
 			ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
 		})
 		size := 0
@@ -138,7 +140,7 @@ func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fro
 	if err != nil {
 		return orNull[model.StepLog](err)
 	}
-	return mapStepLog(l), nil
+	return mapping.StepLog(l), nil
 }
 
 func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, first *int,
@@ -146,14 +148,14 @@ func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, fir
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	id, err := decodeCursor(after)
+	id, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
 	page, err := q.control.DeadLetters(ctx, principal(ctx), reads.DeadLettersQuery{
-		RunID: orZero(runID), Open: orZero(open), First: orZero(first), After: id,
+		RunID: mapping.OrZero(runID), Open: mapping.OrZero(open), First: mapping.OrZero(first), After: id,
 	})
-	return mapDeadLetters(page, id), err
+	return mapping.DeadLetters(page, id), err
 }
 
 func (q queries) deadLetter(ctx context.Context, id string) (*model.DeadLetter, error) {
@@ -161,15 +163,15 @@ func (q queries) deadLetter(ctx context.Context, id string) (*model.DeadLetter, 
 	if err != nil {
 		return orNull[model.DeadLetter](err)
 	}
-	return mapDeadLetter(d), nil
+	return mapping.DeadLetter(d), nil
 }
 
 func (q queries) Capabilities(ctx context.Context) ([]model.EngineCapability, error) {
-	return each(q.control.Capabilities(principal(ctx)), mapCapability), nil
+	return mapping.Each(q.control.Capabilities(principal(ctx)), mapping.Capability), nil
 }
 
 func (q queries) Health(ctx context.Context) (*model.Health, error) {
-	return mapHealth(q.control.SampledHealth(ctx)), nil
+	return mapping.Health(q.control.SampledHealth(ctx)), nil
 }
 
 func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHistory, error) {
@@ -180,7 +182,7 @@ func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHis
 	if err != nil {
 		return nil, err
 	}
-	return mapHealthHistory(h), nil
+	return mapping.HealthHistory(h), nil
 }
 
 // orNull makes what does not exist, or is not the caller's, null without an

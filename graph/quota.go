@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -22,16 +24,16 @@ func (q queries) Queue(ctx context.Context, projectID *string, first *int, after
 	if err := pageSizes(first, nil); err != nil {
 		return nil, err
 	}
-	runID, err := decodeCursor(after)
+	runID, err := mapping.DecodeCursor(after)
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.Queue(ctx, principal(ctx), admission.QueueQuery{ProjectID: orZero(projectID),
-		First: orZero(first), After: runID})
+	page, err := q.control.Queue(ctx, principal(ctx), admission.QueueQuery{ProjectID: mapping.OrZero(projectID),
+		First: mapping.OrZero(first), After: runID})
 	if err != nil {
 		return nil, err
 	}
-	return mapQueuePage(page, runID != ""), nil
+	return mapping.QueuePage(page, runID != ""), nil
 }
 
 func (q queries) Quotas(ctx context.Context) ([]model.QuotaSnapshot, error) {
@@ -39,7 +41,7 @@ func (q queries) Quotas(ctx context.Context) ([]model.QuotaSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(list, mapQuotaSnapshot), nil
+	return mapping.Each(list, mapping.QuotaSnapshot), nil
 }
 
 func (q queries) QuotaSettings(ctx context.Context) (*model.QuotaSettings, error) {
@@ -47,7 +49,7 @@ func (q queries) QuotaSettings(ctx context.Context) (*model.QuotaSettings, error
 	if err != nil {
 		return nil, err
 	}
-	return mapQuotaSettings(s), nil
+	return mapping.QuotaSettings(s), nil
 }
 
 func (q queries) QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error) {
@@ -58,20 +60,20 @@ func (q queries) QuotaHistory(ctx context.Context, first *int, after *string) (*
 	if err != nil {
 		return nil, err
 	}
-	page, err := q.control.QuotaHistory(ctx, principal(ctx), orZero(first), before)
+	page, err := q.control.QuotaHistory(ctx, principal(ctx), mapping.OrZero(first), before)
 	if err != nil {
 		return nil, err
 	}
-	return mapQuotaHistory(page, before != 0), nil
+	return mapping.QuotaHistory(page, before != 0), nil
 }
 
 func (m mutations) SetQuota(ctx context.Context, in model.SetQuotaInput) (*model.SetQuotaPayload, error) {
 	s, err := m.control.SetQuota(ctx, principal(ctx), admission.SetQuota{
-		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: quotaDocument(*in.Settings),
+		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: mapping.QuotaDocument(*in.Settings),
 		Reason: in.Reason,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &model.SetQuotaPayload{Settings: mapQuotaSettings(s)}, nil
+	return &model.SetQuotaPayload{Settings: mapping.QuotaSettings(s)}, nil
 }

@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control/admission"
 	"github.com/dvt-engine/dvt/control/health"
@@ -32,14 +34,14 @@ func (q queries) Workers(ctx context.Context) ([]model.WorkerReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(list, mapWorker), nil
+	return mapping.Each(list, mapWorker), nil
 }
 
 func mapWorker(w health.WorkerState) model.WorkerReport {
 	out := model.WorkerReport{
 		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK,
-		Problem:    text(w.Problem),
-		ReportedAt: w.ReportedAt, Live: w.Live, Parts: each(w.Parts, func(p plan.SandboxPart) string { return string(p) }),
+		Problem:    mapping.Text(w.Problem),
+		ReportedAt: w.ReportedAt, Live: w.Live, Parts: mapping.Each(w.Parts, func(p plan.SandboxPart) string { return string(p) }),
 		Missing: []model.MissingSandboxPart{},
 	}
 	for _, part := range plan.SandboxParts() {
@@ -52,7 +54,7 @@ func mapWorker(w health.WorkerState) model.WorkerReport {
 
 func (m mutations) FreezeTenant(ctx context.Context, in model.FreezeTenantInput) (*model.ServicePayload, error) {
 	s, err := m.control.FreezeTenant(ctx, principal(ctx), admission.FreezeTenant{
-		RequestID: in.RequestID, TenantID: orZero(in.TenantID), Frozen: in.Frozen, Reason: in.Reason,
+		RequestID: in.RequestID, TenantID: mapping.OrZero(in.TenantID), Frozen: in.Frozen, Reason: in.Reason,
 	})
 	return servicePayload(s, err)
 }
@@ -78,9 +80,9 @@ func (s subscriptions) ServiceUpdates(ctx context.Context) (<-chan *model.Servic
 
 func mapService(s admission.ServiceState) *model.ServiceState {
 	out := &model.ServiceState{
-		Mode: model.EngineMode(s.Mode), ModeReason: text(s.ModeReason), ModeSince: optional(s.ModeSince),
-		Frozen: s.Frozen, FrozenReason: text(s.FrozenReason), FrozenSince: optional(s.FrozenSince),
-		Degraded: s.Degraded, RetryAfterMs: optional(s.RetryAfter),
+		Mode: model.EngineMode(s.Mode), ModeReason: mapping.Text(s.ModeReason), ModeSince: mapping.Optional(s.ModeSince),
+		Frozen: s.Frozen, FrozenReason: mapping.Text(s.FrozenReason), FrozenSince: mapping.Optional(s.FrozenSince),
+		Degraded: s.Degraded, RetryAfterMs: mapping.Optional(s.RetryAfter),
 	}
 	if s.ActiveRuns != nil {
 		out.ActiveRuns = new(int(*s.ActiveRuns))

@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/internal/mapping"
+
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/control/watch"
@@ -13,7 +15,7 @@ import (
 func (s subscriptions) RunUpdates(
 	ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode,
 ) (<-chan *model.RunUpdate, error) {
-	watch := watch.WatchRun{RunID: runID, After: after, Epoch: orZero(storeEpoch)}
+	watch := watch.WatchRun{RunID: runID, After: after, Epoch: mapping.OrZero(storeEpoch)}
 	if in := fed[model.RunUpdate](ctx); in != nil {
 		return in, nil
 	}
@@ -22,14 +24,14 @@ func (s subscriptions) RunUpdates(
 		return over, nil
 	}
 	frames, err := s.control.WatchRun(ctx, principal(ctx), watch)
-	return pump(ctx, frames, err, runUpdates(mode, after != nil))
+	return pump(ctx, frames, err, mapping.RunUpdates(mode, after != nil))
 }
 
 func (s subscriptions) RunEvents(ctx context.Context, runID string, after *run.Seq,
 	storeEpoch *string) (<-chan *model.RunEventUpdate, error) {
 	frames, err := s.control.WatchEvents(ctx, principal(ctx), watch.WatchRun{RunID: runID, After: after,
-		Epoch: orZero(storeEpoch)})
-	return pump(ctx, frames, err, mapEventsFrame)
+		Epoch: mapping.OrZero(storeEpoch)})
+	return pump(ctx, frames, err, mapping.EventsFrame)
 }
 
 func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilter,
@@ -46,19 +48,19 @@ func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilt
 		return over, nil
 	}
 	frames, err := s.control.WatchRuns(ctx, principal(ctx), in)
-	return pump(ctx, frames, err, func(f watch.RunsFrame) *model.RunListUpdate { return mapRunsFrame(f, everything()) })
+	return pump(ctx, frames, err, func(f watch.RunsFrame) *model.RunListUpdate { return mapping.RunsFrame(f, mapping.Everything()) })
 }
 
 func (s subscriptions) SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal,
 	error) {
-	frames, err := s.control.WatchReceipts(ctx, principal(ctx), runID, orZero(signalID))
-	return pump(ctx, frames, err, func(r runs.SignalReceipt) *model.Signal { return new(mapReceipt(r)) })
+	frames, err := s.control.WatchReceipts(ctx, principal(ctx), runID, mapping.OrZero(signalID))
+	return pump(ctx, frames, err, func(r runs.SignalReceipt) *model.Signal { return new(mapping.Receipt(r)) })
 }
 
 func (s subscriptions) StepLogUpdates(ctx context.Context, runID, stepID string, attempt,
 	fromLine *int) (<-chan *model.StepLogUpdate, error) {
 	frames, err := s.control.WatchStepLog(ctx, principal(ctx), reads.StepLogQuery{
-		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)),
+		RunID: runID, StepID: stepID, Attempt: mapping.OrZero(attempt), FromLine: int64(mapping.OrZero(fromLine)),
 	})
-	return pump(ctx, frames, err, mapStepLogFrame)
+	return pump(ctx, frames, err, mapping.StepLogFrame)
 }

@@ -1,15 +1,16 @@
-package graph
+package mapping
 
 import (
 	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapPreview(p runs.ActionPreview) *model.ActionPreview {
+// Preview maps the preview of a signal.
+func Preview(p runs.ActionPreview) *model.ActionPreview {
 	out := &model.ActionPreview{
-		BasedOnSeq: p.BasedOnSeq, Outcome: model.ActionOutcome(p.Outcome), Code: text(p.Code), Reason: text(p.Reason),
-		Blocked: list(p.Blocked), Warnings: list(p.Warnings),
-		Changes: each(p.Changes, mapChange),
+		BasedOnSeq: p.BasedOnSeq, Outcome: model.ActionOutcome(p.Outcome), Code: Text(p.Code), Reason: Text(p.Reason),
+		Blocked: List(p.Blocked), Warnings: List(p.Warnings),
+		Changes: Each(p.Changes, mapChange),
 	}
 	if p.Bulk != nil {
 		out.Bulk = mapBulkPreview(*p.Bulk)

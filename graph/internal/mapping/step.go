@@ -1,4 +1,4 @@
-package graph
+package mapping
 
 import (
 	"slices"
@@ -8,50 +8,50 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Steps makes all steps of the run.
-func (g *stepGraph) Steps() []model.Step { return g.steps(g.view.State.Steps) }
+// Steps maps all steps of the run.
+func (g *Graph) Steps() []model.Step { return g.steps(g.View.State.Steps) }
 
-// Step makes one step; nil when there is none.
-func (g *stepGraph) Step(stepID string) *model.Step {
-	i := slices.IndexFunc(g.view.State.Steps, func(s *run.Step) bool { return s.StepID == stepID })
+// Step maps one step; nil when the run has no such step.
+func (g *Graph) Step(stepID string) *model.Step {
+	i := slices.IndexFunc(g.View.State.Steps, func(s *run.Step) bool { return s.StepID == stepID })
 	if i < 0 {
 		return nil
 	}
-	return g.one(g.view.State.Steps[i])
+	return g.One(g.View.State.Steps[i])
 }
 
-// one makes the step of s; nil of nil.
-func (g *stepGraph) one(s *run.Step) *model.Step {
+// One maps s; nil maps to nil.
+func (g *Graph) One(s *run.Step) *model.Step {
 	if s == nil {
 		return nil
 	}
 	out := &model.Step{}
-	g.step(out, s)
+	g.WriteStep(out, s)
 	return out
 }
 
-func (g *stepGraph) steps(steps []*run.Step) []model.Step {
+func (g *Graph) steps(steps []*run.Step) []model.Step {
 	out := make([]model.Step, len(steps))
 	for i, s := range steps {
-		g.step(&out[i], s)
+		g.WriteStep(&out[i], s)
 	}
 	return out
 }
 
-// step writes s to out.
-func (g *stepGraph) step(out *model.Step, s *run.Step) {
+// WriteStep writes s to out. It reuses no memory of out.
+func (g *Graph) WriteStep(out *model.Step, s *run.Step) {
 	*out = model.Step{
-		Of: g, StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: list(s.DependsOn),
+		Of: g, StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: List(s.DependsOn),
 		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status),
 		Substatus:        optionalEnum[model.RunSubstatus](s.Substatus),
-		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.view.PendingRetry[s.StepID],
+		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.View.PendingRetry[s.StepID],
 		Attempts: []model.StepAttempt{}, TaskQueue: given(&s.TaskQueue), ResourceClass: given(&s.ResourceClass),
 		ChangedSeq: s.ChangedSeq, Available: g.available,
 	}
-	if g.wants.wait {
+	if g.Wants.Wait {
 		out.Wait = g.wait(s)
 	}
-	if g.wants.attempts {
+	if g.Wants.Attempts {
 		out.Attempts = make([]model.StepAttempt, len(s.Attempts))
 		for i := range s.Attempts {
 			mapAttempt(&out.Attempts[i], &s.Attempts[i])
@@ -72,7 +72,7 @@ func mapAttempt(out *model.StepAttempt, a *run.Attempt) {
 		LogicalAttemptID: a.LogicalAttempt, EngineAttemptID: a.EngineAttempt,
 		Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
 		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: given(&a.StartedSeq), EndedSeq: given(&a.EndedSeq),
-		Error: mapStepError(a.Error), Result: a.Result, Artifacts: each(a.Artifacts, mapArtifact),
+		Error: mapStepError(a.Error), Result: a.Result, Artifacts: Each(a.Artifacts, mapArtifact),
 	}
 	if a.CompletedAt != nil && a.StartedAt != nil {
 		out.DurationMs = new(milliseconds(a.DurationMS))
@@ -94,16 +94,17 @@ func mapStepError(e *run.StepError) *model.StepError {
 
 func mapArtifact(a run.ArtifactRef) model.Artifact {
 	return model.Artifact{
-		URI: a.URI, Kind: a.Kind, Sha256: text(a.SHA256), SizeBytes: optional(float64(a.SizeBytes)),
-		ContentType: text(a.ContentType),
+		URI: a.URI, Kind: a.Kind, Sha256: Text(a.SHA256), SizeBytes: Optional(float64(a.SizeBytes)),
+		ContentType: Text(a.ContentType),
 	}
 }
 
-func mapAction(a runs.ActionAvailability) model.ActionAvailability {
+// Action maps whether an action is possible, and the cause when it is not.
+func Action(a runs.ActionAvailability) model.ActionAvailability {
 	out := model.ActionAvailability{
-		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: text(a.Code), Reason: text(a.Reason),
-		Rule:     text(a.Rule),
-		WhoCould: list(a.WhoCould), ReasonRequired: a.ReasonRequired, Strength: model.ActionStrength(a.Strength),
+		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: Text(a.Code), Reason: Text(a.Reason),
+		Rule:     Text(a.Rule),
+		WhoCould: List(a.WhoCould), ReasonRequired: a.ReasonRequired, Strength: model.ActionStrength(a.Strength),
 	}
 	if r := model.Role(a.RequiredRole); r.IsValid() {
 		out.RequiredRole = &r
@@ -111,8 +112,8 @@ func mapAction(a runs.ActionAvailability) model.ActionAvailability {
 	return out
 }
 
-// list is never null on the wire.
-func list(s []string) []string {
+// List returns s, or an empty list for nil, because the schema has no null lists.
+func List(s []string) []string {
 	if s == nil {
 		return []string{}
 	}

@@ -1,4 +1,6 @@
-package graph
+// Package mapping turns the answers of the use cases into the types of the public schema. It reads nothing: what it maps
+// has been read before, but for medians and actions, which are computed when they are selected.
+package mapping
 
 import (
 	"encoding/base64"
@@ -9,9 +11,6 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
-
-// The mapping functions turn what control answers into the types of the public
-// schema, whole: nothing is read after them.
 
 // enum is a generated enum.
 type enum interface {
@@ -47,8 +46,8 @@ func knownEnums[E enum, S ~string](words []S) []E {
 	return out
 }
 
-// optional is nil for the zero value.
-func optional[T comparable](v T) *T {
+// Optional returns a pointer to v, or nil for the zero value.
+func Optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {
 		return nil
@@ -56,7 +55,8 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
-func text[S ~string](s S) *string { return optional(string(s)) }
+// Text returns a pointer to s, or nil for the empty string.
+func Text[S ~string](s S) *string { return Optional(string(s)) }
 
 // given is p itself, or nil where it points to the zero value: for what lies in a
 // state, which never changes.
@@ -70,8 +70,8 @@ func given[T comparable](p *T) *T {
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// each maps a list; the result is never nil, for the schema has no null lists.
-func each[A, B any](in []A, f func(A) B) []B {
+// Each maps a list. The result is never nil, because the schema has no null lists.
+func Each[A, B any](in []A, f func(A) B) []B {
 	out := make([]B, len(in))
 	for i, a := range in {
 		out[i] = f(a)
@@ -79,7 +79,8 @@ func each[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-func orZero[T any](p *T) T {
+// OrZero returns *p, or the zero value when p is nil.
+func OrZero[T any](p *T) T {
 	if p == nil {
 		var zero T
 		return zero
@@ -89,18 +90,19 @@ func orZero[T any](p *T) T {
 
 // Opaque ids of nodes: base64 of the type and what names it.
 const (
-	runNode        = "Run"
-	signalNode     = "Signal"
-	deadLetterNode = "DeadLetter"
-	bulkNode       = "Bulk"
+	RunNode        = "Run"
+	SignalNode     = "Signal"
+	DeadLetterNode = "DeadLetter"
+	BulkNode       = "Bulk"
 )
 
 func nodeID(kind string, parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(kind + ":" + strings.Join(parts, "/")))
 }
 
-// parseNodeID gives what nodeID was made of; an id that dvt did not make has no kind.
-func parseNodeID(id string) (kind string, parts []string) {
+// ParseNodeID returns the kind and the parts that a node id was made from. The kind of an id that dvt did not make is
+// "".
+func ParseNodeID(id string) (kind string, parts []string) {
 	raw, err := base64.RawURLEncoding.DecodeString(id)
 	kind, rest, ok := strings.Cut(string(raw), ":")
 	if err != nil || !ok {
@@ -109,10 +111,12 @@ func parseNodeID(id string) (kind string, parts []string) {
 	return kind, strings.Split(rest, "/")
 }
 
-func encodeCursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
+// EncodeCursor returns the opaque cursor of a key.
+func EncodeCursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
-func decodeCursor(cursor *string) (string, error) {
-	key, err := base64.RawURLEncoding.DecodeString(orZero(cursor))
+// DecodeCursor returns the key of a cursor, "" of nil. Its error is CURSOR_INVALID.
+func DecodeCursor(cursor *string) (string, error) {
+	key, err := base64.RawURLEncoding.DecodeString(OrZero(cursor))
 	if err != nil {
 		return "", &control.Error{Code: run.CodeCursorInvalid,
 			Message: "This cursor cannot be read. Start from the first page."}
@@ -120,7 +124,8 @@ func decodeCursor(cursor *string) (string, error) {
 	return string(key), nil
 }
 
-func pageInfo[E any](edges []E, cursor func(E) string, hasNext, hasPrev bool) *model.PageInfo {
+// PageInfo returns the page info of edges; cursor returns the cursor of one of them.
+func PageInfo[E any](edges []E, cursor func(E) string, hasNext, hasPrev bool) *model.PageInfo {
 	p := &model.PageInfo{HasNextPage: hasNext, HasPreviousPage: hasPrev}
 	if n := len(edges); n > 0 {
 		p.StartCursor, p.EndCursor = new(cursor(edges[0])), new(cursor(edges[n-1]))

@@ -1,7 +1,6 @@
-package graph
+package mapping
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -12,12 +11,12 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// stepGraph is the steps of one view with what follows from their edges, which is
-// worked out when it is first asked for. It is safe for concurrent use.
-type stepGraph struct {
-	view      control.RunView
+// Graph is the steps of one view with what follows from their edges, which is computed when it is first asked for.
+// It is safe for concurrent use.
+type Graph struct {
+	View      control.RunView
 	available model.Available // nil in streams
-	wants     wants
+	Wants     Wants
 	former    former // of the view before, in a stream; of the same epoch
 	edges     func() *edges
 	failures  func() failures
@@ -28,6 +27,27 @@ type stepGraph struct {
 type former struct {
 	seq   run.Seq
 	steps []*run.Step
+}
+
+// medians are the median durations of the steps of one run. They are read when the first of them is asked for.
+type medians struct {
+	once  sync.Once
+	steps map[string]time.Duration
+	err   error
+}
+
+func (m *medians) of(stepID string, read func() (map[string]time.Duration, error)) (*time.Duration, error) {
+	m.once.Do(func() { m.steps, m.err = read() })
+	if took, known := m.steps[stepID]; known {
+		return &took, nil
+	}
+	return nil, m.err
+}
+
+// Median returns the median duration of a step, or nil when it is not known. Only the first call for a graph reads, so
+// that a page of steps costs one read.
+func (g *Graph) Median(stepID string, read func() (map[string]time.Duration, error)) (*time.Duration, error) {
+	return g.medians.of(stepID, read)
 }
 
 // edges are the dependencies between the steps of a state, by their places in it.
@@ -42,19 +62,21 @@ type failures struct {
 	behind map[int]bool // steps that wait, directly or not, for one of them
 }
 
-func graphOf(v control.RunView, available model.Available, w wants) *stepGraph {
-	g := &stepGraph{view: v, available: available, wants: w}
-	g.edges = sync.OnceValue(func() *edges { return edgesOf(g.view.State.Steps) })
+// GraphOf returns the graph of a view. available is nil in streams.
+func GraphOf(v control.RunView, available model.Available, w Wants) *Graph {
+	g := &Graph{View: v, available: available, Wants: w}
+	g.edges = sync.OnceValue(func() *edges { return edgesOf(g.View.State.Steps) })
 	g.failures = sync.OnceValue(g.findFailures)
 	return g
 }
 
-// moved is the graph of the view that follows g's in a stream; g may be nil.
-func (g *stepGraph) moved(v control.RunView, w wants) *stepGraph {
-	next := graphOf(v, nil, w)
-	if g != nil && g.view.Epoch == v.Epoch {
-		next.former = former{g.view.State.Seq, g.view.State.Steps}
-		if (w.wait || w.blocked) && sameEdges(g.view.State.Steps, v.State.Steps) {
+// Moved returns the graph of the view that follows that of g in a stream. It reuses the edges of g where the steps kept
+// them. g may be nil.
+func (g *Graph) Moved(v control.RunView, w Wants) *Graph {
+	next := GraphOf(v, nil, w)
+	if g != nil && g.View.Epoch == v.Epoch {
+		next.former = former{g.View.State.Seq, g.View.State.Steps}
+		if (w.Wait || w.Blocked) && sameEdges(g.View.State.Steps, v.State.Steps) {
 			next.edges = g.edges
 		}
 	}
@@ -63,8 +85,8 @@ func (g *stepGraph) moved(v control.RunView, w wants) *stepGraph {
 
 // since is what changed after from: of a state that differs from the former one in
 // few steps without a look at the others.
-func (g *stepGraph) since(from run.Seq) run.Delta {
-	s := g.view.State
+func (g *Graph) since(from run.Seq) run.Delta {
+	s := g.View.State
 	if from == 0 || g.former.seq != from || len(g.former.steps) != len(s.Steps) {
 		return s.Since(from)
 	}
@@ -105,10 +127,10 @@ func sameEdges(a, b []*run.Step) bool {
 	return true
 }
 
-func (g *stepGraph) findFailures() failures {
+func (g *Graph) findFailures() failures {
 	var f failures
 	var from []int
-	for i, s := range g.view.State.Steps {
+	for i, s := range g.View.State.Steps {
 		if s.Status == run.StepFailed {
 			f.steps, from = append(f.steps, s.StepID), append(from, i)
 		}
@@ -118,13 +140,13 @@ func (g *stepGraph) findFailures() failures {
 }
 
 // reach is the pending steps that depend, directly or not, on some steps.
-func (g *stepGraph) reach(from ...int) map[int]bool {
+func (g *Graph) reach(from ...int) map[int]bool {
 	seen := map[int]bool{}
 	for len(from) > 0 {
 		next := g.edges().dependents[from[len(from)-1]]
 		from = from[:len(from)-1]
 		for _, i := range next {
-			if g.view.State.Steps[i].Status == run.StepPending && !seen[i] {
+			if g.View.State.Steps[i].Status == run.StepPending && !seen[i] {
 				seen[i] = true
 				from = append(from, i)
 			}
@@ -133,7 +155,7 @@ func (g *stepGraph) reach(from ...int) map[int]bool {
 	return seen
 }
 
-func (g *stepGraph) waitingBehind(stepID string) int {
+func (g *Graph) waitingBehind(stepID string) int {
 	i, ok := g.edges().byID[stepID]
 	if !ok {
 		return 0
@@ -141,23 +163,23 @@ func (g *stepGraph) waitingBehind(stepID string) int {
 	return len(g.reach(i))
 }
 
-// waits reports whether the wait of a step may depend on anything but the step.
-func waits(s *run.Step) bool {
+// Waits reports whether the wait of a step may depend on anything but the step.
+func Waits(s *run.Step) bool {
 	return s.Status == run.StepPending || s.Status == run.StepFailed || s.Status == run.StepRunning &&
 		s.Substatus == run.WaitingManual
 }
 
 // wait says why a step is not running; nil when it runs, is over, or nothing
 // will run any more.
-func (g *stepGraph) wait(s *run.Step) *model.Wait {
-	h := &g.view.State.Header
+func (g *Graph) wait(s *run.Step) *model.Wait {
+	h := &g.View.State.Header
 	wait := func(kind model.WaitKind) *model.Wait { return &model.Wait{Kind: kind, BlockingSteps: []string{}} }
 	switch {
 	case h.Status.Terminal():
 		return nil
-	case g.view.PendingRetry[s.StepID]:
+	case g.View.PendingRetry[s.StepID]:
 		return wait(model.WaitKindRetry)
-	case !waits(s):
+	case !Waits(s):
 		return nil
 	case s.Status == run.StepRunning:
 		w := wait(model.WaitKindPerson)
@@ -180,7 +202,7 @@ func (g *stepGraph) wait(s *run.Step) *model.Wait {
 	}
 	if h.Pause != nil {
 		w := wait(model.WaitKindPaused)
-		w.Since, w.Who = &h.Pause.Since, text(h.Pause.RequestedBy)
+		w.Since, w.Who = &h.Pause.Since, Text(h.Pause.RequestedBy)
 		return w
 	}
 	if failed := g.failures().steps; len(failed) > 0 { // the gate is closed by a failure (T217)
@@ -190,28 +212,20 @@ func (g *stepGraph) wait(s *run.Step) *model.Wait {
 	}
 	w := wait(model.WaitKindWorker)
 	if plan.StepType(s.Type).NeedsWorker() {
-		w.TaskQueue = text(s.TaskQueue)
+		w.TaskQueue = Text(s.TaskQueue)
 	}
 	return w
 }
 
-// PollerSeenAt says when the queue that the step waits for was last seen to have a worker.
-func (f waitFields) PollerSeenAt(ctx context.Context, of *model.Wait) (*time.Time, error) {
-	if of.TaskQueue == nil {
-		return nil, nil //nolint:nilnil // the step waits for no worker
-	}
-	return f.control.PollerSeen(ctx, *of.TaskQueue), nil
-}
-
 // unfinished is the dependencies of a step that are not over well.
-func (g *stepGraph) unfinished(s *run.Step) []string {
+func (g *Graph) unfinished(s *run.Step) []string {
 	var open []string
 	for _, d := range s.DependsOn {
 		i, known := g.edges().byID[d]
 		if !known {
 			continue
 		}
-		if on := g.view.State.Steps[i]; on.Status != run.StepSuccess && on.Status != run.StepSkipped {
+		if on := g.View.State.Steps[i]; on.Status != run.StepSuccess && on.Status != run.StepSkipped {
 			open = append(open, d)
 		}
 	}

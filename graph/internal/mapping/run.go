@@ -1,61 +1,52 @@
-package graph
+package mapping
 
 import (
-	"sync"
-
-	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/control/runs"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
 
-// availability computes what p may do when it is first asked for. The past
-// cannot be acted on, so it offers nothing.
-func availability(c UseCases, p authz.Principal, v control.RunView) model.Available {
-	return sync.OnceValue(func() runs.Availability {
-		if v.Past {
-			return runs.Availability{}
-		}
-		return c.Actions(p, v)
-	})
-}
+// Wants says which costly parts of a run an operation selects. The others need not be mapped.
+type Wants struct{ Artifacts, Attempts, Wait, Blocked bool }
 
-// run is a run with its steps, which are made when they are asked for.
-func (g *stepGraph) run() *model.Run {
+// Everything selects all costly parts.
+func Everything() Wants { return Wants{true, true, true, true} }
+
+// Run maps the run. Its steps are mapped when they are asked for.
+func (g *Graph) Run() *model.Run {
 	r := g.header()
 	r.StepsOf = g
 	return r
 }
 
 // header is a run without its steps but with what follows from them.
-func (g *stepGraph) header() *model.Run {
-	r := mapRow(g.view, g.available, g.wants)
-	if g.wants.blocked && r.RootCause != nil && r.RootCause.StepID != nil {
+func (g *Graph) header() *model.Run {
+	r := mapRow(g.View, g.available, g.Wants)
+	if g.Wants.Blocked && r.RootCause != nil && r.RootCause.StepID != nil {
 		r.RootCause.BlockedSteps = g.waitingBehind(*r.RootCause.StepID)
 	}
 	return r
 }
 
 // mapRow is a run as lists show it: without its steps.
-func mapRow(v control.RunView, available model.Available, w wants) *model.Run {
+func mapRow(v control.RunView, available model.Available, w Wants) *model.Run {
 	h := v.State.Header
 	r := &model.Run{
-		ID: nodeID(runNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID,
+		ID: nodeID(RunNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID,
 		EnvironmentID: h.EnvironmentID,
 		Status:        enumOf[model.RunStatus](h.Status), StatusRaw: string(h.Status),
-		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: text(message(v)),
+		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: Text(message(v)),
 		RunSeq: h.Seq, StoreEpoch: v.Epoch, OpsRev: run.Seq(v.OpsRev),
 		Plan: mapPlan(h), Engine: mapEngine(h.Engine),
-		TriggeredBy: text(h.TriggeredBy), ParentRunID: text(v.Run.ParentRunID),
+		TriggeredBy: Text(h.TriggeredBy), ParentRunID: Text(v.Run.ParentRunID),
 		CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
 		StepCounts: mapCounts(h.Counts), FailedSteps: h.FailedSteps(), RootCause: mapRootCause(v.State),
 		Artifacts: []model.Artifact{},
-		Pause:     mapPause(h), RetryDeadline: h.RetryDeadline, Queue: mapQueue(v),
+		Pause:     mapPause(h), RetryDeadline: h.RetryDeadline, Queue: Queue(v),
 		Available: available,
 	}
-	if w.artifacts {
-		r.Artifacts = each(h.Artifacts, mapArtifact)
+	if w.Artifacts {
+		r.Artifacts = Each(h.Artifacts, mapArtifact)
 	}
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = v.Run.CreatedAt
@@ -66,10 +57,20 @@ func mapRow(v control.RunView, available model.Available, w wants) *model.Run {
 	return r
 }
 
+// message is the header's, or says that the run waits for people: it is PENDING and does
+// not wait in the queue (T36).
+func message(v control.RunView) string {
+	h := v.State.Header
+	if h.Status == run.Pending && !h.Queued && !v.Past {
+		return "The run waits for approval."
+	}
+	return h.Message()
+}
+
 func mapPlan(h run.Header) *model.PlanRef {
 	p := &model.PlanRef{PlanID: h.PlanID, PlanVersion: h.PlanVersion}
 	if h.PlanRef != nil {
-		p.SchemaVersion, p.Sha256, p.URI = h.PlanRef.SchemaVersion, h.PlanRef.SHA256, text(h.PlanRef.URI)
+		p.SchemaVersion, p.Sha256, p.URI = h.PlanRef.SchemaVersion, h.PlanRef.SHA256, Text(h.PlanRef.URI)
 	}
 	return p
 }
@@ -78,8 +79,8 @@ func mapEngine(e *run.EngineRunRef) *model.EngineRunRef {
 	if e == nil {
 		return nil
 	}
-	return &model.EngineRunRef{Provider: e.Provider, Namespace: text(e.Namespace), WorkflowID: e.WorkflowID,
-		EngineRunID: text(e.EngineRunID)}
+	return &model.EngineRunRef{Provider: e.Provider, Namespace: Text(e.Namespace), WorkflowID: e.WorkflowID,
+		EngineRunID: Text(e.EngineRunID)}
 }
 
 func mapCounts(c run.StepCounts) *model.StepCounts {
@@ -94,12 +95,12 @@ func mapRootCause(s run.State) *model.RunError {
 	switch f := s.Failure; {
 	case f != nil:
 		e := &model.RunError{
-			RunID: s.RunID, Code: f.Code, Category: optionalEnum[model.FailureCategory](f.Category), Message: text(f.Message),
+			RunID: s.RunID, Code: f.Code, Category: optionalEnum[model.FailureCategory](f.Category), Message: Text(f.Message),
 			Retryable: f.Retryable, FirstSeq: f.Seq,
 		}
 		if c := f.RootCause; c != nil {
-			e.StepID, e.LogicalAttemptID = text(c.StepID), optional(c.LogicalAttempt)
-			e.Code, e.Message = c.ErrorCode, text(c.ErrorMessage)
+			e.StepID, e.LogicalAttemptID = Text(c.StepID), Optional(c.LogicalAttempt)
+			e.Code, e.Message = c.ErrorCode, Text(c.ErrorMessage)
 		}
 		if s.RootCause != nil {
 			e.FirstSeq = s.RootCause.Seq
@@ -110,7 +111,7 @@ func mapRootCause(s run.State) *model.RunError {
 		return &model.RunError{
 			RunID: s.RunID, StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt,
 			FirstSeq: s.RootCause.Seq,
-			Code:     cause.Code, Message: text(cause.Message), Retryable: cause.Retryable,
+			Code:     cause.Code, Message: Text(cause.Message), Retryable: cause.Retryable,
 			Category: optionalEnum[model.FailureCategory](cause.Category),
 		}
 	}
@@ -123,18 +124,19 @@ func mapPause(h run.Header) *model.PauseInfo {
 		return nil
 	}
 	return &model.PauseInfo{
-		SignalID: p.SignalID, RequestedBy: text(p.RequestedBy), Reason: text(p.Reason), Since: p.Since, RunSeq: p.Seq,
+		SignalID: p.SignalID, RequestedBy: Text(p.RequestedBy), Reason: Text(p.Reason), Since: p.Since, RunSeq: p.Seq,
 		Draining: h.RunningSteps(),
 	}
 }
 
-func mapRunsPage(c UseCases, p authz.Principal, page control.RunsPage, w wants) *model.RunConnection {
+// RunsPage maps a page of runs. available returns what the viewer may do to a run; it is computed when it is asked for.
+func RunsPage(page control.RunsPage, available func(control.RunView) model.Available, w Wants) *model.RunConnection {
 	edges := make([]model.RunEdge, len(page.Runs))
 	for i, v := range page.Runs {
-		edges[i] = model.RunEdge{Cursor: page.Cursors[i], Node: graphOf(v, availability(c, p, v), w).run()}
+		edges[i] = model.RunEdge{Cursor: page.Cursors[i], Node: GraphOf(v, available(v), w).Run()}
 	}
 	return &model.RunConnection{
 		Edges:    edges,
-		PageInfo: pageInfo(edges, func(e model.RunEdge) string { return e.Cursor }, page.HasNext, page.HasPrev),
+		PageInfo: PageInfo(edges, func(e model.RunEdge) string { return e.Cursor }, page.HasNext, page.HasPrev),
 	}
 }

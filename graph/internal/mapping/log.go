@@ -1,4 +1,4 @@
-package graph
+package mapping
 
 import (
 	"github.com/dvt-engine/dvt/control/reads"
@@ -6,16 +6,18 @@ import (
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func mapStepLog(l reads.StepLog) *model.StepLog {
+// StepLog maps a part of the log of a step.
+func StepLog(l reads.StepLog) *model.StepLog {
 	return &model.StepLog{
 		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(watch.StepLogFrame{Page: l.Page}),
 		TotalLines: int(l.Total), Missing: mapMissing(l.Missing.From, l.Missing.To),
-		Matches: each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
-		ErrorLine: optional(int(l.ErrorLine)),
+		Matches: Each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
+		ErrorLine: Optional(int(l.ErrorLine)),
 	}
 }
 
-func mapStepLogFrame(f watch.StepLogFrame) *model.StepLogUpdate {
+// StepLogFrame maps a frame of the stream of the log of a step.
+func StepLogFrame(f watch.StepLogFrame) *model.StepLogUpdate {
 	return &model.StepLogUpdate{
 		Attempt: f.Attempt, Lines: mapLines(f), TotalLines: int(f.Total), Missing: mapMissing(f.Missing.From, f.Missing.To),
 		Complete: f.Complete, AsOf: f.AsOf,
