@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -27,7 +29,7 @@ const heavyReads = 4
 // selects. During reads it counts the bytes of the large values. It is safe for concurrent use.
 type answerLimit struct {
 	bytes int64
-	heavy *heavyGate
+	heavy *limit.HeavyGate
 }
 
 var (
@@ -37,7 +39,7 @@ var (
 )
 
 func newAnswerLimit(bytes int64) answerLimit {
-	return answerLimit{bytes: bytes, heavy: newHeavyGate(heavyReads)}
+	return answerLimit{bytes: bytes, heavy: limit.NewHeavyGate(heavyReads)}
 }
 
 func (answerLimit) ExtensionName() string                   { return "AnswerLimit" }
@@ -80,7 +82,7 @@ func (c largeCount) field(f *ast.Field, place string) *gqlerror.Error {
 	}
 	c[name][place] = true
 	if n := len(c[name]); n > most {
-		err := over(run.CodeQueryTooComplex, "The operation selects "+name+" %d times", n, most)
+		err := limit.Exceeded(run.CodeQueryTooComplex, "The operation selects "+name+" %d times", n, most)
 		err.Locations = []gqlerror.Location{{Line: f.Position.Line, Column: f.Position.Column}}
 		return err
 	}
@@ -99,7 +101,7 @@ func (l answerLimit) InterceptOperation(ctx context.Context, next graphql.Operat
 type answerBudget struct {
 	limit int64
 	spent atomic.Int64
-	heavy *heavyGate
+	heavy *limit.HeavyGate
 }
 
 type answerBudgetKey struct{}
@@ -133,7 +135,7 @@ func readPlan[V any](ctx context.Context, read func() (V, int, error)) (V, error
 	if !ok {
 		return readLarge(ctx, read)
 	}
-	leave, err := b.heavy.enter(ctx, peerKey(principal(ctx)))
+	leave, err := b.heavy.Enter(ctx, peerKey(principal(ctx)))
 	if err != nil {
 		var none V
 		return none, err

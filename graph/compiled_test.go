@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/99designs/gqlgen/graphql"
 	"pgregory.net/rapid"
 
@@ -50,7 +52,7 @@ func responses(h *graph.Handler, ctx context.Context, op *graphql.OperationConte
 	return out
 }
 
-var quietLimits = graph.Limits{Aliases: 1 << 20, Fields: 1 << 20, Complexity: 1 << 30, Depth: 100, Tokens: 1 << 20}
+var quietLimits = limit.Limits{Aliases: 1 << 20, Fields: 1 << 20, Complexity: 1 << 30, Depth: 100, Tokens: 1 << 20}
 
 func handlerOf(f *fake) *graph.Handler {
 	return graph.NewHandler(graph.UseCasesOf(f), graph.Config{Limits: quietLimits})

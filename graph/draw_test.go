@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/graph/internal/model"
@@ -16,7 +18,7 @@ import (
 
 func quietConfig() Config {
 	return Config{
-		Limits: Limits{}.withDefaults(), Logger: slog.New(slog.DiscardHandler),
+		Limits: limit.Limits{}.WithDefaults(), Logger: slog.New(slog.DiscardHandler),
 		RequestID: func(context.Context) string { return "req-1" },
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
@@ -40,7 +42,7 @@ type Config struct {
 	AllowedOrigins []string
 	// Secure says that people reach the server by https: a page of its host that came by http is a foreign one.
 	Secure bool
-	Limits Limits
+	Limits limit.Limits
 	// Streams are the limits and times of sockets and event streams; what it says of
 	// execution, callers and rights is ignored.
 	Streams ws.Config
@@ -76,12 +78,12 @@ type Handler struct {
 	streams *ws.Server
 
 	operations *operationLimit
-	addresses  *requestRate
+	addresses  *limit.RequestRate
 }
 
 // NewHandler makes the handler over c.
 func NewHandler(c UseCases, cfg Config) *Handler {
-	cfg.Limits = cfg.Limits.withDefaults()
+	cfg.Limits = cfg.Limits.WithDefaults()
 	if cfg.DevPrincipals == nil {
 		cfg.DevPrincipals = func() []DevPrincipal { return nil }
 	}
@@ -94,7 +96,7 @@ func NewHandler(c UseCases, cfg Config) *Handler {
 	operations := newOperationLimit(cfg.Limits.Operations, cfg.Limits.PerMinute)
 	exec, compiler := newExecutor(c, cfg, operations)
 	h := &Handler{Callers: NewCallers(cfg), cfg: cfg, exec: exec, operations: operations,
-		addresses: newRequestRate(cfg.Limits.AddressPerMinute, "your address")}
+		addresses: limit.NewRequestRate(cfg.Limits.AddressPerMinute, "your address")}
 	streams := &h.cfg.Streams
 	streams.Exec, streams.Connect, streams.Address = h.exec, h.connect, h.settings.Address
 	streams.Share, streams.RightsChanged = sharing{control: c, exec: exec, compiler: compiler}.share, c.RightsChanged
@@ -124,18 +126,18 @@ func newExecutor(c UseCases, cfg Config, operations *operationLimit) (graphql.Gr
 	e.SetErrorPresenter(errs.present)
 	e.SetRecoverFunc(recovered)
 	e.SetParserTokenLimit(cfg.Limits.Tokens)
-	parsed := newCache(cfg.Limits.Cached, func(query string, _ *ast.QueryDocument) int { return len(query) })
+	parsed := limit.NewCache(cfg.Limits.Cached, func(query string, _ *ast.QueryDocument) int { return len(query) })
 	e.SetQueryCache(parsed)
 	e.Use(extension.AutomaticPersistedQuery{
-		Cache: newCache(cfg.Limits.Cached, func(_, query string) int { return len(query) })})
-	e.Use(guard{limits: cfg.Limits, known: parsed})
+		Cache: limit.NewCache(cfg.Limits.Cached, func(_, query string) int { return len(query) })})
+	e.Use(limit.Guard{Limits: cfg.Limits, Known: parsed})
 	if cfg.Introspection {
 		e.Use(extension.Introspection{})
 	}
 	e.Use(placement{})
 	e.Use(operations)
 	e.Use(newAnswerLimit(cfg.Limits.AnswerBytes))
-	e.Use(costLimit{schema: schema, limit: cfg.Limits.Complexity})
+	e.Use(limit.Cost{Schema: schema, Limit: cfg.Limits.Complexity})
 	quick := newCompiled(schema.Schema(), cfg.Limits.Cached)
 	e.Use(quick)
 	return fewErrors{e}, quick.compiler

@@ -72,7 +72,7 @@ func (h *Handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := h.credential(r)
-	if err := h.addresses.take(authz.Network(c.address)); err != nil {
+	if err := h.addresses.Take(authz.Network(c.address)); err != nil {
 		x.refuse(0, err)
 		return
 	}

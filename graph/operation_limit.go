@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -18,7 +20,7 @@ import (
 // Package ws limits subscriptions. It is safe for concurrent use.
 type operationLimit struct {
 	most int
-	rate *requestRate
+	rate *limit.RequestRate
 
 	mu       sync.Mutex
 	underWay map[string]int // by caller; callers without operations have no entry
@@ -30,7 +32,7 @@ var (
 )
 
 func newOperationLimit(most, perMinute int) *operationLimit {
-	return &operationLimit{most: most, rate: newRequestRate(perMinute, "your account"), underWay: map[string]int{}}
+	return &operationLimit{most: most, rate: limit.NewRequestRate(perMinute, "your account"), underWay: map[string]int{}}
 }
 
 func (*operationLimit) ExtensionName() string                   { return "OperationLimit" }
@@ -39,7 +41,7 @@ func (*operationLimit) Validate(graphql.ExecutableSchema) error { return nil }
 // enter counts an operation of a caller until the caller calls leave. TOO_MANY_OPERATIONS or REQUEST_RATE_LIMITED when
 // a limit is reached.
 func (l *operationLimit) enter(caller string) (leave func(), err error) {
-	if err := l.rate.take(caller); err != nil {
+	if err := l.rate.Take(caller); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

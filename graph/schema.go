@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -15,7 +17,7 @@ import (
 // principal of ActingFor.
 func Schema(c UseCases, cfg Config) graphql.ExecutableSchema {
 	return exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals},
-		Complexity: weights()})
+		Complexity: limit.Weights()})
 }
 
 // ActingFor is the context of operations of p on a Schema.

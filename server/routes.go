@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dvt-engine/dvt/graph/limit"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -84,7 +86,7 @@ func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
 	cfg.Logger, cfg.Introspection = p.log, true
 	cfg.Streams.Metrics = p.registry
-	cfg.Limits = graph.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
+	cfg.Limits = limit.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
 	if p.dev != nil {
 		cfg.DevPrincipals = devPrincipals
 	}

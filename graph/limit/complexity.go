@@ -1,4 +1,4 @@
-package graph
+package limit
 
 import (
 	"context"
@@ -32,8 +32,8 @@ const (
 	fileReads        = 50
 )
 
-// weights makes a list cost as many times its rows as it may have of them.
-func weights() exec.ComplexityRoot {
+// Weights returns what each field costs: a list costs its rows times the number of rows that it may have.
+func Weights() exec.ComplexityRoot {
 	var c exec.ComplexityRoot
 	c.Query.Runs = func(child int, first *int, _ *string, last *int, _ *string, _ *model.RunFilter,
 		_ *model.RunOrder) int {
@@ -111,21 +111,24 @@ func page(first, last *int, def int) int {
 	return def
 }
 
-// costLimit refuses what is validated but would cost too much.
-type costLimit struct {
-	schema graphql.ExecutableSchema
-	limit  int
+// Cost refuses a valid operation whose cost is above Limit. It is safe for concurrent use.
+type Cost struct {
+	Schema graphql.ExecutableSchema
+	Limit  int
 }
 
-var _ graphql.OperationContextMutator = costLimit{}
+var _ graphql.OperationContextMutator = Cost{}
 
-func (costLimit) ExtensionName() string { return "CostLimit" }
+// ExtensionName implements graphql.HandlerExtension.
+func (Cost) ExtensionName() string { return "CostLimit" }
 
-func (costLimit) Validate(graphql.ExecutableSchema) error { return nil }
+// Validate implements graphql.HandlerExtension.
+func (Cost) Validate(graphql.ExecutableSchema) error { return nil }
 
-func (c costLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if cost := complexity.Calculate(ctx, c.schema, op.Operation, op.Variables); cost > c.limit {
-		return over(run.CodeQueryTooComplex, "The operation costs %d", cost, c.limit)
+// MutateOperationContext implements graphql.OperationContextMutator.
+func (c Cost) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if cost := complexity.Calculate(ctx, c.Schema, op.Operation, op.Variables); cost > c.Limit {
+		return Exceeded(run.CodeQueryTooComplex, "The operation costs %d", cost, c.Limit)
 	}
 	return nil
 }

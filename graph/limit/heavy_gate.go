@@ -1,13 +1,13 @@
-package graph
+package limit
 
 import (
 	"context"
 	"sync"
 )
 
-// heavyGate limits expensive work to a few concurrent callers, each with one piece at a time. A caller with much work
+// HeavyGate limits expensive work to a few concurrent callers, each with one piece at a time. A caller with much work
 // waits for its own pieces and does not delay other callers. It is safe for concurrent use.
-type heavyGate struct {
+type HeavyGate struct {
 	slots chan struct{}
 
 	mu      sync.Mutex
@@ -20,12 +20,13 @@ type heavyCaller struct {
 	here int // pieces of work, including waiting ones
 }
 
-func newHeavyGate(slots int) *heavyGate {
-	return &heavyGate{slots: make(chan struct{}, slots), callers: map[string]*heavyCaller{}}
+// NewHeavyGate returns a gate that lets slots callers work at once.
+func NewHeavyGate(slots int) *HeavyGate {
+	return &HeavyGate{slots: make(chan struct{}, slots), callers: map[string]*heavyCaller{}}
 }
 
-// enter waits for a turn and returns the function that ends it. When ctx ends first, it returns the cause.
-func (g *heavyGate) enter(ctx context.Context, caller string) (leave func(), err error) {
+// Enter waits for a turn and returns the function that ends it. When ctx ends first, it returns the cause.
+func (g *HeavyGate) Enter(ctx context.Context, caller string) (leave func(), err error) {
 	c := g.arrive(caller)
 	select {
 	case c.turn <- struct{}{}:
@@ -47,7 +48,7 @@ func (g *heavyGate) enter(ctx context.Context, caller string) (leave func(), err
 	}, nil
 }
 
-func (g *heavyGate) arrive(caller string) *heavyCaller {
+func (g *HeavyGate) arrive(caller string) *heavyCaller {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := g.callers[caller]
@@ -59,7 +60,7 @@ func (g *heavyGate) arrive(caller string) *heavyCaller {
 	return c
 }
 
-func (g *heavyGate) depart(caller string, c *heavyCaller) {
+func (g *HeavyGate) depart(caller string, c *heavyCaller) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c.here--; c.here == 0 {

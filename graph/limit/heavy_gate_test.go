@@ -1,4 +1,4 @@
-package graph
+package limit
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newHeavyGate(2)
+		g := NewHeavyGate(2)
 		enter := func(caller string) func() {
-			leave, err := g.enter(t.Context(), caller)
+			leave, err := g.Enter(t.Context(), caller)
 			if err != nil {
 				t.Errorf("enter of %s: %v", caller, err)
 				return func() {}
@@ -36,7 +36,7 @@ func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := g.enter(ctx, "nora"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := g.Enter(ctx, "nora"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("enter of a caller whose context ended returned %v", err)
 		}
 		other()

@@ -1,4 +1,4 @@
-package graph
+package limit
 
 import (
 	"fmt"
@@ -11,27 +11,28 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// maxRated is the number of keys that a requestRate remembers. A forgotten key starts with a full minute's allowance.
+// maxRated is the number of keys that a RequestRate remembers. A forgotten key starts with a full minute's allowance.
 const maxRated = 16384
 
-// requestRate limits the requests of each key per minute. A quiet key may send a full minute's allowance at once. It is
+// RequestRate limits the requests of each key per minute. A quiet key may send a full minute's allowance at once. It is
 // safe for concurrent use.
-type requestRate struct {
+type RequestRate struct {
 	perMinute int
 	whose     string // in messages: "your account" or "your address"
 	buckets   *lru.Cache[string, *rate.Limiter]
 }
 
-func newRequestRate(perMinute int, whose string) *requestRate {
+// NewRequestRate returns the rate of keys that whose names in messages: "your account" or "your address".
+func NewRequestRate(perMinute int, whose string) *RequestRate {
 	buckets, err := lru.New[string, *rate.Limiter](maxRated)
 	if err != nil {
 		panic(err) // cannot happen: the size is a positive constant
 	}
-	return &requestRate{perMinute: perMinute, whose: whose, buckets: buckets}
+	return &RequestRate{perMinute: perMinute, whose: whose, buckets: buckets}
 }
 
-// take counts one request of key. REQUEST_RATE_LIMITED when key has used its allowance.
-func (r *requestRate) take(key string) error {
+// Take counts one request of key. REQUEST_RATE_LIMITED when key has used its allowance.
+func (r *RequestRate) Take(key string) error {
 	bucket, known := r.buckets.Get(key)
 	if !known {
 		bucket = rate.NewLimiter(rate.Limit(float64(r.perMinute)/60), r.perMinute)

@@ -1,4 +1,6 @@
-package graph
+// Package limit bounds what one operation, one caller and one address may ask of the GraphQL edge. Each refusal is an
+// error with a code of its own and the limit that was crossed.
+package limit
 
 import (
 	"context"
@@ -35,7 +37,8 @@ type Limits struct {
 	Cached    int   // documents kept parsed, and as many persisted; 1,000
 }
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns l with the defaults in place of zero values.
+func (l Limits) WithDefaults() Limits {
 	for v, def := range map[*int]int{
 		&l.Depth: 15, &l.Aliases: 50, &l.Fields: 2000, &l.Complexity: 50_000, &l.Tokens: 10_000, &l.QueryBytes: 1 << 20,
 		&l.Cached:     1000,
@@ -54,32 +57,35 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// guard looks at a document before it is validated: the rules of validation take
-// quadratic time, and more on fragments that multiply, so what is too much must
-// never reach them.
-type guard struct {
-	limits Limits
-	known  graphql.Cache[*ast.QueryDocument] // documents that have passed
+// Guard refuses a document that is too large before it is validated. The rules of validation take quadratic time, and
+// more on fragments that multiply, so they must never see such a document. It is safe for concurrent use.
+type Guard struct {
+	Limits Limits
+	Known  graphql.Cache[*ast.QueryDocument] // documents that have passed
 }
 
 var (
-	_ graphql.HandlerExtension          = guard{}
-	_ graphql.OperationParameterMutator = guard{}
+	_ graphql.HandlerExtension          = Guard{}
+	_ graphql.OperationParameterMutator = Guard{}
 )
 
-func (guard) ExtensionName() string                   { return "Guard" }
-func (guard) Validate(graphql.ExecutableSchema) error { return nil }
+// ExtensionName implements graphql.HandlerExtension.
+func (Guard) ExtensionName() string { return "Guard" }
 
-func (g guard) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
-	if _, ok := g.known.Get(ctx, params.Query); ok {
+// Validate implements graphql.HandlerExtension.
+func (Guard) Validate(graphql.ExecutableSchema) error { return nil }
+
+// MutateOperationParameters implements graphql.OperationParameterMutator.
+func (g Guard) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
+	if _, ok := g.Known.Get(ctx, params.Query); ok {
 		return nil
 	}
-	if len(params.Query) > g.limits.QueryBytes {
-		return over(run.CodeQueryTooComplex, "The document has %d bytes", len(params.Query), g.limits.QueryBytes)
+	if len(params.Query) > g.Limits.QueryBytes {
+		return Exceeded(run.CodeQueryTooComplex, "The document has %d bytes", len(params.Query), g.Limits.QueryBytes)
 	}
 	source := &ast.Source{Input: params.Query}
-	if n := tokens(source, g.limits.Tokens); n > g.limits.Tokens {
-		return over(run.CodeQueryTooComplex, "The document has %d tokens or more", n, g.limits.Tokens)
+	if n := tokens(source, g.Limits.Tokens); n > g.Limits.Tokens {
+		return Exceeded(run.CodeQueryTooComplex, "The document has %d tokens or more", n, g.Limits.Tokens)
 	}
 	doc, err := parser.ParseQuery(source)
 	if err != nil {
@@ -88,7 +94,7 @@ func (g guard) MutateOperationParameters(ctx context.Context, params *graphql.Ra
 	return g.check(doc)
 }
 
-func (g guard) check(doc *ast.QueryDocument) *gqlerror.Error {
+func (g Guard) check(doc *ast.QueryDocument) *gqlerror.Error {
 	m := measuring{doc: doc, done: map[string]measure{}}
 	var all measure
 	for _, f := range doc.Fragments {
@@ -98,22 +104,23 @@ func (g guard) check(doc *ast.QueryDocument) *gqlerror.Error {
 		all = all.beside(m.selections(op.SelectionSet))
 	}
 	switch {
-	case all.depth > g.limits.Depth:
-		return over(run.CodeQueryTooDeep, "The document is nested %d levels deep", all.depth, g.limits.Depth)
-	case all.aliases > g.limits.Aliases:
-		return over(run.CodeTooManyAliases, "The document has %d aliases", all.aliases, g.limits.Aliases)
-	case all.fields > g.limits.Fields:
-		return over(run.CodeQueryTooComplex, "The document selects %d fields", all.fields, g.limits.Fields)
+	case all.depth > g.Limits.Depth:
+		return Exceeded(run.CodeQueryTooDeep, "The document is nested %d levels deep", all.depth, g.Limits.Depth)
+	case all.aliases > g.Limits.Aliases:
+		return Exceeded(run.CodeTooManyAliases, "The document has %d aliases", all.aliases, g.Limits.Aliases)
+	case all.fields > g.Limits.Fields:
+		return Exceeded(run.CodeQueryTooComplex, "The document selects %d fields", all.fields, g.Limits.Fields)
 	}
 	return nil
 }
 
-func over(code run.Code, what string, n, limit int) *gqlerror.Error {
+// Exceeded returns an error with the code and the limit. what is a format for n, such as "The document has %d bytes".
+func Exceeded(code run.Code, what string, n, limit int) *gqlerror.Error {
 	message := fmt.Sprintf(what+"; at most %d are allowed.", n, limit)
 	return gqlerror.WrapPath(nil, &control.Error{Code: code, Message: message, Limit: int64(limit)})
 }
 
-// tokens counts those of a document, up to one more than a limit.
+// tokens counts the tokens of a document, up to one more than the limit.
 func tokens(source *ast.Source, limit int) int {
 	l := lexer.New(source)
 	for n := 0; ; n++ {
