@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/spf13/pflag"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -28,7 +30,7 @@ import (
 // serveDev is `dvt dev` without its sample, on a Temporal server that runs already.
 func serveDev(ctx context.Context, o options) (served, error) {
 	flags := pflag.NewFlagSet("dev", pflag.ContinueOnError)
-	server.Flags(flags, "listen", "data", "no-sample", "temporal", "temporal-namespace")
+	config.Flags(flags, "listen", "data", "no-sample", "temporal", "temporal-namespace")
 	flags.String("config", "", "")
 	namespace, addr, _ := strings.Cut(o.Temporal, "@")
 	if err := flags.Parse([]string{
@@ -36,7 +38,7 @@ func serveDev(ctx context.Context, o options) (served, error) {
 	}); err != nil {
 		return served{}, err
 	}
-	cfg, err := server.Load(flags, true)
+	cfg, err := config.Load(flags, true)
 	if err != nil {
 		return served{}, err
 	}

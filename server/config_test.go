@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
@@ -22,10 +24,10 @@ import (
 )
 
 // load reads settings from a file with this content, the environment and flags.
-func load(t *testing.T, dev bool, file string, args ...string) (server.Config, error) {
+func load(t *testing.T, dev bool, file string, args ...string) (config.Config, error) {
 	t.Helper()
 	f := pflag.NewFlagSet("dvt", pflag.ContinueOnError)
-	server.Flags(f, "listen", "log-level", "heartbeat", "concurrency", "duties", "no-sample", "allow-private",
+	config.Flags(f, "listen", "log-level", "heartbeat", "concurrency", "duties", "no-sample", "allow-private",
 		"plan-roots", "store")
 	f.String("config", "", "")
 	if file != "" {
@@ -34,7 +36,7 @@ func load(t *testing.T, dev bool, file string, args ...string) (server.Config, e
 		args = append(args, "--config", name)
 	}
 	must(t, f.Parse(args))
-	return server.Load(f, dev)
+	return config.Load(f, dev)
 }
 
 func TestLoad_FlagsBeatEnvironmentBeatsFile(t *testing.T) {
@@ -220,7 +222,7 @@ func TestRun_NeedsTicketKeys(t *testing.T) {
 	c, err := load(t, false, "store: sqlite:unused\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\nqueues: "+
 		"[tq-control-dev]\n")
 	must(t, err)
-	for name, run := range map[string]func(context.Context, server.Config, *slog.Logger) error{"server": server.Run,
+	for name, run := range map[string]func(context.Context, config.Config, *slog.Logger) error{"server": server.Run,
 		"control worker": server.RunWorker} {
 		err := run(t.Context(), c, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), "ticket-keys is missing") || !strings.Contains(err.Error(),

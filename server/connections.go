@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/secretfile"
@@ -18,9 +20,9 @@ import (
 
 // temporalConnection returns the settings of the connection to Temporal. With dispatchOnly, as in data workers, it
 // omits payload-keys when dispatch-keys are set.
-func (c *Config) temporalConnection(log *slog.Logger, dispatchOnly bool) (to temporal.Connection, err error) {
-	to = temporal.Connection{HostPort: c.Temporal, Namespace: c.TemporalNamespace, Dial: c.dialTemporal}
-	if c.temporalTLS() {
+func temporalConnection(c *config.Config, log *slog.Logger, dispatchOnly bool) (to temporal.Connection, err error) {
+	to = temporal.Connection{HostPort: c.Temporal, Namespace: c.TemporalNamespace, Dial: c.DialTemporal}
+	if c.UsesTemporalTLS() {
 		name := c.TemporalTLSServerName
 		if name == "" {
 			name = hostOf(c.Temporal)
@@ -37,7 +39,7 @@ func (c *Config) temporalConnection(log *slog.Logger, dispatchOnly bool) (to tem
 		}
 		to.APIKey = key.Get
 	}
-	to.Payloads, err = c.payloads(log, dispatchOnly)
+	to.Payloads, err = newPayloads(c, log, dispatchOnly)
 	return to, err
 }
 
@@ -49,10 +51,10 @@ func hostOf(address string) string {
 	return address
 }
 
-// payloads returns the codec of payloads, or nil without keys: Temporal then stores payloads unencrypted.
-func (c *Config) payloads(log *slog.Logger, dispatchOnly bool) (*temporal.Payloads, error) {
-	own, dispatch := keyList{list: texts(c.PayloadKeys), file: c.PayloadKeysFile},
-		keyList{list: texts(c.DispatchKeys), file: c.DispatchKeysFile}
+// newPayloads returns the codec of payloads, or nil without keys: Temporal then stores payloads unencrypted.
+func newPayloads(c *config.Config, log *slog.Logger, dispatchOnly bool) (*temporal.Payloads, error) {
+	own, dispatch := keyList{list: config.Strings(c.PayloadKeys), file: c.PayloadKeysFile},
+		keyList{list: config.Strings(c.DispatchKeys), file: c.DispatchKeysFile}
 	if dispatchOnly && !dispatch.empty() {
 		own = keyList{}
 	}
@@ -125,9 +127,9 @@ func secretText(log *slog.Logger, setting, path string) (func() string, error) {
 	return v.Get, nil
 }
 
-func (c *Config) openBus(log *slog.Logger) (*redisbus.Bus, error) {
-	if c.dialRedis != nil {
-		return redisbus.Open(redisbus.Config{URL: "redis://embedded/0", Logger: log, Dial: c.dialRedis})
+func openBus(c *config.Config, log *slog.Logger) (*redisbus.Bus, error) {
+	if c.DialRedis != nil {
+		return redisbus.Open(redisbus.Config{URL: "redis://embedded/0", Logger: log, Dial: c.DialRedis})
 	}
 	cfg := redisbus.Config{URL: c.Redis, Logger: log}
 	u, err := url.Parse(c.Redis)
@@ -148,13 +150,13 @@ func (c *Config) openBus(log *slog.Logger) (*redisbus.Bus, error) {
 }
 
 // storeOptions returns the options of a connection to PostgreSQL.
-func (c *Config) storeOptions(log *slog.Logger) (postgres.Options, error) {
+func storeOptions(c *config.Config, log *slog.Logger) (postgres.Options, error) {
 	password, err := secretText(log, "store-password-file", c.StorePasswordFile)
 	return postgres.Options{Logger: log, Password: password}, err
 }
 
-// journalClient returns the client through which a data worker calls the Journal.
-func (c *Config) journalClient(log *slog.Logger) (*remote.Client, error) {
+// newJournalClient returns the client through which a data worker calls the Journal.
+func newJournalClient(c *config.Config, log *slog.Logger) (*remote.Client, error) {
 	// AllowPlaintext is safe here, because verifyJournal has already refused plain text to other machines.
 	cfg := remote.Config{URL: c.Server, AllowPlaintext: true, Token: func() string { return string(c.WorkerToken) }}
 	token, err := secretText(log, "worker-token-file", c.WorkerTokenFile)
@@ -179,7 +181,7 @@ func (c *Config) journalClient(log *slog.Logger) (*remote.Client, error) {
 
 // listenSecured opens the listener of the API, with TLS when a certificate is set. It warns when it serves plain text
 // to other machines.
-func (c *Config) listenSecured(ctx context.Context, log *slog.Logger) (net.Listener, error) {
+func listenSecured(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
 	var secured *tls.Config
 	if c.ListenTLSCert != "" {
 		var err error
@@ -195,7 +197,7 @@ func (c *Config) listenSecured(ctx context.Context, log *slog.Logger) (net.Liste
 	if secured != nil {
 		return tls.NewListener(ln, secured), nil
 	}
-	if reason := c.plaintextWarning(ln.Addr()); reason != "" {
+	if reason := c.PlaintextWarning(ln.Addr()); reason != "" {
 		log.WarnContext(ctx, "plain text", slog.String("reason", reason))
 	}
 	return ln, nil

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/control/reads"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -65,8 +67,8 @@ var ErrPayloadKey = temporal.ErrPayloadKey
 // ReplayWorkflow runs the workflow of this program over a history (T117). The keys of an encrypted one are in files;
 // the names of files may be empty.
 func ReplayWorkflow(history io.Reader, payloadKeysFile, dispatchKeysFile string) (temporal.Replayed, error) {
-	cfg := Config{Encryption: Encryption{PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile}}
-	payloads, err := cfg.payloads(slog.New(slog.DiscardHandler), false)
+	cfg := config.Config{Encryption: config.Encryption{PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile}}
+	payloads, err := newPayloads(&cfg, slog.New(slog.DiscardHandler), false)
 	if err != nil {
 		return temporal.Replayed{}, err
 	}

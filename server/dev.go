@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -30,12 +32,12 @@ const (
 // RunDev is `dvt dev`: everything in one process beside a Temporal server that it
 // supervises, on loopback, for a newcomer. It prints the ready line to out when
 // the sample run can be watched, and returns after a clean shutdown when ctx ends.
-func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) error {
-	worker, err := cfg.workerConfig()
+func RunDev(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writer) error {
+	worker, err := workerConfig(&cfg)
 	if err != nil {
 		return err
 	}
-	if err := cfg.makeData(); err != nil {
+	if err := cfg.MakeData(); err != nil {
 		return err
 	}
 	if err := closeToOthers(cfg.Data); err != nil {
@@ -50,7 +52,7 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	if err := cfg.makeKeys(); err != nil {
+	if err := cfg.MakeKeys(); err != nil {
 		return err
 	}
 	if err := closeWorkspaces(cfg.Workspace); err != nil {
@@ -75,7 +77,7 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 	if cfg.Redis == "" {
 		bus := newEmbeddedRedis()
 		defer bus.close()
-		cfg.dialRedis = bus.dial
+		cfg.DialRedis = bus.dial
 	}
 	if cfg.ProjectRoot, err = sampleRoot(cfg); err != nil {
 		return err
@@ -90,8 +92,8 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 			close(engineDone)
 			return err
 		}
-		cfg.Temporal, cfg.dialTemporal, cfg.engineTrouble = t.address(), t.dialer(), t.health.trouble
-		cfg.warnOfOpenPorts(log)
+		cfg.Temporal, cfg.DialTemporal, cfg.EngineTrouble = t.address(), t.dialer(), t.health.trouble
+		warnOfOpenPorts(&cfg, log)
 		go func() { defer close(engineDone); t.run(engineCtx) }()
 		if err := t.ready(ctx); err != nil {
 			return err
@@ -104,8 +106,8 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		return err
 	}
 	defer p.close()
-	p.dev = newDevDoor(access, p.cfg.now)
-	box, err := p.cfg.openIsolation(log, p.registry)
+	p.dev = newDevDoor(access, p.cfg.Now)
+	box, err := openIsolation(&p.cfg, log, p.registry)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (p *parts) greet(ctx context.Context, out io.Writer) error {
 
 // sample renders a plan of examples for this server.
 func (p *parts) sample(name string) ([]byte, error) {
-	data := p.cfg.sampleData()
+	data := sampleData(&p.cfg)
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
 	}
@@ -184,7 +186,7 @@ func (p *parts) sample(name string) ([]byte, error) {
 
 // sampleRoot is where the sample's relative directories resolve: the checkout, or
 // a copy of the examples when dvt runs elsewhere.
-func sampleRoot(cfg Config) (string, error) {
+func sampleRoot(cfg config.Config) (string, error) {
 	if _, err := os.Stat(filepath.Join(cfg.ProjectRoot, "examples", "shop", "dbt_project.yml")); err == nil {
 		return cfg.ProjectRoot, nil
 	}

@@ -67,7 +67,7 @@ func devPrincipals() []graph.DevPrincipal {
 
 // setDevSession sets the cookie that signs a browser in.
 func (p *parts) setDevSession(w http.ResponseWriter, principal string) {
-	value := p.dev.access.session(principal, p.cfg.now().Add(devSessionLife))
+	value := p.dev.access.session(principal, p.cfg.Now().Add(devSessionLife))
 	http.SetCookie(w, p.cookie(p.sessionName(), value, "/", http.SameSiteStrictMode, int(devSessionLife.Seconds())))
 }
 
@@ -79,7 +79,7 @@ func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	cookie, _ := p.session(r)
-	if _, err := p.dev.access.principalOf(cookie, p.cfg.now()); err != nil {
+	if _, err := p.dev.access.principalOf(cookie, p.cfg.Now()); err != nil {
 		http.Error(w, "this browser is not signed in: run `dvt dev link` and open the link that it prints",
 			http.StatusUnauthorized)
 		return

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -22,9 +24,9 @@ import (
 
 // RunInside is Run in this process, by the clock now. ready gets what decides about
 // rights before the first request.
-func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() time.Time,
+func RunInside(ctx context.Context, cfg config.Config, log *slog.Logger, now func() time.Time,
 	ready func(*authz.Directory, *authz.Authorizer)) error {
-	cfg.now = now
+	cfg.Now = now
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
 	if err != nil {
 		return err
@@ -39,9 +41,9 @@ func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() tim
 }
 
 // WorkerLimits are the bounds that the workers of a process are told.
-func WorkerLimits(t *testing.T, cfg Config) (concurrency int, limits temporal.Limits) {
+func WorkerLimits(t *testing.T, cfg config.Config) (concurrency int, limits temporal.Limits) {
 	t.Helper()
-	w, err := cfg.workerConfig()
+	w, err := workerConfig(&cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +59,10 @@ func ClientAddress(proxies, remote, forwarded string) string {
 // ServeInside is RunInside on a store that is open, which it closes. ready gets what else the
 // process holds and its routes, and gives the routes that are served.
 func ServeInside(
-	ctx context.Context, cfg Config, s store.Store, log *slog.Logger, now func() time.Time,
+	ctx context.Context, cfg config.Config, s store.Store, log *slog.Logger, now func() time.Time,
 	ready func(http.Handler, *artifact.Store, net.Addr) http.Handler,
 ) error {
-	cfg.now, cfg.opened = now, s
+	cfg.Now, cfg.Opened = now, s
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func HTTPServer(routes http.Handler) *http.Server {
 // ControlInside is `dvt worker` on the control queues of w and the duty reconcile, in this process. The worker's
 // Journal is what journal makes of the real one.
 func ControlInside(
-	ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger,
+	ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger,
 	journal func(engine.Journal) engine.Journal, ready func(*usecases.UseCases, *authz.Directory),
 ) error {
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
@@ -100,9 +102,9 @@ func ControlInside(
 }
 
 // StepLimits are the limits of a step that asks for none, and the most that any step gets.
-func StepLimits(t *testing.T, cfg Config) (normal, most sandbox.Limits) {
+func StepLimits(t *testing.T, cfg config.Config) (normal, most sandbox.Limits) {
 	t.Helper()
-	normal, most, err := cfg.stepLimits()
+	normal, most, err := cfg.StepLimits()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -150,7 +152,7 @@ func (p *pair) inside(t *testing.T, n *node) {
 	t.Helper()
 	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
 	flags.String("config", p.config(t, n), "")
-	cfg, err := server.Load(flags, false)
+	cfg, err := config.Load(flags, false)
 	must(t, err)
 	var said lockedBuffer
 	n.said = said.String

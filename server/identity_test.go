@@ -8,18 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/server"
 )
 
-func settings(t *testing.T, doc string) (server.Config, error) {
+func settings(t *testing.T, doc string) (config.Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
 	must(t, os.WriteFile(path, []byte(doc), 0o600))
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.String("config", path, "")
-	return server.Load(f, false)
+	return config.Load(f, false)
 }
 
 const corp = "oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme}]\n"
@@ -73,7 +75,7 @@ func TestRun_RefusesToServeWithoutAuthentication(t *testing.T) {
 		c, err := settings(t, parts+doc)
 		must(t, err)
 		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); errors.Is(err,
-			server.ErrNoAuthentication) != refused || err == nil {
+			config.ErrNoAuthentication) != refused || err == nil {
 			t.Errorf("%q: %v", doc, err)
 		}
 	}

@@ -3,11 +3,10 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"slices"
+
+	"github.com/dvt-engine/dvt/server/config"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -21,7 +20,7 @@ func (p *parts) observers() http.Handler {
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.Handle("GET /metrics", p.metricsHandler)
-	if !loopback(p.cfg.MetricsListen) {
+	if !config.IsLoopback(p.cfg.MetricsListen) {
 		return mux
 	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -53,24 +52,8 @@ func (p *parts) protectedMetrics(w http.ResponseWriter, r *http.Request) {
 	refusedHTTP(w, err)
 }
 
-// verifyMetricsListen returns the error in metrics-listen, if there is one.
-func (c *Config) verifyMetricsListen() error {
-	if c.MetricsListen == "" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(c.MetricsListen); err != nil {
-		return fmt.Errorf("metrics-listen must be a host and a port, like 127.0.0.1:9464, not %q", c.MetricsListen)
-	}
-	if loopback(c.MetricsListen) || slices.Contains(c.AllowPlaintext, "metrics") {
-		return nil
-	}
-	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it asks nobody for a token: use an "+
-		"address like "+
-		"127.0.0.1:9464, or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
-}
-
 // serveObservers serves routes on metrics-listen until ctx ends. It does nothing when metrics-listen is empty.
-func serveObservers(ctx context.Context, cfg Config, routes http.Handler, g *errgroup.Group) error {
+func serveObservers(ctx context.Context, cfg config.Config, routes http.Handler, g *errgroup.Group) error {
 	if cfg.MetricsListen == "" {
 		return nil
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
@@ -34,7 +36,7 @@ type ownAddresses struct {
 	at       time.Time
 }
 
-func newOwnAddresses(c *Config, log *slog.Logger) *ownAddresses {
+func newOwnAddresses(c *config.Config, log *slog.Logger) *ownAddresses {
 	o := &ownAddresses{log: log, resolved: map[string][]netip.Addr{}}
 	add := func(hostPort, port string) {
 		host, p, err := net.SplitHostPort(hostPort)
@@ -63,7 +65,7 @@ func newOwnAddresses(c *Config, log *slog.Logger) *ownAddresses {
 		}
 	}
 	add(c.MetricsListen, "")
-	if c.dev {
+	if c.Dev {
 		add(c.Listen, "")
 		if c.TemporalUIPort != 0 {
 			add(net.JoinHostPort("127.0.0.1", strconv.Itoa(c.TemporalUIPort)), "")

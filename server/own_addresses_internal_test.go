@@ -4,11 +4,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"testing"
+
+	"github.com/dvt-engine/dvt/server/config"
 )
 
 func TestOwnAddresses_HoldTheInstallation(t *testing.T) {
 	t.Parallel()
-	o := newOwnAddresses(&Config{
+	o := newOwnAddresses(&config.Config{
 		Temporal: "192.0.2.7:7233", Server: "https://192.0.2.8", Store: "postgres://dvt@192.0.2.9:5433/dvt",
 		Redis: "rediss://192.0.2.10/0",
 	}, slog.New(slog.DiscardHandler))
@@ -21,7 +23,7 @@ func TestOwnAddresses_HoldTheInstallation(t *testing.T) {
 			t.Errorf("contains(%s) is %t, want %t", address, got, want)
 		}
 	}
-	local := newOwnAddresses(&Config{Temporal: "127.0.0.1:7233"}, slog.New(slog.DiscardHandler))
+	local := newOwnAddresses(&config.Config{Temporal: "127.0.0.1:7233"}, slog.New(slog.DiscardHandler))
 	for address, want := range map[string]bool{"127.0.0.1:7233": true, "127.0.0.2:7233": true, "127.0.0.1:9": false} {
 		if got := local.contains(netip.MustParseAddrPort(address)); got != want {
 			t.Errorf("with Temporal on this machine contains(%s) is %t, want %t", address, got, want)

@@ -71,7 +71,7 @@ func startControlOnly(t *testing.T, journal func(engine.Journal) engine.Journal,
 	t.Helper()
 	frontend, redis := testserver.TemporalAlone(t), testserver.Redis(t)
 	c := &controlOnly{dir: t.TempDir(), frontend: frontend}
-	config := fmt.Sprintf(`
+	settings := fmt.Sprintf(`
 store: sqlite:%[1]s/dvt.db
 redis: redis://%[2]s/0
 temporal: %[3]s
@@ -87,7 +87,7 @@ accounts:
   - {id: grace, tenant: globex, tokenSha256: %[7]s, grants: [{role: ENGINEER, project: shop, environment: "*"}]}
 `, c.dir, redis.Addr, frontend.Addr, frontend.Namespace, tokenHash(adaToken), tokenHash(malloryToken),
 		tokenHash(graceToken))
-	cfg, err := load(t, false, config)
+	cfg, err := load(t, false, settings)
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)

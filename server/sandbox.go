@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -38,7 +40,7 @@ const (
 // isolation is the sandbox for the steps of this process, with the result of its last verification. countViolation and
 // workerReport are safe for concurrent use; verify is not.
 type isolation struct {
-	cfg     *Config
+	cfg     *config.Config
 	log     *slog.Logger
 	worker  string
 	runtime sandbox.Runtime
@@ -56,15 +58,15 @@ type isolation struct {
 
 // openIsolation opens the sandbox of a process that runs steps. It returns an error when the machine cannot enforce a
 // required part that sandbox-allow-missing does not name; in `dvt dev` it only warns.
-func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer) (*isolation, error) {
-	normal, most, err := c.stepLimits()
+func openIsolation(c *config.Config, log *slog.Logger, registry prometheus.Registerer) (*isolation, error) {
+	normal, most, err := c.StepLimits()
 	if err != nil {
 		return nil, err
 	}
 	host, _ := os.Hostname()
 	i := &isolation{
 		cfg: c, log: log, worker: fmt.Sprintf("%s/%d", host, os.Getpid()), normal: normal, most: most,
-		open: func(name string) (sandbox.Runtime, error) { return c.newRuntime(name, normal) },
+		open: func(name string) (sandbox.Runtime, error) { return newRuntime(c, name, normal) },
 		own:  newOwnAddresses(c, log), tenants: map[string]bool{},
 		violations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "worker_isolation_violations_total", Help: "Actions of steps that the sandbox refused.",
@@ -72,13 +74,13 @@ func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer)
 	}
 	i.runtime, err = i.open(host)
 	switch {
-	case err != nil && !c.dev:
+	case err != nil && !c.Dev:
 		return nil, fmt.Errorf("sandbox-runtime %s: %w", c.SandboxRuntime, err)
 	case err != nil:
 		log.Warn("steps run without a sandbox", slog.String("runtime", c.SandboxRuntime), slog.Any("error", err))
 		i.runtime, i.open = executor.Plain(), func(string) (sandbox.Runtime, error) { return executor.Plain(), nil }
 	}
-	err = errors.Join(c.judgeCapabilities(i.runtime.Capabilities(), log), registry.Register(i.violations),
+	err = errors.Join(judgeCapabilities(c, i.runtime.Capabilities(), log), registry.Register(i.violations),
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "worker_memory_pressure_ratio", ConstLabels: prometheus.Labels{"worker": host},
 			Help: "Memory in use by the worker and its steps, as a share of what its control group or, without a limit " +
@@ -92,16 +94,16 @@ func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer)
 }
 
 // newRuntime opens the runtime of the setting sandbox-runtime.
-func (c *Config) newRuntime(name string, normal sandbox.Limits) (sandbox.Runtime, error) {
-	if c.SandboxRuntime == runtimeNone {
+func newRuntime(c *config.Config, name string, normal sandbox.Limits) (sandbox.Runtime, error) {
+	if c.SandboxRuntime == config.RuntimeNone {
 		return executor.Plain(), nil
 	}
 	return openRuntime(c, name, normal)
 }
 
 // judgeCapabilities returns an error when the machine cannot enforce a required part, and warns of other missing parts.
-func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) error {
-	if c.SandboxRuntime == runtimeNone {
+func judgeCapabilities(c *config.Config, have sandbox.Capabilities, log *slog.Logger) error {
+	if c.SandboxRuntime == config.RuntimeNone {
 		log.Warn("steps run without a sandbox, because sandbox-runtime is none: a program of a step has all rights of " +
 			"this worker, " +
 			"reads its files and reaches its connections")
@@ -109,9 +111,9 @@ func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) 
 	}
 	var refused []string
 	for _, part := range slices.Sorted(maps.Keys(have.Missing)) {
-		required := slices.Contains(requiredParts, part)
+		required := slices.Contains(config.RequiredParts, part)
 		allowed := slices.Contains(c.SandboxAllowMissing, string(part))
-		if required && !allowed && !c.dev {
+		if required && !allowed && !c.Dev {
 			refused = append(refused, fmt.Sprintf("%s (%s)", part, have.Missing[part]))
 			continue
 		}
@@ -130,10 +132,10 @@ func (i *isolation) configure(x *executor.Config) {
 	x.Sandbox, x.Limits, x.MaxLimits = i.runtime, i.normal, i.most
 	x.AllowedRoots = append(x.AllowedRoots, i.cfg.SandboxRoots...)
 	x.Read, x.Write = i.cfg.SandboxRead, slices.Clone(i.cfg.SandboxWrite)
-	x.Hidden = i.cfg.hiddenFiles()
+	x.Hidden = i.cfg.HiddenFiles()
 	x.Own, x.Violation = i.own.contains, i.countViolation
-	if i.cfg.dev {
-		x.Write = append(x.Write, i.cfg.sampleData())
+	if i.cfg.Dev {
+		x.Write = append(x.Write, sampleData(i.cfg))
 	}
 }
 
@@ -195,7 +197,7 @@ func (i *isolation) record(c sandbox.Capabilities, err error) {
 	e := &engine.WorkerReport{
 		Worker: i.worker, Runtime: c.Runtime, Digest: c.Digest, Parts: c.Parts, Missing: c.Missing,
 		Limits: plan.SandboxLimits(i.normal),
-		UID:    os.Getuid(), OK: err == nil, At: i.cfg.clock().UTC(),
+		UID:    os.Getuid(), OK: err == nil, At: clock(i.cfg).UTC(),
 	}
 	if err != nil {
 		e.Problem = err.Error()
@@ -203,7 +205,7 @@ func (i *isolation) record(c sandbox.Capabilities, err error) {
 	i.last.Store(e)
 	facts := []any{
 		slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker), slog.String("runtime", e.Runtime),
-		slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", joined(e.Parts)), slog.Bool("ok", e.OK),
+		slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", config.Joined(e.Parts)), slog.Bool("ok", e.OK),
 		slog.Time("at", e.At),
 	}
 	if err != nil {
@@ -258,7 +260,7 @@ func (i *isolation) watch(ctx context.Context, done <-chan error) (failed bool, 
 		err := i.verify()
 		switch {
 		case err == nil:
-		case i.cfg.dev:
+		case i.cfg.Dev:
 			i.log.ErrorContext(ctx, "the sandbox of steps cannot be verified", slog.Any("error", err))
 		default:
 			i.log.ErrorContext(ctx, "the sandbox of steps cannot be verified: this worker serves no data queue until it can",
@@ -274,15 +276,15 @@ func (i *isolation) close() {
 	}
 }
 
-func (c *Config) clock() time.Time {
-	if c.now != nil {
-		return c.now()
+func clock(c *config.Config) time.Time {
+	if c.Now != nil {
+		return c.Now()
 	}
 	return time.Now()
 }
 
 // sampleData returns the directory in which the samples of `dvt dev` keep databases.
-func (c *Config) sampleData() string { return filepath.Join(c.Data, "sample") }
+func sampleData(c *config.Config) string { return filepath.Join(c.Data, "sample") }
 
 // closeWorkspaces creates the directory of workspaces, and makes it and every workspace in it private to the worker's
 // user. Earlier versions or people may have created them with wider permissions.

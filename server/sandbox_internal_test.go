@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -52,7 +54,7 @@ func without(parts ...plan.SandboxPart) sandbox.Capabilities {
 func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		cfg     Config
+		cfg     config.Config
 		have    sandbox.Capabilities
 		refused string
 		warned  string
@@ -60,19 +62,19 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 		"a whole sandbox": {have: whole()},
 		"no namespaces": {have: without(plan.SandboxNetwork, plan.SandboxFiles),
 			refused: "files (the kernel says no); network (the kernel says no)"},
-		"no namespaces, one accepted": {cfg: Config{Sandboxing: Sandboxing{SandboxAllowMissing: []string{"files"}}},
+		"no namespaces, one accepted": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxAllowMissing: []string{"files"}}},
 			have: without(plan.SandboxNetwork, plan.SandboxFiles), refused: ": network (the kernel says no)",
 			warned: "part=files"},
 		"no cgroup": {have: without(plan.SandboxMemory),
 			warned: "part=memory reason=\"the kernel says no\""},
-		"no namespaces in dvt dev": {cfg: Config{dev: true}, have: without(plan.SandboxNetwork), warned: "part=network"},
-		"none, said by name": {cfg: Config{Sandboxing: Sandboxing{SandboxRuntime: runtimeNone}},
+		"no namespaces in dvt dev": {cfg: config.Config{Dev: true}, have: without(plan.SandboxNetwork), warned: "part=network"},
+		"none, said by name": {cfg: config.Config{Sandboxing: config.Sandboxing{SandboxRuntime: config.RuntimeNone}},
 			have: executor.Plain().Capabilities(), warned: "steps run without a sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
-			err := c.cfg.judgeCapabilities(c.have, slog.New(slog.NewTextHandler(&said, nil)))
+			err := judgeCapabilities(&c.cfg, c.have, slog.New(slog.NewTextHandler(&said, nil)))
 			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
 				t.Errorf("the error is %v, want one with %q", err, c.refused)
 			}
@@ -86,7 +88,7 @@ func TestSandbox_WorkerRefusesAMachineThatCannotEnforceIt(t *testing.T) {
 // isolationOf returns the isolation of a worker whose later verifications see the capabilities that now returns.
 func isolationOf(now func() (sandbox.Capabilities, error)) *isolation {
 	i := &isolation{
-		cfg: &Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: whole()},
+		cfg: &config.Config{}, log: slog.New(slog.DiscardHandler), worker: "host/1", runtime: fixedRuntime{capabilities: whole()},
 		tenants: map[string]bool{},
 		open: func(string) (sandbox.Runtime, error) {
 			c, err := now()
@@ -180,7 +182,7 @@ func TestOwnAddresses_AreRefusedByEachAddressOfTheMachine(t *testing.T) {
 	}
 	defer ln.Close()
 	port := netip.MustParseAddrPort(ln.Addr().String()).Port()
-	o := newOwnAddresses(&Config{
+	o := newOwnAddresses(&config.Config{
 		Temporal: "127.0.0.1:7233", Server: "https://192.0.2.1", Redis: "rediss://:secret@192.0.2.2/0",
 		MetricsListen: "0.0.0.0:9464",
 		Store:         "postgres://dvt@192.0.2.3:6432,192.0.2.4/dvt?sslmode=require",

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
@@ -16,14 +18,14 @@ const maxWorkerName = 48
 
 // openRuntime opens a runtime that isolates. Runtimes that one process has open at the same time need different names,
 // because opening one removes the leftovers of an earlier runtime with its name.
-func openRuntime(c *Config, name string, normal sandbox.Limits) (sandbox.Runtime, error) {
+func openRuntime(c *config.Config, name string, normal sandbox.Limits) (sandbox.Runtime, error) {
 	name, verifier := strings.CutSuffix(invalidNameChars.ReplaceAllString(name, "-"), verifierSuffix)
 	name = name[:min(len(name), maxWorkerName)]
 	if verifier {
 		name += verifierSuffix
 	}
 	var denied []string
-	for _, path := range c.hiddenFiles() {
+	for _, path := range c.HiddenFiles() {
 		if to, err := filepath.EvalSymlinks(path); err == nil && to != "/" {
 			denied = append(denied, to)
 		}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
@@ -59,7 +61,7 @@ const (
 
 // parts is one process wired together.
 type parts struct {
-	cfg        Config
+	cfg        config.Config
 	log        *slog.Logger
 	raw        store.Store
 	store      store.Store // raw, waking the projector
@@ -94,7 +96,7 @@ type parts struct {
 
 // assemble opens what cfg names and wires it. What it opened is closed by close,
 // also after an error.
-func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *slog.Logger) (p *parts, err error) {
+func assemble(ctx context.Context, cfg config.Config, accounts []authz.Account, log *slog.Logger) (p *parts, err error) {
 	host, _ := os.Hostname()
 	p = &parts{cfg: cfg, log: log, owner: fmt.Sprintf("%s/%d", host, os.Getpid()), registry: prometheus.NewRegistry()}
 	p.authFailed = newAuthFailures(p.registry)
@@ -103,22 +105,22 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 			p.close()
 		}
 	}()
-	if p.cfg.now == nil {
-		p.cfg.now = time.Now
+	if p.cfg.Now == nil {
+		p.cfg.Now = time.Now
 	}
-	now := p.cfg.now
-	if p.raw = cfg.opened; p.raw == nil {
+	now := p.cfg.Now
+	if p.raw = cfg.Opened; p.raw == nil {
 		if p.raw, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
 		}
 	}
-	if p.bus, err = cfg.openBus(log); err != nil {
+	if p.bus, err = openBus(&cfg, log); err != nil {
 		return p, err
 	}
 	if p.artifacts, err = artifact.Open(ctx, cfg.Artifacts); err != nil {
 		return p, err
 	}
-	to, err := cfg.temporalConnection(log, false)
+	to, err := temporalConnection(&cfg, log, false)
 	if err != nil {
 		return p, err
 	}
@@ -137,7 +139,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	for _, i := range cfg.Issuers {
 		p.directory.Trust(authz.Provider{Name: i.Name, TenantID: i.Tenant})
 	}
-	proxies, err := cfg.proxies()
+	proxies, err := cfg.Proxies()
 	if err != nil {
 		return p, err
 	}
@@ -147,22 +149,22 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.store = decorate.NotifyRunEnd(decorate.WakeOnCommit(p.raw, p.projector), admission.SlotNotifier(p.bus))
 	p.hub = live.New(p.raw, p.gate.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.gate.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
-	if p.tickets, err = cfg.ticketKeys(); err != nil {
+	if p.tickets, err = cfg.ParseTicketKeys(); err != nil {
 		return p, err
 	}
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{
 		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
 	})
-	queues := cfg.queues()
+	queues := cfg.PlanQueues()
 	limits := runs.Limits{}
-	if cfg.dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
+	if cfg.Dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
 		limits.LeaseTTL = 5 * time.Second
 	}
-	keys, err := cfg.manualKeys()
+	keys, err := cfg.ParseManualKeys()
 	if err != nil {
 		return p, err
 	}
-	guard, err := cfg.guard(cfg.dev, log)
+	guard, err := newGuard(&cfg, cfg.Dev, log)
 	if err != nil {
 		return p, err
 	}
@@ -177,7 +179,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		Metrics: p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, PublishGate: p.gate, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
-		EngineTrouble: cfg.engineTrouble,
+		EngineTrouble: cfg.EngineTrouble,
 		Measuring:     health.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
 		Sweeping:      duty.ReconcileSettings{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
 		Sessions:      access.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
@@ -214,7 +216,7 @@ func (p *parts) close() {
 	}
 }
 
-func openStore(ctx context.Context, cfg Config, log *slog.Logger) (store.Store, error) {
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger) (store.Store, error) {
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
 		s, err := sqlite.Open(ctx, path, sqlite.Options{Logger: log})
 		if err != nil {
@@ -222,7 +224,7 @@ func openStore(ctx context.Context, cfg Config, log *slog.Logger) (store.Store, 
 		}
 		return s, nil
 	}
-	options, err := cfg.storeOptions(log)
+	options, err := storeOptions(&cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -238,10 +240,10 @@ func openStore(ctx context.Context, cfg Config, log *slog.Logger) (store.Store, 
 
 // Run is `dvt server`: the API, the hub, and the duties that it was given. It
 // returns after a clean shutdown when ctx ends.
-func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.forServer())
-	if slices.ContainsFunc(cfg.Duties, needsTicketKeys) {
-		err = errors.Join(err, cfg.needTicketKeys())
+func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.VerifyForServer())
+	if slices.ContainsFunc(cfg.Duties, config.NeedsTicketKeys) {
+		err = errors.Join(err, cfg.RequireTicketKeys())
 	}
 	if err != nil {
 		return err
@@ -251,7 +253,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer p.close()
-	ln, err := cfg.listenSecured(ctx, log)
+	ln, err := listenSecured(ctx, &cfg, log)
 	if err != nil {
 		return err
 	}
@@ -274,7 +276,7 @@ func need(pairs ...string) error {
 }
 
 // Migrate is `dvt migrate`.
-func Migrate(ctx context.Context, cfg Config, log *slog.Logger) error {
+func Migrate(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err := need(cfg.Store, "store"); err != nil {
 		return err
 	}
@@ -288,7 +290,7 @@ func Migrate(ctx context.Context, cfg Config, log *slog.Logger) error {
 		}
 		return s.Close()
 	}
-	options, err := cfg.storeOptions(log)
+	options, err := storeOptions(&cfg, log)
 	if err != nil {
 		return err
 	}
@@ -297,14 +299,14 @@ func Migrate(ctx context.Context, cfg Config, log *slog.Logger) error {
 
 // RunWorker is `dvt worker`: control queues reach the store itself, data queues
 // the Journal of a server (T203).
-func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
+func RunWorker(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err := need(cfg.Temporal, "temporal"); err != nil {
 		return err
 	}
 	if len(cfg.Queues) == 0 {
 		return errors.New("--queues is missing: name the queues to serve, like tq-control-dev or tq-data-dev")
 	}
-	w, err := cfg.workerConfig()
+	w, err := workerConfig(&cfg)
 	if err != nil {
 		return err
 	}
@@ -329,8 +331,8 @@ func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return runDataWorker(ctx, cfg, w, log)
 }
 
-func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger) error {
-	if err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis"), cfg.needTicketKeys()); err != nil {
+func runControlWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger) error {
+	if err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis"), cfg.RequireTicketKeys()); err != nil {
 		return err
 	}
 	p, err := assemble(ctx, cfg, nil, log)
@@ -364,12 +366,12 @@ func (p *parts) controlSteps(queues []string) *executor.Runner {
 }
 
 // newRunner runs the steps of data queues in this process.
-func newRunner(cfg Config, j engine.AttemptJournal, box *isolation, log *slog.Logger) (*executor.Runner, error) {
-	guard, err := cfg.guard(cfg.AllowPrivate, log)
+func newRunner(cfg config.Config, j engine.AttemptJournal, box *isolation, log *slog.Logger) (*executor.Runner, error) {
+	guard, err := newGuard(&cfg, cfg.AllowPrivate, log)
 	if err != nil {
 		return nil, err
 	}
-	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.dev, Egress: guard}
+	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.Dev, Egress: guard}
 	box.configure(&x)
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
@@ -440,7 +442,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	}
 	g.Go(func() error {
 		<-failed.Done()
-		if p.cfg.dev {
+		if p.cfg.Dev {
 			stopWork() // its steps may take 13 of the 15 s that it has (T226); what is accepted now goes on at the next start
 		}
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)

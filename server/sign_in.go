@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/authz/oidc"
 	"github.com/dvt-engine/dvt/control"
@@ -51,9 +53,9 @@ func (p *parts) attemptPath() string {
 }
 
 // newProviders are the OIDC providers of the settings.
-func newProviders(cfg Config, log *slog.Logger) *oidc.Providers {
-	c := oidc.Config{Issuers: cfg.providers(), Skew: cfg.ClockSkew, Key: []byte(cfg.SignInKey), Now: cfg.now, Logger: log}
-	if cfg.signsIn() {
+func newProviders(cfg config.Config, log *slog.Logger) *oidc.Providers {
+	c := oidc.Config{Issuers: cfg.Providers(), Skew: cfg.ClockSkew, Key: []byte(cfg.SignInKey), Now: cfg.Now, Logger: log}
+	if cfg.SignsIn() {
 		c.Callback = cfg.PublicURL + callbackPath
 	}
 	if len(c.Key) == 0 { // on loopback: a sign-in ends on the server that it began on
@@ -69,7 +71,7 @@ func (p *parts) identify(ctx context.Context, token string, session bool) (authz
 	case len(token) > oidc.MaxToken:
 		return authz.Principal{}, authz.ErrUnauthenticated
 	case session && p.dev != nil:
-		name, err := p.dev.access.principalOf(token, p.cfg.now())
+		name, err := p.dev.access.principalOf(token, p.cfg.Now())
 		if err != nil {
 			return authz.Principal{}, err
 		}
@@ -172,7 +174,7 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 		leave(w, notSignedIn("unavailable", to))
 		return
 	}
-	life := made.Token.ExpiresAt.Sub(p.cfg.now())
+	life := made.Token.ExpiresAt.Sub(p.cfg.Now())
 	http.SetCookie(w, p.cookie(p.sessionName(), made.Secret, "/", http.SameSiteStrictMode, int(life.Seconds())))
 	leave(w, localPath(to))
 }

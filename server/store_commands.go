@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/control/journal"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
@@ -25,7 +27,7 @@ import (
 // under data when they name none. Each opens it, works and closes it.
 
 // VerifyStore is `dvt store verify`; storeadmin.Verify says what it promises.
-func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
+func VerifyStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Verified, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		out, err = storeadmin.Verify(ctx, s, runs, done)
@@ -35,7 +37,7 @@ func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 }
 
 // RebuildStore is `dvt store rebuild`.
-func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
+func RebuildStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Rebuilt, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		out, err = storeadmin.Rebuild(ctx, s, runs, done)
@@ -45,7 +47,7 @@ func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []stri
 }
 
 // BumpStoreEpoch is `dvt store epoch bump`.
-func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, after string, err error) {
+func BumpStoreEpoch(ctx context.Context, cfg config.Config, log *slog.Logger) (before, after string, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		before, after, err = storeadmin.BumpEpoch(ctx, s)
 		return err
@@ -55,7 +57,7 @@ func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, 
 
 // RepairStore is `dvt store repair --from-engine`. Without a Temporal address it
 // starts that of `dvt dev` on the same data, which must not run.
-func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string,
+func RepairStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string,
 	done func(runID string)) (out storeadmin.Repaired, err error) {
 	if cfg.Temporal == "" {
 		t, stop, err := devTemporal(ctx, cfg, log)
@@ -63,9 +65,9 @@ func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 			return out, err
 		}
 		defer stop()
-		cfg.Temporal, cfg.dialTemporal = t.address(), t.dialer()
+		cfg.Temporal, cfg.DialTemporal = t.address(), t.dialer()
 	}
-	to, err := cfg.temporalConnection(log, false)
+	to, err := temporalConnection(&cfg, log, false)
 	if err != nil {
 		return out, err
 	}
@@ -77,13 +79,13 @@ func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 		return out, err
 	}
 	defer c.Close()
-	guard, err := cfg.guard(true, log)
+	guard, err := newGuard(&cfg, true, log)
 	if err != nil {
 		return out, err
 	}
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		journal := journal.New(journal.Config{
-			Store: journal.On(s), Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: journal.NewFetcher(cfg.PlanRoots, guard),
+			Store: journal.On(s), Queues: cfg.PlanQueues(), MaxSteps: plan.MaxSteps, Fetch: journal.NewFetcher(cfg.PlanRoots, guard),
 			Restoring: true,
 		})
 		out, err = storeadmin.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}),
@@ -100,7 +102,7 @@ func pingTemporal(ctx context.Context, to temporal.Connection) error {
 }
 
 // devTemporal runs the Temporal server of `dvt dev` for a while.
-func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (t *temporalServer, stop func(), err error) {
+func devTemporal(ctx context.Context, cfg config.Config, log *slog.Logger) (t *temporalServer, stop func(), err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, "lock")); err != nil {
 		return nil, nil, errors.New("--temporal is missing, and there are no data of `dvt dev` under --data")
 	}
@@ -126,7 +128,7 @@ func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (t *temporal
 
 // ExportStore is `dvt store export`. A file appears under its name when it is whole;
 // - is out, and a name that ends in .gz is compressed.
-func ExportStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, file string, stdout io.Writer,
+func ExportStore(ctx context.Context, cfg config.Config, log *slog.Logger, runs []string, file string, stdout io.Writer,
 	done func(runID string)) (out storeadmin.Exported, err error) {
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		return writeFile(file, stdout, func(w io.Writer) error {
@@ -173,7 +175,7 @@ func ignore(err, target error) error {
 
 // ImportStore is `dvt store import`. Standard input is kept in a temporary file,
 // because it is read twice.
-func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool,
+func ImportStore(ctx context.Context, cfg config.Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool,
 	done func(runID string)) (out storeadmin.Imported, err error) {
 	open := func() (io.ReadCloser, error) { return os.Open(file) }
 	if file == "-" {
@@ -190,7 +192,7 @@ func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string,
 		}
 		open = func() (io.ReadCloser, error) { return os.Open(spool.Name()) }
 	}
-	if err := cfg.defaultStore(); err != nil {
+	if err := setDefaultStore(&cfg); err != nil {
 		return out, err
 	}
 	s, err := openStore(ctx, cfg, log) // a file that is not there is made
@@ -202,8 +204,8 @@ func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string,
 }
 
 // onStore opens a store that is there.
-func onStore(ctx context.Context, cfg Config, log *slog.Logger, f func(store.Store) error) (err error) {
-	if err := cfg.defaultStore(); err != nil {
+func onStore(ctx context.Context, cfg config.Config, log *slog.Logger, f func(store.Store) error) (err error) {
+	if err := setDefaultStore(&cfg); err != nil {
 		return err
 	}
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
@@ -219,8 +221,8 @@ func onStore(ctx context.Context, cfg Config, log *slog.Logger, f func(store.Sto
 	return f(s)
 }
 
-// defaultStore names the store of `dvt dev` where the settings name none.
-func (c *Config) defaultStore() error {
+// setDefaultStore names the store of `dvt dev` where the settings name none.
+func setDefaultStore(c *config.Config) error {
 	if c.Store != "" {
 		return nil
 	}

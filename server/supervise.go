@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/privatenet"
 )
@@ -45,7 +47,7 @@ type processID struct {
 	Starter *processID `json:"starter,omitempty"`
 }
 
-func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temporalServer, error) {
+func newTemporalServer(ctx context.Context, cfg config.Config, log *slog.Logger) (*temporalServer, error) {
 	bin, err := findTemporal(cfg.TemporalBinary)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
@@ -246,7 +248,7 @@ func fakeTemporal(t *testing.T, times supervisorTimes, script string) (*temporal
 	}
 	lines := &logBuffer{}
 	log := slog.New(slog.NewTextHandler(lines, nil))
-	server, err := newTemporalServer(t.Context(), Config{Data: t.TempDir(), TemporalBinary: bin, TemporalNamespace: "dvt"},
+	server, err := newTemporalServer(t.Context(), config.Config{Data: t.TempDir(), TemporalBinary: bin, TemporalNamespace: "dvt"},
 		log)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/dvt-engine/dvt/internal/privatenet"
 	"github.com/dvt-engine/dvt/sandbox"
 )
@@ -163,7 +165,7 @@ func splice(ctx context.Context, a, b net.Conn) {
 }
 
 // warnOfOpenPorts logs the ports without a password that the settings ask for.
-func (c *Config) warnOfOpenPorts(log *slog.Logger) {
+func warnOfOpenPorts(c *config.Config, log *slog.Logger) {
 	if c.TemporalPort != 0 {
 		log.Warn("Temporal's API was asked for; it has no password, and every user of this machine reaches it",
 			slog.String("address", fmt.Sprintf("127.0.0.1:%d", c.TemporalPort)))

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -15,11 +17,11 @@ import (
 
 // runDataWorker serves data queues. It holds no store credentials: the Journal
 // of a server is all that it can reach (T203).
-func runDataWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger) error {
+func runDataWorker(ctx context.Context, cfg config.Config, w temporal.WorkerConfig, log *slog.Logger) error {
 	if err := need(cfg.Server, "server", string(cfg.WorkerToken)+cfg.WorkerTokenFile, "worker-token-file"); err != nil {
 		return err
 	}
-	journal, err := cfg.journalClient(log)
+	journal, err := newJournalClient(&cfg, log)
 	if err != nil {
 		return err
 	}
@@ -27,7 +29,7 @@ func runDataWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	box, err := cfg.openIsolation(log, registry)
+	box, err := openIsolation(&cfg, log, registry)
 	if err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func runDataWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log
 	if err := checkJournal(ctx, journal, log); err != nil {
 		return err
 	}
-	to, err := cfg.temporalConnection(log, true)
+	to, err := temporalConnection(&cfg, log, true)
 	if err != nil {
 		return err
 	}
@@ -60,13 +62,13 @@ func runDataWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log
 }
 
 // workerConfig is what every worker of this process is told. Queues are still missing.
-func (c *Config) workerConfig() (temporal.WorkerConfig, error) {
-	limits, err := c.limits()
+func workerConfig(c *config.Config) (temporal.WorkerConfig, error) {
+	limits, err := c.Limits()
 	return temporal.WorkerConfig{Namespace: c.TemporalNamespace, DataConcurrency: c.Concurrency, Limits: limits}, err
 }
 
 // withMetrics does work, and meanwhile serves the metrics of a worker where metrics-listen says so.
-func withMetrics(ctx context.Context, cfg Config, r *prometheus.Registry, work func(context.Context) error) error {
+func withMetrics(ctx context.Context, cfg config.Config, r *prometheus.Registry, work func(context.Context) error) error {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
@@ -28,8 +30,8 @@ import (
 const devPrincipal = "dev-engineer"
 
 func devCommand() *cobra.Command {
-	c := process(&cobra.Command{
-		Use: "dev", Short: "Run everything here, with a sample, for a newcomer",
+	c := processCommand(&cobra.Command{
+		Use: "dev", Short: "Run everything in one process, with a sample, to try dvt out",
 		Long: "Runs everything in one process on loopback, and prints a link that signs one browser in, once, within " +
 			"24 hours.\n" +
 			"The browser stays signed in for 30 days, also when dvt dev is started again. Its principals have random " +
@@ -45,7 +47,7 @@ func devCommand() *cobra.Command {
 		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max",
 		"sandbox-read", "sandbox-write", "sandbox-roots",
 		"sandbox-allow-missing",
-	}, func(ctx context.Context, cfg server.Config, log *slog.Logger) error {
+	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return server.RunDev(ctx, cfg, log, os.Stdout)
 	})
 	c.AddCommand(devTokenCommand(), devLinkCommand(), devSampleCommand())
@@ -54,7 +56,7 @@ func devCommand() *cobra.Command {
 
 // devData returns the data directory in which commands look for a `dvt dev`.
 func devData() string {
-	return cmp.Or(os.Getenv("DVT_DATA"), fmt.Sprint(server.Defaults(true)["data"]))
+	return cmp.Or(os.Getenv("DVT_DATA"), fmt.Sprint(config.Defaults(true)["data"]))
 }
 
 // dataFlag adds the flag for the directory from which a command reads the tokens.
@@ -103,7 +105,7 @@ func devTokenCommand() *cobra.Command {
 
 // principalNames completes the names of dev principals for a shell.
 func principalNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	data, _ := c.Flags().GetString("data") // the command has this flag
+	data, _ := c.Flags().GetString("data") // cannot fail: the flag exists
 	a, err := server.ReadDevAccess(data)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -119,7 +121,7 @@ func devLinkCommand() *cobra.Command {
 		Long: "Asks the dvt dev that runs on the data directory for a new link, for a second browser or one that was " +
 			"restarted without its\n" +
 			"cookies. The link signs in as NAME, or as " + devPrincipal +
-			". Who is signed in may become any other dev principal.",
+			". A browser that is signed in may switch to any other dev principal.",
 	}
 	data := dataFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -130,7 +132,7 @@ func devLinkCommand() *cobra.Command {
 		}
 		var link struct{ URL string }
 		if err := json.Unmarshal(body, &link); err != nil {
-			return fmt.Errorf("dvt dev gave no link: %w", err)
+			return fmt.Errorf("the answer of dvt dev is not a link: %w", err)
 		}
 		_, err = fmt.Fprintln(c.OutOrStdout(), link.URL)
 		return err
@@ -199,10 +201,10 @@ func askDev(ctx context.Context, data, principal, method, path string) ([]byte, 
 func (s *session) beDevPrincipal() error {
 	u, err := url.Parse(s.server)
 	if err != nil {
-		return fmt.Errorf("--server %q is no address: %w", s.server, err)
+		return fmt.Errorf("--server %q is not an address: %w", s.server, err)
 	}
 	if u.Scheme != "http" || !onLoopback(u.Hostname()) {
-		return nil // `dvt dev` is on loopback only
+		return nil // `dvt dev` listens on loopback only
 	}
 	a, token, err := access(devData(), devPrincipal)
 	if errors.Is(err, server.ErrNoDevData) {

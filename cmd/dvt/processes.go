@@ -4,31 +4,34 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/cmd/dvt/internal/cmdline"
 	"github.com/dvt-engine/dvt/server"
 )
 
-// process makes a command that runs one of dvt's processes until it is told to end.
-func process(c *cobra.Command, dev bool, flags []string, run func(context.Context, server.Config,
+// processCommand completes a command that runs one of dvt's processes until ctx ends. flags are the names of its
+// settings. It loads the settings, removes secrets from the environment and protects the memory before it calls run.
+func processCommand(c *cobra.Command, dev bool, flags []string, run func(context.Context, config.Config,
 	*slog.Logger) error) *cobra.Command {
 	c.Args = cobra.NoArgs
-	server.Flags(c.Flags(), append(flags, "log-level")...)
+	config.Flags(c.Flags(), append(flags, "log-level")...)
 	c.Flags().String("config", "", "YAML file with settings")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := server.Load(c.Flags(), dev)
+		cfg, err := config.Load(c.Flags(), dev)
 		if err != nil {
 			return cmdline.Usage(err)
 		}
-		server.ForgetEnvironment()
+		config.ForgetEnvironment()
 		log, err := logger(cfg.LogLevel)
 		if err != nil {
 			return err
 		}
-		settings, _ := c.Flags().GetString("config") // the flag is there
+		settings, _ := c.Flags().GetString("config") // cannot fail: the flag exists
 		cfg.WarnOfReadableFiles(log, settings)
-		if err := server.ProtectMemory(); err != nil {
+		if err := config.ProtectMemory(); err != nil {
 			log.Warn("other processes of this user can read the memory of this one", slog.Any("error", err))
 		}
 		return run(c.Context(), cfg, log)
@@ -37,7 +40,7 @@ func process(c *cobra.Command, dev bool, flags []string, run func(context.Contex
 }
 
 func serverCommand() *cobra.Command {
-	return process(&cobra.Command{Use: "server", Short: "Serve the API and carry out its duties"}, false, []string{
+	return processCommand(&cobra.Command{Use: "server", Short: "Serve the API and run the background duties"}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue",
 		"data-queue", "isolation-queue", "isolation-tenants", "known-queues",
 		"no-worker-after", "stop-within", "allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat",
@@ -53,11 +56,11 @@ func serverCommand() *cobra.Command {
 }
 
 func workerCommand() *cobra.Command {
-	return process(&cobra.Command{
+	return processCommand(&cobra.Command{
 		Use: "worker", Short: "Run workflows (queues tq-control-*) or steps (tq-data-*)",
-		Long: "A worker of control queues runs workflows and NOOP steps and reaches the store. A worker of other queues " +
+		Long: "A worker of control queues runs workflows and NOOP steps and connects to the store. A worker of other queues " +
 			"runs steps of every\n" +
-			"type: it holds no store credentials and reaches the Journal of a server with --worker-token-file. Names of " +
+			"type. It has no store credentials and calls the Journal of a server with --worker-token-file. The names in " +
 			"--queues are exact:\n" +
 			"tq-data-prod serves the environment prod, tq-isolation-acme-prod the tenant acme there.",
 	}, false, []string{
@@ -79,10 +82,10 @@ func workerCommand() *cobra.Command {
 }
 
 func migrateCommand() *cobra.Command {
-	return process(&cobra.Command{
+	return processCommand(&cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to this version",
-		Long: "Connects as the owner of the database. With --app-role it also gives the role that servers connect as what " +
-			"they need, each time\n" +
-			"anew; that role can then neither change nor delete events and audit rows.",
+		Long: "Connects as the owner of the database. With --app-role it also grants the role of the servers the rights that " +
+			"they need,\n" +
+			"after every migration; that role can neither change nor delete events and audit rows.",
 	}, false, []string{"store", "app-role", "store-password-file", "allow-plaintext"}, server.Migrate)
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/dvt-engine/dvt/server/config"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -17,8 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/server"
 )
 
-// upkeep is what the commands on a whole store share.
-type upkeep struct {
+// storeCommands is the state that the commands on a whole store share.
+type storeCommands struct {
 	output document.Format
 	runs   []string
 	out    io.Writer
@@ -27,10 +29,10 @@ type upkeep struct {
 func storeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "store", Short: "Verify, rebuild, repair and move a whole store",
-		Long: "These commands open the database itself (--store, or that of `dvt dev` under --data), not the API.\n" +
+		Long: "These commands open the database itself (--store, or that of `dvt dev` under --data) and do not use the API.\n" +
 			"verify, rebuild and export may run beside servers. Stop every server and worker before repair and import.",
 	}
-	u := &upkeep{}
+	u := &storeCommands{}
 	document.AddFlag(c, &u.output)
 	epoch := &cobra.Command{Use: "epoch", Short: "The epoch of the store's history"}
 	epoch.AddCommand(u.bump())
@@ -38,17 +40,17 @@ func storeCommand() *cobra.Command {
 	return c
 }
 
-// command adds the settings to c and gives f what it needs. What f says of an
-// error decides the exit status.
-func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
-	f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
+// command adds the settings to c, loads them and calls f. The exit status follows from the error of f. With byRun the
+// command has --run.
+func (u *storeCommands) command(c *cobra.Command, args int, byRun bool, flags []string,
+	f func(context.Context, config.Config, *slog.Logger, []string) error) *cobra.Command {
 	c.Args = cmdline.ExactArgs(args)
-	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // the flags that server.Load takes for settings
-	server.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level")...)
+	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // server.Load would take --run for a setting
+	config.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level")...)
 	settings.String("config", "", "YAML file with settings")
 	c.Flags().AddFlagSet(settings)
 	if byRun {
-		c.Flags().StringSliceVar(&u.runs, "run", nil, "only this run; may stand several times")
+		c.Flags().StringSliceVar(&u.runs, "run", nil, "only this run; may be repeated")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !c.Flags().Changed("log-level") && os.Getenv("DVT_LOG_LEVEL") == "" {
@@ -56,7 +58,7 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 				return err
 			}
 		}
-		cfg, err := server.Load(settings, false)
+		cfg, err := config.Load(settings, false)
 		if err != nil {
 			return cmdline.Usage(err)
 		}
@@ -76,7 +78,7 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 }
 
 // show prints a report for programs, or calls table.
-func (u *upkeep) show(report any, table func()) error {
+func (u *storeCommands) show(report any, table func()) error {
 	if !u.output.IsData() {
 		table()
 		return nil
@@ -84,9 +86,9 @@ func (u *upkeep) show(report any, table func()) error {
 	return u.output.Write(u.out, report)
 }
 
-func (u *upkeep) say(format string, args ...any) { fmt.Fprintf(u.out, format+"\n", args...) }
+func (u *storeCommands) say(format string, args ...any) { fmt.Fprintf(u.out, format+"\n", args...) }
 
-// progress says on standard error how far a long command has come, once a second.
+// progress returns a function that counts runs and prints the count on standard error once a second.
 func progress() func(string) {
 	n, next := 0, time.Now().Add(time.Second)
 	return func(runID string) {
@@ -97,13 +99,13 @@ func progress() func(string) {
 	}
 }
 
-func (u *upkeep) verify() *cobra.Command {
+func (u *storeCommands) verify() *cobra.Command {
 	return u.command(&cobra.Command{
-		Use: "verify", Short: "Compare the store with what its logs say; change nothing",
-		Long: "Recomputes the key and id of every event, looks at numbers, times and ends, folds every log from its first " +
+		Use: "verify", Short: "Compare the store with its logs; change nothing",
+		Long: "Recomputes the key and id of every event, checks numbers, times and ends, folds every log from its first " +
 			"event and compares\n" +
-			"head, receipts and checkpoint with it. Each difference is named. Exit status 0: none; 1: some.",
-	}, 0, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+			"head, receipts and checkpoint with the result. Prints each difference. Exit status 0: none; 1: some.",
+	}, 0, true, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, _ []string) error {
 		r, err := server.VerifyStore(ctx, cfg, log, u.runs, progress())
 		if err != nil {
 			return err
@@ -122,17 +124,17 @@ func (u *upkeep) verify() *cobra.Command {
 		})
 		if err == nil && r.Differences > 0 {
 			return &cmdline.Error{
-				Status: 1, Err: fmt.Errorf("the store has %d differences; docs/operations.md says what to do about each",
+				Status: 1, Err: fmt.Errorf("the store has %d differences; see docs/operations.md for what to do about each",
 					r.Differences)}
 		}
 		return err
 	})
 }
 
-func (u *upkeep) rebuild() *cobra.Command {
+func (u *storeCommands) rebuild() *cobra.Command {
 	return u.command(&cobra.Command{
-		Use: "rebuild", Short: "Make the checkpoints anew from the logs; change no answer",
-	}, 0, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+		Use: "rebuild", Short: "Recompute the checkpoints from the logs; answers do not change",
+	}, 0, true, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, _ []string) error {
 		r, err := server.RebuildStore(ctx, cfg, log, u.runs, progress())
 		if err != nil {
 			return err
@@ -141,14 +143,14 @@ func (u *upkeep) rebuild() *cobra.Command {
 	})
 }
 
-func (u *upkeep) repair() *cobra.Command {
+func (u *storeCommands) repair() *cobra.Command {
 	var fromEngine bool
 	c := u.command(&cobra.Command{
 		Use: "repair --from-engine", Short: "After a restore: refill the logs from the engine's history",
-		Long: "Gives the store a new epoch, so that viewers start over, and appends again what the engine's history says " +
-			"was written after the\n" +
-			"backup. Repeating it is harmless. Stop every server and worker first; start them again afterwards, and open " +
-			"runs go on.",
+		Long: "Gives the store a new epoch, so that viewers start over, and appends again the events that the engine's " +
+			"history has and the\n" +
+			"backup has not. Repeating it is harmless. Stop every server and worker first and start them again afterwards; " +
+			"open runs then go on.",
 	}, 0, true, []string{
 		"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "isolation-queue",
 		"isolation-tenants", "known-queues", "plan-roots",
@@ -156,9 +158,9 @@ func (u *upkeep) repair() *cobra.Command {
 		"temporal-api-key-file",
 		"payload-keys-file", "dispatch-keys-file",
 	},
-		func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+		func(ctx context.Context, cfg config.Config, log *slog.Logger, _ []string) error {
 			if !fromEngine {
-				return cmdline.Usage(errors.New("say where from: dvt store repair --from-engine"))
+				return cmdline.Usage(errors.New("give the source: dvt store repair --from-engine"))
 			}
 			r, err := server.RepairStore(ctx, cfg, log, u.runs, progress())
 			if err != nil {
@@ -170,7 +172,7 @@ func (u *upkeep) repair() *cobra.Command {
 					u.say("REFILLED  %s: %d events, the log ended at %d and ends at %d", f.RunID, f.Events, f.From, f.To)
 					for _, l := range f.Receipts {
 						if l.Renumbered {
-							u.say("          signal %s (%s %s): its number is another signal's now; signals sent since the restore may "+
+							u.say("          signal %s (%s %s): another signal has its number now; signals sent since the restore may "+
 								"be ignored: send them again", l.SignalID, l.Type, l.StepID)
 						} else {
 							u.say("          signal %s (%s %s): receipt made again; who sent it, why, and when are lost", l.SignalID, l.Type,
@@ -178,7 +180,7 @@ func (u *upkeep) repair() *cobra.Command {
 						}
 					}
 					if f.Known > 0 {
-						u.say("          the engine knew it to end at %d: what is missing left no trace in the engine (refused signals)",
+						u.say("          the engine knew a log that ends at %d: the missing events left no trace in it (refused signals)",
 							f.Known)
 					}
 					for _, refused := range f.Refused {
@@ -204,11 +206,11 @@ func (u *upkeep) repair() *cobra.Command {
 	return c
 }
 
-func (u *upkeep) bump() *cobra.Command {
+func (u *storeCommands) bump() *cobra.Command {
 	return u.command(&cobra.Command{
-		Use: "bump", Short: "Begin a new epoch: viewers and cursors start anew",
-		Long: "For a restore without the engine; repair does it by itself.",
-	}, 0, false, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+		Use: "bump", Short: "Begin a new epoch: viewers and cursors start over",
+		Long: "For a restore without the engine. dvt store repair does it by itself.",
+	}, 0, false, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, _ []string) error {
 		before, after, err := server.BumpStoreEpoch(ctx, cfg, log)
 		if err != nil {
 			return err
@@ -218,11 +220,11 @@ func (u *upkeep) bump() *cobra.Command {
 	})
 }
 
-func (u *upkeep) export() *cobra.Command {
+func (u *storeCommands) export() *cobra.Command {
 	return u.command(&cobra.Command{
 		Use: "export FILE", Short: "Write runs with plans, events and receipts as JSON Lines (- is standard output, .gz " +
 			"compresses)",
-	}, 1, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, args []string) error {
+	}, 1, true, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, args []string) error {
 		r, err := server.ExportStore(ctx, cfg, log, u.runs, args[0], u.out, progress())
 		if err != nil {
 			return err
@@ -236,14 +238,14 @@ func (u *upkeep) export() *cobra.Command {
 	})
 }
 
-func (u *upkeep) load() *cobra.Command {
+func (u *storeCommands) load() *cobra.Command {
 	var skip bool
 	c := u.command(&cobra.Command{
-		Use: "import FILE", Short: "Make the runs of an export here (- is standard input)",
-		Long: "Takes what export writes, and JSON Lines of events of version 1. Everything wrong with the file is said at " +
-			"once, and then nothing\n" +
-			"is changed. A run that exists is refused. Runs that are open stay as they are: no engine works on them here.",
-	}, 1, false, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, args []string) error {
+		Use: "import FILE", Short: "Create the runs of an export in this store (- is standard input)",
+		Long: "Reads the output of export, and JSON Lines of events of version 1. If the file has errors, all of them are " +
+			"reported and nothing\n" +
+			"is changed. A run that exists is refused. Open runs stay open: no engine works on them here.",
+	}, 1, false, nil, func(ctx context.Context, cfg config.Config, log *slog.Logger, args []string) error {
 		r, err := server.ImportStore(ctx, cfg, log, args[0], os.Stdin, skip, progress())
 		if err != nil {
 			if r.Runs > 0 {
@@ -252,9 +254,9 @@ func (u *upkeep) load() *cobra.Command {
 			return err
 		}
 		return u.show(r, func() {
-			u.say("imported %d runs with %d events and %d receipts; %d were there", r.Runs, r.Events, r.Receipts, len(r.Skipped))
+			u.say("imported %d runs with %d events and %d receipts; skipped %d that exist", r.Runs, r.Events, r.Receipts, len(r.Skipped))
 		})
 	})
-	c.Flags().BoolVar(&skip, "skip-existing", false, "leave runs out that exist")
+	c.Flags().BoolVar(&skip, "skip-existing", false, "skip runs that exist")
 	return c
 }

@@ -114,9 +114,9 @@ func (g Guard) check(doc *ast.QueryDocument) *gqlerror.Error {
 	return nil
 }
 
-// Exceeded returns an error with the code and the limit. what is a format for n, such as "The document has %d bytes".
-func Exceeded(code run.Code, what string, n, limit int) *gqlerror.Error {
-	message := fmt.Sprintf(what+"; at most %d are allowed.", n, limit)
+// Exceeded returns an error with the code and the limit. The format takes n, as in "The document has %d bytes".
+func Exceeded(code run.Code, format string, n, limit int) *gqlerror.Error {
+	message := fmt.Sprintf(format+"; at most %d are allowed.", n, limit)
 	return gqlerror.WrapPath(nil, &control.Error{Code: code, Message: message, Limit: int64(limit)})
 }
 

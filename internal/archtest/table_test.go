@@ -74,8 +74,13 @@ var imports = map[string][]string{
 	"control/journal": {"control", "control/runs", "control/admission", "plan", "run", "store", "engine", "engine/ticket",
 		"authz", "artifact", "egress", "internal/sizedlru"},
 	"graph": {"control", "control/access", "control/admission", "control/bulk", "control/health", "control/reads",
-		"control/runs", "control/watch", "run", "plan", "live", "authz", "graph/ws"},
+		"control/runs", "control/watch", "run", "plan", "live", "authz", "graph/limit", "graph/ws"},
 	"graph/ws": {},
+	// Bounds of operations, callers and addresses, with the weights of fields.
+	"graph/limit": {"control", "control/health", "control/reads", "run", "graph"},
+	// Settings: what each says is judged by the package that it is for.
+	"server/config": {"authz", "authz/oidc", "control/admission", "control/runs", "egress", "engine/temporal",
+		"engine/ticket", "plan", "sandbox", "store", "store/postgres"},
 	"server":   {everything},
 	"client":   {},
 	"web":      {},

@@ -1,5 +1,5 @@
-// Package mapping turns the answers of the use cases into the types of the public schema. It reads nothing: what it maps
-// has been read before, but for medians and actions, which are computed when they are selected.
+// Package mapping turns the answers of the use cases into the types of the public schema. It reads nothing
+// itself. Medians and actions are functions that the caller gives, called when they are selected.
 package mapping
 
 import (

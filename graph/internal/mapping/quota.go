@@ -107,7 +107,7 @@ func QuotaDocument(in model.QuotaSettingsInput) admission.QuotaDocument {
 		doc.Strategy = admission.Strategy(*in.Strategy)
 	}
 	if in.TTLMs != nil {
-		doc.TTLMS = max(in.TTLMs.Milliseconds(), 1) // what is given and too short is said to be
+		doc.TTLMS = max(in.TTLMs.Milliseconds(), 1) // 0 would mean "not given", and control must name a time that is too short
 	}
 	return doc
 }

@@ -1,4 +1,6 @@
-package server
+// Package config is the settings of every process of dvt: their defaults, where they come from, what is wrong with them,
+// and what follows from them alone. It opens nothing but the files that settings name.
+package config
 
 import (
 	"bytes"
@@ -130,15 +132,20 @@ type Config struct {
 	Encryption `koanf:",squash"`
 	Sandboxing `koanf:",squash"`
 
-	dev          bool
-	settingsFile string           // of --config; empty when there is none
-	now          func() time.Time // the clock of this process; time.Now when nil
+	Dev          bool   `koanf:"-"` // `dvt dev`, which has other defaults and rules
+	SettingsFile string `koanf:"-"` // of --config; empty when there is none
 
-	engineTrouble func() string // what a supervisor knows of its engine; nil mostly
-	// dialTemporal and dialRedis connect to the embedded servers of dev; nil: by the addresses temporal and redis.
-	dialTemporal, dialRedis func(ctx context.Context) (net.Conn, error)
+	Parts `koanf:"-"`
+}
 
-	opened store.Store // in place of Store, which is not opened then; nil mostly
+// Parts are what a program gives in place of what the settings name. No setting sets them.
+type Parts struct {
+	Now           func() time.Time // the clock of this process; nil is time.Now
+	EngineTrouble func() string    // what a supervisor knows of its engine; may be nil
+	// DialTemporal and DialRedis connect to the embedded servers of dev; nil: by the addresses temporal and redis.
+	DialTemporal, DialRedis func(ctx context.Context) (net.Conn, error)
+
+	Opened store.Store // is used in place of Store, which is not opened then; may be nil
 }
 
 // maxSkew is the most that clock-skew may be.
@@ -283,7 +290,7 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 			unknown = append(unknown, key)
 		}
 	}
-	c := Config{dev: dev, settingsFile: settings}
+	c := Config{Dev: dev, SettingsFile: settings}
 	errs := []error{}
 	for _, key := range unknown {
 		errs = append(errs, unknownKey(key))
@@ -375,7 +382,7 @@ func (c *Config) verify() (errs []error) {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		bad("listen must look like 127.0.0.1:8080, not %q", c.Listen)
-	} else if ip := net.ParseIP(host); c.dev && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	} else if ip := net.ParseIP(host); c.Dev && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		bad("dvt dev is for one person, without TLS, so it listens on loopback only: use `dvt server` for %s", c.Listen)
 	}
 	for _, p := range []*string{&c.Data, &c.ProjectRoot} {
@@ -431,10 +438,10 @@ func (c *Config) verify() (errs []error) {
 	if c.AuditHeadsInterval < 10*time.Second || c.AuditHeadsInterval > 24*time.Hour {
 		bad("audit-heads-interval must be between 10s and 24h")
 	}
-	if err := c.queues().Check(); err != nil {
+	if err := c.PlanQueues().Check(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.dev && (strings.Contains(c.ControlQueue+c.DataQueue, "{") || len(c.IsolationTenants) > 0) {
+	if c.Dev && (strings.Contains(c.ControlQueue+c.DataQueue, "{") || len(c.IsolationTenants) > 0) {
 		bad("dvt dev serves one control queue and one data queue for all: name them without {env} and {tenant}, and set " +
 			"no isolation-tenants")
 	}
@@ -444,25 +451,25 @@ func (c *Config) verify() (errs []error) {
 		}
 	}
 	errs = append(errs, c.verifyWorker()...)
-	if _, err := c.manualKeys(); err != nil {
+	if _, err := c.ParseManualKeys(); err != nil {
 		bad("manual-keys: %w", err)
 	}
-	if _, err := c.ticketKeys(); err != nil {
+	if _, err := c.ParseTicketKeys(); err != nil {
 		bad("ticket-keys: %w", err)
 	}
 	return errs
 }
 
-// queues are the task queues that plans may name.
-func (c *Config) queues() plan.Queues {
+// PlanQueues returns the task queues that plans may name.
+func (c *Config) PlanQueues() plan.Queues {
 	return plan.Queues{
 		Control: c.ControlQueue, Data: c.DataQueue, Isolation: c.IsolationQueue, IsolationTenants: c.IsolationTenants,
 		Known: c.KnownQueues,
 	}
 }
 
-// makeData makes the data directory, with a sentence for a person when it cannot.
-func (c *Config) makeData() error {
+// MakeData creates the data directory. Its error tells the operator what to do.
+func (c *Config) MakeData() error {
 	for _, dir := range []string{c.Data, c.Workspace} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("the directory %s cannot be written (%w): choose another with --data", dir, errors.Unwrap(err))
@@ -474,4 +481,20 @@ func (c *Config) makeData() error {
 	}
 	name := probe.Name()
 	return errors.Join(probe.Close(), os.Remove(name))
+}
+
+// egressRules parses the setting egress. Unknown keys, and rules that are not a host, an address or a network, are
+// errors.
+func egressRules(said any) (map[string]egress.Rules, error) {
+	if said == nil {
+		return nil, nil
+	}
+	out := map[string]egress.Rules{}
+	if err := strict(said, &out); err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
+	if _, err := egress.New(egress.Settings{Rules: out}, nil); err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"bytes"
@@ -108,11 +108,11 @@ func httpsOrLoopback(address string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return false
 	}
-	return u.Scheme == "https" || u.Scheme == "http" && loopback(u.Host)
+	return u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Host)
 }
 
-// loopback reports whether host, with or without a port, is this machine's own.
-func loopback(host string) bool {
+// IsLoopback reports whether host, with or without a port, is this machine's own.
+func IsLoopback(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
 	ip := net.ParseIP(name)
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
@@ -124,7 +124,7 @@ const minSignInKey = 32
 // verifyIdentity names what is wrong with the settings that say who may come.
 func (c *Config) verifyIdentity() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.dev && len(c.Issuers) > 0 {
+	if c.Dev && len(c.Issuers) > 0 {
 		bad("oidc is for `dvt server`: dvt dev has principals of its own")
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
@@ -137,7 +137,8 @@ func (c *Config) verifyIdentity() (errs []error) {
 		names[issuer.Name], addresses[issuer.Issuer] = true, true
 		for _, other := range c.Issuers[:i] {
 			if issuer.mayNameSame(other) {
-				bad("oidc %q and %q may speak for one tenant: give each a prefix, of which none begins with the other", other.Name,
+				bad("oidc %q and %q may speak for one tenant: give each a prefix, and let neither begin with the other",
+					other.Name,
 					issuer.Name)
 			}
 		}
@@ -147,7 +148,7 @@ func (c *Config) verifyIdentity() (errs []error) {
 			bad("the account %q comes by OIDC, and no oidc is set", a.ID)
 		}
 	}
-	if c.PublicURL == "" && loopback(c.Listen) {
+	if c.PublicURL == "" && IsLoopback(c.Listen) {
 		c.PublicURL = "http://" + c.Listen
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
@@ -161,14 +162,14 @@ func (c *Config) verifyIdentity() (errs []error) {
 	if c.SessionLife < 0 || c.SessionIdle < 0 || c.ClockSkew < 0 || c.ClockSkew > maxSkew {
 		bad("session-life and session-idle must not be below 0, clock-skew must be 0s to %s", maxSkew)
 	}
-	if _, err := c.proxies(); err != nil {
+	if _, err := c.Proxies(); err != nil {
 		bad("trusted-proxies: %w", err)
 	}
 	return errs
 }
 
-// signsIn reports whether browsers can sign in by a provider.
-func (c *Config) signsIn() bool {
+// SignsIn reports whether browsers can sign in by a provider.
+func (c *Config) SignsIn() bool {
 	for _, i := range c.Issuers {
 		if i.ClientID != "" {
 			return true
@@ -182,17 +183,17 @@ func (c *Config) signsIn() bool {
 var ErrNoAuthentication = errors.New(
 	"nobody can be known to this server: give it accounts or oidc; without them it listens on loopback only")
 
-// forServer names what only a server needs of these settings, and reads the secrets that lie in files.
+// VerifyForServer checks what only a server needs of these settings, and reads the secrets that lie in files.
 // A server without authentication is refused on anything but loopback.
-func (c *Config) forServer() error {
+func (c *Config) VerifyForServer() error {
 	var errs []error
-	if len(c.Accounts) == 0 && len(c.Issuers) == 0 && !loopback(c.Listen) {
+	if len(c.Accounts) == 0 && len(c.Issuers) == 0 && !IsLoopback(c.Listen) {
 		errs = append(errs, ErrNoAuthentication)
 	}
-	if c.signsIn() && c.SignInKey == "" && !loopback(c.Listen) {
+	if c.SignsIn() && c.SignInKey == "" && !IsLoopback(c.Listen) {
 		errs = append(errs, errors.New("sign-in-key is missing: it seals the cookies of sign-ins, the same for all servers"))
 	}
-	if c.signsIn() && c.PublicURL == "" {
+	if c.SignsIn() && c.PublicURL == "" {
 		errs = append(errs, errors.New("public-url is missing: providers send browsers back to it"))
 	}
 	for i := range c.Issuers {
@@ -207,7 +208,8 @@ func (c *Config) forServer() error {
 	return errors.Join(errs...)
 }
 
-func (c *Config) proxies() (out []netip.Prefix, err error) {
+// Proxies parses trusted-proxies. An address is a network of one address.
+func (c *Config) Proxies() (out []netip.Prefix, err error) {
 	for _, s := range c.TrustedProxies {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
@@ -222,8 +224,8 @@ func (c *Config) proxies() (out []netip.Prefix, err error) {
 	return out, nil
 }
 
-// providers are the issuers as the package oidc wants them.
-func (c *Config) providers() []oidc.Issuer {
+// Providers returns the issuers in the form that package oidc takes.
+func (c *Config) Providers() []oidc.Issuer {
 	var out []oidc.Issuer
 	for _, i := range c.Issuers {
 		if i.PrincipalClaim == "email" && len(i.Scopes) == 0 {

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"crypto/rand"
@@ -14,24 +14,24 @@ import (
 	"github.com/dvt-engine/dvt/engine/ticket"
 )
 
-// manualKeys parses the keys of completion tokens, contract T201.
-func (c *Config) manualKeys() ([]runs.ManualKey, error) {
-	return runs.ParseManualKeys(texts(c.ManualKeys))
+// ParseManualKeys parses the keys of completion tokens, contract T201.
+func (c *Config) ParseManualKeys() ([]runs.ManualKey, error) {
+	return runs.ParseManualKeys(Strings(c.ManualKeys))
 }
 
-// ticketKeys parses the keys of dispatch tickets.
-func (c *Config) ticketKeys() (ticket.Keys, error) {
-	return ticket.ParseKeys(texts(c.TicketKeys))
+// ParseTicketKeys parses the keys of dispatch tickets.
+func (c *Config) ParseTicketKeys() (ticket.Keys, error) {
+	return ticket.ParseKeys(Strings(c.TicketKeys))
 }
 
-// needsTicketKeys reports whether a duty creates or checks proofs. The duty api serves the Journal, reconcile seals the
+// NeedsTicketKeys reports whether a duty creates or checks proofs. The duty api serves the Journal, reconcile seals the
 // executions that it starts, and sweep terminates executions without a seal.
-func needsTicketKeys(duty string) bool {
+func NeedsTicketKeys(duty string) bool {
 	return duty == "api" || duty == "reconcile" || duty == "sweep"
 }
 
-// needTicketKeys returns an error when a process that must check tickets has no ticket-keys.
-func (c *Config) needTicketKeys() error {
+// RequireTicketKeys returns an error when a process that must check tickets has no ticket-keys.
+func (c *Config) RequireTicketKeys() error {
 	if len(c.TicketKeys) > 0 {
 		return nil
 	}
@@ -40,7 +40,8 @@ func (c *Config) needTicketKeys() error {
 		"in the settings file or as DVT_TICKET_KEYS=k1:SECRET; make a secret with `openssl rand -base64 32`")
 }
 
-func texts(secrets []Secret) []string {
+// Strings returns the secrets in plain text. Nothing may print them.
+func Strings(secrets []Secret) []string {
 	out := make([]string, len(secrets))
 	for i, k := range secrets {
 		out[i] = string(k)
@@ -48,10 +49,10 @@ func texts(secrets []Secret) []string {
 	return out
 }
 
-// makeKeys creates keys for `dvt dev` that the settings do not give.
-func (c *Config) makeKeys() error {
-	manual := func() error { _, err := c.manualKeys(); return err }
-	tickets := func() error { _, err := c.ticketKeys(); return err }
+// MakeKeys creates keys for `dvt dev` that the settings do not give.
+func (c *Config) MakeKeys() error {
+	manual := func() error { _, err := c.ParseManualKeys(); return err }
+	tickets := func() error { _, err := c.ParseTicketKeys(); return err }
 	return errors.Join(c.makeKey(&c.ManualKeys, "manual-key", manual), c.makeKey(&c.TicketKeys, "ticket-key", tickets))
 }
 

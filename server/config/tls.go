@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -134,10 +134,10 @@ func (c *Config) verifyEncryption() (errs []error) {
 			bad("%[1]s-cert and %[1]s-key must be given together", name)
 		}
 	}
-	if c.dev && c.ListenTLSCert != "" {
+	if c.Dev && c.ListenTLSCert != "" {
 		bad("listen-tls-cert is for `dvt server`: dvt dev listens on loopback, without TLS")
 	}
-	if c.dev && c.Temporal == "" && c.temporalTLS() {
+	if c.Dev && c.Temporal == "" && c.UsesTemporalTLS() {
 		bad("temporal-tls is for a Temporal server of your own: name its address in temporal")
 	}
 	if c.ListenTLSClientCA != "" && c.ListenTLSCert == "" {
@@ -158,7 +158,7 @@ func (c *Config) verifyEncryption() (errs []error) {
 			bad("%[1]s and %[1]s-file are both given: name the file alone", name)
 		}
 	}
-	if _, err := temporal.ParsePayloadKeys(texts(c.PayloadKeys), texts(c.DispatchKeys)); err != nil {
+	if _, err := temporal.ParsePayloadKeys(Strings(c.PayloadKeys), Strings(c.DispatchKeys)); err != nil {
 		bad("payload-keys and dispatch-keys: %w", err)
 	}
 	for _, origin := range c.CodecOrigins {
@@ -179,7 +179,8 @@ func (c *Config) refusePlaintext(name, address, instead string) error {
 		"the way: %s. Where the network itself is trusted, set allow-plaintext: [%s]", name, address, instead, name)
 }
 
-func (c *Config) temporalTLS() bool {
+// UsesTemporalTLS reports whether connections to Temporal use TLS.
+func (c *Config) UsesTemporalTLS() bool {
 	return c.TemporalTLS == tlsOn || c.TemporalTLS == tlsAuto && c.temporalSecured()
 }
 
@@ -196,7 +197,7 @@ func (c *Config) verifyTemporal() (errs []error) {
 		errs = append(errs, errors.New(
 			"temporal-tls is off, and other settings of Temporal's TLS are given: leave one of the two out"))
 	}
-	if c.Temporal == "" || c.temporalTLS() || loopback(c.Temporal) {
+	if c.Temporal == "" || c.UsesTemporalTLS() || IsLoopback(c.Temporal) {
 		return errs
 	}
 	if c.TemporalAPIKeyFile != "" {
@@ -251,7 +252,7 @@ func (c *Config) verifyRedis() (errs []error) {
 	if u.Scheme != "rediss" && c.RedisTLSCA+c.RedisTLSCert+c.RedisTLSServerName != "" {
 		errs = append(errs, errors.New("settings of Redis's TLS are given: redis must begin with rediss://"))
 	}
-	if u.Scheme == "redis" && u.Hostname() != "" && !loopback(u.Host) {
+	if u.Scheme == "redis" && u.Hostname() != "" && !IsLoopback(u.Host) {
 		instead := "use rediss:// in redis, and redis-tls-ca for a private authority"
 		if err := c.refusePlaintext("redis", u.Host, instead); err != nil {
 			errs = append(errs, err)
@@ -271,7 +272,7 @@ func (c *Config) verifyJournal() (errs []error) {
 	if u.Scheme == "http" && c.ServerTLSCA+c.ServerTLSCert+c.ServerTLSName != "" {
 		errs = append(errs, errors.New("settings of the server's TLS are given: server must begin with https://"))
 	}
-	if u.Scheme == "http" && !loopback(u.Host) {
+	if u.Scheme == "http" && !IsLoopback(u.Host) {
 		instead := "use https:// in server, and server-tls-ca for a private authority"
 		if err := c.refusePlaintext("journal", u.Host, instead); err != nil {
 			errs = append(errs, err)
@@ -280,11 +281,27 @@ func (c *Config) verifyJournal() (errs []error) {
 	return errs
 }
 
-// plaintextWarning returns the reason why the listener at is unsafe, or "" when it is not exposed in plain text.
-func (c *Config) plaintextWarning(at net.Addr) string {
-	if c.ListenTLSCert != "" || loopback(at.String()) || slices.Contains(c.AllowPlaintext, "journal") {
+// PlaintextWarning returns the reason why the listener at is unsafe, or "" when it is not exposed in plain text.
+func (c *Config) PlaintextWarning(at net.Addr) string {
+	if c.ListenTLSCert != "" || IsLoopback(at.String()) || slices.Contains(c.AllowPlaintext, "journal") {
 		return ""
 	}
 	return "the API and the Journal are served in plain text to other machines: set listen-tls-cert and " +
 		"listen-tls-key, or, behind a proxy that ends TLS on a trusted network, allow-plaintext: [journal]"
+}
+
+// verifyMetricsListen returns the error in metrics-listen, if there is one.
+func (c *Config) verifyMetricsListen() error {
+	if c.MetricsListen == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(c.MetricsListen); err != nil {
+		return fmt.Errorf("metrics-listen must be a host and a port, like 127.0.0.1:9464, not %q", c.MetricsListen)
+	}
+	if IsLoopback(c.MetricsListen) || slices.Contains(c.AllowPlaintext, "metrics") {
+		return nil
+	}
+	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it asks nobody for a token: use an "+
+		"address like "+
+		"127.0.0.1:9464, or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
 }

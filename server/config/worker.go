@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func (c *Config) verifyWorker() (errs []error) {
 	if c.Concurrency < 1 || c.Concurrency > maxSlots {
 		errs = append(errs, fmt.Errorf("concurrency must be between 1 and %d", maxSlots))
 	}
-	if _, err := c.limits(); err != nil {
+	if _, err := c.Limits(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := c.verifyMetricsListen(); err != nil {
@@ -69,8 +69,8 @@ func (c *Config) verifyQueueSuffixes() (errs []error) {
 	return errs
 }
 
-// limits parses the limits of a worker. Its error joins all errors in these settings.
-func (c *Config) limits() (l temporal.Limits, err error) {
+// Limits parses the limits of a worker. Its error joins all errors in these settings.
+func (c *Config) Limits() (l temporal.Limits, err error) {
 	var errs []error
 	slots, err := parseByType("slots-by-type", c.SlotsByType, 1, maxSlots)
 	errs = append(errs, err)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package server
+package config
 
 // eraseEnvironment does nothing: other systems do not show the environment to others, or offer no way to change it.
 func eraseEnvironment(func(variable string) bool) {}

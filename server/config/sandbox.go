@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -29,12 +29,12 @@ type Sandboxing struct {
 	SandboxAllowMissing []string `koanf:"sandbox-allow-missing"`
 }
 
-// runtimeNone is the value of sandbox-runtime without isolation.
-const runtimeNone = "none"
+// RuntimeNone is the value of sandbox-runtime without isolation.
+const RuntimeNone = "none"
 
 // sandboxRuntimes are the values of sandbox-runtime.
 var sandboxRuntimes = []string{ //nolint:gochecknoglobals // a constant
-	sandbox.RuntimeProcess, sandbox.RuntimeDocker, sandbox.RuntimeGVisor, runtimeNone,
+	sandbox.RuntimeProcess, sandbox.RuntimeDocker, sandbox.RuntimeGVisor, RuntimeNone,
 }
 
 // helpOfSandboxing is the help text of the settings that are also flags of commands.
@@ -52,8 +52,8 @@ var helpOfSandboxing = map[string]string{ //nolint:gochecknoglobals // a table
 	"sandbox-allow-missing": "parts of the sandbox that this worker may lack: files, network, connect, processes, syscalls",
 }
 
-// requiredParts are the parts that a data worker needs to start, unless sandbox-allow-missing names them.
-var requiredParts = []plan.SandboxPart{ //nolint:gochecknoglobals // a constant
+// RequiredParts are the parts that a data worker needs to start, unless sandbox-allow-missing names them.
+var RequiredParts = []plan.SandboxPart{ //nolint:gochecknoglobals // a constant
 	plan.SandboxFiles, plan.SandboxNetwork, plan.SandboxConnect, plan.SandboxProcesses, plan.SandboxSyscalls,
 }
 
@@ -85,7 +85,7 @@ func (c *Config) verifySandbox() (errs []error) {
 	if c.SandboxRuntime == sandbox.RuntimeDocker && c.SandboxImage == "" {
 		bad("sandbox-image is missing: name the image that sandbox-runtime docker starts programs in")
 	}
-	normal, most, err := c.stepLimits()
+	normal, most, err := c.StepLimits()
 	if err != nil {
 		errs = append(errs, err)
 	} else if normal.Memory > most.Memory || normal.CPU > most.CPU || normal.PIDs > most.PIDs || normal.Disk > most.Disk {
@@ -104,13 +104,14 @@ func (c *Config) verifySandbox() (errs []error) {
 	}
 	for _, part := range c.SandboxAllowMissing {
 		if !slices.Contains(plan.SandboxParts(), plan.SandboxPart(part)) {
-			bad("sandbox-allow-missing: %q is not one of %s", part, joined(plan.SandboxParts()))
+			bad("sandbox-allow-missing: %q is not one of %s", part, Joined(plan.SandboxParts()))
 		}
 	}
 	return errs
 }
 
-func joined[T ~string](words []T) string {
+// Joined returns the words with a comma and a space between them, for messages.
+func Joined[T ~string](words []T) string {
 	texts := make([]string, len(words))
 	for i, w := range words {
 		texts[i] = string(w)
@@ -118,8 +119,8 @@ func joined[T ~string](words []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// stepLimits returns the default limits of a step and the maxima for every step.
-func (c *Config) stepLimits() (normal, most sandbox.Limits, err error) {
+// StepLimits returns the default limits of a step and the maxima for every step.
+func (c *Config) StepLimits() (normal, most sandbox.Limits, err error) {
 	var errs []error
 	set := func(setting string, l *sandbox.Limits, field, value string) {
 		if err := setLimit(l, field, value); err != nil {
@@ -188,10 +189,10 @@ func parseSize(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// hiddenFiles returns the absolute paths that the sandbox hides from programs even below the project root: the data of
+// HiddenFiles returns the absolute paths that the sandbox hides from programs even below the project root: the data of
 // this process, the workspaces of all runs, and files of secrets.
-func (c *Config) hiddenFiles() []string {
-	paths := append(c.secretFiles(), c.Data, c.Workspace, c.settingsFile)
+func (c *Config) HiddenFiles() []string {
+	paths := append(c.secretFiles(), c.Data, c.Workspace, c.SettingsFile)
 	if path, ok := strings.CutPrefix(c.Store, "sqlite:"); ok {
 		paths = append(paths, path, path+"-wal", path+"-shm")
 	}
