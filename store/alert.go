@@ -10,37 +10,37 @@ import (
 // AlertLevel is how urgent an alert is.
 type AlertLevel string
 
-// Levels of alerts (R260).
+// Levels of alerts.
 const (
 	AlertLow    AlertLevel = "LOW"
 	AlertMedium AlertLevel = "MEDIUM"
 	AlertHigh   AlertLevel = "HIGH"
 )
 
-// AlertLevels lists every level, the least urgent first.
+// AlertLevels returns all levels, the least urgent first.
 func AlertLevels() []AlertLevel { return []AlertLevel{AlertLow, AlertMedium, AlertHigh} }
 
-// Alert asks people to look at a run. It is insert-only and changes nothing in
-// the run (T197); whoever tells people reads it from here.
+// Alert asks people to look at a run. It is insert-only and does not change the run (contract T197). Processes that
+// notify people read the alerts from the store.
 type Alert struct {
-	ID        string // UUID; the same alert again has the same
+	ID        string // UUID; a repetition of the same alert has the same ID, so that it is stored once
 	TenantID  string
 	ProjectID string
 	RunID     string
-	StepID    string // "" when no step is meant
-	SignalID  string // of the ESCALATE_ALERT; "" when dvt raised it
+	StepID    string // "" for an alert about the whole run
+	SignalID  string // of the ESCALATE_ALERT; "" when dvt raised the alert
 	Level     AlertLevel
-	Code      run.Code // what dvt found; "" for an ESCALATE_ALERT
+	Code      run.Code // the finding of dvt; "" for an ESCALATE_ALERT
 	Note      string
 	Actor     string
 	At        time.Time // set by the store
 }
 
-// Alerts keeps alerts.
+// Alerts stores alerts.
 type Alerts interface {
-	// Raise keeps alerts; one whose ID is known is left as it is.
+	// Raise inserts alerts. An alert whose ID is stored already does not change.
 	Raise(ctx context.Context, alerts ...Alert) error
-	// Alerts lists alerts, newest first.
+	// Alerts lists alerts, the newest first.
 	Alerts(ctx context.Context, f AlertFilter) ([]Alert, error)
 }
 
@@ -48,11 +48,12 @@ type Alerts interface {
 type AlertFilter struct {
 	TenantID string
 	RunID    string
-	Before   string // ID: those raised before it
+	Before   string // ID of an alert: only alerts raised before it
 	Limit    int    // 1..MaxPage
 }
 
 // AlertTx raises alerts in the transaction of the locked run.
 type AlertTx interface {
+	// Raise works like Alerts.Raise.
 	Raise(ctx context.Context, alerts ...Alert) error
 }

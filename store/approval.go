@@ -7,35 +7,35 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Approvals keeps who approved or rejected a run before it may start (W-20).
+// Approvals stores the decisions of people about runs that may not start without approval.
 type Approvals interface {
-	// Approval reads one run's; ErrNotFound when it never needed approval.
+	// Approval reads the approval of a run; ErrNotFound when the run never needed one.
 	Approval(ctx context.Context, runID string) (Approval, error)
-	// ApprovalsOf reads those of some runs, at most MaxPage; runs that never needed one are left out.
+	// ApprovalsOf reads the approvals of at most MaxPage runs, in any order. Runs that never needed one are absent.
 	ApprovalsOf(ctx context.Context, runIDs []string) ([]Approval, error)
-	// OpenApprovals lists undecided ones of a tenant, the oldest first.
+	// OpenApprovals lists the open approvals of a tenant, the oldest first.
 	OpenApprovals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
-	// ExpiredApprovals lists undecided ones after their time, at most limit.
+	// ExpiredApprovals lists open approvals whose ExpiresAt has passed, at most limit (≤ MaxPage).
 	ExpiredApprovals(ctx context.Context, limit int) ([]Approval, error)
 }
 
-// Approval is a run's way through approval.
+// Approval is the approval of a run: its requirements and the decisions so far.
 type Approval struct {
 	RunID         string
 	TenantID      string
 	ProjectID     string
 	EnvironmentID string
-	TriggeredBy   string // who asked for the run
-	Required      int    // how many people must approve
-	Priority      int    // of the run when it is queued
+	TriggeredBy   string // the principal that requested the run
+	Required      int    // number of people who must approve
+	Priority      int    // in the queue, once approved
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
-	Rerun         *run.Rerun // of NeedApproval
-	Open          bool
+	Rerun         *run.Rerun         // see NeedApproval
+	Open          bool               // the run waits for decisions
 	Decisions     []ApprovalDecision // in the order in which they were made
 }
 
-// ApprovalDecision is what one principal decided. It never changes.
+// ApprovalDecision is the decision of one principal. It never changes.
 type ApprovalDecision struct {
 	Principal string
 	Approved  bool
@@ -49,7 +49,7 @@ type NeedApproval struct {
 	Required int
 	TTL      time.Duration
 	Priority int
-	Rerun    *run.Rerun // what a rerun takes over, for its RunApproved; else nil
+	Rerun    *run.Rerun // the results that a rerun takes over, which its RunApproved names; nil for other runs
 }
 
 // ApprovalFilter selects approvals of one tenant.
@@ -62,11 +62,11 @@ type ApprovalFilter struct {
 
 // ApprovalTx is the approval of the locked run.
 type ApprovalTx interface {
-	// Approval of the run; ErrNotFound when it never needed one.
+	// Approval reads the approval of the run; ErrNotFound when the run never needed one.
 	Approval(ctx context.Context) (Approval, error)
-	// Decide keeps a decision; ErrConflict when its principal has decided before, or the wait has ended.
+	// Decide inserts a decision. ErrConflict when its principal has decided before, or the approval is not open.
 	Decide(ctx context.Context, d ApprovalDecision) error
-	// CloseApproval ends the wait; ErrConflict when it has ended. The end of the run ends it, too: who
-	// appends that in this transaction need not close, or closes first.
+	// CloseApproval closes the approval; ErrConflict when it is not open. The end of the run closes it too, so a caller
+	// that appends the end in this transaction calls CloseApproval before the append, or not at all.
 	CloseApproval(ctx context.Context) error
 }

@@ -9,74 +9,74 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Bulks keeps bulks: the same signal to many runs, one row for each run. What became of
-// a signal is in its receipt alone; a row says what came back when it was sent.
+// Bulks stores bulks: one signal to many runs, with one row for each run. The row has the result of sending the signal;
+// only the receipt of the signal says how it was applied.
 type Bulks interface {
 	BulkReader
-	// PutBulk keeps a bulk whose rows are numbered from 1 in their order, with the audit row, in
-	// one transaction. One with the same tenant, actor and request id is left as it is: the stored one
-	// and false are returned. ErrTooMany when the actor has b.MostOpen that are not finished. Of the
-	// actor's finished ones those beyond the b.Keep newest bulks are deleted with their rows.
+	// PutBulk inserts a bulk with one row for each of b.Runs, numbered from 1, and the audit row, in one transaction.
+	// When the actor of the tenant has a bulk with the same request id it writes nothing and returns the stored bulk and
+	// false. ErrTooMany when the actor has b.MostOpen unfinished bulks. It also deletes finished bulks of the actor, with
+	// their rows, that are not among the b.Keep newest.
 	PutBulk(ctx context.Context, b NewBulk) (Bulk, bool, error)
-	// StopBulk stops a bulk, with the audit row, in one transaction: it is held no more (BulkTx), and due at once, for
-	// what waits to be settled as BulkNotSent. One that is finished or was stopped is left as it is: it is returned
-	// with false. ErrNotFound.
+	// StopBulk marks a bulk as stopped, with the audit row in the same transaction. From then on HoldBulk refuses it, and
+	// it is due at once, so that its waiting rows are settled as BulkNotSent. When the bulk is finished or was stopped
+	// before, it writes nothing and returns the bulk and false. ErrNotFound for an unknown bulk.
 	StopBulk(ctx context.Context, id string, audit AuditRow) (Bulk, bool, error)
-	// Identities reads whose runs are, in any order; unknown runs and those of other tenants are
-	// absent. At most MaxBulk ids.
+	// Identities reads the identities of runs, in any order. Unknown runs and runs of other tenants are absent. At most
+	// MaxBulk ids.
 	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
 }
 
-// BulkReader says what became of bulks.
+// BulkReader reads bulks and their results.
 type BulkReader interface {
-	// Bulk reads one; ErrNotFound.
+	// Bulk reads a bulk; ErrNotFound.
 	Bulk(ctx context.Context, id string) (Bulk, error)
-	// Bulks lists those of one actor, newest first.
+	// Bulks lists the bulks of one actor, the newest first.
 	Bulks(ctx context.Context, f BulkFilter) ([]Bulk, error)
-	// BulkRows lists rows with the receipts of their signals, by number.
+	// BulkRows lists rows by number, with the receipts of their signals.
 	BulkRows(ctx context.Context, f BulkRowFilter) ([]BulkRow, error)
-	// BulkMarks reads how far each row has come, by number: at most MaxBulk.
+	// BulkMarks reads the progress of all rows of a bulk, by number.
 	BulkMarks(ctx context.Context, id string) ([]BulkMark, error)
 }
 
-// BulkWork hands bulks that are not finished to whoever is alive, one at a time each. All times are the store's.
+// BulkWork leases unfinished bulks to servers, each bulk to one server at a time. All times are the store's.
 type BulkWork interface {
-	// LeaseBulks takes up to limit bulks that are due and whose lease is free, the longest due first.
+	// LeaseBulks leases up to limit (≤ MaxPage) bulks that are due and not leased, the longest due first.
 	LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Bulk, error)
-	// WaitingBulkRows lists rows that have no outcome and are due, by number, at most limit, and what
-	// the next one of the others waits for: nothing when there is none. Of a bulk that was stopped all are due.
+	// WaitingBulkRows lists rows that have no outcome and are due, by number, at most limit (≤ MaxPage). It also returns
+	// why and how long the next row that is not due waits; the zero BulkPause when there is no such row. In a stopped
+	// bulk all rows are due.
 	WaitingBulkRows(ctx context.Context, id string, limit int) ([]BulkRow, BulkPause, error)
-	// SettleBulkRows keeps what became of rows under the lease, which lasts for ttl from now on; a row
-	// that has an outcome keeps it. With the last one the bulk is finished and the lease ends.
-	// ErrConflict when the fence moved or the lease ended: nothing is written.
+	// SettleBulkRows writes the outcomes of rows and extends the lease to ttl from now. A row that has an outcome does
+	// not change. When all rows have an outcome the bulk is finished, and nobody leases it again. ErrConflict, and
+	// nothing is written, when the bulk was leased again, the lease was released, or the bulk is finished.
 	SettleBulkRows(ctx context.Context, b Bulk, s BulkSettlement, ttl time.Duration) (Bulk, error)
-	// ReleaseBulk ends a lease; the bulk is due again after delay, at once when it was stopped. ErrConflict when the
-	// fence moved.
+	// ReleaseBulk ends a lease. The bulk is due again after delay, or at once when it was stopped. ErrConflict as for
+	// SettleBulkRows.
 	ReleaseBulk(ctx context.Context, b Bulk, delay time.Duration) error
 }
 
-// BulkTx is the bulk that a signal to the locked run is of.
+// BulkTx locks the bulk to which a signal to the locked run belongs.
 type BulkTx interface {
-	// HoldBulk keeps a leased bulk as it is until the transaction ends: nobody leases, stops or settles it meanwhile.
-	// So a signal is sent under the fence of its bulk, however long its sender slept, and who leased it next finds the
-	// receipt of each that was sent before. ErrConflict when the fence moved, the lease was given back or the bulk was
-	// stopped.
+	// HoldBulk locks a leased bulk until the transaction ends, so that nobody leases, stops or settles it meanwhile. A
+	// sender that slept past its lease cannot send a signal, and the next owner finds the receipt of every signal that
+	// was sent before. ErrConflict when the bulk was leased again, released, finished or stopped.
 	HoldBulk(ctx context.Context, b Bulk) error
 }
 
 // MaxBulk is the most runs of one bulk.
 const MaxBulk = 5000
 
-// BulkOutcome is what came back when the signal of a row was sent.
+// BulkOutcome is the result of sending the signal of a row.
 type BulkOutcome string
 
 // Outcomes of rows.
 const (
-	BulkWaiting  BulkOutcome = "WAITING"  // it was not sent yet
-	BulkAccepted BulkOutcome = "ACCEPTED" // its receipt says how far it has come
-	BulkRejected BulkOutcome = "REJECTED" // by the state of the run; its receipt says why
-	BulkRefused  BulkOutcome = "REFUSED"  // for another reason, which the row says; there is no receipt
-	BulkNotSent  BulkOutcome = "NOT_SENT" // the bulk was stopped before
+	BulkWaiting  BulkOutcome = "WAITING"  // the signal was not sent yet
+	BulkAccepted BulkOutcome = "ACCEPTED" // the receipt says how far the signal has come
+	BulkRejected BulkOutcome = "REJECTED" // by the state of the run; the receipt says why
+	BulkRefused  BulkOutcome = "REFUSED"  // for another reason, which the row names; there is no receipt
+	BulkNotSent  BulkOutcome = "NOT_SENT" // the bulk was stopped before the signal was sent
 )
 
 // Bulk is one signal to many runs.
@@ -85,8 +85,8 @@ type Bulk struct {
 	TenantID    string
 	Actor       string
 	RequestID   string
-	Fingerprint string          // of what was asked for
-	Principal   json.RawMessage // who asked, and how they came
+	Fingerprint string          // of the request, to detect another request under the same request id
+	Principal   json.RawMessage // that requested the bulk, and how it authenticated
 	Action      json.RawMessage
 	Reason      string
 	Total       int
@@ -94,25 +94,25 @@ type Bulk struct {
 	Rejected    int
 	Refused     int
 	NotSent     int
-	// Paced is why rows wait, "" when none does, and PacedUntil for how long.
+	// Paced is the reason why rows wait, "" when none waits; PacedUntil is the end of the wait.
 	Paced      run.Code
 	PacedUntil *time.Time
-	Rev        int64 // grows whenever anything of the bulk or its rows changes
+	Rev        int64 // increases with every change of the bulk or its rows
 	CreatedAt  time.Time
 	FinishedAt *time.Time
-	StoppedAt  *time.Time // when it was asked to stop
-	Generation int64      // the fence: grows with every lease
+	StoppedAt  *time.Time // when StopBulk was called
+	Generation int64      // the fencing token: increases with every lease
 }
 
-// Waiting is how many rows have no outcome.
+// Waiting returns the number of rows without an outcome.
 func (b Bulk) Waiting() int { return b.Total - b.Accepted - b.Rejected - b.Refused - b.NotSent }
 
-// NewBulk is what PutBulk writes; Generation, Rev, counts and times of Bulk are the store's.
+// NewBulk is the input of PutBulk. The store sets Generation, Rev, counts and times of Bulk.
 type NewBulk struct {
 	Bulk
-	Runs     []run.Identity // 1..MaxBulk, each of them once
-	MostOpen int
-	Keep     int
+	Runs     []run.Identity // 1..MaxBulk, each once
+	MostOpen int            // unfinished bulks that the actor may have
+	Keep     int            // bulks of the actor that are not deleted
 	Audit    AuditRow
 }
 
@@ -124,23 +124,23 @@ type BulkRow struct {
 	EnvironmentID string
 	SignalID      string
 	Outcome       BulkOutcome
-	Code          run.Code // of a REFUSED one
+	Code          run.Code // of a REFUSED row, or why a WAITING row waits
 	Message       string
 	At            *time.Time   // of the outcome
 	Receipt       *run.Receipt // nil when there is none, and in WaitingBulkRows
 }
 
-// Failed reports whether what was asked for did not come about.
+// Failed reports whether the signal was rejected or refused, or was accepted and not applied.
 func (r BulkRow) Failed() bool {
 	return r.Outcome == BulkRejected || r.Outcome == BulkRefused || r.Receipt != nil &&
 		r.Receipt.Application == run.SignalNotApply
 }
 
-// BulkMark is how far one row has come.
+// BulkMark is the progress of one row.
 type BulkMark struct {
 	No          int
 	Outcome     BulkOutcome
-	Application run.Application // of an ACCEPTED one
+	Application run.Application // of the signal of an ACCEPTED row
 	Moving      bool            // an applied PAUSE whose run is not quiescent yet
 }
 
@@ -148,7 +148,7 @@ type BulkMark struct {
 type BulkFilter struct {
 	TenantID string
 	Actor    string
-	Before   string // ID: those made before it
+	Before   string // ID of a bulk: only bulks made before it
 	Limit    int    // 1..MaxPage
 }
 
@@ -156,25 +156,25 @@ type BulkFilter struct {
 type BulkRowFilter struct {
 	BulkID  string
 	Nos     []int
-	After   int // those with a higher number
+	After   int // only rows with a higher number
 	Outcome BulkOutcome
 	Failed  bool // see BulkRow.Failed
 	Limit   int  // 1..MaxBulk
 }
 
-// BulkSettlement is what became of some rows.
+// BulkSettlement is the results of some rows.
 type BulkSettlement struct {
 	Ends  []BulkEnd
-	Pause BulkPause // of the bulk, from now on
+	Pause BulkPause // becomes Bulk.Paced and Bulk.PacedUntil
 }
 
-// BulkPause is why something waits, "" when it does not, and for how long.
+// BulkPause says why and for how long rows wait. Code is "" when none waits.
 type BulkPause struct {
 	Code run.Code
 	For  time.Duration
 }
 
-// BulkEnd is what became of one row. One that is WAITING is tried again after Delay.
+// BulkEnd is the result of one row. A row with BulkWaiting is due again after Delay.
 type BulkEnd struct {
 	No      int
 	Outcome BulkOutcome
@@ -183,10 +183,11 @@ type BulkEnd struct {
 	Delay   time.Duration
 }
 
-// BulkSignalPrefix begins the signalIds of rows.
+// BulkSignalPrefix is the prefix of the signalIds of rows.
 const BulkSignalPrefix = "bulk."
 
-// BulkSignalID is the signalId of a row: the same whenever it is sent.
+// BulkSignalID returns the signalId of a row. It is the same whenever the row is sent, so that sending twice has one
+// effect.
 func BulkSignalID(bulkID string, no int) string {
 	return fmt.Sprintf("%s%s.%d", BulkSignalPrefix, bulkID, no)
 }

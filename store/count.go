@@ -12,12 +12,12 @@ const (
 	MaxCounted = 100_000
 )
 
-// RunCount is how many runs there are, and how many of them are FAILED at their checkpoints.
+// RunCount is a number of runs, and the number of them that are FAILED as of their checkpoints.
 type RunCount struct{ Total, Failed int64 }
 
-// CountInto is Count for adapters: it fills out, one place for each part of the time of f, by one call of
-// count for all runs and one for those that failed. count is given a filter and whom to tell how many runs
-// a part has. It may be called again with the same out. ErrTooMany as Count, errors of count.
+// CountInto implements Runs.Count for adapters. out has one element for each part of the time of f. CountInto calls
+// count once for all runs and once for the failed ones; count must pass the number of runs of each part to each. Errors
+// are ErrTooMany and those of count. After an error it may be called again with the same out.
 func (f RunFilter) CountInto(out []RunCount, count func(f RunFilter, each func(part, n int64)) error) error {
 	clear(out)
 	var all int64

@@ -11,11 +11,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Above MaxCounted no number is right, whatever is asked for: an adapter counts no further.
-func TestCountIntoIsBounded(t *testing.T) {
+// An adapter counts no further than MaxCounted, so above it no count is right, not even that of the failed runs.
+func TestCountInto_RefusesMoreThanMaxCounted(t *testing.T) {
 	t.Parallel()
 	for name, statuses := range map[string][]run.Status{
-		"all": nil, "with what failed": {run.Failed, run.Running}, "without what failed": {run.Running},
+		"all statuses": nil, "with failed runs": {run.Failed, run.Running}, "without failed runs": {run.Running},
 	} {
 		for _, extra := range []int64{0, 1} {
 			out := make([]store.RunCount, 2)
@@ -29,17 +29,17 @@ func TestCountIntoIsBounded(t *testing.T) {
 				return nil
 			})
 			if tooMany := extra > 0; errors.Is(err, store.ErrTooMany) != tooMany || !tooMany && err != nil {
-				t.Errorf("%s: %d above the bound: %v", name, extra, err)
+				t.Errorf("%s, %d above MaxCounted: error %v, want ErrTooMany: %t", name, extra, err, tooMany)
 			}
 			if extra > 0 {
 				continue
 			}
 			want := []store.RunCount{{Total: 1}, {Total: store.MaxCounted - 1}}
-			if name != "without what failed" {
+			if name != "without failed runs" {
 				want[1].Failed = 7
 			}
 			if diff := cmp.Diff(want, out); diff != "" {
-				t.Errorf("%s: %s", name, diff)
+				t.Errorf("%s: counts (-want +got):\n%s", name, diff)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// A repeated append finds the event that is in the log already, so writers may retry.
+// A repeated append returns the stored event, so writers may retry.
 func Example_append() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "dvt")
@@ -46,7 +46,7 @@ func Example_append() {
 	// Output: 1 true 1
 }
 
-// The signal of a row of a bulk has the same id whenever a server sends it, so that it has one effect.
+// The signal of a bulk's row has the same id whenever a server sends it, so that it has one effect.
 func ExampleBulkSignalID() {
 	fmt.Println(store.BulkSignalID("b7", 3))
 	// Output: bulk.b7.3

@@ -7,34 +7,34 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Outbox keeps messages that the bus refuses one by one: they are repeated with a growing delay, then become dead
-// letters, so that later messages of the run continue (contract T123, T189). It does not handle a bus that is down
-// (contract T124).
+// Outbox handles single messages that the bus refuses: they are retried with a growing delay, then become dead letters,
+// so that later messages of the run continue (contract T123, T189). It must not be used while the bus is down, because
+// an outage would turn all messages into dead letters (contract T124).
 type Outbox interface {
-	// PublishFailed notes that the bus refused the run's message up to the head to,
-	// and holds the run back from Dirty for retryIn. The first refusal since the last
-	// success fixes Upto. ErrNotFound when nothing is to be published any more.
+	// PublishFailed records that the bus refused the run's message, which reached to, and removes the run from Dirty for
+	// retryIn. Refusal.Upto is the to of the first refusal since the last success. ErrNotFound when the run has nothing
+	// to publish any more.
 	PublishFailed(ctx context.Context, runID string, to run.Seq, cause string, retryIn time.Duration) (Refusal, error)
-	// AddDeadLetter makes a dead letter of (published, upto], moves the published seq to upto
-	// and forgets the refusals, in one transaction. It reports false when another process
-	// published the message or made the dead letter meanwhile.
+	// AddDeadLetter inserts a dead letter for (published, upto], sets the published seq to upto and forgets the refusals,
+	// in one transaction. upto is Refusal.Upto. It returns false when another process has published the message or added
+	// the dead letter meanwhile.
 	AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (bool, error)
-	// DeadLetters lists dead letters, newest first.
+	// DeadLetters lists dead letters, the newest first.
 	DeadLetters(ctx context.Context, f DeadLetterFilter) ([]DeadLetter, error)
-	// Redriven records that a dead letter was published after all. It reports false
-	// when it was before; ErrNotFound for an unknown one.
+	// Redriven records that a dead letter was published after all. It returns false when that was recorded before.
+	// ErrNotFound for an unknown dead letter.
 	Redriven(ctx context.Context, id string) (bool, error)
 }
 
-// Refusal is how often a run's next message was refused, and up to which seq the
-// first of those refusals reached.
+// Refusal says how often the bus refused a run's next message, and up to which seq the message of the first refusal
+// reached.
 type Refusal struct {
 	Attempts int
 	Upto     run.Seq
 }
 
-// DeadLetter is a message that was given up: what changed in (From, To] of a run
-// was not published by itself. Nothing is lost, for the log has it.
+// DeadLetter is a message that was given up: the changes of a run in (From, To] were not published. The log still has
+// the events.
 type DeadLetter struct {
 	ID         string // UUID
 	TenantID   string

@@ -6,23 +6,21 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Overlays finds the overlays of a run: the accepted UPDATE_PARAMS,
-// INJECT_OVERRIDE and UPDATE_TARGET signals, whose receipts say what they change
-// and whose AcceptedSeq says from when on (T197). Who accepts one sets
-// run.GateOverlaid in the append of its SignalAccepted.
+// Overlays reads the overlays of a run: its accepted UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET signals. A
+// receipt says what the overlay changes, and its AcceptedSeq from when on (contract T197). A caller that accepts an
+// overlay must set run.GateOverlaid in the append of its SignalAccepted, so that attempts start only with the overlay.
 type Overlays interface {
-	// Overlays lists those that concern a step, its own and those of the whole run,
-	// with AcceptedSeq in (after, upTo], in order of AcceptedSeq, at most MaxPage.
+	// Overlays lists the overlays of a step and those of the whole run with AcceptedSeq in (after, upTo], in the order of
+	// AcceptedSeq, at most MaxPage.
 	Overlays(ctx context.Context, runID, stepID string, after, upTo run.Seq) ([]run.Receipt, error)
 }
 
 // OverlayTx is the overlays of the locked run.
 type OverlayTx interface {
-	// Overlaid counts the overlays of the run and returns the AcceptedSeq of the
-	// newest one that concerns the step, 0 for none.
+	// Overlaid returns the number of overlays of the run, and the AcceptedSeq of the newest overlay of the step or the
+	// whole run, 0 for none.
 	Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error)
-	// StartAttempt works as Log.StartAttempt, in this transaction, and passes run.GateOverlaid:
-	// who calls it has read the overlays under the lock and says in ParamsSeq which
-	// is the newest.
+	// StartAttempt works like Log.StartAttempt, in this transaction, and ignores run.GateOverlaid. The caller has read
+	// the overlays under the lock and sets ParamsSeq to the newest.
 	StartAttempt(ctx context.Context, b StartAttempt) (AttemptStarted, error)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// QueueStatus is the life of a queue row; never mixed with run status (T36).
+// QueueStatus is the state of a queue row. It says nothing about the status of the run (contract T36).
 type QueueStatus string
 
 // Queue statuses.
@@ -24,15 +24,15 @@ type QueueRow struct {
 	RunID     string
 	TenantID  string
 	ProjectID string
-	// Waiting: it was not admitted yet (Admissions); Lease passes it by.
+	// Waiting says that the run was not admitted yet (see Admissions), so that Lease skips it.
 	Waiting    bool
 	Priority   int
-	Position   int           // of a waiting one in its lane, from 1; only Admissions.WaitingRuns says it
-	ExpiresAt  time.Time     // when it stops waiting; zero: never
-	Estimate   time.Duration // that it was told when it came; 0: none
+	Position   int           // of a waiting run in its lane, from 1; set only by Admissions.WaitingRuns
+	ExpiresAt  time.Time     // when the run stops waiting; zero: never
+	Estimate   time.Duration // of the wait, from when the run was put into the queue; 0: unknown
 	Status     QueueStatus
 	Owner      string
-	Generation int64 // the fence: grows with every lease (T128)
+	Generation int64 // the fencing token: increases with every lease
 	LeaseUntil time.Time
 	NotBefore  time.Time
 	CreatedAt  time.Time
@@ -40,42 +40,48 @@ type QueueRow struct {
 	LastError  string
 }
 
-// Queue hands run starts to whoever is alive, once at a time (T128, T130). All
-// times are the store's.
+// Queue leases admitted runs to the servers that start them, each run to one server at a time. All times are the
+// store's.
 type Queue interface {
-	// Lease takes up to limit rows that are PENDING and due, or LOCKED with an
-	// expired lease, oldest first.
+	// Lease leases up to limit (≤ MaxPage) rows, the oldest first: rows that are PENDING and due, and rows that are
+	// LOCKED by an expired lease, because their owner may have died (contract T128). A run may therefore be started
+	// twice; the engine must accept the second start (contract T130).
 	Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]QueueRow, error)
-	// Started marks a leased row STARTED; ErrConflict when the fence moved.
+	// Started marks a leased row STARTED. Repeating it changes nothing. ErrConflict when the row was leased again,
+	// released or cancelled; ErrNotFound without a row.
 	Started(ctx context.Context, runID string, generation int64) error
-	// Release gives a leased row back, due after delay; ErrConflict when the fence moved.
+	// Release ends a lease: the row is PENDING again, due after delay, with cause as its LastError. ErrConflict when the
+	// row is not LOCKED by this lease any more; ErrNotFound without a row.
 	Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error
+	// QueueRow reads the queue row of a run; ErrNotFound without one.
 	QueueRow(ctx context.Context, runID string) (QueueRow, error)
 }
 
-// Signals is receipts and their delivery to the engine, in order per run (T93, T196).
+// Signals stores receipts and leases their delivery to the engine. Signals of a run are delivered in the order of their
+// numbers (contract T196), and an accepted signal is delivered even if the server that accepted it died (contract T93).
 type Signals interface {
+	// Receipt reads the receipt of a signal; ErrNotFound.
 	Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error)
-	// Receipts lists a run's receipts in the order they were received, after the
-	// given signal ("" for the first), at most limit.
+	// Receipts lists a run's receipts in the order in which they were received, after the given signal ("": from the
+	// first), at most limit (≤ MaxPage).
 	Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error)
-	// After lists accepted signals with No > no in order, at most MaxPage.
+	// After lists the receipts of accepted signals with No > no by No, at most MaxPage.
 	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
-	// LeaseDeliveries takes up to limit runs that have accepted signals the engine
-	// has not acknowledged and whose lease is free.
+	// LeaseDeliveries leases up to limit (≤ MaxPage) runs that have accepted signals without an acknowledgement of the
+	// engine, are due and are not leased.
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Delivery, error)
-	// Delivered records that the engine acknowledged signals up to no: those that are
-	// PENDING become DELIVERED, and a PAUSE that is APPLIED already gets its DeliveredAt. The
-	// lease stays until Settle.
+	// Delivered records that the engine acknowledged the signals up to no: PENDING receipts become DELIVERED, and a PAUSE
+	// that is APPLIED already gets its DeliveredAt. It does not end the lease. ErrConflict when the run was leased again
+	// or the lease was settled.
 	Delivered(ctx context.Context, d Delivery, no int64) error
-	// Settle ends a lease; it is due again after delay when something is left to
-	// deliver. Its fence outlives it. ErrConflict when the fence moved.
+	// Settle ends a lease. If signals are left to deliver the run is due again after delay. Generation keeps its value,
+	// so that a late call of an earlier owner still conflicts. ErrConflict as for Delivered.
 	Settle(ctx context.Context, d Delivery, delay time.Duration) error
 }
 
-// Senders finds receipts by who sent them.
+// Senders finds receipts by the actor who sent the signal.
 type Senders interface {
-	// ReceiptsOf lists what one actor of a tenant sent, newest first, at most limit.
+	// ReceiptsOf lists the receipts of one actor of a tenant, the newest first, at most limit (≤ MaxPage).
 	ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error)
 }
 
@@ -83,48 +89,48 @@ type Senders interface {
 type Delivery struct {
 	RunID       string
 	TenantID    string
-	Generation  int64
-	DeliveredNo int64 // acknowledged so far
+	Generation  int64 // the fencing token: increases with every lease
+	DeliveredNo int64 // the number of the last signal that the engine acknowledged
 	Attempts    int
 }
 
-// Transactor runs decisions under the head lock of one run.
+// Transactor runs decisions under the lock of one run's head.
 type Transactor interface {
-	// InRun locks the run's head and calls f once (again only after a
-	// serialisation conflict that committed nothing). f does no I/O of its own. An
-	// error of f rolls everything back and is returned as it is. ErrNotFound for
-	// an unknown run.
+	// InRun locks the run's head, calls f, and commits when f returns nil. An error of f rolls everything back and is
+	// returned unchanged. InRun calls f again after a serialisation conflict that committed nothing, so f must not keep
+	// state between calls. f must do no I/O except through tx, because it runs under the lock. ErrNotFound for an unknown
+	// run.
 	InRun(ctx context.Context, runID string, f func(tx RunTx) error) error
-	// CreateRun makes run, head, plan body, queue row and first events in one
-	// transaction. When the request key exists it changes nothing and returns the
-	// run of the first call and created = false. A *RefusedError when the queue does not take it in.
+	// CreateRun inserts run, head, plan body, queue row and first events in one transaction. If a run with the request
+	// key exists it changes nothing and returns that run and created = false. ErrConflict when another request has made a
+	// run with this id; a *RefusedError when the queue refuses the run. Nothing is written in either case.
 	CreateRun(ctx context.Context, n NewRun) (r Run, created bool, err error)
 }
 
-// NewRun is what CreateRun writes.
+// NewRun is the input of CreateRun.
 type NewRun struct {
 	Run    Run
-	Plan   []byte // body to keep under Run.PlanRef.SHA256; nil when it is there already
+	Plan   []byte // body to store under Run.PlanRef.SHA256; nil when the store has it already
 	Events []run.Draft
-	// Enqueue puts the run into the queue; nil: it has no queue row. When it has to wait
-	// Events are not written, but what Wait makes of the answer.
+	// Enqueue puts the run into the queue; nil: the run gets no queue row. If the run has to wait, the drafts that Wait
+	// returns are appended instead of Events.
 	Enqueue *Enqueue
 	Wait    func(Admission) ([]run.Draft, error)
-	// Written, if set, is called with what was committed before CreateRun returns created = true, by a store that knows
-	// it without reading. Neither function does I/O; both may be called by another goroutine, also after a caller whose
-	// context ended has left, and Wait again after a conflict that committed nothing.
+	// Written, if set, is called with the committed run before CreateRun returns created = true, but only by a store that
+	// knows it without a read. Wait and Written must do no I/O. Another goroutine may call them, even after CreateRun
+	// returned because its context ended. Wait is called again after a conflict that committed nothing.
 	Written func(Written)
-	// NeedApproval instead of Enqueue: the run waits for people first.
+	// NeedApproval makes the run wait for approval. It excludes Enqueue.
 	NeedApproval *NeedApproval
 	Audit        []AuditRow
-	// Receipts are for Import alone: they are kept as they are, numbers included.
+	// Receipts are only for Import, which writes them unchanged, including their numbers.
 	Receipts []run.Receipt
 }
 
 // Written is a new run as Load and QueueRow would read it.
 type Written struct {
 	Loaded Loaded
-	Queue  *QueueRow // nil: it has no queue row
+	Queue  *QueueRow // nil when the run has no queue row
 }
 
 // RunTx is one decision under the head lock. It is valid only inside InRun.
@@ -137,24 +143,27 @@ type RunTx interface { //nolint:interfacebloat // the sum of what a decision may
 	QuotaTx
 	ApprovalTx
 	BulkTx
+	// Audit works like Audits.Audit, in this transaction.
 	Audit(ctx context.Context, rows ...AuditRow) error
 }
 
 // LogTx is the log of the locked run.
 type LogTx interface {
-	Head() Head // moves with Append
-	// State loads checkpoint and tail.
+	// Head returns the head, including the appends of this transaction.
+	Head() Head
+	// State reads the checkpoint and folds the events after it, up to Head.
 	State(ctx context.Context) (run.State, error)
-	// Append works as Log.Append, in this transaction.
+	// Append works like Log.Append, in this transaction.
 	Append(ctx context.Context, a Append) (Appended, error)
 }
 
 // SignalTx is the receipts of the locked run.
 type SignalTx interface {
-	// PutReceipt inserts a receipt, or ErrConflict when the signalId exists. An
-	// accepted one gets the run's next No and, when deliver is set, the run's
-	// delivery mark. It returns the stored receipt.
+	// PutReceipt inserts a receipt and returns it as stored. ErrConflict when the run has a receipt of this signalId. An
+	// accepted receipt gets the run's next No and, if deliver is set, makes the run due for delivery. The store sets a
+	// zero ReceivedAt.
 	PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error)
+	// Receipt reads the receipt of a signal; ErrNotFound.
 	Receipt(ctx context.Context, signalID string) (run.Receipt, error)
 	// Undecided reports whether an accepted receipt of the run has no final application.
 	Undecided(ctx context.Context) (bool, error)
@@ -162,7 +171,10 @@ type SignalTx interface {
 
 // QueueTx is the queue row of the locked run.
 type QueueTx interface {
+	// Queue reads the queue row; ErrNotFound without one.
 	Queue(ctx context.Context) (QueueRow, error)
-	// SetQueue moves the row to the given status, fenced by Generation: ErrConflict when it moved.
+	// SetQueue updates Status, Owner, LeaseUntil, NotBefore and LastError of the row. A row that goes on waiting for its
+	// admission keeps its NotBefore. Any status but LOCKED ends the lease, and any but PENDING ends the wait for
+	// admission. ErrConflict when the row has another Generation than q; ErrNotFound without a row.
 	SetQueue(ctx context.Context, q QueueRow) error
 }

@@ -2,8 +2,8 @@ package store
 
 import "fmt"
 
-// BeforeBaseline returns the ErrSchema of a database whose schema version is below baseline, the first one that
-// programs migrate. Only the program that made such a database can read it.
+// BeforeBaseline returns the ErrSchema for a database whose schema version is below baseline, the oldest version that
+// this program migrates. Only the dvt that made such a database can read it.
 func BeforeBaseline(version, baseline int64) error {
 	return fmt.Errorf("%w: it is %d, and dvt migrates databases from schema %d on; the database is left as it is: "+
 		"export its runs with the dvt that made it (dvt store export FILE), "+

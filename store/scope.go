@@ -17,16 +17,16 @@ func (s Scope) Covers(projectID, environmentID string) bool {
 // Scopes is a union of scopes. nil is unrestricted; an empty list contains nothing.
 type Scopes []Scope
 
-// Hold reports whether one of the scopes covers a project and an environment; nil covers everything.
+// Hold reports whether one of the scopes covers a project and an environment. nil covers everything.
 func (s Scopes) Hold(projectID, environmentID string) bool {
 	return s == nil || slices.ContainsFunc(s, func(one Scope) bool { return one.Covers(projectID, environmentID) })
 }
 
 // Split returns the scopes in the form that adapters compare: environments of every project, projects with every
-// environment, and pairs as "project/environment". Ids contain no slash. all is true when one scope covers everything,
-// and for nil.
-func (s Scopes) Split() (environments, projects, places []string, all bool) {
-	environments, projects, places = []string{}, []string{}, []string{}
+// environment, and pairs as "project/environment", because ids contain no slash. all is true for nil and when one scope
+// covers everything. The lists are never nil.
+func (s Scopes) Split() (environments, projects, pairs []string, all bool) {
+	environments, projects, pairs = []string{}, []string{}, []string{}
 	for _, one := range s {
 		switch {
 		case one == Scope{}:
@@ -36,8 +36,8 @@ func (s Scopes) Split() (environments, projects, places []string, all bool) {
 		case one.EnvironmentID == "":
 			projects = append(projects, one.ProjectID)
 		default:
-			places = append(places, one.ProjectID+"/"+one.EnvironmentID)
+			pairs = append(pairs, one.ProjectID+"/"+one.EnvironmentID)
 		}
 	}
-	return environments, projects, places, s == nil || all
+	return environments, projects, pairs, s == nil || all
 }

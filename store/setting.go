@@ -16,14 +16,14 @@ const (
 	SettingMode   SettingKind = "MODE"   // of the installation: its tenant is ""
 )
 
-// Settings keeps documents as insert-only versions. A change moves the number that
-// Authority.AuthorityVersion reads, and the newest version of each is part of
-// what Authority.Authority reads.
+// Settings stores settings as insert-only versions. Every change increases Authority.AuthorityVersion, and
+// Authority.Authority includes the newest version of each setting.
 type Settings interface {
-	// PutSetting adds the version s.Version, with the audit row in the same
-	// transaction; s.At is set by the store. It is compare-and-set as Policies.PutPolicy.
+	// PutSetting inserts version s.Version of a setting, and the audit row in the same transaction. The store sets s.At.
+	// It is a compare-and-set like Policies.PutPolicy: ErrConflict unless the newest version is s.Version - 1.
 	PutSetting(ctx context.Context, s StoredSetting, audit AuditRow) (StoredSetting, error)
-	// SettingHistory lists versions below before (0: from the newest), newest first, at most limit.
+	// SettingHistory lists versions of a setting that are below before (0: all), the newest first, at most limit (≤
+	// MaxPage).
 	SettingHistory(ctx context.Context, kind SettingKind, tenantID string, before int64, limit int) ([]StoredSetting,
 		error)
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Projection brings many runs forward at the price of one call each way. What it
-// writes is what States writes, and as safe beside other projectors (T173, T189).
+// Projection advances the checkpoints of many runs with one read and one write. It has the effects of States, and like
+// States it is safe beside other projectors: an older checkpoint never replaces a newer one (contract T173, T189).
 type Projection interface {
-	// Tails reads, in one statement and one snapshot, what a projector that knows the
-	// states of some runs needs to bring them to their heads. At most MaxTails runs,
-	// each once; unknown runs are absent from the answer.
+	// Tails reads the events after the states that a projector knows, in one statement and one snapshot. At most MaxTails
+	// runs, each once. Unknown runs are absent from the result.
 	Tails(ctx context.Context, known []Known) (Tails, error)
-	// Advance records what was published as States.Published would, and then saves
-	// checkpoints as States.Save would, each run at most once in each list, all of it
-	// in one transaction where the stored checkpoints are those of Saving.Over. It
-	// reports, in the order of save, which checkpoints it wrote.
+	// Advance first has the effect of States.Published for published, then that of States.Save for save. Each run is at
+	// most once in each list. It returns, in the order of save, which checkpoints it wrote. All is one transaction,
+	// except that it saves a checkpoint alone when the stored one is not the one in Saving.Over; an error may then follow
+	// writes that were committed, and the caller may repeat the call.
 	Advance(ctx context.Context, published []PublishedTo, save []Saving) ([]bool, error)
 }
 
@@ -33,41 +32,39 @@ type Known struct {
 	Seq   run.Seq
 }
 
-// Tails answers Projection.Tails. Epoch is opaque and compared for equality (T194).
+// Tails is the result of Projection.Tails. Epoch is as in Heads.
 type Tails struct {
 	Epoch string
 	Now   time.Time // the store's clock
 	ByRun map[string]Tail
 }
 
-// Tail is what there is of a run beyond Known.
+// Tail is the head of a run and its events after Known.
 type Tail struct {
 	Head         Head
-	CheckpointAt run.Seq // seq of the stored checkpoint of this program's revision, 0 for none
+	CheckpointAt run.Seq // seq of the stored checkpoint of this program's reducer revision, 0 for none
 	PublishedSeq run.Seq
-	Mark         *Mark // nil when nothing is to be published
-	// Events are those with Seq > Known.Seq, ascending, at most MaxTail: when the last
-	// of them is below the head, the state is to be loaded.
+	Mark         *Mark // nil when all changes are published
+	// Events are those with Seq > Known.Seq, ascending, at most MaxTail. When the last one is below Head.LastSeq, the
+	// caller must Load the state instead.
 	Events []run.Event
 }
 
-// Mark is the dirty mark of a run: since when something waits, and how often the
-// bus refused it (T189, T123).
+// Mark is the dirty mark of a run with unpublished changes.
 type Mark struct {
-	Since time.Time
+	Since time.Time // of the oldest unpublished change
 	Refusal
-	NotBefore time.Time // the bus is not to be asked again before; in the past when it never refused
+	NotBefore time.Time // earliest time to publish again; in the past when the bus has not refused
 }
 
-// PublishedTo says that everything of a run up to To was published, and its
-// operational state up to OpsRev.
+// PublishedTo says that the events of a run up to To and its operational state up to OpsRev were published.
 type PublishedTo struct {
 	RunID  string
 	To     run.Seq
 	OpsRev int64
 }
 
-// Saving is a state to keep as a run's checkpoint. Over is Tail.CheckpointAt.
+// Saving is a state to save as a run's checkpoint. Over is the Tail.CheckpointAt that it replaces.
 type Saving struct {
 	State run.State
 	Over  run.Seq

@@ -19,8 +19,8 @@ type TextMatches struct {
 	Many        bool // there are more than MaxTextRuns such runs: Runs is not complete
 }
 
-// NewTextMatches returns the matches of what a look-up read: up to MaxTextPlans+1 plans and MaxTextRuns+1 runs. A run
-// that the rest of the filter excludes counts, and is read as "".
+// NewTextMatches returns the matches of a look-up that read up to MaxTextPlans+1 plans and MaxTextRuns+1 runs. The id
+// of a run that the rest of the filter excludes must be ""; it counts for Many and is not in Runs.
 func NewTextMatches(plans, runs []string) TextMatches {
 	many := len(runs) > MaxTextRuns
 	return TextMatches{

@@ -13,30 +13,30 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// compare holds the checkpoint against the fold of the log up to it.
-func (v *verification) compare() {
+// compareCheckpoint compares the checkpoint with the fold of the log up to it.
+func (v *verification) compareCheckpoint() {
 	cp := v.checkpoint
 	if !authority.Current(cp.Rev) {
 		v.out.Notes++
 		if len(v.out.Noted) < MaxFindings {
-			v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, 0, "checkpoint.rev", show(cp.Rev), show(run.ReducerRev) +
-				"; nobody reads this one: rebuild it"})
+			v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, 0, "checkpoint.rev", display(cp.Rev),
+				display(run.ReducerRev) + "; this program ignores the checkpoint: rebuild it"})
 		}
 		return
 	}
-	v.differ("header", tree(cp.Header), tree(v.state.Header))
+	v.differ("header", jsonTree(cp.Header), jsonTree(v.state.Header))
 	if len(cp.Steps) != len(v.state.Steps) {
 		v.find(0, "steps", fmt.Sprintf("%d steps", len(cp.Steps)), fmt.Sprintf("%d steps", len(v.state.Steps)))
 	}
 	for i := range min(len(cp.Steps), len(v.state.Steps)) {
 		if !reflect.DeepEqual(cp.Steps[i], v.state.Steps[i]) {
-			v.differ("steps["+v.state.Steps[i].StepID+"]", tree(cp.Steps[i]), tree(v.state.Steps[i]))
+			v.differ("steps["+v.state.Steps[i].StepID+"]", jsonTree(cp.Steps[i]), jsonTree(v.state.Steps[i]))
 		}
 	}
 }
 
-// tree is v as JSON has it.
-func tree(v any) any {
+// jsonTree returns v as decoded JSON.
+func jsonTree(v any) any {
 	doc, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()
@@ -50,7 +50,7 @@ func tree(v any) any {
 	return out
 }
 
-// differ names every leaf that is not the same.
+// differ adds a finding for each leaf of two JSON trees that differs.
 func (v *verification) differ(path string, stored, expected any) {
 	if reflect.DeepEqual(stored, expected) {
 		return
@@ -84,11 +84,11 @@ func (v *verification) differ(path string, stored, expected any) {
 	v.find(0, path, stored, expected)
 }
 
-// maxShown is how much of a value a finding shows, in bytes.
+// maxShown limits the bytes of a value in a finding.
 const maxShown = 200
 
-// show is a value in a few words.
-func show(v any) string {
+// display returns a value as a short text.
+func display(v any) string {
 	var s string
 	switch v := v.(type) {
 	case string:

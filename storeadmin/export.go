@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Exported is what Export wrote.
+// Exported counts what Export wrote.
 type Exported struct {
 	Runs     int   `json:"runs"`
 	Events   int64 `json:"events"`
@@ -20,9 +20,9 @@ type Exported struct {
 	Plans    int   `json:"plans"`
 }
 
-// Export writes runs, all when none is named, as JSON Lines: their facts, plans,
-// events byte for byte, and receipts. Import makes the same runs of it elsewhere
-// (Z09). Beside running servers each run is as it was at one moment.
+// Export writes the named runs, or all runs when none is named, as JSON Lines: their facts, plans, events byte for
+// byte, and receipts. Import makes equal runs from it in another store (contract Z09). If servers are running, each run
+// is exported as of one moment. *UnknownRunsError when a named run does not exist.
 func Export(ctx context.Context, s store.Store, only []string, w io.Writer, p Progress) (Exported, error) {
 	var out Exported
 	epoch, err := s.Epoch(ctx)
@@ -36,7 +36,7 @@ func Export(ctx context.Context, s store.Store, only []string, w io.Writer, p Pr
 		return out, err
 	}
 	plans := map[string]bool{}
-	err = each(ctx, s, only, func(r store.Run) error {
+	err = forEachRun(ctx, s, only, func(r store.Run) error {
 		if err := exportPlan(ctx, s, r.PlanRef.SHA256, plans, enc); err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func Export(ctx context.Context, s store.Store, only []string, w io.Writer, p Pr
 	return out, enc.Encode(line{Total: &totalLine{Runs: out.Runs, Events: out.Events}})
 }
 
-// exportPlan writes a plan that was not written before; one by reference that
-// was never fetched is not there.
+// exportPlan writes a plan unless it was written before. A plan by reference that was never fetched is not in the
+// store, and is left out.
 func exportPlan(ctx context.Context, s store.Runs, sha string, done map[string]bool, enc *json.Encoder) error {
 	if sha == "" || done[sha] {
 		return nil
@@ -71,7 +71,7 @@ func exportPlan(ctx context.Context, s store.Runs, sha string, done map[string]b
 }
 
 func exportRun(ctx context.Context, s store.Store, r store.Run, enc *json.Encoder, out *Exported) error {
-	sent, upTo, err := moment(ctx, s, r.RunID)
+	sent, upTo, err := readMoment(ctx, s, r.RunID)
 	if err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func exportRun(ctx context.Context, s store.Store, r store.Run, enc *json.Encode
 	return enc.Encode(line{End: &end})
 }
 
-// momentTries bounds how often receipts are read again because the run moved.
+// momentTries limits how often the receipts are read again because the run has changed.
 const momentTries = 5
 
-// moment is the receipts of a run and the head that they belong to. Of a run that
-// never rests, receipts newer than the head are left out.
-func moment(ctx context.Context, s store.Store, runID string) (sent []run.Receipt, upTo run.Seq, err error) {
+// readMoment reads the receipts of a run and the head at the same moment. If the run changes during each try, it leaves
+// out receipts that are newer than the head.
+func readMoment(ctx context.Context, s store.Store, runID string) (sent []run.Receipt, upTo run.Seq, err error) {
 	for range momentTries {
 		before, _, err := headOf(ctx, s, runID)
 		if err != nil {

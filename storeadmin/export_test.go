@@ -35,7 +35,7 @@ func (d *db) load(doc string) storeadmin.Imported {
 	return out
 }
 
-// body is an export without its header, which has a time.
+// body returns an export without its header, which has a time.
 func body(doc string) string {
 	_, rest, _ := strings.Cut(doc, "\n")
 	return rest
@@ -49,7 +49,7 @@ func (d *db) receipts(runID string) []run.Receipt {
 }
 
 // contract: Z09
-func TestExport_FreshStoreIsIdentical(t *testing.T) {
+func TestExport_ImportMakesEqualRunsInAnEmptyStore(t *testing.T) {
 	t.Parallel()
 	for _, way := range [][2]string{{"sqlite", "sqlite"}, {"sqlite", "postgres"}, {"postgres", "sqlite"},
 		{"postgres", "postgres"}} {
@@ -57,7 +57,7 @@ func TestExport_FreshStoreIsIdentical(t *testing.T) {
 			t.Parallel()
 			a, b := adapters[way[0]](t), adapters[way[1]](t)
 			for n := range 20 {
-				id := a.live(n)
+				id := a.createRandom(n)
 				if n%2 == 0 {
 					a.project(id.RunID)
 				}
@@ -68,7 +68,7 @@ func TestExport_FreshStoreIsIdentical(t *testing.T) {
 			}
 			out := b.load(doc)
 			if out.Runs != 20 || len(out.Skipped) > 0 {
-				t.Errorf("%+v", out)
+				t.Errorf("imported %+v, want 20 runs and none skipped", out)
 			}
 			for n := range 20 {
 				id := identity(n).RunID
@@ -86,18 +86,18 @@ func TestExport_FreshStoreIsIdentical(t *testing.T) {
 				plan, err := b.Plan(t.Context(), ra.PlanRef.SHA256)
 				must(t, err)
 				if !bytes.Equal(plan, planBody) {
-					t.Errorf("plan %q", plan)
+					t.Errorf("plan body %q, want %q", plan, planBody)
 				}
 			}
 			b.clean()
 			if body(doc) != body(b.export()) {
-				t.Error("the export of the copy is another one")
+				t.Error("the export of the copy differs from the export of the original")
 			}
 		})
 	}
 }
 
-// Bytes that JSON writers would change come through: blanks, HTML, nothing at all.
+// An export keeps bytes that a JSON encoder would change, such as spaces, HTML characters and a missing payload.
 // contract: A11
 func TestExport_PayloadsKeepTheirBytes(t *testing.T) {
 	onEach(t, func(d *db) {
@@ -118,37 +118,37 @@ func TestExport_PayloadsKeepTheirBytes(t *testing.T) {
 	})
 }
 
-func TestExport_SomeRuns(t *testing.T) {
+func TestExport_WritesOnlyTheNamedRuns(t *testing.T) {
 	t.Parallel()
 	d := newSQLite(t)
 	for n := range 4 {
-		d.live(n)
+		d.createRandom(n)
 	}
 	doc := d.export("run-001", "run-003")
 	if strings.Count(doc, `{"run":`) != 2 || strings.Contains(doc, "run-002") {
-		t.Error("not the runs that were asked for")
+		t.Errorf("the export of run-001 and run-003 has other runs:\n%s", doc)
 	}
 	if _, err := storeadmin.Export(t.Context(), d.Store, []string{"nobody"}, io.Discard, nil); !errors.Is(err,
 		store.ErrNotFound) {
-		t.Errorf("unknown run: %v", err)
+		t.Errorf("export of an unknown run: error %v, want ErrNotFound", err)
 	}
 }
 
-func TestImport_RefusesWhatExists(t *testing.T) {
+func TestImport_RefusesOrSkipsRunsThatExist(t *testing.T) {
 	onEach(t, func(d *db) {
 		src := newSQLite(d.T)
 		for n := range 3 {
-			src.live(n)
+			src.createRandom(n)
 		}
 		doc := src.export()
 		d.load(src.export("run-001"))
 		_, err := storeadmin.Import(d.Context(), d.Store, from(doc), false, nil)
 		var exist *storeadmin.ExistError
 		if !errors.As(err, &exist) || !errors.Is(err, store.ErrConflict) || fmt.Sprint(exist.RunIDs) != "[run-001]" {
-			d.Fatalf("%v", err)
+			d.Fatalf("error %v, want an ExistError for run-001", err)
 		}
 		if runs, err := d.AllRuns(d.Context(), "", 10); err != nil || len(runs) != 1 {
-			d.Fatalf("%d runs after the refusal, %v", len(runs), err)
+			d.Fatalf("%d runs after the refusal, want 1 (error %v)", len(runs), err)
 		}
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
@@ -157,14 +157,14 @@ func TestImport_RefusesWhatExists(t *testing.T) {
 		out, err := storeadmin.Import(d.Context(), d.Store, from(packed.String()), true, nil)
 		must(d.T, err)
 		if out.Runs != 2 || fmt.Sprint(out.Skipped) != "[run-001]" || out.Last != "run-002" {
-			d.Errorf("%+v", out)
+			d.Errorf("imported %+v, want 2 runs up to run-002 and run-001 skipped", out)
 		}
 		d.clean()
 	})
 }
 
-// What is wrong is said at once, by line, and nothing is written.
-func TestImport_SaysAllThatIsWrong(t *testing.T) {
+// Import lists all violations by line and writes nothing.
+func TestImport_ListsAllViolationsOfAFile(t *testing.T) {
 	t.Parallel()
 	src := newSQLite(t)
 	src.sample()
@@ -183,25 +183,25 @@ func TestImport_SaysAllThatIsWrong(t *testing.T) {
 		line int
 		want string
 	}{
-		"empty":          {func([]string) []string { return nil }, 1, "empty"},
-		"no header":      {func(l []string) []string { return l[1:] }, 1, "neither the header"},
-		"version":        {change(0, `"version":2`, `"version":3`), 1, "this program reads 2"},
-		"not JSON":       {func(l []string) []string { l[3] = "{"; return l }, 4, "not a line of an export"},
-		"plan":           {change(1, `"body":"`, `"body":"AAAA`), 2, "the body's is"},
-		"tenant":         {change(2, `"tenantId":"t1"`, `"tenantId":"t|1"`), 3, "tenantId"},
-		"other tenant":   {change(4, `"tenantId":"t1"`, `"tenantId":"t2"`), 5, "of another run, tenant"},
-		"seq":            {change(4, `"runSeq":2`, `"runSeq":7`), 5, "leaves a hole"},
-		"eventId":        {change(4, `"eventId":"`, `"eventId":"x`), 5, "not a UUID"},
-		"key":            {change(4, `"idempotencyKey":"`, `"idempotencyKey":"0`), 5, "is not "},
-		"attempt":        {change(4, `"engineAttemptId":1`, `"engineAttemptId":0`), 5, "from 1 to"},
-		"emitted":        {change(4, `"emittedAt":"20`, `"emittedAt":"99920`), 5, "not a line of an export"},
-		"cut off":        {func(l []string) []string { return l[:len(l)-1] }, len(lines) - 1, "cut off"},
-		"cut off early":  {func(l []string) []string { return l[:5] }, 5, "ends within run run-001"},
-		"an event lacks": {func(l []string) []string { return append(l[:4:4], l[5:]...) }, 5, "leaves a hole"},
-		"after the end":  {func(l []string) []string { return append(l, l[1]) }, len(lines) + 1, "after the end"},
-		"twice": {func(l []string) []string {
+		"empty file":              {func([]string) []string { return nil }, 1, "empty"},
+		"no header":               {func(l []string) []string { return l[1:] }, 1, "neither the header"},
+		"unknown version":         {change(0, `"version":2`, `"version":3`), 1, "this program reads 2"},
+		"not JSON":                {func(l []string) []string { l[3] = "{"; return l }, 4, "not a line of an export"},
+		"hash of a plan":          {change(1, `"body":"`, `"body":"AAAA`), 2, "the SHA-256 of the body is"},
+		"pattern of the tenant":   {change(2, `"tenantId":"t1"`, `"tenantId":"t|1"`), 3, "tenantId"},
+		"event of another tenant": {change(4, `"tenantId":"t1"`, `"tenantId":"t2"`), 5, "another run, tenant"},
+		"hole in the seqs":        {change(4, `"runSeq":2`, `"runSeq":7`), 5, "leaves a hole"},
+		"malformed eventId":       {change(4, `"eventId":"`, `"eventId":"x`), 5, "not a UUID"},
+		"wrong key":               {change(4, `"idempotencyKey":"`, `"idempotencyKey":"0`), 5, "the key of this event"},
+		"attempt 0":               {change(4, `"engineAttemptId":1`, `"engineAttemptId":0`), 5, "from 1 to"},
+		"malformed time":          {change(4, `"emittedAt":"20`, `"emittedAt":"99920`), 5, "not a line of an export"},
+		"without the last line":   {func(l []string) []string { return l[:len(l)-1] }, len(lines) - 1, "cut off"},
+		"cut off within a run":    {func(l []string) []string { return l[:5] }, 5, "ends within run run-001"},
+		"missing event":           {func(l []string) []string { return append(l[:4:4], l[5:]...) }, 5, "leaves a hole"},
+		"line after the end":      {func(l []string) []string { return append(l, l[1]) }, len(lines) + 1, "after the end"},
+		"run in the file twice": {func(l []string) []string {
 			return append(l[:len(l)-1:len(l)-1], l[2:]...)
-		}, len(lines), "stood in the file before"},
+		}, len(lines), "in the file more than once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fresh := newSQLite(t)
@@ -209,17 +209,17 @@ func TestImport_SaysAllThatIsWrong(t *testing.T) {
 			_, err := storeadmin.Import(t.Context(), fresh.Store, from(doc), false, nil)
 			var invalid *storeadmin.InvalidError
 			if !errors.As(err, &invalid) {
-				t.Fatalf("error %v", err)
+				t.Fatalf("error %v, want an InvalidError", err)
 			}
 			found := false
 			for _, v := range invalid.Violations {
 				found = found || v.Line == c.line && strings.Contains(v.Path+" "+v.Message, c.want)
 			}
 			if !found {
-				t.Errorf("want line %d %q in:\n%v", c.line, c.want, err)
+				t.Errorf("want a violation in line %d with %q among:\n%v", c.line, c.want, err)
 			}
 			if runs, err := fresh.AllRuns(t.Context(), "", 10); err != nil || len(runs) > 0 {
-				t.Errorf("%d runs were written, %v", len(runs), err)
+				t.Errorf("%d runs were written, want none (error %v)", len(runs), err)
 			}
 		})
 	}
@@ -228,7 +228,7 @@ func TestImport_SaysAllThatIsWrong(t *testing.T) {
 	_, err := storeadmin.Import(t.Context(), newSQLite(t).Store, from(strings.Join(broken, "\n")), false, nil)
 	for _, line := range []string{"line 4: ", "line 5: ", "line 6: "} {
 		if !strings.Contains(fmt.Sprint(err), line) {
-			t.Errorf("%q is missing in: %v", line, err)
+			t.Errorf("want a violation in %q among: %v", line, err)
 		}
 	}
 }

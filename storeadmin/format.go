@@ -10,19 +10,18 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// An export is JSON Lines. The first line is the header; then, for each run, its
-// plan unless that stood before, the run, its events in order, its receipts in
-// order, and its end; the last line counts. Versions are those of the event
-// envelope (T181): 2 is this one, 1 is bare events without any other line.
+// An export is JSON Lines. The first line is the header. Then come, for each run, its plan unless it was written
+// before, the run, its events in order, its receipts in order, and its end. The last line has the totals. Version is
+// the version of the event envelope (contract T181). A file of version 1 has only events.
 const (
 	Format  = "dvt-export"
 	Version = 2
 )
 
-// maxLine bounds one line: a RunStarted of the largest plan, or its document.
+// maxLine limits one line, in bytes. The longest lines are the largest plan and its RunStarted.
 const maxLine = 64 << 20
 
-// line is one line of an export: one of its members is set.
+// line is one line of an export. A header has Format to ExportedAt; any other line has exactly one of the other fields.
 type line struct {
 	Format     string     `json:"format,omitempty"`
 	Version    int        `json:"version,omitempty"`
@@ -42,7 +41,7 @@ type planLine struct {
 	Body   []byte `json:"body"` // base64
 }
 
-// documentOf keeps the bytes of a JSON document: inline where it is compact, else as text.
+// documentOf returns a JSON document in a form that keeps its bytes: inline if it is compact, else as text.
 func documentOf(raw json.RawMessage) (inline json.RawMessage, text *string) {
 	if raw == nil {
 		return nil, nil
@@ -55,6 +54,7 @@ func documentOf(raw json.RawMessage) (inline json.RawMessage, text *string) {
 	return nil, &s
 }
 
+// rawOf reverses documentOf.
 func rawOf(inline json.RawMessage, text *string) json.RawMessage {
 	if text != nil {
 		return json.RawMessage(*text)

@@ -27,16 +27,17 @@ import (
 	"github.com/dvt-engine/dvt/storeadmin"
 )
 
-// db is a store and a way past it.
+// db is a store, and exec to change its database past it.
 type db struct {
 	*testing.T
 	store.Store
 	exec func(statement string) error
 }
 
-// adapters make an empty store.
+// adapters are the constructors of an empty store, by name.
 var adapters = map[string]func(*testing.T) *db{"sqlite": newSQLite, "postgres": newPostgres}
 
+// onEach runs f on each adapter.
 func onEach(t *testing.T, f func(*db)) {
 	t.Parallel()
 	for name, fresh := range adapters {
@@ -81,8 +82,8 @@ func newPostgres(t *testing.T) *db {
 	}}
 }
 
-// unlocked drops what keeps the log from being changed, and with it what makes its rows unique.
-func (d *db) unlocked() {
+// unlock drops the triggers and constraints of the database that would refuse a corrupt log.
+func (d *db) unlock() {
 	d.Helper()
 	if _, pg := d.Store.(*postgres.Store); pg {
 		for _, table := range []string{"event", "audit"} {
@@ -99,10 +100,10 @@ func (d *db) unlocked() {
 	must(d.T, d.exec(`DROP INDEX event_run_end`))
 }
 
-// document is how the test writes a JSON document in SQL.
+// document is the notation of a JSON document in the SQL of the tests.
 var document = regexp.MustCompile(`DOC\((.*?')\)`)
 
-// dialect turns the tests' SQL into that of the store.
+// dialect converts the SQL of the tests into that of the database.
 func (d *db) dialect(q string) string {
 	if _, pg := d.Store.(*postgres.Store); pg {
 		return document.ReplaceAllString(q, "$1::json")
@@ -131,9 +132,9 @@ func newRun(id run.Identity) store.NewRun {
 	}
 }
 
-// live makes the n-th run by the ways by which a run comes into a store: a random
-// log that an engine could have written, with receipts of its signals.
-func (d *db) live(n int) run.Identity {
+// createRandom makes the n-th run by the methods that servers use: a random log that an engine could have written, with
+// receipts of its signals.
+func (d *db) createRandom(n int) run.Identity {
 	d.Helper()
 	id := identity(n)
 	_, _, err := d.CreateRun(d.Context(), newRun(id))
@@ -144,7 +145,7 @@ func (d *db) live(n int) run.Identity {
 	return id
 }
 
-// sample makes run-001: two attempts of a, b open, one receipt.
+// sample makes run-001: step a with two attempts, step b running, one receipt. The comments are the seqs.
 func (d *db) sample() string {
 	d.Helper()
 	id := identity(1)
@@ -162,6 +163,7 @@ func (d *db) sample() string {
 	return id.RunID
 }
 
+// write appends an event as a server does, with its gate and its receipt.
 func (d *db) write(id run.Identity, e run.Event) {
 	d.Helper()
 	a := store.Append{RunID: id.RunID, Events: []run.Draft{{
@@ -241,10 +243,11 @@ func (d *db) verify(runs ...string) storeadmin.Verified {
 	return out
 }
 
+// clean fails the test unless Verify finds no difference.
 func (d *db) clean() {
 	d.Helper()
 	if out := d.verify(); out.Differences > 0 {
-		d.Fatalf("%d differences: %v", out.Differences, out.Found)
+		d.Fatalf("%d differences, want none: %v", out.Differences, out.Found)
 	}
 }
 
@@ -262,15 +265,15 @@ func equal(t testing.TB, what string, want, got any) {
 	}
 }
 
-// alike takes empty for nil; documents must have the same bytes.
+// alike treats empty and nil as equal, except that JSON documents must have the same bytes.
 var alike = cmp.Options{
 	cmp.Comparer(func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }),
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() },
 		cmpopts.EquateEmpty()),
 }
 
-// whats are what findings are about.
-func whats(found []storeadmin.Finding) (out []string) {
+// paths returns the paths that findings name, sorted and each once.
+func paths(found []storeadmin.Finding) (out []string) {
 	for _, f := range found {
 		out = append(out, f.What)
 	}

@@ -17,16 +17,16 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// MaxViolations is how many violations an InvalidError lists; it counts all.
+// MaxViolations limits the violations that an InvalidError lists. Total counts all of them.
 const MaxViolations = 1000
 
-// InvalidError says all that is wrong with a file, by line. Nothing was changed.
+// InvalidError lists the violations of a file, by line. Nothing was changed.
 type InvalidError struct {
 	Violations []Violation
 	Total      int
 }
 
-// Violation is one thing wrong with one line.
+// Violation says what is wrong with one line.
 type Violation struct {
 	Line    int    `json:"line"` // from 1
 	Path    string `json:"path,omitempty"`
@@ -50,7 +50,8 @@ func (e *InvalidError) Error() string {
 	return b.String()
 }
 
-// ExistError names runs of a file that the store has. Nothing was changed. It is store.ErrConflict.
+// ExistError names runs of a file that are in the store already. Nothing was changed. errors.Is(err, store.ErrConflict)
+// is true.
 type ExistError struct{ RunIDs []string }
 
 // Error implements error.
@@ -62,33 +63,31 @@ func (e *ExistError) Error() string {
 // Is makes errors.Is(err, store.ErrConflict) true.
 func (e *ExistError) Is(target error) bool { return target == store.ErrConflict }
 
-// Imported is what Import wrote, also when it failed on its way.
+// Imported says what Import wrote, also when Import returns an error.
 type Imported struct {
 	Runs     int      `json:"runs"`
 	Events   int64    `json:"events"`
 	Receipts int64    `json:"receipts"`
-	Skipped  []string `json:"skipped,omitempty"` // runs that were there
-	// Last is the run that was written last: those after it in the file are not.
+	Skipped  []string `json:"skipped,omitempty"` // runs that were in the store already
+	// Last is the run that was written last; runs after it in the file were not written.
 	Last string `json:"last,omitempty"`
 }
 
-// Import makes the runs of a file that open opens, plain or gzip, twice: the first
-// reading finds everything that is wrong with it, and only if there is nothing the
-// second one writes, a transaction for each run. *InvalidError; *ExistError unless
-// skipExisting.
+// Import makes the runs of a file, plain or gzip. It reads the file twice, so it calls open twice. The first reading
+// finds all violations; only if there are none, the second one writes the runs, one transaction for each. Errors are
+// *InvalidError, *ExistError unless skipExisting, and those of the store; after an error of the store, runs up to
+// Imported.Last are written.
 //
-// A file of version 2 is what Export writes. One of version 1 is events alone, of
-// the shapes that came before (T16, T40, T147, T181): attempts in strings, an
-// occurredAt, an emittedAt that is the time of storing, a flat RunStarted. Their
-// keys and ids stay (T04, T11), types that nobody knows any more too. This is the
-// one place that takes them.
+// A file of version 2 is an export. A file of version 1 has only events, in older forms: attempts in strings, an
+// occurredAt, an emittedAt that is the time of storing, a flat RunStarted (contract T16, T147, T181). Import keeps
+// their keys, ids and unknown types (contract T04, T11, T40). No other function accepts such events.
 //
-// An open run is imported as a record: no engine works on it.
+// No engine continues an imported run, not even an open one: it is only a record.
 func Import(ctx context.Context, s store.Store, open func() (io.ReadCloser, error), skipExisting bool,
 	p Progress) (Imported, error) {
 	var out Imported
 	first := &survey{s: s, skipping: skipExisting, skip: map[string]bool{}, requests: map[run.Key]string{}}
-	if err := reading(ctx, open, first); err != nil {
+	if err := readFile(ctx, open, first); err != nil {
 		return out, err
 	}
 	switch {
@@ -99,31 +98,32 @@ func Import(ctx context.Context, s store.Store, open func() (io.ReadCloser, erro
 	}
 	out.Skipped = first.exist
 	second := &writing{s: s, skip: first.skip, out: &out, p: p}
-	return out, reading(ctx, open, second)
+	return out, readFile(ctx, open, second)
 }
 
-// unit is one run of a file with everything that is its own.
+// unit is one run of a file, with its events and receipts.
 type unit struct {
 	line     int
 	run      store.Run
 	events   []run.Event
 	receipts []run.Receipt
 
-	// What stands in it once.
+	// The values that must be unique within the run.
 	keys    map[run.Key]bool
 	ends    map[authority.Attempt]bool
 	signals map[string]bool
 	numbers map[int64]bool
 }
 
-// sink takes what a file holds, in order. An error ends the reading.
+// sink receives the contents of a file, in order. An error ends the reading.
 type sink interface {
 	plan(ctx context.Context, p planLine) error
 	unit(ctx context.Context, u unit) error
 	violation(v Violation)
 }
 
-func reading(ctx context.Context, open func() (io.ReadCloser, error), to sink) (err error) {
+// readFile reads a file once.
+func readFile(ctx context.Context, open func() (io.ReadCloser, error), to sink) (err error) {
 	f, err := open()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func reading(ctx context.Context, open func() (io.ReadCloser, error), to sink) (
 	return newReader(in, to).read(ctx)
 }
 
-// survey is the first reading: it only looks.
+// survey is the sink of the first reading. It writes nothing.
 type survey struct {
 	s        store.Store
 	skipping bool
@@ -166,15 +166,15 @@ func (w *survey) unit(ctx context.Context, u unit) error {
 		return nil
 	}
 	if other := w.requests[key]; other != "" {
-		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "is that of run " + other + " too"})
+		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "is also that of run " + other + " in the file"})
 		return nil
 	}
 	w.requests[key] = u.run.RunID
 	old, err := w.s.ByRequest(ctx, key)
 	switch {
 	case err == nil:
-		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "the store made run " + old.RunID +
-			" of this request"})
+		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "is also that of run " + old.RunID +
+			" in the store"})
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *survey) violation(v Violation) {
 	}
 }
 
-// writing is the second reading.
+// writing is the sink of the second reading. It writes the runs.
 type writing struct {
 	s    store.Store
 	skip map[string]bool
@@ -219,5 +219,5 @@ func (w *writing) unit(ctx context.Context, u unit) error {
 	return nil
 }
 
-// violation cannot come: the first reading found none.
+// violation is never called, because the first reading found no violation.
 func (w *writing) violation(Violation) {}

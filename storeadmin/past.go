@@ -11,35 +11,34 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// past is what an engine's history says of one log, in the order that the log had.
+// past is the writes to one log that are in the engine's history, in the order that the log had.
 type past struct {
-	id    run.Identity
-	facts []fact
-	known run.Seq // the highest head that the engine was told
+	id     run.Identity
+	writes []write
+	known  run.Seq // the highest head that the engine got as a result
 }
 
-// fact is one write: an Append, or a signal that had been accepted.
-type fact struct {
+// write is one Append, or one signal that was accepted.
+type write struct {
 	append store.Append
-	first  run.Seq // place of the first event that only this Append can have written; 0 for begins and signals
+	first  run.Seq // seq of the first event that only this Append can have written; 0 for starts and signals
 	signal *engine.Signal
 	at     time.Time // of the signal
 }
 
-// begin is the StepStarted of an attempt, which its Begin wrote.
-type begin struct {
+// start is the StepStarted of an attempt, which StartAttempt wrote.
+type start struct {
 	draft run.Draft
-	seq   run.Seq // 0 when nobody knows its place
+	seq   run.Seq // 0 when it is unknown
 }
 
-// pastOf reads a history. The StepStarted of an attempt comes to the place that it
-// had in the log, before the Append that carries it again with the terminal: what
-// ran at a time decides what the store stamps (T221). Where the place is not known,
-// the time when the work began stands for it.
+// pastOf reads a history. An Append with the end of an attempt carries its StepStarted again. The StepStarted must
+// return to its own seq before that Append, because the attempts that are running decide what the store stamps
+// (contract T221). If the seq is unknown, the time at which the attempt started decides about the order.
 func pastOf(ctx context.Context, h engine.Historian, id run.Identity) (*past, error) {
 	p := &past{id: id}
-	var loose []begin
-	places := map[run.Key]begin{}
+	var unplaced []start
+	starts := map[run.Key]start{}
 	seen := map[string]bool{}
 	for r, err := range h.History(ctx, id) {
 		switch {
@@ -48,135 +47,136 @@ func pastOf(ctx context.Context, h engine.Historian, id run.Identity) (*past, er
 		case r.Signal != nil:
 			if !seen[r.Signal.ID] {
 				seen[r.Signal.ID] = true
-				p.facts = append(p.facts, fact{signal: r.Signal, at: r.At})
+				p.writes = append(p.writes, write{signal: r.Signal, at: r.At})
 			}
 			continue
 		case r.Seqs == nil && len(r.Append.Events) == 1 && r.Head == 0:
-			loose = append(loose, begin{draft: r.Append.Events[0]})
+			unplaced = append(unplaced, start{draft: r.Append.Events[0]})
 			continue
 		}
 		p.known = max(p.known, r.Head)
-		f := fact{append: r.Append}
+		w := write{append: r.Append}
 		for i, d := range r.Append.Events {
 			if d.Type == run.StepStartedEvent {
-				places[d.Key(id)] = begin{draft: d, seq: r.Seqs[i]}
-			} else if f.first == 0 || r.Seqs[i] < f.first {
-				f.first = r.Seqs[i]
+				starts[d.Key(id)] = start{draft: d, seq: r.Seqs[i]}
+			} else if w.first == 0 || r.Seqs[i] < w.first {
+				w.first = r.Seqs[i]
 			}
 		}
-		p.facts = append(p.facts, f)
+		p.writes = append(p.writes, w)
 	}
-	for _, b := range loose {
-		if key := b.draft.Key(id); places[key].draft.Type == "" {
-			places[key] = b
+	for _, s := range unplaced {
+		if key := s.draft.Key(id); starts[key].draft.Type == "" {
+			starts[key] = s
 		}
 	}
-	p.place(places)
+	p.insertStarts(starts)
 	return p, nil
 }
 
-// place puts begins before the Append that they preceded.
-func (p *past) place(begins map[run.Key]begin) {
-	before := map[int][]begin{} // by index of the fact; the number of facts for the end
-	for _, b := range begins {
-		at := len(p.facts)
-		for i, f := range p.facts {
-			if b.precedes(f) {
+// insertStarts inserts each start before the first Append that it preceded.
+func (p *past) insertStarts(starts map[run.Key]start) {
+	before := map[int][]start{} // by index of the write; len(p.writes) for the end
+	for _, s := range starts {
+		at := len(p.writes)
+		for i, w := range p.writes {
+			if s.precedes(w) {
 				at = i
 				break
 			}
 		}
-		before[at] = append(before[at], b)
+		before[at] = append(before[at], s)
 	}
-	var facts []fact
-	for i := range len(p.facts) + 1 {
-		list := inOrder(before[i])
+	var writes []write
+	for i := range len(p.writes) + 1 {
+		list := sortStarts(before[i])
 		for chunk := range slices.Chunk(list, store.MaxBatch) {
-			f := fact{}
-			for _, b := range chunk {
-				f.append.Events = append(f.append.Events, b.draft)
+			w := write{}
+			for _, s := range chunk {
+				w.append.Events = append(w.append.Events, s.draft)
 			}
-			facts = append(facts, f)
+			writes = append(writes, w)
 		}
-		if i < len(p.facts) {
-			facts = append(facts, p.facts[i])
+		if i < len(p.writes) {
+			writes = append(writes, p.writes[i])
 		}
 	}
-	p.facts = facts
+	p.writes = writes
 }
 
-// inOrder sorts begins by their places; one without a place stands before the
-// first that began later.
-func inOrder(begins []begin) []begin {
-	slices.SortFunc(begins, func(a, b begin) int {
+// sortStarts sorts starts by seq. A start with an unknown seq comes before the first one with a later time.
+func sortStarts(starts []start) []start {
+	slices.SortFunc(starts, func(a, b start) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), a.draft.EmittedAt.Compare(b.draft.EmittedAt),
 			cmp.Compare(a.draft.StepID, b.draft.StepID))
 	})
-	loose := 0
-	for loose < len(begins) && begins[loose].seq == 0 {
-		loose++
+	unplaced := 0
+	for unplaced < len(starts) && starts[unplaced].seq == 0 {
+		unplaced++
 	}
-	out := slices.Clone(begins[loose:])
-	for _, b := range begins[:loose] {
-		at := slices.IndexFunc(out, func(o begin) bool { return o.draft.EmittedAt.After(b.draft.EmittedAt) })
+	out := slices.Clone(starts[unplaced:])
+	for _, s := range starts[:unplaced] {
+		at := slices.IndexFunc(out, func(o start) bool { return o.draft.EmittedAt.After(s.draft.EmittedAt) })
 		if at < 0 {
 			at = len(out)
 		}
-		out = slices.Insert(out, at, b)
+		out = slices.Insert(out, at, s)
 	}
 	return out
 }
 
-func (b begin) precedes(f fact) bool {
-	if f.first == 0 {
+// precedes reports whether the start was in the log before the events of w.
+func (s start) precedes(w write) bool {
+	if w.first == 0 {
 		return false
 	}
-	if b.seq > 0 {
-		return b.seq < f.first
+	if s.seq > 0 {
+		return s.seq < w.first
 	}
-	return b.draft.EmittedAt.Before(emitted(f.append))
+	return s.draft.EmittedAt.Before(emittedAt(w.append))
 }
 
-func emitted(a store.Append) time.Time { return a.Events[len(a.Events)-1].EmittedAt }
+// emittedAt returns the time of the last event of an append.
+func emittedAt(a store.Append) time.Time { return a.Events[len(a.Events)-1].EmittedAt }
 
-// missing is what to write again to a log that has these keys. A restored log is
-// the beginning of the one that the engine knew, so everything up to the last
-// Append of which it has an event was carried out, gates and receipts included;
-// signals look for themselves.
-func (p *past) missing(have map[run.Key]bool) []fact {
+// missing returns the writes that a log with these keys needs again. A restored log is a prefix of the one that the
+// engine knew. So all writes up to the last Append that has an event in the log were carried out, including their
+// changes of gates and receipts. Signals are all returned, because putSignal checks whether the store has their
+// receipts.
+func (p *past) missing(have map[run.Key]bool) []write {
 	from := 0
-	for i, f := range p.facts {
-		if f.first > 0 && slices.ContainsFunc(f.append.Events, func(d run.Draft) bool {
+	for i, w := range p.writes {
+		if w.first > 0 && slices.ContainsFunc(w.append.Events, func(d run.Draft) bool {
 			return d.Type != run.StepStartedEvent && have[d.Key(p.id)]
 		}) {
 			from = i + 1
 		}
 	}
-	var out []fact
-	for i, f := range p.facts {
+	var out []write
+	for i, w := range p.writes {
 		switch {
-		case f.signal != nil, i >= from && !f.begins():
-			out = append(out, f)
-		case f.begins():
-			f.append.Events = slices.DeleteFunc(slices.Clone(f.append.Events),
+		case w.signal != nil, i >= from && !w.hasOnlyStarts():
+			out = append(out, w)
+		case w.hasOnlyStarts():
+			w.append.Events = slices.DeleteFunc(slices.Clone(w.append.Events),
 				func(d run.Draft) bool { return have[d.Key(p.id)] })
-			if len(f.append.Events) > 0 {
-				f.append.Outcomes = caused(f.append.Events)
-				out = append(out, f)
+			if len(w.append.Events) > 0 {
+				w.append.Outcomes = retryOutcomes(w.append.Events)
+				out = append(out, w)
 			}
 		}
 	}
 	return out
 }
 
-// begins reports whether the fact is the StepStarted of attempts and nothing else.
-func (f fact) begins() bool {
-	return f.signal == nil && f.first == 0 && len(f.append.Events) > 0
+// hasOnlyStarts reports whether the write has only StepStarted events.
+func (w write) hasOnlyStarts() bool {
+	return w.signal == nil && w.first == 0 && len(w.append.Events) > 0
 }
 
-// caused are the receipts that begins move: those of the retries behind them.
-func caused(begins []run.Draft) (out []store.SignalOutcome) {
-	for i, d := range begins {
+// retryOutcomes returns the outcomes of the RETRY_STEP signals that caused the starts.
+func retryOutcomes(starts []run.Draft) (out []store.SignalOutcome) {
+	for i, d := range starts {
 		if p, err := run.PayloadOf[run.StepStartedPayload](d.Payload); err == nil && p.SignalID != "" {
 			out = append(out, store.SignalOutcome{SignalID: p.SignalID, Application: run.SignalApplied, AppliedBy: i})
 		}

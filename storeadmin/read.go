@@ -10,31 +10,32 @@ import (
 	"io"
 )
 
-// reader takes a file apart, line by line.
+// reader parses a file line by line and passes its contents to a sink.
 type reader struct {
 	in   *bufio.Reader
 	to   sink
 	no   int
-	seen map[string]bool // runs that ended
-	open *unit           // the run that is being read
+	seen map[string]bool // ids of the runs so far
+	open *unit           // the run whose lines are being read
 
 	version1 bool
-	group    *group // of version 1
+	group    *group // the run whose events are being read, in version 1
 	total    totalLine
-	closed   bool // the last line was read
+	closed   bool // the line with the totals was read
 }
 
 func newReader(in *bufio.Reader, to sink) *reader {
 	return &reader{in: in, to: to, seen: map[string]bool{}}
 }
 
-func (r *reader) bad(path, format string, args ...any) {
+// reject reports a violation in the current line.
+func (r *reader) reject(path, format string, args ...any) {
 	r.to.violation(Violation{Line: r.no, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) read(ctx context.Context) error {
 	for {
-		text, err := r.next()
+		text, err := r.readLine()
 		if errors.Is(err, io.EOF) {
 			return r.finish(ctx)
 		}
@@ -51,8 +52,8 @@ func (r *reader) read(ctx context.Context) error {
 	}
 }
 
-// next is the next line; io.EOF after the last.
-func (r *reader) next() ([]byte, error) {
+// readLine reads the next line; io.EOF after the last one.
+func (r *reader) readLine() ([]byte, error) {
 	var text []byte
 	for {
 		piece, err := r.in.ReadSlice('\n')
@@ -83,24 +84,24 @@ func (r *reader) take(ctx context.Context, text []byte) error {
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&l); err != nil {
-		r.bad("", "is not a line of an export: %v", err)
+		r.reject("", "is not a line of an export: %v", err)
 		return nil
 	}
 	switch {
 	case first && l.Format != Format:
-		r.bad("", "is neither the header of an export nor an event of version 1")
+		r.reject("", "is neither the header of an export nor an event of version 1")
 	case l.Format != "":
 		if l.Version != Version {
-			r.bad("version", "is %d; this program reads %d", l.Version, Version)
+			r.reject("version", "is %d; this program reads %d", l.Version, Version)
 		}
 	case r.closed:
-		r.bad("", "stands after the end of the file")
+		r.reject("", "is after the end of the export")
 	case l.Plan != nil:
 		if checkPlan(r, l.Plan) {
 			return r.to.plan(ctx, *l.Plan)
 		}
 	case l.Run != nil:
-		r.begin(l.Run)
+		r.beginRun(l.Run)
 	case l.Event != nil:
 		r.event(l.Event)
 	case l.Receipt != nil:
@@ -110,22 +111,22 @@ func (r *reader) take(ctx context.Context, text []byte) error {
 	case l.Total != nil:
 		r.closed = true
 		if *l.Total != r.total {
-			r.bad("total", "says %d runs and %d events; the file has %d and %d", l.Total.Runs, l.Total.Events, r.total.Runs,
+			r.reject("total", "says %d runs and %d events; the file has %d and %d", l.Total.Runs, l.Total.Events, r.total.Runs,
 				r.total.Events)
 		}
 	default:
-		r.bad("", "is not a line of an export")
+		r.reject("", "is not a line of an export")
 	}
 	return nil
 }
 
-func (r *reader) begin(l *runLine) {
+func (r *reader) beginRun(l *runLine) {
 	if r.open != nil {
-		r.bad("run", "begins before the end of run %s", r.open.run.RunID)
+		r.reject("run", "begins before the end line of run %s", r.open.run.RunID)
 	}
 	r.open = &unit{line: r.no, run: l.run()}
 	if r.seen[l.RunID] {
-		r.bad("run.runId", "run %s stood in the file before", l.RunID)
+		r.reject("run.runId", "run %s is in the file more than once", l.RunID)
 	}
 	r.seen[l.RunID] = true
 	checkRun(r, r.open.run)
@@ -133,7 +134,7 @@ func (r *reader) begin(l *runLine) {
 
 func (r *reader) event(l *eventLine) {
 	if r.open == nil {
-		r.bad("event", "stands outside a run")
+		r.reject("event", "is not within a run")
 		return
 	}
 	e := l.event()
@@ -143,7 +144,7 @@ func (r *reader) event(l *eventLine) {
 
 func (r *reader) receipt(l *receiptLine) {
 	if r.open == nil {
-		r.bad("receipt", "stands outside a run")
+		r.reject("receipt", "is not within a run")
 		return
 	}
 	c := l.receipt()
@@ -156,10 +157,10 @@ func (r *reader) end(ctx context.Context, l *endLine) error {
 	r.open = nil
 	switch {
 	case u == nil:
-		r.bad("end", "stands outside a run")
+		r.reject("end", "is not within a run")
 		return nil
 	case l.RunID != u.run.RunID, l.Events != len(u.events), l.Receipts != len(u.receipts):
-		r.bad("end", "is of run %s with %d events and %d receipts; the file has run %s with %d and %d",
+		r.reject("end", "names run %s with %d events and %d receipts, but the lines before it are run %s with %d and %d",
 			l.RunID, l.Events, l.Receipts, u.run.RunID, len(u.events), len(u.receipts))
 	}
 	r.total.Runs++
@@ -167,18 +168,18 @@ func (r *reader) end(ctx context.Context, l *endLine) error {
 	return r.to.unit(ctx, *u)
 }
 
-// finish looks for what a file that was cut off lacks.
+// finish checks that the file is complete.
 func (r *reader) finish(ctx context.Context) error {
 	switch {
 	case r.no == 0:
 		r.no = 1
-		r.bad("", "the file is empty")
+		r.reject("", "the file is empty")
 	case r.version1:
 		return r.endGroup(ctx)
 	case r.open != nil:
-		r.bad("", "the file ends within run %s", r.open.run.RunID)
+		r.reject("", "the file ends within run %s", r.open.run.RunID)
 	case !r.closed:
-		r.bad("", "the file ends before its last line: it was cut off")
+		r.reject("", "the file was cut off: its last line, with the totals, is missing")
 	}
 	return nil
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Rebuilt is what Rebuild did.
+// Rebuilt counts what Rebuild did.
 type Rebuilt struct {
-	Runs int `json:"runs"` // whose checkpoint was made anew
+	Runs int `json:"runs"` // with a new checkpoint
 }
 
-// Rebuild drops the checkpoints of runs, all when none is named, and makes new ones
-// from their logs. It changes no answer, and repeating it changes nothing.
+// Rebuild drops the checkpoints of the named runs, or of all runs when none is named, and makes new ones from their
+// logs. It changes no answer of the store, and may be repeated. *UnknownRunsError when a named run does not exist.
 func Rebuild(ctx context.Context, s store.Store, only []string, p Progress) (Rebuilt, error) {
 	var out Rebuilt
-	err := each(ctx, s, only, func(r store.Run) error {
+	err := forEachRun(ctx, s, only, func(r store.Run) error {
 		if err := s.DropCheckpoint(ctx, r.RunID); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func Rebuild(ctx context.Context, s store.Store, only []string, p Progress) (Reb
 		for _, step := range state.Steps {
 			all.Steps = append(all.Steps, step.Ord)
 		}
-		if _, err := s.Save(ctx, state, all); err != nil { // a projector may have been faster: its is newer
+		if _, err := s.Save(ctx, state, all); err != nil { // false when a projector was faster, which is fine
 			return err
 		}
 		out.Runs++

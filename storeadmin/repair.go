@@ -14,48 +14,48 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Recorder is the way by which a worker appends: engine.Journal has it.
+// Recorder appends events as a worker does; engine.Journal implements it.
 type Recorder interface {
 	Append(ctx context.Context, a store.Append) (store.Appended, error)
 }
 
-// Repaired is what Repair did.
+// Repaired says what Repair did.
 type Repaired struct {
 	EpochBefore string        `json:"epochBefore"`
 	Epoch       string        `json:"epoch"`
-	Looked      int           `json:"looked"` // runs that were open in the store
+	Looked      int           `json:"looked"` // number of runs that were open in the store and so compared
 	Refilled    []RefilledRun `json:"refilled,omitempty"`
 	Lost        []LostRun     `json:"lost,omitempty"`
 }
 
-// RefilledRun is a run whose log lacked something that the engine knew.
+// RefilledRun is a run whose log lacked events or receipts that are in the engine's history.
 type RefilledRun struct {
 	RunID  string  `json:"runId"`
-	From   run.Seq `json:"from"`   // where the log ended
-	To     run.Seq `json:"to"`     // and where it ends now
-	Events int     `json:"events"` // appended again
-	// Receipts are those made again: who sent the signal and why is lost.
+	From   run.Seq `json:"from"`   // last seq of the log before the repair
+	To     run.Seq `json:"to"`     // last seq of the log after it
+	Events int     `json:"events"` // number of events that were appended again
+	// Receipts were written again. The sender and the reason of their signals are lost.
 	Receipts []LostReceipt `json:"receipts,omitempty"`
-	// Known is where the engine knew the log to end, when it ends before that: refused
-	// signals leave no trace in the engine, and cannot be had back.
+	// Known is the last seq of the log before the restore, as the engine knows it, if the log is still shorter. Events of
+	// rejected signals are not in the engine's history and cannot be recovered.
 	Known run.Seq `json:"known,omitempty"`
-	// Refused is what the log had and does not take any more: somebody wrote to it
-	// between the restore and the repair.
+	// Refused are events that the log had before the restore and refuses now, because somebody wrote to the run between
+	// the restore and the repair.
 	Refused []string `json:"refused,omitempty"`
 }
 
-// LostReceipt is a signal that the store had forgotten.
+// LostReceipt is a signal whose receipt was lost in the restore.
 type LostReceipt struct {
 	SignalID string         `json:"signalId"`
 	Type     run.SignalType `json:"type"`
 	StepID   string         `json:"stepId,omitempty"`
-	// Renumbered says that another signal has its number now, which the engine will
-	// take for one that it has seen.
+	// Renumbered says that another signal has its number now. The engine drops that other signal, because it has seen the
+	// number before.
 	Renumbered bool `json:"renumbered,omitempty"`
 }
 
-// LostRun is a run that the engine knows and the store does not: it was made after
-// the backup. Without its plan it cannot be refilled.
+// LostRun is a run that the engine knows and the store does not, because it was created after the backup. It cannot be
+// refilled, because its plan is lost too.
 type LostRun struct {
 	RunID      string `json:"runId"`
 	TenantID   string `json:"tenantId"`
@@ -64,32 +64,32 @@ type LostRun struct {
 	Open       bool   `json:"open"`
 }
 
-// Repair makes a restored store go on (T30, T194): a new epoch, so that viewers
-// start anew, then every run that is open in the store is refilled from the
-// engine's history through rec, in the order that its log had. Keys are those of
-// before, so what is there already stays and repeating it is harmless; numbers and
-// times are new. Its workflow goes on afterwards by itself.
+// Repair makes a restored store usable again (contract T30, T194). It sets a new epoch, so that viewers start again
+// from the beginning. Then it refills the log of each named run, or of all runs, that is open in the store, through
+// rec: it appends the missing events from the engine's history in the order that the log had. Keys are those of the
+// lost events, so that events in the log do not change and Repair may be repeated; numbers and times are new. The
+// workflows continue without further action.
 //
-// Nothing else may write meanwhile. Runs that the store does not have any more are
-// in Lost, unless runs are named.
+// Nothing else may write meanwhile. Runs that are only in the engine are in Lost, unless runs are named.
+// *UnknownRunsError, before anything is changed, when a named run is not in the store.
 func Repair(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, only []string, p Progress) (Repaired,
 	error) {
 	var out Repaired
-	if _, err := named(ctx, s, only); err != nil {
+	if _, err := findRuns(ctx, s, only); err != nil {
 		return out, err
 	}
 	var err error
 	if out.EpochBefore, out.Epoch, err = BumpEpoch(ctx, s); err != nil {
 		return out, err
 	}
-	err = each(ctx, s, only, func(r store.Run) error {
+	err = forEachRun(ctx, s, only, func(r store.Run) error {
 		head, ok, err := headOf(ctx, s, r.RunID)
 		if err != nil {
 			return err
 		}
 		if !ok || head.Terminal {
 			p.done(r.RunID)
-			return nil // a log that has its end is whole
+			return nil // a log with its end is complete
 		}
 		out.Looked++
 		refilled, err := refill(ctx, s, h, rec, r, head)
@@ -123,7 +123,7 @@ func Repair(ctx context.Context, s store.Store, h engine.Historian, rec Recorder
 	return out, nil
 }
 
-// BumpEpoch gives the store a new epoch: every viewer and cursor starts anew.
+// BumpEpoch gives the store a new epoch, so that every viewer and cursor starts again from the beginning.
 func BumpEpoch(ctx context.Context, s store.Ops) (before, after string, err error) {
 	if before, err = s.Epoch(ctx); err != nil {
 		return "", "", err
@@ -135,7 +135,7 @@ func BumpEpoch(ctx context.Context, s store.Ops) (before, after string, err erro
 	return before, after, err
 }
 
-// refill repairs one run; nil when nothing was missing.
+// refill repairs one run. It returns nil when nothing was missing.
 func refill(ctx context.Context, s store.Store, h engine.Historian, rec Recorder, r store.Run,
 	head store.Head) (*RefilledRun, error) {
 	if cp, err := s.Checkpoint(ctx, r.RunID); err == nil && cp.Seq > head.LastSeq {
@@ -203,15 +203,15 @@ func refill(ctx context.Context, s store.Store, h engine.Historian, rec Recorder
 	return out, nil
 }
 
-// Of a receipt that was made again.
+// Actor and reason of a receipt that was written again.
 const (
 	repairActor  = "dvt/repair"
 	repairReason = "The receipt was lost in a restore; the engine's history shows that the signal had been accepted."
 )
 
-// putSignal makes the receipt and the decision of a signal that reached the engine,
-// if they are gone. Its number must not be given to another: the engine drops
-// numbers that it has seen (T196).
+// putSignal writes the receipt and the SignalAccepted of a signal that reached the engine, unless the store has them.
+// It returns the receipt if it was lost or has another number now. The signal should get its old number, because the
+// engine drops a signal whose number it has seen (contract T196).
 func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signal, at time.Time) (lost *LostReceipt,
 	err error) {
 	err = s.InRun(ctx, r.RunID, func(tx store.RunTx) error {
@@ -232,7 +232,7 @@ func putSignal(ctx context.Context, s store.Store, r store.Run, sig engine.Signa
 			EmittedBy: run.ByAuthz, Payload: payload,
 		}}}
 		if sig.Type == run.Cancel || sig.Type == run.EmergencyStop {
-			a.SetGate = run.GateStopped // as when it was accepted (T192)
+			a.SetGate = run.GateStopped // as when it was accepted (contract T192)
 		}
 		done, err := tx.Append(ctx, a)
 		if err != nil {

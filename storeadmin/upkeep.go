@@ -1,11 +1,8 @@
-// Package storeadmin is what operators do with a whole store: verify that it is what
-// its logs say, make its checkpoints anew, refill it from the engine after a
-// restore, and carry runs to another store.
+// Package storeadmin has the operations on a whole store for operators: verify a store against its logs, rebuild its
+// checkpoints, refill it from the engine after a restore, and copy runs to another store.
 //
-// Every function goes through the runs one by one, in the order of their ids,
-// and reads events by the page: its memory is that of one run's state, and of its
-// log where it is written whole (Import, Repair). All but Import and Repair may
-// work beside running servers.
+// Every function handles the runs one by one, by id, and reads events in pages. It holds the state of one run in
+// memory; Import and Repair also hold its log. All functions except Import and Repair may run beside servers.
 package storeadmin
 
 import (
@@ -19,11 +16,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TriggerImport is the trigger source of runs that came from a log of version 1.
-// Their keys, ids, numbers and times are those of whoever wrote them (T04, T11).
+// TriggerImport is the trigger source of runs that were imported from a log of version 1. Their keys, ids, numbers and
+// times are those of the program that wrote the log, so the rules for events do not hold for them (contract T04, T11).
 const TriggerImport = "import"
 
-// Progress is told of every run that is done.
+// Progress, if not nil, is called after each run.
 type Progress func(runID string)
 
 func (p Progress) done(runID string) {
@@ -32,7 +29,7 @@ func (p Progress) done(runID string) {
 	}
 }
 
-// UnknownRunsError names runs that were asked for and are not there. It is store.ErrNotFound.
+// UnknownRunsError names the requested runs that are not in the store. errors.Is(err, store.ErrNotFound) is true.
 type UnknownRunsError struct{ RunIDs []string }
 
 // Error implements error.
@@ -43,9 +40,10 @@ func (e *UnknownRunsError) Error() string {
 // Is makes errors.Is(err, store.ErrNotFound) true.
 func (e *UnknownRunsError) Is(target error) bool { return target == store.ErrNotFound }
 
-// each calls f for the runs named, or for all. It looks for every name first.
-func each(ctx context.Context, s store.Store, only []string, f func(store.Run) error) error {
-	runs, err := named(ctx, s, only)
+// forEachRun calls f for the named runs, or for all when none is named. It reads all named runs before the first call
+// of f.
+func forEachRun(ctx context.Context, s store.Store, only []string, f func(store.Run) error) error {
+	runs, err := findRuns(ctx, s, only)
 	if err != nil {
 		return err
 	}
@@ -75,7 +73,8 @@ func each(ctx context.Context, s store.Store, only []string, f func(store.Run) e
 	}
 }
 
-func named(ctx context.Context, s store.Store, ids []string) ([]store.Run, error) {
+// findRuns reads the runs with these ids; *UnknownRunsError when some do not exist.
+func findRuns(ctx context.Context, s store.Store, ids []string) ([]store.Run, error) {
 	var runs []store.Run
 	var unknown []string
 	for _, id := range ids {
@@ -95,7 +94,7 @@ func named(ctx context.Context, s store.Store, ids []string) ([]store.Run, error
 	return runs, nil
 }
 
-// pages yields the log of a run up to a seq, page by page.
+// pages yields the events of a run up to a seq, in pages.
 func pages(ctx context.Context, s store.Log, runID string, upTo run.Seq) iter.Seq2[[]run.Event, error] {
 	return func(yield func([]run.Event, error) bool) {
 		var after run.Seq
@@ -140,14 +139,14 @@ func receipts(ctx context.Context, s store.Signals, runID string) iter.Seq2[run.
 	}
 }
 
-// headOf is the head of one run; false when it has none.
+// headOf reads the head of one run; false when it has none.
 func headOf(ctx context.Context, s store.Log, runID string) (store.Head, bool, error) {
 	h, err := s.Heads(ctx, []string{runID})
 	head, ok := h.ByRun[runID]
 	return head, ok, err
 }
 
-// draftOf is what an event was before it had a place.
+// draftOf returns the draft from which an event was made.
 func draftOf(e run.Event) run.Draft {
 	return run.Draft{
 		Type: e.Type, StepID: e.StepID, SignalID: e.SignalID, LogicalAttempt: e.LogicalAttempt,

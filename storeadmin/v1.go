@@ -16,20 +16,20 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// group is the events of one run of version 1, before it is known whose they are.
+// group collects the events of one run of version 1 until all facts of the run are known.
 type group struct {
 	runID  string
 	line   int
-	lines  []int // of the events
+	lines  []int // line numbers of the events
 	events []run.Event
-	// facts that some event tells, such as tenantId, and the first line that told each
+	// facts of the run that its events name, such as tenantId, and the first line that names each
 	facts   map[string]string
-	told    map[string]int
+	toldAt  map[string]int
 	planRef plan.Ref
 }
 
-// envelope is what stands at the top of an event of version 1; every other member
-// there belongs into the payload (T147).
+// envelope is the members of the envelope of an event of version 1. All other members of the event belong to the
+// payload (contract T147).
 var envelope = []string{
 	"eventType", "eventId", "runId", "runSeq", "idempotencyKey", "tenantId", "projectId", "environmentId", "planId",
 	"planVersion",
@@ -37,13 +37,13 @@ var envelope = []string{
 	"payload",
 }
 
-// identity are the members that are the run's and not the event's.
+// identity is the members of the envelope that name facts of the run.
 var identity = []string{"tenantId", "projectId", "environmentId", "planId", "planVersion"}
 
 func (r *reader) takeV1(ctx context.Context, text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
-		r.bad("", "is not an event: %v", err)
+		r.reject("", "is not an event: %v", err)
 		return nil
 	}
 	m := &v1{r: r, members: members}
@@ -53,10 +53,10 @@ func (r *reader) takeV1(ctx context.Context, text []byte) error {
 			return err
 		}
 		if r.seen[id] {
-			r.bad("runId", "the events of run %s do not stand together", id)
+			r.reject("runId", "the events of run %s must be on consecutive lines", id)
 		}
 		r.seen[id] = true
-		r.group = &group{runID: id, line: r.no, facts: map[string]string{}, told: map[string]int{}}
+		r.group = &group{runID: id, line: r.no, facts: map[string]string{}, toldAt: map[string]int{}}
 	}
 	g := r.group
 	e := m.event()
@@ -64,26 +64,26 @@ func (r *reader) takeV1(ctx context.Context, text []byte) error {
 		g.tell(r, name, m.text(name, false))
 	}
 	if e.Type == run.RunStarted {
-		g.started(r, e.Payload)
+		g.tellStarted(r, e.Payload)
 	}
 	g.lines, g.events = append(g.lines, r.no), append(g.events, e)
 	return nil
 }
 
-// tell takes a fact of the run; what is told twice must agree (T147).
+// tell records a fact of the run. All lines that name a fact must agree (contract T147).
 func (g *group) tell(r *reader, name, value string) {
 	old, known := g.facts[name]
 	switch {
 	case value == "":
 	case known && old != value:
-		r.bad(name, "is %q; line %d says %q", value, g.told[name], old)
+		r.reject(name, "is %q; line %d says %q", value, g.toldAt[name], old)
 	case !known:
-		g.facts[name], g.told[name] = value, r.no
+		g.facts[name], g.toldAt[name] = value, r.no
 	}
 }
 
-// started takes the facts that a flat RunStarted tells.
-func (g *group) started(r *reader, payload json.RawMessage) {
+// tellStarted records the facts that a flat RunStarted names.
+func (g *group) tellStarted(r *reader, payload json.RawMessage) {
 	var p struct {
 		PlanRef plan.Ref `json:"planRef"`
 		Context struct {
@@ -91,7 +91,7 @@ func (g *group) started(r *reader, payload json.RawMessage) {
 		} `json:"context"`
 		TriggeredBy string `json:"triggeredBy"`
 	}
-	_ = json.Unmarshal(payload, &p) // what can be read of it
+	_ = json.Unmarshal(payload, &p) // an error leaves the fields that were read before it
 	g.planRef = p.PlanRef
 	g.tell(r, "planId", p.PlanRef.PlanID)
 	g.tell(r, "planVersion", p.PlanRef.PlanVersion)
@@ -101,8 +101,8 @@ func (g *group) started(r *reader, payload json.RawMessage) {
 	g.facts["triggeredBy"] = p.TriggeredBy
 }
 
-// endGroup hands over a run whose events are all read. Its violations are told at
-// the lines that they are about.
+// endGroup checks a run whose events were all read and passes it to the sink. It reports violations with the lines of
+// the events concerned.
 func (r *reader) endGroup(ctx context.Context) error {
 	g := r.group
 	r.group = nil
@@ -158,32 +158,33 @@ func (m *v1) event() run.Event {
 		e.EmittedAt = occurred
 	}
 	if e.PersistedAt.IsZero() {
-		e.PersistedAt = e.EmittedAt // ES: emittedAt is when it was stored (T16)
+		e.PersistedAt = e.EmittedAt // such logs have the time of storing as emittedAt (contract T16)
 	}
 	e.Payload = m.payload(e.Type, !occurred.IsZero())
 	if e.SignalID == "" && e.Type.OfSignal() {
-		p, _ := run.PayloadOf[run.SignalPayload](e.Payload) // what can be read of it
+		p, _ := run.PayloadOf[run.SignalPayload](e.Payload) // without a readable payload there is no signalId
 		e.SignalID = p.SignalID
 	}
 	return e
 }
 
+// text reads a string.
 func (m *v1) text(name string, needed bool) string {
 	raw, ok := m.members[name]
 	if !ok || string(raw) == "null" {
 		if needed {
-			m.r.bad(name, "is missing")
+			m.r.reject(name, "is missing")
 		}
 		return ""
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil || needed && s == "" {
-		m.r.bad(name, "must be a string that is not empty")
+		m.r.reject(name, "must be a non-empty string")
 	}
 	return s
 }
 
-// number reads an integer, which may stand in a string (T181).
+// number reads an integer, which may be in a string (contract T181).
 func (m *v1) number(name string, otherwise int64) int64 {
 	raw, ok := m.members[name]
 	if !ok || string(raw) == "null" {
@@ -197,12 +198,13 @@ func (m *v1) number(name string, otherwise int64) int64 {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		m.r.bad(name, "must be an integer, not %s", raw)
+		m.r.reject(name, "must be an integer, not %s", raw)
 		return otherwise
 	}
 	return n
 }
 
+// time reads an RFC 3339 time.
 func (m *v1) time(name string) time.Time {
 	s := m.text(name, false)
 	if s == "" {
@@ -210,13 +212,13 @@ func (m *v1) time(name string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		m.r.bad(name, "must be an RFC 3339 time, not %q", s)
+		m.r.reject(name, "must be an RFC 3339 time, not %q", s)
 	}
 	return t.Truncate(authority.Precision).UTC()
 }
 
-// payload is that of the event, with what stood flat beside it and the time when it
-// happened (T16, T147). One that needs nothing stays byte for byte.
+// payload returns the payload of the event, with the members that are beside it in a flat event and with occurredAt
+// (contract T16, T147). A payload without such additions keeps its bytes.
 func (m *v1) payload(t run.EventType, occurred bool) json.RawMessage {
 	raw, given := m.members["payload"]
 	if string(raw) == "null" {
@@ -233,13 +235,13 @@ func (m *v1) payload(t run.EventType, occurred bool) json.RawMessage {
 	nested := map[string]json.RawMessage{}
 	if given {
 		if err := json.Unmarshal(raw, &nested); err != nil {
-			m.r.bad("payload", "must be an object: %d members stand beside it", len(flat))
+			m.r.reject("payload", "must be an object, because %d members beside it belong to it", len(flat))
 			return raw
 		}
 	}
 	for name, value := range flat {
 		if old, twice := nested[name]; twice && !bytes.Equal(old, value) {
-			m.r.bad(name, "stands beside the payload and in it, with another value")
+			m.r.reject(name, "has different values beside the payload and in it")
 		}
 		nested[name] = value
 	}
@@ -248,12 +250,12 @@ func (m *v1) payload(t run.EventType, occurred bool) json.RawMessage {
 	}
 	out, err := authority.Encode(nested)
 	if err != nil {
-		m.r.bad("payload", "%v", err)
+		m.r.reject("payload", "%v", err)
 	}
 	return out
 }
 
-// modernise gives a flat RunStarted the form in which readers look for what it says.
+// modernise converts the payload of a flat RunStarted into the present form.
 func modernise(p map[string]json.RawMessage) {
 	var ref run.EngineRunRef
 	if json.Unmarshal(p["engineRunRef"], &ref.WorkflowID) == nil && ref.WorkflowID != "" {

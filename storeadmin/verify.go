@@ -13,30 +13,30 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// MaxFindings is how many differences, and how many notes, a Verified lists; it
-// counts all.
+// MaxFindings limits the differences, and the notes, that a Verified lists. It counts all of them.
 const MaxFindings = 1000
 
-// Verified is what Verify found.
+// Verified is the result of Verify.
 type Verified struct {
 	Runs        int       `json:"runs"`
 	Events      int64     `json:"events"`
 	Differences int       `json:"differences"`
 	Notes       int       `json:"notes"`
 	Found       []Finding `json:"found,omitempty"` // the differences, by run
-	Noted       []Finding `json:"noted,omitempty"` // what is odd, and is as it should be in an imported log
+	Noted       []Finding `json:"noted,omitempty"` // the notes: deviations that need no repair
 }
 
-// Finding is one place where the store is not what it should be.
+// Finding is a value in the store that differs from the expected one.
 type Finding struct {
-	RunID    string  `json:"runId"`
-	Seq      run.Seq `json:"runSeq,omitempty"` // of the event that it is about
-	What     string  `json:"what"`             // such as event.key, head.lastSeq, header.counts.running, steps[2].status
-	Stored   string  `json:"stored"`
-	Expected string  `json:"expected"`
+	RunID string  `json:"runId"`
+	Seq   run.Seq `json:"runSeq,omitempty"` // of the event concerned, 0 for none
+	// What is the path of the value, such as event.key, head.lastSeq, header.counts.running or steps[2].status.
+	What     string `json:"what"`
+	Stored   string `json:"stored"`
+	Expected string `json:"expected"`
 }
 
-// String is the finding in one line.
+// String returns the finding in one line.
 func (f Finding) String() string {
 	where := f.RunID
 	if f.Seq > 0 {
@@ -45,16 +45,16 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: stored %s, expected %s", where, f.What, f.Stored, f.Expected)
 }
 
-// Verify compares runs, all when none is named, with what their logs say: the keys
-// and ids of events (T05, T198), numbers without holes (T190), times that do not
-// fall (T18), one terminal per attempt and run (T10), the head, the receipts, and
-// the checkpoint against a fold of the whole log. It changes nothing.
+// Verify checks the named runs, or all runs when none is named. It checks the events of the log: their keys and ids
+// (contract T05, T198), numbers without holes (contract T190), times that never decrease (contract T18), and one end
+// for each attempt and the run (contract T10). It compares the head and the receipts with the log, and the checkpoint
+// with a fold of the log. It changes nothing. *UnknownRunsError when a named run does not exist.
 //
-// A run whose trigger source is TriggerImport keeps foreign keys, ids, numbers and
-// times, and events of unknown shape: those are noted, and are no differences.
+// A run whose trigger source is TriggerImport may have foreign keys, ids, numbers and times, and events of unknown
+// form. They are notes, not differences.
 func Verify(ctx context.Context, s store.Store, only []string, p Progress) (Verified, error) {
 	var out Verified
-	err := each(ctx, s, only, func(r store.Run) error {
+	err := forEachRun(ctx, s, only, func(r store.Run) error {
 		v := &verification{s: s, run: r, out: &out, foreign: r.TriggerSource == TriggerImport,
 			keys: map[run.Key]run.Seq{}, attempts: map[authority.Attempt]mark{}, decided: map[string]run.Seq{}}
 		if err := v.verify(ctx); err != nil {
@@ -67,7 +67,7 @@ func Verify(ctx context.Context, s store.Store, only []string, p Progress) (Veri
 	return out, err
 }
 
-// verification is that of one run.
+// verification is the verification of one run.
 type verification struct {
 	s       store.Store
 	run     store.Run
@@ -78,48 +78,49 @@ type verification struct {
 	state      run.State
 	last       run.Seq
 	lastAt     time.Time
-	end        run.Seq // of the run's terminal
+	end        run.Seq // of the event that ends the run, 0 for none
 	running    int
 	keys       map[run.Key]run.Seq
 	attempts   map[authority.Attempt]mark
 	decided    map[string]run.Seq // signal decisions, by signal
 }
 
-// mark is what the log has of an attempt.
+// mark says which events of an attempt are in the log.
 type mark struct {
 	started, manual bool
-	ended           run.Seq
+	ended           run.Seq // of the event that ends it, 0 for none
 }
 
 func (m mark) runs() bool { return m.started && !m.manual && m.ended == 0 }
 
+// find adds a difference.
 func (v *verification) find(seq run.Seq, what string, stored, expected any) {
 	v.out.Differences++
 	if len(v.out.Found) < MaxFindings {
-		v.out.Found = append(v.out.Found, Finding{v.run.RunID, seq, what, show(stored), show(expected)})
+		v.out.Found = append(v.out.Found, Finding{v.run.RunID, seq, what, display(stored), display(expected)})
 	}
 }
 
-// odd is a finding that an imported log may have.
-func (v *verification) odd(seq run.Seq, what string, stored, expected any) {
+// note adds a difference, or a note when the log was imported and may have it.
+func (v *verification) note(seq run.Seq, what string, stored, expected any) {
 	if !v.foreign {
 		v.find(seq, what, stored, expected)
 		return
 	}
 	v.out.Notes++
 	if len(v.out.Noted) < MaxFindings {
-		v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, seq, what, show(stored), show(expected)})
+		v.out.Noted = append(v.out.Noted, Finding{v.run.RunID, seq, what, display(stored), display(expected)})
 	}
 }
 
-// verify reads checkpoint, head and log in this order, so that each is at least
-// as new as what it is compared with while others write.
+// verify reads checkpoint, head and log in this order. Each is then at least as new as the one before, so that
+// concurrent writes cause no false differences.
 func (v *verification) verify(ctx context.Context) error {
 	switch cp, err := v.s.Checkpoint(ctx, v.run.RunID); {
 	case err == nil:
 		v.checkpoint = &cp
 	case !errors.Is(err, store.ErrNotFound):
-		v.find(0, "checkpoint", err, "can be read")
+		v.find(0, "checkpoint", err, "a readable checkpoint")
 	}
 	head, ok, err := headOf(ctx, v.s, v.run.RunID)
 	if err != nil {
@@ -131,7 +132,7 @@ func (v *verification) verify(ctx context.Context) error {
 	}
 	v.state = authority.Base(v.run)
 	if v.checkpoint != nil && v.checkpoint.Seq == 0 {
-		v.compare()
+		v.compareCheckpoint()
 	}
 	for page, err := range pages(ctx, v.s, v.run.RunID, head.LastSeq) {
 		if err != nil {
@@ -140,12 +141,12 @@ func (v *verification) verify(ctx context.Context) error {
 		v.page(page)
 	}
 	if v.checkpoint != nil && v.checkpoint.Seq > v.last {
-		v.find(0, "checkpoint.seq", v.checkpoint.Seq, fmt.Sprintf("at most %d, where the log ends", v.last))
+		v.find(0, "checkpoint.seq", v.checkpoint.Seq, fmt.Sprintf("at most %d, the end of the log", v.last))
 	}
-	if err := v.head(ctx, head); err != nil {
+	if err := v.compareHead(ctx, head); err != nil {
 		return err
 	}
-	return v.receipts(ctx, head)
+	return v.compareReceipts(ctx, head)
 }
 
 func (v *verification) page(page []run.Event) {
@@ -153,14 +154,14 @@ func (v *verification) page(page []run.Event) {
 	for i := range page {
 		v.event(&page[i])
 	}
-	// The checkpoint is compared where it stands: between two events of a page.
+	// The checkpoint must be compared with the state at its seq, which may be in the middle of a page.
 	if cp := v.checkpoint; cp != nil && v.state.Seq < cp.Seq && cp.Seq <= page[len(page)-1].Seq {
 		upTo := 0
 		for upTo < len(page) && page[upTo].Seq <= cp.Seq {
 			upTo++
 		}
 		v.state, _, _ = run.Fold(v.state, page[:upTo])
-		v.compare()
+		v.compareCheckpoint()
 		page = page[upTo:]
 	}
 	v.state, _, _ = run.Fold(v.state, page)
@@ -168,43 +169,43 @@ func (v *verification) page(page []run.Event) {
 
 func (v *verification) event(e *run.Event) {
 	if e.Seq != v.last+1 {
-		v.odd(e.Seq, "event.runSeq", e.Seq, v.last+1)
+		v.note(e.Seq, "event.runSeq", e.Seq, v.last+1)
 	}
 	if e.PersistedAt.Before(v.lastAt) {
-		v.odd(e.Seq, "event.persistedAt", e.PersistedAt, "not before "+show(v.lastAt))
+		v.note(e.Seq, "event.persistedAt", e.PersistedAt, "not before "+display(v.lastAt))
 	}
 	v.last, v.lastAt = e.Seq, e.PersistedAt
 	d := draftOf(*e)
 	if key := d.Key(v.run.Identity); e.Key != key {
-		v.odd(e.Seq, "event.key", e.Key, key)
+		v.note(e.Seq, "event.key", e.Key, key)
 	}
 	if id := e.Key.EventID(); e.EventID != id {
-		v.odd(e.Seq, "event.eventId", e.EventID, id)
+		v.note(e.Seq, "event.eventId", e.EventID, id)
 	}
 	if err := d.Validate(v.run.Identity); err != nil {
-		v.odd(e.Seq, "event."+string(e.Type), err, "satisfies its schema")
+		v.note(e.Seq, "event."+string(e.Type), err, "a valid event")
 	}
 	if first, twice := v.keys[e.Key]; twice {
-		v.find(e.Seq, "event.key", fmt.Sprintf("that of event %d too", first), "one event a key")
+		v.find(e.Seq, "event.key", fmt.Sprintf("also the key of event %d", first), "one event for each key")
 	}
 	v.keys[e.Key] = e.Seq
 	switch {
 	case e.Type.EndsRun():
 		if v.end != 0 {
-			v.find(e.Seq, "event."+string(e.Type), "a second end of the run", fmt.Sprintf("one, at %d", v.end))
+			v.find(e.Seq, "event."+string(e.Type), "a second end of the run", fmt.Sprintf("one end, at %d", v.end))
 		} else {
 			v.end = e.Seq
 		}
 	case e.Type.OfSignal():
 		v.decided[e.SignalID] = e.Seq
 	case v.end != 0 && e.Type.Known():
-		v.odd(e.Seq, "event."+string(e.Type), "stands after the end of the run", fmt.Sprintf("nothing but signals after %d",
+		v.note(e.Seq, "event."+string(e.Type), "is after the end of the run", fmt.Sprintf("only signals after %d",
 			v.end))
 	}
 	v.count(e)
 }
 
-// count keeps what runs, as the authority counts it.
+// count counts the running attempts like package authority.
 func (v *verification) count(e *run.Event) {
 	if e.Type != run.StepStartedEvent && e.Type != run.StepAwaitingManualCompletion && !e.Type.EndsAttempt() {
 		return
@@ -219,7 +220,7 @@ func (v *verification) count(e *run.Event) {
 		m.manual = true
 	case m.ended != 0:
 		v.find(e.Seq, "event."+string(e.Type), fmt.Sprintf("a second end of %s/%d", e.StepID, e.LogicalAttempt),
-			fmt.Sprintf("one, at %d", m.ended))
+			fmt.Sprintf("one end, at %d", m.ended))
 	default:
 		m.ended = e.Seq
 	}
@@ -232,15 +233,15 @@ func (v *verification) count(e *run.Event) {
 	}
 }
 
-// head compares the head with what the log implies. Of the gate that is the pause.
-func (v *verification) head(ctx context.Context, h store.Head) error {
+// compareHead compares the head with the log. The log determines only one bit of the gate: whether the run is paused.
+func (v *verification) compareHead(ctx context.Context, h store.Head) error {
 	if h.LastSeq != v.last {
 		v.find(0, "head.lastSeq", h.LastSeq, v.last)
-	} else if err := v.beyond(ctx, h); err != nil {
+	} else if err := v.checkBeyondHead(ctx, h); err != nil {
 		return err
 	}
 	if !h.LastAt.Equal(v.lastAt) && v.last > 0 {
-		v.odd(0, "head.lastAt", h.LastAt, v.lastAt)
+		v.note(0, "head.lastAt", h.LastAt, v.lastAt)
 	}
 	if ended := v.end != 0; h.Terminal != ended {
 		v.find(0, "head.terminal", h.Terminal, ended)
@@ -254,21 +255,23 @@ func (v *verification) head(ctx context.Context, h store.Head) error {
 	return nil
 }
 
-// beyond looks for events that no head covers; the head may have moved since it was read.
-func (v *verification) beyond(ctx context.Context, h store.Head) error {
+// checkBeyondHead looks for events after the head. It reads the head again, because a server may have appended
+// meanwhile.
+func (v *verification) checkBeyondHead(ctx context.Context, h store.Head) error {
 	more, err := v.s.Events(ctx, v.run.RunID, h.LastSeq, 1)
 	if err != nil || len(more) == 0 {
 		return err
 	}
 	now, _, err := headOf(ctx, v.s, v.run.RunID)
 	if err == nil && now.LastSeq < more[0].Seq {
-		v.find(more[0].Seq, "head.lastSeq", now.LastSeq, fmt.Sprintf("at least %d, where an event stands", more[0].Seq))
+		v.find(more[0].Seq, "head.lastSeq", now.LastSeq, fmt.Sprintf("at least %d, because that event exists", more[0].Seq))
 	}
 	return err
 }
 
-// receipts compares receipts with the decisions in the log (T93).
-func (v *verification) receipts(ctx context.Context, h store.Head) error {
+// compareReceipts compares receipts with the decisions in the log. Each decision has a receipt, and each receipt names
+// the seq of its decision (contract T93).
+func (v *verification) compareReceipts(ctx context.Context, h store.Head) error {
 	var top int64
 	for r, err := range receipts(ctx, v.s, v.run.RunID) {
 		if err != nil {
@@ -276,7 +279,7 @@ func (v *verification) receipts(ctx context.Context, h store.Head) error {
 		}
 		top = max(top, r.No)
 		if r.AcceptedSeq > h.LastSeq {
-			continue // newer than the head that was read
+			continue // a server wrote it after the head was read
 		}
 		if seq := v.decided[r.Signal.ID]; r.AcceptedSeq != seq {
 			v.find(seq, "receipt["+r.Signal.ID+"].acceptedSeq", r.AcceptedSeq, seq)
@@ -284,7 +287,7 @@ func (v *verification) receipts(ctx context.Context, h store.Head) error {
 		delete(v.decided, r.Signal.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.decided)) {
-		v.odd(v.decided[id], "receipt["+id+"]", "missing", "that of the decision in the log")
+		v.note(v.decided[id], "receipt["+id+"]", "missing", "the receipt of the decision in the log")
 	}
 	now, _, err := headOf(ctx, v.s, v.run.RunID)
 	if err == nil && now.SignalNo < top {

@@ -15,11 +15,11 @@ import (
 )
 
 // contract: T30
-func TestVerify_WhatWasWrittenIsClean(t *testing.T) {
+func TestVerify_FindsNothingInRunsOfServers(t *testing.T) {
 	onEach(t, func(d *db) {
 		events := int64(0)
 		for n := range 12 {
-			id := d.live(n)
+			id := d.createRandom(n)
 			if n%3 > 0 {
 				d.project(id.RunID)
 			}
@@ -27,20 +27,20 @@ func TestVerify_WhatWasWrittenIsClean(t *testing.T) {
 		}
 		out := d.verify()
 		if out.Differences+out.Notes > 0 || out.Runs != 12 || out.Events != events {
-			d.Errorf("%+v, want 12 clean runs with %d events", out, events)
+			d.Errorf("verified %+v, want 12 runs with %d events and no finding", out, events)
 		}
 		if one := d.verify("run-003"); one.Runs != 1 {
-			d.Errorf("%+v", one)
+			d.Errorf("verified %+v, want only the named run", one)
 		}
 		_, err := storeadmin.Verify(d.Context(), d.Store, []string{"run-001", "nobody", "nothing"}, nil)
 		if !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), "nobody, no run nothing") {
-			d.Errorf("unknown runs: %v", err)
+			d.Errorf("error %v, want ErrNotFound that names both unknown runs", err)
 		}
 	})
 }
 
-// corrupt is the run that each corruption is done to.
-func corrupt(d *db) string {
+// resetSample makes the store contain only run-001, so that each case can corrupt it.
+func resetSample(d *db) string {
 	d.Helper()
 	for _, table := range []string{"run", "run_head", "event", "run_state", "step_state", "run_dirty", "signal",
 		"delivery"} {
@@ -58,25 +58,35 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 		do   []string
 		want []string
 	}{
-		"key":     {[]string{`UPDATE event SET key = 'k' WHERE run_seq = 3`}, []string{"event.eventId", "event.key"}},
-		"eventId": {[]string{`UPDATE event SET event_id = '` + uuid + `' WHERE run_seq = 3`}, []string{"event.eventId"}},
-		"same key": {[]string{`UPDATE event SET key = (SELECT key FROM event WHERE run_seq = 3) WHERE run_seq = 8`},
-			[]string{"event.eventId", "event.key"}},
-		"type": {[]string{`UPDATE event SET type = 'StepCompleted', logical_attempt = 3 WHERE run_seq = 6`},
+		"another key": {[]string{`UPDATE event SET key = 'k' WHERE run_seq = 3`}, []string{"event.eventId", "event.key"}},
+		"another eventId": {
+			[]string{`UPDATE event SET event_id = '` + uuid + `' WHERE run_seq = 3`},
+			[]string{"event.eventId"},
+		},
+		"key of another event": {
+			[]string{`UPDATE event SET key = (SELECT key FROM event WHERE run_seq = 3) WHERE run_seq = 8`},
+			[]string{"event.eventId", "event.key"},
+		},
+		"another type": {[]string{`UPDATE event SET type = 'StepCompleted', logical_attempt = 3 WHERE run_seq = 6`},
 			[]string{"event.key", "steps[a].attempts", "steps[a].logicalAttemptId"}},
-		"attempt": {[]string{`UPDATE event SET logical_attempt = 7 WHERE run_seq = 3`},
+		"another attempt": {[]string{`UPDATE event SET logical_attempt = 7 WHERE run_seq = 3`},
 			[]string{"event.key", "steps[a].attempts"}},
-		"payload": {[]string{`UPDATE event SET payload = DOC('{"errorCode":"OTHER","retryable":true}') WHERE run_seq = 4`},
-			[]string{"steps[a].attempts[0].error.code"}},
-		"no JSON": {[]string{`UPDATE event SET payload = DOC('[]') WHERE run_seq = 4`}, []string{"event.StepFailed"}},
-		"lost": {[]string{`DELETE FROM event WHERE run_seq = 4`}, []string{"event.runSeq", "head.running",
+		"another payload": {
+			[]string{`UPDATE event SET payload = DOC('{"errorCode":"OTHER","retryable":true}') WHERE run_seq = 4`},
+			[]string{"steps[a].attempts[0].error.code"},
+		},
+		"payload is not an object": {
+			[]string{`UPDATE event SET payload = DOC('[]') WHERE run_seq = 4`},
+			[]string{"event.StepFailed"},
+		},
+		"missing event": {[]string{`DELETE FROM event WHERE run_seq = 4`}, []string{"event.runSeq", "head.running",
 			"steps[a].attempts[0].status"}},
-		"lost last": {[]string{`DELETE FROM event WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq",
+		"missing last event": {[]string{`DELETE FROM event WHERE run_seq = 8`}, []string{"checkpoint.seq", "head.lastSeq",
 			"head.running"}},
-		"moved": {[]string{`UPDATE event SET run_seq = 12 WHERE run_seq = 8`}, []string{"checkpoint.seq",
+		"event with another seq": {[]string{`UPDATE event SET run_seq = 12 WHERE run_seq = 8`}, []string{"checkpoint.seq",
 			"head.lastSeq"}},
-		"beyond": {[]string{`UPDATE run_head SET last_seq = 7`}, []string{"checkpoint.seq", "head.lastSeq"}},
-		"times": {[]string{
+		"event after the head": {[]string{`UPDATE run_head SET last_seq = 7`}, []string{"checkpoint.seq", "head.lastSeq"}},
+		"times that decrease": {[]string{
 			`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 3) WHERE run_seq = 1`,
 			`UPDATE event SET persisted_at = (SELECT persisted_at FROM event WHERE run_seq = 8) WHERE run_seq = 2`},
 			[]string{"event.persistedAt"}},
@@ -88,18 +98,18 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 			[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq IN (7, 8)`},
 			[]string{"event.RunCompleted", "head.terminal", "header.status"},
 		},
-		"after the end": {[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq = 7`},
+		"event after the end of the run": {[]string{`UPDATE event SET type = 'RunCompleted', step_id = '' WHERE run_seq = 7`},
 			[]string{"event.StepStarted", "head.terminal"}},
 		"head seq": {[]string{`UPDATE run_head SET last_seq = 9`}, []string{"head.lastSeq"}},
 		"head time": {[]string{`UPDATE run_head SET last_at = (SELECT persisted_at FROM event WHERE run_seq = 1)`},
 			[]string{"head.lastAt"}},
-		"head terminal": {[]string{`UPDATE run_head SET terminal = (1 = 1)`}, []string{"head.terminal"}},
-		"head running":  {[]string{`UPDATE run_head SET running = 2`}, []string{"head.running"}},
-		"gate":          {[]string{`UPDATE run_head SET gate = 1`}, []string{"head.gate.paused"}},
-		"no head":       {[]string{`DELETE FROM run_head`}, []string{"head"}},
-		"signal number": {[]string{`UPDATE run_head SET signal_no = 0`}, []string{"head.signalNo"}},
-		"no receipt":    {[]string{`DELETE FROM signal`}, []string{"receipt[sig-1]"}},
-		"receipt":       {[]string{`UPDATE signal SET accepted_seq = 3`}, []string{"receipt[sig-1].acceptedSeq"}},
+		"head terminal":            {[]string{`UPDATE run_head SET terminal = (1 = 1)`}, []string{"head.terminal"}},
+		"head running":             {[]string{`UPDATE run_head SET running = 2`}, []string{"head.running"}},
+		"head gate":                {[]string{`UPDATE run_head SET gate = 1`}, []string{"head.gate.paused"}},
+		"missing head":             {[]string{`DELETE FROM run_head`}, []string{"head"}},
+		"head signal number":       {[]string{`UPDATE run_head SET signal_no = 0`}, []string{"head.signalNo"}},
+		"missing receipt":          {[]string{`DELETE FROM signal`}, []string{"receipt[sig-1]"}},
+		"receipt of another event": {[]string{`UPDATE signal SET accepted_seq = 3`}, []string{"receipt[sig-1].acceptedSeq"}},
 		"checkpoint ahead": {
 			[]string{`UPDATE run_state SET header = replace(CAST(header AS text), '"seq":8', '"seq":88')::json`},
 			[]string{"checkpoint.seq"}},
@@ -112,26 +122,26 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 		"checkpoint step": {
 			[]string{`UPDATE step_state SET body = replace(CAST(body AS text), 'RUNNING', 'FAILED')::json WHERE ord = 1`},
 			[]string{"steps[b].attempts[0].status", "steps[b].status"}},
-		"checkpoint lacks":  {[]string{`DELETE FROM step_state WHERE ord = 1`}, []string{"steps"}},
-		"checkpoint broken": {[]string{`UPDATE step_state SET body = '[]' WHERE ord = 1`}, []string{"checkpoint"}},
+		"checkpoint without a step": {[]string{`DELETE FROM step_state WHERE ord = 1`}, []string{"steps"}},
+		"unreadable checkpoint":     {[]string{`UPDATE step_state SET body = '[]' WHERE ord = 1`}, []string{"checkpoint"}},
 	}
 	onEach(t, func(d *db) {
-		d.unlocked()
+		d.unlock()
 		for name, c := range cases {
-			runID := corrupt(d)
+			runID := resetSample(d)
 			for _, q := range c.do {
 				must(d.T, d.exec(d.dialect(q)))
 			}
 			out := d.verify()
-			got := whats(out.Found)
+			got := paths(out.Found)
 			for _, want := range c.want {
 				if !slices.Contains(got, want) {
-					d.Errorf("%s: does not name %s; found:\n%v", name, want, out.Found)
+					d.Errorf("%s: no finding names %s; findings:\n%v", name, want, out.Found)
 				}
 			}
 			for _, f := range out.Found {
 				if f.RunID != runID || f.Stored == f.Expected {
-					d.Errorf("%s: odd finding %s", name, f)
+					d.Errorf("%s: finding %s, want one about %s with two different values", name, f, runID)
 				}
 			}
 		}
@@ -150,18 +160,18 @@ func TestVerify_ForeignKeysOfImportsAreNotes(t *testing.T) {
 		log[1].EventID = "01234567-89ab-cdef-0123-456789abcdef"
 		must(d.T, d.Import(d.Context(), n, log))
 		out := d.verify()
-		if out.Differences > 0 || !slices.Equal(whats(out.Noted), []string{"event.eventId", "event.key", "event.runSeq"}) {
-			d.Errorf("%+v", out)
+		if out.Differences > 0 || !slices.Equal(paths(out.Noted), []string{"event.eventId", "event.key", "event.runSeq"}) {
+			d.Errorf("verified %+v, want no difference and notes about the foreign eventId, key and seq", out)
 		}
 		must(d.T, d.exec(`UPDATE run SET trigger_source = 'api'`))
 		if out := d.verify(); out.Differences != 3 || out.Notes != 0 {
-			d.Errorf("a run that was not imported: %+v", out)
+			d.Errorf("the same run, not imported: verified %+v, want 3 differences and no note", out)
 		}
 	})
 }
 
-// A run of 10^5 events: 500 steps that failed 99 times each and succeeded then.
-func TestVerify_ALongRun(t *testing.T) {
+// The run has 100,000 events: 500 steps that fail 99 times each and then succeed.
+func TestVerify_ChecksALongRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20 s")
 	}
@@ -192,12 +202,13 @@ func TestVerify_ALongRun(t *testing.T) {
 	began := time.Now()
 	out := d.verify()
 	if out.Differences+out.Notes > 0 || out.Events != 1+2*steps*attempts {
-		t.Errorf("%d events, %d differences, such as %v", out.Events, out.Differences, out.Found[:min(3, len(out.Found))])
+		t.Errorf("%d events, %d differences such as %v; want %d events and none", out.Events, out.Differences,
+			out.Found[:min(3, len(out.Found))], 1+2*steps*attempts)
 	}
 	t.Logf("%d events in %v", out.Events, time.Since(began))
 	must(t, d.exec(`UPDATE step_state SET body = replace(body, '"s77"', '"s78"') WHERE ord = 77`))
-	if out := d.verify(); !slices.Equal(whats(out.Found), []string{"steps[s77].stepId"}) {
-		t.Errorf("found %v", out.Found)
+	if out := d.verify(); !slices.Equal(paths(out.Found), []string{"steps[s77].stepId"}) {
+		t.Errorf("findings %v, want one about the stepId of s77", out.Found)
 	}
 	if _, err := storeadmin.Rebuild(t.Context(), d.Store, nil, nil); err != nil {
 		t.Error(err)

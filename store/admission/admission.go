@@ -8,32 +8,34 @@ import (
 )
 
 const (
-	// Recheck is how long a lane whose lack no time ends (places, a bucket of no
-	// tokens) is left alone: what it may have can have changed.
+	// Recheck is the interval in which a store checks a waiting lane again when time alone does not help it, because it
+	// lacks a slot or its bucket has size 0. The terms may have changed meanwhile.
 	Recheck = 10 * time.Second
-	// HoldFor is the same for what is held.
+	// HoldFor is the same interval for a lane that Terms.Hold makes wait.
 	HoldFor = time.Second
 )
 
-// Lane is a row of lane.
+// Lane is a row of the table lane. Lanes share their parent's capacity by stride scheduling: the lane with the lowest
+// Pass is next, and an admission increases its Pass by 1/weight.
 type Lane struct {
 	Active, Waiting int64
-	Pass, Turn      float64
+	Pass            float64
+	Turn            float64 // the Pass, before its admission, of the lane below that was admitted last
 	Pace            time.Duration
 	AdmittedAt      time.Time
 }
 
-// Rows is what a store has locked of the place where a run is to have its place.
+// Rows are the rows that decide about a run, which the store has locked.
 type Rows struct {
 	Now                           time.Time
 	Installation, Tenant, Project Lane
-	TenantFull, ProjectFull       time.Time // the buckets of starts; zero: full
-	// Others say that somebody else might be admitted now if there is something to have:
-	// in the installation, and in another project of the tenant. They go first.
+	TenantFull, ProjectFull       time.Time // when the buckets of starts are full; zero: now
+	// The others are waiting runs that might be admitted now if there were capacity: of any tenant, and of other projects
+	// of the tenant. They go before a run that arrives.
 	OthersOfInstallation, OthersOfTenant bool
 }
 
-// Scope is whose lack keeps a run waiting.
+// Scope says which limit keeps a run waiting.
 type Scope int
 
 // Scopes.
@@ -44,29 +46,29 @@ const (
 	OfInstallation
 )
 
-// Verdict is what becomes of a run.
+// Verdict is the decision about a run.
 type Verdict struct {
 	Admitted  bool
-	Token     *Token    // that it took; nil when there is no bucket
-	NotBefore time.Time // of an admitted one that borrowed its token; zero: at once
+	Token     *Token    // the token that the run took; nil when there is no bucket
+	NotBefore time.Time // start of an admitted run that borrowed its token; zero: at once
 
-	Why     store.WaitReason // of one that is not admitted
+	Why     store.WaitReason // "" when Admitted
 	Lacks   Scope
-	AskedAt time.Time // when it is to be asked again, if nothing else happens
+	AskedAt time.Time // when the store must decide again, if nothing else changes before
 }
 
-// Token is a token that was taken.
+// Token is a token that a run took.
 type Token struct {
-	ProjectID string // "": of the tenant's bucket
-	FullAt    time.Time
+	ProjectID string    // "": from the tenant's bucket
+	FullAt    time.Time // of the bucket, after the token was taken
 }
 
-// Arrive decides about a run that has just come: it is admitted, or waits in the lane
-// of its project. A *store.RefusedError says that it is not taken in.
+// Arrive decides about a run that has just arrived: it is admitted or waits in the lane of its project. A
+// *store.RefusedError says that it is refused.
 func Arrive(t store.Terms, projectID string, r Rows) (Verdict, error) {
 	v := judge(t, projectID, r)
 	mayBorrow := t.Strategy == store.StrategyDelay && v.Why == store.WaitQuota
-	if v.Why != store.WaitHold && turns(t, r) {
+	if v.Why != store.WaitHold && othersFirst(t, r) {
 		v = Verdict{Why: store.WaitTurn, Lacks: OfProject}
 		mayBorrow = false
 	}
@@ -77,7 +79,7 @@ func Arrive(t store.Terms, projectID string, r Rows) (Verdict, error) {
 		return borrow(t, projectID, r)
 	case t.Strategy == store.StrategyReject && v.Why != store.WaitHold:
 		return Verdict{}, &store.RefusedError{Code: run.CodeQuotaExceeded, RetryAfter: Estimate(t, r, 1, 0)}
-	case full(t.Tenant, r.Tenant), full(t.Project, r.Project):
+	case isFull(t.Tenant, r.Tenant), isFull(t.Project, r.Project):
 		return Verdict{}, &store.RefusedError{Code: run.CodeQueueFull, RetryAfter: Estimate(t, r, 1, 0)}
 	}
 	return v, nil
@@ -86,9 +88,9 @@ func Arrive(t store.Terms, projectID string, r Rows) (Verdict, error) {
 // Admit decides about the first waiting run of the lane whose turn it is.
 func Admit(t store.Terms, projectID string, r Rows) Verdict { return judge(t, projectID, r) }
 
-// judge holds a run against the terms alone.
+// judge compares a run with the terms, without regard to others that wait.
 func judge(t store.Terms, projectID string, r Rows) Verdict {
-	again := r.Now.Truncate(Recheck).Add(Recheck) // all of them at once, so that nobody is woken for each
+	again := r.Now.Truncate(Recheck).Add(Recheck) // the same time for all lanes, so that one check serves them all
 	switch {
 	case t.Hold:
 		return Verdict{Why: store.WaitHold, Lacks: OfTenant, AskedAt: r.Now.Truncate(HoldFor).Add(HoldFor)}
@@ -108,21 +110,22 @@ func judge(t store.Terms, projectID string, r Rows) Verdict {
 	case wait < 0:
 		return Verdict{Why: store.WaitQuota, Lacks: OfProject, AskedAt: again}
 	case wait > 0:
-		// Another project of the tenant may have a bucket of its own.
+		// Only this project waits: another project of the tenant may have a bucket of its own.
 		return Verdict{Why: store.WaitQuota, Lacks: OfProject, AskedAt: r.Now.Add(wait)}
 	}
 	return Verdict{Admitted: true, Token: &Token{ProjectID: b.projectID, FullAt: fullAt}}
 }
 
-// turns reports whether others go before one that arrives.
-func turns(t store.Terms, r Rows) bool {
+// othersFirst reports whether other waiting runs go before a run that arrives.
+func othersFirst(t store.Terms, r Rows) bool {
 	shared := t.Tenant.MaxActive >= 0 || (t.Project.PerMinute < 0 && t.Tenant.PerMinute >= 0)
 	return r.Project.Waiting > 0 || (shared && r.OthersOfTenant) || (t.MaxActive >= 0 && r.OthersOfInstallation)
 }
 
-func full(s store.Share, l Lane) bool { return s.MaxWaiting >= 0 && l.Waiting >= int64(s.MaxWaiting) }
+// isFull reports whether a lane has as many waiting runs as its share allows.
+func isFull(s store.Share, l Lane) bool { return s.MaxWaiting >= 0 && l.Waiting >= int64(s.MaxWaiting) }
 
-// bucket is the bucket that a run takes its token of.
+// bucket is the bucket from which a run takes its token.
 type bucket struct {
 	projectID string
 	perMinute int
@@ -137,7 +140,7 @@ func bucketOf(t store.Terms, projectID string, r Rows) bucket {
 	return bucket{"", t.Tenant.PerMinute, r.TenantFull, t.Tenant.MaxWaiting}
 }
 
-// borrow takes a token that is not there yet: the run starts when it is.
+// borrow takes a token that does not exist yet; the run starts when it exists.
 func borrow(t store.Terms, projectID string, r Rows) (Verdict, error) {
 	b := bucketOf(t, projectID, r)
 	if b.perMinute == 0 {
@@ -149,25 +152,25 @@ func borrow(t store.Terms, projectID string, r Rows) (Verdict, error) {
 		return Verdict{}, &store.RefusedError{Code: run.CodeQueueFull,
 			RetryAfter: at.Sub(r.Now) - time.Duration(b.most)*interval(b.perMinute)}
 	}
-	return Verdict{Admitted: true, Token: &Token{ProjectID: b.projectID, FullAt: at.Add(fill)}, NotBefore: at}, nil
+	return Verdict{Admitted: true, Token: &Token{ProjectID: b.projectID, FullAt: at.Add(fillTime)}, NotBefore: at}, nil
 }
 
-// interval is the time in which one token of a bucket comes.
+// interval returns the time in which a bucket gets one token.
 func interval(perMinute int) time.Duration {
-	return (fill / time.Duration(perMinute)).Truncate(time.Microsecond)
+	return (fillTime / time.Duration(perMinute)).Truncate(time.Microsecond)
 }
 
-// until is how long it takes before n more tokens can be had than were taken.
+// until returns the time until the bucket can give n tokens.
 func until(fullAt, now time.Time, perMinute, n int) time.Duration {
 	if fullAt.Before(now) {
 		fullAt = now
 	}
-	return max(0, fullAt.Sub(now)+time.Duration(n)*interval(perMinute)-fill)
+	return max(0, fullAt.Sub(now)+time.Duration(n)*interval(perMinute)-fillTime)
 }
 
-// Estimate is how long a run waits from now on that stands at position of its lane,
-// from 1, beside lanes of so many other projects of its tenant: by the tokens that
-// must come, which is exact for one lane, and by the pace of places. 0: nothing is known.
+// Estimate returns how long a run at position of its lane, from 1, waits from now on, while lanes of that many other
+// projects of its tenant have waiting runs. It is the longer of two times: until its token comes, which is exact for a
+// single lane, and until its slot is free, by the pace of recent admissions. 0: unknown.
 func Estimate(t store.Terms, r Rows, position, projects int) time.Duration {
 	byPace := time.Duration(position) * r.Project.Pace
 	b := bucketOf(t, "", r)
@@ -175,20 +178,20 @@ func Estimate(t store.Terms, r Rows, position, projects int) time.Duration {
 		return byPace
 	}
 	ahead := position
-	if t.Project.PerMinute < 0 { // projects take turns
+	if t.Project.PerMinute < 0 { // the projects share the tenant's bucket and take turns
 		ahead += int(min(r.Tenant.Waiting-r.Project.Waiting, int64(position)*int64(projects)))
 	}
 	return max(byPace, until(b.fullAt, r.Now, b.perMinute, ahead))
 }
 
-// Turn lets one have its turn among those beside it: what its pass is then, and the
-// turn of that which they are below. Who did not wait, or could not be admitted, has saved nothing.
+// Turn returns the new pass of a lane after an admission, and the new turn of the lane above. A pass below turn is
+// raised to turn first, so that a lane that had no waiting runs, or could not be admitted, has not saved up turns.
 func Turn(pass, turn float64, weight int) (newPass, newTurn float64) {
 	newTurn = max(pass, turn)
 	return newTurn + 1/float64(max(1, weight)), newTurn
 }
 
-// Admitted is the lane of a project after one of those that wait in it was admitted now.
+// Admitted returns the lane of a project after the admission of one of its waiting runs at now.
 func Admitted(l Lane, now time.Time) Lane {
 	gap := max(0, now.Sub(l.AdmittedAt))
 	if l.Pace == 0 {

@@ -19,9 +19,9 @@ func terms(change func(*store.Terms)) store.Terms {
 	return t
 }
 
-func TestArrive_WhatBecomesOfARun(t *testing.T) {
+func TestArrive_AdmitsQueuesDelaysOrRefuses(t *testing.T) {
 	t.Parallel()
-	lacking := func(full *time.Time) { *full = epoch.Add(time.Minute) } // a bucket without a token
+	empty := func(full *time.Time) { *full = epoch.Add(time.Minute) } // makes a bucket without a token
 	for name, c := range map[string]struct {
 		terms func(*store.Terms)
 		rows  func(*admission.Rows)
@@ -30,89 +30,89 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 		retry time.Duration
 	}{
 		"unlimited": {want: admission.Verdict{Admitted: true}},
-		"a token of the project before one of the tenant": {
+		"takes the token of the project before that of the tenant": {
 			terms: func(t *store.Terms) { t.Project.PerMinute, t.Tenant.PerMinute = 60, 0 },
 			want:  admission.Verdict{Admitted: true, Token: &admission.Token{ProjectID: "p", FullAt: epoch.Add(time.Second)}},
 		},
-		"no token": {
-			terms: func(t *store.Terms) { t.Tenant.PerMinute = 2 }, rows: func(r *admission.Rows) { lacking(&r.TenantFull) },
+		"waits for a token": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute = 2 }, rows: func(r *admission.Rows) { empty(&r.TenantFull) },
 			want: admission.Verdict{Why: store.WaitQuota, Lacks: admission.OfProject, AskedAt: epoch.Add(30 * time.Second)},
 		},
-		"there never is a token": {
+		"waits for other terms when the bucket has size 0": {
 			terms: func(t *store.Terms) { t.Tenant.PerMinute = 0 },
 			want:  admission.Verdict{Why: store.WaitQuota, Lacks: admission.OfProject, AskedAt: epoch.Add(admission.Recheck)},
 		},
-		"no place of the installation": {
+		"waits for a slot of the installation": {
 			terms: func(t *store.Terms) { t.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Installation.Active = 3 },
 			want: admission.Verdict{Why: store.WaitSlot, Lacks: admission.OfInstallation,
 				AskedAt: epoch.Add(admission.Recheck)},
 		},
-		"no place of the tenant": {
+		"waits for a slot of the tenant": {
 			terms: func(t *store.Terms) { t.Tenant.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Tenant.Active = 3 },
 			want: admission.Verdict{Why: store.WaitSlot, Lacks: admission.OfTenant, AskedAt: epoch.Add(admission.Recheck)},
 		},
-		"others of its lane go first": {
+		"waits behind others of its lane": {
 			rows: func(r *admission.Rows) { r.Project.Waiting = 1 },
 			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
 		},
-		"others of its tenant go first to the bucket that they share": {
+		"waits behind others of its tenant when they share a bucket": {
 			terms: func(t *store.Terms) { t.Tenant.PerMinute = 2 }, rows: func(r *admission.Rows) { r.OthersOfTenant = true },
 			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
 		},
-		"others of its tenant, with which it shares nothing": {
+		"does not wait behind others with which it shares no limit": {
 			terms: func(t *store.Terms) { t.Project.PerMinute = 60 }, rows: func(r *admission.Rows) {
 				r.OthersOfTenant,
 					r.OthersOfInstallation = true, true
 			},
 			want: admission.Verdict{Admitted: true, Token: &admission.Token{ProjectID: "p", FullAt: epoch.Add(time.Second)}},
 		},
-		"others of the installation go first": {
+		"waits behind others of the installation when they share a limit": {
 			terms: func(t *store.Terms) { t.MaxActive = 3 }, rows: func(r *admission.Rows) { r.OthersOfInstallation = true },
 			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
 		},
-		"held, whatever the strategy": {
+		"waits for the end of a hold under every strategy": {
 			terms: func(t *store.Terms) { t.Hold, t.Strategy = true, store.StrategyReject },
 			want:  admission.Verdict{Why: store.WaitHold, Lacks: admission.OfTenant, AskedAt: epoch.Add(admission.HoldFor)},
 		},
-		"full": {
+		"refused when the lanes of the tenant are full": {
 			terms: func(t *store.Terms) { t.Tenant.PerMinute, t.Tenant.MaxWaiting = 2, 5 },
-			rows:  func(r *admission.Rows) { lacking(&r.TenantFull); r.Tenant.Waiting = 5 },
+			rows:  func(r *admission.Rows) { empty(&r.TenantFull); r.Tenant.Waiting = 5 },
 			code:  run.CodeQueueFull, retry: 30 * time.Second,
 		},
-		"full of this project": {
+		"refused when the lane of the project is full": {
 			terms: func(t *store.Terms) { t.Project.MaxActive, t.Project.MaxWaiting = 0, 0 },
 			code:  run.CodeQueueFull,
 		},
-		"rejected for a token": {
+		"refused without a token under REJECT": {
 			terms: func(t *store.Terms) { t.Tenant.PerMinute, t.Strategy = 2, store.StrategyReject },
-			rows:  func(r *admission.Rows) { lacking(&r.TenantFull) },
+			rows:  func(r *admission.Rows) { empty(&r.TenantFull) },
 			code:  run.CodeQuotaExceeded, retry: 30 * time.Second,
 		},
-		"rejected for a place": {
+		"refused without a slot under REJECT": {
 			terms: func(t *store.Terms) { t.Project.MaxActive, t.Strategy = 1, store.StrategyReject },
 			rows:  func(r *admission.Rows) { r.Project.Active, r.Project.Pace = 1, 7*time.Second },
 			code:  run.CodeQuotaExceeded, retry: 7 * time.Second,
 		},
-		"delayed": {
+		"admitted for the time of its token under DELAY": {
 			terms: func(t *store.Terms) {
 				t.Tenant.PerMinute, t.Tenant.MaxWaiting, t.Strategy = 2, 1, store.StrategyDelay
 			},
-			rows: func(r *admission.Rows) { lacking(&r.TenantFull) },
+			rows: func(r *admission.Rows) { empty(&r.TenantFull) },
 			want: admission.Verdict{Admitted: true, NotBefore: epoch.Add(30 * time.Second),
 				Token: &admission.Token{FullAt: epoch.Add(90 * time.Second)}},
 		},
-		"no more is borrowed": {
+		"refused under DELAY when as many tokens as may wait are borrowed": {
 			terms: func(t *store.Terms) {
 				t.Tenant.PerMinute, t.Tenant.MaxWaiting, t.Strategy = 2, 1, store.StrategyDelay
 			},
 			rows: func(r *admission.Rows) { r.TenantFull = epoch.Add(90 * time.Second) },
 			code: run.CodeQueueFull, retry: 30 * time.Second,
 		},
-		"nothing to borrow": {
+		"refused under DELAY when the bucket has size 0": {
 			terms: func(t *store.Terms) { t.Tenant.PerMinute, t.Strategy = 0, store.StrategyDelay },
 			code:  run.CodeQuotaExceeded,
 		},
-		"a place cannot be borrowed": {
+		"waits for a slot under DELAY, because only tokens can be borrowed": {
 			terms: func(t *store.Terms) { t.Project.MaxActive, t.Strategy = 0, store.StrategyDelay },
 			want:  admission.Verdict{Why: store.WaitSlot, Lacks: admission.OfProject, AskedAt: epoch.Add(admission.Recheck)},
 		},
@@ -129,15 +129,15 @@ func TestArrive_WhatBecomesOfARun(t *testing.T) {
 		refused := (*store.RefusedError)(nil)
 		if errors.As(err, &refused) != (c.code != "") ||
 			(refused != nil && (refused.Code != c.code || refused.RetryAfter != c.retry)) {
-			t.Errorf("%s: error %v, want %s after %v", name, err, c.code, c.retry)
+			t.Errorf("%s: error %v, want code %q with RetryAfter %v", name, err, c.code, c.retry)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+			t.Errorf("%s: verdict (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// Tokens alone: whoever waits is admitted when it was told, to the microsecond.
+// If only tokens limit the runs, each waiting run is admitted exactly at its estimate, to the microsecond.
 // contract: Q01
 func TestEstimate_TokensAreExact(t *testing.T) {
 	t.Parallel()
@@ -152,16 +152,17 @@ func TestEstimate_TokensAreExact(t *testing.T) {
 			}
 			rows.TenantFull = v.Token.FullAt
 		}
-		told := make([]time.Duration, 10)
-		for i := range told {
+		estimates := make([]time.Duration, 10)
+		for i := range estimates {
 			rows.Project.Waiting, rows.Tenant.Waiting = int64(i), int64(i)
-			told[i] = admission.Estimate(of, rows, i+1, 0)
+			estimates[i] = admission.Estimate(of, rows, i+1, 0)
 		}
-		for i, d := range told {
+		for i, d := range estimates {
 			for rows.Now = epoch.Add(d - time.Microsecond); ; rows.Now = epoch.Add(d) {
 				v := admission.Admit(of, "p", rows)
 				if v.Admitted != rows.Now.Equal(epoch.Add(d)) {
-					t.Fatalf("seed %d: run %d was told %v, at %v it is %v", seed, i+1, d, rows.Now.Sub(epoch), v)
+					t.Fatalf("seed %d: run %d has the estimate %v, but the verdict after %v is %+v", seed, i+1, d,
+						rows.Now.Sub(epoch), v)
 				}
 				if v.Admitted {
 					rows.TenantFull = v.Token.FullAt
@@ -172,25 +173,25 @@ func TestEstimate_TokensAreExact(t *testing.T) {
 	}
 }
 
-func TestEstimate_ByPaceAndByTurns(t *testing.T) {
+func TestEstimate_CountsThePaceAndTheTurnsOfOtherProjects(t *testing.T) {
 	t.Parallel()
 	rows := admission.Rows{Now: epoch, TenantFull: epoch.Add(time.Minute)}
 	rows.Project.Pace = 4 * time.Second
 	if got := admission.Estimate(store.Unlimited(), rows, 3, 0); got != 12*time.Second {
-		t.Errorf("by pace: %v", got)
+		t.Errorf("third in the lane at a pace of 4 s: estimate %v, want 12 s", got)
 	}
 	of := terms(func(t *store.Terms) { t.Tenant.PerMinute = 60 })
 	rows.Project.Pace, rows.Tenant.Waiting, rows.Project.Waiting = 0, 102, 2
 	if got := admission.Estimate(of, rows, 3, 1); got != 6*time.Second {
-		t.Errorf("beside one other project: %v", got)
+		t.Errorf("third in the lane beside a project with 100 waiting runs, one token a second: estimate %v, want 6 s", got)
 	}
 	rows.Tenant.Waiting = 3
 	if got := admission.Estimate(of, rows, 3, 1); got != 4*time.Second {
-		t.Errorf("beside a project with one run: %v", got)
+		t.Errorf("third in the lane beside a project with one waiting run: estimate %v, want 4 s", got)
 	}
 }
 
-// However lanes come and go, those that wait all the time have had turns by their weights.
+// Lanes that always have waiting runs get turns in proportion to their weights, however other lanes come and go.
 // contract: Q12
 func TestTurn_SharesAreByWeight(t *testing.T) {
 	t.Parallel()
@@ -204,7 +205,7 @@ func TestTurn_SharesAreByWeight(t *testing.T) {
 		for range rounds {
 			chosen := -1
 			for i := range weights {
-				waits := i < 3 || random.IntN(4) == 0 // the last one comes and goes
+				waits := i < 3 || random.IntN(4) == 0 // the last lane seldom has waiting runs
 				if waits && (chosen < 0 || pass[i] < pass[chosen]) {
 					chosen = i
 				}
@@ -216,17 +217,17 @@ func TestTurn_SharesAreByWeight(t *testing.T) {
 			for j := range i {
 				a, b := float64(count[i])/float64(weights[i]), float64(count[j])/float64(weights[j])
 				if d := a - b; d > 2 || d < -2 {
-					t.Fatalf("seed %d: weights %v, turns %v", seed, weights, count)
+					t.Fatalf("seed %d: turns %v are not in proportion to the weights %v", seed, count, weights)
 				}
 			}
 		}
 		if count[3] > count[0]/weights[0]+2 {
-			t.Fatalf("seed %d: one that seldom waits had %d turns, %v", seed, count[3], count)
+			t.Fatalf("seed %d: the lane that seldom waits had %d of the turns %v, more than its share", seed, count[3], count)
 		}
 	}
 }
 
-func TestAdmitted_PaceFollows(t *testing.T) {
+func TestAdmitted_PaceFollowsTheTimeBetweenAdmissions(t *testing.T) {
 	t.Parallel()
 	l := admission.Lane{AdmittedAt: epoch}
 	now := epoch
@@ -235,13 +236,13 @@ func TestAdmitted_PaceFollows(t *testing.T) {
 		l = admission.Admitted(l, now)
 	}
 	if l.Pace != 2*time.Second || !l.AdmittedAt.Equal(now) {
-		t.Errorf("%v, %v", l.Pace, l.AdmittedAt)
+		t.Errorf("pace %v, admitted at %v; want 2 s at %v", l.Pace, l.AdmittedAt, now)
 	}
 	for range 30 {
 		now = now.Add(8 * time.Second)
 		l = admission.Admitted(l, now)
 	}
 	if d := l.Pace - 8*time.Second; d > 10*time.Millisecond || d < -10*time.Millisecond {
-		t.Errorf("pace %v", l.Pace)
+		t.Errorf("pace %v after 30 admissions every 8 s, want about 8 s", l.Pace)
 	}
 }

@@ -1,19 +1,20 @@
-// Package admission is the arithmetic of admission and quotas: what follows from rows that
-// a store has locked, its clock and the terms. Both adapters ask it, so that
-// both decide alike; it does no I/O and has no state.
+// Package admission is the arithmetic of admission and quotas: it decides from the rows that a store has locked, the
+// store's clock and the terms. All adapters use it, so that they decide alike. It does no I/O and keeps no state,
+// except that a Crowd counts the runs of one transaction.
 package admission
 
 import "time"
 
-// fill is the time in which an empty bucket becomes full.
-const fill = time.Minute
+// fillTime is the time in which an empty bucket becomes full.
+const fillTime = time.Minute
 
-// Take takes a token at now of a bucket of perMinute tokens that would be full at fullAt
-// (zero or past: it is full). It returns when the bucket is full again, with 0; or
-// fullAt as it was, and after what time there is a token. That is negative when there never
-// is one (perMinute is 0); a negative perMinute is no bucket, and nothing is taken of it. Of
-// a bucket that was full, perMinute tokens can be had at once, and never
-// more than twice as many within a minute.
+// Take takes a token at now from a bucket of perMinute tokens that is full at fullAt (zero or past: it is full now). If
+// there is a token it returns the new fullAt and 0. If not, it returns fullAt unchanged and the time until there is
+// one, which is negative when there will never be one (perMinute is 0). A negative perMinute means that there is no
+// bucket: Take returns fullAt unchanged and 0.
+//
+// The bucket stores only one time: it is full at fullAt, and each token moves fullAt by the time in which one token
+// comes. A full bucket gives perMinute tokens at once, so at most twice perMinute within a minute.
 func Take(fullAt, now time.Time, perMinute int) (time.Time, time.Duration) {
 	switch {
 	case perMinute < 0:
@@ -25,8 +26,8 @@ func Take(fullAt, now time.Time, perMinute int) (time.Time, time.Duration) {
 	if fullAt.After(now) {
 		next = fullAt
 	}
-	next = next.Add((fill / time.Duration(perMinute)).Truncate(time.Microsecond))
-	if wait := next.Sub(now.Add(fill)); wait > 0 {
+	next = next.Add((fillTime / time.Duration(perMinute)).Truncate(time.Microsecond))
+	if wait := next.Sub(now.Add(fillTime)); wait > 0 {
 		return fullAt, wait
 	}
 	return next, 0

@@ -11,7 +11,7 @@ import (
 var epoch = time.Date(2026, 2, 16, 12, 0, 0, 0, time.UTC)
 
 // contract: Q01
-func TestTake_ABucketIsItsSizeThenItsRate(t *testing.T) {
+func TestTake_AFullBucketGivesItsSizeAtOnceThenItsRate(t *testing.T) {
 	t.Parallel()
 	for _, perMinute := range []int{1, 2, 5, 7, 10, 60, 600, 6000} {
 		var fullAt time.Time
@@ -19,41 +19,42 @@ func TestTake_ABucketIsItsSizeThenItsRate(t *testing.T) {
 		for i := range perMinute {
 			var wait time.Duration
 			if fullAt, wait = admission.Take(fullAt, now, perMinute); wait != 0 {
-				t.Fatalf("%d per minute: token %d after %v", perMinute, i+1, wait)
+				t.Fatalf("%d per minute: token %d of a full bucket comes after %v, want at once", perMinute, i+1, wait)
 			}
 		}
-		for i := range 3 { // then one comes each part of a minute, and not before
+		for i := range 3 { // then one token comes in each minute/perMinute, and not before
 			old := fullAt
 			same, wait := admission.Take(fullAt, now, perMinute)
 			if wait <= 0 || wait > time.Minute/time.Duration(perMinute) || !same.Equal(old) {
-				t.Fatalf("%d per minute: after %v, full at %v, %v before", perMinute, wait, same, old)
+				t.Fatalf("%d per minute: an empty bucket has a token after %v and is full at %v, want within minute/%d and %v",
+					perMinute, wait, same, perMinute, old)
 			}
 			if _, early := admission.Take(fullAt, now.Add(wait-time.Microsecond), perMinute); early != time.Microsecond {
-				t.Fatalf("%d per minute: a moment early it is %v", perMinute, early)
+				t.Fatalf("%d per minute: 1 µs early the wait is %v, want 1 µs", perMinute, early)
 			}
 			now = now.Add(wait)
 			if fullAt, wait = admission.Take(fullAt, now, perMinute); wait != 0 {
-				t.Fatalf("%d per minute: %v more at the time it was told (%d)", perMinute, wait, i)
+				t.Fatalf("%d per minute: token %d takes another %v after the announced wait", perMinute, i+1, wait)
 			}
 		}
 	}
 }
 
 // contract: Q01
-func TestTake_NoneAndNoBucket(t *testing.T) {
+func TestTake_SizeZeroNeverGivesAndNegativeAlwaysGives(t *testing.T) {
 	t.Parallel()
 	if at, wait := admission.Take(epoch, epoch, 0); wait >= 0 || !at.Equal(epoch) {
-		t.Errorf("of none: %v, %v", at, wait)
+		t.Errorf("size 0: full at %v, wait %v; want an unchanged bucket and a negative wait", at, wait)
 	}
 	if at, wait := admission.Take(epoch, epoch, -1); wait != 0 || !at.Equal(epoch) {
-		t.Errorf("of no bucket: %v, %v", at, wait)
+		t.Errorf("no bucket: full at %v, wait %v; want an unchanged time and 0", at, wait)
 	}
 }
 
-// However takers come, no minute has more than twice the size of the bucket, and a long time
-// has its rate and one size more.
+// However callers come, no minute has more than twice the size of the bucket. A long time has at most the tokens of its
+// rate and one bucket more.
 // contract: Q01
-func TestTake_RateHolds(t *testing.T) {
+func TestTake_LimitsEveryMinuteToTwiceTheSize(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -74,11 +75,11 @@ func TestTake_RateHolds(t *testing.T) {
 				first++
 			}
 			if n := i - first + 1; n > 2*perMinute {
-				t.Fatalf("seed %d: %d of %d within a minute", seed, n, perMinute)
+				t.Fatalf("seed %d: %d tokens within a minute, want at most twice the size %d", seed, n, perMinute)
 			}
 		}
 		if most := perMinute + int(now.Sub(epoch)*time.Duration(perMinute)/time.Minute) + 1; len(taken) > most {
-			t.Fatalf("seed %d: %d taken, at most %d", seed, len(taken), most)
+			t.Fatalf("seed %d: %d tokens in all, want at most %d", seed, len(taken), most)
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Crowd judges runs that arrive in one transaction. A store reads the rows of each lane once, under its lock, and
-// Arrive counts earlier runs in memory. So the verdicts equal those of consecutive transactions. The zero value is
-// ready to use. It is not safe for concurrent use.
+// Crowd decides about runs that arrive in one transaction. A store reads the rows of each lane once, under its lock,
+// and Arrive counts the earlier runs in memory, so that the verdicts equal those of consecutive transactions. The zero
+// value is ready to use. It is not safe for concurrent use.
 type Crowd struct {
 	installation Lane
 	others       bool // OthersOfInstallation
@@ -44,8 +44,8 @@ func (c *Crowd) Add(tenantID, projectID string, r Rows) {
 	t.projects[projectID] = &crowdProject{now: r.Now, lane: r.Project, full: r.ProjectFull, others: r.OthersOfTenant}
 }
 
-// Arrive judges the next run like the function Arrive, and also returns the rows that decided. A refused run changes
-// nothing for later runs. The project must have been added.
+// Arrive decides about the next run like the function Arrive, and also returns the rows that decided. A refused run
+// changes nothing for later runs. Add must have been called for the project.
 func (c *Crowd) Arrive(tenantID, projectID string, terms store.Terms) (Verdict, Rows, error) {
 	t := c.tenants[tenantID]
 	p := t.projects[projectID]

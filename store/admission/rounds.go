@@ -6,13 +6,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxAdmitted is the most runs that one transaction admits: it holds the lanes of everybody.
+// maxAdmitted is the most runs that one transaction admits. It is low because the transaction locks the lanes of all
+// tenants.
 const maxAdmitted = 16
 
-// InRounds admits up to limit runs, a few at a time by some, while outlook says that something is
-// ready; some says that no place is left. Else outlook says when to look again.
+// InRounds admits up to limit runs in several transactions. Before each, outlook reports whether a lane is ready, and
+// if none is, in what time to look again. admit admits up to n runs in one transaction; full says that the installation
+// has no slot left, which ends the rounds.
 func InRounds(
-	limit int, outlook func() (ready bool, next time.Duration, err error), some func(n int) (rows []store.QueueRow,
+	limit int, outlook func() (ready bool, next time.Duration, err error), admit func(n int) (rows []store.QueueRow,
 		full bool, err error),
 ) (out store.Admitted, err error) {
 	for {
@@ -25,7 +27,7 @@ func InRounds(
 			out.Next = time.Millisecond
 			return out, nil
 		}
-		rows, full, err := some(min(maxAdmitted, limit-len(out.Rows)))
+		rows, full, err := admit(min(maxAdmitted, limit-len(out.Rows)))
 		if err != nil {
 			return out, err
 		}

@@ -1,14 +1,13 @@
-// Package authority is the pure part of the Append Authority and of checkpoints,
-// shared by every adapter of store: given the locked head of a run and what the
-// log holds about the subjects of a batch, it decides what to insert and what
-// else moves in the same transaction. It does no I/O and reads no clock.
-// Adapters lock the head, fetch what a Batch wants, and carry the decision out
-// as it is.
+// Package authority decides appends, and folds checkpoints, for all adapters of store. From the locked head of a run
+// and the stored events that concern a batch it decides which events to insert and which receipts and head fields
+// change in the same transaction. It does no I/O and reads no clock. An adapter locks the head, reads the events that
+// Batch.Keys and Batch.Attempts name, calls Decide, and writes the Plan unchanged.
 //
-// Guarantees: dedupe by key comes before every guard, then the terminal of the
-// same subject, then the end of the run (T228, T10, T80); numbers are assigned
-// to inserted events only, without holes (T28, T190); the same input gives the
-// same decision.
+// Guarantees:
+//   - A draft is first compared with the stored event of its key, then with the end of its attempt or hook, then with
+//     the end of the run, so that a repeated append gets its first answer (contract T228, T10, T80).
+//   - Only inserted events get a Seq, without holes (contract T28, T190).
+//   - The same input gives the same decision.
 package authority
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Precision of every time that a store keeps; adapters truncate to it.
+// Precision is the precision of all stored times. Adapters truncate to it.
 const Precision = time.Microsecond
 
 // Attempt names one logical attempt of a step.
@@ -29,16 +28,16 @@ type Attempt struct {
 	Logical int
 }
 
-// Batch is the validated drafts of one append with their keys.
+// Batch is the validated drafts of one append, with their keys.
 type Batch struct {
 	id     run.Identity
 	append store.Append
 	keys   []run.Key       // of the drafts
-	rivals map[int]run.Key // by draft, see Rival
+	rivals map[int]run.Key // by index of the draft, see Rival
 }
 
-// Prepare validates the drafts of a and computes their keys. The first invalid
-// draft aborts the batch with a *run.SchemaError (T190).
+// Prepare validates the drafts of a and computes their keys. The first invalid draft aborts the batch with a
+// *run.SchemaError (contract T190). More than store.MaxBatch drafts are an error.
 func Prepare(id run.Identity, a store.Append) (Batch, error) {
 	if len(a.Events) > store.MaxBatch {
 		return Batch{}, fmt.Errorf("store: append of %d events, at most %d", len(a.Events), store.MaxBatch)
@@ -59,7 +58,7 @@ func Prepare(id run.Identity, a store.Append) (Batch, error) {
 	return b, nil
 }
 
-// otherEnd is the other end of the hook that d ends, if it ends one.
+// otherEnd returns the draft of the other possible end of the hook that d ends; false when d ends no hook.
 func otherEnd(d run.Draft) (run.Draft, bool) {
 	switch d.Type {
 	case run.StepCompensated:
@@ -72,16 +71,16 @@ func otherEnd(d run.Draft) (run.Draft, bool) {
 	return d, true
 }
 
-// Append is what the batch was prepared from; of a StartAttempt its StepStarted alone.
+// Append returns the append from which the batch was prepared. For a StartAttempt it has only the StepStarted.
 func (b Batch) Append() store.Append { return b.append }
 
-// Event is the stored form of draft i under the given number.
+// Event returns the stored form of draft i with the given Seq and PersistedAt.
 func (b Batch) Event(i int, seq run.Seq, at time.Time) run.Event {
 	return newEvent(b.id, b.append.Events[i], b.keys[i], seq, at)
 }
 
-// Keys are the keys whose stored events Facts.Events must hold: those of the drafts in their order, and then those of
-// their rivals.
+// Keys returns the keys whose stored events must be in Facts.Events: those of the drafts in their order, then their
+// rivals.
 func (b Batch) Keys() []run.Key {
 	if len(b.rivals) == 0 {
 		return b.keys
@@ -95,22 +94,21 @@ func (b Batch) Keys() []run.Key {
 	return keys
 }
 
-// Rival is the key of the other end of the hook that draft i ends; false when it ends no hook. Of the two ends the log
-// takes the first.
+// Rival returns the key of the other possible end of the hook that draft i ends; false when it ends no hook. The log
+// takes only the first of the two.
 func (b Batch) Rival(i int) (run.Key, bool) {
 	rival, ends := b.rivals[i]
 	return rival, ends
 }
 
-// Attempts are the attempts of which Facts.Events must hold StepStarted,
-// StepAwaitingManualCompletion and the terminal, whatever their keys (an
-// imported log keeps foreign keys).
+// Attempts returns the attempts whose StepStarted, StepAwaitingManualCompletion and terminal must be in Facts.Events.
+// They must be found by attempt and not by key, because an imported log keeps foreign keys.
 func (b Batch) Attempts() []Attempt {
 	var out []Attempt
 	seen := map[Attempt]bool{}
 	for _, d := range b.append.Events {
 		a := Attempt{d.StepID, d.LogicalAttempt}
-		if marks(d.Type) && !seen[a] {
+		if changesRunning(d.Type) && !seen[a] {
 			seen[a] = true
 			out = append(out, a)
 		}
@@ -118,41 +116,39 @@ func (b Batch) Attempts() []Attempt {
 	return out
 }
 
-// Facts is what the log holds about a batch, read under the head lock.
+// Facts are the stored events that concern a batch, read under the head lock.
 type Facts struct {
-	Events []run.Event // in any order; the same event may stand twice
+	Events []run.Event // in any order; an event may occur twice
 	End    *run.Event  // the terminal event of the run, when the head is terminal
 }
 
-// Plan is a decision: what the adapter writes before it commits.
+// Plan is the decision about a batch: the changes that the adapter must write before it commits.
 type Plan struct {
 	Insert   []run.Event
 	Outcomes []store.EventOutcome // one per draft, in order
-	// Head is the new head but for OpsRev: the adapter adds one when a receipt, a
-	// delivery or the queue row changed in the transaction (T204).
+	// Head is the new head except for OpsRev. The adapter increments OpsRev when a receipt, a delivery or the queue row
+	// changed in the transaction (contract T204).
 	Head  store.Head
-	At    time.Time // the time of everything that this transaction writes
+	At    time.Time // the time of all rows that this transaction writes
 	Moves []Move
-	// EndsRun says that this batch ends the run: after Moves every accepted
-	// receipt that is not final becomes NOT_APPLIED(RUN_TERMINAL) and nothing is
-	// left to deliver (T196).
+	// EndsRun says that this batch ends the run. After Moves, the adapter sets every accepted receipt without a final
+	// application to NOT_APPLIED(RUN_TERMINAL) and leaves nothing to deliver (contract T196).
 	EndsRun bool
-	// QuiescentSeq, when not 0, is the Seq at which a paused run had nothing
-	// running. After Moves it goes, no lower than the receipt's own AppliedSeq,
-	// to the applied PAUSE receipt with the highest AppliedSeq of the run if that
-	// one has none yet (O11).
+	// QuiescentSeq, when not 0, is the Seq from which on the paused run had no running step. After Moves, the adapter
+	// writes it to the applied PAUSE receipt with the highest AppliedSeq, unless that receipt has a QuiescentSeq already.
+	// It writes the AppliedSeq instead when that is higher (contract O11).
 	QuiescentSeq run.Seq
 	WindowOpened *time.Time
-	Audit        []store.AuditRow // refused orphans; insert if the id is new (A08)
+	Audit        []store.AuditRow // of refused orphans; insert those whose ID is new
 }
 
-// Appended is the answer to the caller once head is the committed head.
+// Appended returns the result for the caller; head is the committed head.
 func (p Plan) Appended(head store.Head) store.Appended {
 	return store.Appended{Outcomes: p.Outcomes, Head: head, WindowOpened: p.WindowOpened}
 }
 
-// Move is one step in the life of an accepted receipt. It applies only to a
-// receipt that is not final, and DELIVERED only to a PENDING one.
+// Move changes the application of an accepted receipt. It does not change a receipt with a final application, and
+// DELIVERED changes only a PENDING one.
 type Move struct {
 	SignalID    string
 	Application run.Application
@@ -160,9 +156,9 @@ type Move struct {
 	AppliedSeq  run.Seq
 }
 
-// Decide plans the batch on a locked head; now is the store's clock, read after
-// the lock was won (T18). Its errors are store.ErrRegressed (T194), a *store.GateClosedError and
-// store.ErrAttemptEnded.
+// Decide decides a batch on a locked head. now is the store's clock, which the adapter must read after it got the lock,
+// so that PersistedAt never decreases within a run (contract T18). Errors are store.ErrRegressed,
+// *store.GateClosedError and store.ErrAttemptEnded.
 func Decide(head store.Head, b Batch, f Facts, now time.Time) (Plan, error) {
 	if head.LastSeq < b.append.MinHead {
 		return Plan{}, fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, b.append.MinHead)
@@ -170,25 +166,25 @@ func Decide(head store.Head, b Batch, f Facts, now time.Time) (Plan, error) {
 	d := newDecision(head, b.id, f, now)
 	d.ifStarted = b.append.IfStarted
 	for i, draft := range b.append.Events {
-		d.draft(draft, b.keys[i])
+		d.decideDraft(draft, b.keys[i])
 	}
 	if len(d.plan.Insert) > 0 && head.Gate&b.append.UnlessGate != 0 {
 		return Plan{}, &store.GateClosedError{Gate: head.Gate}
 	}
-	if b.append.UnlessGate != 0 && beginsEnded(d.plan.Insert, f) {
+	if b.append.UnlessGate != 0 && restartsEnded(d.plan.Insert, f) {
 		return Plan{}, store.ErrAttemptEnded
 	}
 	if len(d.plan.Insert) > 0 || len(b.append.Events) == 0 {
 		d.plan.Head.Gate = head.Gate&^b.append.ClearGate | b.append.SetGate
 	}
 	d.openWindow(b.append.RetryDeadline)
-	d.moves(b.append.Outcomes)
-	d.quiesce()
+	d.resolveOutcomes(b.append.Outcomes)
+	d.setQuiescentSeq()
 	return d.plan, nil
 }
 
-// beginsEnded reports whether one of the new events begins an attempt of which the log has an end.
-func beginsEnded(added []run.Event, f Facts) bool {
+// restartsEnded reports whether one of the new events starts an attempt whose end is in the log.
+func restartsEnded(added []run.Event, f Facts) bool {
 	return slices.ContainsFunc(added, func(e run.Event) bool {
 		return e.Type == run.StepStartedEvent && slices.ContainsFunc(f.Events, func(old run.Event) bool {
 			return old.Type.EndsAttempt() && old.StepID == e.StepID && old.LogicalAttempt == e.LogicalAttempt
@@ -196,8 +192,8 @@ func beginsEnded(added []run.Event, f Facts) bool {
 	})
 }
 
-// Imported is the head of a foreign log written as it is: a replay of what the
-// authority would have counted (T11, T40).
+// Imported returns the head of an imported log, whose events were written without a decision. It counts them as Decide
+// would have (contract T11, T40).
 func Imported(runID string, evs []run.Event) store.Head {
 	head := store.Head{RunID: runID}
 	d := newDecision(head, run.Identity{RunID: runID}, Facts{}, time.Time{})
@@ -205,7 +201,7 @@ func Imported(runID string, evs []run.Event) store.Head {
 	for _, e := range evs {
 		head.LastSeq, head.LastAt = e.Seq, run.Latest(head.LastAt, e.PersistedAt)
 		head.Terminal = head.Terminal || e.Type.EndsRun()
-		head.Running += d.count(e)
+		head.Running += d.record(e)
 		switch e.Type {
 		case run.RunPaused:
 			paused = max(paused, e.LogicalAttempt)

@@ -8,52 +8,53 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// decision is a plan in the making and what the log holds about its subjects.
+// decision is the Plan while Decide builds it, and the stored events by key, attempt and hook.
 type decision struct {
 	id       run.Identity
 	plan     Plan
 	byKey    map[run.Key]run.Event
-	attempts map[Attempt]*record
+	attempts map[Attempt]*attemptRecord
 	hooks    map[Attempt]*run.Event // the first end of the hook of an attempt
-	end      *run.Event
+	end      *run.Event             // the terminal event of the run
 	// ifStarted is Append.IfStarted.
 	ifStarted bool
-	idleSeq   run.Seq // seq at which nothing ran any more, in this batch
+	idleSeq   run.Seq // the event of this batch after which no attempt was running, 0 for none
 }
 
-// record is what the log holds about one logical attempt.
-type record struct {
+// attemptRecord is the events of one logical attempt that count for Head.Running.
+type attemptRecord struct {
 	started  *run.Event
 	manual   bool
 	terminal *run.Event
 }
 
-// runs reports whether the attempt counts as RUNNING in Head.Running (T185, T47).
-func (r record) runs() bool { return r.started != nil && !r.manual && r.terminal == nil }
+// runs reports whether the attempt counts in Head.Running. An attempt that waits for a person does not, because a
+// paused run would otherwise not become quiescent (contract T47).
+func (r attemptRecord) runs() bool { return r.started != nil && !r.manual && r.terminal == nil }
 
 func newDecision(head store.Head, id run.Identity, f Facts, now time.Time) *decision {
 	d := &decision{
 		id:       id,
 		byKey:    make(map[run.Key]run.Event, len(f.Events)),
-		attempts: map[Attempt]*record{},
+		attempts: map[Attempt]*attemptRecord{},
 		hooks:    map[Attempt]*run.Event{},
 		end:      f.End,
 		plan:     Plan{Head: head, At: run.Latest(head.LastAt, now.Truncate(Precision).UTC())},
 	}
 	for _, e := range f.Events {
 		d.byKey[e.Key] = e
-		d.count(e)
+		d.record(e)
 	}
 	return d
 }
 
-// draft decides one draft: dedupe, same-subject terminal, end of the run, insert.
-func (d *decision) draft(draft run.Draft, key run.Key) {
+// decideDraft decides one draft. The order of the checks is part of the contract, see the package.
+func (d *decision) decideDraft(draft run.Draft, key run.Key) {
 	out := store.EventOutcome{}
 	old, dup := d.byKey[key]
-	switch winner := d.winner(draft); {
+	switch end := d.endOfSubject(draft); {
 	case dup:
-		out = stored(old)
+		out = outcomeOf(old)
 		out.Deduplicated = true
 		if !SamePayload(draft.Type, draft.Payload, old.Payload) {
 			out.PayloadMismatch, out.Existing = true, &old
@@ -61,21 +62,21 @@ func (d *decision) draft(draft run.Draft, key run.Key) {
 		if at := WindowOf(old); at != nil {
 			d.plan.WindowOpened = at
 		}
-	case winner != nil:
-		out.Refused, out.Existing = run.CodeInvalidTransition, winner
-	case d.ifStarted && d.neverBegan(draft):
+	case end != nil:
+		out.Refused, out.Existing = run.CodeInvalidTransition, end
+	case d.ifStarted && d.endsUnstarted(draft):
 		out.Refused = run.CodeStepNotStarted
 	case d.plan.Head.Terminal && !draft.Type.OfSignal():
 		out.Refused = run.CodeOrphanedTask
-		d.plan.Audit = append(d.plan.Audit, d.orphan(draft, key))
+		d.plan.Audit = append(d.plan.Audit, d.orphanRow(draft, key))
 	default:
-		out = stored(d.insert(draft, key))
+		out = outcomeOf(d.insert(draft, key))
 	}
 	d.plan.Outcomes = append(d.plan.Outcomes, out)
 }
 
-// neverBegan reports whether draft would end an attempt that has no StepStarted.
-func (d *decision) neverBegan(draft run.Draft) bool {
+// endsUnstarted reports whether draft would end an attempt that has no StepStarted.
+func (d *decision) endsUnstarted(draft run.Draft) bool {
 	if draft.Type != run.StepCompletedEvent && draft.Type != run.StepFailedEvent {
 		return false
 	}
@@ -83,12 +84,13 @@ func (d *decision) neverBegan(draft run.Draft) bool {
 	return r == nil || r.started == nil
 }
 
-func stored(e run.Event) store.EventOutcome {
+// outcomeOf returns the outcome for a stored event.
+func outcomeOf(e run.Event) store.EventOutcome {
 	return store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt}
 }
 
-// winner is the terminal that already closed the draft's subject (T10).
-func (d *decision) winner(draft run.Draft) *run.Event {
+// endOfSubject returns the event that has ended the run, attempt or hook which draft would end; nil when none has.
+func (d *decision) endOfSubject(draft run.Draft) *run.Event {
 	switch {
 	case draft.Type.EndsRun():
 		return d.end
@@ -102,12 +104,13 @@ func (d *decision) winner(draft run.Draft) *run.Event {
 	return nil
 }
 
+// insert gives the draft the next Seq and updates the head.
 func (d *decision) insert(draft run.Draft, key run.Key) run.Event {
 	head := &d.plan.Head
 	e := newEvent(d.id, draft, key, head.LastSeq+1, d.plan.At)
 	before := head.Running
 	head.LastSeq, head.LastAt = e.Seq, e.PersistedAt
-	head.Running = max(0, head.Running+d.count(e))
+	head.Running = max(0, head.Running+d.record(e))
 	if e.Type == run.RunPaused {
 		e.Payload = stamp(e.Payload, "runningStepsCount", head.Running)
 	}
@@ -130,24 +133,24 @@ func newEvent(id run.Identity, d run.Draft, key run.Key, seq run.Seq, at time.Ti
 	}
 }
 
-// count records what e says about its attempt and returns the change of Running.
-func (d *decision) count(e run.Event) int {
+// record adds e to the record of its attempt and returns by how much it changes Head.Running.
+func (d *decision) record(e run.Event) int {
 	at := Attempt{e.StepID, e.LogicalAttempt}
 	if e.Type.EndsHook() && d.hooks[at] == nil {
 		d.hooks[at] = &e
 	}
-	if !marks(e.Type) {
+	if !changesRunning(e.Type) {
 		return 0
 	}
 	r := d.attempts[at]
 	if r == nil {
-		r = &record{}
+		r = &attemptRecord{}
 		d.attempts[at] = r
 	}
 	before := r.runs()
 	switch {
 	case e.Type == run.StepStartedEvent:
-		if r.started == nil { // an imported log may have two
+		if r.started == nil { // an imported log may have two StepStarted of one attempt
 			r.started = &e
 		}
 	case e.Type == run.StepAwaitingManualCompletion:
@@ -164,7 +167,8 @@ func (d *decision) count(e run.Event) int {
 	return 0
 }
 
-// openWindow stamps the retry deadline on the event that opened the window (T221).
+// openWindow stamps the retry deadline on the event of this batch that opens the retry window, see
+// store.Append.RetryDeadline.
 func (d *decision) openWindow(deadline time.Time) {
 	h := d.plan.Head
 	if deadline.IsZero() || h.Terminal || h.Running > 0 || h.Gate&run.GateFailing == 0 || h.Gate&run.GatePaused != 0 {
@@ -180,8 +184,8 @@ func (d *decision) openWindow(deadline time.Time) {
 	}
 }
 
-// moves resolves the outcomes of signals. An effect that was refused was not applied.
-func (d *decision) moves(outcomes []store.SignalOutcome) {
+// resolveOutcomes turns the outcomes of signals into moves. A signal whose event was refused becomes NOT_APPLIED.
+func (d *decision) resolveOutcomes(outcomes []store.SignalOutcome) {
 	for _, o := range outcomes {
 		m := Move{SignalID: o.SignalID, Application: o.Application, Reason: o.Reason}
 		if o.AppliedBy >= 0 && o.AppliedBy < len(d.plan.Outcomes) {
@@ -195,7 +199,8 @@ func (d *decision) moves(outcomes []store.SignalOutcome) {
 	}
 }
 
-func (d *decision) quiesce() {
+// setQuiescentSeq sets Plan.QuiescentSeq when the run is paused and no attempt is running.
+func (d *decision) setQuiescentSeq() {
 	h := d.plan.Head
 	if h.Gate&run.GatePaused == 0 || h.Running > 0 {
 		return
@@ -206,9 +211,9 @@ func (d *decision) quiesce() {
 	}
 }
 
-// orphan is the audit row of a refused event; its id is the id that the event
-// would have had, so that a repeated append leaves one row.
-func (d *decision) orphan(draft run.Draft, key run.Key) store.AuditRow {
+// orphanRow returns the audit row of an event that was refused because the run has ended. Its ID is the id that the
+// event would have had, so that a repeated append leaves one row.
+func (d *decision) orphanRow(draft run.Draft, key run.Key) store.AuditRow {
 	detail, err := json.Marshal(map[string]any{
 		"eventType": draft.Type, "stepId": draft.StepID, "logicalAttemptId": draft.LogicalAttempt, "idempotencyKey": key,
 	})
@@ -221,11 +226,12 @@ func (d *decision) orphan(draft run.Draft, key run.Key) store.AuditRow {
 	}
 }
 
-// marks reports whether events of the type change what counts as running.
-func marks(t run.EventType) bool {
+// changesRunning reports whether events of the type can change Head.Running.
+func changesRunning(t run.EventType) bool {
 	return t == run.StepStartedEvent || t == run.StepAwaitingManualCompletion || t.EndsAttempt()
 }
 
+// opensWindow reports whether events of the type can carry the retry deadline.
 func opensWindow(t run.EventType) bool {
 	return t == run.StepFailedEvent || t == run.StepCompletedEvent || t == run.StepAwaitingManualCompletion ||
 		t == run.RunResumed

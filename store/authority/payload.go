@@ -9,10 +9,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// stamp sets one field of a payload and keeps the others as they are. A payload
-// that is not an object stays untouched; validation refused those before.
+// stamp sets one field of a payload. It returns a payload that is not an object unchanged; validation refuses those
+// before.
 func stamp(payload json.RawMessage, field string, value any) json.RawMessage {
-	fields, ok := object(payload)
+	fields, ok := fieldsOf(payload)
 	if !ok {
 		return payload
 	}
@@ -28,7 +28,8 @@ func stamp(payload json.RawMessage, field string, value any) json.RawMessage {
 	return out
 }
 
-func object(payload json.RawMessage) (map[string]json.RawMessage, bool) {
+// fieldsOf returns the fields of a payload; false when it is not an object. An empty payload has no fields.
+func fieldsOf(payload json.RawMessage) (map[string]json.RawMessage, bool) {
 	fields := map[string]json.RawMessage{}
 	if len(payload) == 0 {
 		return fields, true
@@ -39,9 +40,9 @@ func object(payload json.RawMessage) (map[string]json.RawMessage, bool) {
 	return fields, true
 }
 
-// Unstamped is the payload of a draft as an append carries it to a store that
-// stamps by itself: what may be stamped is a compact object without the fields that
-// the store sets, anything else stays as it is.
+// Unstamped returns the payload of a draft for a database that stamps it itself. If the store may stamp the event, that
+// is a compact object without the field that the store sets; else it is the payload unchanged. window says whether the
+// append has a RetryDeadline.
 func Unstamped(d run.Draft, window bool) json.RawMessage {
 	var field string
 	switch {
@@ -52,7 +53,7 @@ func Unstamped(d run.Draft, window bool) json.RawMessage {
 	default:
 		return d.Payload
 	}
-	fields, ok := object(d.Payload)
+	fields, ok := fieldsOf(d.Payload)
 	if !ok {
 		return d.Payload
 	}
@@ -64,18 +65,19 @@ func Unstamped(d run.Draft, window bool) json.RawMessage {
 	return out
 }
 
-// SamePayload compares what a producer sent with what is stored, but for the
-// fields that the store stamps (T15).
-func SamePayload(t run.EventType, sent, kept json.RawMessage) bool {
-	if bytes.Equal(sent, kept) {
+// SamePayload reports whether a payload that a producer sent equals the stored one as JSON, without regard to the
+// fields that the store stamps. A difference is a payload mismatch (contract T15).
+func SamePayload(t run.EventType, sent, stored json.RawMessage) bool {
+	if bytes.Equal(sent, stored) {
 		return true
 	}
-	a, okA := loose(t, sent)
-	b, okB := loose(t, kept)
+	a, okA := withoutStamps(t, sent)
+	b, okB := withoutStamps(t, stored)
 	return okA && okB && reflect.DeepEqual(a, b)
 }
 
-func loose(t run.EventType, payload json.RawMessage) (map[string]any, bool) {
+// withoutStamps returns the fields of a payload that the producer set; false when it is not an object.
+func withoutStamps(t run.EventType, payload json.RawMessage) (map[string]any, bool) {
 	fields := map[string]any{}
 	if len(payload) > 0 {
 		dec := json.NewDecoder(bytes.NewReader(payload))
@@ -96,8 +98,8 @@ func loose(t run.EventType, payload json.RawMessage) (map[string]any, bool) {
 	return fields, true
 }
 
-// WindowOf is the retry deadline that a stored event opened, so that a caller
-// whose first answer was lost learns it from the repetition (T221).
+// WindowOf returns the retry deadline that is stamped on a stored event, or nil. A caller whose first answer was lost
+// gets it from the repeated append (contract T221).
 func WindowOf(e run.Event) *time.Time {
 	if !opensWindow(e.Type) || len(e.Payload) == 0 {
 		return nil

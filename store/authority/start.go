@@ -10,90 +10,90 @@ import (
 
 // Start is the validated StepStarted of one StartAttempt.
 type Start struct {
-	begin    store.StartAttempt
+	attempt  store.StartAttempt
 	batch    Batch
-	overlaid bool
+	overlaid bool // see WithOverlays
 }
 
-// PrepareStart validates b and computes the key of its StepStarted.
-func PrepareStart(id run.Identity, b store.StartAttempt) (Start, error) {
-	payload, err := json.Marshal(run.StepStartedPayload{ParamsSeq: b.ParamsSeq, SignalID: b.SignalID})
+// PrepareStart validates a and computes the key of its StepStarted. The error is a *run.SchemaError when a is invalid.
+func PrepareStart(id run.Identity, a store.StartAttempt) (Start, error) {
+	payload, err := json.Marshal(run.StepStartedPayload{ParamsSeq: a.ParamsSeq, SignalID: a.SignalID})
 	if err != nil {
 		return Start{}, err
 	}
-	batch, err := Prepare(id, store.Append{RunID: b.RunID, Events: []run.Draft{{
-		Type: run.StepStartedEvent, StepID: b.StepID,
-		LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
-		EmittedAt: b.EmittedAt, EmittedBy: run.ByEngine, Payload: payload,
+	batch, err := Prepare(id, store.Append{RunID: a.RunID, Events: []run.Draft{{
+		Type: run.StepStartedEvent, StepID: a.StepID,
+		LogicalAttempt: a.LogicalAttempt, EngineAttempt: a.EngineAttempt,
+		EmittedAt: a.EmittedAt, EmittedBy: run.ByEngine, Payload: payload,
 	}}})
-	return Start{begin: b, batch: batch}, err
+	return Start{attempt: a, batch: batch}, err
 }
 
-// WithOverlays is b for a caller that has read the overlays of the run under the
-// lock: run.GateOverlaid does not park it (T197).
-func (b Start) WithOverlays() Start {
-	b.overlaid = true
-	return b
+// WithOverlays returns s for a caller that has read the overlays of the run under the lock, so that run.GateOverlaid
+// does not park it (contract T197).
+func (s Start) WithOverlays() Start {
+	s.overlaid = true
+	return s
 }
 
-// leastWait is the least that a step without a token waits, and unknownWait what one
-// waits of whose bucket nobody knows when it has one: an empty quota may be raised.
+// minWait is the shortest wait of a step without a token. unknownWait is the wait when the bucket will never have a
+// token under the present quota, because the quota may be raised.
 const (
-	leastWait   = 100 * time.Millisecond
+	minWait     = 100 * time.Millisecond
 	unknownWait = time.Minute
 )
 
-// Throttled answers a StartAttempt that would insert its StepStarted but whose bucket has no
-// token for so long; negative: it never has (T113). Nothing is written.
+// Throttled returns the result of a StartAttempt that would insert its StepStarted but whose bucket has no token for
+// the time wait; a negative wait means that it will never have one. Nothing is written.
 func Throttled(head store.Head, wait time.Duration) store.AttemptStarted {
 	if wait < 0 {
 		wait = unknownWait
 	}
-	return store.AttemptStarted{Verdict: store.StartThrottled, Head: head, RetryAfter: max(wait, leastWait)}
+	return store.AttemptStarted{Verdict: store.StartThrottled, Head: head, RetryAfter: max(wait, minWait)}
 }
 
-// Batch is what to look up for the beginning.
-func (b Start) Batch() Batch { return b.batch }
+// Batch returns the batch of the StepStarted, which names the stored events that DecideStart needs.
+func (s Start) Batch() Batch { return s.batch }
 
-// Parked is the members of the gate that park it.
-func (b Start) Parked() run.Gate {
+// Parked returns the bits of the gate that park the start.
+func (s Start) Parked() run.Gate {
 	g := ^run.Gate(0)
-	if b.begin.PassFailing {
+	if s.attempt.PassFailing {
 		g &^= run.GateFailing
 	}
-	if b.overlaid {
+	if s.overlaid {
 		g &^= run.GateOverlaid
 	}
 	return g
 }
 
-// DecideStart answers a StartAttempt on a locked head (T185, T217): the terminal of the
-// attempt wins, then the end of the run, then its StepStarted whatever the gate
-// (T52), then the gate; else StepStarted is inserted. The Plan is empty but for
-// Head and At unless something is to be written.
-func DecideStart(head store.Head, b Start, f Facts, now time.Time) (Plan, store.AttemptStarted) {
-	d := newDecision(head, b.batch.id, f, now)
-	var log record
-	if r := d.attempts[Attempt{b.begin.StepID, b.begin.LogicalAttempt}]; r != nil {
+// DecideStart decides a StartAttempt on a locked head. It checks in this order: the terminal of the attempt, the end of
+// the run, the StepStarted of the attempt, the gate. An attempt that has started before the gate closed may go on
+// (contract T52). If none applies, the StepStarted is inserted. If nothing must be written, only Head and At of the
+// Plan are set.
+func DecideStart(head store.Head, s Start, f Facts, now time.Time) (Plan, store.AttemptStarted) {
+	d := newDecision(head, s.batch.id, f, now)
+	var log attemptRecord
+	if r := d.attempts[Attempt{s.attempt.StepID, s.attempt.LogicalAttempt}]; r != nil {
 		log = *r
 	}
-	begun := store.AttemptStarted{}
+	answer := store.AttemptStarted{}
 	switch {
 	case log.terminal != nil:
-		begun.Verdict, begun.Terminal = store.StartDone, log.terminal
+		answer.Verdict, answer.Terminal = store.StartDone, log.terminal
 	case head.Terminal:
-		begun.Verdict = store.StartRunTerminal
+		answer.Verdict = store.StartRunTerminal
 	case log.started != nil:
-		begun.Verdict, begun.StartedSeq = store.StartGranted, log.started.Seq
-	case head.Gate&b.Parked() != 0:
-		begun.Verdict = store.StartParked
+		answer.Verdict, answer.StartedSeq = store.StartGranted, log.started.Seq
+	case head.Gate&s.Parked() != 0:
+		answer.Verdict = store.StartParked
 	default:
-		e := d.insert(b.batch.append.Events[0], b.batch.keys[0])
-		begun.Verdict, begun.StartedSeq = store.StartGranted, e.Seq
+		e := d.insert(s.batch.append.Events[0], s.batch.keys[0])
+		answer.Verdict, answer.StartedSeq = store.StartGranted, e.Seq
 	}
-	if begun.Verdict == store.StartGranted && b.begin.SignalID != "" {
-		d.plan.Moves = []Move{{SignalID: b.begin.SignalID, Application: run.SignalApplied, AppliedSeq: begun.StartedSeq}}
+	if answer.Verdict == store.StartGranted && s.attempt.SignalID != "" {
+		d.plan.Moves = []Move{{SignalID: s.attempt.SignalID, Application: run.SignalApplied, AppliedSeq: answer.StartedSeq}}
 	}
-	begun.Head = d.plan.Head
-	return d.plan, begun
+	answer.Head = d.plan.Head
+	return d.plan, answer
 }

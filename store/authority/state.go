@@ -9,7 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Base is the state of a run before its first event: what its log cannot say.
+// Base returns the state of a run before its first event, from the facts that its log does not have.
 func Base(r store.Run) run.State {
 	return run.State{Header: run.Header{
 		Identity: r.Identity, Rev: run.ReducerRev, Status: run.Pending,
@@ -17,9 +17,8 @@ func Base(r store.Run) run.State {
 	}}
 }
 
-// Fold fills in l.State and what follows from it: the checkpoint, or Base when
-// there is none of this program's revision, brought to the head by the tail
-// (T193, T32).
+// Fold returns l with State, Changes, Anomalies, CheckpointAt and OldestUnprojected. checkpoint is the stored
+// checkpoint, or Base when there is none of this program's revision; tail is the events after it (contract T193, T32).
 func Fold(l store.Loaded, checkpoint run.State, tail []run.Event) store.Loaded {
 	l.CheckpointAt = checkpoint.Seq
 	if len(tail) > 0 {
@@ -29,11 +28,11 @@ func Fold(l store.Loaded, checkpoint run.State, tail []run.Event) store.Loaded {
 	return l
 }
 
-// Current reports whether a stored checkpoint may be folded on.
+// Current reports whether this program may fold on a stored checkpoint of the reducer revision rev.
 func Current(rev int) bool { return rev == run.ReducerRev }
 
-// ChangedSteps are the steps of s to write over a stored checkpoint at seq: those
-// that the caller's fold touched and those that another projector may have missed.
+// ChangedSteps returns the steps of s that must be written over a stored checkpoint at seq: the steps that c names, and
+// those that changed after seq, because the stored checkpoint may be older than the one from which c was computed.
 func ChangedSteps(s run.State, c run.Changes, seq run.Seq) []*run.Step {
 	var out []*run.Step
 	for _, step := range s.Steps {
@@ -44,7 +43,7 @@ func ChangedSteps(s run.State, c run.Changes, seq run.Seq) []*run.Step {
 	return out
 }
 
-// Encode is v as compact JSON without HTML escapes: a body that a store keeps.
+// Encode returns v as compact JSON without HTML escapes, the form of the documents in a store.
 func Encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -1,22 +1,23 @@
-// Package coalesce lets calls that wait share a commit. It decorates a store that can
-// write batches of one run (store.Batcher) and groups of runs (store.Grouper):
+// Package coalesce merges concurrent calls into one commit. It decorates a store that can write batches of one run
+// (store.Batcher), groups of runs (store.Grouper) and several new runs (store.Creator).
 //
-// While one write of a run is under way, further Append and StartAttempt calls on that run wait
-// together in its lane and go out as the next batch, in the order of the calls. While one
-// write of any run is under way, plain calls on other runs, each one event that needs
-// nothing but its insertion, go out as a group; while as many groups as allowed are under
-// way, they wait together for the next.
+// There are three kinds of merged writes:
+//   - A batch. While a write to a run is in progress, further Append and StartAttempt calls on that run wait in its
+//     lane and become the next batch, in the order of the calls.
+//   - A group. While a write to another run is in progress, plain calls, which are one event and need only an insert,
+//     are written as groups. While the allowed number of groups is in progress, plain calls wait for the next group.
+//   - A transaction of new runs. While one is in progress, further CreateRun calls wait for the next, because they all
+//     need the row that it locks until it is durable.
 //
-// While one transaction of new runs is under way, further CreateRun calls wait together for the next, whatever
-// project they are of: all of them need the row that the first holds until it is durable.
+// No call waits for a timer. A call that finds no write in progress is made at once and alone, as without this package,
+// and calls on other runs do not wait for a call that is made alone.
 //
-// Nothing lingers: a call that finds nothing under way goes out at once and alone, as
-// without this package, and nobody waits for a call that goes alone. No run waits for the
-// head of another: a group leaves out what it cannot lock or decide, and the caller makes
-// that call by itself, so a control transaction that holds one run's head delays that
-// run's appends only. What the store promises stays: numbers, dedupe and guards are
-// decided by the database under the head lock, entry by entry, and an entry that cannot
-// be written fails alone.
+// No run waits for the head of another run. A group omits each run whose head it cannot lock or whose event it cannot
+// decide, and the caller then makes that call alone. So a control transaction that holds the head of a run delays only
+// that run's appends.
+//
+// The guarantees of the store hold: the database assigns numbers, finds duplicates and checks guards under the head
+// lock, entry by entry, and an entry that cannot be written fails alone.
 package coalesce
 
 import (
@@ -30,27 +31,30 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Config of a coalescing store; zero fields take the defaults named.
+// Config configures a coalescing store. A zero field takes its default.
 type Config struct {
-	// MaxEntries of one batch; 128, at most store.MaxEntries.
+	// MaxEntries is the most entries of one batch; default 128, at most store.MaxEntries.
 	MaxEntries int
-	// MaxBytes of the payloads of one batch, unless a single call has more; 4 MiB.
+	// MaxBytes limits the payloads of one batch, unless a single call has more; default 4 MiB.
 	MaxBytes int
-	// MaxGroup entries of different runs are one group; 64, at most store.MaxEntries.
+	// MaxGroup is the most entries of one group, and the most runs of one transaction of new runs; default 64, at most
+	// store.MaxEntries.
 	MaxGroup int
-	// MaxGroupBytes of the payloads of one group, unless a single call has more; 1 MiB.
+	// MaxGroupBytes limits the payloads of one group, and the plans and params of one transaction of new runs, unless a
+	// single call has more; default 1 MiB.
 	MaxGroupBytes int
-	// MaxGroups is how many groups are under way at once, each on a connection of its own; 4. With fewer, the processor
-	// is idle while the flushes of commits wait for each other.
+	// MaxGroups is the number of groups in progress at once, each on a connection of its own; default 4. With fewer, the
+	// processor is idle while a commit is flushed.
 	MaxGroups int
-	// MaxWaiting is how many calls wait in all lanes and for a group together; 4,096.
-	// Further ones are refused with a *store.OverloadedError before anything was tried.
+	// MaxWaiting is the number of calls that may wait: in all lanes, for a group and for a transaction of new runs
+	// together; default 4,096. When it is reached, a call that must wait is refused with a *store.OverloadedError before
+	// anything was tried, and a plain call on an idle run is made alone.
 	MaxWaiting int
-	// Panics tells of panics of the store below; its callers get an error. nil tells nobody.
+	// Panics reports panics of the decorated store, whose callers get an error. nil reports none.
 	Panics *contain.Guard
 }
 
-// Store is what New decorates.
+// Store is the store that New decorates.
 type Store interface {
 	store.Store
 	store.Batcher
@@ -58,7 +62,8 @@ type Store interface {
 	store.Creator
 }
 
-// New decorates s.
+// New returns a store that merges concurrent Append, StartAttempt and CreateRun calls of s. Other calls go to s
+// unchanged.
 func New(s Store, cfg Config) store.Store {
 	return &coalescer{
 		Store: s, batcher: s, grouper: s, creator: s, lanes: map[string]*lane{},
@@ -68,7 +73,7 @@ func New(s Store, cfg Config) store.Store {
 	}
 }
 
-// limits of what is written at once.
+// limits bound one merged write.
 type limits struct{ entries, bytes int }
 
 type coalescer struct {
@@ -83,16 +88,16 @@ type coalescer struct {
 	panics     *contain.Guard
 
 	mu       sync.Mutex
-	waiting  int              // in all lanes and for a group
-	lanes    map[string]*lane // runs with a write under way
-	plain    []*call          // that wait for a group, oldest first
-	groups   int              // under way
-	newRuns  []*newRun        // that wait for a transaction, oldest first
-	creating bool             // a transaction of new runs is under way
-	alone    bool             // a call that found nothing under way is
+	waiting  int              // calls in all lanes, in plain and in newRuns
+	lanes    map[string]*lane // by run, of the runs with a write in progress
+	plain    []*call          // calls that wait for a group, the oldest first
+	groups   int              // groups in progress
+	newRuns  []*newRun        // calls that wait for a transaction of new runs, the oldest first
+	creating bool             // a transaction of new runs is in progress
+	alone    bool             // a call that found no write in progress has not returned yet
 }
 
-// Connections is as many as the store below says that it has open; 0: it does not say.
+// Connections returns the number of open connections of the decorated store, or 0 when it does not know.
 func (c *coalescer) Connections() int {
 	if s, ok := c.Store.(interface{ Connections() int }); ok {
 		return s.Connections()
@@ -100,18 +105,18 @@ func (c *coalescer) Connections() int {
 	return 0
 }
 
-// lane is the calls of one run that wait for the write under way, oldest first.
+// lane is the calls of one run that wait for the end of the write in progress, the oldest first.
 type lane struct{ calls []*call }
 
-// call is one Append or StartAttempt that waits.
+// call is a waiting Append or StartAttempt.
 type call struct {
-	left   <-chan struct{} // closed when the caller has left
+	left   <-chan struct{} // closed when the caller no longer waits
 	entry  store.Entry
-	plain  store.Plain             // the entry, for a group
-	result chan *store.EntryResult // has room for it; nil when the caller is to make the call by itself
+	plain  store.Plain             // the prepared entry of a call that waits for a group
+	result chan *store.EntryResult // buffered, so that the writer never blocks; nil makes the caller write alone
 }
 
-// retryAfter is when a refused caller may come back.
+// retryAfter is the time after which a refused caller may retry.
 const retryAfter = 100 * time.Millisecond
 
 // Append implements store.Log.
@@ -138,7 +143,7 @@ func (c *coalescer) write(ctx context.Context, e store.Entry) (store.EntryResult
 	}
 	defer c.leave(runID)
 	if first {
-		defer c.notAlone()
+		defer c.endAlone()
 	} else if own := c.join(ctx, e); own != nil {
 		if r := own.await(ctx); r != nil {
 			return *r, r.Err
@@ -153,9 +158,9 @@ func (c *coalescer) write(ctx context.Context, e store.Entry) (store.EntryResult
 	return r, r.Err
 }
 
-// enter makes a call that waits in the lane of its run, or takes the lane of an idle
-// run for the caller, who leaves it after its write. The first of all is alone: it
-// goes at once, and says when it is done.
+// enter adds a call to the lane of its run. If the run is idle it makes the lane instead and returns a nil call; the
+// caller then writes and calls leave. first says that no write at all is in progress, so that the caller writes alone
+// and calls endAlone.
 func (c *coalescer) enter(ctx context.Context, runID string, e store.Entry) (own *call, first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,8 +180,8 @@ func (c *coalescer) enter(ctx context.Context, runID string, e store.Entry) (own
 	return own, false, nil
 }
 
-// join makes a call that waits for a group, or nil when it is not for one, or too many
-// wait: then it goes by itself.
+// join adds a call that waits for a group. It returns nil, and the caller writes alone, when the entry is not plain or
+// too many calls wait.
 func (c *coalescer) join(ctx context.Context, e store.Entry) *call {
 	prepared, ok := c.grouper.Plain(e)
 	if !ok {
@@ -192,13 +197,13 @@ func (c *coalescer) join(ctx context.Context, e store.Entry) *call {
 	c.plain = append(c.plain, own)
 	if c.groups < c.maxGroups {
 		c.groups++
-		go c.gather()
+		go c.writeGroups()
 	}
 	return own
 }
 
-// await returns the answer, or the end of the caller's context: then the call may
-// or may not have been written, as with every store.
+// await returns the result, or the cause of the end of ctx. In the latter case the entry may or may not be written, as
+// with every store.
 func (w *call) await(ctx context.Context) *store.EntryResult {
 	select {
 	case r := <-w.result:
@@ -208,29 +213,30 @@ func (w *call) await(ctx context.Context) *store.EntryResult {
 	}
 }
 
-func (c *coalescer) notAlone() {
+// endAlone records that the call that was made alone has returned.
+func (c *coalescer) endAlone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.alone = false
 }
 
-// leave gives the lane up, or to those who waited meanwhile.
+// leave ends the caller's write. It removes the lane, or starts to write the calls that have arrived in it.
 func (c *coalescer) leave(runID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if calls := c.next(runID); len(calls) > 0 {
+	if calls := c.takeBatch(runID); len(calls) > 0 {
 		go c.drain(runID, calls)
 	}
 }
 
-// drain writes batches of a run until nobody waits in its lane any more.
+// drain writes batches of a run until its lane is empty.
 func (c *coalescer) drain(runID string, calls []*call) {
 	for len(calls) > 0 {
 		entries := make([]store.Entry, len(calls))
 		for i, w := range calls {
 			entries[i] = w.entry
 		}
-		// One caller's end is not the others': the store bounds the call's time.
+		// The end of one caller's context must not cancel the others; the store limits the duration of the call.
 		var results []store.EntryResult
 		err := c.panics.Call("append", "", func() (err error) {
 			results, err = c.batcher.Batch(context.Background(), runID, entries)
@@ -244,13 +250,13 @@ func (c *coalescer) drain(runID string, calls []*call) {
 			w.result <- &results[i]
 		}
 		c.mu.Lock()
-		calls = c.next(runID)
+		calls = c.takeBatch(runID)
 		c.mu.Unlock()
 	}
 }
 
-// next takes the next batch of a lane; an empty lane ends.
-func (c *coalescer) next(runID string) (calls []*call) {
+// takeBatch removes the next batch from a lane. It deletes an empty lane. The caller holds mu.
+func (c *coalescer) takeBatch(runID string) (calls []*call) {
 	l := c.lanes[runID]
 	if calls, l.calls = c.take(l.calls, c.batch); len(calls) == 0 {
 		delete(c.lanes, runID)
@@ -258,18 +264,18 @@ func (c *coalescer) next(runID string) (calls []*call) {
 	return calls
 }
 
-// gather writes groups until nobody waits for one any more.
-func (c *coalescer) gather() {
+// writeGroups writes groups until no call waits for one.
+func (c *coalescer) writeGroups() {
 	for more := true; more; {
 		c.yield()
 		c.mu.Lock()
 		var calls []*call
 		calls, c.plain = c.take(c.plain, c.group)
 		c.mu.Unlock()
-		results, err := c.together(calls)
+		results, err := c.writeGroup(calls)
 		c.mu.Lock()
 		if more = len(c.plain) > 0; !more {
-			c.groups-- // before the answers: who was the only one goes alone next time
+			c.groups-- // before the results, so that a single caller finds no write in progress with its next call
 		}
 		c.mu.Unlock()
 		for i, w := range calls {
@@ -282,8 +288,8 @@ func (c *coalescer) gather() {
 	}
 }
 
-// yield lets those who have just had an answer go on, for as long as more of them come
-// to wait, so that what they do next is in the group.
+// yield lets callers that have just got their results run, as long as they add new calls, so that the next group has
+// these calls too.
 func (c *coalescer) yield() {
 	for before, waiting := -1, 0; waiting > before; {
 		before = waiting
@@ -294,9 +300,9 @@ func (c *coalescer) yield() {
 	}
 }
 
-// together writes one group. One caller's end is not the others': the store bounds the
-// call's time.
-func (c *coalescer) together(calls []*call) (results []*store.EntryResult, err error) {
+// writeGroup writes one group. The end of one caller's context must not cancel the others; the store limits the
+// duration of the call.
+func (c *coalescer) writeGroup(calls []*call) (results []*store.EntryResult, err error) {
 	if len(calls) == 0 {
 		return nil, nil
 	}
@@ -311,13 +317,13 @@ func (c *coalescer) together(calls []*call) (results []*store.EntryResult, err e
 	return results, err
 }
 
-// take takes from those who wait what is written at once, without the calls whose
-// callers have left.
+// take splits waiting calls into those of the next write, within the limits most, and the rest. It drops calls whose
+// callers no longer wait. The caller holds mu.
 func (c *coalescer) take(waiting []*call, most limits) (calls, rest []*call) {
 	bytes := 0
 	for len(waiting) > 0 && len(calls) < most.entries {
 		w := waiting[0]
-		if bytes += size(w.entry); bytes > most.bytes && len(calls) > 0 {
+		if bytes += payloadBytes(w.entry); bytes > most.bytes && len(calls) > 0 {
 			break
 		}
 		waiting = waiting[1:]
@@ -331,7 +337,8 @@ func (c *coalescer) take(waiting []*call, most limits) (calls, rest []*call) {
 	return calls, waiting
 }
 
-func size(e store.Entry) (bytes int) {
+// payloadBytes returns the length of the payloads of an entry.
+func payloadBytes(e store.Entry) (bytes int) {
 	if e.Append != nil {
 		for _, d := range e.Append.Events {
 			bytes += len(d.Payload)

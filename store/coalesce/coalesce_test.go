@@ -16,13 +16,13 @@ import (
 	"github.com/dvt-engine/dvt/store/coalesce"
 )
 
-// slow is a store whose writes take writeTime, which counts what reaches it.
+// slow is a store whose writes take writeTime. It records the writes that reach it.
 type slow struct {
-	store.Store // nil: nothing else is called
+	store.Store // nil, because the tests call no other method
 	mu          sync.Mutex
-	writes      []string // one line a write: the run and its steps
+	writes      []string // one line for each write: the run and its steps
 	err         error
-	locked      map[string]time.Duration // runs whose head somebody holds, and for how long
+	locked      map[string]time.Duration // by run: how long another transaction holds its head
 }
 
 const writeTime = time.Second
@@ -67,16 +67,15 @@ func (s *slow) Batch(_ context.Context, runID string, entries []store.Entry) ([]
 	return s.write(runID, entries)
 }
 
-// unprepared is an entry as it came.
+// unprepared is an entry without preparation.
 type unprepared struct{ store.Entry }
 
-// Plain takes appends of one event.
+// Plain accepts appends of one event.
 func (s *slow) Plain(e store.Entry) (store.Plain, bool) {
 	return unprepared{e}, e.Append != nil && len(e.Append.Events) == 1
 }
 
-// Group writes nothing of runs whose head somebody holds, and nothing at all with a
-// poison among its events.
+// Group omits runs whose head another transaction holds. If one of its events is poison it writes nothing.
 func (s *slow) Group(_ context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
 	out := make([]*store.EntryResult, len(prepared))
 	line, poisoned := "group:", false
@@ -98,7 +97,7 @@ func (s *slow) Group(_ context.Context, prepared []store.Plain) ([]*store.EntryR
 	return out, s.err
 }
 
-// CreateRuns refuses a run of the project poison.
+// CreateRuns refuses runs of the project poison.
 func (s *slow) CreateRuns(_ context.Context, runs []store.NewRun) ([]store.CreatedRun, error) {
 	out := make([]store.CreatedRun, len(runs))
 	line := "create:"
@@ -116,7 +115,7 @@ func (s *slow) CreateRuns(_ context.Context, runs []store.NewRun) ([]store.Creat
 	return out, s.err
 }
 
-// at appends step to runID and reports when it was answered and with what.
+// at appends step to runID and describes the result and the time since began.
 func at(t *testing.T, c store.Store, ctx context.Context, runID, step string, began time.Time) string {
 	t.Helper()
 	out, err := c.Append(ctx, store.Append{RunID: runID, Events: []run.Draft{{StepID: step}}})
@@ -130,7 +129,7 @@ func at(t *testing.T, c store.Store, ctx context.Context, runID, step string, be
 	return fmt.Sprintf("%s after %v", step, took)
 }
 
-func TestCoalesce_OneCommitForWhatWaits(t *testing.T) {
+func TestCoalesce_WaitingCallsOfARunShareACommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -147,7 +146,7 @@ func TestCoalesce_OneCommitForWhatWaits(t *testing.T) {
 				}
 				got[i] = at(t, c, t.Context(), "r", fmt.Sprint("s", i), began)
 			})
-			synctest.Wait() // in this order
+			synctest.Wait() // so that the calls arrive in this order
 		}
 		wg.Wait()
 		if diff := cmp.Diff([]string{"r: s0", "r: s1 s2 s3 s4", "r: s5 s6"}, s.writes); diff != "" {
@@ -160,7 +159,7 @@ func TestCoalesce_OneCommitForWhatWaits(t *testing.T) {
 		}
 		got[0] = at(t, c, t.Context(), "r", "later", time.Now())
 		if got[0] != "later after 1s" {
-			t.Errorf("an idle run: %s", got[0])
+			t.Errorf("a call on an idle run: %s, want later after 1s", got[0])
 		}
 	})
 }
@@ -177,14 +176,14 @@ func TestCoalesce_RunsDoNotWaitForEachOther(t *testing.T) {
 		synctest.Wait()
 		for range 5 {
 			if got := at(t, c, t.Context(), "free", "s", time.Now()); got != "s after 1s" {
-				t.Errorf("beside a held run: %s", got)
+				t.Errorf("append beside a run whose head is held: %s, want s after 1s", got)
 			}
 		}
 		wg.Wait()
 	})
 }
 
-func TestCoalesce_RefusesWhatItCannotHold(t *testing.T) {
+func TestCoalesce_RefusesCallsWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -198,19 +197,19 @@ func TestCoalesce_RefusesWhatItCannotHold(t *testing.T) {
 		_, err := c.Append(t.Context(), store.Append{RunID: "r", Events: []run.Draft{{StepID: "s"}}})
 		var full *store.OverloadedError
 		if !errors.As(err, &full) || full.RetryAfter <= 0 || time.Since(began) > 0 {
-			t.Errorf("one too many: %v after %v", err, time.Since(began))
+			t.Errorf("the call above MaxWaiting: error %v after %v, want *OverloadedError at once", err, time.Since(began))
 		}
 		if got := at(t, c, t.Context(), "idle", "s", time.Now()); got != "s after 1s" {
-			t.Errorf("an idle run beside a full queue: %s", got)
+			t.Errorf("append to an idle run beside a full queue: %s, want s after 1s", got)
 		}
 		wg.Wait()
 		if got := at(t, c, t.Context(), "r", "s", time.Now()); got != "s after 1s" {
-			t.Errorf("after it was full: %s", got)
+			t.Errorf("append after the full queue was written: %s, want s after 1s", got)
 		}
 	})
 }
 
-func TestCoalesce_EachHasItsOwnError(t *testing.T) {
+func TestCoalesce_EachCallHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -240,15 +239,15 @@ func TestCoalesce_EachHasItsOwnError(t *testing.T) {
 			"left": "left context canceled after 0s",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("results (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{"r: first", "r: good poison"}, s.writes); diff != "" {
-			t.Errorf("who left was written (-want +got):\n%s", diff)
+			t.Errorf("writes, without the cancelled call (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestCoalesce_BoundsTheBytesOfABatch(t *testing.T) {
+func TestCoalesce_LimitsTheBytesOfABatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -263,7 +262,7 @@ func TestCoalesce_BoundsTheBytesOfABatch(t *testing.T) {
 		}
 		wg.Wait()
 		if diff := cmp.Diff([]string{"r: s0", "r: s1", "r: s2", "r: s3 s4"}, s.writes); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 var migrated = testserver.Template{
 	Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
 
-// A store that coalesces passes what every store passes.
+// A coalescing store must keep the guarantees of the store that it decorates.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.DB { return database{migrated.Postgres(t)} })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// newRun is a pending call of CreateRun.
+// newRun is a waiting call of CreateRun.
 type newRun struct {
 	left   <-chan struct{} // closed when the caller no longer waits
 	run    store.NewRun
@@ -33,6 +33,7 @@ func (c *coalescer) CreateRun(ctx context.Context, n store.NewRun) (store.Run, b
 	}
 }
 
+// enterNew adds a call to the queue; false when too many calls wait.
 func (c *coalescer) enterNew(own *newRun) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +49,7 @@ func (c *coalescer) enterNew(own *newRun) bool {
 	return true
 }
 
-// create writes groups of runs until none is pending.
+// create writes transactions of new runs until no call waits.
 func (c *coalescer) create() {
 	for {
 		c.mu.Lock()

@@ -20,7 +20,7 @@ func newRun(id, project string) store.NewRun {
 	return store.NewRun{Run: store.Run{Identity: run.Identity{RunID: id, ProjectID: project}}}
 }
 
-func TestCreateRun_StartsThatMeetShareATransaction(t *testing.T) {
+func TestCreateRun_WaitingCallsShareATransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -37,7 +37,7 @@ func TestCreateRun_StartsThatMeetShareATransaction(t *testing.T) {
 				r, created, err := c.CreateRun(t.Context(), newRun(fmt.Sprint("r", i), project))
 				got[i] = fmt.Sprint(r.RunID, " ", created, " ", err, " ", time.Since(began))
 			})
-			synctest.Wait() // in this order
+			synctest.Wait() // so that the calls arrive in this order
 		}
 		wg.Wait()
 		if diff := cmp.Diff([]string{"create: r0", "create: r1 r2 r3 r4", "create: r5 r6"}, s.writes); diff != "" {
@@ -53,7 +53,7 @@ func TestCreateRun_StartsThatMeetShareATransaction(t *testing.T) {
 	})
 }
 
-func TestCreateRun_CallerWhoLeavesIsNotWritten(t *testing.T) {
+func TestCreateRun_DoesNotWriteACancelledCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -74,7 +74,7 @@ func TestCreateRun_CallerWhoLeavesIsNotWritten(t *testing.T) {
 			t.Errorf("the cancelled caller got %v, want context.Canceled", errs[1])
 		}
 		if !errors.Is(errs[3], store.ErrOverloaded) {
-			t.Errorf("the third pending call got %v, want ErrOverloaded", errs[3])
+			t.Errorf("the third waiting call got %v, want ErrOverloaded", errs[3])
 		}
 	})
 }

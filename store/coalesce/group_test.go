@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store/coalesce"
 )
 
-// crowd is callers of a coalescing store who begin one after the other.
+// crowd starts calls to a coalescing store one after the other and records their results by run.
 type crowd struct {
 	*testing.T
 	log   store.Store
@@ -30,7 +30,7 @@ func newCrowd(t *testing.T, s *slow, cfg coalesce.Config) *crowd {
 	return &crowd{T: t, log: coalesce.New(s, cfg), began: time.Now(), got: map[string]string{}}
 }
 
-// call appends step to a run, and goes on once that waits.
+// call starts an append of step to a run, and returns when the append waits.
 func (c *crowd) call(ctx context.Context, runID, step string) {
 	c.wg.Go(func() {
 		out := at(c.T, c.log, ctx, runID, step, c.began)
@@ -52,9 +52,9 @@ func (c *crowd) expect(writes []string, got map[string]string, s *slow) {
 	}
 }
 
-// The first goes at once by itself, the second as a group of one, and who comes while
-// as many groups as allowed are under way is in the next one.
-func TestGroup_OneCommitForRunsThatWait(t *testing.T) {
+// The first call is made at once and alone, the next ones as groups of one. Calls that arrive while MaxGroups groups
+// are in progress share the next group.
+func TestGroup_WaitingCallsOfSeveralRunsShareACommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -63,7 +63,7 @@ func TestGroup_OneCommitForRunsThatWait(t *testing.T) {
 			c.call(t.Context(), id, "s")
 		}
 		c.wg.Wait()
-		// Which of the two groups that end at once is the first to go on is no matter.
+		// Two groups end at the same time, so the next two may be in either order.
 		if s.writes[3] == "group: g h" {
 			s.writes[3], s.writes[4] = s.writes[4], s.writes[3]
 		}
@@ -73,12 +73,12 @@ func TestGroup_OneCommitForRunsThatWait(t *testing.T) {
 		}, s)
 		s.writes = nil
 		if got := at(t, c.log, t.Context(), "later", "s", time.Now()); got != "s after 1s" || s.writes[0] != "later: s" {
-			t.Errorf("a lone appender: %s, as %v", got, s.writes)
+			t.Errorf("a single call: %s, writes %v; want s after 1s, made alone", got, s.writes)
 		}
 	})
 }
 
-func TestGroup_SizesByDefault(t *testing.T) {
+func TestGroup_HasAtMost64EntriesAndFourAtOnceByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -92,12 +92,12 @@ func TestGroup_SizesByDefault(t *testing.T) {
 			sizes[(len(line)-len("group:"))/len(" r000")]++
 		}
 		if diff := cmp.Diff(map[int]int{0: 1, 1: 5, 64: 2}, sizes); diff != "" {
-			t.Errorf("how many groups of what size (-want +got):\n%s", diff)
+			t.Errorf("number of groups by size (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestGroup_BoundsItsBytes(t *testing.T) {
+func TestGroup_LimitsItsBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -112,13 +112,13 @@ func TestGroup_BoundsItsBytes(t *testing.T) {
 		}
 		wg.Wait()
 		if diff := cmp.Diff([]string{"r0: ", "group: r1", "group: r2", "group: r3", "group: r4 r5"}, s.writes); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// Runs whose heads somebody holds delay nobody else, not even while one's append is the
-// one that goes alone: others wait at most for one group.
+// A run whose head another transaction holds does not delay other runs, even if its append is the one that is made
+// alone. Other runs wait at most for one group.
 // contract: T185
 func TestGroup_RunsDoNotWaitForAHeadThatIsHeld(t *testing.T) {
 	t.Parallel()
@@ -136,9 +136,9 @@ func TestGroup_RunsDoNotWaitForAHeadThatIsHeld(t *testing.T) {
 	})
 }
 
-// What a group leaves goes by itself, and a poison event fails alone.
+// Callers make the calls that a group did not write alone, so that a poison event fails alone.
 // contract: T190
-func TestGroup_PoisonFailsAlone(t *testing.T) {
+func TestGroup_APoisonEventFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -149,15 +149,15 @@ func TestGroup_PoisonFailsAlone(t *testing.T) {
 		c.call(t.Context(), "d", "poison")
 		c.wg.Wait()
 		if len(s.writes) != 5 || s.writes[2] != "group: c d" {
-			t.Errorf("writes %v", s.writes)
+			t.Errorf("writes %v, want five, the third of them \"group: c d\"", s.writes)
 		}
 		c.expect(s.writes, map[string]string{"a": "s after 1s", "b": "s after 1s", "c": "s after 3s",
 			"d": "poison poison after 3s"}, s)
 	})
 }
 
-// When nobody can say whether a group was written, each of its callers is told so.
-func TestGroup_EachIsToldThatItFailed(t *testing.T) {
+// When it is unknown whether a group was written, each of its callers gets the error.
+func TestGroup_EachCallerGetsTheErrorOfTheGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{err: store.ErrUnavailable}
@@ -173,7 +173,7 @@ func TestGroup_EachIsToldThatItFailed(t *testing.T) {
 		wg.Wait()
 		for i, err := range errs {
 			if !errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("caller %d: %v", i, err)
+				t.Errorf("caller %d: error %v, want ErrUnavailable", i, err)
 			}
 		}
 		if diff := cmp.Diff([]string{"r0: s", "group: r1", "group: r2 r3"}, s.writes); diff != "" {
@@ -182,8 +182,8 @@ func TestGroup_EachIsToldThatItFailed(t *testing.T) {
 	})
 }
 
-// Who left is not written, and who comes to the same run after that is.
-func TestGroup_WithoutWhoLeft(t *testing.T) {
+// A group does not write a cancelled call, but a later call on the same run.
+func TestGroup_DoesNotWriteACancelledCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
@@ -196,7 +196,7 @@ func TestGroup_WithoutWhoLeft(t *testing.T) {
 		leave()
 		synctest.Wait()
 		if c.got["c"] != "left context canceled after 0s" {
-			t.Errorf("who left: %s", c.got["c"])
+			t.Errorf("the cancelled call: %s, want context canceled at once", c.got["c"])
 		}
 		c.call(t.Context(), "c", "again")
 		c.expect([]string{"a: s", "group: b", "group: d c"},
@@ -204,7 +204,7 @@ func TestGroup_WithoutWhoLeft(t *testing.T) {
 	})
 }
 
-// Later calls on a run that is in a group are a batch of that run, after it.
+// Later calls on a run that is in a group become a batch of that run, after the group.
 func TestGroup_CallsOnOneRunStayInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,8 +220,8 @@ func TestGroup_CallsOnOneRunStayInOrder(t *testing.T) {
 	})
 }
 
-// When as many wait as may, a call on an idle run goes by itself.
-func TestGroup_GoesByItselfWhenTooManyWait(t *testing.T) {
+// When MaxWaiting calls wait, a call on an idle run is made alone.
+func TestGroup_CallsOnIdleRunsAreMadeAloneWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}

@@ -19,20 +19,19 @@ import (
 )
 
 var (
-	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check works the store")
-	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws one")
+	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check runs")
+	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws a random one")
 )
 
-// sociable takes its time before it writes a group, so that the few writers of the
-// check meet in the next one.
-type sociable struct{ *postgres.Store }
+// slowGroups delays each group, so that calls of the few writers of the check meet in the next one.
+type slowGroups struct{ *postgres.Store }
 
-func (s sociable) Group(ctx context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
+func (s slowGroups) Group(ctx context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
 	time.Sleep(time.Duration(rand.IntN(16)) * time.Millisecond)
 	return s.Store.Group(ctx, prepared)
 }
 
-// What groups wrote, in all rounds: their calls, and the transactions with events of several runs.
+// calls counts the groups of all rounds, grouped the transactions with events of several runs.
 var calls, grouped atomic.Int64
 
 var modelTarget = modelcheck.Target{
@@ -53,7 +52,7 @@ var modelTarget = modelcheck.Target{
 		if err != nil {
 			return nil, err
 		}
-		return coalesce.New(sociable{s}, coalesce.Config{MaxGroups: 1}), nil
+		return coalesce.New(slowGroups{s}, coalesce.Config{MaxGroups: 1}), nil
 	},
 	Via: func(dsn, hostPort string) (via, upstream string) {
 		u, err := url.Parse(dsn)
@@ -67,8 +66,7 @@ var modelTarget = modelcheck.Target{
 	Writers: 24,
 }
 
-// idle waits until the server has ended the sessions of killed processes, and counts
-// the groups in the log that they left.
+// idle waits until the server has ended the sessions of killed processes, and counts their groups.
 func idle(ctx context.Context, dsn string) error {
 	c, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -94,20 +92,20 @@ func idle(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// What a store on PostgreSQL promises it promises behind a coalescer, whose groups are
-// cut off and killed like everything else (T09, T27, T190).
+// A coalescing store keeps the guarantees of the PostgreSQL store, although connections are cut and processes are
+// killed in the middle of groups.
 // contract: A05, A06, A07, T09, T190
 func TestModelCheck(t *testing.T) {
-	for range 3 { // whether runs wait together is up to the machine
+	for range 3 { // whether calls meet in a group depends on the machine
 		if modelcheck.Run(t, modelTarget, *modelFor, *modelSeed); grouped.Load() > 0 || testing.Short() {
 			break
 		}
 	}
-	if t.Logf("%d groups, of which %d wrote to several runs", calls.Load(), grouped.Load()); grouped.Load() == 0 &&
+	if t.Logf("%d groups; %d of them wrote to several runs", calls.Load(), grouped.Load()); grouped.Load() == 0 &&
 		!testing.Short() {
-		t.Error("the check proves little: no group wrote to several runs")
+		t.Error("no group wrote to several runs, want some, because the check proves little without them")
 	}
 }
 
-// TestModelCheckChild is one of the processes that the model check works with.
+// TestModelCheckChild is the main function of the processes that the model check starts.
 func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }

@@ -6,7 +6,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// NotifyRunEnd returns a store that calls notify after every commit through it that ends a run. notify must not block.
+// NotifyRunEnd returns a store that calls notify after an Append or InRun through it has ended a run. A repeated append
+// of the end notifies again. A call that fails does not notify, even if it has committed, so notify must be only a
+// hint. notify must not block.
 func NotifyRunEnd(s store.Store, notify func()) store.Store {
 	return &runEnd{Store: s, notify: notify}
 }

@@ -23,7 +23,7 @@ func (w wakes) Wake(runID string) { w.n[runID]++ }
 func (w wakes) Notify(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
 
 // contract: T211
-func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
+func TestWakeOnCommit_WakesAfterEveryCommitThatMarksTheRun(t *testing.T) {
 	t.Parallel()
 	s, w := openSQLite(t), wakes{map[string]int{}}
 	d := decorate.WakeOnCommit(s, w)
@@ -44,7 +44,7 @@ func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 		{"AdmitWaiting", func() error {
 			out, err := d.AdmitWaiting(ctx, func(string, string) store.Terms { return store.Unlimited() }, 1)
 			if err == nil && len(out.Rows) != 1 {
-				err = fmt.Errorf("%d admitted", len(out.Rows))
+				err = fmt.Errorf("%d runs admitted, want 1", len(out.Rows))
 			}
 			return err
 		}},
@@ -69,7 +69,7 @@ func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 				ctx, store.Append{RunID: runID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0", 1)}})
 			return err
 		}},
-		{"Begin", func() error {
+		{"StartAttempt", func() error {
 			_, err := d.StartAttempt(ctx, store.StartAttempt{RunID: runID, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1,
 				EmittedAt: runtest.Epoch})
 			return err
@@ -86,7 +86,7 @@ func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 		{"Delivered", func() error {
 			ds, err := d.LeaseDeliveries(ctx, "me", time.Minute, 1)
 			if err != nil || len(ds) != 1 {
-				return fmt.Errorf("%d deliveries: %w", len(ds), err)
+				return fmt.Errorf("%d deliveries leased, want 1: %w", len(ds), err)
 			}
 			delivery = ds[0]
 			return d.Delivered(ctx, delivery, 1)
@@ -109,6 +109,7 @@ func TestWakeOnCommit_EveryCommitThatMarksWakes(t *testing.T) {
 	}
 }
 
+// mark returns the dirty mark of a run, or the zero value.
 func mark(t *testing.T, s store.Store, runID string) store.DirtyRun {
 	t.Helper()
 	dirty, err := s.Dirty(t.Context(), 0, 100)
@@ -124,7 +125,7 @@ func mark(t *testing.T, s store.Store, runID string) store.DirtyRun {
 }
 
 // contract: Q05
-func TestNotifyRunEnd_EveryCommitThatEndsARunNotifies(t *testing.T) {
+func TestNotifyRunEnd_NotifiesAfterEveryCommitThatEndsARun(t *testing.T) {
 	t.Parallel()
 	ends := 0
 	s := decorate.NotifyRunEnd(openSQLite(t), func() { ends++ })

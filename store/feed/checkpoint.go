@@ -9,18 +9,17 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Checkpoint is a place to go on from, in another process too: an opaque string,
-// at most a few dozen bytes for each of MaxRuns runs. It stands after all that Next
-// has returned: keep it when that has been dealt with, and what was returned
-// since comes again.
+// Checkpoint returns the position after the last Batch of Next, from which NewReader can continue, in another process
+// too. It is opaque and has at most a few dozen bytes for each of MaxRuns runs. Store it only after the batches before
+// it were handled: a batch that was returned later comes again.
 func (r *Reader) Checkpoint() string {
-	// strings and numbers
+	// The error is always nil, because strings and numbers can be encoded.
 	doc, _ := json.Marshal(checkpoint{r.epoch, r.cursor, r.reset, r.read.list(r.read.live), r.read.list(r.read.ended)})
 	return base64.RawURLEncoding.EncodeToString(doc)
 }
 
-// checkpoint is the stored form. The page in hand is read again; the positions
-// tell what of it was returned.
+// checkpoint is the stored form. A new Reader reads the current page again; the positions say which of its events were
+// returned already.
 type checkpoint struct {
 	Epoch  string     `json:"e"`
 	Cursor string     `json:"c"`
@@ -34,6 +33,7 @@ type position struct {
 	Seq   run.Seq `json:"n"`
 }
 
+// restore sets the position of a checkpoint.
 func (r *Reader) restore(s string) error {
 	doc, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
@@ -53,25 +53,25 @@ func (r *Reader) restore(s string) error {
 	return nil
 }
 
-// positions are how far the logs of some runs were read.
+// positions are the last seqs that were read of up to max runs.
 type positions struct {
-	most        int
+	max         int
 	live, ended *simplelru.LRU[string, run.Seq]
 }
 
-func newPositions(most int) positions {
+func newPositions(limit int) positions {
 	list := func() *simplelru.LRU[string, run.Seq] {
-		l, err := simplelru.NewLRU[string, run.Seq](most, nil)
+		l, err := simplelru.NewLRU[string, run.Seq](limit, nil)
 		if err != nil {
-			panic(err) // most is positive
+			panic(err) // only a limit below 1 is an error
 		}
 		return l
 	}
-	return positions{most: most, live: list(), ended: list()}
+	return positions{max: limit, live: list(), ended: list()}
 }
 
-// of is the last seq that was read of a run, 0 when that is not known.
-func (p positions) of(runID string) run.Seq {
+// seqOf returns the last seq that was read of a run, 0 when it is unknown.
+func (p positions) seqOf(runID string) run.Seq {
 	seq, ok := p.live.Get(runID)
 	if !ok {
 		seq, _ = p.ended.Get(runID)
@@ -79,6 +79,7 @@ func (p positions) of(runID string) run.Seq {
 	return seq
 }
 
+// set remembers the last seq that was read of a run, and forgets another run when there are too many.
 func (p positions) set(runID string, seq run.Seq, ended bool) {
 	to, from := p.live, p.ended
 	if ended {
@@ -86,14 +87,14 @@ func (p positions) set(runID string, seq run.Seq, ended bool) {
 	}
 	from.Remove(runID)
 	to.Add(runID, seq)
-	if p.live.Len()+p.ended.Len() > p.most {
+	if p.live.Len()+p.ended.Len() > p.max {
 		if _, _, ok := p.ended.RemoveOldest(); !ok {
 			p.live.RemoveOldest()
 		}
 	}
 }
 
-// list gives a list's positions, the oldest first.
+// list returns the positions of l, the least recently used first.
 func (p positions) list(l *simplelru.LRU[string, run.Seq]) []position {
 	out := make([]position, 0, l.Len())
 	for _, id := range l.Keys() {

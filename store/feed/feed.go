@@ -1,11 +1,10 @@
-// Package feed reads what happens in all runs, for consumers such as webhooks and
-// exporters. It promises each event of every run that the filter covers at least
-// once, and the events of one run in the order of its log (T186); among runs there
-// is no order. The store's feed says which runs changed; what changed is read from
-// each run's own log beyond the seq that was read before.
+// Package feed reads the events of all runs, for consumers such as webhooks and exporters. It delivers each event of
+// every run that the filter covers at least once, and the events of one run in the order of its log (contract T186).
+// There is no order between runs. The store's feed says which runs changed; the Reader then reads the events of each of
+// these runs after the last seq that it has read.
 //
-// The feed follows the checkpoints that a projector saves: while none runs
-// anywhere, nothing comes, and nothing is lost.
+// The feed sees a change when a projector has saved the checkpoint of the run. While no projector is running, no events
+// come; they come later, and none is lost.
 package feed
 
 import (
@@ -17,52 +16,51 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Store is what a Reader needs of a store.
+// Store is the part of a store that a Reader needs.
 type Store interface {
 	store.Feed
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	Epoch(ctx context.Context) (string, error)
 }
 
-// Limits that are not worth an option.
+// Fixed limits.
 const (
-	// MaxRuns is how many runs a Reader remembers the seq of. A run beyond them is
-	// read from the beginning of its log when it changes again; those that ended
-	// are forgotten first, then those that changed longest ago.
+	// MaxRuns is the number of runs whose seq a Reader remembers. It forgets ended runs first, then those that it has
+	// read longest ago. When a forgotten run changes again, the Reader reads its log from the beginning.
 	MaxRuns = 1000
 	// MaxEvents is the most events of one Batch.
 	MaxEvents = 200
 )
 
-// ErrCheckpoint says that a checkpoint is none that a Reader gave.
+// ErrCheckpoint says that a text is not a checkpoint of a Reader.
 var ErrCheckpoint = errors.New("feed: checkpoint unreadable")
 
-// Batch is events of one run, ascending and without a gap from the last Batch of
-// that run. Events may come again: EventID tells.
+// Batch is events of one run, ascending and without a gap after the previous Batch of that run. Events may repeat;
+// consumers recognise a repetition by EventID.
 type Batch struct {
 	RunID  string
 	Epoch  string
-	Events []run.Event // at most MaxEvents; none: nothing more has happened yet
-	// Reset: the log is another than the one read so far (T194). Everything comes
-	// again, from the beginning, and what is not in it never happened.
+	Events []run.Event // at most MaxEvents; empty when the Reader has caught up
+	// Reset says that the store's history was replaced, for example by a restore. The Reader starts again from the
+	// beginning; the consumer must treat events that do not come again as events that never happened (contract T194).
 	Reset bool
 }
 
-// Reader reads the feed once through and then on. It serves one goroutine.
+// Reader reads the feed from its start to the newest event and then waits for more. It is not safe for concurrent use.
 type Reader struct {
 	store  Store
 	filter store.RunFilter
-	epoch  string // "" before the first look
-	cursor string // of the page in hand
-	next   string // of the page after it
-	page   []store.RunRow
-	last   bool // the page in hand was the newest one
-	reset  bool // to be told with the next Batch
+	epoch  string         // "" before the first page
+	cursor string         // of the current page
+	next   string         // of the page after it
+	page   []store.RunRow // the rest of the current page
+	last   bool           // the current page is the newest one
+	reset  bool           // the next Batch must report the reset
 	read   positions
 }
 
-// NewReader goes on after a checkpoint of the same filter, or begins with the
-// first event there is when checkpoint is "". ErrCheckpoint.
+// NewReader returns a reader that continues after a checkpoint of a Reader with the same filter, or starts with the
+// first event when checkpoint is "". The error is ErrCheckpoint when the checkpoint cannot be read.
 func NewReader(s Store, f store.RunFilter, checkpoint string) (*Reader, error) {
 	r := &Reader{store: s, filter: f, cursor: store.FeedStart, read: newPositions(MaxRuns)}
 	if checkpoint != "" {
@@ -74,13 +72,13 @@ func NewReader(s Store, f store.RunFilter, checkpoint string) (*Reader, error) {
 	return r, nil
 }
 
-// Next reads the next events of one run. A Batch without events says that the
-// reader has caught up: wait before the next call. After an error the same call
-// may be repeated; it goes on where it was. Errors are the store's.
+// Next reads the next events of one run. A Batch without events says that the Reader has caught up; the caller should
+// wait before the next call. Errors are the store's. After an error the caller may call Next again, and no event is
+// skipped.
 func (r *Reader) Next(ctx context.Context) (Batch, error) {
 	for {
 		for len(r.page) > 0 {
-			b, err := r.events(ctx, r.page[0])
+			b, err := r.readEvents(ctx, r.page[0])
 			if err != nil {
 				return Batch{}, err
 			}
@@ -94,18 +92,18 @@ func (r *Reader) Next(ctx context.Context) (Batch, error) {
 		r.cursor = r.next
 		if r.last {
 			r.last = false
-			return r.told(Batch{}), nil
+			return r.stamp(Batch{}), nil
 		}
-		if err := r.look(ctx); err != nil {
+		if err := r.readPage(ctx); err != nil {
 			return Batch{}, err
 		}
 	}
 }
 
-// events reads on in the log of a run that changed.
-func (r *Reader) events(ctx context.Context, row store.RunRow) (Batch, error) {
+// readEvents reads the next events of a run that changed.
+func (r *Reader) readEvents(ctx context.Context, row store.RunRow) (Batch, error) {
 	runID := row.Header.RunID
-	after := r.read.of(runID)
+	after := r.read.seqOf(runID)
 	if row.Head <= after {
 		return Batch{}, nil
 	}
@@ -118,12 +116,12 @@ func (r *Reader) events(ctx context.Context, row store.RunRow) (Batch, error) {
 		ended = ended || e.Type.EndsRun()
 	}
 	r.read.set(runID, events[len(events)-1].Seq, ended)
-	return r.told(Batch{RunID: runID, Events: events}), nil
+	return r.stamp(Batch{RunID: runID, Events: events}), nil
 }
 
-// look reads the next page of runs that changed. The epoch is read first: when it
-// changes in between, the next look finds out and begins anew.
-func (r *Reader) look(ctx context.Context) error {
+// readPage reads the next page of runs that changed. It reads the epoch first. If the epoch changes between the two
+// reads, the next call detects it and starts again from the beginning.
+func (r *Reader) readPage(ctx context.Context) error {
 	epoch, err := r.store.Epoch(ctx)
 	if err != nil {
 		return err
@@ -144,8 +142,8 @@ func (r *Reader) look(ctx context.Context) error {
 	return nil
 }
 
-// told gives a Batch the epoch, and once the reset.
-func (r *Reader) told(b Batch) Batch {
+// stamp sets Epoch and Reset of a Batch. Only the first Batch after a reset reports it.
+func (r *Reader) stamp(b Batch) Batch {
 	b.Epoch, b.Reset = r.epoch, r.reset
 	r.reset = false
 	return b

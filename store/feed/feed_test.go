@@ -87,8 +87,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// consumer takes batches and checks what every one promises: no gap and no
-// disorder within a run, whatever repeats.
+// consumer reads batches and checks that events of a run come in order and without a gap, though they may repeat.
 type consumer struct {
 	t      *testing.T
 	store  feed.Store
@@ -123,7 +122,7 @@ func (c *consumer) next() feed.Batch {
 	}
 	for i, e := range b.Events {
 		if e.RunID != b.RunID || e.Seq > c.got[b.RunID]+1 || i > 0 && e.Seq != b.Events[i-1].Seq+1 {
-			c.t.Errorf("event %d of %s after %d: a gap or disorder", e.Seq, e.RunID, c.got[b.RunID])
+			c.t.Errorf("event %d of %s after event %d, want no gap and ascending order", e.Seq, e.RunID, c.got[b.RunID])
 		}
 		c.got[b.RunID] = max(c.got[b.RunID], e.Seq)
 		c.events++
@@ -138,7 +137,7 @@ func (c *consumer) catchUp() {
 			return
 		}
 	}
-	c.t.Fatal("the reader never catches up")
+	c.t.Fatal("the reader has not caught up after 10,000 batches")
 }
 
 func (c *consumer) has(want map[string]run.Seq, what string) {
@@ -149,7 +148,7 @@ func (c *consumer) has(want map[string]run.Seq, what string) {
 }
 
 // contract: T186
-func TestReader_EveryEventInOrder(t *testing.T) {
+func TestReader_ReturnsEveryEventOfTheTenantInOrder(t *testing.T) {
 	s := embedded(t)
 	for i, tenant := range []string{"t1", "t1", "t2"} {
 		create(t, s, fmt.Sprint("run-", i), tenant)
@@ -164,7 +163,7 @@ func TestReader_EveryEventInOrder(t *testing.T) {
 	c.catchUp()
 	c.has(map[string]run.Seq{"run-0": 2, "run-1": 2*feed.MaxEvents + 2}, "more than a batch of one run")
 	if c.events != 2*feed.MaxEvents+4 {
-		t.Errorf("%d events, though nothing went wrong, want each once", c.events)
+		t.Errorf("%d events, want each once, because nothing failed", c.events)
 	}
 	all.catchUp()
 	all.has(map[string]run.Seq{"run-0": 2, "run-1": 2*feed.MaxEvents + 2, "run-2": 3}, "every tenant")
@@ -172,9 +171,9 @@ func TestReader_EveryEventInOrder(t *testing.T) {
 	none.has(map[string]run.Seq{}, "a filter without a tenant")
 }
 
-// A consumer that is killed after any batch goes on from its last checkpoint.
+// A consumer that is killed after any batch continues from its last checkpoint.
 // contract: T186
-func TestReader_ResumesAnywhere(t *testing.T) {
+func TestReader_ResumesFromEveryCheckpoint(t *testing.T) {
 	s := embedded(t)
 	want := map[string]run.Seq{}
 	for i := range 7 {
@@ -189,7 +188,7 @@ func TestReader_ResumesAnywhere(t *testing.T) {
 			c.next()
 		}
 		checkpoint := c.reader.Checkpoint()
-		c.next() // handed out, but the process dies before it keeps that
+		c.next() // this batch is read, but the process dies before it stores the next checkpoint
 		c.resume(checkpoint)
 		c.catchUp()
 		c.has(want, fmt.Sprintf("killed after %d batches", kept))
@@ -197,7 +196,7 @@ func TestReader_ResumesAnywhere(t *testing.T) {
 }
 
 // contract: T194
-func TestReader_BeginsAnewInAnotherEpoch(t *testing.T) {
+func TestReader_StartsAgainWhenTheEpochChanges(t *testing.T) {
 	s := embedded(t)
 	create(t, s, "run", "t1")
 	for _, stored := range []bool{false, true} {
@@ -210,7 +209,7 @@ func TestReader_BeginsAnewInAnotherEpoch(t *testing.T) {
 		}
 		b := c.next()
 		if !b.Reset || len(b.Events) != 2 || b.Epoch == "" {
-			t.Fatalf("after the epoch changed (stored %t): %+v", stored, b)
+			t.Fatalf("first batch after the epoch changed (from a checkpoint: %t): %+v, want a reset with 2 events", stored, b)
 		}
 		c.catchUp()
 		if c.resets != 1 {
@@ -220,7 +219,7 @@ func TestReader_BeginsAnewInAnotherEpoch(t *testing.T) {
 	}
 }
 
-func TestReader_RemembersRunsThatLive(t *testing.T) {
+func TestReader_ForgetsEndedRunsFirst(t *testing.T) {
 	s := embedded(t)
 	create(t, s, "quiet", "t1")
 	c := consume(t, s, store.RunFilter{TenantID: "t1"})
@@ -234,14 +233,14 @@ func TestReader_RemembersRunsThatLive(t *testing.T) {
 	c.resume(c.reader.Checkpoint())
 	c.catchUp()
 	if c.events != before+1 {
-		t.Errorf("%d events for one: a run that lives was forgotten before those that ended", c.events-before)
+		t.Errorf("%d events after one append to an open run, want 1: ended runs must be forgotten first", c.events-before)
 	}
 	if n := len(c.reader.Checkpoint()); n > 100*feed.MaxRuns {
-		t.Errorf("the checkpoint has %d bytes", n)
+		t.Errorf("the checkpoint has %d bytes, want at most %d", n, 100*feed.MaxRuns)
 	}
 }
 
-// failing is a store that does not answer now and then.
+// failing is a store that fails two of three calls.
 type failing struct {
 	feed.Store
 	n int
@@ -265,7 +264,7 @@ func (f *failing) Events(ctx context.Context, runID string, after run.Seq, limit
 	return f.Store.Events(ctx, runID, after, limit)
 }
 
-func TestReader_GoesOnAfterErrors(t *testing.T) {
+func TestReader_ContinuesAfterErrorsOfTheStore(t *testing.T) {
 	s := embedded(t)
 	want := map[string]run.Seq{}
 	for i := range 5 {
@@ -284,20 +283,20 @@ func TestReader_GoesOnAfterErrors(t *testing.T) {
 			break
 		}
 	}
-	c.has(want, "a store that fails two times of three")
+	c.has(want, "from a store that fails two of three calls")
 }
 
-func TestReader_RefusesWhatIsNoCheckpoint(t *testing.T) {
+func TestReader_RefusesOtherTextsThanCheckpoints(t *testing.T) {
 	for _, c := range []string{"?", "e30x", strings.Repeat("A", 3)} {
 		if _, err := feed.NewReader(nil, store.RunFilter{}, c); !errors.Is(err, feed.ErrCheckpoint) {
-			t.Errorf("%q: %v", c, err)
+			t.Errorf("checkpoint %q: error %v, want ErrCheckpoint", c, err)
 		}
 	}
 }
 
-// Writers whose transactions overlap, a consumer that is killed again and again.
+// Transactions of the writers overlap, and the consumer is killed again and again.
 // contract: T186
-func TestReader_ConcurrentWriters(t *testing.T) {
+func TestReader_MissesNoEventOfConcurrentWriters(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) store.Store{"sqlite": embedded, "postgres": server} {
 		t.Run(name, func(t *testing.T) {
 			const writers, rounds = 8, 12
@@ -332,7 +331,7 @@ func TestReader_ConcurrentWriters(t *testing.T) {
 			}
 			c.catchUp()
 			c.catchUp()
-			c.has(want, "when all is written")
+			c.has(want, "after all writers have finished")
 			t.Logf("%d events read for %d written", c.events, writers*(rounds+2))
 		})
 	}

@@ -10,25 +10,25 @@ import (
 	"github.com/dvt-engine/dvt/store/admission"
 )
 
-// A transaction of AdmitWaiting asks at most maxAsked times and wakes at most maxWoken lanes:
-// it holds the lanes of everybody.
+// One transaction of AdmitWaiting picks at most maxPicks lanes and wakes at most maxWakes, because it holds the lock of
+// all lanes.
 const (
-	maxAsked = 32
-	maxWoken = 256
+	maxPicks = 32
+	maxWakes = 256
 )
 
-// outlookSQL says whether anything can be admitted now, or when.
+// outlookSQL reads whether a run can be admitted now, and the time at which the next lane becomes ready.
 const outlookSQL = `SELECT (SELECT waiting FROM lane WHERE tenant_id = '' AND project_id = '') > 0
     AND (SELECT true FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready ORDER BY pass, tenant_id LIMIT 1) IS NOT NULL,
   (SELECT ready_at FROM lane WHERE waiting > 0 AND NOT ready ORDER BY ready_at LIMIT 1), clock_timestamp()`
 
-// wakeSQL lets lanes whose time has come be asked again, under the lock of the lanes: none
-// of them moves meanwhile.
+// wakeSQL marks the lanes whose ready_at has passed as ready. It runs under the lock of the lanes, so that no lane
+// changes meanwhile.
 const wakeSQL = `UPDATE lane SET ready = true WHERE ctid = ANY (ARRAY(SELECT ctid FROM lane
   WHERE waiting > 0 AND NOT ready AND ready_at <= clock_timestamp() ORDER BY ready_at LIMIT $1))`
 
-// pickSQL is the tenant whose turn it is, in it the project, and in that the first
-// run whose head nobody holds, under the lock of the lanes.
+// pickSQL selects the ready tenant with the lowest pass, its ready project with the lowest pass, and the first run of
+// that project whose queue row and head are unlocked. It runs under the lock of the lanes.
 const pickSQL = `WITH t AS (
   SELECT tenant_id, active, pass, turn FROM lane
   WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready ORDER BY pass, tenant_id LIMIT 1
@@ -47,9 +47,9 @@ SELECT clock_timestamp(), i.active, i.turn, t.tenant_id, t.active, t.pass, t.tur
   coalesce(q.run_id, '')
 FROM t JOIN lane i ON i.tenant_id = '' AND i.project_id = '' LEFT JOIN p ON true LEFT JOIN q ON true`
 
-// settleSQL leaves a lane alone until ready_at: what its lanes below are to be asked again at,
-// when $3 is not given.
-const settleSQL = `UPDATE lane SET ready = false, ready_at = coalesce($3::timestamptz, (SELECT min(ready_at) FROM lane
+// deferLaneSQL marks a lane as not ready until $3. If $3 is NULL, the lane of a tenant waits for the earliest ready_at
+// of its projects.
+const deferLaneSQL = `UPDATE lane SET ready = false, ready_at = coalesce($3::timestamptz, (SELECT min(ready_at) FROM lane
     WHERE tenant_id = $1 AND project_id <> '' AND waiting > 0), clock_timestamp())
   WHERE tenant_id = $1 AND project_id = $2`
 
@@ -62,16 +62,17 @@ const turnSQL = `UPDATE lane l SET pass = coalesce(v.pass, l.pass), turn = coale
     v (tenant, project, pass, turn, pace, at)
   WHERE l.tenant_id = v.tenant AND l.project_id = v.project`
 
-// admittedSQL is what else the state of a run that was admitted moves (T204).
-const admittedSQL = `WITH ops AS (
+// markAdmittedSQL counts the admission in ops_rev and marks the runs dirty, so that projectors show the new queue state
+// (contract T204).
+const markAdmittedSQL = `WITH ops AS (
   UPDATE run_head SET ops_rev = ops_rev + 1 WHERE run_id = ANY ($1) RETURNING run_id, last_seq, ops_rev
 )
 INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since)
 SELECT run_id, last_seq, ops_rev, clock_timestamp() FROM ops ORDER BY run_id
 ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq), ops_rev = greatest(d.ops_rev, excluded.ops_rev)`
 
-// AdmitWaiting implements store.Admissions. It takes several transactions, each of
-// which admits a few.
+// AdmitWaiting implements store.Admissions. It uses several transactions and admits a few runs in each one, so that no
+// transaction holds the lock of the lanes for long.
 func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
 	limit int) (store.Admitted, error) {
 	return admission.InRounds(pageSize(limit), func() (bool, time.Duration, error) { return s.outlook(ctx) },
@@ -91,11 +92,11 @@ func (s *Store) outlook(ctx context.Context) (ready bool, next time.Duration, er
 	return ready, next, err
 }
 
-// pick is the answer of pickSQL.
+// pick is the row of pickSQL.
 type pick struct {
 	rows            admission.Rows
 	tenant, project string
-	run             string // "": somebody holds the runs of the lane
+	run             string // "": other transactions lock all runs of the lane
 	pace            float64
 }
 
@@ -107,8 +108,7 @@ func (p *pick) scan(row pgx.Row) error {
 		utc{&r.ProjectFull}, &p.run)
 }
 
-// admitSome admits up to limit runs in one transaction; full says that the
-// installation has no place for another.
+// admitSome admits up to limit runs in one transaction. full reports that the installation has no free slot.
 func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms,
 	limit int) (rows []store.QueueRow, full bool, err error) {
 	err = s.do(ctx, "admit", func(ctx context.Context, c *pgx.Conn) error {
@@ -116,9 +116,9 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 		t := &tx{conn: c}
 		queueBegin(&t.batch)
 		t.batch.Queue(lockLanesSQL)
-		t.batch.Queue(wakeSQL, maxWoken)
+		t.batch.Queue(wakeSQL, maxWakes)
 		var ids []string
-		for range maxAsked {
+		for range maxPicks {
 			p := &pick{}
 			t.batch.Queue(pickSQL).Query(func(found pgx.Rows) error {
 				defer found.Close()
@@ -136,8 +136,8 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 				break
 			}
 			p.rows.Project.Pace = milli(p.pace)
-			if p.project == "" { // nothing of it is to be asked now
-				t.batch.Queue(settleSQL, p.tenant, "", nil)
+			if p.project == "" { // no project of the tenant is ready
+				t.batch.Queue(deferLaneSQL, p.tenant, "", nil)
 				continue
 			}
 			of := terms(p.tenant, p.project)
@@ -146,7 +146,7 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 				full = true
 				break
 			}
-			t.carryOut(p, of, v, &rows)
+			t.applyVerdict(p, of, v, &rows)
 			if v.Admitted && p.run != "" {
 				if ids = append(ids, p.run); len(ids) == limit {
 					break
@@ -154,7 +154,7 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 			}
 		}
 		if len(ids) > 0 {
-			t.batch.Queue(admittedSQL, ids)
+			t.batch.Queue(markAdmittedSQL, ids)
 		}
 		t.batch.Queue(`commit`)
 		return t.flush(ctx)
@@ -162,15 +162,16 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 	return rows, full, err
 }
 
-// heldFor is when a lane is asked again whose runs somebody holds: to end them, most likely.
-const heldFor = 50 * time.Millisecond
+// lockedLaneDelay is the delay before a lane is picked again whose runs are all locked by other transactions. These
+// most likely end the runs.
+const lockedLaneDelay = 50 * time.Millisecond
 
-// carryOut queues what follows from a verdict; rows gets the row that was admitted.
-func (t *tx) carryOut(p *pick, of store.Terms, v admission.Verdict, rows *[]store.QueueRow) {
+// applyVerdict queues the statements of a verdict. When it admits a run, it appends the queue row to rows.
+func (t *tx) applyVerdict(p *pick, of store.Terms, v admission.Verdict, rows *[]store.QueueRow) {
 	r := &p.rows
 	switch {
 	case v.Admitted && p.run == "":
-		t.batch.Queue(settleSQL, p.tenant, p.project, r.Now.Add(heldFor))
+		t.batch.Queue(deferLaneSQL, p.tenant, p.project, r.Now.Add(lockedLaneDelay))
 	case v.Admitted:
 		queueToken(&t.batch, p.tenant, v.Token)
 		t.batch.Queue(admitSQL, p.run, r.Now).QueryRow(func(row pgx.Row) error {
@@ -184,22 +185,22 @@ func (t *tx) carryOut(p *pick, of store.Terms, v admission.Verdict, rows *[]stor
 		t.batch.Queue(turnSQL, p.tenant, p.project, turn, tenantPass, turnOfTenant, projectPass,
 			float64(l.Pace)/float64(time.Millisecond), l.AdmittedAt)
 	case v.Lacks == admission.OfTenant:
-		t.batch.Queue(settleSQL, p.tenant, "", v.AskedAt)
+		t.batch.Queue(deferLaneSQL, p.tenant, "", v.AskedAt)
 	default:
-		t.batch.Queue(settleSQL, p.tenant, p.project, v.AskedAt)
+		t.batch.Queue(deferLaneSQL, p.tenant, p.project, v.AskedAt)
 	}
 }
 
 const (
 	makeBucketSQL = `INSERT INTO bucket (tenant_id, project_id, action, full_at) VALUES ($1, $2, $3, 'epoch') ON CONFLICT DO NOTHING`
-	// lockBucketSQL reads the clock above the lock, as lockSQL does.
+	// lockBucketSQL reads the clock after it has the lock, as lockSQL does.
 	lockBucketSQL = `SELECT b.full_at, clock_timestamp() FROM (
   SELECT full_at FROM bucket WHERE tenant_id = $1 AND project_id = $2 AND action = $3 FOR UPDATE) b`
 	fillBucketSQL = `UPDATE bucket SET full_at = $4 WHERE tenant_id = $1 AND project_id = $2 AND action = $3`
 )
 
-// take locks a bucket and queues what is left of it when it has a token. The lock of
-// a bucket comes after those of heads.
+// take locks a bucket and takes one token. It returns 0 if it took a token, otherwise the wait until the bucket has
+// one. Transactions lock buckets after heads, so that they cannot deadlock.
 func (t *tx) take(ctx context.Context, b store.Bucket) (time.Duration, error) {
 	if b.PerMinute <= 0 {
 		_, wait := admission.Take(time.Time{}, t.now, b.PerMinute)
@@ -225,13 +226,14 @@ func (r runTx) Take(ctx context.Context, b store.Bucket) (time.Duration, error) 
 	return wait, translate(ctx, err)
 }
 
-// recentSignalsSQL reads as many entries of signal_recent as may be within the span.
+// recentSignalsSQL reads the time of the ($3+1)-th newest signal within the span. The index signal_recent serves it, so
+// it reads at most $3+1 entries.
 const recentSignalsSQL = `SELECT received_at FROM signal WHERE run_id = $1 AND rejection <> 'FORBIDDEN' AND received_at > $2 ORDER BY received_at DESC OFFSET $3 LIMIT 1`
 
 // RecentSignals implements store.QuotaTx.
-func (r runTx) RecentSignals(ctx context.Context, most int, span time.Duration) (wait time.Duration, err error) {
+func (r runTx) RecentSignals(ctx context.Context, limit int, span time.Duration) (wait time.Duration, err error) {
 	now := r.t.at()
-	r.t.batch.Queue(recentSignalsSQL, r.t.id.RunID, now.Add(-span), max(0, most-1)).Query(func(rows pgx.Rows) error {
+	r.t.batch.Queue(recentSignalsSQL, r.t.id.RunID, now.Add(-span), max(0, limit-1)).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at time.Time, err error) {
 			return at,
 				row.Scan(utc{&at})

@@ -21,7 +21,8 @@ func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow
 		expiredWaitingSQL, pageSize(limit))
 }
 
-// waitingRunsSQL counts for the first row of each lane how many stand before it, and the others on.
+// waitingRunsSQL counts the runs before the first row of each lane. WaitingRuns numbers the other rows from there, so
+// that each lane is counted once.
 const waitingRunsSQL = `SELECT ` + queueColumns + `, CASE WHEN row_number() OVER w = 1 THEN (SELECT count(*) FROM run_queue b
     WHERE b.waiting AND b.tenant_id = q.tenant_id AND b.project_id = q.project_id AND (b.priority > q.priority
       OR (b.priority = q.priority AND (b.created_at, b.run_id) < (q.created_at, q.run_id)))) ELSE 0 END, r.environment_id, r.plan_id, r.plan_version, r.triggered_by

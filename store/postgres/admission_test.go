@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// crowded is a database in which 20,000 runs wait in 1,000 lanes, and as many have been started.
-func crowded(t *testing.T) (dsn string, c *pgx.Conn) {
+// newCrowdedDatabase returns a database in which 20,000 runs wait in 1,000 lanes and 20,000 runs have been started.
+func newCrowdedDatabase(t *testing.T) (dsn string, c *pgx.Conn) {
 	t.Helper()
 	dsn = testserver.Postgres(t)
 	if err := Migrate(t.Context(), dsn); err != nil {
@@ -44,12 +44,12 @@ func crowded(t *testing.T) (dsn string, c *pgx.Conn) {
 	return dsn, c
 }
 
-// What is picked next is found by the indexes of what waits and is ready, however many
-// others there are.
+// The next run is found by the partial indexes of waiting and ready rows, so the cost does not depend on the other
+// rows.
 // contract: Q12
-func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
+func TestPlans_PicksReadPartialIndexes(t *testing.T) {
 	t.Parallel()
-	_, c := crowded(t)
+	_, c := newCrowdedDatabase(t)
 	if _, err := c.Exec(t.Context(), `SET plan_cache_mode = force_generic_plan`); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 	}{
 		"pick":    {pickSQL, nil, []string{"lane_tenants", "lane_projects", "run_queue_lane", "run_head_pkey"}},
 		"outlook": {outlookSQL, nil, []string{"lane_tenants", "lane_held", "lane_pkey"}},
-		"wake":    {wakeSQL, []any{maxWoken}, []string{"lane_held"}},
+		"wake":    {wakeSQL, []any{maxWakes}, []string{"lane_held"}},
 		"arrival": {arrivalSQL, []any{"t1", "p1"}, []string{"lane_pkey", "bucket_pkey"}},
 		"rank":    {rankSQL, []any{"t1", "p1", 5, maxRanked}, []string{"run_queue_lane", "lane_pkey"}},
 		"expired": {expiredWaitingSQL, []any{10}, []string{"run_queue_expiry"}},
@@ -88,7 +88,7 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 	}
 }
 
-// Two who end runs and one who admits lock in one order.
+// Transactions that end runs and transactions that admit runs take their locks in the same order.
 // contract: T207
 func TestAdmit_NoDeadlockWithEnds(t *testing.T) {
 	t.Parallel()
@@ -119,13 +119,13 @@ func TestAdmit_NoDeadlockWithEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	time.Sleep(1200 * time.Millisecond) // sessions report when they are idle, once a second
+	time.Sleep(1200 * time.Millisecond) // idle sessions report their statistics once a second
 	if n := deadlocks(); n != 0 {
-		t.Errorf("%d deadlocks", n)
+		t.Errorf("%d deadlocks, want none", n)
 	}
 }
 
-// churn starts, admits, leases and ends.
+// churn creates, admits, leases and ends runs.
 func churn(ctx context.Context, s *Store, w, each int, terms store.Terms) error {
 	for n := range each {
 		id := run.Identity{

@@ -13,19 +13,19 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Append implements store.Log in one statement.
+// Append implements store.Log. It uses one statement unless needsLock reports that Go must decide.
 func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	out, err := s.one(ctx, a.RunID, store.Entry{Append: &a})
+	out, err := s.writeEntry(ctx, a.RunID, store.Entry{Append: &a})
 	return out.Appended, err
 }
 
-// StartAttempt implements store.Log in one statement.
+// StartAttempt implements store.Log. It uses one statement unless the start takes a token.
 func (s *Store) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
-	out, err := s.one(ctx, b.RunID, store.Entry{Start: &b})
+	out, err := s.writeEntry(ctx, b.RunID, store.Entry{Start: &b})
 	return out.Started, err
 }
 
-func (s *Store) one(ctx context.Context, runID string, e store.Entry) (store.EntryResult, error) {
+func (s *Store) writeEntry(ctx context.Context, runID string, e store.Entry) (store.EntryResult, error) {
 	out, err := s.Batch(ctx, runID, []store.Entry{e})
 	if err == nil {
 		err = out[0].Err
@@ -36,8 +36,9 @@ func (s *Store) one(ctx context.Context, runID string, e store.Entry) (store.Ent
 	return out[0], nil
 }
 
-// Batch implements store.Batcher in one statement. When the database refuses what
-// one of several entries carries, each is written by itself, so that it fails alone.
+// Batch implements store.Batcher. It uses one statement unless needsLock reports that Go must decide about an entry.
+// When the database refuses the data of one of several entries, Batch writes each entry alone, so that only the bad one
+// fails.
 func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
 	if len(entries) > store.MaxEntries {
 		return nil, fmt.Errorf("postgres: batch of %d entries, at most %d", len(entries), store.MaxEntries)
@@ -56,9 +57,9 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 	}
 	var results []store.EntryResult
 	if slices.ContainsFunc(entries, needsLock) {
-		results, err = s.inTurn(ctx, runID, entries)
+		results, err = s.writeSequentially(ctx, runID, entries)
 	} else {
-		results, err = s.atOnce(ctx, id, entries)
+		results, err = s.writeTogether(ctx, id, entries)
 	}
 	switch {
 	case err == nil:
@@ -70,14 +71,15 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 		return results, nil
 	}
 	for i, e := range entries {
-		r, err := s.one(ctx, runID, e)
+		r, err := s.writeEntry(ctx, runID, e)
 		results[i], results[i].Err = r, err
 	}
 	return results, nil
 }
 
-// atOnce writes entries in one statement.
-func (s *Store) atOnce(ctx context.Context, id run.Identity, entries []store.Entry) ([]store.EntryResult, error) {
+// writeTogether writes entries in one statement.
+func (s *Store) writeTogether(ctx context.Context, id run.Identity,
+	entries []store.Entry) ([]store.EntryResult, error) {
 	c := newCall(id, entries)
 	if len(c.prepared) == 0 {
 		return c.results, nil
@@ -91,19 +93,21 @@ func (s *Store) atOnce(ctx context.Context, id run.Identity, entries []store.Ent
 	})
 }
 
-// inTurn writes entries of which some need more than dvt_append one after the other, in one transaction.
-func (s *Store) inTurn(ctx context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
+// writeSequentially writes entries one after the other in one transaction, because dvt_append alone cannot decide about
+// some of them.
+func (s *Store) writeSequentially(ctx context.Context, runID string,
+	entries []store.Entry) ([]store.EntryResult, error) {
 	results := make([]store.EntryResult, len(entries))
-	return results, s.locked(ctx, "append", runID, func(ctx context.Context, t *tx) error {
+	return results, s.withHeadLock(ctx, "append", runID, func(ctx context.Context, t *tx) error {
 		for i, e := range entries {
 			var r store.EntryResult
 			if e.Start != nil {
-				r.Started, r.Err = t.begin(ctx, *e.Start, 0)
+				r.Started, r.Err = t.startAttempt(ctx, *e.Start, 0)
 			} else {
 				r.Appended, r.Err = t.append(ctx, *e.Append)
 			}
 			if r.Err != nil && (t.conn.IsClosed() || t.conn.PgConn().TxStatus() != 'T') {
-				return r.Err // nothing more can be written here
+				return r.Err // the transaction has failed, so the other entries cannot be written
 			}
 			results[i] = r
 		}
@@ -111,9 +115,9 @@ func (s *Store) inTurn(ctx context.Context, runID string, entries []store.Entry)
 	})
 }
 
-// begin is StartAttempt inside a transaction that holds the head lock; it passes the gates in
-// passing. A StepStarted for which there is no token is taken back.
-func (t *tx) begin(ctx context.Context, b store.StartAttempt, passing run.Gate) (store.AttemptStarted, error) {
+// startAttempt is StartAttempt inside a transaction that holds the head lock. It ignores the gates in passing. If the
+// bucket has no token, it rolls the StepStarted back.
+func (t *tx) startAttempt(ctx context.Context, b store.StartAttempt, passing run.Gate) (store.AttemptStarted, error) {
 	c := newCall(t.id, []store.Entry{{Start: &b}})
 	if err := c.results[0].Err; err != nil {
 		return store.AttemptStarted{}, err
@@ -137,12 +141,13 @@ func (t *tx) begin(ctx context.Context, b store.StartAttempt, passing run.Gate) 
 			return authority.Throttled(t.current(), wait), nil
 		}
 	}
-	t.moved(out.Head)
+	t.setHead(out.Head)
 	out.Head = t.current()
 	return out, nil
 }
 
-// append is Append inside a transaction that holds the head lock. What a closed gate holds back is taken back.
+// append is Append inside a transaction that holds the head lock. It rolls the events back if a closed gate or an ended
+// attempt forbids them.
 func (t *tx) append(ctx context.Context, a store.Append) (store.Appended, error) {
 	if a.RunID != "" && a.RunID != t.id.RunID {
 		return store.Appended{}, fmt.Errorf("append to run %s under the lock of run %s", a.RunID, t.id.RunID)
@@ -183,7 +188,7 @@ func (t *tx) append(ctx context.Context, a store.Append) (store.Appended, error)
 func inserted(o store.EventOutcome) bool { return o.Refused == "" && !o.Deduplicated }
 
 // startsOfEnded returns the indexes of each StepStarted in a whose attempt has an end in the log. Most of them are
-// repeated and are not inserted; only the verdicts of dvt_append tell.
+// duplicates and are not inserted, but only the verdicts of dvt_append tell.
 func (t *tx) startsOfEnded(ctx context.Context, a store.Append) (indexes []int, err error) {
 	var started []int
 	var steps []string
@@ -209,7 +214,7 @@ func (t *tx) startsOfEnded(ctx context.Context, a store.Append) (indexes []int, 
 	return indexes, t.flush(ctx)
 }
 
-// write is append as dvt_append decides it.
+// write appends as dvt_append decides, without the checks of append.
 func (t *tx) write(ctx context.Context, a store.Append) (store.Appended, error) {
 	c := newCall(t.id, []store.Entry{{Append: &a}})
 	if err := c.results[0].Err; err != nil {
@@ -223,7 +228,7 @@ func (t *tx) write(ctx context.Context, a store.Append) (store.Appended, error) 
 	if out.Err != nil {
 		return store.Appended{}, out.Err
 	}
-	t.moved(out.Appended.Head)
+	t.setHead(out.Appended.Head)
 	out.Appended.Head = t.current()
 	return out.Appended, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// The arguments of dvt_append. Slices of one group have the same length.
+// The arguments of dvt_append. The arrays of one group (entry, event, receipt) have the same length.
 //
 //nolint:gochecknoglobals // a table
 var (
@@ -50,7 +50,7 @@ var (
 		last_seq, last_at, terminal, gate, running, ops_rev, signal_no, window_opened`, "dvt_append", appendArguments)
 )
 
-// Verdicts of dvt_append about an event, and verdictRegressed about an entry.
+// Verdicts of dvt_append about one event; verdictRegressed is about a whole entry.
 const (
 	verdictInserted      = "INSERTED"
 	verdictDuplicate     = "DUPLICATE"
@@ -63,11 +63,11 @@ const (
 	verdictRegressed     = "REGRESSED"
 )
 
-// call is one execution of dvt_append: its arguments by column, and its answer.
+// call is one execution of dvt_append: its arguments by column, and its results.
 type call struct {
 	id       run.Identity
 	results  []store.EntryResult // of all entries
-	prepared []preparedEntry     // those that are sent
+	prepared []preparedEntry     // the valid entries, which are sent
 
 	lastEvent, setGate, clearGate []int32
 	parkedBy                      []*int32
@@ -86,7 +86,7 @@ type preparedEntry struct {
 	first  int
 }
 
-// receiptChanges are changes of receipts by column.
+// receiptChanges holds changes of signal receipts by column.
 type receiptChanges struct {
 	entry, event                []int32
 	signal, application, reason []string
@@ -97,13 +97,13 @@ func newCall(id run.Identity, entries []store.Entry) *call {
 	for i, e := range entries {
 		p := preparedEntry{result: i, first: len(c.events.seq)}
 		if e.Start != nil {
-			beginning, err := authority.PrepareStart(id, *e.Start)
+			start, err := authority.PrepareStart(id, *e.Start)
 			if err != nil {
 				c.results[i].Err = err
 				continue
 			}
-			p.batch, p.begin = beginning.Batch(), true
-			park := int32(beginning.Parked())
+			p.batch, p.begin = start.Batch(), true
+			park := int32(start.Parked())
 			c.parkedBy = append(c.parkedBy, &park)
 			c.add(p)
 			if e.Start.SignalID != "" {
@@ -160,20 +160,20 @@ func (c *call) changeReceipt(signalID string, a run.Application, reason string, 
 
 func (c *call) args() []any { return valuesOf(appendArguments, c) }
 
-// answered is one row about an event.
-type answered struct {
+// eventAnswer is one row about an event.
+type eventAnswer struct {
 	verdict string
 	event   run.Event
 }
 
-// read takes the answer; store.ErrNotFound when there is no such run.
+// read stores the rows of dvt_append in the results. It returns store.ErrNotFound if the run does not exist.
 func (c *call) read(rows pgx.Rows) error {
 	defer rows.Close()
-	var events []answered // of the call
+	var events []eventAnswer // of the call
 	entry := 0
 	for rows.Next() {
 		var number int
-		row := answered{event: run.Event{Identity: c.id}}
+		row := eventAnswer{event: run.Event{Identity: c.id}}
 		head := store.Head{RunID: c.id.RunID}
 		var opened bool
 		e := &row.event
@@ -188,7 +188,7 @@ func (c *call) read(rows pgx.Rows) error {
 			continue
 		}
 		if entry == len(c.prepared) {
-			return errors.New("dvt_append answered more entries than it was given")
+			return errors.New("dvt_append returned more entries than it received")
 		}
 		p := c.prepared[entry]
 		result := &c.results[p.result]
@@ -196,9 +196,9 @@ func (c *call) read(rows pgx.Rows) error {
 		case row.verdict == verdictRegressed:
 			result.Err = fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, p.batch.Append().MinHead)
 		case p.begin:
-			result.Started = begun(events[len(events)-1], head)
+			result.Started = startResult(events[len(events)-1], head)
 		default:
-			result.Appended = c.appended(p, events, head, opened)
+			result.Appended = c.appendResult(p, events, head, opened)
 		}
 		entry++
 	}
@@ -211,7 +211,7 @@ func (c *call) read(rows pgx.Rows) error {
 	return nil
 }
 
-func begun(a answered, head store.Head) store.AttemptStarted {
+func startResult(a eventAnswer, head store.Head) store.AttemptStarted {
 	b := store.AttemptStarted{Head: head}
 	switch a.verdict {
 	case verdictInserted, verdictStartedBefore:
@@ -226,8 +226,8 @@ func begun(a answered, head store.Head) store.AttemptStarted {
 	return b
 }
 
-// appended makes the answer of an append from the last rows of events.
-func (c *call) appended(p preparedEntry, events []answered, head store.Head, opened bool) store.Appended {
+// appendResult builds the result of an append from the last rows of events.
+func (c *call) appendResult(p preparedEntry, events []eventAnswer, head store.Head, opened bool) store.Appended {
 	a := p.batch.Append()
 	out := store.Appended{Head: head, Outcomes: make([]store.EventOutcome, len(a.Events))}
 	mine := events[len(events)-len(a.Events):]
@@ -238,7 +238,7 @@ func (c *call) appended(p preparedEntry, events []answered, head store.Head, ope
 			e := p.batch.Event(i, row.event.Seq, row.event.PersistedAt)
 			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt}
 		case verdictDuplicate:
-			e := c.stored(p, mine, row.event, head)
+			e := c.storedEvent(p, mine, row.event, head)
 			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt,
 				Deduplicated: true}
 			if !authority.SamePayload(e.Type, a.Events[i].Payload, e.Payload) {
@@ -248,7 +248,7 @@ func (c *call) appended(p preparedEntry, events []answered, head store.Head, ope
 				out.WindowOpened = at
 			}
 		case verdictEnded:
-			e := c.stored(p, mine, row.event, head)
+			e := c.storedEvent(p, mine, row.event, head)
 			*o = store.EventOutcome{Refused: run.CodeInvalidTransition, Existing: &e}
 		case verdictNotStarted:
 			o.Refused = run.CodeStepNotStarted
@@ -263,9 +263,9 @@ func (c *call) appended(p preparedEntry, events []answered, head store.Head, ope
 	return out
 }
 
-// stored is the event of a row; one that was inserted by the same entry is not in
-// the row, but for its number.
-func (c *call) stored(p preparedEntry, mine []answered, e run.Event, head store.Head) run.Event {
+// storedEvent returns the existing event of a row. If the same entry inserted it, the row has only its sequence number,
+// and storedEvent takes the event from the batch.
+func (c *call) storedEvent(p preparedEntry, mine []eventAnswer, e run.Event, head store.Head) run.Event {
 	if e.EventID != "" {
 		return e
 	}
@@ -277,13 +277,13 @@ func (c *call) stored(p preparedEntry, mine []answered, e run.Event, head store.
 	return e
 }
 
-// argument is one argument of a function of the database, of calls of type C.
+// argument is one argument of a database function for calls of type C.
 type argument[C any] struct {
 	name, kind string
 	value      func(C) any
 }
 
-// callSQL selects columns from function, with every argument by its name.
+// callSQL returns a select of columns from function that passes every argument by name.
 func callSQL[C any](columns, function string, arguments []argument[C]) string {
 	named := make([]string, len(arguments))
 	for i, a := range arguments {
@@ -292,7 +292,7 @@ func callSQL[C any](columns, function string, arguments []argument[C]) string {
 	return "SELECT " + columns + " FROM " + function + "(" + strings.Join(named, ", ") + ")"
 }
 
-// valuesOf are the values of the arguments of c, in the order of callSQL.
+// valuesOf returns the values of the arguments for c, in the order of callSQL.
 func valuesOf[C any](arguments []argument[C], c C) []any {
 	values := make([]any, len(arguments))
 	for i, a := range arguments {

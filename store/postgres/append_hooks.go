@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// needsLock reports whether an entry must be decided in Go under the lock of the run's head, because dvt_append alone
-// cannot: a begin that takes a token, an append that a closed gate stops, or the end of a hook.
+// needsLock reports whether Go must decide about an entry under the lock of the run's head, because dvt_append alone
+// cannot. These are starts that take a token, appends that a closed gate stops, and ends of hooks.
 func needsLock(e store.Entry) bool {
 	if e.Start != nil {
 		return e.Start.Heavy != nil
@@ -42,7 +42,7 @@ func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appende
 	}
 	rest := a
 	rest.Events, rest.Outcomes = nil, nil
-	place := make([]int, len(a.Events)) // index in rest, or -1
+	index := make([]int, len(a.Events)) // index in rest, or -1
 	winner := make([]*run.Event, len(a.Events))
 	wonBy := make([]int, len(a.Events)) // index of the winning draft in this append, if winner is nil
 	passed := map[run.Key]int{}
@@ -50,28 +50,28 @@ func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appende
 	for i, d := range a.Events {
 		key := batch.Keys()[i]
 		rival, ends := batch.Rival(i)
-		_, again := passed[key]
-		if _, there := stored[key]; ends && !there && !again {
-			j, beside := passed[rival]
-			if e, before := stored[rival]; before {
-				winner[i], place[i] = &e, -1
+		_, repeated := passed[key]
+		if _, isStored := stored[key]; ends && !isStored && !repeated {
+			j, inAppend := passed[rival]
+			if e, rivalStored := stored[rival]; rivalStored {
+				winner[i], index[i] = &e, -1
 				continue
-			} else if beside && !over {
-				wonBy[i], place[i] = j, -1
+			} else if inAppend && !over {
+				wonBy[i], index[i] = j, -1
 				continue
 			}
 		}
-		if !again {
+		if !repeated {
 			passed[key] = i
 		}
-		place[i] = len(rest.Events)
+		index[i] = len(rest.Events)
 		rest.Events = append(rest.Events, d)
 		over = over || d.Type.EndsRun()
 	}
 	if len(rest.Events) == 0 { // nothing is inserted, so the gate stays
 		rest.SetGate, rest.ClearGate = 0, 0
 	}
-	rest.Outcomes = movedOutcomes(a.Outcomes, place)
+	rest.Outcomes = remapOutcomes(a.Outcomes, index)
 	out, err := t.write(ctx, rest)
 	if err != nil {
 		return store.Appended{}, err
@@ -79,8 +79,8 @@ func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appende
 	all := make([]store.EventOutcome, len(a.Events))
 	for i := range all {
 		switch {
-		case place[i] >= 0:
-			all[i] = out.Outcomes[place[i]]
+		case index[i] >= 0:
+			all[i] = out.Outcomes[index[i]]
 		case winner[i] != nil:
 			all[i] = store.EventOutcome{Refused: run.CodeInvalidTransition, Existing: winner[i]}
 		default:
@@ -92,13 +92,13 @@ func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appende
 	return out, nil
 }
 
-// movedOutcomes maps the outcomes of signals to the new indexes of their events. A removed event did not apply its
+// remapOutcomes maps the outcomes of signals to the new indexes of their events. A removed event did not apply its
 // signal.
-func movedOutcomes(outcomes []store.SignalOutcome, place []int) []store.SignalOutcome {
+func remapOutcomes(outcomes []store.SignalOutcome, index []int) []store.SignalOutcome {
 	moved := make([]store.SignalOutcome, 0, len(outcomes))
 	for _, o := range outcomes {
-		if i := o.AppliedBy; i >= 0 && i < len(place) {
-			if o.AppliedBy = place[i]; place[i] < 0 {
+		if i := o.AppliedBy; i >= 0 && i < len(index) {
+			if o.AppliedBy = index[i]; index[i] < 0 {
 				o.Application, o.Reason = run.SignalNotApply, string(run.CodeInvalidTransition)
 			}
 		}

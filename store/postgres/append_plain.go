@@ -13,33 +13,33 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// plain is an entry that is one event without anything beside it.
+// plain is an entry that consists of one event and changes no receipts or gates.
 type plain struct {
-	event      run.Event // without its number and PersistedAt
+	event      run.Event // without Seq and PersistedAt
 	begin      bool
-	running    int      // what the event adds to the running attempts if its subject is as expected
-	unlessGate run.Gate // a gate with one of these members leaves the event to dvt_append
+	running    int      // the change of the number of running attempts if the attempt is in the expected state
+	unlessGate run.Gate // if the head has one of these gates, dvt_append must decide
 	minHead    run.Seq
 }
 
 // RunID implements store.Plain.
 func (p *plain) RunID() string { return p.event.RunID }
 
-// plainOf returns the event of an entry that may be plain, or false.
+// plainOf returns the event of an entry that may be plain. ok is false for entries that need dvt_append.
 func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
-	p.unlessGate = run.GatePaused // quiescence
+	p.unlessGate = run.GatePaused // the event may complete the quiescence of a pause
 	var batch authority.Batch
 	if b := e.Start; b != nil {
 		if b.SignalID != "" || b.Heavy != nil {
 			return p, false, nil
 		}
-		beginning, err := authority.PrepareStart(id, *b)
+		start, err := authority.PrepareStart(id, *b)
 		if err != nil {
 			return p, false, err
 		}
 		p.begin, p.running = true, 1
-		p.unlessGate |= beginning.Parked()
-		batch = beginning.Batch()
+		p.unlessGate |= start.Parked()
+		batch = start.Batch()
 	} else {
 		a := e.Append
 		if len(a.Events) != 1 || len(a.Outcomes) > 0 || a.SetGate|a.ClearGate != 0 || needsLock(e) {
@@ -58,7 +58,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 		}
 		p.minHead = a.MinHead
 		if !a.RetryDeadline.IsZero() {
-			p.unlessGate |= run.GateFailing // the retry window
+			p.unlessGate |= run.GateFailing // the event may open the retry window
 		}
 	}
 	p.event = batch.Event(0, 0, time.Time{})
@@ -68,8 +68,8 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 	return p, true, nil
 }
 
-// written is the answer once the event is the last one under head.
-func (p *plain) written(head store.Head) store.EntryResult {
+// result returns the result of the entry, whose event is the last one under head.
+func (p *plain) result(head store.Head) store.EntryResult {
 	if p.begin {
 		return store.EntryResult{Started: store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: head.LastSeq,
 			Head: head}}
@@ -100,7 +100,8 @@ var (
 	appendOneSQL = callSQL("last_seq, last_at, gate, running, ops_rev, signal_no", "dvt_append_one", appendOneArguments)
 )
 
-// appendOne writes a plain entry, or reports that it turned out not to be plain.
+// appendOne writes a plain entry in one statement. done is false if the state of the run requires dvt_append; then
+// nothing was written.
 func (s *Store) appendOne(ctx context.Context, p *plain) (r store.EntryResult, done bool, err error) {
 	var seq *int64
 	head := store.Head{RunID: p.event.RunID}
@@ -121,7 +122,7 @@ func (s *Store) appendOne(ctx context.Context, p *plain) (r store.EntryResult, d
 		return store.EntryResult{}, false, err
 	}
 	head.LastSeq = run.Seq(*seq)
-	return p.written(head), true, nil
+	return p.result(head), true, nil
 }
 
 //nolint:gochecknoglobals // a table
@@ -146,8 +147,7 @@ var (
 		appendManyArguments)
 )
 
-// Plain implements store.Grouper. An entry of a run that this process has not read the
-// identity of is not plain.
+// Plain implements store.Grouper. An entry is not plain if this process has not read the identity of its run yet.
 func (s *Store) Plain(e store.Entry) (store.Plain, bool) {
 	id, known := s.identities.Get(e.RunID())
 	if !known {
@@ -160,8 +160,8 @@ func (s *Store) Plain(e store.Entry) (store.Plain, bool) {
 	return &p, true
 }
 
-// Group implements store.Grouper in one statement. When the database refuses what one
-// of the events carries, all answers are nil.
+// Group implements store.Grouper in one statement. When the database refuses the data of one event, all results are nil
+// and the caller writes the entries one by one.
 func (s *Store) Group(ctx context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
 	if len(prepared) > store.MaxEntries {
 		return nil, fmt.Errorf("postgres: group of %d entries, at most %d", len(prepared), store.MaxEntries)
@@ -170,13 +170,13 @@ func (s *Store) Group(ctx context.Context, prepared []store.Plain) ([]*store.Ent
 	for _, of := range prepared {
 		p, own := of.(*plain)
 		if !own {
-			return nil, fmt.Errorf("postgres: a group has a %T, which is not of this store", of)
+			return nil, fmt.Errorf("postgres: the group contains a %T, which another store prepared", of)
 		}
 		g.add(p)
 	}
 	results := make([]*store.EntryResult, len(prepared))
 	err := s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
-		clear(results) // what a transaction that was undone had answered
+		clear(results) // of an earlier try that was rolled back
 		rows, err := conn.Query(ctx, appendManySQL, g.args()...)
 		if err != nil {
 			return err
@@ -216,7 +216,7 @@ func (g *group) add(p *plain) {
 
 func (g *group) args() []any { return valuesOf(appendManyArguments, g) }
 
-// read takes the answer into the results of the events.
+// read stores the rows of dvt_append_many in results. An event without a row keeps nil.
 func (g *group) read(rows pgx.Rows, results []*store.EntryResult) error {
 	defer rows.Close()
 	answers := make([]store.EntryResult, len(results))
@@ -229,7 +229,7 @@ func (g *group) read(rows pgx.Rows, results []*store.EntryResult) error {
 		}
 		p := g.plain[index-1]
 		head.RunID = p.event.RunID
-		answers[index-1] = p.written(head)
+		answers[index-1] = p.result(head)
 		results[index-1] = &answers[index-1]
 	}
 	return rows.Err()

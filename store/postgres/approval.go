@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// queueApproval queues the row of a new run.
+// queueApproval queues the approval row of a new run.
 func queueApproval(b *pgx.Batch, r store.Run, n *store.NeedApproval) error {
 	var rerun []byte
 	if n.Rerun != nil {
@@ -28,8 +28,8 @@ func queueApproval(b *pgx.Batch, r store.Run, n *store.NeedApproval) error {
 	return nil
 }
 
-// approvalsSQL reads the approvals that a condition picks, each in as many rows as it
-// has decisions, at least one.
+// approvalsSQL selects the approvals that meet the condition pick: one row per decision, or one row for an approval
+// without decisions.
 func approvalsSQL(pick, order string) string {
 	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
   d.pos IS NOT NULL, coalesce(d.principal, ''), coalesce(d.approved, false), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
@@ -149,11 +149,11 @@ func (r runTx) CloseApproval(ctx context.Context) error {
 	return r.changeApproval(ctx, `UPDATE approval SET open = false WHERE run_id = $1 AND open`, r.t.id.RunID)
 }
 
-// changeApproval runs a statement that changes one row, or nothing: then the approval
-// is in another state, or there is none.
+// changeApproval runs a statement that changes one row. If it changed none, it returns store.ErrNotFound when the run
+// has no approval, and store.ErrConflict when the approval is in another state.
 func (r runTx) changeApproval(ctx context.Context, sql string, args ...any) error {
 	var changed int64
-	r.t.batch.Queue(sql, args...).Exec(counted(func(n int64) { changed = n }))
+	r.t.batch.Queue(sql, args...).Exec(rowsAffected(func(n int64) { changed = n }))
 	if err := r.t.flush(ctx); err != nil {
 		return translate(ctx, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// authorityChangedSQL takes the lock under which policies, tokens and settings change, one at a time,
-// so that the number grows in the order of commits.
+// authorityChangedSQL raises the version of the authority. The row lock serializes changes of policies, tokens and
+// settings, so that versions grow in the order of commits.
 const authorityChangedSQL = `UPDATE meta SET value = value + 1 WHERE name = 'authority'`
 
 const authorityVersionSQL = `SELECT value FROM meta WHERE name = 'authority'`
@@ -74,10 +74,11 @@ func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store
 	return p, err
 }
 
-// putVersion runs a statement that adds a version and returns when: store.ErrConflict when it was not its turn.
+// putVersion runs a statement that inserts a version, and returns the version's time. It returns store.ErrConflict if
+// the version is not the successor of the newest one.
 func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string,
 	args ...any) (at time.Time, err error) {
-	err = s.changing(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
+	err = s.changeAuthority(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
 		err := c.QueryRow(ctx, sql, args...).Scan(utc{&at})
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = store.ErrConflict
@@ -87,12 +88,12 @@ func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRo
 	return at, err
 }
 
-// errUnchanged ends a transaction that found nothing to do.
+// errUnchanged ends a transaction that has nothing to change, so that the version of the authority stays.
 var errUnchanged = errors.New("postgres: nothing to change")
 
-// changing runs f in a transaction that holds the lock of the authority, and
-// commits with the audit row when f returns nil.
-func (s *Store) changing(ctx context.Context, what string, audit store.AuditRow,
+// changeAuthority runs f in a transaction that holds the lock of the authority. If f returns nil, it commits together
+// with the audit row.
+func (s *Store) changeAuthority(ctx context.Context, what string, audit store.AuditRow,
 	f func(context.Context, *pgx.Conn) error) error {
 	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
@@ -144,7 +145,7 @@ const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id::text = $1
 // PutToken implements store.Tokens.
 func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken,
 	made bool, err error) {
-	made, err = s.changedToken(ctx, "put token", store.MadeToken(audit, t), &out, func(ctx context.Context,
+	made, err = s.changeToken(ctx, "put token", store.MadeToken(audit, t), &out, func(ctx context.Context,
 		c *pgx.Conn) error {
 		tag, err := c.Exec(
 			ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships)
@@ -162,7 +163,7 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 // RevokeToken implements store.Tokens.
 func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken,
 	revoked bool, err error) {
-	revoked, err = s.changedToken(ctx, "revoke token", store.RevokedToken(audit, id), &out,
+	revoked, err = s.changeToken(ctx, "revoke token", store.RevokedToken(audit, id), &out,
 		func(ctx context.Context, c *pgx.Conn) error {
 			tag, err := c.Exec(ctx, `UPDATE api_token SET revoked_at = clock_timestamp(), revoked_by = $3
 			WHERE id::text = $1 AND tenant_id = $2 AND revoked_at IS NULL`, id, tenantID, by)
@@ -174,12 +175,12 @@ func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit 
 	return out, revoked, err
 }
 
-// changedToken runs f under the lock and reads the token afterwards; false when f
-// found nothing to do.
-func (s *Store) changedToken(ctx context.Context, what string, audit store.AuditRow, out *store.StoredToken,
+// changeToken runs f under the lock of the authority and then reads the token. It returns false if f returned
+// errUnchanged.
+func (s *Store) changeToken(ctx context.Context, what string, audit store.AuditRow, out *store.StoredToken,
 	f func(context.Context, *pgx.Conn) error, id, tenantID string,
 ) (bool, error) {
-	err := s.changing(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
+	err := s.changeAuthority(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
 		if err := f(ctx, c); err != nil {
 			return err
 		}

@@ -11,18 +11,17 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// An event that the database cannot keep fails alone, in a batch and by itself, and
-// says so as what it is.
+// An event that the database cannot store fails alone with run.ErrSchema, both in a batch and by itself.
 // contract: T190
-func TestBatch_PoisonFailsAlone(t *testing.T) {
-	s := open(t, migrated.Postgres(t))
+func TestBatch_ARefusedEventFailsAlone(t *testing.T) {
+	s := open(t, migratedTemplate.Postgres(t))
 	create(t, s, "r1")
-	poison := started("s2", 1)
+	poison := stepStarted("s2", 1)
 	poison.Payload = []byte("{\"note\":\"\xff\"}")
-	invalid := started("s3", 1)
+	invalid := stepStarted("s3", 1)
 	invalid.LogicalAttempt = 0
 	entries := make([]store.Entry, 4)
-	for i, d := range []run.Draft{started("s1", 1), poison, invalid, started("s4", 1)} {
+	for i, d := range []run.Draft{stepStarted("s1", 1), poison, invalid, stepStarted("s4", 1)} {
 		entries[i].Append = &store.Append{RunID: "r1", Events: []run.Draft{d}}
 	}
 	out, err := s.Batch(t.Context(), "r1", entries)
@@ -41,12 +40,12 @@ func TestBatch_PoisonFailsAlone(t *testing.T) {
 		}
 	}
 	if _, err := appendTo(t.Context(), s, "r1", poison); !errors.Is(err, run.ErrSchema) {
-		t.Errorf("alone: %v", err)
+		t.Errorf("append of the bad event alone: %v, want %v", err, run.ErrSchema)
 	}
 }
 
 func TestBatch_IsBounded(t *testing.T) {
-	s := open(t, migrated.Postgres(t))
+	s := open(t, migratedTemplate.Postgres(t))
 	create(t, s, "r1")
 	begin := store.StartAttempt{RunID: "r1", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}
 	entries := make([]store.Entry, store.MaxEntries+1)
@@ -54,15 +53,15 @@ func TestBatch_IsBounded(t *testing.T) {
 		entries[i].Start = &begin
 	}
 	if _, err := s.Batch(t.Context(), "r1", entries); err == nil {
-		t.Error("a batch that is too long was written")
+		t.Error("Batch wrote more than store.MaxEntries entries, want an error")
 	}
 	if _, err := s.Batch(t.Context(), "nobody", entries[:2]); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("unknown run: %v", err)
+		t.Errorf("batch for an unknown run: %v, want %v", err, store.ErrNotFound)
 	}
 }
 
-// Callers beyond the connections and those that may wait are refused at once.
-func TestAppend_RefusesWhatItCannotHold(t *testing.T) {
+// When all connections are in use and MaxWaiting callers wait, another call fails at once.
+func TestAppend_RefusesCallsBeyondTheLimits(t *testing.T) {
 	dsn := testserver.Postgres(t)
 	open(t, dsn)
 	s, err := postgres.Open(t.Context(), dsn, postgres.Options{MaxConns: 1, MaxWaiting: 1})
@@ -82,14 +81,14 @@ func TestAppend_RefusesWhatItCannotHold(t *testing.T) {
 	}()
 	<-holding
 	waits := make(chan error, 2)
-	for i := range cap(waits) { // one for the connection, one more
+	for i := range cap(waits) { // one waits in the pool, one is the allowed waiter
 		go func() {
-			_, err := appendTo(t.Context(), s, "r1", started("s1", i+1))
+			_, err := appendTo(t.Context(), s, "r1", stepStarted("s1", i+1))
 			waits <- err
 		}()
 	}
 	refused := func() error {
-		_, err := appendTo(t.Context(), s, "r1", started("s2", 1))
+		_, err := appendTo(t.Context(), s, "r1", stepStarted("s2", 1))
 		return err
 	}
 	for s.Queued() < int64(cap(waits)) {
@@ -97,13 +96,13 @@ func TestAppend_RefusesWhatItCannotHold(t *testing.T) {
 	}
 	var full *store.OverloadedError
 	if err := refused(); !errors.As(err, &full) || full.RetryAfter <= 0 {
-		t.Errorf("one too many: %v", err)
+		t.Errorf("a call beyond the limit: %v, want an OverloadedError with RetryAfter", err)
 	}
 	close(release)
 	if err := errors.Join(<-done, <-waits, <-waits); err != nil {
-		t.Errorf("who held and who waited: %v", err)
+		t.Errorf("the calls within the limit: %v, want no error", err)
 	}
 	if err := refused(); err != nil {
-		t.Errorf("after it was full: %v", err)
+		t.Errorf("a call after the others ended: %v, want no error", err)
 	}
 }

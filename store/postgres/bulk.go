@@ -23,7 +23,7 @@ func scanBulk(row pgx.CollectableRow) (b store.Bulk, err error) {
 		utcOrNil{&b.StoppedAt}, &b.Generation)
 }
 
-// oneBulk is pgx.ErrNoRows without one.
+// oneBulk reads one bulk. It returns pgx.ErrNoRows if the query finds none.
 func oneBulk(ctx context.Context, c *pgx.Conn, query string, args ...any) (store.Bulk, error) {
 	rows, err := c.Query(ctx, query, args...)
 	if err != nil {
@@ -32,8 +32,8 @@ func oneBulk(ctx context.Context, c *pgx.Conn, query string, args ...any) (store
 	return pgx.CollectExactlyOneRow(rows, scanBulk)
 }
 
-// lockBulksSQL lets one bulk be made at a time, so that an actor's are counted right; it is a
-// rare thing. Leases and settlements wait for it.
+// lockBulksSQL serializes the creation of bulks, so that the count of an actor's open bulks is right. Leases and
+// settlements wait for it, which is acceptable because bulks are rarely created.
 const lockBulksSQL = `LOCK TABLE bulk IN SHARE ROW EXCLUSIVE MODE`
 
 const putBulkSQL = `INSERT INTO bulk (id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total)
@@ -153,7 +153,7 @@ func scanBulkRow(row pgx.CollectableRow) (r store.BulkRow, err error) {
 		utcOrNil{&r.At})
 }
 
-// BulkRows implements store.Bulks: the rows, then their receipts.
+// BulkRows implements store.Bulks. It reads the rows and then their receipts in a second statement.
 func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.BulkRow, error) {
 	var f filter
 	f.add("b.bulk_id = ?", rf.BulkID)
@@ -170,12 +170,12 @@ func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.B
 		f.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
 	}
 	query := `SELECT ` + bulkRowColumns + from + `WHERE ` + f.String() + f.bind(` ORDER BY b.no LIMIT ?`,
-		bounded(rf.Limit, store.MaxBulk))
+		clamp(rf.Limit, store.MaxBulk))
 	out, err := collect(ctx, s, "bulk rows", scanBulkRow, query, f.args...)
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[string]*store.BulkRow, len(out)) // no two rows have one signal
+	byID := make(map[string]*store.BulkRow, len(out)) // signal ids are unique
 	runs, signals := make([]string, len(out)), make([]string, len(out))
 	for i := range out {
 		byID[out[i].SignalID] = &out[i]
@@ -240,7 +240,7 @@ func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out 
 	return out, next, err
 }
 
-// settleBulkSQL locks the bulk under its fence before it touches a row.
+// settleBulkSQL locks the bulk if its generation still matches, before it changes a row.
 const settleBulkSQL = `WITH fence AS MATERIALIZED (
   SELECT id FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL FOR UPDATE
 ), ended AS (
@@ -272,13 +272,14 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 	err = s.do(ctx, "settle bulk", func(ctx context.Context, c *pgx.Conn) error {
 		out, err = oneBulk(ctx, c, settleBulkSQL, b.ID, b.Generation, nos, outcomes, codes, messages, delays, st.Pause.Code,
 			st.Pause.For, ttl)
-		return fencedBulk(ctx, c, b, err)
+		return bulkFenceError(ctx, c, b, err)
 	})
 	return out, err
 }
 
-// fencedBulk says why a fenced write found nothing: no bulk, or a moved fence.
-func fencedBulk(ctx context.Context, c *pgx.Conn, b store.Bulk, err error) error {
+// bulkFenceError explains why a write with a generation found no row. It returns pgx.ErrNoRows if the bulk does not
+// exist, and store.ErrConflict if another worker leased it or it has finished.
+func bulkFenceError(ctx context.Context, c *pgx.Conn, b store.Bulk, err error) error {
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
@@ -289,7 +290,8 @@ func fencedBulk(ctx context.Context, c *pgx.Conn, b store.Bulk, err error) error
 	return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
 }
 
-// HoldBulk implements store.BulkTx. Leases skip a row that is locked, and all else that changes a bulk waits.
+// HoldBulk implements store.BulkTx. It locks the row of the bulk: leases skip the row, and other changes of the bulk
+// wait for this transaction.
 func (r runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
 	if err := r.t.flush(ctx); err != nil {
 		return translate(ctx, err)
@@ -311,6 +313,6 @@ func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Durati
 			ctx, c, `UPDATE bulk SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + CASE WHEN stopped_at IS NULL THEN $3::interval ELSE '0' END
 			WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL RETURNING `+bulkColumns, b.ID,
 			b.Generation, delay)
-		return fencedBulk(ctx, c, b, err)
+		return bulkFenceError(ctx, c, b, err)
 	})
 }

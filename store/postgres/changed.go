@@ -11,12 +11,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// changedSQL reads a page of changes and the bounds of the snapshot that shows
-// it. A row tells the transaction that changed it last. One below xmin is over, so
-// what it changed is seen or will never be; one from xmin on may commit yet,
-// however many after it have (T186). $1 is the epoch of the cursor, $2 where its
-// pass began, ($3, $4) the last row that was read. A cursor of another epoch, or
-// from beyond what this database has seen, is not known: it reads from the beginning.
+// changedSQL reads a page of changes and the bounds of the snapshot that shows it. Each row has the transaction that
+// changed it last. Transactions below xmin have ended, so their changes are visible now or were rolled back. A
+// transaction from xmin on may still commit after younger ones, so the cursor must not pass it (contract T186).
+//
+// $1 is the epoch of the cursor, $2 the xmin at the begin of its pass, and ($3, $4) the last row read. If the epoch
+// differs, or $2 is beyond what this database has seen, the cursor is unknown and the feed is read from the beginning.
 const changedSQL = `WITH here AS (
   SELECT epoch, xmin, xmax, known, CASE WHEN known THEN $3::xid8 ELSE '0'::xid8 END AS xid, CASE WHEN known THEN $4 ELSE '' END AS run_id
   FROM (SELECT *, epoch = $1 AND $2::xid8 <= xmax AS known
@@ -44,7 +44,7 @@ func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) 
 	} else {
 		f.scope("st", rf)
 	}
-	var here place
+	var here feedPosition
 	err = s.do(ctx, "changed", func(ctx context.Context, c *pgx.Conn) (err error) {
 		out, here, err = readChanged(ctx, c, fmt.Sprintf(changedSQL, &f), f.args)
 		return err
@@ -55,29 +55,30 @@ func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) 
 	return out, here.next(at, len(out) > 0 && len(out) == limit), nil
 }
 
-// place is what a read of changes says beside the rows.
-type place struct {
+// feedPosition is the part of a page of changes that is not in its rows.
+type feedPosition struct {
 	epoch      string
 	xmin, xmax uint64
-	known      bool // the cursor was one of this history
-	// The last row, and who changed it.
+	known      bool // the cursor belongs to this history
+	// The last row, and the transaction that changed it.
 	xid   uint64
 	runID string
 }
 
-func readChanged(ctx context.Context, c *pgx.Conn, sql string, args []any) (out []store.RunRow, here place, err error) {
+func readChanged(ctx context.Context, c *pgx.Conn, sql string, args []any) (out []store.RunRow, here feedPosition,
+	err error) {
 	rows, err := c.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, here, err
 	}
 	defer rows.Close()
-	beside := []any{&here.xid, &here.epoch, &here.xmin, &here.xmax, &here.known}
+	position := []any{&here.xid, &here.epoch, &here.xmin, &here.xmax, &here.known}
 	for rows.Next() {
-		if rows.RawValues()[0] == nil { // the place alone: nothing changed
-			skip := make([]any, len(rows.RawValues())-len(beside)+1)
-			return nil, here, rows.Scan(append(skip, beside[1:]...)...)
+		if rows.RawValues()[0] == nil { // only the position: nothing changed
+			skip := make([]any, len(rows.RawValues())-len(position)+1)
+			return nil, here, rows.Scan(append(skip, position[1:]...)...)
 		}
-		row, err := scanListed(rows, beside...)
+		row, err := scanListed(rows, position...)
 		if err != nil {
 			return nil, here, err
 		}
@@ -87,13 +88,14 @@ func readChanged(ctx context.Context, c *pgx.Conn, sql string, args []any) (out 
 	return out, here, rows.Err()
 }
 
-// next is the cursor after a page. Pages that follow a full one are one pass over
-// the rows in the order of (xid, run). A pass that has caught up, or has come to
-// what was not yet begun when it began, gives way to one from the xmin at which it
-// began, so that what committed behind it is read soon. A full page never
-// stands still: not while a long transaction holds xmin back, and not on rows of a
-// dump whose xids this server has not reached.
-func (p place) next(at cursor, full bool) string {
+// next returns the cursor after a page. Pages that follow a full one are one pass over the rows in the order of (xid,
+// run). The pass ends at a page that is not full, or at a row of a transaction that had not begun when the pass began.
+// The next pass starts at the xmin with which this one began, so that changes that were committed behind it are soon
+// read.
+//
+// A full page always moves the cursor forward. Otherwise the feed would stall while a long transaction holds xmin back,
+// or on rows of a restored dump whose xids this server has not reached.
+func (p feedPosition) next(at cursor, full bool) string {
 	pass := cursor{epoch: p.epoch, from: p.xmin, upto: p.xmax}
 	if p.known && at.upto > 0 {
 		pass.from, pass.upto = at.from, at.upto
@@ -105,8 +107,8 @@ func (p place) next(at cursor, full bool) string {
 	return cursor{epoch: p.epoch, from: pass.from}.String()
 }
 
-// cursor is a place in the feed: "<epoch>/<from>" between passes, and
-// "<epoch>/<from>/<upto>/<xid>/<run>" within one.
+// cursor is a position in the feed: "<epoch>/<from>" between passes, and "<epoch>/<from>/<upto>/<xid>/<run>" within
+// one.
 type cursor struct {
 	epoch      string
 	from, upto uint64 // xmin and xmax of the first page of the pass
@@ -124,7 +126,7 @@ func (c cursor) String() string {
 	return strings.Join(parts, cursorMark)
 }
 
-// parseCursor reads a cursor. One that cannot be read is of no epoch.
+// parseCursor parses a cursor. An invalid cursor has no epoch, so the feed is read from the beginning.
 func parseCursor(s string) cursor {
 	parts := strings.SplitN(s, cursorMark, 5)
 	if len(parts) != 2 && len(parts) != 5 {
@@ -147,5 +149,5 @@ func parseCursor(s string) cursor {
 	return c
 }
 
-// xid is a transaction id as a parameter of type xid8.
+// xid formats a transaction id as a parameter of type xid8.
 func xid(n uint64) string { return strconv.FormatUint(n, 10) }

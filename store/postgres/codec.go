@@ -17,7 +17,7 @@ type utc struct{ t *time.Time }
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
 func (u utc) ScanTimestamptz(v pgtype.Timestamptz) error {
 	if v.InfinityModifier != pgtype.Finite {
-		return fmt.Errorf("timestamp is not finite")
+		return fmt.Errorf("the timestamp is not finite")
 	}
 	if v.Valid {
 		*u.t = v.Time.UTC()
@@ -25,7 +25,7 @@ func (u utc) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// utcOrNil scans a nullable timestamptz.
+// utcOrNil scans a nullable timestamptz into a pointer to a time in UTC.
 type utcOrNil struct{ t **time.Time }
 
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
@@ -37,7 +37,7 @@ func (u utcOrNil) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// verbatim scans a json column byte for byte; NULL is nil.
+// verbatim scans a json column without changing a byte. NULL becomes nil.
 type verbatim struct{ raw *json.RawMessage }
 
 // ScanText implements pgtype.TextScanner.
@@ -48,7 +48,7 @@ func (v verbatim) ScanText(t pgtype.Text) error {
 	return nil
 }
 
-// text is a document as a parameter of type json; nil becomes NULL.
+// text returns a document as a parameter of type json. nil becomes NULL.
 func text(raw json.RawMessage) *string {
 	if raw == nil {
 		return nil
@@ -57,7 +57,7 @@ func text(raw json.RawMessage) *string {
 	return &s
 }
 
-// columns are events by column, as unnest takes them.
+// columns holds events by column, as unnest needs them.
 type columns struct {
 	seq                         []int64
 	id, key, kind, step, signal []string

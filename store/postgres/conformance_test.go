@@ -10,11 +10,11 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest"
 )
 
-var migrated = testserver.Template{
+var migratedTemplate = testserver.Template{
 	Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
 
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.DB { return database{migrated.Postgres(t)} })
+	storetest.Run(t, func(t testing.TB) storetest.DB { return database{migratedTemplate.Postgres(t)} })
 }
 
 type database struct{ dsn string }

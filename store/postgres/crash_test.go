@@ -22,7 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// server is a PostgreSQL of the test's own, which it may kill.
+// server is a PostgreSQL server that belongs to one test, which may kill it.
 type server struct {
 	bin, dir, dsn string
 	port          string
@@ -35,7 +35,7 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatalf("no pg_config on PATH: install PostgreSQL 13 or later (apt install postgresql): %v", err)
 	}
-	//nolint:usetesting // another user runs the server: the path must be open to all
+	//nolint:usetesting // another user runs the server, so the directory must be accessible to all
 	dir, err := os.MkdirTemp("", "dvt-crash")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// nobody is whom the server runs as when the tests run as root, whom PostgreSQL refuses.
+// nobody is the user id of the server when the tests run as root, because PostgreSQL refuses to run as root.
 const nobody = 65534
 
 func (s *server) command(program string, args ...string) *exec.Cmd {
@@ -93,8 +93,8 @@ func (s *server) stop(sig syscall.Signal) {
 	s.cmd.Wait()
 }
 
-// Every append that was acknowledged survives the immediate end of the server in
-// the middle of the load, and the same Store goes on afterwards (T09).
+// Every acknowledged append survives an immediate stop of the server under load. The same Store works again after the
+// restart.
 // contract: T09
 func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 	ctx := context.Background()
@@ -116,15 +116,15 @@ func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 					return
 				default:
 				}
-				// A failed append is repeated as it was: the key makes it one event.
-				a, err := appendTo(ctx, s, fmt.Sprint("r", i), started("s1", n))
+				// A failed append is repeated unchanged. Its key ensures that the log has the event only once.
+				a, err := appendTo(ctx, s, fmt.Sprint("r", i), stepStarted("s1", n))
 				if err != nil {
 					failures.Add(1)
 					time.Sleep(20 * time.Millisecond)
 					continue
 				}
 				if a.Outcomes[0].Seq != run.Seq(n) {
-					t.Errorf("attempt %d got seq %d", n, a.Outcomes[0].Seq)
+					t.Errorf("the event of attempt %d has seq %d, want %d", n, a.Outcomes[0].Seq, n)
 					return
 				}
 				acknowledged[i].Store(int64(n))
@@ -132,7 +132,7 @@ func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 			}
 		})
 	}
-	// crash ends the server when every run got on since the last time.
+	// crash stops the server after every run has made progress since the last crash.
 	crash := func() {
 		var before [runs]int64
 		for i := range runs {
@@ -142,7 +142,7 @@ func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 			for deadline := time.Now().Add(time.Minute); acknowledged[i].Load() == before[i] &&
 				!t.Failed(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatalf("r%d does not get on", i)
+					t.Fatalf("no append to r%d succeeded within a minute", i)
 				}
 			}
 		}
@@ -158,7 +158,7 @@ func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 	wg.Wait()
 	srv.start(t)
 	if failures.Load() == 0 {
-		t.Error("no append met the crash")
+		t.Error("no append failed, so the test did not crash the server under load")
 	}
 	for i := range runs {
 		id, want := fmt.Sprint("r", i), run.Seq(acknowledged[i].Load())
@@ -170,14 +170,15 @@ func TestAppend_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 			}
 			for _, e := range evs {
 				if e.Seq != last+1 {
-					t.Fatalf("%s: event %d follows %d", id, e.Seq, last)
+					t.Fatalf("%s: event %d follows %d, want no gap", id, e.Seq, last)
 				}
 				last = e.Seq
 			}
 		}
 		head := must[store.Heads](t)(s.Heads(ctx, []string{id})).ByRun[id]
 		if want == 0 || last < want || head.LastSeq != last {
-			t.Errorf("%s: %d acknowledged, %d in the log, head %d", id, want, last, head.LastSeq)
+			t.Errorf("%s: %d appends were acknowledged, the last event is %d and the head is %d; want no acknowledged "+
+				"event lost", id, want, last, head.LastSeq)
 		}
 	}
 }

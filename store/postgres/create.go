@@ -15,14 +15,14 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// errExists says that the run or its request is there already.
+// errExists reports that the run id or the request exists.
 var errExists = fmt.Errorf("run exists: %w", store.ErrConflict)
 
-// errRefused says that some runs of a transaction were refused, which have their errors, and that nothing was written.
-var errRefused = errors.New("runs were refused")
+// errRefused reports that some runs of a transaction have errors and that nothing was written.
+var errRefused = errors.New("some runs were refused")
 
-// CreateRun implements store.Transactor. The store's clock sets CreatedAt.
-// store.ErrConflict when the run id is taken by another request.
+// CreateRun implements store.Transactor. The store's clock sets CreatedAt. It returns store.ErrConflict if another
+// request has the run id.
 func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (store.Run, bool, error) {
 	out, err := s.CreateRuns(ctx, []store.NewRun{n})
 	if err != nil {
@@ -31,11 +31,11 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (store.Run, bool,
 	return out[0].Run, out[0].Created, out[0].Err
 }
 
-// CreateRuns implements store.Creator. It takes two round trips, and one more when a run has to wait. All lanes are
-// locked from within the first one to the commit.
+// CreateRuns implements store.Creator. It takes two round trips, and a third one if a run has to wait. From the first
+// round trip to the commit it holds the lock of all lanes.
 //
-// Nobody else sees the heads before the commit, so package authority decides about the first events here, and
-// they are inserted as those of Import are.
+// Before the commit no other transaction sees the heads. So package authority decides about the first events in Go, and
+// they are inserted like those of Import.
 func (s *Store) CreateRuns(ctx context.Context, runs []store.NewRun) ([]store.CreatedRun, error) {
 	if len(runs) > store.MaxEntries {
 		return nil, fmt.Errorf("postgres: %d runs to create, at most %d", len(runs), store.MaxEntries)
@@ -51,13 +51,13 @@ func (s *Store) CreateRuns(ctx context.Context, runs []store.NewRun) ([]store.Cr
 	}
 	out := make([]store.CreatedRun, len(runs))
 	for i, c := range all {
-		out[i] = s.created(ctx, c)
+		out[i] = s.creationResult(ctx, c)
 	}
 	return out, nil
 }
 
-// created is the answer about one run after the transaction: of one that existed, the run that its request made.
-func (s *Store) created(ctx context.Context, c *creation) store.CreatedRun {
+// creationResult returns the result of c after the transaction. If the request exists, that is the run of the request.
+func (s *Store) creationResult(ctx context.Context, c *creation) store.CreatedRun {
 	switch {
 	case c.err != nil:
 		return store.CreatedRun{Err: fmt.Errorf("postgres: create run: %w", c.err)}
@@ -71,8 +71,8 @@ func (s *Store) created(ctx context.Context, c *creation) store.CreatedRun {
 	return store.CreatedRun{Err: fmt.Errorf("postgres: create run: %w", errExists)}
 }
 
-// createAll writes the runs that have no error. A run that cannot be written gets its error, and the others are
-// written without it. An error of the call means that nothing was written, or that nobody can say.
+// createAll writes the runs that have no error. A run that cannot be written gets its error, and the others are written
+// without it. An error of createAll itself means that nothing was written, or that the outcome is unknown.
 func (s *Store) createAll(ctx context.Context, all []*creation) error {
 	for {
 		open := slices.DeleteFunc(slices.Clone(all), func(c *creation) bool { return c.err != nil })
@@ -88,7 +88,7 @@ func (s *Store) createAll(ctx context.Context, all []*creation) error {
 		case len(open) == 1, errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrOverloaded), ctx.Err() != nil:
 			return err
 		}
-		for _, c := range open { // the database refuses what one of them carries
+		for _, c := range open { // the database refuses the data of one of them
 			if err := s.createAll(ctx, []*creation{c}); err != nil {
 				c.err = err
 			}
@@ -97,21 +97,22 @@ func (s *Store) createAll(ctx context.Context, all []*creation) error {
 	}
 }
 
-// creation is a run that is being made.
+// creation is a run that is being created.
 type creation struct {
 	store.NewRun
-	first authority.Batch // its events, unless it has to wait
-	err   error           // it cannot be written
+	first authority.Batch // its events if it does not wait
+	err   error           // why it cannot be written
 
-	// Of one try:
-	exists  bool // somebody else wrote it, or its request
+	// The rest belongs to one try.
+	exists  bool // another transaction wrote it or its request
 	batch   authority.Batch
 	written store.Loaded
-	now     time.Time // the store's clock, under the lock of the lanes if it has a queue row
-	asks    *arrival  // nil: it has no queue row
+	now     time.Time // the store's clock; if it has a queue row, read under the lock of the lanes
+	arrival *arrival  // nil if it gets no queue row
 }
 
-// create writes runs in one transaction, but for those that exist. errRefused when one of them cannot be written.
+// create writes the runs that do not exist yet, in one transaction. It returns errRefused if one of them cannot be
+// written.
 func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 	t := &tx{conn: conn}
 	queueBegin(&t.batch)
@@ -119,16 +120,16 @@ func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 		return err
 	}
 	var crowd admission.Crowd
-	var asking []*arrival
+	var arrivals []*arrival
 	for _, c := range runs {
 		c.err, c.batch = nil, c.first
 		if c.Enqueue != nil {
-			c.asks = &arrival{id: c.Run.Identity, enqueue: *c.Enqueue}
-			asking = append(asking, c.asks)
+			c.arrival = &arrival{id: c.Run.Identity, enqueue: *c.Enqueue}
+			arrivals = append(arrivals, c.arrival)
 		}
 	}
-	if len(asking) > 0 {
-		queueArrivals(&t.batch, asking, &crowd)
+	if len(arrivals) > 0 {
+		queueArrivals(&t.batch, arrivals, &crowd)
 	}
 	if err := t.flush(ctx); err != nil {
 		return err
@@ -157,48 +158,48 @@ func create(ctx context.Context, conn *pgx.Conn, runs []*creation) error {
 		return err
 	}
 	for _, c := range left {
-		c.tell(epoch)
+		c.report(epoch)
 	}
 	return nil
 }
 
-// tell gives the caller what was committed.
-func (c *creation) tell(epoch string) {
+// report passes the committed rows to the callback Written.
+func (c *creation) report(epoch string) {
 	if c.Written == nil {
 		return
 	}
 	w := store.Written{Loaded: c.written}
 	w.Loaded.Epoch = epoch
-	if c.asks != nil {
-		row := c.asks.row()
+	if c.arrival != nil {
+		row := c.arrival.row()
 		w.Queue = &row
 	}
 	c.Written(w)
 }
 
-// admitNew decides about the runs that ask for a place, and queues their rows. A run that waits gets its events from
-// Wait.
+// admitNew decides which runs get a slot, and queues their queue rows. A run that waits gets its events from its
+// callback Wait.
 func (t *tx) admitNew(ctx context.Context, runs []*creation, crowd *admission.Crowd) error {
-	var asking []*arrival
+	var arrivals []*arrival
 	for _, c := range runs {
-		if c.asks == nil {
+		if c.arrival == nil {
 			continue
 		}
-		if c.err = c.asks.judge(crowd, len(asking)); c.err == nil {
-			asking = append(asking, c.asks)
-			c.now = c.asks.at
+		if c.err = c.arrival.judge(crowd, len(arrivals)); c.err == nil {
+			arrivals = append(arrivals, c.arrival)
+			c.now = c.arrival.at
 		}
 	}
-	if queueRanks(&t.batch, asking) {
+	if queueRanks(&t.batch, arrivals) {
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
 	}
-	queueRows(&t.batch, asking)
+	queueRows(&t.batch, arrivals)
 	for _, c := range runs {
-		if c.err == nil && c.asks != nil && c.asks.told.Waiting && c.Wait != nil {
+		if c.err == nil && c.arrival != nil && c.arrival.answer.Waiting && c.Wait != nil {
 			var events []run.Draft
-			if events, c.err = c.Wait(c.asks.told); c.err == nil {
+			if events, c.err = c.Wait(c.arrival.answer); c.err == nil {
 				c.batch, c.err = authority.Prepare(c.Run.Identity, store.Append{RunID: c.Run.RunID, Events: events})
 			}
 		}
@@ -209,9 +210,8 @@ func (t *tx) admitNew(ctx context.Context, runs []*creation, crowd *admission.Cr
 	return nil
 }
 
-// Import implements store.Log. The run keeps a CreatedAt that is given, else it
-// has that of its first event.
-// store.ErrConflict when the run, its request or one of the places exists.
+// Import implements store.Log. The run keeps its CreatedAt, or gets that of its first event if it has none. Import
+// returns store.ErrConflict if the run, its request or an event with the same position exists.
 func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) error {
 	return s.do(ctx, "import", func(ctx context.Context, c *pgx.Conn) error {
 		r := n.Run
@@ -238,7 +238,7 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		for page := range slices.Chunk(evs, store.MaxPage) {
 			page = slices.Clone(page)
 			for i := range page {
-				page[i].RunID = r.RunID // whatever run they had elsewhere
+				page[i].RunID = r.RunID // the events may come from a run with another id
 			}
 			queueEvents(&t.batch, page)
 			if err := t.flush(ctx); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// insertRunsSQL inserts in the order of the arrays, which queueRuns sorts by request key. Two transactions that create
-// runs of the same requests then lock them in one order, so they cannot deadlock.
+// insertRunsSQL inserts in the order of the arrays, which queueRuns sorts by request key. Transactions that create runs
+// of the same requests then lock these in one order, so they cannot deadlock.
 const insertRunsSQL = `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
   request_key, request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
 SELECT id, tenant, project, environment, plan, version, nullif(key, ''), request, ref::json, by, source, parent, params::json, policy::json,
@@ -26,8 +26,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
   u (id, tenant, project, environment, plan, version, key, request, ref, by, source, parent, params, policy, at, n) ORDER BY n
 ON CONFLICT DO NOTHING RETURNING run_id, coalesce(request_key, ''), created_at`
 
-// queueRuns queues the insertion into run. When the batch has run, each creation either has its CreatedAt or has exists
-// set.
+// queueRuns queues the insert into run. After the batch has run, each creation has either its CreatedAt or exists set.
 func queueRuns(b *pgx.Batch, runs []*creation) error {
 	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *creation) int {
 		return cmp.Or(cmp.Compare(a.Run.RequestKey, b.Run.RequestKey), cmp.Compare(a.Run.RunID, b.Run.RunID))
@@ -52,7 +51,7 @@ func queueRuns(b *pgx.Batch, runs []*creation) error {
 			columns[i] = append(columns[i], v)
 		}
 		refs, params, policies = append(refs, text(ref)), append(params, text(r.Params)), append(policies, text(policy))
-		at = append(at, given(r.CreatedAt))
+		at = append(at, nilIfZero(r.CreatedAt))
 		c.exists = true
 	}
 	c := &columns
@@ -69,7 +68,7 @@ func queueRuns(b *pgx.Batch, runs []*creation) error {
 					next++
 				}
 				if next == len(runs) {
-					return errors.New("the database inserted a run that it was not given")
+					return errors.New("the database returned a run that was not inserted")
 				}
 				runs[next].exists, runs[next].now, runs[next].Run.CreatedAt = false, at, at
 			}
@@ -92,7 +91,7 @@ func queuePlans(b *pgx.Batch, runs []*creation) {
 	}
 }
 
-// newRows collects the rows of new runs for all tables but run, by column.
+// newRows collects the rows of new runs by column, for all tables except run.
 type newRows struct {
 	heads struct {
 		id            []string
@@ -110,7 +109,7 @@ type newRows struct {
 	audit  []store.AuditRow
 }
 
-// add adds the rows of a run. It queues separate statements only for rows that few runs have.
+// add adds the rows of a run. Rows that few runs have are queued as separate statements.
 func (n *newRows) add(b *pgx.Batch, c *creation) error {
 	plan, err := authority.Decide(store.Head{RunID: c.Run.RunID}, c.batch, authority.Facts{}, c.now)
 	if err != nil {

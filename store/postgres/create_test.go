@@ -17,14 +17,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// asking is a run with the admission that the store reported for it.
-type asking struct {
+// queuedRun is a run with the admission that the store reported for it.
+type queuedRun struct {
 	store.NewRun
 	admission store.Admission
 }
 
-func newAsking(n int, tenant, project string, terms store.Terms, priority int) *asking {
-	a := &asking{}
+func newQueuedRun(n int, tenant, project string, terms store.Terms, priority int) *queuedRun {
+	a := &queuedRun{}
 	a.Run = store.Run{
 		Identity: run.Identity{
 			RunID: fmt.Sprintf("r%03d", n), TenantID: tenant, ProjectID: project, EnvironmentID: "e1", PlanID: "plan",
@@ -51,8 +51,8 @@ func openNew(t *testing.T) *Store {
 	return s
 }
 
-// outcome returns the answer for a run as one line, without estimates, because they depend on elapsed time.
-func (a *asking) outcome(r store.CreatedRun) string {
+// outcome returns the result for a run as one line. It omits estimates, because these depend on elapsed time.
+func (a *queuedRun) outcome(r store.CreatedRun) string {
 	refused := (*store.RefusedError)(nil)
 	switch {
 	case errors.As(r.Err, &refused):
@@ -64,8 +64,8 @@ func (a *asking) outcome(r store.CreatedRun) string {
 		a.admission.Position)
 }
 
-// A crowd gets the same verdicts as its runs one by one: answers and lanes of random histories are equal.
-func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
+// A batch of runs gets the same verdicts as its runs one by one: the results and lanes of random histories are equal.
+func TestCreateRuns_ABatchGetsTheVerdictsOfOneByOne(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	together, singly := openNew(t), openNew(t)
@@ -84,7 +84,7 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	next := 0
 	for round := range 40 {
-		var crowd, alone []*asking
+		var crowd, alone []*queuedRun
 		for range 1 + random.IntN(12) {
 			next++
 			terms := store.Unlimited()
@@ -94,8 +94,8 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 			terms.Tenant.PerMinute = []int{-1, 1, 3}[random.IntN(3)]
 			terms.Strategy = []store.Strategy{store.StrategyQueue, store.StrategyQueue, store.StrategyReject}[random.IntN(3)]
 			tenant, project, priority := fmt.Sprint("t", random.IntN(3)), fmt.Sprint("p", random.IntN(2)), random.IntN(10)
-			crowd = append(crowd, newAsking(next, tenant, project, terms, priority))
-			alone = append(alone, newAsking(next, tenant, project, terms, priority))
+			crowd = append(crowd, newQueuedRun(next, tenant, project, terms, priority))
+			alone = append(alone, newQueuedRun(next, tenant, project, terms, priority))
 		}
 		runs := make([]store.NewRun, len(crowd))
 		for i, a := range crowd {
@@ -115,20 +115,20 @@ func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
 			want = append(want, a.outcome(r))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("round %d: answers one by one and together (-want +got):\n%s", round, diff)
+			t.Fatalf("round %d: results of one by one (want) and one batch (got) differ (-want +got):\n%s", round, diff)
 		}
 		if diff := cmp.Diff(lanes(singly), lanes(together)); diff != "" {
-			t.Fatalf("round %d: lanes one by one and together (-want +got):\n%s", round, diff)
+			t.Fatalf("round %d: lanes after one by one (want) and one batch (got) differ (-want +got):\n%s", round, diff)
 		}
 	}
 }
 
-// A run of a crowd fails without the others: one that exists already, a duplicate, a refused one, one whose Wait fails,
-// and one that the database cannot store.
+// A run of a batch fails alone if it exists already, is a duplicate or is refused, if its Wait fails, or if the
+// database cannot store it.
 func TestCreateRuns_EachFailsAlone(t *testing.T) {
 	t.Parallel()
 	for name, poisoned := range map[string]bool{"in one transaction": false,
-		"beside a text that the database refuses": true} {
+		"with a text that the database refuses": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -136,21 +136,21 @@ func TestCreateRuns_EachFailsAlone(t *testing.T) {
 			free, none, full := store.Unlimited(), store.Unlimited(), store.Unlimited()
 			none.Project.MaxActive = 0
 			full.Project.MaxActive, full.Project.MaxWaiting = 0, 0
-			old := newAsking(1, "t1", "p1", free, 5)
+			old := newQueuedRun(1, "t1", "p1", free, 5)
 			if _, _, err := s.CreateRun(ctx, old.NewRun); err != nil {
 				t.Fatal(err)
 			}
-			again, other := newAsking(2, "t1", "p1", free, 5), newAsking(1, "t1", "p1", free, 5)
+			again, other := newQueuedRun(2, "t1", "p1", free, 5), newQueuedRun(1, "t1", "p1", free, 5)
 			again.Run.RequestKey = old.Run.RequestKey
 			other.Run.RequestKey = "another request with the same id"
-			failing := newAsking(5, "t1", "p2", none, 5)
+			failing := newQueuedRun(5, "t1", "p2", none, 5)
 			failing.Wait = func(store.Admission) ([]run.Draft, error) { return nil, errors.New("wait failed") }
-			crowd := []*asking{
-				again, newAsking(3, "t1", "p1", free, 5), other, newAsking(4, "t1", "p3", full, 5), failing,
-				newAsking(6, "t1", "p4", none, 5), newAsking(3, "t1", "p1", free, 5),
+			crowd := []*queuedRun{
+				again, newQueuedRun(3, "t1", "p1", free, 5), other, newQueuedRun(4, "t1", "p3", full, 5), failing,
+				newQueuedRun(6, "t1", "p4", none, 5), newQueuedRun(3, "t1", "p1", free, 5),
 			}
 			if poisoned {
-				bad := newAsking(7, "t1", "p1", free, 5)
+				bad := newQueuedRun(7, "t1", "p1", free, 5)
 				bad.Run.RequestID = "a NUL: \x00"
 				crowd = append(crowd, bad)
 			}
@@ -184,7 +184,7 @@ func TestCreateRuns_EachFailsAlone(t *testing.T) {
 				want = append(want, " false "+run.ErrSchema.Error())
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
+				t.Errorf("results (-want +got):\n%s", diff)
 			}
 			u, err := s.Usage(ctx, "t1")
 			if err != nil || u.Tenant.Active != 2 || u.Tenant.Waiting != 1 {
@@ -194,7 +194,7 @@ func TestCreateRuns_EachFailsAlone(t *testing.T) {
 	}
 }
 
-// Two processes send the same requests in crowds of different order, without deadlocks.
+// Two processes create runs of the same requests in different orders, without deadlocks.
 func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -208,7 +208,7 @@ func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(process), uint64(round)))
 		runs := make([]store.NewRun, each)
 		for i := range runs {
-			a := newAsking(round*each+i, "t1", "p1", store.Unlimited(), 5)
+			a := newQueuedRun(round*each+i, "t1", "p1", store.Unlimited(), 5)
 			a.Run.RunID += fmt.Sprint("-", process)
 			runs[i] = a.NewRun
 		}
@@ -230,10 +230,10 @@ func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
 		go create(round, 0)
 		go create(round, 1)
 		if n := <-made + <-made; n != each {
-			t.Errorf("%d runs were created for %d requests", n, each)
+			t.Errorf("%d runs were created for %d requests, want one for each", n, each)
 		}
 	}
-	time.Sleep(1200 * time.Millisecond) // sessions report when they are idle, once a second
+	time.Sleep(1200 * time.Millisecond) // idle sessions report their statistics once a second
 	var deadlocks int
 	if err := s.pool.Load().QueryRow(
 		ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil {

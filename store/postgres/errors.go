@@ -16,43 +16,42 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SQLSTATE codes that this package tells apart.
+// SQLSTATE codes and classes that this package handles.
 const (
 	codeNotText           = "22021" // broken UTF-8, or a NUL
 	codeNotJSON           = "22P02"
 	codeUniqueViolation   = "23505"
 	codeReadOnly          = "25006"
 	codeIdleInTransaction = "25P03"
-	codeNotPrepared       = "26000" // the prepared statement is another session's
+	codeNotPrepared       = "26000" // the prepared statement belongs to another session
 	codePreparedTwice     = "42P05"
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
 	codeUndefinedTable    = "42P01"
 	codeUndefinedColumn   = "42703"
 	codeLockNotAvailable  = "55P03"
-	codeNotInRecovery     = "55000" // a standby was asked for the WAL position
+	codeNotInRecovery     = "55000" // WAL position of a standby
 	codeQueryCancelled    = "57014"
 	classConnection       = "08"
 	classResources        = "53"
 	classOperator         = "57" // shutdown, crash, not yet ready
 )
 
-// lostError is a failure of the connection itself.
+// lostError marks a failure of the connection itself.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// repeatable reports whether err undid a whole transaction that may simply be
-// tried again.
-func repeatable(err error) bool {
+// isRetryable reports whether err rolled back the whole transaction and a retry may succeed.
+func isRetryable(err error) bool {
 	code := sqlState(err)
 	return code == codeSerialization || code == codeDeadlock
 }
 
-// forgotten reports whether a statement was not prepared in the session that it
-// reached, so that nothing was done.
-func forgotten(err error) bool {
+// isNotPrepared reports whether the session did not know the prepared statement, so that it had no effect. This happens
+// behind a pooler that shares sessions.
+func isNotPrepared(err error) bool {
 	code := sqlState(err)
 	return code == codeNotPrepared || code == codePreparedTwice
 }
@@ -64,8 +63,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// translate turns an error of the driver into a sentinel of package store. An
-// error of ctx stays one; sentinels and errors of the caller pass.
+// translate returns the sentinel error of package store for an error of the driver. Errors of ctx, sentinels and errors
+// of the caller are returned unchanged.
 func translate(ctx context.Context, err error) error {
 	if err == nil || errors.As(err, new(*ownError)) || errors.Is(err, store.ErrOverloaded) {
 		return err
@@ -88,13 +87,13 @@ func translate(ctx context.Context, err error) error {
 		code == codeLockNotAvailable, code == codeNotInRecovery, code == codeQueryCancelled,
 		strings.HasPrefix(code, classConnection), strings.HasPrefix(code, classResources),
 		strings.HasPrefix(code, classOperator),
-		code == "" && lost(err):
+		code == "" && isConnectionLost(err):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	return err
 }
 
-func lost(err error) bool {
+func isConnectionLost(err error) bool {
 	var network net.Error
 	return errors.As(err, new(*lostError)) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||

@@ -28,7 +28,8 @@ func identityTargets(id *run.Identity) []any {
 	return []any{&id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion}
 }
 
-// page reads events, and with them, once, the identity, which never changes.
+// page reads events. If the identity of the run, which never changes, is not cached, page reads it in the same round
+// trip.
 func (s *Store) page(ctx context.Context, sql, runID string, at run.Seq, limit int) ([]run.Event, error) {
 	var evs []run.Event
 	id, known := s.identities.Get(runID)
@@ -50,12 +51,12 @@ func (s *Store) page(ctx context.Context, sql, runID string, at run.Seq, limit i
 	return evs, err
 }
 
-func pageSize(limit int) int { return bounded(limit, store.MaxPage) }
+func pageSize(limit int) int { return clamp(limit, store.MaxPage) }
 
-// bounded is limit, or most when it is not from 1 to most.
-func bounded(limit, most int) int {
-	if limit <= 0 || limit > most {
-		return most
+// clamp returns limit, or maximum if limit is not between 1 and maximum.
+func clamp(limit, maximum int) int {
+	if limit <= 0 || limit > maximum {
+		return maximum
 	}
 	return limit
 }

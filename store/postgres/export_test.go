@@ -1,4 +1,4 @@
 package postgres
 
-// Queued is how many callers wait for a connection.
+// Queued returns the number of callers that wait for a connection.
 func (s *Store) Queued() int64 { return s.waiting.Load() }

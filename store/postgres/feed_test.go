@@ -20,8 +20,8 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// saveSQL changes a checkpoint as Save does: the xid is taken when the row is
-// written, not when it is committed.
+// saveSQL changes a checkpoint as Save does. The xid is taken when the row is written, not when the transaction
+// commits.
 const saveSQL = `UPDATE run_state SET seq = $2, header = jsonb_set(header::jsonb, '{seq}', to_jsonb($2::bigint))::json,
 	xid = pg_current_xact_id() WHERE run_id = $1`
 
@@ -53,7 +53,7 @@ func commit(t testing.TB, tx pgx.Tx) {
 	}
 }
 
-// touched leaves out the runs that repeat without a change.
+// touched returns the runs with a changed seq. Runs that the feed repeats unchanged have 0.
 func touched(seen map[string]run.Seq) map[string]run.Seq {
 	out := maps.Clone(seen)
 	maps.DeleteFunc(out, func(_ string, seq run.Seq) bool { return seq == 0 })
@@ -94,18 +94,18 @@ func (r *reader) page() (full bool) {
 	return len(rows) == r.limit
 }
 
-// catchUp reads until a page is not full. It must get there whatever is held open.
+// catchUp reads until a page is not full. It must terminate, whatever transactions are open.
 func (r *reader) catchUp() {
 	r.t.Helper()
 	for n := 0; r.page(); n++ {
 		if n > 1000 {
-			r.t.Fatal("the reader stands still: full pages for ever")
+			r.t.Fatal("the reader makes no progress: it read 1000 full pages")
 		}
 	}
 }
 
-// naive is what one would write first: a cursor that is the highest xid, or the
-// highest number from a sequence, that was seen. Both are taken before the commit.
+// naive reads with a naive cursor: the highest xid, or the highest number of a sequence, that it has seen. Both are
+// taken before the commit, so it loses changes.
 type naive struct {
 	conn  *pgx.Conn
 	order string
@@ -121,16 +121,16 @@ func (n *naive) catchUp(t testing.TB) {
 		t.Fatal(err)
 	}
 	var id string
-	var seq, place int64
-	if _, err := pgx.ForEachRow(rows, []any{&id, &seq, &place}, func() error {
-		n.seen[id], n.last = max(n.seen[id], run.Seq(seq)), max(n.last, place)
+	var seq, position int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &seq, &position}, func() error {
+		n.seen[id], n.last = max(n.seen[id], run.Seq(seq)), max(n.last, position)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// withPositions gives every change a number from a sequence beside its xid.
+// withPositions gives every change a number from a sequence in addition to its xid.
 func withPositions(t testing.TB, dsn string) {
 	t.Helper()
 	c := connect(t, dsn)
@@ -157,11 +157,11 @@ func naiveReaders(t testing.TB, dsn string) []*naive {
 	return out
 }
 
-// Two writers take their xids in one order and commit in the other, with the
-// reader looking in between. The naive cursors lose the first one for ever.
+// Two writers take their xids in one order and commit in the other, and the reader reads in between. The naive cursors
+// lose the first writer's change.
 // contract: T186
 func TestFeed_CommitsOutOfOrder(t *testing.T) {
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	for _, id := range []string{"early", "late", "third"} {
 		create(t, s, id)
@@ -194,16 +194,15 @@ func TestFeed_CommitsOutOfOrder(t *testing.T) {
 	}
 	for _, n := range control {
 		if diff := cmp.Diff(map[string]run.Seq{"late": 12, "third": 13}, n.seen); diff != "" {
-			t.Errorf("the test shows nothing: a cursor by %s is expected to lose the early writer (-want +got):\n%s", n.order,
-				diff)
+			t.Errorf("the test proves nothing: a cursor by %s should lose the early writer (-want +got):\n%s", n.order, diff)
 		}
 	}
 }
 
-// A row's xid may fall: the writer that began first gets the row last.
+// The xid of a row can decrease: the writer that began first writes the row last.
 // contract: T186
 func TestFeed_OneRunByTwoWriters(t *testing.T) {
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "run")
 	r := newReader(t, s, 10)
@@ -222,12 +221,12 @@ func TestFeed_OneRunByTwoWriters(t *testing.T) {
 	}
 }
 
-// One transaction stays open while hundreds commit after it: pages smaller than
-// what changed go on all the same, and nobody waits for it.
+// One transaction stays open while hundreds commit after it. The reader reads them all, although its pages are smaller
+// than the number of changes.
 // contract: T186
 func TestFeed_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 	const others, limit = 300, 20
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "long")
 	for i := range others {
@@ -244,7 +243,7 @@ func TestFeed_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 		want[id] = run.Seq(200 + i)
 		save(t, c, id, 200+i)
 		if i%50 == 0 {
-			r.page() // within a pass when the next ones commit
+			r.page() // so that the reader is within a pass when the next ones commit
 		}
 	}
 	r.catchUp()
@@ -254,13 +253,13 @@ func TestFeed_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 	if diff := cmp.Diff(want, touched(r.seen)); diff != "" {
 		t.Fatalf("while the long transaction is open (-want +got):\n%s", diff)
 	}
-	// Caught up is caught up: what repeats are the rows since the long one began.
+	// When the reader has caught up, it repeats only the rows since the long transaction began.
 	before := r.reads
 	r.catchUp()
 	if pages := r.reads - before; pages != others/limit+1 {
-		t.Errorf("%d pages to see that nothing changed, want %d", pages, others/limit+1)
+		t.Errorf("%d pages were read although nothing changed, want %d", pages, others/limit+1)
 	}
-	// It commits when the reader is in the middle of a pass, far above its xid.
+	// The long transaction commits while the reader is in the middle of a pass, far above its xid.
 	r.page()
 	r.page()
 	commit(t, long)
@@ -268,26 +267,27 @@ func TestFeed_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 	r.catchUp()
 	want["long"] = 100
 	if diff := cmp.Diff(want, touched(r.seen)); diff != "" {
-		t.Errorf("after it committed (-want +got):\n%s", diff)
+		t.Errorf("after the long transaction committed (-want +got):\n%s", diff)
 	}
 	before = r.reads
 	r.catchUp()
 	if pages := r.reads - before; pages > 2 {
-		t.Errorf("%d pages after the long transaction: the overlap does not end", pages)
+		t.Errorf("%d pages were read after the long transaction ended, want at most 2 because nothing is repeated any more",
+			pages)
 	}
 	for _, n := range control {
 		n.catchUp(t)
 		if n.seen["long"] != 0 {
-			t.Errorf("the test shows nothing: a cursor by %s is expected to lose the long transaction", n.order)
+			t.Errorf("the test proves nothing: a cursor by %s should lose the long transaction", n.order)
 		}
 	}
 }
 
-// One transaction changes many runs, as a projector's does: they have one xid.
+// One transaction changes many runs, as a projector does, so they have the same xid.
 // contract: T186
 func TestFeed_ManyRunsOfOneTransaction(t *testing.T) {
 	const runs = 50
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	want := map[string]run.Seq{}
 	for i := range runs {
@@ -309,12 +309,11 @@ func TestFeed_ManyRunsOfOneTransaction(t *testing.T) {
 	}
 }
 
-// A pass ends although writers never let the reader catch up, so that what
-// committed behind it is read.
+// A pass ends although writers never let the reader catch up, so that changes that were committed behind it are read.
 // contract: T186
 func TestFeed_PassEndsUnderLoad(t *testing.T) {
 	const limit = 5
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "long")
 	for i := range 4 * limit {
@@ -322,7 +321,7 @@ func TestFeed_PassEndsUnderLoad(t *testing.T) {
 	}
 	r := newReader(t, s, limit)
 	c := connect(t, dsn)
-	busy := func(n int) { // more than a page changes between two reads
+	busy := func(n int) { // changes more runs than a page has
 		for i := range limit + 1 {
 			save(t, c, fmt.Sprintf("run-%03d", (n*(limit+1)+i)%(4*limit)), 100+n)
 		}
@@ -341,15 +340,15 @@ func TestFeed_PassEndsUnderLoad(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the run of the long transaction was not read while others kept changing")
+	t.Error("the run of the long transaction was not read while other runs kept changing")
 }
 
-// Many writers through Save, their commits shuffled by a trigger that sleeps
-// after the xid was taken, and readers of several page sizes all the while.
+// Many writers use Save. A trigger that sleeps after the xid was taken shuffles their commits. Readers with several
+// page sizes read meanwhile.
 // contract: T186
 func TestFeed_ManyWritersCommitOutOfOrder(t *testing.T) {
 	const writers, runs, saves = 12, 4, 8
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	ctx := t.Context()
 	for w := range writers {
@@ -381,7 +380,7 @@ func TestFeed_ManyWritersCommitOutOfOrder(t *testing.T) {
 					id := fmt.Sprintf("run-%d-%d", w, n)
 					h, err := s.Heads(ctx, []string{id})
 					if err == nil {
-						_, err = appendTo(ctx, s, id, started("s1", int(h.ByRun[id].LastSeq)+1))
+						_, err = appendTo(ctx, s, id, stepStarted("s1", int(h.ByRun[id].LastSeq)+1))
 					}
 					var l store.Loaded
 					if err == nil {
@@ -438,12 +437,12 @@ func TestFeed_ManyWritersCommitOutOfOrder(t *testing.T) {
 	}
 }
 
-// A dump that is loaded into another server names transactions that are far in
-// that server's future, and a restored backup knows fewer of them than a cursor does.
+// A dump that is loaded into another server contains transaction ids far in that server's future. After a restore from
+// a backup, a cursor may know more transactions than the server.
 // contract: T194
 func TestFeed_RestoredElsewhere(t *testing.T) {
 	const limit = 4
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	want := map[string]run.Seq{}
 	for i := range 3 * limit {
@@ -456,7 +455,7 @@ func TestFeed_RestoredElsewhere(t *testing.T) {
 		t.Context(), `UPDATE run_state SET xid = (1000000000 + right(run_id, 3)::int)::text::xid8`); err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"before the epoch is raised", "after"} {
+	for _, what := range []string{"before BumpEpoch", "after BumpEpoch"} {
 		r := &reader{t: t, store: s, limit: limit, cursor: store.FeedStart, seen: map[string]run.Seq{}}
 		r.catchUp()
 		if diff := cmp.Diff(want, r.seen); diff != "" {
@@ -467,7 +466,7 @@ func TestFeed_RestoredElsewhere(t *testing.T) {
 		want["run-007"] = run.Seq(50 + r.reads)
 		r.catchUp()
 		if r.seen["run-007"] != want["run-007"] {
-			t.Errorf("a change after the restore is not seen, %s", what)
+			t.Errorf("a change after the restore is missing from the feed, %s", what)
 		}
 		if err := s.BumpEpoch(t.Context()); err != nil {
 			t.Fatal(err)
@@ -476,7 +475,7 @@ func TestFeed_RestoredElsewhere(t *testing.T) {
 	r := newReader(t, s, limit)
 	r.catchUp()
 	if len(r.seen) > 0 {
-		t.Errorf("restored rows repeat for ever: %v", r.seen)
+		t.Errorf("the feed repeats restored rows: %v, want none", r.seen)
 	}
 	epoch, err := s.Epoch(t.Context())
 	if err != nil {
@@ -485,6 +484,6 @@ func TestFeed_RestoredElsewhere(t *testing.T) {
 	r.cursor = epoch + "/1000000000"
 	r.catchUp()
 	if diff := cmp.Diff(want, r.seen); diff != "" {
-		t.Errorf("a cursor from a future that was undone (-want +got):\n%s", diff)
+		t.Errorf("with a cursor from beyond the restored backup (-want +got):\n%s", diff)
 	}
 }

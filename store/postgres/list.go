@@ -12,12 +12,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// A row of a list: facts of the run, its checkpoint if there is one, its head.
+// listColumns are the columns of a row of a list: the run, its checkpoint if it has one, and its head.
 const listColumns = `r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
   r.created_at, r.triggered_by, st.header, h.last_seq, h.ops_rev`
 
-// listSQL reads the rows of a page; listStepsSQL reads their steps in the same
-// statement, one more than there may be at most.
+// listSQL reads the rows of a page. listStepsSQL also reads their steps, one more than the maximum, so that List can
+// detect an excess.
 const (
 	listSQL = `WITH page AS MATERIALIZED (%[1]s)
 SELECT ` + listColumns + ` FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
@@ -30,7 +30,7 @@ SELECT ` + listColumns + `, steps FROM page p JOIN run r USING (run_id) JOIN run
 ORDER BY p.created_at %[2]s, p.run_id %[2]s`
 )
 
-// List implements store.Runs. It is one statement; a text is looked up by one before it.
+// List implements store.Runs. It uses one statement, and one more before it if the filter has a text.
 func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRow, err error) {
 	err = s.do(ctx, "list", func(ctx context.Context, c *pgx.Conn) (err error) {
 		var found store.TextMatches
@@ -45,7 +45,7 @@ func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRo
 	if err != nil {
 		return nil, err
 	}
-	if backward(rf) {
+	if isBackward(rf) {
 		slices.Reverse(out)
 	}
 	return out, nil
@@ -84,7 +84,7 @@ func list(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found store.Text
 	})
 }
 
-// scanListed reads listColumns and what more stands after them.
+// scanListed reads listColumns and scans the columns behind them into more.
 func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {
 	var r store.RunRow
 	var header json.RawMessage
@@ -98,17 +98,17 @@ func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {
 		h.Rev, h.Status = run.ReducerRev, run.Pending
 		return r, nil
 	}
-	created := h.CreatedAt // what lists are ordered by
+	created := h.CreatedAt // lists are ordered by the column, not by the header
 	r.Header = run.Header{}
 	err := unmarshal(header, &r.Header)
 	r.Header.CreatedAt = created
 	return r, err
 }
 
-// Count implements store.Runs. It is two statements: one of all runs, one of those that failed.
+// Count implements store.Runs. It uses two statements: one counts all runs, the other one the failed runs.
 func (s *Store) Count(ctx context.Context, rf store.RunFilter, parts int) ([]store.RunCount, error) {
 	rf.After, rf.Before, rf.Steps = nil, nil, false
-	out := make([]store.RunCount, bounded(parts, store.MaxParts))
+	out := make([]store.RunCount, clamp(parts, store.MaxParts))
 	err := s.do(ctx, "count", func(ctx context.Context, c *pgx.Conn) (err error) {
 		var found store.TextMatches
 		if rf.TextRestricts() {

@@ -12,33 +12,33 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// filled makes runs of which a few are of interest and most are of a kind that a bad index would have
-// to pass: those of the same plan elsewhere, those of other plans there, and those that a program started.
-const filled = `INSERT INTO %s SELECT 'r' || n, 't1', 'p1', CASE WHEN rare OR n %% 2 = 0 THEN 'prod' ELSE 'dev' END, CASE WHEN rare OR n %% 2 = 1 THEN 'nightly' ELSE 'hourly' END, %s,
+// fillRunsSQL inserts runs. A few of them match the filters. Most are runs that a bad index would have to skip: runs of
+// the same plan in other environments, runs of other plans, and runs that a program started.
+const fillRunsSQL = `INSERT INTO %s SELECT 'r' || n, 't1', 'p1', CASE WHEN rare OR n %% 2 = 0 THEN 'prod' ELSE 'dev' END, CASE WHEN rare OR n %% 2 = 1 THEN 'nightly' ELSE 'hourly' END, %s,
 	CASE WHEN rare THEN 'ana' ELSE 'scheduler' END%s FROM (SELECT n, n %% ($1 / 20) = 0 AS rare, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series(1, $1::int) n) t`
 
-// What is read for a page or a count does not grow with the runs that there are.
+// The number of rows that a page or a count reads does not grow with the number of runs.
 // contract: T101
 func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	place := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", PlanID: "nightly"}
-	questions := map[string]store.RunFilter{
-		"what somebody started": {TenantID: "t1", TriggeredBy: "ana", Limit: 10},
-		"what somebody started and failed": {TenantID: "t1", TriggeredBy: "ana", Statuses: []run.Status{run.Failed},
+	scope := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", PlanID: "nightly"}
+	filters := map[string]store.RunFilter{
+		"the runs of a starter": {TenantID: "t1", TriggeredBy: "ana", Limit: 10},
+		"the failed runs of a starter": {TenantID: "t1", TriggeredBy: "ana", Statuses: []run.Status{run.Failed},
 			Limit: 10},
-		"what somebody started somewhere": {TenantID: "t1", TriggeredBy: "ana", ProjectIDs: []string{"p1"},
+		"the runs of a starter in one environment": {TenantID: "t1", TriggeredBy: "ana", ProjectIDs: []string{"p1"},
 			EnvironmentID: "prod", Limit: 10},
-		"the last green run":           of(place, 1, run.Completed),
-		"a last green run that is not": of(place, 1, run.Cancelled),
-		"the runs that medians are of": of(place, 10, run.Completed, run.Failed, run.Cancelled),
-		"a count of some time": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
+		"the last completed run":         withStatuses(scope, 1, run.Completed),
+		"the last cancelled run of none": withStatuses(scope, 1, run.Cancelled),
+		"the runs of a median":           withStatuses(scope, 10, run.Completed, run.Failed, run.Cancelled),
+		"a count of a minute": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
 			Limit: store.MaxCounted},
-		"a count of what failed then": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
+		"a count of the failed runs of a minute": {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute),
 			Statuses: []run.Status{run.Failed}, Limit: store.MaxCounted},
-		"a count of what somebody started": {TenantID: "t1", TriggeredBy: "ana", CreatedFrom: begin,
+		"a count of the runs of a starter": {TenantID: "t1", TriggeredBy: "ana", CreatedFrom: begin,
 			CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
-		"a count of a project and its plan": {TenantID: "t1", ProjectIDs: []string{"p1"}, PlanID: "nightly",
+		"a count of a project and a plan": {TenantID: "t1", ProjectIDs: []string{"p1"}, PlanID: "nightly",
 			CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
 	}
 	most := map[string]float64{}
@@ -51,9 +51,9 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		c := dial(t, dsn)
 		for _, sql := range []string{
-			fmt.Sprintf(filled, `run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, triggered_by, request_id, plan_ref, trigger_source, parent_run_id, policy, created_at)`,
+			fmt.Sprintf(fillRunsSQL, `run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, triggered_by, request_id, plan_ref, trigger_source, parent_run_id, policy, created_at)`,
 				`'1'`, `, '', '{}', '', '', '{}', at`),
-			fmt.Sprintf(filled, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at)`,
+			fmt.Sprintf(fillRunsSQL, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at)`,
 				`CASE WHEN rare AND n % 3 = 0 THEN 'FAILED' ELSE 'COMPLETED' END`, `, at`),
 		} {
 			if _, err := c.Exec(t.Context(), sql, runs); err != nil {
@@ -76,26 +76,27 @@ func TestList_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 			if runs == 1_000 {
 				most[name] = max(read, 10)
 			} else if read > 2*most[name] {
-				t.Errorf("%s: %.0f rows are read of %d runs, %.0f of 1000:\n%s", name, read, runs, most[name], doc)
+				t.Errorf("%s: reads %.0f rows of %d runs, but %.0f of 1000 runs; want no growth:\n%s",
+					name, read, runs, most[name], doc)
 			}
 		}
-		for name, rf := range questions {
+		for name, rf := range filters {
 			q := newListQuery(rf)
 			q.limit = rf.Limit
 			explain(name, q.page(store.TextMatches{}), q.args...)
 		}
-		explain("the places", fmt.Sprintf(placesSQL, nextPlace), "t1", []string{""}, 200)
-		explain("the places of some projects", fmt.Sprintf(placesSQL, nextPlaceWithinIt), "t1", []string{"p1", "p0"}, 200)
+		explain("the scopes", fmt.Sprintf(scopesSQL, nextScope), "t1", []string{""}, 200)
+		explain("the scopes of some projects", fmt.Sprintf(scopesSQL, nextScopeInProject), "t1", []string{"p1", "p0"}, 200)
 	}
 }
 
-// of are the runs of a place that ended so.
-func of(f store.RunFilter, limit int, statuses ...run.Status) store.RunFilter {
+// withStatuses restricts a filter to statuses and a limit.
+func withStatuses(f store.RunFilter, limit int, statuses ...run.Status) store.RunFilter {
 	f.Statuses, f.Limit = statuses, limit
 	return f
 }
 
-// planNode is a node of an executed plan.
+// planNode is a node of an executed query plan.
 type planNode struct {
 	Kind    string     `json:"Node Type"`
 	Rows    float64    `json:"Actual Rows"`
@@ -104,7 +105,7 @@ type planNode struct {
 	Plans   []planNode `json:"Plans"`
 }
 
-// read is how many rows of tables and indexes were looked at.
+// read returns the number of rows of tables and indexes that the plan has read.
 func (n planNode) read() (rows float64) {
 	if strings.Contains(n.Kind, "Scan") && n.Kind != "Subquery Scan" {
 		rows = (n.Rows + n.Removed) * n.Loops

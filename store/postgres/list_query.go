@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxList is the longest List: a page of 200 and one to see that there is more.
+	// maxList is the longest List: a page of 200 rows and one row that shows whether there are more.
 	maxList = 201
-	// maxStreams is how many combinations of values a page is merged from. So many
-	// values more are no key: rows are met on a walk that has one of them.
+	// maxStreams is the most streams that a page is merged from: one for each combination of the filter's values. A
+	// column whose values would exceed it becomes a condition of the rows instead.
 	maxStreams = 128
 )
 
@@ -22,7 +22,7 @@ type filter struct {
 	args  []any
 }
 
-// bind puts parameters in the place of the question marks of a condition.
+// bind replaces the question marks of a condition by numbered parameters for args.
 func (f *filter) bind(condition string, args ...any) string {
 	for _, a := range args {
 		f.args = append(f.args, a)
@@ -35,7 +35,7 @@ func (f *filter) add(condition string, args ...any) {
 	f.where = append(f.where, f.bind(condition, args...))
 }
 
-// String is all of them.
+// String joins the conditions by AND.
 func (f *filter) String() string { return strings.Join(f.where, " AND ") }
 
 // scope restricts a table to the tenant and the projects of rf.
@@ -46,8 +46,8 @@ func (f *filter) scope(table string, rf store.RunFilter) {
 	}
 }
 
-// scopes restricts a table to a union of places. It is a condition of each row alone, without a subquery, so that the
-// walk of an index and its end at a full page stay as they are.
+// scopes restricts a table to a union of environments, projects and pairs of both. It is a condition without a
+// subquery, so that the planner still walks the index and stops at a full page.
 func (f *filter) scopes(table string, s store.Scopes) {
 	if environments, projects, places, all := s.Split(); !all {
 		f.add(fmt.Sprintf(
@@ -57,10 +57,9 @@ func (f *filter) scopes(table string, s store.Scopes) {
 	}
 }
 
-// listQuery builds the select that finds a page. Each combination of the values that
-// are asked for is read in the order of its index, as far as a page reaches, and the
-// page is the first of those: what is read does not grow with the runs that there
-// are. run_status is read when the status matters, else run.
+// listQuery builds the select that finds a page. It reads each combination of the filter's values as a stream in the
+// order of its index, at most one page long, and merges the streams. So the number of rows read does not grow with the
+// number of runs. It reads run_status if the filter has statuses, otherwise run.
 type listQuery struct {
 	filter
 	rf        store.RunFilter
@@ -69,15 +68,15 @@ type listQuery struct {
 	limit     int
 }
 
-// backward: only Before is given. The page that ends there is found by walking back from it.
-func backward(rf store.RunFilter) bool { return rf.Before != nil && rf.After == nil }
+// isBackward reports whether only Before is set. The page that ends there is found in reverse order.
+func isBackward(rf store.RunFilter) bool { return rf.Before != nil && rf.After == nil }
 
 func newListQuery(rf store.RunFilter) *listQuery {
-	q := &listQuery{rf: rf, table: "run", direction: "DESC", limit: bounded(rf.Limit, maxList)}
+	q := &listQuery{rf: rf, table: "run", direction: "DESC", limit: clamp(rf.Limit, maxList)}
 	if len(rf.Statuses) > 0 {
 		q.table = "run_status"
 	}
-	if rf.Ascending != backward(rf) {
+	if rf.Ascending != isBackward(rf) {
 		q.direction = "ASC"
 	}
 	q.add("l.tenant_id = ?", rf.TenantID)
@@ -108,9 +107,9 @@ func newListQuery(rf store.RunFilter) *listQuery {
 	return q
 }
 
-// page is the select, "" when there can be no rows. The runs that a text finds are
-// those of the plans that it is a part of, and others whose ids begin with it. What
-// more plans and runs match than are looked up is soon met on a walk.
+// page returns the select, or "" if no row can match. A text finds the runs of plans whose id contains it, and other
+// runs whose id begins with it. If it matches too many plans or runs to look up, a walk over all runs soon finds a full
+// page.
 func (q *listQuery) page(found store.TextMatches) string {
 	plan := key{column: "plan_id"}
 	if q.rf.PlanID != "" {
@@ -139,17 +138,16 @@ func (q *listQuery) page(found store.TextMatches) string {
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
 	}
-	return q.first(`SELECT * FROM ((`+parts[0]+`) UNION ALL (`+parts[1]+`)) u`, "u")
+	return q.firstRows(`SELECT * FROM ((`+parts[0]+`) UNION ALL (`+parts[1]+`)) u`, "u")
 }
 
-// key is a column that is to have one of some values; any value when there are none.
+// key is a column that must have one of values. No values means no restriction.
 type key struct {
 	column string
 	values []string
 }
 
-// stream selects the first rows of the list that have a value of plan and meet the
-// filter and more.
+// stream selects the first rows of the list that have a value of plan and meet the filter and the conditions in more.
 func (q *listQuery) stream(plan key, more ...string) string {
 	statuses := make([]string, len(q.rf.Statuses))
 	for i, s := range q.rf.Statuses {
@@ -160,7 +158,7 @@ func (q *listQuery) stream(plan key, more ...string) string {
 	streams := 1
 	for _, k := range []key{plan, {"project_id", q.rf.ProjectIDs}, {"status", statuses}} {
 		vs := slices.Compact(slices.Sorted(slices.Values(k.values)))
-		ofPlans := k.column == "project_id" && len(plan.values) > 0 // which are of few projects
+		ofPlans := k.column == "project_id" && len(plan.values) > 0 // a plan has few projects
 		switch n := len(vs); {
 		case n == 0:
 		case n == 1:
@@ -173,15 +171,16 @@ func (q *listQuery) stream(plan key, more ...string) string {
 			where = append(where, "l."+k.column+" = of_"+k.column+".v")
 		}
 	}
-	rows := q.first(`SELECT l.created_at, l.run_id FROM `+q.table+` l WHERE `+strings.Join(where, " AND "), "l")
+	rows := q.firstRows(`SELECT l.created_at, l.run_id FROM `+q.table+` l WHERE `+strings.Join(where, " AND "), "l")
 	if len(from) == 0 {
 		return rows
 	}
-	return q.first(`SELECT s.* FROM `+strings.Join(from, ", ")+`, LATERAL (`+rows+`) s`, "s")
+	return q.firstRows(`SELECT s.* FROM `+strings.Join(from, ", ")+`, LATERAL (`+rows+`) s`, "s")
 }
 
-// first is the first rows of a select. Their number is no parameter, for the plan depends on it.
-func (q *listQuery) first(rows, table string) string {
+// firstRows returns a select of the first rows of rows. Their number is not a parameter, because the query plan depends
+// on it.
+func (q *listQuery) firstRows(rows, table string) string {
 	return fmt.Sprintf("%s ORDER BY %[2]s.created_at %[3]s, %[2]s.run_id %[3]s LIMIT %[4]d", rows, table, q.direction,
 		q.limit)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others
-// change neither the answer nor its cost (contract T101). Both only grow, so that a list that is read afterwards misses
-// nothing.
+// change neither the result nor its cost (contract T101). Plans and runs are never removed, so a list that is read
+// afterwards misses nothing.
 func match(ctx context.Context, c *pgx.Conn, rf store.RunFilter) (store.TextMatches, error) {
 	var f filter
 	f.scope("p", rf)

@@ -29,8 +29,8 @@ const baseline = 20
 // schema is the version that this program works on: the number of its newest migration.
 const schema = baseline
 
-// A process that finds the migration lock taken looks again every lockProbe,
-// lockProbes times. The lock of a process that died is free after lockLease.
+// A process that finds the migration lock taken tries again every lockProbe, at most lockProbes times. If the holder
+// died, the lock expires after lockLease.
 const (
 	lockProbe  = 250 * time.Millisecond
 	lockProbes = 1200
@@ -38,37 +38,38 @@ const (
 	lockBeat   = 2 * time.Second
 )
 
-// A migration that does not get a table within the lock_timeout of its file, or
-// that a deadlock with a server undoes, is tried again after busyPause, for busyFor in all.
+// A migration is tried again after busyPause, for busyFor in total, if it does not get the lock of a table within the
+// lock_timeout of its file, or if it was the victim of a deadlock with a server.
 const (
 	busyPause = time.Second
 	busyFor   = 5 * time.Minute
 )
 
-// Migration brings the schema of a database up to date. The zero value is ready
-// to use.
+// Migration migrates the schema of a database to the version of this program. The zero value is ready to use.
 type Migration struct {
-	// AppRole is the role that servers connect as. When it is not empty the role
-	// gets what a server needs, and loses what it does not (T208). It must exist.
+	// AppRole is the role that servers connect as. If it is not empty, Run grants the role the rights that a server
+	// needs and revokes all others (contract T208). The role must exist.
 	AppRole  string
 	Logger   *slog.Logger  // discards when nil
 	Password func() string // as in Options
 
-	files fs.FS   // in tests: other migrations than the program's own
-	ahead []ahead // in tests: the work ahead of those migrations
+	files fs.FS   // for tests: replaces the migrations of the program
+	ahead []ahead // for tests: the work ahead of these migrations
 }
 
-// Migrate is Migration.Run without a role for servers.
+// Migrate runs a Migration without AppRole.
 func Migrate(ctx context.Context, dsn string) error { return Migration{}.Run(ctx, dsn) }
 
-// Run migrates the database that dsn names; it needs the rights of its owner. It
-// may be called by any number of processes at once: a lease in a table lets one
-// work while the others wait (up to five minutes), without a feature of the
-// session. Every migration is one transaction: a process that dies in the middle
-// leaves the schema as it was, and its lock for ten seconds; what was done ahead of
-// one (old rows filled, indexes built, while servers write) stays. A table that somebody
-// uses for long is waited for in slices, so that servers go on meanwhile. A newer
-// schema is left alone; giving rights on it is store.ErrSchema.
+// Run migrates the database that dsn names. It needs the rights of the database's owner.
+//
+// Any number of processes may call it concurrently. A lease in a table lets one process work while the others wait, up
+// to five minutes. It needs no session state, so a pooler may be in between.
+//
+// Each migration is one transaction. If the process dies, the schema stays at the previous version and the lock expires
+// after ten seconds. Work ahead of a migration (filling old rows and building indexes while servers write) is kept. Run
+// waits for a busy table in short slices, so that servers can continue.
+//
+// Run does not change a newer schema. If AppRole is set, a newer schema is store.ErrSchema.
 func (m Migration) Run(ctx context.Context, dsn string) error {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -99,7 +100,7 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 }
 
 func (m Migration) run(ctx context.Context, db *sql.DB) error {
-	if m.AppRole != "" { // said before anything is changed
+	if m.AppRole != "" { // report a bad role before anything is changed
 		if err := checkRole(ctx, db, m.AppRole); err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (m Migration) run(ctx context.Context, db *sql.DB) error {
 		if err == nil {
 			break
 		}
-		if sqlState(err) != codeLockNotAvailable && !repeatable(err) || time.Now().After(end) {
+		if sqlState(err) != codeLockNotAvailable && !isRetryable(err) || time.Now().After(end) {
 			return err
 		}
 		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try),
@@ -124,7 +125,7 @@ func (m Migration) run(ctx context.Context, db *sql.DB) error {
 	if m.AppRole == "" {
 		return nil
 	}
-	l, err := m.locker() // two GRANTs at once disturb each other
+	l, err := m.locker() // concurrent GRANTs on one table fail
 	if err != nil {
 		return err
 	}
@@ -163,28 +164,28 @@ func (m Migration) locker() (lock.Locker, error) {
 		lock.WithTableLockTimeout(lockProbe, lockProbes),
 		lock.WithTableLeaseDuration(lockLease),
 		lock.WithTableHeartbeatInterval(lockBeat),
-		lock.WithTableRetryPolicy(worthWaiting),
+		lock.WithTableRetryPolicy(isLockRetryable),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)
-	return tellingLocker{l, m.Logger}, err
+	return loggingLocker{l, m.Logger}, err
 }
 
-// worthWaiting is false for what the server refuses and will go on refusing.
-func worthWaiting(err error) bool {
-	return sqlState(err) == "" || repeatable(err) || errors.Is(translate(context.Background(), err), store.ErrUnavailable)
+// isLockRetryable returns false for errors that the server would return again, such as missing rights.
+func isLockRetryable(err error) bool {
+	return sqlState(err) == "" || isRetryable(err) || errors.Is(translate(context.Background(), err), store.ErrUnavailable)
 }
 
-// tellingLocker says whom it waits for.
-type tellingLocker struct {
+// loggingLocker logs which process holds the lock that it waits for.
+type loggingLocker struct {
 	lock.Locker
 	log *slog.Logger
 }
 
 // Lock implements lock.Locker.
-func (l tellingLocker) Lock(ctx context.Context, db *sql.DB) error {
+func (l loggingLocker) Lock(ctx context.Context, db *sql.DB) error {
 	won := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var logging sync.WaitGroup
+	logging.Go(func() {
 		select {
 		case <-won:
 		case <-time.After(4 * lockProbe):
@@ -192,21 +193,20 @@ func (l tellingLocker) Lock(ctx context.Context, db *sql.DB) error {
 			var since, until time.Time
 			if err := db.QueryRowContext(ctx, `SELECT locked_by, locked_at, lease_expires_at FROM goose_lock WHERE locked`).
 				Scan(&by, &since, &until); err != nil {
-				return // it is free by now
+				return // the lock is free now
 			}
 			l.log.InfoContext(ctx, "waiting for another migration, or for the end of its lease if its process died",
 				slog.String("holder", by), slog.Time("since", since), slog.Time("leaseUntil", until))
 		}
 	})
-	defer telling.Wait()
+	defer logging.Wait()
 	defer close(won)
 	return l.Locker.Lock(ctx, db)
 }
 
-// checkSchema refuses a database whose schema does not fit. A program works on
-// its own schema and on every later one that says so: a migration records the
-// oldest program that still works on what it leaves. It also warns of promises
-// that the server's settings or the rights of the role break.
+// checkSchema refuses a database whose schema does not fit this program. A program works on its own schema and on each
+// later one that is compatible: every migration records the oldest program that still works. checkSchema also logs a
+// warning if the settings of the server or the rights of the role break a promise of the store.
 func (s *Store) checkSchema(ctx context.Context) error {
 	var version int64
 	var compatible *int64
@@ -242,8 +242,8 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-// checkVersion reports why a program of schema program cannot work on a database of schema version. compatible is the
-// oldest program that works on the database; nil when the database does not say so.
+// checkVersion returns an error if a program with schema program cannot work on a database of schema version.
+// compatible is the oldest program that works on the database, or nil if the database does not say.
 func checkVersion(version int64, compatible *int64, program int64) error {
 	switch {
 	case version == 0:

@@ -15,19 +15,24 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// ahead is the part of a migration of a large table that runs before the transaction of the migration, beside servers
-// that write: the statements of its file, which are safe to repeat and add columns and functions; then fill, which sets
-// the values of old rows in small transactions; then the indexes of the migration that say IF NOT EXISTS, concurrently.
-// Nothing reads any of it before the migration is done. A process that dies on the way leaves what it did to the next.
+// ahead is the part of a migration of a large table that runs before the migration's transaction, while servers write.
+// It has three parts. First, the statements of its file, which are safe to repeat and add columns and functions. Then
+// fill, which sets the values of old rows in small transactions. Last, the indexes of the migration that say IF NOT
+// EXISTS, which are built concurrently.
+//
+// Nothing reads the results before the migration is done. If the process dies, the next process continues with what is
+// done.
 type ahead struct {
 	version int64
 	file    string // the migration's name; the statements are in ahead/ beside the migrations
-	// fill sets what is missing in the next rows after the key $1 and waits for no row: it leaves those that others hold.
-	// It answers the last key ("" at the end), the number of rows that it set and the number that it left.
+	// fill sets the missing values in the next rows after the key $1. It skips rows that other transactions have
+	// locked, so it never waits. It returns the last key ("" at the end), the number of rows that it set and the number
+	// that it skipped.
 	fill string
 }
 
-// allAhead is the work ahead of the program's own migrations. The baseline is made in an empty database and has none.
+// allAhead is the work ahead of the program's own migrations. The baseline needs none, because it runs in an empty
+// database.
 var allAhead []ahead //nolint:gochecknoglobals // a table
 
 // workAhead does the work ahead of the migrations that the database lacks, under the lock of the migrations.
@@ -55,18 +60,18 @@ func (m Migration) workAhead(ctx context.Context, db *sql.DB, p *goose.Provider,
 
 func (m Migration) workAheadOf(ctx context.Context, db *sql.DB, p *goose.Provider, a ahead) error {
 	if have, _, err := p.GetVersions(ctx); err != nil || have >= a.version {
-		return err // another process was quicker
+		return err // another process has done it
 	}
 	text, err := fs.ReadFile(m.files, "ahead/"+a.file)
 	if err != nil {
 		return err
 	}
-	if err := inTx(ctx, db, string(text)); err != nil {
+	if err := runInTx(ctx, db, string(text)); err != nil {
 		return err
 	}
 	var runs bool
 	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&runs); err != nil || !runs {
-		return err // nothing to fill, and indexes cost nothing
+		return err // nothing to fill; the migration builds the indexes of an empty table at once
 	}
 	if err := m.fill(ctx, db, a); err != nil {
 		return err
@@ -85,8 +90,8 @@ func (m Migration) workAheadOf(ctx context.Context, db *sql.DB, p *goose.Provide
 // indexAhead matches an index that may be built before its migration: the name, and the table with the columns.
 var indexAhead = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\w+) (ON [^;]+);`)
 
-// inTx runs statements in a transaction of their own.
-func inTx(ctx context.Context, db *sql.DB, statements string) error {
+// runInTx runs statements in a new transaction.
+func runInTx(ctx context.Context, db *sql.DB, statements string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -97,7 +102,7 @@ func inTx(ctx context.Context, db *sql.DB, statements string) error {
 	return tx.Commit()
 }
 
-// fill passes over the table until no row is left.
+// fill passes over the table until no row is left to fill.
 func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 	from, rows, left := time.Now(), 0, 1
 	for left > 0 {
@@ -110,7 +115,7 @@ func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 			end, rows, left = after == "", rows+n, left+held
 		}
 		if left > 0 {
-			m.Logger.InfoContext(ctx, "rows to fill were in use; they are tried again", slog.Int("rows", left))
+			m.Logger.InfoContext(ctx, "some rows to fill are locked; trying again", slog.Int("rows", left))
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -123,7 +128,7 @@ func (m Migration) fill(ctx context.Context, db *sql.DB, a ahead) error {
 	return nil
 }
 
-// build builds an index concurrently. It drops and rebuilds an invalid index, which a process that died leaves.
+// build builds an index concurrently. It drops an invalid index first, which a process that died leaves behind.
 func (m Migration) build(ctx context.Context, db *sql.DB, name, on string) error {
 	var valid *bool
 	if err := db.QueryRowContext(ctx, `SELECT (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1))`,

@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testtime"
 )
 
-// oldRuns makes a database of this program's schema with runs.
+// oldRuns creates a database with this program's schema and the given number of runs.
 func oldRuns(t *testing.T, runs int) (dsn string, c *pgx.Conn) {
 	t.Helper()
 	dsn = testserver.Postgres(t)
@@ -42,11 +42,11 @@ func seed(t *testing.T, c *pgx.Conn, runs int) {
 	}
 }
 
-// oldRun is the id of the n-th of them.
+// oldRun returns the id of the n-th run of oldRuns.
 func oldRun(n int) string { return fmt.Sprintf("%x", md5.Sum([]byte(strconv.Itoa(n)))) }
 
-// oldServer creates runs, saves old ones and lists, as servers of this program do, at least once and until ctx ends. It
-// returns the longest time that a statement took, and the number of statements.
+// oldServer does what servers of this program do: it creates runs, saves old ones and lists runs, at least once and
+// until ctx ends. It returns the longest duration of a statement and the number of statements.
 func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, statements int, err error) {
 	c, err := pgx.Connect(context.WithoutCancel(ctx), dsn)
 	if err != nil {
@@ -55,7 +55,7 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 	defer c.Close(context.Background())
 	const saves = `INSERT INTO run_state (run_id, tenant_id, project_id, status, seq, rev, header) SELECT run_id, tenant_id, project_id, 'RUNNING', 1, 1, '{}' FROM run
 		WHERE run_id = $1 ON CONFLICT (run_id) DO NOTHING`
-	begun := time.Now().UnixNano()
+	started := time.Now().UnixNano()
 	for n := 1; n == 1 || ctx.Err() == nil; n++ {
 		for _, do := range []struct{ sql, id string }{
 			{`INSERT INTO run VALUES ($1, 't1', 'p1', 'prod', 'plan1', '1', NULL, '', '{}', 'ben', '', '', NULL, '{}', now())`,
@@ -65,7 +65,7 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 			{`UPDATE run_state SET status = 'COMPLETED' WHERE run_id = $1`, ""},
 			{`SELECT run_id FROM run_status WHERE tenant_id = 't1' AND status = 'COMPLETED' AND $1 <> '' ORDER BY created_at DESC, run_id DESC LIMIT 51`, ""},
 		} {
-			id := cmp.Or(do.id, fmt.Sprintf("new-%d-%d-%d", no, begun, n))
+			id := cmp.Or(do.id, fmt.Sprintf("new-%d-%d-%d", no, started, n))
 			from := time.Now()
 			if _, err := c.Exec(context.Background(), do.sql, id); err != nil {
 				return longest, statements, fmt.Errorf("%s: %w", do.sql, err)
@@ -77,8 +77,8 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 	return longest, statements, nil
 }
 
-// Servers of this version go on while the next version fills old rows and builds indexes: none waits for long, and rows
-// that they write meanwhile are filled too. Two processes migrate at once.
+// Servers of this version continue while the next version fills old rows and builds indexes. No server waits long, and
+// rows that they write meanwhile are filled, too. Two processes migrate at the same time.
 // contract: R508
 func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,8 @@ func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 		servers.Go(func() { waits[i], statements[i], errs[i] = oldServer(ctx, dsn, i) })
 	}
 	from := time.Now()
-	var log said
-	m := next(t)
+	var log logBuffer
+	m := nextVersion(t)
 	m.Logger = log.logger()
 	migrated := make(chan error, 2)
 	for range 2 {
@@ -106,32 +106,32 @@ func TestMigrate_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
 	}
 	longest := max(waits[0], waits[1], waits[2])
 	if longest > testtime.Of(time.Second) && longest > took/4 {
-		t.Errorf("a server waited %v for a migration of %v, after %v statements:\n%s", longest, took, statements,
-			log.String())
+		t.Errorf("a server waited %v during a migration of %v, after %v statements; want at most a second or a quarter:\n%s",
+			longest, took, statements, log.String())
 	}
-	filledAndBuilt(t, c)
+	checkFilledAndBuilt(t, c)
 	var most int
 	if err := c.QueryRow(t.Context(), `SELECT max(n) FROM (SELECT count(*) AS n FROM run_status GROUP BY xmin) w`).Scan(
 		&most); err != nil || most > 1000 {
-		t.Errorf("%d rows are held at once, %v", most, err)
+		t.Errorf("one transaction filled %d rows, %v; want at most 1000", most, err)
 	}
 	if n := strings.Count(log.String(), "an index is built"); n != 2 {
-		t.Errorf("%d indexes were built beside servers, want 2:\n%s", n, log.String())
+		t.Errorf("%d indexes were built ahead of the migration, want 2:\n%s", n, log.String())
 	}
 }
 
-// filledAndBuilt checks that every run has its label and that every index is valid.
-func filledAndBuilt(t *testing.T, c *pgx.Conn) {
+// checkFilledAndBuilt checks that every run has its label and that every index is valid.
+func checkFilledAndBuilt(t *testing.T, c *pgx.Conn) {
 	t.Helper()
 	var missing, invalid int
 	if err := c.QueryRow(
 		t.Context(), `SELECT (SELECT count(*) FROM run_status s JOIN run r USING (run_id) WHERE s.label <> r.triggered_by),
 		(SELECT count(*) FROM pg_index WHERE NOT indisvalid)`).Scan(&missing, &invalid); err != nil || missing+invalid > 0 {
-		t.Errorf("%d rows are not filled, %d indexes are not valid, %v", missing, invalid, err)
+		t.Errorf("%d rows are not filled and %d indexes are invalid, %v; want none", missing, invalid, err)
 	}
 }
 
-// A process is killed while it fills old rows: servers of this version go on, and the next process fills the rest.
+// A process is killed while it fills old rows. Servers of this version continue, and the next process fills the rest.
 // contract: R508
 func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	t.Parallel()
@@ -148,12 +148,12 @@ func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = victim.Wait() // it was killed
+	_ = victim.Wait() // an error, because it was killed
 	await(t, c, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%SKIP LOCKED%' AND state = 'active' AND pid <> pg_backend_pid())`)
 	var filled int
 	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status WHERE label <> ''`).Scan(
 		&filled); err != nil || filled == 0 || filled == runs {
-		t.Fatalf("%d rows are filled of %d, %v", filled, runs, err)
+		t.Fatalf("%d of %d rows are filled, %v; want some but not all", filled, runs, err)
 	}
 	if _, err := c.Exec(t.Context(), `DROP TRIGGER slow ON run_status`); err != nil {
 		t.Fatal(err)
@@ -161,21 +161,21 @@ func TestMigrate_KilledWhileItFillsOldRows(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
 	if _, _, err := oldServer(ctx, dsn, 0); err != nil {
-		t.Errorf("a server of this version: %v", err)
+		t.Errorf("a server of this version: %v, want no error", err)
 	}
-	var log said
-	m := next(t)
+	var log logBuffer
+	m := nextVersion(t)
 	m.Logger = log.logger()
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("rows=%d ", runs-filled); !strings.Contains(log.String(), want) {
-		t.Errorf("not %s:\n%s", want, log.String())
+		t.Errorf("the log does not contain %s:\n%s", want, log.String())
 	}
-	filledAndBuilt(t, c)
+	checkFilledAndBuilt(t, c)
 }
 
-// A process is killed while it builds an index, and leaves one that is not valid.
+// A process is killed while it builds an index and leaves an invalid one behind. The next process builds it again.
 // contract: R508
 func TestMigrate_KilledWhileItBuildsAnIndex(t *testing.T) {
 	t.Parallel()
@@ -190,12 +190,12 @@ func TestMigrate_KilledWhileItBuildsAnIndex(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
 	if _, n, err := oldServer(ctx, dsn, 0); err != nil || n == 0 {
-		t.Errorf("a server of this version: %d statements, %v", n, err)
+		t.Errorf("a server of this version: %d statements, %v; want some and no error", n, err)
 	}
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = victim.Wait() // it was killed
+	_ = victim.Wait() // an error, because it was killed
 	if _, err := c.Exec(t.Context(), `SELECT pg_terminate_backend(pid)`+builds); err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestMigrate_KilledWhileItBuildsAnIndex(t *testing.T) {
 	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
 		t.Fatal(err)
 	}
-	if err := next(t).Run(t.Context(), dsn); err != nil {
+	if err := nextVersion(t).Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	filledAndBuilt(t, c)
+	checkFilledAndBuilt(t, c)
 }

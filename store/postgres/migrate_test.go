@@ -31,18 +31,18 @@ import (
 )
 
 var release = flag.Bool(
-	"release", false, "add the migrations that are not in testdata/released.sha256: they can no longer change")
+	"release", false, "add the new migrations to testdata/released.sha256, so that they can no longer change")
 
-// adapters have migrations of the same numbers and names.
+// adapters have migrations with the same numbers and names.
 var adapters = []string{"postgres", "sqlite"}
 
-// migrationFiles are the migrations of an adapter by name.
+// migrationFiles returns the migrations of an adapter by name.
 func migrationFiles(t *testing.T, adapter string) map[string]string {
 	t.Helper()
 	return schemaFiles(t, adapter+"/migrations")
 }
 
-// schemaFiles are the files of a directory by name.
+// schemaFiles returns the SQL files of a directory by name.
 func schemaFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", dir, "*.sql"))
@@ -78,17 +78,17 @@ func TestMigrations_SameNumbersOnBothDatabases(t *testing.T) {
 	}
 	for i, name := range names {
 		if number(t, name) != baseline+i {
-			t.Errorf("%s should have the number %d: numbers run from the baseline without a gap", name, baseline+i)
+			t.Errorf("%s should have the number %d, because numbers follow the baseline without a gap", name, baseline+i)
 		}
 	}
 	if last := number(t, names[len(names)-1]); last != schema {
-		t.Errorf("the program's schema is %d and its last migration is %d", schema, last)
+		t.Errorf("schema is %d and the number of the last migration is %d, want equal", schema, last)
 	}
 }
 
-// What was released has run somewhere: changing it changes nothing there. The
-// newest may still change; `go test ./store/postgres -run Released -release` ends that.
-func TestMigrations_ReleasedOnesStayAsTheyAre(t *testing.T) {
+// Databases exist that have applied a released migration, so a change of it would have no effect there. The newest
+// migration may change until `go test ./store/postgres -run Released -release` records it.
+func TestMigrations_ReleasedOnesAreUnchanged(t *testing.T) {
 	t.Parallel()
 	const list = "testdata/released.sha256"
 	text, err := os.ReadFile(list)
@@ -115,15 +115,15 @@ func TestMigrations_ReleasedOnesStayAsTheyAre(t *testing.T) {
 			case released[file] == "" && *release:
 				text = append(text, sum+"  "+file+"\n"...)
 			case released[file] == "" && number(t, name) < schema:
-				t.Errorf("%s is not the newest and not in %s", file, list)
+				t.Errorf("%s is not the newest migration, but is missing in %s", file, list)
 			case released[file] != "" && released[file] != sum:
-				t.Errorf("%s was released and is another now: put the change in a new migration", file)
+				t.Errorf("%s was released and has changed: put the change into a new migration", file)
 			}
 			delete(released, file)
 		}
 	}
 	for file := range released {
-		t.Errorf("%s was released and is gone", file)
+		t.Errorf("%s was released and is missing", file)
 	}
 	if *release && !t.Failed() {
 		if err := os.WriteFile(list, text, 0o644); err != nil {
@@ -154,19 +154,20 @@ func TestMigrations_AreAdditive(t *testing.T) {
 			}
 			oldest = from
 			if adapter == "postgres" && !strings.Contains(files[name], "-- +goose Up\nSET LOCAL lock_timeout = ") {
-				t.Errorf("%s/%s does not begin with SET LOCAL lock_timeout: while it waits for a table every server waits behind it", adapter, name)
+				t.Errorf("%s/%s does not begin with SET LOCAL lock_timeout: while it waits for a table, all servers wait behind it",
+					adapter, name)
 			}
 			if adapter == "postgres" && strings.Contains(files[name], "ALTER TABLE") && !strings.Contains(files[name],
 				"\nLOCK TABLE ") {
-				t.Errorf("%s/%s takes its tables one by one: under load it would never win against servers that take them in "+
+				t.Errorf("%s/%s locks its tables one by one: under load it would deadlock with servers that lock them in "+
 					"another order", adapter, name)
 			}
 		}
 	}
 }
 
-// next is the synthetic next version in testdata/next, with the work ahead of it.
-func next(t *testing.T) Migration {
+// nextVersion returns the synthetic next version in testdata/next, with the work ahead of it.
+func nextVersion(t *testing.T) Migration {
 	t.Helper()
 	out := upTo(t, schema)
 	for name, text := range schemaFiles(t, "postgres/testdata/next") {
@@ -192,11 +193,12 @@ const fillLabelsSQL = `WITH slice AS MATERIALIZED (
 SELECT coalesce(max(run_id), ''), (SELECT count(*) FROM filled),
   (SELECT count(*) FROM missing) - (SELECT count(*) FROM free) FROM slice`
 
-// The linter reads the program's migrations and the synthetic next version, so that it has something to accept.
+// The linter accepts the work ahead of the program's migrations and of the synthetic next version. The work ahead may
+// be repeated.
 // contract: R508
 func TestMigrations_TheNextVersionIsAdditiveAndItsWorkAheadMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	m := next(t)
+	m := nextVersion(t)
 	begins := regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
 	for _, a := range slices.Concat(allAhead, m.ahead) {
 		for _, dir := range []string{"", "ahead/"} {
@@ -213,13 +215,13 @@ func TestMigrations_TheNextVersionIsAdditiveAndItsWorkAheadMayBeRepeated(t *test
 			t.Fatal(err)
 		}
 		if number(t, a.file) != int(a.version) || !begins.MatchString(string(text)) {
-			t.Errorf("ahead/%s does not belong to migration %d, or does not begin by locking its tables", a.file, a.version)
+			t.Errorf("ahead/%s does not have the number %d, or does not begin with a lock of its tables", a.file, a.version)
 		}
 		dsn := testserver.Postgres(t)
 		migrateTo(t, dsn, upTo(t, int(a.version)-1))
 		for range 2 {
 			if _, err := dial(t, dsn).Exec(t.Context(), string(text)); err != nil {
-				t.Errorf("ahead/%s: %v", a.file, err)
+				t.Errorf("ahead/%s cannot be repeated: %v", a.file, err)
 			}
 		}
 	}
@@ -227,7 +229,7 @@ func TestMigrations_TheNextVersionIsAdditiveAndItsWorkAheadMayBeRepeated(t *test
 
 var compatibleFrom = regexp.MustCompile(`'compatible_from', '?(\d+)|value = '?(\d+)'? WHERE name = 'compatible_from'`)
 
-// The rules see one statement in capitals without comments, bodies and literals.
+// The rules read one statement in capitals, without comments, function bodies and literals.
 var (
 	comment   = regexp.MustCompile(`--[^\n]*`)
 	body      = regexp.MustCompile(`(?s)\$\$.*?\$\$`)
@@ -242,14 +244,14 @@ var (
 	uniqueness = regexp.MustCompile(`^CREATE UNIQUE INDEX \w+ ON (\w+)`)
 )
 
-// problems are what would break a program that still runs on the schema before,
-// or that would not be undone as one.
+// problems returns the reasons why a migration would break programs of the previous schema, or would not be rolled back
+// as a whole.
 func problems(sql string) (out []string) {
 	if strings.Contains(sql, "+goose Down") {
-		out = append(out, "it goes forward only: no Down")
+		out = append(out, "it has a Down part, but migrations only go forward")
 	}
 	if strings.Contains(sql, "NO TRANSACTION") {
-		out = append(out, "it must be one transaction")
+		out = append(out, "it is not one transaction")
 	}
 	for _, r := range []*regexp.Regexp{comment, body, literal} {
 		sql = r.ReplaceAllString(sql, " ")
@@ -261,7 +263,7 @@ func problems(sql string) (out []string) {
 			made[m[1]] = true
 		}
 		if m := uniqueness.FindStringSubmatch(s); m != nil && !made[m[1]] {
-			out = append(out, "a new uniqueness of an old table: "+s)
+			out = append(out, "a unique index on an existing table: "+s)
 		}
 		if forbidden.MatchString(s) || altered.MatchString(strings.ReplaceAll(s, "DROP NOT NULL", "")) {
 			out = append(out, "not additive: "+s)
@@ -269,7 +271,7 @@ func problems(sql string) (out []string) {
 		if strings.HasPrefix(s, "ALTER TABLE ") {
 			for column := range strings.SplitSeq(s, ",") {
 				if needs.MatchString(strings.ReplaceAll(column, "DROP NOT NULL", "")) && !has.MatchString(column) {
-					out = append(out, "the program before does not fill it: "+s)
+					out = append(out, "a NOT NULL column without a default, which the previous program does not fill: "+s)
 				}
 			}
 		}
@@ -277,7 +279,7 @@ func problems(sql string) (out []string) {
 	return out
 }
 
-func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
+func TestMigrations_TheLinterFindsWhatIsNotAdditive(t *testing.T) {
 	t.Parallel()
 	for _, sql := range []string{
 		`DROP TABLE event`, `drop table if exists event`, `ALTER TABLE event DROP COLUMN logical_attempt`,
@@ -295,7 +297,7 @@ func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
 		"-- +goose NO TRANSACTION\nCREATE INDEX CONCURRENTLY i ON event (type)",
 	} {
 		if len(problems("-- +goose Up\n"+sql+";\n")) == 0 {
-			t.Errorf("not seen: %s", sql)
+			t.Errorf("the linter accepts: %s", sql)
 		}
 	}
 	for _, sql := range []string{
@@ -308,12 +310,12 @@ func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
 		"CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ DELETE FROM run_dirty; $$",
 	} {
 		if p := problems("-- +goose Up\n" + sql + ";\n"); p != nil {
-			t.Errorf("%s: %v", sql, p)
+			t.Errorf("the linter refuses: %s: %v", sql, p)
 		}
 	}
 }
 
-// upTo are the program's migrations up to n, with more by name.
+// upTo returns the program's migrations up to n, and those in more (pairs of name and SQL).
 func upTo(t *testing.T, n int, more ...string) fstest.MapFS {
 	t.Helper()
 	out := fstest.MapFS{}
@@ -328,7 +330,7 @@ func upTo(t *testing.T, n int, more ...string) fstest.MapFS {
 	return out
 }
 
-// later is the name of the migration after the program's own.
+// later is the name of a migration after the program's own ones.
 var later = fmt.Sprintf("%04d_later.sql", schema+1)
 
 func migrateTo(t *testing.T, dsn string, files fs.FS) {
@@ -348,9 +350,9 @@ func dial(t *testing.T, dsn string) *pgx.Conn {
 	return c
 }
 
-// A server that restarts after the next version migrated must come up again.
+// A server that restarts after the next version has migrated must start if the schema is compatible.
 // contract: R508
-func TestOpen_OnALaterSchemaThatSaysSo(t *testing.T) {
+func TestOpen_WorksOnACompatibleLaterSchema(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, last string
@@ -358,20 +360,20 @@ func TestOpen_OnALaterSchemaThatSaysSo(t *testing.T) {
 	}{
 		{"compatible", fmt.Sprintf(
 			`ALTER TABLE event ADD COLUMN later int; UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema), true},
-		{"no longer", fmt.Sprintf(`UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema+1), false},
-		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
+		{"no longer compatible", fmt.Sprintf(`UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema+1), false},
+		{"without compatible_from", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dsn := testserver.Postgres(t)
 			migrateTo(t, dsn, upTo(t, schema, later, c.last))
 			if err := Migrate(t.Context(), dsn); err != nil {
-				t.Errorf("an older dvt migrate is to leave it alone: %v", err)
+				t.Errorf("migrate of the older program: %v, want no error and no change", err)
 			}
 			s, err := Open(t.Context(), dsn, Options{})
 			if !c.opens {
 				if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "start a newer dvt") {
-					t.Fatalf("got %v", err)
+					t.Fatalf("Open: %v, want an ErrSchema that says to start a newer dvt", err)
 				}
 				return
 			}
@@ -401,7 +403,7 @@ func TestOpen_OlderSchemaSaysWhatToDo(t *testing.T) {
 	} {
 		err := checkVersion(c.version, c.compatible, c.program)
 		if c.want == "" && err != nil {
-			t.Errorf("program %d on schema %d: %v", c.program, c.version, err)
+			t.Errorf("program %d on schema %d: %v, want no error", c.program, c.version, err)
 		}
 		if c.want != "" && (!errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("program %d on schema %d: %v, want an ErrSchema that says %q", c.program, c.version, err, c.want)
@@ -414,7 +416,7 @@ func TestOpen_OlderSchemaSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A database from before the baseline is refused by both programs, and nothing in it changes.
+// Migrate and Open refuse a database from before the baseline and change nothing in it.
 // contract: R508
 func TestMigrate_ADatabaseFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -445,33 +447,33 @@ func TestMigrate_ADatabaseFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
 	}
 }
 
-// inUse is a next version that takes two tables which servers write.
+// inUse is a next version that locks two tables to which servers write.
 const inUse = `SET LOCAL lock_timeout = '3s';
 LOCK TABLE event, run_dirty IN ACCESS EXCLUSIVE MODE;
 ALTER TABLE run_dirty ADD COLUMN later int;`
 
-// said collects a log.
-type said struct {
+// logBuffer collects a log.
+type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *logBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buf.Write(p)
 }
 
-func (s *said) String() string {
+func (s *logBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buf.String()
 }
 
-func (s *said) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
+func (s *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
 
-// Somebody reads the table that the migration changes for longer than a server
-// may wait: the migration steps aside again and again, and servers go on between.
+// A transaction reads the table that the migration changes for longer than a server may wait. The migration gives up
+// its locks repeatedly, so that servers can continue.
 // contract: R508
 func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 	t.Parallel()
@@ -481,7 +483,7 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT count(*) FROM run_dirty`); err != nil {
 		t.Fatal(err)
 	}
-	var log said
+	var log logBuffer
 	migrated := make(chan error, 1)
 	go func() {
 		migrated <- Migration{Logger: log.logger(), files: upTo(t, schema, later, inUse)}.Run(t.Context(), dsn)
@@ -499,11 +501,11 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 		longest = max(longest, time.Since(from))
 	}
 	if longest < time.Second || longest > testtime.Of(5*time.Second) {
-		t.Errorf("a server waited %v for the migration: either it never waited or it waited too long", longest)
+		t.Errorf("the longest wait of a server for the migration was %v, want between 1s and 5s", longest)
 	}
 	select {
 	case err := <-migrated:
-		t.Fatalf("migrated although the table is in use: %v", err)
+		t.Fatalf("the migration ended although the table is in use: %v", err)
 	default:
 	}
 	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
@@ -513,11 +515,12 @@ func TestMigrate_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), "is in use; it is tried again") {
-		t.Errorf("it did not say why it waits: %s", log.String())
+		t.Errorf("the log does not say why the migration waits: %s", log.String())
 	}
 }
 
-// The publishing of the previous version takes its tables in another order than its appends.
+// The previous version locks its tables in another order when it publishes than when it appends, so a migration may be
+// the victim of a deadlock.
 // contract: R508
 func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 	t.Parallel()
@@ -528,27 +531,27 @@ func TestMigrate_IsRepeatedAfterADeadlockWithAServer(t *testing.T) {
 		t.Context(), `SET deadlock_timeout = '1min'; BEGIN; DELETE FROM run_dirty WHERE run_id = 'r1'`); err != nil {
 		t.Fatal(err)
 	}
-	var log said
+	var log logBuffer
 	migrated := make(chan error, 1)
 	go func() {
 		migrated <- Migration{Logger: log.logger(), files: upTo(t, schema, later, inUse)}.Run(t.Context(), dsn)
 	}()
 	await(t, watch, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'event'::regclass AND mode = 'AccessExclusiveLock' AND granted)`)
 	if _, err := server.Exec(t.Context(), `SELECT count(*) FROM event; COMMIT`); err != nil {
-		t.Errorf("the server was undone, not the migration: %v", err)
+		t.Errorf("the server was the victim of the deadlock: %v, want the migration", err)
 	}
 	if err := <-migrated; err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), codeDeadlock) && !strings.Contains(log.String(), codeLockNotAvailable) {
-		t.Errorf("nothing was in the way: %s", log.String())
+		t.Errorf("the log shows neither a deadlock nor a lock timeout: %s", log.String())
 	}
 }
 
-// childEnv makes the test binary migrate the database that it names.
+// childEnv names the database that the test binary migrates as a child process.
 const childEnv = "TEST_MIGRATION_OF"
 
-// TestMigrationChild is a process of its own.
+// TestMigrationChild is the main function of a child process.
 func TestMigrationChild(t *testing.T) {
 	dsn, slow := strings.CutPrefix(os.Getenv(childEnv), "slowly ")
 	if dsn == "" {
@@ -560,7 +563,7 @@ func TestMigrationChild(t *testing.T) {
 	case slow:
 		m.files = upTo(t, schema, later, `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
 	case toNext:
-		m = next(t)
+		m = nextVersion(t)
 	}
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
@@ -596,7 +599,7 @@ func TestMigrate_ManyProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// A process is killed in the middle of a migration, holding the lock.
+// A process is killed in the middle of a migration while it holds the lock.
 func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.Postgres(t)
@@ -607,31 +610,31 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = victim.Wait() // it was killed
+	_ = victim.Wait() // an error, because it was killed
 	s, err := Open(t.Context(), dsn, Options{})
 	if err != nil {
 		t.Fatalf("the database is not usable after the kill: %v", err)
 	}
 	defer s.Close()
 	writeOne(t, s, "r1")
-	var log said
+	var log logBuffer
 	from := time.Now()
 	m := Migration{Logger: log.logger(), files: upTo(t, schema, later, `CREATE TABLE later (n int);`)}
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(from); took > testtime.Of(20*time.Second) {
-		t.Errorf("the next one waited %v for the lease of a dead process", took)
+		t.Errorf("the next process waited %v for the lease of the dead one, want at most 20s", took)
 	}
 	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(),
 		fmt.Sprintf("-%d-", victim.Process.Pid)) {
-		t.Errorf("it did not say whom it waits for: %s", log.String())
+		t.Errorf("the log does not name the process that holds the lock: %s", log.String())
 	}
 	await(t, watch, fmt.Sprintf(
 		`SELECT (SELECT max(version_id) FROM goose_db_version) = %d AND to_regclass('later') IS NOT NULL`, schema+1))
 }
 
-// await returns when the query answers true.
+// await returns when the query returns true.
 func await(t *testing.T, c *pgx.Conn, query string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -640,7 +643,7 @@ func await(t *testing.T, c *pgx.Conn, query string) {
 			t.Fatal(err)
 		}
 		if !ok && time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", query)
+			t.Fatalf("still false after a minute: %s", query)
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 )
 
 var (
-	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check works the store")
-	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws one")
+	modelFor  = flag.Duration("model.for", 15*time.Second, "duration of the model check")
+	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 means a random one")
 )
 
 var modelTarget = modelcheck.Target{
-	Fresh: func(t testing.TB) string { return migrated.Postgres(t) },
+	Fresh: func(t testing.TB) string { return migratedTemplate.Postgres(t) },
 	Open: func(ctx context.Context, dsn string) (store.Store, error) {
 		s, err := postgres.Open(ctx, dsn, postgres.Options{MaxConns: 8})
 		if err != nil {
@@ -32,17 +32,17 @@ var modelTarget = modelcheck.Target{
 	Via: func(dsn, hostPort string) (via, upstream string) {
 		u, err := url.Parse(dsn)
 		if err != nil {
-			panic(fmt.Sprintf("the test server's address: %v", err))
+			panic(fmt.Sprintf("parse the address of the test server: %v", err))
 		}
 		upstream, u.Host = u.Host, hostPort
 		return u.String(), upstream
 	},
-	Idle: othersGone,
+	Idle: waitForSessionEnd,
 }
 
-// othersGone waits until the server has ended the sessions of killed processes,
-// and with them what they had under way.
-func othersGone(ctx context.Context, dsn string) error {
+// waitForSessionEnd waits until the server has ended the sessions of killed processes, so that their transactions have
+// ended, too.
+func waitForSessionEnd(ctx context.Context, dsn string) error {
 	c, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
@@ -59,12 +59,12 @@ func othersGone(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// Two processes that are killed, behind connections that are lost before a commit
-// and after it (T09, T27, T186).
+// Two processes work on the store. They are killed, and their connections are cut before or after a commit (contracts
+// T09, T27, T186).
 // contract: A05, A06, A07, T09, T186, T190
 func TestModelCheck(t *testing.T) {
 	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
 }
 
-// TestModelCheckChild is one of the processes that the model check works with.
+// TestModelCheckChild is the main function of the processes that the model check starts.
 func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }

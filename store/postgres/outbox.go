@@ -21,7 +21,7 @@ func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, cau
 	return r, err
 }
 
-const burySQL = `WITH due AS (
+const addDeadLetterSQL = `WITH due AS (
   SELECT d.run_id, d.attempts, st.published_seq, st.tenant_id, st.project_id
   FROM run_dirty d JOIN run_state st USING (run_id)
   WHERE d.run_id = $1 AND d.attempts > 0 AND d.upto = $2 AND st.published_seq < $2
@@ -39,14 +39,14 @@ const burySQL = `WITH due AS (
 SELECT count(*) FROM due`
 
 // AddDeadLetter implements store.Outbox.
-func (s *Store) AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
-	err = s.do(ctx, "bury", func(ctx context.Context, c *pgx.Conn) error {
+func (s *Store) AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (added bool, err error) {
+	err = s.do(ctx, "add dead letter", func(ctx context.Context, c *pgx.Conn) error {
 		var n int
-		err := c.QueryRow(ctx, burySQL, runID, upto, cause).Scan(&n)
-		buried = n > 0
+		err := c.QueryRow(ctx, addDeadLetterSQL, runID, upto, cause).Scan(&n)
+		added = n > 0
 		return err
 	})
-	return buried, err
+	return added, err
 }
 
 // DeadLetters implements store.Outbox.

@@ -50,11 +50,11 @@ func newRun(id string) store.NewRun {
 func create(t testing.TB, s *postgres.Store, id string) {
 	t.Helper()
 	if _, created, err := s.CreateRun(context.Background(), newRun(id)); err != nil || !created {
-		t.Fatalf("create %s: created %v, %v", id, created, err)
+		t.Fatalf("create %s: created %t, %v; want true", id, created, err)
 	}
 }
 
-func started(step string, attempt int) run.Draft {
+func stepStarted(step string, attempt int) run.Draft {
 	return run.Draft{Type: run.StepStartedEvent, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1,
 		EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{"filler": "0123456789"}`)}
 }
@@ -74,7 +74,7 @@ func must[T any](t testing.TB) func(v T, err error) T {
 }
 
 func TestMigrate_ManyAtOnce(t *testing.T) {
-	for range 3 { // the race is not lost every time
+	for range 3 { // a race does not fail every time
 		dsn := testserver.Postgres(t)
 		var wg sync.WaitGroup
 		for range 5 {
@@ -93,7 +93,7 @@ func TestOpen_RefusesSchemaOutsideItsRange(t *testing.T) {
 	ctx := context.Background()
 	dsn := testserver.Postgres(t)
 	if _, err := postgres.Open(ctx, dsn, postgres.Options{}); !errors.Is(err, store.ErrSchema) {
-		t.Errorf("empty database: %v", err)
+		t.Errorf("empty database: %v, want %v", err, store.ErrSchema)
 	}
 	if err := postgres.Migrate(ctx, dsn); err != nil {
 		t.Fatal(err)
@@ -104,18 +104,18 @@ func TestOpen_RefusesSchemaOutsideItsRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := postgres.Open(ctx, dsn, postgres.Options{}); !errors.Is(err, store.ErrSchema) {
-		t.Errorf("newer schema: %v", err)
+		t.Errorf("newer schema: %v, want %v", err, store.ErrSchema)
 	}
 }
 
 func TestOpen_UnreachableServerIsUnavailable(t *testing.T) {
 	_, err := postgres.Open(context.Background(), "postgres://nobody@127.0.0.1:1/none?sslmode=disable", postgres.Options{})
 	if !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("got %v", err)
+		t.Errorf("Open: %v, want %v", err, store.ErrUnavailable)
 	}
 }
 
-func TestWritable_ADatabaseThatIsReadAloneIsNot(t *testing.T) {
+func TestWritable_ReadOnlyDatabaseIsUnavailable(t *testing.T) {
 	dsn := testserver.Postgres(t)
 	if err := postgres.Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
@@ -134,17 +134,17 @@ func TestWritable_ADatabaseThatIsReadAloneIsNot(t *testing.T) {
 		t.Error(err)
 	}
 	if err := s.Writable(t.Context()); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("got %v", err)
+		t.Errorf("Writable: %v, want %v", err, store.ErrUnavailable)
 	}
 }
 
 // contract: T208
 func TestTables_InsertOnly(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
-	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
+	must[store.Appended](t)(appendTo(ctx, s, "r1", stepStarted("s1", 1)))
 	if err := s.Audit(ctx, store.AuditRow{TenantID: "t1", Action: "TEST"}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,22 +154,22 @@ func TestTables_InsertOnly(t *testing.T) {
 		`UPDATE audit SET actor = ''`, `DELETE FROM audit`, `TRUNCATE audit`,
 	} {
 		if _, err := owner.Exec(ctx, sql); err == nil {
-			t.Errorf("%s was allowed", sql)
+			t.Errorf("%s succeeded, want an error", sql)
 		}
 	}
 }
 
-// The transaction of the first writer began before and ends after that of the
-// second: its row has the lower xid and shows last.
+// The transaction of the first writer begins before and ends after that of the second one. So its row has the lower xid
+// but becomes visible last.
 // contract: T186
 func TestChanged_LateCommitIsNotMissed(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	f := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Limit: 201}
 	for _, id := range []string{"early", "late"} {
 		create(t, s, id)
-		project(t, s, id, started("s1", 1))
+		project(t, s, id, stepStarted("s1", 1))
 	}
 	_, cursor, err := s.Changed(ctx, f, "")
 	if err != nil {
@@ -180,7 +180,7 @@ func TestChanged_LateCommitIsNotMissed(t *testing.T) {
 	if _, err := slow.Exec(ctx, `UPDATE run_state SET xid = pg_current_xact_id() WHERE run_id = 'late'`); err != nil {
 		t.Fatal(err)
 	}
-	project(t, s, "early", started("s2", 1))
+	project(t, s, "early", stepStarted("s2", 1))
 	rows, cursor, err := s.Changed(ctx, f, cursor)
 	if err != nil || !lists(rows, "early") {
 		t.Fatalf("rows %v, %v; want early", rows, err)
@@ -202,7 +202,7 @@ func lists(rows []store.RunRow, id string) bool {
 	return false
 }
 
-// project appends, folds and saves.
+// project appends drafts, loads the run and saves its checkpoint, as a projector does.
 func project(t testing.TB, s *postgres.Store, id string, drafts ...run.Draft) {
 	t.Helper()
 	ctx := context.Background()
@@ -214,10 +214,10 @@ func project(t testing.TB, s *postgres.Store, id string, drafts ...run.Draft) {
 // contract: T186
 func TestChanged_OverlappingWriters(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	writer, reader := open(t, dsn), open(t, dsn)
 	const runs, rounds = 8, 15
-	f := store.RunFilter{TenantID: "t1", Limit: 3} // small pages, so that paging is part of it
+	f := store.RunFilter{TenantID: "t1", Limit: 3} // a small page, so that the test covers paging
 	_, cursor, err := reader.Changed(ctx, f, "")
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestChanged_OverlappingWriters(t *testing.T) {
 	for i := range runs {
 		wg.Go(func() {
 			for n := range rounds {
-				project(t, writer, fmt.Sprint("r", i), started(fmt.Sprint("s", n), 1))
+				project(t, writer, fmt.Sprint("r", i), stepStarted(fmt.Sprint("s", n), 1))
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func TestChanged_OverlappingWriters(t *testing.T) {
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the reader saw %v", seen)
+			t.Fatalf("the reader saw %v, want seq %d of %d runs", seen, rounds, runs)
 		}
 	}
 	wg.Wait()
@@ -259,7 +259,7 @@ func TestChanged_OverlappingWriters(t *testing.T) {
 // contract: T27
 func TestAppend_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	stores := []*postgres.Store{open(t, dsn), open(t, dsn)}
 	create(t, stores[0], "r1")
 	const writers, each = 8, 20
@@ -267,7 +267,7 @@ func TestAppend_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for n := range each {
-				if _, err := appendTo(ctx, stores[w%2], "r1", started(fmt.Sprint("s", w), n+1)); err != nil {
+				if _, err := appendTo(ctx, stores[w%2], "r1", stepStarted(fmt.Sprint("s", w), n+1)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -277,7 +277,7 @@ func TestAppend_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	for last < writers*each && !t.Failed() {
 		for _, e := range must[[]run.Event](t)(stores[1].Events(ctx, "r1", last, 7)) {
 			if e.Seq != last+1 {
-				t.Fatalf("event %d follows %d", e.Seq, last)
+				t.Fatalf("event %d follows %d, want no gap", e.Seq, last)
 			}
 			last = e.Seq
 		}
@@ -285,15 +285,15 @@ func TestAppend_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// A projector that decided on a checkpoint which another one replaces meanwhile
-// must not put its older state over the newer one.
+// A projector must not overwrite a newer checkpoint that another projector saved after the first one had read the old
+// checkpoint.
 // contract: T173
 func TestSave_NewerCheckpointInBetweenStays(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
-	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
+	must[store.Appended](t)(appendTo(ctx, s, "r1", stepStarted("s1", 1)))
 	older := must[store.Loaded](t)(s.Load(ctx, "r1"))
 	other := must[pgx.Tx](t)(connect(t, dsn).Begin(ctx))
 	if _, err := other.Exec(ctx, `UPDATE run_state SET seq = 9 WHERE run_id = 'r1'`); err != nil {
@@ -313,15 +313,15 @@ func TestSave_NewerCheckpointInBetweenStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if <-saved {
-		t.Error("the older state was written")
+		t.Error("Save wrote the older state over the newer one")
 	}
 	var seq run.Seq
 	if err := watch.QueryRow(ctx, `SELECT seq FROM run_state WHERE run_id = 'r1'`).Scan(&seq); err != nil || seq != 9 {
-		t.Errorf("checkpoint at %d, %v", seq, err)
+		t.Errorf("the checkpoint is at seq %d, %v; want 9", seq, err)
 	}
 }
 
-// awaitLockWait returns when somebody in the database waits for a lock.
+// awaitLockWait returns when a session of the database waits for a lock.
 func awaitLockWait(t testing.TB, c *pgx.Conn) {
 	t.Helper()
 	for waiting, deadline := 0, time.Now().Add(time.Minute); waiting == 0; {
@@ -330,15 +330,15 @@ func awaitLockWait(t testing.TB, c *pgx.Conn) {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for a lock")
+			t.Fatal("no session waits for a lock within a minute")
 		}
 	}
 }
 
 // contract: T18
-func TestAppend_PersistedAfterTheLockWasWon(t *testing.T) {
+func TestAppend_PersistedAtIsAfterTheLock(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	holder := must[pgx.Tx](t)(connect(t, dsn).Begin(ctx))
@@ -347,7 +347,7 @@ func TestAppend_PersistedAfterTheLockWasWon(t *testing.T) {
 	}
 	out := make(chan store.Appended, 1)
 	go func() {
-		a, err := appendTo(ctx, s, "r1", started("s1", 1))
+		a, err := appendTo(ctx, s, "r1", stepStarted("s1", 1))
 		if err != nil {
 			t.Error(err)
 		}
@@ -363,20 +363,20 @@ func TestAppend_PersistedAfterTheLockWasWon(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := <-out; len(a.Outcomes) == 1 && a.Outcomes[0].PersistedAt.Before(freed) {
-		t.Errorf("persistedAt %v is before the lock was free at %v", a.Outcomes[0].PersistedAt, freed)
+		t.Errorf("PersistedAt is %v, before the lock was released at %v; want after", a.Outcomes[0].PersistedAt, freed)
 	}
 }
 
 // contract: T189
 func TestHead_UpdatesAreHOT(t *testing.T) {
 	ctx := context.Background()
-	dsn := migrated.Postgres(t)
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	for n := range 200 {
-		must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", n+1)))
+		must[store.Appended](t)(appendTo(ctx, s, "r1", stepStarted("s1", n+1)))
 	}
-	s.Close() // backends report what they did when they end
+	s.Close() // a backend reports its statistics when it ends
 	c := connect(t, dsn)
 	var updates, hot int
 	for deadline := time.Now().Add(time.Minute); updates < 200 && time.Now().Before(deadline); {
@@ -386,17 +386,17 @@ func TestHead_UpdatesAreHOT(t *testing.T) {
 		}
 	}
 	if updates < 200 || hot < updates*95/100 {
-		t.Errorf("%d of %d updates of run_head were HOT", hot, updates)
+		t.Errorf("%d of %d updates of run_head were HOT, want at least 95 %% of 200", hot, updates)
 	}
 }
 
-func TestInRun_ErrorRollsBackAndPassesAsItIs(t *testing.T) {
+func TestInRun_RollsBackAndReturnsTheErrorUnchanged(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, migrated.Postgres(t))
+	s := open(t, migratedTemplate.Postgres(t))
 	create(t, s, "r1")
 	refusal := errors.New("refused")
 	err := s.InRun(ctx, "r1", func(tx store.RunTx) error {
-		if _, err := tx.Append(ctx, store.Append{Events: []run.Draft{started("s1", 1)}}); err != nil {
+		if _, err := tx.Append(ctx, store.Append{Events: []run.Draft{stepStarted("s1", 1)}}); err != nil {
 			return err
 		}
 		if _, err := tx.PutReceipt(ctx, run.Receipt{Signal: run.Signal{ID: "g1", Type: run.Pause}}, true); err != nil {
@@ -404,20 +404,20 @@ func TestInRun_ErrorRollsBackAndPassesAsItIs(t *testing.T) {
 		}
 		return refusal
 	})
-	if err != refusal { //nolint:errorlint // the very error, not one that wraps it
-		t.Errorf("got %v", err)
+	if err != refusal { //nolint:errorlint // the same error, not one that wraps it
+		t.Errorf("InRun: %v, want the error of the function itself", err)
 	}
 	heads := must[store.Heads](t)(s.Heads(ctx, []string{"r1"}))
 	if h := heads.ByRun["r1"]; h.LastSeq != 0 || h.SignalNo != 0 {
-		t.Errorf("head %+v after a rollback", h)
+		t.Errorf("the head after a rollback is %+v, want seq 0 and no signals", h)
 	}
 	if _, err := s.Receipt(ctx, "r1", "g1"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("receipt after a rollback: %v", err)
+		t.Errorf("receipt after a rollback: %v, want %v", err, store.ErrNotFound)
 	}
 }
 
-func TestAppend_CancelledContextStaysOneAndFreesTheLock(t *testing.T) {
-	dsn := migrated.Postgres(t)
+func TestAppend_EndedContextIsReturnedAndFreesTheLock(t *testing.T) {
+	dsn := migratedTemplate.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	ctx := context.Background()
@@ -427,12 +427,12 @@ func TestAppend_CancelledContextStaysOneAndFreesTheLock(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	if _, err := appendTo(short, s, "r1", started("s1", 1)); !errors.Is(err, context.DeadlineExceeded) ||
+	if _, err := appendTo(short, s, "r1", stepStarted("s1", 1)); !errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("got %v", err)
+		t.Errorf("Append: %v, want %v and not ErrUnavailable", err, context.DeadlineExceeded)
 	}
 	if err := holder.Rollback(ctx); err != nil {
 		t.Fatal(err)
 	}
-	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
+	must[store.Appended](t)(appendTo(ctx, s, "r1", stepStarted("s1", 1)))
 }

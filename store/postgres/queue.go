@@ -12,7 +12,7 @@ import (
 const queueColumns = `q.run_id, q.tenant_id, q.project_id, q.waiting, q.priority, nullif(q.expires_at, 'infinity'), q.estimate_ms,
   q.status, q.owner, q.generation, q.lease_until, CASE WHEN NOT q.waiting THEN q.not_before END, q.created_at, q.attempts, q.last_error`
 
-// scanQueue reads queueColumns, and what stands behind them into more.
+// scanQueue reads queueColumns and scans the columns behind them into more.
 func scanQueue(row pgx.Row, more ...any) (q store.QueueRow, err error) {
 	var estimate int64
 	err = row.Scan(append([]any{&q.RunID, &q.TenantID, &q.ProjectID, &q.Waiting, &q.Priority, utc{&q.ExpiresAt}, &estimate,
@@ -22,9 +22,8 @@ func scanQueue(row pgx.Row, more ...any) (q store.QueueRow, err error) {
 	return q, err
 }
 
-// leaseSQL takes queue row and head together, skipping what anybody holds, so
-// that it never waits out of the lock order (T128, T204). Rows that wait for their
-// admission are beside its index.
+// leaseSQL locks the queue row and the head together. It skips locked rows, so it never waits and cannot violate the
+// lock order (contracts T128, T204). Rows that wait for admission are not in the index that it uses.
 const leaseSQL = `WITH due AS (
   SELECT q.run_id FROM run_queue q JOIN run_head h USING (run_id)
   WHERE NOT q.waiting AND ((q.status = 'PENDING' AND q.not_before <= clock_timestamp())
@@ -51,7 +50,7 @@ func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limi
 		leaseSQL, owner, ttl, pageSize(limit))
 }
 
-// Started implements store.Queue. Saying it twice is once.
+// Started implements store.Queue. It is idempotent.
 func (s *Store) Started(ctx context.Context, runID string, generation int64) error {
 	return s.moveQueue(ctx, runID, `UPDATE run_queue SET status = 'STARTED', last_error = ''
 		WHERE run_id = $1 AND generation = $2 AND status IN ('LOCKED', 'STARTED')`, runID, generation)
@@ -65,11 +64,13 @@ func (s *Store) Release(ctx context.Context, runID string, generation int64, del
 }
 
 func (s *Store) moveQueue(ctx context.Context, runID, sql string, args ...any) error {
-	return s.locked(ctx, "queue", runID, func(ctx context.Context, t *tx) error { return t.moveQueue(ctx, sql, args...) })
+	return s.withHeadLock(ctx, "queue", runID, func(ctx context.Context, t *tx) error {
+		return t.moveQueue(ctx, sql, args...)
+	})
 }
 
-// moveQueue runs a fenced update of the queue row. When it hit nothing it is
-// ErrConflict, or ErrNotFound without a row.
+// moveQueue runs an update of the queue row that checks the generation. If it changed no row, moveQueue returns
+// store.ErrConflict, or store.ErrNotFound if the run has no queue row.
 func (t *tx) moveQueue(ctx context.Context, sql string, args ...any) error {
 	tag, err := t.conn.Exec(ctx, sql, args...)
 	if err != nil {
@@ -107,8 +108,8 @@ const setQueueSQL = `UPDATE run_queue SET status = $3, owner = $4, lease_until =
   not_before = CASE WHEN waiting AND $3 = 'PENDING' THEN not_before ELSE $6 END, waiting = waiting AND $3 = 'PENDING'
 WHERE run_id = $1 AND generation = $2`
 
-// SetQueue implements store.QueueTx. The lease ends with any status but LOCKED, and
-// the wait for an admission with any but PENDING.
+// SetQueue implements store.QueueTx. Every status except LOCKED ends the lease. Every status except PENDING ends the
+// wait for admission.
 func (r runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 	if q.Status != store.QueueLocked {
 		q.Owner, q.LeaseUntil = "", time.Unix(0, 0)

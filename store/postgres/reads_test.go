@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// reads counts statements and the rows that they answer.
+// reads counts statements and the rows that they return or change.
 type reads struct{ statements, rows int64 }
 
 func (r *reads) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -37,8 +37,7 @@ func (r *reads) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatch
 }
 func (r *reads) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// Every read is one statement, whatever the number of steps, and what changed since
-// w costs what changed (T212).
+// Every read is one statement for any number of steps. Since reads only the steps that changed.
 // contract: T212
 func TestReads_OneStatementEach(t *testing.T) {
 	ctx := t.Context()
@@ -86,17 +85,17 @@ func TestReads_OneStatementEach(t *testing.T) {
 		begin(names[1])
 		save()
 		begin(names[2])
-		check := func(what string, mostRows int64, read func() error) {
+		check := func(what string, maxRows int64, read func() error) {
 			t.Helper()
 			*count = reads{}
 			if err := read(); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 			if count.statements != 1 {
-				t.Errorf("%s of a run of %d steps took %d statements", what, steps, count.statements)
+				t.Errorf("%s of a run with %d steps took %d statements, want 1", what, steps, count.statements)
 			}
-			if mostRows > 0 && count.rows > mostRows {
-				t.Errorf("%s of a run of %d steps read %d rows", what, steps, count.rows)
+			if maxRows > 0 && count.rows > maxRows {
+				t.Errorf("%s of a run with %d steps read %d rows, want at most %d", what, steps, count.rows, maxRows)
 			}
 		}
 		check("Load with a tail", 0, func() error { _, err := s.Load(ctx, id.RunID); return err })
@@ -106,7 +105,8 @@ func TestReads_OneStatementEach(t *testing.T) {
 		check("Since at the head", 4, func() error {
 			l, d, err := s.Since(ctx, id.RunID, 2)
 			if err == nil && (len(d.Steps) != 2 || d.To != l.Head.LastSeq || l.State.Steps != nil) {
-				t.Errorf("%d steps up to %d, head %d", len(d.Steps), d.To, l.Head.LastSeq)
+				t.Errorf("Since returned %d changed steps up to seq %d, head %d, and %d steps of the state; want 2 up to the "+
+					"head and none", len(d.Steps), d.To, l.Head.LastSeq, len(l.State.Steps))
 			}
 			return err
 		})

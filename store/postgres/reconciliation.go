@@ -19,7 +19,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
 FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id)
 WHERE NOT h.terminal AND h.last_seq > 0 AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
 
-// Quiet store.Reconciliation.
+// Quiet implements store.Reconciliation.
 func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
 	error) {
 	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
@@ -38,7 +38,7 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	}, quietSQL, afterRunID, quiet, pageSize(limit))
 }
 
-// stoppingSQL reads few rows of signal: a gate that was stopped (4, run.GateStopped) is never opened again.
+// stoppingSQL reads few rows of signal, because a gate that was stopped (4, run.GateStopped) never opens again.
 const stoppingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, s.signal_id, s.received_at
 FROM run_head h JOIN run r USING (run_id) JOIN LATERAL (
   SELECT s.signal_id, s.received_at FROM signal s WHERE s.run_id = h.run_id AND s.no > 0
@@ -46,7 +46,7 @@ FROM run_head h JOIN run r USING (run_id) JOIN LATERAL (
 WHERE NOT h.terminal AND h.gate & 4 <> 0 AND h.run_id > $1 AND s.received_at <= clock_timestamp() - $2::interval
 ORDER BY h.run_id LIMIT $3`
 
-// Stopping store.Reconciliation.
+// Stopping implements store.Reconciliation.
 func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
 	error) {
 	return collect(ctx, s, "stopping runs", func(row pgx.CollectableRow) (r store.StoppingRun, err error) {
@@ -59,14 +59,13 @@ const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE NOT q
   AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END, q.created_at) <= clock_timestamp() - $1::interval
   ORDER BY q.created_at, q.run_id LIMIT $2`
 
-// StuckStarts store.Reconciliation.
+// StuckStarts implements store.Reconciliation.
 func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
 	return collect(ctx, s, "stuck starts", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) },
 		stuckStartsSQL, age, pageSize(limit))
 }
 
-// waitingSQL finds the runs by their checkpoints, which count the steps that wait,
-// and then asks the log.
+// waitingSQL finds the runs by their checkpoints, which count the waiting steps, and then checks the log.
 const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
   e.step_id, e.logical_attempt, e.persisted_at, e.payload
 FROM run_head h JOIN run r USING (run_id) JOIN run_state st USING (run_id)
@@ -81,7 +80,7 @@ WHERE NOT h.terminal AND (st.header->'counts'->>'manual')::int > 0
   AND ($5::timestamptz IS NULL OR (e.persisted_at, e.run_id, e.step_id) > ($5, $6::text COLLATE "C", $7::text COLLATE "C"))
 ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT $8`
 
-// Waiting store.Reconciliation.
+// Waiting implements store.Reconciliation.
 func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	var since *time.Time
 	var at store.WaitPos

@@ -49,7 +49,8 @@ func (s *Store) oneRun(ctx context.Context, sql, arg string) (r store.Run, err e
 	return r, err
 }
 
-// identity is what never changes about a run, from memory when it was read before.
+// identity returns the identity of a run, which never changes, from the cache or the database. It returns
+// store.ErrNotFound for an unknown run.
 func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error) {
 	if id, ok := s.identities.Get(runID); ok {
 		return id, nil
@@ -65,7 +66,7 @@ func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error
 	return id, nil
 }
 
-// PutPlan implements store.Runs; the body that is there stays.
+// PutPlan implements store.Runs. It does not change an existing body.
 func (s *Store) PutPlan(ctx context.Context, sha256 string, doc []byte) error {
 	return s.do(ctx, "put plan", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, putPlanSQL, sha256, doc)
@@ -83,9 +84,9 @@ func (s *Store) Plan(ctx context.Context, sha256 string) (doc []byte, err error)
 	return doc, err
 }
 
-// placesSQL goes from each place to the next one: in all projects, or within each of $2.
-// The order is that of one index alone.
-const placesSQL = `WITH RECURSIVE known (project_id, environment_id, found) AS (
+// scopesSQL finds each pair of project and environment by a probe of the index from the previous one, in all projects
+// or within each project of $2. Its order must be that of one index.
+const scopesSQL = `WITH RECURSIVE known (project_id, environment_id, found) AS (
   SELECT p COLLATE "C", '' COLLATE "C", false FROM unnest($2::text[]) p
   UNION ALL
   SELECT n.project_id, n.environment_id, true FROM known k, LATERAL (
@@ -94,16 +95,16 @@ const placesSQL = `WITH RECURSIVE known (project_id, environment_id, found) AS (
 ) SELECT project_id, environment_id FROM known WHERE found LIMIT $3`
 
 const (
-	nextPlace         = `(t.project_id, t.environment_id) > (k.project_id, k.environment_id)`
-	nextPlaceWithinIt = `t.project_id = k.project_id AND t.environment_id > k.environment_id`
+	nextScope          = `(t.project_id, t.environment_id) > (k.project_id, k.environment_id)`
+	nextScopeInProject = `t.project_id = k.project_id AND t.environment_id > k.environment_id`
 )
 
 // RunScopes implements store.Runs.
 func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error) {
-	next, from := nextPlaceWithinIt, projects
+	next, from := nextScopeInProject, projects
 	if projects == nil {
-		next, from = nextPlace, []string{""}
+		next, from = nextScope, []string{""}
 	}
-	return collect(ctx, s, "places", pgx.RowToStructByPos[store.Scope], fmt.Sprintf(placesSQL, next), tenantID, from,
+	return collect(ctx, s, "run scopes", pgx.RowToStructByPos[store.Scope], fmt.Sprintf(scopesSQL, next), tenantID, from,
 		pageSize(limit))
 }

@@ -44,15 +44,15 @@ func TestExposed_NamesHostsWithoutAVerifiedName(t *testing.T) {
 	}
 	t.Setenv("PGSSLMODE", "verify-full")
 	if got, err := postgres.Exposed("postgres://dvt@db.internal/dvt"); err != nil || got != nil {
-		t.Errorf("Exposed with PGSSLMODE=verify-full returned %v, %v", got, err)
+		t.Errorf("Exposed with PGSSLMODE=verify-full returned %v, %v; want none", got, err)
 	}
 	if _, err := postgres.Exposed("postgres://dvt:hush@db.internal:x/dvt"); err == nil ||
 		strings.Contains(err.Error(), "hush") {
-		t.Errorf("the error of an invalid DSN shows the password or is missing: %v", err)
+		t.Errorf("error for an invalid DSN: %v, want one without the password", err)
 	}
 }
 
-// An open store uses new certificates, authorities and passwords of both sides.
+// An open store picks up new certificates, authorities and passwords of both sides.
 func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 	t.Parallel()
 	servers, clients, dir := testserver.NewAuthority(t, "servers"), testserver.NewAuthority(t, "clients"), t.TempDir()
@@ -93,20 +93,20 @@ func TestStore_UsesReplacedCertificatesAndPasswords(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("timeout: %s; the last answer was %v", what, err)
+		t.Fatalf("timeout while waiting for %s; the last result was %v", what, err)
 	}
 	servers, clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
 	server.Secure(t, servers.Issue(t, "server", "127.0.0.1"), clients, "second")
-	until("a connection by the old files", false)
+	until("a refusal of the old files", false)
 	trust("second")
-	until("a connection by the new files", true)
+	until("a connection with the new files", true)
 	// The store keeps working when a certificate is replaced before its key.
 	key, err := os.ReadFile(filepath.Join(dir, "app.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	testserver.WriteFile(t, dir, "app.key", testserver.NewAuthority(t, "others").Issue(t, "app").Key)
-	until("a connection while the key is not that of the certificate", true)
+	until("a connection while the key does not match the certificate", true)
 	testserver.WriteFile(t, dir, "app.key", key)
-	until("a connection with the key again", true)
+	until("a connection with the matching key", true)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func loaded(t *testing.T) *Store {
+func newLoadedStore(t *testing.T) *Store {
 	t.Helper()
 	ctx := context.Background()
 	s, err := Open(ctx, testserver.Postgres(t), Options{Migrate: true, MaxConns: 1})
@@ -38,11 +38,11 @@ func loaded(t *testing.T) *Store {
 	return s
 }
 
-// With a transaction-level pooler the next transaction may run in another
-// session: nothing that matters may be left in this one, and nothing is needed from it.
+// Behind a transaction-level pooler the next transaction may run in another session. So a transaction must leave
+// nothing in its session and need nothing from it.
 // contract: T203
-func TestSession_NothingStaysInIt(t *testing.T) {
-	s := loaded(t)
+func TestSession_TransactionsLeaveNothingBehind(t *testing.T) {
+	s := newLoadedStore(t)
 	err := s.do(context.Background(), "look", func(ctx context.Context, c *pgx.Conn) error {
 		var locks int
 		var timeout, idle string
@@ -53,7 +53,8 @@ func TestSession_NothingStaysInIt(t *testing.T) {
 			return err
 		}
 		if locks > 0 || timeout != "0" || idle != "0" {
-			t.Errorf("%d advisory locks, statement_timeout %s, idle_in_transaction %s", locks, timeout, idle)
+			t.Errorf("%d advisory locks, statement_timeout %s and idle_in_transaction %s after a transaction; want 0 of each",
+				locks, timeout, idle)
 		}
 		return nil
 	})
@@ -62,12 +63,12 @@ func TestSession_NothingStaysInIt(t *testing.T) {
 	}
 }
 
-// A pooler that hands the next transaction to another session loses prepared
-// statements: the caller does not notice, and from then on none are prepared.
+// A pooler that gives the next transaction to another session loses prepared statements. The caller does not notice it,
+// and from then on the store prepares none.
 // contract: T203
-func TestSession_LostStatementsAreNotNoticed(t *testing.T) {
+func TestSession_SurvivesLostPreparedStatements(t *testing.T) {
 	ctx := context.Background()
-	for _, lost := range []struct {
+	for _, operation := range []struct {
 		name string
 		call func(s *Store) error
 	}{
@@ -83,8 +84,8 @@ func TestSession_LostStatementsAreNotNoticed(t *testing.T) {
 			})
 		}},
 	} {
-		s := loaded(t)
-		if err := lost.call(s); err != nil {
+		s := newLoadedStore(t)
+		if err := operation.call(s); err != nil {
 			t.Fatal(err)
 		}
 		deallocate := func(ctx context.Context, c *pgx.Conn) error {
@@ -94,13 +95,13 @@ func TestSession_LostStatementsAreNotNoticed(t *testing.T) {
 		if err := s.do(ctx, "deallocate", deallocate); err != nil {
 			t.Fatal(err)
 		}
-		if err := lost.call(s); err != nil {
-			t.Errorf("%s: %v", lost.name, err)
+		if err := operation.call(s); err != nil {
+			t.Errorf("%s after the statements were lost: %v, want no error", operation.name, err)
 		}
 		err := s.do(ctx, "look", func(ctx context.Context, c *pgx.Conn) (err error) {
 			var n int
 			if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_prepared_statements`).Scan(&n); n > 0 {
-				t.Errorf("%s: %d statements are prepared afterwards", lost.name, n)
+				t.Errorf("%s: %d statements are prepared afterwards, want none", operation.name, n)
 				return err
 			}
 			return nil
@@ -111,9 +112,8 @@ func TestSession_LostStatementsAreNotNoticed(t *testing.T) {
 	}
 }
 
-// explained is a session that tells the plan of every statement, on tables that were
-// never analysed.
-func explained(t *testing.T, s *Store) (c *pgx.Conn, plans *strings.Builder) {
+// explainedSession returns a session that reports the plan of every statement in plans. Its tables were never analyzed.
+func explainedSession(t *testing.T, s *Store) (c *pgx.Conn, plans *strings.Builder) {
 	t.Helper()
 	ctx := context.Background()
 	cfg := s.pool.Load().Config().ConnConfig.Copy()
@@ -138,12 +138,11 @@ func explained(t *testing.T, s *Store) (c *pgx.Conn, plans *strings.Builder) {
 	return c, plans
 }
 
-// Every statement of an append uses an index made for it, on tables that were
-// never analysed, with the plans that a session keeps: nothing grows with the run
-// or the log.
+// Every statement of an append uses an index, on tables that were never analyzed and with the cached plans of a
+// session. So its cost does not grow with the run or the log.
 func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 	ctx := context.Background()
-	c, plans := explained(t, loaded(t))
+	c, plans := explainedSession(t, newLoadedStore(t))
 	id := run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
 	draft := func(e run.EventType, step string) run.Draft {
 		return run.Draft{Type: e, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(),
@@ -179,15 +178,16 @@ func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 	}
 	for _, wrong := range []string{"Seq Scan", "using event_pkey on event", "Sort"} {
 		if at := strings.Index(got, wrong); at >= 0 {
-			t.Errorf("a plan has %q: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
+			t.Errorf("a plan contains %q, want index scans only: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
 		}
 	}
 }
 
-// As above, for groups: no table is read but by the index of what a group names.
+// Every statement of a group uses an index, on tables that were never analyzed. So its cost does not grow with the runs
+// or the log.
 func TestGroup_UsesIndexesWithoutStatistics(t *testing.T) {
 	ctx := context.Background()
-	c, plans := explained(t, loaded(t))
+	c, plans := explainedSession(t, newLoadedStore(t))
 	if _, err := c.Exec(
 		ctx, `INSERT INTO run_head (run_id) SELECT 'g' || n FROM generate_series(1, 20000) n`); err != nil {
 		t.Fatal(err)
@@ -217,19 +217,19 @@ func TestGroup_UsesIndexesWithoutStatistics(t *testing.T) {
 			t.Fatal(err)
 		}
 		if slices.Contains(results, nil) {
-			t.Fatalf("round %d: an event was left out", n)
+			t.Fatalf("round %d: an event was skipped, want all written", n)
 		}
 	}
 	got := plans.String()
 	for _, index := range []string{"using event_key on event", "using event_attempt on event",
 		"using run_head_pkey on run_head", "using run_dirty_pkey on run_dirty"} {
 		if !strings.Contains(got, index) {
-			t.Errorf("no plan scans %s", index)
+			t.Errorf("no plan contains %q", index)
 		}
 	}
 	for _, wrong := range []string{"Seq Scan", "using event_pkey on event", "run_dirty_since", "Hash Join", "Merge Join"} {
 		if at := strings.Index(got, wrong); at >= 0 {
-			t.Errorf("a plan has %q: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
+			t.Errorf("a plan contains %q, want index scans only: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 const settingColumns = `kind, tenant_id, version, doc, actor, reason, request_id, at`
 
-// newestSettingsSQL goes from one setting to the next, so that its price does not
-// grow with the number of versions.
+// newestSettingsSQL goes from the newest version of one setting to that of the next, so that its cost does not grow
+// with the number of versions.
 const newestSettingsSQL = `WITH RECURSIVE newest AS (
   (SELECT ` + settingColumns + ` FROM setting ORDER BY kind DESC, tenant_id DESC, version DESC LIMIT 1)
   UNION ALL

@@ -84,15 +84,14 @@ const putReceiptSQL = `INSERT INTO signal (` + signalColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 ON CONFLICT (run_id, signal_id) DO NOTHING RETURNING ` + signalColumns
 
-// putDeliverySQL marks the run due at once unless a delivery is under way or
-// waits for its repetition.
+// putDeliverySQL makes the delivery of the run due at once. If an earlier signal is not delivered yet, the due time
+// stays: a worker is delivering it or waits for the retry.
 const putDeliverySQL = `INSERT INTO delivery AS d (run_id, tenant_id, delivered_no, up_to, due_at) VALUES ($1, $2, $3 - 1, $3, $4)
 ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
   delivered_no = CASE WHEN d.delivered_no = d.up_to THEN excluded.delivered_no ELSE d.delivered_no END,
   due_at = CASE WHEN d.delivered_no = d.up_to THEN excluded.due_at ELSE d.due_at END`
 
-// PutReceipt implements store.SignalTx. A ReceivedAt of zero becomes the
-// store's time.
+// PutReceipt implements store.SignalTx. A zero ReceivedAt becomes the store's time.
 func (r runTx) PutReceipt(ctx context.Context, in run.Receipt, deliver bool) (run.Receipt, error) {
 	t := r.t
 	in.RunID, in.No = t.id.RunID, 0
@@ -143,14 +142,14 @@ func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Dura
 
 // Delivered implements store.Signals.
 func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error {
-	return s.locked(ctx, "delivered", d.RunID, func(ctx context.Context, t *tx) error {
+	return s.withHeadLock(ctx, "delivered", d.RunID, func(ctx context.Context, t *tx) error {
 		var held, moved int64
 		t.batch.Queue(`UPDATE delivery SET delivered_no = greatest(delivered_no, least($3, up_to)), attempts = 0
 			WHERE run_id = $1 AND generation = $2 AND lease_until > 'epoch'`, d.RunID, d.Generation, no).
-			Exec(counted(func(n int64) { held = n }))
+			Exec(rowsAffected(func(n int64) { held = n }))
 		t.batch.Queue(`UPDATE signal SET application = CASE application WHEN 'PENDING' THEN 'DELIVERED' ELSE application END, delivered_at = $3
 			WHERE run_id = $1 AND no > 0 AND no <= $2 AND (application = 'PENDING' OR type = 'PAUSE' AND application = 'APPLIED' AND delivered_at IS NULL)`, d.RunID, no, t.at()).
-			Exec(counted(func(n int64) { moved = n }))
+			Exec(rowsAffected(func(n int64) { moved = n }))
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
@@ -175,7 +174,8 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 	})
 }
 
-// The overlays of run $1, and those that concern the step $2.
+// overlaysSQL reads the overlays of run $1 that concern step $2. overlaidSQL counts all overlays of the run and reads
+// the newest one that concerns the step.
 const (
 	overlayType = `type IN ('UPDATE_PARAMS', 'INJECT_OVERRIDE', 'UPDATE_TARGET')`
 	overlaysSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = $1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType + ` AND step_id IN ('', $2)
@@ -200,6 +200,6 @@ func (r runTx) Overlaid(ctx context.Context, stepID string) (count int, newest r
 
 // StartAttempt implements store.OverlayTx.
 func (r runTx) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
-	out, err := r.t.begin(ctx, b, run.GateOverlaid)
+	out, err := r.t.startAttempt(ctx, b, run.GateOverlaid)
 	return out, translate(ctx, err)
 }

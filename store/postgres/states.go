@@ -15,11 +15,12 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// loadSQL is checkpoint and tail in one snapshot (T193): rows of the kinds
-// below and last the events, each with its own columns and the others NULL.
-// A checkpoint whose steps are not all there is not used. One at the head is brief
-// when w ($3) is above 0: of its steps only those that changed after w (T212). $4 is
-// where it ends: a checkpoint beyond it is not used.
+// loadSQL reads the checkpoint and the tail of the log in one snapshot (contract T193). Its rows have the kinds below;
+// the events are last. Each kind has its own columns, and the others are NULL. A checkpoint with missing steps is not
+// used.
+//
+// $3 is the seq that the caller knows. If it is above 0 and the checkpoint is at the head, the result is brief: it has
+// only the steps that changed after $3 (contract T212). $4 is the last seq to read; a checkpoint beyond it is not used.
 const loadSQL = `WITH st AS (
   SELECT seq, published_seq, header, usable, usable AND $3 > 0 AND seq = (SELECT last_seq FROM run_head WHERE run_id = $1) AS brief
   FROM (SELECT seq, published_seq, header, rev = $2 AND seq <= $4 AND (header -> 'counts' ->> 'total')::int =
@@ -44,7 +45,7 @@ SELECT 3, run_seq, payload, event_id, key, type, step_id, signal_id, logical_att
 FROM event WHERE run_id = $1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0) AND run_seq <= $4
 ORDER BY kind, n`
 
-// Kinds of rows of loadSQL that are not events.
+// Kinds of rows of loadSQL. All other kinds are events.
 const (
 	kindHead = iota
 	kindHeader
@@ -100,18 +101,18 @@ func (s *Store) At(ctx context.Context, runID string, seq run.Seq) (l store.Load
 	return l, err
 }
 
-// atHead is where a load of the newest state ends.
+// atHead as the last seq loads the newest state.
 const atHead = run.Seq(math.MaxInt64)
 
-// load reads the state at upto. A brief one, at the head, has the steps that changed
-// after w alone.
+// load reads the state at upto. If brief is true, the state is that at the head and has only the steps that changed
+// after w.
 func load(ctx context.Context, c *pgx.Conn, runID string, w, upto run.Seq) (l store.Loaded, brief bool, err error) {
 	rows, err := c.Query(ctx, loadSQL, runID, run.ReducerRev, w, upto)
 	if err != nil {
 		return store.Loaded{}, false, err
 	}
 	defer rows.Close()
-	var r reading
+	var r stateReader
 	for rows.Next() {
 		if err := r.row(rows, runID); err != nil {
 			return store.Loaded{}, false, err
@@ -126,15 +127,15 @@ func load(ctx context.Context, c *pgx.Conn, runID string, w, upto run.Seq) (l st
 	return authority.Fold(r.out, r.checkpoint, r.tail), r.brief, nil
 }
 
-// reading collects the rows of loadSQL.
-type reading struct {
+// stateReader collects the rows of loadSQL.
+type stateReader struct {
 	out        store.Loaded
 	checkpoint run.State
 	brief      bool
 	tail       []run.Event
 }
 
-func (r *reading) row(rows pgx.Rows, runID string) error {
+func (r *stateReader) row(rows pgx.Rows, runID string) error {
 	var (
 		kind                             int
 		n                                int64
@@ -165,7 +166,7 @@ func (r *reading) row(rows pgx.Rows, runID string) error {
 	return nil
 }
 
-func (r *reading) head(doc json.RawMessage, runID string) error {
+func (r *stateReader) head(doc json.RawMessage, runID string) error {
 	var d headDoc
 	if err := unmarshal(doc, &d); err != nil {
 		return err
@@ -182,14 +183,13 @@ func (r *reading) head(doc json.RawMessage, runID string) error {
 
 func unmarshal(doc json.RawMessage, into any) error {
 	if err := json.Unmarshal(doc, into); err != nil {
-		return fmt.Errorf("stored document: %w", err)
+		return fmt.Errorf("parse stored document: %w", err)
 	}
 	return nil
 }
 
-// saveSQL writes header and steps if the checkpoint still is the one that was
-// found ($5 revision and $6 seq, NULL for none), so that steps of two
-// checkpoints never mix.
+// saveSQL writes the header and the steps, but only if the checkpoint still has the revision $5 and the seq $6 (NULL
+// for no checkpoint). So the steps of two checkpoints never mix.
 const saveSQL = `WITH h AS (
   INSERT INTO run_state AS st (run_id, tenant_id, project_id, status, seq, rev, header)
   SELECT run_id, tenant_id, project_id, $2, $3, $4, $7::text::json FROM run WHERE run_id = $1
@@ -206,7 +206,7 @@ const saveSQL = `WITH h AS (
 )
 SELECT count(*) FROM h`
 
-// saveArgs are the arguments of saveSQL: st over the checkpoint that was found.
+// saveArgs returns the arguments of saveSQL that replace the checkpoint at rev and seq by st.
 func saveArgs(st run.State, c run.Changes, rev *int, seq *run.Seq) ([]any, error) {
 	base := run.Seq(-1)
 	if rev != nil && *rev == st.Rev {
@@ -228,8 +228,8 @@ func saveArgs(st run.State, c run.Changes, rev *int, seq *run.Seq) ([]any, error
 	return []any{st.RunID, st.Status, st.Seq, st.Rev, rev, seq, string(header), len(st.Steps), ords, seqs, bodies}, nil
 }
 
-// Save implements store.States. Besides c it writes every step that changed
-// since the checkpoint it replaces, whatever c was computed over.
+// Save implements store.States. It writes the steps in c and every step that changed since the checkpoint that it
+// replaces, so that c may belong to another base.
 func (s *Store) Save(ctx context.Context, st run.State, c run.Changes) (wrote bool, err error) {
 	err = s.do(ctx, "save", func(ctx context.Context, conn *pgx.Conn) error {
 		for range maxTries {
@@ -242,7 +242,7 @@ func (s *Store) Save(ctx context.Context, st run.State, c run.Changes) (wrote bo
 	return wrote, err
 }
 
-var errMoved = errors.New("checkpoint moved")
+var errMoved = errors.New("the checkpoint changed concurrently")
 
 func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes) (bool, error) {
 	var rev *int

@@ -1,16 +1,18 @@
-// Package postgres is the StateStore on PostgreSQL 13 or later, for many
-// processes. Besides what package store promises:
+// Package postgres implements store.Store on PostgreSQL 13 or later, for many processes. In addition to the promises of
+// package store:
 //
-// Every write to the log of a run holds the row lock of its head from before
-// the decision until the commit, so that the order of commits is the order of
-// runSeq (T27, T190). It needs no feature of a session (no advisory locks, no
-// LISTEN, no SET outside a transaction), so any transaction-level pooler may stand
-// in between (T203): statements are prepared, and when a pooler loses them, which
-// shows before anything is done, the store goes on without. Locks are taken in one
-// order: head, queue, signal and delivery, state (T207); a deadlock or
-// serialisation failure is repeated a few times before it is ErrUnavailable.
-// The epoch is the manual epoch and the WAL timeline, so a failover shows as a
-// change (T194); it is read on the primary.
+// Every write to the log of a run locks the row of its head before the decision and until the commit, so the order of
+// commits is the order of runSeq (contracts T27, T190).
+//
+// The store uses no session state: no advisory locks, no LISTEN and no SET outside a transaction. So it works behind
+// any transaction-level pooler (contract T203). If the pooler loses prepared statements, the statement fails without
+// effect and the store continues without them.
+//
+// Transactions take locks in one order: head, queue, signal and delivery, state (contract T207). A deadlock or
+// serialization failure is retried a few times before it becomes store.ErrUnavailable.
+//
+// The epoch consists of the manual epoch and the WAL timeline, so that a failover changes it (contract T194). It is
+// read on the primary.
 package postgres
 
 import (
@@ -32,45 +34,44 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Limits that are not worth an option.
+// Limits that need no option.
 const (
-	// DefaultMaxConns is the size of the pool; callers beyond it wait.
+	// DefaultMaxConns is the size of the connection pool. Further callers wait.
 	DefaultMaxConns = 16
 	// acquireTimeout is how long a caller waits for a connection before ErrUnavailable.
 	acquireTimeout = 5 * time.Second
-	// callTimeout ends one call, and on the server one statement of it.
+	// callTimeout limits one call, and on the server each of its statements.
 	callTimeout = 30 * time.Second
-	// idleTimeout frees the locks of a process that vanished inside a transaction.
+	// idleTimeout ends a transaction whose process has vanished, so that its locks are released.
 	idleTimeout = 10 * time.Second
-	// overloadRetry is when a refused caller may come back.
+	// overloadRetry is the RetryAfter of a refused call.
 	overloadRetry = 250 * time.Millisecond
-	// cancelGrace is how long a cancelled statement may take to end before its
-	// connection is closed.
+	// cancelGrace is how long a cancelled statement may take to end before its connection is closed.
 	cancelGrace = time.Second
-	// maxIdentities is how many runs' immutable facts are kept in memory.
+	// maxIdentities is the number of run identities in the cache.
 	maxIdentities = 10000
-	// DefaultMaxWaiting is how many callers wait for a connection; further ones are
-	// refused with a *store.OverloadedError.
+	// DefaultMaxWaiting is how many callers may wait for a connection. Further calls fail with a
+	// *store.OverloadedError.
 	DefaultMaxWaiting = 1024
-	// maxTries bounds the repetition of a deadlock or serialisation failure.
+	// maxTries bounds the attempts of a call that deadlocks or fails to serialize.
 	maxTries = 5
 )
 
-// Options configure Open; the zero value is ready to use.
+// Options configures Open. The zero value is ready to use.
 type Options struct {
 	MaxConns   int          // DefaultMaxConns when 0
 	MaxWaiting int          // DefaultMaxWaiting when 0
 	Logger     *slog.Logger // discards when nil
-	Migrate    bool         // bring the schema up to date first
+	Migrate    bool         // migrate the schema first
 	// Password returns the password of the next connection; nil: that of the DSN.
 	Password func() string
 }
 
-// Store is a StateStore on one PostgreSQL database.
+// Store implements store.Store on one PostgreSQL database. Open returns one. It is safe for concurrent use.
 type Store struct {
 	pool       atomic.Pointer[pgxpool.Pool]
-	unprepared sync.Once // the change to statements that are not prepared
-	most       int64     // callers between asking for a connection and having it
+	unprepared sync.Once // guards the switch to unprepared statements
+	maxWaiting int64     // the most callers in acquire
 	waiting    atomic.Int64
 	log        *slog.Logger
 	identities *lru.Cache[string, run.Identity]
@@ -83,11 +84,11 @@ var (
 	_ store.Creator = (*Store)(nil)
 )
 
-// Open connects to the database that dsn names (a URL or key=value string) and
-// checks its schema: store.ErrSchema when it is outside this program's range,
-// store.ErrUnavailable when the server cannot be reached. application_name is
-// "dvt" unless dsn gives one. The certificates and password files that dsn names are
-// read again for each connection.
+// Open connects to the database that dsn names (a URL or a key=value string) and checks its schema. It returns
+// store.ErrSchema if the schema does not fit this program, and store.ErrUnavailable if the server cannot be reached.
+//
+// application_name is "dvt" unless dsn sets it. The store reads the certificates and password files that dsn names
+// again for each new connection.
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Migrate {
 		if err := (Migration{Password: o.Password}).Run(ctx, dsn); err != nil {
@@ -116,7 +117,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	s := &Store{log: o.Logger, identities: identities, most: int64(cfg.MaxConns) +
+	s := &Store{log: o.Logger, identities: identities, maxWaiting: int64(cfg.MaxConns) +
 		int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
 	s.pool.Store(pool)
 	if err := s.checkSchema(ctx); err != nil {
@@ -138,35 +139,36 @@ func configure(cfg *pgx.ConnConfig) {
 	}
 }
 
-// Close waits for calls in flight and closes every connection.
+// Close waits for running calls and closes all connections.
 func (s *Store) Close() error {
 	s.pool.Load().Close()
 	return nil
 }
 
-// Ping reports whether the database answers.
+// Ping implements store.Ops.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.do(ctx, "ping", func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) })
 }
 
-// Writable reports whether the database takes writes: a standby does not, nor one that was set to read alone.
+// Writable implements store.Ops. It returns store.ErrUnavailable if the database accepts no writes, because it is a
+// standby or set to read-only.
 func (s *Store) Writable(ctx context.Context) error {
 	return s.do(ctx, "try to write", func(ctx context.Context, c *pgx.Conn) error {
 		var not bool
 		err := c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool`).Scan(&not)
 		if err == nil && not {
-			return fmt.Errorf("%w: the database takes no writes", store.ErrUnavailable)
+			return fmt.Errorf("%w: the database accepts no writes", store.ErrUnavailable)
 		}
 		return err
 	})
 }
 
-// epochSQL is the epoch of T194 as an expression. The name of the current WAL
-// file begins with the timeline; a standby refuses it, for the primary is to be asked.
+// epochSQL is the epoch as an expression: the manual epoch and the timeline, with which the name of the current WAL
+// file begins (contract T194). It fails on a standby, because only the primary knows the current timeline.
 const epochSQL = `((SELECT value FROM meta WHERE name = 'epoch')::text || '.' ||
   substring(pg_walfile_name(pg_current_wal_lsn()) for 8))`
 
-// Epoch reads the storeEpoch.
+// Epoch implements store.Ops.
 func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
 	err = s.do(ctx, "epoch", func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT `+epochSQL).Scan(&epoch)
@@ -174,8 +176,8 @@ func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
 	return epoch, err
 }
 
-// BumpEpoch raises the manual epoch, after a restore. What a dump says was changed
-// by transactions that this server has not reached was changed by this one.
+// BumpEpoch implements store.Ops. It raises the manual epoch after a restore. A restored dump may contain rows with
+// transaction ids that this server has not reached; BumpEpoch gives them its own id, so that feeds can read them.
 func (s *Store) BumpEpoch(ctx context.Context) error {
 	return s.do(ctx, "bump epoch", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `WITH restored AS (
@@ -185,17 +187,16 @@ func (s *Store) BumpEpoch(ctx context.Context) error {
 	})
 }
 
-// do lends f a connection for one call: one statement, one batch or one
-// transaction. It bounds the wait for the connection and the call, ends a
-// transaction that f left open, repeats what a deadlock undid, and translates
-// the error.
+// do runs f on a connection. f is one call: one statement, one batch or one transaction. do bounds the wait for the
+// connection and the duration of the call, rolls back a transaction that f left open, retries after a deadlock, and
+// translates the error. f may run several times.
 func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
 	var err error
 	for try := 1; ; try++ {
-		err = s.once(ctx, f)
-		if forgotten(err) {
+		err = s.runOnce(ctx, f)
+		if isNotPrepared(err) {
 			s.unprepare(ctx)
-		} else if !repeatable(err) {
+		} else if !isRetryable(err) {
 			break
 		}
 		if try == maxTries {
@@ -210,7 +211,7 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 	return nil
 }
 
-// collect reads the rows of one statement.
+// collect reads all rows of one statement.
 func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string,
 	args ...any) (out []T, err error) {
 	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
@@ -224,7 +225,7 @@ func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFu
 	return out, err
 }
 
-func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+func (s *Store) runOnce(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -242,9 +243,9 @@ func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) err
 	return err
 }
 
-// acquire waits for a connection unless too many do.
+// acquire waits for a connection. It returns a *store.OverloadedError if too many callers wait.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	if s.waiting.Add(1) > s.most {
+	if s.waiting.Add(1) > s.maxWaiting {
 		s.waiting.Add(-1)
 		return nil, &store.OverloadedError{RetryAfter: overloadRetry}
 	}
@@ -258,8 +259,8 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// unprepare goes on without prepared statements: a pooler in between keeps none.
-// Calls in flight end on the connections that they have.
+// unprepare replaces the pool by one that uses no prepared statements, because a pooler in between loses them. Running
+// calls end on their connections.
 func (s *Store) unprepare(ctx context.Context) {
 	s.unprepared.Do(func() {
 		old := s.pool.Load()
@@ -267,18 +268,17 @@ func (s *Store) unprepare(ctx context.Context) {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
 		if err != nil {
-			s.log.WarnContext(ctx, "prepared statements are lost in between, and the store cannot do without",
+			s.log.WarnContext(ctx, "a pooler loses prepared statements, and switching to unprepared ones failed",
 				slog.Any("error", err))
 			return
 		}
-		s.log.InfoContext(ctx, "a pooler in between keeps no prepared statements: going on without")
+		s.log.InfoContext(ctx, "a pooler loses prepared statements; continuing without them")
 		s.pool.Store(pool)
-		go old.Close() // it waits for the calls in flight
+		go old.Close() // waits for running calls
 	})
 }
 
-// rollback ends the open transaction even when ctx is over; a connection that
-// refuses is closed by the pool.
+// rollback ends the open transaction, even if ctx has ended. If the rollback fails, the pool closes the connection.
 func (s *Store) rollback(ctx context.Context, c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()
@@ -287,5 +287,5 @@ func (s *Store) rollback(ctx context.Context, c *pgx.Conn) {
 	}
 }
 
-// Connections is how many connections to the database are open.
+// Connections returns the number of open connections to the database.
 func (s *Store) Connections() int { return int(s.pool.Load().Stat().TotalConns()) }

@@ -13,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// tailsSQL has one row for each event of the tails, and one without an event for a
-// run that has none. $3 is the revision, $4 the length of a tail.
+// tailsSQL returns one row for each event of the tails, and one row without an event for a run that has no newer ones.
+// $3 is the revision, and $4 the maximum length of a tail.
 const tailsSQL = `SELECT (SELECT ` + epochSQL + `), (SELECT clock_timestamp()),
   h.run_id, h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
   CASE WHEN st.rev = $3 THEN st.seq ELSE 0 END, coalesce(st.published_seq, 0),
@@ -56,7 +56,7 @@ func (s *Store) Tails(ctx context.Context, known []store.Known) (out store.Tails
 	return out, err
 }
 
-// scanTail adds one row of tailsSQL.
+// scanTail adds one row of tailsSQL to out.
 func scanTail(rows pgx.Rows, out *store.Tails) error {
 	var (
 		t     store.Tail
@@ -73,8 +73,8 @@ func scanTail(rows pgx.Rows, out *store.Tails) error {
 		&e.StepID, &e.SignalID, &e.LogicalAttempt, &e.EngineAttempt, &e.EmittedBy, verbatim{&e.Payload}); err != nil {
 		return err
 	}
-	if before, again := out.ByRun[t.Head.RunID]; again {
-		t = before
+	if earlier, found := out.ByRun[t.Head.RunID]; found {
+		t = earlier
 	} else if since != nil {
 		mark.Since = *since
 		t.Mark = &mark
@@ -89,8 +89,8 @@ func scanTail(rows pgx.Rows, out *store.Tails) error {
 
 const publishedSQL = `SELECT dvt_published($1, $2, $3)`
 
-// advanceSQL is saveSQL for many runs that have a checkpoint of this revision ($5)
-// at or after the seqs of $6: steps hold what changed since.
+// advanceSQL is saveSQL for many runs. It saves only runs whose checkpoint has the revision $5 and is at or after the
+// seqs in $6, because the steps contain only the changes since then.
 const advanceSQL = `WITH due AS (
   SELECT st.run_id, u.* FROM run_state st
   JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $6::bigint[], $7::int[]) u (id, status, seq, header, over, total) ON u.id = st.run_id
@@ -140,7 +140,7 @@ func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save
 	if err != nil {
 		return nil, err
 	}
-	for i, c := range save { // the others have none to go on from, or a newer one
+	for i, c := range save { // the others have no checkpoint to continue from, or a newer one
 		if saved[i] {
 			continue
 		}
@@ -159,8 +159,7 @@ func publishedArgs(published []store.PublishedTo) []any {
 	return []any{ids, upto, ops}
 }
 
-// advanceArgs are the arguments of advanceSQL, nil when nothing goes on from a
-// checkpoint.
+// advanceArgs returns the arguments of advanceSQL, or nil if no state continues a checkpoint.
 func advanceArgs(save []store.Saving) ([]any, error) {
 	var ids, statuses, headers, owners, bodies []string
 	var seqs, overs, changed []int64

@@ -15,7 +15,8 @@ import (
 
 const beginSQL = `begin isolation level read committed`
 
-// limitsSQL sets the server's limits for one transaction only (T203).
+// limitsSQL sets the server's limits for one transaction only, because a session may be shared through a pooler
+// (contract T203).
 const limitsSQL = `SELECT set_config('statement_timeout', $1, true),
   set_config('idle_in_transaction_session_timeout', $2, true)`
 
@@ -26,30 +27,29 @@ func queueBegin(b *pgx.Batch) {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// lockSQL locks the head. The clock is read above the lock, not below it, where
-// the planner would put it in a flat query (T18).
+// lockSQL locks the head. The subquery ensures that the clock is read after the lock is taken: in a flat query the
+// planner would read it before (contract T18).
 const lockSQL = `SELECT l.*, clock_timestamp() FROM (
   SELECT r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
     h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no
   FROM run_head h JOIN run r USING (run_id) WHERE h.run_id = $1 FOR UPDATE OF h) l`
 
-// tx is one transaction that holds the head lock of one run. Writes are queued
-// and travel together, at the latest with the commit.
+// tx is one transaction that holds the head lock of one run. It queues writes and sends them together, at the latest
+// with the commit.
 type tx struct {
 	conn   *pgx.Conn
 	id     run.Identity
-	locked store.Head // as it was found
-	stored store.Head // as it is in the table now
-	head   store.Head // as it will be, but for OpsRev
-	now    time.Time  // the store's clock after the lock was won
-	ops    bool       // operational state changed (T204)
+	locked store.Head // when the lock was taken
+	stored store.Head // now in the table
+	head   store.Head // after the commit, except for OpsRev
+	now    time.Time  // the store's clock after the lock was taken
+	ops    bool       // operational state changed, so OpsRev grows by one (contract T204)
 	batch  pgx.Batch
 }
 
-// locked runs f under the head lock of a run and commits when f returns nil.
-// f may run again after a deadlock that undid everything. store.ErrNotFound for
-// an unknown run.
-func (s *Store) locked(ctx context.Context, what, runID string, f func(context.Context, *tx) error) error {
+// withHeadLock runs f under the head lock of a run and commits if f returns nil. After a deadlock, which rolls
+// everything back, it runs f again. It returns store.ErrNotFound for an unknown run.
+func (s *Store) withHeadLock(ctx context.Context, what, runID string, f func(context.Context, *tx) error) error {
 	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
 		t := &tx{conn: c, id: run.Identity{RunID: runID}, locked: store.Head{RunID: runID}}
 		queueBegin(&t.batch)
@@ -69,7 +69,7 @@ func (s *Store) locked(ctx context.Context, what, runID string, f func(context.C
 	})
 }
 
-// flush sends what is queued in one round trip and reads the answers.
+// flush sends the queued statements in one round trip and reads their results.
 func (t *tx) flush(ctx context.Context) error {
 	if t.batch.Len() == 0 {
 		return nil
@@ -79,14 +79,14 @@ func (t *tx) flush(ctx context.Context) error {
 	return t.conn.SendBatch(ctx, &b).Close()
 }
 
-// moved takes the head that dvt_append wrote.
-func (t *tx) moved(h store.Head) {
+// setHead takes over the head that dvt_append wrote.
+func (t *tx) setHead(h store.Head) {
 	t.stored = h
 	h.SignalNo = t.head.SignalNo
 	t.head = h
 }
 
-// commit writes what dvt_append has not: its head and mark stand already.
+// commit writes the changes of the head and the dirty mark that dvt_append has not written, and commits.
 func (t *tx) commit(ctx context.Context) error {
 	if t.head = t.current(); t.head != t.stored {
 		t.batch.Queue(`UPDATE run_head SET ops_rev = $2, signal_no = $3 WHERE run_id = $1`, t.id.RunID, t.head.OpsRev,
@@ -97,12 +97,12 @@ func (t *tx) commit(ctx context.Context) error {
 	return t.flush(ctx)
 }
 
-// dirtySQL keeps the oldest since, which is what the lag is measured from (T189).
+// dirtySQL keeps the oldest since, because the lag of the projection is measured from it (contract T189).
 const dirtySQL = `INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since) VALUES ($1, $2, $3, $4)
   ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq),
     ops_rev = greatest(d.ops_rev, excluded.ops_rev)`
 
-// current is the head as it would be committed now.
+// current returns the head as it would be committed now.
 func (t *tx) current() store.Head {
 	h := t.head
 	if t.ops {
@@ -111,8 +111,8 @@ func (t *tx) current() store.Head {
 	return h
 }
 
-// at is the time of everything that this transaction writes: the clock after
-// the lock, never before the last event.
+// at returns the time of everything that this transaction writes: the clock after the lock, but not before the last
+// event.
 func (t *tx) at() time.Time {
 	if t.head.LastAt.After(t.now) {
 		return t.head.LastAt
@@ -120,17 +120,17 @@ func (t *tx) at() time.Time {
 	return t.now
 }
 
-// counted passes the number of rows that a queued statement changed.
-func counted(note func(int64)) func(pgconn.CommandTag) error {
+// rowsAffected passes the number of rows that a queued statement changed to set.
+func rowsAffected(set func(int64)) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
-		note(tag.RowsAffected())
+		set(tag.RowsAffected())
 		return nil
 	}
 }
 
 // InRun implements store.Transactor.
 func (s *Store) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
-	err := s.locked(ctx, "in run", runID, func(_ context.Context, t *tx) error {
+	err := s.withHeadLock(ctx, "in run", runID, func(_ context.Context, t *tx) error {
 		if err := f(runTx{t}); err != nil {
 			return &ownError{err}
 		}
@@ -142,13 +142,13 @@ func (s *Store) InRun(ctx context.Context, runID string, f func(store.RunTx) err
 	return err
 }
 
-// ownError is an error of the caller's function.
+// ownError marks an error of the caller's function, which translate does not change.
 type ownError struct{ err error }
 
 func (e *ownError) Error() string { return e.err.Error() }
 func (e *ownError) Unwrap() error { return e.err }
 
-// runTx shows a tx to a caller of InRun.
+// runTx is the view of a tx that a caller of InRun gets.
 type runTx struct{ t *tx }
 
 var _ store.RunTx = runTx{}

@@ -22,7 +22,7 @@ func upgradeRun(i int) run.Identity {
 		PlanVersion: "1"}
 }
 
-// draft is an event of a step, dated now.
+// draft returns an event of a step with the current time.
 func draft(kind run.EventType, step string, attempt int) run.Draft {
 	d := run.Draft{Type: kind, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1, EmittedAt: time.Now(),
 		EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
@@ -32,7 +32,7 @@ func draft(kind run.EventType, step string, attempt int) run.Draft {
 	return d
 }
 
-// projectAll saves and publishes every marked run. Every other run goes the way of a message that the bus refuses.
+// projectAll saves and publishes every dirty run. For every second run it acts as if the bus refused the message.
 func projectAll(ctx context.Context, s *Store) error {
 	dirty, err := s.Dirty(ctx, 0, 100)
 	for i, d := range dirty {
@@ -60,10 +60,10 @@ func projectAll(ctx context.Context, s *Store) error {
 	return err
 }
 
-// Servers of this version write, lease and project while the database is migrated under them to the synthetic next
-// version, and go on beside servers that start on it.
+// Servers of this version write, lease and project while the database is migrated to the synthetic next version. They
+// continue beside servers of the next version.
 // contract: R508
-func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
+func TestUpgrade_ThisVersionContinuesWhileTheNextStarts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dsn := testserver.Postgres(t)
@@ -123,14 +123,14 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); written[as].Load() <= more && !t.Failed(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("server %d writes nothing", as)
+				t.Fatalf("server %d appended nothing within a minute", as)
 			}
 		}
 	}
 	work(before, 0)
 	waitFor(0, 0)
 	time.Sleep(200 * time.Millisecond)
-	if err := next(t).Run(ctx, dsn); err != nil {
+	if err := nextVersion(t).Run(ctx, dsn); err != nil {
 		t.Error(err)
 	}
 	after, err := Open(ctx, dsn, Options{})
@@ -146,9 +146,9 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 	stopped.Store(true)
 	servers.Wait()
 	if n := leases.Load(); n != runs {
-		t.Errorf("%d leases of %d runs", n, runs)
+		t.Errorf("%d leases of %d runs, want one for each", n, runs)
 	}
-	for i := range runs { // one of two ends wins
+	for i := range runs { // both versions try to end the run
 		var ends sync.WaitGroup
 		for as, s := range []*Store{before, after} {
 			kind := []run.EventType{run.RunCompleted, run.RunCancelled}[as]
@@ -172,7 +172,7 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 	}
 }
 
-// A server that has prepared its statements and plans runs on while every table gets a column.
+// A server that has prepared its statements continues while every table gets a new column.
 // contract: R508
 func TestUpgrade_PreparedStatementsSurviveNewColumns(t *testing.T) {
 	t.Parallel()
@@ -193,13 +193,13 @@ func TestUpgrade_PreparedStatementsSurviveNewColumns(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		for range 2 { // the second append finds the events
+		for range 2 { // the second append finds duplicates
 			_, err := s.Append(ctx, store.Append{RunID: "r1", Events: both})
 			check("append", err)
 		}
 		_, err := s.StartAttempt(ctx, store.StartAttempt{RunID: "r1", StepID: "s3", LogicalAttempt: n, EngineAttempt: 1,
 			EmittedAt: time.Now()})
-		check("begin", err)
+		check("start attempt", err)
 		check("project", projectAll(ctx, s))
 		_, err = s.Lease(ctx, "server", time.Minute, 1)
 		check("lease", err)
@@ -222,30 +222,30 @@ func TestUpgrade_PreparedStatementsSurviveNewColumns(t *testing.T) {
 	useAll(3)
 }
 
-// verifyLog checks the log of a run and its head against the rules.
+// verifyLog checks the log of a run and its head against the invariants.
 func verifyLog(t *testing.T, c *pgx.Conn, runID string) {
 	t.Helper()
 	var broken []string
 	if err := c.QueryRow(t.Context(), `SELECT array_remove(ARRAY[
-		CASE WHEN max(run_seq) <> count(*) OR min(run_seq) <> 1 THEN 'holes' END,
-		CASE WHEN count(DISTINCT key) <> count(*) THEN 'a key twice' END,
-		CASE WHEN count(DISTINCT event_id) <> count(*) THEN 'an event id twice' END,
-		CASE WHEN max(run_seq) <> (SELECT last_seq FROM run_head WHERE run_id = $1) THEN 'another head' END,
-		CASE WHEN max(persisted_at) <> (SELECT last_at FROM run_head WHERE run_id = $1) THEN 'time of the head' END,
+		CASE WHEN max(run_seq) <> count(*) OR min(run_seq) <> 1 THEN 'gaps' END,
+		CASE WHEN count(DISTINCT key) <> count(*) THEN 'duplicate key' END,
+		CASE WHEN count(DISTINCT event_id) <> count(*) THEN 'duplicate event id' END,
+		CASE WHEN max(run_seq) <> (SELECT last_seq FROM run_head WHERE run_id = $1) THEN 'wrong last_seq of the head' END,
+		CASE WHEN max(persisted_at) <> (SELECT last_at FROM run_head WHERE run_id = $1) THEN 'wrong last_at of the head' END,
 		CASE WHEN NOT (SELECT terminal FROM run_head WHERE run_id = $1) THEN 'head not terminal' END,
-		CASE WHEN count(*) FILTER (WHERE type LIKE 'Run%') <> 1 THEN 'ends' END,
+		CASE WHEN count(*) FILTER (WHERE type LIKE 'Run%') <> 1 THEN 'not exactly one end' END,
 		CASE WHEN count(*) FILTER (WHERE type = 'StepStarted')
 			- count(*) FILTER (WHERE type IN ('StepCompleted', 'StepFailed'))
-			<> (SELECT running FROM run_head WHERE run_id = $1) THEN 'running' END,
+			<> (SELECT running FROM run_head WHERE run_id = $1) THEN 'wrong count of running attempts' END,
 		CASE WHEN EXISTS (SELECT FROM (SELECT persisted_at, lag(persisted_at) OVER (ORDER BY run_seq) AS prev FROM event
-			WHERE run_id = $1) x WHERE persisted_at < prev) THEN 'time falls' END,
+			WHERE run_id = $1) x WHERE persisted_at < prev) THEN 'decreasing time' END,
 		CASE WHEN (SELECT published_seq FROM run_state WHERE run_id = $1) <> max(run_seq) THEN 'not all published' END,
 		CASE WHEN EXISTS (SELECT FROM run_dirty WHERE run_id = $1) THEN 'still dirty' END
 		], NULL) FROM event WHERE run_id = $1`, runID).Scan(&broken); err != nil {
 		t.Fatal(err)
 	}
 	if len(broken) > 0 {
-		t.Errorf("%s: %v", runID, broken)
+		t.Errorf("the log of %s has faults: %v", runID, broken)
 	}
 }
 

@@ -57,10 +57,9 @@ func (s *Store) Checkpoint(ctx context.Context, runID string) (st run.State, err
 	return st, err
 }
 
-// DropCheckpoint implements store.Upkeep. The row stays without a usable state,
-// because it holds the published seq.
+// DropCheckpoint implements store.Upkeep. It keeps the row without a usable state, because the row holds published_seq.
 func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
-	return s.locked(ctx, "drop checkpoint", runID, func(_ context.Context, t *tx) error {
+	return s.withHeadLock(ctx, "drop checkpoint", runID, func(_ context.Context, t *tx) error {
 		t.batch.Queue(`UPDATE run_state SET rev = 0, seq = 0 WHERE run_id = $1`, runID)
 		t.batch.Queue(`DELETE FROM step_state WHERE run_id = $1`, runID)
 		t.batch.Queue(dirtySQL, runID, t.head.LastSeq, t.head.OpsRev, t.at())
@@ -77,7 +76,7 @@ func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error
 	})
 }
 
-// importReceipts queues receipts as they are and returns their highest number.
+// importReceipts queues receipts unchanged and returns their highest number.
 func importReceipts(b *pgx.Batch, runID string, receipts []run.Receipt) (no int64) {
 	for _, r := range receipts {
 		b.Queue(putReceiptSQL, runID, r.Signal.ID, r.Signal.Type, r.Signal.StepID,

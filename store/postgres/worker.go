@@ -14,7 +14,7 @@ const putWorkerReportsSQL = `INSERT INTO worker_report (account, worker, queue, 
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) u (account, worker, queue, doc) ORDER BY 1, 2, 3
   ON CONFLICT (account, worker, queue) DO UPDATE SET doc = excluded.doc, at = excluded.at`
 
-// Rows of equal time are ordered by their key, so that concurrent servers delete the same rows.
+// Rows of equal time are sorted by their key, so that concurrent servers delete the same rows.
 const (
 	forgetOldReportsSQL = `DELETE FROM worker_report WHERE at < clock_timestamp() - $1::interval`
 	forgetMostOfSQL     = `DELETE FROM worker_report WHERE (account, worker, queue) IN

@@ -10,23 +10,24 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// A transaction of AdmitWaiting asks at most maxAsked times and wakes at most maxWoken lanes:
-// others want to write.
+// One transaction of AdmitWaiting picks at most maxPicks lanes and wakes at most maxWakes, because it keeps all other
+// writers waiting.
 const (
-	maxAsked = 32
-	maxWoken = 256
+	maxPicks = 32
+	maxWakes = 256
 )
 
-// outlookSQL says whether anything can be admitted now, or when.
+// outlookSQL reads whether a run can be admitted now, and the time at which the next lane becomes ready.
 const outlookSQL = `SELECT (SELECT waiting FROM lane WHERE tenant_id = '' AND project_id = '') > 0
 		AND EXISTS (SELECT 1 FROM lane WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1),
 	coalesce((SELECT ready_at FROM lane WHERE waiting > 0 AND ready = 0 ORDER BY ready_at LIMIT 1), 0)`
 
-// wakeSQL lets lanes whose time has come be asked again.
+// wakeSQL marks the lanes whose ready_at has passed as ready.
 const wakeSQL = `UPDATE lane SET ready = 1 WHERE (tenant_id, project_id) IN
 	(SELECT tenant_id, project_id FROM lane WHERE waiting > 0 AND ready = 0 AND ready_at <= ? ORDER BY ready_at LIMIT ?)`
 
-// pickSQL is the tenant whose turn it is, in it the project, and in that the first run.
+// pickSQL selects the ready tenant with the lowest pass, its ready project with the lowest pass, and the first run of
+// that project.
 const pickSQL = `WITH t AS MATERIALIZED (SELECT tenant_id, active, pass, turn FROM lane
 	WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, tenant_id LIMIT 1
 ), p AS MATERIALIZED (SELECT project_id, active, pass, pace_ms, admitted_at FROM lane
@@ -39,11 +40,11 @@ SELECT i.active, i.turn, t.tenant_id, t.active, t.pass, t.turn, coalesce(p.proje
 		ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT 1), '')
 FROM t JOIN lane i ON i.tenant_id = '' AND i.project_id = '' LEFT JOIN p ON true`
 
-// settleSQL leaves a lane alone until ready_at.
-const settleSQL = `UPDATE lane SET ready = 0, ready_at = ?3 WHERE tenant_id = ?1 AND project_id = ?2`
+// deferLaneSQL marks a lane as not ready until ready_at.
+const deferLaneSQL = `UPDATE lane SET ready = 0, ready_at = ?3 WHERE tenant_id = ?1 AND project_id = ?2`
 
-// settleTenantSQL leaves a tenant alone until one of its lanes is to be asked again.
-const settleTenantSQL = `UPDATE lane SET ready = 0, ready_at = coalesce((SELECT min(ready_at) FROM lane b
+// deferTenantSQL marks the lane of a tenant as not ready until the earliest ready_at of its projects.
+const deferTenantSQL = `UPDATE lane SET ready = 0, ready_at = coalesce((SELECT min(ready_at) FROM lane b
 	WHERE b.tenant_id = ?1 AND b.project_id <> '' AND b.waiting > 0), 0) WHERE tenant_id = ?1 AND project_id = ''`
 
 const admitSQL = `UPDATE run_queue SET waiting = 0, slot = 1, token_taken = 1, not_before = ? WHERE run_id = ? RETURNING ` + queueColumns
@@ -52,8 +53,8 @@ const turnSQL = `UPDATE lane SET pass = ?, turn = ? WHERE tenant_id = ? AND proj
 
 const paceSQL = `UPDATE lane SET pass = ?, pace_ms = ?, admitted_at = ? WHERE tenant_id = ? AND project_id = ?`
 
-// AdmitWaiting implements store.Admissions. It takes several transactions, each of
-// which admits a few.
+// AdmitWaiting implements store.Admissions. It uses several transactions and admits a few runs in each one, so that
+// other writers need not wait for long.
 func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms,
 	limit int) (store.Admitted, error) {
 	return admission.InRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration, error) { return s.outlook(ctx) },
@@ -76,7 +77,7 @@ func (s *Store) outlook(ctx context.Context) (ready bool, next time.Duration, er
 	return ready, next, err
 }
 
-// pick is the answer of pickSQL.
+// pick is the row of pickSQL.
 type pick struct {
 	rows            admission.Rows
 	tenant, project string
@@ -95,38 +96,37 @@ func scanPick(row scanner) (*pick, error) {
 	return p, err
 }
 
-// number scans a REAL.
+// number scans a REAL, which assign does not handle.
 type number struct{ f *float64 }
 
 // Scan implements sql.Scanner.
 func (n number) Scan(v any) error {
 	f, ok := v.(float64)
 	if !ok {
-		return errors.New("no REAL")
+		return errors.New("the column is not a REAL")
 	}
 	*n.f = f
 	return nil
 }
 
-// admitSome admits up to limit runs in one transaction; full says that the
-// installation has no place for another.
+// admitSome admits up to limit runs in one transaction. full reports that the installation has no free slot.
 func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms,
 	limit int) (rows []store.QueueRow, full bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		rows, full = nil, false
-		if _, err := c.exec(ctx, "wake lanes", wakeSQL, micros(s.now()), maxWoken); err != nil {
+		if _, err := c.exec(ctx, "wake lanes", wakeSQL, micros(s.now()), maxWakes); err != nil {
 			return err
 		}
-		for asked := 0; asked < maxAsked && len(rows) < limit; asked++ {
-			p, err := one(ctx, c, "pick", scanPick, pickSQL)
+		for asked := 0; asked < maxPicks && len(rows) < limit; asked++ {
+			p, err := collectOne(ctx, c, "pick", scanPick, pickSQL)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			if p.project == "" { // nothing of it is to be asked now
-				if _, err := c.exec(ctx, "settle tenant", settleTenantSQL, p.tenant); err != nil {
+			if p.project == "" { // no project of the tenant is ready
+				if _, err := c.exec(ctx, "defer tenant", deferTenantSQL, p.tenant); err != nil {
 					return err
 				}
 				continue
@@ -138,7 +138,7 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 				full = true
 				return nil
 			}
-			row, err := s.carryOut(ctx, c, p, of, v)
+			row, err := s.applyVerdict(ctx, c, p, of, v)
 			if err != nil {
 				return err
 			}
@@ -149,22 +149,22 @@ func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.
 	return rows, full, err
 }
 
-// carryOut writes what follows from a verdict and returns the row that was admitted.
-func (s *Store) carryOut(ctx context.Context, c *conn, p *pick, of store.Terms, v admission.Verdict) ([]store.QueueRow,
-	error) {
+// applyVerdict writes the consequences of a verdict. When it admits a run, it returns the queue row.
+func (s *Store) applyVerdict(ctx context.Context, c *conn, p *pick, of store.Terms,
+	v admission.Verdict) ([]store.QueueRow, error) {
 	r := &p.rows
 	if !v.Admitted {
 		project := p.project
 		if v.Lacks == admission.OfTenant {
 			project = ""
 		}
-		_, err := c.exec(ctx, "settle lane", settleSQL, p.tenant, project, micros(v.AskedAt))
+		_, err := c.exec(ctx, "defer lane", deferLaneSQL, p.tenant, project, micros(v.AskedAt))
 		return nil, err
 	}
 	if err := takeStart(ctx, c, p.tenant, v.Token); err != nil {
 		return nil, err
 	}
-	row, err := one(ctx, c, "admit", scanQueue, admitSQL, micros(r.Now), p.run)
+	row, err := collectOne(ctx, c, "admit", scanQueue, admitSQL, micros(r.Now), p.run)
 	if err != nil {
 		return nil, err
 	}
@@ -184,11 +184,12 @@ func (s *Store) carryOut(ctx context.Context, c *conn, p *pick, of store.Terms, 
 	return []store.QueueRow{row}, s.touch(ctx, c, p.run)
 }
 
-// take takes a token in the write transaction of c.
+// take takes one token in the write transaction of c. It returns 0 if it took a token, otherwise the wait until the
+// bucket has one.
 func (s *Store) take(ctx context.Context, c *conn, b store.Bucket) (time.Duration, error) {
 	var fullAt time.Time
 	if b.PerMinute > 0 {
-		at, err := one(ctx, c, "bucket", value[int64], `SELECT full_at FROM bucket WHERE tenant_id = ? AND project_id = ? AND action = ?`,
+		at, err := collectOne(ctx, c, "bucket", value[int64], `SELECT full_at FROM bucket WHERE tenant_id = ? AND project_id = ? AND action = ?`,
 			b.TenantID, b.ProjectID, string(b.Action))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return 0, err
@@ -204,8 +205,9 @@ func (s *Store) take(ctx context.Context, c *conn, b store.Bucket) (time.Duratio
 	return 0, err
 }
 
-// pay takes the token of a begin that inserts its StepStarted; other plans need none.
-func (t *runTx) pay(ctx context.Context, b *store.Bucket, p authority.Plan) (time.Duration, error) {
+// takeHeavyToken takes a token from b if p inserts a StepStarted. It returns the wait until the bucket has a token, or
+// 0. A plan that inserts nothing needs no token.
+func (t *runTx) takeHeavyToken(ctx context.Context, b *store.Bucket, p authority.Plan) (time.Duration, error) {
 	if b == nil || len(p.Insert) == 0 {
 		return 0, nil
 	}
@@ -217,11 +219,11 @@ func (t *runTx) Take(ctx context.Context, b store.Bucket) (time.Duration, error)
 	return t.s.take(ctx, t.conn, b)
 }
 
-// RecentSignals implements store.QuotaTx. It reads as many entries of signal_recent as
-// may be within the span.
-func (t *runTx) RecentSignals(ctx context.Context, most int, span time.Duration) (time.Duration, error) {
-	at, err := one(ctx, t.conn, "recent signals", value[int64], `SELECT received_at FROM signal WHERE run_id = ? AND rejection <> 'FORBIDDEN' AND received_at > ?
-		ORDER BY received_at DESC LIMIT 1 OFFSET ?`, t.id.RunID, micros(t.at.Add(-span)), max(0, most-1))
+// RecentSignals implements store.QuotaTx. The index signal_recent serves it, so it reads at most as many entries as the
+// limit.
+func (t *runTx) RecentSignals(ctx context.Context, limit int, span time.Duration) (time.Duration, error) {
+	at, err := collectOne(ctx, t.conn, "recent signals", value[int64], `SELECT received_at FROM signal WHERE run_id = ? AND rejection <> 'FORBIDDEN' AND received_at > ?
+		ORDER BY received_at DESC LIMIT 1 OFFSET ?`, t.id.RunID, micros(t.at.Add(-span)), max(0, limit-1))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return 0, nil

@@ -9,8 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store/admission"
 )
 
-// farAway is when a waiting row is due: never, for a program of the schema before.
-const farAway = math.MaxInt64
+// farFuture is the not_before of a waiting row. Programs of the previous schema version do not know the column waiting,
+// so the far date keeps them from starting the run.
+const farFuture = math.MaxInt64
 
 const arrivalSQL = `SELECT i.active, i.waiting, coalesce(t.active, 0), coalesce(t.waiting, 0),
 	coalesce(p.active, 0), coalesce(p.waiting, 0), coalesce(CAST(p.pace_ms * 1000 AS INTEGER), 0),
@@ -26,15 +27,14 @@ const arrivalSQL = `SELECT i.active, i.waiting, coalesce(t.active, 0), coalesce(
 FROM lane i LEFT JOIN lane t ON t.tenant_id = ?1 AND t.project_id = '' LEFT JOIN lane p ON p.tenant_id = ?1 AND p.project_id = ?2
 WHERE i.tenant_id = '' AND i.project_id = ''`
 
-// makeLanesSQL makes the lanes of a project that has no run yet.
+// makeLanesSQL creates the lanes of the tenant and of the project of its first run.
 const makeLanesSQL = `INSERT INTO lane (tenant_id, project_id) VALUES (?1, ''), (?1, ?2) ON CONFLICT DO NOTHING`
 
-// rankSQL counts those that go before a run that arrives, as far as it matters, and the other
-// projects of its tenant in which runs wait.
+// rankSQL counts the runs that go before a new run, up to ?4, and the other projects of its tenant in which runs wait.
 const rankSQL = `SELECT (SELECT count(*) FROM (SELECT 1 FROM run_queue WHERE waiting = 1 AND tenant_id = ?1 AND project_id = ?2 AND priority >= ?3 LIMIT ?4)),
 	(SELECT count(*) FROM lane WHERE tenant_id = ?1 AND project_id NOT IN ('', ?2) AND waiting > 0)`
 
-// maxRanked is how many runs are counted for a position; further back it is that of the last one.
+// maxRanked is the most runs that rankSQL counts. A run further back gets the last position of its lane instead.
 const maxRanked = 1000
 
 const enqueueSQL = `INSERT INTO run_queue (` + queueColumns + `, slot, token_taken)
@@ -75,7 +75,7 @@ func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission
 			return a, err
 		}
 	} else {
-		a.Waiting, a.Why, notBefore = true, v.Why, farAway
+		a.Waiting, a.Why, notBefore = true, v.Why, farFuture
 		if err := t.rank(ctx, e, r, &a); err != nil {
 			return a, err
 		}
@@ -88,11 +88,11 @@ func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission
 		micros(expires), a.Estimate.Milliseconds(), notBefore, micros(r.Now)); err != nil {
 		return a, err
 	}
-	t.ops()
+	t.bumpOpsRev()
 	return a, nil
 }
 
-// rank says where a run that has to wait stands, and for how long.
+// rank sets the position and the estimated wait of a run that waits.
 func (t *runTx) rank(ctx context.Context, e store.Enqueue, r admission.Rows, a *store.Admission) error {
 	projects := 0
 	err := t.conn.query(ctx, "position", rankSQL, []any{t.id.TenantID, t.id.ProjectID, e.Priority, maxRanked},
@@ -108,7 +108,7 @@ func (t *runTx) rank(ctx context.Context, e store.Enqueue, r admission.Rows, a *
 	return err
 }
 
-// takeStart keeps what is left of a bucket of starts.
+// takeStart writes the new level of a bucket of starts.
 func takeStart(ctx context.Context, c *conn, tenantID string, token *admission.Token) error {
 	if token == nil {
 		return nil

@@ -16,7 +16,8 @@ func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow
 	return readAll(ctx, s, "expired waiting", scanQueue, expiredWaitingSQL, micros(s.now()), clamp(limit, store.MaxPage))
 }
 
-// waitingRunsSQL counts for the first row of each lane how many stand before it.
+// waitingRunsSQL counts the runs before the first row of each lane. WaitingRuns numbers the other rows from there, so
+// that each lane is counted once.
 const waitingRunsSQL = `SELECT ` + queueColumns + `, CASE WHEN row_number() OVER w = 1 THEN (SELECT count(*) FROM run_queue b
 		WHERE b.waiting = 1 AND b.tenant_id = q.tenant_id AND b.project_id = q.project_id AND (b.priority > q.priority
 			OR (b.priority = q.priority AND (b.created_at, b.run_id) < (q.created_at, q.run_id)))) ELSE 0 END, environment_id, plan_id, plan_version, triggered_by

@@ -11,49 +11,49 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Append implements store.Log. What needs no lock is done before the turn.
+// Append implements store.Log. It prepares the append before its turn to write, so that other writers do not wait for
+// that.
 func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	d, err := s.appending(ctx, a)
+	d, err := s.prepareAppend(ctx, a)
 	if err != nil {
 		return store.Appended{}, err
 	}
 	if err := s.writer.decide(ctx, d); err != nil {
 		return store.Appended{}, err
 	}
-	return d.appended(), nil
+	return d.appendResult(), nil
 }
 
 // StartAttempt implements store.Log.
 func (s *Store) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
-	d, err := s.beginning(ctx, b)
+	d, err := s.prepareStart(ctx, b)
 	if err != nil {
 		return store.AttemptStarted{}, err
 	}
 	if err := s.writer.decide(ctx, d); err != nil {
 		return store.AttemptStarted{}, err
 	}
-	return d.begun(), nil
+	return d.startResult(), nil
 }
 
-// decision is an append or a begin that waits to be made: what comes of it is
-// known from the head of its run and the facts alone, so a leader makes many
-// together. One goroutine at a time has it.
+// decision is an append or a start of an attempt that waits for its turn. Its result depends only on the head of its
+// run and on the facts, so the leader of a group can decide many together. Only one goroutine at a time may use it.
 type decision struct {
 	id     run.Identity
-	append store.Append // what batch was prepared of, for an append alone
+	append store.Append // the source of batch; zero for a start
 	batch  authority.Batch
 	decide func(store.Head, authority.Batch, authority.Facts, time.Time) (authority.Plan, error)
-	heavy  *store.Bucket // of which a begin that inserts takes a token
+	heavy  *store.Bucket // a start that inserts takes a token from it
 
-	// What became of it: the plan and the head once it is carried out, or why not.
+	// The result: the plan and the new head, or the error.
 	plan     authority.Plan
-	verdict  store.AttemptStarted // of a begin
+	verdict  store.AttemptStarted // of a start
 	head     store.Head
 	err      error
 	panicked any
 }
 
-func (s *Store) appending(ctx context.Context, a store.Append) (*decision, error) {
+func (s *Store) prepareAppend(ctx context.Context, a store.Append) (*decision, error) {
 	id, err := s.identity(ctx, a.RunID)
 	if err != nil {
 		return nil, err
@@ -65,26 +65,26 @@ func (s *Store) appending(ctx context.Context, a store.Append) (*decision, error
 	return &decision{id: id, append: a, batch: batch, decide: authority.Decide}, nil
 }
 
-func (s *Store) beginning(ctx context.Context, b store.StartAttempt) (*decision, error) {
+func (s *Store) prepareStart(ctx context.Context, b store.StartAttempt) (*decision, error) {
 	id, err := s.identity(ctx, b.RunID)
 	if err != nil {
 		return nil, err
 	}
-	beginning, err := authority.PrepareStart(id, b)
+	start, err := authority.PrepareStart(id, b)
 	if err != nil {
 		return nil, err
 	}
-	d := &decision{id: id, batch: beginning.Batch(), heavy: b.Heavy}
+	d := &decision{id: id, batch: start.Batch(), heavy: b.Heavy}
 	d.decide = func(head store.Head, _ authority.Batch, f authority.Facts, now time.Time) (p authority.Plan, err error) {
-		p, d.verdict = authority.DecideStart(head, beginning, f, now)
+		p, d.verdict = authority.DecideStart(head, start, f, now)
 		return p, nil
 	}
 	return d, nil
 }
 
-func (d *decision) appended() store.Appended { return d.plan.Appended(d.head) }
+func (d *decision) appendResult() store.Appended { return d.plan.Appended(d.head) }
 
-func (d *decision) begun() store.AttemptStarted {
+func (d *decision) startResult() store.AttemptStarted {
 	out := d.verdict
 	out.Head = d.head
 	return out
@@ -92,7 +92,8 @@ func (d *decision) begun() store.AttemptStarted {
 
 func (d *decision) events() int { return max(1, len(d.batch.Keys())) }
 
-// outcome is what the caller of d is told, once its group has come to its end.
+// outcome returns the error for the caller of d after its group has ended with end. It repeats a panic of the decision
+// in the caller.
 func (d *decision) outcome(end error) error {
 	if d.panicked != nil {
 		panic(d.panicked)
@@ -100,28 +101,27 @@ func (d *decision) outcome(end error) error {
 	return cmp.Or(d.err, end)
 }
 
-// set is decisions that are made together: one statement reads their heads, one
-// the facts, and one each writes the events, the heads and the marks. Nothing is
-// written before all are decided but for tokens. A decision that follows others of its run
-// decides on what they left.
+// set is a list of decisions that are made together: one statement reads their heads and one their facts; one each
+// writes the events, the heads and the dirty marks. Except for tokens, nothing is written before all decisions are
+// made. A later decision on the same run sees the results of the earlier ones.
 type set struct {
 	s         *Store
 	conn      *conn
 	decisions []*decision
 	runs      map[string]*runOfSet
-	order     []*runOfSet // as they were met
+	order     []*runOfSet // in the order of their first decisions
 }
 
-// runOfSet is the run of one or several decisions.
+// runOfSet is the run of one or more decisions of a set.
 type runOfSet struct {
 	runTx
-	known  bool // there is such a run
+	known  bool // the run exists
 	facts  []run.Event
 	end    *run.Event
-	shared *index // of the facts and of what the set adds, when there are several decisions
+	shared *index // the facts and the events that the set adds; nil for a single decision
 }
 
-// index finds events by what a decision asks for.
+// index finds events by key and by attempt.
 type index struct {
 	keys     map[run.Key]run.Event
 	attempts map[authority.Attempt][]run.Event
@@ -151,10 +151,10 @@ func (x *index) about(b authority.Batch) (evs []run.Event) {
 	return evs
 }
 
-// makeSet makes decisions in order. What became of each is in it; an error is one
-// of the file, and what was written until then has to be taken back.
-func (s *Store) makeSet(c *conn, decisions []*decision) error {
-	ctx := context.Background() // it is everybody's
+// decideSet makes decisions in order and stores each result in its decision. An error means that the database failed,
+// and the caller must roll back everything that the set wrote.
+func (s *Store) decideSet(c *conn, decisions []*decision) error {
+	ctx := context.Background() // the set belongs to many callers, so none of their contexts may end it
 	g := &set{s: s, conn: c, decisions: decisions, runs: make(map[string]*runOfSet, len(decisions))}
 	if err := g.readHeads(ctx); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s *Store) makeSet(c *conn, decisions []*decision) error {
 	var inserts []any
 	for _, d := range decisions {
 		r := g.runs[d.id.RunID]
-		if d.err = d.make(ctx, r); d.err != nil {
+		if d.err = d.evaluate(ctx, r); d.err != nil {
 			continue
 		}
 		for _, e := range d.plan.Insert {
@@ -177,7 +177,7 @@ func (s *Store) makeSet(c *conn, decisions []*decision) error {
 	}
 	for _, d := range decisions {
 		if d.err == nil {
-			if err := g.runs[d.id.RunID].settle(ctx, d); err != nil {
+			if err := g.runs[d.id.RunID].writeRest(ctx, d); err != nil {
 				return err
 			}
 		}
@@ -186,7 +186,7 @@ func (s *Store) makeSet(c *conn, decisions []*decision) error {
 }
 
 var headsOf = manyRows(`WITH want (run_id) AS (VALUES `, `(?)`, `) SELECT h.run_id, `+headColumns+`
-	FROM want CROSS JOIN run_head h ON h.run_id = want.run_id`).alone(`SELECT run_id, ` + headColumns +
+	FROM want CROSS JOIN run_head h ON h.run_id = want.run_id`).withSingle(`SELECT run_id, ` + headColumns +
 	` FROM run_head WHERE run_id = ?`)
 
 func (g *set) readHeads(ctx context.Context) error {
@@ -219,7 +219,7 @@ func (g *set) readHeads(ctx context.Context) error {
 func (g *set) readFacts(ctx context.Context) error {
 	want := make([]any, 0, 4*len(g.decisions))
 	for _, d := range g.decisions {
-		want = wanted(want, d.id.RunID, d.batch)
+		want = appendWanted(want, d.id.RunID, d.batch)
 	}
 	if err := factsOf.query(ctx, g.conn, "look up events", 4, want, func(row row) error {
 		var runID string
@@ -246,9 +246,9 @@ func (g *set) readFacts(ctx context.Context) error {
 	return nil
 }
 
-// make decides on r and leaves in r what the next decision finds. It writes
-// nothing but the token that it takes; a panic is kept for the caller of the decision.
-func (d *decision) make(ctx context.Context, r *runOfSet) (err error) {
+// evaluate decides on r and updates r for the next decision of the set. It writes nothing except the token that it
+// takes. It recovers a panic and keeps it for the caller of the decision.
+func (d *decision) evaluate(ctx context.Context, r *runOfSet) (err error) {
 	defer func() {
 		if d.panicked = recover(); d.panicked != nil {
 			err = errAbandoned
@@ -257,7 +257,7 @@ func (d *decision) make(ctx context.Context, r *runOfSet) (err error) {
 	if !r.known {
 		return notFound("head of run")
 	}
-	if d.batch, err = r.forgive(ctx, d.append, d.batch); err != nil {
+	if d.batch, err = r.dropRepairedMinHead(ctx, d.append, d.batch); err != nil {
 		return err
 	}
 	f := authority.Facts{Events: r.facts, End: r.end}
@@ -267,7 +267,7 @@ func (d *decision) make(ctx context.Context, r *runOfSet) (err error) {
 	if d.plan, err = d.decide(r.head, d.batch, f, r.at); err != nil {
 		return err
 	}
-	if wait, err := r.pay(ctx, d.heavy, d.plan); err != nil {
+	if wait, err := r.takeHeavyToken(ctx, d.heavy, d.plan); err != nil {
 		return err
 	} else if wait != 0 {
 		d.plan, d.verdict = authority.Plan{Head: r.head, At: d.plan.At}, authority.Throttled(r.head, wait)
@@ -286,11 +286,11 @@ func (d *decision) make(ctx context.Context, r *runOfSet) (err error) {
 	return nil
 }
 
-// settle writes what else belongs to a decision, whose events are written.
-func (r *runOfSet) settle(ctx context.Context, d *decision) error {
+// writeRest writes the rows of a decision other than its events, which are already written.
+func (r *runOfSet) writeRest(ctx context.Context, d *decision) error {
 	t := r.runTx
-	t.old.OpsRev = r.head.OpsRev // each decision counts once (T204)
-	if err := t.settle(ctx, d.plan); err != nil {
+	t.old.OpsRev = r.head.OpsRev // so that each decision raises ops_rev once (contract T204)
+	if err := t.writeRest(ctx, d.plan); err != nil {
 		return err
 	}
 	r.head.OpsRev = t.head.OpsRev
@@ -302,13 +302,13 @@ func (r *runOfSet) settle(ctx context.Context, d *decision) error {
 var (
 	writeHeads = manyRows(`INSERT OR FAIL INTO run_head (run_id, `+headColumns+`) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`,
 		` ON CONFLICT (run_id) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at, terminal = excluded.terminal,
-		gate = excluded.gate, running = excluded.running, ops_rev = excluded.ops_rev, signal_no = excluded.signal_no`).alone(
+		gate = excluded.gate, running = excluded.running, ops_rev = excluded.ops_rev, signal_no = excluded.signal_no`).withSingle(
 		writeHead)
 	markAllDirty = manyRows(`INSERT OR FAIL INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES `, `(?, ?, ?, ?)`,
 		keepSince)
 )
 
-// finish writes the heads that moved and marks their runs dirty, as runTx does.
+// finish writes the heads that changed and marks their runs dirty, as runTx.finish does for one run.
 func (g *set) finish(ctx context.Context) error {
 	var heads, marks []any
 	for _, r := range g.order {
@@ -318,7 +318,7 @@ func (g *set) finish(ctx context.Context) error {
 		}
 		heads = append(heads, h.RunID, int64(h.LastSeq), micros(h.LastAt), h.Terminal, int64(h.Gate), int64(h.Running),
 			h.OpsRev, h.SignalNo)
-		if r.moved() {
+		if r.isDirty() {
 			marks = append(marks, h.RunID, int64(h.LastSeq), h.OpsRev, micros(r.at))
 		}
 	}

@@ -19,18 +19,18 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Batch makes entries as one set, so that the suite compares sets with what the
-// authority decides (T190). They may be of several runs.
+// Batch decides entries as one set, so that the conformance suite compares sets with package authority (contract T190).
+// The entries may belong to several runs.
 func (s *Store) Batch(ctx context.Context, _ string, entries []store.Entry) ([]store.EntryResult, error) {
 	out := make([]store.EntryResult, len(entries))
 	made := make([]*decision, len(entries))
 	var decisions []*decision
 	for i, e := range entries {
-		if made[i], out[i].Err = s.deciding(ctx, e); out[i].Err == nil {
+		if made[i], out[i].Err = s.prepareEntry(ctx, e); out[i].Err == nil {
 			decisions = append(decisions, made[i])
 		}
 	}
-	if err := s.write(ctx, func(c *conn) error { return s.makeSet(c, decisions) }); err != nil {
+	if err := s.write(ctx, func(c *conn) error { return s.decideSet(c, decisions) }); err != nil {
 		return nil, err
 	}
 	for i, d := range made {
@@ -39,23 +39,23 @@ func (s *Store) Batch(ctx context.Context, _ string, entries []store.Entry) ([]s
 		case d.err != nil:
 			out[i].Err = d.err
 		case entries[i].Start != nil:
-			out[i].Started = d.begun()
+			out[i].Started = d.startResult()
 		default:
-			out[i].Appended = d.appended()
+			out[i].Appended = d.appendResult()
 		}
 	}
 	return out, nil
 }
 
-func (s *Store) deciding(ctx context.Context, e store.Entry) (*decision, error) {
+func (s *Store) prepareEntry(ctx context.Context, e store.Entry) (*decision, error) {
 	if e.Start != nil {
-		return s.beginning(ctx, *e.Start)
+		return s.prepareStart(ctx, *e.Start)
 	}
-	return s.appending(ctx, *e.Append)
+	return s.prepareAppend(ctx, *e.Append)
 }
 
-// one makes an entry by a call of its own.
-func (s *Store) one(ctx context.Context, e store.Entry) (r store.EntryResult) {
+// writeEntry writes an entry by a call of its own.
+func (s *Store) writeEntry(ctx context.Context, e store.Entry) (r store.EntryResult) {
 	if e.Start != nil {
 		r.Started, r.Err = s.StartAttempt(ctx, *e.Start)
 	} else {
@@ -64,7 +64,7 @@ func (s *Store) one(ctx context.Context, e store.Entry) (r store.EntryResult) {
 	return r
 }
 
-// randomEntry is a call on one of few steps of one of runs.
+// randomEntry returns a call on one of a few steps of one of runs.
 func randomEntry(r *rand.Rand, runs []string) store.Entry {
 	id := runs[r.IntN(len(runs))]
 	signal := fmt.Sprint("p", r.IntN(signals))
@@ -94,12 +94,12 @@ func randomEntry(r *rand.Rand, runs []string) store.Entry {
 	return store.Entry{Append: a}
 }
 
-const signals = 8 // of a run
+const signals = 8 // per run
 
-// wait is a run with signals to be applied.
-func wait(t *testing.T, s *Store, id string) {
+// newRunWithSignals creates a run with signals that are not applied yet.
+func newRunWithSignals(t *testing.T, s *Store, id string) {
 	t.Helper()
-	wide(t, s, id, 3)
+	newWideRun(t, s, id, 3)
 	if err := s.InRun(t.Context(), id, func(tx store.RunTx) error {
 		for i := range signals {
 			r := run.Receipt{Signal: run.Signal{ID: fmt.Sprint("p", i), Type: []run.SignalType{run.Pause, run.Resume}[i%2]},
@@ -114,10 +114,10 @@ func wait(t *testing.T, s *Store, id string) {
 	}
 }
 
-// What is made together, on several runs and several times on one, is what calls
-// one by one would have made of it: answers, logs, heads, receipts, marks.
+// A set of decisions, on several runs and several on one run, has the same effects as calls one by one: results, logs,
+// heads, receipts and dirty marks.
 // contract: T190
-func TestSet_TogetherIsAsOneByOne(t *testing.T) {
+func TestSet_EqualsCallsOneByOne(t *testing.T) {
 	t.Parallel()
 	now := runtest.Epoch
 	o := Options{Now: func() time.Time { return now }}
@@ -127,12 +127,12 @@ func TestSet_TogetherIsAsOneByOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var runs []string
 	for round := range 120 {
-		if round%6 == 0 { // the last ones are at their end
+		if round%6 == 0 { // the runs of the last rounds have ended
 			runs = nil
 			for i := range 4 {
 				runs = append(runs, fmt.Sprintf("run-%d-%d", round, i))
-				wait(t, together, runs[i])
-				wait(t, singly, runs[i])
+				newRunWithSignals(t, together, runs[i])
+				newRunWithSignals(t, singly, runs[i])
 			}
 		}
 		now = now.Add(time.Duration(r.IntN(2000)-500) * time.Millisecond)
@@ -140,7 +140,7 @@ func TestSet_TogetherIsAsOneByOne(t *testing.T) {
 		want := make([]store.EntryResult, len(entries))
 		for i := range entries {
 			entries[i] = randomEntry(r, runs)
-			want[i] = singly.one(t.Context(), entries[i])
+			want[i] = singly.writeEntry(t.Context(), entries[i])
 		}
 		got, err := together.Batch(t.Context(), "", entries)
 		if err != nil {
@@ -148,18 +148,18 @@ func TestSet_TogetherIsAsOneByOne(t *testing.T) {
 		}
 		for i := range entries {
 			if fmt.Sprint(want[i].Err) != fmt.Sprint(got[i].Err) {
-				t.Fatalf("round %d, entry %d: error %v, one by one %v", round, i, got[i].Err, want[i].Err)
+				t.Fatalf("round %d, entry %d: error %v in a set, want %v as one by one", round, i, got[i].Err, want[i].Err)
 			}
 			want[i].Err, got[i].Err = nil, nil
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("round %d (-one by one, +together):\n%s", round, diff)
+			t.Fatalf("round %d: results differ (-one by one, +set):\n%s", round, diff)
 		}
 	}
 	for _, query := range []string{`event ORDER BY run_id, run_seq`, `run_head ORDER BY run_id`,
 		`run_dirty ORDER BY run_id`, `signal ORDER BY pos`, `delivery ORDER BY run_id`, `audit ORDER BY id`} {
 		if diff := cmp.Diff(dump(t, singly, query), dump(t, together, query)); diff != "" {
-			t.Errorf("%s (-one by one, +together):\n%s", query, diff)
+			t.Errorf("%s: rows differ (-one by one, +set):\n%s", query, diff)
 		}
 	}
 }
@@ -177,26 +177,26 @@ func dump(t *testing.T, s *Store, table string) (rows []string) {
 	return rows
 }
 
-// poison has the file refuse every event of the step "poison".
+// poison makes the database refuse every event of the step "poison".
 const poison = `CREATE TRIGGER poison BEFORE INSERT ON event WHEN NEW.step_id = 'poison' BEGIN SELECT RAISE(ABORT, 'poison'); END`
 
-func TestSet_WhatTheFileRefusesIsRefusedAlone(t *testing.T) {
+func TestSet_ARefusedEventFailsAlone(t *testing.T) {
 	t.Parallel()
 	for name, span := range map[string]time.Duration{
-		"behind the work of another": time.Minute,
-		"first of its transaction":   -1, // the group of the call that holds ends with it
+		"after the work of another call": time.Minute,
+		"first in its transaction":       -1, // the group of the first call ends with that call
 	} {
 		for at := range 5 {
 			t.Run(fmt.Sprint(name, ", ", at), func(t *testing.T) {
 				t.Parallel()
-				refusedAlone(t, span, at)
+				testRefusedAlone(t, span, at)
 			})
 		}
 	}
 }
 
-// refusedAlone has five calls wait, of which the file refuses the one at i.
-func refusedAlone(t *testing.T, span time.Duration, i int) {
+// testRefusedAlone lets five calls wait. The database refuses the i-th one.
+func testRefusedAlone(t *testing.T, span time.Duration, i int) {
 	t.Helper()
 	var c *crowd
 	c = newCrowd(t, Options{}, func(tx store.RunTx) error {
@@ -218,7 +218,7 @@ func refusedAlone(t *testing.T, span time.Duration, i int) {
 	}
 	for n, done := range calls {
 		if err := <-done; (err != nil) != (n == i) || err != nil && !strings.Contains(err.Error(), "poison") {
-			t.Errorf("%s: error %v", steps[n], err)
+			t.Errorf("append of step %s: %v, want an error only of step poison", steps[n], err)
 		}
 	}
 	groups := int64(1)
@@ -234,7 +234,7 @@ func refusedAlone(t *testing.T, span time.Duration, i int) {
 	c.logIs(append(want, "after")...)
 }
 
-// What the authority refuses takes nothing of the others along.
+// An append that the authority refuses does not affect the other appends of its set.
 // contract: T194
 func TestSet_ARegressedAppendFailsAlone(t *testing.T) {
 	t.Parallel()
@@ -250,7 +250,7 @@ func TestSet_ARegressedAppendFailsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-b; !errors.Is(err, store.ErrRegressed) {
-		t.Errorf("error %v", err)
+		t.Errorf("append with MinHead 99: %v, want %v", err, store.ErrRegressed)
 	}
 	if err := errors.Join(<-a, <-d); err != nil {
 		t.Error(err)
@@ -258,10 +258,10 @@ func TestSet_ARegressedAppendFailsAlone(t *testing.T) {
 	c.logIs("s1", "a", "d")
 }
 
-// What is made alone, because something of its set was refused, may be refused by
-// the authority then.
+// When a set fails, each decision is made alone. The authority may then refuse a decision that depended on the failed
+// one.
 // contract: T194
-func TestSet_RegressedWithoutWhatTheFileRefused(t *testing.T) {
+func TestSet_RegressedWithoutTheRefusedEvent(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, func(tx store.RunTx) error {
 		_, err := tx.(*runTx).conn.exec(t.Context(), "test", poison)
@@ -277,21 +277,21 @@ func TestSet_RegressedWithoutWhatTheFileRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-a; err == nil {
-		t.Error("the poison was taken")
+		t.Error("the append of step poison succeeded, want an error")
 	}
 	if err := <-b; !errors.Is(err, store.ErrRegressed) {
-		t.Errorf("error %v", err)
+		t.Errorf("append with MinHead 3: %v, want %v", err, store.ErrRegressed)
 	}
 	c.logIs("s1")
 }
 
-func TestSet_APanicIsTheCallersAlone(t *testing.T) {
+func TestSet_APanicReachesOnlyItsCaller(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
 	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
 	b := c.joins(2, func() (err error) {
 		defer func() { err = fmt.Errorf("recovered %v", recover()) }()
-		d, err := c.s.appending(
+		d, err := c.s.prepareAppend(
 			t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
 		if err != nil {
 			return err
@@ -304,7 +304,7 @@ func TestSet_APanicIsTheCallersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-b; err == nil || err.Error() != "recovered oh" {
-		t.Errorf("error %v", err)
+		t.Errorf("the caller whose decision panics got %v, want the panic", err)
 	}
 	if err := errors.Join(<-a, <-d); err != nil {
 		t.Error(err)
@@ -312,17 +312,17 @@ func TestSet_APanicIsTheCallersAlone(t *testing.T) {
 	c.logIs("s1", "a", "d")
 }
 
-// A caller whose context ends while others make its decision returns once nobody
-// reads it any more, and waits for no commit.
-func TestSet_AContextEndsTheWaitingAlone(t *testing.T) {
+// A caller whose context ends while the leader makes its decision returns as soon as the leader no longer uses the
+// decision. It does not wait for the commit.
+func TestSet_AContextEndsOnlyTheWait(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
-	makeSet := c.s.writer.makeSet
-	making, goOn := make(chan struct{}), make(chan struct{})
-	c.s.writer.makeSet = func(conn *conn, ds []*decision) error {
+	decideSet := c.s.writer.decideSet
+	making, proceed := make(chan struct{}), make(chan struct{})
+	c.s.writer.decideSet = func(conn *conn, ds []*decision) error {
 		close(making)
-		<-goOn
-		return makeSet(conn, ds)
+		<-proceed
+		return decideSet(conn, ds)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	left := c.joins(1, func() error { return c.start(ctx, "left") })
@@ -336,18 +336,18 @@ func TestSet_AContextEndsTheWaitingAlone(t *testing.T) {
 	cancel()
 	select {
 	case err := <-left:
-		t.Errorf("the call returned in the middle of its set: %v", err)
+		t.Errorf("the call returned while the leader used its decision: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	close(goOn)
+	close(proceed)
 	<-last
 	select {
 	case err := <-left:
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
+			t.Errorf("the call with the ended context: %v, want %v", err, context.Canceled)
 		}
 	case <-time.After(time.Minute):
-		t.Error("the call waits for the commit")
+		t.Error("the call with the ended context waits for the commit, want it to return before")
 	}
 	close(commit)
 	if err := errors.Join(<-worker, <-released); err != nil {
@@ -356,20 +356,20 @@ func TestSet_AContextEndsTheWaitingAlone(t *testing.T) {
 	c.logIs("s1", "left")
 }
 
-func TestSet_OneStatementWhateverTheRuns(t *testing.T) {
+func TestSet_SevenStatementsForAnyNumberOfRuns(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	entries := make([]store.Entry, 32)
 	for i := range entries {
 		id := fmt.Sprint("run-", i)
-		wide(t, s, id, 1)
+		newWideRun(t, s, id, 1)
 		entries[i].Append = &store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0000", 1)}}
 		if _, err := s.identity(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// BEGIN, heads, facts, events, heads, marks, COMMIT.
+	// The statements are BEGIN, heads, facts, events, heads, marks and COMMIT.
 	if n := s.statementsOf(t, func() error { _, err := s.Batch(t.Context(), "", entries); return err }); n != 7 {
-		t.Errorf("%d statements for %d appends", n, len(entries))
+		t.Errorf("%d statements for %d appends, want 7", n, len(entries))
 	}
 }

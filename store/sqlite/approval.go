@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// needApproval writes the row of a new run.
+// needApproval writes the approval row of a new run.
 func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
 	var rerun any
 	if n.Rerun != nil {
@@ -21,7 +21,7 @@ func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
 		}
 		rerun = string(doc)
 	}
-	t.ops()
+	t.bumpOpsRev()
 	_, err := t.conn.exec(
 		ctx, "insert approval", `INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -30,8 +30,8 @@ func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
 	return err
 }
 
-// approvals reads the approvals that a condition picks, each in as many rows as it has
-// decisions, at least one.
+// approvals reads the approvals that meet the condition pick. The query returns one row per decision, or one row for an
+// approval without decisions.
 func approvals(ctx context.Context, c *conn, pick, order string, args ...any) (out []store.Approval, err error) {
 	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
 		coalesce(d.principal, ''), coalesce(d.approved, 0), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
@@ -138,15 +138,15 @@ func (t *runTx) CloseApproval(ctx context.Context) error {
 	return t.changeApproval(ctx, `UPDATE approval SET open = 0 WHERE run_id = ? AND open = 1`, t.id.RunID)
 }
 
-// changeApproval runs a statement that changes one row, or nothing: then the approval
-// is in another state, or there is none.
+// changeApproval runs a statement that changes one row. If it changed none, it returns store.ErrNotFound when the run
+// has no approval, and store.ErrConflict when the approval is in another state.
 func (t *runTx) changeApproval(ctx context.Context, query string, args ...any) error {
 	n, err := t.conn.exec(ctx, "change approval", query, args...)
 	switch {
 	case err != nil:
 		return err
 	case n > 0:
-		t.ops()
+		t.bumpOpsRev()
 		return nil
 	}
 	if _, err := t.Approval(ctx); errors.Is(err, store.ErrNotFound) {

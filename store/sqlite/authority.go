@@ -18,8 +18,8 @@ func (s *Store) AuthorityVersion(ctx context.Context) (int64, error) {
 	return readOne(ctx, s, "authority version", value[int64], authorityVersionSQL)
 }
 
-// authoritySQL is the number, the newest policies, the tokens and the newest settings
-// as rows of four kinds, so that one statement reads one snapshot.
+// authoritySQL reads the version, the newest policies, the tokens and the newest settings. They are rows of four kinds
+// in one statement, so that all come from one snapshot.
 const authoritySQL = newestSettingsSQL + `SELECT 0, (` +
 	authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
 	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL, 0, 0, 0 FROM policy p
@@ -63,8 +63,8 @@ func scanPolicy(row scanner) (p store.StoredPolicy, err error) {
 	return p, err
 }
 
-// changedAuthority counts a change with its audit row.
-func changedAuthority(ctx context.Context, c *conn, at time.Time, row store.AuditRow) error {
+// recordAuthorityChange raises the version of the authority and writes the audit row of the change.
+func recordAuthorityChange(ctx context.Context, c *conn, at time.Time, row store.AuditRow) error {
 	if _, err := c.exec(
 		ctx, "authority", `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'authority'`); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store
 	return p, err
 }
 
-// putVersion runs a statement that adds a version and returns when, which is its last argument: store.ErrConflict
-// when it was not its turn.
+// putVersion runs a statement that inserts a version, and returns the version's time, which it passes as the last
+// argument. It returns store.ErrConflict if the version is not the successor of the newest one.
 func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string,
 	args ...any) (at time.Time, err error) {
 	err = s.write(ctx, func(c *conn) error {
@@ -95,7 +95,7 @@ func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRo
 		if n == 0 {
 			return store.ErrConflict
 		}
-		return changedAuthority(ctx, c, at, audit)
+		return recordAuthorityChange(ctx, c, at, audit)
 	})
 	return at, err
 }
@@ -143,11 +143,11 @@ func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.A
 			return err
 		}
 		if made = n > 0; made {
-			if err := changedAuthority(ctx, c, at, store.MadeToken(audit, t)); err != nil {
+			if err := recordAuthorityChange(ctx, c, at, store.MadeToken(audit, t)); err != nil {
 				return err
 			}
 		}
-		out, err = one(ctx, c, "put token", scanToken, tokenSQL, t.ID, t.TenantID)
+		out, err = collectOne(ctx, c, "put token", scanToken, tokenSQL, t.ID, t.TenantID)
 		return err
 	})
 	return out, made && err == nil, err
@@ -164,11 +164,11 @@ func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit 
 			return err
 		}
 		if revoked = n > 0; revoked {
-			if err := changedAuthority(ctx, c, at, store.RevokedToken(audit, id)); err != nil {
+			if err := recordAuthorityChange(ctx, c, at, store.RevokedToken(audit, id)); err != nil {
 				return err
 			}
 		}
-		out, err = one(ctx, c, "revoke token", scanToken, tokenSQL, id, tenantID)
+		out, err = collectOne(ctx, c, "revoke token", scanToken, tokenSQL, id, tenantID)
 		return err
 	})
 	return out, revoked && err == nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// cpu is the time that this process has had, which other load on the machine does not change much.
+// cpu returns the CPU time of this process, which other load on the machine hardly affects.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -23,8 +23,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkAppend is what an append costs: alone, from 32 appenders on 32 runs, and in batches of 16. ns/event and
-// cpu-ns/event are its figures.
+// BenchmarkAppend measures appends: by one caller, by 32 callers on 32 runs, and in batches of 16. Its results are
+// ns/event and cpu-ns/event.
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		name             string

@@ -34,13 +34,13 @@ var putBulkRows = manyRows(`INSERT INTO bulk_row (bulk_id, no, run_id, project_i
 // PutBulk implements store.Bulks.
 func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, made bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		out, err = one(ctx, c, "bulk of request", scanBulk, `SELECT `+bulkColumns+
+		out, err = collectOne(ctx, c, "bulk of request", scanBulk, `SELECT `+bulkColumns+
 			` FROM bulk WHERE tenant_id = ? AND actor = ? AND request_id = ?`,
 			b.TenantID, b.Actor, b.RequestID)
 		if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		open, err := one(ctx, c, "open bulks", value[int],
+		open, err := collectOne(ctx, c, "open bulks", value[int],
 			`SELECT count(*) FROM bulk WHERE tenant_id = ? AND actor = ? AND finished_at IS NULL`, b.TenantID, b.Actor)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, m
 			return err
 		}
 		made = true
-		if out, err = one(ctx, c, "bulk", scanBulk, bulkSQL, b.ID); err != nil {
+		if out, err = collectOne(ctx, c, "bulk", scanBulk, bulkSQL, b.ID); err != nil {
 			return err
 		}
 		return audit(ctx, c, at, []store.AuditRow{b.Audit})
@@ -75,7 +75,7 @@ func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, m
 	return out, made && err == nil, err
 }
 
-// forgetBulks deletes the finished ones beyond those that are kept.
+// forgetBulks deletes the oldest finished bulks of an actor, so that the newest b.Keep remain.
 func forgetBulks(ctx context.Context, c *conn, b store.NewBulk) error {
 	const old = `(SELECT id FROM bulk WHERE tenant_id = ?1 AND actor = ?2 AND finished_at IS NOT NULL
 		AND pos <= (SELECT pos FROM bulk WHERE tenant_id = ?1 AND actor = ?2 ORDER BY pos DESC LIMIT 1 OFFSET ?3))`
@@ -97,7 +97,7 @@ func (s *Store) StopBulk(ctx context.Context, id string, row store.AuditRow) (b 
 			return err
 		}
 		stopped = n == 1
-		if b, err = one(ctx, c, "bulk", scanBulk, bulkSQL, id); err != nil || !stopped {
+		if b, err = collectOne(ctx, c, "bulk", scanBulk, bulkSQL, id); err != nil || !stopped {
 			return err
 		}
 		return audit(ctx, c, at, []store.AuditRow{row})
@@ -241,7 +241,7 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 		n, err := c.exec(ctx, "settle bulk", `UPDATE bulk SET rev = rev + 1, lease_until = ?`+leasedBulk,
 			micros(now.Add(ttl)), b.ID, b.Generation)
 		if err != nil || n == 0 {
-			return fenced(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
+			return fenceError(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
 		}
 		count := map[store.BulkOutcome]int64{}
 		for _, e := range st.Ends {
@@ -262,7 +262,7 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 		if st.Pause.Code != "" {
 			until = sql.NullInt64{Int64: micros(now.Add(st.Pause.For)), Valid: true}
 		}
-		out, err = one(ctx, c, "settle bulk", scanBulk, `UPDATE bulk SET accepted = accepted + ?1, rejected = rejected + ?2, refused = refused + ?3, paced = ?4, paced_until = ?5,
+		out, err = collectOne(ctx, c, "settle bulk", scanBulk, `UPDATE bulk SET accepted = accepted + ?1, rejected = rejected + ?2, refused = refused + ?3, paced = ?4, paced_until = ?5,
 			not_sent = not_sent + ?8, finished_at = iif(accepted + rejected + refused + not_sent + ?1 + ?2 + ?3 + ?8 = total, ?6, NULL) WHERE id = ?7 RETURNING `+bulkColumns,
 			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Pause.Code), until,
 			micros(now), b.ID, count[store.BulkNotSent])
@@ -271,10 +271,10 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 	return out, err
 }
 
-// HoldBulk implements store.BulkTx. There is one writer: this transaction.
+// HoldBulk implements store.BulkTx. It needs no lock, because this transaction is the only writer.
 func (t *runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
-	_, err := one(ctx, t.conn, "hold bulk", value[int], `SELECT 1 FROM bulk`+leasedBulk+` AND stopped_at IS NULL`, b.ID,
-		b.Generation)
+	_, err := collectOne(ctx, t.conn, "hold bulk", value[int], `SELECT 1 FROM bulk`+leasedBulk+` AND stopped_at IS NULL`,
+		b.ID, b.Generation)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
 	}
@@ -288,7 +288,7 @@ func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Durati
 		n, err := c.exec(ctx, "release bulk", `UPDATE bulk SET owner = '', lease_until = 0, due_at = iif(stopped_at IS NULL, ?, ?)`+leasedBulk,
 			micros(now.Add(delay)), micros(now), b.ID, b.Generation)
 		if err != nil || n == 0 {
-			return fenced(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
+			return fenceError(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
 		}
 		return nil
 	})

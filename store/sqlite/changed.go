@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// changedSQL reads the place of the newest change, which comes first, and a page of
-// changes. A cursor of another epoch (?1), or beyond the newest change (?2, of the
-// run ?3), is not of this history: it reads from the beginning.
+// changedSQL reads the epoch and the newest change as the first row, and a page of changes. If the cursor has another
+// epoch (?1), or its change (?2, of the run ?3) is beyond the newest one, it does not belong to this history and the
+// feed is read from the beginning.
 const changedSQL = `WITH here (epoch, newest) AS MATERIALIZED (
   SELECT (SELECT value FROM meta WHERE name = 'epoch'), (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'))
 SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, '' AS run_id, epoch, 0 AS kind FROM here
@@ -20,8 +20,8 @@ UNION ALL SELECT * FROM (
   FROM run_state st INDEXED BY run_state_change JOIN run_head h ON h.run_id = st.run_id
   WHERE (st.change, st.run_id) > (SELECT iif(epoch = ?1 AND newest + 1 >= ?2, ?2, 0), ?3 FROM here) AND `
 
-// Changed implements store.Feed. Changes are numbered under the write lock, so
-// that the order of numbers is that of commits and nothing has to be read twice.
+// Changed implements store.Feed. Changes are numbered under the write lock, so the order of their numbers is the order
+// of commits and no row has to be read twice.
 func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (out []store.RunRow, next string,
 	err error) {
 	limit := clamp(f.Limit, store.MaxPage)
@@ -63,7 +63,7 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 	if err != nil {
 		return nil, "", err
 	}
-	if len(out) < limit || limit == 0 { // everything up to newest is read
+	if len(out) < limit || limit == 0 { // the page reached the newest change
 		last, lastRun = newest+1, ""
 	}
 	return out, epoch + cursorMark + strconv.FormatInt(last, 10) + cursorMark + lastRun, nil
@@ -71,8 +71,8 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 
 const cursorMark = ":"
 
-// parseCursor reads a cursor, which is the last row read; one that cannot be read
-// is of no epoch.
+// parseCursor parses a cursor, which is the last row read. An invalid cursor has no epoch, so the feed is read from the
+// beginning.
 func parseCursor(cursor string) (epoch string, change int64, runID string) {
 	parts := strings.SplitN(cursor, cursorMark, 3)
 	if len(parts) != 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// micros is how times are kept; 0 is the zero time.
+// micros returns a time as the integer that columns store: microseconds since 1970, or 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -39,7 +39,7 @@ func microsOrNil(t *time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: micros(*t), Valid: true}
 }
 
-// blob keeps nil apart from empty.
+// blob returns raw as a BLOB parameter. nil becomes NULL, which differs from an empty document.
 func blob(raw json.RawMessage) any {
 	if raw == nil {
 		return nil
@@ -47,7 +47,7 @@ func blob(raw json.RawMessage) any {
 	return []byte(raw)
 }
 
-// text is blob for columns that people read.
+// text returns raw as a TEXT parameter, for columns that people read with the sqlite3 shell. nil becomes NULL.
 func text(raw json.RawMessage) any {
 	if raw == nil {
 		return nil
@@ -57,7 +57,7 @@ func text(raw json.RawMessage) any {
 
 const eventColumns = `run_seq, key, event_id, type, step_id, signal_id, logical_attempt, engine_attempt, emitted_at, persisted_at, emitted_by, payload`
 
-// scanEvent reads eventColumns; the identity is that of the run.
+// scanEvent reads eventColumns. The caller sets the identity, which is that of the run.
 func scanEvent(row scanner) (run.Event, error) {
 	var e run.Event
 	var emitted, persisted int64
@@ -89,7 +89,7 @@ func scanRun(row scanner) (store.Run, error) {
 
 const headColumns = `last_seq, last_at, terminal, gate, running, ops_rev, signal_no`
 
-// scanHead reads headColumns; the run's id is the caller's to know.
+// scanHead reads headColumns. The caller sets RunID.
 func scanHead(row scanner) (store.Head, error) {
 	var h store.Head
 	var at int64
@@ -120,7 +120,7 @@ const queueColumns = `run_id, tenant_id, project_id, waiting, priority, expires_
 
 func scanQueue(row scanner) (store.QueueRow, error) { return scanQueueAnd(row) }
 
-// scanQueueAnd reads queueColumns, and what stands behind them into more.
+// scanQueueAnd reads queueColumns and scans the columns behind them into more.
 func scanQueueAnd(row scanner, more ...any) (store.QueueRow, error) {
 	var q store.QueueRow
 	var expires, estimate, lease, due, created int64

@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// file is one database of the suite.
+// file is the path of one database of the suite.
 type file string
 
 func (f file) Open(t testing.TB) store.Store {

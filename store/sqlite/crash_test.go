@@ -16,17 +16,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// victimFile names the file that a process of this test writes until it is killed.
+// victimFile names the environment variable with the file to which a child process writes until it is killed.
 const victimFile = "DVT_TEST_VICTIM_FILE"
 
-const victims = 16 // appenders, each on a run of its own
+const victims = 16 // the number of appenders; each one has its own run
 
-// TestVictim is the process that TestCrash kills: it appends pairs of events for
-// ever and says which were acknowledged.
+// TestVictim is the main function of the process that TestCrash kills. It appends pairs of events without end and
+// prints which were acknowledged.
 func TestVictim(t *testing.T) {
 	path := os.Getenv(victimFile)
 	if path == "" {
-		return // it works in a process of its own alone
+		return // not a child process
 	}
 	s, err := Open(t.Context(), path, Options{})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestVictim(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range victims {
 		id := fmt.Sprintf("run-%02d", i)
-		wide(t, s, id, 1)
+		newWideRun(t, s, id, 1)
 		wg.Go(func() {
 			for n := 1; ; n++ {
 				_, err := s.Append(context.Background(), store.Append{RunID: id, Events: []run.Draft{
@@ -55,8 +55,7 @@ func TestVictim(t *testing.T) {
 	wg.Wait()
 }
 
-// Every append that was acknowledged survives the end of its process in the
-// middle of a group, and no append is there by half.
+// Every acknowledged append survives a kill of its process in the middle of a group, and no append is stored partly.
 // contract: T27
 func TestCrash_NothingAcknowledgedIsLost(t *testing.T) {
 	t.Parallel()
@@ -77,7 +76,7 @@ func TestCrash_NothingAcknowledgedIsLost(t *testing.T) {
 			var id string
 			var n int
 			if _, err := fmt.Sscanf(lines.Text(), "acknowledged %s %d", &id, &n); err != nil {
-				t.Fatalf("the process said %q", lines.Text())
+				t.Fatalf("the process printed %q, want an acknowledgement", lines.Text())
 			}
 			acknowledged[id] = n
 			if count == 200+50*round {
@@ -87,7 +86,7 @@ func TestCrash_NothingAcknowledgedIsLost(t *testing.T) {
 			}
 		}
 		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-			t.Fatalf("the process ended: %v", err)
+			t.Fatalf("the process ended with %v, want killed", err)
 		}
 		s := open(t, path, Options{})
 		for i := range victims {
@@ -98,11 +97,11 @@ func TestCrash_NothingAcknowledgedIsLost(t *testing.T) {
 			}
 			last := l.Head.LastSeq
 			if want := run.Seq(1 + 2*acknowledged[id]); last < want || last%2 == 0 || l.State.Seq != last {
-				t.Errorf("%s: head %d, state %d, acknowledged %d", id, last, l.State.Seq, want)
+				t.Errorf("%s: head %d and state %d, want the same odd seq of at least %d", id, last, l.State.Seq, want)
 			}
 			evs, err := s.EventsBefore(t.Context(), id, last+1, 2)
 			if err != nil || len(evs) == 0 || evs[0].Seq != last {
-				t.Errorf("%s: head %d, events %v, %v", id, last, evs, err)
+				t.Errorf("%s: last events %v, %v; want the last one at the head %d", id, evs, err, last)
 			}
 		}
 	}

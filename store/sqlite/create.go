@@ -11,18 +11,18 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// CreateRun implements store.Transactor. Nobody else sees the head before the commit,
-// so nothing is looked up for its first events.
+// CreateRun implements store.Transactor. Before the commit no other transaction sees the head, so its first events need
+// no lookup of facts.
 func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		t := s.begin(c, n.Run.Identity, store.Head{RunID: n.Run.RunID})
 		r = n.Run
-		r.CreatedAt = t.at // that of its first event
+		r.CreatedAt = t.at // the time of its first event
 		if created, err = t.create(ctx, r, n); err != nil {
 			return err
 		}
 		if !created {
-			r, err = one(ctx, c, "create run", scanRun, byRequestSQL, n.Run.RequestKey)
+			r, err = collectOne(ctx, c, "create run", scanRun, byRequestSQL, n.Run.RequestKey)
 			if errors.Is(err, store.ErrNotFound) {
 				err = fmt.Errorf("sqlite: run %s exists: %w", n.Run.RunID, store.ErrConflict)
 			}
@@ -37,7 +37,7 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if err != nil {
 			return err
 		}
-		return t.begun(ctx, r, events, n.Audit)
+		return t.writeFirstEvents(ctx, r, events, n.Audit)
 	})
 	if err != nil {
 		return store.Run{}, false, err
@@ -45,9 +45,9 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 	return r, created, nil
 }
 
-// begun writes the first events of a new run, its head and its checkpoint, which makes it
-// visible in lists before any projector saw it.
-func (t *runTx) begun(ctx context.Context, r store.Run, events []run.Draft, rows []store.AuditRow) error {
+// writeFirstEvents writes the first events of a new run, its head and its checkpoint. The checkpoint makes the run
+// visible in lists before a projector has seen it.
+func (t *runTx) writeFirstEvents(ctx context.Context, r store.Run, events []run.Draft, rows []store.AuditRow) error {
 	batch, err := authority.Prepare(t.id, store.Append{Events: events})
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (t *runTx) begun(ctx context.Context, r store.Run, events []run.Draft, rows
 	if err := t.insertHead(ctx); err != nil {
 		return err
 	}
-	if t.moved() {
+	if t.isDirty() {
 		if err := t.markDirty(ctx); err != nil {
 			return err
 		}
@@ -74,8 +74,7 @@ func (t *runTx) begun(ctx context.Context, r store.Run, events []run.Draft, rows
 	return saveFirst(ctx, t.conn, authority.Fold(store.Loaded{}, authority.Base(r), plan.Insert).State)
 }
 
-// enqueueNew puts a new run into the queue and returns its first events: those that
-// are given, or what Wait makes of it.
+// enqueueNew puts a new run into the queue and returns its first events. A run that waits gets its events from n.Wait.
 func (t *runTx) enqueueNew(ctx context.Context, n store.NewRun) ([]run.Draft, error) {
 	if n.Enqueue == nil {
 		return n.Events, nil
@@ -117,12 +116,11 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		if err := t.Audit(ctx, n.Audit...); err != nil {
 			return err
 		}
-		return t.imported(ctx)
+		return t.finishImport(ctx)
 	})
 }
 
-// create writes the facts of a new run and its plan; false says that its request made
-// another one before.
+// create writes the row of a new run and its plan. It returns false if the run id or the request exists.
 func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) (bool, error) {
 	ref, err := authority.Encode(r.PlanRef)
 	if err != nil {
@@ -155,7 +153,7 @@ const insertRunSQL = `INSERT INTO run (run_id, tenant_id, project_id, environmen
 
 const insertHeadSQL = `INSERT INTO run_head (run_id, ` + headColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
-// insertHead writes the head of a new run as it is by now.
+// insertHead writes the current head of a new run.
 func (t *runTx) insertHead(ctx context.Context) error {
 	h := t.head
 	_, err := t.conn.exec(ctx, "insert head", insertHeadSQL, h.RunID, h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate,
@@ -163,8 +161,8 @@ func (t *runTx) insertHead(ctx context.Context) error {
 	return err
 }
 
-// imported finishes what Import wrote with the first checkpoint.
-func (t *runTx) imported(ctx context.Context) error {
+// finishImport marks an imported run dirty and writes its first checkpoint.
+func (t *runTx) finishImport(ctx context.Context) error {
 	if err := t.finish(ctx); err != nil {
 		return err
 	}

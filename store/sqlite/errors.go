@@ -12,9 +12,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// failed translates an error of the driver by its code and says what was being
-// done. It is called once, where the driver answers.
-func (s *Store) failed(what string, err error) error {
+// translate returns the sentinel error of package store for an error of the driver, with the name of the operation. The
+// methods of conn call it once for each error.
+func (s *Store) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -27,10 +27,10 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("sqlite: %s: %w", what, err)
 }
 
-// notFound says that what was asked for is not there.
+// notFound returns store.ErrNotFound with the name of the missing row.
 func notFound(what string) error { return fmt.Errorf("sqlite: %s: %w", what, store.ErrNotFound) }
 
-// classify is the sentinel of a driver error, nil when it has none.
+// classify returns the sentinel of a driver error, or nil if it has none.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

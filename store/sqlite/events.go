@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// eventsSQL has the identity of the run before the columns of each event, and one
-// row without an event when there is none.
+// eventsSQL selects the identity of the run before the columns of each event. It returns one row without an event if
+// the run has none.
 const (
 	eventsSQL = `SELECT r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, ` + eventColumns + `
 	FROM run r LEFT JOIN event e ON e.run_id = r.run_id AND e.run_seq `
@@ -58,14 +58,14 @@ func (s *Store) events(ctx context.Context, query, runID string, bound run.Seq, 
 	return out, nil
 }
 
-func clamp(limit, most int) int {
-	if limit <= 0 || limit > most {
-		return most
+func clamp(limit, maximum int) int {
+	if limit <= 0 || limit > maximum {
+		return maximum
 	}
 	return limit
 }
 
-// headsSQL comes with the epoch in every row, of which there is one at least.
+// headsSQL selects the epoch in every row. It returns at least one row.
 const headsSQL = `SELECT (` + epochSQL + `), h.run_id, ` +
 	headColumns + ` FROM (SELECT 1) LEFT JOIN (SELECT * FROM run_head
 	WHERE run_id IN (SELECT value FROM json_each(?))) h`
@@ -98,7 +98,7 @@ func (s *Store) Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	return out, err
 }
 
-// identities remembers what never changes about runs that were seen committed.
+// identities caches the identities of runs that were seen committed. They never change.
 type identities struct {
 	mu   sync.RWMutex
 	byID map[string]run.Identity
@@ -113,7 +113,7 @@ func (i *identities) get(runID string) (run.Identity, bool) {
 	return id, found
 }
 
-// put forgets everything when it is full: what is needed comes back at one read a run.
+// put clears the cache when it is full. Each run that is still in use costs one read.
 func (i *identities) put(id run.Identity) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -125,7 +125,7 @@ func (i *identities) put(id run.Identity) {
 
 const identitySQL = `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version FROM run WHERE run_id = ?`
 
-// identity answers store.ErrNotFound for an unknown run.
+// identity returns the identity of a run from the cache or the file. It returns store.ErrNotFound for an unknown run.
 func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error) {
 	if id, found := s.identities.get(runID); found {
 		return id, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// A cursor from after the moment to which a file was put back is of a history that
-// never was: it reads from the beginning, though the epoch says nothing.
+// A cursor from after the backup from which a file was restored belongs to a lost history. So the feed is read from the
+// beginning, although the epoch is the same.
 // contract: T194
-func TestFeed_FilePutBack(t *testing.T) {
+func TestFeed_RestoredFileIsReadFromTheBeginning(t *testing.T) {
 	f := file(filepath.Join(t.TempDir(), "dvt.db"))
 	s := f.Open(t)
 	if _, _, err := s.CreateRun(t.Context(), store.NewRun{
@@ -26,9 +26,9 @@ func TestFeed_FilePutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rows, _, err := s.Changed(t.Context(), filter, cursor); err != nil || len(rows) != 0 {
-		t.Fatalf("nothing changed: %v, %v", rows, err)
+		t.Fatalf("without a change: rows %v, %v; want none", rows, err)
 	}
-	// What the writes since the backup did to the counter is undone.
+	// Undo the effect on the counter of the writes since the backup.
 	for _, sql := range []string{`UPDATE run_state SET change = change - 1`,
 		`UPDATE meta SET value = CAST(value AS INTEGER) - 1 WHERE name = 'change'`} {
 		if err := f.Exec(t, sql); err != nil {
@@ -36,6 +36,6 @@ func TestFeed_FilePutBack(t *testing.T) {
 		}
 	}
 	if rows, _, err := s.Changed(t.Context(), filter, cursor); err != nil || len(rows) != 1 {
-		t.Errorf("after the file was put back: %v, %v, want its one run", rows, err)
+		t.Errorf("after the restore: rows %v, %v; want the one run", rows, err)
 	}
 }

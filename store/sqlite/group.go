@@ -11,25 +11,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// group is the transaction of one lead.
+// group is one shared transaction, from the point of view of its leader.
 type group struct {
 	*writer
 	start   time.Time
-	calls   int       // that had their turn
-	written bool      // there is work in it
-	joined  []*member // those who wait for its end
+	calls   int       // the calls that had their turn
+	written bool      // the transaction contains work
+	joined  []*member // the callers that wait for the commit
 }
 
-// lead runs one group, beginning with f or d.
+// lead runs one group. Its first call is f or d, whichever is not nil.
 func (w *writer) lead(ctx context.Context, f func(*conn) error, d *decision) (err error) {
 	defer w.pass()
-	w.expect()
+	w.awaitReturning()
 	g := &group{writer: w, start: time.Now()}
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
 	committed := false
-	answer := errLost // unless it comes to an end
+	answer := errLost // the answer if the leader panics
 	defer func() {
 		if !committed {
 			w.rollback()
@@ -53,25 +53,25 @@ func (w *writer) lead(ctx context.Context, f func(*conn) error, d *decision) (er
 	return answer
 }
 
-// expect lets those come who were just answered, for as long as they come one after
-// the other: a moment that is short beside what a group takes. After a call that was
-// alone there is nobody.
-func (w *writer) expect() {
-	most := w.expected
+// awaitReturning waits for the callers that the last group answered, as long as they keep arriving. Their next calls
+// then share this group's commit. The wait is short compared with the time of a group. It does not wait if the last
+// call was alone.
+func (w *writer) awaitReturning() {
+	returning := w.expected
 	began := time.Now()
-	for came, newest := 0, began; came < most; {
+	for came, newest := 0, began; came < returning; {
 		now := time.Now()
 		if n := int(w.waiting.Load()); n > came {
 			came, newest = n, now
 		}
-		if now.Sub(newest) > grace || now.Sub(began) > time.Duration(most)*grace {
+		if now.Sub(newest) > grace || now.Sub(began) > time.Duration(returning)*grace {
 			return
 		}
 		runtime.Gosched()
 	}
 }
 
-// end answers those who wait for the end of the group.
+// end answers the callers that wait for the end of the group.
 func (g *group) end(err error) {
 	g.expected = 0
 	if n := len(g.joined); n > 0 {
@@ -86,8 +86,8 @@ func (g *group) end(err error) {
 	}
 }
 
-// gather gives everyone who waits a turn in the transaction, after the leader's
-// own decision if there is one. An error says that the transaction is lost.
+// gather gives every waiting call its turn in the transaction. It starts with own, the decision of the leader, if that
+// is not nil. An error means that the transaction is lost.
 func (g *group) gather(own *decision) error {
 	for own != nil || g.calls < maxGroup && time.Since(g.start) < g.span {
 		var decisions []*decision
@@ -104,28 +104,28 @@ func (g *group) gather(own *decision) error {
 		}
 		own = nil
 		g.joined = append(g.joined, members...)
-		if err := g.together(decisions, made); err != nil {
+		if err := g.decideTogether(decisions, made); err != nil {
 			return err
 		}
 		if worker == nil {
 			continue
 		}
-		if err := g.let(worker); err != nil {
+		if err := g.runMember(worker); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// together makes decisions as one set. When that fails each is made alone, so
-// that what the file refuses is refused to its caller alone.
-func (g *group) together(decisions []*decision, made chan<- struct{}) error {
+// decideTogether makes decisions as one set. If the set fails, it makes each decision alone, so that only the caller of
+// the bad one gets the error.
+func (g *group) decideTogether(decisions []*decision, made chan<- struct{}) error {
 	defer close(made)
 	if len(decisions) == 0 {
 		return nil
 	}
 	g.calls += len(decisions)
-	failure, err := g.attempt(decisions)
+	failure, err := g.trySet(decisions)
 	if err != nil || failure == nil {
 		return err
 	}
@@ -133,40 +133,40 @@ func (g *group) together(decisions []*decision, made chan<- struct{}) error {
 		decisions[0].err = failure
 		return nil
 	}
-	g.log.Warn("appends that were to be written together failed and are written one by one",
+	g.log.Warn("a group of appends failed; writing them one by one",
 		slog.Int("appends", len(decisions)), slog.Any("error", failure))
 	for _, d := range decisions {
 		if d.err != nil {
-			continue // it was refused before anything was written
+			continue // it failed before anything was written
 		}
-		failure, err := g.attempt([]*decision{d})
+		failure, err := g.trySet([]*decision{d})
 		if err != nil {
 			return err
 		}
-		d.err = cmp.Or(failure, d.err) // which the attempt sets, too
+		d.err = cmp.Or(failure, d.err) // trySet sets d.err, too
 	}
 	return nil
 }
 
-// attempt makes a set. Its failure left nothing behind; an error says that the
+// trySet makes decisions as one set. If it returns a failure, the set left nothing behind. An error means that the
 // transaction is lost.
-func (g *group) attempt(decisions []*decision) (failure, err error) {
-	if !g.written { // nothing is lost by starting anew
-		if failure = g.makeSet(g.conn, decisions); failure != nil {
+func (g *group) trySet(decisions []*decision) (failure, err error) {
+	if !g.written { // the transaction is empty, so a new one costs nothing
+		if failure = g.decideSet(g.conn, decisions); failure != nil {
 			g.rollback()
 			return failure, g.begin(context.Background())
 		}
 		g.written = true
 		return nil, nil
 	}
-	return g.apart(func() error { return g.makeSet(g.conn, decisions) })
+	return g.inSavepoint(func() error { return g.decideSet(g.conn, decisions) })
 }
 
-// let gives a call its turn.
-func (g *group) let(m *member) error {
+// runMember gives m its turn and waits until its work is done.
+func (g *group) runMember(m *member) error {
 	g.calls++
 	began := false
-	failure, err := g.apart(func() error {
+	failure, err := g.inSavepoint(func() error {
 		began = true
 		m.turn <- turn{conn: g.conn}
 		return <-m.done
@@ -181,9 +181,9 @@ func (g *group) let(m *member) error {
 	return err
 }
 
-// apart runs work under a savepoint. Its failure left nothing behind; an error
-// says that the transaction is lost.
-func (g *group) apart(work func() error) (failure, err error) {
+// inSavepoint runs work in a savepoint. If it returns a failure, the work left nothing behind. An error means that the
+// transaction is lost.
+func (g *group) inSavepoint(work func() error) (failure, err error) {
 	ctx := context.Background()
 	if _, err := g.conn.exec(ctx, "savepoint", `SAVEPOINT member`); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func scope(f store.RunFilter) *where {
 	return w
 }
 
-// inScopes is a condition of each row, "" when the scopes restrict nothing.
+// inScopes returns the condition that a row is in the scopes. It returns "" if the scopes restrict nothing.
 func inScopes(table string, s store.Scopes) (term string, args []any) {
 	environments, projects, places, all := s.Split()
 	if all {
@@ -55,11 +55,11 @@ func inScopes(table string, s store.Scopes) (term string, args []any) {
 const (
 	listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev`
 
-	// listedSteps are the steps of a row as a JSON array.
+	// listedSteps selects the steps of a row as a JSON array.
 	listedSteps = `, (SELECT '[' || group_concat(body) || ']' FROM (SELECT body FROM step_state WHERE run_id = p.run_id ORDER BY ord))`
 )
 
-// List implements store.Runs. It is one statement; a text is looked up by one before it.
+// List implements store.Runs. It uses one statement, and one more before it if the filter has a text.
 func (s *Store) List(ctx context.Context, f store.RunFilter) (out []store.RunRow, err error) {
 	err = s.read(ctx, func(c *conn) (err error) {
 		var found store.TextMatches
@@ -74,7 +74,7 @@ func (s *Store) List(ctx context.Context, f store.RunFilter) (out []store.RunRow
 	if err != nil {
 		return nil, err
 	}
-	if backward(f) {
+	if isBackward(f) {
 		slices.Reverse(out)
 	}
 	return out, nil
@@ -114,7 +114,7 @@ func list(ctx context.Context, c *conn, f store.RunFilter, found store.TextMatch
 	}, query, q.args...)
 }
 
-// Count implements store.Runs. It is two statements: one of all runs, one of those that failed.
+// Count implements store.Runs. It uses two statements: one counts all runs, the other one the failed runs.
 func (s *Store) Count(ctx context.Context, f store.RunFilter, parts int) ([]store.RunCount, error) {
 	f.After, f.Before, f.Steps = nil, nil, false
 	out := make([]store.RunCount, clamp(parts, store.MaxParts))

@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Pages and counts walk an index that begins with all that is asked for, or has the rest of it: no row is read to be
-// left out.
+// Pages and counts walk a covering index that begins with the restricted columns. Conditions on other columns are
+// checked in the index, so no row of the table is read in vain.
 // contract: T101
 func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 	t.Parallel()
@@ -55,24 +55,24 @@ func TestPlans_ListsAndCountsWalkIndexes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Join(plan, "\n"); !strings.Contains(said, want+"\n") || strings.Contains(said, "SCAN run_state") {
-			t.Errorf("not %s:\n%s", want, said)
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, want+"\n") || strings.Contains(text, "SCAN run_state") {
+			t.Errorf("the plan does not contain %s, or it scans or sorts:\n%s", want, text)
 		}
 	}
 }
 
 // contract: T101
-func TestPlans_PlacesProbeAnIndex(t *testing.T) {
+func TestPlans_RunScopesProbesAnIndex(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for next, want := range map[string]string{
-		nextPlace: "SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id>?)",
-		nextPlaceWithinIt: "SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id=? AND " +
+		nextScope: "SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id>?)",
+		nextScopeInProject: "SEARCH t USING COVERING INDEX run_state_scope_status (tenant_id=? AND project_id=? AND " +
 			"environment_id>?)",
 	} {
 		var plan []string
 		err := s.read(t.Context(), func(c *conn) error {
-			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+fmt.Sprintf(placesSQL, next), []any{"t1", "[]", 9},
+			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+fmt.Sprintf(scopesSQL, next), []any{"t1", "[]", 9},
 				func(r row) error {
 					detail, _ := r[3].(string)
 					plan = append(plan, detail)
@@ -82,9 +82,9 @@ func TestPlans_PlacesProbeAnIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := strings.Join(plan, "\n"); !strings.Contains(said, want) || strings.Contains(said, "SCAN n") ||
-			strings.Contains(said, "TEMP B-TREE") {
-			t.Errorf("not %s:\n%s", want, said)
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, want) || strings.Contains(text, "SCAN n") ||
+			strings.Contains(text, "TEMP B-TREE") {
+			t.Errorf("the plan does not contain %s, or it scans or sorts:\n%s", want, text)
 		}
 	}
 }

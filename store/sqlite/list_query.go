@@ -11,28 +11,27 @@ import (
 )
 
 const (
-	// maxList is the longest List: a page of 200 and one to see that there is more.
+	// maxList is the longest List: a page of 200 rows and one row that shows whether there are more.
 	maxList = 201
-	// maxStreams is how many combinations of values a page is merged from. So many
-	// values more are no key: rows are met on a walk that has one of them.
+	// maxStreams is the most streams that a page is merged from: one for each combination of the filter's values. A
+	// column whose values would exceed it becomes a condition of the rows instead.
 	maxStreams = 128
 )
 
-// listQuery builds the statement of a page. Each combination of the values that are
-// asked for is read in the order of its index, and the page is merged from these
-// streams, a row at a time: what is read does not grow with the runs that there are.
+// listQuery builds the statement of a page. It reads each combination of the filter's values as a stream in the order
+// of its index, and merges the streams row by row. So the number of rows read does not grow with the number of runs.
 type listQuery struct {
-	where     // of every stream
+	where     // the conditions of every stream
 	f         store.RunFilter
 	direction string
 }
 
-// backward: only Before is given. The page that ends there is found by walking back from it.
-func backward(f store.RunFilter) bool { return f.Before != nil && f.After == nil }
+// isBackward reports whether only Before is set. The page that ends there is found in reverse order.
+func isBackward(f store.RunFilter) bool { return f.Before != nil && f.After == nil }
 
 func newListQuery(f store.RunFilter) *listQuery {
 	q := &listQuery{f: f, direction: " DESC"}
-	if f.Ascending != backward(f) {
+	if f.Ascending != isBackward(f) {
 		q.direction = " ASC"
 	}
 	q.terms = append(q.terms, q.bind(`tenant_id = ?`, f.TenantID))
@@ -58,7 +57,7 @@ func newListQuery(f store.RunFilter) *listQuery {
 	return q
 }
 
-// bind puts numbered parameters, which many streams share, in the place of the question marks of a term.
+// bind replaces the question marks of a term by numbered parameters for args, which many streams share.
 func (q *listQuery) bind(term string, args ...any) string {
 	before := ""
 	for _, a := range args {
@@ -70,9 +69,9 @@ func (q *listQuery) bind(term string, args ...any) string {
 	return before + term
 }
 
-// page selects all rows of the list, unordered, "" when there can be none. The runs that a
-// text finds are those of the plans that it is a part of, and those whose ids begin with
-// it. What more plans and runs match than are looked up is soon met on a walk.
+// page returns a select of all rows of the list without an order, or "" if no row can match. A text finds the runs of
+// plans whose id contains it, and runs whose id begins with it. If it matches too many plans or runs to look up, a walk
+// over all runs soon finds a full page.
 func (q *listQuery) page(found store.TextMatches) (page string) {
 	plan := key{column: "plan_id"}
 	if q.f.PlanID != "" {
@@ -94,14 +93,14 @@ func (q *listQuery) page(found store.TextMatches) (page string) {
 		if found.Many {
 			parts = append(parts, q.streams(plan, q.bind(named, text, text)))
 		} else if len(found.Runs) > 0 {
-			parts = append(parts, q.these(found.Runs, plan))
+			parts = append(parts, q.runsByID(found.Runs, plan))
 		}
-		page = strings.Join(parts, ` UNION `) // a run may be in both
+		page = strings.Join(parts, ` UNION `) // UNION, because a run may be in both
 	}
 	return page
 }
 
-// statement is "" when there can be no rows.
+// statement returns the statement of a page, or "" if no row can match.
 func (q *listQuery) statement(found store.TextMatches) string {
 	page := q.page(found)
 	if page == "" {
@@ -118,7 +117,7 @@ func (q *listQuery) statement(found store.TextMatches) string {
 		CROSS JOIN run_state st ON st.run_id = p.run_id CROSS JOIN run_head h ON h.run_id = p.run_id` + order(`p.`)
 }
 
-// key is a column that is to have one of some values; any value when there are none.
+// key is a column that must have one of values. No values means no restriction.
 type key struct {
 	column string
 	values []string
@@ -142,15 +141,16 @@ func (q *listQuery) keys(plan key) []key {
 	return keys
 }
 
-// streams are the selects of the rows that have a value of plan and meet the filter and more, one for each combination
-// of the values of an index: one of who started them, of the plans, of the projects or of the environment, whichever
-// comes first, and the statuses. Runs of one plan at one place have an index of their own.
+// streams returns the union of selects that have a value of plan and meet the filter and the conditions in more. There
+// is one select for each combination of the values of an index. The first key column of the index is the starter, the
+// plan, the project or the environment, whichever the filter restricts first; the statuses follow. Runs of one plan in
+// one project and environment have their own index.
 func (q *listQuery) streams(plan key, more ...string) string {
 	const ofTenant = `run_state_tenant`
 	terms := slices.Concat(q.terms, more)
 	index, combined := ofTenant, []string{""}
 	keys := q.keys(plan)
-	if ofPlace(keys) {
+	if isSingleScope(keys) {
 		index = `run_state_scope`
 	}
 	for _, k := range keys {
@@ -174,8 +174,9 @@ func (q *listQuery) streams(plan key, more ...string) string {
 	return strings.Join(combined, ` UNION ALL `)
 }
 
-// ofPlace: one plan, project and environment are asked for, and statuses: such runs have an index.
-func ofPlace(keys []key) bool {
+// isSingleScope reports whether the filter has exactly one plan, project and environment, and statuses. Such runs have
+// their own index.
+func isSingleScope(keys []key) bool {
 	for _, k := range keys {
 		switch n := len(k.values); {
 		case k.column == "triggered_by" && n > 0, k.column == "status" && n == 0, k.column != "triggered_by" &&
@@ -186,8 +187,8 @@ func ofPlace(keys []key) bool {
 	return true
 }
 
-// combine adds each value to each of the combinations that there are. The number of
-// values is made a power of two, by some that are none, so that there are few statements.
+// combine adds each value of k to each combination. It fills the number of values up to a power of two with NULL, which
+// matches nothing, so that there are few different statements.
 func (q *listQuery) combine(combined []string, k key) (out []string) {
 	for i := range 1 << bits.Len(uint(len(k.values)-1)) {
 		var v any
@@ -202,8 +203,8 @@ func (q *listQuery) combine(combined []string, k key) (out []string) {
 	return out
 }
 
-// these selects those of some runs that meet the filter.
-func (q *listQuery) these(runIDs []string, plan key) string {
+// runsByID selects those of the given runs that meet the filter.
+func (q *listQuery) runsByID(runIDs []string, plan key) string {
 	terms := slices.Clone(q.terms)
 	for _, k := range q.keys(plan) {
 		if len(k.values) > 0 {
@@ -221,8 +222,8 @@ func (q *listQuery) oneOf(k key) string {
 	return q.bind(k.column+` IN (SELECT value FROM json_each(?))`, array(k.values))
 }
 
-// array is values as SQLite reads them.
+// array returns values as the JSON array that json_each reads.
 func array(values []string) string {
-	doc, _ := json.Marshal(values) // texts always are JSON
+	doc, _ := json.Marshal(values) // encoding strings cannot fail
 	return string(doc)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // match looks up the text among the plans and run ids of the filter's tenant and projects. Plans and runs of others
-// change neither the answer nor its cost (contract T101). Both only grow, so that a list that is read afterwards misses
-// nothing.
+// change neither the result nor its cost (contract T101). Plans and runs are never removed, so a list that is read
+// afterwards misses nothing.
 func match(ctx context.Context, c *conn, f store.RunFilter) (store.TextMatches, error) {
 	plans, own := scope(f), scope(f)
 	plans.add(`instr(st.plan_id, ?) > 0`, f.Text)
@@ -20,7 +20,7 @@ func match(ctx context.Context, c *conn, f store.RunFilter) (store.TextMatches, 
 		plans.add(`st.plan_id = ?`, f.PlanID)
 	}
 	from, to := f.TextRange()
-	return one(ctx, c, "look up a text", func(at scanner) (store.TextMatches, error) {
+	return collectOne(ctx, c, "look up a text", func(at scanner) (store.TextMatches, error) {
 		var ofPlans, ofRuns []byte
 		var plans, runs []string
 		if err := at.Scan(&ofPlans, &ofRuns); err != nil {

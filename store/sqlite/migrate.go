@@ -21,9 +21,8 @@ var migrations embed.FS
 // file is refused and left alone, because nothing migrates it.
 const baseline = 20
 
-// migrate brings the schema forward to the newest version that this program
-// knows. A file of a later version is left as it is, and opened when it says that
-// programs of this version still work on it.
+// migrate migrates the schema to the newest version that this program knows. It does not change a file of a later
+// version. It returns nil for such a file if the file declares that programs of this version still work on it.
 func migrate(ctx context.Context, db *sql.DB) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -32,9 +31,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return migrateWith(ctx, db, dir)
 }
 
-// migrateWith applies the migrations in dir, each in one write transaction: a
-// process that dies in the middle leaves the schema as it was. Two processes may
-// race for a file: the loser finds the winner's tables and looks again.
+// migrateWith applies the migrations in dir, each in one write transaction. If the process dies, the schema stays at
+// the previous version. If two processes migrate the same file, the second one finds the tables of the first one and
+// tries again.
 func migrateWith(ctx context.Context, db *sql.DB, dir fs.FS) error {
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -42,7 +41,7 @@ func migrateWith(ctx context.Context, db *sql.DB, dir fs.FS) error {
 	}
 	const tries = 20
 	for try := 1; ; try++ {
-		err := forward(ctx, db, p)
+		err := migrateOnce(ctx, db, p)
 		if err == nil || try == tries || errors.Is(err, store.ErrSchema) {
 			return err
 		}
@@ -54,7 +53,7 @@ func migrateWith(ctx context.Context, db *sql.DB, dir fs.FS) error {
 	}
 }
 
-func forward(ctx context.Context, db *sql.DB, p *goose.Provider) error {
+func migrateOnce(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	have, known, err := p.GetVersions(ctx)
 	if err != nil {
 		return err

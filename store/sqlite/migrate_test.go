@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// upTo are the program's migrations whose names are not above last, with more by name.
+// upTo returns the program's migrations whose names are not above last, and those in more (pairs of name and SQL).
 func upTo(t *testing.T, last string, more ...string) fs.FS {
 	t.Helper()
 	out := fstest.MapFS{}
@@ -41,7 +41,8 @@ func upTo(t *testing.T, last string, more ...string) fs.FS {
 	return out
 }
 
-// own is the last migration of this program, newest its number, and nextName the name of the one after it.
+// newest is the number of this program's last migration, own the same as the prefix of its name, and nextName the name
+// of a migration after it.
 var (
 	newest = func() int64 {
 		files, err := migrations.ReadDir("migrations")
@@ -54,7 +55,7 @@ var (
 	nextName = fmt.Sprintf("%04d_later.sql", newest+1)
 )
 
-// raw opens the file as a tool would, with the store's settings.
+// raw opens the file with database/sql and the store's settings.
 func raw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", dsn(path, Options{}.withDefaults()))
@@ -81,7 +82,7 @@ func appendStep(t *testing.T, s *Store, attempt int) {
 	}
 }
 
-// A file from before the baseline is refused, and nothing in it changes.
+// Open refuses a file from before the baseline and changes nothing in it.
 // contract: R508
 func TestOpen_AFileFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -99,7 +100,7 @@ func TestOpen_AFileFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
 	_, err := Open(t.Context(), path, Options{})
 	if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "dvt store export") ||
 		!strings.Contains(err.Error(), "dvt store import") {
-		t.Errorf("got %v, want an ErrSchema that names export and import", err)
+		t.Errorf("Open: %v, want an ErrSchema that names export and import", err)
 	}
 	if after := objects(); after != before {
 		t.Errorf("the file changed: %s, before %s", after, before)
@@ -107,7 +108,7 @@ func TestOpen_AFileFromBeforeTheBaselineIsLeftAlone(t *testing.T) {
 }
 
 // contract: R508
-func TestOpen_OnALaterFileThatSaysSo(t *testing.T) {
+func TestOpen_WorksOnACompatibleLaterFile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, last string
@@ -116,8 +117,9 @@ func TestOpen_OnALaterFileThatSaysSo(t *testing.T) {
 		{"compatible", fmt.Sprintf(
 			`ALTER TABLE event ADD COLUMN later INTEGER; UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest),
 			true},
-		{"no longer", fmt.Sprintf(`UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest+1), false},
-		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
+		{"no longer compatible",
+			fmt.Sprintf(`UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest+1), false},
+		{"without compatible_from", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +128,7 @@ func TestOpen_OnALaterFileThatSaysSo(t *testing.T) {
 			s, err := Open(t.Context(), path, Options{})
 			if !c.opens {
 				if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "start a newer dvt") {
-					t.Fatalf("got %v", err)
+					t.Fatalf("Open: %v, want an ErrSchema that says to start a newer dvt", err)
 				}
 				return
 			}
@@ -140,9 +142,9 @@ func TestOpen_OnALaterFileThatSaysSo(t *testing.T) {
 	}
 }
 
-// This version, with its statements prepared, runs on while the next one migrates.
+// This version, which has prepared its statements, continues while the next version migrates the file.
 // contract: R508
-func TestOpen_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
+func TestOpen_ThisVersionContinuesWhileTheNextMigrates(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	s := open(t, path, Options{})
@@ -157,7 +159,7 @@ func TestOpen_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	appendStep(t, s, 2)
 	l, err := s.Load(t.Context(), runtest.ID.RunID)
 	if err != nil || l.Head.LastSeq != 3 {
-		t.Fatalf("head %d, %v", l.Head.LastSeq, err)
+		t.Fatalf("head %d, %v; want 3", l.Head.LastSeq, err)
 	}
 	if _, err := s.Save(t.Context(), l.State, l.Changes); err != nil {
 		t.Fatal(err)
@@ -167,10 +169,10 @@ func TestOpen_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	}
 }
 
-// childEnv makes the test binary work on the file that it names.
+// childEnv names what the test binary does as a child process, and the file on which it works.
 const childEnv = "TEST_CHILD_ON"
 
-// TestChild is a process of its own: what it does stands before the file's name.
+// TestChild is the main function of a child process.
 func TestChild(t *testing.T) {
 	what, path, ok := strings.Cut(os.Getenv(childEnv), " ")
 	if !ok {
@@ -229,7 +231,7 @@ func TestOpen_ManyProcessesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if applied != distinct || distinct != newest-baseline+1 {
-		t.Errorf("%d migrations were applied, %d of them different", applied, distinct)
+		t.Errorf("%d migrations were applied, %d of them distinct; want each one once", applied, distinct)
 	}
 }
 
@@ -246,35 +248,34 @@ func TestOpen_KilledInTheMiddleOfAMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 1<<20 { // it writes the table
+		if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 1<<20 { // the migration fills the table
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the migration did not begin")
+			t.Fatal("the migration did not start within a minute")
 		}
 	}
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = victim.Wait() // it was killed
+	_ = victim.Wait() // an error, because it was killed
 	from := time.Now()
 	s = open(t, path, Options{})
 	appendStep(t, s, 1)
 	if took := time.Since(from); took > time.Minute {
-		t.Errorf("the file was usable after %v", took)
+		t.Errorf("the file was usable after %v, want within a minute", took)
 	}
 	var left int
 	if err := raw(t, path).QueryRow(
 		`SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'later') + (SELECT count(*) FROM goose_db_version WHERE version_id > ?)`, newest).
 		Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d traces of the migration, %v", left, err)
+		t.Errorf("the killed migration left %d traces, %v; want none", left, err)
 	}
 	migrateFile(t, path, upTo(t, own, nextName, `CREATE TABLE later (n INTEGER);`))
 	appendStep(t, s, 2)
 }
 
-// No statement of the store could change what is insert-only, REPLACE included,
-// which deletes without saying so.
+// No statement can change the insert-only tables, not even REPLACE, which deletes rows implicitly.
 // contract: Z02, T208
 func TestTriggers_InsertOnly(t *testing.T) {
 	t.Parallel()
@@ -310,10 +311,10 @@ func TestTriggers_InsertOnly(t *testing.T) {
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "-only") {
-			t.Errorf("%s: %v", statement, err)
+			t.Errorf("%s: %v, want an error of the trigger", statement, err)
 		}
 	}
 	if after := digest(); after != before {
-		t.Errorf("events or audit rows changed:\n%s\n%s", before, after)
+		t.Errorf("events or audit rows changed, before and after:\n%s\n%s", before, after)
 	}
 }

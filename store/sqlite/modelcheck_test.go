@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check works the store")
-	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws one")
+	modelFor  = flag.Duration("model.for", 15*time.Second, "duration of the model check")
+	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 means a random one")
 )
 
 var modelTarget = modelcheck.Target{
@@ -27,7 +27,7 @@ var modelTarget = modelcheck.Target{
 		}
 		return s, nil
 	},
-	// Somebody else has the write lock for a moment.
+	// Disturb holds the write lock for a moment, as another program would.
 	Disturb: func(ctx context.Context, path string) error {
 		db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
 		if err != nil {
@@ -43,11 +43,12 @@ var modelTarget = modelcheck.Target{
 	},
 }
 
-// Two processes on one file, killed and started again, held up by a third (T227).
+// Two processes work on one file. They are killed and started again, and a third program holds the write lock from time
+// to time (contract T227).
 // contract: A05, A06, A07, T186, T190, T227
 func TestModelCheck(t *testing.T) {
 	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
 }
 
-// TestModelCheckChild is one of the processes that the model check works with.
+// TestModelCheckChild is the main function of the processes that the model check starts.
 func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }

@@ -11,14 +11,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const refusedSQL = `UPDATE run_dirty SET attempts = attempts + 1, upto = iif(attempts = 0, ?, upto), not_before = ?
+const publishFailedSQL = `UPDATE run_dirty SET attempts = attempts + 1, upto = iif(attempts = 0, ?, upto), not_before = ?
 	WHERE run_id = ? RETURNING attempts, upto`
 
 // PublishFailed implements store.Outbox.
 func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, _ string,
 	retryIn time.Duration) (r store.Refusal, err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
-		r, err = one(ctx, c, "publish failed", scanRefusal, refusedSQL, to, micros(s.now().Add(retryIn)), runID)
+		r, err = collectOne(ctx, c, "publish failed", scanRefusal, publishFailedSQL, to, micros(s.now().Add(retryIn)), runID)
 		return err
 	})
 	return r, err
@@ -29,26 +29,26 @@ func scanRefusal(row scanner) (r store.Refusal, err error) {
 	return r, err
 }
 
-const burySQL = `INSERT INTO dead_letter (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at)
+const addDeadLetterSQL = `INSERT INTO dead_letter (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at)
 	SELECT ?3, st.tenant_id, st.project_id, st.run_id, st.published_seq, ?2, d.attempts, ?4, ?5
 	FROM run_dirty d JOIN run_state st USING (run_id)
 	WHERE d.run_id = ?1 AND d.attempts > 0 AND d.upto = ?2 AND st.published_seq < ?2`
 
 // AddDeadLetter implements store.Outbox.
-func (s *Store) AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
+func (s *Store) AddDeadLetter(ctx context.Context, runID string, upto run.Seq, cause string) (added bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		n, err := c.exec(ctx, "bury", burySQL,
+		n, err := c.exec(ctx, "add dead letter", addDeadLetterSQL,
 			runID, upto, uuid.NewString(), cause, micros(s.now()))
 		if err != nil || n == 0 {
 			return err
 		}
-		buried = true
+		added = true
 		return s.published(ctx, c, runID, upto, maxOpsRev)
 	})
-	return buried && err == nil, err
+	return added && err == nil, err
 }
 
-// maxOpsRev lets a mark go whatever moved beside the log.
+// maxOpsRev, passed to published, removes a dirty mark with any ops_rev.
 const maxOpsRev = 1<<63 - 1
 
 // DeadLetters implements store.Outbox.
@@ -67,16 +67,16 @@ func (s *Store) DeadLetters(ctx context.Context, f store.DeadLetterFilter) ([]st
 	if f.Before != "" {
 		w.add("pos < (SELECT pos FROM dead_letter WHERE id = ?)", f.Before)
 	}
-	return readAll(ctx, s, "dead letters", scanLetter, `SELECT id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at, redriven_at
+	return readAll(ctx, s, "dead letters", scanDeadLetter, `SELECT id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, created_at, redriven_at
 		FROM dead_letter WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
-func scanLetter(row scanner) (store.DeadLetter, error) {
+func scanDeadLetter(row scanner) (store.DeadLetter, error) {
 	var d store.DeadLetter
-	var buried int64
+	var created int64
 	var redriven sql.NullInt64
-	err := row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause, &buried, &redriven)
-	d.CreatedAt, d.RedrivenAt = instant(buried), instantOrNil(redriven)
+	err := row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause, &created, &redriven)
+	d.CreatedAt, d.RedrivenAt = instant(created), instantOrNil(redriven)
 	return d, err
 }
 
@@ -88,7 +88,7 @@ func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error)
 		if first = n > 0; first || err != nil {
 			return err
 		}
-		_, err = one(ctx, c, "redriven", value[int], `SELECT 1 FROM dead_letter WHERE id = ?`, id)
+		_, err = collectOne(ctx, c, "redriven", value[int], `SELECT 1 FROM dead_letter WHERE id = ?`, id)
 		return err
 	})
 	return first && err == nil, err

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// hot are the statements whose price may not grow with a run or with the log.
+// hot lists the statements whose cost must not grow with a run or the log.
 var hot = map[string]string{
 	"identity":         identitySQL,
 	"head":             headSQL,
@@ -36,13 +36,13 @@ var hot = map[string]string{
 	"published seq":    publishedSQL,
 	"published, clean": cleanSQL,
 	"published, dirty": stillDirtySQL,
-	"refused":          refusedSQL,
-	"bury":             burySQL,
+	"publish failed":   publishFailedSQL,
+	"add dead letter":  addDeadLetterSQL,
 	"receipt":          receiptSQL,
 	"enqueue":          enqueueSQL,
 	"wake lanes":       wakeSQL,
-	"settle lane":      settleSQL,
-	"settle tenant":    settleTenantSQL,
+	"defer lane":       deferLaneSQL,
+	"defer tenant":     deferTenantSQL,
 	"admit":            admitSQL,
 	"expired":          expiredWaitingSQL,
 	"lease":            leaseSQL,
@@ -60,7 +60,7 @@ func TestPlans_HotStatementsProbeIndexes(t *testing.T) {
 				wholeRun := detail == "SEARCH e USING PRIMARY KEY (run_id=?)" ||
 					detail == "SEARCH event USING PRIMARY KEY (run_id=?)"
 				if wholeRun || strings.HasPrefix(detail, "SCAN ") && !harmless(detail) || strings.Contains(detail, "AUTOMATIC") {
-					t.Errorf("%s: %s", name, detail)
+					t.Errorf("%s reads a whole run or table: %s", name, detail)
 				}
 				return nil
 			})
@@ -71,7 +71,7 @@ func TestPlans_HotStatementsProbeIndexes(t *testing.T) {
 	}
 }
 
-// harmless scans are of what the call itself brings, or of one row.
+// harmless reports whether a scan reads only the arguments of the call or one row.
 func harmless(detail string) bool {
 	for _, scan := range []string{"SCAN CONSTANT ROW", "SCAN json_each VIRTUAL TABLE", "SCAN (subquery",
 		"SCAN want", "SCAN 4 CONSTANT ROWS", "SCAN 4-ROW VALUES CLAUSE"} {
@@ -82,10 +82,10 @@ func harmless(detail string) bool {
 	return false
 }
 
-// What is picked next is found by the indexes of what waits and is ready, however many
-// others there are.
+// The next run is found by the partial indexes of waiting and ready rows, so the cost does not depend on the other
+// rows.
 // contract: Q12
-func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
+func TestPlans_PicksReadPartialIndexes(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for query, indexes := range map[string][]string{
@@ -97,7 +97,7 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 		stuckStartsSQL:    {"run_queue_due (waiting=?)"},
 		arrivalSQL: {"SEARCH i USING PRIMARY KEY", "SEARCH t USING PRIMARY KEY", "SEARCH p USING PRIMARY KEY",
 			"lane_tenants"},
-		headsFreePlacesSQL: {"PRIMARY KEY (run_id=?)"},
+		freeSlotSQL: {"PRIMARY KEY (run_id=?)"},
 	} {
 		var plan []string
 		err := s.write(t.Context(), func(c *conn) error {
@@ -106,7 +106,7 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 				plan = append(plan, detail)
 				if table := strings.HasPrefix(detail, "SCAN lane") || strings.HasPrefix(detail, "SCAN run_queue"); table &&
 					!strings.Contains(detail, "USING INDEX lane_") {
-					t.Errorf("%s: %s", query, detail)
+					t.Errorf("%s reads a whole table: %s", query, detail)
 				}
 				return nil
 			})
@@ -114,22 +114,22 @@ func TestPlans_PicksReadIndexesOfWhatWaits(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
-		said := strings.Join(plan, "\n")
+		text := strings.Join(plan, "\n")
 		for _, index := range indexes {
-			if !strings.Contains(said, index) {
-				t.Errorf("%s does not use %s:\n%s", query, index, said)
+			if !strings.Contains(text, index) {
+				t.Errorf("%s does not use %s:\n%s", query, index, text)
 			}
 		}
-		if strings.Contains(said, "USE TEMP B-TREE") {
-			t.Errorf("%s sorts:\n%s", query, said)
+		if strings.Contains(text, "USE TEMP B-TREE") {
+			t.Errorf("%s sorts, want an index in the right order:\n%s", query, text)
 		}
 	}
 }
 
-// headsFreePlacesSQL is what the trigger does at the end of a run.
-const headsFreePlacesSQL = `UPDATE run_queue SET slot = 0, waiting = 0 WHERE run_id = ? AND (slot = 1 OR waiting = 1)`
+// freeSlotSQL is the statement of the trigger at the end of a run.
+const freeSlotSQL = `UPDATE run_queue SET slot = 0, waiting = 0 WHERE run_id = ? AND (slot = 1 OR waiting = 1)`
 
-// parameters is how many values a query takes.
+// parameters returns the number of values that a query needs.
 func parameters(query string) int {
 	n := strings.Count(query, "?")
 	for i := 9; i > 0; i-- {

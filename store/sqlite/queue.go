@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// leaseSQL passes rows that wait for their admission by: they are beside its index.
+// leaseSQL skips rows that wait for admission without reading them, because they are not in the index that it uses.
 const leaseSQL = `UPDATE run_queue SET status = 'LOCKED', owner = ?1, generation = generation + 1,
 	attempts = attempts + 1, lease_until = ?2
 WHERE run_id IN (SELECT run_id FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
@@ -37,35 +37,36 @@ func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limi
 	return out, err
 }
 
-// Started implements store.Queue. Saying it twice is once.
+// Started implements store.Queue. It is idempotent.
 func (s *Store) Started(ctx context.Context, runID string, generation int64) error {
-	return s.settleQueue(ctx, "queue row started", runID, `UPDATE run_queue SET status = 'STARTED', last_error = ''
+	return s.moveQueue(ctx, "queue row started", runID, `UPDATE run_queue SET status = 'STARTED', last_error = ''
 		WHERE run_id = ? AND generation = ? AND status IN ('LOCKED', 'STARTED')`, runID, generation)
 }
 
 // Release implements store.Queue.
 func (s *Store) Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error {
-	return s.settleQueue(
+	return s.moveQueue(
 		ctx, "release queue row", runID, `UPDATE run_queue SET status = 'PENDING', owner = '', lease_until = 0,
 		not_before = ?, last_error = ? WHERE run_id = ? AND generation = ? AND status = 'LOCKED'`,
 		micros(s.now().Add(delay)), cause, runID, generation)
 }
 
-// settleQueue is a fenced change of one queue row.
-func (s *Store) settleQueue(ctx context.Context, what, runID, query string, args ...any) error {
+// moveQueue runs an update of one queue row that checks the generation.
+func (s *Store) moveQueue(ctx context.Context, what, runID, query string, args ...any) error {
 	return s.write(ctx, func(c *conn) error {
 		n, err := c.exec(ctx, what, query, args...)
 		if err != nil || n == 0 {
-			return fenced(ctx, c, what, `SELECT 1 FROM run_queue WHERE run_id = ?`, runID, err)
+			return fenceError(ctx, c, what, `SELECT 1 FROM run_queue WHERE run_id = ?`, runID, err)
 		}
 		return s.touch(ctx, c, runID)
 	})
 }
 
-// fenced says why a fenced write found nothing: no row, or a moved fence.
-func fenced(ctx context.Context, c *conn, what, query, runID string, err error) error {
+// fenceError explains why a write with a generation found no row. It returns store.ErrNotFound if the row does not
+// exist, and store.ErrConflict if the generation has changed.
+func fenceError(ctx context.Context, c *conn, what, query, runID string, err error) error {
 	if err == nil {
-		_, err = one(ctx, c, what, value[int], query, runID)
+		_, err = collectOne(ctx, c, what, value[int], query, runID)
 	}
 	if err == nil {
 		err = fmt.Errorf("sqlite: %s of run %s: %w", what, runID, store.ErrConflict)
@@ -82,15 +83,15 @@ const queueRowSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE run_id = ?
 
 // Queue implements store.QueueTx.
 func (t *runTx) Queue(ctx context.Context) (store.QueueRow, error) {
-	return one(ctx, t.conn, "queue row", scanQueue, queueRowSQL, t.id.RunID)
+	return collectOne(ctx, t.conn, "queue row", scanQueue, queueRowSQL, t.id.RunID)
 }
 
 const setQueueSQL = `UPDATE run_queue SET status = ?1, owner = ?2, lease_until = ?3, last_error = ?5,
 	not_before = CASE WHEN waiting = 1 AND ?1 = 'PENDING' THEN not_before ELSE ?4 END, waiting = (waiting = 1 AND ?1 = 'PENDING')
 WHERE run_id = ?6 AND generation = ?7`
 
-// SetQueue implements store.QueueTx. The wait for an admission ends with any status
-// but PENDING.
+// SetQueue implements store.QueueTx. Every status except LOCKED ends the lease. Every status except PENDING ends the
+// wait for admission.
 func (t *runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 	if q.Status != store.QueueLocked {
 		q.Owner, q.LeaseUntil = "", time.Time{}
@@ -98,8 +99,8 @@ func (t *runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 	n, err := t.conn.exec(ctx, "set queue row", setQueueSQL,
 		q.Status, q.Owner, micros(q.LeaseUntil), micros(q.NotBefore), q.LastError, t.id.RunID, q.Generation)
 	if err != nil || n == 0 {
-		return fenced(ctx, t.conn, "set queue row", `SELECT 1 FROM run_queue WHERE run_id = ?`, t.id.RunID, err)
+		return fenceError(ctx, t.conn, "set queue row", `SELECT 1 FROM run_queue WHERE run_id = ?`, t.id.RunID, err)
 	}
-	t.ops()
+	t.bumpOpsRev()
 	return nil
 }

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// readers is the connections for reads. A read is one statement, which is one
-// snapshot; it waits for no writer.
+// readers is the pool of connections for reads. A read is one statement and so one snapshot. It never waits for a
+// writer.
 type readers struct {
-	open    func() (*conn, error)
-	free    chan *conn // nil stands for one that is not open yet
-	most    int64      // reads that may wait
-	waiting atomic.Int64
-	closing chan struct{}
-	pace    pace
+	open       func() (*conn, error)
+	free       chan *conn // nil stands for a connection that is not open yet
+	maxWaiting int64      // the most reads that may wait
+	waiting    atomic.Int64
+	closing    chan struct{}
+	pace       pace
 }
 
-func newReaders(n, most int, open func() (*conn, error)) *readers {
-	r := &readers{open: open, free: make(chan *conn, n), most: int64(most), closing: make(chan struct{})}
+func newReaders(n, maxWaiting int, open func() (*conn, error)) *readers {
+	r := &readers{open: open, free: make(chan *conn, n), maxWaiting: int64(maxWaiting), closing: make(chan struct{})}
 	for range n {
 		r.free <- nil
 	}
 	return r
 }
 
-// do runs f on a connection. store.ErrOverloaded says that too many wait for one.
+// do runs f on a connection. It returns a *store.OverloadedError if too many reads wait for one.
 func (r *readers) do(ctx context.Context, f func(*conn) error) error {
 	c, err := r.take(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	default:
 	}
 	defer r.waiting.Add(-1)
-	if n := r.waiting.Add(1); n > r.most {
+	if n := r.waiting.Add(1); n > r.maxWaiting {
 		return nil, r.pace.refuse(int(n))
 	}
 	select {
@@ -72,7 +72,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	}
 }
 
-// close refuses reads that wait and those to come, and lets those in hand end.
+// close refuses waiting and later reads, waits for the running ones, and closes the connections.
 func (r *readers) close() error {
 	close(r.closing)
 	var failure error

@@ -13,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// wide makes a run of n steps with a checkpoint at its head.
-func wide(t testing.TB, s *Store, runID string, n int) {
+// newWideRun creates a run with n steps and a checkpoint at its head.
+func newWideRun(t testing.TB, s *Store, runID string, n int) {
 	t.Helper()
 	id := runtest.ID
 	id.RunID = runID
@@ -28,7 +28,7 @@ func wide(t testing.TB, s *Store, runID string, n int) {
 	}
 }
 
-// statements counts what f runs.
+// statementsOf returns the number of statements that f executes.
 func (s *Store) statementsOf(t testing.TB, f func() error) int64 {
 	t.Helper()
 	before := s.statements.Load()
@@ -39,13 +39,13 @@ func (s *Store) statementsOf(t testing.TB, f func() error) int64 {
 }
 
 // contract: T193
-func TestReads_OneStatementWhateverTheSteps(t *testing.T) {
+func TestReads_OneStatementForAnyNumberOfSteps(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 	for _, n := range []int{10, 1000} {
 		id := fmt.Sprint("run-", n)
-		wide(t, s, id, n)
-		for round := range 2 { // with a checkpoint at the head, and with a tail
+		newWideRun(t, s, id, n)
+		for round := range 2 { // first with a checkpoint at the head, then with a tail
 			reads := map[string]func(ctx context.Context) error{
 				"Load":         func(ctx context.Context) error { _, err := s.Load(ctx, id); return err },
 				"Since 0":      func(ctx context.Context) error { _, _, err := s.Since(ctx, id, 0); return err },
@@ -83,7 +83,7 @@ func TestReads_OneStatementWhateverTheSteps(t *testing.T) {
 			}
 			for name, read := range reads {
 				if got := s.statementsOf(t, func() error { return read(t.Context()) }); got != 1 {
-					t.Errorf("%s of %d steps, round %d: %d statements", name, n, round, got)
+					t.Errorf("%s of a run with %d steps, round %d: %d statements, want 1", name, n, round, got)
 				}
 			}
 			if _, err := s.Append(
@@ -96,10 +96,10 @@ func TestReads_OneStatementWhateverTheSteps(t *testing.T) {
 }
 
 // contract: T212
-func TestSince_ReadsWhatChangedAlone(t *testing.T) {
+func TestSince_ReadsOnlyChangedSteps(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
-	wide(t, s, "run", 100)
+	newWideRun(t, s, "run", 100)
 	since := func(w run.Seq) (store.Loaded, run.Delta) {
 		t.Helper()
 		l, d, err := s.Since(t.Context(), "run", w)
@@ -115,7 +115,7 @@ func TestSince_ReadsWhatChangedAlone(t *testing.T) {
 	}
 	l, want := since(1)
 	if len(l.State.Steps) != 100 || len(want.Steps) != 1 || want.Steps[0].StepID != "s0003" {
-		t.Fatalf("over a tail: %d steps, %d changed", len(l.State.Steps), len(want.Steps))
+		t.Fatalf("with a tail: %d steps, %d changed; want 100 and s0003", len(l.State.Steps), len(want.Steps))
 	}
 	if _, err := s.Save(t.Context(), l.State, l.Changes); err != nil {
 		t.Fatal(err)
@@ -125,17 +125,18 @@ func TestSince_ReadsWhatChangedAlone(t *testing.T) {
 		t.Errorf("delta (-want +got):\n%s", diff)
 	}
 	if brief.State.Steps != nil || brief.CheckpointAt != 2 {
-		t.Errorf("%d steps over the checkpoint at %d", len(brief.State.Steps), brief.CheckpointAt)
+		t.Errorf("brief state with %d steps and the checkpoint at %d, want none and 2", len(brief.State.Steps),
+			brief.CheckpointAt)
 	}
 	if diff := cmp.Diff(l.State.Header, brief.State.Header); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}
 	if whole, d := since(0); len(whole.State.Steps) != 100 || len(d.Steps) != 100 {
-		t.Errorf("since 0: %d steps, %d changed", len(whole.State.Steps), len(d.Steps))
+		t.Errorf("since 0: %d steps, %d changed; want 100 and 100", len(whole.State.Steps), len(d.Steps))
 	}
-	ask(t, s, `DELETE FROM step_state WHERE ord = 3`) // it is no whole checkpoint any more
-	if lame, d := since(1); len(lame.State.Steps) != 100 || cmp.Diff(want, d) != "" || lame.CheckpointAt != 0 {
-		t.Errorf("with a lost step: %d steps, checkpoint at %d", len(lame.State.Steps), lame.CheckpointAt)
+	queryValue(t, s, `DELETE FROM step_state WHERE ord = 3`) // makes the checkpoint incomplete
+	if full, d := since(1); len(full.State.Steps) != 100 || cmp.Diff(want, d) != "" || full.CheckpointAt != 0 {
+		t.Errorf("with a lost step: %d steps, checkpoint at %d; want 100 and 0", len(full.State.Steps), full.CheckpointAt)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestSave_CostFollowsTheChange(t *testing.T) {
 	cost := map[int]int64{}
 	for _, n := range []int{10, 1000} {
 		id := fmt.Sprint("run-", n)
-		wide(t, s, id, n)
+		newWideRun(t, s, id, n)
 		if _, err := s.Append(
 			t.Context(), store.Append{
 				RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0003", 1)}}); err != nil {
@@ -159,12 +160,12 @@ func TestSave_CostFollowsTheChange(t *testing.T) {
 		cost[n] = s.statementsOf(t, func() error {
 			saved, err := s.Save(t.Context(), l.State, l.Changes)
 			if !saved {
-				t.Error("not saved")
+				t.Error("Save returned false, want true")
 			}
 			return err
 		})
 	}
 	if cost[10] != cost[1000] {
-		t.Errorf("statements of one changed step by the number of all: %v", cost)
+		t.Errorf("statements to save one changed step, by the number of all steps: %v; want the same number", cost)
 	}
 }

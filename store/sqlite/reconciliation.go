@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const openRuns = `st.status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')` // as in the index
+const openRuns = `st.status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')` // the condition of the partial index
 
 const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref,
 	h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
@@ -21,7 +21,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_seq > 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
-// Quiet store.Reconciliation.
+// Quiet implements store.Reconciliation.
 func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun,
 	error) {
 	now := s.now()
@@ -40,14 +40,14 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))
 }
 
-// stoppingSQL reads few rows of signal: a gate that was stopped (4, run.GateStopped) is never opened again.
+// stoppingSQL reads few rows of signal, because a gate that was stopped (4, run.GateStopped) never opens again.
 const stoppingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, s.signal_id, s.received_at
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
 	JOIN signal s ON s.run_id = st.run_id AND s.no = (SELECT min(x.no) FROM signal x WHERE x.run_id = st.run_id AND x.no > 0
 		AND x.type IN ('CANCEL', 'EMERGENCY_STOP') AND x.application IN ('PENDING', 'DELIVERED'))
 WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.gate & 4 <> 0 AND s.received_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
-// Stopping store.Reconciliation.
+// Stopping implements store.Reconciliation.
 func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun,
 	error) {
 	return readAll(ctx, s, "stopping runs", func(row scanner) (r store.StoppingRun, err error) {
@@ -62,7 +62,7 @@ func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID stri
 const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
 	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at, run_id LIMIT ?2`
 
-// StuckStarts store.Reconciliation.
+// StuckStarts implements store.Reconciliation.
 func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
 	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)),
 		clamp(limit, store.MaxPage))
@@ -78,7 +78,7 @@ WHERE ` + openRuns + ` AND st.header ->> '$.counts.manual' > 0 AND h.terminal = 
 	AND NOT EXISTS (SELECT 1 FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.logical_attempt = e.logical_attempt
 		AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')) AND `
 
-// Waiting store.Reconciliation.
+// Waiting implements store.Reconciliation.
 func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	w := scope(store.RunFilter{TenantID: f.TenantID, ProjectIDs: f.ProjectIDs})
 	if term, args := inScopes(`st.`, f.Scopes); term != "" {

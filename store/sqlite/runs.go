@@ -22,7 +22,7 @@ const byRequestSQL = `SELECT ` + runColumns + ` FROM run WHERE request_key = ?`
 
 const putPlan = `INSERT INTO plan_body (sha256, body) VALUES (?, ?) ON CONFLICT (sha256) DO NOTHING`
 
-// PutPlan implements store.Runs.
+// PutPlan implements store.Runs. It does not change an existing body.
 func (s *Store) PutPlan(ctx context.Context, sha256 string, doc []byte) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, "put plan", putPlan, sha256, doc)
@@ -35,27 +35,28 @@ func (s *Store) Plan(ctx context.Context, sha256 string) ([]byte, error) {
 	return readOne(ctx, s, "get plan", value[[]byte], `SELECT body FROM plan_body WHERE sha256 = ?`, sha256)
 }
 
-// placesSQL goes from each place to the next one: in all projects, or within each of ?2.
-const placesSQL = `WITH RECURSIVE known (project_id, environment_id, found) AS (
+// scopesSQL finds each pair of project and environment by a probe of the index from the previous one, in all projects
+// or within each project of ?2.
+const scopesSQL = `WITH RECURSIVE known (project_id, environment_id, found) AS (
 	SELECT value, '', 0 FROM json_each(?2)
 	UNION ALL
 	SELECT n.project_id, n.environment_id, 1 FROM known k CROSS JOIN run_state n ON n.run_id = %s
 ) SELECT project_id, environment_id FROM known WHERE found LIMIT ?3`
 
 const (
-	nextPlace = `coalesce(` + nextPlaceWithinIt + `, (SELECT t.run_id FROM run_state t INDEXED BY run_state_scope_status
+	nextScope = `coalesce(` + nextScopeInProject + `, (SELECT t.run_id FROM run_state t INDEXED BY run_state_scope_status
 		WHERE t.tenant_id = ?1 AND t.project_id > k.project_id ORDER BY t.project_id, t.environment_id LIMIT 1))`
-	nextPlaceWithinIt = `(SELECT t.run_id FROM run_state t INDEXED BY run_state_scope_status
+	nextScopeInProject = `(SELECT t.run_id FROM run_state t INDEXED BY run_state_scope_status
 		WHERE t.tenant_id = ?1 AND t.project_id = k.project_id AND t.environment_id > k.environment_id ORDER BY t.environment_id LIMIT 1)`
 )
 
 // RunScopes implements store.Runs.
 func (s *Store) RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error) {
-	next, from := nextPlaceWithinIt, projects
+	next, from := nextScopeInProject, projects
 	if projects == nil {
-		next, from = nextPlace, []string{""}
+		next, from = nextScope, []string{""}
 	}
-	return readAll(ctx, s, "places", func(row scanner) (p store.Scope, err error) {
+	return readAll(ctx, s, "run scopes", func(row scanner) (p store.Scope, err error) {
 		return p, row.Scan(&p.ProjectID, &p.EnvironmentID)
-	}, fmt.Sprintf(placesSQL, next), tenantID, array(from), clamp(limit, store.MaxPage))
+	}, fmt.Sprintf(scopesSQL, next), tenantID, array(from), clamp(limit, store.MaxPage))
 }

@@ -9,9 +9,8 @@ import (
 
 const settingColumns = `kind, tenant_id, version, doc, actor, reason, request_id, at`
 
-// newestSettingsSQL is the start of a statement that goes from one setting to the
-// next, so that its price does not grow with the number of versions;
-// fromNewestSettings is where it selects from.
+// newestSettingsSQL is the WITH clause that goes from the newest version of one setting to that of the next, so that
+// the cost does not grow with the number of versions. fromNewestSettings is the FROM clause that uses it.
 const (
 	newestSettingsSQL = `WITH RECURSIVE newest (kind, tenant_id, version) AS (
 	SELECT * FROM (SELECT kind, tenant_id, version FROM setting ORDER BY kind DESC, tenant_id DESC, version DESC LIMIT 1)

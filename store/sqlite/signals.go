@@ -42,12 +42,12 @@ func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receip
 
 // Receipt implements store.SignalTx.
 func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
-	return one(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
+	return collectOne(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
 }
 
 // Undecided implements store.SignalTx.
 func (t *runTx) Undecided(ctx context.Context) (bool, error) {
-	return one(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
+	return collectOne(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
 		return some, row.Scan(&some)
 	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
 		t.id.RunID)
@@ -67,7 +67,7 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 		return run.Receipt{}, err
 	}
 	t.head.SignalNo = max(t.head.SignalNo, r.No)
-	t.ops()
+	t.bumpOpsRev()
 	if deliver && !r.Rejected {
 		if _, err := t.conn.exec(
 			ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
@@ -106,7 +106,7 @@ func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error
 		n, err := c.exec(ctx, "delivered", `UPDATE delivery SET delivered_no = max(delivered_no, min(?, up_to)), attempts = 0
 			WHERE run_id = ? AND generation = ? AND lease_until > 0`, no, d.RunID, d.Generation)
 		if err != nil || n == 0 {
-			return fenced(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
+			return fenceError(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
 		}
 		n, err = c.exec(ctx, "delivered", `UPDATE signal SET application = CASE application WHEN 'PENDING' THEN 'DELIVERED' ELSE application END, delivered_at = ?
 			WHERE run_id = ? AND no > 0 AND no <= ? AND (application = 'PENDING' OR type = 'PAUSE' AND application = 'APPLIED' AND delivered_at IS NULL)`, micros(s.now()), d.RunID, no)
@@ -123,7 +123,7 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 		n, err := c.exec(ctx, "settle delivery", `UPDATE delivery SET owner = '', lease_until = 0, due_at = ?
 			WHERE run_id = ? AND generation = ? AND lease_until > 0`, micros(s.now().Add(delay)), d.RunID, d.Generation)
 		if err != nil || n == 0 {
-			return fenced(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
+			return fenceError(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
 		}
 		return nil
 	})
@@ -139,7 +139,7 @@ func (t *runTx) insertReceipt(ctx context.Context, r run.Receipt) error {
 	return err
 }
 
-// moveReceipts carries out what a plan says about receipts.
+// moveReceipts writes the changes of receipts that a plan contains.
 func (t *runTx) moveReceipts(ctx context.Context, p authority.Plan) error {
 	var moved int64
 	for _, m := range p.Moves {
@@ -172,7 +172,7 @@ func (t *runTx) moveReceipts(ctx context.Context, p authority.Plan) error {
 		moved += n
 	}
 	if moved > 0 {
-		t.ops()
+		t.bumpOpsRev()
 	}
 	return nil
 }
@@ -193,14 +193,15 @@ func (t *runTx) move(ctx context.Context, m authority.Move) (int64, error) {
 		m.Application, m.Reason, m.AppliedSeq, applied, t.id.RunID, m.SignalID)
 }
 
-// sortQueue puts leased rows oldest first: RETURNING has no order.
+// sortQueue sorts leased rows by age, because RETURNING has no order.
 func sortQueue(rows []store.QueueRow) {
 	slices.SortFunc(rows, func(a, b store.QueueRow) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.RunID, b.RunID))
 	})
 }
 
-// overlayOf picks the overlays of run ?1 that concern the step ?2.
+// overlaysSQL reads the overlays of run ?1 that concern step ?2. overlaidSQL counts all overlays of the run and reads
+// the newest one that concerns the step.
 const (
 	overlayType = `type IN ('UPDATE_PARAMS', 'INJECT_OVERRIDE', 'UPDATE_TARGET')`
 	overlaysSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = ?1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType + ` AND step_id IN ('', ?2)
@@ -216,7 +217,7 @@ func (s *Store) Overlays(ctx context.Context, runID, stepID string, after, upTo 
 
 // Overlaid implements store.OverlayTx.
 func (t *runTx) Overlaid(ctx context.Context, stepID string) (count int, newest run.Seq, err error) {
-	newest, err = one(ctx, t.conn, "overlaid", func(row scanner) (seq run.Seq, err error) {
+	newest, err = collectOne(ctx, t.conn, "overlaid", func(row scanner) (seq run.Seq, err error) {
 		return seq,
 			row.Scan(&count, &seq)
 	}, overlaidSQL, t.id.RunID, stepID)
@@ -225,21 +226,21 @@ func (t *runTx) Overlaid(ctx context.Context, stepID string) (count int, newest 
 
 // StartAttempt implements store.OverlayTx.
 func (t *runTx) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
-	beginning, err := authority.PrepareStart(t.id, b)
+	start, err := authority.PrepareStart(t.id, b)
 	if err != nil {
 		return store.AttemptStarted{}, err
 	}
-	facts, err := t.facts(ctx, beginning.Batch())
+	facts, err := t.facts(ctx, start.Batch())
 	if err != nil {
 		return store.AttemptStarted{}, err
 	}
-	plan, begun := authority.DecideStart(t.head, beginning.WithOverlays(), facts, t.at)
-	if wait, err := t.pay(ctx, b.Heavy, plan); err != nil || wait != 0 {
+	plan, started := authority.DecideStart(t.head, start.WithOverlays(), facts, t.at)
+	if wait, err := t.takeHeavyToken(ctx, b.Heavy, plan); err != nil || wait != 0 {
 		return authority.Throttled(t.head, wait), err
 	}
-	if err := t.carryOut(ctx, plan); err != nil {
+	if err := t.writePlan(ctx, plan); err != nil {
 		return store.AttemptStarted{}, err
 	}
-	begun.Head = t.head
-	return begun, nil
+	started.Head = t.head
+	return started, nil
 }

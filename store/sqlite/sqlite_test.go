@@ -34,9 +34,8 @@ func newRun(t *testing.T, s *Store) {
 	}
 }
 
-// ask runs a statement of a test in a write transaction and returns the first
-// value of its answer.
-func ask(t *testing.T, s *Store, statement string) (answer string) {
+// queryValue runs a statement in a write transaction and returns the first value of its last row.
+func queryValue(t *testing.T, s *Store, statement string) (answer string) {
 	t.Helper()
 	if err := s.write(t.Context(), func(c *conn) error {
 		return c.query(t.Context(), "test", statement, nil, func(r row) error {
@@ -55,14 +54,14 @@ func begin(ctx context.Context, s *Store) error {
 	return err
 }
 
-func TestOpen_SurvivesAndKeepsSettings(t *testing.T) {
+func TestOpen_KeepsDataAndSettings(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "odd name ?#%25.db")
 	s := open(t, path, Options{})
 	newRun(t, s)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"} {
-		if got := ask(t, s, "PRAGMA "+pragma); got != want {
-			t.Errorf("%s = %q; want %q", pragma, got, want)
+		if got := queryValue(t, s, "PRAGMA "+pragma); got != want {
+			t.Errorf("%s = %q, want %q", pragma, got, want)
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -73,7 +72,7 @@ func TestOpen_SurvivesAndKeepsSettings(t *testing.T) {
 	}
 	evs, err := open(t, path, Options{}).Events(t.Context(), runtest.ID.RunID, 0, 10)
 	if err != nil || len(evs) != 1 {
-		t.Fatalf("%d events, %v", len(evs), err)
+		t.Fatalf("%d events after reopening, %v; want 1", len(evs), err)
 	}
 }
 
@@ -81,10 +80,10 @@ func TestOpen_RefusesNewerSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	s := open(t, path, Options{})
-	ask(t, s, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`)
-	ask(t, s, `UPDATE meta SET value = '999' WHERE name = 'compatible_from'`)
+	queryValue(t, s, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`)
+	queryValue(t, s, `UPDATE meta SET value = '999' WHERE name = 'compatible_from'`)
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrSchema) {
-		t.Fatalf("error %v", err)
+		t.Fatalf("Open: %v, want %v", err, store.ErrSchema)
 	}
 }
 
@@ -134,11 +133,11 @@ func TestErrors_Unavailable(t *testing.T) {
 		t.Parallel()
 		s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 		newRun(t, s)
-		ask(t, s, `PRAGMA max_page_count = `+ask(t, s, `PRAGMA page_count`))
+		queryValue(t, s, `PRAGMA max_page_count = `+queryValue(t, s, `PRAGMA page_count`))
 		unavailable(t, s.PutPlan(t.Context(), "sha", make([]byte, 1<<20)))
-		ask(t, s, `PRAGMA max_page_count = 1000000`)
+		queryValue(t, s, `PRAGMA max_page_count = 1000000`)
 		if err := begin(t.Context(), s); err != nil {
-			t.Fatalf("after space came back: %v", err)
+			t.Fatalf("append after space was freed: %v, want no error", err)
 		}
 	})
 	t.Run("another process writes", func(t *testing.T) {
@@ -149,11 +148,11 @@ func TestErrors_Unavailable(t *testing.T) {
 		err := holder.InRun(t.Context(), runtest.ID.RunID, func(store.RunTx) error {
 			unavailable(t, waiter.Writable(t.Context()))
 			if err := waiter.Ping(t.Context()); err != nil {
-				t.Errorf("a file that another process writes does not answer: %v", err)
+				t.Errorf("Ping while another process writes: %v, want no error", err)
 			}
 			unavailable(t, begin(t.Context(), waiter))
 			if _, err := waiter.Load(t.Context(), runtest.ID.RunID); err != nil {
-				t.Errorf("a reader waited for a writer: %v", err)
+				t.Errorf("Load while another process writes: %v, want no error", err)
 			}
 			return nil
 		})
@@ -174,7 +173,7 @@ func TestErrors_Unavailable(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			if err := begin(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v", err)
+				t.Errorf("append while another call writes: %v, want %v", err, context.DeadlineExceeded)
 			}
 			return nil
 		})
@@ -185,7 +184,7 @@ func TestErrors_Unavailable(t *testing.T) {
 }
 
 // contract: T18
-func TestAppend_ClockThatFalls(t *testing.T) {
+func TestAppend_PersistedAtNeverFalls(t *testing.T) {
 	t.Parallel()
 	at := runtest.Epoch
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{Now: func() time.Time { return at }})
@@ -200,7 +199,8 @@ func TestAppend_ClockThatFalls(t *testing.T) {
 	}
 	for _, e := range evs {
 		if !e.PersistedAt.Equal(runtest.Epoch) {
-			t.Errorf("seq %d persisted at %v", e.Seq, e.PersistedAt)
+			t.Errorf("event %d has PersistedAt %v, want %v although the clock was set back", e.Seq, e.PersistedAt,
+				runtest.Epoch)
 		}
 	}
 	if _, err := s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{{

@@ -14,10 +14,12 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// loadSQL is checkpoint and tail in one snapshot (T193): a row of the run, then its steps, then its events, each with
-// its own columns after the kind. With ?3, the seq of what the caller knows, above 0 and a checkpoint at the head it
-// reads the changed steps alone (T212). ?4 is where it ends: a checkpoint beyond it is not used. A trigger makes sure
-// that a usable checkpoint has all of its steps.
+// loadSQL reads the checkpoint and the tail of the log in one snapshot (contract T193): one row of the run, then its
+// steps, then its events. Each kind has its own columns after the kind.
+//
+// ?3 is the seq that the caller knows. If it is above 0 and the checkpoint is at the head, the result is brief: it has
+// only the steps that changed after ?3 (contract T212). ?4 is the last seq to read; a checkpoint beyond it is not used.
+// A trigger ensures that a usable checkpoint has all of its steps.
 const loadSQL = `WITH st AS (
 	SELECT s.seq, s.header, s.published_seq, s.rev = ?2 AND s.seq <= ?4 AS usable, s.rev = ?2 AND ?3 > 0 AND s.seq = h.last_seq AS brief
 	FROM run_state s JOIN run_head h ON h.run_id = s.run_id WHERE s.run_id = ?1)
@@ -79,13 +81,13 @@ func (s *Store) At(ctx context.Context, runID string, seq run.Seq) (l store.Load
 	return l, nil
 }
 
-// atHead is where a load of the newest state ends.
+// atHead as the last seq loads the newest state.
 const atHead = run.Seq(math.MaxInt64)
 
-// load reads the state at upto. A brief one, at the head, has the steps that changed
-// after w alone.
+// load reads the state at upto. If brief is true, the state is that at the head and has only the steps that changed
+// after w.
 func load(ctx context.Context, c *conn, runID string, w, upto run.Seq) (l store.Loaded, brief bool, err error) {
-	r := reading{runID: runID}
+	r := stateReader{runID: runID}
 	if err := c.query(ctx, "load run", loadSQL, []any{runID, run.ReducerRev, w, upto}, r.row); err != nil {
 		return store.Loaded{}, false, err
 	}
@@ -97,8 +99,8 @@ func load(ctx context.Context, c *conn, runID string, w, upto run.Seq) (l store.
 	return authority.Fold(r.out, r.checkpoint, r.tail), r.brief, nil
 }
 
-// reading collects the rows of loadSQL.
-type reading struct {
+// stateReader collects the rows of loadSQL.
+type stateReader struct {
 	runID      string
 	out        store.Loaded
 	checkpoint run.State
@@ -106,7 +108,7 @@ type reading struct {
 	tail       []run.Event
 }
 
-func (r *reading) row(at row) error {
+func (r *stateReader) row(at row) error {
 	var kind int
 	if err := at.Scan(&kind); err != nil {
 		return err
@@ -129,7 +131,7 @@ func (r *reading) row(at row) error {
 	return err
 }
 
-func (r *reading) run(at row) error {
+func (r *stateReader) run(at row) error {
 	const facts, heads = 7, 7 // columns
 	base := store.Run{}
 	base.RunID = r.runID
@@ -164,8 +166,8 @@ func (s *Store) Save(ctx context.Context, state run.State, c run.Changes) (saved
 	return saved && err == nil, err
 }
 
-// stored is where the checkpoint of a run is; found is false when there is none.
-type stored struct {
+// storedCheckpoint is the position of the checkpoint of a run. found is false if it has none.
+type storedCheckpoint struct {
 	found  bool
 	seq    run.Seq
 	rev    int
@@ -174,7 +176,7 @@ type stored struct {
 
 const storedSQL = `SELECT st.run_id IS NOT NULL, st.seq, st.rev, st.status FROM run r LEFT JOIN run_state st ON st.run_id = r.run_id WHERE r.run_id = ?`
 
-func scanStored(row scanner) (s stored, err error) {
+func scanStored(row scanner) (s storedCheckpoint, err error) {
 	err = row.Scan(&s.found, &s.seq, &s.rev, &s.status)
 	return s, err
 }
@@ -185,14 +187,14 @@ const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, envir
 	ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
 	change = excluded.change, header = excluded.header`
 
-// advanceHeader is writeHeader over a checkpoint of the same status: SQLite writes
-// the indexes of a column that is set, even to what it is.
+// advanceHeader is writeHeader for a checkpoint of the same status. It does not set the status, because SQLite updates
+// the indexes of every column that is set, even to the same value.
 const advanceHeader = `UPDATE run_state SET seq = ?2, rev = ?3, change = ?4, header = ?5 WHERE run_id = ?1`
 
-// saveState writes the header and, over a checkpoint of the same revision, the
-// changed steps alone.
+// saveState writes the header and the steps. If the stored checkpoint has the same revision, it writes only the changed
+// steps. It returns false if that checkpoint is at least as new as state.
 func saveState(ctx context.Context, c *conn, state run.State, changes run.Changes) (bool, error) {
-	old, err := one(ctx, c, "save run "+state.RunID, scanStored, storedSQL, state.RunID)
+	old, err := collectOne(ctx, c, "save run "+state.RunID, scanStored, storedSQL, state.RunID)
 	if err != nil {
 		return false, err
 	}
@@ -226,8 +228,7 @@ func saveState(ctx context.Context, c *conn, state run.State, changes run.Change
 const writeStep = `INSERT INTO step_state (run_id, ord, changed_seq, body) VALUES (?, ?, ?, ?)
 	ON CONFLICT (run_id, ord) DO UPDATE SET changed_seq = excluded.changed_seq, body = excluded.body`
 
-// saveSteps writes what changed over the checkpoint at seq, or every step when
-// there is none (seq < 0).
+// saveSteps writes the steps that changed after the checkpoint at seq. If seq is negative, it replaces all steps.
 func saveSteps(ctx context.Context, c *conn, state run.State, changes run.Changes, seq run.Seq) error {
 	changed := state.Steps
 	if seq >= 0 {
@@ -248,7 +249,7 @@ func saveSteps(ctx context.Context, c *conn, state run.State, changes run.Change
 	return nil
 }
 
-// markDirty keeps the oldest since (T189).
+// markDirty keeps the oldest since, because the lag of the projection is measured from it (contract T189).
 const (
 	markDirty = `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES (?, ?, ?, ?)` + keepSince
 	keepSince = ` ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq, ops_rev = excluded.ops_rev`
@@ -283,9 +284,9 @@ const cleanSQL = `DELETE FROM run_dirty WHERE run_id = ? AND head_seq <= ? AND o
 const stillDirtySQL = `UPDATE run_dirty SET attempts = 0, upto = 0, not_before = 0, since = coalesce((SELECT persisted_at FROM event
 	WHERE run_id = ?1 AND run_seq > ?2 ORDER BY run_seq LIMIT 1), ?3) WHERE run_id = ?1`
 
-// published moves the published seq, and clears the mark or frees it of refusals.
-// A mark that stays is as old as the first event that was not published. What was
-// published may be a change beside the log, so a feed shows the run again.
+// published raises published_seq. It removes the dirty mark if everything is published, and otherwise resets its
+// failures and sets its age to that of the first unpublished event. It counts as a change of the feed, because the
+// publication may be of a change that is not in the log.
 func (s *Store) published(ctx context.Context, c *conn, runID string, to run.Seq, opsRev int64) error {
 	change, err := nextChange(ctx, c)
 	if err != nil {
@@ -305,7 +306,8 @@ func (s *Store) published(ctx context.Context, c *conn, runID string, to run.Seq
 const nextChangeSQL = `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'change'
 	RETURNING CAST(value AS INTEGER)`
 
-// nextChange numbers one change of a row of a list; commit order is its order.
+// nextChange returns the number of the next change of a list row. The write lock makes the order of numbers the order
+// of commits.
 func nextChange(ctx context.Context, c *conn) (int64, error) {
-	return one(ctx, c, "number a change", value[int64], nextChangeSQL)
+	return collectOne(ctx, c, "number a change", value[int64], nextChangeSQL)
 }

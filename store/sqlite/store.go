@@ -1,19 +1,19 @@
-// Package sqlite is the embedded StateStore: one file, no server. It keeps every
-// promise of package store for one process and is safe, if slower, for several
-// processes on one file (T227).
+// Package sqlite implements store.Store in one file, without a server. It keeps every promise of package store for one
+// process. Several processes may safely share one file, but writes are slower then (contract T227).
 //
-// One call at a time writes, in WAL mode with synchronous=FULL, so the database's
-// write lock is the head lock and commit order is sequence order (T27, T190).
-// Calls that wait share one transaction and one commit. Appends and begins among
-// them are made together by statements of many rows, any other call works under a
-// savepoint; each fails alone and is answered when all of them are durable.
-// Statements are prepared once, and every statement of an append is a probe of an
-// index, so that its price does not grow with the run or the log. Every read is
-// one statement, whatever the number of steps and of runs; a list by text is two.
+// One call at a time writes, in WAL mode with synchronous=FULL. So the write lock of the database serves as the head
+// lock, and the order of commits is the order of sequence numbers (contracts T27, T190).
 //
-// Nothing is unbounded: a call that finds Options.Waiting others waiting is
-// refused with a *store.OverloadedError before anything was tried. The store's
-// clock is that of the machine, the same for every process on the file.
+// Waiting calls share one transaction and one commit. The appends and starts among them are written together by
+// statements with many rows. Every other call works in its own savepoint. Each call fails alone, and each is answered
+// after the commit is durable.
+//
+// Statements are prepared once. Every statement of an append is a probe of an index, so its cost does not grow with the
+// run or the log. Every read is one statement, for any number of steps and runs; only a list with a text needs two.
+//
+// All waiting is bounded. If Options.Waiting calls already wait, another call fails with a *store.OverloadedError and
+// has no effect. The store's clock is the clock of the machine, which is the same for all processes that share the
+// file.
 package sqlite
 
 import (
@@ -32,21 +32,20 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Options of Open; the zero value is good.
+// Options configures Open. The zero value is ready to use.
 type Options struct {
 	Logger *slog.Logger
-	// BusyTimeout is how long a write waits for another process before it answers
-	// store.ErrUnavailable. 0 means 10 s.
+	// BusyTimeout is how long a write waits for another process before it returns store.ErrUnavailable. 0 means 10 s.
 	BusyTimeout time.Duration
-	// Readers is the most concurrent reads. 0 means 4.
+	// Readers is the maximum number of concurrent reads. 0 means 4.
 	Readers int
-	// Waiting is the most writes, and the most reads, that wait for their turn;
-	// one more is refused with store.ErrOverloaded. 0 means 1,024.
+	// Waiting is the maximum number of writes, and of reads, that wait for their turn. A further call fails with
+	// store.ErrOverloaded. 0 means 1,024.
 	Waiting int
 	// Now replaces the store's clock in tests.
 	Now func() time.Time
-	// Trace is told each statement before it runs, with the context of the call that it is
-	// for; nil: nobody is. It must not block.
+	// Trace is called with each statement before it runs and with the context of its call. It must not block. nil means
+	// no tracing.
 	Trace func(ctx context.Context, statement string)
 }
 
@@ -72,7 +71,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements store.Store on one file. Make one with Open.
+// Store implements store.Store on one file. Open returns one. It is safe for concurrent use.
 type Store struct {
 	driver     driver.Driver
 	writer     *writer
@@ -81,14 +80,13 @@ type Store struct {
 	clock      func() time.Time
 	trace      func(ctx context.Context, statement string)
 	closed     atomic.Bool
-	statements atomic.Int64 // run on any connection
+	statements atomic.Int64 // counts the executed statements of all connections
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the file at path, creates it when it is missing and migrates it
-// forward. store.ErrSchema says that a newer program wrote it, with which this one
-// no longer works.
+// Open opens the file at path, creates it if it is missing, and migrates it. It returns store.ErrSchema if a newer
+// program wrote the file and this program no longer works on it.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{clock: o.Now, trace: o.Trace}
@@ -97,21 +95,23 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	db, err := sql.Open("sqlite", dsn(path, o))
 	if err != nil {
-		return nil, s.failed("open", err)
+		return nil, s.translate("open", err)
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	if err := migrate(ctx, db); err != nil {
-		return nil, s.failed("open", err)
+		return nil, s.translate("open", err)
 	}
 	s.driver = db.Driver()
-	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+ofWriter, true) })
-	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+ofReader, false) })
+	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+writerSettings, true) })
+	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) {
+		return s.connect(dsn(path, o)+readerSettings, false)
+	})
 	return s, nil
 }
 
-// makePrivate creates a missing file for its owner alone, because plans may hold secrets. SQLite gives the files beside
-// it the same mode. The mode of an existing file is the choice of its owner.
+// makePrivate creates a missing file that only its owner can read, because plans may contain secrets. SQLite gives the
+// files beside it the same mode. It does not change the mode of an existing file, because that is the owner's choice.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -120,35 +120,33 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// ofWriter are settings of the writer alone. Its cache holds the pages that appends
-// come back to: keys are hashes, so the leaves of their index are touched at
-// random. Between checkpoints the WAL grows to 32 MiB, so that a page that many
-// commits wrote goes to the file once.
-const ofWriter = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8000)" // KiB, pages
+// writerSettings are settings of the writer's connection. Its cache holds the pages that appends need again: keys are
+// hashes, so they touch random leaves of their index. Between checkpoints the WAL may grow to 32 MiB, so that a page
+// that many commits change is written to the file once.
+const writerSettings = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8000)" // KiB, pages
 
-// ofReader are settings of readers alone. They see the file through memory, as far as
-// SQLite maps one: a page of a list is as many places of the file as it has rows.
-const ofReader = "&_pragma=query_only(1)&_pragma=mmap_size(2147418112)"
+// readerSettings are settings of the readers' connections. They map as much of the file into memory as SQLite allows,
+// because a page of a list needs about one page of the file per row.
+const readerSettings = "&_pragma=query_only(1)&_pragma=mmap_size(2147418112)"
 
 func dsn(path string, o Options) string {
 	q := url.Values{}
-	q.Set("_txlock", "immediate") // of migrations; two processes may race for a new file
-	// The timeout comes first: switching to WAL already needs it.
+	q.Set("_txlock", "immediate") // for migrations, because two processes may create the same file
+	// The timeout comes first, because the switch to WAL already needs it.
 	for _, p := range []string{
 		"busy_timeout(" + strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10) + ")",
 		"journal_mode(WAL)", "synchronous(FULL)",
-		"recursive_triggers(1)", // else the triggers do not see the rows that a REPLACE deletes (T208)
+		"recursive_triggers(1)", // otherwise triggers miss the rows that a REPLACE deletes (contract T208)
 	} {
 		q.Add("_pragma", p)
 	}
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
-// now is the store's clock at the precision that it keeps.
+// now returns the store's clock, truncated to the precision that columns store.
 func (s *Store) now() time.Time { return s.clock().Truncate(time.Microsecond).UTC() }
 
-// Close ends the store. Calls that wait are refused with store.ErrUnavailable;
-// those that have begun end first.
+// Close closes the store. Waiting calls fail with store.ErrUnavailable. Close waits for running calls.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -159,13 +157,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// write runs f in a write transaction that it may share with others; errors of f
-// come back as they are.
+// write runs f in a write transaction that it may share with other calls. It returns errors of f unchanged.
 func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	return s.writer.do(ctx, f)
 }
 
-// read runs one statement on a snapshot of its own.
+// read runs f, which executes one statement, on a connection of the reader.
 func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	return s.readers.do(ctx, f)
 }
@@ -176,12 +173,13 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// proof is how old the last commit may be to show that the file can be written.
-const proof = 5 * time.Second
+// writableProof is the maximum age of a commit that still shows that the file can be written.
+const writableProof = 5 * time.Second
 
-// Writable implements store.Ops: where no commit of the last seconds shows it, one of its own does.
+// Writable implements store.Ops. If no commit of the last seconds shows that the file can be written, it commits a
+// transaction itself.
 func (s *Store) Writable(ctx context.Context) error {
-	if time.Now().UnixNano()-s.writer.committed.Load() < int64(proof) {
+	if time.Now().UnixNano()-s.writer.committed.Load() < int64(writableProof) {
 		return nil
 	}
 	return s.write(ctx, func(c *conn) error {
@@ -190,7 +188,7 @@ func (s *Store) Writable(ctx context.Context) error {
 	})
 }
 
-// Epoch implements store.Ops. For one file it is the manual part alone.
+// Epoch implements store.Ops. The epoch of a file consists of the manual epoch only.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	return readOne(ctx, s, "epoch", value[string], epochSQL)
 }

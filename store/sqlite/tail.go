@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// tailsSQL has one row for each event of the tails, and one without an event for a
-// run that has none. ?1 is a list of [runId, seq], ?2 the revision, ?3 the length of a tail.
+// tailsSQL returns one row for each event of the tails, and one row without an event for a run that has no newer ones.
+// ?1 is a list of [runId, seq], ?2 the revision, and ?3 the maximum length of a tail.
 const tailsSQL = `SELECT (SELECT value FROM meta WHERE name = 'epoch'),
 	h.run_id, h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
 	iif(st.rev = ?2, st.seq, 0), coalesce(st.published_seq, 0), d.since, d.attempts, d.upto, d.not_before,
@@ -49,7 +49,7 @@ func (s *Store) Tails(ctx context.Context, known []store.Known) (store.Tails, er
 	return out, nil
 }
 
-// scanTail adds one row of tailsSQL.
+// scanTail adds one row of tailsSQL to out.
 func scanTail(row scanner, out *store.Tails) error {
 	var (
 		t                       store.Tail
@@ -72,8 +72,8 @@ func scanTail(row scanner, out *store.Tails) error {
 		return err
 	}
 	runID := t.Head.RunID
-	if before, again := out.ByRun[runID]; again {
-		t = before
+	if earlier, found := out.ByRun[runID]; found {
+		t = earlier
 	} else {
 		t.Head.LastAt = instant(at)
 		if since.Valid {

@@ -11,15 +11,14 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// runTx is one decision under the head lock of one run. The head is written once,
-// by finish.
+// runTx is one decision about a run inside a write transaction, which holds all heads. finish writes the head once.
 type runTx struct {
 	s    *Store
 	conn *conn
 	id   run.Identity
 	old  store.Head
 	head store.Head
-	at   time.Time // never before the head's last time (T18)
+	at   time.Time // not before the last event (contract T18)
 }
 
 var _ store.RunTx = (*runTx)(nil)
@@ -39,7 +38,7 @@ func (s *Store) inRun(ctx context.Context, runID string, f func(*runTx) error) e
 
 func (s *Store) inRunOf(ctx context.Context, id run.Identity, f func(*runTx) error) error {
 	return s.write(ctx, func(c *conn) error {
-		head, err := one(ctx, c, "head of run", scanHead, headSQL, id.RunID)
+		head, err := collectOne(ctx, c, "head of run", scanHead, headSQL, id.RunID)
 		if err != nil {
 			return err
 		}
@@ -54,14 +53,15 @@ func (s *Store) inRunOf(ctx context.Context, id run.Identity, f func(*runTx) err
 
 const headSQL = `SELECT ` + headColumns + ` FROM run_head WHERE run_id = ?`
 
-// begin starts a decision on the head that the write transaction owns.
+// begin starts a decision about the run with this head. The caller holds the write transaction.
 func (s *Store) begin(c *conn, id run.Identity, head store.Head) *runTx {
 	return &runTx{s: s, conn: c, id: id, old: head, head: head, at: run.Latest(s.now(), head.LastAt)}
 }
 
 const writeHead = `UPDATE run_head SET last_seq = ?2, last_at = ?3, terminal = ?4, gate = ?5, running = ?6, ops_rev = ?7, signal_no = ?8 WHERE run_id = ?1`
 
-// finish writes the head and marks the run dirty when anything moved (T189, T204).
+// finish writes the head if it changed, and marks the run dirty if there is something to publish (contracts T189,
+// T204).
 func (t *runTx) finish(ctx context.Context) error {
 	if t.head == t.old {
 		return nil
@@ -71,27 +71,31 @@ func (t *runTx) finish(ctx context.Context) error {
 		h.RunID, h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate, h.Running, h.OpsRev, h.SignalNo); err != nil {
 		return err
 	}
-	if !t.moved() {
+	if !t.isDirty() {
 		return nil
 	}
 	return t.markDirty(ctx)
 }
 
-// moved reports whether there is something to publish.
-func (t *runTx) moved() bool { return t.head.LastSeq != t.old.LastSeq || t.head.OpsRev != t.old.OpsRev }
+// isDirty reports whether there is something to publish.
+func (t *runTx) isDirty() bool {
+	return t.head.LastSeq != t.old.LastSeq || t.head.OpsRev != t.old.OpsRev
+}
 
 func (t *runTx) markDirty(ctx context.Context) error {
 	_, err := t.conn.exec(ctx, "mark dirty", markDirty, t.head.RunID, t.head.LastSeq, t.head.OpsRev, micros(t.at))
 	return err
 }
 
-// ops notes a change of receipts, queue or delivery, once a transaction (T204).
-func (t *runTx) ops() { t.head.OpsRev = t.old.OpsRev + 1 }
+// bumpOpsRev records a change of receipts, queue or delivery. It raises OpsRev at most once per transaction (contract
+// T204).
+func (t *runTx) bumpOpsRev() { t.head.OpsRev = t.old.OpsRev + 1 }
 
-// touch is ops for writes that need nothing else of the run.
+// touch is bumpOpsRev for writes without a runTx.
 func (s *Store) touch(ctx context.Context, c *conn, runID string) error {
-	h, err := one(ctx, c, "head of run", scanHead, `UPDATE run_head SET ops_rev = ops_rev + 1 WHERE run_id = ? RETURNING `+
-		headColumns, runID)
+	h, err := collectOne(
+		ctx, c, "head of run", scanHead, `UPDATE run_head SET ops_rev = ops_rev + 1 WHERE run_id = ? RETURNING `+
+			headColumns, runID)
 	if err != nil {
 		return err
 	}
@@ -120,9 +124,9 @@ func (t *runTx) Append(ctx context.Context, a store.Append) (store.Appended, err
 	return t.append(ctx, a, batch)
 }
 
-// append decides and writes the batch that was prepared of a.
+// append decides about batch, which was prepared from a, and writes the plan.
 func (t *runTx) append(ctx context.Context, a store.Append, batch authority.Batch) (out store.Appended, err error) {
-	if batch, err = t.forgive(ctx, a, batch); err != nil {
+	if batch, err = t.dropRepairedMinHead(ctx, a, batch); err != nil {
 		return out, err
 	}
 	facts, err := t.facts(ctx, batch)
@@ -133,57 +137,58 @@ func (t *runTx) append(ctx context.Context, a store.Append, batch authority.Batc
 	if err != nil {
 		return out, err
 	}
-	if err := t.carryOut(ctx, plan); err != nil {
+	if err := t.writePlan(ctx, plan); err != nil {
 		return out, err
 	}
 	return plan.Appended(t.head), nil
 }
 
-// forgive is the batch that was prepared of a, without a MinHead that a repair
-// made void.
-func (t *runTx) forgive(ctx context.Context, a store.Append, batch authority.Batch) (authority.Batch, error) {
+// dropRepairedMinHead returns batch, which was prepared from a. If a repair made the MinHead of a void, it returns a
+// batch without it.
+func (t *runTx) dropRepairedMinHead(ctx context.Context, a store.Append,
+	batch authority.Batch) (authority.Batch, error) {
 	if a.MinHead <= t.head.LastSeq {
 		return batch, nil
 	}
 	var err error
-	if a.MinHead, err = t.forgiven(ctx, a.MinHead); err != nil {
+	if a.MinHead, err = t.repairedMinHead(ctx, a.MinHead); err != nil {
 		return batch, err
 	}
 	return authority.Prepare(t.id, a)
 }
 
-// carryOut writes a plan.
-func (t *runTx) carryOut(ctx context.Context, p authority.Plan) error {
+// writePlan writes a plan.
+func (t *runTx) writePlan(ctx context.Context, p authority.Plan) error {
 	t.advance(p)
 	if err := t.insert(ctx, p.Insert); err != nil {
 		return err
 	}
-	return t.settle(ctx, p)
+	return t.writeRest(ctx, p)
 }
 
-// advance makes the head that of a plan.
+// advance sets the head to that of a plan. OpsRev is not part of plans.
 func (t *runTx) advance(p authority.Plan) {
 	opsRev := t.head.OpsRev
 	t.head = p.Head
 	t.head.OpsRev = opsRev
 }
 
-// settle writes what a plan says beside its events.
-func (t *runTx) settle(ctx context.Context, p authority.Plan) error {
+// writeRest writes the parts of a plan other than its events.
+func (t *runTx) writeRest(ctx context.Context, p authority.Plan) error {
 	if err := t.moveReceipts(ctx, p); err != nil {
 		return err
 	}
 	return t.Audit(ctx, p.Audit...)
 }
 
-// insertEvents leaves the rows before one that is refused: who runs it takes back
-// all of its work then, and SQLite need not keep what it takes to do that.
+// insertEvents uses OR FAIL, which keeps the rows before a refused one. Its callers roll back all of their work then,
+// so SQLite need not journal how to undo a single statement.
 var insertEvents = manyRows(`INSERT OR FAIL INTO event (run_id, `+eventColumns+`) VALUES `,
 	`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``)
 
 const eventWidth = 13
 
-// eventValues adds the row of an event.
+// eventValues appends the column values of an event.
 func eventValues(args []any, runID string, e run.Event) []any {
 	return append(args, runID, int64(e.Seq), string(e.Key), e.EventID, string(e.Type), e.StepID, e.SignalID,
 		int64(e.LogicalAttempt), int64(e.EngineAttempt),

@@ -24,7 +24,7 @@ func upgradeRun(i int) run.Identity {
 		PlanVersion: "1"}
 }
 
-// draft is an event of a step, dated now.
+// draft returns an event of a step with the current time.
 func draft(kind run.EventType, step string, attempt int) run.Draft {
 	d := run.Draft{Type: kind, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1, EmittedAt: time.Now(),
 		EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
@@ -34,8 +34,8 @@ func draft(kind run.EventType, step string, attempt int) run.Draft {
 	return d
 }
 
-// writeSteps appends to the runs and projects them until stop. Both versions compete for the attempts of the step
-// "shared".
+// writeSteps appends to the runs and projects them until stop returns true. Both versions compete for the attempts of
+// the step "shared".
 func writeSteps(ctx context.Context, s *Store, own string, end run.EventType, stop func() bool) error {
 	for n := 1; !stop(); n++ {
 		for i := range upgradeRuns {
@@ -55,14 +55,14 @@ func writeSteps(ctx context.Context, s *Store, own string, end run.EventType, st
 				if err := errors.Join(err, s.Published(ctx, runID, l.Head.LastSeq, l.Head.OpsRev)); err != nil {
 					return err
 				}
-				time.Sleep(5 * time.Millisecond) // SQLite's waiting is not fair to another process
+				time.Sleep(5 * time.Millisecond) // SQLite's busy handler is not fair between processes
 			}
 		}
 	}
 	return nil
 }
 
-// writeUntilEndOfInput is the process of this version.
+// writeUntilEndOfInput is the child process of this version. It writes until its standard input ends.
 func writeUntilEndOfInput(t *testing.T, s *Store) {
 	var ended atomic.Bool
 	go func() {
@@ -86,10 +86,10 @@ END;
 -- +goose StatementEnd
 UPDATE meta SET value = '20' WHERE name = 'compatible_from';`
 
-// A process of this version has the file open and writes while the synthetic next version migrates the file. It goes on
-// beside a process that starts on the next version.
+// A process of this version has the file open and writes while the synthetic next version migrates the file. It
+// continues beside a process of the next version.
 // contract: R508
-func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
+func TestUpgrade_ThisVersionContinuesWhileTheNextStarts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "dvt.db")
@@ -118,14 +118,14 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said strings.Builder
-	process.Stdout = &said
+	var output strings.Builder
+	process.Stdout = &output
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); count(ofThis) < 10; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the process of this version writes nothing")
+			t.Fatal("the process of this version appended less than 10 events within a minute")
 		}
 	}
 	migrateFile(t, path, upTo(t, own, nextName, nextVersion))
@@ -143,8 +143,8 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 	}
 	for ; time.Now().Before(until) || count(ofThis) <= atUpgrade || count(ofNext) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(until) > time.Minute || t.Failed() {
-			t.Errorf("events of this version at the upgrade and after: %d, %d, of the next: %d", atUpgrade, count(ofThis),
-				count(ofNext))
+			t.Errorf("this version has %d events at the upgrade and %d now, the next version has %d; want both to write",
+				atUpgrade, count(ofThis), count(ofNext))
 			break
 		}
 	}
@@ -152,7 +152,7 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 	writers.Wait()
 	_ = stdin.Close()
 	if err := process.Wait(); err != nil {
-		t.Errorf("the process of this version: %v\n%s", err, said.String())
+		t.Errorf("the process of this version ended with %v, want no error\n%s", err, output.String())
 	}
 	for i := range upgradeRuns {
 		id := upgradeRun(i).RunID
@@ -167,14 +167,14 @@ func TestUpgrade_ThisVersionRunsOnWhileTheNextStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if holes != 0 || keys != 0 || head != 0 || running != 0 || falls != 0 {
-			t.Errorf("%s: %d holes, %d keys twice, head off by %d, running off by %d, time falls %d times", id, holes, keys,
-				head, running, falls)
+			t.Errorf("%s: %d gaps, %d duplicate keys, head off by %d, running off by %d, %d decreasing times; want none",
+				id, holes, keys, head, running, falls)
 		}
 	}
 	if n := count(`SELECT count(*) FROM event WHERE run_seq NOT IN (SELECT run_seq FROM later) AND step_id LIKE 'next%'`); n > 0 {
-		t.Errorf("%d events went past the trigger of the next version", n)
+		t.Errorf("%d events bypassed the trigger of the next version, want none", n)
 	}
 	if n := count(`SELECT count(*) FROM run_dirty`); n != 0 {
-		t.Errorf("%d runs are still marked", n)
+		t.Errorf("%d runs are still dirty, want none", n)
 	}
 }

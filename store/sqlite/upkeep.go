@@ -43,8 +43,7 @@ func (s *Store) Checkpoint(ctx context.Context, runID string) (st run.State, err
 	return st, nil
 }
 
-// DropCheckpoint implements store.Upkeep. The row stays without a usable state,
-// because it holds the published seq.
+// DropCheckpoint implements store.Upkeep. It keeps the row without a usable state, because the row holds published_seq.
 func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
 	return s.inRun(ctx, runID, func(t *runTx) error {
 		if _, err := t.conn.exec(ctx, "drop steps", `DELETE FROM step_state WHERE run_id = ?`, runID); err != nil {
@@ -69,16 +68,16 @@ func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error
 
 const repairSQL = `SELECT coalesce(max(known_seq), 0) FROM run_repair WHERE run_id = ?`
 
-// forgiven is minHead, or 0 when a repair says that the log is as long as it can be.
-func (t *runTx) forgiven(ctx context.Context, minHead run.Seq) (run.Seq, error) {
-	known, err := one(ctx, t.conn, "look for a repair", value[run.Seq], repairSQL, t.id.RunID)
+// repairedMinHead returns 0 if a repair recorded that the events up to minHead are lost, otherwise minHead.
+func (t *runTx) repairedMinHead(ctx context.Context, minHead run.Seq) (run.Seq, error) {
+	known, err := collectOne(ctx, t.conn, "look for a repair", value[run.Seq], repairSQL, t.id.RunID)
 	if err == nil && minHead <= known {
 		return 0, nil
 	}
 	return minHead, err
 }
 
-// importReceipts writes receipts as they are.
+// importReceipts writes receipts unchanged.
 func (t *runTx) importReceipts(ctx context.Context, receipts []run.Receipt) error {
 	for _, r := range receipts {
 		if err := t.insertReceipt(ctx, r); err != nil {

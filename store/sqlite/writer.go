@@ -13,63 +13,59 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Bounds of a group, so that its first call does not wait long for its last.
+// Bounds of a group, so that its first call does not wait long for its last one.
 const (
 	maxGroup     = 256 // calls
-	maxSet       = 64  // events of decisions that are made together
+	maxSet       = 64  // events of one set of decisions
 	maxGroupTime = 10 * time.Millisecond
-	grace        = 30 * time.Microsecond // for the next of those who were just answered
+	grace        = 30 * time.Microsecond // wait for the next call of a caller that was just answered
 )
 
-// writer lets one call at a time write, and has calls that wait share a
-// transaction and its commit. The call that finds the file free leads: it opens
-// the transaction, does its own work, then that of everyone who waits by then,
-// commits once and only then answers. Nobody waits for company, and a call that is
-// alone goes through no other goroutine.
+// writer lets one call at a time write, and lets waiting calls share a transaction and its commit. A call that finds
+// the writer free becomes the leader: it opens the transaction, does its own work and then that of all calls that wait
+// by then, commits once, and only then answers them. A call that is alone uses no other goroutine.
 //
-// There are two kinds of calls. Decisions that wait one behind the other are made
-// together by the leader, by statements of many rows; when the file refuses
-// something of theirs, all of it is taken back and each is made alone. Any other
-// call does its work on its own goroutine under a savepoint, and what it did is
-// rolled back alone. A panic is the caller's own in both. A context ends the
-// waiting of its call, never the group: a call whose context is over before its
-// turn is left out.
+// There are two kinds of calls. The leader makes decisions that wait one behind the other together, by statements with
+// many rows; if the database refuses one, it rolls all of them back and makes each one alone. Any other call does its
+// work on its own goroutine in a savepoint, so that only its own work is rolled back if it fails.
+//
+// A panic reaches only the caller whose work panicked. A context ends the wait of its call, never the group. A call
+// whose context ends before its turn is left out.
 type writer struct {
-	log     *slog.Logger
-	open    func() (*conn, error)
-	makeSet func(*conn, []*decision) error // of the store
-	most    int                            // calls that may wait
-	span    time.Duration                  // of a group
+	log        *slog.Logger
+	open       func() (*conn, error)
+	decideSet  func(*conn, []*decision) error // Store.decideSet
+	maxWaiting int                            // the most calls that may wait
+	span       time.Duration                  // the longest duration of a group
 
 	mu     sync.Mutex
 	queue  []*member
-	busy   bool // somebody leads
+	busy   bool // a call leads
 	closed bool
-	idle   chan struct{} // closed once the writer is closed and nobody leads
+	idle   chan struct{} // closed when the writer is closed and no call leads
 
-	// Of the leader alone.
-	conn     *conn // nil after a failure that left it in doubt
-	expected int   // calls that wait once those who were answered by the last group have come again
+	// Only the leader uses these.
+	conn     *conn // nil after a failure that left its state unknown
+	expected int   // calls that will wait when the callers of the last group have returned
 
 	waiting   atomic.Int32 // the length of queue
 	pace      pace
 	commits   atomic.Int64
-	committed atomic.Int64 // when the last of them succeeded, in Unix nanoseconds of this machine
+	committed atomic.Int64 // time of the last successful commit, in Unix nanoseconds
 }
 
 // member is a call that waits for its turn.
 type member struct {
 	decision *decision  // nil for a call that works on its own goroutine
-	turn     chan turn  // one turn, the lead, or for a decision the answer
-	done     chan error // what became of its work
-	end      chan error // what became of the group
-	// made is closed when nobody reads the decision any more; nil until its turn.
-	// Guarded by the writer's mu.
+	turn     chan turn  // receives one turn, the lead, or the result of a decision
+	done     chan error // receives the result of its work
+	end      chan error // receives the result of the group
+	// made is closed when the leader no longer uses the decision. It is nil before the turn. The writer's mu guards it.
 	made chan struct{}
 }
 
-// turn tells a member what to do: to work on conn, to lead when there is none, or
-// that it is over, because of err if it is not nil.
+// turn tells a member what to do. If over is true, the member is done, with the error err. If conn is nil, it becomes
+// the leader. Otherwise it works on conn.
 type turn struct {
 	conn *conn
 	over bool
@@ -83,13 +79,13 @@ var (
 )
 
 func (s *Store) newWriter(o Options, open func() (*conn, error)) *writer {
-	return &writer{log: o.Logger, open: open, makeSet: s.makeSet, most: o.Waiting, span: maxGroupTime,
+	return &writer{log: o.Logger, open: open, decideSet: s.decideSet, maxWaiting: o.Waiting, span: maxGroupTime,
 		idle: make(chan struct{})}
 }
 
-// do runs f in a write transaction and returns when it is durable. An error of f
-// rolls back what f did and comes back as it is. store.ErrOverloaded says that
-// too many wait, store.ErrUnavailable that the group was lost.
+// do runs f in a write transaction and returns when it is durable. It rolls back the work of f if f fails, and returns
+// that error unchanged. It returns a *store.OverloadedError if too many calls wait, and store.ErrUnavailable if the
+// group was lost.
 func (w *writer) do(ctx context.Context, f func(*conn) error) error {
 	m, err := w.enter(ctx, nil)
 	if err != nil {
@@ -116,8 +112,8 @@ func (w *writer) do(ctx context.Context, f func(*conn) error) error {
 	return m.work(ctx, t.conn, f)
 }
 
-// decide has d made in a write transaction and returns when it is durable, with
-// d's own error or those of do. Nobody else has d then.
+// decide makes d in a write transaction and returns when it is durable, with the error of d or one of those of do.
+// After it returns, no other goroutine uses d.
 func (w *writer) decide(ctx context.Context, d *decision) error {
 	m, err := w.enter(ctx, d)
 	if err != nil {
@@ -133,7 +129,7 @@ func (w *writer) decide(ctx context.Context, d *decision) error {
 		if w.leave(m) {
 			return ctx.Err()
 		}
-		if m.made == nil { // it leads, or is refused
+		if m.made == nil { // it becomes the leader, or is refused
 			t = <-m.turn
 			break
 		}
@@ -150,7 +146,7 @@ func (w *writer) decide(ctx context.Context, d *decision) error {
 	return d.outcome(t.err)
 }
 
-// enter gives the caller the lead (no member) or a place in the queue.
+// enter makes the caller the leader (nil member) or puts it into the queue.
 func (w *writer) enter(ctx context.Context, d *decision) (*member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -163,7 +159,7 @@ func (w *writer) enter(ctx context.Context, d *decision) (*member, error) {
 	case !w.busy:
 		w.busy = true
 		return nil, nil
-	case len(w.queue) >= w.most:
+	case len(w.queue) >= w.maxWaiting:
 		return nil, w.pace.refuse(len(w.queue))
 	}
 	m := &member{decision: d, turn: make(chan turn, 1)}
@@ -175,7 +171,7 @@ func (w *writer) enter(ctx context.Context, d *decision) (*member, error) {
 	return m, nil
 }
 
-// leave takes m out of the queue; false says that its turn has come.
+// leave removes m from the queue. It returns false if the turn of m has come.
 func (w *writer) leave(m *member) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,11 +183,11 @@ func (w *writer) leave(m *member) bool {
 	return i >= 0
 }
 
-// next takes those whose turn it is: the decisions that fit into one set with
-// those that are there, and the call behind them if it works itself.
-func (w *writer) next(there []*decision, made chan struct{}) (decisions []*member, worker *member) {
+// next removes the next calls from the queue: the decisions that fit into one set with those in first, and the call
+// behind them if it is not a decision.
+func (w *writer) next(first []*decision, made chan struct{}) (decisions []*member, worker *member) {
 	events := 0
-	for _, d := range there {
+	for _, d := range first {
 		events += d.events()
 	}
 	w.mu.Lock()
@@ -222,14 +218,14 @@ func (w *writer) pop() *member {
 	return m
 }
 
-// refuse answers everyone who waits.
+// refuse answers all waiting calls with err.
 func (w *writer) refuse(err error) {
 	for m := w.pop(); m != nil; m = w.pop() {
 		m.turn <- turn{over: true, err: err}
 	}
 }
 
-// pass ends a lead.
+// pass ends the lead. The first waiting call becomes the leader.
 func (w *writer) pass() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,8 +239,8 @@ func (w *writer) pass() {
 	}
 }
 
-// begin opens the transaction. When the file cannot be had, those who wait for it
-// now cannot have it either.
+// begin opens the transaction. If the database is unavailable, it refuses all waiting calls, too, because they would
+// fail the same way.
 func (w *writer) begin(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -255,7 +251,7 @@ func (w *writer) begin(ctx context.Context) (err error) {
 	if err == nil {
 		_, err = w.conn.execInterruptible(ctx, "begin", `BEGIN IMMEDIATE`)
 		if err != nil {
-			w.rollback() // an interrupt may have come too late
+			w.rollback() // the interrupt may have come after BEGIN succeeded
 		}
 	}
 	if errors.Is(err, store.ErrUnavailable) {
@@ -266,19 +262,18 @@ func (w *writer) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// rollback ends the transaction, if SQLite has not. A connection that answers
-// nothing good is given up.
+// rollback ends the transaction if SQLite has not done so. If that fails, it closes the connection.
 func (w *writer) rollback() {
 	if w.conn == nil {
 		return
 	}
 	if _, err := w.conn.exec(context.Background(), "rollback", `ROLLBACK`); err != nil {
-		_ = w.conn.close() // nothing of it is needed any more
+		_ = w.conn.close() // the connection is not used again
 		w.conn = nil
 	}
 }
 
-// work is the turn of a member in the group of another.
+// work runs f as a member of another call's group, and waits for the end of the group.
 func (m *member) work(ctx context.Context, c *conn, f func(*conn) error) error {
 	if err := m.run(ctx, c, f); err != nil {
 		return err
@@ -301,8 +296,7 @@ func (m *member) run(ctx context.Context, c *conn, f func(*conn) error) (err err
 	return err
 }
 
-// close refuses everyone who waits, lets the group in hand end, and closes the
-// connection.
+// close refuses all waiting calls, waits for the running group, and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -318,7 +312,7 @@ func (w *writer) close() error {
 	return w.conn.close()
 }
 
-// pace is how long one call takes lately, for those who are told to come back.
+// pace is the moving average of the duration of a call. Refused callers get it as a hint when to retry.
 type pace struct{ ns atomic.Int64 }
 
 func (p *pace) note(took time.Duration) {
@@ -326,7 +320,7 @@ func (p *pace) note(took time.Duration) {
 	p.ns.Store(old + (int64(took)-old)/8)
 }
 
-// refuse is the answer to a call that would be the ahead-th to wait.
+// refuse returns the error of a call that would have ahead calls before it.
 func (p *pace) refuse(ahead int) error {
 	return &store.OverloadedError{RetryAfter: max(time.Millisecond, time.Duration(p.ns.Load())*time.Duration(ahead))}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// crowd is a store whose writer is held by a first call while others queue up.
+// crowd is a store in which a first call holds the writer while others wait.
 type crowd struct {
 	*testing.T
 	s       *Store
-	release func() error // lets the first call end and returns what became of it
+	release func() error // lets the first call end and returns its error
 }
 
 func newCrowd(t *testing.T, o Options, held func(store.RunTx) error) *crowd {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), o)
-	s.writer.span = time.Minute // however slow the machine is
+	s.writer.span = time.Minute // so that a slow machine does not end the group
 	newRun(t, s)
-	if err := begin(t.Context(), s); err != nil { // the identity of the run is known from now on
+	if err := begin(t.Context(), s); err != nil { // so that the identity of the run is cached
 		t.Fatal(err)
 	}
 	holds, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -42,7 +42,7 @@ func newCrowd(t *testing.T, o Options, held func(store.RunTx) error) *crowd {
 	return &crowd{T: t, s: s, release: sync.OnceValue(func() error { close(free); return <-done })}
 }
 
-// joins starts a call and waits until it is the n-th in the queue.
+// joins starts a call and waits until n calls wait in the queue.
 func (c *crowd) joins(n int, f func() error) <-chan error {
 	c.Helper()
 	done := make(chan error, 1)
@@ -70,14 +70,14 @@ func (c *crowd) waiting(n int) {
 	}
 }
 
-// start begins step n of the run.
+// start appends the StepStarted of a step.
 func (c *crowd) start(ctx context.Context, step string) error {
 	_, err := c.s.Append(
 		ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, step, 1)}})
 	return err
 }
 
-// steps are those that the log says were started, in order.
+// steps returns the started steps in the order of the log.
 func (c *crowd) steps() (out []string) {
 	c.Helper()
 	evs, err := c.s.Events(c.Context(), runtest.ID.RunID, 0, store.MaxPage)
@@ -86,7 +86,7 @@ func (c *crowd) steps() (out []string) {
 	}
 	for i, e := range evs {
 		if e.Seq != run.Seq(i+1) {
-			c.Errorf("event %d has seq %d", i, e.Seq)
+			c.Errorf("event %d has seq %d, want %d", i, e.Seq, i+1)
 		}
 		if e.Type == run.StepStartedEvent {
 			out = append(out, e.StepID)
@@ -98,13 +98,13 @@ func (c *crowd) steps() (out []string) {
 func (c *crowd) logIs(want ...string) {
 	c.Helper()
 	if got := c.steps(); fmt.Sprint(got) != fmt.Sprint(want) {
-		c.Errorf("log has %v, want %v", got, want)
+		c.Errorf("the log has the steps %v, want %v", got, want)
 	}
 }
 
 func nothing(store.RunTx) error { return nil }
 
-func TestWriter_CallsThatWaitShareACommit(t *testing.T) {
+func TestWriter_WaitingCallsShareACommit(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
 	before := c.s.writer.commits.Load()
@@ -125,11 +125,11 @@ func TestWriter_CallsThatWaitShareACommit(t *testing.T) {
 	}
 	c.logIs(want...)
 	if n := c.s.writer.commits.Load() - before; n != 1 {
-		t.Errorf("%d commits for 41 calls", n)
+		t.Errorf("%d commits for 41 calls, want 1", n)
 	}
 }
 
-func TestWriter_APoisonCallFailsAlone(t *testing.T) {
+func TestWriter_AFailingCallFailsAlone(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
 	poison := errors.New("poison")
@@ -150,13 +150,13 @@ func TestWriter_APoisonCallFailsAlone(t *testing.T) {
 	if err := errors.Join(<-a, <-d); err != nil {
 		t.Error(err)
 	}
-	if err := <-b; err != poison { //nolint:errorlint // it comes back as it is
-		t.Errorf("error %v", err)
+	if err := <-b; err != poison { //nolint:errorlint // the error must be returned unchanged
+		t.Errorf("the failing call: %v, want its own error unchanged", err)
 	}
 	c.logIs("s1", "a", "d")
 }
 
-func TestWriter_APanicIsTheCallersAlone(t *testing.T) {
+func TestWriter_APanicReachesOnlyItsCaller(t *testing.T) {
 	t.Parallel()
 	t.Run("of a member", func(t *testing.T) {
 		t.Parallel()
@@ -179,7 +179,7 @@ func TestWriter_APanicIsTheCallersAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-a; err == nil || err.Error() != "recovered oh" {
-			t.Errorf("error %v", err)
+			t.Errorf("the caller whose work panics got %v, want the panic", err)
 		}
 		<-b
 		if err := <-d; err != nil {
@@ -194,7 +194,7 @@ func TestWriter_APanicIsTheCallersAlone(t *testing.T) {
 		func() {
 			defer func() {
 				if r := recover(); r != "oh" {
-					t.Errorf("recovered %v", r)
+					t.Errorf("recovered %v, want the panic of the work", r)
 				}
 			}()
 			_ = s.InRun(t.Context(), runtest.ID.RunID, func(store.RunTx) error { panic("oh") })
@@ -205,7 +205,7 @@ func TestWriter_APanicIsTheCallersAlone(t *testing.T) {
 	})
 }
 
-func TestWriter_AContextEndsItsOwnCallAlone(t *testing.T) {
+func TestWriter_AContextEndsOnlyItsOwnCall(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
 	left, leave := context.WithCancel(t.Context())
@@ -213,7 +213,7 @@ func TestWriter_AContextEndsItsOwnCallAlone(t *testing.T) {
 	running, stop := context.WithCancel(t.Context())
 	late := c.joins(2, func() error {
 		return c.s.InRun(running, runtest.ID.RunID, func(tx store.RunTx) error {
-			stop() // its statements run on, for they are everyone's transaction
+			stop() // its statements continue, because other calls share the transaction
 			_, err := tx.Append(running, store.Append{Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "late", 1)}})
 			return err
 		})
@@ -221,14 +221,14 @@ func TestWriter_AContextEndsItsOwnCallAlone(t *testing.T) {
 	other := c.joins(3, func() error { return c.start(t.Context(), "other") })
 	leave()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("a call whose context ends before its turn: %v, want %v", err, context.Canceled)
 	}
 	c.waiting(2)
 	if err := c.release(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-late; err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("a call whose context ends during its turn: %v, want nil or %v", err, context.Canceled)
 	}
 	if err := <-other; err != nil {
 		t.Error(err)
@@ -245,7 +245,7 @@ func TestWriter_OverloadRefusesAtOnceAndRecovers(t *testing.T) {
 	}
 	var overloaded *store.OverloadedError
 	if err := c.start(t.Context(), "refused"); !errors.As(err, &overloaded) || overloaded.RetryAfter <= 0 {
-		t.Fatalf("error %v", err)
+		t.Fatalf("a call beyond the limit: %v, want an OverloadedError with RetryAfter", err)
 	}
 	if err := c.release(); err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestWriter_OverloadRefusesAtOnceAndRecovers(t *testing.T) {
 	c.logIs("s1", "n0", "n1", "n2", "after")
 }
 
-func TestWriter_ALostTransactionFailsEveryoneInIt(t *testing.T) {
+func TestWriter_ALostTransactionFailsAllItsCalls(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, func(tx store.RunTx) error {
 		_, err := tx.Append(t.Context(), store.Append{Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "held", 1)}})
@@ -269,7 +269,7 @@ func TestWriter_ALostTransactionFailsEveryoneInIt(t *testing.T) {
 	})
 	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
 	killer := c.joins(2, func() error {
-		return c.s.write(t.Context(), func(conn *conn) error { // as SQLite does when the disk is full
+		return c.s.write(t.Context(), func(conn *conn) error { // SQLite does the same when the disk is full
 			if _, err := conn.exec(t.Context(), "test", `ROLLBACK`); err != nil {
 				return err
 			}
@@ -278,37 +278,37 @@ func TestWriter_ALostTransactionFailsEveryoneInIt(t *testing.T) {
 	})
 	after := c.joins(3, func() error { return c.start(t.Context(), "after") })
 	if err := c.release(); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("leader: error %v", err)
+		t.Errorf("leader: %v, want %v", err, store.ErrUnavailable)
 	}
 	if err := <-a; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("member: error %v", err)
+		t.Errorf("member: %v, want %v", err, store.ErrUnavailable)
 	}
 	if err := <-killer; err == nil {
-		t.Error("no error for the call that failed")
+		t.Error("the failing call returned nil, want its error")
 	}
 	if err := <-after; err != nil {
-		t.Errorf("a call that had not begun: %v", err)
+		t.Errorf("a call whose turn had not come: %v, want no error", err)
 	}
 	c.logIs("s1", "after")
 }
 
-func TestWriter_CloseRefusesThoseWhoWait(t *testing.T) {
+func TestWriter_CloseRefusesWaitingCalls(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)
 	waits := c.joins(1, func() error { return c.start(t.Context(), "a") })
 	closed := make(chan error, 1)
 	go func() { closed <- c.s.Close() }()
 	if err := <-waits; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("error %v", err)
+		t.Errorf("a call that waits during Close: %v, want %v", err, store.ErrUnavailable)
 	}
 	if err := c.release(); err != nil {
-		t.Errorf("the call in hand: %v", err)
+		t.Errorf("the running call: %v, want no error", err)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	if err := c.start(t.Context(), "late"); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("error %v", err)
+		t.Errorf("a call after Close: %v, want %v", err, store.ErrUnavailable)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestReaders_OverloadRefusesAtOnceAndRecovers(t *testing.T) {
 	}
 	var overloaded *store.OverloadedError
 	if _, err := s.Load(t.Context(), runtest.ID.RunID); !errors.As(err, &overloaded) || overloaded.RetryAfter <= 0 {
-		t.Errorf("error %v", err)
+		t.Errorf("a read beyond the limit: %v, want an OverloadedError with RetryAfter", err)
 	}
 	close(free)
 	wg.Wait()
@@ -359,6 +359,6 @@ func TestWriter_ALongGroupEnds(t *testing.T) {
 		t.Error(err)
 	}
 	if n := c.s.writer.commits.Load() - before; n != 2 {
-		t.Errorf("%d commits", n)
+		t.Errorf("%d commits, want 2", n)
 	}
 }

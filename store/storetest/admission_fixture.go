@@ -9,64 +9,64 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// quota is terms of a tenant that has no limit but those that change sets.
-func quota(change func(*store.Terms)) store.Terms {
+// termsWith returns terms without limits except for those that change sets.
+func termsWith(change func(*store.Terms)) store.Terms {
 	t := store.Unlimited()
 	t.TTL = time.Minute
 	change(&t)
 	return t
 }
 
-// always gives everybody the same terms.
-func always(t store.Terms) func(string, string) store.Terms {
+// sameTerms returns a function that gives all tenants and projects the same terms.
+func sameTerms(t store.Terms) func(string, string) store.Terms {
 	return func(string, string) store.Terms { return t }
 }
 
-// asked is a run that was asked for: its identity, and what it was told if it waits.
-type asked struct {
+// requestedRun is a requested run: its identity, and its admission if it waits.
+type requestedRun struct {
 	run.Identity
-	told    store.Admission
-	waiting bool
+	admission store.Admission // set if waiting
+	waiting   bool
 }
 
-// ask creates the next run of a place under terms, as control does.
-func (f *fixture) ask(tenant, project string, t store.Terms, priority int) (asked, error) {
+// request creates the next run of a project under terms t, as control does.
+func (f *fixture) request(tenant, project string, t store.Terms, priority int) (requestedRun, error) {
 	f.Helper()
 	f.runs++
 	id := identity(f.runs)
 	id.TenantID, id.ProjectID = tenant, project
-	return askFor(f, f.store, id, t, priority)
+	return requestFrom(f, f.store, id, t, priority)
 }
 
-func askFor(f *fixture, s store.Store, id run.Identity, t store.Terms, priority int) (asked, error) {
-	a := asked{Identity: id}
+func requestFrom(f *fixture, s store.Store, id run.Identity, t store.Terms, priority int) (requestedRun, error) {
+	a := requestedRun{Identity: id}
 	n := newRun(id, runtest.Draft(run.RunApproved, "", 1))
 	n.Enqueue = &store.Enqueue{Terms: t, Priority: priority}
-	n.Wait = func(told store.Admission) ([]run.Draft, error) {
-		a.told, a.waiting = told, true
-		return []run.Draft{runtest.Draft(run.RunQueued, "", 1, runtest.M{"queuePosition": told.Position})}, nil
+	n.Wait = func(admission store.Admission) ([]run.Draft, error) {
+		a.admission, a.waiting = admission, true
+		return []run.Draft{runtest.Draft(run.RunQueued, "", 1, runtest.M{"queuePosition": admission.Position})}, nil
 	}
 	_, created, err := s.CreateRun(f.ctx(), n)
 	if err == nil && !created {
-		err = errors.New("it was there already")
+		err = errors.New("the run existed already")
 	}
 	return a, err
 }
 
-func (f *fixture) mustAsk(tenant, project string, t store.Terms) asked {
+func (f *fixture) mustRequest(tenant, project string, t store.Terms) requestedRun {
 	f.Helper()
-	a, err := f.ask(tenant, project, t, 5)
+	a, err := f.request(tenant, project, t, 5)
 	f.ok(err)
 	return a
 }
 
-// wait asks for n runs that must wait.
-func (f *fixture) mustWait(n int, tenant, project string, t store.Terms) (out []asked) {
+// mustWait requests n runs, which must wait.
+func (f *fixture) mustWait(n int, tenant, project string, t store.Terms) (out []requestedRun) {
 	f.Helper()
 	for range n {
-		a := f.mustAsk(tenant, project, t)
+		a := f.mustRequest(tenant, project, t)
 		if !a.waiting {
-			f.Fatalf("%s of %s/%s does not wait", a.RunID, tenant, project)
+			f.Fatalf("%s of %s/%s was admitted, want it to wait", a.RunID, tenant, project)
 		}
 		out = append(out, a)
 	}
@@ -80,8 +80,8 @@ func (f *fixture) admit(terms func(string, string) store.Terms, limit int) store
 	return a
 }
 
-// end ends a run that has begun.
-func (f *fixture) end(id run.Identity) {
+// cancelRun cancels a run.
+func (f *fixture) cancelRun(id run.Identity) {
 	f.Helper()
 	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
 }
@@ -93,15 +93,15 @@ func rowIDs(rows []store.QueueRow) (out []string) {
 	return out
 }
 
-func idsOf(as []asked) (out []string) {
+func idsOf(as []requestedRun) (out []string) {
 	for _, a := range as {
 		out = append(out, a.RunID)
 	}
 	return out
 }
 
-// lanesHold compares the counts of every lane with the rows that it counts.
-func (f *fixture) lanesHold() {
+// checkLanes checks that the counts of every lane equal the numbers of their rows.
+func (f *fixture) checkLanes() {
 	f.Helper()
 	for what, query := range map[string]string{
 		"installation": `SELECT count(*) FROM lane l WHERE tenant_id = '' AND (active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.slot AS integer) = 1)
@@ -114,15 +114,15 @@ func (f *fixture) lanesHold() {
 			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1 AND q.tenant_id = l.tenant_id AND q.project_id = l.project_id))`,
 		"rows without a lane": `SELECT count(*) FROM run_queue q WHERE (CAST(q.slot AS integer) = 1 OR CAST(q.waiting AS integer) = 1)
 			AND NOT EXISTS (SELECT 1 FROM lane l WHERE l.tenant_id = q.tenant_id AND l.project_id = q.project_id)`,
-		"places of runs that have ended": `SELECT count(*) FROM run_queue q JOIN run_head h ON h.run_id = q.run_id
+		"slots of runs that have ended": `SELECT count(*) FROM run_queue q JOIN run_head h ON h.run_id = q.run_id
 			WHERE CAST(h.terminal AS integer) = 1 AND (CAST(q.slot AS integer) = 1 OR CAST(q.waiting AS integer) = 1)`,
 	} {
-		f.equal(0, f.db.Count(f, query), "lanes that count wrong: "+what)
+		f.equal(0, f.db.Count(f, query), "lanes with wrong counts: "+what)
 	}
 }
 
-// failWaiting is what the sweep does with one that waited too long (T131).
-func (f *fixture) failWaiting(id run.Identity) {
+// expireWaiting fails a waiting run as the reconciliation does after its time to live.
+func (f *fixture) expireWaiting(id run.Identity) {
 	f.Helper()
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		q, err := tx.Queue(f.ctx())
@@ -138,7 +138,7 @@ func (f *fixture) failWaiting(id run.Identity) {
 	}))
 }
 
-func (f *fixture) refused(err error, code run.Code) time.Duration {
+func (f *fixture) wantRefused(err error, code run.Code) time.Duration {
 	f.Helper()
 	refused := (*store.RefusedError)(nil)
 	if !errors.As(err, &refused) || refused.Code != code {
@@ -147,11 +147,11 @@ func (f *fixture) refused(err error, code run.Code) time.Duration {
 	return refused.RetryAfter
 }
 
-// drained leaves the bucket of a project's runs under terms of its tenant, or its own, without a token:
-// the only one of a bucket of one was taken, and a fuller minute makes no more of it.
-func (f *fixture) drained(tenant, project string, own bool) {
+// drainBucket takes the only token of a bucket of size one: that of the project if own is set, else that of the tenant.
+// A larger size that later terms give the bucket adds no token.
+func (f *fixture) drainBucket(tenant, project string, own bool) {
 	f.Helper()
-	f.end(f.mustAsk(tenant, project, quota(func(t *store.Terms) {
+	f.cancelRun(f.mustRequest(tenant, project, termsWith(func(t *store.Terms) {
 		if own {
 			t.Project.PerMinute = 1
 		} else {
@@ -167,7 +167,7 @@ func (f *fixture) usage(tenant string) store.Usage {
 	return u
 }
 
-func (f *fixture) active() int64 {
+func (f *fixture) activeRuns() int64 {
 	f.Helper()
 	n, err := f.store.ActiveRuns(f.ctx())
 	f.ok(err)

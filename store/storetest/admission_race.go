@@ -14,26 +14,26 @@ import (
 
 var admissionRaceCases = []testCase{
 	// contract: Q05
-	{"NobodyIsAdmittedTwiceOrOverALimit", admitTogether},
-	{"LanesCountWhatRowsSay", admitHistories},
-	{"StartersOfOneLaneGetEachSlotAndPositionOnce", startTogether},
+	{"RunsAreAdmittedOnceAndWithinLimits", testRunsAreAdmittedOnceAndWithinLimits},
+	{"LanesCountTheirRows", testLanesCountTheirRows},
+	{"StartersOfOneLaneGetEachSlotAndPositionOnce", testStartersOfOneLaneGetEachSlotAndPositionOnce},
 }
 
-// Three processes ask, admit, lease and end all at once.
-func admitTogether(f *fixture) {
+// Three processes request, admit, lease and end runs at the same time.
+func testRunsAreAdmittedOnceAndWithinLimits(f *fixture) {
 	const most, ofTenant, each = 6, 3, 10
 	processes := []store.Store{f.store, f.db.Open(f), f.db.Open(f)}
-	terms := quota(func(t *store.Terms) { t.MaxActive, t.Tenant.MaxActive = most, ofTenant })
+	terms := termsWith(func(t *store.Terms) { t.MaxActive, t.Tenant.MaxActive = most, ofTenant })
 	var mu sync.Mutex
 	admitted := map[string]int{}
 	ended := 0
-	f.together(32, func(w int) error {
+	f.concurrently(32, func(w int) error {
 		s := processes[w%3]
 		random := rand.New(rand.NewPCG(uint64(w), 1))
 		for n := range each {
 			id := identity(1000 + w*100 + n)
 			id.TenantID, id.ProjectID = fmt.Sprintf("t%d", random.IntN(4)), fmt.Sprintf("p%d", random.IntN(2))
-			a, err := askFor(f, s, id, terms, random.IntN(10))
+			a, err := requestFrom(f, s, id, terms, random.IntN(10))
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func admitTogether(f *fixture) {
 				admitted[id.RunID]++
 				mu.Unlock()
 			}
-			got, err := s.AdmitWaiting(f.ctx(), always(terms), 4)
+			got, err := s.AdmitWaiting(f.ctx(), sameTerms(terms), 4)
 			if err != nil {
 				return err
 			}
@@ -56,14 +56,14 @@ func admitTogether(f *fixture) {
 				return err
 			}
 			if u > most {
-				return fmt.Errorf("%d runs have a place", u)
+				return fmt.Errorf("%d runs have a slot, want at most %d", u, most)
 			}
 			usage, err := s.Usage(f.ctx(), id.TenantID)
 			if err != nil {
 				return err
 			}
 			if usage.Tenant.Active > ofTenant {
-				return fmt.Errorf("%d runs of %s have a place", usage.Tenant.Active, id.TenantID)
+				return fmt.Errorf("%d runs of %s have a slot, want at most %d", usage.Tenant.Active, id.TenantID, ofTenant)
 			}
 			rows, err := s.Lease(f.ctx(), fmt.Sprint("w", w), time.Minute, 2)
 			if err != nil {
@@ -80,9 +80,9 @@ func admitTogether(f *fixture) {
 		}
 		return nil
 	})
-	f.lanesHold()
-	f.within(20*time.Second, "all are admitted, and end", func() bool {
-		for _, q := range f.admit(always(terms), 100).Rows {
+	f.checkLanes()
+	f.eventually(20*time.Second, "all runs are admitted and end", func() bool {
+		for _, q := range f.admit(sameTerms(terms), 100).Rows {
 			admitted[q.RunID]++
 		}
 		for _, q := range f.lease("last", time.Minute, 100) {
@@ -95,8 +95,8 @@ func admitTogether(f *fixture) {
 	for id, n := range admitted {
 		f.equal(1, n, "admissions of "+id)
 	}
-	f.equal(int64(0), f.active(), "active")
-	f.lanesHold()
+	f.equal(int64(0), f.activeRuns(), "active")
+	f.checkLanes()
 }
 
 func endLeased(f *fixture, s store.Store, q store.QueueRow) error {
@@ -107,13 +107,13 @@ func endLeased(f *fixture, s store.Store, q store.QueueRow) error {
 	return err
 }
 
-// admitHistories holds the lanes against their rows after random histories.
-func admitHistories(f *fixture) {
+// After random operations the counts of every lane equal the numbers of their rows.
+func testLanesCountTheirRows(f *fixture) {
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		var open []asked
+		var open []requestedRun
 		for range 120 {
-			terms := quota(func(t *store.Terms) {
+			terms := termsWith(func(t *store.Terms) {
 				t.MaxActive, t.Tenant.MaxActive, t.Project.MaxActive = random.IntN(12), random.IntN(6), random.IntN(5)
 				t.Tenant.PerMinute, t.Tenant.MaxWaiting = random.IntN(40)-1, 5+random.IntN(5)
 				t.Strategy = []store.Strategy{store.StrategyQueue, store.StrategyReject, store.StrategyDelay}[random.IntN(3)]
@@ -121,12 +121,12 @@ func admitHistories(f *fixture) {
 			})
 			switch random.IntN(6) {
 			case 0, 1, 2:
-				a, err := f.ask(fmt.Sprintf("t%d", random.IntN(3)), fmt.Sprintf("p%d", random.IntN(2)), terms, random.IntN(10))
+				a, err := f.request(fmt.Sprintf("t%d", random.IntN(3)), fmt.Sprintf("p%d", random.IntN(2)), terms, random.IntN(10))
 				if err == nil {
 					open = append(open, a)
 				}
 			case 3:
-				f.admit(always(terms), 1+random.IntN(4))
+				f.admit(sameTerms(terms), 1+random.IntN(4))
 			case 4:
 				f.lease("w", time.Minute, 2)
 			case 5:
@@ -135,27 +135,27 @@ func admitHistories(f *fixture) {
 				}
 				i := random.IntN(len(open))
 				if f.queueRow(open[i].Identity).Waiting && random.IntN(2) == 0 {
-					f.failWaiting(open[i].Identity)
+					f.expireWaiting(open[i].Identity)
 				} else {
-					f.end(open[i].Identity)
+					f.cancelRun(open[i].Identity)
 				}
 				open = append(open[:i], open[i+1:]...)
 			}
 		}
-		f.lanesHold()
+		f.checkLanes()
 	}
 }
 
-// Many starters of one project, each request sent twice and from two processes, meet in one lane: its slots are given
-// out once each, its waiting runs have each position once, and they are admitted in that order.
-func startTogether(f *fixture) {
+// Many callers start runs of one project at once, and each request is sent twice from two processes. Every slot of the
+// lane is assigned once, every position in its queue once, and the waiting runs are admitted in this order.
+func testStartersOfOneLaneGetEachSlotAndPositionOnce(f *fixture) {
 	const slots, queue, starters = 7, 20, 40
 	processes := []store.Store{f.store, f.db.Open(f), f.db.Open(f)}
-	terms := quota(func(t *store.Terms) { t.Project.MaxActive, t.Project.MaxWaiting = slots, queue })
+	terms := termsWith(func(t *store.Terms) { t.Project.MaxActive, t.Project.MaxWaiting = slots, queue })
 	var mu sync.Mutex
 	told := map[string]store.Admission{} // of the runs that were created
 	refused := 0
-	f.together(2*starters, func(w int) error {
+	f.concurrently(2*starters, func(w int) error {
 		id := identity(5000 + w)
 		n := newRun(id, runtest.Draft(run.RunApproved, "", 1))
 		n.Run.RequestKey = run.Key(fmt.Sprint("request-", w/2))
@@ -180,7 +180,7 @@ func startTogether(f *fixture) {
 		return nil
 	})
 	f.equal(slots+queue, len(told), "runs that were created")
-	f.equal(0, refused%2, "requests of which one call was refused and the other was not")
+	f.equal(0, refused%2, "requests with one refused call and one that succeeded")
 	f.equal(starters-slots-queue, refused/2, "requests that were refused")
 	order := make([]string, queue)
 	admitted := 0
@@ -189,22 +189,22 @@ func startTogether(f *fixture) {
 		case !a.Waiting:
 			admitted++
 		case a.Position < 1 || a.Position > queue || order[a.Position-1] != "":
-			f.Errorf("run %s was told position %d, which is another's or outside 1 to %d", id, a.Position, queue)
+			f.Errorf("run %s has position %d, which another run has or which is outside 1 to %d", id, a.Position, queue)
 		default:
 			order[a.Position-1] = id
 		}
 	}
 	f.equal(slots, admitted, "runs that got a slot")
-	f.equal(int64(slots), f.active(), "runs that the lanes count as active")
-	f.lanesHold()
+	f.equal(int64(slots), f.activeRuns(), "runs that the lanes count as active")
+	f.checkLanes()
 	for id, a := range told {
 		if !a.Waiting {
 			ended := identity(0)
 			ended.RunID = id
-			f.end(ended)
+			f.cancelRun(ended)
 		}
 	}
-	f.equal(order[:slots], rowIDs(f.admit(always(terms), 100).Rows),
+	f.equal(order[:slots], rowIDs(f.admit(sameTerms(terms), 100).Rows),
 		"runs that are admitted when the slots are free again, in order")
-	f.lanesHold()
+	f.checkLanes()
 }

@@ -12,34 +12,34 @@ import (
 
 var approvalCases = []testCase{
 	// contract: W-20
-	{"ARunThatNeedsApprovalHasNoLog", approvalNoLog},
+	{"RunThatNeedsApprovalHasNoLog", testRunThatNeedsApprovalHasNoLog},
 	// contract: W-20
-	{"DecisionsAreKeptInOrder", approvalDecisions},
+	{"DecisionsAreKeptInOrder", testDecisionsAreKeptInOrder},
 	// contract: T208
-	{"DecisionsAreInsertOnly", approvalInsertOnly},
+	{"DecisionsAreInsertOnly", testDecisionsAreInsertOnly},
 	// contract: W-20
-	{"ApprovalStartsTheLog", approvalStarts},
+	{"ApprovalStartsTheLog", testApprovalStartsTheLog},
 	// contract: W-20
-	{"TheEndOfARunEndsItsWait", approvalEnds},
+	{"TheEndOfARunEndsItsWait", testTheEndOfARunEndsItsWait},
 	// contract: W-20
-	{"OpenApprovalsByTenantProjectAndPage", approvalPages},
+	{"OpenApprovalsByTenantProjectAndPage", testOpenApprovalsByTenantProjectAndPage},
 	// contract: W-20
-	{"ExpiredApprovals", approvalExpired},
+	{"ExpiredApprovalsAreListed", testExpiredApprovalsAreListed},
 }
 
-// unapproved makes the next run, which needs the approval of two.
-func (f *fixture) unapproved(ttl time.Duration) run.Identity {
+// createUnapproved creates the next run, which needs the approval of two people.
+func (f *fixture) createUnapproved(ttl time.Duration) run.Identity {
 	f.Helper()
 	f.runs++
-	return f.create(unapproved(identity(f.runs), ttl))
+	return f.create(newUnapproved(identity(f.runs), ttl))
 }
 
-// takenOver is what unapproved runs take over.
-var takenOver = &run.Rerun{RunID: "r-0", From: run.RerunFrom{Failed: true}, Reuse: []string{"s1", "s2"}}
+// rerunOfUnapproved is the Rerun of unapproved runs.
+var rerunOfUnapproved = &run.Rerun{RunID: "r-0", From: run.RerunFrom{Failed: true}, Reuse: []string{"s1", "s2"}}
 
-func unapproved(id run.Identity, ttl time.Duration) store.NewRun {
+func newUnapproved(id run.Identity, ttl time.Duration) store.NewRun {
 	n := newRun(id)
-	n.NeedApproval = &store.NeedApproval{Required: 2, TTL: ttl, Priority: 7, Rerun: takenOver}
+	n.NeedApproval = &store.NeedApproval{Required: 2, TTL: ttl, Priority: 7, Rerun: rerunOfUnapproved}
 	return n
 }
 
@@ -64,15 +64,15 @@ func (f *fixture) decide(id run.Identity, d store.ApprovalDecision) error {
 	return f.inRun(id, func(tx store.RunTx) error { return tx.Decide(f.ctx(), d) })
 }
 
-func approvalNoLog(f *fixture) {
-	cursor := f.changed(store.RunFilter{TenantID: "t1"}, "", map[string]run.Seq{})
-	id := f.unapproved(time.Hour)
+func testRunThatNeedsApprovalHasNoLog(f *fixture) {
+	cursor := f.readChanged(store.RunFilter{TenantID: "t1"}, "", map[string]run.Seq{})
+	id := f.createUnapproved(time.Hour)
 	facts, err := f.store.Get(f.ctx(), id.RunID)
 	f.ok(err)
 	want := store.Approval{
 		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, TriggeredBy: facts.TriggeredBy,
 		Required: 2, Priority: 7,
-		CreatedAt: facts.CreatedAt, ExpiresAt: facts.CreatedAt.Add(time.Hour), Rerun: takenOver, Open: true,
+		CreatedAt: facts.CreatedAt, ExpiresAt: facts.CreatedAt.Add(time.Hour), Rerun: rerunOfUnapproved, Open: true,
 	}
 	f.equal(want, f.approval(id), "approval")
 	of, err := f.store.ApprovalsOf(f.ctx(), []string{"unknown", id.RunID})
@@ -80,53 +80,53 @@ func approvalNoLog(f *fixture) {
 	f.equal([]store.Approval{want}, of, "approvals of runs")
 	f.equal(0, len(f.log(id)), "events")
 	_, err = f.store.QueueRow(f.ctx(), id.RunID)
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 	f.equal(0, len(f.lease("w1", time.Minute, 10)), "leased")
 	head := f.head(id)
 	f.equal([]any{run.Seq(0), false, run.Gate(0)}, []any{head.LastSeq, head.Terminal, head.Gate}, "head")
-	l := f.sameAsFold(id)
+	l := f.checkFold(id)
 	f.equal([]any{run.Pending, run.Seq(0), facts.CreatedAt}, []any{l.State.Status, l.State.Seq, l.State.CreatedAt},
 		"state")
 	rows := f.list(store.RunFilter{Limit: 10, Statuses: []run.Status{run.Pending}, Steps: true})
 	f.equal([]string{id.RunID}, runIDs(rows), "listed")
 	f.equal([]any{run.Pending, run.Seq(0)}, []any{rows[0].Header.Status, rows[0].Head}, "row")
 	seen := map[string]run.Seq{}
-	f.changed(store.RunFilter{TenantID: "t1"}, cursor, seen)
+	f.readChanged(store.RunFilter{TenantID: "t1"}, cursor, seen)
 	if _, told := seen[id.RunID]; !told {
-		f.Error("the feed does not tell of it")
+		f.Error("Changed() does not return the run")
 	}
-	f.equal(0, len(f.quiet(0, "", 10)), "quiet runs")
+	f.equal(0, len(f.quietRuns(0, "", 10)), "quiet runs")
 
-	// It is projected as any other.
-	dirty := f.dirty(0)
+	// It is projected like any other run.
+	dirty := f.dirtyRuns(0)
 	f.equal([]string{id.RunID}, []string{dirty[0].RunID}, "dirty")
 	f.save(l)
-	f.published(id, dirty[0].HeadSeq, dirty[0].OpsRev)
-	f.equal(0, len(f.dirty(0)), "dirty after it was published")
-	f.sameAsFold(id)
+	f.markPublished(id, dirty[0].HeadSeq, dirty[0].OpsRev)
+	f.equal(0, len(f.dirtyRuns(0)), "dirty after it was published")
+	f.checkFold(id)
 
-	// Asking again makes nothing.
-	again, created, err := f.store.CreateRun(f.ctx(), unapproved(id, time.Minute))
+	// A repeated request creates nothing.
+	again, created, err := f.store.CreateRun(f.ctx(), newUnapproved(id, time.Minute))
 	f.ok(err)
 	f.equal([]any{false, id.RunID}, []any{created, again.RunID}, "the request again")
 	f.equal(want, f.approval(id), "approval")
 
 	_, err = f.store.Approval(f.ctx(), f.run().RunID)
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 	_, err = f.store.Approval(f.ctx(), "nobody")
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 }
 
-func approvalDecisions(f *fixture) {
-	id, other := f.unapproved(time.Hour), f.run()
+func testDecisionsAreKeptInOrder(f *fixture) {
+	id, other := f.createUnapproved(time.Hour), f.run()
 	before := f.head(id)
 	f.ok(f.decide(id, decisionOf("zoe", true)))
 	if after := f.head(id); after.OpsRev != before.OpsRev+1 || after.LastSeq != 0 {
-		f.Errorf("head %+v after %+v", after, before)
+		f.Errorf("head %+v after %+v, want only OpsRev to increase by 1", after, before)
 	}
-	f.is(f.decide(id, decisionOf("zoe", false)), store.ErrConflict)
+	f.wantError(f.decide(id, decisionOf("zoe", false)), store.ErrConflict)
 	refused := errors.New("no")
-	f.is(f.inRun(id, func(tx store.RunTx) error {
+	f.wantError(f.inRun(id, func(tx store.RunTx) error {
 		f.ok(tx.Decide(f.ctx(), decisionOf("eve", true)))
 		return refused
 	}), refused)
@@ -141,41 +141,41 @@ func approvalDecisions(f *fixture) {
 	a := f.approval(id)
 	for i, want := range []store.ApprovalDecision{decisionOf("zoe", true), decisionOf("ana", false)} {
 		if d := time.Since(a.Decisions[i].At); d < -time.Minute || d > time.Minute {
-			f.Errorf("at %v", a.Decisions[i].At)
+			f.Errorf("decision %d was made at %v, want about now", i, a.Decisions[i].At)
 		}
 		want.At = a.Decisions[i].At
 		f.equal(want, a.Decisions[i], "decision")
 	}
 	f.equal([]any{2, true}, []any{len(a.Decisions), a.Open}, "decisions, and open")
-	f.is(f.decide(other, decisionOf("ana", true)), store.ErrNotFound)
+	f.wantError(f.decide(other, decisionOf("ana", true)), store.ErrNotFound)
 
 	closing := func(tx store.RunTx) error { return tx.CloseApproval(f.ctx()) }
 	f.ok(f.inRun(id, closing))
-	f.is(f.inRun(id, closing), store.ErrConflict)
-	f.is(f.inRun(other, closing), store.ErrNotFound)
-	f.is(f.decide(id, decisionOf("bob", true)), store.ErrConflict)
+	f.wantError(f.inRun(id, closing), store.ErrConflict)
+	f.wantError(f.inRun(other, closing), store.ErrNotFound)
+	f.wantError(f.decide(id, decisionOf("bob", true)), store.ErrConflict)
 	closed := a
 	closed.Open = false
 	f.equal(closed, f.approval(id), "closed")
 }
 
-func approvalInsertOnly(f *fixture) {
-	id := f.unapproved(time.Hour)
+func testDecisionsAreInsertOnly(f *fixture) {
+	id := f.createUnapproved(time.Hour)
 	f.ok(f.decide(id, decisionOf("ana", true)))
 	for _, statement := range []string{
 		`UPDATE approval_decision SET approved = false`,
 		`UPDATE approval_decision SET principal = 'eve' WHERE principal = 'ana'`, `DELETE FROM approval_decision`,
 	} {
 		if err := f.db.Exec(f, statement); err == nil {
-			f.Errorf("%s was allowed", statement)
+			f.Errorf("%s succeeded, want an error", statement)
 		}
 	}
 	f.equal(1, f.db.Count(f, `SELECT count(*) FROM approval_decision WHERE principal = 'ana' AND approved`), "rows")
 }
 
-// What approves puts the first event of the log, in one transaction.
-func approvalStarts(f *fixture) {
-	id := f.unapproved(time.Hour)
+// The last decision, the close of the approval and the first events of the log are one transaction.
+func testApprovalStartsTheLog(f *fixture) {
+	id := f.createUnapproved(time.Hour)
 	f.ok(f.inRun(id, func(tx store.RunTx) error {
 		for _, d := range []store.ApprovalDecision{decisionOf("ana", true), decisionOf("bob", true)} {
 			if err := tx.Decide(f.ctx(), d); err != nil {
@@ -190,48 +190,48 @@ func approvalStarts(f *fixture) {
 		return err
 	}))
 	f.equal(false, f.approval(id).Open, "open")
-	if l := f.sameAsFold(id); l.State.Status != run.Running || l.State.Seq != 2 {
-		f.Errorf("%s at %d", l.State.Status, l.State.Seq)
+	if l := f.checkFold(id); l.State.Status != run.Running || l.State.Seq != 2 {
+		f.Errorf("the run is %s at %d, want RUNNING at 2", l.State.Status, l.State.Seq)
 	}
 	f.save(f.load(id))
-	f.sameAsFold(id)
-	f.equal([]string{id.RunID}, quietIDs(f.quiet(0, "", 10)), "quiet runs")
+	f.checkFold(id)
+	f.equal([]string{id.RunID}, quietIDs(f.quietRuns(0, "", 10)), "quiet runs")
 }
 
-func approvalEnds(f *fixture) {
+func testTheEndOfARunEndsItsWait(f *fixture) {
 	cancelled := runtest.Draft(run.RunCancelled, "", 1)
-	alone, inRun := f.unapproved(time.Hour), f.unapproved(time.Hour)
-	open := f.unapproved(time.Hour)
+	alone, inRun := f.createUnapproved(time.Hour), f.createUnapproved(time.Hour)
+	open := f.createUnapproved(time.Hour)
 	f.append(alone, cancelled)
-	f.is(f.inRun(inRun, func(tx store.RunTx) error {
+	f.wantError(f.inRun(inRun, func(tx store.RunTx) error {
 		if _, err := tx.Append(f.ctx(), store.Append{Events: []run.Draft{cancelled}}); err != nil {
 			return err
 		}
 		return errStopped
 	}), errStopped)
-	f.equal(true, f.approval(inRun).Open, "when the end is taken back")
+	f.equal(true, f.approval(inRun).Open, "open after the end was rolled back")
 	together := make([]run.Identity, 8)
 	for i := range together {
-		together[i] = f.unapproved(time.Hour)
+		together[i] = f.createUnapproved(time.Hour)
 	}
-	f.together(len(together), func(i int) error {
+	f.concurrently(len(together), func(i int) error {
 		_, err := f.store.Append(f.ctx(), store.Append{RunID: together[i].RunID, Events: []run.Draft{cancelled}})
 		return err
 	})
 	for _, id := range append(together, alone) {
 		f.equal(false, f.approval(id).Open, "open after the end")
-		f.is(f.decide(id, decisionOf("ana", true)), store.ErrConflict)
+		f.wantError(f.decide(id, decisionOf("ana", true)), store.ErrConflict)
 	}
-	f.equal(true, f.approval(open).Open, "another's")
+	f.equal(true, f.approval(open).Open, "open approval of another run")
 	f.equal(2, f.db.Count(f, `SELECT count(*) FROM approval WHERE open`), "open ones")
 }
 
 var errStopped = errors.New("stopped")
 
-func approvalPages(f *fixture) {
+func testOpenApprovalsByTenantProjectAndPage(f *fixture) {
 	var want []string
 	for i := range 7 {
-		id := f.unapproved(time.Hour)
+		id := f.createUnapproved(time.Hour)
 		if i == 3 {
 			f.ok(f.decide(id, decisionOf("ana", true)))
 			f.ok(f.decide(id, decisionOf("bob", true)))
@@ -242,9 +242,9 @@ func approvalPages(f *fixture) {
 		func(id *run.Identity) { id.ProjectID = "p2" }} {
 		id := identity(50 + n)
 		change(&id)
-		f.create(unapproved(id, time.Hour))
+		f.create(newUnapproved(id, time.Hour))
 	}
-	closed := f.unapproved(time.Hour)
+	closed := f.createUnapproved(time.Hour)
 	f.ok(f.inRun(closed, func(tx store.RunTx) error { return tx.CloseApproval(f.ctx()) }))
 	page := func(filter store.ApprovalFilter) (ids []string, last *store.RunPos) {
 		f.Helper()
@@ -283,10 +283,10 @@ func approvalPages(f *fixture) {
 	}
 }
 
-func approvalExpired(f *fixture) {
-	late, later := f.unapproved(10*time.Millisecond), f.unapproved(30*time.Millisecond)
-	f.unapproved(time.Hour)
-	decided := f.unapproved(time.Millisecond)
+func testExpiredApprovalsAreListed(f *fixture) {
+	late, later := f.createUnapproved(10*time.Millisecond), f.createUnapproved(30*time.Millisecond)
+	f.createUnapproved(time.Hour)
+	decided := f.createUnapproved(time.Millisecond)
 	f.ok(f.inRun(decided, func(tx store.RunTx) error { return tx.CloseApproval(f.ctx()) }))
 	expired := func(limit int) (ids []string) {
 		f.Helper()
@@ -297,8 +297,8 @@ func approvalExpired(f *fixture) {
 		}
 		return ids
 	}
-	f.within(5*time.Second, "both are late", func() bool { return len(expired(10)) == 2 })
-	f.equal([]string{late.RunID, later.RunID}, expired(10), "the longest first")
+	f.eventually(5*time.Second, "both approvals expire", func() bool { return len(expired(10)) == 2 })
+	f.equal([]string{late.RunID, later.RunID}, expired(10), "expired approvals, the oldest first")
 	f.equal([]string{late.RunID}, expired(1), "a page")
 	f.append(late, runtest.Draft(run.RunCancelled, "", 1))
 	f.equal([]string{later.RunID}, expired(10), "after the end of one")

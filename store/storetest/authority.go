@@ -17,24 +17,24 @@ import (
 
 var authorityCases = []testCase{
 	// contract: O3
-	{"PolicyIsCompareAndSet", policyCAS},
+	{"PolicyIsCompareAndSet", testPolicyIsCompareAndSet},
 	// contract: O3
-	{"PolicyRacesHaveOneWinner", policyRace},
+	{"PolicyRacesHaveOneWinner", testPolicyRacesHaveOneWinner},
 	// contract: T208
-	{"PolicyIsInsertOnly", policyInsertOnly},
+	{"PolicyIsInsertOnly", testPolicyIsInsertOnly},
 	// contract: O3
-	{"PolicyHistoryByTenantAndPage", policyHistory},
+	{"PolicyHistoryByTenantAndPage", testPolicyHistoryByTenantAndPage},
 	// contract: T202
-	{"AuthorityIsOneSnapshotWithAVersion", authoritySnapshot},
+	{"AuthorityIsOneSnapshotWithAVersion", testAuthorityIsOneSnapshotWithAVersion},
 	// contract: O6
-	{"TokensAreMadeOnceAndRevokedOnce", tokensOnce},
+	{"TokensAreMadeOnceAndRevokedOnce", testTokensAreMadeOnceAndRevokedOnce},
 	// contract: O6
-	{"TokensByTenantPrincipalAndPage", tokensListed},
+	{"TokensByTenantPrincipalAndPage", testTokensByTenantPrincipalAndPage},
 	// contract: O6
-	{"TokensUsedIsNoChange", tokensUsed},
+	{"TokenUseDoesNotChangeTheVersion", testTokenUseDoesNotChangeTheVersion},
 }
 
-func audited(tenantID string) store.AuditRow {
+func auditRow(tenantID string) store.AuditRow {
 	return store.AuditRow{ID: uuid.NewString(), TenantID: tenantID, Actor: "ana", Action: "SET_POLICY",
 		Outcome: "ACCEPTED", Reason: "because", RequestID: "r-1"}
 }
@@ -49,7 +49,7 @@ func policyOf(tenantID string, version int64) store.StoredPolicy {
 
 func (f *fixture) putPolicy(tenantID string, version int64) store.StoredPolicy {
 	f.Helper()
-	p, err := f.store.PutPolicy(f.ctx(), policyOf(tenantID, version), audited(tenantID))
+	p, err := f.store.PutPolicy(f.ctx(), policyOf(tenantID, version), auditRow(tenantID))
 	f.ok(err)
 	return p
 }
@@ -61,34 +61,34 @@ func (f *fixture) authorityVersion() int64 {
 	return v
 }
 
-func (f *fixture) audits() int {
+func (f *fixture) auditCount() int {
 	f.Helper()
 	return f.db.Count(f, `SELECT count(*) FROM audit`)
 }
 
-func policyCAS(f *fixture) {
-	f.equal(int64(0), f.authorityVersion(), "before everything")
+func testPolicyIsCompareAndSet(f *fixture) {
+	f.equal(int64(0), f.authorityVersion(), "version of an empty store")
 	first := f.putPolicy("t1", 1)
 	want := policyOf("t1", 1)
 	want.At = first.At
 	f.equal(want, first, "written")
 	if d := time.Since(first.At); d < -time.Minute || d > time.Minute {
-		f.Errorf("at %v", first.At)
+		f.Errorf("the policy was written at %v, want about now", first.At)
 	}
-	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
-	for _, version := range []int64{1, 3, 0, -1} { // taken, a hole, and no versions at all
-		_, err := f.store.PutPolicy(f.ctx(), policyOf("t1", version), audited("t1"))
-		f.is(err, store.ErrConflict)
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.auditCount()}, "version and audit rows")
+	for _, version := range []int64{1, 3, 0, -1} { // taken, with a gap, and invalid
+		_, err := f.store.PutPolicy(f.ctx(), policyOf("t1", version), auditRow("t1"))
+		f.wantError(err, store.ErrConflict)
 	}
-	_, err := f.store.PutPolicy(f.ctx(), policyOf("t2", 2), audited("t2"))
-	f.is(err, store.ErrConflict)
-	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "after refusals")
+	_, err := f.store.PutPolicy(f.ctx(), policyOf("t2", 2), auditRow("t2"))
+	f.wantError(err, store.ErrConflict)
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.auditCount()}, "after refusals")
 	f.putPolicy("t1", 2)
 	f.putPolicy("t2", 1)
-	f.equal([]int{3, 3}, []int{int(f.authorityVersion()), f.audits()}, "at the end")
+	f.equal([]int{3, 3}, []int{int(f.authorityVersion()), f.auditCount()}, "at the end")
 }
 
-func policyRace(f *fixture) {
+func testPolicyRacesHaveOneWinner(f *fixture) {
 	other := f.db.Open(f)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -97,7 +97,7 @@ func policyRace(f *fixture) {
 		s := []store.Store{f.store, other}[i%2]
 		wg.Go(func() {
 			for version := int64(1); version <= 5; {
-				_, err := s.PutPolicy(f.ctx(), policyOf("t1", version), audited("t1"))
+				_, err := s.PutPolicy(f.ctx(), policyOf("t1", version), auditRow("t1"))
 				if err != nil && !errors.Is(err, store.ErrConflict) {
 					f.Errorf("version %d: %v", version, err)
 					return
@@ -113,19 +113,19 @@ func policyRace(f *fixture) {
 	}
 	wg.Wait()
 	f.equal(map[int64]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 1}, won, "writers that won")
-	f.equal([]int{5, 5}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+	f.equal([]int{5, 5}, []int{int(f.authorityVersion()), f.auditCount()}, "version and audit rows")
 }
 
-func policyInsertOnly(f *fixture) {
+func testPolicyIsInsertOnly(f *fixture) {
 	f.putPolicy("t1", 1)
 	for _, statement := range []string{`UPDATE policy SET actor = 'somebody'`, `DELETE FROM policy`} {
 		if err := f.db.Exec(f, statement); err == nil {
-			f.Errorf("%s was carried out", statement)
+			f.Errorf("%s succeeded, want an error", statement)
 		}
 	}
 }
 
-func policyHistory(f *fixture) {
+func testPolicyHistoryByTenantAndPage(f *fixture) {
 	for v := range int64(5) {
 		f.putPolicy("t1", v+1)
 	}
@@ -146,7 +146,7 @@ func policyHistory(f *fixture) {
 	f.equal([]int64{5, 4}, list("t1", 0, 2), "first page")
 	f.equal([]int64{3, 2}, list("t1", 4, 2), "second page")
 	f.equal([]int64{1}, list("t2", 0, 10), "of another tenant")
-	f.equal([]int64(nil), list("t3", 0, 10), "of nobody")
+	f.equal([]int64(nil), list("t3", 0, 10), "of a tenant without policies")
 }
 
 func tokenOf(tenantID, name string) store.StoredToken {
@@ -161,15 +161,15 @@ func tokenOf(tenantID, name string) store.StoredToken {
 
 func (f *fixture) putToken(t store.StoredToken) store.StoredToken {
 	f.Helper()
-	out, made, err := f.store.PutToken(f.ctx(), t, audited(t.TenantID))
+	out, made, err := f.store.PutToken(f.ctx(), t, auditRow(t.TenantID))
 	f.ok(err)
 	if !made {
-		f.Fatalf("the token %s was there already", t.Name)
+		f.Fatalf("the token %s existed already, want a new one", t.Name)
 	}
 	return out
 }
 
-func authoritySnapshot(f *fixture) {
+func testAuthorityIsOneSnapshotWithAVersion(f *fixture) {
 	f.putPolicy("t1", 1)
 	newest := []store.StoredPolicy{f.putPolicy("t1", 2), f.putPolicy("t2", 1)}
 	live := tokenOf("t1", "live")
@@ -179,7 +179,7 @@ func authoritySnapshot(f *fixture) {
 	late.ExpiresAt = time.Now().Add(-time.Minute).UTC().Truncate(time.Millisecond)
 	late = f.putToken(late)
 	revoked := f.putToken(tokenOf("t1", "gone"))
-	_, _, err := f.store.RevokeToken(f.ctx(), "t1", revoked.ID, "bob", audited("t1"))
+	_, _, err := f.store.RevokeToken(f.ctx(), "t1", revoked.ID, "bob", auditRow("t1"))
 	f.ok(err)
 	got, err := f.db.Open(f).Authority(f.ctx(), time.Now().Add(-time.Hour))
 	f.ok(err)
@@ -189,47 +189,47 @@ func authoritySnapshot(f *fixture) {
 		"everything")
 	got, err = f.store.Authority(f.ctx(), time.Now())
 	f.ok(err)
-	f.equal([]store.StoredToken{live}, got.Tokens, "without what has expired")
+	f.equal([]store.StoredToken{live}, got.Tokens, "live tokens")
 }
 
-func tokensOnce(f *fixture) {
+func testTokensAreMadeOnceAndRevokedOnce(f *fixture) {
 	token := tokenOf("t1", "ci")
 	made := f.putToken(token)
 	token.CreatedAt = made.CreatedAt
 	f.equal(token, made, "made")
 	again := tokenOf("t1", "another name")
 	again.ID = token.ID
-	stored, first, err := f.store.PutToken(f.ctx(), again, audited("t1"))
+	stored, first, err := f.store.PutToken(f.ctx(), again, auditRow("t1"))
 	f.ok(err)
 	f.equal(token, stored, "stored before")
 	if first {
-		f.Error("the same id made another token")
+		f.Error("PutToken() with a known id made another token")
 	}
 	same := tokenOf("t1", "other")
 	same.SHA256 = token.SHA256
-	_, _, err = f.store.PutToken(f.ctx(), same, audited("t1"))
-	f.is(err, store.ErrConflict)
-	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+	_, _, err = f.store.PutToken(f.ctx(), same, auditRow("t1"))
+	f.wantError(err, store.ErrConflict)
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.auditCount()}, "version and audit rows")
 
-	_, _, err = f.store.RevokeToken(f.ctx(), "t2", token.ID, "mallory", audited("t2"))
-	f.is(err, store.ErrNotFound)
-	_, _, err = f.store.RevokeToken(f.ctx(), "t1", "no uuid", "bob", audited("t1"))
-	f.is(err, store.ErrNotFound)
-	gone, first, err := f.store.RevokeToken(f.ctx(), "t1", token.ID, "bob", audited("t1"))
+	_, _, err = f.store.RevokeToken(f.ctx(), "t2", token.ID, "mallory", auditRow("t2"))
+	f.wantError(err, store.ErrNotFound)
+	_, _, err = f.store.RevokeToken(f.ctx(), "t1", "no uuid", "bob", auditRow("t1"))
+	f.wantError(err, store.ErrNotFound)
+	gone, first, err := f.store.RevokeToken(f.ctx(), "t1", token.ID, "bob", auditRow("t1"))
 	f.ok(err)
 	if !first || gone.RevokedAt == nil || gone.RevokedBy != "bob" {
-		f.Errorf("revoked %t %+v", first, gone)
+		f.Errorf("RevokeToken() = %+v, %t, want a token that bob revoked, and true", gone, first)
 	}
-	later, first, err := f.store.RevokeToken(f.ctx(), "t1", token.ID, "eve", audited("t1"))
+	later, first, err := f.store.RevokeToken(f.ctx(), "t1", token.ID, "eve", auditRow("t1"))
 	f.ok(err)
 	f.equal(gone, later, "revoked again")
 	if first {
-		f.Error("it was revoked twice")
+		f.Error("a second RevokeToken() reports true, want false")
 	}
-	f.equal([]int{2, 2}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+	f.equal([]int{2, 2}, []int{int(f.authorityVersion()), f.auditCount()}, "version and audit rows")
 }
 
-func tokensListed(f *fixture) {
+func testTokensByTenantPrincipalAndPage(f *fixture) {
 	var all []store.StoredToken
 	for i := range 4 {
 		t := tokenOf("t1", fmt.Sprintf("n%d", i))
@@ -243,7 +243,7 @@ func tokensListed(f *fixture) {
 		all = append(all, f.putToken(t))
 	}
 	f.putToken(tokenOf("t2", "x"))
-	_, _, err := f.store.RevokeToken(f.ctx(), "t1", all[0].ID, "bob", audited("t1"))
+	_, _, err := f.store.RevokeToken(f.ctx(), "t1", all[0].ID, "bob", auditRow("t1"))
 	f.ok(err)
 	list := func(tf store.TokenFilter) string {
 		f.Helper()
@@ -263,10 +263,10 @@ func tokensListed(f *fixture) {
 	f.equal("n1", list(store.TokenFilter{TenantID: "t1", ID: all[1].ID}), "one")
 	f.equal("n2", list(store.TokenFilter{TenantID: "t1", Kind: store.TokenSession}), "sessions")
 	f.equal("", list(store.TokenFilter{TenantID: "t2", ID: all[1].ID}), "another tenant's")
-	f.equal("", list(store.TokenFilter{}), "nobody's")
+	f.equal("", list(store.TokenFilter{}), "without a tenant")
 }
 
-func tokensUsed(f *fixture) {
+func testTokenUseDoesNotChangeTheVersion(f *fixture) {
 	t := f.putToken(tokenOf("t1", "ci"))
 	version := f.authorityVersion()
 	at := time.Now().UTC().Truncate(time.Millisecond)
@@ -276,7 +276,7 @@ func tokensUsed(f *fixture) {
 	ts, err := f.store.Tokens(f.ctx(), store.TokenFilter{TenantID: "t1"})
 	f.ok(err)
 	if len(ts) != 1 || ts[0].LastUsedAt == nil || !ts[0].LastUsedAt.Equal(at) {
-		f.Errorf("used at %v: %+v", at, ts)
+		f.Errorf("tokens %+v, want one that was last used at %v", ts, at)
 	}
 	f.equal(version, f.authorityVersion(), "version")
 }

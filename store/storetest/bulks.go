@@ -15,25 +15,25 @@ import (
 )
 
 var bulkCases = []testCase{
-	{"BulkIsOncePerRequest", bulkOnce},
-	{"BulkKeepsItsRunsInOrder", bulkKeepsRuns},
-	{"BulksOpenAreBounded", bulksOpen},
-	{"BulksOpenAreBoundedInARace", bulksOpenRace},
-	{"BulksBeyondThoseKeptAreForgotten", bulksKept},
-	{"BulksByActorAndPage", bulksListed},
+	{"BulkIsOncePerRequest", testBulkIsOncePerRequest},
+	{"BulkKeepsItsRunsInOrder", testBulkKeepsItsRunsInOrder},
+	{"OpenBulksAreBounded", testOpenBulksAreBounded},
+	{"OpenBulksAreBoundedInARace", testOpenBulksAreBoundedInARace},
+	{"OldFinishedBulksAreDeleted", testOldFinishedBulksAreDeleted},
+	{"BulksByActorAndPage", testBulksByActorAndPage},
 	// contract: T128
-	{"BulkLeaseIsFenced", bulkFence},
-	{"BulkLeaseIsOneAtATime", bulkLeaseRace},
-	{"BulkRowsEndOnce", bulkRowsEnd},
-	{"BulkRowsThatWaitComeBack", bulkRowsWait},
-	{"BulkRowsReadTheirReceipts", bulkReceipts},
-	{"BulkThatIsStoppedIsDueWithAllItsRows", bulkStops},
+	{"BulkLeaseIsFenced", testBulkLeaseIsFenced},
+	{"BulkLeaseIsOneAtATime", testBulkLeaseIsOneAtATime},
+	{"BulkRowsEndOnce", testBulkRowsEndOnce},
+	{"DelayedBulkRowsBecomeDue", testDelayedBulkRowsBecomeDue},
+	{"BulkRowsHaveTheirReceipts", testBulkRowsHaveTheirReceipts},
+	{"StoppedBulkIsDueWithAllItsRows", testStoppedBulkIsDueWithAllItsRows},
 	// contract: T128
-	{"BulkIsHeldUnderItsFence", bulkHeld},
+	{"HoldBulkIsFenced", testHoldBulkIsFenced},
 	// contract: T128
-	{"BulkThatIsHeldIsNotStoppedOrLeased", bulkHeldAgainstOthers},
+	{"HeldBulkIsNotStoppedOrLeased", testHeldBulkIsNotStoppedOrLeased},
 	// contract: T101
-	{"IdentitiesAreOfOneTenant", bulkIdentities},
+	{"IdentitiesAreOfOneTenant", testIdentitiesAreOfOneTenant},
 }
 
 func bulkID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
@@ -44,7 +44,7 @@ func newBulk(n int, actor string, runs ...run.Identity) store.NewBulk {
 			ID: bulkID(n), TenantID: "t1", Actor: actor, RequestID: fmt.Sprintf("r-%d", n), Fingerprint: "f", Reason: "because",
 			Principal: json.RawMessage(`{"id":"ü"}`), Action: json.RawMessage(`{"signal": {"type":"PAUSE"}}`),
 		},
-		Runs: runs, MostOpen: 5, Keep: 3, Audit: audited("t1"),
+		Runs: runs, MostOpen: 5, Keep: 3, Audit: auditRow("t1"),
 	}
 }
 
@@ -64,7 +64,7 @@ func (f *fixture) leaseBulk(ttl time.Duration) store.Bulk {
 	leased, err := f.store.LeaseBulks(f.ctx(), "me", ttl, 1)
 	f.ok(err)
 	if len(leased) != 1 {
-		f.Fatalf("%d bulks leased", len(leased))
+		f.Fatalf("%d bulks were leased, want 1", len(leased))
 	}
 	return leased[0]
 }
@@ -83,9 +83,9 @@ func (f *fixture) bulkRows(filter store.BulkRowFilter) []store.BulkRow {
 	return rows
 }
 
-func accepted(no int) store.BulkEnd { return store.BulkEnd{No: no, Outcome: store.BulkAccepted} }
+func acceptedEnd(no int) store.BulkEnd { return store.BulkEnd{No: no, Outcome: store.BulkAccepted} }
 
-func nos(rows []store.BulkRow) []int {
+func rowNumbers(rows []store.BulkRow) []int {
 	var out []int
 	for _, r := range rows {
 		out = append(out, r.No)
@@ -93,13 +93,13 @@ func nos(rows []store.BulkRow) []int {
 	return out
 }
 
-func bulkOnce(f *fixture) {
+func testBulkIsOncePerRequest(f *fixture) {
 	first := f.putBulk(1, "ana", identity(1), identity(2))
 	want := newBulk(1, "ana").Bulk
 	want.Total, want.Rev, want.CreatedAt = 2, 1, first.CreatedAt
 	f.equal(want, first, "made")
 	if d := time.Since(first.CreatedAt); d < -time.Minute || d > time.Minute {
-		f.Errorf("made at %v", first.CreatedAt)
+		f.Errorf("the bulk was created at %v, want about now", first.CreatedAt)
 	}
 	again := newBulk(1, "ana", identity(3))
 	again.ID, again.Fingerprint = bulkID(9), "other"
@@ -107,21 +107,21 @@ func bulkOnce(f *fixture) {
 	f.ok(err)
 	f.equal(false, made, "made again")
 	f.equal(first, got, "the stored one")
-	f.equal([]int{1, 2}, nos(f.bulkRows(store.BulkRowFilter{BulkID: first.ID})), "rows")
-	f.equal(1, f.audits(), "audit rows")
+	f.equal([]int{1, 2}, rowNumbers(f.bulkRows(store.BulkRowFilter{BulkID: first.ID})), "rows")
+	f.equal(1, f.auditCount(), "audit rows")
 	read, err := f.store.Bulk(f.ctx(), first.ID)
 	f.ok(err)
 	f.equal(first, read, "read")
 	_, err = f.store.Bulk(f.ctx(), bulkID(9))
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 	_, err = f.store.Bulk(f.ctx(), "no uuid")
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 	f.putBulk(2, "ana")
 	f.putBulk(3, "ben")
-	f.equal(3, f.audits(), "audit rows of others")
+	f.equal(3, f.auditCount(), "audit rows of others")
 }
 
-func bulkKeepsRuns(f *fixture) {
+func testBulkKeepsItsRunsInOrder(f *fixture) {
 	runs := make([]run.Identity, 300)
 	for i := range runs {
 		runs[i] = identity(i)
@@ -138,27 +138,27 @@ func bulkKeepsRuns(f *fixture) {
 		}, r, "row")
 	}
 	f.equal(300, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID})), "all")
-	f.equal([]int{2, 300}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Nos: []int{300, 2, 301}})), "by number")
+	f.equal([]int{2, 300}, rowNumbers(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Nos: []int{300, 2, 301}})), "by number")
 	marks, err := f.store.BulkMarks(f.ctx(), b.ID)
 	f.ok(err)
 	f.equal(300, len(marks), "marks")
 	f.equal(store.BulkMark{No: 300, Outcome: store.BulkWaiting}, marks[299], "the last mark")
 }
 
-func bulksOpen(f *fixture) {
+func testOpenBulksAreBounded(f *fixture) {
 	for n := range 5 {
 		f.putBulk(n, "ana")
 	}
 	_, _, err := f.store.PutBulk(f.ctx(), newBulk(5, "ana", identity(1)))
-	f.is(err, store.ErrTooMany)
-	f.equal(5, f.audits(), "audit rows")
+	f.wantError(err, store.ErrTooMany)
+	f.equal(5, f.auditCount(), "audit rows")
 	f.putBulk(6, "ben")
 	b := f.leaseBulk(time.Minute)
-	f.settleBulk(b, accepted(1))
+	f.settleBulk(b, acceptedEnd(1))
 	f.putBulk(5, "ana")
 }
 
-func bulksOpenRace(f *fixture) {
+func testOpenBulksAreBoundedInARace(f *fixture) {
 	const racers = 4
 	made := make([]int, racers)
 	errs := make([]error, racers)
@@ -182,7 +182,7 @@ func bulksOpenRace(f *fixture) {
 	f.equal(5, f.db.Count(f, `SELECT count(*) FROM bulk`), "kept")
 }
 
-func bulksKept(f *fixture) {
+func testOldFinishedBulksAreDeleted(f *fixture) {
 	f.putBulk(0, "ana") // never finished
 	f.putBulk(100, "ben")
 	open := []string{bulkID(0)}
@@ -192,7 +192,7 @@ func bulksKept(f *fixture) {
 		f.ok(err)
 		for _, l := range leased {
 			if l.ID == b.ID {
-				f.settleBulk(l, accepted(1))
+				f.settleBulk(l, acceptedEnd(1))
 			}
 		}
 	}
@@ -203,11 +203,11 @@ func bulksKept(f *fixture) {
 	for _, b := range list {
 		ids = append(ids, b.ID)
 	}
-	f.equal(append([]string{bulkID(6), bulkID(5), bulkID(4)}, open...), ids, "the newest three, and what is open")
+	f.equal(append([]string{bulkID(6), bulkID(5), bulkID(4)}, open...), ids, "the newest three bulks and the open one")
 	f.equal(5, f.db.Count(f, `SELECT count(*) FROM bulk_row`), "rows")
 }
 
-func bulksListed(f *fixture) {
+func testBulksByActorAndPage(f *fixture) {
 	for n := range 4 {
 		f.putBulk(n, "ana")
 	}
@@ -228,12 +228,12 @@ func bulksListed(f *fixture) {
 	f.equal([]string{bulkID(1), bulkID(0)}, page(bulkID(2), 9), "second page")
 }
 
-func bulkFence(f *fixture) {
+func testBulkLeaseIsFenced(f *fixture) {
 	f.putBulk(1, "ana", identity(1), identity(2))
 	old := f.leaseBulk(30 * time.Millisecond)
 	f.equal("", string(old.Paced), "paced")
 	var taken store.Bulk
-	f.within(5*time.Second, "the lease ends", func() bool {
+	f.eventually(5*time.Second, "the lease ends", func() bool {
 		leased, err := f.store.LeaseBulks(f.ctx(), "another", time.Minute, 1)
 		f.ok(err)
 		if len(leased) == 1 {
@@ -241,22 +241,24 @@ func bulkFence(f *fixture) {
 		}
 		return len(leased) == 1
 	})
-	_, err := f.store.SettleBulkRows(f.ctx(), old, store.BulkSettlement{Ends: []store.BulkEnd{accepted(1)}}, time.Minute)
-	f.is(err, store.ErrConflict)
-	f.is(f.store.ReleaseBulk(f.ctx(), old, 0), store.ErrConflict)
+	_, err := f.store.SettleBulkRows(f.ctx(), old, store.BulkSettlement{Ends: []store.BulkEnd{acceptedEnd(1)}},
+		time.Minute)
+	f.wantError(err, store.ErrConflict)
+	f.wantError(f.store.ReleaseBulk(f.ctx(), old, 0), store.ErrConflict)
 	f.equal(0, f.db.Count(f, `SELECT count(*) FROM bulk_row WHERE outcome <> 'WAITING'`), "rows that the old lease ended")
-	f.settleBulk(taken, accepted(1))
+	f.settleBulk(taken, acceptedEnd(1))
 	f.ok(f.store.ReleaseBulk(f.ctx(), taken, time.Hour))
-	_, err = f.store.SettleBulkRows(f.ctx(), taken, store.BulkSettlement{Ends: []store.BulkEnd{accepted(2)}}, time.Minute)
-	f.is(err, store.ErrConflict) // it gave the lease back
+	_, err = f.store.SettleBulkRows(f.ctx(), taken, store.BulkSettlement{Ends: []store.BulkEnd{acceptedEnd(2)}},
+		time.Minute)
+	f.wantError(err, store.ErrConflict) // the lease was released
 	leased, err := f.store.LeaseBulks(f.ctx(), "me", time.Minute, 1)
 	f.ok(err)
 	f.equal(0, len(leased), "bulks due before the hour is over")
 	_, err = f.store.SettleBulkRows(f.ctx(), store.Bulk{ID: bulkID(7)}, store.BulkSettlement{}, time.Minute)
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 }
 
-func bulkLeaseRace(f *fixture) {
+func testBulkLeaseIsOneAtATime(f *fixture) {
 	for n := range 5 {
 		f.putBulk(n, fmt.Sprint("ana", n))
 	}
@@ -287,14 +289,14 @@ func bulkLeaseRace(f *fixture) {
 	f.equal(map[string]int{bulkID(0): 1, bulkID(1): 1, bulkID(2): 1, bulkID(3): 1, bulkID(4): 1}, seen, "leases")
 }
 
-func bulkRowsEnd(f *fixture) {
+func testBulkRowsEndOnce(f *fixture) {
 	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
 	b := f.leaseBulk(time.Minute)
-	after := f.settleBulk(b, accepted(1), store.BulkEnd{No: 2, Outcome: store.BulkRefused, Code: run.CodeForbidden,
+	after := f.settleBulk(b, acceptedEnd(1), store.BulkEnd{No: 2, Outcome: store.BulkRefused, Code: run.CodeForbidden,
 		Message: "no"})
 	f.equal([]int{1, 0, 1, 1}, []int{after.Accepted, after.Rejected, after.Refused, after.Waiting()}, "counts")
-	f.equal(true, after.FinishedAt == nil && after.Rev > b.Rev, "open, and newer")
-	again := f.settleBulk(b, store.BulkEnd{No: 1, Outcome: store.BulkRejected}, accepted(2)) // a row keeps its outcome
+	f.equal(true, after.FinishedAt == nil && after.Rev > b.Rev, "open, with a higher Rev")
+	again := f.settleBulk(b, store.BulkEnd{No: 1, Outcome: store.BulkRejected}, acceptedEnd(2)) // a row keeps its outcome
 	f.equal([]int{1, 0, 1, 1}, []int{again.Accepted, again.Rejected, again.Refused, again.Waiting()},
 		"counts after a repetition")
 	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
@@ -302,28 +304,28 @@ func bulkRowsEnd(f *fixture) {
 		[]store.BulkOutcome{rows[0].Outcome, rows[1].Outcome, rows[2].Outcome}, "outcomes")
 	f.equal(true, rows[0].At != nil && rows[1].At != nil && rows[2].At == nil, "times")
 	f.equal([]string{"FORBIDDEN", "no"}, []string{string(rows[1].Code), rows[1].Message}, "why")
-	f.equal([]int{2}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
-	f.equal([]int{3}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkWaiting})), "waiting")
+	f.equal([]int{2}, rowNumbers(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
+	f.equal([]int{3}, rowNumbers(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkWaiting})), "waiting")
 	last := f.settleBulk(b, store.BulkEnd{No: 3, Outcome: store.BulkRejected})
 	f.equal(true, last.FinishedAt != nil && last.Waiting() == 0, "finished")
 	_, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{}, time.Minute)
-	f.is(err, store.ErrConflict) // the lease has ended with the last row
+	f.wantError(err, store.ErrConflict) // the lease has ended with the last row
 	leased, err := f.store.LeaseBulks(f.ctx(), "me", time.Minute, 1)
 	f.ok(err)
 	f.equal(0, len(leased), "bulks left")
 }
 
-func bulkRowsWait(f *fixture) {
+func testDelayedBulkRowsBecomeDue(f *fixture) {
 	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
 	b := f.leaseBulk(time.Minute)
 	due := func(limit int) ([]int, store.BulkPause) {
 		rows, next, err := f.store.WaitingBulkRows(f.ctx(), b.ID, limit)
 		f.ok(err)
-		return nos(rows), next
+		return rowNumbers(rows), next
 	}
 	rows, next := due(2)
 	f.equal([]int{1, 2}, rows, "the first ones")
-	f.equal(store.BulkPause{}, next, "nothing waits for its time")
+	f.equal(store.BulkPause{}, next, "pause when no row is delayed")
 	after, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{
 		Ends: []store.BulkEnd{
 			{No: 1, Outcome: store.BulkWaiting, Code: run.CodeSignalRate, Delay: time.Hour},
@@ -331,59 +333,60 @@ func bulkRowsWait(f *fixture) {
 		}, Pause: store.BulkPause{Code: run.CodeSignalRate, For: time.Minute},
 	}, time.Minute)
 	f.ok(err)
-	f.equal(run.CodeSignalRate, after.Paced, "why it is paced")
+	f.equal(run.CodeSignalRate, after.Paced, "reason of the pause")
 	if after.PacedUntil == nil || time.Until(*after.PacedUntil) < 30*time.Second ||
 		time.Until(*after.PacedUntil) > 90*time.Second {
-		f.Errorf("paced until %v", after.PacedUntil)
+		f.Errorf("the bulk is paced until %v, want about a minute from now", after.PacedUntil)
 	}
-	f.within(5*time.Second, "the second row comes back", func() bool {
+	f.eventually(5*time.Second, "the second row is due again", func() bool {
 		rows, next = due(9)
 		return slices.Equal(rows, []int{2, 3})
 	})
 	if next.Code != run.CodeSignalRate || next.For < 30*time.Minute || next.For > time.Hour {
-		f.Errorf("the next one waits for %v", next)
+		f.Errorf("the next row waits for %v, want SIGNAL_RATE_LIMITED for about an hour", next)
 	}
-	after = f.settleBulk(b, accepted(2))
+	after = f.settleBulk(b, acceptedEnd(2))
 	f.equal(true, after.Paced == "" && after.PacedUntil == nil, "no longer paced")
 }
 
-func bulkStops(f *fixture) {
+func testStoppedBulkIsDueWithAllItsRows(f *fixture) {
 	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
 	b := f.leaseBulk(time.Minute)
 	_, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{
-		Ends: []store.BulkEnd{accepted(1), {No: 2, Outcome: store.BulkWaiting, Code: run.CodeSignalRate, Delay: time.Hour}},
+		Ends: []store.BulkEnd{acceptedEnd(1), {No: 2, Outcome: store.BulkWaiting, Code: run.CodeSignalRate,
+			Delay: time.Hour}},
 	}, time.Minute)
 	f.ok(err)
-	stopped, fresh, err := f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	stopped, fresh, err := f.store.StopBulk(f.ctx(), b.ID, auditRow("t1"))
 	f.ok(err)
 	f.equal(true, fresh && stopped.StoppedAt != nil && stopped.FinishedAt == nil && stopped.Rev > b.Rev, "stopped")
-	f.equal(2, f.audits(), "audit rows")
-	again, fresh, err := f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	f.equal(2, f.auditCount(), "audit rows")
+	again, fresh, err := f.store.StopBulk(f.ctx(), b.ID, auditRow("t1"))
 	f.ok(err)
 	f.equal(false, fresh, "stopped again")
-	f.equal(stopped, again, "what was stopped")
-	f.equal(2, f.audits(), "audit rows after a repetition")
+	f.equal(stopped, again, "bulk of the repeated stop")
+	f.equal(2, f.auditCount(), "audit rows after a repetition")
 	rows, _, err := f.store.WaitingBulkRows(f.ctx(), b.ID, 9)
 	f.ok(err)
-	f.equal([]int{2, 3}, nos(rows), "all that wait are due")
-	f.ok(f.store.ReleaseBulk(f.ctx(), b, time.Hour)) // it is due at once all the same
+	f.equal([]int{2, 3}, rowNumbers(rows), "due rows of a stopped bulk: all that wait")
+	f.ok(f.store.ReleaseBulk(f.ctx(), b, time.Hour)) // a stopped bulk is due at once
 	b = f.leaseBulk(time.Minute)
-	f.equal(true, b.StoppedAt != nil, "its next holder sees it")
+	f.equal(true, b.StoppedAt != nil, "stopped for the next holder of the lease")
 	last := f.settleBulk(b, store.BulkEnd{No: 2, Outcome: store.BulkNotSent}, store.BulkEnd{No: 3,
 		Outcome: store.BulkNotSent})
 	f.equal([]int{1, 0, 0, 2, 0}, []int{last.Accepted, last.Rejected, last.Refused, last.NotSent, last.Waiting()},
 		"counts")
 	f.equal(true, last.FinishedAt != nil, "finished")
-	f.equal([]int{2, 3}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkNotSent})), "not sent")
+	f.equal([]int{2, 3}, rowNumbers(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkNotSent})), "not sent")
 	f.equal(0, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
-	_, fresh, err = f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	_, fresh, err = f.store.StopBulk(f.ctx(), b.ID, auditRow("t1"))
 	f.ok(err)
-	f.equal(false, fresh, "one that is finished")
-	_, _, err = f.store.StopBulk(f.ctx(), bulkID(9), audited("t1"))
-	f.is(err, store.ErrNotFound)
+	f.equal(false, fresh, "stopped although it is finished")
+	_, _, err = f.store.StopBulk(f.ctx(), bulkID(9), auditRow("t1"))
+	f.wantError(err, store.ErrNotFound)
 }
 
-func bulkReceipts(f *fixture) {
+func testBulkRowsHaveTheirReceipts(f *fixture) {
 	one, two, three := f.run(), f.run(), f.run()
 	b := f.putBulk(1, "ana", one, two, three)
 	for i, id := range []run.Identity{one, two} {
@@ -396,7 +399,7 @@ func bulkReceipts(f *fixture) {
 		}))
 	}
 	leased := f.leaseBulk(time.Minute)
-	f.settleBulk(leased, accepted(1), accepted(2))
+	f.settleBulk(leased, acceptedEnd(1), acceptedEnd(2))
 	outcome := func(id run.Identity, no int, to run.Application) {
 		_, err := f.store.Append(
 			f.ctx(), store.Append{
@@ -409,11 +412,11 @@ func bulkReceipts(f *fixture) {
 	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
 	f.equal([]run.Application{run.SignalApplied, run.SignalNotApply}, []run.Application{rows[0].Receipt.Application,
 		rows[1].Receipt.Application}, "receipts")
-	f.equal("ana "+one.RunID, rows[0].Receipt.Actor+" "+rows[0].Receipt.RunID, "whose")
-	f.equal(true, rows[2].Receipt == nil, "no receipt before it is sent")
+	f.equal("ana "+one.RunID, rows[0].Receipt.Actor+" "+rows[0].Receipt.RunID, "actor and run of the receipt")
+	f.equal(true, rows[2].Receipt == nil, "row without a receipt before its signal is sent")
 	failed := f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})
-	f.equal([]int{2}, nos(failed), "failed")
-	f.equal(true, failed[0].Failed() && !rows[0].Failed() && !rows[2].Failed(), "said by the row itself")
+	f.equal([]int{2}, rowNumbers(failed), "failed")
+	f.equal(true, failed[0].Failed() && !rows[0].Failed() && !rows[2].Failed(), "Failed() of the rows")
 	marks, err := f.store.BulkMarks(f.ctx(), b.ID)
 	f.ok(err)
 	f.equal([]store.BulkMark{
@@ -422,7 +425,7 @@ func bulkReceipts(f *fixture) {
 	}, marks, "marks")
 }
 
-func bulkIdentities(f *fixture) {
+func testIdentitiesAreOfOneTenant(f *fixture) {
 	one, two := f.run(), f.run()
 	other := identity(9)
 	other.TenantID = "t2"
@@ -441,13 +444,13 @@ func (f *fixture) holdBulk(id run.Identity, b store.Bulk) error {
 	return f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.HoldBulk(f.ctx(), b) })
 }
 
-func bulkHeld(f *fixture) {
+func testHoldBulkIsFenced(f *fixture) {
 	id := f.run()
 	b := f.putBulk(1, "ana", id)
-	f.is(f.holdBulk(id, b), store.ErrConflict) // nobody has leased it
+	f.wantError(f.holdBulk(id, b), store.ErrConflict) // it is not leased
 	first := f.leaseBulk(time.Millisecond)
-	f.ok(f.holdBulk(id, first)) // nobody else has
-	f.within(5*time.Second, "the lease ends", func() bool {
+	f.ok(f.holdBulk(id, first)) // the lease may have expired, but nobody has taken it
+	f.eventually(5*time.Second, "the lease ends", func() bool {
 		leased, err := f.store.LeaseBulks(f.ctx(), "another", time.Minute, 1)
 		f.ok(err)
 		if len(leased) == 1 {
@@ -455,18 +458,18 @@ func bulkHeld(f *fixture) {
 		}
 		return len(leased) == 1
 	})
-	f.is(f.holdBulk(id, first), store.ErrConflict)
+	f.wantError(f.holdBulk(id, first), store.ErrConflict)
 	f.ok(f.holdBulk(id, b))
 	f.ok(f.store.ReleaseBulk(f.ctx(), b, 0))
-	f.is(f.holdBulk(id, b), store.ErrConflict)
+	f.wantError(f.holdBulk(id, b), store.ErrConflict)
 	b = f.leaseBulk(time.Minute)
-	_, _, err := f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	_, _, err := f.store.StopBulk(f.ctx(), b.ID, auditRow("t1"))
 	f.ok(err)
-	f.is(f.holdBulk(id, b), store.ErrConflict)
-	f.is(f.holdBulk(id, store.Bulk{ID: bulkID(9), Generation: 1}), store.ErrConflict)
+	f.wantError(f.holdBulk(id, b), store.ErrConflict)
+	f.wantError(f.holdBulk(id, store.Bulk{ID: bulkID(9), Generation: 1}), store.ErrConflict)
 }
 
-func bulkHeldAgainstOthers(f *fixture) {
+func testHeldBulkIsNotStoppedOrLeased(f *fixture) {
 	id := f.run()
 	f.putBulk(1, "ana", id)
 	b := f.leaseBulk(time.Millisecond)
@@ -480,7 +483,7 @@ func bulkHeldAgainstOthers(f *fixture) {
 			return err
 		}
 		others.Go(func() {
-			_, _, errs[0] = other.StopBulk(f.ctx(), b.ID, audited("t1"))
+			_, _, errs[0] = other.StopBulk(f.ctx(), b.ID, auditRow("t1"))
 			early[0] = !over.Load()
 		})
 		others.Go(func() {
@@ -497,5 +500,5 @@ func bulkHeldAgainstOthers(f *fixture) {
 	}))
 	others.Wait()
 	f.ok(errors.Join(errs...))
-	f.equal([2]bool{}, early, "stopped, leased while it was held")
+	f.equal([2]bool{}, early, "stopped and leased while it was held")
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// countNaively compares Count, over random runs and filters, with a loop in Go.
-func countNaively(f *fixture) {
+// The test compares Count with a loop in Go over random runs and filters.
+func testCountEqualsACountInGo(f *fixture) {
 	r := rand.New(rand.NewPCG(3, 9))
 	all := make([]run.State, 200)
 	for n := range all {
-		all[n] = f.listed(r, n)
+		all[n] = f.createRandom(r, n)
 	}
 	var counted, failed int64
 	for n := range 300 {
@@ -28,7 +28,7 @@ func countNaively(f *fixture) {
 		f.ok(err)
 		want := make([]store.RunCount, parts)
 		width := filter.CreatedTo.Sub(filter.CreatedFrom)
-		for _, s := range naively(all, whole(filter)) {
+		for _, s := range filterRuns(all, withoutPage(filter)) {
 			c := &want[int64(s.CreatedAt.Sub(filter.CreatedFrom))*int64(parts)/int64(width)]
 			c.Total++
 			counted++
@@ -40,16 +40,17 @@ func countNaively(f *fixture) {
 		f.equal(want, got, fmt.Sprintf("count %d: %+v in %d parts", n, filter, parts))
 	}
 	if counted < 500 || failed < 50 {
-		f.Errorf("%d runs were counted, %d of them failed: that proves little", counted, failed)
+		f.Errorf("%d runs were counted, %d of them failed, want at least 500 and 50 for a meaningful comparison", counted,
+			failed)
 	}
 	if _, err := f.store.Count(f.ctx(), store.RunFilter{TenantID: "t1", ProjectIDs: slices.Clip([]string{})},
 		1); err != nil {
-		f.Errorf("no projects: %v", err)
+		f.Errorf("Count() of no projects failed: %v", err)
 	}
 }
 
-// whole is a filter without a page.
-func whole(f store.RunFilter) store.RunFilter {
+// withoutPage returns the filter without a page.
+func withoutPage(f store.RunFilter) store.RunFilter {
 	f.After, f.Before, f.Steps, f.Limit = nil, nil, false, 10_000
 	return f
 }

@@ -13,22 +13,22 @@ import (
 
 var changedCases = []testCase{
 	// contract: T186
-	{"ChangedFollowsSaves", changedFollows},
+	{"ChangedFollowsSaves", testChangedFollowsSaves},
 	// contract: T186
-	{"ChangedPages", changedPages},
+	{"ChangedComesInPages", testChangedComesInPages},
 	// contract: T186
-	{"ChangedBeginsAnew", changedBeginsAnew},
+	{"ChangedStartsAgainWithAnInvalidCursor", testChangedStartsAgainWithAnInvalidCursor},
 	// contract: T101
-	{"ChangedKnowsOneTenantOrSaysAll", changedTenants},
+	{"ChangedReadsOneTenantUnlessAskedForAll", testChangedReadsOneTenantUnlessAskedForAll},
 	// contract: T186
-	{"ChangedLosesNothing", changedLosesNothing},
+	{"ChangedMissesNoSave", testChangedMissesNoSave},
 }
 
-// changed reads once and adds to seen the highest seq of each run.
-func (f *fixture) changed(filter store.RunFilter, cursor string, seen map[string]run.Seq) string {
+// readChanged reads one page and records in seen the highest seq of each run. It returns the next cursor.
+func (f *fixture) readChanged(filter store.RunFilter, cursor string, seen map[string]run.Seq) string {
 	rows, next, err := f.store.Changed(f.ctx(), filter, cursor)
 	if err != nil {
-		f.Errorf("changed: %v", err)
+		f.Errorf("Changed() failed: %v", err)
 		return cursor
 	}
 	for _, r := range rows {
@@ -37,34 +37,34 @@ func (f *fixture) changed(filter store.RunFilter, cursor string, seen map[string
 	return next
 }
 
-func changedFollows(f *fixture) {
+func testChangedFollowsSaves(f *fixture) {
 	p1 := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Statuses: []run.Status{run.Running}}
 	old := f.run()
 	seen := map[string]run.Seq{}
-	cursor := f.changed(p1, "", seen)
+	cursor := f.readChanged(p1, "", seen)
 	f.equal(map[string]run.Seq{}, seen, `"" starts now`)
 	made := f.run()
-	cursor = f.changed(p1, cursor, seen)
+	cursor = f.readChanged(p1, cursor, seen)
 	f.equal(run.Seq(2), seen[made.RunID], "a new run")
 	f.append(old, runtest.Draft(run.RunCancelled, "", 1))
 	f.save(f.load(old))
-	cursor = f.changed(p1, cursor, seen)
-	f.equal(run.Seq(3), seen[old.RunID], "a row that left the filter of statuses is told")
+	cursor = f.readChanged(p1, cursor, seen)
+	f.equal(run.Seq(3), seen[old.RunID], "seq of a run that left the filter of statuses")
 	other := identity(9)
 	other.ProjectID = "p9"
 	f.create(newRun(other))
-	f.changed(p1, cursor, seen)
+	f.readChanged(p1, cursor, seen)
 	if _, found := seen[other.RunID]; found {
-		f.Error("a run of another project")
+		f.Error("Changed() returned a run of another project")
 	}
 	f.ok(f.store.BumpEpoch(f.ctx()))
 	again := map[string]run.Seq{}
-	f.changed(p1, cursor, again)
+	f.readChanged(p1, cursor, again)
 	f.equal(map[string]run.Seq{old.RunID: 3, made.RunID: 2}, again, "a cursor of another epoch starts from the beginning")
 }
 
-// pages reads pages until one is not full, and gives the runs of each.
-func (f *fixture) pages(filter store.RunFilter, cursor string) (pages [][]string, next string) {
+// readPages reads pages until one is not full. It returns the runs of each page and the last cursor.
+func (f *fixture) readPages(filter store.RunFilter, cursor string) (pages [][]string, next string) {
 	f.Helper()
 	for {
 		rows, after, err := f.store.Changed(f.ctx(), filter, cursor)
@@ -74,35 +74,35 @@ func (f *fixture) pages(filter store.RunFilter, cursor string) (pages [][]string
 			return pages, cursor
 		}
 		if len(pages) > 100 {
-			f.Fatal("a reader of pages never catches up")
+			f.Fatal("the reader has not caught up after 100 pages")
 		}
 	}
 }
 
-func changedPages(f *fixture) {
+func testChangedComesInPages(f *fixture) {
 	for range 7 {
 		f.run()
 	}
 	want := []string{"run-001", "run-002", "run-003", "run-004", "run-005", "run-006", "run-007"}
 	for _, limit := range []int{1, 2, 3, 7, 8} {
 		filter := store.RunFilter{TenantID: "t1", Limit: limit}
-		pages, cursor := f.pages(filter, store.FeedStart)
+		pages, cursor := f.readPages(filter, store.FeedStart)
 		for _, p := range pages[:len(pages)-1] {
 			f.equal(limit, len(p), "rows of a page that is not the last")
 		}
 		seen := slices.Concat(pages...)
 		slices.Sort(seen)
 		f.equal(want, slices.Compact(seen), fmt.Sprintf("runs seen in pages of %d", limit))
-		f.append(identity(4), started("s1", limit))
+		f.append(identity(4), stepStarted("s1", limit))
 		f.save(f.load(identity(4)))
-		pages, _ = f.pages(filter, cursor)
+		pages, _ = f.readPages(filter, cursor)
 		if seen := slices.Concat(pages...); !slices.Contains(seen, "run-004") {
-			f.Fatalf("pages of %d: after the last page a change is not seen in %v", limit, seen)
+			f.Fatalf("pages of %d: run-004 changed after the last page, but the next pages have only %v", limit, seen)
 		}
 	}
 }
 
-func changedBeginsAnew(f *fixture) {
+func testChangedStartsAgainWithAnInvalidCursor(f *fixture) {
 	f.run()
 	f.run()
 	f.run()
@@ -110,7 +110,7 @@ func changedBeginsAnew(f *fixture) {
 	all := []string{"run-001", "run-002", "run-003"}
 	everything := func(cursor, what string) {
 		f.Helper()
-		pages, _ := f.pages(filter, cursor)
+		pages, _ := f.readPages(filter, cursor)
 		seen := slices.Concat(pages...)
 		slices.Sort(seen)
 		f.equal(all, slices.Compact(seen), what)
@@ -120,24 +120,24 @@ func changedBeginsAnew(f *fixture) {
 	}
 	_, middle, err := f.store.Changed(f.ctx(), filter, store.FeedStart)
 	f.ok(err)
-	_, end := f.pages(filter, middle)
+	_, end := f.readPages(filter, middle)
 	f.ok(f.store.BumpEpoch(f.ctx()))
 	everything(middle, "a cursor within a page of another epoch")
 	everything(end, "a cursor of another epoch")
 	_, now, err := f.store.Changed(f.ctx(), filter, "")
 	f.ok(err)
 	if now == end {
-		f.Fatal("the cursor does not carry the epoch")
+		f.Fatal("the cursor of the new epoch equals that of the old one, want the epoch in it")
 	}
 	f.append(identity(2), runtest.Draft(run.RunCancelled, "", 1))
 	f.save(f.load(identity(2)))
-	pages, _ := f.pages(filter, now)
+	pages, _ := f.readPages(filter, now)
 	if !slices.Contains(slices.Concat(pages...), "run-002") {
-		f.Fatal("a change after \"now\" of the new epoch is not seen")
+		f.Fatal("Changed() does not return a change after the first cursor of the new epoch")
 	}
 }
 
-func changedTenants(f *fixture) {
+func testChangedReadsOneTenantUnlessAskedForAll(f *fixture) {
 	f.run()
 	foreign := identity(9)
 	foreign.TenantID = "t2"
@@ -164,10 +164,10 @@ func changedTenants(f *fixture) {
 	}
 }
 
-func changedLosesNothing(f *fixture) {
+func testChangedMissesNoSave(f *fixture) {
 	filter := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Limit: 5}
 	seen := map[string]run.Seq{}
-	cursor := f.changed(filter, "", seen)
+	cursor := f.readChanged(filter, "", seen)
 	const writers, runs, events = 4, 3, 5
 	others := []store.Store{f.store, f.db.Open(f)}
 	var wg sync.WaitGroup
@@ -183,7 +183,7 @@ func changedLosesNothing(f *fixture) {
 					return
 				}
 				for attempt := range events {
-					_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", attempt+1)}})
+					_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{stepStarted("s1", attempt+1)}})
 					if err != nil {
 						f.Error(err)
 						return
@@ -207,10 +207,10 @@ func changedLosesNothing(f *fixture) {
 			running = false
 		case <-time.After(time.Millisecond):
 		}
-		cursor = f.changed(filter, cursor, seen)
+		cursor = f.readChanged(filter, cursor, seen)
 	}
-	for range writers * runs { // pages enough for all of them, and to spare
-		cursor = f.changed(filter, cursor, seen)
+	for range writers * runs { // more pages than the runs need
+		cursor = f.readChanged(filter, cursor, seen)
 	}
 	f.equal(writers*runs, len(seen), "runs seen")
 	for id, seq := range seen {

@@ -10,17 +10,17 @@ import (
 )
 
 var listCases = []testCase{
-	{"ListPagesBothWays", listPages},
-	{"ListFilters", listFilters},
+	{"ListPagesBothWays", testListPagesBothWays},
+	{"ListAppliesFilters", testListAppliesFilters},
 	// contract: T101
-	{"ListKnowsOneTenant", listTenants},
-	{"ListShowsCheckpointAndHead", listHeads},
-	{"ListIsWhatALoopWouldFind", listNaively},
-	{"CountIsWhatListShows", countNaively},
-	{"ListSteps", listSteps},
+	{"ListReadsOneTenant", testListReadsOneTenant},
+	{"ListShowsCheckpointAndHead", testListShowsCheckpointAndHead},
+	{"ListEqualsAFilterInGo", testListEqualsAFilterInGo},
+	{"CountEqualsACountInGo", testCountEqualsACountInGo},
+	{"ListReturnsTheStepsOfTheCheckpoint", testListReturnsTheStepsOfTheCheckpoint},
 	// contract: T101
-	{"PlacesAreWhereTheTenantsRunsAre", places},
-	{"ListSteps_AreBounded", listManySteps},
+	{"RunScopesAreThoseOfTheTenantsRuns", testRunScopesAreThoseOfTheTenantsRuns},
+	{"ListStepsAreBounded", testListStepsAreBounded},
 }
 
 func (f *fixture) list(filter store.RunFilter) []store.RunRow {
@@ -45,11 +45,11 @@ func pos(r store.RunRow) *store.RunPos {
 	return &store.RunPos{CreatedAt: r.Header.CreatedAt, RunID: r.Header.RunID}
 }
 
-func listPages(f *fixture) {
+func testListPagesBothWays(f *fixture) {
 	for range 7 {
 		f.run()
 	}
-	// Runs imported with one creation time: the id decides.
+	// Runs with the same creation time are ordered by id.
 	for _, n := range []int{53, 51, 52} {
 		r := newRun(identity(n))
 		r.Run.CreatedAt = runtest.Epoch
@@ -96,7 +96,7 @@ func listPages(f *fixture) {
 	}
 }
 
-func listFilters(f *fixture) {
+func testListAppliesFilters(f *fixture) {
 	for i, c := range []struct{ project, env, plan string }{
 		{"p1", "sandbox", "plan-3"}, {"p2", "sandbox", "plan-3"}, {"p2", "prod", "shop_nightly"}, {"p3", "prod", "a_b"},
 	} {
@@ -148,7 +148,7 @@ func listFilters(f *fixture) {
 	}
 }
 
-func places(f *fixture) {
+func testRunScopesAreThoseOfTheTenantsRuns(f *fixture) {
 	n := 0
 	in := func(tenant, project, environment string) {
 		n++
@@ -157,7 +157,7 @@ func places(f *fixture) {
 		f.create(newRun(id, runtest.Draft(run.RunApproved, "", 1)))
 		f.save(f.load(id))
 	}
-	f.equal(0, len(f.places("t1", nil, 9)), "places without runs")
+	f.equal(0, len(f.runScopes("t1", nil, 9)), "scopes of a tenant without runs")
 	for range 2 {
 		in("t1", "shop", "prod")
 		in("t1", "shop", "dev")
@@ -165,16 +165,16 @@ func places(f *fixture) {
 		in("t1", "Shop", "prod")
 		in("t2", "bank", "dev")
 	}
-	f.equal([]string{"Shop/prod", "bank/prod", "shop/dev", "shop/prod"}, f.places("t1", nil, 9), "of all projects")
-	f.equal([]string{"Shop/prod", "bank/prod"}, f.places("t1", nil, 2), "the first ones")
-	f.equal([]string{"bank/prod", "shop/dev", "shop/prod"}, f.places("t1", []string{"shop", "sho", "bank"}, 9),
+	f.equal([]string{"Shop/prod", "bank/prod", "shop/dev", "shop/prod"}, f.runScopes("t1", nil, 9), "of all projects")
+	f.equal([]string{"Shop/prod", "bank/prod"}, f.runScopes("t1", nil, 2), "the first ones")
+	f.equal([]string{"bank/prod", "shop/dev", "shop/prod"}, f.runScopes("t1", []string{"shop", "sho", "bank"}, 9),
 		"of some projects")
-	f.equal(0, len(f.places("t1", []string{}, 9)), "of no project")
-	f.equal(0, len(f.places("t3", nil, 9)), "of another tenant")
+	f.equal(0, len(f.runScopes("t1", []string{}, 9)), "of no project")
+	f.equal(0, len(f.runScopes("t3", nil, 9)), "of another tenant")
 }
 
-// places reads them in the order of their names.
-func (f *fixture) places(tenant string, projects []string, limit int) (names []string) {
+// runScopes reads the scopes that have runs of a tenant, sorted by name.
+func (f *fixture) runScopes(tenant string, projects []string, limit int) (names []string) {
 	f.Helper()
 	out, err := f.store.RunScopes(f.ctx(), tenant, projects, limit)
 	f.ok(err)
@@ -185,7 +185,7 @@ func (f *fixture) places(tenant string, projects []string, limit int) (names []s
 	return names
 }
 
-func listTenants(f *fixture) {
+func testListReadsOneTenant(f *fixture) {
 	f.run()
 	foreign := identity(9)
 	foreign.TenantID = "t2"
@@ -201,31 +201,31 @@ func listTenants(f *fixture) {
 	f.ok(err)
 	for _, r := range rows {
 		if r.Header.TenantID != "t1" {
-			f.Errorf("t1 sees %s of %s", r.Header.RunID, r.Header.TenantID)
+			f.Errorf("Changed() of t1 returned %s of tenant %s", r.Header.RunID, r.Header.TenantID)
 		}
 	}
 }
 
-func listHeads(f *fixture) {
+func testListShowsCheckpointAndHead(f *fixture) {
 	id := f.run()
 	row := f.list(store.RunFilter{Limit: 1})[0]
 	f.equal(f.load(id).State.Header, row.Header, "header before any projector saw the run")
-	f.append(id, started("s1", 1))
+	f.append(id, stepStarted("s1", 1))
 	row = f.list(store.RunFilter{Limit: 1})[0]
 	f.equal([]run.Seq{2, 3}, []run.Seq{row.Header.Seq, row.Head}, "checkpoint lags")
-	f.accept(id, "u1", run.Pause, true)
+	f.acceptSignal(id, "u1", run.Pause, true)
 	f.save(f.load(id))
 	row = f.list(store.RunFilter{Limit: 1})[0]
 	f.equal([]any{run.Seq(4), run.Seq(4), f.head(id).OpsRev}, []any{row.Header.Seq, row.Head, row.OpsRev}, "row")
 }
 
-// Steps are those of the checkpoint that the header is of, in the order of the plan.
-func listSteps(f *fixture) {
+// List returns the steps of the same checkpoint as the header, in the order of the plan.
+func testListReturnsTheStepsOfTheCheckpoint(f *fixture) {
 	first, second := f.run(), f.run()
 	f.create(newRun(identity(3), runtest.Draft(run.RunApproved, "", 1)))
 	want := f.load(second).State
-	f.append(second, started("s1", 1)) // not saved
-	f.append(first, started("s1", 1), completed("s1", 1))
+	f.append(second, stepStarted("s1", 1)) // not saved
+	f.append(first, stepStarted("s1", 1), stepCompleted("s1", 1))
 	f.save(f.load(first))
 	rows := f.list(store.RunFilter{Limit: 10, Steps: true})
 	f.equal([]string{"run-003", "run-002", "run-001"}, runIDs(rows), "runs")
@@ -234,11 +234,11 @@ func listSteps(f *fixture) {
 		"a run whose checkpoint is at the head")
 	f.equal(0, len(rows[0].Steps), "steps of a run that has none yet")
 	for _, row := range f.list(store.RunFilter{Limit: 10}) {
-		f.equal(0, len(row.Steps), "steps that nobody asked for")
+		f.equal(0, len(row.Steps), "steps without RunFilter.Steps")
 	}
 }
 
-func listManySteps(f *fixture) {
+func testListStepsAreBounded(f *fixture) {
 	const each, fit = 2000, store.MaxListSteps / 2000
 	names := make([]string, each)
 	for i := range names {
@@ -251,7 +251,7 @@ func listManySteps(f *fixture) {
 	for _, row := range f.list(store.RunFilter{Limit: fit, Steps: true}) {
 		steps += len(row.Steps)
 	}
-	f.equal(store.MaxListSteps, steps, "as many steps as there may be")
+	f.equal(store.MaxListSteps, steps, "steps at the limit")
 	_, err := f.store.List(f.ctx(), store.RunFilter{TenantID: "t1", Limit: fit + 1, Steps: true})
-	f.is(err, store.ErrTooMany)
+	f.wantError(err, store.ErrTooMany)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// listNaively compares List, over random runs, filters and cursors, with a loop in Go.
-func listNaively(f *fixture) {
+// The test compares List with a loop in Go over random runs, filters and cursors.
+func testListEqualsAFilterInGo(f *fixture) {
 	r := rand.New(rand.NewPCG(6, 8))
 	all := make([]run.State, 320)
 	for n := range all {
-		all[n] = f.listed(r, n)
+		all[n] = f.createRandom(r, n)
 	}
-	for n := range all { // saved once more, some of them over a checkpoint of another status
+	for n := range all { // some runs get a second checkpoint with another status
 		if r.IntN(3) == 0 {
-			f.move(r, all[n].Identity)
+			f.appendRandom(r, all[n].Identity)
 			l := f.load(all[n].Identity)
 			if f.save(l) {
 				all[n] = l.State
@@ -32,7 +32,7 @@ func listNaively(f *fixture) {
 	some, most := 0, 0
 	for n := range 1200 {
 		filter := randomFilter(r, all)
-		want := naively(all, filter)
+		want := filterRuns(all, filter)
 		rows := f.list(filter)
 		var got []run.State
 		for _, row := range rows {
@@ -45,12 +45,13 @@ func listNaively(f *fixture) {
 		most = max(most, len(want))
 	}
 	if some < 400 || most < 20 {
-		f.Errorf("%d lists had rows, the longest %d: that proves little", some, most)
+		f.Errorf("%d lists had rows, the longest %d, want at least 400 and 20 for a meaningful comparison", some, most)
 	}
 }
 
-// listed makes a run. Its times, places, plan and id collide with those of others in every way.
-func (f *fixture) listed(r *rand.Rand, n int) run.State {
+// createRandom creates a random run. Its times, scope, plan and id are chosen from few values, so that they collide
+// with those of other runs.
+func (f *fixture) createRandom(r *rand.Rand, n int) run.State {
 	f.Helper()
 	id := run.Identity{
 		RunID:     pick(r, "r-", "r-", "r-", "r-", "r-", "R-", "r", "rz", "plan-") + fmt.Sprintf("%03d", n),
@@ -59,12 +60,12 @@ func (f *fixture) listed(r *rand.Rand, n int) run.State {
 		PlanID: pick(r, "nightly", "plan-a", "r-plan", "a_b", fmt.Sprint("plan-", r.IntN(60))), PlanVersion: "1",
 	}
 	made := newRun(id)
-	made.Run.TriggeredBy = starter(id)
+	made.Run.TriggeredBy = starterOf(id)
 	made.Run.CreatedAt = runtest.Epoch.Add(time.Duration(r.IntN(60)) * time.Minute)
 	f.ok(f.store.Import(f.ctx(), made, nil))
-	f.move(r, id)
+	f.appendRandom(r, id)
 	l := f.load(id)
-	if r.IntN(8) == 0 || !f.save(l) { // the checkpoint lags: it is what is listed
+	if r.IntN(8) == 0 || !f.save(l) { // List shows the checkpoint, which lags
 		at, err := f.store.At(f.ctx(), id.RunID, 0)
 		f.ok(err)
 		l = at
@@ -73,18 +74,18 @@ func (f *fixture) listed(r *rand.Rand, n int) run.State {
 	return l.State
 }
 
-// starter is who started a run.
-func starter(id run.Identity) string {
+// starterOf returns the principal that started a run.
+func starterOf(id run.Identity) string {
 	return []string{"ana", "ana", "ana", "ben", "Ana"}[id.RunID[len(id.RunID)-1]%5]
 }
 
-// move brings a run some events further.
-func (f *fixture) move(r *rand.Rand, id run.Identity) {
+// appendRandom appends some events to a run.
+func (f *fixture) appendRandom(r *rand.Rand, id run.Identity) {
 	f.Helper()
-	of := runtest.M{"triggeredBy": starter(id), "planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2",
+	of := runtest.M{"triggeredBy": starterOf(id), "planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2",
 		"planId": id.PlanID, "planVersion": id.PlanVersion}}
 	for _, d := range []run.Draft{
-		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), started("s1", 1),
+		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), stepStarted("s1", 1),
 		runtest.Draft(run.RunPaused, "u1", 1), pick(r,
 			runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunCancelled, "", 1), runtest.Draft(run.RunFailed, "", 1)),
 	} {
@@ -162,7 +163,7 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 	return f
 }
 
-func naively(all []run.State, f store.RunFilter) (out []run.State) {
+func filterRuns(all []run.State, f store.RunFilter) (out []run.State) {
 	order := func(s run.State, p store.RunPos) int {
 		c := cmp.Or(s.CreatedAt.Compare(p.CreatedAt), cmp.Compare(s.RunID, p.RunID))
 		if !f.Ascending {

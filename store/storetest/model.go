@@ -16,10 +16,10 @@ import (
 
 var modelCases = []testCase{
 	// contract: T190
-	{"EveryAppendIsAsTheAuthorityDecides", asTheAuthority},
+	{"StoreDecidesLikeTheAuthority", testStoreDecidesLikeTheAuthority},
 }
 
-// model is one run in memory, as package authority decides it.
+// model is one run in memory. Package authority decides its appends.
 type model struct {
 	id       run.Identity
 	evs      []run.Event
@@ -46,22 +46,22 @@ func (m *model) append(a store.Append) (store.Appended, error) {
 	if err != nil {
 		return store.Appended{}, err
 	}
-	m.carryOut(p)
+	m.apply(p)
 	return p.Appended(m.head), nil
 }
 
-func (m *model) begin(b store.StartAttempt) (store.AttemptStarted, error) {
-	beginning, err := authority.PrepareStart(m.id, b)
+func (m *model) startAttempt(b store.StartAttempt) (store.AttemptStarted, error) {
+	prepared, err := authority.PrepareStart(m.id, b)
 	if err != nil {
 		return store.AttemptStarted{}, err
 	}
-	p, begun := authority.DecideStart(m.head, beginning, m.facts(), time.Now())
-	m.carryOut(p)
-	begun.Head = m.head
-	return begun, nil
+	p, out := authority.DecideStart(m.head, prepared, m.facts(), time.Now())
+	m.apply(p)
+	out.Head = m.head
+	return out, nil
 }
 
-func (m *model) carryOut(p authority.Plan) {
+func (m *model) apply(p authority.Plan) {
 	opsRev, moved := m.head.OpsRev, false
 	m.evs, m.head = append(m.evs, p.Insert...), p.Head
 	for _, mv := range p.Moves {
@@ -97,10 +97,10 @@ func (m *model) carryOut(p authority.Plan) {
 	}
 }
 
-// random makes calls that an engine could make, and more that none should.
+// random makes calls that an engine could make, and calls that no engine should make.
 type random struct{ *rand.Rand }
 
-func (r random) one(of ...string) string { return of[r.IntN(len(of))] }
+func (r random) pickOne(of ...string) string { return of[r.IntN(len(of))] }
 
 func (r random) draft() run.Draft {
 	t := runtest.Types[r.IntN(len(runtest.Types))]
@@ -112,12 +112,12 @@ func (r random) draft() run.Draft {
 	if t.EndsRun() && r.IntN(6) > 0 {
 		t = run.RunResumed
 	}
-	subject, attempt := r.one("s1", "s2", "s3"), 1+r.IntN(2)
+	subject, attempt := r.pickOne("s1", "s2", "s3"), 1+r.IntN(2)
 	switch {
 	case t.OfSignal():
-		subject, attempt = r.one("u1", "u2", "u3", "u4"), 1
+		subject, attempt = r.pickOne("u1", "u2", "u3", "u4"), 1
 	case t == run.RunPaused, t == run.RunResumed:
-		subject, attempt = r.one("u1", "u2"), 1+r.IntN(3)
+		subject, attempt = r.pickOne("u1", "u2"), 1+r.IntN(3)
 	case !t.OfStep():
 		subject, attempt = "", 1
 	}
@@ -159,18 +159,18 @@ func (r random) append(id run.Identity, head run.Seq) store.Append {
 		application := []run.Application{run.SignalDelivered, run.SignalApplied, run.SignalNoop,
 			run.SignalNotApply}[r.IntN(4)]
 		a.Outcomes = append(a.Outcomes, store.SignalOutcome{
-			SignalID: r.one("p1", "p2", "p3", "p4", "p5"), Application: application, Reason: r.one("", "SUPERSEDED"),
+			SignalID: r.pickOne("p1", "p2", "p3", "p4", "p5"), Application: application, Reason: r.pickOne("", "SUPERSEDED"),
 			AppliedBy: r.IntN(len(a.Events)+2) - 1,
 		})
 	}
 	return a
 }
 
-// plain makes calls of which many are for a group.
-func (r random) plain(id run.Identity, head run.Seq) store.Entry {
+// groupEntry makes a call. Many of these calls are suitable for a group.
+func (r random) groupEntry(id run.Identity, head run.Seq) store.Entry {
 	if r.IntN(4) == 0 {
 		return store.Entry{Start: &store.StartAttempt{
-			RunID: id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(4), EngineAttempt: 1,
+			RunID: id.RunID, StepID: r.pickOne("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(4), EngineAttempt: 1,
 			EmittedAt:   runtest.Epoch,
 			PassFailing: r.IntN(2) == 0,
 		}}
@@ -180,9 +180,9 @@ func (r random) plain(id run.Identity, head run.Seq) store.Entry {
 	return store.Entry{Append: &a}
 }
 
-// asTheAuthority makes random calls on a store and on the model: every answer,
-// the log, the head and the receipts are the same.
-func asTheAuthority(f *fixture) {
+// The test makes the same random calls on the store and on the model. Every result, the log, the head and the receipts
+// must be equal.
+func testStoreDecidesLikeTheAuthority(f *fixture) {
 	seed := uint64(time.Now().UnixNano())
 	f.Logf("seed %d", seed)
 	r := random{rand.New(rand.NewPCG(seed, 0))}
@@ -195,7 +195,7 @@ func asTheAuthority(f *fixture) {
 			id string
 			t  run.SignalType
 		}{{"p1", run.Pause}, {"p2", run.Resume}, {"p3", run.Pause}, {"p4", run.RetryStep}} {
-			m.receipts = append(m.receipts, f.accept(id, signal.id, signal.t, true))
+			m.receipts = append(m.receipts, f.acceptSignal(id, signal.id, signal.t, true))
 		}
 		m.evs = f.log(id)
 		m.head = f.head(id)
@@ -212,11 +212,11 @@ func asTheAuthority(f *fixture) {
 		}
 	}
 	if f.Logf("groups wrote %d events", written); groups && written < runs {
-		f.Errorf("groups wrote %d events: that says little about them", written)
+		f.Errorf("groups wrote %d events, want at least %d for a meaningful comparison", written, runs)
 	}
 	for n, m := range ms {
-		f.equalApart(m.evs, f.log(m.id), fmt.Sprintf("the log of run %d", n))
-		f.equalApart(m.head, f.head(m.id), fmt.Sprintf("the head of run %d", n))
+		f.equalExceptTimes(m.evs, f.log(m.id), fmt.Sprintf("the log of run %d", n))
+		f.equalExceptTimes(m.head, f.head(m.id), fmt.Sprintf("the head of run %d", n))
 		for i, want := range m.receipts {
 			got := f.receipt(m.id, want.Signal.ID)
 			want.DeliveredAt, want.AppliedAt, got.DeliveredAt, got.AppliedAt = nil, nil, nil, nil
@@ -225,8 +225,8 @@ func asTheAuthority(f *fixture) {
 	}
 }
 
-// compareGroup makes a call on each of many runs, in one group as far as the store
-// says so and by itself otherwise, and returns how many the group wrote.
+// compareGroup makes one call on each of many runs. Calls that the store accepts for a group are made in one group, the
+// others one by one. It returns the number of calls that the group wrote.
 func (f *fixture) compareGroup(what string, g store.Grouper, ms []*model, r random) (written int) {
 	f.Helper()
 	var entries []store.Entry
@@ -234,7 +234,7 @@ func (f *fixture) compareGroup(what string, g store.Grouper, ms []*model, r rand
 	var prepared []store.Plain
 	for _, n := range r.Perm(len(ms))[:1+r.IntN(len(ms))] {
 		m := ms[n]
-		e := r.plain(m.id, m.head.LastSeq)
+		e := r.groupEntry(m.id, m.head.LastSeq)
 		if p, ok := g.Plain(e); ok {
 			entries, of, prepared = append(entries, e), append(of, m), append(prepared, p)
 		}
@@ -246,26 +246,26 @@ func (f *fixture) compareGroup(what string, g store.Grouper, ms []*model, r rand
 			continue
 		}
 		written++
-		f.same(fmt.Sprintf("%s, answer %d", what, i), of[i], e, *results[i])
+		f.checkResult(fmt.Sprintf("%s, result %d", what, i), of[i], e, *results[i])
 	}
 	for i, e := range entries {
 		if results[i] == nil {
-			f.same(fmt.Sprintf("%s, answer %d, which the group left", what, i), of[i], e, f.call(e))
+			f.checkResult(fmt.Sprintf("%s, result %d, which the group did not write", what, i), of[i], e, f.call(e))
 		}
 	}
 	return written
 }
 
-// compare makes some calls on both: one by one, or as a batch where the store can.
+// compare makes some calls on the store and on the model: one by one, or as a batch if the store supports batches.
 func (f *fixture) compare(what string, m *model, r random) {
 	f.Helper()
 	entries := make([]store.Entry, 1+r.IntN(5))
 	for i := range entries {
 		if r.IntN(4) == 0 {
 			entries[i].Start = &store.StartAttempt{
-				RunID: m.id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(2), EngineAttempt: 1,
+				RunID: m.id.RunID, StepID: r.pickOne("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(2), EngineAttempt: 1,
 				EmittedAt:   runtest.Epoch,
-				PassFailing: r.IntN(2) == 0, SignalID: r.one("", "p4", "p2"),
+				PassFailing: r.IntN(2) == 0, SignalID: r.pickOne("", "p4", "p2"),
 			}
 			continue
 		}
@@ -284,9 +284,9 @@ func (f *fixture) compare(what string, m *model, r random) {
 		}
 	}
 	for i, e := range entries {
-		f.same(fmt.Sprintf("%s, answer %d", what, i), m, e, results[i])
+		f.checkResult(fmt.Sprintf("%s, result %d", what, i), m, e, results[i])
 	}
-	m.head.OpsRev = f.head(m.id).OpsRev // a batch is one transaction, and counts once
+	m.head.OpsRev = f.head(m.id).OpsRev // a batch is one transaction, so it increments OpsRev once
 }
 
 // call makes one call on the store.
@@ -299,13 +299,13 @@ func (f *fixture) call(e store.Entry) (r store.EntryResult) {
 	return r
 }
 
-// same makes the call on the model, which is to answer as the store did.
-func (f *fixture) same(what string, m *model, e store.Entry, got store.EntryResult) {
+// checkResult makes the call on the model and compares its result with that of the store.
+func (f *fixture) checkResult(what string, m *model, e store.Entry, got store.EntryResult) {
 	f.Helper()
 	var want store.EntryResult
 	said := fmt.Sprintf("%s, to %+v", what, e.Append)
 	if e.Start != nil {
-		want.Started, want.Err = m.begin(*e.Start)
+		want.Started, want.Err = m.startAttempt(*e.Start)
 		said = fmt.Sprintf("%s, to %+v", what, e.Start)
 	} else {
 		want.Appended, want.Err = m.append(*e.Append)
@@ -314,11 +314,11 @@ func (f *fixture) same(what string, m *model, e store.Entry, got store.EntryResu
 		f.Fatalf("%s: error %v, want %v", said, got.Err, want.Err)
 	}
 	want.Err, got.Err = nil, nil
-	f.equalApart(want, got, said)
+	f.equalExceptTimes(want, got, said)
 }
 
-// equalApart is equal but for times of the store's clock.
-func (f *fixture) equalApart(want, got any, what string) {
+// equalExceptTimes is equal without the times of the store's clock and OpsRev.
+func (f *fixture) equalExceptTimes(want, got any, what string) {
 	f.Helper()
 	apart := []cmp.Option{
 		cmpopts.IgnoreFields(store.Head{}, "LastAt", "OpsRev"), cmpopts.IgnoreFields(store.EventOutcome{}, "PersistedAt"),

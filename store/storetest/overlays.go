@@ -13,15 +13,15 @@ import (
 
 var overlayCases = []testCase{
 	// contract: T197
-	{"OverlaysOfAStep", overlaysOfAStep},
+	{"OverlaysAreThoseOfTheStep", testOverlaysAreThoseOfTheStep},
 	// contract: T197
-	{"OverlaidRunsBeginUnderTheLock", overlaidBegin},
+	{"OverlaidRunsStartAttemptsUnderTheLock", testOverlaidRunsStartAttemptsUnderTheLock},
 	// contract: T197
-	{"AlertsAreInsertOnly", alerts},
+	{"AlertsAreInsertOnly", testAlertsAreInsertOnly},
 }
 
-// overlay is what control does with a parameter signal.
-func (f *fixture) overlay(id run.Identity, signalID string, t run.SignalType, stepID string) run.Seq {
+// acceptOverlay accepts an overlay as control does: it is applied when it is accepted.
+func (f *fixture) acceptOverlay(id run.Identity, signalID string, t run.SignalType, stepID string) run.Seq {
 	f.Helper()
 	var seq run.Seq
 	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
@@ -32,29 +32,29 @@ func (f *fixture) overlay(id run.Identity, signalID string, t run.SignalType, st
 			return err
 		}
 		seq = out.Outcomes[0].Seq
-		r := receipt(signalID, t)
+		r := newReceipt(signalID, t)
 		r.Signal.StepID, r.AcceptedSeq, r.AppliedSeq = stepID, seq, seq
 		r.Application, r.AppliedAt = run.SignalApplied, &out.Outcomes[0].PersistedAt
 		stored, err := tx.PutReceipt(f.ctx(), r, false)
 		if err == nil && (stored.Application != run.SignalApplied || stored.AppliedSeq != seq || stored.AppliedAt == nil ||
 			stored.No == 0) {
-			f.Errorf("stored %+v", stored)
+			f.Errorf("stored receipt %+v, want it applied at %d with a number", stored, seq)
 		}
 		return err
 	}))
 	return seq
 }
 
-func overlaysOfAStep(f *fixture) {
+func testOverlaysAreThoseOfTheStep(f *fixture) {
 	id, other := f.run(), f.run()
-	a := f.overlay(id, "a", run.UpdateParams, "")
-	f.accept(id, "pause", run.Pause, true)
-	b := f.overlay(id, "b", run.InjectOverride, "s1")
-	f.overlay(id, "c", run.UpdateTarget, "s2")
-	d := f.overlay(id, "d", run.UpdateParams, "s1")
-	f.overlay(other, "e", run.UpdateParams, "")
-	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { // a refusal is none
-		r := receipt("no", run.UpdateParams)
+	a := f.acceptOverlay(id, "a", run.UpdateParams, "")
+	f.acceptSignal(id, "pause", run.Pause, true)
+	b := f.acceptOverlay(id, "b", run.InjectOverride, "s1")
+	f.acceptOverlay(id, "c", run.UpdateTarget, "s2")
+	d := f.acceptOverlay(id, "d", run.UpdateParams, "s1")
+	f.acceptOverlay(other, "e", run.UpdateParams, "")
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { // a rejected signal is not an overlay
+		r := newReceipt("no", run.UpdateParams)
 		r.Rejected = true
 		_, err := tx.PutReceipt(f.ctx(), r, false)
 		return err
@@ -82,15 +82,15 @@ func overlaysOfAStep(f *fixture) {
 		}
 		return err
 	}))
-	// nothing of it is for the engine
+	// overlays are not delivered to the engine
 	ds, err := f.store.LeaseDeliveries(f.ctx(), "x", 1e9, 10)
 	f.ok(err)
 	if len(ds) != 1 || ds[0].RunID != id.RunID {
-		f.Errorf("deliveries %+v", ds)
+		f.Errorf("deliveries %+v, want only that of the PAUSE", ds)
 	}
 }
 
-func overlaidBegin(f *fixture) {
+func testOverlaidRunsStartAttemptsUnderTheLock(f *fixture) {
 	id := f.run()
 	begin := func(step string, attempt int) store.StartAttempt {
 		return store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt, EngineAttempt: 1,
@@ -98,15 +98,15 @@ func overlaidBegin(f *fixture) {
 	}
 	first, err := f.store.StartAttempt(f.ctx(), begin("s1", 1))
 	f.ok(err)
-	seq := f.overlay(id, "a", run.UpdateParams, "")
-	// an attempt that has begun goes on; a fresh one begins with the overlays alone
+	seq := f.acceptOverlay(id, "a", run.UpdateParams, "")
+	// An attempt that has started is granted again. A new one starts only with the overlays.
 	again, err := f.store.StartAttempt(f.ctx(), begin("s1", 1))
 	f.ok(err)
 	f.equal([]any{store.StartGranted, first.StartedSeq}, []any{again.Verdict, again.StartedSeq}, "again")
 	parked, err := f.store.StartAttempt(f.ctx(), begin("s2", 1))
 	f.ok(err)
 	if parked.Verdict != store.StartParked || parked.Head.Gate&run.GateOverlaid == 0 || parked.Head.LastSeq != seq {
-		f.Fatalf("without the overlays: %+v", parked)
+		f.Fatalf("start without the overlays: %+v, want PARKED", parked)
 	}
 	within := func(b store.StartAttempt) (out store.AttemptStarted) {
 		f.Helper()
@@ -122,20 +122,20 @@ func overlaidBegin(f *fixture) {
 		}))
 		return out
 	}
-	begun := within(begin("s2", 1))
-	f.equal([]any{store.StartGranted, seq + 1, 2, seq + 1}, []any{begun.Verdict, begun.StartedSeq, begun.Head.Running,
-		begun.Head.LastSeq}, "begun")
+	granted := within(begin("s2", 1))
+	f.equal([]any{store.StartGranted, seq + 1, 2, seq + 1}, []any{granted.Verdict, granted.StartedSeq,
+		granted.Head.Running, granted.Head.LastSeq}, "start with the overlays")
 	evs, err := f.store.Events(f.ctx(), id.RunID, seq, 10)
 	f.ok(err)
 	p, err := run.PayloadOf[run.StepStartedPayload](evs[0].Payload)
 	f.ok(err)
 	f.equal(seq, p.ParamsSeq, "paramsSeq")
-	f.equal(begun.StartedSeq, within(begin("s2", 1)).StartedSeq, "begun again")
-	// who executes the attempt does not know which overlays it began with
-	repeated := f.append(id, started("s2", 1)).Outcomes[0]
-	f.equal([]any{true, false, begun.StartedSeq}, []any{repeated.Deduplicated, repeated.PayloadMismatch, repeated.Seq},
+	f.equal(granted.StartedSeq, within(begin("s2", 1)).StartedSeq, "the same start again")
+	// The executor of the attempt appends StepStarted without the overlays, because it does not know them.
+	repeated := f.append(id, stepStarted("s2", 1)).Outcomes[0]
+	f.equal([]any{true, false, granted.StartedSeq}, []any{repeated.Deduplicated, repeated.PayloadMismatch, repeated.Seq},
 		"its StepStarted again")
-	// other gates stay closed
+	// The overlays open no other gate.
 	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, SetGate: run.GateFailing,
 		Events: []run.Draft{runtest.Draft(run.StepFailedEvent, "s1", 1)}})
 	f.ok(err)
@@ -149,13 +149,13 @@ func overlaidBegin(f *fixture) {
 	f.ok(err)
 	done := within(begin("s2", 1))
 	if done.Verdict != store.StartDone || done.Terminal == nil {
-		f.Errorf("done: %+v", done)
+		f.Errorf("start of an ended attempt: %+v, want DONE with its terminal event", done)
 	}
 	f.equal(store.StartRunTerminal, within(begin("s1", 3)).Verdict, "after the end")
-	f.equal(1, f.head(id).Running, "s1/2 alone runs")
+	f.equal(1, f.head(id).Running, "running attempts: only s1/2")
 }
 
-func alerts(f *fixture) {
+func testAlertsAreInsertOnly(f *fixture) {
 	id := f.run()
 	alert := func(n int, level store.AlertLevel) store.Alert {
 		return store.Alert{
@@ -165,10 +165,10 @@ func alerts(f *fixture) {
 		}
 	}
 	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertLow), alert(2, store.AlertHigh)))
-	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertHigh))) // known: left as it is
+	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertHigh))) // a known id: the row does not change
 	f.ok(f.store.InRun(
 		f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.Raise(f.ctx(), alert(3, store.AlertMedium)) }))
-	f.is(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+	f.wantError(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		f.ok(tx.Raise(f.ctx(), alert(4, store.AlertHigh)))
 		return store.ErrConflict // rolled back
 	}), store.ErrConflict)
@@ -181,7 +181,7 @@ func alerts(f *fixture) {
 		f.ok(err)
 		for _, a := range as {
 			if a.At.IsZero() {
-				f.Errorf("%+v has no time", a)
+				f.Errorf("alert %+v has no time", a)
 			}
 			notes = append(notes, fmt.Sprintf("%s %s %s", a.Level, a.Note, a.Code))
 		}
@@ -194,7 +194,7 @@ func alerts(f *fixture) {
 	f.equal([]string{"HIGH note 5 ENGINE_LOST"}, list(store.AlertFilter{TenantID: "t2"}), "another tenant")
 	for _, change := range []string{`UPDATE alert SET note = 'x'`, `DELETE FROM alert`} {
 		if f.db.Exec(f, change) == nil {
-			f.Errorf("%s was allowed", change)
+			f.Errorf("%s succeeded, want an error", change)
 		}
 	}
 }

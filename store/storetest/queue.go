@@ -10,15 +10,15 @@ import (
 
 var queueCases = []testCase{
 	// contract: T128
-	{"LeaseAndFence", queueLease},
+	{"LeaseIsFenced", testLeaseIsFenced},
 	// contract: T128
-	{"ExpiredLeaseIsTaken", queueExpired},
-	{"QueueReleaseDelays", queueRelease},
-	{"QueueOldestFirst", queueOrder},
-	{"SetQueueFenced", queueSet},
+	{"ExpiredLeaseIsTaken", testExpiredLeaseIsTaken},
+	{"ReleasedRowIsDueLater", testReleasedRowIsDueLater},
+	{"LeaseTakesTheOldestFirst", testLeaseTakesTheOldestFirst},
+	{"SetQueueIsFenced", testSetQueueIsFenced},
 }
 
-func (f *fixture) queued() run.Identity {
+func (f *fixture) createQueued() run.Identity {
 	f.Helper()
 	f.runs++
 	n := newRun(identity(f.runs), runtest.Draft(run.RunApproved, "", 1))
@@ -40,9 +40,9 @@ func (f *fixture) queueRow(id run.Identity) store.QueueRow {
 	return q
 }
 
-func queueLease(f *fixture) {
+func testLeaseIsFenced(f *fixture) {
 	f.run() // without a queue row
-	id := f.queued()
+	id := f.createQueued()
 	q := f.queueRow(id)
 	f.equal([]any{store.QueuePending, int64(0), 0}, []any{q.Status, q.Generation, q.Attempts}, "new row")
 	rows := f.lease("w1", time.Minute, 10)
@@ -51,48 +51,48 @@ func queueLease(f *fixture) {
 	f.equal([]any{store.QueueLocked, "w1", int64(1), 1, "t1"}, []any{rows[0].Status, rows[0].Owner, rows[0].Generation,
 		rows[0].Attempts, rows[0].TenantID}, "leased row")
 	f.equal(0, len(f.lease("w2", time.Minute, 10)), "leased twice")
-	f.is(f.store.Started(f.ctx(), id.RunID, 7), store.ErrConflict)
+	f.wantError(f.store.Started(f.ctx(), id.RunID, 7), store.ErrConflict)
 	f.ok(f.store.Started(f.ctx(), id.RunID, 1))
-	f.ok(f.store.Started(f.ctx(), id.RunID, 1)) // the answer may get lost
+	f.ok(f.store.Started(f.ctx(), id.RunID, 1)) // repeated as after a lost response
 	f.equal(store.QueueStarted, f.queueRow(id).Status, "status")
-	f.is(f.store.Release(f.ctx(), id.RunID, 1, 0, "late"), store.ErrConflict)
+	f.wantError(f.store.Release(f.ctx(), id.RunID, 1, 0, "late"), store.ErrConflict)
 	f.equal(0, len(f.lease("w2", time.Minute, 10)), "a started row")
-	f.is(f.store.Started(f.ctx(), "nobody", 1), store.ErrNotFound)
+	f.wantError(f.store.Started(f.ctx(), "nobody", 1), store.ErrNotFound)
 }
 
-func queueExpired(f *fixture) {
-	id := f.queued()
+func testExpiredLeaseIsTaken(f *fixture) {
+	id := f.createQueued()
 	old := f.lease("w1", 20*time.Millisecond, 1)[0]
 	var taken []store.QueueRow
-	f.within(5*time.Second, "the lease expires", func() bool {
+	f.eventually(5*time.Second, "the lease expires", func() bool {
 		taken = f.lease("w2", time.Minute, 1)
 		return len(taken) == 1
 	})
 	f.equal([]any{old.Generation + 1, "w2", 2}, []any{taken[0].Generation, taken[0].Owner, taken[0].Attempts},
 		"second lease")
-	f.is(f.store.Started(f.ctx(), id.RunID, old.Generation), store.ErrConflict)
-	f.is(f.store.Release(f.ctx(), id.RunID, old.Generation, 0, "late"), store.ErrConflict)
+	f.wantError(f.store.Started(f.ctx(), id.RunID, old.Generation), store.ErrConflict)
+	f.wantError(f.store.Release(f.ctx(), id.RunID, old.Generation, 0, "late"), store.ErrConflict)
 	f.ok(f.store.Started(f.ctx(), id.RunID, taken[0].Generation))
 }
 
-func queueRelease(f *fixture) {
-	id := f.queued()
+func testReleasedRowIsDueLater(f *fixture) {
+	id := f.createQueued()
 	q := f.lease("w1", time.Minute, 1)[0]
 	f.ok(f.store.Release(f.ctx(), id.RunID, q.Generation, 60*time.Millisecond, "engine unavailable"))
 	back := f.queueRow(id)
 	f.equal([]any{store.QueuePending, "", "engine unavailable", 1}, []any{back.Status, back.Owner, back.LastError,
 		back.Attempts}, "released")
-	f.within(5*time.Second, "the row is due", func() bool {
+	f.eventually(5*time.Second, "the row is due", func() bool {
 		rows := f.lease("w2", time.Minute, 1)
 		if len(rows) == 1 && rows[0].LeaseUntil.Add(-time.Minute).Before(back.NotBefore) {
-			f.Errorf("leased before %v", back.NotBefore)
+			f.Errorf("the row was leased before its time %v", back.NotBefore)
 		}
 		return len(rows) == 1
 	})
 }
 
-func queueOrder(f *fixture) {
-	want := []string{f.queued().RunID, f.queued().RunID, f.queued().RunID}
+func testLeaseTakesTheOldestFirst(f *fixture) {
+	want := []string{f.createQueued().RunID, f.createQueued().RunID, f.createQueued().RunID}
 	first := f.lease("w1", time.Minute, 2)
 	f.equal(2, len(first), "limit")
 	rest := f.lease("w2", time.Minute, 2)
@@ -100,8 +100,8 @@ func queueOrder(f *fixture) {
 	f.equal(want, []string{first[0].RunID, first[1].RunID, rest[0].RunID}, "oldest first")
 }
 
-func queueSet(f *fixture) {
-	id := f.queued()
+func testSetQueueIsFenced(f *fixture) {
+	id := f.createQueued()
 	set := func(change func(*store.QueueRow)) error {
 		return f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 			q, err := tx.Queue(f.ctx())
@@ -113,16 +113,16 @@ func queueSet(f *fixture) {
 		})
 	}
 	leased := f.lease("w1", time.Minute, 1)[0]
-	f.is(set(func(q *store.QueueRow) { q.Generation--; q.Status = store.QueueCancelled }), store.ErrConflict)
+	f.wantError(set(func(q *store.QueueRow) { q.Generation--; q.Status = store.QueueCancelled }), store.ErrConflict)
 	f.ok(set(func(q *store.QueueRow) { q.Status, q.LastError = store.QueueCancelled, "cancelled" }))
 	q := f.queueRow(id)
 	f.equal([]any{store.QueueCancelled, "", "cancelled"}, []any{q.Status, q.Owner, q.LastError}, "row")
 	f.equal(0, len(f.lease("w2", time.Minute, 1)), "a cancelled row")
-	f.is(f.store.Started(f.ctx(), id.RunID, leased.Generation), store.ErrConflict) // the cancel won
+	f.wantError(f.store.Started(f.ctx(), id.RunID, leased.Generation), store.ErrConflict) // the cancellation came first
 	unqueued := f.run()
 	err := f.store.InRun(f.ctx(), unqueued.RunID, func(tx store.RunTx) error {
 		_, err := tx.Queue(f.ctx())
 		return err
 	})
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 }

@@ -12,30 +12,30 @@ import (
 
 var raceCases = []testCase{
 	// contract: A05
-	{"ConcurrentDuplicates", concurrentDuplicates},
+	{"ConcurrentDuplicatesAreInsertedOnce", testConcurrentDuplicatesAreInsertedOnce},
 	// contract: A06, T27
-	{"ConcurrentDistinct", concurrentDistinct},
+	{"ConcurrentAppendsHaveContiguousSeqs", testConcurrentAppendsHaveContiguousSeqs},
 	// contract: T227
-	{"TwoProcessesOneRun", twoProcesses},
+	{"TwoProcessesAppendToOneRun", testTwoProcessesAppendToOneRun},
 	// contract: T185
-	{"ConcurrentBegins", concurrentBegins},
+	{"ConcurrentStartsOfAnAttemptInsertOnce", testConcurrentStartsOfAnAttemptInsertOnce},
 	// contract: T93
-	{"ConcurrentCreateRun", concurrentCreate},
+	{"ConcurrentCreatesMakeOneRun", testConcurrentCreatesMakeOneRun},
 	// contract: T128
-	{"ConcurrentLeases", concurrentLeases},
+	{"ConcurrentLeasesTakeEachRowOnce", testConcurrentLeasesTakeEachRowOnce},
 }
 
 var opsCases = []testCase{
 	// contract: T194
-	{"Epoch", epoch},
-	{"EventsInsertOnly", eventsInsertOnly},
+	{"EpochIsSharedAndChanges", testEpochIsSharedAndChanges},
+	{"EventsAreInsertOnly", testEventsAreInsertOnly},
 	// contract: T187
-	{"Heads", heads},
-	{"ClosedIsUnavailable", closedUnavailable},
+	{"HeadsReturnsKnownRuns", testHeadsReturnsKnownRuns},
+	{"ClosedStoreIsUnavailable", testClosedStoreIsUnavailable},
 }
 
-// together runs n goroutines that start at once.
-func (f *fixture) together(n int, do func(i int) error) {
+// concurrently runs do in n goroutines that start at the same time, and fails the test if one returns an error.
+func (f *fixture) concurrently(n int, do func(i int) error) {
 	f.Helper()
 	var wg sync.WaitGroup
 	gun := make(chan struct{})
@@ -54,11 +54,11 @@ func (f *fixture) together(n int, do func(i int) error) {
 	}
 }
 
-func concurrentDuplicates(f *fixture) {
+func testConcurrentDuplicatesAreInsertedOnce(f *fixture) {
 	id := f.run()
 	got := make([]store.EventOutcome, 50)
-	f.together(len(got), func(i int) error {
-		out, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1)}})
+	f.concurrently(len(got), func(i int) error {
+		out, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{stepStarted("s1", 1)}})
 		if err == nil {
 			got[i] = out.Outcomes[0]
 		}
@@ -70,12 +70,12 @@ func concurrentDuplicates(f *fixture) {
 			inserted++
 		}
 		got[i].Deduplicated = true
-		f.equal(got[0], got[i], "answers")
+		f.equal(got[0], got[i], "results of concurrent appends")
 	}
 	f.equal([]int{1, 3}, []int{inserted, len(f.log(id))}, "inserted, events")
 }
 
-func concurrentDistinct(f *fixture) {
+func testConcurrentAppendsHaveContiguousSeqs(f *fixture) {
 	f.runs++
 	id := f.create(newRun(identity(f.runs)))
 	const writers, each = 50, 20
@@ -102,12 +102,12 @@ func concurrentDistinct(f *fixture) {
 			}
 		}
 	})
-	f.together(writers, func(w int) error {
-		for n := 0; n < each; { // one by one and by threes
+	f.concurrently(writers, func(w int) error {
+		for n := 0; n < each; { // single events and batches of three
 			a := store.Append{RunID: id.RunID}
 			for range 1 + n%2*2 {
 				n++
-				a.Events = append(a.Events, started(fmt.Sprintf("s%d", w), n))
+				a.Events = append(a.Events, stepStarted(fmt.Sprintf("s%d", w), n))
 			}
 			if _, err := f.store.Append(f.ctx(), a); err != nil {
 				return err
@@ -118,34 +118,34 @@ func concurrentDistinct(f *fixture) {
 	close(done)
 	reader.Wait()
 	f.ok(readErr)
-	f.contiguous(read, writers*each)
+	f.checkContiguous(read, writers*each)
 	f.equal(writers*each, f.head(id).Running, "running")
 }
 
-// contiguous holds a log against 1..n with distinct keys.
-func (f *fixture) contiguous(evs []run.Event, n int) {
+// checkContiguous checks that a log has the seqs 1 to n and distinct keys.
+func (f *fixture) checkContiguous(evs []run.Event, n int) {
 	f.Helper()
 	f.equal(n, len(evs), "events")
 	keys := map[run.Key]bool{}
 	for i, e := range evs {
 		if e.Seq != run.Seq(i+1) || keys[e.Key] {
-			f.Fatalf("event %d has seq %d, key %s", i, e.Seq, e.Key)
+			f.Fatalf("event %d has seq %d and key %s, want seq %d and a new key", i, e.Seq, e.Key, i+1)
 		}
 		keys[e.Key] = true
 	}
 }
 
-func twoProcesses(f *fixture) {
+func testTwoProcessesAppendToOneRun(f *fixture) {
 	f.runs++
 	id := f.create(newRun(identity(f.runs)))
 	processes := []store.Store{f.store, f.db.Open(f)}
 	const each = 40
-	f.together(6, func(w int) error {
+	f.concurrently(6, func(w int) error {
 		s := processes[w%2]
 		for n := range each {
-			// One draft of its own and one that every writer sends.
+			// One draft that only this writer sends, and two that every writer sends.
 			_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{
-				started(fmt.Sprintf("own%d", w), n+1), started("shared", n+1), completed("shared", n+1),
+				stepStarted(fmt.Sprintf("own%d", w), n+1), stepStarted("shared", n+1), stepCompleted("shared", n+1),
 			}})
 			if err != nil {
 				return err
@@ -153,32 +153,32 @@ func twoProcesses(f *fixture) {
 		}
 		return nil
 	})
-	f.contiguous(f.log(id), 6*each+2*each)
+	f.checkContiguous(f.log(id), 6*each+2*each)
 	f.equal(6*each, f.head(id).Running, "running")
 }
 
-func concurrentBegins(f *fixture) {
+func testConcurrentStartsOfAnAttemptInsertOnce(f *fixture) {
 	id := f.run()
 	processes := []store.Store{f.store, f.db.Open(f)}
 	var mu sync.Mutex
-	begun := map[run.Seq]int{}
-	f.together(20, func(i int) error {
+	starts := map[run.Seq]int{}
+	f.concurrently(20, func(i int) error {
 		b, err := processes[i%2].StartAttempt(f.ctx(), store.StartAttempt{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1,
 			EngineAttempt: 1 + i, EmittedAt: runtest.Epoch})
 		mu.Lock()
-		begun[b.StartedSeq]++
+		starts[b.StartedSeq]++
 		mu.Unlock()
 		return err
 	})
-	f.equal(map[run.Seq]int{3: 20}, begun, "answers")
+	f.equal(map[run.Seq]int{3: 20}, starts, "number of results by StartedSeq")
 	f.equal([]int{3, 1}, []int{len(f.log(id)), f.head(id).Running}, "events, running")
 }
 
-func concurrentCreate(f *fixture) {
+func testConcurrentCreatesMakeOneRun(f *fixture) {
 	processes := []store.Store{f.store, f.db.Open(f)}
 	got := make([]store.Run, 5)
 	made := make([]bool, 5)
-	f.together(5, func(i int) (err error) {
+	f.concurrently(5, func(i int) (err error) {
 		n := newRun(identity(1), runtest.Draft(run.RunApproved, "", 1))
 		n.Enqueue = &store.Enqueue{Terms: store.Unlimited()}
 		n.Run.RunID = fmt.Sprintf("run-%03d", i)
@@ -198,14 +198,14 @@ func concurrentCreate(f *fixture) {
 	f.equal(1, f.db.Count(f, `SELECT count(*) FROM event`), "events")
 }
 
-func concurrentLeases(f *fixture) {
+func testConcurrentLeasesTakeEachRowOnce(f *fixture) {
 	for range 10 {
-		f.queued()
+		f.createQueued()
 	}
 	processes := []store.Store{f.store, f.db.Open(f)}
 	var mu sync.Mutex
 	leased := map[string]int{}
-	f.together(8, func(i int) error {
+	f.concurrently(8, func(i int) error {
 		for range 4 {
 			rows, err := processes[i%2].Lease(f.ctx(), fmt.Sprintf("w%d", i), time.Minute, 2)
 			if err != nil {
@@ -225,7 +225,7 @@ func concurrentLeases(f *fixture) {
 	}
 }
 
-func epoch(f *fixture) {
+func testEpochIsSharedAndChanges(f *fixture) {
 	other := f.db.Open(f)
 	id := f.run()
 	e1, err := f.store.Epoch(f.ctx())
@@ -239,44 +239,44 @@ func epoch(f *fixture) {
 	h, err := other.Heads(f.ctx(), []string{id.RunID})
 	f.ok(err)
 	if h.Epoch == e1 || h.Epoch == "" {
-		f.Errorf("epoch %q after a bump of %q", h.Epoch, e1)
+		f.Errorf("epoch is %q after BumpEpoch, want another one than %q", h.Epoch, e1)
 	}
 	f.equal(h.Epoch, f.load(id).Epoch, "epoch of Load")
 }
 
-func auditInsertOnly(f *fixture) {
+func testAuditIsInsertOnly(f *fixture) {
 	row := store.AuditRow{
 		ID: "5b6c0c9e-0000-4000-8000-000000000002", TenantID: "t1", Actor: "mal", Action: "PAUSE", RunID: "r", SignalID: "u1",
 		Outcome: "DENIED", Code: run.CodeForbidden, Reason: "no", RequestID: "q", Detail: []byte(`{"a":1}`),
 	}
 	f.ok(f.store.Audit(f.ctx(), row))
-	f.ok(f.store.Audit(f.ctx(), row)) // repeated after a lost answer
+	f.ok(f.store.Audit(f.ctx(), row)) // repeated as after a lost response
 	count := func() int {
 		return f.db.Count(f, `SELECT count(*) FROM audit WHERE actor = 'mal' AND code = 'FORBIDDEN'`)
 	}
 	f.equal(1, count(), "rows")
 	for _, statement := range []string{`UPDATE audit SET actor = 'nobody'`, `DELETE FROM audit`} {
 		if err := f.db.Exec(f, statement); err == nil {
-			f.Errorf("%s was allowed", statement)
+			f.Errorf("%s succeeded, want an error", statement)
 		}
 	}
-	f.equal(1, count(), "rows after")
+	f.equal(1, count(), "rows after the statements")
 }
 
-func eventsInsertOnly(f *fixture) {
+func testEventsAreInsertOnly(f *fixture) {
 	id := f.run()
 	before := f.log(id)
 	for _, statement := range []string{`UPDATE event SET type = 'RunCancelled'`, `DELETE FROM event`} {
 		if err := f.db.Exec(f, statement); err == nil {
-			f.Errorf("%s was allowed", statement)
+			f.Errorf("%s succeeded, want an error", statement)
 		}
 	}
 	f.equal(before, f.log(id), "log")
 }
 
-func heads(f *fixture) {
+func testHeadsReturnsKnownRuns(f *fixture) {
 	a, b := f.run(), f.run()
-	f.append(a, started("s1", 1))
+	f.append(a, stepStarted("s1", 1))
 	f.append(b, runtest.Draft(run.RunCancelled, "", 1))
 	got, err := f.store.Heads(f.ctx(), []string{a.RunID, b.RunID, "nobody", a.RunID})
 	f.ok(err)
@@ -288,23 +288,23 @@ func heads(f *fixture) {
 	f.equal(f.log(a)[2].PersistedAt, got.ByRun[a.RunID].LastAt, "lastAt")
 	f.equal(got.ByRun[a.RunID], f.load(a).Head, "head of Load")
 	if _, err := f.store.Heads(f.ctx(), make([]string, store.MaxHeads+1)); err == nil {
-		f.Error("more than MaxHeads")
+		f.Error("Heads() accepted more than MaxHeads ids, want an error")
 	}
 	got, err = f.store.Heads(f.ctx(), nil)
 	f.ok(err)
-	f.equal(0, len(got.ByRun), "no run asked for")
+	f.equal(0, len(got.ByRun), "heads of no run")
 }
 
-func closedUnavailable(f *fixture) {
+func testClosedStoreIsUnavailable(f *fixture) {
 	id := f.run()
 	s := f.db.Open(f)
 	f.ok(s.Close())
-	_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1)}})
-	f.is(err, store.ErrUnavailable)
+	_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{stepStarted("s1", 1)}})
+	f.wantError(err, store.ErrUnavailable)
 	_, err = s.Load(f.ctx(), id.RunID)
-	f.is(err, store.ErrUnavailable)
+	f.wantError(err, store.ErrUnavailable)
 	_, err = s.List(f.ctx(), store.RunFilter{TenantID: "t1", Limit: 1})
-	f.is(err, store.ErrUnavailable)
-	f.is(s.Ping(f.ctx()), store.ErrUnavailable)
-	f.append(id, started("s1", 1)) // the other process goes on
+	f.wantError(err, store.ErrUnavailable)
+	f.wantError(s.Ping(f.ctx()), store.ErrUnavailable)
+	f.append(id, stepStarted("s1", 1)) // the other process still works
 }

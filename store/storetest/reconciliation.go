@@ -12,17 +12,17 @@ import (
 
 var sweepCases = []testCase{
 	// contract: T99
-	{"QuietRuns", quietRuns},
+	{"QuietListsOpenRuns", testQuietListsOpenRuns},
 	// contract: T166
-	{"QuietShowsRunningSteps", quietSteps},
-	{"StuckStarts", stuckStarts},
+	{"QuietListsRunningSteps", testQuietListsRunningSteps},
+	{"StuckStartsAreListed", testStuckStartsAreListed},
 	// contract: T192
-	{"StoppingRuns", stoppingRuns},
+	{"StoppingListsOpenStops", testStoppingListsOpenStops},
 	// contract: T82
-	{"WaitingSteps", waitingSteps},
+	{"WaitingListsOpenWaits", testWaitingListsOpenWaits},
 }
 
-func (f *fixture) quiet(quiet time.Duration, after string, limit int) []store.QuietRun {
+func (f *fixture) quietRuns(quiet time.Duration, after string, limit int) []store.QuietRun {
 	f.Helper()
 	out, err := f.store.Quiet(f.ctx(), quiet, after, limit)
 	f.ok(err)
@@ -37,39 +37,39 @@ func quietIDs(rows []store.QuietRun) []string {
 	return out
 }
 
-func quietRuns(f *fixture) {
-	a, b, queued := f.run(), f.run(), f.queued()
-	f.equal([]string{a.RunID, b.RunID, queued.RunID}, quietIDs(f.quiet(0, "", 10)), "open runs")
-	f.equal([]string{b.RunID}, quietIDs(f.quiet(0, a.RunID, 1)), "a page")
-	f.equal(0, len(f.quiet(time.Hour, "", 10)), "quiet for an hour")
-	f.append(a, runtest.Draft(run.RunCompleted, "", 1)) // the checkpoint does not know yet
-	f.equal([]string{b.RunID, queued.RunID}, quietIDs(f.quiet(0, "", 10)), "without the one that ended")
-	rows := f.quiet(0, b.RunID, 10)
+func testQuietListsOpenRuns(f *fixture) {
+	a, b, queued := f.run(), f.run(), f.createQueued()
+	f.equal([]string{a.RunID, b.RunID, queued.RunID}, quietIDs(f.quietRuns(0, "", 10)), "open runs")
+	f.equal([]string{b.RunID}, quietIDs(f.quietRuns(0, a.RunID, 1)), "a page")
+	f.equal(0, len(f.quietRuns(time.Hour, "", 10)), "quiet for an hour")
+	f.append(a, runtest.Draft(run.RunCompleted, "", 1)) // the checkpoint lags
+	f.equal([]string{b.RunID, queued.RunID}, quietIDs(f.quietRuns(0, "", 10)), "without the one that ended")
+	rows := f.quietRuns(0, b.RunID, 10)
 	f.equal([]any{store.QueuePending, queued, f.head(queued), newRun(queued).Run.PlanRef},
 		[]any{rows[0].Queue, rows[0].Identity, rows[0].Head, rows[0].PlanRef}, "row")
 	if age := time.Since(rows[0].Now); age > time.Minute || age < -time.Minute {
-		f.Errorf("the store's clock is %v away", age)
+		f.Errorf("the clock of the store differs by %v, want less than a minute", age)
 	}
-	f.equal(store.QueueStatus(""), f.quiet(0, "", 1)[0].Queue, "without a queue row")
+	f.equal(store.QueueStatus(""), f.quietRuns(0, "", 1)[0].Queue, "without a queue row")
 }
 
-func quietSteps(f *fixture) {
+func testQuietListsRunningSteps(f *fixture) {
 	id := f.run()
-	f.append(id, started("s1", 1), started("s2", 1), runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1))
+	f.append(id, stepStarted("s1", 1), stepStarted("s2", 1), runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1))
 	f.save(f.load(id))
-	running := f.quiet(0, "", 10)[0].Running
+	running := f.quietRuns(0, "", 10)[0].Running
 	f.equal(1, len(running), "running steps")
 	f.equal([]any{"s1", 1, run.StepRunning}, []any{running[0].StepID, running[0].LogicalAttempt, running[0].Status},
 		"step")
-	f.append(id, completed("s1", 1))
-	f.equal(0, len(f.quiet(0, "", 10)[0].Running), "nothing runs, says the head")
+	f.append(id, stepCompleted("s1", 1))
+	f.equal(0, len(f.quietRuns(0, "", 10)[0].Running), "running steps after the last one ended")
 }
 
-func stoppingRuns(f *fixture) {
+func testStoppingListsOpenStops(f *fixture) {
 	a, b, graceful, applied, ended, paused := f.run(), f.run(), f.run(), f.run(), f.run(), f.run()
 	stop := func(id run.Identity, signalID string, t run.SignalType) {
 		f.Helper()
-		f.accept(id, signalID, t, true)
+		f.acceptSignal(id, signalID, t, true)
 		f.appendAny(store.Append{RunID: id.RunID, SetGate: run.GateStopped})
 	}
 	stopping := func(age time.Duration, after string, limit int) []string {
@@ -82,9 +82,9 @@ func stoppingRuns(f *fixture) {
 		}
 		return out
 	}
-	f.equal([]string{}, stopping(0, "", 10), "nobody ordered a stop")
-	f.accept(paused, "u1", run.Pause, true)
-	f.accept(b, "u0", run.Pause, true)
+	f.equal([]string{}, stopping(0, "", 10), "stops without an order")
+	f.acceptSignal(paused, "u1", run.Pause, true)
+	f.acceptSignal(b, "u0", run.Pause, true)
 	for _, id := range []run.Identity{a, b, applied, ended} {
 		stop(id, "u1", run.Cancel)
 	}
@@ -92,7 +92,7 @@ func stoppingRuns(f *fixture) {
 	stop(b, "u2", run.EmergencyStop) // the first one counts
 	noop := store.SignalOutcome{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}
 	f.appendAny(store.Append{RunID: applied.RunID, Outcomes: []store.SignalOutcome{noop}})
-	f.append(ended, runtest.Draft(run.RunCancelled, "", 1)) // the checkpoint does not know yet
+	f.append(ended, runtest.Draft(run.RunCancelled, "", 1)) // the checkpoint lags
 	f.equal([]string{a.RunID + " u1", b.RunID + " u1", graceful.RunID + " u1"}, stopping(0, "", 10), "stops that are open")
 	f.equal([]string{b.RunID + " u1"}, stopping(0, a.RunID, 1), "a page")
 	f.equal([]string{}, stopping(time.Hour, "", 10), "older than an hour")
@@ -107,7 +107,7 @@ func stoppingRuns(f *fixture) {
 	f.equal(3, len(stopping(0, "", 10)), "stops that were delivered and not applied")
 }
 
-func stuckStarts(f *fixture) {
+func testStuckStartsAreListed(f *fixture) {
 	stuck := func(age time.Duration) []string {
 		rows, err := f.store.StuckStarts(f.ctx(), age, 10)
 		f.ok(err)
@@ -117,18 +117,18 @@ func stuckStarts(f *fixture) {
 		}
 		return out
 	}
-	a, b := f.queued(), f.queued()
+	a, b := f.createQueued(), f.createQueued()
 	f.equal([]string{a.RunID, b.RunID}, stuck(0), "due")
 	f.equal([]string{}, stuck(time.Hour), "due for an hour")
 	leased := f.lease("w1", time.Minute, 1)[0]
 	f.equal([]string{b.RunID}, stuck(0), "leased")
 	f.ok(f.store.Release(f.ctx(), leased.RunID, leased.Generation, time.Minute, "engine unavailable"))
-	f.equal([]string{b.RunID}, stuck(0), "one waits for its turn")
+	f.equal([]string{b.RunID}, stuck(0), "without the run that was released for later")
 	f.equal(b.RunID, f.lease("w1", 20*time.Millisecond, 1)[0].RunID, "leased")
-	f.within(5*time.Second, "the lease is over", func() bool { return slices.Contains(stuck(0), b.RunID) })
+	f.eventually(5*time.Second, "the lease is over", func() bool { return slices.Contains(stuck(0), b.RunID) })
 }
 
-func waitingSteps(f *fixture) {
+func testWaitingListsOpenWaits(f *fixture) {
 	waits := func(w store.WaitFilter) []store.Wait {
 		f.Helper()
 		if w.TenantID == "" {
@@ -149,7 +149,8 @@ func waitingSteps(f *fixture) {
 	deadline := runtest.Epoch.Add(time.Hour)
 	wait := func(id run.Identity, step string, attempt int, more ...runtest.M) run.Seq {
 		f.Helper()
-		out := f.append(id, started(step, attempt), runtest.Draft(run.StepAwaitingManualCompletion, step, attempt, more...))
+		out := f.append(id, stepStarted(step, attempt), runtest.Draft(run.StepAwaitingManualCompletion, step, attempt,
+			more...))
 		f.save(f.load(id))
 		return out.Head.LastSeq
 	}
@@ -158,7 +159,7 @@ func waitingSteps(f *fixture) {
 	wait(b, "s2", 1)
 	wait(b, "s1", 1)
 	all := waits(store.WaitFilter{Limit: 10})
-	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s2/1", b.RunID + "/s1/1"}, names(all), "the longest first")
+	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s2/1", b.RunID + "/s1/1"}, names(all), "all waits, the longest first")
 	var since time.Time
 	for _, e := range f.log(a) {
 		if e.Seq == seq {
@@ -174,9 +175,9 @@ func waitingSteps(f *fixture) {
 	f.equal(0, len(waits(store.WaitFilter{EnvironmentID: "other", Limit: 10})), "another environment")
 	its := store.Scope{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID}
 	f.equal(3, len(waits(store.WaitFilter{Scopes: store.Scopes{{EnvironmentID: "other"}, its}, Limit: 10})),
-		"its place among others")
+		"its scope among others")
 	f.equal(0, len(waits(store.WaitFilter{Scopes: store.Scopes{{ProjectID: a.ProjectID, EnvironmentID: "other"}},
-		Limit: 10})), "other places")
+		Limit: 10})), "another scope")
 	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{RunID: a.RunID, Limit: 10})), "of one run")
 	page := waits(store.WaitFilter{Limit: 2})
 	f.equal(names(all[:2]), names(page), "first page")
@@ -185,12 +186,12 @@ func waitingSteps(f *fixture) {
 		waits(store.WaitFilter{Limit: 2, After: &store.WaitPos{Since: last.Since, RunID: last.RunID, StepID: last.StepID}})),
 		"second page")
 
-	f.append(b, failed("s2", 1)) // the checkpoint does not know yet
+	f.append(b, stepFailed("s2", 1)) // the checkpoint lags
 	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})),
-		"completed ones are gone at once")
+		"waits after one has ended")
 	wait(b, "s2", 2)
 	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1", b.RunID + "/s2/2"}, names(waits(store.WaitFilter{Limit: 10})),
-		"the retry waits anew")
+		"waits with that of the retry")
 	f.append(b, runtest.Draft(run.RunCancelled, "", 1))
 	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})), "of open runs")
 }

@@ -14,14 +14,14 @@ import (
 
 var settingCases = []testCase{
 	// contract: O3
-	{"SettingIsCompareAndSet", settingCAS},
+	{"SettingIsCompareAndSet", testSettingIsCompareAndSet},
 	// contract: O3
-	{"SettingRacesHaveOneWinner", settingRace},
+	{"SettingRacesHaveOneWinner", testSettingRacesHaveOneWinner},
 	// contract: T208
-	{"SettingIsInsertOnly", settingInsertOnly},
-	{"SettingHistoryByKindTenantAndPage", settingHistory},
+	{"SettingIsInsertOnly", testSettingIsInsertOnly},
+	{"SettingHistoryByKindTenantAndPage", testSettingHistoryByKindTenantAndPage},
 	// contract: T202
-	{"AuthorityHasTheNewestOfEachSetting", settingNewest},
+	{"AuthorityHasTheNewestOfEachSetting", testAuthorityHasTheNewestOfEachSetting},
 }
 
 func settingOf(kind store.SettingKind, tenantID string, version int64) store.StoredSetting {
@@ -33,37 +33,37 @@ func settingOf(kind store.SettingKind, tenantID string, version int64) store.Sto
 
 func (f *fixture) putSetting(kind store.SettingKind, tenantID string, version int64) store.StoredSetting {
 	f.Helper()
-	v, err := f.store.PutSetting(f.ctx(), settingOf(kind, tenantID, version), audited(tenantID))
+	v, err := f.store.PutSetting(f.ctx(), settingOf(kind, tenantID, version), auditRow(tenantID))
 	f.ok(err)
 	return v
 }
 
-func settingCAS(f *fixture) {
+func testSettingIsCompareAndSet(f *fixture) {
 	first := f.putSetting(store.SettingQuota, "t1", 1)
 	want := settingOf(store.SettingQuota, "t1", 1)
 	want.At = first.At
 	f.equal(want, first, "written")
 	if d := time.Since(first.At); d < -time.Minute || d > time.Minute {
-		f.Errorf("at %v", first.At)
+		f.Errorf("the setting was written at %v, want about now", first.At)
 	}
-	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
-	for _, s := range []store.StoredSetting{ // taken, a hole, no versions at all, and what belongs to others
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.auditCount()}, "version and audit rows")
+	for _, s := range []store.StoredSetting{ // taken, with a gap, invalid, and for other tenants or kinds
 		settingOf(store.SettingQuota, "t1", 1), settingOf(store.SettingQuota, "t1", 3),
 		settingOf(store.SettingQuota, "t1", 0), settingOf(store.SettingQuota, "t1", -1),
 		settingOf(store.SettingQuota, "t2", 2), settingOf(store.SettingFreeze, "t1", 2),
 	} {
-		_, err := f.store.PutSetting(f.ctx(), s, audited(s.TenantID))
-		f.is(err, store.ErrConflict)
+		_, err := f.store.PutSetting(f.ctx(), s, auditRow(s.TenantID))
+		f.wantError(err, store.ErrConflict)
 	}
-	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "after refusals")
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.auditCount()}, "after refusals")
 	f.putSetting(store.SettingQuota, "t1", 2)
 	f.putSetting(store.SettingMode, "", 1)
 	f.putPolicy("t1", 1)
-	f.equal([]int{4, 4}, []int{int(f.authorityVersion()), f.audits()}, "at the end")
+	f.equal([]int{4, 4}, []int{int(f.authorityVersion()), f.auditCount()}, "at the end")
 }
 
-// Processes that set a setting at once: each version is written once.
-func settingRace(f *fixture) {
+// Several processes write the same versions at once. Each version is written once.
+func testSettingRacesHaveOneWinner(f *fixture) {
 	const racers, versions = 3, 5
 	errs := make([]error, racers)
 	won := make([]int, racers)
@@ -72,7 +72,7 @@ func settingRace(f *fixture) {
 		s := f.db.Open(f)
 		wg.Go(func() {
 			for version := int64(1); version <= versions && errs[i] == nil; version++ {
-				switch _, err := s.PutSetting(f.ctx(), settingOf(store.SettingMode, "", version), audited("")); {
+				switch _, err := s.PutSetting(f.ctx(), settingOf(store.SettingMode, "", version), auditRow("")); {
 				case err == nil:
 					won[i]++
 				case !errors.Is(err, store.ErrConflict):
@@ -86,24 +86,25 @@ func settingRace(f *fixture) {
 	newest, err := f.store.SettingHistory(f.ctx(), store.SettingMode, "", 0, 1)
 	f.ok(err)
 	n := won[0] + won[1] + won[2]
-	if len(newest) != 1 || int64(n) != newest[0].Version || f.audits() != n || f.authorityVersion() != int64(n) {
-		f.Fatalf("won %v, newest %v, %d audit rows, authority %d", won, newest, f.audits(), f.authorityVersion())
+	if len(newest) != 1 || int64(n) != newest[0].Version || f.auditCount() != n || f.authorityVersion() != int64(n) {
+		f.Fatalf("writes by process %v, newest setting %v, %d audit rows, authority version %d, want all to agree", won, newest,
+			f.auditCount(), f.authorityVersion())
 	}
 }
 
-func settingInsertOnly(f *fixture) {
+func testSettingIsInsertOnly(f *fixture) {
 	f.putSetting(store.SettingQuota, "t1", 1)
 	for _, statement := range []string{
 		`UPDATE setting SET actor = 'eve'`, `DELETE FROM setting`, `UPDATE setting SET version = 7 WHERE tenant_id = 't1'`,
 	} {
 		if err := f.db.Exec(f, statement); err == nil {
-			f.Errorf("%s was allowed", statement)
+			f.Errorf("%s succeeded, want an error", statement)
 		}
 	}
 	f.equal(1, f.db.Count(f, `SELECT count(*) FROM setting WHERE actor = 'ana' AND version = 1`), "rows")
 }
 
-func settingHistory(f *fixture) {
+func testSettingHistoryByKindTenantAndPage(f *fixture) {
 	for version := int64(1); version <= 5; version++ {
 		f.putSetting(store.SettingQuota, "t1", version)
 		f.putSetting(store.SettingFreeze, "t1", version)
@@ -135,7 +136,7 @@ func settingHistory(f *fixture) {
 	}
 }
 
-func settingNewest(f *fixture) {
+func testAuthorityHasTheNewestOfEachSetting(f *fixture) {
 	none, err := f.store.Authority(f.ctx(), time.Now())
 	f.ok(err)
 	f.equal(0, len(none.Settings), "settings of a new store")

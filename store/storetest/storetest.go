@@ -1,7 +1,5 @@
-// Package storetest is the one conformance suite that every adapter of store
-// passes. It knows no adapter: a DB opens the same database as often as asked,
-// which is what several processes would do. Every subtest has a database of its
-// own and carries the contract ids that it proves.
+// Package storetest is the conformance suite that every adapter of store passes. It imports no adapter. A DB opens its
+// database several times, so that the suite can act as several processes. Every subtest has a database of its own.
 package storetest
 
 import (
@@ -24,24 +22,23 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// DB is one database, empty and migrated when a subtest gets it.
+// DB is one database. It is empty and migrated when a subtest receives it.
 type DB interface {
-	// Open opens the database once more, as a process of its own would, and closes
-	// it when the test ends.
+	// Open opens the database as another process would, and closes the store when the test ends. Each call returns a new
+	// store.
 	Open(t testing.TB) store.Store
-	// Exec runs one statement of plain SQL past the store, with the rights that
-	// the server has.
+	// Exec executes one SQL statement without the store, with the rights of the server.
 	Exec(t testing.TB, statement string) error
-	// Count answers a query for one number.
+	// Count executes a query that returns one number, and returns that number.
 	Count(t testing.TB, query string) int
 }
 
-// Run runs the suite; fresh makes the database of one subtest.
-func Run(t *testing.T, fresh func(t testing.TB) DB) {
+// Run runs the suite. It calls newDB once for each subtest, from several goroutines at once.
+func Run(t *testing.T, newDB func(t testing.TB) DB) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			db := fresh(t)
+			db := newDB(t)
 			c.test(&fixture{T: t, db: db, store: db.Open(t)})
 		})
 	}
@@ -80,7 +77,7 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-func (f *fixture) is(err, want error) {
+func (f *fixture) wantError(err, want error) {
 	f.Helper()
 	if !errors.Is(err, want) {
 		f.Fatalf("error is %v, want %v", err, want)
@@ -94,7 +91,7 @@ func (f *fixture) equal(want, got any, what string) {
 	}
 }
 
-// alike compares what a store gave back: empty is nil, JSON by meaning.
+// alike are the options for values that a store returns: nil equals empty, and JSON is compared by its value.
 var alike = cmp.Options{
 	cmp.Comparer(sameJSON),
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() },
@@ -109,10 +106,10 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// ctx ends with the test.
+// ctx returns a context that ends with the test.
 func (f *fixture) ctx() context.Context { return f.Context() }
 
-// identity is that of the n-th run of t1, p1.
+// identity returns the identity of the n-th run of project p1 of tenant t1.
 func identity(n int) run.Identity {
 	id := runtest.ID
 	id.RunID = fmt.Sprintf("run-%03d", n)
@@ -134,7 +131,7 @@ func newRun(id run.Identity, events ...run.Draft) store.NewRun {
 
 const sha = "6f0f1c7a3f0d4c0c5be9c6b62e5b5e5f4d3f0a1b2c3d4e5f60718293a4b5c6d7"
 
-// run makes the next run, approved and started with s1, s2 and s3: the head is 2.
+// run creates the next run, approved and started with the steps s1, s2 and s3. Its head is at 2.
 func (f *fixture) run() run.Identity {
 	f.Helper()
 	f.runs++
@@ -146,18 +143,18 @@ func (f *fixture) create(n store.NewRun) run.Identity {
 	_, created, err := f.store.CreateRun(f.ctx(), n)
 	f.ok(err)
 	if !created {
-		f.Fatalf("run %s was there already", n.Run.RunID)
+		f.Fatalf("run %s existed already, want a new one", n.Run.RunID)
 	}
 	return n.Run.Identity
 }
 
-// append appends drafts that must all be inserted or deduplicated.
+// append appends drafts. The store must insert or deduplicate each of them.
 func (f *fixture) append(id run.Identity, drafts ...run.Draft) store.Appended {
 	f.Helper()
 	out := f.appendAny(store.Append{RunID: id.RunID, Events: drafts})
 	for i, o := range out.Outcomes {
 		if o.Refused != "" {
-			f.Fatalf("%s refused: %s", drafts[i].Type, o.Refused)
+			f.Fatalf("%s was refused with %s, want it inserted", drafts[i].Type, o.Refused)
 		}
 	}
 	return out
@@ -168,17 +165,17 @@ func (f *fixture) appendAny(a store.Append) store.Appended {
 	out, err := f.store.Append(f.ctx(), a)
 	f.ok(err)
 	if len(out.Outcomes) != len(a.Events) {
-		f.Fatalf("%d outcomes for %d drafts", len(out.Outcomes), len(a.Events))
+		f.Fatalf("Append() returned %d outcomes, want one for each of %d drafts", len(out.Outcomes), len(a.Events))
 	}
 	return out
 }
 
-func (f *fixture) begin(id run.Identity, step string, attempt int) store.AttemptStarted {
+func (f *fixture) startAttempt(id run.Identity, step string, attempt int) store.AttemptStarted {
 	f.Helper()
-	return f.beginAny(store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt})
+	return f.startAny(store.StartAttempt{RunID: id.RunID, StepID: step, LogicalAttempt: attempt})
 }
 
-func (f *fixture) beginAny(b store.StartAttempt) store.AttemptStarted {
+func (f *fixture) startAny(b store.StartAttempt) store.AttemptStarted {
 	f.Helper()
 	b.EngineAttempt, b.EmittedAt = 1, runtest.Epoch
 	out, err := f.store.StartAttempt(f.ctx(), b)
@@ -186,7 +183,7 @@ func (f *fixture) beginAny(b store.StartAttempt) store.AttemptStarted {
 	return out
 }
 
-// log reads the whole log of a run.
+// log reads the complete log of a run in pages.
 func (f *fixture) log(id run.Identity) []run.Event {
 	f.Helper()
 	var out []run.Event
@@ -204,7 +201,7 @@ func (f *fixture) log(id run.Identity) []run.Event {
 	}
 }
 
-// lines renders a log for comparison.
+// lines formats each event of a log as "3 StepStarted(s1,1)".
 func lines(evs []run.Event) []string {
 	out := make([]string, len(evs))
 	for i, e := range evs {
@@ -230,23 +227,23 @@ func (f *fixture) load(id run.Identity) store.Loaded {
 	return l
 }
 
-// within repeats a check until it holds; the store's clock moves on its own.
-func (f *fixture) within(d time.Duration, what string, holds func() bool) {
+// eventually repeats a check until it holds, because the clock of the store cannot be faked. It fails the test after d.
+func (f *fixture) eventually(d time.Duration, what string, holds func() bool) {
 	f.Helper()
 	for began := time.Now(); !holds(); {
 		if time.Since(began) > testtime.Of(d) {
-			f.Fatalf("not within %v: %s", d, what)
+			f.Fatalf("timeout after %v: %s", d, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-func started(step string, attempt int) run.Draft {
+func stepStarted(step string, attempt int) run.Draft {
 	return runtest.Draft(run.StepStartedEvent, step, attempt)
 }
-func completed(step string, attempt int) run.Draft {
+func stepCompleted(step string, attempt int) run.Draft {
 	return runtest.Draft(run.StepCompletedEvent, step, attempt)
 }
-func failed(step string, attempt int) run.Draft {
+func stepFailed(step string, attempt int) run.Draft {
 	return runtest.Draft(run.StepFailedEvent, step, attempt)
 }

@@ -11,16 +11,16 @@ import (
 
 var tailCases = []testCase{
 	// contract: T193
-	{"TailsBringAKnownStateToTheHead", tailsToTheHead},
+	{"TailsBringAKnownStateToTheHead", testTailsBringAKnownStateToTheHead},
 	// contract: T189
-	{"TailsShowTheMark", tailsMark},
-	{"TailsOfManyRunsAndOfALongOne", tailsMany},
+	{"TailsShowTheMark", testTailsShowTheMark},
+	{"TailsAreBounded", testTailsAreBounded},
 	// contract: T212
-	{"AdvanceEqualsSave", advanceEqualsSave},
+	{"AdvanceEqualsSave", testAdvanceEqualsSave},
 	// contract: T212
-	{"AdvanceOnlyNewer", advanceOnlyNewer},
+	{"AdvanceSavesOnlyNewerStates", testAdvanceSavesOnlyNewerStates},
 	// contract: T189
-	{"AdvanceRecordsWhatWasPublished", advancePublished},
+	{"AdvanceRecordsPublications", testAdvanceRecordsPublications},
 }
 
 func (f *fixture) tails(known ...store.Known) store.Tails {
@@ -37,12 +37,12 @@ func (f *fixture) advance(published []store.PublishedTo, save ...store.Saving) [
 	return saved
 }
 
-func tailsToTheHead(f *fixture) {
+func testTailsBringAKnownStateToTheHead(f *fixture) {
 	for seed := range uint64(8) {
 		var known run.State
 		f.randomRun(seed, func(id run.Identity) {
 			if known.Seq == 0 {
-				known = f.base(id)
+				known = f.initialState(id)
 			}
 			all := f.tails(store.Known{RunID: id.RunID, Seq: known.Seq})
 			tail, l := all.ByRun[id.RunID], f.load(id)
@@ -54,37 +54,37 @@ func tailsToTheHead(f *fixture) {
 			f.equal([]run.Seq{l.CheckpointAt, l.PublishedSeq}, []run.Seq{tail.CheckpointAt, tail.PublishedSeq},
 				"checkpoint and published")
 			if d := l.Now.Sub(all.Now); all.Now.IsZero() || d < 0 || d > time.Minute {
-				f.Errorf("the store's clock is %v, then %v", all.Now, l.Now)
+				f.Errorf("the clock of the store is %v and later %v, want ascending times", all.Now, l.Now)
 			}
 			f.equal([]bool{true}, f.advance(nil, store.Saving{State: known, Over: tail.CheckpointAt}), "advanced")
 		})
 	}
 }
 
-func tailsMark(f *fixture) {
+func testTailsShowTheMark(f *fixture) {
 	id := f.run()
 	known := store.Known{RunID: id.RunID, Seq: 2}
 	mark := f.tails(known).ByRun[id.RunID].Mark
-	f.equal(f.dirty(0)[0].Since, mark.Since, "since")
+	f.equal(f.dirtyRuns(0)[0].Since, mark.Since, "since")
 	f.equal(store.Refusal{}, mark.Refusal, "refusals")
 	f.equal(true, f.tails(known).Now.After(mark.NotBefore), "not held back")
 	refusal, err := f.store.PublishFailed(f.ctx(), id.RunID, 2, "too large", time.Hour)
 	f.ok(err)
-	f.append(id, started("s1", 1))
+	f.append(id, stepStarted("s1", 1))
 	all := f.tails(known)
 	tail := all.ByRun[id.RunID]
 	f.equal(refusal, tail.Mark.Refusal, "refused once, up to 2")
 	if held := tail.Mark.NotBefore.Sub(all.Now); held < 59*time.Minute || held > time.Hour {
-		f.Errorf("held back for %v", held)
+		f.Errorf("the run is held back for %v, want about 1h", held)
 	}
 	f.equal([]string{"3 StepStarted(s1,1)"}, lines(tail.Events), "events")
-	f.published(id, 3, tail.Head.OpsRev)
+	f.markPublished(id, 3, tail.Head.OpsRev)
 	f.equal((*store.Mark)(nil), f.tails(known).ByRun[id.RunID].Mark, "no mark")
 }
 
-func tailsMany(f *fixture) {
+func testTailsAreBounded(f *fixture) {
 	a, b := f.run(), f.run()
-	f.append(b, started("s1", 1))
+	f.append(b, stepStarted("s1", 1))
 	t := f.tails(store.Known{RunID: b.RunID, Seq: 2}, store.Known{RunID: "nobody"}, store.Known{RunID: a.RunID, Seq: 9})
 	f.equal(2, len(t.ByRun), "runs")
 	f.equal([]int{0, 1}, []int{len(t.ByRun[a.RunID].Events), len(t.ByRun[b.RunID].Events)}, "events")
@@ -103,19 +103,19 @@ func tailsMany(f *fixture) {
 	f.equal(run.Seq(3), long.Events[0].Seq, "from its beginning")
 }
 
-// advanceEqualsSave moves several checkpoints at once, whatever was or was not
-// saved before, and holds them against folds of the logs.
-func advanceEqualsSave(f *fixture) {
+// Each call advances several checkpoints; some of them are missing or older. Afterwards every run must load as the fold
+// of its log.
+func testAdvanceEqualsSave(f *fixture) {
 	r := rand.New(rand.NewPCG(5, 5))
 	ids := []run.Identity{f.run(), f.run(), f.run()}
 	steps := []string{"s1", "s2", "s3"}
 	for i := range 12 {
 		for _, id := range ids {
 			if r.IntN(3) > 0 {
-				f.append(id, started(steps[i%3], 1+i/3), completed(steps[i%3], 1+i/3))
+				f.append(id, stepStarted(steps[i%3], 1+i/3), stepCompleted(steps[i%3], 1+i/3))
 			}
 		}
-		if i == 7 { // a cache that somebody dropped
+		if i == 7 { // a missing checkpoint
 			f.ok(f.store.DropCheckpoint(f.ctx(), ids[1].RunID))
 		}
 		var save []store.Saving
@@ -127,37 +127,38 @@ func advanceEqualsSave(f *fixture) {
 		}
 		f.advance(nil, save...)
 		for _, id := range ids {
-			f.sameAsFold(id)
+			f.checkFold(id)
 		}
 	}
 }
 
-func advanceOnlyNewer(f *fixture) {
+func testAdvanceSavesOnlyNewerStates(f *fixture) {
 	a, b := f.run(), f.run()
 	f.ok(f.store.DropCheckpoint(f.ctx(), a.RunID))
 	f.ok(f.store.DropCheckpoint(f.ctx(), b.RunID))
 	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State}), "the first checkpoint")
-	f.append(a, started("s1", 1))
-	f.append(b, started("s1", 1))
+	f.append(a, stepStarted("s1", 1))
+	f.append(b, stepStarted("s1", 1))
 	oldA, oldB := f.load(a), f.load(b)
-	f.append(a, completed("s1", 1))
-	f.append(b, completed("s1", 1))
+	f.append(a, stepCompleted("s1", 1))
+	f.append(b, stepCompleted("s1", 1))
 	f.equal([]bool{true, true}, f.advance(nil, store.Saving{State: f.load(a).State},
 		store.Saving{State: f.load(b).State, Over: 2}), "newer")
 	f.equal([]bool{false, false}, f.advance(nil, store.Saving{State: oldA.State}, store.Saving{State: oldB.State,
 		Over: 2}), "older")
-	// What one projector knows to be stored may be older than what is stored: its steps cover both.
-	f.append(b, started("s2", 1))
+	// Over may be older than the stored checkpoint, because another projector may have saved meanwhile. The steps of the
+	// call then cover more than necessary.
+	f.append(b, stepStarted("s2", 1))
 	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State, Over: 2}), "over an old one")
-	f.equal(run.Seq(4), f.sameAsFold(a).CheckpointAt, "checkpoint")
-	f.equal(run.Seq(5), f.sameAsFold(b).CheckpointAt, "checkpoint")
+	f.equal(run.Seq(4), f.checkFold(a).CheckpointAt, "checkpoint")
+	f.equal(run.Seq(5), f.checkFold(b).CheckpointAt, "checkpoint")
 	_, err := f.store.Advance(
 		f.ctx(), nil, []store.Saving{{State: run.State{Header: run.Header{Identity: identity(77), Rev: 1, Seq: 1}}}})
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 	f.equal(0, len(f.advance(nil)), "nothing")
 }
 
-func advancePublished(f *fixture) {
+func testAdvanceRecordsPublications(f *fixture) {
 	a, b, c := f.run(), f.run(), f.run()
 	l := f.load(a)
 	f.advance([]store.PublishedTo{{RunID: c.RunID, To: 1, OpsRev: l.Head.OpsRev}},
@@ -165,7 +166,7 @@ func advancePublished(f *fixture) {
 	f.equal(run.Seq(1), f.load(c).PublishedSeq, "published a part")
 	_, err := f.store.PublishFailed(f.ctx(), b.RunID, 2, "no", time.Hour)
 	f.ok(err)
-	f.append(b, started("s1", 1)) // after it was read
+	f.append(b, stepStarted("s1", 1)) // after the state was read
 	f.advance([]store.PublishedTo{{RunID: a.RunID, To: 2, OpsRev: l.Head.OpsRev}, {RunID: b.RunID, To: 2,
 		OpsRev: l.Head.OpsRev}})
 	f.equal([]run.Seq{2, 2, 1}, []run.Seq{f.load(a).PublishedSeq, f.load(b).PublishedSeq, f.load(c).PublishedSeq},
@@ -178,8 +179,8 @@ func advancePublished(f *fixture) {
 		}
 	}
 	f.equal(2, len(marks), "marks")
-	f.equal(store.Refusal{}, marks[b.RunID].Refusal, "refusals are forgotten")
+	f.equal(store.Refusal{}, marks[b.RunID].Refusal, "refusals after a publication")
 	f.equal(f.log(b)[2].PersistedAt, marks[b.RunID].Since, "as old as the first event that was not published")
 	f.advance([]store.PublishedTo{{RunID: b.RunID, To: 1, OpsRev: l.Head.OpsRev}})
-	f.equal(run.Seq(2), f.load(b).PublishedSeq, "published never falls")
+	f.equal(run.Seq(2), f.load(b).PublishedSeq, "published seq, which never decreases")
 }

@@ -8,15 +8,15 @@ import (
 )
 
 var upkeepCases = []testCase{
-	{"AllRunsInPages", allRuns},
-	{"CheckpointAsItIsStored", checkpointStored},
+	{"AllRunsComeInPages", testAllRunsComeInPages},
+	{"CheckpointReturnsTheStoredState", testCheckpointReturnsTheStoredState},
 	// contract: T193
-	{"DropCheckpointChangesNoAnswer", dropCheckpoint},
+	{"DropCheckpointChangesNoResult", testDropCheckpointChangesNoResult},
 	// contract: T30
-	{"RepairedForgivesAShorterLog", repaired},
+	{"RepairedPermitsAShorterLog", testRepairedPermitsAShorterLog},
 }
 
-func allRuns(f *fixture) {
+func testAllRunsComeInPages(f *fixture) {
 	var want []string
 	for n := range 5 {
 		id := identity(n + 1)
@@ -42,52 +42,52 @@ func allRuns(f *fixture) {
 	f.equal(want, got, "runs of every tenant")
 }
 
-func checkpointStored(f *fixture) {
+func testCheckpointReturnsTheStoredState(f *fixture) {
 	id := f.run()
-	f.append(id, started("s1", 1))
+	f.append(id, stepStarted("s1", 1))
 	saved := f.load(id)
 	f.save(saved)
-	f.append(id, completed("s1", 1))
+	f.append(id, stepCompleted("s1", 1))
 	got, err := f.store.Checkpoint(f.ctx(), id.RunID)
 	f.ok(err)
-	f.equal(saved.State, got, "unfolded")
+	f.equal(saved.State, got, "checkpoint, which is not folded with newer events")
 	_, err = f.store.Checkpoint(f.ctx(), "nobody")
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 	f.ok(f.store.DropCheckpoint(f.ctx(), id.RunID))
 	_, err = f.store.Checkpoint(f.ctx(), id.RunID)
-	f.is(err, store.ErrNotFound)
+	f.wantError(err, store.ErrNotFound)
 }
 
-func dropCheckpoint(f *fixture) {
+func testDropCheckpointChangesNoResult(f *fixture) {
 	id := f.run()
-	f.append(id, started("s1", 1), completed("s1", 1), started("s2", 1))
+	f.append(id, stepStarted("s1", 1), stepCompleted("s1", 1), stepStarted("s2", 1))
 	f.save(f.load(id))
-	f.published(id, 5, f.head(id).OpsRev)
-	f.equal(0, len(f.dirty(0)), "clean")
-	before, listed := f.sameAsFold(id), f.list(store.RunFilter{Limit: 10})
+	f.markPublished(id, 5, f.head(id).OpsRev)
+	f.equal(0, len(f.dirtyRuns(0)), "clean")
+	before, listed := f.checkFold(id), f.list(store.RunFilter{Limit: 10})
 	f.ok(f.store.DropCheckpoint(f.ctx(), id.RunID))
-	after := f.sameAsFold(id)
+	after := f.checkFold(id)
 	f.equal(before.State, after.State, "Load")
 	f.equal(before.Head, after.Head, "head")
 	f.equal([]run.Seq{0, 5}, []run.Seq{after.CheckpointAt, after.PublishedSeq}, "checkpoint and published")
 	f.equal(listed, f.list(store.RunFilter{Limit: 10}), "List")
-	d := f.dirty(0)
-	f.equal(1, len(d), "a projector is to make a new one")
+	d := f.dirtyRuns(0)
+	f.equal(1, len(d), "dirty runs: a projector must make a new checkpoint")
 	f.equal(run.Seq(5), d[0].HeadSeq, "head of the mark")
-	f.equal(true, f.save(f.load(id)), "the new one")
-	f.equal(run.Seq(5), f.sameAsFold(id).CheckpointAt, "checkpoint")
-	f.is(f.store.DropCheckpoint(f.ctx(), "nobody"), store.ErrNotFound)
+	f.equal(true, f.save(f.load(id)), "saved the new checkpoint")
+	f.equal(run.Seq(5), f.checkFold(id).CheckpointAt, "checkpoint")
+	f.wantError(f.store.DropCheckpoint(f.ctx(), "nobody"), store.ErrNotFound)
 }
 
-func repaired(f *fixture) {
+func testRepairedPermitsAShorterLog(f *fixture) {
 	id := f.run()
-	short := store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1)}, MinHead: 7}
+	short := store.Append{RunID: id.RunID, Events: []run.Draft{stepStarted("s1", 1)}, MinHead: 7}
 	_, err := f.store.Append(f.ctx(), short)
-	f.is(err, store.ErrRegressed)
+	f.wantError(err, store.ErrRegressed)
 	f.ok(f.store.Repaired(f.ctx(), id.RunID, 6))
 	_, err = f.store.Append(f.ctx(), short)
-	f.is(err, store.ErrRegressed)
+	f.wantError(err, store.ErrRegressed)
 	f.ok(f.store.Repaired(f.ctx(), id.RunID, 7))
-	f.ok(f.store.Repaired(f.ctx(), id.RunID, 3)) // it never falls
+	f.ok(f.store.Repaired(f.ctx(), id.RunID, 3)) // it never decreases
 	f.equal(run.Seq(3), f.appendAny(short).Head.LastSeq, "appended")
 }

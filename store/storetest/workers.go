@@ -9,10 +9,10 @@ import (
 )
 
 var workerCases = []testCase{
-	{"WorkerReportReplacesTheOneBefore", workerUpsert},
-	{"WorkerReportsByQueueAndAge", workerReads},
-	{"WorkerReportsAreBounded", workerBounds},
-	{"WorkerReportWritesItsAuditInOneTransaction", workerAudit},
+	{"WorkerReportReplacesTheOneBefore", testWorkerReportReplacesTheOneBefore},
+	{"WorkerReportsByQueueAndAge", testWorkerReportsByQueueAndAge},
+	{"WorkerReportsAreBounded", testWorkerReportsAreBounded},
+	{"WorkerReportWritesItsAuditInOneTransaction", testWorkerReportWritesItsAuditInOneTransaction},
 }
 
 func reportOf(account, worker, queue, runtime string) store.WorkerReport {
@@ -20,8 +20,8 @@ func reportOf(account, worker, queue, runtime string) store.WorkerReport {
 		runtime + `"}`)}
 }
 
-// reports reads the reports, checks the times that the store set, and clears them.
-func (f *fixture) reports(age time.Duration, queues ...string) []store.WorkerReport {
+// workerReports reads the reports, checks the times that the store set, and clears them.
+func (f *fixture) workerReports(age time.Duration, queues ...string) []store.WorkerReport {
 	f.Helper()
 	out, err := f.store.WorkerReports(f.ctx(), queues, age)
 	f.ok(err)
@@ -34,7 +34,7 @@ func (f *fixture) reports(age time.Duration, queues ...string) []store.WorkerRep
 	return out
 }
 
-func workerUpsert(f *fixture) {
+func testWorkerReportReplacesTheOneBefore(f *fixture) {
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q1", "process"),
 		reportOf("a", "w1", "q2", "process")}))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q2", "docker")}))
@@ -42,21 +42,21 @@ func workerUpsert(f *fixture) {
 	f.ok(f.store.PutWorkerReports(f.ctx(), nil))
 	f.equal([]store.WorkerReport{
 		reportOf("a", "w1", "q1", "process"), reportOf("a", "w1", "q2", "docker"), reportOf("b", "w1", "q2", "gvisor"),
-	}, f.reports(time.Minute), "reports: a worker of another account with the same name has a row of its own")
+	}, f.workerReports(time.Minute), "reports: a worker of another account with the same name has a row of its own")
 }
 
-func workerReads(f *fixture) {
+func testWorkerReportsByQueueAndAge(f *fixture) {
 	for _, queue := range []string{"q1", "q2", "q3"} {
 		f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", queue, "process")}))
 	}
 	f.equal([]store.WorkerReport{reportOf("a", "w", "q1", "process"), reportOf("a", "w", "q3", "process")},
-		f.reports(time.Minute, "q3", "q1", "q9"), "of some queues")
-	f.equal([]store.WorkerReport(nil), f.reports(time.Minute, "q9"), "of a queue without workers")
-	f.equal(3, len(f.reports(time.Hour)), "reports of all queues")
-	f.equal([]store.WorkerReport(nil), f.reports(-time.Minute), "reports with a negative maximum age")
+		f.workerReports(time.Minute, "q3", "q1", "q9"), "of some queues")
+	f.equal([]store.WorkerReport(nil), f.workerReports(time.Minute, "q9"), "of a queue without workers")
+	f.equal(3, len(f.workerReports(time.Hour)), "reports of all queues")
+	f.equal([]store.WorkerReport(nil), f.workerReports(-time.Minute), "reports with a negative maximum age")
 }
 
-func workerBounds(f *fixture) {
+func testWorkerReportsAreBounded(f *fixture) {
 	many := func(account string, n int) (rows []store.WorkerReport) {
 		for i := range n {
 			rows = append(rows, reportOf(account, fmt.Sprintf("w%04d", i), "q", "process"))
@@ -72,9 +72,9 @@ func workerBounds(f *fixture) {
 	f.equal(0, f.db.Count(f, `SELECT count(*) FROM worker_report WHERE account = 'first'`), "rows of the oldest reports")
 }
 
-func workerAudit(f *fixture) {
-	row := audited("t1")
-	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row, audited("t2")))
+func testWorkerReportWritesItsAuditInOneTransaction(f *fixture) {
+	row := auditRow("t1")
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row, auditRow("t2")))
 	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row))
-	f.equal(2, f.audits(), "audit rows: a row with a known id is not written again")
+	f.equal(2, f.auditCount(), "audit rows: a row with a known id is not written again")
 }

@@ -11,7 +11,7 @@ CREATE TABLE meta (
   name  text COLLATE "C" PRIMARY KEY,
   value bigint NOT NULL
 );
--- authority grows with every change of a policy or token, under the lock of its row.
+-- The value of authority grows with every change of a policy, token or setting, under the lock of its row.
 INSERT INTO meta (name, value) VALUES ('epoch', 1), ('authority', 0), ('compatible_from', 20);
 
 -- +goose StatementBegin
@@ -59,8 +59,8 @@ CREATE INDEX run_named ON run (tenant_id, run_id);
 
 -- Heads.
 
--- Every append locks the head of its run. Only the primary key is indexed and pages are half full, so that each update
--- is HOT.
+-- Every append locks the head of its run. Only the primary key and the small index of open runs exist, and pages are
+-- half full, so that each update can be HOT.
 CREATE TABLE run_head (
   run_id    text COLLATE "C" PRIMARY KEY,
   last_seq  bigint NOT NULL DEFAULT 0,
@@ -100,14 +100,15 @@ CREATE UNIQUE INDEX event_attempt_end ON event (run_id, step_id, logical_attempt
 CREATE UNIQUE INDEX event_run_end ON event (run_id)
   WHERE type IN ('RunCompleted', 'RunFailed', 'RunCancelled');
 
--- One probe finds all that a log holds about one attempt.
+-- One probe finds all events of an attempt that a decision needs.
 CREATE INDEX event_attempt ON event (run_id, step_id, logical_attempt)
   WHERE type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped');
 CREATE TRIGGER event_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON event
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON event FROM PUBLIC;
 
--- The highest seq of a run that was known before a restore, where the repair could not bring it back (contract T194).
+-- The highest seq of a run that was known before a restore, if the repair could not restore the events up to it
+-- (contract T194).
 CREATE TABLE run_repair (
   run_id    text COLLATE "C" PRIMARY KEY,
   known_seq bigint NOT NULL
@@ -115,18 +116,18 @@ CREATE TABLE run_repair (
 
 -- Appends.
 
--- dvt_stamp sets one field of a compact JSON object that does not have it.
+-- dvt_stamp adds a field to a compact JSON object that does not have it.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_stamp(payload text, field text, value text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT '{"' || field || '":' || value || CASE WHEN payload = '{}' THEN '}' ELSE ',' || substr(payload, 2) END $$;
 -- +goose StatementEnd
 
--- dvt_append_one is dvt_append for the common case, at a third of the price. It appends one event to a run that has not
--- ended and whose gate has no member of p_unless_gate. p_running is what the event adds to the running attempts:
---   1   the StepStarted of an attempt that the log does not know
+-- dvt_append_one is dvt_append for the common case, at a third of the cost. It appends one event to a run that has not
+-- ended and whose gate has no member of p_unless_gate. p_running is the change of the number of running attempts:
+--   1   the StepStarted of an attempt that the log does not have
 --   -1  the end of an attempt that has started and is not manual
 --   0   an event of no attempt, with a key that the log does not have
--- Where the log says otherwise, the function changes nothing and answers NULL: dvt_append decides then.
+-- If the log differs from that, the function changes nothing and returns NULL, and dvt_append must decide.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append_one(
   p_run text, p_min_head bigint, p_unless_gate int, p_running int,
@@ -143,7 +144,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  last_at := greatest(clock_timestamp(), last_at); -- the clock is read after the lock was won (contract T18)
+  last_at := greatest(clock_timestamp(), last_at); -- the clock is read after the lock is taken (contract T18)
   IF p_running = 0 THEN
     INSERT INTO event
     SELECT p_run, last_seq, p_event_id, p_event_key, p_event_type, p_event_step, p_event_signal,
@@ -177,10 +178,11 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- dvt_append_many is dvt_append_one for many runs, each once, in one transaction: element i of every array belongs to
--- event i. It answers one row for each event that it wrote, with the event's index in the arrays. It skips a run whose
--- head is locked, so that it waits for no head, and an event that dvt_append_one would leave to dvt_append. It locks
--- heads and marks in the order of runs (contract T207) and may wait for marks, as dvt_append does.
+-- dvt_append_many is dvt_append_one for many runs, each at most once, in one transaction. Element i of every array
+-- belongs to event i. It returns one row for each event that it wrote, with the event's index in the arrays. It skips a
+-- run whose head is locked, so that it waits for no head, and every event that dvt_append_one would leave to
+-- dvt_append. It locks heads and marks in the order of run ids (contract T207). It may wait for marks, as dvt_append
+-- does.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append_many(
   p_run text[], p_min_head bigint[], p_unless_gate int[], p_running int[],
@@ -199,7 +201,7 @@ DECLARE
 BEGIN
   SELECT array_agg(l.run_id) INTO locked
   FROM (SELECT h.run_id FROM run_head h WHERE h.run_id = ANY (p_run) ORDER BY h.run_id FOR UPDATE SKIP LOCKED) l;
-  now_at := clock_timestamp(); -- the clock is read after the locks were won (contract T18)
+  now_at := clock_timestamp(); -- the clock is read after the locks are taken (contract T18)
   RETURN QUERY WITH plain AS MATERIALIZED (
     SELECT u.*, h.last_seq + 1 AS seq, greatest(now_at, h.last_at) AS at, h.gate::int AS gate,
       h.running + u.adds AS running, h.ops_rev, h.signal_no
@@ -240,30 +242,30 @@ END $$;
 -- +goose StatementEnd
 
 -- dvt_append writes the entries of one call, all on one run, in one transaction under the lock of the run's head. It is
--- store/authority in SQL; the suite of every store compares the two. For each event it looks for, in this order: an
--- event with the same key, an end of the same attempt, hook or run, and the end of the run (contract T228).
+-- package store/authority in SQL; the conformance suite compares the two. For each event it looks for, in this
+-- order: an event with the same key, an end of the same attempt, hook or run, and the end of the run (contract T228).
 --
--- The arguments are three tables by column, whose arrays have one element a row:
---   p_entry_*    the entries in order. The events of an entry follow those of the entry before, up to the number in
---                p_entry_last_event. Where p_entry_parked_by is not null, the entry starts an attempt, and a gate
---                with one of these members parks it. p_entry_retry_deadline is a JSON string.
+-- The arguments are three tables by column. Each array has one element for each row:
+--   p_entry_*    the entries in order. The events of an entry follow those of the previous entry, up to the number in
+--                p_entry_last_event. If p_entry_parked_by is not null, the entry starts an attempt, and a gate with
+--                one of these members parks it. p_entry_retry_deadline is a JSON string.
 --   p_event_*    the events of all entries. A payload that may be stamped is a compact object without the stamped
 --                field.
---   p_receipt_*  changes of receipts. p_receipt_event is the number of the event that was the effect; 0: none.
+--   p_receipt_*  changes of receipts. p_receipt_event is the number of the event that applied the signal, or 0.
 --
--- The answer has a row for each event, in order, and after the events of each entry a row for the entry, whose
--- event_number is 0. No row: the run does not exist. Verdicts of an event:
+-- The result has a row for each event, in order, and after the events of each entry a row for the entry, whose
+-- event_number is 0. It has no row if the run does not exist. Verdicts of an event:
 --   INSERTED        it is in the log now
---   DUPLICATE       the log has an event with its key: the row shows that event
---   ENDED           its attempt, hook or run has an end: the row shows the end
---   NOT_STARTED     the entry demands a start that the log does not have
+--   DUPLICATE       the log has an event with its key, which the row shows
+--   ENDED           its attempt, hook or run has an end, which the row shows
+--   NOT_STARTED     the entry requires a start that the log does not have
 --   ORPHANED        the run has ended
---   STARTED_BEFORE  of an entry that starts an attempt: the row shows the earlier start
---   PARKED          of an entry that starts an attempt: the gate is closed
---   RUN_ENDED       of an entry that starts an attempt
--- and of an entry:
---   WRITTEN         its events have their verdicts
---   REGRESSED       the log is shorter than p_entry_min_head: nothing of the entry was written
+--   STARTED_BEFORE  only for entries that start an attempt: the attempt has a start, which the row shows
+--   PARKED          only for entries that start an attempt: the gate is closed
+--   RUN_ENDED       only for entries that start an attempt: the run has ended
+-- Verdicts of an entry:
+--   WRITTEN         the verdicts of its events are valid
+--   REGRESSED       the log is shorter than p_entry_min_head, so nothing of the entry was written
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append(
   p_run text,
@@ -292,23 +294,23 @@ DECLARE
   ops_changed boolean := false; -- receipts changed (contract T204)
 
   n int := 0;                   -- number of the event
-  stored event%ROWTYPE;         -- a stored event, and the one that the answer shows
+  stored event%ROWTYPE;         -- a stored event; later the one that the row shows
   duplicate event%ROWTYPE;      -- the stored event with the same key
   ended event%ROWTYPE;          -- the stored end of the same attempt, hook or run
   started event%ROWTYPE;        -- the first StepStarted of the same attempt
-  manual boolean;               -- the attempt waits for a person
+  manual boolean;               -- the attempt waits for manual completion
   body text;
   running_before int;
   seqs bigint[] := '{}';        -- by number of the event
   verdicts text[] := '{}';
 
-  -- Of the entry:
+  -- State of the current entry:
   starts_attempt boolean;
-  is_empty boolean;             -- it has no event
+  is_empty boolean;             -- the entry has no event
   inserted boolean;
   idle_seq bigint;              -- the event after which nothing was running
   ends_run boolean;
-  held int;                     -- number of the last event that may open the retry window; it is written at the end
+  held int;                     -- number of the last event that may open the retry window; inserted last in the entry
   held_seq bigint;
 
   new_application text;
@@ -320,7 +322,7 @@ BEGIN
     RETURN;
   END IF;
   head_before := head;
-  now_at := greatest(clock_timestamp(), head.last_at); -- the clock is read after the lock was won (contract T18)
+  now_at := greatest(clock_timestamp(), head.last_at); -- the clock is read after the lock is taken (contract T18)
   run_seq := 0; event_id := ''; key := ''; type := ''; step_id := ''; signal_id := ''; logical_attempt := 0;
   engine_attempt := 0; emitted_by := ''; last_seq := 0; terminal := false; gate := 0; running := 0; ops_rev := 0;
   signal_no := 0; window_opened := false;
@@ -341,7 +343,7 @@ BEGIN
       type := p_event_type[n]; step_id := p_event_step[n]; logical_attempt := p_event_logical_attempt[n];
       key := p_event_key[n];
 
-      -- What the log knows about the event's key and subject.
+      -- Look up the event's key and subject in the log.
       duplicate := NULL; ended := NULL; started := NULL; manual := false;
       IF type IN ('StepStarted', 'StepCompleted', 'StepFailed', 'StepSkipped', 'StepAwaitingManualCompletion') THEN
         FOR stored IN
@@ -382,7 +384,7 @@ BEGIN
         duplicate.run_seq := held_seq;
       END IF;
 
-      -- The verdict.
+      -- Decide the verdict.
       stored := NULL;
       IF starts_attempt THEN
         IF ended.run_seq IS NOT NULL THEN
@@ -463,7 +465,7 @@ BEGIN
     END LOOP;
 
     IF verdict = 'WRITTEN' THEN
-      IF inserted OR is_empty THEN -- a repeated entry does not close a gate that was reopened since
+      IF inserted OR is_empty THEN -- a repeated entry must not close a gate that was opened since
         head.gate := (head.gate & ~p_entry_clear_gate[i]) | p_entry_set_gate[i];
       END IF;
       IF held IS NOT NULL THEN
@@ -501,7 +503,7 @@ BEGIN
         END IF;
         ops_changed := ops_changed OR FOUND;
       END LOOP;
-      IF ends_run THEN -- signals that were accepted and not applied never will be (contract T196)
+      IF ends_run THEN -- signals that are not applied by now never will be (contract T196)
         UPDATE signal s SET application = 'NOT_APPLIED', application_reason = 'RUN_TERMINAL'
         WHERE s.run_id = p_run AND NOT s.rejected AND s.application IN ('PENDING', 'DELIVERED');
         ops_changed := ops_changed OR FOUND;
@@ -535,7 +537,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- Checkpoints: caches.
+-- Checkpoints of runs. They are caches: the log is the truth.
 
 CREATE TABLE run_state (
   run_id        text COLLATE "C" PRIMARY KEY,
@@ -558,7 +560,8 @@ CREATE TABLE step_state (
   PRIMARY KEY (run_id, ord)
 ) WITH (fillfactor = 80);
 
--- Marks of runs that have something to project and publish, and messages that the bus refused for good.
+-- Dirty marks of runs that have something to project and publish, and dead letters for messages that the bus refused
+-- permanently.
 
 CREATE TABLE run_dirty (
   run_id     text COLLATE "C" PRIMARY KEY,
@@ -571,9 +574,10 @@ CREATE TABLE run_dirty (
 ) WITH (fillfactor = 50);
 CREATE INDEX run_dirty_since ON run_dirty (since);
 
--- dvt_published records that everything of runs up to p_upto, and their operational state up to p_ops, was published.
--- It reads a mark under the lock of the mark, and locks marks in the order of runs (contract T207). A mark that stays
--- gets the time of the first event that was not published. The plan is the same for any number of runs.
+-- dvt_published records that everything of the runs up to p_upto, and their operational state up to p_ops, was
+-- published. It reads a mark after it has locked it, and locks marks in the order of run ids (contract T207). A mark
+-- that remains gets the time of the first event that was not published. The settings force the same query plan for any
+-- number of runs.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_published(p_runs text[], p_upto bigint[], p_ops bigint[]) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -613,8 +617,8 @@ CREATE INDEX dead_letter_tenant ON dead_letter (tenant_id, pos);
 
 -- Lists of runs.
 
--- The status of each checkpoint beside the facts of its run. It is narrow and written only when the status changes;
--- every save would write an index on run_state.
+-- The status of each checkpoint next to the facts of its run. The table is narrow and written only when the status
+-- changes. An index on run_state would be written by every save.
 CREATE TABLE run_status (
   run_id         text COLLATE "C" PRIMARY KEY,
   tenant_id      text COLLATE "C" NOT NULL,
@@ -632,7 +636,7 @@ CREATE INDEX run_status_of_plan ON run_status (tenant_id, plan_id, status, creat
 CREATE INDEX run_status_of_starter ON run_status (tenant_id, triggered_by, status, created_at, run_id)
   INCLUDE (project_id, environment_id, plan_id);
 
--- The scopes that have runs, and the earlier runs of a plan in one scope.
+-- Finds the scopes that have runs, and the earlier runs of a plan in one scope.
 CREATE INDEX run_status_of_scope
   ON run_status (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
 
@@ -660,7 +664,7 @@ BEGIN
   ELSIF TG_OP = 'UPDATE' THEN
     UPDATE run_status s SET status = NEW.status WHERE s.run_id = NEW.run_id;
   ELSE
-    UPDATE run_status s SET status = 'PENDING' WHERE s.run_id = OLD.run_id; -- the status of a run without a checkpoint
+    UPDATE run_status s SET status = 'PENDING' WHERE s.run_id = OLD.run_id; -- without a checkpoint: pending
   END IF;
   RETURN NULL;
 END $$;
@@ -701,10 +705,10 @@ CREATE INDEX signal_received ON signal (run_id, pos);
 CREATE INDEX signal_sent ON signal (actor, received_at);
 CREATE UNIQUE INDEX signal_numbered ON signal (run_id, no) WHERE no > 0;
 
--- The limit per run and minute counts the newest receipts, without those of callers who may not signal (contract T96).
+-- The rate limit of a run counts the newest receipts, without those of callers who may not signal (contract T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at) WHERE rejection <> 'FORBIDDEN';
 
--- A row stays when nothing is left to deliver, because its generation must never repeat.
+-- A row remains when nothing is left to deliver, because its generation must never repeat.
 CREATE TABLE delivery (
   run_id       text COLLATE "C" PRIMARY KEY,
   tenant_id    text COLLATE "C" NOT NULL,
@@ -744,8 +748,9 @@ CREATE INDEX run_queue_due ON run_queue (waiting, created_at, run_id) WHERE stat
 CREATE INDEX run_queue_lane ON run_queue (tenant_id, project_id, priority DESC, created_at, run_id) WHERE waiting;
 CREATE INDEX run_queue_expiry ON run_queue (expires_at, run_id) WHERE waiting;
 
--- Slots in use and waiting runs of the installation ('', ''), of each tenant (t, '') and of each project (t, p). A
--- transaction that changes a lane locks heads of runs first, then the lane of the installation, then the others.
+-- The number of used slots and of waiting runs: of the installation ('', ''), of each tenant (t, '') and of each
+-- project (t, p). A transaction that changes a lane locks heads of runs first, then the lane of the installation, then
+-- the others.
 CREATE TABLE lane (
   tenant_id  text COLLATE "C" NOT NULL,
   project_id text COLLATE "C" NOT NULL,
@@ -753,9 +758,9 @@ CREATE TABLE lane (
   waiting    bigint NOT NULL DEFAULT 0,
   pass       double precision NOT NULL DEFAULT 0, -- the lane with the lowest pass is next
   turn       double precision NOT NULL DEFAULT 0, -- pass of the child lane that was served last
-  ready      boolean NOT NULL DEFAULT true, -- false: nothing is admitted before ready_at, or before a run ends
+  ready      boolean NOT NULL DEFAULT true, -- false: no run is admitted before ready_at or the end of a run
   ready_at   timestamptz NOT NULL DEFAULT 'epoch',
-  pace_ms    double precision NOT NULL DEFAULT 0, -- recent time between two admissions; 0: unknown
+  pace_ms    double precision NOT NULL DEFAULT 0, -- average time between recent admissions; 0: unknown
   admitted_at timestamptz NOT NULL DEFAULT 'epoch', -- last admission of a waiting run, or when the first began to wait
   PRIMARY KEY (tenant_id, project_id)
 ) WITH (fillfactor = 50);
@@ -827,7 +832,7 @@ CREATE TABLE approval (
   priority       smallint NOT NULL,
   created_at     timestamptz NOT NULL,
   expires_at     timestamptz NOT NULL,
-  rerun          json, -- the part of the earlier run that a rerun reuses; it goes into RunApproved
+  rerun          json, -- the part of the earlier run that a rerun reuses; copied into RunApproved
   open           boolean NOT NULL DEFAULT true
 );
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open;
@@ -940,7 +945,7 @@ CREATE TRIGGER audit_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON audit FROM PUBLIC;
 
--- Links, insert-only. A deleted row of audit leaves its link, which shows the deletion.
+-- Links of the audit chains, insert-only. A deleted audit row leaves its link behind, which reveals the deletion.
 CREATE TABLE audit_link (
   tenant_id text COLLATE "C" NOT NULL,
   no        bigint NOT NULL,
@@ -952,14 +957,14 @@ CREATE TRIGGER audit_link_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON aud
   FOR EACH STATEMENT EXECUTE FUNCTION dvt_insert_only();
 REVOKE UPDATE, DELETE, TRUNCATE ON audit_link FROM PUBLIC;
 
--- The end of each chain. Its row is the lock of the tenant's chain. Servers only read it.
+-- The end of each chain. Its row is the lock of the tenant's chain. Servers may only read it.
 CREATE TABLE audit_head (
   tenant_id text COLLATE "C" PRIMARY KEY,
   no        bigint NOT NULL CHECK (no >= 0 AND no < 4611686018427387904),
   hash      bytea NOT NULL CHECK (length(hash) IN (0, 32))
 );
 
--- Rows that wait for their link.
+-- Audit rows that have no link yet.
 CREATE TABLE audit_pending (id uuid PRIMARY KEY);
 
 -- The trigger runs with the owner's rights, so that servers need only SELECT on audit_pending.
@@ -981,7 +986,7 @@ CREATE FUNCTION dvt_digest(p_parts text[]) RETURNS bytea LANGUAGE sql IMMUTABLE 
 $$;
 -- +goose StatementEnd
 
--- The database dates a row and sets its format, whatever the INSERT says.
+-- The database sets the time and the format of a row, whatever the INSERT says.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_audit_date() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -992,7 +997,8 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER audit_date BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION dvt_audit_date();
 
--- Each link gets its number and hash here, under the lock of its tenant's head: no INSERT chooses them.
+-- This trigger sets the number and the hash of each link under the lock of its tenant's head, so that no INSERT can
+-- choose them.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_audit_link_next() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -1018,9 +1024,8 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER audit_link_next BEFORE INSERT ON audit_link FOR EACH ROW EXECUTE FUNCTION dvt_audit_link_next();
 
--- dvt_audit_link links committed rows of a tenant that wait, in the order of at and id, at most p_limit, and answers
--- the number. It is the only way for servers to write audit_link. While another server links the same tenant, it links
--- none.
+-- dvt_audit_link links at most p_limit committed rows of a tenant, in the order of at and id, and returns how many it
+-- linked. It is the only way for servers to write audit_link. It links none while another server links the same tenant.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_audit_link(p_tenant text, p_limit int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -1041,7 +1046,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- Functions with the owner's rights look up names in this schema only.
+-- Functions that run with the owner's rights resolve names in this schema only.
 -- +goose StatementBegin
 DO $$
 BEGIN

@@ -9,7 +9,7 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
--- authority grows with every change of a policy or token.
+-- The value of authority grows with every change of a policy, token or setting.
 INSERT INTO meta (name, value) VALUES ('epoch', lower(hex(randomblob(8)))), ('change', '0'), ('authority', '0'),
     ('compatible_from', '20');
 
@@ -90,13 +90,14 @@ CREATE TRIGGER event_no_delete BEFORE DELETE ON event BEGIN
 END;
 -- +goose StatementEnd
 
--- The highest seq of a run that was known before a restore, where the repair could not bring it back (contract T194).
+-- The highest seq of a run that was known before a restore, if the repair could not restore the events up to it
+-- (contract T194).
 CREATE TABLE run_repair (
     run_id    TEXT PRIMARY KEY,
     known_seq INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Checkpoints: caches.
+-- Checkpoints of runs. They are caches: the log is the truth.
 
 CREATE TABLE run_state (
     run_id         TEXT PRIMARY KEY,
@@ -115,7 +116,7 @@ CREATE TABLE run_state (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_state_change ON run_state (change);
 
--- Open runs by their checkpoints. An index on run_head would cost every append.
+-- Open runs by their checkpoints. An index on run_head would make every append more expensive.
 CREATE INDEX run_state_open ON run_state (run_id) WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED');
 
 CREATE TABLE step_state (
@@ -126,7 +127,7 @@ CREATE TABLE step_state (
     PRIMARY KEY (run_id, ord)
 ) STRICT, WITHOUT ROWID;
 
--- Steps that changed after a seq are read alone (contract T212). A checkpoint that lost a step is invalid.
+-- Finds the steps that changed after a seq (contract T212). The trigger invalidates a checkpoint that loses a step.
 CREATE INDEX step_state_changed ON step_state (run_id, changed_seq);
 
 -- +goose StatementBegin
@@ -135,7 +136,8 @@ CREATE TRIGGER step_state_lost AFTER DELETE ON step_state BEGIN
 END;
 -- +goose StatementEnd
 
--- Marks of runs that have something to project and publish, and messages that the bus refused for good.
+-- Dirty marks of runs that have something to project and publish, and dead letters for messages that the bus refused
+-- permanently.
 
 CREATE TABLE run_dirty (
     run_id     TEXT PRIMARY KEY,
@@ -169,7 +171,7 @@ CREATE INDEX run_state_project ON run_state (tenant_id, project_id, created_at, 
 CREATE INDEX run_state_environment ON run_state (tenant_id, environment_id, created_at, run_id);
 CREATE INDEX run_state_plan ON run_state (tenant_id, plan_id, created_at, run_id, project_id, environment_id);
 
--- A save with an unchanged status does not write these.
+-- A save that does not change the status does not write these indexes.
 CREATE INDEX run_state_tenant_status ON run_state (tenant_id, status, created_at, run_id);
 CREATE INDEX run_state_project_status ON run_state (tenant_id, project_id, status, created_at, run_id, environment_id);
 CREATE INDEX run_state_environment_status ON run_state (tenant_id, environment_id, status, created_at, run_id);
@@ -180,7 +182,7 @@ CREATE INDEX run_state_triggered_by
 CREATE INDEX run_state_triggered_by_status
     ON run_state (tenant_id, triggered_by, status, created_at, run_id, project_id, environment_id, plan_id);
 
--- The scopes that have runs, and the earlier runs of a plan in one scope.
+-- Finds the scopes that have runs, and the earlier runs of a plan in one scope.
 CREATE INDEX run_state_scope_status
     ON run_state (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
 
@@ -230,10 +232,10 @@ CREATE UNIQUE INDEX signal_no ON signal (run_id, no) WHERE no > 0;
 CREATE INDEX signal_pos ON signal (run_id, pos);
 CREATE INDEX signal_sent ON signal (actor, received_at);
 
--- The limit per run and minute counts the newest receipts, without those of callers who may not signal (contract T96).
+-- The rate limit of a run counts the newest receipts, without those of callers who may not signal (contract T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at) WHERE rejection <> 'FORBIDDEN';
 
--- A row stays when nothing is left to deliver, because its generation must never repeat.
+-- A row remains when nothing is left to deliver, because its generation must never repeat.
 CREATE TABLE delivery (
     run_id       TEXT PRIMARY KEY,
     tenant_id    TEXT NOT NULL,
@@ -272,7 +274,8 @@ CREATE INDEX run_queue_due ON run_queue (waiting, created_at, run_id) WHERE stat
 CREATE INDEX run_queue_lane ON run_queue (tenant_id, project_id, priority DESC, created_at, run_id) WHERE waiting = 1;
 CREATE INDEX run_queue_expiry ON run_queue (expires_at, run_id) WHERE waiting = 1 AND expires_at > 0;
 
--- Slots in use and waiting runs of the installation ('', ''), of each tenant (t, '') and of each project (t, p).
+-- The number of used slots and of waiting runs: of the installation ('', ''), of each tenant (t, '') and of each
+-- project (t, p).
 CREATE TABLE lane (
     tenant_id   TEXT NOT NULL,
     project_id  TEXT NOT NULL,
@@ -280,15 +283,16 @@ CREATE TABLE lane (
     waiting     INTEGER NOT NULL DEFAULT 0,
     pass        REAL NOT NULL DEFAULT 0, -- the lane with the lowest pass is next
     turn        REAL NOT NULL DEFAULT 0, -- pass of the child lane that was served last
-    ready       INTEGER NOT NULL DEFAULT 1, -- 0: nothing is admitted before ready_at, or before a run ends
+    ready       INTEGER NOT NULL DEFAULT 1, -- 0: no run is admitted before ready_at or the end of a run
     ready_at    INTEGER NOT NULL DEFAULT 0,
-    pace_ms     REAL NOT NULL DEFAULT 0, -- recent time between two admissions; 0: unknown
+    pace_ms     REAL NOT NULL DEFAULT 0, -- average time between recent admissions; 0: unknown
     admitted_at INTEGER NOT NULL DEFAULT 0, -- last admission of a waiting run, or when the first began to wait
     PRIMARY KEY (tenant_id, project_id)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO lane (tenant_id, project_id) VALUES ('', '');
 
--- IS and not =: otherwise SQLite compiles every statement with project_id = ? again, to see whether this index fits.
+-- The condition uses IS because with = SQLite would recompile every statement that contains project_id = ?, to check
+-- whether this index fits.
 CREATE INDEX lane_tenants ON lane (pass, tenant_id)
     WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1;
 CREATE INDEX lane_projects ON lane (tenant_id, pass, project_id) WHERE project_id <> '' AND waiting > 0 AND ready = 1;
@@ -303,9 +307,9 @@ CREATE TABLE bucket (
     PRIMARY KEY (tenant_id, project_id, action)
 ) STRICT, WITHOUT ROWID;
 
--- Triggers count the rows of each lane; who inserts a row makes its lanes first. A lane that begins to wait or gets a
--- free slot becomes ready. SQLite writes the indexes of each column that is set, even to the value that it has. So
--- slots that are taken and freed without a wait, which is every start and every end, have triggers of their own.
+-- Triggers count the rows of each lane. The program creates the lanes before it inserts a row. A lane that begins to
+-- wait or gets a free slot becomes ready. SQLite updates the indexes of each column that is set, even to the same
+-- value. So the most frequent changes, a slot that is taken or freed without a wait, have their own triggers.
 -- +goose StatementBegin
 CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue WHEN NEW.waiting = 1 BEGIN
     UPDATE lane SET active = active + NEW.slot, waiting = waiting + 1 WHERE tenant_id = '' AND project_id = '';
@@ -370,7 +374,7 @@ CREATE TABLE approval (
     priority       INTEGER NOT NULL,
     created_at     INTEGER NOT NULL,
     expires_at     INTEGER NOT NULL,
-    rerun          TEXT, -- the part of the earlier run that a rerun reuses; it goes into RunApproved
+    rerun          TEXT, -- the part of the earlier run that a rerun reuses; copied into RunApproved
     open           INTEGER NOT NULL DEFAULT 1
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open = 1;
@@ -511,7 +515,7 @@ CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit BEGIN
 END;
 -- +goose StatementEnd
 
--- Links, insert-only. A deleted row of audit leaves its link, which shows the deletion.
+-- Links of the audit chains, insert-only. A deleted audit row leaves its link behind, which reveals the deletion.
 CREATE TABLE audit_link (
     tenant_id TEXT NOT NULL,
     no        INTEGER NOT NULL,
@@ -531,7 +535,7 @@ CREATE TRIGGER audit_link_no_delete BEFORE DELETE ON audit_link BEGIN
 END;
 -- +goose StatementEnd
 
--- Rows that wait for their link.
+-- Audit rows that have no link yet.
 CREATE TABLE audit_pending (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- +goose StatementBegin
@@ -540,8 +544,8 @@ CREATE TRIGGER audit_wait AFTER INSERT ON audit BEGIN
 END;
 -- +goose StatementEnd
 
--- A link follows the end of its tenant's chain and names a row of its tenant. A number at or above 2^62 is a forgery:
--- the chain goes on below it.
+-- A link must follow the end of its tenant's chain and name an audit row of its tenant. A link with a number of 2^62 or
+-- more is a forgery; the chain continues below it.
 -- +goose StatementBegin
 CREATE TRIGGER audit_link_next BEFORE INSERT ON audit_link
 WHEN NEW.no >= 4611686018427387904

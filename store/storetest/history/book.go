@@ -7,9 +7,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// index derives from the log and the writes of a run what the rules ask for.
+// index derives the data that the rules need from the log and the writes of the run.
 func (b *book) index() {
-	b.bySubject, b.begun, b.ended = map[subject]run.Seq{}, map[attempt]run.Seq{}, map[attempt]run.Seq{}
+	b.bySubject, b.started, b.ended = map[subject]run.Seq{}, map[attempt]run.Seq{}, map[attempt]run.Seq{}
 	b.hooks, b.inserter, b.maybe = map[attempt]run.Seq{}, map[run.Seq]*write{}, map[subject][]*write{}
 	b.readLog()
 	b.findOrigins()
@@ -17,7 +17,7 @@ func (b *book) index() {
 	b.gates = b.findGates()
 }
 
-// at is the event with this seq.
+// at returns the event with this seq, or nil.
 func (b *book) at(seq run.Seq) *run.Event {
 	if seq < 1 || int(seq) > len(b.events) {
 		return nil
@@ -27,8 +27,8 @@ func (b *book) at(seq run.Seq) *run.Event {
 
 func (b *book) last() run.Seq { return run.Seq(len(b.events)) }
 
-// readLog notes first places and counts what runs: begun, not waiting for a
-// person, not ended (T185, T47).
+// readLog records the first seq of each subject, and counts at each seq the running attempts: those that have started,
+// have not ended and do not wait for a person (contract T185, T47).
 func (b *book) readLog() {
 	b.running = make([]int, len(b.events)+1)
 	manual := map[attempt]bool{}
@@ -43,8 +43,8 @@ func (b *book) readLog() {
 		}
 		a := s.attempt()
 		switch {
-		case s.kind == run.StepStartedEvent && b.begun[a] == 0:
-			b.begun[a] = seq
+		case s.kind == run.StepStartedEvent && b.started[a] == 0:
+			b.started[a] = seq
 		case s.kind == run.StepAwaitingManualCompletion:
 			manual[a] = true
 		case s.endsAttempt() && b.ended[a] == 0:
@@ -52,7 +52,7 @@ func (b *book) readLog() {
 		case s.endsHook() && b.hooks[a] == 0:
 			b.hooks[a] = seq
 		}
-		if b.begun[a] > 0 && !manual[a] && b.ended[a] == 0 {
+		if b.started[a] > 0 && !manual[a] && b.ended[a] == 0 {
 			live[a] = true
 		} else {
 			delete(live, a)
@@ -61,7 +61,7 @@ func (b *book) readLog() {
 	}
 }
 
-// findOrigins finds for each event who inserted it, or who may have.
+// findOrigins finds for each event the write that inserted it, or the writes that may have.
 func (b *book) findOrigins() {
 	for _, w := range b.writes {
 		switch {
@@ -91,7 +91,7 @@ func (b *book) findOrigins() {
 		seq := run.Seq(i + 1)
 		b.earliest[seq] = never
 		for _, w := range b.origins(seq, ofEvent(e)) {
-			b.earliest[seq] = min(b.earliest[seq], w.asked)
+			b.earliest[seq] = min(b.earliest[seq], w.calledAt)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (b *book) suspect(w *write, draft int) {
 	b.maybe[s] = append(b.maybe[s], w)
 }
 
-// origins are the writes that may have inserted an event.
+// origins returns the writes that may have inserted an event.
 func (b *book) origins(seq run.Seq, s subject) []*write {
 	if w := b.inserter[seq]; w != nil {
 		return []*write{w}
@@ -115,8 +115,7 @@ func (b *book) origins(seq run.Seq, s subject) []*write {
 	return b.maybe[s]
 }
 
-// markAcknowledged notes from when on which head is known to somebody who was
-// told so by a write.
+// markAcknowledged records for each result of a write the highest seq that it acknowledged.
 func (b *book) markAcknowledged() {
 	for _, w := range b.writes {
 		if w.answer.Fate != Done {
@@ -129,7 +128,7 @@ func (b *book) markAcknowledged() {
 		for _, o := range w.answer.Outcomes {
 			top = max(top, o.Seq)
 		}
-		b.acked = append(b.acked, mark{w.told, top})
+		b.acked = append(b.acked, mark{w.returnedAt, top})
 	}
 	slices.SortFunc(b.acked, func(x, y mark) int { return x.at - y.at })
 	for i := 1; i < len(b.acked); i++ {
@@ -137,7 +136,7 @@ func (b *book) markAcknowledged() {
 	}
 }
 
-// floor is the highest seq that was acknowledged before the position.
+// floor returns the highest seq that was acknowledged before a position in the journal.
 func (b *book) floor(at int) run.Seq {
 	n := sort.Search(len(b.acked), func(i int) bool { return b.acked[i].at >= at })
 	if n == 0 {
@@ -146,7 +145,7 @@ func (b *book) floor(at int) run.Seq {
 	return b.acked[n-1].seq
 }
 
-// ceiling is the highest seq that may have been there before the position.
+// ceiling returns the highest seq that the log may have had before a position in the journal.
 func (b *book) ceiling(at int) run.Seq {
 	seq := min(b.floor(at), b.last())
 	for seq < b.last() && b.earliest[seq+1] < at {

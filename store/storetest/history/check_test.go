@@ -13,17 +13,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func started(step string, attempt int) run.Draft {
+func stepStarted(step string, attempt int) run.Draft {
 	return runtest.Draft(run.StepStartedEvent, step, attempt)
 }
-func completed(step string) run.Draft { return runtest.Draft(run.StepCompletedEvent, step, 1) }
-func failed(step string, attempt int) run.Draft {
+func stepCompleted(step string) run.Draft { return runtest.Draft(run.StepCompletedEvent, step, 1) }
+func stepFailed(step string, attempt int) run.Draft {
 	return runtest.Draft(run.StepFailedEvent, step, attempt)
 }
-func decided(signal string) run.Draft { return runtest.Draft(run.SignalRejected, signal, 1) }
+func signalRejected(signal string) run.Draft { return runtest.Draft(run.SignalRejected, signal, 1) }
 
-// story is the life of one run with one of everything that the rules speak of.
-// Each fault is a place where the store does not keep a promise.
+// story writes the history of one run that exercises every rule. With a fault, the store breaks one promise at one
+// point of the history.
 func story(t *testing.T, fault string) *pen {
 	p := &pen{t: t, fault: fault, head: store.Head{RunID: "r"}, log: Log{Identity: runtest.ID, CreatedAt: runtest.Epoch,
 		TriggeredBy: "ola"}}
@@ -31,25 +31,25 @@ func story(t *testing.T, fault string) *pen {
 	p.feed("", 0)
 
 	first := []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1", "s2")}
-	made := writing(store.Append{Events: first})
+	made := appendCall(store.Append{Events: first})
 	made.Identity = &p.log.Identity
 	id := p.call("w1", KindCreate, made)
 	p.insert(first...)
 	p.answer(id, Return{Wrote: true})
 
-	p.append("w1", started("s1", 1)) // 3
+	p.append("w1", stepStarted("s1", 1)) // 3
 	if p.is("a page of a run that is not found") {
 		p.answer(p.call("r1", KindEvents, Call{Limit: 9}), Return{Missing: true})
 		p.records[len(p.records)-1].Return.Fate = Nothing
 	}
-	if p.is("an error of no kind") {
+	if p.is("an undocumented error") {
 		id := p.call("r1", KindEvents, Call{Limit: 9})
 		p.records = append(
 			p.records, Record{
 				Return: &Return{Call: id, Fate: Unknown, Error: "boom", Strange: strange(KindEvents, errors.New("boom"))}})
 	}
 	p.begin("w2", "s2", 1, true, Answer{}) // 4
-	p.append("w1", completed("s1"))        // 5
+	p.append("w1", stepCompleted("s1"))    // 5
 	p.repeat()
 	p.refuse()
 	p.gate()
@@ -58,85 +58,85 @@ func story(t *testing.T, fault string) *pen {
 	p.end()
 	p.conclude()
 	if fault != "" && !p.used {
-		t.Fatalf("nothing in the story makes the fault %q", fault)
+		t.Fatalf("the story has no fault %q", fault)
 	}
 	return p
 }
 
-// repeat sends what is in the log.
+// repeat appends an event that the log has already.
 func (p *pen) repeat() {
-	d := completed("s1")
+	d := stepCompleted("s1")
 	id := p.call("w2", KindAppend, events(d))
 	switch {
-	case p.is("a duplicate told of another event"):
-		p.answer(id, p.told(p.outcome(4)))
-	case p.is("a duplicate told as new"):
+	case p.is("a duplicate with the seq of another event"):
+		p.answer(id, p.result(p.outcome(4)))
+	case p.is("a duplicate reported as inserted"):
 		o := p.outcome(5)
 		o.Deduplicated = false
-		p.answer(id, p.told(o))
-	case p.is("a mismatch that is none"):
+		p.answer(id, p.result(o))
+	case p.is("a mismatch of equal payloads"):
 		o := p.outcome(5)
 		o.PayloadMismatch = true
-		p.answer(id, p.told(o))
+		p.answer(id, p.result(o))
 	default:
-		p.answer(id, p.told(p.outcome(5)))
+		p.answer(id, p.result(p.outcome(5)))
 	}
 	if p.is("a duplicate inserted again") {
-		p.append("w2", started("s1", 1))
+		p.append("w2", stepStarted("s1", 1))
 	}
 }
 
-// refuse sends what cannot be.
+// refuse appends events that the store must refuse.
 func (p *pen) refuse() {
-	id := p.call("w2", KindAppend, events(failed("s1", 1)))
+	id := p.call("w2", KindAppend, events(stepFailed("s1", 1)))
 	switch {
 	case p.is("a second terminal"):
-		p.answer(id, p.told(p.insert(failed("s1", 1))...))
+		p.answer(id, p.result(p.insert(stepFailed("s1", 1))...))
 	case p.is("a refusal that carries the wrong winner"):
-		p.answer(id, p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(4)}))
+		p.answer(id, p.result(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(4)}))
 	default:
-		p.answer(id, p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+		p.answer(id, p.result(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
 	}
 	if p.is("a refusal without a reason") {
-		p.answer(p.call("w2", KindAppend, events(failed("s2", 7))),
-			p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+		p.answer(p.call("w2", KindAppend, events(stepFailed("s2", 7))),
+			p.result(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
 	}
 	if p.is("a duplicate refused") {
-		p.answer(p.call("w2", KindAppend, events(completed("s1"))),
-			p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+		p.answer(p.call("w2", KindAppend, events(stepCompleted("s1"))),
+			p.result(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
 	}
 }
 
-// gate closes the gate and opens it.
+// gate closes and opens the gate.
 func (p *pen) gate() {
 	if p.is("parked at an open gate") {
 		p.begin("w2", "s1", 2, false, Answer{Verdict: store.StartParked})
 	}
 	pause := runtest.Draft(run.RunPaused, "", 1, runtest.M{"runningStepsCount": 1})
-	id := p.call("w1", KindAppend, writing(store.Append{Events: []run.Draft{pause}, SetGate: run.GatePaused}))
-	if p.is("a count of running steps that is wrong") {
+	id := p.call("w1", KindAppend, appendCall(store.Append{Events: []run.Draft{pause}, SetGate: run.GatePaused}))
+	if p.is("a wrong count of running steps") {
 		pause = runtest.Draft(run.RunPaused, "", 1, runtest.M{"runningStepsCount": 2})
 	}
 	out := p.insert(pause)
 	if !p.is("a head with another gate") {
 		p.head.Gate = run.GatePaused
 	}
-	p.answer(id, p.told(out...))
+	p.answer(id, p.result(out...))
 	p.head.Gate = run.GatePaused
-	p.begin("w2", "s1", 2, p.is("begun through a closed gate"), Answer{Verdict: store.StartParked})
-	if p.is("parked though it had begun") {
+	p.begin("w2", "s1", 2, p.is("started through a closed gate"), Answer{Verdict: store.StartParked})
+	if p.is("parked although it had started") {
 		p.begin("w2", "s2", 1, false, Answer{Verdict: store.StartParked})
 	}
 	resume := runtest.Draft(run.RunResumed, "", 1)
-	id = p.call("w1", KindAppend, writing(store.Append{Events: []run.Draft{resume}, ClearGate: run.GatePaused}))
+	id = p.call("w1", KindAppend, appendCall(store.Append{Events: []run.Draft{resume}, ClearGate: run.GatePaused}))
 	out = p.insert(resume)
 	p.head.Gate = 0
-	p.answer(id, p.told(out...))
-	if p.fault != "begun through a closed gate" {
+	p.answer(id, p.result(out...))
+	if p.fault != "started through a closed gate" {
 		p.begin("w2", "s1", 2, true, Answer{})
 	}
 	switch {
-	case p.is("begun after the end of the attempt"):
+	case p.is("started after the end of the attempt"):
 		p.begin("w2", "s1", 1, false, Answer{Verdict: store.StartGranted, StartedSeq: 3})
 	case p.is("run without a StepStarted"):
 		p.begin("w2", "s1", 4, false, Answer{Verdict: store.StartGranted, StartedSeq: 5})
@@ -147,12 +147,12 @@ func (p *pen) gate() {
 	}
 }
 
-// signal accepts a signal, and reads.
+// signal accepts a signal, and reads the log in several ways.
 func (p *pen) signal() {
 	accepted := runtest.Draft(run.SignalAccepted, "sig-1", 1)
 	id := p.call("w1", KindTransact, events(accepted))
 	out := p.insert(accepted)
-	p.answer(id, p.told(out...))
+	p.answer(id, p.result(out...))
 	receipt := run.Receipt{Signal: run.Signal{ID: "sig-1"}, No: 1, AcceptedSeq: out[0].Seq,
 		Application: run.SignalNotApply}
 	switch {
@@ -177,7 +177,7 @@ func (p *pen) signal() {
 	}
 	p.feed("+", seq)
 	stale := p.head
-	p.append("w1", decided("no-1"))
+	p.append("w1", signalRejected("no-1"))
 	switch {
 	case p.is("a stale read"):
 		p.heads("r2", stale)
@@ -189,7 +189,7 @@ func (p *pen) signal() {
 		p.answer(p.call("r2", KindEvents, Call{Seq: 2, Limit: 1}), Return{Page: []Seen{s}})
 	case p.is("an epoch that changes by itself"):
 		p.load("r2", "e2", p.head)
-	case p.is("a head that counts wrong"):
+	case p.is("a head with wrong counts"):
 		h := p.head
 		h.Running++
 		p.heads("r2", h)
@@ -200,52 +200,52 @@ func (p *pen) signal() {
 	}
 }
 
-// lose writes what nobody acknowledges.
+// lose makes writes whose results are lost.
 func (p *pen) lose() {
 	early := p.records[len(p.records)-1].Return
-	p.call("w3", KindAppend, events(completed("s2"), failed("s1", 2)))
+	p.call("w3", KindAppend, events(stepCompleted("s2"), stepFailed("s1", 2)))
 	known := p.head
 	if !p.is("half of an append") {
-		p.insert(completed("s2"))
+		p.insert(stepCompleted("s2"))
 	}
-	p.insert(failed("s1", 2))
+	p.insert(stepFailed("s1", 2))
 	if p.fault == "an event seen before it was sent" {
 		early.Page[len(early.Page)-1] = *p.at(known.LastSeq + 1)
 	}
 	p.heads("r1", p.head)
-	if p.is("a reader that goes back") {
+	if p.is("a reader that sees an older head") {
 		p.heads("r1", known)
 	}
-	a, b := decided("no-2"), decided("no-3")
+	a, b := signalRejected("no-2"), signalRejected("no-3")
 	long := p.call("w1", KindAppend, events(a, b))
-	short := p.call("w2", KindAppend, events(decided("no-4")))
-	if p.is("an append that another one splits") {
+	short := p.call("w2", KindAppend, events(signalRejected("no-4")))
+	if p.is("an append that is split by another one") {
 		out := p.insert(a)
-		p.answer(short, p.told(p.insert(decided("no-4"))...))
-		p.answer(long, p.told(append(out, p.insert(b)...)...))
+		p.answer(short, p.result(p.insert(signalRejected("no-4"))...))
+		p.answer(long, p.result(append(out, p.insert(b)...)...))
 	} else {
-		p.answer(long, p.told(p.insert(a, b)...))
-		p.answer(short, p.told(p.insert(decided("no-4"))...))
+		p.answer(long, p.result(p.insert(a, b)...))
+		p.answer(short, p.result(p.insert(signalRejected("no-4"))...))
 	}
 	if p.is("an order against real time") {
-		later := p.told(p.insert(decided("no-6"))...) // called after no-5 was acknowledged, and before it in the log
-		p.append("w1", decided("no-5"))
-		p.answer(p.call("w2", KindAppend, events(decided("no-6"))), later)
+		later := p.result(p.insert(signalRejected("no-6"))...) // called after no-5 was acknowledged, but before it in the log
+		p.append("w1", signalRejected("no-5"))
+		p.answer(p.call("w2", KindAppend, events(signalRejected("no-6"))), later)
 	}
 }
 
 func (p *pen) end() {
 	p.append("w1", runtest.Draft(run.RunCompleted, "", 1))
-	id := p.call("w2", KindAppend, events(started("s2", 2)))
+	id := p.call("w2", KindAppend, events(stepStarted("s2", 2)))
 	if p.is("a step after the end") {
-		p.answer(id, p.told(p.insert(started("s2", 2))...))
+		p.answer(id, p.result(p.insert(stepStarted("s2", 2))...))
 	} else {
-		p.answer(id, p.told(Outcome{Refused: run.CodeOrphanedTask}))
+		p.answer(id, p.result(Outcome{Refused: run.CodeOrphanedTask}))
 	}
 	p.begin("w2", "s2", 5, false, Answer{Verdict: store.StartRunTerminal})
 	p.begin("w2", "s1", 1, false, Answer{Verdict: store.StartDone, Terminal: p.at(5)})
-	if p.is("an event that nobody sent") {
-		p.insert(decided("no-9"))
+	if p.is("an event that no call sent") {
+		p.insert(signalRejected("no-9"))
 	}
 	if p.is("a clock that goes back") {
 		last := &p.log.Events[len(p.log.Events)-1]
@@ -275,25 +275,25 @@ func answersOf(r Record) (out []*Answer) {
 	return out
 }
 
-// conclude is what a fresh connection finds.
+// conclude records the log that a new connection reads at the end.
 func (p *pen) conclude() {
 	last := p.head.LastSeq
-	if !p.is("a run that the feed forgets") {
+	if !p.is("a run that the feed never returns") {
 		p.save(last)
 	}
 	p.records = append(p.records, Record{Drained: true})
-	if p.fault == "a run that the feed forgets" {
+	if p.fault == "a run that the feed never returns" {
 		p.feed("++", 0)
 	} else {
 		p.feed("++", last)
 	}
 	if p.is("an acknowledged event that is lost") {
 		kept, head := p.log.Events, p.head
-		p.append("w1", decided("no-8"))
+		p.append("w1", signalRejected("no-8"))
 		p.log.Events, p.head = kept, head
 	}
 	p.log.Head = p.head
-	if p.is("a key that is another's") {
+	if p.is("a key of another event") {
 		p.log.Events[last-1].Key = p.log.Events[2].Key
 	}
 	p.records = append(p.records, Record{Log: &p.log})
@@ -302,32 +302,32 @@ func (p *pen) conclude() {
 func TestCheck_AcceptsAGoodHistory(t *testing.T) {
 	t.Parallel()
 	for _, v := range story(t, "").history().Check() {
-		t.Error(v)
+		t.Errorf("Check() of a correct history found %v", v)
 	}
 }
 
-// Every rule fails when it is broken, and alone.
+// Each fault violates only the rules that it breaks.
 func TestCheck_FindsEachFault(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string][]Rule{
 		"a duplicate inserted again": {Keys},
-		"a key that is another's":    {Keys},
+		"a key of another event":     {Keys},
 
 		"a second terminal":    {Terminals},
 		"a step after the end": {Terminals},
 
-		"an acknowledged event that is lost": {Acknowledged},
-		"an event that nobody sent":          {Acknowledged},
-		"a duplicate told of another event":  {Acknowledged},
-		"a duplicate told as new":            {Acknowledged, Order},
-		"a mismatch that is none":            {Acknowledged},
+		"an acknowledged event that is lost":        {Acknowledged},
+		"an event that no call sent":                {Acknowledged},
+		"a duplicate with the seq of another event": {Acknowledged},
+		"a duplicate reported as inserted":          {Acknowledged, Order},
+		"a mismatch of equal payloads":              {Acknowledged},
 
 		"a refusal without a reason":              {Refused},
 		"a refusal that carries the wrong winner": {Refused},
 		"a duplicate refused":                     {Refused},
 
 		"half of an append":                      {Together},
-		"an append that another one splits":      {Together},
+		"an append that is split by another one": {Together},
 		"an accepted signal without a receipt":   {Together},
 		"an open receipt of a run that ended":    {Together},
 		"an order against real time":             {Order},
@@ -338,18 +338,18 @@ func TestCheck_FindsEachFault(t *testing.T) {
 		"a page of a run that is not found":      {Fresh},
 		"a page that ends too early":             {Fresh},
 		"a stale read":                           {Fresh},
-		"a reader that goes back":                {Monotonic},
+		"a reader that sees an older head":       {Monotonic},
 		"an epoch that changes by itself":        {Monotonic},
 		"a state that is not the fold":           {Folded},
-		"a head that counts wrong":               {Folded},
-		"a count of running steps that is wrong": {Folded},
+		"a head with wrong counts":               {Folded},
+		"a wrong count of running steps":         {Folded},
 		"a change that the feed skips":           {Feeding},
-		"a run that the feed forgets":            {Feeding},
+		"a run that the feed never returns":      {Feeding},
 		"parked at an open gate":                 {Gating},
-		"begun through a closed gate":            {Gating},
+		"started through a closed gate":          {Gating},
 		"a head with another gate":               {Gating},
-		"parked though it had begun":             {Beginning},
-		"begun after the end of the attempt":     {Beginning},
+		"parked although it had started":         {Beginning},
+		"started after the end of the attempt":   {Beginning},
 		"run without a StepStarted":              {Beginning},
 		"done without a terminal":                {Beginning},
 		"terminal before the end":                {Beginning},
@@ -371,9 +371,9 @@ func TestCheck_FindsEachFault(t *testing.T) {
 	}
 }
 
-// The vectors of T05: the checker's own formula is the contract's.
+// The checker computes keys itself. Its formula must give the values of the contract.
 // contract: T05
-func TestKey_Vectors(t *testing.T) {
+func TestKey_HasTheValuesOfTheTestVectors(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[run.Key]subject{
 		"60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc": {run.RunStarted, "", "", 1},

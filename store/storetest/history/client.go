@@ -8,19 +8,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Client is one actor: it calls a store and records what it asked and what it was
-// told. It is for one goroutine.
+// Client is one actor: it calls a store and records its calls and their results. It is not safe for concurrent use.
 type Client struct {
 	journal *Journal
 	actor   string
 	store   store.Store
 }
 
-// Client makes the actor of this name. An actor that goes on in another process
-// keeps its name.
+// Client returns the actor with this name. An actor that continues in another process keeps its name.
 func (j *Journal) Client(actor string, s store.Store) *Client { return &Client{j, actor, s} }
 
-// record writes the call, does it, and writes what it returned.
+// record writes the call to the journal, makes it, and writes its result.
 func (c *Client) record(call Call, do func(*Return) error) error {
 	call.Actor = c.actor
 	r := Return{Call: c.journal.call(call), Fate: Done}
@@ -36,7 +34,7 @@ func (c *Client) record(call Call, do func(*Return) error) error {
 	return err
 }
 
-// fateOf is what the contract lets a caller conclude from an error.
+// fateOf returns the conclusion that the contract permits from an error.
 func fateOf(err error) Fate {
 	for _, refused := range []error{run.ErrSchema, store.ErrNotFound, store.ErrConflict, store.ErrOverloaded,
 		store.ErrRegressed, store.ErrSchema} {
@@ -47,9 +45,8 @@ func fateOf(err error) Fate {
 	return Unknown
 }
 
-// strange reports whether the contract gives a caller such an error for nothing
-// that actors here do: it lost the store, was refused for a reason that a sentinel
-// names, or ended its own context.
+// strange reports whether err is an error that the contract does not permit for the calls of this package. Permitted
+// are the loss of the store, refusals with a sentinel error, and the end of the caller's context.
 func strange(kind Kind, err error) bool {
 	if errors.Is(err, store.ErrConflict) {
 		return kind != KindCreate && kind != KindTransact
@@ -61,30 +58,29 @@ func strange(kind Kind, err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Append is Log.Append.
+// Append calls and records Log.Append.
 func (c *Client) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
 	err = c.record(Call{Kind: KindAppend, RunID: a.RunID, Entries: []Entry{{Append: &a}}}, func(r *Return) error {
 		if out, err = c.store.Append(ctx, a); err == nil {
-			r.Answers = []Answer{appended(out)}
+			r.Answers = []Answer{appendAnswer(out)}
 		}
 		return err
 	})
 	return out, err
 }
 
-// StartAttempt is Log.StartAttempt.
+// StartAttempt calls and records Log.StartAttempt.
 func (c *Client) StartAttempt(ctx context.Context, b store.StartAttempt) (out store.AttemptStarted, err error) {
 	err = c.record(Call{Kind: KindBegin, RunID: b.RunID, Entries: []Entry{{Begin: &b}}}, func(r *Return) error {
 		if out, err = c.store.StartAttempt(ctx, b); err == nil {
-			r.Answers = []Answer{begun(out)}
+			r.Answers = []Answer{startAnswer(out)}
 		}
 		return err
 	})
 	return out, err
 }
 
-// Batch is Batcher.Batch; without a Batcher the entries go one by one, which is
-// what they would have done.
+// Batch calls and records Batcher.Batch. On a store without Batcher it makes one call for each entry.
 func (c *Client) Batch(ctx context.Context, runID string, entries []store.Entry) error {
 	batcher, ok := c.store.(store.Batcher)
 	if !ok {
@@ -105,9 +101,9 @@ func (c *Client) Batch(ctx context.Context, runID string, entries []store.Entry)
 			case result.Err != nil:
 				a = Answer{Fate: Nothing, Error: result.Err.Error()}
 			case entries[i].Append != nil:
-				a = appended(result.Appended)
+				a = appendAnswer(result.Appended)
 			default:
-				a = begun(result.Started)
+				a = startAnswer(result.Started)
 			}
 			r.Answers = append(r.Answers, a)
 		}
@@ -129,9 +125,8 @@ func (c *Client) oneByOne(ctx context.Context, entries []store.Entry) (err error
 	return nil
 }
 
-// Accept appends a and puts the receipt of an accepted signal in one InRun. It
-// reports false when the run is over or the receipt was there already; then it
-// wrote nothing.
+// Accept appends a and stores the receipt of an accepted signal in one InRun. It returns false if the run has ended or
+// has the receipt already; then it wrote nothing.
 func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt) (accepted bool, err error) {
 	err = c.record(Call{Kind: KindTransact, RunID: a.RunID, Entries: []Entry{{Append: &a}}}, func(r *Return) error {
 		var own error
@@ -151,7 +146,7 @@ func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt
 			if _, own = tx.PutReceipt(ctx, receipt, true); own != nil {
 				return own
 			}
-			answer := appended(out)
+			answer := appendAnswer(out)
 			answer.Head = tx.Head()
 			r.Answers = []Answer{answer}
 			return nil
@@ -160,10 +155,10 @@ func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt
 			r.Answers = nil
 		}
 		switch {
-		case own != nil: // what the function refused was rolled back
+		case own != nil: // an error of the function rolls back the transaction
 			r.Fate = Nothing
 		case err == nil && r.Answers == nil:
-			r.Answers = []Answer{{Fate: Nothing, Error: "the run is over, or the receipt is there"}}
+			r.Answers = []Answer{{Fate: Nothing, Error: "the run has ended or has the receipt already"}}
 		}
 		accepted = err == nil && r.Answers[0].Fate == Done
 		return err
@@ -171,7 +166,7 @@ func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt
 	return accepted, err
 }
 
-// Create is Transactor.CreateRun.
+// Create calls and records Transactor.CreateRun.
 func (c *Client) Create(ctx context.Context, n store.NewRun) error {
 	id := n.Run.Identity
 	call := Call{Kind: KindCreate, RunID: id.RunID, Identity: &id,
@@ -182,7 +177,7 @@ func (c *Client) Create(ctx context.Context, n store.NewRun) error {
 	})
 }
 
-// Events is Log.Events.
+// Events calls and records Log.Events.
 func (c *Client) Events(ctx context.Context, runID string, after run.Seq, limit int) (evs []run.Event, err error) {
 	err = c.record(Call{Kind: KindEvents, RunID: runID, Seq: after, Limit: limit}, func(r *Return) error {
 		evs, err = c.store.Events(ctx, runID, after, limit)
@@ -192,7 +187,7 @@ func (c *Client) Events(ctx context.Context, runID string, after run.Seq, limit 
 	return evs, err
 }
 
-// EventsBefore is Log.EventsBefore.
+// EventsBefore calls and records Log.EventsBefore.
 func (c *Client) EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) error {
 	return c.record(Call{Kind: KindBefore, RunID: runID, Seq: before, Limit: limit}, func(r *Return) error {
 		evs, err := c.store.EventsBefore(ctx, runID, before, limit)
@@ -201,36 +196,36 @@ func (c *Client) EventsBefore(ctx context.Context, runID string, before run.Seq,
 	})
 }
 
-// Load is States.Load.
+// Load calls and records States.Load.
 func (c *Client) Load(ctx context.Context, runID string) (l store.Loaded, err error) {
 	err = c.record(Call{Kind: KindLoad, RunID: runID}, func(r *Return) error {
 		if l, err = c.store.Load(ctx, runID); err == nil {
-			r.loaded(l, Fold{Of: OfState, Seq: l.State.Seq, Sum: digest(l.State)})
+			r.setLoaded(l, Fold{Of: OfState, Seq: l.State.Seq, Sum: digest(l.State)})
 		}
 		return err
 	})
 	return l, err
 }
 
-// Since is States.Since.
+// Since calls and records States.Since.
 func (c *Client) Since(ctx context.Context, runID string, w run.Seq) (to run.Seq, err error) {
 	err = c.record(Call{Kind: KindSince, RunID: runID, Seq: w}, func(r *Return) error {
 		l, d, err := c.store.Since(ctx, runID, w)
 		if err == nil {
 			to = d.To
-			r.loaded(l, Fold{Of: OfDelta, From: d.From, Seq: d.To, Sum: digest(d)})
+			r.setLoaded(l, Fold{Of: OfDelta, From: d.From, Seq: d.To, Sum: digest(d)})
 		}
 		return err
 	})
 	return to, err
 }
 
-func (r *Return) loaded(l store.Loaded, f Fold) {
+func (r *Return) setLoaded(l store.Loaded, f Fold) {
 	f.RunID, f.Head = l.State.RunID, l.Head.LastSeq
 	r.Epoch, r.Heads, r.Folds = l.Epoch, []store.Head{l.Head}, []Fold{f}
 }
 
-// Heads is Log.Heads.
+// Heads calls and records Log.Heads.
 func (c *Client) Heads(ctx context.Context, runIDs []string) error {
 	return c.record(Call{Kind: KindHeads, RunIDs: runIDs}, func(r *Return) error {
 		h, err := c.store.Heads(ctx, runIDs)
@@ -244,7 +239,7 @@ func (c *Client) Heads(ctx context.Context, runIDs []string) error {
 	})
 }
 
-// Save is States.Save of what was loaded.
+// Save calls and records States.Save of a loaded state.
 func (c *Client) Save(ctx context.Context, l store.Loaded) error {
 	return c.record(Call{Kind: KindSave, RunID: l.State.RunID, Seq: l.State.Seq}, func(r *Return) (err error) {
 		r.Wrote, err = c.store.Save(ctx, l.State, l.Changes)
@@ -252,7 +247,7 @@ func (c *Client) Save(ctx context.Context, l store.Loaded) error {
 	})
 }
 
-// Changed is Feed.Changed.
+// Changed calls and records Feed.Changed.
 func (c *Client) Changed(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string,
 	err error) {
 	err = c.record(Call{Kind: KindChanged, Cursor: cursor, Limit: f.Limit}, func(r *Return) error {
@@ -269,7 +264,7 @@ func (c *Client) Changed(ctx context.Context, f store.RunFilter, cursor string) 
 	return rows, next, err
 }
 
-// Final reads a run whole and records it as what the store holds at the end.
+// Final reads a run completely and records it as the final content of the store.
 func (c *Client) Final(ctx context.Context, runID string) error {
 	facts, err := c.store.Get(ctx, runID)
 	if err != nil {
@@ -305,23 +300,23 @@ func (c *Client) Final(ctx context.Context, runID string) error {
 	return nil
 }
 
-func appended(out store.Appended) Answer {
+func appendAnswer(out store.Appended) Answer {
 	a := Answer{Fate: Done, Head: out.Head}
 	for _, o := range out.Outcomes {
 		a.Outcomes = append(a.Outcomes, Outcome{
 			Seq: o.Seq, EventID: o.EventID, PersistedAt: o.PersistedAt, Deduplicated: o.Deduplicated,
-			PayloadMismatch: o.PayloadMismatch, Refused: o.Refused, Existing: seen(o.Existing),
+			PayloadMismatch: o.PayloadMismatch, Refused: o.Refused, Existing: seenOrNil(o.Existing),
 		})
 	}
 	return a
 }
 
-func begun(out store.AttemptStarted) Answer {
+func startAnswer(out store.AttemptStarted) Answer {
 	return Answer{Fate: Done, Head: out.Head, Verdict: out.Verdict, StartedSeq: out.StartedSeq,
-		Terminal: seen(out.Terminal)}
+		Terminal: seenOrNil(out.Terminal)}
 }
 
-func seen(e *run.Event) *Seen {
+func seenOrNil(e *run.Event) *Seen {
 	if e == nil {
 		return nil
 	}

@@ -4,19 +4,19 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// gates is the gate of a run at every seq, as far as the history tells it: each
-// change took effect with the events of the append that carried it.
+// gates has the gate of a run at every seq, as far as the history determines it. A change takes effect with the events
+// of its append.
 type gates struct {
 	at    []run.Gate // by seq
-	until run.Seq    // from here on nobody can say
+	until run.Seq    // from this seq the gate is unknown
 }
 
 func (g gates) known(seq run.Seq) bool { return int(seq) < len(g.at) && seq < g.until }
 
-type turn struct{ shut, open run.Gate }
+type gateChange struct{ set, clear run.Gate }
 
-// findGates replays the changes. An append of no event may change the gate at a
-// place that no seq names: such a run is not judged.
+// findGates replays the changes of the gate. An append without events has no seq at which its change takes effect, so
+// the gate of such a run is unknown.
 func (b *book) findGates() gates {
 	g := gates{at: make([]run.Gate, len(b.events)+1), until: b.last() + 1}
 	for _, w := range b.writes {
@@ -28,25 +28,25 @@ func (b *book) findGates() gates {
 		seq := run.Seq(i + 1)
 		g.at[seq] = g.at[seq-1]
 		for n, w := range b.origins(seq, ofEvent(e)) {
-			t := w.turns()
-			if n > 0 && t != b.origins(seq, ofEvent(e))[0].turns() {
+			t := w.gateChange()
+			if n > 0 && t != b.origins(seq, ofEvent(e))[0].gateChange() {
 				g.until = min(g.until, seq)
 			}
-			g.at[seq] = g.at[seq]&^t.open | t.shut
+			g.at[seq] = g.at[seq]&^t.clear | t.set
 		}
 	}
 	return g
 }
 
-func (w *write) turns() turn {
+func (w *write) gateChange() gateChange {
 	if w.append == nil {
-		return turn{}
+		return gateChange{}
 	}
-	return turn{w.append.SetGate, w.append.ClearGate}
+	return gateChange{w.append.SetGate, w.append.ClearGate}
 }
 
-// shut reports whether a StartAttempt is to be parked at this gate (T185, T217).
-func shut(g run.Gate, passFailing bool) bool {
+// mustPark reports whether the store must park a StartAttempt at this gate (contract T185, T217).
+func mustPark(g run.Gate, passFailing bool) bool {
 	if passFailing {
 		g &^= run.GateFailing
 	}

@@ -10,8 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Journal is a file that several processes append records to. It is safe for
-// concurrent use.
+// Journal is a file to which several processes append records. It is safe for concurrent use.
 type Journal struct {
 	name  string
 	calls atomic.Int64
@@ -21,8 +20,8 @@ type Journal struct {
 	err  error
 }
 
-// Open opens the journal at path, and makes it when it is missing. name is that
-// of this life of a process; no two may have the same.
+// Open opens the journal at path and creates it if it does not exist. name identifies one execution of a process and
+// must be unique in the journal.
 func Open(path, name string) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -31,8 +30,9 @@ func Open(path, name string) (*Journal, error) {
 	return &Journal{name: name, file: f}, nil
 }
 
-// Write appends a record in one write, so that a kill tears at most the last one
-// of a process. A line begins with a line break: what follows a torn one is whole.
+// Write appends a record in one write, so that a kill truncates at most the last record of a process. Each record
+// begins with a line break, so that a truncated record does not damage the next one. Close returns the error of a
+// failed write.
 func (j *Journal) Write(r Record) {
 	b := bytes.NewBufferString("\n")
 	err := json.NewEncoder(b).Encode(r)
@@ -46,15 +46,15 @@ func (j *Journal) Write(r Record) {
 	}
 }
 
-// call writes c and returns its id.
+// call writes c with a new id and returns the id.
 func (j *Journal) call(c Call) string {
 	c.ID = j.name + "#" + strconv.FormatInt(j.calls.Add(1), 10)
 	j.Write(Record{Call: &c})
 	return c.ID
 }
 
-// Close closes the file and returns the first error of the journal: a history
-// with a record missing proves nothing.
+// Close closes the file and returns the first error of the journal. The history is then incomplete and must not be
+// used.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

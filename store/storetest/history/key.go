@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// subject of an event: what its key and its place in the rules hang on.
+// subject has the fields of an event from which its key is computed and on which the rules depend.
 type subject struct {
 	kind           run.EventType
 	stepID, signal string
@@ -19,8 +19,8 @@ func ofDraft(d run.Draft) subject { return subject{d.Type, d.StepID, d.SignalID,
 
 func ofEvent(e run.Event) subject { return subject{e.Type, e.StepID, e.SignalID, e.LogicalAttempt} }
 
-// key is the glossary's formula with the serialisation of T05, written down here
-// a second time on purpose.
+// key computes the idempotency key (contract T05). It does not call run.Draft.Key, so that the checker finds an error
+// in that function.
 func (s subject) key(id run.Identity) run.Key {
 	normalized := s.stepID
 	switch s.kind {

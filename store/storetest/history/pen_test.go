@@ -12,8 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// pen writes the history of one run on a store that keeps what it promises, but
-// for one fault.
+// pen writes the history of one run on a store that keeps its promises except for one fault.
 type pen struct {
 	t       *testing.T
 	fault   string
@@ -24,13 +23,13 @@ type pen struct {
 	calls   int
 }
 
-// is reports whether the store makes this fault.
+// is reports whether the store has this fault.
 func (p *pen) is(fault string) bool {
 	p.used = p.used || p.fault == fault
 	return p.fault == fault
 }
 
-// history is what a reader of the journal makes of it.
+// history returns the history that Read returns for the journal.
 func (p *pen) history() *History {
 	p.t.Helper()
 	var journal bytes.Buffer
@@ -62,7 +61,7 @@ func (p *pen) answer(id string, r Return) {
 	p.records = append(p.records, Record{Return: &r})
 }
 
-// insert puts drafts into the log.
+// insert inserts drafts into the log.
 func (p *pen) insert(drafts ...run.Draft) []Outcome {
 	var out []Outcome
 	for _, d := range drafts {
@@ -87,7 +86,7 @@ func (p *pen) insert(drafts ...run.Draft) []Outcome {
 	return out
 }
 
-// outcome is that of a duplicate of the event at seq.
+// outcome returns the outcome of a duplicate of the event at seq.
 func (p *pen) outcome(seq run.Seq) Outcome {
 	e := p.log.Events[seq-1]
 	return Outcome{Seq: seq, EventID: e.EventID, PersistedAt: e.PersistedAt, Deduplicated: true}
@@ -100,21 +99,21 @@ func (p *pen) at(seq run.Seq) *Seen {
 	return &s
 }
 
-func writing(a store.Append) Call { return Call{Entries: []Entry{{Append: &a}}} }
+func appendCall(a store.Append) Call { return Call{Entries: []Entry{{Append: &a}}} }
 
-func events(drafts ...run.Draft) Call { return writing(store.Append{Events: drafts}) }
+func events(drafts ...run.Draft) Call { return appendCall(store.Append{Events: drafts}) }
 
-func (p *pen) told(outcomes ...Outcome) Return {
+func (p *pen) result(outcomes ...Outcome) Return {
 	return Return{Answers: []Answer{{Fate: Done, Outcomes: outcomes, Head: p.head}}}
 }
 
-// append inserts drafts of an actor.
+// append makes a call of an actor that inserts drafts.
 func (p *pen) append(actor string, drafts ...run.Draft) {
 	id := p.call(actor, KindAppend, events(drafts...))
-	p.answer(id, p.told(p.insert(drafts...)...))
+	p.answer(id, p.result(p.insert(drafts...)...))
 }
 
-// begin asks to begin; start says whether a StepStarted is inserted.
+// begin makes a call of StartAttempt. If start is true, it inserts a StepStarted.
 func (p *pen) begin(actor, step string, attempt int, start bool, a Answer) {
 	id := p.call(actor, KindBegin, Call{
 		Entries: []Entry{{Begin: &store.StartAttempt{StepID: step, LogicalAttempt: attempt}}}})
@@ -166,7 +165,7 @@ func (p *pen) save(seq run.Seq) {
 	p.answer(p.call("p1", KindSave, Call{Seq: seq}), Return{Wrote: true})
 }
 
-// feed reads the feed: the run at seq, or nothing for 0.
+// feed reads a page of the feed that has the run at seq, or no row if seq is 0.
 func (p *pen) feed(cursor string, seq run.Seq) {
 	r := Return{Next: cursor + "+"}
 	if seq > 0 {

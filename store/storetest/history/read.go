@@ -14,62 +14,62 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// History is what a journal holds.
+// History is the content of a journal.
 type History struct {
-	calls   []*call // in the order of their calls
+	calls   []*call // in the order in which they were made
 	byRun   map[string]*book
-	drained int // position of the mark; never when there is none
-	torn    int // lines that a kill cut off
+	drained int // position of the record Drained, or never
+	torn    int // number of lines that a kill truncated
 }
 
-// never is the position of what did not come.
+// never is the position of a record that does not exist.
 const never = math.MaxInt
 
-// call is a Call with its answer. Positions are those of the lines in the journal.
+// call is a Call with its result. calledAt and returnedAt are the positions of the two records in the journal.
 type call struct {
 	Call
 	Return
-	asked, told int
+	calledAt, returnedAt int
 }
 
 func (c *call) done() bool { return c.Fate == Done }
 
-// String is how a violation names the call.
+// String returns the name of the call in violations.
 func (c *call) String() string {
 	return fmt.Sprintf("%s: %s %s (lines %s)", c.Actor, c.Kind, c.ID, c.lines())
 }
 
 func (c *call) lines() string {
-	if c.told == never {
-		return fmt.Sprintf("%d to no answer", c.asked)
+	if c.returnedAt == never {
+		return fmt.Sprintf("%d, no result", c.calledAt)
 	}
-	return fmt.Sprintf("%d to %d", c.asked, c.told)
+	return fmt.Sprintf("%d to %d", c.calledAt, c.returnedAt)
 }
 
-// book is all that is known about one run.
+// book has all records of one run.
 type book struct {
 	runID  string
 	id     run.Identity
-	log    *Log // nil: nobody read it at the end
+	log    *Log // nil if it was not read at the end
 	events []run.Event
 	writes []*write
 	reads  []*call
 	made   int // position at which a create was acknowledged
 
 	bySubject map[subject]run.Seq
-	begun     map[attempt]run.Seq
-	ended     map[attempt]run.Seq // terminals of attempts
+	started   map[attempt]run.Seq
+	ended     map[attempt]run.Seq // terminal events of attempts
 	hooks     map[attempt]run.Seq // ends of their hooks
-	end       run.Seq             // terminal of the run, 0 for none
+	end       run.Seq             // terminal event of the run, 0 for none
 	running   []int               // by seq
 	gates     gates
-	inserter  map[run.Seq]*write // who was told to have inserted it
-	maybe     map[subject][]*write
-	earliest  []int // by seq: before this position nobody had asked for the event
+	inserter  map[run.Seq]*write   // the write whose result says that it inserted the event
+	maybe     map[subject][]*write // the writes without a result that may have inserted an event
+	earliest  []int                // by seq: position of the first call that may have inserted the event
 	acked     []mark
 }
 
-// mark says that from this position on the head is known to be seq or more.
+// mark records that the head is known to be at least seq from this position of the journal.
 type mark struct {
 	at  int
 	seq run.Seq
@@ -95,8 +95,8 @@ func ReadFile(path string) (*History, error) {
 	return Read(f)
 }
 
-// Read reads a journal. A line that cannot be read was cut off by a kill; an
-// answer without its call is an error, for then the journal is not whole.
+// Read reads a journal. It skips and counts lines that are not JSON, because a kill truncates lines. A result without
+// its call is an error, because the journal is then incomplete.
 func Read(r io.Reader) (*History, error) {
 	h := &History{byRun: map[string]*book{}, drained: never}
 	open := map[string]*call{}
@@ -131,16 +131,16 @@ func Read(r io.Reader) (*History, error) {
 func (h *History) add(rec Record, at int, open map[string]*call) error {
 	switch {
 	case rec.Call != nil:
-		c := &call{Call: *rec.Call, Return: Return{Fate: Unknown}, asked: at, told: never}
+		c := &call{Call: *rec.Call, Return: Return{Fate: Unknown}, calledAt: at, returnedAt: never}
 		h.calls = append(h.calls, c)
 		open[c.ID] = c
 	case rec.Return != nil:
 		c := open[rec.Return.Call]
 		if c == nil {
-			return fmt.Errorf("history: line %d answers %s, which nobody called", at, rec.Return.Call)
+			return fmt.Errorf("history: line %d has the result of %s, but the journal has no such call", at, rec.Return.Call)
 		}
 		delete(open, rec.Return.Call)
-		c.Return, c.told = *rec.Return, at
+		c.Return, c.returnedAt = *rec.Return, at
 	case rec.Log != nil:
 		b := h.book(rec.Log.Identity.RunID)
 		b.log, b.id = rec.Log, rec.Log.Identity
@@ -163,13 +163,13 @@ func (h *History) book(runID string) *book {
 	return b
 }
 
-// file puts a call into the books of its runs.
+// file adds a call to the books of its runs.
 func (h *History) file(c *call) {
 	switch c.Kind {
 	case KindAppend, KindBegin, KindBatch, KindTransact, KindCreate:
 		b := h.book(c.RunID)
 		if c.Kind == KindCreate && c.done() {
-			b.made = min(b.made, c.told)
+			b.made = min(b.made, c.returnedAt)
 		}
 		for n, e := range c.Entries {
 			b.writes = append(b.writes, c.entry(n, e))
@@ -188,14 +188,14 @@ func (h *History) file(c *call) {
 				b.reads = append(b.reads, c)
 			}
 		}
-	case KindSave: // a matter of the feed
+	case KindSave: // only the feed needs it
 	default:
 		b := h.book(c.RunID)
 		b.reads = append(b.reads, c)
 	}
 }
 
-// entry is the n-th entry of a write with its own answer.
+// entry returns the n-th entry of a call that writes, with its result.
 func (c *call) entry(n int, e Entry) *write {
 	w := &write{call: c, n: n, append: e.Append, begin: e.Begin, answer: Answer{Fate: c.Fate}}
 	switch {
@@ -208,7 +208,7 @@ func (c *call) entry(n int, e Entry) *write {
 		w.answer = c.Answers[n]
 	}
 	if c.Kind == KindCreate && c.done() && !c.Wrote {
-		w.answer.Fate = Nothing // the run was there
+		w.answer.Fate = Nothing // the run existed already
 	}
 	return w
 }

@@ -1,12 +1,13 @@
-// Package history records what several processes did to one store at once, and
-// judges it. The recorder writes one line before a call and one after it into a
-// journal that all processes share; the order of its lines is the order in real
-// time, for a line that was written before another began to be written stands
-// before it, whatever the clocks say. The checker reads the journal and the
-// logs that the store holds at the end, and knows the contract of package store
-// alone: it recomputes keys, gates and counts itself and has no part of any
-// adapter or of the Append Authority. A Rule names each thing that it holds a
-// history against.
+// Package history records the calls of several processes on one store and checks them against the contract of the
+// store.
+//
+// The recorder writes one line before and one line after each call to a journal that all processes share. The order of
+// the lines is the order in real time: if the write of a line ends before the write of another begins, it is first in
+// the file, independently of clocks.
+//
+// The checker reads the journal and the final logs of the store. It depends only on the contract of package store: it
+// computes keys, gates and counts itself and uses no code of an adapter or of package authority. Each Rule is one
+// promise that it checks.
 package history
 
 import (
@@ -36,10 +37,10 @@ const (
 	KindChanged  Kind = "changed"
 )
 
-// Fate is what a caller knows about a call that is over.
+// Fate is the knowledge of a caller about a finished call.
 type Fate string
 
-// Fates. A call without an answer is Unknown.
+// Fates. A call without a result is Unknown.
 const (
 	Done    Fate = "done"
 	Nothing Fate = "nothing" // refused: nothing was written
@@ -54,14 +55,14 @@ type Record struct {
 	Drained bool    `json:"drained,omitempty"` // no writer is left, and every checkpoint is at its head
 }
 
-// Call is what an actor asked for. An actor has one call under way at a time.
+// Call is one call of an actor. An actor makes one call at a time.
 type Call struct {
 	ID    string `json:"id"`
 	Actor string `json:"actor"`
 	Kind  Kind   `json:"kind"`
 	RunID string `json:"runId,omitempty"`
 
-	Entries  []Entry       `json:"entries,omitempty"`  // what a write is to write, one transaction
+	Entries  []Entry       `json:"entries,omitempty"`  // of a write, in one transaction
 	Identity *run.Identity `json:"identity,omitempty"` // create
 
 	Seq    run.Seq  `json:"seq,omitempty"` // events: after; eventsBefore: before; since: w; save: of the state
@@ -76,13 +77,13 @@ type Entry struct {
 	Begin  *store.StartAttempt `json:"begin,omitempty"`
 }
 
-// Return is what the caller was told.
+// Return is the result of a call.
 type Return struct {
 	Call  string `json:"call"` // its id
 	Fate  Fate   `json:"fate"`
 	Error string `json:"error,omitempty"`
-	// Missing is ErrNotFound, Regressed ErrRegressed, Strange one that the port does
-	// not speak of.
+	// Missing means ErrNotFound, Regressed means ErrRegressed, Strange means an error that the interface of the store does
+	// not document.
 	Missing   bool `json:"missing,omitempty"`
 	Regressed bool `json:"regressed,omitempty"`
 	Strange   bool `json:"strange,omitempty"`
@@ -96,19 +97,19 @@ type Return struct {
 	Next    string       `json:"next,omitempty"` // changed
 }
 
-// Answer is what became of one entry.
+// Answer is the result of one entry.
 type Answer struct {
 	Fate     Fate       `json:"fate"`
 	Error    string     `json:"error,omitempty"`
 	Outcomes []Outcome  `json:"outcomes,omitempty"` // of an append
 	Head     store.Head `json:"head"`
 
-	Verdict    store.StartVerdict `json:"verdict,omitempty"` // of a begin
+	Verdict    store.StartVerdict `json:"verdict,omitempty"` // of a StartAttempt
 	StartedSeq run.Seq            `json:"startedSeq,omitempty"`
 	Terminal   *Seen              `json:"terminal,omitempty"`
 }
 
-// Outcome is store.EventOutcome.
+// Outcome is a store.EventOutcome with a digest of the existing event.
 type Outcome struct {
 	Seq             run.Seq   `json:"seq,omitempty"`
 	EventID         string    `json:"eventId,omitempty"`
@@ -119,14 +120,14 @@ type Outcome struct {
 	Existing        *Seen     `json:"existing,omitempty"`
 }
 
-// Seen is an event that somebody read: its place and a digest of all of it.
+// Seen is an event that an actor read: its seq and a digest of all its fields.
 type Seen struct {
 	Seq run.Seq `json:"seq"`
 	Sum string  `json:"sum"`
 }
 
-// Fold is something that a reader was shown as the fold of a log at Seq: a digest
-// of the whole state, of its header, or of what changed after From.
+// Fold is a value that a reader received as the fold of a log at Seq: a digest of the complete state, of its header, or
+// of the delta after From.
 type Fold struct {
 	Of    string  `json:"of"` // OfState, OfHeader, OfDelta
 	RunID string  `json:"runId"`
@@ -136,14 +137,14 @@ type Fold struct {
 	Sum   string  `json:"sum"`
 }
 
-// What a Fold is of.
+// The kinds of a Fold.
 const (
 	OfState  = "state"
 	OfHeader = "header"
 	OfDelta  = "delta"
 )
 
-// Log is a run as a fresh connection found it at the end.
+// Log is a run as a new connection reads it at the end.
 type Log struct {
 	Identity    run.Identity  `json:"identity"`
 	CreatedAt   time.Time     `json:"createdAt"`
@@ -153,18 +154,18 @@ type Log struct {
 	Receipts    []run.Receipt `json:"receipts,omitempty"`
 }
 
-// Event is a run.Event whose signal survives JSON.
+// Event is a run.Event whose SignalID is also encoded in JSON.
 type Event struct {
 	run.Event
 	SignalID string `json:"signalId,omitempty"`
 }
 
-// see digests an event.
+// see returns the seq and the digest of an event.
 func see(e run.Event) Seen {
 	return Seen{Seq: e.Seq, Sum: digest(Event{Event: e, SignalID: e.SignalID})}
 }
 
-// digest is equal for values with the same JSON.
+// digest returns a hash of the JSON of v.
 func digest(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

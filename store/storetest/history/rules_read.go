@@ -7,55 +7,55 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// read judges what readers saw of a log: pieces of it, whole, and new enough.
-func (b *book) read(v *verdict) {
+// checkReads checks the results of reads against the log: content, gaps and freshness.
+func (b *book) checkReads(v *verdict) {
 	for _, w := range b.writes {
-		b.found(v, w.call)
+		b.checkFound(v, w.call)
 		if w.answer.Fate == Done && w.answer.Head.RunID != "" {
-			b.head(v, w.call, w.answer.Head)
+			b.checkHead(v, w.call, w.answer.Head)
 		}
 	}
 	for _, c := range b.reads {
-		floor := b.floor(c.asked)
-		b.found(v, c)
+		floor := b.floor(c.calledAt)
+		b.checkFound(v, c)
 		if !c.done() {
 			continue
 		}
 		switch c.Kind {
 		case KindEvents:
-			b.page(v, c, floor, c.Seq+1, 1)
+			b.checkPage(v, c, floor, c.Seq+1, 1)
 		case KindBefore:
-			b.page(v, c, floor, c.Seq-1, -1)
+			b.checkPage(v, c, floor, c.Seq-1, -1)
 		default:
-			b.summaries(v, c, floor)
+			b.checkSummaries(v, c, floor)
 		}
 	}
 }
 
-// found judges that a run which was made is known.
-func (b *book) found(v *verdict, c *call) {
-	if c.Missing && b.made < c.asked {
-		v.add(Fresh, "%s did not find the run, which was made at line %d", c, b.made)
+// checkFound reports a call that did not find a run that had been created before.
+func (b *book) checkFound(v *verdict, c *call) {
+	if c.Missing && b.made < c.calledAt {
+		v.add(Fresh, "%s did not find the run, which was created at line %d", c, b.made)
 	}
 }
 
-// page judges events that were read from a place on, upwards or downwards.
-func (b *book) page(v *verdict, c *call, floor, next run.Seq, step run.Seq) {
+// checkPage checks the events of a page. next is the first seq, step is 1 for ascending and -1 for descending pages.
+func (b *book) checkPage(v *verdict, c *call, floor, next run.Seq, step run.Seq) {
 	if step < 0 && len(c.Page) > 0 {
-		next = min(next, c.Page[0].Seq) // the head may be below the place
+		next = min(next, c.Page[0].Seq) // the head may be below the requested seq
 	}
 	for _, s := range c.Page {
 		if s.Seq != next {
-			v.add(Prefix, "%s has %d where %d follows", c, s.Seq, next)
+			v.add(Prefix, "%s has the event %d, want %d", c, s.Seq, next)
 			return
 		}
-		b.saw(v, c, s)
+		b.checkSeen(v, c, s)
 		next += step
 	}
-	top := next - 1 // the newest event that was seen, or could have been
+	top := next - 1 // the newest event that the page has or could have
 	if step < 0 {
 		if next > 0 && len(c.Page) < c.Limit && len(c.Page) > 0 {
-			v.add(Prefix, "%s ends above %d", c, next)
+			v.add(Prefix, "%s is not full, but ends above %d", c, next)
 		}
 		top = 0
 		if len(c.Page) > 0 {
@@ -68,20 +68,20 @@ func (b *book) page(v *verdict, c *call, floor, next run.Seq, step run.Seq) {
 	}
 }
 
-// saw judges one event that was read.
-func (b *book) saw(v *verdict, c *call, s Seen) {
+// checkSeen checks one event that was read.
+func (b *book) checkSeen(v *verdict, c *call, s Seen) {
 	switch e := b.at(s.Seq); {
 	case e == nil:
 		v.add(Prefix, "%s saw an event at %d, which the log does not have", c, s.Seq)
 	case see(*e).Sum != s.Sum:
-		v.add(Prefix, "%s saw another event at %d than %s", c, s.Seq, ofEvent(*e))
-	case b.earliest[s.Seq] >= c.told:
-		v.add(Prefix, "%s saw %s at %d before anybody had asked for it", c, ofEvent(*e), s.Seq)
+		v.add(Prefix, "%s saw other content at %d than that of %s", c, s.Seq, ofEvent(*e))
+	case b.earliest[s.Seq] >= c.returnedAt:
+		v.add(Prefix, "%s saw %s at %d before any call sent it", c, ofEvent(*e), s.Seq)
 	}
 }
 
-// summaries judges heads and folds of the run in a read.
-func (b *book) summaries(v *verdict, c *call, floor run.Seq) {
+// checkSummaries checks the heads and folds of the run in the result of a read.
+func (b *book) checkSummaries(v *verdict, c *call, floor run.Seq) {
 	known := false
 	for _, h := range c.Heads {
 		if h.RunID != b.runID {
@@ -91,10 +91,10 @@ func (b *book) summaries(v *verdict, c *call, floor run.Seq) {
 		if h.LastSeq < floor {
 			v.add(Fresh, "%s saw head %d, but %d was acknowledged before it was called", c, h.LastSeq, floor)
 		}
-		b.head(v, c, h)
+		b.checkHead(v, c, h)
 	}
-	if c.Kind == KindHeads && !known && b.made < c.asked {
-		v.add(Fresh, "%s did not find the run, which was made at line %d", c, b.made)
+	if c.Kind == KindHeads && !known && b.made < c.calledAt {
+		v.add(Fresh, "%s did not find the run, which was created at line %d", c, b.made)
 	}
 	for _, f := range c.Folds {
 		if f.RunID != b.runID {
@@ -102,7 +102,7 @@ func (b *book) summaries(v *verdict, c *call, floor run.Seq) {
 		}
 		switch {
 		case f.Head > b.last():
-			v.add(Prefix, "%s saw head %d, the log ends at %d", c, f.Head, b.last())
+			v.add(Prefix, "%s saw head %d, but the log ends at %d", c, f.Head, b.last())
 		case f.Head < floor:
 			v.add(Fresh, "%s saw head %d, but %d was acknowledged before it was called", c, f.Head, floor)
 		case f.Seq > f.Head, f.Of != OfHeader && f.Seq != f.Head:
@@ -111,20 +111,20 @@ func (b *book) summaries(v *verdict, c *call, floor run.Seq) {
 	}
 }
 
-// head compares a head with the log up to its seq.
-func (b *book) head(v *verdict, c *call, h store.Head) {
+// checkHead compares a head with the log up to its seq.
+func (b *book) checkHead(v *verdict, c *call, h store.Head) {
 	e := b.at(h.LastSeq)
 	switch {
 	case h.LastSeq > b.last() && len(c.Answers) > 0:
-		v.add(Acknowledged, "%s was answered with head %d, the log ends at %d", c, h.LastSeq, b.last())
+		v.add(Acknowledged, "%s returned head %d, but the log ends at %d", c, h.LastSeq, b.last())
 		return
 	case h.LastSeq > b.last():
-		v.add(Prefix, "%s saw head %d, the log ends at %d", c, h.LastSeq, b.last())
+		v.add(Prefix, "%s saw head %d, but the log ends at %d", c, h.LastSeq, b.last())
 		return
 	case e == nil:
 		return
-	case b.earliest[h.LastSeq] >= c.told:
-		v.add(Prefix, "%s saw head %d before anybody had asked for its event", c, h.LastSeq)
+	case b.earliest[h.LastSeq] >= c.returnedAt:
+		v.add(Prefix, "%s saw head %d before any call sent its event", c, h.LastSeq)
 	}
 	terminal := b.end > 0 && b.end <= h.LastSeq
 	if h.Terminal != terminal || h.Running != b.running[h.LastSeq] || !h.LastAt.Equal(e.PersistedAt) {
@@ -132,13 +132,13 @@ func (b *book) head(v *verdict, c *call, h store.Head) {
 			c, h.LastSeq, h.Terminal, h.Running, h.LastAt, terminal, b.running[h.LastSeq], e.PersistedAt)
 	}
 	if b.gates.known(h.LastSeq) && h.Gate != b.gates.at[h.LastSeq] {
-		v.add(Gating, "%s saw head %d with gate %03b, the appends up to it give %03b", c, h.LastSeq, h.Gate,
+		v.add(Gating, "%s saw head %d with gate %03b, but the appends up to it give %03b", c, h.LastSeq, h.Gate,
 			b.gates.at[h.LastSeq])
 	}
 }
 
-// folded compares everything shown as a fold with the fold of the log.
-func (b *book) folded(v *verdict) {
+// checkFolded compares all states, headers and deltas in results with the fold of the log.
+func (b *book) checkFolded(v *verdict) {
 	type shown struct {
 		*call
 		Fold
@@ -158,7 +158,7 @@ func (b *book) folded(v *verdict) {
 	for seq := run.Seq(0); seq <= b.last(); seq++ {
 		if e := b.at(seq); e != nil {
 			if n := stampedCount(*e); n >= 0 && n != b.running[seq] {
-				v.add(Folded, "RunPaused at %d says that %d steps run, the log gives %d", seq, n, b.running[seq])
+				v.add(Folded, "RunPaused at %d has %d running steps, but the log gives %d", seq, n, b.running[seq])
 			}
 			state, _, _ = run.Fold(state, []run.Event{*e})
 		}
@@ -186,7 +186,7 @@ func sumOf(s run.State, f Fold) string {
 	return digest(s)
 }
 
-// stampedCount is what the store stamped on a RunPaused, -1 on others.
+// stampedCount returns the runningStepsCount of a RunPaused, or -1 for other events.
 func stampedCount(e run.Event) int {
 	if e.Type != run.RunPaused {
 		return -1
@@ -198,22 +198,22 @@ func stampedCount(e run.Event) int {
 	return p.RunningStepsCount
 }
 
-// monotonic follows every actor through the journal.
-func (h *History) monotonic(v *verdict) {
+// checkMonotonic checks for every actor that the seqs in its results never decrease.
+func (h *History) checkMonotonic(v *verdict) {
 	type view struct{ actor, runID, what string }
 	newest := map[view]run.Seq{}
 	epoch := ""
-	told := slices.DeleteFunc(slices.Clone(h.calls), func(c *call) bool { return !c.done() })
-	slices.SortFunc(told, func(x, y *call) int { return x.told - y.told })
+	returned := slices.DeleteFunc(slices.Clone(h.calls), func(c *call) bool { return !c.done() })
+	slices.SortFunc(returned, func(x, y *call) int { return x.returnedAt - y.returnedAt })
 	see := func(c *call, runID, what string, seq run.Seq) {
 		k := view{c.Actor, runID, what}
 		if seq < newest[k] {
 			v.run = runID
-			v.add(Monotonic, "%s saw the %s fall from %d to %d", c, what, newest[k], seq)
+			v.add(Monotonic, "%s saw the %s decrease from %d to %d", c, what, newest[k], seq)
 		}
 		newest[k] = max(newest[k], seq)
 	}
-	for _, c := range told {
+	for _, c := range returned {
 		for _, a := range c.Answers {
 			if a.Fate == Done {
 				see(c, c.RunID, "head", a.Head.LastSeq)
@@ -235,7 +235,7 @@ func (h *History) monotonic(v *verdict) {
 		}
 		if c.Epoch != "" && epoch != "" && c.Epoch != epoch {
 			v.run = c.RunID
-			v.add(Monotonic, "%s saw epoch %s, it was %s", c, c.Epoch, epoch)
+			v.add(Monotonic, "%s saw epoch %s, but it was %s before", c, c.Epoch, epoch)
 		}
 		if epoch == "" {
 			epoch = c.Epoch

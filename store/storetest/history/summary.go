@@ -10,8 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Summary counts what a history holds, so that a reader can tell a check of much
-// from one of nothing.
+// Summary counts the calls and events of a history, so that a reader can see how much a check covered.
 type Summary struct {
 	Runs, Ended, Events                 int
 	Writes, Inserted, Duplicates        int
@@ -21,7 +20,7 @@ type Summary struct {
 	Reads, FeedPages, FeedRows, Saves   int
 }
 
-// Summarize counts.
+// Summarize returns the counts of the history.
 func (h *History) Summarize() Summary {
 	s := Summary{Refused: map[run.Code]int{}, Begun: map[store.StartVerdict]int{}, Torn: h.torn}
 	for _, b := range h.byRun {
@@ -74,8 +73,7 @@ func (s *Summary) run(b *book) {
 	}
 }
 
-// onlyOrigin reports whether nobody but writes without an answer, of which w is
-// one, can have written one of its events.
+// onlyOrigin reports whether the log has an event of w that only writes without a result can have written.
 func (b *book) onlyOrigin(w *write) bool {
 	for _, d := range w.drafts {
 		seq := b.bySubject[ofDraft(d)]
@@ -86,7 +84,7 @@ func (b *book) onlyOrigin(w *write) bool {
 	return false
 }
 
-// Add adds another history's counts.
+// Add adds the counts of another history.
 func (s *Summary) Add(o Summary) {
 	s.Runs, s.Ended, s.Events = s.Runs+o.Runs, s.Ended+o.Ended, s.Events+o.Events
 	s.Writes, s.Inserted, s.Duplicates = s.Writes+o.Writes, s.Inserted+o.Inserted, s.Duplicates+o.Duplicates
@@ -109,8 +107,8 @@ func sum[K comparable](a, b map[K]int) map[K]int {
 }
 
 func (s Summary) String() string {
-	return fmt.Sprintf("%d runs (%d ended), %d events; %d writes: %d inserted, %d duplicates, refused %s, begins %s; "+
-		"%d writes lost their answer (at least %d of them had been committed), %d lines torn; %d receipts; %d reads, %d "+
+	return fmt.Sprintf("%d runs (%d ended), %d events; %d writes: %d inserted, %d duplicates, refused %s, starts %s; "+
+		"%d writes without a result (at least %d of them were committed), %d truncated lines; %d receipts; %d reads, %d "+
 		"saves, %d feed pages with %d rows",
 		s.Runs, s.Ended, s.Events, s.Writes, s.Inserted, s.Duplicates, list(s.Refused), list(s.Begun),
 		s.Lost, s.LostButWritten, s.Torn, s.Signals, s.Reads, s.Saves, s.FeedPages, s.FeedRows)

@@ -18,9 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest/modelcheck"
 )
 
-// find works SQLite behind a decorator that breaks it, and expects the rule to be
-// found broken. wrap is told the database's file. One at a time: what a broken store
-// does wrong shows only when enough is done to it.
+// find runs the check on SQLite with a decorator that breaks it, and expects a violation of the rule. wrap gets the
+// path of the database. The tests do not run in parallel, because a fault shows only under enough load.
 func find(t *testing.T, rule history.Rule, wrap func(s store.Store, path string) store.Store) {
 	t.Helper()
 	modelcheck.Find(t, modelcheck.Target{
@@ -35,10 +34,10 @@ func find(t *testing.T, rule history.Rule, wrap func(s store.Store, path string)
 	}, rule)
 }
 
-// sometimes is true in a percentage of cases.
+// sometimes returns true with a probability in percent.
 func sometimes(percent int) bool { return rand.IntN(100) < percent }
 
-// forgetful acknowledges before it writes, and then loses one in a hundred.
+// forgetful acknowledges one append in a hundred without writing it.
 type forgetful struct{ store.Store }
 
 func (s forgetful) Append(ctx context.Context, a store.Append) (store.Appended, error) {
@@ -57,11 +56,11 @@ func (s forgetful) Append(ctx context.Context, a store.Append) (store.Appended, 
 	return out, nil
 }
 
-func TestModelCheck_FindsAnAcknowledgementThatIsLost(t *testing.T) {
+func TestModelCheck_FindsALostAcknowledgedWrite(t *testing.T) {
 	find(t, history.Acknowledged, func(s store.Store, _ string) store.Store { return forgetful{s} })
 }
 
-// counting keeps the last seq of a run in the application, as if it were the only one (T190).
+// counting assigns seqs in the process, as if no other process wrote to the run.
 type counting struct {
 	store.Store
 
@@ -86,14 +85,15 @@ func (s *counting) Append(ctx context.Context, a store.Append) (store.Appended, 
 	return out, err
 }
 
-func TestModelCheck_FindsASeqOfTheApplication(t *testing.T) {
+func TestModelCheck_FindsSeqsThatTheProcessAssigns(t *testing.T) {
 	find(t, history.Order, func(s store.Store, _ string) store.Store {
 		return &counting{Store: s,
 			last: map[string]run.Seq{}}
 	})
 }
 
-// numbers are those of a feed that takes the highest one seen for its cursor (T186).
+// numbers has the numbers of a feed whose cursor is the highest number seen. The numbers are assigned before the
+// commit, so that the feed skips commits that finish late.
 type numbers struct {
 	mu        sync.Mutex
 	last      int
@@ -156,7 +156,7 @@ func (s naive) Changed(ctx context.Context, _ store.RunFilter, cursor string) (r
 	return rows, string(make([]byte, max(top, 1))), nil
 }
 
-func TestModelCheck_FindsAFeedThatSkips(t *testing.T) {
+func TestModelCheck_FindsAFeedThatSkipsChanges(t *testing.T) {
 	var mu sync.Mutex
 	byPath := map[string]*numbers{}
 	find(t, history.Feeding, func(s store.Store, path string) store.Store {
@@ -169,7 +169,7 @@ func TestModelCheck_FindsAFeedThatSkips(t *testing.T) {
 	})
 }
 
-// cached answers Load from what it read a moment ago.
+// cached returns an older result of Load while lasting returns true.
 type cached struct {
 	store.Store
 	lasting func() bool
@@ -200,8 +200,8 @@ func TestModelCheck_FindsAStaleRead(t *testing.T) {
 	})
 }
 
-// A read goes to one of two replicas, and one lags.
-func TestModelCheck_FindsAReaderThatGoesBack(t *testing.T) {
+// Reads go to one of two replicas, and one of them lags.
+func TestModelCheck_FindsAReadOfALaggingReplica(t *testing.T) {
 	find(t, history.Monotonic, func(s store.Store, _ string) store.Store {
 		old := &cached{Store: s, kept: map[string]store.Loaded{}, lasting: func() bool { return !sometimes(5) }}
 		return replicas{s, old}
@@ -220,7 +220,7 @@ func (s replicas) Load(ctx context.Context, runID string) (store.Loaded, error) 
 	return s.Store.Load(ctx, runID)
 }
 
-// holey leaves an event out of a page (T27).
+// holey omits an event from some pages.
 type holey struct{ store.Store }
 
 func (s holey) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
@@ -235,7 +235,7 @@ func TestModelCheck_FindsAPageWithAHole(t *testing.T) {
 	find(t, history.Prefix, func(s store.Store, _ string) store.Store { return holey{s} })
 }
 
-// again writes a row past the store once the index that forbids it is gone (A05, T10).
+// again drops a unique index and inserts a second row that the index would have refused.
 type again struct {
 	store.Store
 	path, drop string
@@ -254,7 +254,7 @@ func (s again) Append(ctx context.Context, a store.Append) (store.Appended, erro
 	return out, err
 }
 
-// insert adds the draft to the end of the log, whatever is in it.
+// insert appends the draft to the log without any check.
 func (s again) insert(ctx context.Context, runID string, d run.Draft) error {
 	db, err := sql.Open("sqlite", s.path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
 	if err != nil {
@@ -298,7 +298,7 @@ func TestModelCheck_FindsASecondTerminal(t *testing.T) {
 	})
 }
 
-// piecemeal writes the events of an append one by one (T190).
+// piecemeal writes each event of an append in a transaction of its own.
 type piecemeal struct{ store.Store }
 
 func (s piecemeal) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
@@ -314,12 +314,11 @@ func (s piecemeal) Append(ctx context.Context, a store.Append) (out store.Append
 	return out, nil
 }
 
-func TestModelCheck_FindsAnAppendInPieces(t *testing.T) {
+func TestModelCheck_FindsAnAppendInSeveralTransactions(t *testing.T) {
 	find(t, history.Together, func(s store.Store, _ string) store.Store { return piecemeal{s} })
 }
 
-// guarded asks whether the attempt has ended before it asks whether the event is a
-// duplicate (T228).
+// guarded checks for a terminal event before it checks for a duplicate, so that it refuses duplicates.
 type guarded struct{ store.Store }
 
 func (s guarded) Append(ctx context.Context, a store.Append) (store.Appended, error) {
@@ -336,11 +335,11 @@ func (s guarded) Append(ctx context.Context, a store.Append) (store.Appended, er
 	return out, err
 }
 
-func TestModelCheck_FindsAGuardBeforeTheDedupe(t *testing.T) {
+func TestModelCheck_FindsARefusedDuplicate(t *testing.T) {
 	find(t, history.Refused, func(s store.Store, _ string) store.Store { return guarded{s} })
 }
 
-// ajar begins through a closed gate now and then (T185).
+// ajar sometimes starts an attempt through a closed gate.
 type ajar struct{ store.Store }
 
 func (s ajar) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
@@ -356,11 +355,11 @@ func (s ajar) StartAttempt(ctx context.Context, b store.StartAttempt) (store.Att
 	return store.AttemptStarted{Verdict: store.StartGranted, StartedSeq: done.Outcomes[0].Seq, Head: done.Head}, nil
 }
 
-func TestModelCheck_FindsAGateThatIsAjar(t *testing.T) {
+func TestModelCheck_FindsAStartThroughAClosedGate(t *testing.T) {
 	find(t, history.Gating, func(s store.Store, _ string) store.Store { return ajar{s} })
 }
 
-// eager says RUN where the attempt had ended (T185).
+// eager sometimes returns RUN for an attempt that has ended.
 type eager struct{ store.Store }
 
 func (s eager) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
@@ -371,11 +370,11 @@ func (s eager) StartAttempt(ctx context.Context, b store.StartAttempt) (store.At
 	return out, err
 }
 
-func TestModelCheck_FindsABeginAfterTheEnd(t *testing.T) {
+func TestModelCheck_FindsAStartAfterTheEnd(t *testing.T) {
 	find(t, history.Beginning, func(s store.Store, _ string) store.Store { return eager{s} })
 }
 
-// wrong keeps a checkpoint that is not the fold of the log (T193).
+// wrong sometimes saves a checkpoint that is not the fold of the log.
 type wrong struct{ store.Store }
 
 func (s wrong) Save(ctx context.Context, state run.State, c run.Changes) (bool, error) {
@@ -389,7 +388,7 @@ func TestModelCheck_FindsAWrongCheckpoint(t *testing.T) {
 	find(t, history.Folded, func(s store.Store, _ string) store.Store { return wrong{s} })
 }
 
-// rude fails without a word.
+// rude sometimes returns an undocumented error.
 type rude struct{ store.Store }
 
 func (s rude) StartAttempt(ctx context.Context, b store.StartAttempt) (store.AttemptStarted, error) {
@@ -399,6 +398,6 @@ func (s rude) StartAttempt(ctx context.Context, b store.StartAttempt) (store.Att
 	return s.Store.StartAttempt(ctx, b)
 }
 
-func TestModelCheck_FindsAnErrorThatSaysNothing(t *testing.T) {
+func TestModelCheck_FindsAnUndocumentedError(t *testing.T) {
 	find(t, history.Explained, func(s store.Store, _ string) store.Store { return rude{s} })
 }

@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// Child is the name of the test that a process under test runs: it calls Live.
+// Child is the name of the test that a child process runs. The test must call Live.
 const Child = "TestModelCheckChild"
 
-// environment carries the life to a child.
+// environment is the variable with the JSON of the life of a child.
 const environment = "DVT_MODELCHECK_LIFE"
 
-// Live does what the parent asked of this process, until the parent closes
-// standard input or is gone. It returns at once in a process that is no child.
+// Live does the work of a child process until the parent closes standard input or ends. In a process that is not a
+// child it returns at once.
 func Live(t *testing.T, target Target) {
-	told := os.Getenv(environment)
-	if told == "" {
+	config := os.Getenv(environment)
+	if config == "" {
 		return
 	}
 	var l life
-	if err := json.Unmarshal([]byte(told), &l); err != nil {
+	if err := json.Unmarshal([]byte(config), &l); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		defer stop()
-		_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it, the parent is done with us
+		_, _ = io.Copy(io.Discard, os.Stdin) // its end means that the parent has closed it or ended
 	}()
 	if err := l.live(ctx, target.Open); err != nil {
 		t.Fatal(err)
@@ -50,13 +50,13 @@ type child struct {
 }
 
 func spawn(l life) (*child, error) {
-	told, err := json.Marshal(l)
+	config, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
-	//nolint:gosec // it is this program itself
+	//nolint:gosec // the command is this test binary
 	c := &child{Cmd: exec.Command(os.Args[0], "-test.run=^"+Child+"$", "-test.timeout=0"), ended: make(chan error, 1)}
-	c.Env = append(os.Environ(), environment+"="+string(told))
+	c.Env = append(os.Environ(), environment+"="+string(config))
 	c.Stdout, c.Stderr = &c.output, &c.output
 	if c.stdin, err = c.StdinPipe(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func spawn(l life) (*child, error) {
 	return c, nil
 }
 
-// stop ends the process as a server is stopped.
+// stop ends the process gracefully, like a server.
 func (c *child) stop() error {
 	if err := c.stdin.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
@@ -76,15 +76,15 @@ func (c *child) stop() error {
 	select {
 	case err := <-c.ended:
 		if err != nil {
-			return fmt.Errorf("a process ended badly: %w\n%s", err, c.output.String())
+			return fmt.Errorf("a process failed: %w\n%s", err, c.output.String())
 		}
 		return nil
 	case <-time.After(patience):
-		return errors.Join(fmt.Errorf("a process did not end within %v when told to", patience), c.kill())
+		return errors.Join(fmt.Errorf("a process did not end within %v after it was stopped", patience), c.kill())
 	}
 }
 
-// kill ends the process as a power cut does.
+// kill ends the process abruptly, like a power failure.
 func (c *child) kill() error {
 	if err := c.Process.Kill(); err != nil {
 		return err
@@ -93,8 +93,8 @@ func (c *child) kill() error {
 	return nil
 }
 
-// kill keeps the processes running until ctx ends, kills one of them now and then,
-// and then ends them.
+// kill keeps the processes running until ctx ends, and meanwhile kills and restarts one of them at random times. At the
+// end it stops them.
 func (r *round) kill(ctx context.Context) {
 	dice := rand.New(rand.NewPCG(r.seed, 3))
 	var running [processes]*child
@@ -110,11 +110,11 @@ func (r *round) kill(ctx context.Context) {
 	for p := range running {
 		start(p)
 	}
-	for pause(ctx, time.Duration(500+dice.IntN(1500))*time.Millisecond) && r.worked(ctx) {
+	for pause(ctx, time.Duration(500+dice.IntN(1500))*time.Millisecond) && r.waitForProgress(ctx) {
 		p := dice.IntN(processes)
 		select {
 		case err := <-running[p].ended:
-			r.Errorf("a process ended by itself: %v\n%s", err, running[p].output.String())
+			r.Errorf("a process ended although it was not stopped: %v\n%s", err, running[p].output.String())
 		default:
 			if err := running[p].kill(); err != nil {
 				r.Error(err)
@@ -131,15 +131,15 @@ func (r *round) kill(ctx context.Context) {
 	}
 }
 
-// A kill waits until the processes have done something since the last one, which
-// under the race detector takes them a while, but not for ever.
+// Between two kills the processes must do some work, which takes long under the race detector. The wait is limited, so
+// that a blocked store does not end the kills.
 const (
 	workBetweenKills = 128 << 10 // bytes of the journal
-	waitForWork      = 50        // looks, 100 ms apart
+	waitForWork      = 50        // checks, 100 ms apart
 )
 
-// worked waits for the next kill's time, and reports false when ctx ended.
-func (r *round) worked(ctx context.Context) bool {
+// waitForProgress waits until the processes have worked enough for the next kill. It returns false if ctx ended.
+func (r *round) waitForProgress(ctx context.Context) bool {
 	for range waitForWork {
 		if info, err := os.Stat(r.path); err == nil && info.Size() > r.recorded+workBetweenKills {
 			r.recorded = info.Size()

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// kinds of step events, each as often as it is drawn.
+// kinds has each type of event as often as its weight.
 var kinds = slices.Concat(
 	slices.Repeat([]run.EventType{run.StepStartedEvent}, 8), slices.Repeat([]run.EventType{run.StepCompletedEvent}, 4),
 	slices.Repeat([]run.EventType{run.StepFailedEvent}, 3),
@@ -18,9 +18,8 @@ var kinds = slices.Concat(
 	[]run.EventType{run.StepSkippedEvent, run.StepCompensated, run.StepCompensationFailed, run.SignalRejected},
 )
 
-// append draws a batch. What moves the gate rides with an event of its own, so
-// that the log tells when.
-func (w *writer) append(id string, s *sight) store.Append {
+// append draws an append. A change of the gate comes with an event, so that the log shows when it took effect.
+func (w *writer) append(id string, s *runView) store.Append {
 	a := store.Append{RunID: id}
 	if w.IntN(3) == 0 {
 		a.MinHead = s.head
@@ -40,10 +39,10 @@ func (w *writer) append(id string, s *sight) store.Append {
 		a.Events, a.SetGate = w.drafts(s, 2), run.GateStopped
 	case draw < 340:
 		a.IfStarted, a.Events = true, []run.Draft{w.draft(run.StepCompletedEvent, s), w.draft(run.StepFailedEvent, s)}
-	case draw < 340+w.endings(id):
+	case draw < 340+w.endRate(id):
 		ends := []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
 		a.Events = append(w.drafts(s, 2), runtest.Draft(ends[w.IntN(len(ends))], "", 1))
-	case draw < 700: // plain, as most appends are
+	case draw < 700: // one event, like most appends
 		a.Events = w.drafts(s, 1)
 	default:
 		a.Events = w.drafts(s, 6)
@@ -51,9 +50,8 @@ func (w *writer) append(id string, s *sight) store.Append {
 	return a
 }
 
-// endings is how often in a thousand appends a run is ended: a hot one is to get
-// a log first.
-func (w *writer) endings(id string) int {
+// endRate returns how many of a thousand appends end the run. It is low for hot runs, so that they get a long log.
+func (w *writer) endRate(id string) int {
 	if strings.HasPrefix(id, "hot-") {
 		return 8
 	}
@@ -61,7 +59,7 @@ func (w *writer) endings(id string) int {
 }
 
 // drafts draws from one to most drafts.
-func (w *writer) drafts(s *sight, most int) []run.Draft {
+func (w *writer) drafts(s *runView, most int) []run.Draft {
 	out := make([]run.Draft, 1+w.IntN(most))
 	for i := range out {
 		out[i] = w.draft(kinds[w.IntN(len(kinds))], s)
@@ -69,9 +67,9 @@ func (w *writer) drafts(s *sight, most int) []run.Draft {
 	return out
 }
 
-// draft draws a subject near the place where the other writers draw theirs: they
-// collide. Mostly the same subject is the same draft, sometimes its content differs (T15).
-func (w *writer) draft(kind run.EventType, s *sight) run.Draft {
+// draft draws a draft whose subject is near those of the other writers, so that they collide. Drafts with the same
+// subject are mostly equal; some have another payload (contract T15).
+func (w *writer) draft(kind run.EventType, s *runView) run.Draft {
 	name, attempt := w.attempt(s)
 	if kind.OfSignal() {
 		name, attempt = fmt.Sprintf("no-%d-%s", attempt, name), 1
@@ -83,7 +81,7 @@ func (w *writer) draft(kind run.EventType, s *sight) run.Draft {
 	return runtest.Draft(kind, name, attempt, more...)
 }
 
-func (w *writer) attempt(s *sight) (stepID string, attempt int) {
+func (w *writer) attempt(s *runView) (stepID string, attempt int) {
 	stepID = fmt.Sprintf("s%d", 1+w.IntN(len(steps)))
 	if w.IntN(50) == 0 {
 		stepID = "stranger" // no RunStarted announced it
@@ -91,7 +89,7 @@ func (w *writer) attempt(s *sight) (stepID string, attempt int) {
 	return stepID, 1 + s.n/8 + w.IntN(6)
 }
 
-func (w *writer) begin(id string, s *sight) store.StartAttempt {
+func (w *writer) startAttempt(id string, s *runView) store.StartAttempt {
 	name, attempt := w.attempt(s)
 	return store.StartAttempt{
 		RunID: id, StepID: name, LogicalAttempt: attempt, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch,
@@ -99,11 +97,11 @@ func (w *writer) begin(id string, s *sight) store.StartAttempt {
 	}
 }
 
-func (w *writer) entries(id string, s *sight) []store.Entry {
+func (w *writer) entries(id string, s *runView) []store.Entry {
 	out := make([]store.Entry, 1+w.IntN(5))
 	for i := range out {
 		if w.IntN(2) == 0 {
-			b := w.begin(id, s)
+			b := w.startAttempt(id, s)
 			out[i].Start = &b
 			continue
 		}

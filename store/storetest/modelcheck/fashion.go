@@ -8,18 +8,18 @@ import (
 	"sync/atomic"
 )
 
-// hot is how many runs everybody works on at once.
+// hot is the number of runs on which all actors work at once.
 const hot = 3
 
-// fashion picks runs so that the actors of all processes meet: a few hot ones,
-// each replaced by its next edition when it is over, and fresh ones.
-type fashion struct {
+// runPicker picks runs so that the actors of all processes meet: a few hot runs, which it replaces when they have
+// ended, and new runs.
+type runPicker struct {
 	dice    *rand.Rand
 	written *atomic.Int64
 	edition [hot]int
 }
 
-func (f *fashion) pick() string {
+func (f *runPicker) pick() string {
 	if f.dice.IntN(4) == 0 {
 		return fmt.Sprintf("fresh-%d", int(f.written.Load()/40)+f.dice.IntN(4))
 	}
@@ -27,8 +27,8 @@ func (f *fashion) pick() string {
 	return fmt.Sprintf("hot-%d-%d", slot, f.edition[slot])
 }
 
-// over says that a run has ended: a hot one goes out of fashion.
-func (f *fashion) over(runID string) {
+// markEnded records that a run has ended. A hot run is replaced by its next edition.
+func (f *runPicker) markEnded(runID string) {
 	name, isHot := strings.CutPrefix(runID, "hot-")
 	if !isHot {
 		return

@@ -23,24 +23,24 @@ const (
 	readers = 2
 )
 
-// life is one life of a process, from its start to its end or kill.
+// life is one execution of a process, from its start to its end or kill.
 type life struct {
 	Name       string
 	Process    int
 	Generation uint64
 	Seed       uint64
 	Address    string
-	Dir        string // where consumers keep their cursors
+	Dir        string // directory of the cursors of consumers
 	Journal    string
 	Writers    int
 }
 
-// body is what the actors of a life share.
+// body is the state that the actors of one life share.
 type body struct {
 	life
 	store   store.Store
 	journal *history.Journal
-	written atomic.Int64 // writes so far: which fresh runs are in fashion
+	written atomic.Int64 // number of writes, which determines the new runs that are picked
 }
 
 type opener func(ctx context.Context, address string) (store.Store, error)
@@ -61,7 +61,7 @@ func (l life) live(ctx context.Context, open opener) error {
 	})
 }
 
-// watch reads and consumes, and never goes down.
+// watch reads and consumes until ctx ends, in a process that is never killed.
 func (l life) watch(ctx context.Context, open opener) error {
 	return l.with(ctx, open, func(b *body) {
 		var wg sync.WaitGroup
@@ -88,7 +88,7 @@ func (l life) with(ctx context.Context, open opener, do func(*body)) (err error)
 	return errors.Join(b.store.Close(), b.journal.Close())
 }
 
-// dice are those of one actor of one life.
+// dice returns the random numbers of one actor of one life.
 func (b *body) dice(role, n uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(b.Seed, uint64(b.Process)<<48|b.Generation<<24|role<<16|n))
 }
@@ -97,11 +97,11 @@ func (b *body) actor(role string, n int) *history.Client {
 	return b.journal.Client(fmt.Sprintf("%s/%s%d", b.Name, role, n), b.store)
 }
 
-// project does what a projector does to a store: it saves checkpoints and clears marks.
+// project works like a projector: it saves checkpoints and clears marks.
 func (b *body) project(ctx context.Context) {
 	c := b.actor("projector", 0)
 	for pause(ctx, 3*time.Millisecond) {
-		_, _ = b.sweep(ctx, c) // what is left is found again
+		_, _ = b.sweep(ctx, c) // the next sweep finds the runs that are left
 	}
 }
 
@@ -127,11 +127,11 @@ func (b *body) sweep(ctx context.Context, c *history.Client) (found int, err err
 	return len(dirty), nil
 }
 
-// feedLimit is the page of a consumer, small enough that it is often full.
+// feedLimit is the page size of a consumer. It is small, so that pages are often full.
 const feedLimit = 8
 
-// consumer is the feed's reader of one process; it lives on when the process is
-// started again, for it keeps its cursor once a page is recorded.
+// consumer reads the feed in one process. It saves its cursor after each recorded page, so that it continues after a
+// restart of the process.
 type consumer struct {
 	*history.Client
 	file string
@@ -158,11 +158,11 @@ func (c consumer) next(ctx context.Context) (caughtUp bool, err error) {
 	return len(rows) < feedLimit, os.Rename(c.file+".new", c.file)
 }
 
-// catchUp ends the pass that a consumer is in, and makes one more. One that never
-// read a page has none.
+// catchUp finishes the current pass of a consumer and makes one more. It does nothing for a consumer that never read a
+// page.
 func (c consumer) catchUp(ctx context.Context) error {
 	if _, err := os.Stat(c.file); err != nil {
-		return nil //nolint:nilerr // there is nothing to go on with
+		return nil //nolint:nilerr // the consumer has no cursor
 	}
 	for passes := 2; passes > 0; {
 		caughtUp, err := c.next(ctx)
@@ -179,12 +179,12 @@ func (c consumer) catchUp(ctx context.Context) error {
 func (b *body) consume(ctx context.Context) {
 	c, dice := b.consumer(b.Process), b.dice(3, 0)
 	for pause(ctx, time.Duration(dice.IntN(8))*time.Millisecond) {
-		_, _ = c.next(ctx) // an error is recorded, and the cursor stays
+		_, _ = c.next(ctx) // an error is recorded, and the cursor does not move
 	}
 }
 
-// conclude projects what is left, lets every consumer catch up, and records every
-// run as a fresh connection finds it.
+// conclude projects the remaining runs, lets every consumer catch up, and records every run as a new connection reads
+// it.
 func (l life) conclude(ctx context.Context, open opener) (err error) {
 	return errors.Join(l.with(ctx, open, func(b *body) { err = b.settle(ctx) }), err)
 }
@@ -194,9 +194,9 @@ func (b *body) settle(ctx context.Context) error {
 	if err := b.drain(ctx, c); err != nil {
 		return err
 	}
-	// One more write to each run that is quiet now: nothing heals a mark that is lost.
+	// One more write to each run, because without a later write a lost mark would never be noticed.
 	err := b.each(ctx, func(runID string) error {
-		w.try(ctx, runID, w.move(runID, &sight{n: beyond}))
+		w.try(ctx, runID, w.nextWrite(runID, &runView{n: beyond}))
 		return nil
 	})
 	if err != nil {
@@ -214,10 +214,10 @@ func (b *body) settle(ctx context.Context) error {
 	return b.each(ctx, func(runID string) error { return b.final(ctx, c, runID) })
 }
 
-// beyond is a place in a run that no writer came to: what is written there is new.
+// beyond is a number of writes that no writer reaches, so that drafts drawn with it are new.
 const beyond = 100_000
 
-// drain projects until nothing is marked.
+// drain projects until no run is marked as dirty.
 func (b *body) drain(ctx context.Context, c *history.Client) error {
 	for {
 		if left, err := b.sweep(ctx, c); err != nil || left == 0 {
@@ -226,7 +226,7 @@ func (b *body) drain(ctx context.Context, c *history.Client) error {
 	}
 }
 
-// each does something for every run.
+// each calls do for every run.
 func (b *body) each(ctx context.Context, do func(runID string) error) error {
 	for after := ""; ; {
 		runs, err := b.store.AllRuns(ctx, after, 200)
@@ -242,8 +242,8 @@ func (b *body) each(ctx context.Context, do func(runID string) error) error {
 	}
 }
 
-// final records a run, and that its checkpoint is a cache: without it the answers
-// are the same (T193).
+// final records a run and reads it with and without its checkpoint. Both reads must be equal, because a checkpoint is a
+// cache (contract T193).
 func (b *body) final(ctx context.Context, c *history.Client, runID string) error {
 	if err := c.Final(ctx, runID); err != nil {
 		return err

@@ -1,11 +1,8 @@
-// Package modelcheck works a store as hard as a bad day does, from two processes
-// that are killed and cut off from it, records every call, and lets package
-// history judge. A seed fixes what each life of a process asks for; what comes
-// of it also hangs on the scheduler, so a seed repeats the operations and not
-// the order in which they meet.
+// Package modelcheck puts a store under load from two processes that are killed and lose their connections. It records
+// every call, and package history checks the record. A seed determines the calls of each process, but the scheduler
+// determines their interleaving, so a seed does not reproduce a run exactly.
 //
-// Callers behave as dvt does: after an error or a lost answer they append the
-// same drafts again (T09).
+// Callers behave like dvt: after an error or a lost response they append the same drafts again (contract T09).
 package modelcheck
 
 import (
@@ -24,43 +21,42 @@ import (
 
 // Target is a store to check.
 type Target struct {
-	// Fresh makes an empty database for one round and returns its address.
+	// Fresh creates an empty database for one round and returns its address.
 	Fresh func(t testing.TB) (address string)
-	// Open opens it, as a process does.
+	// Open opens the database. Every process calls it.
 	Open func(ctx context.Context, address string) (store.Store, error)
-	// Via returns the address that leads to the same database over another host and
-	// port, and where the address itself leads. nil: there is no connection to lose.
+	// Via returns the address of the same database through the proxy at hostPort, and the host and port of the database
+	// itself. It is nil for a database without network connections.
 	Via func(address, hostPort string) (via, upstream string)
-	// Disturb holds up the writers of a database for a moment; may be nil.
+	// Disturb blocks the writers of the database for a moment; may be nil.
 	Disturb func(ctx context.Context, address string) error
-	// Idle waits until nothing that a killed process left behind works on the
-	// database any more; may be nil.
+	// Idle waits until the database has finished the work of killed processes; may be nil.
 	Idle func(ctx context.Context, address string) error
-	// Writers of each process; 6 when 0.
+	// Writers is the number of writers in each process; 0 means 6.
 	Writers int
 }
 
-// Bounds of a round: what it records is judged in memory.
+// Bounds of a round. Its record is checked in memory.
 const (
 	maxRound  = 15 * time.Second
 	processes = 2
-	// many writes have one of everything among them.
-	many = 2000
-	// glance is all that -short allows.
-	glance = 3 * time.Second
-	// patience is how long the processes may take to end when told to.
+	// enoughWrites is the number of writes that should include every kind of result.
+	enoughWrites = 2000
+	// shortDuration is the duration with -short.
+	shortDuration = 3 * time.Second
+	// patience is the time that processes have to end after they are stopped.
 	patience = time.Minute
 )
 
-// Run checks the target for about d in rounds, each on a database of its own, and
-// logs at the end what was done; with -short it looks in only. The test binary
-// needs a test named Child. A seed of 0 is drawn.
+// Run checks the target for about d in rounds, each on a database of its own, and logs a summary. With -short it runs
+// for at most three seconds. The test binary must have a test with the name Child that calls Live. With a seed of 0 it
+// uses a random seed, which it logs.
 func Run(t *testing.T, target Target, d time.Duration, seed uint64) {
 	if testing.Short() {
-		d = min(d, glance)
+		d = min(d, shortDuration)
 	}
 	if deadline, ok := t.Deadline(); ok && time.Until(deadline) < d+2*time.Minute {
-		t.Fatalf("%v is more than `go test` allows: add -timeout=0", d)
+		t.Fatalf("the check takes %v, which exceeds the timeout of `go test`; add -timeout=0", d)
 	}
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -72,7 +68,7 @@ func Run(t *testing.T, target Target, d time.Duration, seed uint64) {
 		t.Run(fmt.Sprintf("round-%d", n+1), func(t *testing.T) {
 			r := &round{T: t, target: target, seed: seed + uint64(n), time: d / time.Duration(rounds)}
 			r.prepare()
-			r.storm()
+			r.runWithFaults()
 			all.add(r.judge())
 		})
 		if t.Failed() {
@@ -80,43 +76,42 @@ func Run(t *testing.T, target Target, d time.Duration, seed uint64) {
 		}
 	}
 	t.Log(all)
-	if missing := all.missing(target); missing != "" && !t.Failed() && all.Writes >= many {
-		t.Errorf("the check proves little: there was no %s", missing)
+	if missing := all.missing(target); missing != "" && !t.Failed() && all.Writes >= enoughWrites {
+		t.Errorf("the check is incomplete: the rounds had no %s", missing)
 	}
 }
 
-// Find works a broken target within this process until the checker says that the
-// rule is broken: a second or two on a machine that is not busy. It fails when that
-// takes more than patience.
+// Find checks a broken target in this process until the checker reports a violation of the rule, which takes a second
+// or two on an idle machine. It fails the test after a minute without such a violation.
 func Find(t *testing.T, target Target, rule history.Rule) {
 	t.Helper()
 	const patience = time.Minute
 	for seed, began := uint64(1), time.Now(); time.Since(began) < patience; seed++ {
 		r := &round{T: t, target: target, seed: seed, time: 1200 * time.Millisecond}
 		r.prepare()
-		r.breeze()
+		r.runWithoutFaults()
 		_, found := r.finish()
 		for _, v := range found {
 			if v.Rule == rule {
-				t.Logf("found: %v", v)
+				t.Logf("violation: %v", v)
 				return
 			}
 		}
 		for _, v := range found {
-			t.Logf("another rule: %v", v)
+			t.Logf("violation of another rule: %v", v)
 		}
 	}
-	t.Errorf("a store that breaks the rule %q passed", rule)
+	t.Errorf("the checker found no violation of the rule %q in a store that breaks it", rule)
 }
 
-// round is one database and what is done to it.
+// round is the check of one database.
 type round struct {
 	*testing.T
 	target  Target
 	seed    uint64
 	time    time.Duration
 	address string
-	via     string // where the processes find the database
+	via     string // address that the processes use
 	dir     string
 	path    string // of the journal
 	proxy   *proxy
@@ -132,9 +127,8 @@ func (r *round) prepare() {
 	r.path = filepath.Join(r.dir, "journal.jsonl")
 }
 
-// storm is two processes that are killed, behind connections that are lost, and a
-// watcher that nothing happens to.
-func (r *round) storm() {
+// runWithFaults runs two processes that are killed and lose connections, and a watcher in this process that does not.
+func (r *round) runWithFaults() {
 	if r.target.Via != nil {
 		p, err := listen(rand.New(rand.NewPCG(r.seed, 1)))
 		if err != nil {
@@ -159,8 +153,8 @@ func (r *round) storm() {
 	}
 }
 
-// breeze is two lives in this process, without kills.
-func (r *round) breeze() {
+// runWithoutFaults runs two lives in this process, without kills.
+func (r *round) runWithoutFaults() {
 	ctx, stop := context.WithTimeout(r.Context(), r.time)
 	defer stop()
 	ends := make(chan error, processes)
@@ -184,7 +178,7 @@ func (r *round) disturb(ctx context.Context) error {
 	return nil
 }
 
-// life describes one life of a process.
+// life returns the description of one execution of a process.
 func (r *round) life(process, generation int) life {
 	return life{
 		Name: fmt.Sprintf("p%d.%d", process, generation), Process: process, Seed: r.seed, Generation: uint64(generation),
@@ -192,12 +186,11 @@ func (r *round) life(process, generation int) life {
 	}
 }
 
-// judge ends the round and fails the test when a rule was broken; the journal is
-// kept then.
+// judge ends the round. If a rule is violated, it fails the test and keeps the journal.
 func (r *round) judge() totals {
 	summary, found := r.finish()
 	if len(found) > 0 {
-		r.Errorf("seed %d breaks %d times a rule; the history is kept as %s", r.seed, len(found), r.keep())
+		r.Errorf("seed %d: %d violations; the history is kept in %s", r.seed, len(found), r.keep())
 		for _, v := range found {
 			r.Error(v)
 		}
@@ -209,7 +202,8 @@ func (r *round) judge() totals {
 	return all
 }
 
-// keep leaves the history where TEST_EVIDENCE_DIR says, else under TMPDIR.
+// keep copies the journal to the directory TEST_EVIDENCE_DIR, or to the default directory for temporary files, and
+// returns its path.
 func (r *round) keep() string {
 	from, err := os.Open(r.path)
 	if err != nil {
@@ -227,20 +221,20 @@ func (r *round) keep() string {
 	return to.Name()
 }
 
-// finish brings checkpoints and feeds to the end, reads every log and judges.
+// finish completes checkpoints and feeds, reads every log and checks the history.
 func (r *round) finish() (history.Summary, []history.Violation) {
 	r.Helper()
 	ctx, stop := context.WithTimeout(r.Context(), patience)
 	defer stop()
 	if r.target.Idle != nil {
 		if err := r.target.Idle(ctx, r.address); err != nil {
-			r.Fatalf("wait for the end of what is under way: %v", err)
+			r.Fatalf("waiting for an idle database: %v", err)
 		}
 	}
 	last := r.life(0, 1)
 	last.Address = r.address
 	if err := last.conclude(ctx, r.target.Open); err != nil {
-		r.Fatalf("conclude: %v", err)
+		r.Fatalf("concluding the round: %v", err)
 	}
 	h, err := history.ReadFile(r.path)
 	if err != nil {
@@ -249,7 +243,7 @@ func (r *round) finish() (history.Summary, []history.Violation) {
 	return h.Summarize(), h.Check()
 }
 
-// totals are what all rounds did.
+// totals has the sums of all rounds.
 type totals struct {
 	history.Summary
 	kills, before, after, delays int
@@ -262,19 +256,19 @@ func (a *totals) add(o totals) {
 
 func (a totals) String() string {
 	return fmt.Sprintf(
-		"%v; %d kills, %d connections lost before a request went through and %d before its answer came, %d delays",
+		"%v; %d kills, %d connections lost before the request arrived and %d before the response arrived, %d delays",
 		a.Summary, a.kills, a.before, a.after, a.delays)
 }
 
-// missing names something that a check of use has and this one had not.
+// missing names something that a meaningful check must have and this one did not have, or returns "".
 func (a totals) missing(target Target) string {
 	for _, c := range []struct {
 		what string
 		n    int
 	}{
 		{"insert", a.Inserted}, {"duplicate", a.Duplicates}, {"refusal", len(a.Refused)},
-		{"PARKED begin", a.Begun[store.StartParked]},
-		{"end of a run", a.Ended}, {"lost answer", a.Lost}, {"kill", a.kills}, {"receipt", a.Signals}, {"save", a.Saves},
+		{"PARKED start", a.Begun[store.StartParked]},
+		{"end of a run", a.Ended}, {"lost response", a.Lost}, {"kill", a.kills}, {"receipt", a.Signals}, {"save", a.Saves},
 		{"row of a feed", a.FeedRows},
 	} {
 		if c.n == 0 {
@@ -287,7 +281,7 @@ func (a totals) missing(target Target) string {
 	return ""
 }
 
-// pause sleeps, and reports false when ctx ended.
+// pause sleeps for d. It returns false if ctx ended before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

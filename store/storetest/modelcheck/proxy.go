@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// How often in a thousand requests something happens to one.
+// The faults in a thousand requests, and the bounds of the proxy.
 const (
 	lateRequests  = 30 // delayed by up to maxDelay
-	lostRequests  = 2  // the connection ends before the server sees the request
-	lostAnswers   = 2  // the server does it, and the connection ends before the client knows
+	lostRequests  = 2  // the connection ends before the server receives the request
+	lostAnswers   = 2  // the server executes the request, but the connection ends before the response
 	maxDelay      = 15 * time.Millisecond
 	proxyBuffer   = 64 << 10
 	dialUpstream  = 5 * time.Second
 	maxForwarding = 1000 // connections at once
 )
 
-// proxy stands between processes and a server and loses connections.
+// proxy forwards the connections of processes to a server, and delays and closes some of them.
 type proxy struct {
 	listener net.Listener
 	upstream string
@@ -60,7 +60,7 @@ func (p *proxy) close() {
 	}
 }
 
-// keep reports whether the connection may go on; it is closed with the proxy.
+// keep registers a connection, so that close closes it. It returns false if there are too many connections.
 func (p *proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *proxy) drop(conns ...net.Conn) {
 	}
 }
 
-// forward pumps both ways until either side ends or bad luck strikes.
+// forward copies data in both directions until one side ends or the proxy closes the connection.
 func (p *proxy) forward(client net.Conn) {
 	server, err := net.DialTimeout("tcp", p.upstream, dialUpstream)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *proxy) roll() (fate int, delay time.Duration) {
 	return p.dice.IntN(1000), time.Duration(p.dice.Int64N(int64(maxDelay)))
 }
 
-// pump copies what comes, as long as it may pass.
+// pump copies data until an error occurs or pass returns false.
 func pump(to, from net.Conn, pass func() bool) {
 	buf := make([]byte, proxyBuffer)
 	for {

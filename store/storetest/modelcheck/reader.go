@@ -9,17 +9,17 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest/history"
 )
 
-// reader reads whatever there is to read of the runs in fashion.
+// reader reads the runs that runPicker picks in every way that the store offers.
 type reader struct {
 	*history.Client
 	*rand.Rand
-	fashion
-	read map[string]run.Seq // how far it has followed a run
+	runPicker
+	read map[string]run.Seq // by run: the highest seq that it has read
 }
 
 func (b *body) reader(n int) *reader {
 	dice := b.dice(2, uint64(n))
-	return &reader{b.actor("reader", n), dice, fashion{dice: dice, written: &b.written}, map[string]run.Seq{}}
+	return &reader{b.actor("reader", n), dice, runPicker{dice: dice, written: &b.written}, map[string]run.Seq{}}
 }
 
 func (r *reader) work(ctx context.Context) {
@@ -32,7 +32,7 @@ func (r *reader) work(ctx context.Context) {
 			_ = r.EventsBefore(ctx, id, r.read[id]+run.Seq(r.IntN(20)), 1+r.IntN(40))
 		case 3:
 			if l, err := r.Load(ctx, id); err == nil && l.Head.Terminal && r.IntN(20) == 0 {
-				r.over(id)
+				r.markEnded(id)
 			}
 		case 4:
 			if to, err := r.Since(ctx, id, max(0, r.read[id]-run.Seq(r.IntN(30)))); err == nil && r.IntN(10) == 0 {
@@ -44,7 +44,7 @@ func (r *reader) work(ctx context.Context) {
 	}
 }
 
-// follow reads on where it stopped, and sometimes from somewhere before.
+// follow continues to read where it stopped, and sometimes from an earlier seq.
 func (r *reader) follow(ctx context.Context, id string, limit int) {
 	after := r.read[id]
 	if after > 0 && r.IntN(5) == 0 {

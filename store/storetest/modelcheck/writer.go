@@ -15,30 +15,30 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest/history"
 )
 
-// remembered is how many of its appends a writer may send again.
+// remembered is the number of appends that a writer keeps to send again.
 const remembered = 32
 
-// writer appends and begins at random.
+// writer makes random writes.
 type writer struct {
 	*history.Client
 	*rand.Rand
-	fashion
+	runPicker
 	body *body
-	seen map[string]*sight
+	seen map[string]*runView
 	sent []store.Append
 }
 
-// sight is what a writer knows about a run.
-type sight struct {
+// runView is the knowledge of a writer about a run.
+type runView struct {
 	head run.Seq
-	n    int // its own writes: attempts and pauses move on with it
+	n    int // number of its writes; the drawn attempts and pauses increase with it
 }
 
 func (b *body) writer(n int) *writer {
 	dice := b.dice(1, uint64(n))
 	return &writer{
-		Client: b.actor("writer", n), Rand: dice, body: b, seen: map[string]*sight{},
-		fashion: fashion{dice: dice, written: &b.written},
+		Client: b.actor("writer", n), Rand: dice, body: b, seen: map[string]*runView{},
+		runPicker: runPicker{dice: dice, written: &b.written},
 	}
 }
 
@@ -47,24 +47,24 @@ func (w *writer) work(ctx context.Context) {
 		id := w.pick()
 		s := w.seen[id]
 		if s == nil {
-			s = &sight{}
+			s = &runView{}
 			w.seen[id] = s
 		}
 		s.n++
 		w.body.written.Add(1)
-		w.try(ctx, id, w.move(id, s))
+		w.try(ctx, id, w.nextWrite(id, s))
 	}
 }
 
-// calls are the ways to write; each may be repeated as it is.
+// calls is one write. It may be called again with the same effect.
 type calls func(ctx context.Context) error
 
-// move draws what to do next.
-func (w *writer) move(id string, s *sight) calls {
+// nextWrite draws the next write.
+func (w *writer) nextWrite(id string, s *runView) calls {
 	switch draw := w.IntN(100); {
 	case draw < 25:
-		b := w.begin(id, s)
-		return func(ctx context.Context) error { return w.sendBegin(ctx, b) }
+		b := w.startAttempt(id, s)
+		return func(ctx context.Context) error { return w.sendStart(ctx, b) }
 	case draw < 33:
 		entries := w.entries(id, s)
 		return func(ctx context.Context) error { return w.Batch(ctx, id, entries) }
@@ -72,8 +72,8 @@ func (w *writer) move(id string, s *sight) calls {
 		return w.signal(id, s)
 	case draw < 42:
 		return func(ctx context.Context) error { return w.Create(ctx, newRun(id)) }
-	case draw < 55 && len(w.sent) > 0: // again, on purpose
-		return w.sending(w.sent[w.IntN(len(w.sent))])
+	case draw < 55 && len(w.sent) > 0: // a repetition
+		return w.sendCall(w.sent[w.IntN(len(w.sent))])
 	}
 	a := w.append(id, s)
 	if len(w.sent) < remembered {
@@ -81,19 +81,17 @@ func (w *writer) move(id string, s *sight) calls {
 	} else {
 		w.sent[w.IntN(remembered)] = a
 	}
-	return w.sending(a)
+	return w.sendCall(a)
 }
 
-func (w *writer) sending(a store.Append) calls {
+func (w *writer) sendCall(a store.Append) calls {
 	return func(ctx context.Context) error { return w.send(ctx, a) }
 }
 
-// tries bound the repetitions of one call; after them the writer goes on, and
-// nobody ever learns what became of it.
+// tries bounds the repetitions of one call. After them the writer continues without a result.
 const tries = 5
 
-// try does one thing until it is answered. A few calls are cut short by their
-// context, which may or may not have committed.
+// try repeats a write until it succeeds. The context of a few calls ends early; they may have been committed or not.
 func (w *writer) try(ctx context.Context, id string, do calls) {
 	for n := range tries {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience/2)
@@ -107,7 +105,7 @@ func (w *writer) try(ctx context.Context, id string, do calls) {
 		case err == nil:
 			return
 		case errors.Is(err, store.ErrNotFound):
-			_ = w.Create(ctx, newRun(id)) // recorded; the next try tells
+			_ = w.Create(ctx, newRun(id)) // its error is recorded, and the next try shows the result
 		case !pause(ctx, time.Duration(w.IntN(20))*time.Millisecond):
 			return
 		}
@@ -119,25 +117,25 @@ func (w *writer) send(ctx context.Context, a store.Append) error {
 	if err != nil {
 		return err
 	}
-	w.look(a.RunID, out.Head)
+	w.observe(a.RunID, out.Head)
 	return nil
 }
 
-func (w *writer) sendBegin(ctx context.Context, b store.StartAttempt) error {
+func (w *writer) sendStart(ctx context.Context, b store.StartAttempt) error {
 	out, err := w.StartAttempt(ctx, b)
 	if err != nil {
 		return err
 	}
-	w.look(b.RunID, out.Head)
+	w.observe(b.RunID, out.Head)
 	return nil
 }
 
-func (w *writer) look(id string, h store.Head) {
+func (w *writer) observe(id string, h store.Head) {
 	if s := w.seen[id]; s != nil {
 		s.head = max(s.head, h.LastSeq)
 	}
 	if h.Terminal && w.IntN(4) == 0 {
-		w.over(id)
+		w.markEnded(id)
 	}
 }
 
@@ -160,8 +158,8 @@ func newRun(runID string) store.NewRun {
 
 var steps = []string{"s1", "s2", "s3<s1", "s4<s1,s2", "s5<s3", "s6"}
 
-// signal accepts one of the run's next signals; other writers want the same ones.
-func (w *writer) signal(id string, s *sight) calls {
+// signal returns a write that accepts one of the next signals of the run. Other writers accept the same ones.
+func (w *writer) signal(id string, s *runView) calls {
 	signalID := fmt.Sprintf("sig-%d", s.n/8+w.IntN(6))
 	a := store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalAccepted, signalID, 1)}}
 	if w.IntN(3) == 0 {

@@ -1,6 +1,6 @@
--- New rows get their label from now on. The rows that exist are filled next.
+-- From now on new rows get their label. The existing rows are filled in the next step.
 SET LOCAL lock_timeout = '1s';
-LOCK TABLE run_state, run_status IN ACCESS EXCLUSIVE MODE; -- in the order in which servers take them
+LOCK TABLE run_state, run_status IN ACCESS EXCLUSIVE MODE; -- in the order in which servers lock them
 
 ALTER TABLE run_status ADD COLUMN IF NOT EXISTS label text COLLATE "C" NOT NULL DEFAULT '';
 
