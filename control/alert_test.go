@@ -14,7 +14,7 @@ import (
 )
 
 // contract: G26
-func TestSignalRun_EscalateAlert(t *testing.T) {
+func TestSignalRun_EscalateAlertRaisesOneAlertAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *usecases.Config) { c.Metrics = registry })
@@ -26,7 +26,7 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 ||
 		r.AcceptedSeq != r.AppliedSeq ||
 		r.No != 1 {
-		t.Errorf("%+v", r.Receipt)
+		t.Errorf("the receipt is %+v, want APPLIED at its acceptance, with number 1", r.Receipt)
 	}
 	after := w.state(id)
 	after.Seq = before.Seq
@@ -34,7 +34,7 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 		t.Errorf("the run changed:\n%s", diff)
 	}
 	if again := w.send(w.who("dev-system"), in); !again.Duplicate {
-		t.Errorf("again: %+v", again)
+		t.Errorf("the repeated signal is answered %+v, want a duplicate", again)
 	}
 	got := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: id}))
 	want := []store.Alert{{
@@ -62,10 +62,10 @@ func TestSignalRun_EscalateAlert(t *testing.T) {
 		refusal(t, err, run.CodeForbidden) // System is not inherited (T92)
 	}
 	if n := len(must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme"}))); n != 1 {
-		t.Errorf("%d alerts", n)
+		t.Errorf("there are %d alerts, want 1", n)
 	}
 	if other := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "globex"})); len(
 		other) != 0 {
-		t.Errorf("another tenant's: %v", other)
+		t.Errorf("another tenant sees the alerts %v, want none", other)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// AlertStore keeps alerts.
+// AlertStore saves alerts. Raise is idempotent by the id of an alert.
 type AlertStore interface {
 	Raise(ctx context.Context, alerts ...store.Alert) error
 }
@@ -23,19 +23,19 @@ type Alerts struct {
 	limiter *PerMinuteLimiter
 }
 
-// NewAlerts makes Alerts, whose metric r has.
+// NewAlerts makes Alerts. It registers its metric with r unless r is nil.
 func NewAlerts(s AlertStore, r prometheus.Registerer, now func() time.Time) *Alerts {
 	return &Alerts{store: s, counter: newAlertCounter(r), limiter: NewPerMinuteLimiter(now)}
 }
 
-// IsFirst reports whether key comes for the first time within a minute, so that a condition that lasts does not reach
-// the store in each round.
+// IsFirst reports whether key comes for the first time within a minute. Callers use it so that a lasting condition does
+// not write to the store in each round.
 func (s *Alerts) IsFirst(key string) bool {
 	w, known := s.limiter.Add(key)
 	return !known || w.N <= 1
 }
 
-// Count counts an alert that a person raised.
+// Count counts an alert that a person raised. The caller has saved it.
 func (s *Alerts) Count(level store.AlertLevel) { s.counter.WithLabelValues(string(level)).Inc() }
 
 func newAlertCounter(r prometheus.Registerer) *prometheus.CounterVec {
@@ -51,7 +51,7 @@ func newAlertCounter(r prometheus.Registerer) *prometheus.CounterVec {
 	return c
 }
 
-// Raise keeps an alert that dvt itself raises and counts it.
+// Raise saves an alert that dvt itself raises and counts it.
 func (s *Alerts) Raise(ctx context.Context, a store.Alert) error {
 	if err := s.store.Raise(ctx, a); err != nil {
 		return err
@@ -60,10 +60,10 @@ func (s *Alerts) Raise(ctx context.Context, a store.Alert) error {
 	return nil
 }
 
-// EngineActor is who swept, in audit rows and alerts.
+// EngineActor is the actor of audit rows and alerts that dvt itself writes.
 const EngineActor = "dvt"
 
-// AlertID is the same for the same finding, so that it is told once.
+// AlertID returns the same id for the same finding, so that repeated rounds and several servers raise one alert.
 func AlertID(runID, subject, kind string) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt sweep|%s|%s|%s", runID, subject, kind)).String()
 }

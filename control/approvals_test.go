@@ -14,11 +14,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// readings counts what is read of runs: whole states, and what there is beside run and state.
+// readings counts the reads of whole states and of other facts of runs.
 type readings struct {
 	store.Store
 	whole, more atomic.Int64
-	ahead       atomic.Bool // the log is longer than it will be once the store was put back
+	ahead       atomic.Bool // the log is longer than after a restore
 }
 
 func (s *readings) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
@@ -44,7 +44,7 @@ func (s *readings) Approval(ctx context.Context, runID string) (store.Approval, 
 	return s.Store.Approval(ctx, runID)
 }
 
-// What the list of approvals has read once is not read again for each row.
+// Approvals reads each run of the list once and does not read it again for each row.
 func TestApprovals_ReadEachRunOnce(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1)
@@ -54,7 +54,8 @@ func TestApprovals_ReadEachRunOnce(t *testing.T) {
 	w.config.Store = counting
 	page := must[control.RunsPage](t)(usecases.New(w.config).Approvals(t.Context(), w.eng(), 0, ""))
 	if len(page.Runs) != 2 || counting.more.Load() != 0 {
-		t.Errorf("%d runs, %d more reads", len(page.Runs), counting.more.Load())
+		t.Errorf("the page has %d runs after %d further reads, want 2 runs and no further read",
+			len(page.Runs), counting.more.Load())
 	}
 	alone := must[control.RunView](t)(w.Run(t.Context(), w.eng(), id, nil))
 	if diff := cmp.Diff(alone, page.Runs[0], cmpopts.IgnoreFields(control.RunView{}, "AsOf"),

@@ -60,7 +60,7 @@ func rejection(runID, requestID string) runs.ApproveRun {
 	return runs.ApproveRun{RunID: runID, RequestID: requestID, Reject: true, Reason: "not on a Friday"}
 }
 
-// reconciling starts what is queued.
+// reconciling runs a dispatcher that starts queued runs.
 func (w *world) reconciling() {
 	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "r1") })
 }
@@ -75,30 +75,30 @@ func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 	id := s.View.Run.RunID
 	if s.View.State.Status != run.Pending || s.View.State.Seq != 0 || s.View.Queue != nil || s.View.Approval == nil ||
 		s.View.Approval.Required != 1 {
-		t.Fatalf("%+v", s.View)
+		t.Fatalf("the new run is %+v, want PENDING with one required approval", s.View)
 	}
 	if again := must[runs.StartedRun](t)(
 		w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1")))); !again.Deduplicated ||
 		again.View.Run.RunID != id {
-		t.Errorf("repeated: %+v", again)
+		t.Errorf("the repeated request is answered %+v, want the same run", again)
 	}
 	if _, err := w.store.QueueRow(ctx, id); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("queue row: %v", err)
+		t.Errorf("the queue row of a run that waits for approval returned %v, want ErrNotFound", err)
 	}
 	_, err := w.ApproveRun(ctx, w.who("dev-operator"), approval(id, "a0"))
 	refusal(t, err, run.CodeSOD)
 	_, err = w.ApproveRun(ctx, w.who("dev-viewer"), approval(id, "a0"))
 	if e := refusal(t, err, run.CodeForbidden); e.Denial == nil || !slices.Contains(e.Denial.WhoCould, "dev-planner") {
-		t.Errorf("%+v", e.Denial)
+		t.Errorf("the denial is %+v, want one that names dev-planner", e.Denial)
 	}
 	_, err = w.ApproveRun(ctx, w.who("dev-mallory"), approval(id, "a0"))
 	refusal(t, err, run.CodeNotFound)
 	if w.engine.starts(id) != 0 || len(w.log(id)) != 0 {
-		t.Fatalf("it began: %v", w.log(id))
+		t.Fatalf("the run began before its last approval: %v", w.log(id))
 	}
 	v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
 	if v.State.Status != run.Approved || v.State.Seq != 1 || v.Approval != nil {
-		t.Errorf("%+v", v)
+		t.Errorf("the approved run is %+v, want APPROVED at seq 1 without an approval", v)
 	}
 	eventually(t, "the engine has it", func() bool { return w.engine.starts(id) == 1 })
 	if diff := cmp.Diff([]string{"1 RunApproved"}, w.log(id)); diff != "" {
@@ -108,25 +108,25 @@ func TestApproveRun_TheLogBeginsWithTheApproval(t *testing.T) {
 	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](ev.Payload))
 	if ev.EmittedBy != run.ByPlanner || says.Actor != "dev-planner" || says.Reason != "looks good" ||
 		len(says.Approvers) != 1 {
-		t.Errorf("%s %+v", ev.EmittedBy, says)
+		t.Errorf("RunApproved is by %s and says %+v, want the planner and one approver", ev.EmittedBy, says)
 	}
 	_, err = w.ApproveRun(ctx, w.who("dev-admin"), approval(id, "a2"))
 	refusal(t, err, run.CodeInvalidRunState)
 	if _, err := w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")); err != nil || len(w.log(id)) != 1 {
-		t.Errorf("repeated: %v, %v", err, w.log(id))
+		t.Errorf("the repeated approval returned %v and the log is %v, want no change", err, w.log(id))
 	}
 	for _, row := range []string{
 		"dev-operator APPROVE REJECTED SOD_VIOLATION " + id, "dev-viewer APPROVE DENIED FORBIDDEN " + id,
 		"dev-planner APPROVE ACCEPTED  " + id, "dev-admin APPROVE REJECTED INVALID_RUN_STATE " + id,
 	} {
 		if !w.audited("acme", row) {
-			t.Errorf("no %q in %q", row, w.audit("acme"))
+			t.Errorf("there is no row %q in the audit %q", row, w.audit("acme"))
 		}
 	}
 }
 
 // contract: O4
-func TestApproveRun_TheTenantMaySwitchItOff(t *testing.T) {
+func TestApproveRun_ThePolicyMayLetRequestersApprove(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1, func(d *authz.Document) { d.SOD.Approve = false })
 	id := w.queued("r1", "s1")
@@ -136,40 +136,40 @@ func TestApproveRun_TheTenantMaySwitchItOff(t *testing.T) {
 }
 
 // contract: W-20
-func TestApproveRun_NOfM(t *testing.T) {
+func TestApproveRun_TheRunStartsAfterTheRequiredNumberOfApprovals(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 2)
 	ctx := t.Context()
 	id := w.queued("r1", "s1")
 	first := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
 	if first.State.Status != run.Pending || len(first.Approval.Decisions) != 1 {
-		t.Fatalf("%+v", first.Approval)
+		t.Fatalf("after the first decision the approval is %+v, want it open with one decision", first.Approval)
 	}
-	// One's first decision stands, whatever comes after it.
+	// The first decision of a person stands, whatever that person decides later.
 	if _, err := w.ApproveRun(ctx, w.who("dev-planner"), rejection(id, "a2")); err != nil ||
 		w.state(id).Status != run.Pending {
-		t.Errorf("a second decision: %v, %s", err, w.state(id).Status)
+		t.Errorf("the second decision returned %v and the run is %s, want the first to stand", err, w.state(id).Status)
 	}
-	// How many are needed was settled when the run was asked for.
+	// The number of approvals was fixed when the run was requested.
 	w.policy(func(d *authz.Document) { d.Approvals[0].Required = 1 })
 	if w.state(id).Status != run.Pending {
-		t.Error("a changed policy approved it")
+		t.Error("the changed policy approved the waiting run")
 	}
 	if next := w.queued("r2", "s1"); must[*store.Approval](t)(w.Approval(ctx, w.eng(), next)).Required != 1 {
-		t.Error("a new run asks for what the policy asks for now")
+		t.Error("a new run does not follow the changed policy")
 	}
 	seq := run.Seq(0)
 	in := approval(id, "a3")
 	in.ExpectedRunSeq = &seq
-	w.send(w.who("dev-admin"), signal(id, "p1", run.UpdateParams)) // something moves meanwhile
+	w.send(w.who("dev-admin"), signal(id, "p1", run.UpdateParams)) // the run changes between the read and the decision
 	_, err := w.ApproveRun(ctx, w.who("dev-operator"), in)
 	if e := refusal(t, err, run.CodeRunMoved); e.RunSeq != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("the refusal is %+v, want one with the seq 1", e)
 	}
 	in.ExpectedRunSeq = nil
 	if v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-operator"), in)); v.State.Status != run.Approved ||
 		v.Queue == nil {
-		t.Errorf("%+v", v)
+		t.Errorf("after the last decision the run is %+v, want APPROVED with a queue entry", v)
 	}
 	evs := must[[]run.Event](t)(w.raw.Events(ctx, id, 1, 1))
 	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](evs[0].Payload))
@@ -180,7 +180,7 @@ func TestApproveRun_NOfM(t *testing.T) {
 	}
 }
 
-func TestApproveRun_RejectedAndExpired(t *testing.T) {
+func TestApproveRun_ARejectionOrTheDeadlineCancelsTheRun(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1)
 	ctx := t.Context()
@@ -191,17 +191,17 @@ func TestApproveRun_RejectedAndExpired(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 	if v := must[control.RunView](t)(
 		w.ApproveRun(ctx, w.who("dev-planner"), rejection(no, "a1"))); v.State.Status != run.Cancelled {
-		t.Errorf("%s", v.State.Status)
+		t.Errorf("the rejected run is %s, want CANCELLED", v.State.Status)
 	}
 	ended := func(id string) run.RunCancelledPayload {
 		ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 0, 10))
 		if len(ev) != 1 || ev[0].Type != run.RunCancelled || ev[0].EmittedBy != run.ByControl {
-			t.Fatalf("%+v", ev)
+			t.Fatalf("the run ended with %+v, want one RunCancelled by control", ev)
 		}
 		return must[run.RunCancelledPayload](t)(run.PayloadOf[run.RunCancelledPayload](ev[0].Payload))
 	}
 	if p := ended(no); p.Code != run.CodeApprovalRejected || p.Actor != "dev-planner" || p.Reason != "not on a Friday" {
-		t.Errorf("%+v", p)
+		t.Errorf("RunCancelled of the rejection says %+v, want APPROVAL_REJECTED with actor and reason", p)
 	}
 	w.clock.advance(24*time.Hour + time.Second)
 	if err := w.LoadPolicy(ctx); err != nil {
@@ -212,18 +212,18 @@ func TestApproveRun_RejectedAndExpired(t *testing.T) {
 	w.spawn(w.ExpireApprovals)
 	eventually(t, "it expires", func() bool { return w.state(late).Status == run.Cancelled })
 	if p := ended(late); p.Code != run.CodeApprovalExpired || !strings.Contains(p.Reason, "0 of 1") {
-		t.Errorf("%+v", p)
+		t.Errorf("RunCancelled of the expiry says %+v, want APPROVAL_EXPIRED with 0 of 1 approvals", p)
 	}
 	if !w.audited("acme", "dvt APPROVE REJECTED APPROVAL_EXPIRED "+late) {
-		t.Errorf("%q", w.audit("acme"))
+		t.Errorf("the audit %q has no row of the expiry", w.audit("acme"))
 	}
 	if page := must[control.RunsPage](t)(w.Approvals(ctx, w.eng(), 0, "")); len(page.Runs) != 0 {
-		t.Errorf("%+v", page)
+		t.Errorf("the page has %+v, want no open approval", page)
 	}
 }
 
 // contract: W-20
-func TestCancelRun_NeverReachesTheEngine(t *testing.T) {
+func TestCancelRun_OfARunThatWaitsForApprovalNeverReachesTheEngine(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1)
 	ctx := t.Context()
@@ -231,26 +231,26 @@ func TestCancelRun_NeverReachesTheEngine(t *testing.T) {
 		id := w.queued("r-"+string(stop), "s1")
 		rc := w.send(w.who("dev-admin"), signal(id, "c1", stop))
 		if rc.Application != run.SignalApplied || w.state(id).Status != run.Cancelled {
-			t.Errorf("%s: %+v, %s", stop, rc, w.state(id).Status)
+			t.Errorf("%s is answered %+v and the run is %s, want APPLIED and CANCELLED", stop, rc, w.state(id).Status)
 		}
 		if at := must[*store.Approval](t)(w.Approval(ctx, w.eng(), id)); at.Open {
-			t.Error("the approval is open")
+			t.Error("the approval is still open, want it closed")
 		}
 		_, err := w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1"))
 		refusal(t, err, run.CodeInvalidRunState)
 		rows := must[[]store.Delivery](t)(w.raw.LeaseDeliveries(ctx, "t", time.Minute, 10))
 		if len(rows) != 0 || len(w.engine.delivered(id)) != 0 {
-			t.Errorf("something is to be delivered: %v", rows)
+			t.Errorf("there are signals to deliver, want none: %v", rows)
 		}
 	}
 }
 
-func TestApproveRun_Races(t *testing.T) {
+func TestApproveRun_RacingDecisionsHaveOneOutcome(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 2)
 	ctx := t.Context()
 	for i, others := range [][]func(id string) error{
-		{}, // two approvers alone
+		{}, // only the two approvers
 		{func(id string) error {
 			_, err := w.SignalRun(ctx, w.who("dev-admin"), signal(id, "c", run.Cancel))
 			return err
@@ -264,35 +264,35 @@ func TestApproveRun_Races(t *testing.T) {
 				all.Go(func() {
 					if _, err := w.ApproveRun(ctx, w.who(who), approval(id, "a-"+who)); err != nil &&
 						coded(err) != run.CodeInvalidRunState {
-						t.Errorf("%s: %v", who, err)
+						t.Errorf("%s: the decision returned %v, want nil or INVALID_RUN_STATE", who, err)
 					}
 				})
 			}
 			for _, f := range others {
 				all.Go(func() {
 					if err := f(id); err != nil && coded(err) != run.CodeInvalidRunState {
-						t.Errorf("other: %v", err)
+						t.Errorf("the other call returned %v, want nil or INVALID_RUN_STATE", err)
 					}
 				})
 			}
 			all.Wait()
 			st, at := w.state(id), must[*store.Approval](t)(w.Approval(ctx, w.eng(), id))
 			if at.Open || st.Status == run.Pending {
-				t.Fatalf("%d: undecided: %+v", i, at)
+				t.Fatalf("round %d: the approval is undecided: %+v", i, at)
 			}
 			if w.count(id, run.RunApproved) > 1 || w.count(id, run.RunCancelled) > 1 || len(others) == 0 &&
 				st.Status != run.Approved {
-				t.Errorf("%d: %v", i, w.log(id))
+				t.Errorf("round %d: the log %v does not agree with the status", i, w.log(id))
 			}
 			_, err := w.store.QueueRow(ctx, id)
 			if queued := err == nil; queued != (w.count(id, run.RunApproved) == 1) {
-				t.Errorf("%d: queued %t, %v", i, queued, w.log(id))
+				t.Errorf("round %d: queued is %t, want it equal to RunApproved in the log %v", i, queued, w.log(id))
 			}
 		}
 	}
 }
 
-func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
+func TestApprovals_OnlyScopesThatTheViewerMayRead(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1, func(d *authz.Document) {
 		d.Approvals = append(d.Approvals, authz.Approval{ProjectID: "store", EnvironmentID: "*", Required: 1})
@@ -319,10 +319,10 @@ func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if all, _ := ids(w.who("dev-planner"), 0, ""); !slices.Contains(all, other) || len(all) != 5 {
-		t.Errorf("%v", all)
+		t.Errorf("the viewer of all sees %v, want all five runs", all)
 	}
 	if env, _ := ids(w.who("env-viewer"), 0, ""); len(env) != 4 || slices.Contains(env, elsewhere) {
-		t.Errorf("by environment: %v", env)
+		t.Errorf("the filter by environment returned %v", env)
 	}
 	if none, _ := ids(w.who("dev-mallory"), 0, ""); len(none) != 0 {
 		t.Errorf("another tenant sees %v", none)
@@ -344,10 +344,11 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 		for _, a := range w.Actions(p, v).Run {
 			if a.Action == authz.Approve {
 				if a.Outcome != pre.Outcome || a.Code != pre.Code || a.Reason != pre.Reason {
-					t.Errorf("%s: actions %+v, preview %+v", who, a, pre)
+					t.Errorf("%s: Actions says %+v, the preview %+v; want the same outcome, code and reason",
+						who, a, pre)
 				}
 				if a.Code == run.CodeSOD && (slices.Contains(a.WhoCould, who) || !slices.Contains(a.WhoCould, "dev-planner")) {
-					t.Errorf("%s is told that %v could", who, a.WhoCould)
+					t.Errorf("%s is told that %v could approve, want others that include dev-planner", who, a.WhoCould)
 				}
 				return a.Outcome + " " + string(a.Code) + " " + string(pre.Status)
 			}
@@ -357,7 +358,7 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	if names, err := w.WhoCould(ctx, w.who("dev-admin"), access.WhoCould{Action: authz.Approve,
 		RunID: id}); err != nil ||
 		slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
-		t.Errorf("who could approve a run of dev-engineer: %v, %v", names, err)
+		t.Errorf("those who could approve a run of dev-engineer are %v with the error %v", names, err)
 	}
 	for who, want := range map[string]string{
 		"dev-engineer": "REFUSED SOD_VIOLATION ", "dev-viewer": "REFUSED FORBIDDEN ", "dev-planner": "APPLY  PENDING",
@@ -368,30 +369,30 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 	}
 	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
 	if got := say("dev-planner"); got != "NOOP ALREADY_IN_STATE PENDING" {
-		t.Errorf("who decided: %q", got)
+		t.Errorf("the action of a person who decided is %q, want NOOP", got)
 	}
 	if got := say("dev-admin"); got != "APPLY  APPROVED" {
-		t.Errorf("the last one: %q", got)
+		t.Errorf("the action before the last approval is %q, want APPLY", got)
 	}
 	start := startOf("r2", document(nil, "s1"))
 	pre := must[runs.ActionPreview](t)(w.PreviewAction(ctx, w.eng(), runs.PreviewAction{Start: &start}))
 	if pre.Status != run.Pending || len(pre.Warnings) != 1 || !strings.Contains(pre.Warnings[0], "2 approvals") {
-		t.Errorf("%+v", pre)
+		t.Errorf("the preview is %+v, want PENDING with a warning about 2 approvals", pre)
 	}
 	w.policy(func(d *authz.Document) { d.Approvals = nil })
 	auto := w.queued("r3", "s1")
 	if v := must[control.RunView](t)(w.Run(ctx, w.eng(), auto, nil)); v.Approval != nil {
-		t.Error("a run that needs none has one")
+		t.Error("a run that needs no approval has one")
 	}
 	pre = must[runs.ActionPreview](t)(w.PreviewAction(ctx, w.who("dev-planner"),
 		runs.PreviewAction{Approve: &runs.ApproveRun{RunID: auto}}))
 	if pre.Outcome != "REFUSED" || pre.Code != run.CodeInvalidRunState {
-		t.Errorf("%+v", pre)
+		t.Errorf("the preview is %+v, want REFUSED with INVALID_RUN_STATE", pre)
 	}
 }
 
 // contract: W-20
-func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
+func TestRerun_KeepsItsReusedStepsWhileItWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
@@ -408,18 +409,18 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	s := must[runs.StartedRun](t)(w.Rerun(ctx, w.eng(), in))
 	id := s.View.Run.RunID
 	if s.View.State.Status != run.Pending || len(w.log(id)) != 0 {
-		t.Fatalf("%+v", s.View)
+		t.Fatalf("the rerun is %+v, want PENDING without events", s.View)
 	}
 	if again := must[runs.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated ||
 		again.View.Run.RunID != id {
-		t.Errorf("repeated: %+v", again)
+		t.Errorf("the repeated rerun is answered %+v, want the same run", again)
 	}
 	other := in
 	other.Failed, other.Start = false, true
 	_, err := w.Rerun(ctx, w.eng(), other)
 	refusal(t, err, run.CodeRequestConflict)
 	_, err = w.ApproveRun(ctx, w.eng(), approval(id, "a1"))
-	refusal(t, err, run.CodeSOD) // who asked for the rerun
+	refusal(t, err, run.CodeSOD) // the requester of the rerun
 	w.send(w.who("dev-admin"), signal(id, "p1", run.UpdateParams))
 	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
 	ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 1, 1))[0]
@@ -429,12 +430,12 @@ func TestRerun_WhatItTakesOverWaitsWithIt(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if again := must[runs.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated {
-		t.Errorf("repeated after the approval: %+v", again)
+		t.Errorf("the rerun repeated after the approval is answered %+v, want a duplicate", again)
 	}
 }
 
 // contract: T87
-func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
+func TestCompleteManual_AnApproverMayNotComplete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
 	ctx, admin, other := t.Context(), w.who("dev-admin"), w.who("dev-operator")
@@ -452,10 +453,10 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 		w.wait(id, step, 1)
 	}
 	if task := w.task(admin, id, "look", 1); task.Action.Code != run.CodeSOD || task.Token != "" {
-		t.Errorf("who approved it: %+v", task.Action)
+		t.Errorf("the task of an approver has the action %+v, want SOD_VIOLATION without a token", task.Action)
 	}
 	if task := w.task(admin, id, "look-any", 1); task.Action.Outcome != "APPLY" {
-		t.Errorf("a step that wants nobody else: %+v", task.Action)
+		t.Errorf("the task without sod has the action %+v, want APPLY", task.Action)
 	}
 	task := w.task(other, id, "look", 1)
 	_, err := w.complete(admin, task, run.ManualSucceeded)
@@ -463,7 +464,7 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	in := runs.CompleteManualStep{RunID: id, StepID: "look", Token: task.Token, Outcome: run.ManualSucceeded}
 	if pre := must[runs.ActionPreview](t)(
 		w.PreviewAction(ctx, admin, runs.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
-		t.Errorf("%+v", pre)
+		t.Errorf("the preview is %+v, want SOD_VIOLATION", pre)
 	}
 	service := other
 	service.ID = authz.ServiceID("bot")
@@ -476,11 +477,12 @@ func TestCompleteManual_AnApproverDoesNot(t *testing.T) {
 	must[runs.SignalReceipt](t)(w.complete(other, task, run.ManualSucceeded))
 	w.policy(func(d *authz.Document) { d.SOD.CompleteManualInEveryPlan = true })
 	if task := w.task(admin, id, "look-any", 1); task.Action.Code != run.CodeSOD || task.Token != "" {
-		t.Errorf("a plan lifted the policy's completeManualInEveryPlan: %+v", task.Action)
+		t.Errorf("the task under completeManualInEveryPlan has the action %+v, want SOD_VIOLATION without a token",
+			task.Action)
 	}
 }
 
-// An Admin could otherwise approve his own run with a token that he made for a service.
+// Otherwise an Admin could approve his own run with a token that he made for a service.
 func TestApproveRun_AServiceDoesNotDecideWhileDutiesAreSeparated(t *testing.T) {
 	t.Parallel()
 	planner := func(d *authz.Document) {

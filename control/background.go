@@ -51,25 +51,25 @@ const (
 	DutyNotify    = "notify"
 )
 
-// A run that made a duty panic is put aside for a pause. The pause doubles from the first to the longest.
+// A run on which a duty panicked is set aside for a pause. The pause doubles from firstAside to longestAside.
 const (
 	firstAside   = 10 * time.Second
 	longestAside = 10 * time.Minute
 	maxAside     = 10_000 // entries; the least recently used one is dropped first
 )
 
-// ErrSetAside means that a run is skipped for now, because work on it panicked before.
-var ErrSetAside = errors.New("control: the run is put aside, because work on it panicked")
+// ErrSetAside means that a duty skips the run for now, because work on it panicked before.
+var ErrSetAside = errors.New("control: the run is set aside, because work on it panicked")
 
-// aside says until when a duty skips a run, and how long the pause after the next panic is.
+// aside says until when a duty skips a run, and how long the pause after the next panic will be.
 type aside struct {
 	until time.Time
 	next  time.Duration
 }
 
-// DoForRun calls f, which does the work of a duty on one run, and adds the run to its error. A panic in f puts the run
-// aside for this duty in this process and raises one alert. So a fault that one run triggers does not stop other runs.
-// ofRun returns errAside without calling f while the run is put aside.
+// DoForRun calls f, which does the work of a duty on one run, and adds the run to its error. A panic in f sets the run
+// aside for this duty in this process and raises one alert, so that a fault that one run triggers does not stop the
+// others. DoForRun returns ErrSetAside without calling f while the run is set aside.
 func (s *Background) DoForRun(ctx context.Context, duty, runID string, f func() error) error {
 	key := duty + "/" + runID
 	was, known := s.asides.Get(key)
@@ -91,7 +91,7 @@ func (s *Background) DoForRun(ctx context.Context, duty, runID string, f func() 
 	return nil
 }
 
-// alertPanic raises the alert about a run that was put aside. It is idempotent.
+// alertPanic raises the alert about a run that was set aside. It is idempotent.
 func (s *Background) alertPanic(ctx context.Context, duty, runID string) error {
 	r, err := s.store.Get(ctx, runID)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Background) alertPanic(ctx context.Context, duty, runID string) error {
 	})
 }
 
-// Sleep waits for d or a wake-up; false: ctx ended.
+// Sleep waits for d or a wake-up. It returns false when ctx ended.
 func Sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -120,8 +120,8 @@ func Sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	return true
 }
 
-// DoConcurrently does a leased batch side by side, so that one run whose engine is slow
-// does not let the leases of the others expire. A batch has at most LeaseBatch.
+// DoConcurrently calls f for each item of a leased batch concurrently and waits for all. One run with a slow engine
+// then does not let the leases of the others expire. A batch has at most LeaseBatch items.
 func DoConcurrently[T any](batch []T, f func(T)) {
 	var wg sync.WaitGroup
 	for _, item := range batch {
@@ -130,9 +130,10 @@ func DoConcurrently[T any](batch []T, f func(T)) {
 	wg.Wait()
 }
 
-// ForEach does f for one after the other, also behind one that fails: what is wrong with a run, and stays so,
-// keeps no other waiting. It ends early only when ctx does, or when the store or the engine does not
-// answer. The error is the first one, and how many there were; errAside only when there is no other.
+// ForEach calls f for one item after the other and goes on after an error, so that a run with a lasting fault does not
+// block the others. It ends early only when ctx ends, or when the store or the engine is unavailable; then it returns
+// that error. Otherwise it returns the first error with the number of failures. It returns ErrSetAside only when there
+// is no other error.
 func ForEach[T any](ctx context.Context, list []T, f func(T) error) (first error) {
 	failed := 0
 	var put error // aside
@@ -157,13 +158,14 @@ func ForEach[T any](ctx context.Context, list []T, f func(T) error) (first error
 	return cmp.Or(first, put)
 }
 
-// IsOutage reports whether an error is of all runs, not of one.
+// IsOutage reports whether an error concerns all runs rather than one: ctx ended, or the store or the engine is
+// unavailable.
 func IsOutage(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)
 }
 
-// Loop calls work when woken and every 500 ms until ctx ends, at once again
-// while it says that there is more.
+// Loop calls work when wake receives and every 500 ms until ctx ends, and again at once while work returns more without
+// an error. It logs errors of work, except those of an unavailable store. It returns nil.
 func (s *Background) Loop(ctx context.Context, wake <-chan struct{}, work func(context.Context) (more bool,
 	err error)) error {
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -171,7 +173,7 @@ func (s *Background) Loop(ctx context.Context, wake <-chan struct{}, work func(c
 	for {
 		more, err := work(ctx)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.Log.WarnContext(ctx, "duty", slog.Any("error", err))
+			s.Log.WarnContext(ctx, "a background duty failed; it tries again", slog.Any("error", err))
 		}
 		if more && err == nil {
 			continue
@@ -185,7 +187,7 @@ func (s *Background) Loop(ctx context.Context, wake <-chan struct{}, work func(c
 	}
 }
 
-// Wake wakes a duty without blocking.
+// Wake sends to c without blocking. c must have a buffer of 1, so that a wake-up during work is not lost.
 func Wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

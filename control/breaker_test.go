@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// slowly makes each start take as long.
+// slowly makes each start take d.
 func (w *world) slowly(d time.Duration) {
 	w.engine.set(func(e *fakeEngine) {
 		e.start = func(run.Identity) error {
@@ -28,7 +28,7 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
-	w.clock.hold() // no probe is due but when the test says so
+	w.clock.hold() // no probe is due unless the test advances the clock
 	var ids []string
 	for i := range 4 {
 		ids = append(ids, w.queued(fmt.Sprintf("r%d", i), "s1"))
@@ -37,7 +37,7 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	w.reconciling()
 	w.handedOver(ids...)
 	if s := must[admission.ServiceState](t)(w.ServiceState(ctx, w.eng())); s.Degraded {
-		t.Error("four samples say nothing")
+		t.Error("four samples opened the breaker, want at least five")
 	}
 	stream := must[control.Stream[admission.ServiceState]](t)(w.WatchService(ctx, w.eng()))
 	take(t, stream, "the state as it is", func(s admission.ServiceState) bool { return !s.Degraded })
@@ -49,13 +49,13 @@ func TestBreaker_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	})
 	e := refusal(t, w.start(w.eng(), "r6"), run.CodeEngineDegraded)
 	if e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second {
-		t.Errorf("again in %s", e.RetryAfter)
+		t.Errorf("RetryAfter is %s, want 1 to 5 s", e.RetryAfter)
 	}
 	eventually(t, "the row of the operators", func() bool {
 		return w.audited("acme",
 			"dvt BREAKER OPENED ENGINE_DEGRADED")
 	})
-	// Nothing waits in the queue: a question to the engine is the probe.
+	// No run waits in the queue, so a call to the engine is the probe.
 	w.clock.advance(5 * time.Second)
 	eventually(t, "it closes", func() bool {
 		return !must[admission.ServiceState](t)(
@@ -73,7 +73,7 @@ func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
-	w.clock.hold() // no start is tried again, and no probe is due, but when the test says so
+	w.clock.hold() // no retry and no probe is due unless the test advances the clock
 	w.engine.set(func(e *fakeEngine) {
 		e.start = func(run.Identity) error { return engine.ErrUnavailable }
 		e.describe = errors.New("down")
@@ -95,13 +95,13 @@ func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 	before := total()
 	time.Sleep(700 * time.Millisecond)
 	if n := total(); n != before {
-		t.Errorf("%d starts of an open breaker", n-before)
+		t.Errorf("%d runs were started while the breaker was open, want none", n-before)
 	}
 	w.clock.advance(31 * time.Second) // past every pause of a failed start
 	eventually(t, "one probe", func() bool { return total() == before+1 })
 	time.Sleep(700 * time.Millisecond)
 	if n := total(); n != before+1 || !degraded() {
-		t.Errorf("%d probes", n-before)
+		t.Errorf("%d probes were made, want one, and the breaker still open", n-before)
 	}
 	w.engine.set(func(e *fakeEngine) { e.start, e.describe = nil, nil })
 	w.clock.advance(6 * time.Second)
@@ -110,7 +110,7 @@ func TestBreaker_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 	w.handedOver(ids...)
 }
 
-// handedOver waits until runs are marked as started: what that took is in the samples by then.
+// handedOver waits until runs are marked as started. Their samples are recorded by then.
 func (w *world) handedOver(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
@@ -132,6 +132,6 @@ func TestBreaker_OldSamplesDoNotCount(t *testing.T) {
 	w.clock.advance(time.Minute)
 	w.handedOver(w.queued("r9", "s1"))
 	if must[admission.ServiceState](t)(w.ServiceState(t.Context(), w.eng())).Degraded {
-		t.Error("one sample of the last minute opened it")
+		t.Error("one sample of the last minute opened the breaker")
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// slow is a store whose appends take their time, on the clock of a bubble.
+// slow is a store whose appends take time on the clock of a synctest bubble.
 type slow struct {
-	store.Store // whatever else is called ends the test
+	store.Store // any other call panics
 	takes       time.Duration
 	err         error
 	out         store.Appended
@@ -63,11 +63,10 @@ func appendOf(t run.EventType) store.Append {
 		{Type: t, StepID: "s"}}}
 }
 
-// TestAppend_WhatHasABudget stalls a store for 4 s: only what says that a
-// step completed, or begins one, is given up, and a store that answers with an
-// error has answered.
+// The store stalls for 4 s. Only writes that complete or start a step are given up after the budget. An error of the
+// store is an answer and not a stall.
 // contract: T120
-func TestAppend_WhatHasABudget(t *testing.T) {
+func TestAppend_OnlyStartsAndCompletionsHaveABudget(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		do         func(context.Context, *journal.Journal) error
@@ -77,13 +76,13 @@ func TestAppend_WhatHasABudget(t *testing.T) {
 		took       time.Duration
 		timeouts   float64
 	}{
-		"B01 a stall within the budget": {appends(run.StepCompletedEvent), 2 * time.Second, nil, false,
+		"a stall within the budget": {appends(run.StepCompletedEvent), 2 * time.Second, nil, false,
 			2 * time.Second, 0},
-		"B04 a completion": {appends(run.StepCompletedEvent), 4 * time.Second, nil, true,
+		"a completion": {appends(run.StepCompletedEvent), 4 * time.Second, nil, true,
 			3 * time.Second, 1},
 		"a failure waits": {appends(run.StepFailedEvent), 4 * time.Second, nil, false, 4 * time.Second,
 			1},
-		"B02 a begin": {begins, 4 * time.Second, nil, true, 3 * time.Second, 1},
+		"a begin": {begins, 4 * time.Second, nil, true, 3 * time.Second, 1},
 		"a store that is down has answered": {appends(run.StepCompletedEvent), time.Second, store.ErrUnavailable, false,
 			time.Second, 0},
 		"a full store has answered": {appends(run.StepCompletedEvent), time.Second,
@@ -103,11 +102,11 @@ func TestAppend_WhatHasABudget(t *testing.T) {
 					t.Errorf("took %s, want %s", took, tt.took)
 				}
 				if errors.Is(err, engine.ErrUnanswered) != tt.unanswered || tt.err != nil && !errors.Is(err, tt.err) {
-					t.Errorf("error %v", err)
+					t.Errorf("the error is %v, want that of the case", err)
 				}
 				if got := metrics(t, registry); got["state_store_write_timeouts_total"] != tt.timeouts ||
 					got["state_store_write_latency_ms"] != 1 {
-					t.Errorf("metrics %v", got)
+					t.Errorf("the metrics are %v, want those of the case", got)
 				}
 			})
 		})
@@ -124,14 +123,14 @@ func appends(t run.EventType) func(context.Context, *journal.Journal) error {
 func begins(ctx context.Context, j *journal.Journal) error {
 	_, err := j.StartAttempt(ctx, engine.StartAttempt{RunID: "r", StepID: "s", LogicalAttempt: 1})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // the store had nothing to say of the run
+		return nil // the fake store knows no run
 	}
 	return err
 }
 
-// A caller that gives up itself has not met the budget.
+// A caller with a deadline of its own does not exceed the budget.
 // contract: T120
-func TestAppend_CallersOwnDeadline(t *testing.T) {
+func TestAppend_ACallersOwnDeadlineIsNotTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := journal.New(journal.Config{Store: journal.On(&slow{takes: time.Minute})})
@@ -144,9 +143,9 @@ func TestAppend_CallersOwnDeadline(t *testing.T) {
 	})
 }
 
-// TestMetrics_Buffered follows events whose confirmation is outstanding.
+// The gauge counts events whose confirmation is outstanding for longer than the budget.
 // contract: R378
-func TestMetrics_Buffered(t *testing.T) {
+func TestMetrics_CountEventsThatWaitForConfirmation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -177,9 +176,9 @@ func TestMetrics_Buffered(t *testing.T) {
 	})
 }
 
-// TestMetrics_Alert: more than ten timeouts in a minute raise the alert, once a minute.
+// More than ten timeouts in a minute raise the alert, at most once a minute.
 // contract: B06
-func TestMetrics_Alert(t *testing.T) {
+func TestMetrics_ElevenTimeoutsInAMinuteRaiseOneAlert(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -196,24 +195,24 @@ func TestMetrics_Alert(t *testing.T) {
 			return strings.Count(out.String(), "level=ERROR msg=alert alert=STATE_STORE_WRITE_TIMEOUTS")
 		}
 		if n := alerts(10, time.Second); n != 0 {
-			t.Errorf("%d alerts of ten timeouts", n)
+			t.Errorf("ten timeouts raised %d alerts, want none", n)
 		}
 		if n := alerts(1, 0); n != 1 {
-			t.Errorf("%d alerts of the eleventh", n)
+			t.Errorf("the eleventh timeout raised %d alerts, want 1", n)
 		}
 		if n := alerts(40, 0); n != 1 {
-			t.Errorf("%d alerts in 80 s of nothing else", n)
+			t.Errorf("80 s of timeouts raised %d alerts, want 1", n)
 		}
 		time.Sleep(2 * time.Minute)
 		if n := alerts(30, 5*time.Second); n != 0 {
-			t.Errorf("%d alerts of 8 timeouts a minute", n)
+			t.Errorf("8 timeouts a minute raised %d alerts, want none", n)
 		}
 	})
 }
 
-// TestAppend_Mismatch counts events that came again with another payload.
+// Events that are repeated with another payload are counted and logged.
 // contract: T15, A04
-func TestAppend_Mismatch(t *testing.T) {
+func TestAppend_ARepetitionWithAnotherPayloadIsCounted(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	registry := prometheus.NewRegistry()
@@ -227,7 +226,7 @@ func TestAppend_Mismatch(t *testing.T) {
 	}
 	if got := metrics(t, registry)["append_payload_mismatch_total"]; got != 1 || !strings.Contains(out.String(),
 		"runSeq=4 eventType=StepCompleted stepId=s") {
-		t.Errorf("%v events; the log says %s", got, out.String())
+		t.Errorf("%v mismatches are counted, want 1 and a log line; the log is %s", got, out.String())
 	}
 	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total",
 		"state_store_write_latency_ms",

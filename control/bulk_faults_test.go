@@ -19,8 +19,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// The server dies after signals were accepted and before that was kept: another one goes on, and each run has one
-// signal.
+// The server dies after signals were accepted and before their outcomes are stored. Another server goes on, and each
+// run gets one signal.
 // contract: T128
 func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 			kill()
 			return errDead
 		}
-		f.dead.Store(true) // the next round is sent, and that is not kept
+		f.dead.Store(true) // the next round is sent, but its outcomes are not stored
 		return nil
 	}
 	b := w.bulk(w.eng(), bulkOf("b1", 40, bulk.BulkRuns{IDs: ids}))
@@ -45,7 +45,7 @@ func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 		t.Fatalf("%d rows are accepted and %d signals, want 16 and 32: the crash came at another moment", now.Accepted,
 			known)
 	}
-	// What was accepted before the crash stays so, also when the asker could not do it now.
+	// Signals that were accepted before the crash stay accepted, even if the requester has lost the right since.
 	w.directory.SetGrants("acme", "dev-engineer", nil)
 	must[struct{}](t)(struct{}{}, w.authz.Swap(authz.DefaultPolicy()))
 	f.settle = nil
@@ -58,7 +58,7 @@ func TestBulk_CrashInTheMiddleHasOneEffect(t *testing.T) {
 	}
 	for i, id := range ids {
 		if n, want := w.count(id, run.SignalAccepted), 1; i < 32 && n != want || i >= 32 && n != 0 {
-			t.Errorf("run %d accepted %d signals", i, n)
+			t.Errorf("run %d accepted %d signals, want 1", i, n)
 		}
 	}
 }
@@ -81,12 +81,12 @@ func TestBulk_TwoServersSendEachOnce(t *testing.T) {
 	}
 	for _, id := range ids {
 		if n := w.count(id, run.SignalAccepted); n != 1 {
-			t.Errorf("%s accepted %d signals", id, n)
+			t.Errorf("run %s accepted %d signals, want 1", id, n)
 		}
 	}
 }
 
-// after calls do before the n-th call.
+// after returns a function that calls do before the n-th call.
 func after(n int, do func()) func() error {
 	var mu sync.Mutex
 	calls := 0
@@ -100,7 +100,7 @@ func after(n int, do func()) func() error {
 	}
 }
 
-// What may not be sent yet waits, the others do not, and the bulk says why.
+// Signals to the limited run wait, the others are sent, and the bulk names the limit.
 // contract: T96
 func TestBulk_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestBulk_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 		b = must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
 		return b.State() == "PACED" && b.Paced == run.CodeSignalRate && b.PacedUntil != nil
 	})
-	for range 3 { // it is looked at again each half minute at the latest
+	for range 3 { // a waiting row is tried again at least every 30 s
 		w.clock.advance(31 * time.Second)
 		time.Sleep(700 * time.Millisecond)
 	}
@@ -127,7 +127,7 @@ func TestBulk_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 	}
 }
 
-// What the quota of the tenant lets through goes through, and the rest when there is more.
+// The signals within the quota are sent at once, and the others when the quota allows more.
 // contract: T96
 func TestBulk_TheQuotaOfTheTenantPacesIt(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestBulk_TheQuotaOfTheTenantPacesIt(t *testing.T) {
 		return b.State() == "PACED" && b.Accepted >= 20
 	})
 	if b.Paced != run.CodeSignalRate || b.Accepted != 20 || b.Rejected+b.Refused != 0 {
-		t.Errorf("paced by %s, counts %v", b.Paced, counts(b))
+		t.Errorf("the bulk is paced by %s with the counts %v, want SIGNAL_RATE_LIMITED", b.Paced, counts(b))
 	}
 	for b.State() != "DONE" {
 		w.clock.advance(10 * time.Second)
@@ -157,8 +157,8 @@ func TestBulk_TheQuotaOfTheTenantPacesIt(t *testing.T) {
 	}
 }
 
-// The store goes away in the middle and comes back.
-func TestBulk_TheStoreThatIsAwayInTheMiddle(t *testing.T) {
+// The store is unavailable in the middle of a bulk and comes back.
+func TestBulk_GoesOnAfterAnOutageOfTheStore(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(40)
@@ -180,13 +180,13 @@ func TestBulk_TheStoreThatIsAwayInTheMiddle(t *testing.T) {
 	}
 	for _, id := range ids {
 		if n := w.count(id, run.SignalAccepted); n != 1 {
-			t.Errorf("%s accepted %d signals", id, n)
+			t.Errorf("run %s accepted %d signals, want 1", id, n)
 		}
 	}
 }
 
-// A store that is away is no cursor that cannot be read: who pages on later goes on.
-func TestBulks_TheStoreThatIsAwayBetweenPages(t *testing.T) {
+// An unavailable store does not invalidate a cursor: the client can page on later.
+func TestBulks_AnOutageOfTheStoreKeepsTheCursor(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	b := w.bulk(w.eng(), bulkOf("b1", 1, bulk.BulkRuns{IDs: w.many(1)}))

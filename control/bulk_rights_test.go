@@ -16,7 +16,7 @@ import (
 )
 
 // contract: T178
-func TestBulk_RightsThatAreLostInTheMiddle(t *testing.T) {
+func TestBulk_RefusesRunsWhoseRightsWereLostInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(64)
@@ -32,11 +32,11 @@ func TestBulk_RightsThatAreLostInTheMiddle(t *testing.T) {
 	w.sends()
 	b = w.bulkDone(who, b.ID)
 	if b.Accepted == 0 || b.Refused < 30 || b.Accepted+b.Refused != 64 {
-		t.Errorf("counts %v", counts(b))
+		t.Errorf("the counts are %v, want accepted and FORBIDDEN rows", counts(b))
 	}
 	for _, r := range w.bulkRows(who, b.ID) {
 		if r.Outcome == store.BulkRefused && (r.Code != run.CodeForbidden || r.Message == "" || r.Receipt != nil) {
-			t.Errorf("row %+v", r)
+			t.Errorf("the refused row is %+v, want FORBIDDEN with a message and no receipt", r)
 		}
 		if r.Outcome == store.BulkRefused && w.count(r.RunID, run.SignalRejected) != 0 {
 			t.Errorf("a refusal of the bulk is in the log of %s", r.RunID)
@@ -47,9 +47,9 @@ func TestBulk_RightsThatAreLostInTheMiddle(t *testing.T) {
 	}
 }
 
-// A token that is revoked, or has expired, sends nothing more; nor does the account of a principal that has gone.
+// A revoked or expired token sends nothing more, nor does an account that was removed.
 // contract: T178
-func TestBulk_TheAskerMustStillBeGood(t *testing.T) {
+func TestBulk_EndsWithTheTokenOrAccountOfItsRequester(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, tokenID string){
 		"revoked": func(w *world, tokenID string) {
@@ -74,18 +74,18 @@ func TestBulk_TheAskerMustStillBeGood(t *testing.T) {
 			w.sends()
 			b = w.bulkDone(w.eng(), b.ID) // the same principal
 			if b.Accepted < 16 || b.Refused < 16 || b.Accepted+b.Refused != 48 {
-				t.Errorf("counts %v", counts(b))
+				t.Errorf("the counts are %v, want accepted and refused rows", counts(b))
 			}
 			if rows := w.bulkRows(w.eng(), b.ID); rows[47].Code != run.CodeForbidden {
-				t.Errorf("the last row is %+v", rows[47])
+				t.Errorf("the last row is %+v, want FORBIDDEN", rows[47])
 			}
 		})
 	}
 }
 
-// Who came with neither token nor session is good for as long as what they came with said.
+// A principal without a token or session, such as a verified JWT, may send until it expires.
 // contract: T178
-func TestBulk_AnAskerWhoseTimeIsOver(t *testing.T) {
+func TestBulk_EndsWhenItsRequesterExpires(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids, p := w.many(40), w.who("dev-operator")
@@ -94,13 +94,12 @@ func TestBulk_AnAskerWhoseTimeIsOver(t *testing.T) {
 	f.inRun = after(17, func() { w.clock.advance(2 * time.Hour) })
 	w.sends()
 	if b = w.bulkDone(p, b.ID); b.Refused < 8 || b.Accepted+b.Refused != 40 {
-		t.Errorf("counts %v", counts(b))
+		t.Errorf("the counts are %v, want accepted and refused rows", counts(b))
 	}
 }
 
-// What one may not READ is never in one's bulk, and a bulk is its asker's alone.
-// contract: T101
-func TestBulk_NothingOfOthers(t *testing.T) {
+// A bulk never contains runs that its requester may not READ, and only its requester sees it.
+func TestBulk_HasOnlyReadableRunsAndIsItsRequestersAlone(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids, ctx := w.many(2), t.Context()
@@ -112,11 +111,11 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 	p := whole.Bulk
 	if whole.Outcome != "REFUSED" || whole.Code != run.CodeForbidden || p.Count != 2 || len(p.Excluded) != 1 ||
 		p.Excluded[0].Count != 2 || p.Excluded[0].Code != run.CodeNotFound {
-		t.Errorf("preview %+v", p)
+		t.Errorf("the preview is %+v, want REFUSED with 2 runs and 2 excluded as NOT_FOUND", p)
 	}
 	if len(p.Refusals) != 1 || p.Refusals[0].Code != run.CodeForbidden || p.Refusals[0].Count != 2 ||
 		len(p.Samples) != 2 || p.Samples[0].Preview.Outcome != "REFUSED" {
-		t.Errorf("preview %+v", p)
+		t.Errorf("the preview is %+v, want 2 runs and their samples REFUSED", p)
 	}
 	b := w.bulk(narrow, bulkOf("b1", 2, named))
 	for _, r := range w.bulkRows(narrow, b.ID) {
@@ -125,9 +124,9 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 		}
 	}
 	if a := w.previewOf(w.eng(), bulkOf("", 0, named)); a.Outcome != "APPLY" {
-		t.Errorf("preview of one who may %+v", a)
+		t.Errorf("the preview of an engineer is %+v, want APPLY", a)
 	} else if p := a.Bulk; p.Count != 3 || p.Samples[0].Preview.Outcome != "APPLY" || p.Samples[0].Status != run.Running {
-		t.Errorf("preview of one who may %+v", p)
+		t.Errorf("the preview of an engineer is %+v, want 3 runs whose samples APPLY", p)
 	}
 	for _, other := range []authz.Principal{w.eng(), w.who("dev-mallory"), {ID: narrow.ID, TenantID: "globex"}} {
 		_, err := w.Bulk(ctx, other, b.ID)
@@ -145,30 +144,30 @@ func TestBulk_NothingOfOthers(t *testing.T) {
 		_, err = w.SignalRuns(ctx, other, bulkOf("b9", 1, bulk.BulkRuns{FailedOf: b.ID}))
 		refusal(t, err, run.CodeNotFound)
 		if page := must[bulk.BulksPage](t)(w.Bulks(ctx, other, 10, "")); len(page.Bulks) != 0 {
-			t.Errorf("%s sees %d bulks", other.ID, len(page.Bulks))
+			t.Errorf("%s sees %d bulks of another principal, want none", other.ID, len(page.Bulks))
 		}
 	}
 	if page := must[bulk.BulksPage](t)(w.Bulks(ctx, narrow, 10, "")); len(page.Bulks) != 1 ||
 		page.Bulks[0].ID != b.ID {
-		t.Errorf("the asker sees %+v", page)
+		t.Errorf("the requester sees %+v, want its own bulk", page)
 	}
 	_, err := w.SignalRuns(ctx, w.who("nobody"), bulkOf("b1", 1, bulk.BulkRuns{Filter: &control.RunFilter{}}))
 	refusal(t, err, run.CodeForbidden)
-	// nobody takes a row's place
+	// The excluded run leaves no gap in the numbers of the rows.
 	_, err = w.SignalRun(ctx, w.eng(), signal(ids[0], store.BulkSignalID(b.ID, 1), run.Pause))
 	refusal(t, err, run.CodeBadInput)
-	// A receipt is shown as long as its run may be read.
+	// A row shows its receipt only while the viewer may READ the run.
 	seer := w.who("two-viewer")
 	own := w.bulk(seer, bulkOf("b1", 2, bulk.BulkRuns{IDs: ids}))
 	w.sends()
 	w.bulkDone(seer, own.ID)
 	if rows := w.bulkRows(seer, own.ID); rows[0].Receipt == nil {
-		t.Errorf("row %+v", rows[0])
+		t.Errorf("the row is %+v, want one with its receipt", rows[0])
 	}
 	w.directory.SetGrants(
 		"acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "store", EnvironmentID: "*"}})
 	must[struct{}](t)(struct{}{}, w.authz.Swap(authz.DefaultPolicy()))
 	if rows := w.bulkRows(seer, own.ID); rows[0].Receipt != nil {
-		t.Errorf("the receipt of a run that may no longer be read: %+v", rows[0])
+		t.Errorf("the row of a run that may no longer be read is %+v, want no receipt", rows[0])
 	}
 }

@@ -30,9 +30,9 @@ func (w *world) bulkStopped(p authz.Principal, id string) (b bulk.Bulk) {
 	return b
 }
 
-// A stop comes while a round of 16 is on its way: the rest is not sent, whoever sends, and what was sent stays so.
+// The stop comes while a round of 16 signals is being sent. No server sends the rest, and sent signals stay sent.
 // contract: T128
-func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
+func TestBulkStop_UnsentSignalsAreNeverSent(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(80)
@@ -42,7 +42,7 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 		w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, fmt.Sprintf("%p", s)) })
 	}
 	b = w.bulkStopped(w.eng(), b.ID)
-	// A round whose lease ended before it was settled is settled twice.
+	// A round whose lease ended before its outcomes were stored is stored twice.
 	if b.Accepted == 0 || b.NotSent < 48 || b.Accepted+b.NotSent != 80 || b.FinishedAt == nil {
 		t.Errorf("%d accepted, %d not sent, %d wait: want at most 32, and all the others not sent", b.Accepted, b.NotSent,
 			b.Waiting())
@@ -50,11 +50,11 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 	for i, r := range w.bulkRows(w.eng(), b.ID) {
 		sent := w.count(r.RunID, run.SignalAccepted)
 		if (r.Outcome == store.BulkNotSent) != (sent == 0) || sent > 1 || r.Failed() || r.At == nil {
-			t.Errorf("row %d is %s, and its run accepted %d signals", i+1, r.Outcome, sent)
+			t.Errorf("row %d is %s and its run accepted %d signals, want both to agree", i+1, r.Outcome, sent)
 		}
 	}
 	if again := must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))); !cmp.Equal(again.Rev, b.Rev) {
-		t.Errorf("stopped again: revision %d, before %d", again.Rev, b.Rev)
+		t.Errorf("the second stop gives revision %d, want %d", again.Rev, b.Rev)
 	}
 	n := 0
 	for _, row := range w.audit("acme") {
@@ -63,7 +63,7 @@ func TestBulkStop_WhatIsNotSentStaysSo(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d rows of the audit: %v", n, w.audit("acme"))
+		t.Errorf("the audit has %d rows of the stop, want 1: %v", n, w.audit("acme"))
 	}
 }
 
@@ -73,10 +73,10 @@ func (w *world) onlyBulk() string {
 	return page.Bulks[0].ID
 }
 
-// The server dies with a round accepted and not noted, and the bulk is stopped before another one takes it: what was
-// sent is found by its receipt.
+// The server dies with a round accepted but not recorded, and the bulk is stopped before another server takes it. The
+// sent signals are found by their receipts.
 // contract: T128
-func TestBulkStop_CrashInTheMiddle(t *testing.T) {
+func TestBulkStop_AfterACrashSentSignalsAreFoundByTheirReceipts(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(40)
@@ -94,7 +94,7 @@ func TestBulkStop_CrashInTheMiddle(t *testing.T) {
 	f.settle = nil
 	f.dead.Store(false)
 	if s := must[bulk.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))).State(); s != "STOPPING" {
-		t.Errorf("the bulk is %s", s)
+		t.Errorf("the bulk is %s, want STOPPING", s)
 	}
 	second := usecases.New(w.config)
 	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
@@ -104,15 +104,15 @@ func TestBulkStop_CrashInTheMiddle(t *testing.T) {
 	}
 	for i, id := range ids {
 		if n := w.count(id, run.SignalAccepted); n != 1 && i < 32 || n != 0 && i >= 32 {
-			t.Errorf("run %d accepted %d signals", i, n)
+			t.Errorf("run %d accepted %d signals, want one exactly for the first 32", i, n)
 		}
 	}
 }
 
-// A server sleeps past its lease, just before it sends. The bulk is stopped, and another server settles what waits:
-// what the first one sends when it wakes up is too late.
+// A server sleeps past its lease just before it sends. The bulk is stopped, and another server settles the waiting
+// rows. When the first server wakes up, its signals are refused.
 // contract: T128
-func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
+func TestBulkStop_AServerThatLostItsLeaseSendsNothing(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids := w.many(20)
@@ -136,7 +136,7 @@ func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 	eventually(t, "the first one has done what it wanted to", func() bool { return f.inRuns.Load() >= before+16 })
 	for i, id := range ids {
 		if n := w.count(id, run.SignalAccepted); n != 0 {
-			t.Errorf("run %d accepted %d signals", i, n)
+			t.Errorf("run %d accepted %d signals, want none", i, n)
 		}
 	}
 	if b.NotSent != 20 {
@@ -144,8 +144,8 @@ func TestBulkStop_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
 	}
 }
 
-// The stop comes while a round is about to be sent, and its server has its lease still: nothing is sent after the
-// answer.
+// The stop comes while a server that still holds its lease is about to send a round. No signal is sent after CancelBulk
+// has returned.
 // contract: T128
 func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 	t.Parallel()
@@ -160,12 +160,13 @@ func TestBulkStop_NothingIsSentAfterTheAnswer(t *testing.T) {
 		sent += w.count(id, run.SignalAccepted)
 	}
 	if sent != b.Accepted || sent > 15 || b.NotSent != 20-sent {
-		t.Errorf("%d signals were sent; %d are accepted, %d not sent", sent, b.Accepted, b.NotSent)
+		t.Errorf("%d signals were sent; %d are accepted and %d not sent, want these to add up to 20",
+			sent, b.Accepted, b.NotSent)
 	}
 }
 
-// A bulk that waits for something is stopped at once, also before any server has begun with it.
-func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
+// A waiting bulk is stopped at once, even before any server has begun to send it.
+func TestBulkStop_AWaitingBulkStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	b := w.bulk(w.eng(), bulkOf("b1", 3, bulk.BulkRuns{IDs: w.many(3)}))
@@ -175,13 +176,13 @@ func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
 		t.Errorf("%d are not sent, want 3", b.NotSent)
 	}
 	if took := b.FinishedAt.Sub(*b.StoppedAt); took > testtime.Of(5*time.Second) {
-		t.Errorf("it took %s", took)
+		t.Errorf("the stop took %s, want it at once", took)
 	}
 }
 
-// A bulk is its asker's alone, and so is its stop.
+// Only the requester of a bulk may see or stop it.
 // contract: T101
-func TestBulkStop_OfNobodyElse(t *testing.T) {
+func TestBulkStop_OnlyTheRequesterMayStopIt(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	b := w.bulk(w.eng(), bulkOf("b1", 1, bulk.BulkRuns{IDs: w.many(1)}))
@@ -192,6 +193,6 @@ func TestBulkStop_OfNobodyElse(t *testing.T) {
 	_, err := w.CancelBulk(t.Context(), w.eng(), bulk.CancelBulk{ID: b.ID})
 	refusal(t, err, run.CodeBadInput)
 	if now := must[bulk.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.StoppedAt != nil {
-		t.Error("somebody stopped it")
+		t.Error("another principal stopped the bulk")
 	}
 }

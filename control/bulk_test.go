@@ -18,8 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Check 32: a receipt for each of 200 runs, 3 of which refuse; asked for again, only these.
-func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
+// A bulk to 200 runs gets a receipt for each of them; 3 refuse. A second bulk with failedOf targets only these 3.
+func TestBulk_Of200RunsThe3RefusalsCanBeRepeatedAlone(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids := w.many(200)
@@ -27,7 +27,7 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 		w.append(ids[i], runtest.Draft(run.RunCancelled, "", 1))
 	}
 	b := w.bulk(w.eng(), bulkOf("b1", 200, bulk.BulkRuns{IDs: ids}))
-	w.sends() // nobody watches
+	w.sends() // without a viewer
 	b = w.bulkDone(w.eng(), b.ID)
 	if diff := cmp.Diff([]int{200, 0, 197, 3, 0}, counts(b)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
@@ -40,7 +40,7 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 	for i, r := range w.bulkRows(w.eng(), b.ID) {
 		if r.RunID != ids[i] || r.Receipt == nil || r.Receipt.Reason != "release" || r.Receipt.Actor != "dev-engineer" ||
 			r.At == nil {
-			t.Fatalf("row %d is %+v", i, r)
+			t.Fatalf("row %d is %+v, want an outcome with a time", i, r)
 		}
 		if r.Failed() {
 			failed = append(failed, fmt.Sprintf("%d %s %s", r.No, r.Outcome, r.Receipt.Rejection))
@@ -56,7 +56,7 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 		t.Errorf("counts of the second bulk (-want +got):\n%s", diff)
 	}
 	if n := w.count(ids[0], run.SignalAccepted); n != 1 {
-		t.Errorf("%d signals were accepted by a run that had not failed", n)
+		t.Errorf("the run that had not failed accepted %d signals, want 1", n)
 	}
 	for _, row := range []string{"dev-engineer SIGNAL_RUNS ACCEPTED", "dev-engineer PAUSE ACCEPTED  " + ids[0],
 		"dev-engineer PAUSE REJECTED RUN_TERMINAL " + ids[7]} {
@@ -66,7 +66,7 @@ func TestBulk_200RunsOfWhich3FailThenOnlyThose(t *testing.T) {
 	}
 }
 
-func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
+func TestBulk_TheSetOfRunsIsFixedAndCounted(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids, ctx, eng := w.many(6), t.Context(), w.eng()
@@ -76,7 +76,7 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	})
 	_, err := w.SignalRuns(ctx, eng, bulkOf("b1", 5, running))
 	if e := refusal(t, err, run.CodeBulkMoved); e.Count != 6 {
-		t.Errorf("the refusal says %d", e.Count)
+		t.Errorf("the refusal has the count %d, want the current one", e.Count)
 	}
 	if !w.audited("acme", "dev-engineer SIGNAL_RUNS REJECTED BULK_MOVED") {
 		t.Error("no audit row of the refusal")
@@ -84,12 +84,12 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	made := must[bulk.MadeBulk](t)(w.SignalRuns(ctx, eng, bulkOf("b1", 6, running)))
 	w.sends()
 	b := w.bulkDone(eng, made.Bulk.ID)
-	later := w.queued("later", "a") // it was not there when the bulk was made
+	later := w.queued("later", "a") // created after the bulk
 	w.handOver()
 	w.append(later, runtest.Start())
 	again := must[bulk.MadeBulk](t)(w.SignalRuns(ctx, eng, bulkOf("b1", 6, running)))
 	if !again.Duplicate || again.Bulk.ID != b.ID || again.Bulk.Total != 6 || made.Duplicate {
-		t.Errorf("again: %+v", again)
+		t.Errorf("the repeated request is answered %+v, want a duplicate of the bulk of 6 runs", again)
 	}
 	for name, in := range map[string]bulk.SignalRuns{"runs": bulkOf("b1", 1, bulk.BulkRuns{IDs: ids[:1]}),
 		"reason": func() bulk.SignalRuns {
@@ -118,11 +118,11 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	_, err = w.SignalRuns(
 		ctx, eng, bulkOf("b2", bulk.MaxBulk+1, bulk.BulkRuns{IDs: make([]string, bulk.MaxBulk+1)}))
 	if e := refusal(t, err, run.CodeBulkTooLarge); e.Limit != bulk.MaxBulk || !strings.Contains(e.Message, "5001") {
-		t.Errorf("refusal %+v", e)
+		t.Errorf("the refusal is %+v, want one with the limit and the number 5001", e)
 	}
 }
 
-func TestBulk_OpenOnesAreBounded(t *testing.T) {
+func TestBulk_OpenBulksAreBounded(t *testing.T) {
 	t.Parallel()
 	w, _ := bulkWorld(t)
 	ids := w.many(1)
@@ -131,15 +131,15 @@ func TestBulk_OpenOnesAreBounded(t *testing.T) {
 	}
 	_, err := w.SignalRuns(t.Context(), w.eng(), bulkOf("b5", 1, bulk.BulkRuns{IDs: ids}))
 	if e := refusal(t, err, run.CodeTooManyBulks); e.RetryAfter <= 0 {
-		t.Errorf("refusal %+v", e)
+		t.Errorf("the refusal is %+v, want one with RetryAfter", e)
 	}
 	w.bulk(w.who("dev-operator"), bulkOf("b5", 1, bulk.BulkRuns{IDs: ids}))
 }
 
-// First the state, then rows as they change, a receipt that moves included; honest when the store is away; over when
-// the rights are.
+// A watcher gets the state first, then rows as they or their receipts change. The stream is STALE while the store is
+// down, and ends when the rights end.
 // contract: T178
-func TestBulk_Watch(t *testing.T) {
+func TestWatchBulk_SendsTheStateAndThenChanges(t *testing.T) {
 	t.Parallel()
 	w, f := bulkWorld(t)
 	ids, who := w.many(20), w.eng()
@@ -151,13 +151,13 @@ func TestBulk_Watch(t *testing.T) {
 	first := take(t, s, "the first frame", func(bulk.BulkFrame) bool { return true })
 	if !first.Reset || first.Sync != live.Live || len(first.Rows) != 0 || first.Bulk.Waiting() != 20 ||
 		first.Bulk.Applications == nil {
-		t.Errorf("first frame %+v", first)
+		t.Errorf("the first frame is %+v, want Reset with all counts", first)
 	}
 	w.sends()
 	seen := map[int]bool{}
 	take(t, s, "all rows", func(f bulk.BulkFrame) bool {
 		if f.Reset {
-			t.Error("a second reset")
+			t.Error("there is a second frame with Reset")
 		}
 		for _, r := range f.Rows {
 			seen[r.No] = true
@@ -171,12 +171,12 @@ func TestBulk_Watch(t *testing.T) {
 	moved := take(t, s, "the receipt that moved", func(f bulk.BulkFrame) bool { return len(f.Rows) > 0 })
 	if len(moved.Rows) != 1 || moved.Rows[0].No != 5 || !moved.Rows[0].Failed() ||
 		moved.Bulk.Applications.NotApplied != 1 {
-		t.Errorf("frame %+v", moved)
+		t.Errorf("the frame is %+v, want the row that moved", moved)
 	}
 	f.down.Store(true)
 	stale := take(t, s, "STALE", func(f bulk.BulkFrame) bool { return f.Sync == live.Stale })
 	if stale.Reason != live.StoreDown || stale.Bulk.ID != b.ID || stale.AsOf.After(w.clock.now()) {
-		t.Errorf("stale frame %+v", stale)
+		t.Errorf("the stale frame is %+v, want STORE_DOWN with the last state", stale)
 	}
 	f.down.Store(false)
 	take(t, s, "LIVE again", func(f bulk.BulkFrame) bool { return f.Sync == live.Live })

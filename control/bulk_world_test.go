@@ -18,13 +18,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// faulty is a store whose calls for bulks a test may refuse or follow.
+// faulty is a store whose bulk calls a test can refuse or observe.
 type faulty struct {
 	store.Store
-	settle func() error // before each SettleBulkRows
-	dead   atomic.Bool  // its process is: nothing of bulks is written any more
-	inRun  func() error // before each InRun
-	inRuns atomic.Int64 // those that have ended
+	settle func() error // called before each SettleBulkRows
+	dead   atomic.Bool  // the process is dead: it writes nothing more about bulks
+	inRun  func() error // called before each InRun
+	inRuns atomic.Int64 // number of finished calls
 	down   atomic.Bool  // Bulk is unavailable
 }
 
@@ -64,7 +64,7 @@ func (f *faulty) Bulk(ctx context.Context, id string) (store.Bulk, error) {
 	return f.Store.Bulk(ctx, id)
 }
 
-// bulkWorld is a world whose store may fail, with leases that a test can wait for.
+// bulkWorld is a world whose store can fail, with leases short enough to wait for.
 func bulkWorld(t *testing.T, change ...func(*usecases.Config)) (*world, *faulty) {
 	t.Helper()
 	f := &faulty{}

@@ -1,8 +1,10 @@
-// Package control is the kernel of the use cases: who may do and see what (Rights), errors, alerts, the audit, pages,
-// and background work that contains its panics. The use cases themselves are in the packages below, one for each
-// subject. It is here and there only that authorisation, store and engine meet. Every use case takes the principal as a
-// parameter, decides before it looks, and returns a *Error with a code of the one table. A run of another tenant is
-// NOT_FOUND, word for word like one that does not exist, so that nobody learns that it exists.
+// Package control is the kernel of the use cases: it decides who may do and see what (Rights), and it holds errors,
+// alerts, the audit, pages, and background work that contains its panics. The use cases themselves are in the packages
+// below, one package for each subject. Authorisation, store and engine meet only here and in those packages.
+//
+// Every use case takes the principal as a parameter, decides about rights before it reads, and returns a *Error with a
+// code of run. A run of another tenant gets the same NOT_FOUND, word for word, as a run that does not exist, so that
+// nobody can find out that it exists.
 package control
 
 import (
@@ -12,26 +14,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// RunView is a run as a query shows it: state at the head (or at a past seq) and
-// the operational fields beside it.
+// RunView is a run as a query shows it: its state at the head, or at a past seq, and the operational fields.
 type RunView struct {
 	Run          store.Run // zero in views made from frames
 	State        run.State
 	Epoch        string
 	OpsRev       int64
 	AsOf         time.Time
-	Queue        *QueueEntry     // until it is started
-	Approval     *store.Approval // of a run that waits for it, where one run is read
-	PendingRetry map[string]bool // stepIds with an accepted retry that has not begun
-	Past         bool            // made with at: no actions
+	Queue        *QueueEntry     // nil once the run has started
+	Approval     *store.Approval // of a run that waits for approval; set only where a single run is read
+	PendingRetry map[string]bool // by stepId: an accepted retry has not begun
+	Past         bool            // the state is at a past seq, so no actions are available
 }
 
-// RunFilter selects runs; TenantID is ignored, it is the caller's.
+// RunFilter selects runs. Use cases overwrite TenantID with the tenant of the caller.
 type RunFilter = store.RunFilter
 
 // RunsQuery asks for a page of runs of the caller's tenant.
 type RunsQuery struct {
-	Filter        RunFilter // with Steps the runs have theirs: QUERY_TOO_COMPLEX above store.MaxListSteps
+	Filter        RunFilter // with Steps the rows carry their steps; QUERY_TOO_COMPLEX above store.MaxListSteps
 	First, Last   int
 	After, Before string // cursors of RunsPage
 }
@@ -43,11 +44,11 @@ type RunsPage struct {
 	HasNext, HasPrev bool
 }
 
-// QueueEntry is a run that is to be started.
+// QueueEntry describes a run in the queue that has not started.
 type QueueEntry struct {
 	store.WaitingRun
-	// Why it waits; "": it does not, it is being started.
+	// Why is the reason why the run waits. It is "" when the run does not wait but is being started.
 	Why store.WaitReason
-	// Wait is estimated from now; 0: nothing is known.
+	// Wait is the estimated time until the start, from now. 0 means that there is no estimate.
 	Wait time.Duration
 }

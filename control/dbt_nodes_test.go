@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// dbtProgram is the real dbt.
+// dbtProgram returns the path of the real dbt.
 func dbtProgram(t *testing.T) string {
 	t.Helper()
 	own, err := filepath.Abs("../.tools/dbt/bin/dbt")
@@ -33,7 +33,7 @@ func dbtProgram(t *testing.T) string {
 	return path
 }
 
-// brokenShop is the run_results.json that dbt leaves of the sample project with a model that fails.
+// brokenShop returns the run_results.json of the sample project with a model that fails.
 func brokenShop(t *testing.T) []byte {
 	t.Helper()
 	project, target := t.TempDir(), t.TempDir()
@@ -56,7 +56,8 @@ func brokenShop(t *testing.T) []byte {
 	return must[[]byte](t)(os.ReadFile(filepath.Join(target, "run_results.json")))
 }
 
-// dbtStep makes a run whose step s1 failed and left body as its results at uri; "": where they belong.
+// dbtStep makes a run whose step s1 failed and stored body as its results at uri. With "" the uri is the one of the
+// attempt.
 func (w *world) dbtStep(requestID string, body []byte, uri string) string {
 	w.t.Helper()
 	id := w.running(requestID, "s1")
@@ -74,7 +75,7 @@ func (w *world) dbtStep(requestID string, body []byte, uri string) string {
 	return id
 }
 
-// T219: what dbt says of its nodes is there especially when it failed.
+// The nodes matter most after a failure, so they are readable for failed attempts too.
 // contract: T219
 func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	t.Parallel()
@@ -92,15 +93,15 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	}
 	failed := read(reads.DBTNodesQuery{Statuses: []string{"error"}})
 	if failed.Total != 1 || len(failed.Nodes) != 1 || failed.Attempt != 1 {
-		t.Fatalf("%+v", failed)
+		t.Fatalf("the page of failed nodes is %+v, want one node of attempt 1", failed)
 	}
 	n := failed.Nodes[0]
 	if n.Name() != "stg_orders" || n.ResourceType() != "model" || !strings.Contains(n.Message, "no_such_column") ||
 		n.ExecutionTime <= 0 || !strings.Contains(n.CompiledSQL, "select no_such_column") || n.SQLCut {
-		t.Errorf("%+v", n)
+		t.Errorf("the node is %+v, want the failed model with its SQL and duration", n)
 	}
 	if failed.ByStatus["skipped"] < 5 || failed.ByStatus["success"] < 2 || failed.ByStatus["pass"] < 2 {
-		t.Errorf("by status: %v", failed.ByStatus)
+		t.Errorf("the counts by status are %v, want skipped, successful and passed nodes", failed.ByStatus)
 	}
 	total := 0
 	for _, count := range failed.ByStatus {
@@ -113,7 +114,7 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 			paged = append(paged, n.UniqueID)
 		}
 		if page.Total != total {
-			t.Errorf("%d in all, want %d", page.Total, total)
+			t.Errorf("the page counts %d nodes, want %d", page.Total, total)
 		}
 		if !page.HasNext {
 			break
@@ -125,7 +126,7 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 		whole = append(whole, n.UniqueID)
 		if n.ResourceType() == "test" && n.Status == "pass" && (n.Failures == nil || *n.Failures != 0 ||
 			strings.Contains(n.Name(), ".")) {
-			t.Errorf("%+v", n)
+			t.Errorf("the test node is %+v, want a name without the digest", n)
 		}
 	}
 	if diff := cmp.Diff(whole, paged); diff != "" || len(whole) != total {
@@ -144,8 +145,8 @@ func TestDBTNodes_OfAFailedRunOfTheRealDBT(t *testing.T) {
 	}
 }
 
-// What a worker names as its artifact is not read from where others keep theirs.
-func TestDBTNodes_OfNobodyElsesArtifacts(t *testing.T) {
+// A worker cannot show the artifacts of other attempts by naming their URI.
+func TestDBTNodes_RefusesArtifactsOfOtherAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	secret := artifact.Name(artifact.AttemptID{TenantID: "globex", RunID: "r9", StepID: "s1", LogicalAttempt: 1}, 1,
@@ -158,12 +159,12 @@ func TestDBTNodes_OfNobodyElsesArtifacts(t *testing.T) {
 	id := w.dbtStep("theft", []byte(`{"results":[]}`), uri)
 	if page, ok, err := w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1"}); ok ||
 		err != nil {
-		t.Errorf("shows %+v, %v", page, err)
+		t.Errorf("the page is %+v with the error %v, want none", page, err)
 	}
 }
 
-// A page is bounded whatever dbt wrote.
-func TestDBTNodes_Bounds(t *testing.T) {
+// A page is bounded regardless of the size of dbt's output.
+func TestDBTNodes_PagesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	long := fmt.Sprintf(`{"metadata":{"x":[1,{"y":2}]},"results":[{"unique_id":"model.p.a.v2","status":"success","message":%q,"compiled_code":%q,"adapter_response":{"rows_affected":7}},
@@ -172,18 +173,19 @@ func TestDBTNodes_Bounds(t *testing.T) {
 	id := w.dbtStep("long", []byte(long), "")
 	page, _, err := w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1"})
 	if err != nil || len(page.Nodes) != 2 {
-		t.Fatalf("%+v, %v", page, err)
+		t.Fatalf("the page is %+v with the error %v, want two nodes", page, err)
 	}
 	if n := page.Nodes[0]; len(n.Message) != 4096 || len(n.CompiledSQL) != 32<<10 || !n.SQLCut || n.Name() != "a.v2" ||
 		n.RowsAffected == nil || *n.RowsAffected != 7 {
-		t.Errorf("%s %d %d %v %v", n.Name(), len(n.Message), len(n.CompiledSQL), n.SQLCut, n.RowsAffected)
+		t.Errorf("node %s has a message of %d bytes and SQL of %d bytes, cut %v, rows %v; want both cut and 7 rows",
+			n.Name(), len(n.Message), len(n.CompiledSQL), n.SQLCut, n.RowsAffected)
 	}
 	if n := page.Nodes[1]; n.Name() != "odd" || n.RowsAffected != nil {
-		t.Errorf("%+v", n)
+		t.Errorf("the node is %+v, want the name odd and no rows", n)
 	}
 	id = w.dbtStep("large", bytes.Repeat([]byte(" "), 16<<20+1), "")
 	_, _, err = w.DBTNodes(t.Context(), w.eng(), reads.DBTNodesQuery{RunID: id, StepID: "s1"})
 	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != 16<<20 {
-		t.Errorf("limit %d", e.Limit)
+		t.Errorf("the refusal has the limit %d, want 16 MiB", e.Limit)
 	}
 }

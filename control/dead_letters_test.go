@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// redriver marks letters, or fails as a test says.
+// redriver marks dead letters as redriven, or fails as the test sets.
 type redriver struct {
 	mu    sync.Mutex
 	store store.Outbox
@@ -46,7 +46,7 @@ func withRedriver(r *redriver) func(*usecases.Config) {
 	return func(c *usecases.Config) { c.Redriver, r.store = r, c.Store }
 }
 
-// bury makes a dead letter of a run as a projector would, and gives its id.
+// bury makes a dead letter of a run, like a projector, and returns its id.
 func (w *world) bury(tenant, project, runID string, from, to int) string {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")+"?_pragma=busy_timeout(5000)"))
@@ -86,7 +86,7 @@ func outcomes(out reads.RedrivenDeadLetters) []string {
 	return words
 }
 
-func TestDeadLetters_Pages(t *testing.T) {
+func TestDeadLetters_ArePagedNewestFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	one, two := w.queued("one", "s1"), w.queued("two", "s1")
@@ -126,7 +126,7 @@ func TestDeadLetters_Pages(t *testing.T) {
 	}
 	got := must[reads.DeadLetter](t)(w.DeadLetter(t.Context(), sre, all[4]))
 	if got.RunID != one || got.From != 0 || got.To != 1 || got.Cause != "too large" || got.Attempts != 10 {
-		t.Errorf("%+v", got)
+		t.Errorf("the dead letter is %+v, want the one of the first run", got)
 	}
 	for _, after := range []string{"nonsense", foreign} {
 		_, err := w.DeadLetters(t.Context(), sre, reads.DeadLettersQuery{After: after})
@@ -136,9 +136,9 @@ func TestDeadLetters_Pages(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 }
 
-// Nothing of another tenant is seen, named or redriven, and no answer tells that it is there.
+// Another tenant's dead letters are neither listed, named nor redriven, and no answer tells that they exist.
 // contract: T101
-func TestDeadLetters_OneTenant(t *testing.T) {
+func TestDeadLetters_OtherTenantsSeeNothing(t *testing.T) {
 	t.Parallel()
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
@@ -147,17 +147,17 @@ func TestDeadLetters_OneTenant(t *testing.T) {
 	mallory := w.who("dev-mallory")
 	if p := must[reads.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{})); len(
 		p.Letters) > 0 {
-		t.Errorf("another tenant sees %v", p.Letters)
+		t.Errorf("another tenant sees %v, want nothing", p.Letters)
 	}
 	_, theirs := w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{RunID: id})
 	_, none := w.DeadLetters(t.Context(), mallory, reads.DeadLettersQuery{RunID: "no-such-run"})
 	if a, b := refusal(t, theirs, run.CodeNotFound), refusal(t, none, run.CodeNotFound); a.Error() != b.Error() {
-		t.Errorf("told apart: %q and %q", a, b)
+		t.Errorf("a foreign and a missing run are told apart: %q and %q", a, b)
 	}
 	_, theirs = w.DeadLetter(t.Context(), mallory, letter)
 	_, none = w.DeadLetter(t.Context(), mallory, uuid.NewString())
 	if a, b := refusal(t, theirs, run.CodeNotFound), refusal(t, none, run.CodeNotFound); a.Error() != b.Error() {
-		t.Errorf("told apart: %q and %q", a, b)
+		t.Errorf("a foreign and a missing dead letter are told apart: %q and %q", a, b)
 	}
 	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
 		reads.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter, uuid.NewString(), ""}}))
@@ -169,11 +169,11 @@ func TestDeadLetters_OneTenant(t *testing.T) {
 	_, err := w.RedriveDeadLetters(t.Context(), mallory, reads.RedriveDeadLetters{RequestID: "q3", RunID: id})
 	refusal(t, err, run.CodeNotFound)
 	if len(out.Results) > 0 || len(r.tried) > 0 {
-		t.Errorf("results %v, published %v", out.Results, r.tried)
+		t.Errorf("the results are %v and %v was published, want nothing", out.Results, r.tried)
 	}
 }
 
-func TestDeadLetters_WhoMay(t *testing.T) {
+func TestDeadLetters_NeedARole(t *testing.T) {
 	t.Parallel()
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
@@ -187,12 +187,12 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 			e := refusal(t, err, run.CodeForbidden)
 			if e.Denial.Action != authz.ReadDeadLetters || !slices.Equal(e.Denial.WhoCould,
 				[]string{"dev-admin", "dev-sre"}) {
-				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
+				t.Errorf("%s: the denial is %+v, want one that names action and principals", token, e.Denial)
 			}
 			in := reads.RedriveDeadLetters{RequestID: "q1", RunID: runID, AllOpen: runID == ""}
 			_, err = w.RedriveDeadLetters(t.Context(), p, in)
 			if e := refusal(t, err, run.CodeForbidden); e.Denial.Action != authz.Redrive {
-				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
+				t.Errorf("%s: the denial is %+v, want the action REDRIVE", token, e.Denial)
 			}
 		}
 		for _, action := range []string{"READ_DEAD_LETTERS", "REDRIVE"} {
@@ -201,13 +201,13 @@ func TestDeadLetters_WhoMay(t *testing.T) {
 			}
 		}
 		if _, err := w.DeadLetter(t.Context(), p, "x"); err == nil {
-			t.Errorf("%s may ask for a letter", token)
+			t.Errorf("%s may read a dead letter, want a refusal", token)
 		}
 	}
 	_, err := w.DeadLetters(t.Context(), w.who("nobody"), reads.DeadLettersQuery{RunID: id})
 	refusal(t, err, run.CodeNotFound)
 	if len(r.tried) > 0 {
-		t.Errorf("published %v", r.tried)
+		t.Errorf("%v was published, want nothing", r.tried)
 	}
 	for _, token := range []string{"dev-admin", "dev-sre"} {
 		must[reads.DeadLettersPage](t)(w.DeadLetters(t.Context(), w.who(token), reads.DeadLettersQuery{RunID: id}))
@@ -248,7 +248,7 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 	}
 	if rows() != 3 || !w.audited(
 		"acme", fmt.Sprintf(`dev-admin REDRIVE ACCEPTED  %s {"deadLetterId":%q,"fromSeq":1,"toSeq":2}`, id, second)) {
-		t.Errorf("audit: %v", w.audit("acme"))
+		t.Errorf("the audit has no rows of the redrive: %v", w.audit("acme"))
 	}
 	if diff := cmp.Diff([]string{"ALREADY", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "ALREADY"},
 		outcomes(redrive(in))); diff != "" {
@@ -263,12 +263,12 @@ func TestRedriveDeadLetters_EachLetterHasItsResult(t *testing.T) {
 		t.Errorf("what is open of the run (-want +got):\n%s", diff)
 	}
 	if out := redrive(reads.RedriveDeadLetters{RequestID: "q3", AllOpen: true}); len(out.Results) > 0 || out.More {
-		t.Errorf("nothing is open: %+v", out)
+		t.Errorf("with nothing open the result is %+v, want none", out)
 	}
 }
 
-// A bus that is down is not asked for each letter; the audit comes first.
-func TestRedriveDeadLetters_BusDown(t *testing.T) {
+// A bus that is down is not called for each dead letter. The audit rows are written first.
+func TestRedriveDeadLetters_StopsAtABusThatIsDown(t *testing.T) {
 	t.Parallel()
 	r := &redriver{fails: map[string]error{}}
 	w := newWorld(t, withRedriver(r))
@@ -288,7 +288,7 @@ func TestRedriveDeadLetters_BusDown(t *testing.T) {
 	}
 	for _, res := range out.Results {
 		if res.Failed != nil && (res.Failed.RetryAfter == 0 || strings.Contains(res.Failed.Message, "10.0.0.7")) {
-			t.Errorf("told: %+v", res.Failed)
+			t.Errorf("the failure is %+v, want RetryAfter and no address of the bus", res.Failed)
 		}
 	}
 	w.raw.Close()
@@ -296,11 +296,11 @@ func TestRedriveDeadLetters_BusDown(t *testing.T) {
 		IDs: letters})
 	refusal(t, err, run.CodeStoreUnavailable)
 	if len(r.tried) != 2 {
-		t.Error("published without an audit row")
+		t.Error("a dead letter was published without an audit row")
 	}
 }
 
-func TestRedriveDeadLetters_Bounds(t *testing.T) {
+func TestRedriveDeadLetters_IsBounded(t *testing.T) {
 	t.Parallel()
 	r := &redriver{}
 	w := newWorld(t, withRedriver(r))
@@ -312,12 +312,12 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 	out := must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
 		reads.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	if len(out.Results) != reads.MaxRedrive || !out.More {
-		t.Errorf("%d results, more %t", len(out.Results), out.More)
+		t.Errorf("there are %d results, more is %t; want MaxRedrive and more", len(out.Results), out.More)
 	}
 	out = must[reads.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin,
 		reads.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
 	if len(out.Results) != 1 || out.More {
-		t.Errorf("then %d results, more %t", len(out.Results), out.More)
+		t.Errorf("the second call has %d results, more is %t; want the rest", len(out.Results), out.More)
 	}
 	for _, in := range []reads.RedriveDeadLetters{
 		{AllOpen: true}, {RequestID: "?", AllOpen: true}, {RequestID: "q"}, {RequestID: "q", AllOpen: true, RunID: id},
@@ -332,9 +332,9 @@ func TestRedriveDeadLetters_Bounds(t *testing.T) {
 	refusal(t, err, run.CodeNotSupported)
 }
 
-// With the projector that publishes, a redriven letter is marked and the bus has the run's state.
+// With a publishing projector, a redriven dead letter is marked and the bus has the run's state.
 // contract: O04
-func TestRedriveDeadLetters_ByTheProjector(t *testing.T) {
+func TestRedriveDeadLetters_TheProjectorPublishesAndMarksThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) {
 		c.Redriver = projector.New(c.Store, c.Bus, projector.Config{})

@@ -17,14 +17,14 @@ func TestDebugRun_ADenialLeavesARow(t *testing.T) {
 	_, err := w.DebugRun(t.Context(), w.eng(), id)
 	refusal(t, err, run.CodeForbidden)
 	if !w.audited("acme", "dev-engineer DEBUG DENIED FORBIDDEN "+id) {
-		t.Errorf("%q", w.audit("acme"))
+		t.Errorf("the audit %q has no row of the denial", w.audit("acme"))
 	}
 	if d := must[reads.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), id)); d.RunID != id || d.Engine == nil {
-		t.Errorf("%+v", d)
+		t.Errorf("an SRE gets %+v, want the run with its engine", d)
 	}
 }
 
-// manySignals has a page of signals that were applied in front of one that was not.
+// manySignals returns a page of applied signals before one that is not applied.
 type manySignals struct{ store.Store }
 
 func (manySignals) After(_ context.Context, runID string, no int64) (out []run.Receipt, _ error) {
@@ -46,6 +46,6 @@ func TestDebugRun_ShowsWhatWaitsBehindManySignals(t *testing.T) {
 	w := newSweptWorld(t, func(c *usecases.Config) { c.Store = manySignals{c.Store} })
 	d := must[reads.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), w.atWork("r1")))
 	if len(d.Open) != 1 || d.Open[0].No != store.MaxPage+1 {
-		t.Errorf("%+v", d.Open)
+		t.Errorf("the open signals are %+v, want only the last one", d.Open)
 	}
 }

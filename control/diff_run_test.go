@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// The difference of two moments is what the log says between them.
-func TestDiffRun_WhatMovedBetweenTwoMoments(t *testing.T) {
+// The difference of two positions is what the log contains between them.
+func TestDiffRun_HasTheChangesBetweenTwoPositions(t *testing.T) {
 	w := newWorld(t)
 	id := w.running("diff", "a", "b", "c<a") // seq 1 RunApproved, 2 RunStarted
 	w.finish(id, "a", 1, run.StepCompletedEvent)
@@ -54,6 +54,6 @@ func TestDiffRun_WhatMovedBetweenTwoMoments(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 	_, err = w.DiffRun(t.Context(), w.who("dev-mallory"), id, 1, 2)
 	if e := refusal(t, err, run.CodeNotFound); strings.Contains(e.Message, "shop") {
-		t.Errorf("a stranger hears %q", e.Message)
+		t.Errorf("the refusal for another tenant says %q, want no scope in it", e.Message)
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Error is what a caller may know: a code of the one table and a message that
-// says what to do. The cause stays inside and is logged once, at the edge.
+// Error is the part of a failure that a caller may know: a code and a message that says what to do. The cause is not
+// shown to the caller; the edge logs it once.
 type Error struct {
 	Code       run.Code
 	Message    string
-	RetryAfter time.Duration    // 0: waiting does not help
+	RetryAfter time.Duration    // 0 when waiting does not help
 	Violations []plan.Violation // BAD_USER_INPUT, PLAN_INVALID, SCHEMA_VALIDATION_FAILED
-	RunSeq     run.Seq          // RUN_MOVED: where the run is now
-	// PolicyVersion is POLICY_MOVED's: where the policy is now.
+	RunSeq     run.Seq          // RUN_MOVED: the current seq of the run
+	// PolicyVersion is the current version of the policy, for POLICY_MOVED.
 	PolicyVersion int64
-	QuotaVersion  int64    // QUOTA_MOVED: where the settings are now
-	Count         int      // BULK_MOVED: how many runs are meant now
+	QuotaVersion  int64    // QUOTA_MOVED: the current version of the settings
+	Count         int      // BULK_MOVED: how many runs the selection matches now
 	Denial        *Denial  // FORBIDDEN
 	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
-	Limit         int64    // what a limit was
+	Limit         int64    // the limit that was exceeded
 	Cause         error
 }
 
@@ -37,12 +37,12 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 // Unwrap returns the cause, for logs.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Denial explains a FORBIDDEN within what the caller may know.
+// Denial explains a FORBIDDEN, limited to what the caller may know.
 type Denial struct {
 	Action   authz.Action
 	Rule     string
 	WhoCould []string
-	// PolicyVersion is that of the tenant's policy, 0 when it has none of its own.
+	// PolicyVersion is the version of the tenant's policy, 0 when the tenant has no policy of its own.
 	PolicyVersion int64
 }
 
@@ -51,8 +51,8 @@ func Refuse(code run.Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// RunNotFound is the one answer for a run that does not exist and for one that
-// is another tenant's (T101): it does not even repeat the id.
+// RunNotFound returns the NOT_FOUND for a run that does not exist and for a run of another tenant. It does not repeat
+// the id, so that the two cannot be told apart (contract T101).
 func RunNotFound() *Error {
 	return Refuse(run.CodeNotFound, "There is no such run, or it is not yours.")
 }
@@ -62,10 +62,10 @@ func CursorInvalid() *Error {
 	return Refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
 }
 
-// Translate turns what a port returned into what a caller may know. A *Error
-// and a context's end pass as they are.
+// Translate maps an error of a store, engine or other port to a *Error that a caller may see. It returns nil, a *Error
+// and the error of an ended context unchanged. Every other unknown error becomes INTERNAL, with the error as its cause.
 func Translate(err error) error {
-	if err == nil { // once for every frame
+	if err == nil { // fast path: Translate runs once for every frame
 		return nil
 	}
 	var own *Error
@@ -91,16 +91,16 @@ func Translate(err error) error {
 	case errors.Is(err, plan.ErrTooLarge):
 		e.Code, e.Message, e.Limit = run.CodePlanTooLarge, "The plan document is larger than 10 MiB.", plan.MaxDocumentBytes
 	case errors.As(err, &refused):
-		e.Code, e.Message, e.RetryAfter = refused.Code, "The tenant or project may start no more runs now. Nothing "+
-			"was changed.", refused.RetryAfter
+		e.Code, e.Message, e.RetryAfter = refused.Code, "The quota of the tenant or project allows no more runs now. "+
+			"Nothing was changed.", refused.RetryAfter
 		if refused.Code == run.CodeQueueFull {
-			e.Message = "As many runs of the tenant or project wait already as may. Nothing was changed."
+			e.Message = "The queue of the tenant or project is full. Nothing was changed; try again later."
 		}
 	case errors.Is(err, store.ErrNotFound):
 		return RunNotFound()
 	case errors.As(err, &overloaded):
 		e.Code, e.Message, e.RetryAfter = run.CodeStoreOverloaded,
-			"The store has as much to write as it can take. Nothing was changed; try again.", overloaded.RetryAfter
+			"The store is overloaded. Nothing was changed; try again.", overloaded.RetryAfter
 	case errors.Is(err, store.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeStoreUnavailable,
 			"The store does not answer. Nothing was changed; try again.", 2*time.Second
@@ -110,8 +110,8 @@ func Translate(err error) error {
 		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable,
 			"The access policy cannot be read now, so nothing is decided. Try again.", 2*time.Second
 	case errors.Is(err, live.ErrTooMany):
-		e.Code, e.Message, e.RetryAfter = run.CodeTooManyStreams, "This server has all the streams that it may have.",
-			5*time.Second
+		e.Code, e.Message, e.RetryAfter = run.CodeTooManyStreams,
+			"This server has reached its limit of streams. Try again.", 5*time.Second
 	case errors.Is(err, live.ErrShutdown):
 		e.Code, e.Message = run.CodeServerShutdown, "This server is shutting down. Resume elsewhere with your last position."
 	}

@@ -37,7 +37,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// fakeEngine is an engine whose answers a test chooses. By default it takes everything.
+// fakeEngine is an engine whose answers a test sets. By default it accepts everything.
 type fakeEngine struct {
 	mu        sync.Mutex
 	start     func(run.Identity) error
@@ -110,11 +110,11 @@ func (e *fakeEngine) delivered(runID string) []engine.Signal {
 	return append([]engine.Signal(nil), e.signals[runID]...)
 }
 
-// clock is a clock that a test moves, and may hold.
+// clock is a clock that a test can advance and hold.
 type clock struct {
 	mu   sync.Mutex
 	off  time.Duration
-	held time.Time // zero: it goes on
+	held time.Time // zero while the time goes on
 }
 
 func (c *clock) now() time.Time {
@@ -130,14 +130,14 @@ func (c *clock) read() time.Time {
 	return time.Now().Add(c.off)
 }
 
-// hold lets no time pass but what advance adds, however long this machine takes.
+// hold stops the time. Only advance moves it, however long the test takes.
 func (c *clock) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held, c.off = c.read().Truncate(time.Microsecond), 0 // as stores keep it
+	c.held, c.off = c.read().Truncate(time.Microsecond), 0 // the precision of the stores
 }
 
-// release lets the time go on from where it is held.
+// release lets the time go on from where it was held.
 func (c *clock) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *clock) advance(d time.Duration) {
 	c.off += d
 }
 
-// world is the use cases on a real store, bus, hub and projector.
+// world has the use cases on a real store, bus, hub and projector.
 type world struct {
 	t         *testing.T
 	dir       string
@@ -179,7 +179,7 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// accounts are the principals of `dvt dev` and some with less.
+// accounts are the principals of `dvt dev` and some with fewer rights.
 func accounts() []authz.Account {
 	all := authz.DevAccounts(func(name string) string { return name })
 	narrow := func(token, id string, like authz.Account, grants ...authz.Grant) {
@@ -221,7 +221,7 @@ func newWorld(t *testing.T, change ...func(*usecases.Config)) *world {
 	w.authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
 	pr := projector.New(w.raw, w.bus, projector.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
 	w.store = decorate.WakeOnCommit(w.raw, pr)
-	// A head check that takes 3/4 of its interval says that the store is down, and refuses who comes just then.
+	// A head check that takes 3/4 of its interval reports that the store is down and refuses new streams.
 	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute,
 		Quiet: 2 * time.Second})
 	w.spawn(hub.Run)
@@ -239,12 +239,12 @@ func newWorld(t *testing.T, change ...func(*usecases.Config)) *world {
 	return w
 }
 
-// newJournal is the Journal of another process on the same store.
+// newJournal returns the Journal of another process on the same store.
 func (w *world) newJournal(change ...func(*journal.Config)) *journal.Journal {
 	cfg := journal.Config{
 		Store: journal.On(w.store), Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
 		Tickets: w.tickets, Now: w.clock.now,
-		Fetch: journal.NewFetcher([]string{w.dir}, nil), WriteBudget: time.Minute, // nobody tries again here
+		Fetch: journal.NewFetcher([]string{w.dir}, nil), WriteBudget: time.Minute, // no caller retries in these tests
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -252,7 +252,7 @@ func (w *world) newJournal(change ...func(*journal.Config)) *journal.Journal {
 	return journal.New(cfg)
 }
 
-// ticketKeys are keys whose secrets follow from their ids.
+// ticketKeys returns keys whose secrets are derived from their ids.
 func ticketKeys(t testing.TB, ids ...string) ticket.Keys {
 	t.Helper()
 	for i, id := range ids {
@@ -261,14 +261,14 @@ func ticketKeys(t testing.TB, ids ...string) ticket.Keys {
 	return must[ticket.Keys](t)(ticket.ParseKeys(ids))
 }
 
-// spawn runs f until the test ends, or until the returned function is called.
+// spawn runs f until the test ends or until stop is called.
 func (w *world) spawn(f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			w.t.Errorf("background: %v", err)
+			w.t.Errorf("the background work returned %v", err)
 		}
 	}()
 	stop = func() { cancel(); <-done }
@@ -281,13 +281,13 @@ func (w *world) who(token string) authz.Principal {
 	return must[authz.Principal](w.t)(w.directory.Authenticate(token))
 }
 
-// eng is who may do everything that tests of other things need.
+// eng returns a principal that may do everything that most tests need.
 func (w *world) eng() authz.Principal { return w.who("dev-engineer") }
 
 type M = map[string]any
 
-// document is a plan of NOOP steps; a step is written "b<a" when it depends on a, and "b<" when it depends on nothing.
-// If no step says so, each depends on the one before.
+// document returns a plan of NOOP steps. A step "b<a" depends on a, and "b<" depends on nothing. If no step has a "<",
+// each step depends on the one before.
 func document(change M, steps ...string) []byte {
 	var list []M
 	for _, s := range steps {
@@ -332,7 +332,7 @@ func (w *world) queued(requestID string, steps ...string) string {
 		w.StartRun(w.t.Context(), w.eng(), startOf(requestID, document(nil, steps...)))).View.Run.RunID
 }
 
-// running makes a run as an engine leaves it after RunStarted.
+// running makes a run in the state that an engine leaves after RunStarted.
 func (w *world) running(requestID string, steps ...string) string {
 	w.t.Helper()
 	id := w.queued(requestID, steps...)
@@ -355,7 +355,7 @@ func (w *world) handOver() {
 	}
 }
 
-// append writes as an engine does. It completes runs whose steps did not run, too.
+// append writes events like an engine. It can also complete runs whose steps did not run.
 func (w *world) append(runID string, events ...run.Draft) store.Appended {
 	w.t.Helper()
 	put := w.journal.Append
@@ -374,7 +374,7 @@ func (w *world) append(runID string, events ...run.Draft) store.Appended {
 	return out
 }
 
-// begin writes a StepStarted, whatever the step depends on.
+// begin writes a StepStarted without checking the dependencies of the step.
 func (w *world) begin(runID, stepID string, la int) {
 	w.t.Helper()
 	b := must[store.AttemptStarted](w.t)(
@@ -382,18 +382,18 @@ func (w *world) begin(runID, stepID string, la int) {
 			EngineAttempt: 1,
 			EmittedAt:     w.clock.now()}))
 	if b.Verdict != store.StartGranted {
-		w.t.Fatalf("%s of %s is %s", stepID, runID, b.Verdict)
+		w.t.Fatalf("StartAttempt of %s of run %s returned %s, want RUN", stepID, runID, b.Verdict)
 	}
 }
 
-// finish makes one attempt begin and end as t.
+// finish starts one attempt and ends it with the event t.
 func (w *world) finish(runID, stepID string, la int, t run.EventType, more ...M) {
 	w.t.Helper()
 	w.begin(runID, stepID, la)
 	w.append(runID, runtest.Draft(t, stepID, la, more...))
 }
 
-// log is the run's events as "seq Type(subject)".
+// log returns the run's events as "seq Type(subject)".
 func (w *world) log(runID string) (out []string) {
 	w.t.Helper()
 	for _, e := range must[[]run.Event](w.t)(w.raw.Events(context.Background(), runID, 0, store.MaxPage)) {
@@ -412,13 +412,13 @@ func (w *world) count(runID string, t run.EventType) (n int) {
 	return n
 }
 
-// state of a run at its head.
+// state returns the state of a run at its head.
 func (w *world) state(runID string) run.State {
 	w.t.Helper()
 	return must[store.Loaded](w.t)(w.raw.Load(w.t.Context(), runID)).State
 }
 
-// audit lists the rows of a tenant as "actor action outcome code runId detail".
+// audit returns the rows of a tenant as "actor action outcome code runId detail".
 func (w *world) audit(tenant string) (out []string) {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))
@@ -451,7 +451,7 @@ func (w *world) audited(tenant, row string) bool {
 	return false
 }
 
-// signal is a valid signal of each type, about s1 where it is about a step.
+// signal returns a valid signal of a type. Signals to a step are for s1.
 func signal(runID, id string, t run.SignalType) runs.SignalRun {
 	payload := M{}
 	in := runs.SignalRun{RunID: runID, Signal: run.Signal{ID: id, Type: t}}
@@ -482,7 +482,7 @@ func (w *world) send(p authz.Principal, in runs.SignalRun) runs.SignalReceipt {
 	return must[runs.SignalReceipt](w.t)(w.SignalRun(w.t.Context(), p, in))
 }
 
-// refusal is the *control.Error that err must be.
+// refusal returns err as the *control.Error with the code that it must have.
 func refusal(t testing.TB, err error, code run.Code) *control.Error {
 	t.Helper()
 	var e *control.Error
@@ -492,18 +492,18 @@ func refusal(t testing.TB, err error, code run.Code) *control.Error {
 	return e
 }
 
-// eventually polls until ok, for at most a minute of a machine that does nothing else.
+// eventually polls until ok returns true, for at most a minute on an idle machine.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); {
 		if time.Since(began) > testtime.Of(time.Minute) {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("this did not happen in time: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// take reads frames until one is wanted.
+// take reads frames until want accepts one.
 func take[T any](t testing.TB, s control.Stream[T], what string, want func(T) bool) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testtime.Of(time.Minute))
@@ -511,7 +511,7 @@ func take[T any](t testing.TB, s control.Stream[T], what string, want func(T) bo
 	for {
 		f, err := s.Next(ctx)
 		if err != nil {
-			t.Fatalf("waiting for %s: %v", what, err)
+			t.Fatalf("the stream ended while the test waited for %s: %v", what, err)
 		}
 		if want(f) {
 			return f
@@ -524,7 +524,7 @@ func hash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// applied writes the effect of a signal as the interpreter does.
+// applied writes the effect of a signal like the interpreter.
 func (w *world) applied(runID, signalID string, effect run.Draft) {
 	w.t.Helper()
 	must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{

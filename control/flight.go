@@ -21,7 +21,7 @@ type flightRead struct {
 	err  error
 }
 
-// Do returns the error of a read that began after do was called, or the cause of ctx when ctx ends first. read gets a
+// Do returns the error of a read that began after Do was called, or the cause of ctx when ctx ends first. read gets a
 // context without ctx's cancellation, because other callers wait for it too. It must therefore limit its own duration.
 func (f *Flight) Do(ctx context.Context, read func(context.Context) error) error {
 	f.mu.Lock()

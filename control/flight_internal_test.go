@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
+func TestFlight_CallersShareAReadThatBeganAfterTheirCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f Flight
@@ -28,7 +28,7 @@ func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
 				wg.Go(func() {
 					began := time.Now()
 					if err := f.Do(t.Context(), read); err != nil {
-						t.Errorf("do: %v", err)
+						t.Errorf("Do returned %v, want no error", err)
 					}
 					if d := time.Since(began); d != within {
 						t.Errorf("do returned after %v, want %v", d, within)
@@ -55,7 +55,7 @@ func TestFlight_AnErrorAndAPanicReachTheirCallersAlone(t *testing.T) {
 		t.Errorf("do returned %v, want the error of the read", err)
 	}
 	if err := f.Do(t.Context(), func(context.Context) error { panic("boom") }); err == nil {
-		t.Error("do returned nil for a read that panicked")
+		t.Error("Do returned nil for a read that panicked")
 	}
 	if err := f.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
 		t.Errorf("do returned %v after a read that failed, want nil", err)

@@ -10,16 +10,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Guard holds a stream to its viewer's rights: before every frame, when the
-// policy changes, when the token expires, and at least every Recheck (T178).
+// Guard ends a stream when its viewer loses the right to it. It checks the rights before every frame, when the policy
+// changes, when the token expires, and at least every Recheck (contract T178). One goroutine may use it.
 type Guard struct {
 	s *Rights
 	P authz.Principal
-	// what the policy says now: nil, a *Error, or errLook when the viewer may see something else than before
+	// May checks the current policy. It returns nil, a *Error, or ErrLook when the viewer may see other things than
+	// before.
 	May func() error
 }
 
-// GuardBy guards a stream by may, which returns nil, a *Error, or errLook when the viewer may see other things than
+// GuardBy guards a stream by may, which returns nil, a *Error, or ErrLook when the viewer may see other things than
 // before.
 func (s *Rights) GuardBy(p authz.Principal, may func() error) Guard {
 	return Guard{s: s, P: p, May: may}
@@ -40,10 +41,10 @@ func (s *Rights) GuardRun(p authz.Principal, id run.Identity) Guard {
 	}}
 }
 
-// ErrLook says that rights may have changed, so that the stream must ask for them again.
-var ErrLook = errors.New("control: look at the rights again")
+// ErrLook means that rights may have changed, so that the stream must check them again.
+var ErrLook = errors.New("control: the rights must be checked again")
 
-// Check returns a *Error that ends the stream, errLook, or nil.
+// Check returns the *Error that ends the stream, ErrLook, or nil.
 func (g *Guard) Check() error {
 	if !g.P.ExpiresAt.IsZero() && !g.s.Now().Before(g.P.ExpiresAt) {
 		return Refuse(run.CodeTokenExpired, "The token has expired. Sign in again and resume.")
@@ -51,8 +52,8 @@ func (g *Guard) Check() error {
 	return g.May()
 }
 
-// Wait calls next until it returns, looking at the rights in between. What next
-// returned is given out only if they still hold.
+// Wait calls next until it returns, and checks the rights in between. It returns the success of next only if the viewer
+// still has the rights afterwards, so that nothing is sent under a right that is gone.
 func (g *Guard) Wait(ctx context.Context, next func(context.Context) error) error {
 	for {
 		changed := g.s.Authz.Changed()
@@ -68,7 +69,7 @@ func (g *Guard) Wait(ctx context.Context, next func(context.Context) error) erro
 	}
 }
 
-// EndError is what the viewer is told when err ends the stream; a lost right is audited.
+// EndError returns the error that the viewer gets when err ends the stream. It audits the loss of a right.
 func (g *Guard) EndError(ctx context.Context, err error) error {
 	var own *Error
 	if errors.As(err, &own) && own.Code == run.CodeForbidden {
@@ -77,7 +78,7 @@ func (g *Guard) EndError(ctx context.Context, err error) error {
 	return Translate(err)
 }
 
-// Due is when the rights are to be looked at again at the latest.
+// Due returns the latest time of the next check of the rights.
 func (g *Guard) Due() time.Time {
 	due := g.s.Now().Add(g.s.recheck)
 	if ends := g.s.Authz.Until(g.P); !ends.IsZero() && ends.Before(due) {
@@ -86,7 +87,7 @@ func (g *Guard) Due() time.Time {
 	return due
 }
 
-// until runs next under a context that ends with errLook when rights may have changed.
+// until runs next under a context that is cancelled with ErrLook when rights may have changed.
 func (g *Guard) until(ctx context.Context, changed <-chan struct{}, next func(context.Context) error) error {
 	wait := g.Due().Sub(g.s.Now())
 	inner, cancel := context.WithCancelCause(ctx)
@@ -107,7 +108,8 @@ func (g *Guard) until(ctx context.Context, changed <-chan struct{}, next func(co
 	return err
 }
 
-// GuardTenant guards a stream about the tenant of p.
+// GuardTenant guards a stream about the tenant of p. The stream ends with FORBIDDEN when p may read no run of the
+// tenant.
 func (s *Rights) GuardTenant(p authz.Principal) Guard {
 	return Guard{s: s, P: p, May: func() error {
 		if _, ok := s.Narrow(p, store.RunFilter{}); !ok {

@@ -14,7 +14,7 @@ import (
 )
 
 // contract: H01
-func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
+func TestHealthHistory_IsOfThisProcessAlone(t *testing.T) {
 	t.Parallel()
 	var frames, looks atomic.Uint64
 	counted := func() health.Counted {
@@ -31,7 +31,7 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	h := must[health.HealthHistory](t)(w.HealthHistory(t.Context(), sre, health.MaxHealthSamples))
 	if h.Samples == nil || len(h.Samples) != 0 || h.Server != "host/7" || h.Every != 20*time.Millisecond ||
 		h.Since.IsZero() {
-		t.Errorf("before it measured: %+v", h)
+		t.Errorf("before the first sample the history is %+v, want no samples and a start", h)
 	}
 	stop := w.spawn(w.MeasureHealth)
 	newest := func() health.HealthSample {
@@ -65,13 +65,14 @@ func TestHealthHistory_OfThisProcessAlone(t *testing.T) {
 	kept := looks.Load()
 	time.Sleep(60 * time.Millisecond)
 	if looks.Load() != kept {
-		t.Error("it goes on after its end")
+		t.Error("MeasureHealth took samples after its end")
 	}
 
 	again := usecases.New(w.config)
 	later := must[health.HealthHistory](t)(again.HealthHistory(t.Context(), sre, health.MaxHealthSamples))
 	if len(later.Samples) != 0 || !later.Since.After(h.Since) {
-		t.Errorf("a server that started anew has %d samples since %s", len(later.Samples), later.Since)
+		t.Errorf("a server that was restarted has %d samples since %s, want none since the restart",
+			len(later.Samples), later.Since)
 	}
 }
 
@@ -92,11 +93,11 @@ func TestHealthHistory_IsForTheOperatorsSRE(t *testing.T) {
 	sre := w.who("dev-sre")
 	sre.TenantID = "globex"
 	if _, err := w.HealthHistory(t.Context(), sre, 1); coded(err) != run.CodeForbidden {
-		t.Errorf("an SRE of another tenant than the operators': %v", err)
+		t.Errorf("an SRE of another tenant than the operators' gets %v, want FORBIDDEN", err)
 	}
 	for _, last := range []int{-1, 0, health.MaxHealthSamples + 1} {
 		if _, err := w.HealthHistory(t.Context(), w.who("dev-sre"), last); coded(err) != run.CodeBadInput {
-			t.Errorf("last: %d: %v", last, err)
+			t.Errorf("HealthHistory of the last %d returned %v, want BAD_USER_INPUT", last, err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (s *countingStore) AuthorityVersion(ctx context.Context) (int64, error) {
 	return s.Store.AuthorityVersion(ctx)
 }
 
-func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
+func TestSampledHealth_AFloodOfProbesCausesFewReads(t *testing.T) {
 	t.Parallel()
 	var counted *countingStore
 	w := newWorld(t, func(c *usecases.Config) {
@@ -57,7 +57,7 @@ func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
 }
 
 // Cookies that no server issued share their reads, so that a flood of them does not delay new sessions.
-func TestSession_AFloodOfMadeUpSessionsIsFewReads(t *testing.T) {
+func TestSession_AFloodOfInventedSessionsCausesFewReads(t *testing.T) {
 	t.Parallel()
 	var counted *countingStore
 	w := newWorld(t, func(c *usecases.Config) {
@@ -81,7 +81,7 @@ func TestSession_AFloodOfMadeUpSessionsIsFewReads(t *testing.T) {
 	}
 }
 
-func TestReady_AStoreThatIsGoneIsSeenWithinASecond(t *testing.T) {
+func TestReady_AnUnavailableStoreIsNoticedWithinASecond(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if !w.Ready(t.Context()) {

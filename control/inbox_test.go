@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// staffed makes a world whose project shop needs two approvals, and which can complete tasks.
+// staffed makes a world whose project shop needs two approvals and that can complete tasks.
 func staffed(t *testing.T, change ...func(*usecases.Config)) *world {
 	t.Helper()
 	w := newWorld(t, append(change, manualKeys(t, "k1:"+secret("a")))...)
@@ -48,18 +48,18 @@ func (w *world) ask(p authz.Principal, requestID string) string {
 func (w *world) inbox(p authz.Principal) control.Stream[watch.InboxFrame] {
 	w.t.Helper()
 	s := open[watch.InboxFrame](w.t)(w.WatchInbox(w.t.Context(), p))
-	// Of a store that takes more than its 2 s nothing is known before.
+	// While the store takes more than its 2 s, the first frame has no count.
 	f := take(w.t, s, "the first frame", func(f watch.InboxFrame) bool {
 		return f.Sync == live.Live || f.Count != nil ||
 			!f.AsOf.IsZero()
 	})
 	if !f.Reset || f.Count == nil || f.Sync != live.Live || f.AsOf.IsZero() {
-		w.t.Fatalf("first frame %+v", f)
+		w.t.Fatalf("the first frame is %+v, want a LIVE reset with a count", f)
 	}
 	return s
 }
 
-// told is a frame as "count: changed… -removed…", each as run/step and * when it is the viewer's.
+// told returns a frame as "count: changed… -removed…", each item as run/step, with * when the viewer may decide it.
 func told(f watch.InboxFrame) string {
 	out := "?:"
 	if f.Count != nil {
@@ -77,7 +77,7 @@ func told(f watch.InboxFrame) string {
 	return out
 }
 
-// tells waits for what an inbox is told next, in one frame or, where several things happened, in some.
+// tells waits until the stream has told the changes in want, in one frame or in several.
 func (w *world) tells(s control.Stream[watch.InboxFrame], want string) {
 	w.t.Helper()
 	began := time.Now()
@@ -98,8 +98,8 @@ func (w *world) tells(s control.Stream[watch.InboxFrame], want string) {
 	}
 }
 
-// O4, T87: an inbox counts what its viewer may decide now, says what moved at once, and is of
-// nobody else.
+// An inbox counts the items that its viewer may decide now, and sends changes at once. Each viewer has an inbox of its
+// own.
 // contract: W-20, T201
 func TestInbox_CountsWhatTheViewerMayDecide(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestInbox_CountsWhatTheViewerMayDecide(t *testing.T) {
 		}
 	}
 	if got := w.inboxCount(w.foreign()); got != 0 {
-		t.Errorf("a stranger has %d in the inbox", got)
+		t.Errorf("another tenant has %d items in the inbox, want none", got)
 	}
 
 	must[control.RunView](t)(w.ApproveRun(t.Context(), admin, approval(id, "a1")))
@@ -136,7 +136,7 @@ func TestInbox_CountsWhatTheViewerMayDecide(t *testing.T) {
 	w.tells(ofAdmin, "1: -"+task+"/see-any")
 }
 
-// countedStore counts the looks of inboxes and may fail them.
+// countedStore counts the reads of inboxes and can fail them.
 type countedStore struct {
 	store.Store
 	waits chan struct{}
@@ -158,7 +158,8 @@ func (c *countedStore) Heads(ctx context.Context, ids []string) (store.Heads, er
 	return c.Store.Heads(ctx, ids)
 }
 
-// Many viewers of the same scope cost the reads of one; a store that does not answer is said, and the end of it.
+// Many viewers of a scope cost as many reads as one. The stream says when the store does not answer, and when it does
+// again.
 func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	counted := &countedStore{waits: make(chan struct{}, 1000)}
@@ -170,7 +171,7 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	for i := range 50 {
 		streams = append(streams, w.inbox(w.who([]string{"dev-admin", "dev-viewer"}[i%2])))
 	}
-	time.Sleep(2 * time.Second) // what the policy has woken is over
+	time.Sleep(2 * time.Second) // the reads that the policy change caused are over
 	for len(counted.waits) > 0 {
 		<-counted.waits
 	}
@@ -179,7 +180,7 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	for i, s := range streams {
 		w.tells(s, []string{"1: " + id + "/*", "0: " + id + "/"}[i%2])
 	}
-	// Two scopes look for two words of it, and by themselves at most once a second, whoever watches.
+	// Two scopes read for two notifications each, and otherwise at most once a second, whatever the number of viewers.
 	if n, most := len(counted.waits), 4+2*int(time.Since(began)/time.Second); n > most {
 		t.Errorf("%d looks for one change and 50 viewers, want at most %d", n, most)
 	}
@@ -188,13 +189,13 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	down <- store.ErrUnavailable
 	f := take(t, streams[0], "STALE", func(f watch.InboxFrame) bool { return f.Sync == live.Stale })
 	if f.Reason != live.StoreDown || f.Count == nil || *f.Count != 1 {
-		t.Errorf("%s %s: %s", f.Sync, f.Reason, told(f))
+		t.Errorf("the frame is %s %s: %s, want STALE for STORE_DOWN with the last count", f.Sync, f.Reason, told(f))
 	}
-	// another scope, of which nothing is known
+	// Another scope, which has not been read yet.
 	late := open[watch.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer")))
 	if f := take(t, late, "a first frame", func(watch.InboxFrame) bool { return true }); f.Sync != live.Stale ||
 		f.Count != nil || !f.AsOf.IsZero() {
-		t.Errorf("first frame without a store: %+v", f)
+		t.Errorf("the first frame without a store is %+v, want no count", f)
 	}
 	<-down
 	down <- nil
@@ -205,9 +206,9 @@ func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// T178: who may read something else than before is shown that anew.
+// A viewer whose rights change gets the inbox again with Reset.
 // contract: T178
-func TestInbox_RightsThatMoveShowWhatIsLeft(t *testing.T) {
+func TestInbox_ChangedRightsSendTheInboxAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	s := w.inbox(w.who("two-viewer"))

@@ -39,7 +39,7 @@ func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
 		out := must[store.Appended](t)(
 			w.journal.Append(t.Context(), store.Append{RunID: id, Events: events, ClearGate: run.GateFailing, Seen: seen}))
 		if now := w.gate(id); now != out.Head.Gate {
-			t.Errorf("the answer has gate %b, the log %b", out.Head.Gate, now)
+			t.Errorf("the answer has gate %b and the log %b, want the same", out.Head.Gate, now)
 		}
 		return out.Head.Gate
 	}
@@ -101,21 +101,21 @@ func TestAppend_RefusesToCompleteARunWithAnOpenStep(t *testing.T) {
 	skips := []run.Draft{runtest.Draft(run.StepSkippedEvent, "s2", 2), done}
 	refusedFor(t, "one of them skipped in the batch", complete(w.journal, skips...), "1 steps")
 	if w.count(id, run.StepSkippedEvent) != 0 || w.state(id).Status != run.Running {
-		t.Errorf("a refused batch left %v", w.log(id))
+		t.Errorf("a refused batch wrote %v, want nothing", w.log(id))
 	}
 	lie := []run.Draft{runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.StepSkippedEvent, "s3", 1), done}
 	refusedFor(t, "a success that the log refuses", complete(w.journal, lie...), "1 steps")
 	last := []run.Draft{runtest.Draft(run.StepSkippedEvent, "s2", 2), runtest.Draft(run.StepSkippedEvent, "s3", 1), done}
 	if err := complete(w.newJournal(), last...); err != nil {
-		t.Fatalf("every step succeeded or is skipped: %v", err)
+		t.Fatalf("the run cannot complete although every step succeeded or was skipped: %v", err)
 	}
 	for name, j := range map[string]*journal.Journal{"here": w.journal, "elsewhere": w.newJournal()} {
 		if err := complete(j, done); err != nil {
-			t.Errorf("the same again %s: %v", name, err)
+			t.Errorf("the repeated batch %s returned %v, want no error", name, err)
 		}
 	}
 	if !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id+` {"call":"append"}`) {
-		t.Errorf("audit: %v", w.audit("acme"))
+		t.Errorf("the audit has no row of the refusal: %v", w.audit("acme"))
 	}
 }
 
@@ -150,7 +150,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 			startOf("approval", document(nil, "s1")))).View.Run.RunID
 		refusedFor(t, "a run that waits for approval", start(w, id), "not approved")
 		if w.count(id, run.RunStarted) != 0 || !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
-			t.Errorf("log %v, audit %v", w.log(id), w.audit("acme"))
+			t.Errorf("the log is %v and the audit %v, want no start and a row", w.log(id), w.audit("acme"))
 		}
 	})
 	t.Run("for its turn", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.MaxActive = 1 })))
 		w.running("first", "s1")
 		waiting := w.asked("second").View.Run.RunID
-		// its RunApproved is written when its turn comes
+		// The RunApproved is written when the run leaves the queue.
 		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved")
 		w.policy(func(d *authz.Document) {
 			d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 1}}
@@ -184,14 +184,14 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 			rows := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "x", time.Minute, 1))
 			prepare(rows[0])
 			if err := start(w, id); err != nil {
-				t.Errorf("a run that was %s: %v", name, err)
+				t.Errorf("the start of a run that was %s returned %v, want no error", name, err)
 			}
 		}
-		// a restored store: the workflow runs, but the row is not leased
+		// In a restored store, the workflow runs although the row is not leased.
 		id := w.queued("restored", "s1")
 		for range 2 { // the second append is a repetition
 			if err := start(w, id); err != nil {
-				t.Errorf("a run that is due: %v", err)
+				t.Errorf("the start of a run that is due returned %v, want no error", err)
 			}
 		}
 	})
@@ -202,12 +202,12 @@ func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
 		waiting := w.asked("second").View.Run.RunID
 		w.journal = w.newJournal(func(c *journal.Config) { c.Restoring = true })
 		if err := start(w, waiting); err != nil {
-			t.Errorf("repair of a start that the older store let wait failed: %v", err)
+			t.Errorf("the repair of a start that waits in the older store returned %v, want no error", err)
 		}
 	})
 }
 
-func TestTail_TellsBeginsAndEnds(t *testing.T) {
+func TestTail_HasTheStartsAndEndsOfAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("tail", "s1<", "s2<", "s3<")
@@ -230,7 +230,8 @@ func TestTail_TellsBeginsAndEnds(t *testing.T) {
 		t.Fatalf("events (-want +got):\n%s", diff)
 	}
 	if tail.Seq != w.newest(id).Seq || tail.Head.LastSeq != tail.Seq || tail.Head.Gate&run.GateFailing == 0 {
-		t.Errorf("read to %d of head %d with gate %b", tail.Seq, tail.Head.LastSeq, tail.Head.Gate)
+		t.Errorf("the tail reads to %d of head %d with gate %b, want the head and its gate",
+			tail.Seq, tail.Head.LastSeq, tail.Head.Gate)
 	}
 	if p := string(tail.Events[2].Payload); p != "" {
 		t.Errorf("a long result has the payload %.40s, want none", p)
@@ -240,12 +241,13 @@ func TestTail_TellsBeginsAndEnds(t *testing.T) {
 		t.Errorf("the message of a long failure has %d bytes, want all", len(p.ErrorMessage))
 	}
 	if tail.Events[4].Payload != nil || tail.Events[3].EngineAttempt != 1 || tail.Events[3].LogicalAttempt != 1 {
-		t.Errorf("the pause is told with %s, the failure of attempt %d.%d", tail.Events[4].Payload,
+		t.Errorf("the pause has the payload %s, the failure is of attempt %d.%d; want none and 1.1",
+			tail.Events[4].Payload,
 			tail.Events[3].LogicalAttempt, tail.Events[3].EngineAttempt)
 	}
 	if rest := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, tail.Seq)); len(rest.Events) != 0 ||
 		rest.Seq != tail.Seq {
-		t.Errorf("behind the end: %d events, read to %d", len(rest.Events), rest.Seq)
+		t.Errorf("after the end there are %d events, read to %d; want none", len(rest.Events), rest.Seq)
 	}
 	if _, err := w.journal.Tail(t.Context(), id, tail.Seq+1); !errors.Is(err, store.ErrRegressed) {
 		t.Errorf("Tail after the end of the log returned %v, want ErrRegressed", err)
@@ -256,7 +258,7 @@ func TestTail_TellsBeginsAndEnds(t *testing.T) {
 }
 
 // Tail keeps the retry window of a long payload, and a long log is read in several calls.
-func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
+func TestTail_ShortensLongPayloadsAndPagesLongLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("tail-2", "s1<", "s2<")
@@ -268,7 +270,8 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	var p struct{ RetryDeadline *time.Time }
 	if err := json.Unmarshal(tail.Events[0].Payload, &p); err != nil || p.RetryDeadline == nil ||
 		len(tail.Events[0].Payload) > 100 {
-		t.Errorf("the end has the payload %.200s: %v", tail.Events[0].Payload, err)
+		t.Errorf("the end has the payload %.200s with the error %v, want only the retry window",
+			tail.Events[0].Payload, err)
 	}
 	for i := range engine.MaxTail + 10 {
 		must[store.Appended](t)(
@@ -278,16 +281,16 @@ func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
 	}
 	first := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq))
 	if first.Seq != ended.Seq+engine.MaxTail || first.Seq >= first.Head.LastSeq || len(first.Events) != 0 {
-		t.Errorf("read to %d of %d from %d", first.Seq, first.Head.LastSeq, ended.Seq)
+		t.Errorf("the first tail reads to %d of %d from %d, want a part", first.Seq, first.Head.LastSeq, ended.Seq)
 	}
 	if rest := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, first.Seq)); rest.Seq != rest.Head.LastSeq {
-		t.Errorf("read on to %d of %d", rest.Seq, rest.Head.LastSeq)
+		t.Errorf("the second tail reads to %d of %d, want all", rest.Seq, rest.Head.LastSeq)
 	}
 }
 
 // A reader that knows a longer log gets ErrRegressed until the repair. Afterwards it learns that the log was replaced.
 // contract: T194
-func TestTail_OfALogThatFellBack(t *testing.T) {
+func TestTail_OfAReplacedLogReturnsErrRegressed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("repaired", "s1<")

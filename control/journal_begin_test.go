@@ -29,7 +29,7 @@ func refusedFor(t *testing.T, what string, err error, why string) {
 }
 
 // An execution begins only with the ticket of its own dispatch. A refusal writes only an audit row.
-func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
+func TestStartAttempt_RefusesAnExecutionWithoutItsTicket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("tickets", "s1<", "s2<")
@@ -92,7 +92,7 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 		t.Errorf("refusals wrote to the log: %v", after[len(before):])
 	}
 	if begun, err := w.journal.StartAttempt(t.Context(), good); err != nil || begun.Verdict != store.StartGranted {
-		t.Errorf("Begin after the refusals returned %s, %v", begun.Verdict, err)
+		t.Errorf("StartAttempt after the refusals returned %s with the error %v, want RUN", begun.Verdict, err)
 	}
 	if _, err := w.newJournal(func(c *journal.Config) { c.Tickets = ticket.Keys{} }).StartAttempt(t.Context(),
 		good); err != nil {
@@ -104,7 +104,7 @@ func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
 
 // Only the ticket decides whether an attempt passes fail-fast, regardless of the worker that presents it.
 // contract: T217
-func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
+func TestStartAttempt_PassesFailFastByTheTicketAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("failfast", "s1<", "s2<")
@@ -125,7 +125,7 @@ func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
 	}
 }
 
-func TestBegin_RefusesAnAttemptOutOfTurn(t *testing.T) {
+func TestStartAttempt_RefusesAnAttemptOutOfTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("turns", "s1<", "s2<")
@@ -174,7 +174,7 @@ func (r *reading) Load(ctx context.Context, runID string) (store.Loaded, error) 
 	return r.Store.Load(ctx, runID)
 }
 
-func TestBegin_RefusesAnOpenDependency(t *testing.T) {
+func TestStartAttempt_RefusesAnOpenDependency(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("open", "s1<", "s2<s1", "s3<s1,s2")
@@ -205,7 +205,7 @@ func TestBegin_RefusesAnOpenDependency(t *testing.T) {
 
 // In the ordinary case the check of dependencies reads nothing: this process wrote the ends, or read them for the
 // workflow. Another process reads each event once.
-func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
+func TestStartAttempt_ChecksDependenciesWithoutReading(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("cheap", "s1<", "s2<s1", "s3<s2", "s4<s3")
@@ -239,8 +239,8 @@ func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
 	}
 }
 
-// A log longer than one read can hold is known by its state.
-func TestBegin_KnowsTheDependenciesOfALongLog(t *testing.T) {
+// The state replaces a log that is longer than one read can hold.
+func TestStartAttempt_KnowsTheDependenciesOfALongLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("long", "s1<", "s2<s1")
@@ -258,7 +258,7 @@ func TestBegin_KnowsTheDependenciesOfALongLog(t *testing.T) {
 	refusedFor(t, "attempt 2 while attempt 1 runs", err, "not next")
 }
 
-// A worker is given dispatches of its tenants and to its queues; any other looks as if it did not exist.
+// A worker gets dispatches of its tenants and to its queues only; others look as if they did not exist.
 func TestFor_HidesOtherTenantsAndQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -285,11 +285,11 @@ func TestFor_HidesOtherTenantsAndQueues(t *testing.T) {
 		t.Errorf("another tenant gives evidence: %v, want ErrNotFound", err)
 	}
 	if _, err := of("acme", "tq-data-*").StartAttempt(t.Context(), w.beginOf(id, "s2", 1, 1)); err != nil {
-		t.Errorf("a worker of the tenant and the queue: %v", err)
+		t.Errorf("a worker of the tenant and the queue gets %v, want no error", err)
 	}
 }
 
-// Each refusal leaves one row a minute, a line and a count.
+// Each refusal is counted. Audit rows and log lines are limited to one a minute.
 func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -321,7 +321,7 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 		t.Errorf("engine_refused_calls_total is %v, want 30", got)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 30 {
-		t.Errorf("%d lines of 30 calls", n)
+		t.Errorf("30 refused calls wrote %d log lines, want 30", n)
 	}
 	w.clock.advance(time.Minute)
 	if _, err := worker.StartAttempt(t.Context(), forged); err == nil {
@@ -344,12 +344,12 @@ func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
 		refusedFor(t, "another worker", err, "ticket")
 	}
 	if n := rows("w"); n > 10 {
-		t.Errorf("%d rows of one run in a minute", n)
+		t.Errorf("one run has %d rows in a minute, want at most 10", n)
 	}
 }
 
 // An expired ticket does not lose the attempt: the next dispatch gets a new ticket.
-func TestBegin_TicketsExpire(t *testing.T) {
+func TestStartAttempt_TicketsExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("expires", "s1<")

@@ -38,11 +38,12 @@ func TestEnd_WritesTheEndOfAnAttempt(t *testing.T) {
 	ended := w.end(e)
 	got := w.newest(id)
 	if ended.Seq != got.Seq || ended.Type != run.StepCompletedEvent {
-		t.Errorf("the answer is %s at %d, the log has %s at %d", ended.Type, ended.Seq, got.Type, got.Seq)
+		t.Errorf("the answer is %s at %d, but the log has %s at %d", ended.Type, ended.Seq, got.Type, got.Seq)
 	}
 	if !got.EmittedAt.Equal(w.clock.now()) || got.EmittedBy != run.ByEngine || got.EngineAttempt != 1 ||
 		string(got.Payload) != `{"result":{"rows":7},"durationMs":5}` {
-		t.Errorf("the event is by %s at %s, engine attempt %d, %s", got.EmittedBy, got.EmittedAt, got.EngineAttempt,
+		t.Errorf("the event is by %s at %s, engine attempt %d, %s; want the engine and the time of the Journal",
+			got.EmittedBy, got.EmittedAt, got.EngineAttempt,
 			got.Payload)
 	}
 	// A repeated report and the report of another execution return the first end.
@@ -54,7 +55,7 @@ func TestEnd_WritesTheEndOfAnAttempt(t *testing.T) {
 		t.Errorf("another end of the attempt is answered %+v, want the first %+v", other, ended)
 	}
 	if after := len(w.log(id)); after != n {
-		t.Errorf("repeated reports wrote %d events", after-n)
+		t.Errorf("repeated reports wrote %d events, want none", after-n)
 	}
 	if st := w.state(id); st.Counts.Success != 1 {
 		t.Errorf("%d steps succeeded, want 1", st.Counts.Success)
@@ -62,7 +63,7 @@ func TestEnd_WritesTheEndOfAnAttempt(t *testing.T) {
 }
 
 // An end needs the key of its own execution, which Begin returns. A key is valid for nothing else.
-func TestEnd_RefusesWhatHasNoKeyForIt(t *testing.T) {
+func TestEnd_RefusesAnExecutionWithoutItsKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("keys", "s1<", "s2<")
@@ -113,7 +114,7 @@ func TestEnd_RefusesAnAttemptThatNeverBegan(t *testing.T) {
 	}
 	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate != 0 ||
 		w.state(id).Counts.Pending != 1 {
-		t.Errorf("gate %b after a refused failure", h.Gate)
+		t.Errorf("the gate is %b after a refused failure, want open", h.Gate)
 	}
 }
 
@@ -185,11 +186,11 @@ func TestEnd_PassesTheLimitsOfTheLog(t *testing.T) {
 		}
 	}
 	if ended := w.end(e); ended.Type != run.StepCompletedEvent {
-		t.Errorf("a shorter end is %s", ended.Type)
+		t.Errorf("the shorter end is %s, want StepCompleted", ended.Type)
 	}
 }
 
-func TestEnd_AfterTheEndOfTheRun(t *testing.T) {
+func TestEnd_IsRefusedAfterTheEndOfTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("over", "s1<", "s2<")
@@ -234,7 +235,7 @@ func TestEnd_TheFirstOfARaceWins(t *testing.T) {
 			}
 			ended, err := j.End(t.Context(), report)
 			if err != nil {
-				t.Errorf("report %d: %v", i, err)
+				t.Errorf("report %d returned %v, want no error", i, err)
 			}
 			got[i] = ended
 		})
@@ -242,7 +243,7 @@ func TestEnd_TheFirstOfARaceWins(t *testing.T) {
 	wg.Wait()
 	for i, ended := range got {
 		if ended != got[0] || ended.Seq == 0 {
-			t.Errorf("report %d is answered %+v, report 0 %+v", i, ended, got[0])
+			t.Errorf("report %d is answered %+v, but report 0 %+v", i, ended, got[0])
 		}
 	}
 	if n := w.count(id, run.StepCompletedEvent) + w.count(id, run.StepFailedEvent); n != 1 {
@@ -291,7 +292,7 @@ func (w *world) undoing(requestID string) string {
 	return id
 }
 
-// hookOf returns the Begin of a step's hook.
+// hookOf returns the StartAttempt of a step's hook.
 func (w *world) hookOf(runID, stepID string, la, ea int) engine.StartAttempt {
 	d := w.dispatch(runID, stepID, la)
 	d.Hook = true
@@ -315,14 +316,14 @@ func TestCompensation_ByTicketAndKey(t *testing.T) {
 	}
 	hook := must[engine.Hook](t)(w.journal.Compensation(t.Context(), w.hookOf(id, "s1", 1, 2)))
 	if hook.Step.StepID != "s1" || hook.Step.Type != plan.Noop || hook.Step.Compensation != nil || hook.Key == "" {
-		t.Fatalf("hook of %s, a %s, with key %q", hook.Step.StepID, hook.Step.Type, hook.Key)
+		t.Fatalf("the hook is of %s, a %s, with key %q; want that of s1", hook.Step.StepID, hook.Step.Type, hook.Key)
 	}
 	e := engine.End{
 		RunID: id, StepID: "s1", LogicalAttempt: 1, N: 1, EngineAttempt: 2, Hook: true, Key: hook.Key,
 		Failed: &run.FailurePayload{ErrorMessage: "gone"},
 	}
 	if err := w.journal.Evidence(t.Context(), evidenceOf(e, "undoing")); err != nil {
-		t.Errorf("evidence of a hook: %v", err)
+		t.Errorf("evidence of a hook returned %v, want no error", err)
 	}
 	there := w.newJournal()
 	ended := must[engine.Receipt](t)(there.End(t.Context(), e))
@@ -332,7 +333,8 @@ func TestCompensation_ByTicketAndKey(t *testing.T) {
 	if diff := cmp.Diff(
 		want, must[run.CompensationPayload](t)(run.PayloadOf[run.CompensationPayload](got.Payload))); diff != "" ||
 		got.Type != run.StepCompensationFailed || got.Seq != ended.Seq {
-		t.Errorf("%s at %d, answered %d (-want +got):\n%s", got.Type, got.Seq, ended.Seq, diff)
+		t.Errorf("the log has %s at %d, the answer %d; want the same and (-want +got):\n%s",
+			got.Type, got.Seq, ended.Seq, diff)
 	}
 	// A second end of the hook, reported by another process, returns the first.
 	other := e
@@ -343,7 +345,7 @@ func TestCompensation_ByTicketAndKey(t *testing.T) {
 		}
 	}
 	if w.count(id, run.StepCompensated) != 0 {
-		t.Error("a hook has two ends")
+		t.Error("the hook has two ends in the log")
 	}
 	_, err = w.journal.Compensation(t.Context(), w.hookOf(id, "s1", 1, 3))
 	refusedFor(t, "a hook that has ended", err, "has its end in the log")

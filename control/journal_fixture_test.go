@@ -21,12 +21,12 @@ func (w *world) dispatch(runID, stepID string, la int) ticket.Dispatch {
 	}
 }
 
-// beginOf returns the Begin of an execution with its own ticket.
+// beginOf returns the StartAttempt of an execution with its own ticket.
 func (w *world) beginOf(runID, stepID string, la, ea int) engine.StartAttempt {
 	return w.beginBy(w.dispatch(runID, stepID, la), ea)
 }
 
-// beginBy returns the Begin of an execution of a dispatch.
+// beginBy returns the StartAttempt of an execution of a dispatch.
 func (w *world) beginBy(d ticket.Dispatch, ea int) engine.StartAttempt {
 	return engine.StartAttempt{
 		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea,
@@ -34,7 +34,7 @@ func (w *world) beginBy(d ticket.Dispatch, ea int) engine.StartAttempt {
 	}
 }
 
-// execute begins an attempt like a worker, and returns the end that reports success.
+// execute starts an attempt like a worker and returns the end that reports success.
 func (w *world) execute(runID, stepID string, la int) engine.End {
 	w.t.Helper()
 	b := w.beginOf(runID, stepID, la, 1)

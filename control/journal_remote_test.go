@@ -18,7 +18,7 @@ import (
 // queue for each call. It cannot use the key of an execution that another worker began.
 //
 // contract: T203
-func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
+func TestRemote_AWorkerGetsOnlyItsTenantsAndQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	account := func(id, tenant string, queues ...string) authz.Account {
@@ -52,7 +52,7 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 	_, err := as("acme-1").StartAttempt(t.Context(), forged)
 	refusedFor(t, "a forged ticket", err, "the ticket is missing, or none of the ticket-keys made it")
 	if !w.audited("acme", "acme-1 REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
-		t.Errorf("audit: %v", w.audit("acme"))
+		t.Errorf("the audit has no row of the worker: %v", w.audit("acme"))
 	}
 	begun := must[engine.AttemptStarted](t)(as("acme-1").StartAttempt(t.Context(), b))
 	e := engine.End{RunID: id, StepID: "s1", LogicalAttempt: 1, N: 1, EngineAttempt: 1, StartedSeq: begun.StartedSeq,
@@ -77,6 +77,7 @@ func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
 	if done := must[engine.AttemptStarted](t)(as("acme-1").StartAttempt(t.Context(),
 		b)); done.Verdict != store.StartDone ||
 		done.Terminal.Seq != first.Seq || done.Terminal.Payload != nil {
-		t.Errorf("the execution again is %s with %+v", done.Verdict, done.Terminal)
+		t.Errorf("the repeated execution is %s with %+v, want DONE with the first end and no payload",
+			done.Verdict, done.Terminal)
 	}
 }

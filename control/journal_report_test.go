@@ -95,7 +95,7 @@ func TestReport_IsDeniedOverHTTPWithTheSameSentence(t *testing.T) {
 	client := must[*remote.Client](t)(remote.NewClient(server.URL, "data-1"))
 	r := reportOf("w1", plan.SandboxMemory)
 	if err := client.Report(t.Context(), r); err != nil {
-		t.Errorf("a report of the account's own queue: %v", err)
+		t.Errorf("a report of the account's own queue returned %v, want no error", err)
 	}
 	r.Queues = append(r.Queues, "tq-data-prod")
 	err := client.Report(t.Context(), r)

@@ -41,7 +41,7 @@ func TestEvidence_ArtifactIsReadBackByItsRef(t *testing.T) {
 	body := []byte(`{"rows":7}`)
 	e := evidenceOf(w.execute(id, "s1", 1), "")
 	e.Lines = nil
-	// as engine/executor writes it: artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>
+	// The form of the URI is that of engine/executor: artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>.
 	e.Artifact = &engine.ArtifactBody{Ref: refOf("artifact:acme/"+id+"/s1/1/1/run%20results.json", body), Body: body}
 	for range 2 { // safe to repeat
 		if err := w.journal.Evidence(t.Context(), e); err != nil {
@@ -51,11 +51,11 @@ func TestEvidence_ArtifactIsReadBackByItsRef(t *testing.T) {
 	r := must[io.ReadCloser](t)(w.artifacts.Open(t.Context(), e.Artifact.Ref.URI))
 	defer r.Close()
 	if got := must[[]byte](t)(io.ReadAll(r)); !bytes.Equal(got, body) {
-		t.Errorf("read back %q", got)
+		t.Errorf("the artifact is %q, want its bytes", got)
 	}
 }
 
-// A worker may only write where its attempt's artifacts belong, and only what the reference says.
+// A worker may write artifacts only under the URI of its attempt, and only with the bytes of the reference.
 func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -84,7 +84,7 @@ func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 		if _, err := w.artifacts.Open(t.Context(), c.ref.URI); !errors.Is(err, artifact.ErrNotFound) {
-			t.Errorf("%s: something was kept: %v", c.name, err)
+			t.Errorf("%s: Open returned %v, want ErrNotFound because nothing was stored", c.name, err)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	st := w.state(id)
 	if st.Policy.RetryWindowMS != 7000 || st.Policy.MaxParallelSteps != 100 ||
 		st.PlanRef.SHA256 != s.View.Run.PlanRef.SHA256 || len(st.Steps) != 2 {
-		t.Errorf("%+v", st)
+		t.Errorf("the state is %+v, want the plan reference and two steps", st)
 	}
 	in := signal(id, "u1", run.Pause)
 	in.Reason = "look at it"
@@ -111,11 +111,11 @@ func TestJournal_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 	evs := must[reads.EventsPage](t)(w.Events(t.Context(), w.eng(), id, reads.EventPage{Last: 1})).Events
 	p := must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))
 	if p.PauseRequestedBy != "dev-operator" || p.Reason != "look at it" {
-		t.Errorf("%+v", p)
+		t.Errorf("the payload is %+v, want actor and reason of the receipt", p)
 	}
 }
 
-// fetched starts a run of a reference and reads its skeleton as the engine does.
+// fetched starts a run of a reference and reads its skeleton like the engine.
 func (w *world) fetched(requestID string, ref plan.Ref, f *journal.Fetcher) (engine.Skeleton, error) {
 	w.t.Helper()
 	s := must[runs.StartedRun](w.t)(
@@ -137,7 +137,7 @@ func fileRef(t *testing.T, path string, doc []byte) plan.Ref {
 }
 
 // contract: T225
-func TestFetch_Files(t *testing.T) {
+func TestFetch_ReadsFilesOnlyBelowTheRoots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	roots, outside := t.TempDir(), t.TempDir()
@@ -147,14 +147,14 @@ func TestFetch_Files(t *testing.T) {
 	sk, err := w.fetched("good", good, f)
 	if err != nil || sk.Failure != nil || sk.SHA256 != good.SHA256 || len(sk.Binary) == 0 ||
 		sk.Identity.PlanID != "plan-3" {
-		t.Fatalf("%+v, %v", sk, err)
+		t.Fatalf("the skeleton is %+v with the error %v, want that of plan-3", sk, err)
 	}
-	// kept content-addressed: the file may go
+	// The document is stored by its digest, so the file may be removed.
 	if err := os.Remove(filepath.Join(roots, "plan.json")); err != nil {
 		t.Fatal(err)
 	}
 	if sk, err := w.fetched("again", good, f); err != nil || sk.Failure != nil {
-		t.Errorf("%+v, %v", sk, err)
+		t.Errorf("without the file the skeleton is %+v with the error %v, want the stored plan", sk, err)
 	}
 
 	var packed bytes.Buffer
@@ -168,7 +168,7 @@ func TestFetch_Files(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sk, err := w.fetched("gzip", zipped, f); err != nil || sk.Failure != nil {
-		t.Errorf("gzip: %+v, %v", sk, err)
+		t.Errorf("the skeleton of a gzip document is %+v with the error %v, want no failure", sk, err)
 	}
 
 	change := func(r plan.Ref, f func(*plan.Ref)) plan.Ref { f(&r); return r }
@@ -183,7 +183,7 @@ func TestFetch_Files(t *testing.T) {
 	unknown := change(fresh, func(r *plan.Ref) {
 		r.SHA256 = strings.Repeat("b",
 			64)
-	}) // not among the plans that are kept
+	}) // not among the stored plans
 	const outsideMessage = "The reference's uri is outside the directories that plans may come from."
 	const addressMessage = "The reference's uri leads to no host that plans may be fetched from."
 	messages := map[string]string{
@@ -239,9 +239,9 @@ func privateGuard(t *testing.T) *egress.Guard {
 	return must[*egress.Guard](t)(egress.New(egress.Settings{AllowPrivate: true}, nil))
 }
 
-// L03: a document whose bytes differ is asked for once more, then the run fails.
+// A document with another digest is fetched once more; then the run fails.
 // contract: L03
-func TestFetch_OneRefetch(t *testing.T) {
+func TestFetch_ADocumentWithAnotherDigestIsFetchedOnceMore(t *testing.T) {
 	t.Parallel()
 	doc := document(nil, "s1")
 	p, err := plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"})
@@ -284,7 +284,7 @@ func TestFetch_OneRefetch(t *testing.T) {
 	}
 }
 
-// A redirect is held to the same rules as the reference.
+// Redirects are checked by the rules for references.
 func TestFetch_RedirectsAreChecked(t *testing.T) {
 	t.Parallel()
 	requests := 0
@@ -299,20 +299,20 @@ func TestFetch_RedirectsAreChecked(t *testing.T) {
 	var broken *journal.PlanError
 	if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed || !strings.Contains(broken.Message,
 		"must begin") || requests != 1 {
-		t.Errorf("%d requests, %v", requests, err)
+		t.Errorf("%d requests and the error %v, want one request and a refused scheme", requests, err)
 	}
 }
 
-func TestJournal_SkeletonRepeats(t *testing.T) {
+func TestSkeleton_RepeatsTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("r", "s1", "b<s1")
 	a := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
 	b := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
 	if diff := cmp.Diff(a, b); diff != "" || a.Failure != nil {
-		t.Errorf("%s", diff)
+		t.Errorf("the second skeleton differs, or has a failure:\n%s", diff)
 	}
 	if _, err := w.journal.Skeleton(t.Context(), "none"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("%v", err)
+		t.Errorf("the skeleton of an unknown run returned %v, want ErrNotFound", err)
 	}
 }

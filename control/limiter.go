@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// PerMinuteLimiter counts what principals do, by key, within a minute from the first time.
-// It remembers at most maxKeys.
+// PerMinuteLimiter counts what principals do, by key. A minute starts with the first count of a key. It remembers at
+// most maxKeys keys. It is safe for concurrent use.
 type PerMinuteLimiter struct {
 	now   func() time.Time
 	mu    sync.Mutex
@@ -17,7 +17,7 @@ type PerMinuteLimiter struct {
 type minute struct {
 	Began  time.Time
 	N      int // in this minute
-	Before int // in the minute before it, as far as it is remembered
+	Before int // in the minute before; 0 when it was forgotten
 }
 
 const maxKeys = 16384
@@ -27,7 +27,7 @@ func NewPerMinuteLimiter(now func() time.Time) *PerMinuteLimiter {
 	return &PerMinuteLimiter{now: now, byKey: map[string]minute{}}
 }
 
-// Add counts one more. False: there is no room to remember the key.
+// Add counts one event of key and returns the minute. It returns false when there is no room to remember the key.
 func (m *PerMinuteLimiter) Add(key string) (minute, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,8 +47,8 @@ func (m *PerMinuteLimiter) Add(key string) (minute, bool) {
 	return w, true
 }
 
-// takeBack uncounts one of a key: what it was counted for did not happen.
-func (m *PerMinuteLimiter) takeBack(key string) {
+// undo undoes one Add of a key, for an event that did not happen after all.
+func (m *PerMinuteLimiter) undo(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w, known := m.byKey[key]; known && w.N > 0 {

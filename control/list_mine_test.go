@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// "me" is whoever asks: two who ask the same are shown their own, and never share a stream.
+// "me" is the caller: two callers with the same filter get their own runs and never share a stream.
 // contract: T101
 func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestRuns_MineAreThoseThatTheCallerStarted(t *testing.T) {
 	one, two := must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-engineer"), mine)),
 		must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-admin"), mine))
 	if one.Class() == two.Class() {
-		t.Errorf("the class of both is %s", one.Class())
+		t.Errorf("both callers have the class %s, want different ones", one.Class())
 	}
 	next := started("dev-engineer", "c")
 	take(t, streams["dev-engineer"], "another of mine",

@@ -30,7 +30,7 @@ func manualKeys(t testing.TB, list ...string) func(*usecases.Config) {
 	return func(c *usecases.Config) { c.ManualKeys = keys }
 }
 
-// manualPlan has steps that wait for a person; sod of each is false when its id ends with "-any".
+// manualPlan returns a plan with steps that wait for a person. sod of a step is false when its id ends with "-any".
 func manualPlan(steps ...string) []byte {
 	var list []M
 	for _, id := range steps {
@@ -56,7 +56,7 @@ func (w *world) manual(requestID string, steps ...string) string {
 	return id
 }
 
-// wait writes what the interpreter does when a MANUAL step begins.
+// wait writes the events of the interpreter when a MANUAL step starts.
 func (w *world) wait(runID, stepID string, la int) {
 	w.t.Helper()
 	w.append(runID, runtest.Draft(run.StepStartedEvent, stepID, la), runtest.Draft(run.StepAwaitingManualCompletion,
@@ -68,7 +68,7 @@ func (w *world) tasks(p authz.Principal, runID string) runs.ManualTasksPage {
 	return must[runs.ManualTasksPage](w.t)(w.ManualTasks(w.t.Context(), p, runs.ManualTasksQuery{RunID: runID}))
 }
 
-// task is the one task of a step, once the projector has seen it.
+// task returns the only task of a step, once the projector has seen it.
 func (w *world) task(p authz.Principal, runID, stepID string, la int) (out runs.ManualTask) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("task of %s/%d", stepID, la), func() bool {
@@ -92,14 +92,14 @@ func (w *world) complete(p authz.Principal, task runs.ManualTask, outcome run.Ma
 	return w.CompleteManualStep(w.t.Context(), p, in)
 }
 
-// foreign is an admin of another tenant.
+// foreign returns an admin of another tenant.
 func (w *world) foreign() authz.Principal {
 	p := w.who("dev-admin")
 	p.TenantID = "globex"
 	return p
 }
 
-// applyCompletion writes what the interpreter does with an accepted completion.
+// applyCompletion writes the events of the interpreter for an accepted completion.
 func (w *world) applyCompletion(r runs.SignalReceipt, t run.EventType) {
 	w.t.Helper()
 	d := runtest.Draft(t, r.Signal.StepID, r.Signal.ExpectedAttempt,
@@ -125,7 +125,7 @@ func TestManualKeys_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 		{"k1:" + secret("a"), "k1:" + secret("b")},
 	} {
 		if _, err := runs.ParseManualKeys(list); err == nil || strings.Contains(err.Error(), secret("a")) {
-			t.Errorf("%v: %v", list, err)
+			t.Errorf("ParseManualKeys of %v returned %v, want an error without the secret", list, err)
 		}
 	}
 	keys := must[[]runs.ManualKey](t)(runs.ParseManualKeys([]string{"k1:" + secret("s")}))
@@ -140,7 +140,7 @@ func TestManualKeys_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
 }
 
 // contract: T85, T201
-func TestManualTasks_TokensForThoseWhoMayComplete(t *testing.T) {
+func TestManualTasks_OnlyThoseWhoMayCompleteGetTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check", "sign-any")
@@ -155,14 +155,14 @@ func TestManualTasks_TokensForThoseWhoMayComplete(t *testing.T) {
 			task := w.task(w.who(token), id, step, 1)
 			got = append(got, strings.TrimSpace(task.Action.Outcome+" "+string(task.Action.Code)))
 			if task.Action.Code == run.CodeSOD && !slices.Equal(task.Action.WhoCould, []string{"dev-admin"}) {
-				t.Errorf("%s of %s: %v could", step, token, task.Action.WhoCould)
+				t.Errorf("%s of %s: %v could complete it, want dev-admin", step, token, task.Action.WhoCould)
 			}
 			if (task.Token != "") != (task.Action.Outcome == "APPLY") {
-				t.Errorf("%s of %s: token %q", step, token, task.Token)
+				t.Errorf("%s of %s has the token %q, want one exactly for APPLY", step, token, task.Token)
 			}
 			if task.Instructions != "look at "+step || string(task.Evidence) != `["ticket"]` || task.Since.IsZero() ||
 				task.Action.Reason == "" {
-				t.Errorf("task %+v", task)
+				t.Errorf("the task is %+v, want all of its facts", task)
 			}
 		}
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
@@ -170,14 +170,14 @@ func TestManualTasks_TokensForThoseWhoMayComplete(t *testing.T) {
 		}
 	}
 	if n := len(w.tasks(w.foreign(), "").Tasks); n != 0 {
-		t.Errorf("%d tasks of another tenant", n)
+		t.Errorf("another tenant sees %d tasks, want none", n)
 	}
 	for _, p := range []authz.Principal{w.foreign(), w.who("nobody")} {
 		_, err := w.ManualTasks(t.Context(), p, runs.ManualTasksQuery{RunID: id})
 		refusal(t, err, run.CodeNotFound)
 	}
 	if n := len(w.tasks(w.who("nobody"), "").Tasks); n != 0 {
-		t.Errorf("%d tasks without a grant", n)
+		t.Errorf("a principal without a grant sees %d tasks, want none", n)
 	}
 	log := fmt.Sprint(w.log(id), w.audit("acme"))
 	if task := w.task(w.who("dev-admin"), id, "check", 1); strings.Contains(log, task.Token) {
@@ -229,17 +229,17 @@ func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 	})
 	if err != nil || r.Rejected || r.Duplicate || r.No != 1 || r.Signal.Type != run.CompleteManual ||
 		r.Application != run.SignalPending {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("the receipt is %+v with the error %v, want PENDING", r, err)
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
 	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
 	if s := w.engine.delivered(id)[0]; s.Outcome != run.ManualSucceeded || s.LogicalAttempt != 1 || s.StepID != "check" ||
 		s.Type != run.CompleteManual {
-		t.Errorf("delivered %+v", s)
+		t.Errorf("the delivered signal is %+v, want COMPLETE_MANUAL", s)
 	}
 	if s := must[[]engine.Signal](t)(w.journal.Signals(t.Context(), id, 0)); len(s) != 1 ||
 		s[0].Outcome != run.ManualSucceeded {
-		t.Errorf("fetched %+v", s)
+		t.Errorf("the fetched signals are %+v, want the outcome SUCCEEDED", s)
 	}
 	w.applyCompletion(r, run.StepCompletedEvent)
 	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 0, 100))
@@ -256,12 +256,12 @@ func TestCompleteManual_TheLogSaysWhoWhenAndWhat(t *testing.T) {
 		t.Errorf("payload at %v (-want +got):\n%s", p.SourceOccurredAt, diff)
 	}
 	if !w.audited("acme", "dev-admin COMPLETE_MANUAL_STEP ACCEPTED  "+id) {
-		t.Errorf("audit %v", w.audit("acme"))
+		t.Errorf("the audit has no row of the completion: %v", w.audit("acme"))
 	}
 }
 
 // contract: M02
-func TestCompleteManual_Refusals(t *testing.T) {
+func TestCompleteManual_RefusesInTheOrderOfItsChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check", "other", "late")
@@ -336,7 +336,7 @@ func TestCompleteManual_Refusals(t *testing.T) {
 	}
 	if got := strings.Join(paths, " "); !strings.HasPrefix(got, "token outcome evidenceRefs evidenceRefs[0]") ||
 		!strings.HasSuffix(got, "completedAt") {
-		t.Errorf("violations %s", got)
+		t.Errorf("the violations are %s, want all of them", got)
 	}
 }
 
@@ -362,19 +362,19 @@ func TestCompleteManual_TheFirstOutcomeStands(t *testing.T) {
 			first++
 		}
 		if r.Signal.ID != receipts[0].Signal.ID || outcome(t, r) != outcome(t, receipts[0]) {
-			t.Errorf("receipt %+v", r)
+			t.Errorf("the receipt is %+v, want that of the first completion", r)
 		}
 	}
 	if first != 1 || w.count(id, run.SignalAccepted) != 1 {
-		t.Errorf("%d were the first; log %v", first, w.log(id))
+		t.Errorf("%d completions were the first, want 1; the log is %v", first, w.log(id))
 	}
-	// Somebody else, after it was applied, after the end of the run: still the first one.
+	// The first outcome stands for another person, after it was applied, and after the end of the run.
 	w.applyCompletion(receipts[0], run.StepCompletedEvent)
 	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
 	again, err := w.complete(w.eng(), task, run.ManualCancelled)
 	if err != nil || !again.Duplicate || outcome(t, again) != outcome(t, receipts[0]) ||
 		again.Application != run.SignalApplied {
-		t.Errorf("%+v, %v", again, err)
+		t.Errorf("the repeated completion is %+v with the error %v, want the first receipt, APPLIED", again, err)
 	}
 }
 
@@ -388,26 +388,26 @@ func TestCompleteManual_ARetryMakesTheTokenVoid(t *testing.T) {
 	r := must[runs.SignalReceipt](t)(w.complete(admin, old, run.ManualFailed))
 	w.applyCompletion(r, run.StepFailedEvent)
 	if again := must[runs.SignalReceipt](t)(w.complete(admin, old, run.ManualSucceeded)); !again.Duplicate {
-		t.Errorf("before the retry: %+v", again)
+		t.Errorf("the repetition before the retry is %+v, want a duplicate", again)
 	}
 	if n := len(w.tasks(admin, id).Tasks); n != 0 {
-		t.Errorf("%d tasks after the completion", n)
+		t.Errorf("%d tasks are open after the completion, want none", n)
 	}
 	w.wait(id, "check", 2)
 	fresh := w.task(admin, id, "check", 2)
 	if fresh.Token == old.Token || fresh.Token == "" {
-		t.Errorf("tokens %q and %q", old.Token, fresh.Token)
+		t.Errorf("the tokens are %q and %q, want different ones", old.Token, fresh.Token)
 	}
 	_, err := w.complete(admin, old, run.ManualSucceeded)
 	refusal(t, err, run.CodeManualToken)
 	second := must[runs.SignalReceipt](t)(w.complete(admin, fresh, run.ManualSucceeded))
 	if second.Duplicate || second.Signal.ID == r.Signal.ID || second.Signal.ExpectedAttempt != 2 {
-		t.Errorf("%+v", second)
+		t.Errorf("the completion of the second attempt is %+v, want a new receipt for attempt 2", second)
 	}
 }
 
 // contract: M03
-func TestCompleteManual_WhilePaused(t *testing.T) {
+func TestCompleteManual_IsAcceptedWhileTheRunIsPaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check")
@@ -415,12 +415,12 @@ func TestCompleteManual_WhilePaused(t *testing.T) {
 	admin := w.who("dev-admin")
 	if r := must[runs.SignalReceipt](t)(w.complete(admin, w.task(admin, id, "check", 1),
 		run.ManualSucceeded)); r.Rejected {
-		t.Errorf("%+v", r)
+		t.Errorf("the receipt is %+v, want an accepted completion", r)
 	}
 }
 
 // contract: T201
-func TestCompleteManual_KeysRotate(t *testing.T) {
+func TestCompleteManual_OldKeysVerifyAfterARotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
 	id := w.manual("r1", "check", "b")
@@ -448,12 +448,12 @@ func TestCompleteManual_KeysRotate(t *testing.T) {
 		runs.ManualTasksQuery{RunID: id}))
 	for _, task := range page.Tasks {
 		if task.StepID == "b" && (!strings.HasPrefix(task.Token, "k2.") || task.Token == b.Token) {
-			t.Errorf("token %s", task.Token)
+			t.Errorf("the token is %s, want one of the new key", task.Token)
 		}
 	}
 	page = must[runs.ManualTasksPage](t)(with().ManualTasks(t.Context(), admin, runs.ManualTasksQuery{RunID: id}))
 	if len(page.Tasks) == 0 || page.Tasks[0].Token != "" || page.Tasks[0].Action.Outcome != "UNSUPPORTED" {
-		t.Errorf("without keys: %+v", page.Tasks)
+		t.Errorf("without keys the tasks are %+v, want UNSUPPORTED without a token", page.Tasks)
 	}
 }
 
@@ -465,6 +465,6 @@ func TestSignalRun_IDsOfCompletionsAreReserved(t *testing.T) {
 	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "manual.1", run.Pause))
 	refusal(t, err, run.CodeBadInput)
 	if n := len(must[[]run.Receipt](t)(w.raw.Receipts(t.Context(), id, "", 10))); n != 0 {
-		t.Errorf("%d receipts", n)
+		t.Errorf("the run has %d receipts, want none", n)
 	}
 }

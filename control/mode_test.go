@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// operated makes a world whose operators are acme's.
+// operated makes a world whose operators' tenant is acme.
 func operated(t *testing.T, change ...func(*usecases.Config)) *world {
 	t.Helper()
 	return newWorld(t, append(change, func(c *usecases.Config) { c.OperatorsTenant = "acme" })...)
@@ -42,7 +42,7 @@ func (g *publishGate) Hold() { g.held.Store(true) }
 func (g *publishGate) Release() { g.held.Store(false) }
 
 // contract: H03, T169
-func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
+func TestSetEngineMode_NothingNewStartsAndRunningRunsGoOn(t *testing.T) {
 	t.Parallel()
 	gate := &publishGate{}
 	w := operated(t, func(c *usecases.Config) { c.PublishGate = gate })
@@ -55,10 +55,10 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	// Running workflows still append, and take signals.
 	w.finish(running, "s1", 1, run.StepCompletedEvent)
 	if rc := w.send(w.eng(), signal(running, "p1", run.Pause)); rc.Rejected {
-		t.Errorf("%+v", rc)
+		t.Errorf("the receipt is %+v, want an accepted PAUSE", rc)
 	}
 	if _, err := w.StartRun(ctx, w.eng(), startOf("r00", document(nil, "s1"))); err != nil {
-		t.Errorf("a start that was accepted before is repeated: %v", err)
+		t.Errorf("the repetition of an accepted start returned %v, want no error", err)
 	}
 	w.reconcileIn(admission.ModeDrained, run.CodeEngineDraining, waiting)
 	if gate.held.Load() {
@@ -66,7 +66,7 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	}
 	if s := w.mode("m-normal", admission.ModeNormal); s.Mode != admission.ModeNormal || s.ModeReason != "maintenance" ||
 		s.ModeSince.IsZero() {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want the mode with its reason and time", s)
 	}
 	eventually(t, "what waited starts", func() bool { return w.engine.starts(waiting) == 1 })
 	if err := w.start(w.eng(), "r2"); err != nil {
@@ -74,11 +74,11 @@ func TestSetEngineMode_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
 	}
 }
 
-// reconcileIn sets a mode and sees that nothing starts in it.
+// reconcileIn sets a mode and checks that nothing starts in it.
 func (w *world) reconcileIn(mode admission.EngineMode, code run.Code, waiting string) {
 	w.t.Helper()
 	if s := w.mode("m-"+string(mode), mode); s.Mode != mode {
-		w.t.Fatalf("%+v", s)
+		w.t.Fatalf("the state is %+v, want the mode that was set", s)
 	}
 	w.reconciling()
 	if e := refusal(w.t, w.start(w.eng(), "r-"+string(mode)), code); e.RetryAfter == 0 {
@@ -87,19 +87,19 @@ func (w *world) reconcileIn(mode admission.EngineMode, code run.Code, waiting st
 	pre := must[runs.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(),
 		runs.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
 	if pre.Outcome != "REFUSED" || pre.Code != code {
-		w.t.Errorf("%+v", pre)
+		w.t.Errorf("the preview is %+v, want REFUSED with the code of the mode", pre)
 	}
-	time.Sleep(700 * time.Millisecond) // more than a reconciler's pause
+	time.Sleep(700 * time.Millisecond) // longer than the pause of a dispatcher
 	if n := w.engine.starts(waiting); n != 0 {
-		w.t.Errorf("started %d times in %s", n, mode)
+		w.t.Errorf("the run was started %d times in %s, want never", n, mode)
 	}
 	if !w.audited("acme", "dev-sre SET_ENGINE_MODE ACCEPTED") || !w.audited("acme", "dev-engineer START DENIED "+
 		string(code)) {
-		w.t.Errorf("%q", w.audit("acme"))
+		w.t.Errorf("the audit %q has no row of the refusal", w.audit("acme"))
 	}
 }
 
-func TestSetEngineMode_OnlyTheOperators(t *testing.T) {
+func TestSetEngineMode_OnlyOperatorsMaySetIt(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
@@ -111,19 +111,19 @@ func TestSetEngineMode_OnlyTheOperators(t *testing.T) {
 	sre := w.who("dev-sre")
 	_, err := w.SetEngineMode(ctx, sre, admission.SetEngineMode{RequestID: "m0", Mode: "LAZY"})
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 2 {
-		t.Errorf("%+v", e)
+		t.Errorf("the refusal is %+v, want two violations", e)
 	}
 	must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in))
 	w.mode("m2", admission.ModeNormal)
-	// A request that was carried out before changes nothing, whatever was set since.
+	// A request that was carried out before changes nothing, even if the mode was set again since.
 	if s := must[admission.ServiceState](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != admission.ModeNormal {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want NORMAL", s)
 	}
 	in.Mode = admission.ModeReadOnly
 	_, err = w.SetEngineMode(ctx, sre, in)
 	refusal(t, err, run.CodeRequestConflict)
 	if n := len(must[[]store.StoredSetting](t)(w.raw.SettingHistory(ctx, store.SettingMode, "", 0, 10))); n != 2 {
-		t.Errorf("%d versions", n)
+		t.Errorf("there are %d versions of the mode, want 2", n)
 	}
 	nobody := newWorld(t)
 	_, err = nobody.SetEngineMode(ctx, nobody.who("dev-sre"), in)
@@ -131,7 +131,7 @@ func TestSetEngineMode_OnlyTheOperators(t *testing.T) {
 }
 
 // contract: H03
-func TestFreezeTenant_TenantFrozen(t *testing.T) {
+func TestFreezeTenant_AFrozenTenantStartsNothing(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()
@@ -145,18 +145,18 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	s := must[admission.ServiceState](t)(freeze(admin, "f1", "", true))
 	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != admission.ModeNormal ||
 		s.ActiveRuns != nil {
-		t.Errorf("%+v", s)
+		t.Errorf("the state of the tenant is %+v, want frozen without a number of active runs", s)
 	}
 	refusal(t, w.start(w.eng(), "r1"), run.CodeTenantFrozen)
 	mallory := w.who("dev-mallory")
 	if s := must[admission.ServiceState](t)(w.ServiceState(ctx, mallory)); s.Frozen {
-		t.Error("another tenant is frozen, or says so")
+		t.Error("another tenant is shown as frozen")
 	}
 	doc := startOf("g1", document(M{"scope.tenantId": "globex"}, "s1"))
 	if _, err := w.StartRun(ctx, mallory, doc); err != nil {
-		t.Errorf("another tenant: %v", err)
+		t.Errorf("a start in another tenant returned %v, want no error", err)
 	}
-	w.finish(running, "s1", 1, run.StepCompletedEvent) // what runs goes on
+	w.finish(running, "s1", 1, run.StepCompletedEvent) // running runs go on
 	must[admission.ServiceState](t)(freeze(admin, "f2", "acme", false))
 	if err := w.start(w.eng(), "r2"); err != nil {
 		t.Error(err)
@@ -168,7 +168,7 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 			known, unknown = errorOf(freeze(mallory, "f3", "acme", true)), errorOf(freeze(mallory, "f3", "nowhere", true))
 		}
 		if a, b := refusal(t, known, run.CodeForbidden), refusal(t, unknown, run.CodeForbidden); a.Message != b.Message {
-			t.Errorf("%s can tell: %q, %q", who, a.Message, b.Message)
+			t.Errorf("%s can tell a known tenant from an unknown one: %q, %q", who, a.Message, b.Message)
 		}
 	}
 	sre := w.who("dev-sre")
@@ -180,15 +180,15 @@ func TestFreezeTenant_TenantFrozen(t *testing.T) {
 	refusal(t, err, run.CodeTenantFrozen)
 	if !w.audited("acme", "dev-sre FREEZE_TENANT ACCEPTED") || !w.audited("globex", "dvt FREEZE_TENANT ACCEPTED") ||
 		!w.audited("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
-		t.Errorf("%q %q", w.audit("acme"), w.audit("globex"))
+		t.Errorf("the audits %q and %q lack a row of the freeze", w.audit("acme"), w.audit("globex"))
 	}
-	must[admission.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own, as Admin
+	must[admission.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own tenant, as its Admin
 }
 
 func errorOf[T any](_ T, err error) error { return err }
 
 // contract: H03
-func TestReconcile_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
+func TestDispatch_ReleasesTheStartOfAFrozenTenant(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	id := w.queued("r0", "s1")
@@ -200,7 +200,7 @@ func TestReconcile_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
 		return q.Status == store.QueuePending && q.LastError == "the tenant is frozen"
 	})
 	if n := w.engine.starts(id); n != 0 {
-		t.Errorf("started %d times", n)
+		t.Errorf("the run was started %d times, want never", n)
 	}
 }
 
@@ -232,14 +232,14 @@ func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
 	defer stream.Close()
 	if s := must[admission.ServiceState](t)(stream.Next(t.Context())); s.Mode != admission.ModeNormal ||
 		s.ActiveRuns != nil {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want NORMAL without a number of active runs", s)
 	}
 	w.mode("m1", admission.ModeDrained)
 	ctx, cancel := context.WithTimeout(t.Context(), testtime.Of(2*time.Second))
 	defer cancel()
 	if s := must[admission.ServiceState](t)(stream.Next(ctx)); s.Mode != admission.ModeDrained ||
 		s.ModeReason != "maintenance" {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want the reason of the mode", s)
 	}
 	_, err := other.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1")))
 	refusal(t, err, run.CodeEngineDraining)
@@ -251,10 +251,10 @@ func TestWatchService_EndsWithTheRightToRead(t *testing.T) {
 	w := operated(t)
 	ctx := t.Context()
 	if _, err := w.WatchService(ctx, w.who("nobody")); coded(err) != run.CodeForbidden {
-		t.Errorf("who may read nothing: %v", err)
+		t.Errorf("a principal who may read nothing gets %v, want FORBIDDEN", err)
 	}
 	if _, err := w.ServiceState(ctx, w.who("nobody")); coded(err) != run.CodeForbidden {
-		t.Errorf("who may read nothing: %v", err)
+		t.Errorf("a principal who may read nothing gets the stream with %v, want FORBIDDEN", err)
 	}
 	stream := must[control.Stream[admission.ServiceState]](t)(w.WatchService(ctx, w.who("dev-viewer")))
 	must[admission.ServiceState](t)(stream.Next(ctx))
@@ -267,11 +267,11 @@ func TestServiceState_AnOperatorSeesTheDrain(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	if s := must[admission.ServiceState](t)(w.ServiceState(t.Context(), w.who("dev-sre"))); s.ActiveRuns == nil {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v, want the number of active runs", s)
 	}
 }
 
-func TestModes_ASettingOfALaterProgramLetsNothingNewStart(t *testing.T) {
+func TestModes_AnUnreadableSettingStartsNothingNew(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
 	ctx := t.Context()

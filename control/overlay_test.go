@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// inputsOf is inputs that a step of the type may have.
+// inputsOf returns valid inputs for a step of the type.
 func inputsOf(stepType string) M {
 	switch stepType {
 	case "COMMAND":
@@ -34,7 +34,7 @@ func inputsOf(stepType string) M {
 	return M{}
 }
 
-// steps makes a run that has started, of steps written "TYPE id" that depend on nothing.
+// steps makes a started run of independent steps, written "TYPE id".
 func (w *world) steps(requestID string, steps ...string) string {
 	w.t.Helper()
 	return w.stepsWith(requestID, nil, steps...)
@@ -58,12 +58,12 @@ func (w *world) stepsWith(requestID string, params json.RawMessage, steps ...str
 	return id
 }
 
-// overlaid sends a signal of an admin that is applied where it is accepted.
+// overlaid sends a signal of an admin that is applied when it is accepted.
 func (w *world) overlaid(in runs.SignalRun) runs.SignalReceipt {
 	w.t.Helper()
 	r := w.send(w.who("dev-admin"), in)
 	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != r.AcceptedSeq || r.AppliedAt == nil {
-		w.t.Fatalf("%s: %+v", in.Signal.Type, r)
+		w.t.Fatalf("%s is answered %+v, want APPLIED at its acceptance", in.Signal.Type, r)
 	}
 	return r
 }
@@ -89,20 +89,21 @@ func compact(t *testing.T, doc json.RawMessage) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(doc, &v); err != nil {
-		t.Fatalf("%s: %v", doc, err)
+		t.Fatalf("%s is not JSON: %v", doc, err)
 	}
 	return string(runtest.JSON(v))
 }
 
 // contract: T197, G25
-func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
+func TestStartAttempt_HasTheOverlaysUpToItsStepStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stepsWith("t197", json.RawMessage(`{"day":"mon","n":1}`), "COMMAND s1", "DBT_RUN s2", "COMMAND s3")
 	first := w.begun(id, "s1", 1, 1)
 	if first.ParamsSeq != 0 || compact(t, first.Params) != `{"day":"mon","n":1}` ||
 		compact(t, first.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` {
-		t.Fatalf("before any overlay: %+v %s %s", first, first.Params, first.Step.Inputs)
+		t.Fatalf("before any overlay the attempt is %+v with %s and %s, want the inputs of the plan",
+			first, first.Params, first.Step.Inputs)
 	}
 	w.overlaid(override(id, "o1", "s1", M{"env": M{"MODE": "safe"}}))
 	w.overlaid(newParams(id, "p1", "", M{"day": "tue", "n": nil}))
@@ -111,7 +112,7 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 		signalAbout(signal(id, "t1", run.UpdateTarget), "s2", M{"newTarget": M{"destinationDb": "wh",
 			"schema": "restored"}}))
 
-	// the attempt that had begun stays as it is, also when the platform runs it again
+	// A started attempt keeps its inputs, also when the platform retries it.
 	again := w.begun(id, "s1", 1, 2)
 	if diff := cmp.Diff([]any{first.StartedSeq, first.ParamsSeq, string(first.Params), string(first.Step.Inputs)},
 		[]any{again.StartedSeq, again.ParamsSeq, string(again.Params), string(again.Step.Inputs)}); diff != "" {
@@ -123,22 +124,23 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 	if second.Verdict != store.StartGranted || compact(t,
 		second.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1","MODE":"safe"}}` ||
 		compact(t, second.Params) != `{"day":"tue"}` {
-		t.Errorf("attempt 2: %s, inputs %s, params %s", second.Verdict, second.Step.Inputs, second.Params)
+		t.Errorf("attempt 2 is %s with inputs %s and params %s, want the overlays",
+			second.Verdict, second.Step.Inputs, second.Params)
 	}
 	dbt := w.begun(id, "s2", 1, 1)
 	if want := `{"projectDir":"shop","vars":{"dvt_target_database":"wh","dvt_target_schema":"restored","own":true}}`; compact(t, dbt.Step.Inputs) != want || compact(t, dbt.Params) != `{"day":"tue","only":"s2"}` {
-		t.Errorf("s2: inputs %s, params %s", dbt.Step.Inputs, dbt.Params)
+		t.Errorf("s2 has inputs %s and params %s, want the target and the params", dbt.Step.Inputs, dbt.Params)
 	}
 	other := w.begun(id, "s3", 1, 1)
 	if compact(t, other.Step.Inputs) != `{"argv":["true"],"env":{"KEPT":"1"}}` || compact(t,
 		other.Params) != `{"day":"tue"}` {
-		t.Errorf("s3: inputs %s, params %s", other.Step.Inputs, other.Params)
+		t.Errorf("s3 has inputs %s and params %s, want only the params", other.Step.Inputs, other.Params)
 	}
-	// later ones reach nobody who has begun
+	// Overlays that are accepted later do not reach started attempts.
 	w.overlaid(newParams(id, "p3", "", M{"day": "wed"}))
 	if late := w.begun(id, "s2", 1, 2); string(late.Params) != string(dbt.Params) ||
 		late.ParamsSeq != target.AcceptedSeq {
-		t.Errorf("s2 again: %s at %d", late.Params, late.ParamsSeq)
+		t.Errorf("the repeated s2 has params %s at %d, want those of its first start", late.Params, late.ParamsSeq)
 	}
 
 	stamped := map[string]run.Seq{}
@@ -153,11 +155,11 @@ func TestBegin_OverlaysAsOfStepStarted(t *testing.T) {
 		t.Errorf("paramsSeq in the log (-want +got):\n%s", diff)
 	}
 	if n := len(w.engine.delivered(id)); n != 0 {
-		t.Errorf("the engine saw %d of them", n)
+		t.Errorf("the engine got %d of the overlays, want none", n)
 	}
 	v := must[control.RunView](t)(w.Run(t.Context(), w.eng(), id, nil))
 	if v.State.PlanVersion != "1.0" {
-		t.Errorf("planVersion %s", v.State.PlanVersion)
+		t.Errorf("the planVersion is %s, want that of the plan", v.State.PlanVersion)
 	}
 }
 
@@ -167,10 +169,10 @@ func signalAbout(in runs.SignalRun, stepID string, members M) runs.SignalRun {
 	return in
 }
 
-// A gate that is closed for another reason parks all the same, and opens to the
-// overlays that came meanwhile.
+// A gate that is closed for another reason still parks the attempt. When it opens, the attempt gets the overlays that
+// were accepted in the meantime.
 // contract: T185
-func TestBegin_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
+func TestStartAttempt_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("t185", "COMMAND s1")
@@ -179,7 +181,7 @@ func TestBegin_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 		w.journal.Append(t.Context(), store.Append{RunID: id, SetGate: run.GatePaused,
 			Events: []run.Draft{runtest.Draft(run.RunPaused, "", 1)}}))
 	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.StartParked || w.count(id, run.StepStartedEvent) != 0 {
-		t.Fatalf("%s in a pause", b.Verdict)
+		t.Fatalf("the attempt is %s in a pause, want PARKED", b.Verdict)
 	}
 	w.overlaid(override(id, "o2", "s1", M{"dir": "b"}))
 	must[store.Appended](t)(
@@ -187,18 +189,18 @@ func TestBegin_OverlaysPassOnlyTheirOwnGate(t *testing.T) {
 			Events: []run.Draft{runtest.Draft(run.RunResumed, "", 1)}}))
 	if b := w.begun(id, "s1", 1, 1); b.Verdict != store.StartGranted ||
 		compact(t, b.Step.Inputs) != `{"argv":["true"],"dir":"b","env":{"KEPT":"1"}}` {
-		t.Errorf("%s %s", b.Verdict, b.Step.Inputs)
+		t.Errorf("the attempt is %s with the inputs %s, want RUN with the overlay", b.Verdict, b.Step.Inputs)
 	}
 	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
 	if b := w.begun(id, "s1", 1, 2); b.Verdict != store.StartDone || b.Terminal == nil {
-		t.Errorf("after its end: %s", b.Verdict)
+		t.Errorf("after its end the attempt is %s, want DONE with its end", b.Verdict)
 	}
 }
 
-// Begins and overlays race: each StepStarted names the newest overlay before it, and
-// its attempt got exactly those.
+// Starts of attempts and overlays race. Each StepStarted names the newest overlay before it, and its attempt gets
+// exactly the overlays up to that one.
 // contract: T197
-func TestBegin_Race(t *testing.T) {
+func TestStartAttempt_RacingWithOverlaysNamesTheNewestOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const n = 30
@@ -275,20 +277,20 @@ func TestOverlay_ARealCommandSeesIt(t *testing.T) {
 		return ""
 	}
 	if got := attempt(1, 1, 2); got != `mode= params={"day":"mon"}` {
-		t.Errorf("attempt 1: %s", got)
+		t.Errorf("attempt 1 printed %s, want the inputs of the plan", got)
 	}
 	w.overlaid(override(id, "mode", "s1", M{"env": M{"MODE": "safe"}}))
 	w.overlaid(newParams(id, "day", "s1", M{"day": "tue"}))
 	if got := attempt(1, 2, 2); got != `mode= params={"day":"mon"}` {
-		t.Errorf("attempt 1 again: %s", got)
+		t.Errorf("the retry of attempt 1 printed %s, want the inputs of the plan", got)
 	}
 	if got := attempt(2, 1, 1); got != `mode=safe params={"day":"tue"}` {
-		t.Errorf("attempt 2: %s", got)
+		t.Errorf("attempt 2 printed %s, want the override", got)
 	}
 }
 
 // contract: G25
-func TestSignalRun_FinishedStep(t *testing.T) {
+func TestSignalRun_RejectsOverridesOfAFinishedStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("g25", "COMMAND s1", "DBT_RUN s2")
@@ -301,15 +303,15 @@ func TestSignalRun_FinishedStep(t *testing.T) {
 		in.Signal.ID = fmt.Sprintf("late-%d", i)
 		r := w.send(w.who("dev-admin"), in)
 		if !r.Rejected || r.Rejection != run.CodeStepTerminal || w.count(id, run.SignalRejected) != i+1 {
-			t.Errorf("%s: %+v", in.Signal.Type, r)
+			t.Errorf("%s is answered %+v, want STEP_TERMINAL", in.Signal.Type, r)
 		}
 	}
 	r := w.send(w.who("dev-admin"), override(id, "nobody", "s9", M{"dir": "x"}))
 	if r.Rejection != run.CodeStepNotFound {
-		t.Errorf("%+v", r)
+		t.Errorf("the receipt is %+v, want STEP_NOT_FOUND", r)
 	}
 	if heads := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})); heads.ByRun[id].Gate != 0 {
-		t.Errorf("gate %b after refusals", heads.ByRun[id].Gate)
+		t.Errorf("the gate is %b after refusals, want open", heads.ByRun[id].Gate)
 	}
 }
 
@@ -356,15 +358,15 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 			[]string{"INVALID signal.updateTarget.stepId"}},
 		"level": {with(run.EscalateAlert, "", "", `{"level":"URGENT"}`),
 			[]string{"INVALID signal.escalateAlert.level"}},
-		"G23 no reason": {with(run.EmergencyStop, "", "", `{}`), []string{"MISSING signal.emergencyStop.reason"}},
-		"skip":          {with(run.SkipStep, "", "", `{}`), []string{"INVALID signal.skipStep.stepId"}},
+		"no reason": {with(run.EmergencyStop, "", "", `{}`), []string{"MISSING signal.emergencyStop.reason"}},
+		"skip":      {with(run.SkipStep, "", "", `{}`), []string{"INVALID signal.skipStep.stepId"}},
 	} {
 		_, err := w.SignalRun(t.Context(), w.who("dev-admin"), c.in)
 		var got []string
 		for _, v := range refusal(t, err, run.CodeBadInput).Violations {
 			got = append(got, v.Code+" "+v.Path)
 			if v.Message == "" || strings.Contains(v.Message, "accessToken") {
-				t.Errorf("%s: %+v", name, v)
+				t.Errorf("%s: the violation is %+v, want a message without the name of the secret", name, v)
 			}
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -375,7 +377,7 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 	in.Signal.ID = "a b"
 	_, err := w.SignalRun(t.Context(), w.who("dev-admin"), in)
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 2 {
-		t.Errorf("%+v", e.Violations)
+		t.Errorf("the violations are %+v, want 2", e.Violations)
 	}
 	if diff := cmp.Diff(before, w.log(id)); diff != "" {
 		t.Errorf("the log moved:\n%s", diff)
@@ -383,7 +385,7 @@ func TestSignalRun_AllViolationsAtOnce(t *testing.T) {
 }
 
 // contract: W-12
-func TestSignalRun_HugeOverlay(t *testing.T) {
+func TestSignalRun_AHugeOverlayIsStoredAsAnArtifact(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.steps("w12", "COMMAND s1")
@@ -396,15 +398,16 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 	sum := sha256.Sum256(in.Payload)
 	if err := json.Unmarshal(r.Payload, &kept); err != nil || len(r.Payload) > 1024 ||
 		kept.Artifact.SHA256 != hex.EncodeToString(sum[:]) || kept.Artifact.SizeBytes != int64(len(in.Payload)) {
-		t.Fatalf("%d bytes kept: %.200s, %v", len(r.Payload), r.Payload, err)
+		t.Fatalf("the receipt has a payload of %d bytes, %.200s, with the error %v; want the reference of an artifact",
+			len(r.Payload), r.Payload, err)
 	}
 	body := must[io.ReadCloser](t)(w.artifacts.Open(t.Context(), kept.Artifact.URI))
 	defer body.Close()
 	if got := must[[]byte](t)(io.ReadAll(body)); string(got) != string(in.Payload) {
-		t.Errorf("the artifact has %d other bytes", len(got))
+		t.Errorf("the artifact has %d bytes that differ from the payload", len(got))
 	}
 	if again := w.send(w.who("dev-admin"), in); !again.Duplicate || again.AcceptedSeq != r.AcceptedSeq {
-		t.Errorf("again: %+v", again.Receipt)
+		t.Errorf("the repeated overlay is answered %+v, want a duplicate", again.Receipt)
 	}
 	in.Payload = newParams(id, "huge", "", M{"text": "y" + text[1:]}).Payload
 	_, err := w.SignalRun(t.Context(), w.who("dev-admin"), in)
@@ -413,9 +416,9 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 	b := w.begun(id, "s1", 1, 1)
 	var params struct{ Text string }
 	if err := json.Unmarshal(b.Params, &params); err != nil || params.Text != text {
-		t.Errorf("the attempt got %d bytes, %v", len(b.Params), err)
+		t.Errorf("the attempt has params of %d bytes with the error %v, want the whole overlay", len(b.Params), err)
 	}
-	// what is refused leaves nothing behind, and nobody else has a megabyte
+	// A refused overlay leaves no trace, and only overlays may have a megabyte.
 	before := w.log(id)
 	for _, c := range []struct {
 		in    runs.SignalRun
@@ -430,7 +433,7 @@ func TestSignalRun_HugeOverlay(t *testing.T) {
 	} {
 		_, err := w.SignalRun(t.Context(), w.who("dev-admin"), c.in)
 		if e := refusal(t, err, run.CodeSignalTooLarge); e.Limit != c.limit {
-			t.Errorf("%s: limit %d", c.in.Signal.Type, e.Limit)
+			t.Errorf("%s is refused with the limit %d, want that of its type", c.in.Signal.Type, e.Limit)
 		}
 		_, err = w.Receipt(t.Context(), w.eng(), id, c.in.Signal.ID)
 		refusal(t, err, run.CodeNotFound)

@@ -12,8 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Stream is pulled by one reader until Next returns an error, which is a *Error
-// that names why the stream ended, or ctx's.
+// Stream is read by one goroutine until Next returns an error. The error is a *Error that says why the stream ended, or
+// the error of ctx.
 type Stream[T any] interface {
 	Next(ctx context.Context) (T, error)
 	Close()
@@ -24,10 +24,10 @@ func EncodeCursor(p store.RunPos) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.CreatedAt.UTC().Format(time.RFC3339Nano) + " " + p.RunID))
 }
 
-// DecodeCursor returns the position of a cursor; nil for the beginning. Error: CURSOR_INVALID.
+// DecodeCursor returns the position of a cursor; nil for "", the beginning. Error: CURSOR_INVALID.
 func DecodeCursor(c string) (*store.RunPos, error) {
 	if c == "" {
-		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
+		return nil, nil //nolint:nilnil // no cursor means the beginning
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(c)
 	at, id, ok := strings.Cut(string(raw), " ")
@@ -38,16 +38,17 @@ func DecodeCursor(c string) (*store.RunPos, error) {
 	return &store.RunPos{CreatedAt: t, RunID: id}, nil
 }
 
-// MaxPageSize of every list that the API gives (api.md §2).
+// MaxPageSize is the maximum page size of every list in the API.
 const MaxPageSize = 200
 
-// PageSize is how many rows first asks for, usual when it is 0: BAD_USER_INPUT.
+// PageSize returns the number of rows that first asks for, usual when first is 0. Error: BAD_USER_INPUT.
 func PageSize(first, usual int) (int, error) {
 	n, _, err := PageEnd(first, 0, usual)
 	return n, err
 }
 
-// PageEnd is pageSize of a list that can be read backward too: by last, instead of first.
+// PageEnd is PageSize for a list that can also be read backward, with last instead of first. Error: BAD_USER_INPUT,
+// also when both are given.
 func PageEnd(first, last, usual int) (n int, backward bool, err error) {
 	var vs []plan.Violation
 	for _, c := range []struct {
@@ -73,7 +74,7 @@ func PageEnd(first, last, usual int) (n int, backward bool, err error) {
 	return usual, false, nil
 }
 
-// PageOf shows the first n of rows; true: there are more.
+// PageOf converts the first n of rows with show. It returns true when rows has more than n.
 func PageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, error) {
 	var out []V
 	for _, row := range rows[:min(n, len(rows))] {
@@ -86,7 +87,7 @@ func PageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, erro
 	return out, len(rows) > n, nil
 }
 
-// PageError is translate for a page after a row.
+// PageError is Translate for reading a page after a row. It returns CURSOR_INVALID when that row does not exist.
 func PageError(after string, err error) error {
 	if after != "" && errors.Is(err, store.ErrNotFound) {
 		return CursorInvalid()
@@ -94,8 +95,9 @@ func PageError(after string, err error) error {
 	return Translate(err)
 }
 
-// ReadOn reads rows, behind the last one that was read or from the start, until n of them are kept or there are no
-// more; true: there are more that are kept. It is for what a store does not filter by.
+// ReadOn reads rows until keep has accepted n of them or no rows are left. It returns true when keep accepts a further
+// row. It is for conditions that the store cannot filter by. read returns at most limit rows after last; last is nil at
+// the start. Fewer than limit rows mean that no rows are left.
 func ReadOn[R any](n int, read func(last *R, limit int) ([]R, error), keep func(R) (bool, error)) (out []R, more bool,
 	err error) {
 	var last *R

@@ -78,7 +78,7 @@ func alertsOf(w *world, runID string) (out []store.Alert) {
 	return out
 }
 
-func TestExpireApprovals_APanicPutsOneRunAsideAndTellsPeople(t *testing.T) {
+func TestExpireApprovals_APanicSetsOneRunAsideAndRaisesAnAlert(t *testing.T) {
 	t.Parallel()
 	w := asking(t, 1)
 	bad, good := w.queued("r1", "s1"), w.queued("r2", "s1")

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// adopting makes a run as an engine leaves it that takes a pause over.
+// adopting makes a run in the state that an engine leaves which takes pauses over.
 func (w *world) adopting(requestID string, steps ...string) string {
 	w.t.Helper()
 	id := w.queued(requestID, steps...)
@@ -36,7 +36,7 @@ func (w *world) adopting(requestID string, steps ...string) string {
 	return id
 }
 
-// pausing is a PAUSE with a reason.
+// pausing returns a PAUSE with a reason.
 func pausing(runID, id string) runs.SignalRun {
 	in := signal(runID, id, run.Pause)
 	in.Reason = "look at it"
@@ -56,11 +56,11 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 	r := w.send(w.eng(), pausing(id, "u1"))
 	if r.Application != run.SignalApplied || r.AcceptedSeq != 4 || r.AppliedSeq != 5 || r.AppliedAt == nil ||
 		r.DeliveredAt != nil || r.QuiescentSeq != 0 {
-		t.Errorf("receipt %+v", r.Receipt)
+		t.Errorf("the receipt is %+v, want APPLIED and not delivered yet", r.Receipt)
 	}
 	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 4, 10))
 	if len(evs) != 1 || evs[0].Type != run.RunPaused || evs[0].EmittedBy != run.ByControl || evs[0].LogicalAttempt != 1 {
-		t.Fatalf("events %+v", evs)
+		t.Fatalf("the events are %+v, want one RunPaused by control for epoch 1", evs)
 	}
 	want := run.PausePayload{SignalID: "u1", Reason: "look at it", PauseRequestedBy: "dev-engineer", RunningStepsCount: 1}
 	if diff := cmp.Diff(want, must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))); diff != "" {
@@ -68,20 +68,20 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 	}
 	b := must[engine.AttemptStarted](t)(w.journal.StartAttempt(t.Context(), w.beginOf(id, "s2", 1, 1)))
 	if b.Verdict != store.StartParked {
-		t.Errorf("s2 is %s", b.Verdict)
+		t.Errorf("s2 is %s, want PARKED", b.Verdict)
 	}
 	if st := w.state(id); st.Status != run.Paused || st.Substatus() != run.Draining || st.Pause.SignalID != "u1" {
-		t.Errorf("%s %s", st.Status, st.Substatus())
+		t.Errorf("the run is %s %s, want PAUSED and DRAINING because of u1", st.Status, st.Substatus())
 	}
 	if again := w.send(w.eng(), pausing(id, "u1")); !again.Duplicate || again.Application != run.SignalApplied {
-		t.Errorf("again: %+v", again)
+		t.Errorf("the repeated signal is answered %+v, want the APPLIED duplicate", again)
 	}
-	// What the engine writes of the same pause is the same event (T05), with the same payload.
+	// The RunPaused that the engine writes for the same pause is the same event (T05) with the same payload.
 	draft := runtest.Draft(run.RunPaused, "", 1)
 	draft.Payload = runtest.JSON(run.PausePayload{SignalID: "u1"})
 	out := w.append(id, draft)
 	if o := out.Outcomes[0]; !o.Deduplicated || o.PayloadMismatch || o.Seq != 5 {
-		t.Errorf("the engine's RunPaused: %+v", o)
+		t.Errorf("the RunPaused of the engine is answered %+v, want the event at 5 without a mismatch", o)
 	}
 	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
 	if r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1")); r.QuiescentSeq != 6 {
@@ -93,14 +93,13 @@ func TestSignalRun_PauseIsInForceAtOnce(t *testing.T) {
 		return r.DeliveredAt != nil && r.Application == run.SignalApplied
 	})
 	if s := w.engine.delivered(id); len(s) == 0 || !s[0].Applied || s[0].ID != "u1" {
-		t.Errorf("delivered %+v", s)
+		t.Errorf("the delivered signals are %+v, want u1 first, marked as applied", s)
 	}
 }
 
-// TestSignalRun_PausesThatWait lists what keeps a PAUSE on the way that all
-// signals go.
+// The table lists the states in which a PAUSE is delivered like other signals instead of taking effect at once.
 // contract: T45, T196
-func TestSignalRun_PausesThatWait(t *testing.T) {
+func TestSignalRun_SomePausesWaitForTheEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct {
@@ -139,21 +138,21 @@ func TestSignalRun_PausesThatWait(t *testing.T) {
 			paused++
 		}
 		if r.Application != want || w.count(id, run.RunPaused) != paused {
-			t.Errorf("%s: %s, want %s; %v", name, r.Application, want, w.log(id))
+			t.Errorf("%s: the pause is %s, want %s; the log is %v", name, r.Application, want, w.log(id))
 		}
 	}
 	older := w.running("t45-older", "s1")
 	if r := w.send(w.eng(), pausing(older, "u1")); r.Application != run.SignalPending ||
 		w.count(older, run.RunPaused) != 0 {
-		t.Errorf("an engine of an older program: %+v", r)
+		t.Errorf("the pause of a run with an engine of an older program is %+v, want PENDING", r)
 	}
 	queued := w.queued("t45-queued", "s1")
 	if r := w.send(w.eng(), pausing(queued, "u1")); r.Rejection != run.CodeInvalidRunState {
-		t.Errorf("queued: %+v", r)
+		t.Errorf("the pause of a queued run is %+v, want INVALID_RUN_STATE", r)
 	}
 }
 
-// outcome moves a receipt as the interpreter does.
+// outcome changes a receipt like the interpreter.
 func (w *world) outcome(runID string, o store.SignalOutcome) {
 	w.t.Helper()
 	must[store.Appended](w.t)(
@@ -162,14 +161,14 @@ func (w *world) outcome(runID string, o store.SignalOutcome) {
 
 // Each pause is an epoch of its own, no matter which writer recorded the previous pause.
 // contract: P06
-func TestSignalRun_SecondEpoch(t *testing.T) {
+func TestSignalRun_EachPauseHasItsOwnEpoch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.adopting("p06", "s1")
 	for epoch := 1; epoch <= 2; epoch++ {
 		resumed := fmt.Sprintf("r%d", epoch)
 		if r := w.send(w.eng(), pausing(id, fmt.Sprintf("p%d", epoch))); r.QuiescentSeq != r.AppliedSeq {
-			t.Errorf("nothing runs, but %+v", r.Receipt)
+			t.Errorf("nothing runs and the receipt is %+v, want it quiescent at once", r.Receipt)
 		}
 		w.send(w.eng(), signal(id, resumed, run.Resume))
 		must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
@@ -183,10 +182,10 @@ func TestSignalRun_SecondEpoch(t *testing.T) {
 	}
 }
 
-// TestJournal_AppendUnlessPaused: what must not follow RunPaused is written before
-// it or not at all, and a repetition of what was written is answered.
+// Events that must not follow RunPaused are written before it or not at all. A repetition of a written batch gets the
+// first answer.
 // contract: T43
-func TestJournal_AppendUnlessPaused(t *testing.T) {
+func TestAppendUnlessPaused_RefusesEventsAfterRunPaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.adopting("t43", "s1", "s2")
@@ -198,7 +197,7 @@ func TestJournal_AppendUnlessPaused(t *testing.T) {
 	w.send(w.eng(), pausing(id, "u1"))
 	again := must[store.Appended](t)(put(begun...)) // its first answer was lost
 	if !again.Outcomes[0].Deduplicated || again.Outcomes[1].Seq != first.Outcomes[1].Seq {
-		t.Errorf("again: %+v", again.Outcomes)
+		t.Errorf("the repeated batch is answered %+v, want the first answer", again.Outcomes)
 	}
 	log := w.log(id)
 	for _, d := range []run.Draft{
@@ -208,7 +207,7 @@ func TestJournal_AppendUnlessPaused(t *testing.T) {
 		runtest.Draft(run.RunCompensationStarted, "", 1, M{"stepIds": []string{"s1"}}),
 	} {
 		if _, err := put(d); !errors.Is(err, engine.ErrPaused) {
-			t.Errorf("%s: %v", d.Type, err)
+			t.Errorf("%s after RunPaused returned %v, want ErrPaused", d.Type, err)
 		}
 	}
 	if diff := cmp.Diff(log, w.log(id)); diff != "" {
@@ -217,14 +216,14 @@ func TestJournal_AppendUnlessPaused(t *testing.T) {
 	w.append(id, runtest.Draft(run.RunCancelled, "", 1)) // by another hand
 	out := must[store.Appended](t)(put(runtest.Draft(run.RunFailed, "", 1)))
 	if out.Outcomes[0].Refused != run.CodeInvalidTransition || !out.Head.Terminal {
-		t.Errorf("after the end: %+v", out)
+		t.Errorf("the batch after the end of the run is answered %+v, want INVALID_TRANSITION", out)
 	}
 }
 
-// TestSignalRun_Limits: a run takes 60 signals a minute, its tenant what its
-// bucket gives; what is known is answered all the same, and who may not send anything uses nothing up.
+// A run takes 60 signals a minute, and its tenant as many as its bucket allows. Repeated signals get their receipt, and
+// refused senders use nothing up.
 // contract: T96, W-13
-func TestSignalRun_Limits(t *testing.T) {
+func TestSignalRun_ARunTakes60SignalsAMinute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("w13", "s1")
@@ -232,36 +231,36 @@ func TestSignalRun_Limits(t *testing.T) {
 	for i := range 60 {
 		r := w.send(w.who("dev-system"), signal(id, fmt.Sprintf("u%d", i), run.EscalateAlert))
 		if r.Rejected || r.Application != run.SignalApplied {
-			t.Fatalf("%d: %+v", i, r)
+			t.Fatalf("signal %d is answered %+v, want APPLIED", i, r)
 		}
 	}
 	_, err := w.SignalRun(t.Context(), w.who("dev-system"), signal(id, "u60", run.EscalateAlert))
 	if e := refusal(t, err, run.CodeSignalRate); e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
-		t.Errorf("retry after %s", e.RetryAfter)
+		t.Errorf("the refusal has RetryAfter %s, want at most a minute", e.RetryAfter)
 	}
 	if n := len(w.log(id)) - before; n != 60 {
-		t.Errorf("the log has %d more", n)
+		t.Errorf("the log has %d events more, want 60", n)
 	}
 	if _, err := w.Receipt(t.Context(), w.eng(), id, "u60"); err == nil {
-		t.Error("what was over the limit has a receipt")
+		t.Error("the signal above the limit has a receipt")
 	}
 	if !w.audited("acme", "dev-system ESCALATE_ALERT DENIED SIGNAL_RATE_LIMITED") {
-		t.Error("it left no audit row")
+		t.Error("the refusal left no audit row")
 	}
 	if r := w.send(w.who("dev-system"), signal(id, "u7", run.EscalateAlert)); !r.Duplicate ||
 		r.Application != run.SignalApplied {
-		t.Errorf("u7 again: %+v", r)
+		t.Errorf("the repeated u7 is answered %+v, want the APPLIED duplicate", r)
 	}
 	_, err = w.SignalRun(t.Context(), w.who("dev-viewer"), signal(id, "v", run.Pause)) // the authorisation comes first
 	refusal(t, err, run.CodeForbidden)
 	w.clock.advance(61 * time.Second)
 	if r := w.send(w.who("dev-system"), signal(id, "u60", run.EscalateAlert)); r.Application != run.SignalApplied {
-		t.Errorf("a minute later: %+v", r)
+		t.Errorf("a minute later the signal is answered %+v, want APPLIED", r)
 	}
 }
 
 // contract: T96
-func TestSignalRun_TenantLimit(t *testing.T) {
+func TestSignalRun_TheQuotaOfTheTenantLimitsSignals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) {
 		c.Quotas = &admission.Quotas{MaxActive: 10, Strategy: store.StrategyQueue,
@@ -279,18 +278,18 @@ func TestSignalRun_TenantLimit(t *testing.T) {
 	w.send(w.eng(), signal(b, "u2", run.Pause))
 	if r := w.send(w.eng(),
 		signal(b, "u3", run.RetryStep)); r.Rejection != run.CodeStepNotFailed { // refused, and charged
-		t.Errorf("%+v", r)
+		t.Errorf("the signal is answered %+v, want STEP_NOT_FAILED", r)
 	}
 	log := w.log(a)
 	_, err := w.SignalRun(t.Context(), w.eng(), signal(a, "u4", run.Resume))
 	if e := refusal(t, err, run.CodeSignalRate); e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
-		t.Errorf("retry after %s", e.RetryAfter)
+		t.Errorf("the refusal has RetryAfter %s, want the time to the next token", e.RetryAfter)
 	}
 	if diff := cmp.Diff(log, w.log(a)); diff != "" {
 		t.Errorf("the log moved:\n%s", diff)
 	}
 	w.clock.advance(21 * time.Second) // a third of a minute is a token
 	if r := w.send(w.eng(), signal(a, "u4", run.Resume)); r.Rejected {
-		t.Errorf("later: %+v", r)
+		t.Errorf("after the refill the signal is answered %+v, want it accepted", r)
 	}
 }

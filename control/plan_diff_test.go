@@ -24,7 +24,7 @@ func command(id string, change M) M {
 	return step
 }
 
-// L07: how a plan differs from that of the run before it, of the same plan and place, is told without secrets.
+// PlanDiff compares the plan of a run with that of the run before it of the same plan and scope, without secrets.
 // contract: L07
 func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	}
 	for _, p := range []authz.Principal{w.who("nobody"), w.foreign()} {
 		if got, err := w.PlanDiff(t.Context(), p, second); got != nil || err != nil {
-			t.Errorf("%s of %s is shown %+v, %v", p.ID, p.TenantID, got, err)
+			t.Errorf("%s of %s gets the difference %+v with the error %v, want none", p.ID, p.TenantID, got, err)
 		}
 	}
 	third := start("d4", M{"metadata.planVersion": "1.1", "steps": []M{command("keep", nil)}})
@@ -97,8 +97,8 @@ func TestPlanDiff_WithTheRunBefore(t *testing.T) {
 	}
 }
 
-// A difference of thousands of steps is counted in whole and told in part.
-func TestPlanDiff_Bounds(t *testing.T) {
+// PlanDiff counts all of thousands of differing steps and lists a part of them.
+func TestPlanDiff_ListsAPartOfManyDifferences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	of := func(requestID string, n int, argv string) run.Header {
@@ -116,11 +116,11 @@ func TestPlanDiff_Bounds(t *testing.T) {
 	of("m1", 250, "a")
 	got := must[*reads.PlanDiff](t)(w.PlanDiff(t.Context(), w.eng(), of("m2", 300, "b")))
 	if got == nil || got.Changed != 250 || got.Added != 50 || len(got.Steps) != 200 || len(got.Steps[0].Parts) != 20 {
-		t.Errorf("%+v", got)
+		t.Errorf("the difference is %+v, want 250 changed and 50 added steps, of them 200 listed with 20 parts", got)
 	}
 }
 
-// L07 T197: what an attempt was given has the changes that were accepted before it began, and no secret.
+// StepInputs have the changes that were accepted before the attempt started, and no secret.
 // contract: L07, T197
 func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 	} {
 		got := must[*runs.StepInputs](t)(w.StepInputs(t.Context(), w.who("dev-viewer"), id, c.step, c.upTo))
 		if got == nil {
-			t.Fatalf("%s: nothing", c.name)
+			t.Fatalf("%s: there are no inputs", c.name)
 		}
 		var changes []string
 		for _, r := range got.Changes {
@@ -151,11 +151,12 @@ func TestStepInputs_AsOfTheAttempt(t *testing.T) {
 		}
 		if cmp.Diff(value(t, c.inputs), value(t, string(got.Inputs))) != "" || cmp.Diff(value(t, c.params),
 			value(t, string(got.Params))) != "" || strings.Join(changes, " ") != c.changes {
-			t.Errorf("%s: %s %s %v", c.name, got.Inputs, got.Params, changes)
+			t.Errorf("%s: the inputs are %s, the params %s and the changes %v; want those of the case",
+				c.name, got.Inputs, got.Params, changes)
 		}
 	}
 	if got := must[*runs.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "none", 0)); got != nil {
-		t.Errorf("inputs of no step: %+v", got)
+		t.Errorf("the inputs of an unknown step are %+v, want nil", got)
 	}
 	_, err := w.StepInputs(t.Context(), w.foreign(), id, "s1", 0)
 	refusal(t, err, run.CodeNotFound)

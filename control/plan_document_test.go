@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// L07: who may read a run may read its plan, but for what looks like a secret in it.
+// A caller who may read a run may read its plan, without values that look like secrets.
 // contract: L07
 func TestPlanDocument_WithoutSecrets(t *testing.T) {
 	t.Parallel()

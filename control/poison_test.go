@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// brokenStore cannot read one plan, and cannot change one run.
+// brokenStore fails for one plan and for one run.
 type brokenStore struct {
 	store.Store
 	plan, run string
@@ -34,8 +34,8 @@ func (s *brokenStore) InRun(ctx context.Context, runID string, do func(store.Run
 	return s.Store.InRun(ctx, runID, do)
 }
 
-// One run that cannot be looked at keeps no other from it.
-func TestSweep_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
+// A run whose plan cannot be read does not keep the sweep from the others.
+func TestReconcile_ABrokenRunDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	var broken *brokenStore
 	w := newSweptWorld(t, func(c *usecases.Config) {
@@ -44,7 +44,7 @@ func TestSweep_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
 	})
 	first, hung := w.atWork("r1"), w.running("r2", "s1", "s3")
 	w.begin(hung, "s1", 1)
-	if hung < first { // they are looked at by their ids
+	if hung < first { // the sweep checks runs in the order of their ids
 		first, hung = hung, first
 	}
 	w.eye.mu.Lock()
@@ -66,7 +66,7 @@ func TestSweep_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestExpireApprovals_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
+func TestExpireApprovals_ABrokenRunDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	var broken *brokenStore
 	w := asking(t, 1)
@@ -78,7 +78,7 @@ func TestExpireApprovals_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
 	eventually(t, "the other expires", func() bool { return w.state(late).Status == run.Cancelled })
 }
 
-// unreadableBulk leases a bulk that cannot be read, once, and keeps for how long it is put aside.
+// unreadableBulk leases a bulk that cannot be decoded, once, and records the pause after it.
 type unreadableBulk struct {
 	store.Store
 	leased bool
@@ -98,8 +98,8 @@ func (s *unreadableBulk) ReleaseBulk(_ context.Context, _ store.Bulk, wait time.
 	return nil
 }
 
-// A bulk that will not get better is not tried twice a second for ever.
-func TestSendBulks_OneThatIsBrokenIsPutAside(t *testing.T) {
+// A bulk that cannot be decoded is not tried twice a second forever.
+func TestSendBulks_ABrokenBulkIsSetAside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broken := &unreadableBulk{Store: w.config.Store, aside: make(chan time.Duration, 1)}

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// document is the policy that holds for acme with changes.
+// document returns the policy of acme with a change.
 func (w *world) document(change func(*authz.Document)) authz.Document {
 	w.t.Helper()
 	now, err := w.Policy(w.t.Context(), w.who("dev-admin"))
@@ -73,45 +73,45 @@ func TestSetPolicy_TakesEffectBeforeItAnswers(t *testing.T) {
 	in := access.SetPolicy{RequestID: "p1", Document: w.document(without("dev-viewer")), Reason: "she left"}
 	p, err := w.SetPolicy(ctx, admin, in)
 	if err != nil || p.Version != 1 || p.Actor != "dev-admin" || p.Reason != "she left" {
-		t.Fatalf("%+v, %v", p, err)
+		t.Fatalf("the policy is %+v with the error %v, want version 1 by dev-admin", p, err)
 	}
 	if _, err := w.Run(ctx, viewer, r, nil); coded(err) != run.CodeNotFound {
-		t.Errorf("who lost the right: %v", err)
+		t.Errorf("the principal that lost the right gets %v, want NOT_FOUND", err)
 	}
 	if again, err := w.SetPolicy(ctx, admin, in); err != nil || again.Version != 1 || !again.At.Equal(p.At) {
-		t.Errorf("repeated: %+v, %v", again, err)
+		t.Errorf("the repeated change is answered %+v with the error %v, want version 1", again, err)
 	}
 	late := in
 	late.RequestID = "p2"
 	var moved *control.Error
 	if _, err := w.SetPolicy(ctx, admin, late); !errors.As(err, &moved) || moved.Code != run.CodePolicyMoved ||
 		moved.PolicyVersion != 1 {
-		t.Errorf("from an old version: %v", err)
+		t.Errorf("a change of an old version returned %v, want POLICY_MOVED", err)
 	}
 	bad := access.SetPolicy{RequestID: "p3", ExpectedVersion: 1,
 		Document: authz.Document{
 			Grants: []authz.PrincipalGrant{{Principal: "x", Role: "BOSS", ProjectID: "*", EnvironmentID: "*"}}}}
 	if _, err := w.SetPolicy(ctx, admin, bad); !errors.As(err, &moved) || moved.Code != run.CodeBadInput ||
 		len(moved.Violations) != 2 {
-		t.Errorf("a bad document: %v", err)
+		t.Errorf("an invalid document returned %v, want BAD_USER_INPUT", err)
 	}
 	out := access.SetPolicy{RequestID: "p4", ExpectedVersion: 1, Document: w.document(without("dev-admin")),
 		Reason: "oops"}
 	if _, err := w.SetPolicy(ctx, admin, out); !errors.As(err, &moved) || len(moved.Violations) != 1 ||
 		moved.Violations[0].Code != authz.LockedOut {
-		t.Errorf("nobody left: %v", err)
+		t.Errorf("a document without an Admin returned %v, want BAD_USER_INPUT", err)
 	}
 	for _, id := range []string{"dev-engineer", "dev-sre", "dev-planner"} {
 		if _, err := w.SetPolicy(ctx, w.who(id), in); coded(err) != run.CodeForbidden {
-			t.Errorf("%s: %v", id, err)
+			t.Errorf("SetPolicy by %s returned %v, want FORBIDDEN", id, err)
 		}
 	}
 	if _, err := w.Policy(ctx, w.who("dev-mallory")); err != nil {
-		t.Errorf("an admin of another tenant reads her own: %v", err)
+		t.Errorf("an Admin of another tenant gets %v, want her own policy", err)
 	}
 	page, err := w.PolicyHistory(ctx, admin, 10, 0)
 	if err != nil || len(page.Policies) != 1 || page.HasNext {
-		t.Errorf("history %+v, %v", page, err)
+		t.Errorf("the history is %+v with the error %v, want one version", page, err)
 	}
 	for where, want := range map[string]int{
 		`action = 'SET_POLICY' AND outcome = 'ACCEPTED' AND reason = 'she left' AND request_id = 'p1' AND detail LIKE '%"policyVersion":1%'`: 1,
@@ -126,11 +126,11 @@ func TestSetPolicy_TakesEffectBeforeItAnswers(t *testing.T) {
 }
 
 // contract: O4
-func TestSetPolicy_SodIsPolicy(t *testing.T) {
+func TestSetPolicy_SetsTheSeparationOfDuties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if sod := w.authz.SOD("acme"); !sod.Approve || !sod.CompleteManual {
-		t.Errorf("by default %+v", sod)
+		t.Errorf("the default separation of duties is %+v, want both rules", sod)
 	}
 	doc := w.document(func(d *authz.Document) { d.SOD.CompleteManual = false })
 	if _, err := w.SetPolicy(t.Context(), w.who("dev-admin"), access.SetPolicy{RequestID: "p", Document: doc,
@@ -138,17 +138,17 @@ func TestSetPolicy_SodIsPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sod := w.authz.SOD("acme"); !sod.Approve || sod.CompleteManual {
-		t.Errorf("now %+v", sod)
+		t.Errorf("the separation of duties is %+v, want the rule for approvals only", sod)
 	}
 }
 
-func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
+func TestBreakGlass_OnlyForPrincipalsThatThePolicyNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, ola := t.Context(), w.who("dev-operator")
 	in := access.BreakGlass{RequestID: "b1", Role: authz.Admin, Minutes: 30, Reason: "prod is down"}
 	if _, err := w.BreakGlass(ctx, ola, in); coded(err) != run.CodeForbidden {
-		t.Errorf("without a policy: %v", err)
+		t.Errorf("break-glass without a policy returned %v, want FORBIDDEN", err)
 	}
 	doc := w.document(func(d *authz.Document) {
 		d.BreakGlass = []authz.BreakGlass{{Principal: "dev-operator", Role: authz.Admin, MaxMinutes: 60}}
@@ -160,41 +160,41 @@ func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
 	var denied *control.Error
 	if _, err := w.BreakGlass(ctx, w.who("dev-engineer"), in); !errors.As(err, &denied) || denied.Denial == nil ||
 		!slices.Equal(denied.Denial.WhoCould, []string{"dev-operator"}) {
-		t.Errorf("somebody else: %v", err)
+		t.Errorf("break-glass by another principal returned %v, want FORBIDDEN with who could", err)
 	}
 	long := in
 	long.Minutes = 61
 	if _, err := w.BreakGlass(ctx, ola, long); coded(err) != run.CodeBadInput {
-		t.Errorf("for too long: %v", err)
+		t.Errorf("break-glass for too long returned %v, want BAD_USER_INPUT", err)
 	}
 	other := in
 	other.Role = authz.SRE
 	if _, err := w.BreakGlass(ctx, ola, other); coded(err) != run.CodeForbidden {
-		t.Errorf("another role: %v", err)
+		t.Errorf("break-glass for another role returned %v, want FORBIDDEN", err)
 	}
 	got, err := w.BreakGlass(ctx, ola, in)
 	if err != nil || got.PolicyVersion != 2 || got.Role != authz.Admin {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("break-glass returned %+v with the error %v, want ADMIN by version 2", got, err)
 	}
 	if v := w.Viewer(ola); !v.BreakGlassUntil.Equal(got.Until) || v.PolicyVersion != 2 {
-		t.Errorf("the viewer is not told: %+v", v)
+		t.Errorf("the viewer is %+v, want the end of break-glass and version 2", v)
 	}
 	if again, err := w.BreakGlass(ctx, ola, in); err != nil || again != got {
-		t.Errorf("repeated: %+v, %v", again, err)
+		t.Errorf("the repeated request is answered %+v with the error %v, want the first answer", again, err)
 	}
 	if n := w.auditRows(
 		`action = 'BREAK_GLASS' AND outcome = 'ACCEPTED' AND actor = 'dev-operator' AND reason = 'prod is down'`); n != 1 {
-		t.Errorf("%d audit rows", n)
+		t.Errorf("there are %d audit rows of break-glass, want 1", n)
 	}
 	w.clock.advance(31 * time.Minute)
 	w.authz.Confirm()
 	if v := w.Viewer(ola); !v.BreakGlassUntil.IsZero() || len(v.Grants) != 1 {
-		t.Errorf("after its end: %+v", v)
+		t.Errorf("after the end of break-glass the viewer is %+v, want one grant", v)
 	}
 }
 
 // contract: O6
-func TestTokens_LifeOfAToken(t *testing.T) {
+func TestTokens_ATokenIsMadeUsedAndRevoked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, ola := t.Context(), w.who("dev-operator")
@@ -205,17 +205,18 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	in := access.CreateToken{RequestID: "t1", Name: "laptop", Grants: everywhere(authz.Viewer)}
 	made, err := w.CreateToken(ctx, ola, in)
 	if err != nil || !strings.HasPrefix(made.Secret, "dvt_") || made.Token.Principal != "dev-operator" {
-		t.Fatalf("%+v, %v", made, err)
+		t.Fatalf("the token is %+v with the error %v, want one of dev-operator with its secret", made, err)
 	}
 	if life := made.Token.ExpiresAt.Sub(w.clock.now()); life < 89*24*time.Hour || life > 90*24*time.Hour {
-		t.Errorf("it lives for %v", life)
+		t.Errorf("the token lives for %v, want 90 days", life)
 	}
 	if n := w.auditRows(`action = 'CREATE_TOKEN' AND outcome = 'ACCEPTED' AND (detail LIKE '%` + made.Secret +
 		`%' OR reason LIKE '%` + made.Secret + `%')`); n != 0 {
-		t.Error("the secret stands in the audit")
+		t.Error("the audit contains the secret")
 	}
 	if again, err := w.CreateToken(ctx, ola, in); err != nil || again.Secret != "" || again.Token.ID != made.Token.ID {
-		t.Errorf("repeated: %+v, %v", again, err)
+		t.Errorf("the repeated request is answered %+v with the error %v, want the token without its secret",
+			again, err)
 	}
 	p, err := w.authz.Authenticate(made.Secret)
 	if err != nil {
@@ -257,12 +258,13 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	all, err2 := w.Tokens(ctx, w.who("dev-admin"), access.TokensQuery{All: true, Live: true})
 	if _, err := w.Tokens(ctx, ola, access.TokensQuery{All: true}); err1 != nil || err2 != nil ||
 		coded(err) != run.CodeForbidden || len(own.Tokens) != 1 || len(all.Tokens) != 2 || own.Tokens[0].SHA256 != "" {
-		t.Errorf("own %+v, all %+v, others' %v", own, all, err)
+		t.Errorf("the own tokens are %+v, all tokens %+v, and another principal gets %v; want 1, 2 and FORBIDDEN",
+			own, all, err)
 	}
 	for _, id := range []string{"dev-viewer", "dev-mallory"} {
 		if _, err := w.RevokeToken(ctx, w.who(id), access.RevokeToken{RequestID: "r", ID: made.Token.ID,
 			Reason: "mine"}); coded(err) != run.CodeNotFound {
-			t.Errorf("revoked by %s: %v", id, err)
+			t.Errorf("the revocation by %s returned %v, want NOT_FOUND", id, err)
 		}
 	}
 	ended := make(chan error, 1)
@@ -276,43 +278,43 @@ func TestTokens_LifeOfAToken(t *testing.T) {
 	}()
 	gone, err := w.RevokeToken(ctx, ola, access.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"})
 	if err != nil || gone.RevokedAt == nil {
-		t.Fatalf("%+v, %v", gone, err)
+		t.Fatalf("the revoked token is %+v with the error %v, want the time of the revocation", gone, err)
 	}
 	select {
 	case err := <-ended:
 		if coded(err) != run.CodeForbidden || !strings.Contains(err.Error(), "was revoked") {
-			t.Errorf("the stream ended with %v", err)
+			t.Errorf("the stream ended with %v, want FORBIDDEN for a revoked token", err)
 		}
 	case <-time.After(testtime.Of(time.Second)):
 		t.Error("the stream of a revoked token went on for a second")
 	}
 	if _, err := w.authz.Authenticate(made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {
-		t.Errorf("a revoked token: %v", err)
+		t.Errorf("a revoked token returned %v, want ErrUnauthenticated", err)
 	}
 }
 
-func TestWhoCould_ForAdmin(t *testing.T) {
+func TestWhoCould_NeedsReadPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.running("r", "s1")
 	names, err := w.WhoCould(t.Context(), w.who("dev-admin"), access.WhoCould{Action: authz.EscalateAlert, RunID: r})
 	if err != nil || !slices.Equal(names, []string{"dev-system"}) {
-		t.Errorf("%v, %v", names, err)
+		t.Errorf("the principals are %v with the error %v, want dev-system", names, err)
 	}
 	for id, want := range map[string]run.Code{"dev-engineer": run.CodeForbidden, "dev-mallory": run.CodeNotFound} {
 		if _, err := w.WhoCould(t.Context(), w.who(id), access.WhoCould{Action: authz.Pause,
 			RunID: r}); coded(err) != want {
-			t.Errorf("%s: %v", id, err)
+			t.Errorf("WhoCould by %s returned %v, want the code of its rights", id, err)
 		}
 	}
 	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), access.WhoCould{Action: "FLY", RunID: r}); coded(
 		err) != run.CodeBadInput {
-		t.Errorf("no action: %v", err)
+		t.Errorf("an unknown action returned %v, want BAD_USER_INPUT", err)
 	}
 	in := access.WhoCould{Action: authz.Start, ProjectID: "shop", EnvironmentID: "prod"}
 	if names, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); err != nil ||
 		!slices.Contains(names, "dev-engineer") || slices.Contains(names, "dev-viewer") {
-		t.Errorf("in a place: %v, %v", names, err)
+		t.Errorf("the principals of a scope are %v with the error %v", names, err)
 	}
 	if _, err := w.WhoCould(t.Context(), w.who("dev-engineer"), in); coded(err) != run.CodeForbidden {
 		t.Errorf("in a place whose policy one may not read: %v", err)
@@ -321,12 +323,12 @@ func TestWhoCould_ForAdmin(t *testing.T) {
 		{ProjectID: "shop", EnvironmentID: "*"}} {
 		in.Action = authz.Start
 		if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); coded(err) != run.CodeBadInput {
-			t.Errorf("%+v: %v", in, err)
+			t.Errorf("WhoCould of %+v returned %v, want BAD_USER_INPUT", in, err)
 		}
 	}
 }
 
-// broken is a store whose authority cannot be read.
+// broken is a store whose authority version cannot be read.
 type broken struct{ store.Store }
 
 func (broken) AuthorityVersion(context.Context) (int64, error) { return 0, store.ErrUnavailable }
@@ -344,12 +346,12 @@ func TestFollowPolicy_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
 	r := w.running("r", "s1")
 	w.clock.advance(4 * time.Minute)
 	if _, err := w.Run(t.Context(), w.who("dev-viewer"), r, nil); err != nil {
-		t.Errorf("after 4 minutes: %v", err)
+		t.Errorf("after 4 minutes the policy returned %v, want it in force", err)
 	}
 	w.clock.advance(2 * time.Minute)
 	if _, err := w.SignalRun(t.Context(), w.who("dev-operator"), runs.SignalRun{RunID: r,
 		Signal: run.Signal{ID: "s", Type: run.Pause}, Payload: []byte(`{}`)}); coded(err) != run.CodeUnavailable {
-		t.Errorf("after 6 minutes: %v", err)
+		t.Errorf("after 6 minutes the policy returned %v, want UNAVAILABLE", err)
 	}
 	cancel()
 	if err := <-done; err != nil {

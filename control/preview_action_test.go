@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// tell is a preview in one line a part.
+// tell returns the parts of a preview as one line each.
 func tell(p runs.ActionPreview) []string {
 	out := []string{strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Outcome, p.Code, p.Status))}
 	for _, c := range p.Changes {
@@ -37,7 +37,7 @@ func (w *world) preview(p authz.Principal, in runs.PreviewAction) runs.ActionPre
 	return must[runs.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), p, in))
 }
 
-// previews compares what a signal would do.
+// previews compares the preview of a signal with want.
 func (w *world) previews(in runs.SignalRun, want ...string) {
 	w.t.Helper()
 	p := w.preview(w.who("dev-admin"), runs.PreviewAction{Signal: &in})
@@ -48,7 +48,7 @@ func (w *world) previews(in runs.SignalRun, want ...string) {
 		w.t.Errorf("%s gives no reason", in.Signal.Type)
 	}
 	if p.Outcome != "REFUSED" && p.BasedOnSeq != w.state(in.RunID).Seq {
-		w.t.Errorf("%s is based on %d", in.Signal.Type, p.BasedOnSeq)
+		w.t.Errorf("the preview of %s is based on seq %d, want the head", in.Signal.Type, p.BasedOnSeq)
 	}
 }
 
@@ -63,7 +63,7 @@ func about(runID string, t run.SignalType, stepID string) runs.SignalRun {
 	return in
 }
 
-// cancellable makes steps of a document cancellable, and by a pause too.
+// cancellable returns a document whose steps are cancellable, also by a pause.
 func cancellable(steps ...string) []byte {
 	var doc M
 	_ = json.Unmarshal(document(nil, steps...), &doc)
@@ -101,7 +101,7 @@ func TestPreview_SignalsOfARunningRun(t *testing.T) {
 	stop.Signal.Force = true
 	w.previews(stop, "APPLY  CANCELLED", "CANCEL a RUNNING>FAILED", "CANCEL c1 RUNNING>FAILED",
 		"CANCEL cp RUNNING>FAILED",
-		"! What runs is cut off and may go on outside for a while.")
+		"! Running attempts are cut off; their programs may go on for a while outside of dvt.")
 	w.previews(about(id, run.SkipStep, "b"), "APPLY  RUNNING", "SKIP b PENDING>SKIPPED")
 	w.previews(about(id, run.SkipStep, "a"), "REFUSED STEP_NOT_SKIPPABLE")
 	w.previews(about(id, run.RetryStep, "a"), "REFUSED STEP_NOT_FAILED")
@@ -132,7 +132,7 @@ func TestPreview_ARunThatFails(t *testing.T) {
 }
 
 // contract: O10
-func TestPreview_PendingSignalsAreCountedIn(t *testing.T) {
+func TestPreview_AppliesPendingSignalsFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a", "b", "c<a")
@@ -173,7 +173,7 @@ func TestPreview_ARunThatHasNotStarted(t *testing.T) {
 }
 
 // contract: O10
-func TestPreview_ManualStep(t *testing.T) {
+func TestPreview_CompletionOfAManualStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
 	doc := document(M{"steps": []M{
@@ -203,7 +203,7 @@ func TestPreview_ManualStep(t *testing.T) {
 }
 
 // contract: O10
-func TestPreview_Start(t *testing.T) {
+func TestPreview_StartSchedulesTheFirstSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	start := startOf("r1", document(nil, "a", "b<a", "c"))
@@ -218,7 +218,7 @@ func TestPreview_Start(t *testing.T) {
 }
 
 // contract: O10
-func TestPreview_Rerun(t *testing.T) {
+func TestPreview_RerunSaysWhatItTakesOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
@@ -236,7 +236,7 @@ func TestPreview_Rerun(t *testing.T) {
 }
 
 // contract: T193
-func TestPreview_RunMoved(t *testing.T) {
+func TestPreview_SaysRunMoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a")
@@ -247,7 +247,7 @@ func TestPreview_RunMoved(t *testing.T) {
 }
 
 // contract: T101
-func TestPreview_WhoMay(t *testing.T) {
+func TestPreview_ADenialIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("r1", "a")
@@ -266,8 +266,7 @@ func TestPreview_WhoMay(t *testing.T) {
 	refusal(t, err, run.CodeBadInput)
 }
 
-// TestPreview_LeavesNoTrace compares every table but the checkpoints, which the
-// projector writes when it likes.
+// The test compares every table except the checkpoints, which the projector writes at any time.
 // contract: O10
 func TestPreview_LeavesNoTrace(t *testing.T) {
 	t.Parallel()
@@ -298,7 +297,7 @@ func TestPreview_LeavesNoTrace(t *testing.T) {
 	}
 }
 
-// tables counts the rows of the tables, and the changes of operational state.
+// tables counts the rows of the tables and the changes of operational state.
 func (w *world) tables() map[string]int {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))

@@ -10,10 +10,10 @@ import (
 	"github.com/dvt-engine/dvt/control/runs"
 )
 
-// A page has as many runs as were asked for when there are as many that p may see, and goes on behind one of them:
-// else nobody could read on.
+// A page has as many runs as were requested when p may see that many, and the next page starts after one of them.
+// Otherwise a viewer could not page on.
 // contract: T137
-func TestQueue_PagesOfWhatOneMaySee(t *testing.T) {
+func TestQueue_PagesHaveOnlyReadableRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	for i := range 2 {

@@ -25,7 +25,7 @@ import (
 	"github.com/dvt-engine/dvt/store/decorate"
 )
 
-// asked is a run as it is after its request.
+// asked makes a run and returns the answer to its request.
 func (w *world) asked(request string, change ...func(*runs.StartRun)) runs.StartedRun {
 	w.t.Helper()
 	in := startOf(request, document(nil, "s1"))
@@ -37,12 +37,12 @@ func (w *world) asked(request string, change ...func(*runs.StartRun)) runs.Start
 
 func waits(s runs.StartedRun) bool { return s.View.Queue != nil && s.View.Queue.Waiting }
 
-// admits starts what may start, until the test ends.
+// admits runs a dispatcher until the test ends.
 func (w *world) admits() {
 	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "here") })
 }
 
-// leased waits until whoever starts runs has leased all that is due: another tenant's run is started.
+// leased waits until the dispatchers have leased all due runs, by waiting for the start of another tenant's run.
 func (w *world) leased() {
 	w.t.Helper()
 	in := startOf(uuid.NewString(), document(M{"scope.tenantId": "globex"}, "s1"))
@@ -51,14 +51,14 @@ func (w *world) leased() {
 }
 
 // contract: Q01, Q02, T213
-func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
+func TestStartRun_ThirdOfTwoSlotsWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	var two []string
 	for _, r := range []string{"r1", "r2"} {
 		s := w.asked(r)
 		if waits(s) || s.View.State.Status != run.Approved {
-			t.Errorf("%s: %+v", r, s.View.Queue)
+			t.Errorf("%s waits or is not APPROVED: %+v", r, s.View.Queue)
 		}
 		two = append(two, s.View.Run.RunID)
 	}
@@ -66,31 +66,31 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 	q, id := third.View.Queue, third.View.Run.RunID
 	if !waits(third) || q.Position != 1 || q.Wait <= 0 || q.Wait > 30*time.Second || q.Why != store.WaitQuota ||
 		q.ExpiresAt.Sub(q.CreatedAt) != 5*time.Minute {
-		t.Errorf("%+v", q)
+		t.Errorf("the queue entry is %+v, want the first position, its reason and a TTL of 5 minutes", q)
 	}
 	if st := third.View.State; st.Status != run.Pending || st.Substatus() != "QUEUED" {
-		t.Errorf("%s %s", st.Status, st.Substatus())
+		t.Errorf("the third run is %s %s, want PENDING QUEUED", st.Status, st.Substatus())
 	}
 	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.Queue.Position != 1 {
-		t.Errorf("again %+v", again)
+		t.Errorf("the repeated request is answered %+v, want the waiting run at position 1", again)
 	}
 	fourth := w.asked("r4", func(in *runs.StartRun) { in.Priority = 9 })
 	page := must[admission.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), admission.QueueQuery{First: 1}))
 	if len(page.Entries) != 1 || page.Entries[0].RunID != fourth.View.Run.RunID || !page.HasNext || page.Depth != 2 ||
 		page.Entries[0].EnvironmentID != "dev" {
-		t.Errorf("%+v", page)
+		t.Errorf("the page of the queue is %+v, want the fourth run, which has a higher priority", page)
 	}
 	next := must[admission.QueuePage](t)(
 		w.Queue(t.Context(), w.who("dev-viewer"), admission.QueueQuery{First: 1, After: page.Entries[0].RunID}))
 	if len(next.Entries) != 1 || next.Entries[0].RunID != id || next.Entries[0].Position != 2 ||
 		next.Entries[0].Why != store.WaitTurn || next.HasNext {
-		t.Errorf("%+v", next)
+		t.Errorf("the next page is %+v, want the third run at position 2, which waits for its turn", next)
 	}
 	for who, depth := range map[string]int{"nobody": 0, "dev-viewer": 2} {
 		if p := must[admission.QueuePage](t)(w.Queue(t.Context(), w.who(who),
 			admission.QueueQuery{})); len(p.Entries) != depth ||
 			p.Depth != depth {
-			t.Errorf("%s sees %+v", who, p)
+			t.Errorf("%s sees %+v, want as many runs as it may read", who, p)
 		}
 	}
 	_, err := w.Queue(t.Context(), w.eng(), admission.QueueQuery{After: "nothing"})
@@ -101,9 +101,10 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 			w.engine.starts(two[1]) == 1
 	})
 	if w.engine.starts(id) != 0 || len(w.log(id)) != 1 || w.depth() != 2 {
-		t.Errorf("%d starts of the third, %q, %d wait", w.engine.starts(id), w.log(id), w.depth())
+		t.Errorf("the third run has %d starts and the log %q, and %d runs wait; want no start, one event and 2",
+			w.engine.starts(id), w.log(id), w.depth())
 	}
-	w.clock.advance(31 * time.Second) // a token for the one that goes first
+	w.clock.advance(31 * time.Second) // a token for the first waiting run
 	eventually(t, "the fourth is started", func() bool { return w.engine.starts(fourth.View.Run.RunID) == 1 })
 	w.clock.advance(31 * time.Second)
 	eventually(t, "the third is started", func() bool { return w.engine.starts(id) == 1 })
@@ -113,13 +114,13 @@ func TestStartRun_TheThirdOfTwoWaits(t *testing.T) {
 	}
 }
 
-// depth is how many runs of acme wait.
+// depth returns the number of waiting runs of acme.
 func (w *world) depth() int64 {
 	return must[store.Usage](w.t)(w.raw.Usage(w.t.Context(), "acme")).Tenant.Waiting
 }
 
 // contract: Q03, W-8, T131
-func TestQueue_TTL(t *testing.T) {
+func TestQueue_ARunThatWaitsTooLongFails(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	e := &sweptEngine{}
@@ -141,35 +142,36 @@ func TestQueue_TTL(t *testing.T) {
 	w.clock.advance(5*time.Minute - time.Second)
 	e.sweeps(t, 5)
 	if got := w.log(id); len(got) != 1 {
-		t.Fatalf("before its time: %q", got)
+		t.Fatalf("the run ended before its TTL: %q", got)
 	}
 	w.clock.advance(2 * time.Second)
 	eventually(t, "it fails", func() bool { return len(w.log(id)) == 2 })
 	st := w.state(id)
 	if f := st.Failure; st.Status != run.Failed || f.Code != "QUEUE_TTL_EXCEEDED" || f.Category != run.CategorySystem ||
 		!f.Retryable {
-		t.Errorf("%s %+v", st.Status, f)
+		t.Errorf("the run is %s with %+v, want FAILED with a retryable QUEUE_TTL_EXCEEDED", st.Status, f)
 	}
 	row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id))
 	if row.Status != store.QueueFailed || w.engine.starts(id) != 0 || w.depth() != 0 {
-		t.Errorf("%+v, %d starts, depth %d", row, w.engine.starts(id), w.depth())
+		t.Errorf("the row is %+v with %d starts and the depth %d, want FAILED, no start and 0",
+			row, w.engine.starts(id), w.depth())
 	}
-	if err := w.LoadPolicy(t.Context()); err != nil { // rights that were not confirmed for 5 minutes decide nothing
+	if err := w.LoadPolicy(t.Context()); err != nil { // a policy that was not confirmed for 5 minutes is not used
 		t.Fatal(err)
 	}
 	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id ||
 		again.View.State.Status != run.Failed || again.View.Queue != nil {
-		t.Errorf("again %+v", again)
+		t.Errorf("the repeated request is answered %+v, want the FAILED run", again)
 	}
 	eventually(t, "it is counted, after it was committed",
 		func() bool { return metrics(t, registry)["engine_queue_ttl_exceeded_total"] == 1 })
 	if m := metrics(t, registry); m["engine_backpressure_queued_total"] != 1 {
-		t.Errorf("%v", m)
+		t.Errorf("the metrics are %v, want one queued run", m)
 	}
 }
 
 // contract: Q04, T132
-func TestStartRun_FullAndRefused(t *testing.T) {
+func TestStartRun_IsRefusedByAFullQueueAndAUsedQuota(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
@@ -184,7 +186,7 @@ func TestStartRun_FullAndRefused(t *testing.T) {
 		t.Helper()
 		_, err := w.StartRun(t.Context(), w.eng(), startOf(request, document(nil, "s1")))
 		if e := refusal(t, err, code); e.RetryAfter <= 0 || e.RetryAfter > 30*time.Second {
-			t.Errorf("%s: again after %s", code, e.RetryAfter)
+			t.Errorf("%s may be tried again after %s, want up to 30 s", code, e.RetryAfter)
 		}
 	}
 	start("r5", run.CodeQueueFull)
@@ -192,17 +194,17 @@ func TestStartRun_FullAndRefused(t *testing.T) {
 		t.Error("a known request was refused or started another run")
 	}
 	if w.runs("acme") != 5 || !w.audited("acme", "dev-engineer START REJECTED QUEUE_FULL") {
-		t.Errorf("%d runs, audit %q", w.runs("acme"), w.audit("acme"))
+		t.Errorf("there are %d runs and the audit %q, want 5 and a row of QUEUE_FULL", w.runs("acme"), w.audit("acme"))
 	}
 	w.quotas(admission.QuotaDocument{Strategy: store.StrategyReject})
 	start("r6", run.CodeQuotaExceeded)
 	if m := metrics(t, registry); m["engine_backpressure_rejected_total"] != 2 ||
 		m["engine_backpressure_queued_total"] != 3 {
-		t.Errorf("%v", m)
+		t.Errorf("the metrics are %v, want 2 refused and 3 queued runs", m)
 	}
 }
 
-// quotas sets the first document of acme.
+// quotas sets the first quota document of acme.
 func (w *world) quotas(doc admission.QuotaDocument) {
 	w.t.Helper()
 	if _, err := w.SetQuota(w.t.Context(), w.who("dev-admin"), setting(0, doc)); err != nil {
@@ -211,7 +213,7 @@ func (w *world) quotas(doc admission.QuotaDocument) {
 }
 
 // contract: Q11
-func TestStartRun_DelayedToItsToken(t *testing.T) {
+func TestStartRun_IsDelayedUntilItsToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.Strategy = store.StrategyDelay })))
 	w.clock.hold()
@@ -220,13 +222,13 @@ func TestStartRun_DelayedToItsToken(t *testing.T) {
 	s := w.asked("r3")
 	id, q := s.View.Run.RunID, s.View.Queue
 	if waits(s) || s.View.State.Status != run.Approved || q.NotBefore.Sub(s.View.AsOf) != 30*time.Second {
-		t.Errorf("%+v", q)
+		t.Errorf("the queue row is %+v, want APPROVED and due in 30 s", q)
 	}
 	w.admits()
 	w.clock.advance(29 * time.Second)
 	w.leased()
 	if w.queueRow(id).Status != store.QueuePending || w.engine.starts(id) != 0 {
-		t.Error("it was started before its time")
+		t.Error("the run was started before its time")
 	}
 	w.clock.advance(time.Second)
 	w.asked("r1")
@@ -234,7 +236,7 @@ func TestStartRun_DelayedToItsToken(t *testing.T) {
 }
 
 // contract: T209, T224
-func TestRerun_WhatItTakesOverSurvivesTheWait(t *testing.T) {
+func TestRerun_KeepsItsReusedStepsWhileItWaitsInTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) { q.Tenants = nil })))
 	id := w.failedRun("r1")
@@ -242,10 +244,10 @@ func TestRerun_WhatItTakesOverSurvivesTheWait(t *testing.T) {
 	s := w.rerun(runs.Rerun{RunID: id, RequestID: "again", Failed: true})
 	again := s.View.Run.RunID
 	if !waits(s) || s.View.Queue.Wait != 0 || w.reused(again) != "a d" {
-		t.Errorf("%+v takes over %q", s.View.Queue, w.reused(again))
+		t.Errorf("the rerun %+v takes over %q, want it to wait and take over a and d", s.View.Queue, w.reused(again))
 	}
 	if s := w.rerun(runs.Rerun{RunID: id, RequestID: "again", Failed: true}); !s.Deduplicated {
-		t.Error("a second run")
+		t.Error("the repeated request made a second run")
 	}
 	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"), setting(1, admission.QuotaDocument{})); err != nil {
 		t.Fatal(err)
@@ -254,12 +256,12 @@ func TestRerun_WhatItTakesOverSurvivesTheWait(t *testing.T) {
 	w.admits()
 	eventually(t, "it is started", func() bool { return w.engine.starts(again) == 1 })
 	if got := w.log(again); w.reused(again) != "a d" || len(got) != 2 || got[1] != "2 RunApproved" {
-		t.Errorf("%q takes over %q", got, w.reused(again))
+		t.Errorf("the log is %q and the rerun takes over %q, want RunApproved and a and d", got, w.reused(again))
 	}
 }
 
 // contract: T100, T192
-func TestSignalRun_CancelOfAWaitingRun(t *testing.T) {
+func TestSignalRun_CancelOfAWaitingRunEndsItAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
 	w.asked("r1")
@@ -268,18 +270,18 @@ func TestSignalRun_CancelOfAWaitingRun(t *testing.T) {
 	w.send(w.eng(), signal(id, "c1", run.Cancel))
 	if row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)); row.Status != store.QueueCancelled ||
 		w.depth() != 0 {
-		t.Errorf("%+v, depth %d", row, w.depth())
+		t.Errorf("the row is %+v and the depth %d, want CANCELLED and 0", row, w.depth())
 	}
 	w.admits()
 	w.clock.advance(10 * time.Minute)
 	w.leased()
 	if w.queueRow(id).Status != store.QueueCancelled || w.engine.starts(id) != 0 || w.state(id).Status != run.Cancelled {
-		t.Errorf("%d starts, %s", w.engine.starts(id), w.state(id).Status)
+		t.Errorf("%d starts and the status %s, want none and CANCELLED", w.engine.starts(id), w.state(id).Status)
 	}
 }
 
-// A place that becomes free is taken at once, also when the run ended through another process.
-func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
+// A slot that becomes free is taken at once, also when the run ended through another process.
+func TestDispatch_ASlotFreedElsewhereIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
 		q.Tenants = nil
@@ -287,7 +289,7 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 		d.MaxActive = 1
 		q.Tiers[admission.DefaultTier] = d
 	})))
-	// The store as the process of another server or worker uses it.
+	// The store as another server or worker process uses it.
 	elsewhere := decorate.NotifyRunEnd(w.store, admission.SlotNotifier(w.bus))
 	active := w.running("r0", "s1")
 	w.admits()
@@ -295,7 +297,7 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 	for i := range 5 {
 		s := w.asked(fmt.Sprint("r", i+1))
 		if !waits(s) || s.View.Queue.Why == store.WaitQuota {
-			t.Fatalf("%+v", s.View.Queue)
+			t.Fatalf("the run is %+v, want it to wait for a slot", s.View.Queue)
 		}
 		ids = append(ids, s.View.Run.RunID)
 	}
@@ -311,13 +313,13 @@ func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
 		active = next
 	}
 	t.Logf("from the end of a run to the start of the next: at most %s", slowest)
-	if slowest > testtime.Of(2*time.Second) { // the look without a word comes after 5 s
-		t.Errorf("the next was started after %s", slowest)
+	if slowest > testtime.Of(2*time.Second) { // polling alone would take 5 s
+		t.Errorf("the next run was started after %s, want at most 2 s", slowest)
 	}
 }
 
 // contract: Q05, Q12
-func TestReconcile_FairAndOnce(t *testing.T) {
+func TestDispatch_IsFairAndStartsEachRunOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby(func(q *admission.Quotas) {
 		q.Tenants = nil
@@ -356,12 +358,12 @@ func TestReconcile_FairAndOnce(t *testing.T) {
 	}
 	for i, id := range order {
 		if id == other && i > 2 {
-			t.Errorf("the one of globex was started as number %d", i+1)
+			t.Errorf("the run of globex was started as number %d, want at most number 3", i+1)
 		}
 	}
 	for _, id := range append(ids, other) {
 		if n := w.engine.starts(id); n != 1 || w.count(id, run.RunApproved) != 1 {
-			t.Errorf("%s: %d starts, %q", id, n, w.log(id))
+			t.Errorf("run %s has %d starts and the log %q, want one start and one RunApproved", id, n, w.log(id))
 		}
 	}
 }
@@ -374,10 +376,10 @@ func TestStartRun_WarnsOfAnotherVersion(t *testing.T) {
 	w.asked("r1")
 	w.asked("r1")
 	if strings.Contains(said.String(), "second run") {
-		t.Errorf("said %s", said.String())
+		t.Errorf("the log says %s, want nothing yet", said.String())
 	}
 	w.asked("r1", func(in *runs.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
 	if !strings.Contains(said.String(), "second run") || !strings.Contains(said.String(), "before=1.0 now=2.0") {
-		t.Errorf("said %s", said.String())
+		t.Errorf("the log says %s, want a warning with both versions", said.String())
 	}
 }

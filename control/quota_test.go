@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// hobby is the quotas of the seed with acme in the tier hobby.
+// hobby returns the quotas of the seed with acme in the tier hobby.
 func hobby(change ...func(*admission.Quotas)) *admission.Quotas {
 	q := &admission.Quotas{
 		Tiers: map[string]admission.Tier{
@@ -47,7 +47,7 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	admin := w.who("dev-admin")
 	ctx := t.Context()
 	if s := must[admission.QuotaSettings](t)(w.QuotaSettings(ctx, admin)); s.Version != 0 || s.Tier != "hobby" {
-		t.Errorf("before: %+v", s)
+		t.Errorf("the settings are %+v, want version 0 of the tier hobby", s)
 	}
 	_, err := w.SetQuota(ctx, admin, setting(0, admission.QuotaDocument{
 		Tenant: admission.QuotaLimits{StartRunPerMinute: new(3), MaxActive: new(-1)}, Strategy: "DROP", TTLMS: 10,
@@ -77,7 +77,7 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 			{ProjectID: "shop", Weight: 1, Limits: admission.QuotaLimits{StartRunPerMinute: new(2)}}},
 	}))
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 1 || e.Violations[0].Path != "settings.projects" {
-		t.Errorf("%+v", e.Violations)
+		t.Errorf("the violations are %+v, want one about settings.projects", e.Violations)
 	}
 	for _, who := range []string{"dev-engineer", "dev-sre"} {
 		_, err = w.SetQuota(ctx, w.who(who), setting(0, admission.QuotaDocument{}))
@@ -92,17 +92,18 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 	again := must[admission.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
 	if first.Version != 1 || !cmp.Equal(first, again) || !w.audited("acme", "dev-admin SET_QUOTA ACCEPTED") ||
 		!w.audited("acme", "dev-admin SET_QUOTA REJECTED BAD_USER_INPUT") {
-		t.Errorf("%+v, again %+v, audit %q", first, again, w.audit("acme"))
+		t.Errorf("the first answer is %+v, the repeated one %+v, and the audit %q; want version 1 twice and both rows",
+			first, again, w.audit("acme"))
 	}
 	late := setting(0, doc)
 	late.RequestID = "other"
 	_, err = w.SetQuota(ctx, admin, late)
 	if e := refusal(t, err, run.CodeQuotaMoved); e.QuotaVersion != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("the refusal is %+v, want one with version 1", e)
 	}
 	if b := w.HeavyBucket("acme", "shop"); b != (store.Bucket{TenantID: "acme", Action: store.BucketHeavy,
 		PerMinute: 1}) {
-		t.Errorf("heavy %+v", b)
+		t.Errorf("the bucket is %+v, want that of the tenant with 1 token a minute", b)
 	}
 	snaps := must[[]admission.QuotaSnapshot](t)(w.Quotas(ctx, w.who("dev-viewer")))
 	var shown []int
@@ -111,19 +112,19 @@ func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
 			shown = append(shown, b.PerMinute)
 		}
 	}
-	// the tenant has what shop leaves of 2 starts and of 20 signals; etl has what the operators gave it
+	// The tenant has what shop leaves of 2 starts and 20 signals; etl has the limits that the operators set for it.
 	if diff := cmp.Diff([]int{1, 1, 15, 50, 1, 5}, shown); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	if h := must[admission.QuotaHistoryPage](t)(w.QuotaHistory(ctx, admin, 0, 0)); len(h.Settings) != 1 || h.HasNext {
-		t.Errorf("history %+v", h)
+		t.Errorf("the history is %+v, want one version", h)
 	}
 	if s := must[[]admission.QuotaSnapshot](t)(w.Quotas(ctx, w.who("nobody"))); len(s) != 0 {
-		t.Errorf("nobody sees %+v", s)
+		t.Errorf("a principal without rights sees %+v, want nothing", s)
 	}
 }
 
-// A document that cannot be read, and one of a tier that has less by now, keep the tier's limits.
+// When a document cannot be read, or its tier has less than before, the limits of the tier apply.
 func TestLoadPolicy_QuotasThatCannotBeReadKeepTheTier(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withQuotas(hobby()))
@@ -145,12 +146,12 @@ func TestLoadPolicy_QuotasThatCannotBeReadKeepTheTier(t *testing.T) {
 	}
 	for place, want := range map[[2]string]int{{"acme", "shop"}: 1, {"globex", "x"}: 1, {"globex", "p"}: 4} {
 		if got := w.HeavyBucket(place[0], place[1]).PerMinute; got != want {
-			t.Errorf("%v: %d, want %d", place, got, want)
+			t.Errorf("the bucket of %v has %d tokens a minute, want %d", place, got, want)
 		}
 	}
 }
 
-func TestQuotas_Check(t *testing.T) {
+func TestQuotas_CheckFindsEachMistake(t *testing.T) {
 	t.Parallel()
 	if err := hobby().Check(); err != nil {
 		t.Error(err)
@@ -168,7 +169,7 @@ func TestQuotas_Check(t *testing.T) {
 		"weight":   func(q *admission.Quotas) { q.Tiers["hobby"] = admission.Tier{} },
 	} {
 		if hobby(change).Check() == nil {
-			t.Errorf("%s passes", name)
+			t.Errorf("the quotas with the mistake %q pass", name)
 		}
 	}
 }

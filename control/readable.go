@@ -10,11 +10,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Me is the caller, as RunFilter.TriggeredBy.
+// Me is the value of RunFilter.TriggeredBy that stands for the caller.
 const Me = "me"
 
-// Narrow limits a filter to what p may read now; false when that is nothing. It asks for as little as it can: a page of
-// one environment, or of some projects, has an index of its own; Scopes are for rights in several of both.
+// Narrow limits a filter to the runs that p may read now. It returns false when there are none. It sets Scopes only
+// when ProjectIDs and EnvironmentID cannot express the rights, because a page of one environment or of some projects
+// has an index of its own.
 func (s *Rights) Narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	f.TenantID, f.Scopes = p.TenantID, nil
 	if f.TriggeredBy == Me {
@@ -28,7 +29,7 @@ func (s *Rights) Narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	if s.MayRead(p, "*", cmp.Or(f.EnvironmentID, "*")) {
 		return f, true
 	}
-	scopes := s.readable(p, f)
+	scopes := s.readableScopes(p, f)
 	if len(scopes) == 0 {
 		return f, false
 	}
@@ -48,8 +49,9 @@ func (s *Rights) Narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	return f, true
 }
 
-// readable returns the scopes of p's grants that p may read and that the filter asks for, each once and in one order.
-func (s *Rights) readable(p authz.Principal, f RunFilter) (out store.Scopes) {
+// readableScopes returns the scopes of p's grants that p may read and that match the filter, sorted and without
+// duplicates. A scope that another one covers is left out.
+func (s *Rights) readableScopes(p authz.Principal, f RunFilter) (out store.Scopes) {
 	for _, g := range s.Authz.Grants(p) {
 		project, environment := strings.TrimSuffix(g.ProjectID, "*"), strings.TrimSuffix(g.EnvironmentID, "*")
 		wanted := (f.EnvironmentID == "" || environment == "" || environment == f.EnvironmentID) &&
@@ -74,7 +76,8 @@ func (s *Rights) readable(p authz.Principal, f RunFilter) (out store.Scopes) {
 	return slices.Compact(out)
 }
 
-// MayRead asks for a place of p's tenant; "*" is a whole.
+// MayRead reports whether p may read a project and environment of its tenant. "*" stands for all of them. It returns
+// false when the policy cannot be read.
 func (s *Rights) MayRead(p authz.Principal, project, environment string) bool {
 	d, err := s.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project,
 		EnvironmentID: environment})

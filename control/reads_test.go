@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestRun_TimeMachine(t *testing.T) {
+func TestRun_ShowsPastStates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("at", "s1")
@@ -32,7 +32,7 @@ func TestRun_TimeMachine(t *testing.T) {
 		v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, &at))
 		if v.State.Seq != at || v.State.RunStatus() != status || !v.Past || v.State.PlanRef == nil ||
 			v.State.TriggeredBy != "dev-engineer" || v.State.CreatedAt.IsZero() {
-			t.Errorf("at %d: %+v", seq, v.State.Header)
+			t.Errorf("the state at %d is %+v, want that seq with requester and time", seq, v.State.Header)
 		}
 	}
 	for _, at := range []run.Seq{-1, 6} {
@@ -74,7 +74,7 @@ func TestEvents_PagesBothWays(t *testing.T) {
 			got = append(got, e.Seq)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" || p.HasNext != c.next || p.HasPrev != c.prev {
-			t.Errorf("%+v: %v next %t prev %t", c.page, got, p.HasNext, p.HasPrev)
+			t.Errorf("page %+v has %v, next %t, prev %t; want those of the case", c.page, got, p.HasNext, p.HasPrev)
 		}
 	}
 	for _, bad := range []reads.EventPage{{First: 201}, {Last: -1}, {First: 1, Last: 1}} {
@@ -115,7 +115,7 @@ func TestRuns_PagesBothWays(t *testing.T) {
 		p := page(q)
 		forward = append(forward, ids(p)...)
 		if p.HasPrev != (q.After != "") || len(p.Cursors) != len(p.Runs) {
-			t.Errorf("%+v: prev %t", q, p.HasPrev)
+			t.Errorf("page %+v has HasPrev %t, want it after the first page only", q, p.HasPrev)
 		}
 		if !p.HasNext {
 			break
@@ -123,7 +123,7 @@ func TestRuns_PagesBothWays(t *testing.T) {
 		q.After = p.Cursors[len(p.Cursors)-1]
 	}
 	if diff := cmp.Diff(all, forward); diff != "" {
-		t.Errorf("forward:\n%s", diff)
+		t.Errorf("the pages forward differ (-want +got):\n%s", diff)
 	}
 	var backward []string
 	q = control.RunsQuery{Last: 2}
@@ -131,7 +131,7 @@ func TestRuns_PagesBothWays(t *testing.T) {
 		p := page(q)
 		backward = append(ids(p), backward...)
 		if p.HasNext != (q.Before != "") {
-			t.Errorf("%+v: next %t", q, p.HasNext)
+			t.Errorf("page %+v has HasNext %t, want it before the last page only", q, p.HasNext)
 		}
 		if !p.HasPrev {
 			break
@@ -139,11 +139,11 @@ func TestRuns_PagesBothWays(t *testing.T) {
 		q.Before = p.Cursors[0]
 	}
 	if diff := cmp.Diff(all, backward); diff != "" {
-		t.Errorf("backward:\n%s", diff)
+		t.Errorf("the pages backward differ (-want +got):\n%s", diff)
 	}
 	asc := page(control.RunsQuery{Last: 2, Filter: control.RunFilter{Ascending: true}})
 	if diff := cmp.Diff([]string{all[1], all[0]}, ids(asc)); diff != "" {
-		t.Errorf("the last two of the oldest first:\n%s", diff)
+		t.Errorf("the last two of the oldest first differ (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"x", "!!", "bm8", strings.Repeat("a", 500)} {
 		_, err := w.Runs(t.Context(), viewer, control.RunsQuery{First: 1, After: bad})
@@ -178,18 +178,18 @@ func TestRuns_OnlyWhatTheViewerMayRead(t *testing.T) {
 				Filter: control.RunFilter{ProjectIDs: []string{"bank", "store", "store"}}}))
 		for _, id := range ids(p) {
 			if id == shop || !strings.Contains(strings.Join(want, " "), id) {
-				t.Errorf("%s asked for bank and store: %v", who, ids(p))
+				t.Errorf("%s asked for bank and store and sees %v", who, ids(p))
 			}
 		}
 	}
 	p := must[control.RunsPage](t)(
 		w.Runs(t.Context(), w.who("dev-viewer"), control.RunsQuery{Filter: control.RunFilter{ProjectIDs: []string{}}}))
 	if len(p.Runs) != 3 {
-		t.Errorf("no project named: %v", ids(p))
+		t.Errorf("without a project in the filter the page has %v", ids(p))
 	}
 }
 
-func TestReceipts_Pages(t *testing.T) {
+func TestReceipts_ArePagedInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("receipts", "s1")
@@ -198,20 +198,20 @@ func TestReceipts_Pages(t *testing.T) {
 	}
 	p := must[runs.ReceiptsPage](t)(w.Receipts(t.Context(), w.who("dev-viewer"), id, "", 2))
 	if len(p.Receipts) != 2 || !p.HasNext || p.Receipts[1].Signal.ID != "u1" {
-		t.Errorf("%+v", p)
+		t.Errorf("the first page is %+v, want 2 receipts up to u1", p)
 	}
 	p = must[runs.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "u1", 2))
 	if len(p.Receipts) != 1 || p.HasNext || p.Receipts[0].Signal.ID != "u2" {
-		t.Errorf("%+v", p)
+		t.Errorf("the last page is %+v, want u2 alone", p)
 	}
 	_, err := w.Receipts(t.Context(), w.eng(), id, "nothing", 2)
 	refusal(t, err, run.CodeCursorInvalid)
 	if mine := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 ||
 		mine[0].Signal.ID != "u2" {
-		t.Errorf("%+v", mine)
+		t.Errorf("MySignals is %+v, want u2 first", mine)
 	}
 	if theirs := must[[]runs.SignalReceipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), 99)); len(theirs) != 0 {
-		t.Errorf("%+v", theirs)
+		t.Errorf("another principal sees %+v, want nothing", theirs)
 	}
 }
 
@@ -222,7 +222,7 @@ func lines(from, to int) (out []artifact.Line) {
 	return out
 }
 
-// Where to begin to read is told of failed attempts alone, and of the execution that failed.
+// Only failed attempts have an error line, and it is that of the execution that failed.
 func TestStepLog_ErrorLineOfTheFailedAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -238,7 +238,7 @@ func TestStepLog_ErrorLineOfTheFailedAttempt(t *testing.T) {
 	}
 	w.begin(id, "s1", 1)
 	if no := line(reads.StepLogQuery{ErrorLine: true}); no != 0 {
-		t.Errorf("line %d of an attempt that runs", no)
+		t.Errorf("a running attempt has the error line %d, want none", no)
 	}
 	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
 	if asked, not := line(reads.StepLogQuery{ErrorLine: true}), line(reads.StepLogQuery{}); asked != 2 || not != 0 {
@@ -256,7 +256,7 @@ func TestStepLog_BoundsAndFind(t *testing.T) {
 	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
 	if l := must[reads.StepLog](t)(
 		w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"})); l.Attempt != 1 || l.Total != 0 {
-		t.Errorf("before it began: %+v", l)
+		t.Errorf("before its start the attempt has %+v, want attempt 1 without lines", l)
 	}
 	if err := w.artifacts.Append(t.Context(), log, 1, 1, lines(1, 1200)); err != nil {
 		t.Fatal(err)
@@ -266,31 +266,32 @@ func TestStepLog_BoundsAndFind(t *testing.T) {
 			First: 1000,
 			Find:  "line 119"}))
 	if len(l.Lines) != 101 || l.Lines[0].No != 1100 || l.Total != 1200 || l.TotalMatches != 11 || l.Matches[0] != 119 {
-		t.Errorf("%d lines of %d, matches %v of %d", len(l.Lines), l.Total, l.Matches, l.TotalMatches)
+		t.Errorf("there are %d lines of %d and the matches %v of %d, want 101 of 1200 and 11 matches",
+			len(l.Lines), l.Total, l.Matches, l.TotalMatches)
 	}
 	if l := must[reads.StepLog](t)(w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"})); len(
 		l.Lines) != 200 {
-		t.Errorf("%d lines by default", len(l.Lines))
+		t.Errorf("there are %d lines by default, want 200", len(l.Lines))
 	}
 	_, err := w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", FromLine: -1, First: 1001,
 		Attempt: -1, Find: strings.Repeat("x", 201)})
 	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 4 {
-		t.Errorf("%+v", e.Violations)
+		t.Errorf("the violations are %+v, want 4", e.Violations)
 	}
 	_, err = w.StepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "zz"})
 	refusal(t, err, run.CodeNotFound)
 }
 
 // contract: T136
-func TestHealth(t *testing.T) {
+func TestHealth_NamesWhatIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	eventually(t, "healthy", func() bool { return w.Health(t.Context()).Status == "HEALTHY" })
 	w.engine.set(func(e *fakeEngine) { e.describe = errors.New("connection refused") })
-	eventually(t, "the engine alone is down", func() bool { // a busy machine's store may miss its 2 s
+	eventually(t, "the engine alone is down", func() bool { // the store of a busy machine may miss its 2 s
 		h := w.Health(t.Context())
 		if h.Checks[0].Status != "UNHEALTHY" || strings.Contains(h.Checks[0].Message, "refused") {
-			t.Errorf("engine down: %+v", h)
+			t.Errorf("while the engine is down the health is %+v, want only the engine UNHEALTHY", h)
 		}
 		return h.Status == "DEGRADED"
 	})
@@ -301,15 +302,15 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h := w.Health(t.Context()); h.Status != "UNHEALTHY" || h.Checks[1].Status != "UNHEALTHY" {
-		t.Errorf("store down: %+v", h)
+		t.Errorf("while the store is down the health is %+v, want UNHEALTHY", h)
 	}
 	full := newWorld(t, func(c *usecases.Config) { c.Store = unwritable{c.Store} })
-	eventually(t, "it can be read and not written", func() bool {
+	eventually(t, "the store can be read but not written", func() bool {
 		h := full.Health(t.Context())
 		if h.Status != "UNHEALTHY" {
-			t.Errorf("store on a full disk: %+v", h)
+			t.Errorf("while the store is read-only the health is %+v, want UNHEALTHY", h)
 		}
-		return strings.Contains(h.Checks[1].Message, "read and not written")
+		return strings.Contains(h.Checks[1].Message, "read but not written")
 	})
 }
 
@@ -317,8 +318,7 @@ type unwritable struct{ store.Store }
 
 func (unwritable) Writable(context.Context) error { return store.ErrUnavailable }
 
-// What is shown as possible is what becomes of the signal, for everybody and every
-// kind of step.
+// The outcome that Actions shows is the outcome of the signal, for every principal and every type of step.
 // contract: T193
 func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 	t.Parallel()
@@ -350,7 +350,7 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 						t.Errorf("%s: %+v does not explain itself", who, x)
 					}
 					if who == "dev-mallory" || x.Outcome == "APPLY" && sig.Stops() {
-						continue // another tenant's, and what would end the run
+						continue // skip another tenant, and signals that would end the run
 					}
 					n++
 					in := signal(id, fmt.Sprintf("a-%d", n), sig)
@@ -361,7 +361,7 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 						in = override(id, in.Signal.ID, about, M{"select": "x"})
 					}
 					if sig == run.InjectOverride && about == "s3" || sig == run.SkipStep && v.PendingRetry[about] {
-						continue // a step without inputs; and what only the moment of application decides
+						continue // skip steps without inputs, and outcomes that are decided at application
 					}
 					outcome, code := "APPLY", run.Code("")
 					r, err := w.SignalRun(t.Context(), w.who(who), in)
@@ -374,7 +374,7 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 					case r.Rejected:
 						outcome, code = "REFUSED", r.Rejection
 					}
-					if x.Outcome == "NOOP" { // accepted, and no more
+					if x.Outcome == "NOOP" { // NOOP means that the signal is accepted
 						outcome, code = "NOOP", x.Code
 						if r.Rejected {
 							t.Errorf("%s: %s is shown as NOOP and rejected with %s", who, sig, r.Rejection)
@@ -408,21 +408,22 @@ func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
 	}
 }
 
-// A page whose runs have too many steps says so, and what to ask for instead.
+// A page whose runs have too many steps is refused with a hint what to ask for instead.
 func TestRuns_PagesOfTooManyStepsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) { c.Store = crowded{c.Store} })
 	_, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Steps: true}})
 	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != store.MaxListSteps ||
 		!strings.Contains(e.Message, "smaller page") {
-		t.Errorf("limit %d: %s", e.Limit, e.Message)
+		t.Errorf("the refusal has the limit %d and says %s, want store.MaxListSteps and what to ask for",
+			e.Limit, e.Message)
 	}
 	if _, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// crowded has more steps on every page than a list may read.
+// crowded is a store in which every page has more steps than a list may read.
 type crowded struct{ store.Store }
 
 func (c crowded) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// failedRun is a run of a, b<a, c<b, d where b failed: c never ran, d succeeded.
+// failedRun makes a run of a, b<a, c<b, d in which b failed, c never ran, and d succeeded.
 func (w *world) failedRun(requestID string) string {
 	w.t.Helper()
 	steps := []string{"a", "b<a", "c<b", "d"}
@@ -35,7 +35,7 @@ func (w *world) rerun(in runs.Rerun) runs.StartedRun {
 	return must[runs.StartedRun](w.t)(w.Rerun(w.t.Context(), w.eng(), in))
 }
 
-// reused are the steps that a run takes over, as its engine is told.
+// reused returns the steps whose results a run takes over, as the skeleton names them.
 func (w *world) reused(runID string) string {
 	w.t.Helper()
 	sk := must[engine.Skeleton](w.t)(w.journal.Skeleton(w.t.Context(), runID))
@@ -47,7 +47,7 @@ func (w *world) reused(runID string) string {
 }
 
 // contract: O2, T209
-func TestRerun_WhatRunsAgain(t *testing.T) {
+func TestRerun_RunsAgainWhatDependsOnTheChosenSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
@@ -70,13 +70,13 @@ func TestRerun_WhatRunsAgain(t *testing.T) {
 		}
 		if r.ParentRunID != id || r.PlanRef != parent.PlanRef || string(r.Params) != string(parent.Params) ||
 			r.TriggeredBy != "dev-engineer" {
-			t.Errorf("%s: %+v", name, r)
+			t.Errorf("%s: the run is %+v, want the plan and scope of its parent", name, r)
 		}
 		if q := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), r.RunID)); q.Status != store.QueuePending {
-			t.Errorf("%s: queue %+v", name, q)
+			t.Errorf("%s: the queue row is %+v, want PENDING", name, q)
 		}
 		if !w.audited("acme", "dev-engineer RERUN ACCEPTED  "+r.RunID+" {") {
-			t.Errorf("audit %v", w.audit("acme"))
+			t.Errorf("the audit has no row of the rerun: %v", w.audit("acme"))
 		}
 	}
 }
@@ -107,24 +107,24 @@ func TestRerun_TheLogSaysWhereTheOutputsCameFrom(t *testing.T) {
 		t.Errorf("payload (-want +got):\n%s", diff)
 	}
 	if st := w.state(id); st.Counts.Success != 2 || st.Counts.Pending != 2 {
-		t.Errorf("counts %+v", st.Counts)
+		t.Errorf("the counts are %+v, want 2 successes and 2 pending steps", st.Counts)
 	}
-	// A rerun of a rerun takes over what that took over.
+	// A rerun of a rerun takes over the results that the first rerun took over.
 	w.finish(id, "b", 1, run.StepFailedEvent)
 	w.append(id, runtest.Draft(run.RunFailed, "", 1))
 	third := w.rerun(runs.Rerun{RunID: id, RequestID: "and-again", Failed: true}).View.Run.RunID
 	if got := w.reused(third); got != "a d" {
-		t.Errorf("the third takes over %q", got)
+		t.Errorf("the third run takes over %q, want what the second one took over", got)
 	}
 	w.append(third, runtest.Start())
 	w.append(third, runtest.Draft(run.StepStartedEvent, "a", 1), runtest.Draft(run.StepCompletedEvent, "a", 1, reuse))
 	step, _ := w.state(third).Step("a")
 	if got := step.Attempts[0]; string(got.Result) != `{"rows":7}` {
-		t.Errorf("attempt %+v", got)
+		t.Errorf("the attempt is %+v, want the result of the first run", got)
 	}
 }
 
-func TestRerun_Refusals(t *testing.T) {
+func TestRerun_RefusesEachInvalidRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
@@ -161,17 +161,17 @@ func TestRerun_Refusals(t *testing.T) {
 		_, err := w.Rerun(t.Context(), w.who(who), runs.Rerun{RunID: id, RequestID: "x", Start: true})
 		refusal(t, err, run.CodeForbidden)
 		if !w.audited("acme", who+" RERUN DENIED FORBIDDEN "+id) {
-			t.Errorf("audit %v", w.audit("acme"))
+			t.Errorf("the audit has no row of the refusal: %v", w.audit("acme"))
 		}
 	}
 	_, err := w.Rerun(t.Context(), w.foreign(), runs.Rerun{RunID: id, RequestID: "x", Start: true})
 	refusal(t, err, run.CodeNotFound)
 	if n := w.runs("acme"); n != 3 {
-		t.Errorf("%d runs", n)
+		t.Errorf("there are %d runs, want 3", n)
 	}
 }
 
-func TestRerun_SafeToRepeat(t *testing.T) {
+func TestRerun_IsSafeToRepeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.failedRun("r1")
@@ -188,14 +188,14 @@ func TestRerun_SafeToRepeat(t *testing.T) {
 			made++
 		}
 		if s.View.Run.RunID != started[0].View.Run.RunID {
-			t.Errorf("another run: %s", s.View.Run.RunID)
+			t.Errorf("the repeated request made another run: %s", s.View.Run.RunID)
 		}
 	}
 	if made != 1 || w.runs("acme") != 2 {
-		t.Errorf("%d were made, there are %d runs", made, w.runs("acme"))
+		t.Errorf("%d runs were created and there are %d runs, want 1 and 2", made, w.runs("acme"))
 	}
 	if same := w.rerun(runs.Rerun{RunID: id, RequestID: "again", Steps: []string{"a", "b", "a"}}); !same.Deduplicated {
-		t.Errorf("the same steps in another order: %+v", same)
+		t.Errorf("the same steps in another order are answered %+v, want a duplicate", same)
 	}
 	for _, other := range []runs.Rerun{{RunID: id, RequestID: "again", Failed: true},
 		{RunID: id, RequestID: "r1", Start: true}} {

@@ -16,19 +16,20 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// RightsConfig is what Rights stands on.
+// RightsConfig holds the dependencies and settings of Rights.
 type RightsConfig struct {
 	Authz *authz.Authorizer
 	Store interface {
 		RunStore
 		TrailStore
 	}
-	// OperatorsTenant is the tenant whose principals may see and set what concerns all tenants; "": nobody may set it.
+	// OperatorsTenant is the tenant whose principals may see and set what concerns all tenants. When it is "", nobody
+	// may.
 	OperatorsTenant string
-	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
+	// Recheck is the maximum time between two checks of a stream's rights; the default is 60 s (contract T178).
 	Recheck time.Duration
 	Now     func() time.Time
-	Metrics prometheus.Registerer // none when nil
+	Metrics prometheus.Registerer // nil registers no metrics
 	Logger  *slog.Logger
 }
 
@@ -54,9 +55,9 @@ func NewRights(cfg RightsConfig) *Rights {
 	}
 }
 
-// Visible reads a run that p may read. One that does not exist, one of another
-// tenant and one without a grant answer alike and leave the same trace in the
-// caller's tenant, so that neither words nor audit nor time tell them apart (T101).
+// Visible reads a run that p may read. A run that does not exist, a run of another tenant and a run without a grant
+// give the same NOT_FOUND and the same audit row in the caller's tenant, so that neither the text, the audit nor the
+// time tells them apart (contract T101). action is the action that the audit row names.
 func (s *Rights) Visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run,
 	error) {
 	r, err := s.store.Get(ctx, runID)
@@ -66,7 +67,8 @@ func (s *Rights) Visible(ctx context.Context, p authz.Principal, action authz.Ac
 	return r, nil
 }
 
-// CheckVisible judges what came of reading whose a run is.
+// CheckVisible decides whether p may see a run whose identity was read with the result err. It returns the errors of
+// Visible and audits a denial in the same way.
 func (s *Rights) CheckVisible(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity,
 	runID string,
 	err error) error {
@@ -83,14 +85,14 @@ func (s *Rights) CheckVisible(ctx context.Context, p authz.Principal, action aut
 	return RunNotFound()
 }
 
-// DenialError explains a FORBIDDEN to p. Of a place that p may not read it says no more than that: which
-// role it takes there, and who has it, is as hidden as what is in it.
+// DenialError returns the FORBIDDEN that explains d to p. When p may not read the scope of o, the error names neither
+// the role that a needs there nor who has it: both are as secret as the runs of that scope.
 func (s *Rights) DenialError(p authz.Principal, a authz.Action, o authz.Object, d authz.Decision) *Error {
 	e := Refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	e.Denial = &Denial{Action: a, PolicyVersion: d.Policy}
 	if p.TokenID+p.SessionID != "" && len(s.Authz.Grants(p)) == 0 {
-		e.Message = "What you came with gives no rights any more: the token or the session has ended or was revoked, or " +
-			"its rights were taken away."
+		e.Message = "Your token or session gives no rights any more: it has ended or was revoked, or its rights were " +
+			"taken away."
 		return e
 	}
 	switch whole := o.ProjectID == "*" && o.EnvironmentID == "*"; {
@@ -104,8 +106,9 @@ func (s *Rights) DenialError(p authz.Principal, a authz.Action, o authz.Object, 
 	return e
 }
 
-// IsInvolved is sameOne for a caller of whom it is known whether p asked for the run or approved it. A service counts
-// as involved in every run: people would otherwise decide about their own runs by a token that they made.
+// IsInvolved reports whether separation of duties keeps p from completing a step. wanted says that the step asks for
+// another person; did says that p asked for the run or approved it. A service counts as involved in every run:
+// otherwise people could decide about their own runs with a token that they made.
 func (s *Rights) IsInvolved(wanted, did bool, p authz.Principal) bool {
 	sod := s.Authz.SOD(p.TenantID)
 	return sod.CompleteManual && (wanted || sod.CompleteManualInEveryPlan) && (did || authz.IsService(p.ID))
@@ -121,8 +124,9 @@ func (s *Rights) MayReadPayloads(ctx context.Context, p authz.Principal) error {
 	return s.MaySeeInstallation(ctx, p)
 }
 
-// MayOperate decides about row.Action on the whole tenant, or on the place of the
-// run that row names. A denial leaves the row.
+// MayOperate decides about row.Action on the scope of the run that row names, or on the whole tenant when row names
+// none. It writes row to the audit when the action is denied. Errors: NOT_FOUND for a run that p may not see,
+// FORBIDDEN.
 func (s *Rights) MayOperate(ctx context.Context, p authz.Principal, row store.AuditRow) error {
 	action := authz.Action(row.Action)
 	object := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
@@ -136,7 +140,8 @@ func (s *Rights) MayOperate(ctx context.Context, p authz.Principal, row store.Au
 	return s.MayOperateOn(ctx, p, row, object)
 }
 
-// MayOperateOn decides about row.Action on object. A denial leaves the row.
+// MayOperateOn decides about row.Action on object. It returns FORBIDDEN and writes row to the audit when the action is
+// denied.
 func (s *Rights) MayOperateOn(ctx context.Context, p authz.Principal, row store.AuditRow, object authz.Object) error {
 	action := authz.Action(row.Action)
 	d, err := s.Authz.Decide(p, action, object)
@@ -151,13 +156,14 @@ func (s *Rights) MayOperateOn(ctx context.Context, p authz.Principal, row store.
 	return nil
 }
 
-// MayObserve reports whether p may see what an installation measures of all tenants: FORBIDDEN without DEBUG on the
-// whole tenant of the operators.
+// MayObserve returns nil when p may see metrics of the installation, which cover all tenants. It returns FORBIDDEN
+// unless p may DEBUG the whole tenant of the operators.
 func (s *Rights) MayObserve(ctx context.Context, p authz.Principal) error {
 	return s.MaySeeInstallation(ctx, p)
 }
 
-// MaySeeInstallation returns FORBIDDEN unless p may see the state of the installation.
+// MaySeeInstallation returns FORBIDDEN unless p may see the state of the installation. Without an operators' tenant,
+// the right to DEBUG the whole of its own tenant is enough. A denial is audited.
 func (s *Rights) MaySeeInstallation(ctx context.Context, p authz.Principal) error {
 	row := store.AuditRow{Action: string(authz.Debug)}
 	if err := s.MayOperate(ctx, p, row); err != nil {
@@ -173,17 +179,18 @@ func (s *Rights) MaySeeInstallation(ctx context.Context, p authz.Principal) erro
 	return e
 }
 
-// OthersWhoCould names who could do action to o beside one that separation of duties keeps from it.
+// OthersWhoCould names the principals that may do action to o, without one, whom separation of duties excludes.
 func (s *Rights) OthersWhoCould(action authz.Action, o authz.Object, one string) []string {
 	return slices.DeleteFunc(s.Authz.WhoCould(action, o), func(id string) bool { return id == one })
 }
 
-// ObjectOf returns the object of rights on a run.
+// ObjectOf returns the authorisation object of a run: its tenant, project and environment.
 func ObjectOf(id run.Identity) authz.Object {
 	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}
 }
 
-// NothingToReadError is why p sees no list, FORBIDDEN unless the policy cannot be read.
+// NothingToReadError returns the error for a p that may read no project: FORBIDDEN, or UNAVAILABLE when the policy
+// cannot be read.
 func (s *Rights) NothingToReadError(p authz.Principal) error {
 	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
 	d, err := s.Authz.Decide(p, authz.Read, tenant)
@@ -193,10 +200,11 @@ func (s *Rights) NothingToReadError(p authz.Principal) error {
 	return s.DenialError(p, authz.Read, tenant, d)
 }
 
-// RightsChanged gives a channel that is closed when rights may have changed since.
+// RightsChanged returns a channel that is closed when rights may have changed after this call.
 func (s *Rights) RightsChanged() <-chan struct{} { return s.Authz.Changed() }
 
-// CheckMaySetMode decides about what holds for other tenants: for the operators alone.
+// CheckMaySetMode returns FORBIDDEN unless p may set modes that affect other tenants, which only operators may. It
+// writes row to the audit when it denies.
 func (s *Rights) CheckMaySetMode(ctx context.Context, p authz.Principal, row store.AuditRow) error {
 	ok, err := s.CanSetMode(p)
 	if err != nil || ok {

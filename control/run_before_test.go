@@ -18,8 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ended makes a run of the steps of took, each of which takes so many minutes (which no machine is late by), and ends
-// it; a step that takes 0 fails.
+// ended makes a run of the steps in took and ends it. The value is the duration of the step in minutes, long enough
+// that the speed of the machine does not matter; a step with 0 fails.
 func (w *world) ended(requestID string, change M, end run.EventType, took map[string]int) string {
 	w.t.Helper()
 	doc := document(change, "s1", "s2")
@@ -60,8 +60,8 @@ func (w *world) header(runID string) run.Header {
 	return must[control.RunView](w.t)(w.Run(w.t.Context(), w.eng(), runID, nil)).State.Header
 }
 
-// A forecast is of what completed alone, and of enough of it; one run of ten does not move it on either side.
-func TestForecast_OfRunsThatCompleted(t *testing.T) {
+// A forecast uses only completed runs, and enough of them. One outlier in ten changes neither bound.
+func TestForecast_UsesOnlyCompletedRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	viewer := w.who("dev-viewer")
@@ -71,7 +71,7 @@ func TestForecast_OfRunsThatCompleted(t *testing.T) {
 	w.ended("failed", nil, run.RunFailed, map[string]int{"s1": 5, "s2": 0})
 	few := w.header(w.ended("few", nil, "", map[string]int{"s1": 1}))
 	if f := must[*reads.Forecast](t)(w.Forecast(t.Context(), viewer, few)); f != nil {
-		t.Errorf("of four runs %+v", f)
+		t.Errorf("the forecast of four runs is %+v, want none", f)
 	}
 	for i, minutes := range []int{61, 63, 900, 65, 66, 67} {
 		w.ended(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes})
@@ -80,23 +80,23 @@ func TestForecast_OfRunsThatCompleted(t *testing.T) {
 	got := must[*reads.Forecast](t)(w.Forecast(t.Context(), viewer, h))
 	if got == nil || got.Low.Round(time.Minute) != time.Hour || got.High.Round(time.Minute) != 67*time.Minute ||
 		got.Runs != 10 {
-		t.Errorf("of ten runs %+v, want from 1h0m to 1h7m", got)
+		t.Errorf("the forecast of ten runs is %+v, want from 1h0m to 1h7m", got)
 	}
 	if f := must[*reads.Forecast](t)(w.Forecast(t.Context(), w.foreign(), h)); f != nil {
-		t.Errorf("a stranger is told %+v", f)
+		t.Errorf("another tenant gets the forecast %+v, want none", f)
 	}
 }
 
-// What ran before a run is of its plan, project and environment alone, ended, and older.
-func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
+// Runs before a run are older runs of its plan, project and environment that have ended.
+func TestRunBefore_IsOfTheSamePlanAndScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.ended("b1", nil, run.RunCompleted, map[string]int{"s1": 100, "s2": 7})
 	green := w.ended("b2", nil, run.RunCompleted, map[string]int{"s1": 300})
 	w.ended("b3", nil, run.RunFailed, map[string]int{"s1": 200, "s2": 0})
-	w.ended("b4", nil, "", map[string]int{"s1": 90})                                         // has not ended
+	w.ended("b4", nil, "", map[string]int{"s1": 90})                                         // not ended
 	w.ended("b5", M{"metadata.planId": "other"}, run.RunCompleted, map[string]int{"s1": 90}) // another plan
-	// another environment
+	// In another environment.
 	w.ended("b6", M{"scope.environmentId": "prod"}, run.RunCompleted, map[string]int{"s1": 90, "s2": 90})
 	h := w.header(w.ended("b7", nil, run.RunCompleted, map[string]int{"s1": 90}))
 	w.ended("b8", nil, run.RunCompleted, map[string]int{"s1": 90}) // later
@@ -112,24 +112,24 @@ func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
 	last := must[*reads.RunBefore](t)(w.LastGreen(t.Context(), viewer, h))
 	if last == nil || last.RunID != green || last.Status != run.Completed || last.CompletedAt == nil ||
 		last.PlanVersion != "1.0" {
-		t.Errorf("last green %+v, want %s", last, green)
+		t.Errorf("the last green run is %+v, want %s", last, green)
 	}
 	first := h
 	first.CreatedAt, first.RunID = h.CreatedAt.Add(-24*time.Hour), "0"
 	if last := must[*reads.RunBefore](t)(w.LastGreen(t.Context(), viewer, first)); last != nil {
-		t.Errorf("before the first run: %+v", last)
+		t.Errorf("the last green run before the first run is %+v, want none", last)
 	}
 	for _, p := range []authz.Principal{w.who("nobody"), w.foreign()} {
 		if last := must[*reads.RunBefore](t)(w.LastGreen(t.Context(), p, h)); last != nil {
-			t.Errorf("%s of %s is shown %+v", p.ID, p.TenantID, last)
+			t.Errorf("%s of %s gets the last green run %+v, want none", p.ID, p.TenantID, last)
 		}
 		if got := must[map[string]time.Duration](t)(w.StepMedians(t.Context(), p, h)); len(got) != 0 {
-			t.Errorf("%s of %s is shown %v", p.ID, p.TenantID, got)
+			t.Errorf("%s of %s gets the medians %v, want none", p.ID, p.TenantID, got)
 		}
 	}
 }
 
-// listing notes the filters of lists.
+// listing records the filters of lists.
 type listing struct {
 	store.Store
 	asked chan store.RunFilter
@@ -140,8 +140,8 @@ func (l *listing) List(_ context.Context, f store.RunFilter) ([]store.RunRow, er
 	return nil, nil
 }
 
-// The steps that are read for a median are bounded.
-func TestStepMedians_Bounds(t *testing.T) {
+// The number of steps that are read for medians is bounded.
+func TestStepMedians_ReadABoundedNumberOfSteps(t *testing.T) {
 	t.Parallel()
 	l := &listing{asked: make(chan store.RunFilter, 1)}
 	w := newWorld(t, func(c *usecases.Config) { l.Store, c.Store = c.Store, l })

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// The bars are of what the viewer may read, as its lists are.
+// The histogram counts only the runs that lists show to the viewer.
 func TestRunHistogram_CountsWhatTheViewerMayRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -31,11 +31,11 @@ func TestRunHistogram_CountsWhatTheViewerMayRead(t *testing.T) {
 	}
 	if got := must[[]reads.RunCount](t)(w.RunHistogram(t.Context(), w.foreign(), in)); cmp.Diff(
 		make([]reads.RunCount, 3), got) != "" {
-		t.Errorf("another tenant is shown %v", got)
+		t.Errorf("another tenant gets %v, want zeros", got)
 	}
 	in.Filter.PlanID = "none"
 	if got := must[[]reads.RunCount](t)(w.RunHistogram(t.Context(), w.eng(), in)); got[1].Total != 0 {
-		t.Errorf("of no plan: %v", got)
+		t.Errorf("the histogram of an unknown plan is %v, want zeros", got)
 	}
 	for _, bad := range []reads.RunHistogram{{From: from, To: from, Buckets: 1}, {From: from,
 		To: from.Add(32 * 24 * time.Hour), Buckets: 1}, {From: from, To: in.To}, {From: from, To: in.To, Buckets: 201}} {

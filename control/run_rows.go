@@ -5,13 +5,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// RowView is a row of a list, with its steps if they were asked for.
+// RowView returns the view of a row of a list. It has steps only if the list was asked for them.
 func RowView(row store.RunRow, epoch string) RunView {
 	return RunView{State: run.State{Header: row.Header, Steps: row.Steps}, Epoch: epoch, OpsRev: row.OpsRev}
 }
 
-// Complete adds to the state what the run was created with and its log does not
-// say before RunStarted.
+// Complete fills in facts of the run that its log does not contain before RunStarted.
 func Complete(v *RunView) {
 	r := v.Run
 	v.State.TriggeredBy = r.TriggeredBy

@@ -37,7 +37,7 @@ func programs(t *testing.T, sandboxes ...M) []byte {
 	return document(M{"steps": steps})
 }
 
-// bound replaces the sandbox ceilings of the tenant.
+// bound sets the sandbox ceilings of the tenant.
 func (w *world) bound(version int64, rows ...authz.Sandbox) {
 	w.t.Helper()
 	doc := &authz.Document{
@@ -109,7 +109,7 @@ func TestStartRun_RefusesSandboxesAboveThePolicy(t *testing.T) {
 	}
 }
 
-func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
+func TestStartAttempt_AppliesTheCeilingsToSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	j := w.newJournal(func(c *journal.Config) { c.Sandbox = w.authz.Sandbox })
@@ -119,7 +119,7 @@ func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
 	w.handOver()
 	sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), id))
 	if sk.Failure != nil {
-		t.Fatalf("the run fails with %+v", sk.Failure)
+		t.Fatalf("the run fails with %+v, want no failure", sk.Failure)
 	}
 	w.append(id, runtest.Start("s1<", "s2<"))
 	// A policy that changes after the start applies to the steps that begin afterwards.
@@ -169,14 +169,14 @@ func TestStartRun_RefusesWhatNoWorkerCanIsolate(t *testing.T) {
 	broken.OK, broken.Problem = false, "the probe could read /etc/shadow"
 	w.report(broken)
 	if code, _ := w.refusal("broken", asking); code != run.CodeNoSandbox {
-		t.Errorf("a worker whose verification failed counts: code %q", code)
+		t.Errorf("a worker whose verification failed counts: code %q, want SANDBOX_UNAVAILABLE", code)
 	}
 	w.report(reportOf("w4", plan.SandboxMemory, plan.SandboxPIDs))
 	first := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	w.clock.advance(2*time.Minute + time.Second)
 	if code, said := w.refusal("later", asking); code != run.CodeNoSandbox || len(said) != 1 ||
 		!strings.Contains(said[0], "has reported") {
-		t.Errorf("by reports that are too old: code %q, violations %v", code, said)
+		t.Errorf("reports that are too old give code %q and violations %v, want SANDBOX_UNAVAILABLE", code, said)
 	}
 	again := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
 	if !again.Deduplicated || again.View.Run.RunID != first.View.Run.RunID {
@@ -193,7 +193,7 @@ func TestStartRun_RequiresThePartsOfThePolicy(t *testing.T) {
 	w.report(reportOf("w1", plan.SandboxMemory))
 	if code, said := w.refusal("policy", programs(t, nil)); code != run.CodeNoSandbox ||
 		!strings.Contains(fmt.Sprint(said), "step s1 requires files") {
-		t.Errorf("a step that says nothing: code %q, violations %v", code, said)
+		t.Errorf("a step without a sandbox gives code %q and violations %v, want those of the policy", code, said)
 	}
 	if code, said := w.refusal("no-program", document(nil, "n1")); code != "" {
 		t.Errorf("a plan without programs is refused: %s %v", code, said)
@@ -318,7 +318,7 @@ func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
 }
 
 // A policy that became stricter applies to reruns of earlier plans and to stored plans by reference.
-func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
+func TestStartRun_ThePolicyAppliesToStoredPlans(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	doc := programs(t, M{"pids": 10})

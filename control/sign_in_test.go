@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/server/usecases"
 )
 
-// signedIn is somebody whom a provider has named, a Viewer by the policy and an Operator by a group.
+// signedIn returns a principal of a provider that is a Viewer by the policy and an Operator by a group.
 func (w *world) signedIn() authz.Principal {
 	w.t.Helper()
 	w.directory.Trust(authz.Provider{Name: "corp", TenantID: "acme"})
@@ -36,37 +36,37 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 	ctx, ada := t.Context(), w.signedIn()
 	made, err := w.SignIn(ctx, ada)
 	if err != nil || made.Secret == "" || len(made.Token.Grants) != 0 || made.Token.SHA256 != "" {
-		t.Fatalf("%+v, %v", made, err)
+		t.Fatalf("the session is %+v with the error %v, want one with a secret and without grants", made, err)
 	}
 	p, err := w.Session(ctx, made.Secret)
 	if err != nil || p.ID != "ada" || p.SessionID != made.Token.ID || !p.ExpiresAt.Equal(made.Token.ExpiresAt) {
-		t.Fatalf("%+v, %v", p, err)
+		t.Fatalf("the principal is %+v with the error %v, want ada with her session", p, err)
 	}
 	if v := w.Viewer(p); len(v.Grants) != 2 {
-		t.Errorf("a viewer with the grants %+v", v.Grants)
+		t.Errorf("the viewer has the grants %+v, want those of the policy and of the group", v.Grants)
 	}
 	token, err := w.CreateToken(ctx, p, access.CreateToken{RequestID: "t", Name: "laptop",
 		Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
 	if err != nil || token.Token.Provider != "corp" {
-		t.Fatalf("a token made with a session: %+v, %v", token, err)
+		t.Fatalf("a token made with a session is %+v with the error %v, want one of the provider corp", token, err)
 	}
 	page, err := w.Tokens(ctx, p, access.TokensQuery{})
 	if err != nil || len(page.Tokens) != 2 || page.Tokens[0].Kind != "API" || page.Tokens[1].Kind != "SESSION" {
-		t.Errorf("her tokens are %+v, %v", page.Tokens, err)
+		t.Errorf("her tokens are %+v with the error %v, want the API token and the session", page.Tokens, err)
 	}
 	if _, err := w.RevokeToken(ctx, w.who("dev-admin"), access.RevokeToken{RequestID: "gone", ID: p.SessionID,
 		Reason: "lost laptop"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Session(ctx, made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {
-		t.Errorf("revoked: %v", err)
+		t.Errorf("the revocation of the session returned %v, want no error", err)
 	}
 	if v := w.Viewer(p); len(v.Grants) != 0 {
-		t.Errorf("after that she has the grants %+v", v.Grants)
+		t.Errorf("after the revocation the viewer has the grants %+v, want none", v.Grants)
 	}
 	if _, err := w.SignIn(ctx, authz.Principal{ID: "bob", TenantID: "acme", Provider: "corp",
 		Groups: []string{"group:none"}}); coded(err) != run.CodeForbidden {
-		t.Errorf("somebody without rights: %v", err)
+		t.Errorf("a sign-in without rights returned %v, want FORBIDDEN", err)
 	}
 	for range 30 {
 		w.SignInRefused(ctx, "acme", "corp", "192.0.2.9", "the answer belongs to another sign-in")
@@ -80,12 +80,12 @@ func TestSignIn_ASessionIsAPersonAndEnds(t *testing.T) {
 		`detail LIKE '%` + strings.TrimPrefix(made.Secret, "dvt_")[:20] + `%'`: 0,
 	} {
 		if n := w.auditRows(where); n != want {
-			t.Errorf("%d rows where %s", n, where)
+			t.Errorf("there are %d audit rows where %s, want %d", n, where, want)
 		}
 	}
 }
 
-// A person has 20 sessions; the oldest makes room.
+// A person has at most 20 sessions; a new one ends the oldest.
 // contract: O6
 func TestSignIn_TheOldestOfTooManyEnds(t *testing.T) {
 	t.Parallel()
@@ -101,25 +101,25 @@ func TestSignIn_TheOldestOfTooManyEnds(t *testing.T) {
 	}
 	for i, secret := range secrets {
 		if _, err := w.Session(t.Context(), secret); (err == nil) != (i >= 2) {
-			t.Errorf("session %d: %v", i, err)
+			t.Errorf("session %d returned %v, want only the oldest to have ended", i, err)
 		}
 	}
 	if err := w.SignOut(t.Context(), ada); err != nil {
-		t.Errorf("signing out without a session: %v", err)
+		t.Errorf("signing out without a session returned %v, want no error", err)
 	}
 	p, _ := w.Session(t.Context(), secrets[21])
 	for range 2 {
 		if err := w.SignOut(t.Context(), p); err != nil {
-			t.Errorf("signing out: %v", err)
+			t.Errorf("signing out returned %v, want no error", err)
 		}
 	}
 	if _, err := w.Session(t.Context(), secrets[21]); !errors.Is(err, authz.ErrUnauthenticated) {
-		t.Errorf("after signing out: %v", err)
+		t.Errorf("the session returned %v after signing out, want an error", err)
 	}
 }
 
-// A service has the rights of its grants in the policy and of its token, sees its own tokens,
-// and is known as what it is.
+// A service has the rights that both the policy and its token grant. It sees only its own tokens, and its viewer is the
+// service.
 // contract: O6
 func TestCreateToken_ServicePrincipals(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestCreateToken_ServicePrincipals(t *testing.T) {
 	made, err := w.CreateToken(ctx, admin, access.CreateToken{RequestID: "ci", Name: "ci", Service: "ci",
 		Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
 	if err != nil || made.Token.Principal != "service/ci" || made.Token.Provider != "" {
-		t.Fatalf("%+v, %v", made, err)
+		t.Fatalf("the token is %+v with the error %v, want one of service/ci", made, err)
 	}
 	ci, err := w.authz.Authenticate(made.Secret)
 	if err != nil {
@@ -138,18 +138,18 @@ func TestCreateToken_ServicePrincipals(t *testing.T) {
 	v := w.Viewer(ci)
 	if v.Principal.ID != "service/ci" || len(v.Grants) != 1 || v.Grants[0].ProjectID != "shop" ||
 		v.Grants[0].Role != authz.Operator {
-		t.Errorf("its viewer is %+v", v)
+		t.Errorf("the viewer of the service is %+v, want the role OPERATOR", v)
 	}
 	if _, err := w.CreateToken(ctx, ci, access.CreateToken{RequestID: "x", Name: "x",
 		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}}); coded(
 		err) != run.CodeForbidden {
-		t.Errorf("a token of its making: %v", err)
+		t.Errorf("a token that a service makes returned %v, want FORBIDDEN", err)
 	}
 	if page, err := w.Tokens(ctx, ci, access.TokensQuery{}); err != nil || len(page.Tokens) != 1 ||
 		page.Tokens[0].Principal != "service/ci" {
-		t.Errorf("it sees %+v, %v", page.Tokens, err)
+		t.Errorf("the service sees the tokens %+v with the error %v, want its own", page.Tokens, err)
 	}
 	if _, err := w.Tokens(ctx, ci, access.TokensQuery{All: true}); coded(err) != run.CodeForbidden {
-		t.Errorf("it sees everybody's: %v", err)
+		t.Errorf("the list of all tokens returned %v, want FORBIDDEN", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // contract: G24
-func TestSignalRun_CancelQueued(t *testing.T) {
+func TestSignalRun_CancelOfAQueuedRunEndsItAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("g24", "s1")
@@ -21,7 +21,7 @@ func TestSignalRun_CancelQueued(t *testing.T) {
 	in.Reason = "wrong data"
 	r := w.send(w.eng(), in)
 	if r.Application != run.SignalApplied || r.AppliedSeq != 3 || r.AcceptedSeq != 2 {
-		t.Errorf("%+v", r)
+		t.Errorf("the receipt is %+v, want it accepted at 2 and APPLIED at 3", r)
 	}
 	if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(u1)", "3 RunCancelled"}, w.log(id)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -32,13 +32,13 @@ func TestSignalRun_CancelQueued(t *testing.T) {
 	eventually(t, "the other run started", func() bool { return w.engine.starts(other) == 1 })
 	time.Sleep(50 * time.Millisecond)
 	if w.engine.starts(id) != 0 || len(w.engine.delivered(id)) != 0 {
-		t.Error("the engine was asked about a run that was cancelled in the queue")
+		t.Error("the engine was called for a run that was cancelled in the queue")
 	}
 }
 
-// Somebody is starting the run just now: the stop is an intent (T192).
+// While a start is under way, the stop is recorded as an intent (T192).
 // contract: G24
-func TestSignalRun_CancelWhileStarting(t *testing.T) {
+func TestSignalRun_CancelDuringAStartIsAnIntent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("g24", "s1")
@@ -59,18 +59,18 @@ func TestSignalRun_CancelWhileStarting(t *testing.T) {
 	<-leased
 	r := w.send(w.eng(), signal(id, "u1", run.Cancel))
 	if r.Application != run.SignalPending || r.No != 1 {
-		t.Errorf("%+v", r)
+		t.Errorf("the receipt is %+v, want PENDING with number 1", r)
 	}
 	heads, err := w.raw.Heads(t.Context(), []string{id})
 	if err != nil || heads.ByRun[id].Gate&run.GateStopped == 0 || heads.ByRun[id].Terminal {
-		t.Errorf("head %+v, %v: no stop intent", heads.ByRun[id], err)
+		t.Errorf("the head is %+v with the error %v, want a closed gate and an open run", heads.ByRun[id], err)
 	}
 	close(release)
 	eventually(t, "delivered after the start", func() bool { return len(w.engine.delivered(id)) == 1 })
 }
 
-// A start that failed may have reached the engine: a run that began is cancelled there.
-func TestSignalRun_CancelOfAReleasedStart(t *testing.T) {
+// A start that failed may have reached the engine, so a run that began is cancelled by the engine.
+func TestSignalRun_CancelAfterAFailedStartIsForTheEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("released", "s1")
@@ -82,6 +82,6 @@ func TestSignalRun_CancelOfAReleasedStart(t *testing.T) {
 	w.begin(id, "s1", 1)
 	if r := w.send(w.eng(), signal(id, "u1", run.Cancel)); r.Application != run.SignalPending ||
 		w.state(id).Status != run.Running {
-		t.Errorf("%+v; log %v", r, w.log(id))
+		t.Errorf("the receipt is %+v and the log %v, want PENDING and a RUNNING run", r, w.log(id))
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // contract: T193
-func TestSignalRun_RunMoved(t *testing.T) {
+func TestSignalRun_RefusesWhenItsPartOfTheRunMoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("moved", "s1", "b", "c")
@@ -21,10 +21,10 @@ func TestSignalRun_RunMoved(t *testing.T) {
 	w.finish(id, "b", 1, run.StepCompletedEvent) // unrelated progress
 	at := func(in runs.SignalRun, seq run.Seq) runs.SignalRun { in.ExpectedRunSeq = &seq; return in }
 	if r := w.send(w.eng(), at(signal(id, "pause", run.Pause), seen)); r.Rejected {
-		t.Errorf("PAUSE after unrelated progress: %+v", r)
+		t.Errorf("PAUSE after unrelated progress is answered %+v, want it accepted", r)
 	}
 	if r := w.send(w.eng(), at(signal(id, "retry", run.RetryStep), seen)); r.Rejected {
-		t.Errorf("RETRY_STEP after unrelated progress: %+v", r)
+		t.Errorf("RETRY_STEP after unrelated progress is answered %+v, want it accepted", r)
 	}
 	before := w.log(id)
 	check := func(in runs.SignalRun) {
@@ -34,26 +34,25 @@ func TestSignalRun_RunMoved(t *testing.T) {
 			t.Errorf("%s: current %d, want %d", in.Signal.Type, e.RunSeq, w.state(id).Seq)
 		}
 	}
-	check(at(signal(id, "cancel", run.Cancel), seen)) // the run is what a cancel concerns
+	check(at(signal(id, "cancel", run.Cancel), seen)) // a cancel affects the whole run
 	check(at(signal(id, "retry-early", run.RetryStep), seen-1))
 	if diff := cmp.Diff(before, w.log(id)); diff != "" {
-		t.Errorf("the log moved:\n%s", diff)
+		t.Errorf("the log changed:\n%s", diff)
 	}
 	if !w.audited("acme", "dev-engineer CANCEL REJECTED RUN_MOVED "+id) {
-		t.Errorf("audit: %v", w.audit("acme"))
+		t.Errorf("the audit %v has no row of RUN_MOVED", w.audit("acme"))
 	}
 	w.append(id, runtest.Draft(run.RunPaused, "", 1))
-	check(at(signal(id, "resume", run.Resume), seen)) // the status moved
-	// a repetition answers with its receipt whatever moved
+	check(at(signal(id, "resume", run.Resume), seen)) // the status changed
+	// A repetition gets its receipt even if the run has changed.
 	if r := w.send(w.eng(), at(signal(id, "pause", run.Pause), seen)); !r.Duplicate {
-		t.Errorf("%+v", r)
+		t.Errorf("the repeated signal is answered %+v, want a duplicate", r)
 	}
 }
 
-// Each of the signals is compared with what it concerns, and nothing but the audit
-// row is left of one that comes too late (O10, T193).
+// Each signal is compared with the part of the run that it affects. A late signal leaves only an audit row (O10, T193).
 // contract: O10
-func TestSignalRun_ExpectedRunSeqOfEverySignal(t *testing.T) {
+func TestSignalRun_EverySignalChecksExpectedRunSeq(t *testing.T) {
 	t.Parallel()
 	for _, sig := range catalogue {
 		w := newWorld(t)
@@ -90,7 +89,7 @@ func TestSignalRun_ExpectedRunSeqOfEverySignal(t *testing.T) {
 			t.Errorf("%s: current %d, want %d", sig, e.RunSeq, w.state(id).Seq)
 		}
 		if diff := cmp.Diff(before, w.log(id)); diff != "" {
-			t.Errorf("%s: the log moved:\n%s", sig, diff)
+			t.Errorf("%s: the log changed:\n%s", sig, diff)
 		}
 		_, err = w.Receipt(t.Context(), who, id, "late")
 		refusal(t, err, run.CodeNotFound)
@@ -100,7 +99,7 @@ func TestSignalRun_ExpectedRunSeqOfEverySignal(t *testing.T) {
 		now := w.state(id).Seq
 		in.ExpectedRunSeq = &now
 		if _, err := w.SignalRun(t.Context(), who, in); err != nil {
-			t.Errorf("%s at the head: %v", sig, err)
+			t.Errorf("%s at the head returned %v, want no error", sig, err)
 		}
 	}
 }

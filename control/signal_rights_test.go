@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/server/usecases"
 )
 
-// allowedRoles reads who may do what of the table that the policy is tested with.
+// allowedRoles reads the role table that the tests of the policy use.
 func allowedRoles(t *testing.T) map[run.SignalType]map[string]bool {
 	t.Helper()
 	f, err := os.Open("../authz/testdata/decisions.csv")
@@ -40,14 +40,14 @@ func allowedRoles(t *testing.T) map[run.SignalType]map[string]bool {
 	return out
 }
 
-// catalogue is the nine signals and CANCEL.
+// catalogue has the nine signals and CANCEL.
 var catalogue = []run.SignalType{
 	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert,
 	run.UpdateTarget, run.EmergencyStop, run.Cancel,
 }
 
 // contract: G02, T92
-func TestSignalRun_RoleMatrix(t *testing.T) {
+func TestSignalRun_FollowsTheRoleTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Limits.DenialsPerMinute = 100
@@ -71,7 +71,8 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 			r, err := w.SignalRun(t.Context(), w.who("dev-"+role), in)
 			after := w.state(id)
 			if after.Status != before.Status || after.Seq != before.Seq+1 {
-				t.Errorf("%s by %s: status %s seq %d, was %s %d", sig, role, after.Status, after.Seq, before.Status, before.Seq)
+				t.Errorf("%s by %s: the run is %s at seq %d, was %s at %d; want one event more and the same status",
+					sig, role, after.Status, after.Seq, before.Status, before.Seq)
 			}
 			log := w.log(id)
 			allowed, listed := may[sig][role]
@@ -81,7 +82,8 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 			if allowed {
 				if err != nil || r.Rejected || r.AcceptedSeq != after.Seq ||
 					log[len(log)-1] != fmt.Sprintf("%d SignalAccepted(sig-%d)", after.Seq, n) {
-					t.Errorf("%s by %s: %+v, %v; log ends %s", sig, role, r, err, log[len(log)-1])
+					t.Errorf("%s by %s is answered %+v with the error %v, the log ends with %s; want SignalAccepted",
+						sig, role, r, err, log[len(log)-1])
 				}
 				if !w.audited("acme", fmt.Sprintf("dev-%s %s ACCEPTED  %s", role, sig, id)) {
 					t.Errorf("%s by %s left no audit row", sig, role)
@@ -90,7 +92,7 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 			}
 			e := refusal(t, err, run.CodeForbidden)
 			if log[len(log)-1] != fmt.Sprintf("%d SignalRejected(sig-%d)", after.Seq, n) {
-				t.Errorf("%s by %s: log ends %s", sig, role, log[len(log)-1])
+				t.Errorf("%s by %s: the log ends with %s, want SignalRejected", sig, role, log[len(log)-1])
 			}
 			could := "dev-admin"
 			if sig == run.EscalateAlert {
@@ -99,23 +101,23 @@ func TestSignalRun_RoleMatrix(t *testing.T) {
 			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould,
 				" "),
 				could) {
-				t.Errorf("%s by %s: denial %+v", sig, role, e.Denial)
+				t.Errorf("%s by %s: the denial is %+v, want one that explains itself", sig, role, e.Denial)
 			}
 			if !w.audited("acme", fmt.Sprintf("dev-%s %s REJECTED FORBIDDEN %s", role, sig, id)) {
 				t.Errorf("%s by %s left no audit row", sig, role)
 			}
-			// a repetition is refused again and leaves no second event (T222)
+			// A repetition is refused again without a second event (T222).
 			_, err = w.SignalRun(t.Context(), w.who("dev-"+role), in)
 			refusal(t, err, run.CodeForbidden)
 			if got := w.state(id).Seq; got != after.Seq {
-				t.Errorf("%s by %s again: seq %d, was %d", sig, role, got, after.Seq)
+				t.Errorf("%s by %s again: the run is at seq %d, want %d", sig, role, got, after.Seq)
 			}
 		}
 	}
 }
 
 // contract: G03
-func TestSignalRun_OtherTenant(t *testing.T) {
+func TestSignalRun_OtherTenantsGetNotFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g03", "s1")
@@ -124,32 +126,32 @@ func TestSignalRun_OtherTenant(t *testing.T) {
 	_, err := w.SignalRun(t.Context(), mallory, signal(id, "u1", run.Pause))
 	refusal(t, err, run.CodeNotFound)
 	if diff := cmp.Diff(before, w.log(id)); diff != "" {
-		t.Errorf("the victim's log moved:\n%s", diff)
+		t.Errorf("the log of the other tenant's run changed:\n%s", diff)
 	}
 	if !w.audited("globex", "dev-mallory PAUSE DENIED NOT_FOUND "+id) {
-		t.Errorf("audit of globex: %v", w.audit("globex"))
+		t.Errorf("the audit of globex has no row of the denial: %v", w.audit("globex"))
 	}
 	for _, row := range w.audit("acme") {
 		if strings.Contains(row, "mallory") {
-			t.Errorf("audit of acme: %s", row)
+			t.Errorf("the audit of acme has a row of the other tenant: %s", row)
 		}
 	}
-	// a flood is one row a minute, which the next one counts (T208)
+	// A flood writes one row a minute, and the next row has the count (T208).
 	for range 20 {
 		_, _ = w.SignalRun(t.Context(), mallory, signal(id, "u1", run.Pause))
 	}
 	if rows := w.audit("globex"); len(rows) != 1 {
-		t.Errorf("%d rows: %v", len(rows), rows)
+		t.Errorf("there are %d audit rows of the flood, want 1: %v", len(rows), rows)
 	}
 	w.clock.advance(time.Minute)
 	_, _ = w.SignalRun(t.Context(), mallory, signal(id, "u1", run.Pause))
 	if rows := w.audit("globex"); len(rows) != 2 || !strings.HasSuffix(rows[1], `{"repeatedBefore":20}`) {
-		t.Errorf("rows %v", rows)
+		t.Errorf("the rows are %v, want two, the second with the count", rows)
 	}
 }
 
-// A run of another tenant, one in a place without a grant and one that does not
-// exist answer word for word alike, for everything that names a run (T101).
+// A run of another tenant, one in a scope without a grant, and one that does not exist get the same answer word for
+// word, from everything that names a run (T101).
 func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,23 +205,23 @@ func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
 		for who, runID := range map[string]string{"dev-mallory": id, "nobody": id} {
 			got := refusal(t, call(w.who(who), runID), run.CodeNotFound)
 			if got.Error() != want.Error() || got.RetryAfter != want.RetryAfter || got.Denial != nil || got.RunSeq != 0 {
-				t.Errorf("%s by %s: %+v, for a missing run %+v", name, who, got, want)
+				t.Errorf("%s by %s is answered %+v, but for a missing run %+v", name, who, got, want)
 			}
 		}
 		for _, row := range []string{"dev-engineer", "dev-mallory", "nobody"} {
 			tenant := map[bool]string{true: "globex", false: "acme"}[row == "dev-mallory"]
 			if !w.audited(tenant, row+" ") {
-				t.Errorf("%s by %s left no trace", name, row)
+				t.Errorf("%s by %s left no audit row", name, row)
 			}
 		}
 	}
 	if got := w.log(id); len(got) != 2 {
-		t.Errorf("the log moved: %v", got)
+		t.Errorf("the log changed: %v", got)
 	}
 }
 
 // contract: T102
-func TestSignalRun_DenialLimit(t *testing.T) {
+func TestSignalRun_DenialsInTheLogAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("t102", "s1")
@@ -232,11 +234,11 @@ func TestSignalRun_DenialLimit(t *testing.T) {
 	for i := range 5 {
 		_, err := w.SignalRun(t.Context(), viewer, signal(id, fmt.Sprintf("v%d", i), run.Pause))
 		if e := refusal(t, err, run.CodeSignalRate); e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
-			t.Errorf("retry after %s", e.RetryAfter)
+			t.Errorf("the refusal has RetryAfter %s, want at most a minute", e.RetryAfter)
 		}
 	}
 	if diff := cmp.Diff(before, w.log(id)); diff != "" || w.count(id, run.SignalRejected) != 10 {
-		t.Errorf("the log moved past ten denials:\n%s", diff)
+		t.Errorf("the log changed after ten denials:\n%s", diff)
 	}
 	rows := 0
 	for _, row := range w.audit("acme") {
@@ -247,7 +249,7 @@ func TestSignalRun_DenialLimit(t *testing.T) {
 	if rows != 1 {
 		t.Errorf("%d coalesced audit rows, want 1: %v", rows, w.audit("acme"))
 	}
-	// an answer that is stored costs nothing, others have their own budget, and it returns
+	// Repeated signals cost nothing, other principals have their own limit, and the limit resets after a minute.
 	_, err := w.SignalRun(t.Context(), viewer, signal(id, "u3", run.Pause))
 	refusal(t, err, run.CodeForbidden)
 	_, err = w.SignalRun(t.Context(), w.who("dev-sre"), signal(id, "w", run.Pause))
@@ -256,6 +258,6 @@ func TestSignalRun_DenialLimit(t *testing.T) {
 	_, err = w.SignalRun(t.Context(), viewer, signal(id, "v0", run.Pause))
 	refusal(t, err, run.CodeForbidden)
 	if r := w.send(w.eng(), signal(id, "ok", run.Pause)); r.Rejected {
-		t.Errorf("%+v", r)
+		t.Errorf("the receipt is %+v, want it accepted", r)
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // contract: G04
-func TestSignalRun_ConcurrentDuplicates(t *testing.T) {
+func TestSignalRun_ConcurrentDuplicatesHaveOneReceipt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g04", "s1")
@@ -34,7 +34,7 @@ func TestSignalRun_ConcurrentDuplicates(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || r.Rejected || r.No != 1 {
-				t.Errorf("%+v, %v", r, err)
+				t.Errorf("the answer is %+v with the error %v, want the receipt with number 1", r, err)
 			}
 			if !r.Duplicate {
 				first++
@@ -43,14 +43,14 @@ func TestSignalRun_ConcurrentDuplicates(t *testing.T) {
 	}
 	all.Wait()
 	if first != 1 || w.count(id, run.SignalAccepted) != 1 {
-		t.Errorf("%d answers are not duplicates; log %v", first, w.log(id))
+		t.Errorf("%d answers are not duplicates, want 1; the log is %v", first, w.log(id))
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
 }
 
 // contract: G05
-func TestSignalRun_IDConflict(t *testing.T) {
+func TestSignalRun_AnIDOfAnotherSignalIsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g05", "s1")
@@ -63,16 +63,16 @@ func TestSignalRun_IDConflict(t *testing.T) {
 		refusal(t, err, run.CodeSignalConflict)
 	}
 	if diff := cmp.Diff(before, w.log(id)); diff != "" {
-		t.Errorf("the log moved:\n%s", diff)
+		t.Errorf("the log changed:\n%s", diff)
 	}
 }
 
 // contract: G06
-func TestDeliver_CrashBetweenAcceptAndDelivery(t *testing.T) {
+func TestDeliver_DeliversInOrderAfterACrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g06", "s1")
-	for i, sig := range []run.SignalType{run.Pause, run.Resume, run.Pause} { // nobody delivers: the server dies here
+	for i, sig := range []run.SignalType{run.Pause, run.Resume, run.Pause} { // no Deliverer runs: the server dies here
 		w.send(w.eng(), signal(id, fmt.Sprintf("u%d", i+1), sig))
 	}
 	fails := 2
@@ -96,12 +96,12 @@ func TestDeliver_CrashBetweenAcceptAndDelivery(t *testing.T) {
 	}
 	r, err := next.SignalRun(t.Context(), w.eng(), signal(id, "u1", run.Pause))
 	if err != nil || !r.Duplicate || r.Application != run.SignalDelivered {
-		t.Errorf("the client again: %+v, %v", r, err)
+		t.Errorf("the repeated signal is answered %+v with the error %v, want the DELIVERED duplicate", r, err)
 	}
 }
 
 // contract: G10
-func TestSignalRun_NotApplicable(t *testing.T) {
+func TestSignalRun_RejectsWhatTheStateForbids(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	rejected := func(id, sig string, in runs.SignalRun, code run.Code) {
@@ -111,11 +111,11 @@ func TestSignalRun_NotApplicable(t *testing.T) {
 		log := w.log(id)
 		if !r.Rejected || r.Rejection != code || r.No != 0 || !strings.HasSuffix(log[len(log)-1],
 			"SignalRejected("+sig+")") {
-			t.Errorf("%s: %+v; log ends %s", sig, r, log[len(log)-1])
+			t.Errorf("%s is answered %+v, and the log ends with %s; want SignalRejected", sig, r, log[len(log)-1])
 		}
 		again := w.send(w.eng(), in)
 		if !again.Duplicate || again.Rejection != code || len(w.log(id)) != len(log) {
-			t.Errorf("%s again: %+v", sig, again)
+			t.Errorf("the repeated %s is answered %+v, want a duplicate without an event", sig, again)
 		}
 	}
 	queued := w.queued("g10-queued", "s1")
@@ -123,14 +123,13 @@ func TestSignalRun_NotApplicable(t *testing.T) {
 
 	id := w.running("g10", "s1")
 	w.append(id, runtest.Draft(run.RunPaused, "", 1))
-	// NOOPs are accepted and delivered: the engine decides again, as an earlier
-	// signal may not be applied yet
+	// NOOPs are accepted and delivered: the engine decides again, because an earlier signal may not be applied yet.
 	if r := w.send(w.eng(), signal(id, "twice", run.Pause)); r.Rejected || r.No != 1 {
-		t.Errorf("PAUSE of a paused run: %+v", r)
+		t.Errorf("PAUSE of a paused run is answered %+v, want it accepted with number 1", r)
 	}
 	w.append(id, runtest.Draft(run.RunResumed, "", 1))
 	if r := w.send(w.eng(), signal(id, "resume", run.Resume)); r.Rejected || r.No != 2 {
-		t.Errorf("RESUME of a running run: %+v", r)
+		t.Errorf("RESUME of a running run is answered %+v, want it accepted with number 2", r)
 	}
 	w.finish(id, "s1", 1, run.StepCompletedEvent)
 	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
@@ -140,7 +139,7 @@ func TestSignalRun_NotApplicable(t *testing.T) {
 	for _, sig := range []run.SignalType{run.UpdateParams, run.EmergencyStop} {
 		r := w.send(w.who("dev-admin"), signal(id, "late-"+string(sig), sig))
 		if r.Rejection != run.CodeRunTerminal {
-			t.Errorf("%s of an ended run: %+v", sig, r)
+			t.Errorf("%s of an ended run is answered %+v, want RUN_TERMINAL", sig, r)
 		}
 	}
 	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "dance", "DANCE"))
@@ -148,7 +147,7 @@ func TestSignalRun_NotApplicable(t *testing.T) {
 }
 
 // contract: G19
-func TestSignalRun_RetryAfterTheEnd(t *testing.T) {
+func TestSignalRun_RejectsARetryAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g19", "s1")
@@ -158,15 +157,16 @@ func TestSignalRun_RetryAfterTheEnd(t *testing.T) {
 	r := w.send(w.eng(), signal(id, "u1", run.RetryStep))
 	after := w.state(id)
 	if r.Rejection != run.CodeRunTerminal || after.Status != run.Failed || after.Seq != before.Seq+1 {
-		t.Errorf("%+v; %s at %d, was at %d", r, after.Status, after.Seq, before.Seq)
+		t.Errorf("the retry is answered %+v, and the run is %s at %d, was at %d; want RUN_TERMINAL and one event more",
+			r, after.Status, after.Seq, before.Seq)
 	}
 	if log := w.log(id); log[len(log)-1] != fmt.Sprintf("%d SignalRejected(u1)", after.Seq) {
-		t.Errorf("log %v", log)
+		t.Errorf("the log is %v, want SignalRejected at its end", log)
 	}
 }
 
 // contract: G21
-func TestSignalRun_StepNotFailed(t *testing.T) {
+func TestSignalRun_RejectsARetryOfAStepThatDidNotFail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g21", "s1", "b", "c<b", "d", "e")
@@ -187,7 +187,8 @@ func TestSignalRun_StepNotFailed(t *testing.T) {
 		in.Signal.StepID, in.Signal.Force = c.step, c.force
 		r := w.send(w.eng(), in)
 		if r.Rejected != (c.want != "") || r.Rejection != c.want {
-			t.Errorf("%s force %t: %+v", c.step, c.force, r)
+			t.Errorf("the retry of %s with force %t is answered %+v, want the rejection of the case",
+				c.step, c.force, r)
 		}
 		if !r.Rejected && r.Signal.ExpectedAttempt != 1 {
 			t.Errorf("%s: the retry means attempt %d, want the latest at acceptance (T58)", c.step, r.Signal.ExpectedAttempt)
@@ -199,15 +200,15 @@ func TestSignalRun_StepNotFailed(t *testing.T) {
 	}
 	actions := w.Actions(w.eng(), v)
 	if a := actions.Steps["e"][0]; a.Outcome != "NOOP" {
-		t.Errorf("retry of e again: %+v", a)
+		t.Errorf("the repeated retry of e is shown as %+v, want NOOP", a)
 	}
 	if a := actions.Steps["s1"][0]; a.Outcome != "REFUSED" || a.Code != run.CodeStepNotFailed {
-		t.Errorf("retry of s1: %+v", a)
+		t.Errorf("the retry of s1 is shown as %+v, want STEP_NOT_FAILED", a)
 	}
 }
 
 // contract: G08
-func TestSignalRun_Size(t *testing.T) {
+func TestSignalRun_BoundsTheSizeOfThePayload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("g08", "s1")
@@ -215,23 +216,24 @@ func TestSignalRun_Size(t *testing.T) {
 	in := signal(id, "fits", run.Pause)
 	in.Reason, in.Payload = reason, json.RawMessage(`{"reason":"`+reason+`"}`)
 	if r := w.send(w.eng(), in); r.Rejected || len(r.Payload) != 65536 {
-		t.Errorf("65,536 bytes: %s, %d bytes kept", r.Rejection, len(r.Payload))
+		t.Errorf("a payload of 65,536 bytes is answered %s with %d stored bytes, want it accepted as it is",
+			r.Rejection, len(r.Payload))
 	}
 	before := w.log(id)
 	in.Signal.ID, in.Payload = "large", json.RawMessage(`{"reason":"x`+reason+`"}`)
 	_, err := w.SignalRun(t.Context(), w.eng(), in)
 	if e := refusal(t, err, run.CodeSignalTooLarge); e.Limit != 65536 {
-		t.Errorf("limit %d", e.Limit)
+		t.Errorf("the refusal has the limit %d, want 65,536", e.Limit)
 	}
 	if diff := cmp.Diff(before, w.log(id)); diff != "" {
-		t.Errorf("the log moved:\n%s", diff)
+		t.Errorf("the log changed:\n%s", diff)
 	}
 	_, err = w.Receipt(t.Context(), w.eng(), id, "large")
 	refusal(t, err, run.CodeNotFound)
 	for _, bad := range []string{"", ".x", "a b", strings.Repeat("x", 129)} {
 		_, err := w.SignalRun(t.Context(), w.eng(), signal(id, bad, run.Pause))
 		if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 1 || e.Violations[0].Path != "signalId" {
-			t.Errorf("%q: %+v", bad, e.Violations)
+			t.Errorf("the signalId %q has the violations %+v, want one about signalId", bad, e.Violations)
 		}
 	}
 }
@@ -247,7 +249,7 @@ func TestStoreDown_MutationsSaySo(t *testing.T) {
 	_, err := w.SignalRun(t.Context(), eng, signal(id, "u1", run.Pause))
 	e := refusal(t, err, run.CodeStoreUnavailable)
 	if e.RetryAfter <= 0 || strings.Contains(e.Message, "sql") || !errors.Is(e, store.ErrUnavailable) {
-		t.Errorf("%+v", e)
+		t.Errorf("the error is %+v, want STORE_UNAVAILABLE with RetryAfter and without details", e)
 	}
 	_, err = w.StartRun(t.Context(), eng, startOf("down-2", document(nil, "s1")))
 	refusal(t, err, run.CodeStoreUnavailable)

@@ -20,40 +20,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// runs counts the rows of runs in a tenant.
+// runs counts the runs of a tenant in the store.
 func (w *world) runs(tenant string) int {
 	w.t.Helper()
 	return len(must[[]store.RunRow](w.t)(w.raw.List(w.t.Context(), store.RunFilter{TenantID: tenant, Limit: 201})))
 }
 
 // contract: T224
-func TestStartRun_Approved(t *testing.T) {
+func TestStartRun_ApprovesTheRunAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"),
 		startOf("r1", document(nil, "s1", "b<s1"))))
 	if st := s.View.State; s.Deduplicated || st.Status != run.Approved || st.Seq != 1 ||
 		st.TriggeredBy != "dev-operator" || s.View.Queue == nil {
-		t.Errorf("%+v", s)
+		t.Errorf("the started run is %+v, want APPROVED with its requester and queue entry", s)
 	}
 	id := s.View.Run.RunID
 	if diff := cmp.Diff([]string{"1 RunApproved"}, w.log(id)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !w.audited("acme", "dev-operator START ACCEPTED  "+id) {
-		t.Errorf("audit %q", w.audit("acme"))
+		t.Errorf("the audit %q has no row of the start", w.audit("acme"))
 	}
 	_, err := w.StartRun(t.Context(), w.who("dev-viewer"), startOf("r2", document(nil, "s1")))
 	if e := refusal(t, err, run.CodeForbidden); e.Denial == nil || !strings.Contains(e.Message, "OPERATOR") {
-		t.Errorf("%+v", e)
+		t.Errorf("the refusal is %+v, want a denial that names OPERATOR", e)
 	}
 	if !w.audited("acme", "dev-viewer START DENIED FORBIDDEN") || w.runs("acme") != 1 {
-		t.Errorf("audit %q, %d runs", w.audit("acme"), w.runs("acme"))
+		t.Errorf("the audit is %q with %d runs, want a row of the denial and 1 run", w.audit("acme"), w.runs("acme"))
 	}
 }
 
 // contract: Q09
-func TestStartRun_SameRequest(t *testing.T) {
+func TestStartRun_TheSameRequestReturnsTheSameRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	doc := document(nil, "s1")
@@ -68,7 +68,7 @@ func TestStartRun_SameRequest(t *testing.T) {
 		all.Go(func() {
 			d := doc
 			if i%2 == 1 {
-				d = indented.Bytes() // the same document in other bytes
+				d = indented.Bytes() // the same document with other whitespace
 			}
 			s, err := w.StartRun(context.Background(), w.eng(), startOf("r1", d))
 			mu.Lock()
@@ -84,22 +84,22 @@ func TestStartRun_SameRequest(t *testing.T) {
 	}
 	all.Wait()
 	if len(ids) != 1 || created != 1 || w.runs("acme") != 1 {
-		t.Errorf("%d ids, %d created, %d rows", len(ids), created, w.runs("acme"))
+		t.Errorf("there are %d ids, %d created runs and %d rows, want one of each", len(ids), created, w.runs("acme"))
 	}
 	other := must[runs.StartedRun](t)(
 		w.StartRun(t.Context(), w.eng(), startOf("r1", document(M{"metadata.planVersion": "2.0"}, "s1"))))
 	if other.Deduplicated || ids[other.View.Run.RunID] != 0 || w.runs("acme") != 2 {
-		t.Errorf("another planVersion: %+v", other)
+		t.Errorf("the request with another planVersion is answered %+v, want another run", other)
 	}
 	_, err := w.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1", "s2")))
 	refusal(t, err, run.CodeRequestConflict)
 	if w.runs("acme") != 2 {
-		t.Errorf("%d runs", w.runs("acme"))
+		t.Errorf("there are %d runs, want 2", w.runs("acme"))
 	}
 }
 
 // contract: W-9
-func TestStartRun_InvalidPlan(t *testing.T) {
+func TestStartRun_RefusesAnInvalidPlanWithAllViolations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	doc := document(M{"steps": []M{
@@ -122,12 +122,12 @@ func TestStartRun_InvalidPlan(t *testing.T) {
 		t.Errorf("violations %v, want three", got)
 	}
 	if w.runs("acme") != 0 {
-		t.Errorf("%d runs", w.runs("acme"))
+		t.Errorf("there are %d runs, want none", w.runs("acme"))
 	}
 }
 
 // contract: W-10
-func TestStartRun_UnknownSchemaVersion(t *testing.T) {
+func TestStartRun_RefusesAnUnknownSchemaVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := startOf("w10", document(nil, "s1"))
@@ -142,7 +142,7 @@ func TestStartRun_UnknownSchemaVersion(t *testing.T) {
 		}
 	}
 	if w.runs("acme") != 0 {
-		t.Errorf("%d runs", w.runs("acme"))
+		t.Errorf("there are %d runs, want none", w.runs("acme"))
 	}
 }
 
@@ -156,7 +156,7 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 		_, err := w.StartRun(t.Context(), w.eng(), in)
 		e := refusal(t, err, run.CodePlanInvalid)
 		if len(e.Violations) != 1 || e.Violations[0].Path != path {
-			t.Errorf("%s: %+v", path, e.Violations)
+			t.Errorf("the violations about %s are %+v, want one", path, e.Violations)
 		}
 	}
 	many := make([]string, 1001)
@@ -165,7 +165,7 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	}
 	_, err := w.StartRun(t.Context(), w.eng(), startOf("many", document(nil, many...)))
 	if e := refusal(t, err, run.CodePlanTooManySteps); e.Limit != 1000 {
-		t.Errorf("limit %d", e.Limit)
+		t.Errorf("the refusal has the limit %d, want that of the server", e.Limit)
 	}
 	in := startOf("", document(nil, "s1"))
 	in.ProjectID, in.EnvironmentID, in.Ref = "a b", "", &plan.Ref{}
@@ -188,11 +188,11 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 		t.Errorf("with those of its plan (-want +got):\n%s", diff)
 	}
 	if w.runs("acme") != 0 {
-		t.Errorf("%d runs", w.runs("acme"))
+		t.Errorf("there are %d runs, want none", w.runs("acme"))
 	}
 	ok := must[runs.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("many", document(nil, many[:1000]...))))
 	if ok.View.State.Status != run.Approved {
-		t.Errorf("1,000 steps: %+v", ok.View.State.Header)
+		t.Errorf("the run with 1,000 steps is %+v, want APPROVED", ok.View.State.Header)
 	}
 }
 
@@ -202,7 +202,7 @@ func (w *world) queueRow(id string) store.QueueRow {
 }
 
 // contract: Q05
-func TestReconcile_TwoReconcilers(t *testing.T) {
+func TestDispatch_TwoDispatchersStartEachRunOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var ids []string
@@ -222,13 +222,13 @@ func TestReconcile_TwoReconcilers(t *testing.T) {
 	})
 	for _, id := range ids {
 		if q := w.queueRow(id); w.engine.starts(id) != 1 || q.Attempts != 1 {
-			t.Errorf("%d engine starts of %s, %d leases", w.engine.starts(id), id, q.Attempts)
+			t.Errorf("there are %d starts of %s and %d leases, want one of each", w.engine.starts(id), id, q.Attempts)
 		}
 	}
 }
 
 // contract: Q07
-func TestReconcile_CrashWhileLocked(t *testing.T) {
+func TestDispatch_AnotherServerTakesOverAnExpiredLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("q07", "s1")
@@ -238,18 +238,18 @@ func TestReconcile_CrashWhileLocked(t *testing.T) {
 	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "b") })
 	w.leased()
 	if w.queueRow(id).Owner != "dead" || w.engine.starts(id) != 0 {
-		t.Fatal("started while another one holds the lease")
+		t.Fatal("the run was started while another server held the lease")
 	}
 	w.clock.advance(31 * time.Second)
 	eventually(t, "started", func() bool { return w.queueRow(id).Status == store.QueueStarted })
 	if w.engine.starts(id) != 1 {
-		t.Errorf("%d starts", w.engine.starts(id))
+		t.Errorf("there are %d starts, want 1", w.engine.starts(id))
 	}
 }
 
-// Q06 as well: the first one had started the run when it lost its lease.
+// The first dispatcher had started the run when it lost its lease (also Q06).
 // contract: W-7
-func TestReconcile_FenceAfterAPause(t *testing.T) {
+func TestDispatch_ALostLeaseIsFenced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.queued("w7", "s1")
@@ -258,7 +258,7 @@ func TestReconcile_FenceAfterAPause(t *testing.T) {
 	var calls atomic.Int32
 	w.engine.set(func(e *fakeEngine) {
 		e.start = func(run.Identity) error {
-			if calls.Add(1) == 1 { // SIGSTOP of the first one
+			if calls.Add(1) == 1 { // stop the first dispatcher here
 				close(stopped)
 				<-wake
 			}
@@ -266,7 +266,7 @@ func TestReconcile_FenceAfterAPause(t *testing.T) {
 		}
 	})
 	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "r1") })
-	t.Cleanup(resume) // before the reconciler is waited for
+	t.Cleanup(resume) // before the test waits for the dispatcher
 	<-stopped
 	w.clock.advance(40 * time.Second)
 	other := usecases.New(w.config)
@@ -275,17 +275,17 @@ func TestReconcile_FenceAfterAPause(t *testing.T) {
 	after := w.queueRow(id)
 	end()
 	resume()
-	w.leased() // by r1, which has done with what it had leased before
+	w.leased() // by r1, after it finished its earlier leases
 	if diff := cmp.Diff(after, w.queueRow(id)); diff != "" || after.Generation != 2 || after.Owner != "r2" {
-		t.Errorf("generation %d of %s; r1 moved the row:\n%s", after.Generation, after.Owner, diff)
+		t.Errorf("the row has generation %d of %s; r1 changed the row:\n%s", after.Generation, after.Owner, diff)
 	}
 }
 
-func TestReconcile_EngineDownKeepsTheRun(t *testing.T) {
+func TestDispatch_KeepsTheRunWhileTheEngineIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engine.set(func(e *fakeEngine) { e.start = func(run.Identity) error { return fmt.Errorf("connection refused") } })
-	w.clock.hold() // it is not tried again before its time
+	w.clock.hold() // no retry is due
 	id := w.queued("down", "s1")
 	w.spawn(func(ctx context.Context) error { return w.Dispatch(ctx, "a") })
 	eventually(t, "released", func() bool {
@@ -294,7 +294,7 @@ func TestReconcile_EngineDownKeepsTheRun(t *testing.T) {
 			q.Attempts == 1
 	})
 	if q := w.queueRow(id); !q.NotBefore.After(w.clock.now()) || q.LastError == "" {
-		t.Errorf("%+v", q)
+		t.Errorf("the queue row is %+v, want it due later with the error", q)
 	}
 	w.engine.set(func(e *fakeEngine) { e.start = nil })
 	w.clock.advance(time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// tellingStore passes the rows of CreateRun to NewRun.Written and counts reads of states.
+// tellingStore passes the rows of CreateRun to NewRun.Written and counts the reads of states.
 type tellingStore struct {
 	store.Store
 	loads int
@@ -38,7 +38,7 @@ func (s *tellingStore) Load(ctx context.Context, runID string) (store.Loaded, er
 	return s.Store.Load(ctx, runID)
 }
 
-func TestStartRun_ViewOfAStoreThatSaysWhatItWroteIsTheViewThatIsRead(t *testing.T) {
+func TestStartRun_TheWrittenViewEqualsTheReadView(t *testing.T) {
 	t.Parallel()
 	var telling *tellingStore
 	w := newWorld(t, func(c *usecases.Config) {

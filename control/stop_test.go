@@ -24,7 +24,7 @@ func stopOf(runID, id string, force bool) runs.SignalRun {
 	return in
 }
 
-// stopping makes a run with one step done, two running and one to come.
+// stopping makes a run with one completed step, two running steps and one pending step.
 func (w *world) stopping(requestID string) string {
 	w.t.Helper()
 	id := w.steps(requestID, "NOOP s1", "NOOP s2", "NOOP s3", "NOOP s4")
@@ -35,7 +35,7 @@ func (w *world) stopping(requestID string) string {
 }
 
 // contract: W-18, G23
-func TestDeliver_ForceKill(t *testing.T) {
+func TestDeliver_AForcedStopTerminatesAndEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stopping("w18")
@@ -43,23 +43,23 @@ func TestDeliver_ForceKill(t *testing.T) {
 	w.engine.set(func(e *fakeEngine) {
 		e.terminate = func(run.Identity) error { terminated <- strings.Join(w.log(id), ";"); return nil }
 	})
-	pause := w.send(w.eng(), signal(id, "pause", run.Pause)) // waits in front of it, and no longer matters
+	pause := w.send(w.eng(), signal(id, "pause", run.Pause)) // waits before the stop, and no longer matters
 	r := w.send(w.who("dev-admin"), stopOf(id, "stop", true))
 	if r.Rejected || r.Application != run.SignalPending || r.No != pause.No+1 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("the receipt is %+v, want PENDING behind the pause", r)
 	}
 	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate&run.GateStopped == 0 ||
 		h.Terminal {
-		t.Errorf("the intent is not there: %+v", h)
+		t.Errorf("the head is %+v, want a closed gate and an open run", h)
 	}
 	if b := w.begun(id, "s4", 1, 1); b.Verdict != store.StartParked {
-		t.Errorf("a step begins after the intent: %s", b.Verdict)
+		t.Errorf("a step after the stop is %s, want PARKED", b.Verdict)
 	}
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
 	if before := <-terminated; !strings.Contains(before, "SignalAccepted(stop)") ||
 		strings.Contains(before, "RunCancelled") {
-		t.Errorf("terminated when the log was %s", before)
+		t.Errorf("the engine was called when the log was %s, want the intent in it", before)
 	}
 	want := []string{
 		"1 RunApproved", "2 RunStarted", "3 StepStarted(s1)", "4 StepCompleted(s1)", "5 StepStarted(s2)", "6 StepStarted(s3)",
@@ -72,48 +72,48 @@ func TestDeliver_ForceKill(t *testing.T) {
 	step, _ := st.Step("s2")
 	if e := step.Attempts[0].Error; e == nil || e.Code != string(run.CodeTerminated) || e.Retryable ||
 		step.Attempts[0].LogicalAttempt != 1 {
-		t.Errorf("s2: %+v", step.Attempts[0])
+		t.Errorf("s2 ended with %+v, want TERMINATED", step.Attempts[0])
 	}
 	got := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if got.Application != run.SignalApplied || got.AppliedSeq != 11 {
-		t.Errorf("stop: %+v", got.Receipt)
+		t.Errorf("the receipt of the stop is %+v, want APPLIED at 11", got.Receipt)
 	}
 	if p := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id,
 		"pause")); p.Application != run.SignalNotApply ||
 		p.ApplicationReason != string(run.CodeRunTerminal) {
-		t.Errorf("pause: %+v", p.Receipt)
+		t.Errorf("the receipt of the pause is %+v, want NOT_APPLIED because of the end of the run", p.Receipt)
 	}
 	if n := len(w.engine.delivered(id)); n != 0 {
-		t.Errorf("%d signals reached the engine", n)
+		t.Errorf("%d signals reached the engine, want none", n)
 	}
-	// what comes late changes nothing
+	// Late events change nothing.
 	late := must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{
 		runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.StepCompletedEvent, "s4", 1),
 	}}))
 	if late.Outcomes[0].Refused != run.CodeInvalidTransition || late.Outcomes[1].Refused != run.CodeOrphanedTask ||
 		len(w.log(id)) != 11 {
-		t.Errorf("late: %+v", late.Outcomes)
+		t.Errorf("late events are answered %+v, want them refused", late.Outcomes)
 	}
 	if !w.audited("acme", "engine APPEND REJECTED ORPHANED_TASK "+id) {
-		t.Errorf("audit: %v", w.audit("acme"))
+		t.Errorf("the audit has no row of the orphan: %v", w.audit("acme"))
 	}
 	if b := w.begun(id, "s3", 1, 2); b.Verdict != store.StartDone {
-		t.Errorf("a platform retry of s3: %s", b.Verdict)
+		t.Errorf("a platform retry of s3 is %s, want DONE", b.Verdict)
 	}
-	// the words are those of who stopped it
+	// The reason and the actor are those of the person who stopped the run.
 	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 10, 1))
 	p := must[run.RunCancelledPayload](t)(run.PayloadOf[run.RunCancelledPayload](evs[0].Payload))
 	if p.Actor != "dev-admin" || p.Reason != "runaway" || p.SignalID != "stop" || evs[0].EmittedBy != run.ByControl {
-		t.Errorf("%+v by %s", p, evs[0].EmittedBy)
+		t.Errorf("RunCancelled says %+v by %s, want the actor and reason of the stop by control", p, evs[0].EmittedBy)
 	}
 }
 
-// Whatever the engine says, the stop is carried out once, or tried again.
+// Whatever the engine answers, the stop is carried out once or tried again.
 // contract: T192
-func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
+func TestDeliver_AForcedStopIsCarriedOutOnceWhateverTheEngineAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answers []error // of Terminate, the last one stays
+		answers []error // answers of Terminate; the last one repeats
 		queue   store.QueueStatus
 		ends    bool
 	}{
@@ -163,7 +163,7 @@ func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
 				}
 				r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 				if r.Application != run.SignalPending || w.count(id, run.RunCancelled) != 0 {
-					t.Errorf("%+v, log %v", r.Receipt, w.log(id))
+					t.Errorf("the receipt is %+v and the log %v, want PENDING and no end", r.Receipt, w.log(id))
 				}
 				return
 			}
@@ -171,19 +171,18 @@ func TestDeliver_WhatTheEngineSaysOfATermination(t *testing.T) {
 			r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 			if r.Application != run.SignalApplied || w.count(id, run.RunCancelled) != 1 ||
 				w.count(id, run.StepFailedEvent) != 1 {
-				t.Errorf("%+v, log %v", r.Receipt, w.log(id))
+				t.Errorf("the receipt is %+v and the log %v, want APPLIED and one end", r.Receipt, w.log(id))
 			}
 			if q := w.queueRow(id); c.queue == store.QueuePending && q.Status != store.QueueCancelled {
-				t.Errorf("the queue row is %s", q.Status)
+				t.Errorf("the queue row is %s, want CANCELLED", q.Status)
 			}
 		})
 	}
 }
 
-// A stop and the run's own end race for the head: one of them wins, and the receipt
-// says which.
+// A stop and the run's own end race for the head. One of them wins, and the receipt says which.
 // contract: T192
-func TestDeliver_TheRunEndsMeanwhile(t *testing.T) {
+func TestDeliver_AStopRacesWithTheEndOfTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.stopping("t192-race")
@@ -199,30 +198,30 @@ func TestDeliver_TheRunEndsMeanwhile(t *testing.T) {
 	r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 	if r.Application != run.SignalNotApply || r.ApplicationReason != string(run.CodeRunTerminal) ||
 		w.count(id, run.RunCancelled) != 0 {
-		t.Errorf("%+v, log %v", r.Receipt, w.log(id))
+		t.Errorf("the receipt is %+v and the log %v, want the end of the run to win", r.Receipt, w.log(id))
 	}
 }
 
 // contract: G24
-func TestSignalRun_EmergencyStopOfAQueuedRun(t *testing.T) {
+func TestSignalRun_EmergencyStopOfAQueuedRunEndsItAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
 		w := newWorld(t)
 		id := w.queued(fmt.Sprintf("g24-%t", force), "s1")
 		r := w.send(w.who("dev-admin"), stopOf(id, "stop", force))
 		if r.Application != run.SignalApplied || r.AcceptedSeq != 2 || r.AppliedSeq != 3 || r.AppliedAt == nil {
-			t.Errorf("force %t: %+v", force, r.Receipt)
+			t.Errorf("with force %t the receipt is %+v, want it accepted at 2 and APPLIED at 3", force, r.Receipt)
 		}
 		if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(stop)", "3 RunCancelled"}, w.log(id)); diff != "" {
 			t.Errorf("force %t (-want +got):\n%s", force, diff)
 		}
 		if q := w.queueRow(id); q.Status != store.QueueCancelled {
-			t.Errorf("the queue row is %s", q.Status)
+			t.Errorf("the queue row is %s, want CANCELLED", q.Status)
 		}
 	}
 }
 
-// A graceful stop is a signal like a cancel: the engine ends the run (T200).
+// A graceful stop is delivered like a cancel: the engine ends the run (T200).
 // contract: G23
 func TestDeliver_GracefulStopIsASignal(t *testing.T) {
 	t.Parallel()
@@ -235,14 +234,14 @@ func TestDeliver_GracefulStopIsASignal(t *testing.T) {
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
 	if s := w.engine.delivered(id)[0]; s.Type != run.EmergencyStop || s.Force || s.ID != "stop" {
-		t.Errorf("%+v", s)
+		t.Errorf("the delivered signal is %+v, want the EMERGENCY_STOP without force", s)
 	}
 	if r := must[runs.SignalReceipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop")); r.Application.Final() {
-		t.Errorf("%+v", r.Receipt)
+		t.Errorf("the receipt is %+v, want it not final yet", r.Receipt)
 	}
 }
 
-// A kill of a pause that drains says when nothing ran any more (O11).
+// A kill during the drain of a pause sets the position at which nothing ran any more (O11).
 // contract: O11
 func TestDeliver_KillDuringADrainIsQuiescent(t *testing.T) {
 	t.Parallel()
@@ -264,6 +263,7 @@ func TestDeliver_KillDuringADrainIsQuiescent(t *testing.T) {
 		}
 	}
 	if p.Application != run.SignalApplied || !strings.HasPrefix(last, fmt.Sprintf("%d ", p.QuiescentSeq)) {
-		t.Errorf("pause %+v; the last step ended as %s", p.Receipt, last)
+		t.Errorf("the pause is %+v, and the last step ended as %s; want APPLIED and quiescent at that event",
+			p.Receipt, last)
 	}
 }

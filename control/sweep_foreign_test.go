@@ -16,7 +16,7 @@ import (
 // A foreign execution holds the id of a run. A run that never began is started again. A run that had begun ends with
 // ENGINE_TERMINATED, and a stop wins. The sweep does not believe claims of the foreign execution about the log.
 // contract: T166, T192
-func TestSweep_AnExecutionThatDvtDidNotStart(t *testing.T) {
+func TestReconcile_EndsAnExecutionThatDvtDidNotStart(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	never, began, stopped, fine := w.queued("r1", "s1"), w.atWork("r2"), w.atWork("r3"), w.atWork("r4")
@@ -50,12 +50,12 @@ func TestSweep_AnExecutionThatDvtDidNotStart(t *testing.T) {
 	})
 	w.looksOn()
 	if w.state(fine).Status != run.Running {
-		t.Errorf("the run beside them is %s", w.state(fine).Status)
+		t.Errorf("the other run is %s, want it open", w.state(fine).Status)
 	}
 }
 
 // The sweep ends nothing when most executions look foreign, because then this server probably lacks a key.
-func TestSweep_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
+func TestReconcile_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	var ids []string
@@ -72,7 +72,7 @@ func TestSweep_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
 	w.looksOn()
 	for _, id := range ids {
 		if st := w.state(id); st.Status != run.Running {
-			t.Errorf("run %s is %s", id, st.Status)
+			t.Errorf("run %s is %s, want it open", id, st.Status)
 		}
 	}
 	if alerts := w.alerts(); len(alerts) == 0 || !strings.Contains(alerts[0].Note, "ticket-keys") {
@@ -81,7 +81,7 @@ func TestSweep_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
 }
 
 // A closed execution with the run id of another tenant does not affect that run.
-func TestSweep_AClosedExecutionOfAnotherTenantEndsNoRun(t *testing.T) {
+func TestReconcile_AClosedExecutionOfAnotherTenantEndsNoRun(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.atWork("r1")
@@ -89,7 +89,7 @@ func TestSweep_AClosedExecutionOfAnotherTenantEndsNoRun(t *testing.T) {
 	w.sweep()
 	w.looksOn()
 	if st := w.state(id); st.Status != run.Running {
-		t.Errorf("the run is %s: %v", st.Status, w.log(id))
+		t.Errorf("the run is %s, want it open: %v", st.Status, w.log(id))
 	}
 }
 
@@ -121,7 +121,7 @@ func holding(err error, engineRunIDs ...string) func(*usecases.Config) {
 }
 
 // contract: T130
-func TestReconcile_AuditsTheExecutionsThatHeldAnID(t *testing.T) {
+func TestDispatch_AuditsTheExecutionsThatHeldAnID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, holding(nil, "e1"))
 	id := w.queued("r1", "s1")
@@ -135,7 +135,7 @@ func TestReconcile_AuditsTheExecutionsThatHeldAnID(t *testing.T) {
 }
 
 // Foreign executions delay only their own run: the circuit breaker of starts stays closed.
-func TestReconcile_AHeldRunDoesNotOpenTheBreaker(t *testing.T) {
+func TestDispatch_AHeldRunDoesNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, holding(engine.ErrHeld, "e1"))
 	for _, r := range strings.Fields("a b c d e f g h") {

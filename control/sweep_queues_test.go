@@ -121,7 +121,7 @@ func (w *polledWorld) expectAlerts(n int) []store.Alert {
 	return got
 }
 
-func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
+func TestReconcile_AnUnservedQueueRaisesOneAlert(t *testing.T) {
 	t.Parallel()
 	w := newPolledWorld(t)
 	ids := []string{w.waits("r1"), w.waits("r2")}
@@ -134,7 +134,7 @@ func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
 	a := w.expectAlerts(1)[0]
 	if a.RunID != ids[0] && a.RunID != ids[1] || a.StepID != "s1" || a.Level != store.AlertHigh ||
 		!strings.Contains(a.Note, dataQueue) {
-		t.Errorf("the alert is %+v", a)
+		t.Errorf("the alert is %+v, want a HIGH one about step s1 that names the queue", a)
 	}
 	w.counted("no_worker", "", 1)
 	if n := w.said.count(`level=WARN msg="no worker serves a queue" queue=` + dataQueue); n == 0 {
@@ -148,12 +148,12 @@ func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
 	if w.said.count("the alert about a queue is over") == 0 {
 		t.Error("no line of the log says that workers are back")
 	}
-	w.clock.advance(6 * time.Minute) // and ends again
+	w.clock.advance(6 * time.Minute) // the worker ends again
 	w.expectAlerts(2)
 }
 
 // A worker whose slots are all taken does not poll.
-func TestSweep_AQueueWhoseWorkerIsBusyIsNotTold(t *testing.T) {
+func TestReconcile_ABusyWorkerRaisesNoAlert(t *testing.T) {
 	t.Parallel()
 	w := newPolledWorld(t)
 	busy := w.waits("r1")
@@ -183,7 +183,7 @@ func TestSweep_AQueueWhoseWorkerIsBusyIsNotTold(t *testing.T) {
 	w.expectAlerts(1)
 }
 
-func TestSweep_AQueueInWhichNothingWaitsIsNotTold(t *testing.T) {
+func TestReconcile_AQueueWithoutTasksRaisesNoAlert(t *testing.T) {
 	t.Parallel()
 	w := newPolledWorld(t)
 	w.waits("r1")
@@ -193,7 +193,7 @@ func TestSweep_AQueueInWhichNothingWaitsIsNotTold(t *testing.T) {
 	w.expectNoAlert("while nothing waits")
 }
 
-func TestPollers_TheEngineIsAskedOnceForAll(t *testing.T) {
+func TestPollers_TheEngineIsCalledOnceForAllViews(t *testing.T) {
 	t.Parallel()
 	w := newPolledWorld(t)
 	w.waits("r1")
@@ -212,7 +212,7 @@ func TestPollers_TheEngineIsAskedOnceForAll(t *testing.T) {
 	w.eye.change(func() {
 		for queue, n := range w.engine.calls {
 			if n != 1 {
-				t.Errorf("the engine was asked %d times about %s", n, queue)
+				t.Errorf("the engine was called %d times about %s, want once", n, queue)
 			}
 		}
 		w.engine.queues[dataQueue] = engine.QueuePollers{Waiting: 1} // the engine forgets

@@ -49,7 +49,7 @@ func (w *sweptWorld) stopped(id string) []string {
 // A stop that the engine does not carry out ends the run after StopWithin and not earlier, for every fault of the
 // engine. It writes the events that the workflow would have written. Another run is not affected.
 // contract: T99, T192, T200
-func TestSweep_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
+func TestReconcile_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
 	t.Parallel()
 	for name, breakEngine := range map[string]func(*sweptEngine, string){
 		"it took the order and does nothing": func(*sweptEngine, string) {},
@@ -100,14 +100,14 @@ func TestSweep_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
 				t.Errorf("the audit has no row of the sweep: %v", w.audit("acme"))
 			}
 			if w.state(other).Status != run.Running {
-				t.Errorf("the run beside it is %s", w.state(other).Status)
+				t.Errorf("the other run is %s, want it open", w.state(other).Status)
 			}
 		})
 	}
 }
 
 // contract: T192
-func TestSweep_TwoSweepsEndAStoppedRunOnce(t *testing.T) {
+func TestReconcile_TwoSweepsEndAStoppedRunOnce(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	var ids []string
@@ -148,7 +148,7 @@ func (s *stoppingStore) InRun(ctx context.Context, runID string, f func(store.Ru
 // The end of an attempt or of the run may enter the log between the sweep's list and its decision. It stays, and the
 // sweep ends the rest.
 // contract: A08, T10, T192
-func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
+func TestReconcile_ALateEndDuringTheStopStays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		late func(w *sweptWorld, id string)
@@ -191,7 +191,7 @@ func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
 
 // Events that a worker or a workflow writes after the sweep ended the run are refused.
 // contract: A08
-func TestSweep_AnEndAfterTheStopIsRefused(t *testing.T) {
+func TestReconcile_AnEndAfterTheStopIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.atWork("r1")
@@ -229,7 +229,7 @@ func (w *sweptWorld) appendRaw(runID string, events ...run.Draft) {
 
 // A stop that arrives during a start ends the run even if the engine never answers, and the start then changes nothing.
 // contract: T100, T192
-func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
+func TestReconcile_EndsARunWhoseStartIsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.queued("r1", "s1")
@@ -277,12 +277,12 @@ func TestReceipt_OfAStopSaysWhenDvtEndsTheRunByItself(t *testing.T) {
 	})
 	pause := w.send(w.eng(), signal(w.atWork("r2"), "pause", run.Resume))
 	if pause.ApplicationReason != "" && strings.Contains(pause.ApplicationReason, "by itself") {
-		t.Errorf("a signal that is no stop says %q", pause.ApplicationReason)
+		t.Errorf("the receipt of another signal has the reason %q, want none", pause.ApplicationReason)
 	}
 }
 
 // When the engine did not answer at the end of the run, a later sweep terminates the execution.
-func TestSweep_EndsTheExecutionOfAnEndedRunOnceTheEngineAnswers(t *testing.T) {
+func TestReconcile_EndsTheExecutionOfAnEndedRunOnceTheEngineAnswers(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id, other := w.atWork("r1"), w.atWork("r2")

@@ -9,10 +9,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// A sweep ends an attempt that is RUNNING in the log but that the engine does not execute. It leaves an attempt alone
+// A sweep ends an attempt that is RUNNING in the log but that the engine does not execute. It does not end an attempt
 // that the engine executes.
 // contract: T166
-func TestSweep_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
+func TestReconcile_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	lost, held := w.running("r1", "s1<"), w.running("r2", "s1<")
@@ -32,7 +32,7 @@ func TestSweep_EndsAnAttemptThatTheEngineDoesNotExecute(t *testing.T) {
 	w.clock.advance(time.Hour)
 	w.sweep()
 	eventually(t, "the end of the attempt", func() bool {
-		w.clock.advance(time.Second) // two looks must agree, at least Confirm apart
+		w.clock.advance(time.Second) // two checks must agree, at least Confirm apart
 		return w.count(lost, run.StepFailedEvent) == 1
 	})
 	if w.count(held, run.StepFailedEvent) != 0 {

@@ -20,7 +20,7 @@ import (
 )
 
 // contract: E-16, T99
-func TestSweep_TheExecutionWasEnded(t *testing.T) {
+func TestReconcile_FailsARunWhoseExecutionEnded(t *testing.T) {
 	t.Parallel()
 	for name, unseen := range map[string]bool{"seen among the closed": false, "seen because it is quiet": true} {
 		w := newSweptWorld(t)
@@ -32,11 +32,11 @@ func TestSweep_TheExecutionWasEnded(t *testing.T) {
 		want := []string{"4 StepFailed(s1)", "5 RunFailed"}
 		if diff := cmp.Diff(want, log[len(log)-2:]); diff != "" || st.Failure.Code != "ENGINE_TERMINATED" ||
 			!strings.Contains(st.Failure.Message, "Terminated") {
-			t.Errorf("%s: %+v, log (-want +got):\n%s", name, st.Failure, diff)
+			t.Errorf("%s: the run failed with %+v, the log differs (-want +got):\n%s", name, st.Failure, diff)
 		}
 		step, _ := st.Step("s1")
 		if a := step.Attempts[0]; a.Error.Code != "TERMINATED" || a.LogicalAttempt != 1 {
-			t.Errorf("%s: attempt %+v", name, a)
+			t.Errorf("%s: the attempt is %+v, want TERMINATED", name, a)
 		}
 		w.looksOn()
 		if w.state(other).Status.Terminal() {
@@ -45,13 +45,13 @@ func TestSweep_TheExecutionWasEnded(t *testing.T) {
 		w.counted("workflow_gone", "failed", 1)
 		w.counted("workflow_gone", "", 0)
 		if !w.audited("acme", "dvt SWEEP ACCEPTED ENGINE_TERMINATED "+id) {
-			t.Errorf("%s: audit %v", name, w.audit("acme"))
+			t.Errorf("%s: the audit %v has no row of the sweep", name, w.audit("acme"))
 		}
 	}
 }
 
 // contract: T192
-func TestSweep_AStopWins(t *testing.T) {
+func TestReconcile_AnOpenStopWins(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	began, never := w.atWork("r1"), w.queued("r2", "s1")
@@ -66,14 +66,15 @@ func TestSweep_AStopWins(t *testing.T) {
 		r := must[run.Receipt](t)(w.raw.Receipt(t.Context(), id, "stop"))
 		if st.Status != run.Cancelled || r.Application != run.SignalApplied || r.AppliedSeq != st.Seq ||
 			w.count(id, run.RunFailed) != 0 {
-			t.Errorf("%s; receipt %+v; log %v", st.Status, r, w.log(id))
+			t.Errorf("the run is %s, the receipt %+v and the log %v; want CANCELLED by the stop",
+				st.Status, r, w.log(id))
 		}
 	}
 	w.counted("workflow_gone", "cancelled", 1)
 	w.counted("workflow_missing", "cancelled", 1)
 }
 
-// stopStore lets a stop arrive at the worst moment: after the sweep has looked for one.
+// stopStore makes a stop arrive just after the sweep has looked for one.
 type stopStore struct {
 	store.Store
 	once sync.Once
@@ -87,7 +88,7 @@ func (s *stopStore) After(ctx context.Context, runID string, no int64) ([]run.Re
 }
 
 // contract: T192
-func TestSweep_AStopThatRacesWins(t *testing.T) {
+func TestReconcile_AStopThatRacesWins(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"before the receipts are read": false, "after they were read": true} {
 		var racing *stopStore
@@ -106,13 +107,13 @@ func TestSweep_AStopThatRacesWins(t *testing.T) {
 		w.sweep()
 		if st := w.ends(id); st.Status != run.Cancelled || w.count(id, run.RunFailed) != 0 ||
 			w.count(id, run.RunCancelled) != 1 {
-			t.Errorf("%s: %s, log %v", name, st.Status, w.log(id))
+			t.Errorf("%s: the run is %s and the log %v, want CANCELLED once", name, st.Status, w.log(id))
 		}
 	}
 }
 
 // contract: T192
-func TestSweep_ARunTheEngineDoesNotKnow(t *testing.T) {
+func TestReconcile_FailsOrRestartsARunThatTheEngineDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	never, began, fine := w.queued("r1", "s1"), w.atWork("r2"), w.atWork("r3")
@@ -127,18 +128,20 @@ func TestSweep_ARunTheEngineDoesNotKnow(t *testing.T) {
 	w.eye.change(func() { w.eye.unknown[never] = false })
 	if st := w.ends(began); st.Failure == nil || st.Failure.Code != "ENGINE_LOST" ||
 		w.count(began, run.StepFailedEvent) != 1 {
-		t.Errorf("%+v, log %v", st.Failure, w.log(began))
+		t.Errorf("the run failed with %+v, and the log is %v; want ENGINE_LOST and the end of its attempt",
+			st.Failure, w.log(began))
 	}
 	w.looksOn()
 	if w.state(never).Status.Terminal() || w.state(fine).Status.Terminal() || w.engine.starts(fine) > 0 {
-		t.Errorf("never began: %s, fine: %s", w.state(never).Status, w.state(fine).Status)
+		t.Errorf("the run that never began is %s and the other run %s, want both open",
+			w.state(never).Status, w.state(fine).Status)
 	}
 	w.counted("workflow_missing", "failed", 1)
 	eventually(t, "the start is counted", func() bool { return w.swept("workflow_missing", "restarted") >= 1 })
 }
 
 // contract: T192
-func TestSweep_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
+func TestReconcile_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
 	t.Parallel()
 	for _, mute := range []bool{false, true} {
 		w := newSweptWorld(t)
@@ -147,26 +150,26 @@ func TestSweep_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
 		w.sweep()
 		w.looksOn()
 		if w.state(id).Status.Terminal() {
-			t.Fatalf("ended while the engine was down: %v", w.log(id))
+			t.Fatalf("the run ended while the engine was down: %v", w.log(id))
 		}
 		w.eye.change(func() { w.eye.down, w.eye.mute = false, false })
 		w.ends(id)
 	}
 }
 
-func TestSweep_AnIndexThatLagsIsNoFinding(t *testing.T) {
+func TestReconcile_AnIndexThatLagsIsNoFinding(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.atWork("r1")
-	w.eye.change(func() { w.eye.unseen = true }) // Describe says that it is open
+	w.eye.change(func() { w.eye.unseen = true }) // Describe still reports it as open
 	w.sweep()
 	w.looksOn()
 	if w.state(id).Status.Terminal() {
-		t.Fatalf("ended: %v", w.log(id))
+		t.Fatalf("the run ended because of an index that lags: %v", w.log(id))
 	}
 }
 
-func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
+func TestReconcile_TwoChecksMustAgree(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t, func(c *usecases.Config) { c.Sweeping.Confirm = time.Hour })
 	id := w.atWork("r1")
@@ -174,7 +177,7 @@ func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
 	w.sweep()
 	w.looksOn()
 	if w.state(id).Status.Terminal() {
-		t.Fatalf("ended by one look: %v", w.log(id))
+		t.Fatalf("the run ended after one check: %v", w.log(id))
 	}
 	w.counted("workflow_gone", "", 1)
 	w.clock.advance(2 * time.Hour)
@@ -182,7 +185,7 @@ func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
 }
 
 // contract: T194
-func TestSweep_ALogThatIsTooShortIsForRepair(t *testing.T) {
+func TestReconcile_ALogThatIsTooShortIsForRepair(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.atWork("r1")
@@ -194,14 +197,15 @@ func TestSweep_ALogThatIsTooShortIsForRepair(t *testing.T) {
 	alerts := w.alerts()
 	if w.state(id).Status.Terminal() || len(alerts) != 1 || alerts[0].Code != run.CodeStoreRegressed ||
 		!strings.Contains(alerts[0].Note, "dvt store repair") {
-		t.Errorf("%s, alerts %+v", w.state(id).Status, alerts)
+		t.Errorf("the run is %s and the alerts are %+v, want it open and an alert that names dvt store repair",
+			w.state(id).Status, alerts)
 	}
-	w.eye.change(func() { w.eye.heads[id] = 0 }) // it was repaired
+	w.eye.change(func() { w.eye.heads[id] = 0 }) // the log was repaired
 	w.clock.advance(10 * time.Minute)
 	w.ends(id)
 }
 
-func TestSweep_AnEngineThatForgotThemAllIsDoubted(t *testing.T) {
+func TestReconcile_AnEngineThatForgotThemAllIsDoubted(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	var ids []string
@@ -218,12 +222,12 @@ func TestSweep_AnEngineThatForgotThemAllIsDoubted(t *testing.T) {
 	w.looksOn()
 	for _, id := range ids {
 		if w.state(id).Status.Terminal() {
-			t.Fatalf("%s ended", id)
+			t.Fatalf("run %s ended, want it left alone", id)
 		}
 	}
 }
 
-func TestSweep_TwoAtOnce(t *testing.T) {
+func TestReconcile_TwoServersEndARunOnce(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	cfg := w.config
@@ -243,12 +247,12 @@ func TestSweep_TwoAtOnce(t *testing.T) {
 	for _, id := range ids {
 		w.ends(id)
 		if w.count(id, run.StepFailedEvent) != 1 || w.count(id, run.RunFailed) != 1 {
-			t.Errorf("log %v", w.log(id))
+			t.Errorf("the log is %v, want one end", w.log(id))
 		}
 	}
 }
 
-func TestSweep_AStartThatNobodyMakes(t *testing.T) {
+func TestReconcile_FreesAStartThatNobodyMakes(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := w.queued("r1", "s1")
@@ -261,7 +265,7 @@ func TestSweep_AStartThatNobodyMakes(t *testing.T) {
 	w.sweep()
 	w.looksOn()
 	if n := w.swept("start_stuck", ""); n != 0 {
-		t.Errorf("%v are stuck already", n)
+		t.Errorf("%v starts count as stuck, want none yet", n)
 	}
 	w.clock.advance(5 * time.Minute)
 	eventually(t, "the lease is freed", func() bool {
@@ -272,13 +276,13 @@ func TestSweep_AStartThatNobodyMakes(t *testing.T) {
 	w.looksOn()
 	if alerts := w.alerts(); len(alerts) != 1 || alerts[0].RunID != id || !strings.Contains(alerts[0].Note,
 		"the engine said no") {
-		t.Errorf("alerts %+v", alerts)
+		t.Errorf("the alerts are %+v, want one with the last error", alerts)
 	}
 	w.counted("start_stuck", "woken", 1)
 }
 
 // contract: T166, H06
-func TestSweep_AStepThatHangs(t *testing.T) {
+func TestReconcile_ReportsAStepThatHangs(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	hung, paused := w.atWork("r1"), w.atWork("r2")
@@ -302,27 +306,27 @@ func TestSweep_AStepThatHangs(t *testing.T) {
 	w.sweep()
 	w.looksOn()
 	if n := len(w.alerts()); n != 0 {
-		t.Fatalf("%d alerts within the time of its tries", n)
+		t.Fatalf("there are %d alerts within the time of its tries, want none", n)
 	}
-	w.clock.advance(time.Hour) // 3 tries of a minute, their waits, and the slack
+	w.clock.advance(time.Hour) // longer than 3 tries of a minute, their backoffs and the slack
 	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
 	w.looksOn()
 	alerts := w.alerts()
 	if len(alerts) != 1 || alerts[0].RunID != hung || alerts[0].StepID != "s1" || !strings.Contains(alerts[0].Note,
 		"has try 2 (STARTED)") {
-		t.Errorf("alerts %+v", alerts)
+		t.Errorf("the alerts are %+v, want one that names the try", alerts)
 	}
 	if w.state(hung).Status.Terminal() {
-		t.Errorf("%s", w.state(hung).Status)
+		t.Errorf("the run is %s, want it open", w.state(hung).Status)
 	}
 	w.counted("step_stuck", "escalated", 1)
 	w.counted("step_stuck", "", 1)
 	if !w.audited("acme", "dvt SWEEP ESCALATED TIMEOUT "+hung) {
-		t.Errorf("audit %v", w.audit("acme"))
+		t.Errorf("the audit %v has no row of the alert", w.audit("acme"))
 	}
 }
 
-func TestSweep_RunsOfOtherEnginesAreLeftAlone(t *testing.T) {
+func TestReconcile_RunsOfOtherEnginesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t)
 	id := run.Identity{RunID: "imported", TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3",
@@ -336,20 +340,20 @@ func TestSweep_RunsOfOtherEnginesAreLeftAlone(t *testing.T) {
 	w.sweep()
 	w.looksOn()
 	if st := w.state("imported"); st.Status.Terminal() {
-		t.Errorf("%s", st.Status)
+		t.Errorf("the run is %s, want it open", st.Status)
 	}
 }
 
-func TestSweep_NeedsACensus(t *testing.T) {
+func TestReconcile_NeedsACensus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	if err := w.Reconcile(t.Context()); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("Reconcile returned %v, want an error about the engine", err)
 	}
 }
 
-// When a start is due is a time of the store's clock, whatever this server's says.
-func TestSweep_AServerWhoseClockIsAheadRestartsAtOnce(t *testing.T) {
+// The time at which a start is due is on the store's clock, whatever the clock of this server says.
+func TestReconcile_AServerWhoseClockIsAheadRestartsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newSweptWorld(t, func(c *usecases.Config) {
 		c.Now = func() time.Time { return time.Now().Add(time.Hour) }

@@ -22,7 +22,7 @@ type sweptEngine struct {
 	*fakeEngine
 	mu           sync.Mutex
 	down         bool
-	mute         bool              // its index answers, the engine itself does not
+	mute         bool              // the index answers, but the engine itself does not
 	ends         map[string]string // status of closed executions, by run
 	closedTenant string            // tenant in the ids of closed executions
 	unknown      map[string]bool
@@ -217,7 +217,7 @@ func (w *sweptWorld) ends(id string) run.State {
 	return w.state(id)
 }
 
-// looksOn waits for further looks of the sweep, for longer than the time between two looks that must agree.
+// looksOn waits for further rounds of the sweep, for longer than the time between two checks that must agree.
 func (w *sweptWorld) looksOn() {
 	w.t.Helper()
 	w.eye.sweeps(w.t, 40)

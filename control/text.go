@@ -19,7 +19,8 @@ func CheckReason(vs []plan.Violation, reason string) []plan.Violation {
 	return CheckText(vs, "reason", reason)
 }
 
-// CheckText refuses text that a terminal would obey or a row cannot hold. Who reads it later reads it on a terminal.
+// CheckText adds a violation for text that has control characters, which a terminal would execute, or that is not
+// UTF-8, which a row cannot hold. People read the text later in a terminal.
 func CheckText(vs []plan.Violation, path, text string) []plan.Violation {
 	if !run.IsText(text) {
 		vs = append(vs, plan.Violation{
@@ -30,13 +31,13 @@ func CheckText(vs []plan.Violation, path, text string) []plan.Violation {
 	return vs
 }
 
-// Clip makes a text that nobody checked yet fit for the audit row of its refusal.
+// Clip shortens and cleans unchecked text for the audit row of its refusal.
 func Clip(text string) string { return run.Text(text, maxChangeReason) }
 
-// IdPattern matches the ids that clients may choose.
-var IdPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
+// IdPattern matches the ids that clients may choose (contract T13, T228).
+var IdPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
-// CheckID adds a violation unless id is in the alphabet of client keys.
+// CheckID adds a violation unless id matches IdPattern.
 func CheckID(vs []plan.Violation, path, id string) []plan.Violation {
 	if IdPattern.MatchString(id) {
 		return vs

@@ -31,7 +31,7 @@ func (w *world) auditChainHolds(tenant string) []store.AuditLink {
 			w.t.Errorf("link %d (%s by %s) is not the hash of its row", i+1, l.Row.Action, l.Row.Actor)
 		}
 		if !run.IsText(l.Row.Reason) {
-			w.t.Errorf("link %d holds the reason %q, which is no text", i+1, l.Row.Reason)
+			w.t.Errorf("link %d has the reason %q, which is not clean text", i+1, l.Row.Reason)
 		}
 		before = l.Hash
 	}
@@ -39,7 +39,7 @@ func (w *world) auditChainHolds(tenant string) []store.AuditLink {
 }
 
 // contract: T208
-func TestRefused_NoTextOfTheCallerKeepsItsRowOut(t *testing.T) {
+func TestRefused_EveryTextOfTheCallerFitsIntoTheRow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i, reason := range []string{"probe\x00", strings.Repeat("a", 999) + "é", "\x1b]52;c;eA==\x07", "\xff"} {

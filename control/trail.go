@@ -22,43 +22,43 @@ import (
 const (
 	// AuditRowsPerMinute is the maximum number of audit rows for one run in a minute.
 	AuditRowsPerMinute = 10
-	MaxAuditedReason   = 500 // bytes
+	MaxAuditedReason   = 500 // bytes of a reason in an audit row
 )
 
 // RefusalAuditTime limits how long a slow store can delay a refusal while the audit row is written.
 const RefusalAuditTime = time.Second
 
-// TrailStore keeps audit rows.
+// TrailStore writes audit rows.
 type TrailStore interface {
 	Audit(ctx context.Context, rows ...store.AuditRow) error
 }
 
-// Trail writes the audit rows of requests that were refused, and completes those of requests that were carried out.
-// It is safe for concurrent use.
+// Trail writes the audit rows of refused requests and completes the rows of accepted ones. It is safe for concurrent
+// use.
 type Trail struct {
 	authz   *authz.Authorizer
 	Store   TrailStore
-	limiter *PerMinuteLimiter // of rows of denials
+	limiter *PerMinuteLimiter // limits the rows of denials
 	denials *denialCounter
 	Log     *slog.Logger
 }
 
-// denialCounter is dvt_denials_total.
+// denialCounter is the metric dvt_denials_total.
 type denialCounter struct{ byAction *prometheus.CounterVec }
 
 func newDenialCounter(r prometheus.Registerer) *denialCounter {
 	c := &denialCounter{promauto.With(r).NewCounterVec(prometheus.CounterOpts{
-		Name: "dvt_denials_total", Help: "Actions that were denied, by action. Rows of the audit stand for several.",
+		Name: "dvt_denials_total", Help: "Actions that were denied, by action. One audit row may stand for several.",
 	}, []string{"action"})}
-	for action := range deniable() {
+	for action := range deniableActions() {
 		c.byAction.WithLabelValues(action)
 	}
 	return c
 }
 
-// add counts a denial. The actions of deniable are the labels, so that callers choose none of them.
+// add counts a denial. Only the actions of deniableActions become labels, so that callers cannot create series.
 func (c *denialCounter) add(action string) {
-	for known := range deniable() {
+	for known := range deniableActions() {
 		if known == action {
 			c.byAction.WithLabelValues(action).Inc()
 			return
@@ -67,11 +67,11 @@ func (c *denialCounter) add(action string) {
 	c.byAction.WithLabelValues(otherAction).Inc()
 }
 
-// otherAction is the label of an action that is in no table.
+// otherAction is the label of an action that deniableActions does not list.
 const otherAction = "OTHER"
 
-// deniable yields each action that may be denied, as dvt_denials_total names it.
-func deniable() iter.Seq[string] {
+// deniableActions yields each action that may be denied, as dvt_denials_total names it.
+func deniableActions() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, a := range authz.Actions() {
 			if !yield(string(a)) {
@@ -86,27 +86,26 @@ func deniable() iter.Seq[string] {
 	}
 }
 
-// AuditDenied records a denial that changed nothing else, in the caller's tenant:
-// at most one row a minute for each action of a principal and its code; the next
-// row says how many it stands for (T208). A store that refuses the row does not
-// change the answer; that is logged.
+// AuditDenied records a denial in the caller's tenant. It writes at most one row a minute for each principal, action
+// and code; the next row says how many denials it stands for (contract T208). When the store fails, the denial stands
+// and the failure is logged.
 func (s *Trail) AuditDenied(ctx context.Context, p authz.Principal, row store.AuditRow) {
 	s.denials.add(row.Action)
-	s.auditOften(ctx, p, row, "DENIED")
+	s.auditLimited(ctx, p, row, "DENIED")
 }
 
-// AuditRejected records as auditDenied does that something was refused for another reason
-// than a right, and returns the refusal.
+// AuditRejected records, with the limit of AuditDenied, a refusal for another reason than a right. It returns err. An
+// err that is no *Error is not recorded.
 func (s *Trail) AuditRejected(ctx context.Context, p authz.Principal, row store.AuditRow, err error) error {
 	if own := (*Error)(nil); errors.As(err, &own) {
 		row.Code = own.Code
-		s.auditOften(ctx, p, row, "REJECTED")
+		s.auditLimited(ctx, p, row, "REJECTED")
 	}
 	return err
 }
 
-// auditOften writes a row of something that may come in floods.
-func (s *Trail) auditOften(ctx context.Context, p authz.Principal, row store.AuditRow, outcome string) {
+// auditLimited writes a row for an event that can come in floods, at most once a minute for each key.
+func (s *Trail) auditLimited(ctx context.Context, p authz.Principal, row store.AuditRow, outcome string) {
 	key := p.TenantID + "/" + p.ID + "/" + row.Action + "/" + string(row.Code)
 	w, known := s.limiter.Add(key)
 	if known && w.N > 1 {
@@ -120,7 +119,7 @@ func (s *Trail) auditOften(ctx context.Context, p authz.Principal, row store.Aud
 		row.Detail = fmt.Appendf(nil, `{"repeatedBefore":%d}`, repeated)
 	}
 	if !IdPattern.MatchString(row.RunID) {
-		row.RunID = "" // whatever the caller wrote is no id
+		row.RunID = "" // the caller's text is not a valid id
 	}
 	if !IdPattern.MatchString(row.RequestID) {
 		row.RequestID = ""
@@ -128,16 +127,16 @@ func (s *Trail) auditOften(ctx context.Context, p authz.Principal, row store.Aud
 	row.ID, row.Outcome = uuid.NewString(), outcome
 	NameActor(p, &row)
 	if err := s.Store.Audit(ctx, row); err != nil {
-		s.limiter.takeBack(key) // the next refusal of this minute tries to leave its row
+		s.limiter.undo(key) // so that the next refusal of this minute writes its row
 		s.Log.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }
 
-// ActionBreakGlass is what the audit and denials call it. No role has it: the policy
-// names principals.
+// ActionBreakGlass is the name of break-glass access in the audit and in denials. No role grants it: the policy names
+// the principals.
 const ActionBreakGlass authz.Action = "BREAK_GLASS"
 
-// Stamp completes an audit row of p.
+// Stamp completes an audit row of p with a new id, the actor, the outcome and the detail, which is JSON.
 func (s *Trail) Stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {
 	row.ID, row.Outcome = uuid.NewString(), outcome
 	NameActor(p, row)
@@ -154,8 +153,8 @@ func NameActor(p authz.Principal, row *store.AuditRow) {
 // maxActorText bounds the credential and the address in an audit row, in bytes.
 const maxActorText = 256
 
-// AuditRefused records a change of the authority that was refused for another reason than
-// a right, and returns the refusal.
+// AuditRefused records, without a limit, a request that was refused for another reason than a right. It returns e, or
+// the error of the store when the row cannot be written.
 func (s *Trail) AuditRefused(ctx context.Context, p authz.Principal, row store.AuditRow, e *Error) error {
 	version := s.authz.PolicyVersion(p.TenantID)
 	s.Stamp(p, &row, "REJECTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
@@ -169,12 +168,12 @@ func (s *Trail) AuditRefused(ctx context.Context, p authz.Principal, row store.A
 	return e
 }
 
-// Names of what stands in the audit.
+// Names of actions and actors in audit rows.
 const (
 	ActionSignIn  = "SIGN_IN"
 	ActionSignOut = "SIGN_OUT"
-	// ActionRevokeToken ends a token; the owner of a token needs no right for it.
+	// ActionRevokeToken ends a token. The owner of a token needs no right for it.
 	ActionRevokeToken = "REVOKE_TOKEN"
-	// Anonymous is the actor of a sign-in that never said who it was.
+	// Anonymous is the actor of a sign-in that failed before the user was known.
 	Anonymous = "anonymous"
 )

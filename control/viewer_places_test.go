@@ -11,9 +11,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Deny by default: a place that somebody may not read is not there, whoever has runs in it.
+// Deny by default: a scope that the viewer may not read is not listed, even if it has runs.
 // contract: T101
-func TestPlaces_OnlyWhereTheViewerMayRead(t *testing.T) {
+func TestPlaces_ListsOnlyReadableScopes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i, at := range []string{"shop dev", "shop dev", "store dev", "bank prod", "bank dev"} {
@@ -46,7 +46,7 @@ func TestPlaces_OnlyWhereTheViewerMayRead(t *testing.T) {
 	_, err := w.Places(t.Context(), w.who("dev-viewer"), 0)
 	refusal(t, err, run.CodeStoreUnavailable)
 	if diff := cmp.Diff([]string(nil), w.places("nobody", 0)); diff != "" {
-		t.Errorf("who may read nothing asks no store:\n%s", diff)
+		t.Errorf("a principal that may read nothing gets places:\n%s", diff)
 	}
 }
 

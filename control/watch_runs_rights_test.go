@@ -21,19 +21,19 @@ import (
 	"github.com/dvt-engine/dvt/server/usecases"
 )
 
-// reader watches a page, alone or with a ticket, as clients do: it keeps the rows and
-// comes back after it was refused.
+// reader watches a page like a client, alone or with a ticket: it keeps the rows, and opens a new stream after it was
+// refused.
 type reader struct {
 	*world
 	p      authz.Principal
 	q      control.RunsQuery
-	ticket *watch.Ticket // nil: alone
+	ticket *watch.Ticket // nil when it watches alone
 	shared bool
 	stream control.Stream[watch.RunsFrame]
 	rows   map[string]control.RunView
 	last   watch.RunsFrame
 	frames int
-	moved  int // how often it lost a stream by its rights
+	moved  int // number of streams that ended by a loss of rights
 }
 
 func (r *reader) open() bool {
@@ -54,7 +54,7 @@ func (r *reader) open() bool {
 	return err == nil
 }
 
-// close gives up what was shown.
+// close ends the stream and forgets the rows.
 func (r *reader) close() {
 	if r.stream != nil {
 		r.stream.Close()
@@ -62,14 +62,14 @@ func (r *reader) close() {
 	r.stream, r.rows = nil, map[string]control.RunView{}
 }
 
-// read takes all frames that there are now, and judges every row by the rights of this moment.
+// read takes all frames that are available, and checks every row against the current rights.
 func (r *reader) read() {
 	r.t.Helper()
 	for r.stream != nil || r.open() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
 		f, err := r.stream.Next(ctx)
 		cancel()
-		if r.shared { // as the transport does, before every payload and in between
+		if r.shared { // like the transport, before and between payloads
 			if lost := r.ticket.Check(); lost != nil {
 				err = lost
 			}
@@ -108,13 +108,13 @@ func (r *reader) take(f watch.RunsFrame) {
 			r.t.Errorf("%s with %+v was shown a run of %s/%s", r.p.ID, r.authz.Grants(r.p), h.ProjectID, h.EnvironmentID)
 		}
 		if was, shown := r.rows[h.RunID]; shown && was.State.Seq > h.Seq {
-			r.t.Errorf("%s went back from %d to %d", h.RunID, was.State.Seq, h.Seq)
+			r.t.Errorf("run %s went back from seq %d to %d", h.RunID, was.State.Seq, h.Seq)
 		}
 		r.rows[h.RunID] = v
 	}
 }
 
-// agrees compares the page with what a query says.
+// agrees returns the difference between the page and the result of a query.
 func (r *reader) agrees() string {
 	want := map[string]run.Seq{}
 	for _, v := range must[control.RunsPage](r.t)(r.Runs(context.Background(), r.p, r.q)).Runs {
@@ -130,8 +130,8 @@ func (r *reader) agrees() string {
 	return cmp.Diff(want, got)
 }
 
-// Whatever is granted and taken away while runs change: nobody is shown a row that
-// it may not read at that moment, and in the end everybody sees the page that a query gives.
+// Rights are granted and removed while runs change. No viewer gets a row that it may not read at that moment, and in
+// the end every viewer has the page of a query.
 // contract: S16, T178
 func TestWatchRuns_OnlyWhatMayBeRead(t *testing.T) {
 	t.Parallel()
@@ -218,16 +218,16 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 		v.close()
 	}
 	if frames < 50 || moved == 0 || rows == 0 {
-		t.Errorf("%d frames, %d losses, %d rows: the test shows nothing", frames, moved, rows)
+		t.Errorf("%d frames, %d losses and %d rows are too few for the test", frames, moved, rows)
 	}
 	if lists, pages, streams := w.config.Lists.Watched(); lists+pages+streams > 0 {
-		t.Errorf("%d lists, %d pages, %d streams are left", lists, pages, streams)
+		t.Errorf("%d lists, %d pages and %d streams are left, want none", lists, pages, streams)
 	}
 }
 
-// Viewers of one class share a page, and those of another see nothing of it.
+// Viewers of one class share a page, and viewers of another class do not see it.
 // contract: T101
-func TestOpenRuns_ATicketOfEachClass(t *testing.T) {
+func TestOpenRuns_OnlyViewersOfOneClassShareAPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.inProject("a", "shop", "dev")
@@ -237,7 +237,8 @@ func TestOpenRuns_ATicketOfEachClass(t *testing.T) {
 	}
 	one, two, all := admit("shop-viewer"), admit("shop-viewer"), admit("dev-viewer")
 	if one.Class() != two.Class() || one.Class() == all.Class() {
-		t.Errorf("classes %s, %s, %s", one.Class(), two.Class(), all.Class())
+		t.Errorf("the classes are %s, %s and %s, want the first two equal and the third different",
+			one.Class(), two.Class(), all.Class())
 	}
 	s := open[watch.RunsFrame](t)(w.OpenRuns(t.Context(), one))
 	f := take(t, s, "the page", func(f watch.RunsFrame) bool { return len(f.Runs) > 0 })
@@ -248,13 +249,13 @@ func TestOpenRuns_ATicketOfEachClass(t *testing.T) {
 		_, err := w.AdmitRuns(t.Context(), w.who("dev-viewer"), q)
 		refusal(t, err, run.CodeBadInput)
 		if _, err := w.WatchRuns(t.Context(), w.who("dev-viewer"), q); err == nil {
-			t.Errorf("%s are watched", what)
+			t.Errorf("more than the limit of %s are watched", what)
 		}
 	}
 }
 
-// More than a server may have is refused by name.
-func TestWatchRuns_TooManyStreams(t *testing.T) {
+// A stream above the limit of the server is refused with TOO_MANY_STREAMS.
+func TestWatchRuns_RefusesTooManyStreams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) {
 		c.Lists = live.NewLists(c.Store, c.Bus,
@@ -263,7 +264,7 @@ func TestWatchRuns_TooManyStreams(t *testing.T) {
 	open[watch.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
 	_, err := w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{})
 	if e := refusal(t, err, run.CodeTooManyStreams); e.RetryAfter == 0 {
-		t.Error("no word of when to come back")
+		t.Error("the refusal has no RetryAfter")
 	}
 	ticket := must[*watch.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
 	_, err = w.OpenRuns(t.Context(), ticket)

@@ -13,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/run/runtest"
 )
 
-// A list that is watched across a change of the epoch begins anew once and is
-// live again: its cursor belongs to the former history (T186, T194).
+// A watched list starts again once when the epoch changes, and is then live again. Its cursor belongs to the former
+// history (T186, T194).
 // contract: T194
 func TestWatchRuns_LiveInTheNextEpoch(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestWatchRuns_LiveInTheNextEpoch(t *testing.T) {
 		w.append(id, runtest.Draft(run.RunCancelled, "", 1))
 		take(t, s, "a change in it", func(f watch.RunsFrame) bool {
 			if f.Reset {
-				t.Error("reset twice")
+				t.Error("the list was reset twice")
 			}
 			return f.Sync == live.Live && slices.ContainsFunc(f.Runs, func(v control.RunView) bool {
 				return v.State.RunID == id && v.State.RunStatus() == run.Cancelled && v.Epoch == epoch

@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/server/usecases"
 )
 
-// open is a stream that ends with the test.
+// open returns a stream that is closed at the end of the test.
 func open[T any](t *testing.T) func(control.Stream[T], error) control.Stream[T] {
 	return func(s control.Stream[T], err error) control.Stream[T] {
 		t.Helper()
@@ -35,7 +35,7 @@ func open[T any](t *testing.T) func(control.Stream[T], error) control.Stream[T] 
 	}
 }
 
-// ends reads until the stream ends, and returns how many frames it gave and why it ended.
+// ends reads until the stream ends. It returns the number of frames and the error.
 func ends[T any](s control.Stream[T]) (frames int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -47,7 +47,7 @@ func ends[T any](s control.Stream[T]) (frames int, err error) {
 	}
 }
 
-// demote takes every right of a principal away.
+// demote removes all rights of a principal.
 func (w *world) demote(id string) {
 	w.directory.SetGrants("acme", id, nil)
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
@@ -55,9 +55,9 @@ func (w *world) demote(id string) {
 	}
 }
 
-// S16: no frame follows the loss of the right, whatever the stream shows.
+// No frame follows the loss of the right, for every kind of stream.
 // contract: S16
-func TestWatch_RightRemovedMidStream(t *testing.T) {
+func TestWatch_NoFrameFollowsTheLossOfTheRight(t *testing.T) {
 	t.Parallel()
 	for name, watch := range map[string]func(*world, authz.Principal, string) (func() (int, error), error){
 		"run": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
@@ -91,11 +91,11 @@ func TestWatch_RightRemovedMidStream(t *testing.T) {
 			id := w.running("s16", "s1")
 			w.send(w.eng(), signal(id, "u1", run.Pause))
 
-			pending, err := watch(w, w.who("dev-viewer"), id) // has a first frame that nobody took
+			pending, err := watch(w, w.who("dev-viewer"), id) // has a first frame that was not read
 			if err != nil {
 				t.Fatal(err)
 			}
-			blocked, err := watch(w, w.who("shop-viewer"), id) // waits in Next when it happens
+			blocked, err := watch(w, w.who("shop-viewer"), id) // waits in Next when the right is lost
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestWatch_RightRemovedMidStream(t *testing.T) {
 			w.demote("dev-viewer")
 			w.append(id, runtest.Draft(run.RunPaused, "", 1))
 			if n, err := pending(); n != 0 {
-				t.Errorf("%d frames after the loss", n)
+				t.Errorf("%d frames followed the loss of the right, want none", n)
 			} else {
 				refusal(t, err, run.CodeForbidden)
 			}
@@ -113,16 +113,16 @@ func TestWatch_RightRemovedMidStream(t *testing.T) {
 			w.demote("shop-viewer")
 			refusal(t, <-result, run.CodeForbidden)
 			if took := time.Since(began); took > testtime.Of(time.Second) {
-				t.Errorf("the stream ended after %s", took)
+				t.Errorf("the stream ended after %s, want it at once", took)
 			}
 			if !w.audited("acme", "dev-viewer READ DENIED FORBIDDEN") {
-				t.Errorf("audit: %v", w.audit("acme"))
+				t.Errorf("the audit has no row of the lost right: %v", w.audit("acme"))
 			}
 		})
 	}
 }
 
-// revokingLogs takes the viewer's rights away while a frame is being read.
+// revokingLogs removes the viewer's rights while a frame is read.
 type revokingLogs struct {
 	artifact.Logs
 	revoke func()
@@ -133,9 +133,9 @@ func (l revokingLogs) Read(ctx context.Context, id artifact.AttemptID, from int6
 	return l.Logs.Read(context.WithoutCancel(ctx), id, from, limit)
 }
 
-// S16, T202: what was read under a right that is gone by now is not given out.
+// Data that was read under a right that is gone is not sent.
 // contract: S16
-func TestWatch_RightRemovedWhileReading(t *testing.T) {
+func TestWatch_AFrameReadUnderALostRightIsNotSent(t *testing.T) {
 	t.Parallel()
 	var w *world
 	w = newWorld(t, func(c *usecases.Config) {
@@ -147,17 +147,17 @@ func TestWatch_RightRemovedWhileReading(t *testing.T) {
 	n, err := ends(s)
 	refusal(t, err, run.CodeForbidden)
 	if n != 0 {
-		t.Errorf("%d frames after the loss", n)
+		t.Errorf("%d frames followed the loss of the right, want none", n)
 	}
 }
 
 // contract: T178
-func TestWatchRun_TokenExpires(t *testing.T) {
+func TestWatchRun_EndsWhenTheTokenExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("expiry", "s1")
 	p := w.eng()
-	w.clock.hold() // until the first frame has come
+	w.clock.hold() // until the first frame was read
 	p.ExpiresAt = w.clock.now().Add(500 * time.Millisecond)
 	s := open[live.Frame](t)(w.WatchRun(t.Context(), p, watch.WatchRun{RunID: id}))
 	take(t, s, "the first frame", func(live.Frame) bool { return true })
@@ -165,22 +165,22 @@ func TestWatchRun_TokenExpires(t *testing.T) {
 	_, err := ends(s)
 	refusal(t, err, run.CodeTokenExpired)
 	if late := w.clock.now().Sub(p.ExpiresAt); late < 0 || late > testtime.Of(time.Second) {
-		t.Errorf("ended %s after it expired", late)
+		t.Errorf("the stream ended %s after the token expired, want at once", late)
 	}
 }
 
 // contract: T178
-func TestWatchRun_Recheck(t *testing.T) {
+func TestWatchRun_RechecksRightsWithoutANotification(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *usecases.Config) { c.Recheck = 50 * time.Millisecond })
 	id := w.running("recheck", "s1")
 	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.who("dev-viewer"), watch.WatchRun{RunID: id}))
-	w.directory.SetGrants("acme", "dev-viewer", nil) // and nobody says so
+	w.directory.SetGrants("acme", "dev-viewer", nil) // without a notification
 	began := time.Now()
 	_, err := ends(s)
 	refusal(t, err, run.CodeForbidden)
 	if took := time.Since(began); took > testtime.Of(time.Second) {
-		t.Errorf("ended after %s", took)
+		t.Errorf("the stream ended after %s, want within Recheck", took)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 				next = e.Seq + 1
 			}
 			if f.HeadSeq < next-1 {
-				t.Errorf("head %d below what was shown, %d", f.HeadSeq, next-1)
+				t.Errorf("the frame has the head %d below the last event, %d", f.HeadSeq, next-1)
 			}
 			return next > last
 		})
@@ -255,8 +255,8 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 	}
 }
 
-// The store goes away: a stream says STALE and does not end.
-func TestWatchEvents_StoreDown(t *testing.T) {
+// While the store is unavailable, the stream is STALE and does not end.
+func TestWatchEvents_IsStaleWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("down", "s1")
@@ -279,7 +279,7 @@ func runIDs(f watch.RunsFrame) (out []string) {
 	return out
 }
 
-func TestWatchRuns_EnterChangeLeave(t *testing.T) {
+func TestWatchRuns_RowsEnterChangeAndLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.running("a", "s1")
@@ -294,7 +294,7 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	for _, s := range []control.Stream[watch.RunsFrame]{all, only} {
 		f := take(t, s, "the page", func(watch.RunsFrame) bool { return true })
 		if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" || !f.Reset || f.Sync != live.Live {
-			t.Errorf("first frame %+v", f)
+			t.Errorf("the first frame is %+v, want a LIVE reset with the run", f)
 		}
 	}
 	b := w.queued("b", "s1")
@@ -311,7 +311,7 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	})
 	w.inProject("hidden", "bank", "dev")
 
-	// rights shrink to one project: the page is shown anew, without what was lost
+	// The rights shrink to one project: the page is sent again without the lost rows.
 	d := w.inProject("d", "store", "dev")
 	take(t, all, "d enters", func(f watch.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{d}) })
 	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop",
@@ -324,7 +324,7 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 		t.Errorf("after the loss (-want +got):\n%s", diff)
 	}
 
-	// another history
+	// The store gets another history.
 	if err := w.raw.BumpEpoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	refusal(t, err, run.CodeForbidden)
 }
 
-func TestWatchReceipts_PendingToApplied(t *testing.T) {
+func TestWatchReceipts_SendsEachChangeOfAReceipt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("receipts", "s1")
@@ -400,28 +400,29 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	})
 	writing.Wait()
 	if next != 2501 || got != 2500 {
-		t.Errorf("complete before line %d of %d", next, got)
+		t.Errorf("the stream is complete before line %d of %d", next, got)
 	}
-	// one that is over and longer than a frame is complete with its last frame only
+	// A finished log that is longer than a frame is complete only with its last frame.
 	long := open[watch.StepLogFrame](t)(
 		w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"}))
 	seen := 0
 	take(t, long, "complete", func(f watch.StepLogFrame) bool { seen += len(f.Lines); return f.Complete })
 	if seen != 2500 {
-		t.Errorf("complete after %d lines", seen)
+		t.Errorf("the stream is complete after %d lines, want all", seen)
 	}
-	// a log that is over says so at once
+	// A finished log is complete in the first frame.
 	again := open[watch.StepLogFrame](t)(
 		w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
 	f := take(t, again, "the end", func(watch.StepLogFrame) bool { return true })
 	if !f.Complete || len(f.Lines) != 101 {
-		t.Errorf("complete %t, %d lines", f.Complete, len(f.Lines))
+		t.Errorf("the first frame is complete: %t, with %d lines; want it complete with the last lines",
+			f.Complete, len(f.Lines))
 	}
 }
 
-// A viewer of a log costs what changes in the run: its state is read whole once.
+// A viewer of a log reads the whole state once and then only the changes of the run.
 // contract: T212
-func TestWatchStepLog_AsksForWhatChanged(t *testing.T) {
+func TestWatchStepLog_ReadsOnlyTheChangesOfTheRun(t *testing.T) {
 	t.Parallel()
 	var counting *readings
 	w := newWorld(t, func(c *usecases.Config) {
@@ -446,18 +447,18 @@ func TestWatchStepLog_AsksForWhatChanged(t *testing.T) {
 		s := open[watch.StepLogFrame](t)(
 			w.WatchStepLog(t.Context(), w.eng(), reads.StepLogQuery{RunID: id, StepID: "s1"}))
 		if took := counting.whole.Swap(0); took != 1 {
-			t.Errorf("%s: opening it read the state %d times", name, took)
+			t.Errorf("%s: opening the stream read the state %d times, want once", name, took)
 		}
 		for asked := time.Now(); time.Since(asked) < 1100*time.Millisecond; {
 			if take(t, s, "a frame", func(watch.StepLogFrame) bool { return true }).Complete {
-				t.Fatalf("%s: complete too early", name)
+				t.Fatalf("%s: the stream is complete too early", name)
 			}
 		}
 		w.finish(id, "s2", 1, run.StepCompletedEvent)
 		end(id)
 		take(t, s, "complete", func(f watch.StepLogFrame) bool { return f.Complete })
 		if more := counting.whole.Load(); more != 0 {
-			t.Errorf("%s: the state was read whole %d times more", name, more)
+			t.Errorf("%s: the stream read the whole state %d times more, want none", name, more)
 		}
 	}
 }
@@ -471,10 +472,10 @@ func TestWatch_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var err error
-	for err == nil { // what was on its way may come before
+	for err == nil { // frames that were ready may come first
 		_, err = s.Next(ctx)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
+		t.Errorf("the stream ended with %v, want DeadlineExceeded", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// BreakGlass asks for a role on the whole tenant in an emergency.
+// BreakGlass asks for a role on the whole tenant in an emergency, for a number of minutes.
 type BreakGlass struct {
 	RequestID string
 	Role      authz.Role
@@ -23,19 +23,20 @@ type BreakGlass struct {
 	Reason    string
 }
 
-// BrokenGlass is a role that was taken.
+// BrokenGlass is a role that was grantedScopes by break-glass.
 type BrokenGlass struct {
 	Role          authz.Role
 	Until         time.Time
 	PolicyVersion int64
 }
 
-// breakTries bounds how often a change by somebody else is gone after.
+// breakTries bounds the tries when others change the policy at the same time.
 const breakTries = 5
 
-// BreakGlass gives the caller a role for a while, if the policy names it for that: a new version
-// of the policy with a grant that ends by itself. It is safe to repeat. FORBIDDEN for everybody
-// else, and for API tokens: an emergency needs a person.
+// BreakGlass gives the caller a role for a limited time, if the policy names the caller for it. It writes a new version
+// of the policy with a grant that expires. It is safe to repeat. Errors: BAD_USER_INPUT; REQUEST_ID_CONFLICT;
+// UNAVAILABLE when the policy keeps changing; FORBIDDEN for all other callers and for API tokens, because an emergency
+// needs a person.
 func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGlass) (BrokenGlass, error) {
 	row := store.AuditRow{Action: string(control.ActionBreakGlass), Reason: control.Clip(in.Reason),
 		RequestID: in.RequestID}
@@ -52,7 +53,7 @@ func (s *Policies) BreakGlass(ctx context.Context, p authz.Principal, in BreakGl
 			return out, err
 		}
 	}
-	e := control.Refuse(run.CodeUnavailable, "The policy changes all the time. Try again.")
+	e := control.Refuse(run.CodeUnavailable, "Others changed the policy during every try. Try again.")
 	e.RetryAfter = time.Second
 	return BrokenGlass{}, e
 }
@@ -65,7 +66,7 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	}
 	for _, old := range newest {
 		if old.RequestID == in.RequestID && old.Actor == p.ID {
-			return s.brokenBefore(ctx, p, in, old)
+			return s.repeatedBreakGlass(ctx, p, in, old)
 		}
 	}
 	var now Policy
@@ -97,8 +98,8 @@ func (s *Policies) breakGlass(ctx context.Context, p authz.Principal, in BreakGl
 	return BrokenGlass{Role: in.Role, Until: until, PolicyVersion: made.Version}, err
 }
 
-// brokenBefore answers a repeated request.
-func (s *Policies) brokenBefore(ctx context.Context, p authz.Principal, in BreakGlass,
+// repeatedBreakGlass answers a repeated request with the grant that the first one made.
+func (s *Policies) repeatedBreakGlass(ctx context.Context, p authz.Principal, in BreakGlass,
 	old store.StoredPolicy) (BrokenGlass, error) {
 	was, err := policyOf(old)
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *Policies) brokenBefore(ctx context.Context, p authz.Principal, in Break
 	return BrokenGlass{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another change.")
 }
 
-// mayBreak looks for the entry that names the caller.
+// mayBreak returns nil when the policy has an entry for the caller and the role.
 func (s *Policies) mayBreak(ctx context.Context, p authz.Principal, in BreakGlass, now Policy,
 	row store.AuditRow) error {
 	var could []string
@@ -140,7 +141,7 @@ func (s *Policies) mayBreak(ctx context.Context, p authz.Principal, in BreakGlas
 	s.rights.AuditDenied(ctx, p, row)
 	e := control.Refuse(run.CodeForbidden, "The policy does not let you take the role %s.", in.Role)
 	if p.TokenID != "" {
-		e.Message = "An API token takes no roles: come as yourself."
+		e.Message = "An API token cannot take a role. Sign in as yourself."
 	}
 	e.Denial = &control.Denial{Action: control.ActionBreakGlass, WhoCould: could, PolicyVersion: now.Version}
 	return e

@@ -1,5 +1,6 @@
-// Package access is who may do what: the policies of tenants, API tokens, sessions of browsers, break-glass, and what
-// principals are told of their own rights. Loader puts what the store has of them in force in this process.
+// Package access has the use cases about rights: the policies of tenants, API tokens, sessions of browsers,
+// break-glass, and the reads that tell principals about their own rights. Loader puts the stored policies and tokens in
+// force in this process.
 package access
 
 import (
@@ -23,12 +24,12 @@ type AuthorityStore interface {
 	TokensUsed(ctx context.Context, at time.Time, ids ...string) error
 }
 
-// SettingsReader takes over the settings of tenants and of the installation, the newest version of each.
+// SettingsReader takes the settings of tenants and of the installation, the newest version of each.
 type SettingsReader interface {
 	LoadSettings(ctx context.Context, settings []store.StoredSetting)
 }
 
-// Loader puts the policies, tokens and settings of the store in force in this process. It is safe for concurrent use.
+// Loader puts the stored policies, tokens and settings in force in this process. It is safe for concurrent use.
 type Loader struct {
 	rights  *control.Rights
 	store   AuthorityStore
@@ -41,7 +42,8 @@ func NewLoader(rights *control.Rights, store AuthorityStore, readers ...Settings
 	return &Loader{rights: rights, store: store, readers: readers}
 }
 
-// InForce loads what was just written; that it is written stays true if that fails.
+// InForce puts a change that was just written in force in this process. UNAVAILABLE means that the change is stored but
+// not in force here yet.
 func (s *Loader) InForce(ctx context.Context) error {
 	if err := s.LoadPolicy(ctx); err != nil {
 		e := control.Refuse(run.CodeUnavailable,
@@ -54,15 +56,15 @@ func (s *Loader) InForce(ctx context.Context) error {
 }
 
 const (
-	// policyEvery is how often a process asks whether policies or tokens have changed, so
-	// that a change is in force everywhere within 2 s.
+	// policyEvery is the interval at which a process checks for changed policies and tokens, so that a change is in
+	// force everywhere within 2 s.
 	policyEvery   = time.Second
 	policyTimeout = 5 * time.Second
-	// expiredKept is how long an expired token is told that it expired, not that it is unknown.
+	// expiredKept is how long the answer for an expired token is that it expired, rather than that it is unknown.
 	expiredKept = 7 * 24 * time.Hour
 )
 
-// LoadPolicy puts what the store has of policies, tokens and settings in force here.
+// LoadPolicy reads all policies, tokens and settings from the store and puts them in force in this process.
 func (s *Loader) LoadPolicy(ctx context.Context) error {
 	s.mu.Lock() // one at a time, so that no older read comes after a newer one
 	defer s.mu.Unlock()
@@ -83,8 +85,8 @@ func (s *Loader) LoadPolicy(ctx context.Context) error {
 	for _, t := range stored.Tokens {
 		token, err := tokenOf(t)
 		if err != nil {
-			s.rights.Log.ErrorContext(ctx, "an API token cannot be read; it is not known here", slog.String("id", t.ID),
-				slog.Any("error", err))
+			s.rights.Log.ErrorContext(ctx, "an API token cannot be read; this server does not accept it",
+				slog.String("id", t.ID), slog.Any("error", err))
 			continue
 		}
 		in.Tokens = append(in.Tokens, token)
@@ -95,7 +97,7 @@ func (s *Loader) LoadPolicy(ctx context.Context) error {
 	return control.Translate(s.rights.Authz.Load(in))
 }
 
-// tokenOf reads a stored token.
+// tokenOf decodes a stored token.
 func tokenOf(t store.StoredToken) (authz.Token, error) {
 	out := authz.Token{
 		ID: t.ID, TenantID: t.TenantID, Name: t.Name, Principal: t.Principal, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
@@ -111,8 +113,8 @@ func tokenOf(t store.StoredToken) (authz.Token, error) {
 	return out, err
 }
 
-// FollowPolicy keeps this process at the store's policies and tokens until ctx ends. A
-// store that does not answer leaves the last good ones in force for 5 minutes (T202).
+// FollowPolicy keeps the policies and tokens of this process up to date until ctx ends. When the store does not answer,
+// the last ones that were read stay in force for 5 minutes (contract T202).
 func (s *Loader) FollowPolicy(ctx context.Context) error {
 	tick := time.NewTicker(policyEvery)
 	defer tick.Stop()
@@ -125,7 +127,7 @@ func (s *Loader) FollowPolicy(ctx context.Context) error {
 		}
 		err := s.followPolicy(ctx)
 		if ctx.Err() != nil {
-			return nil // it was told to end
+			return nil // the process is shutting down
 		}
 		if (err != nil) != failing {
 			failing = err != nil

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// PolicyStore keeps the versions of the policies of tenants.
+// PolicyStore reads and writes the versions of the policies of tenants.
 type PolicyStore interface {
 	PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error)
 	PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error)
@@ -28,14 +28,14 @@ type Policies struct {
 	loader *Loader
 }
 
-// NewPolicies makes a Policies.
+// NewPolicies makes Policies.
 func NewPolicies(rights *control.Rights, store PolicyStore, loader *Loader) *Policies {
 	return &Policies{rights: rights, store: store, loader: loader}
 }
 
-// Policy is one version of the caller's tenant's policy.
+// Policy is one version of the policy of the caller's tenant.
 type Policy struct {
-	Version   int64 // 0: the tenant has none of its own, this is what holds instead
+	Version   int64 // 0: the tenant has no policy of its own; Document is the default that applies
 	Document  authz.Document
 	Actor     string
 	Reason    string
@@ -43,11 +43,11 @@ type Policy struct {
 	At        time.Time // zero for version 0
 }
 
-// SetPolicy asks for a new policy, whole.
+// SetPolicy asks to replace the whole policy.
 type SetPolicy struct {
 	RequestID       string
-	ExpectedVersion int64          // of the policy that it was made from
-	Document        authz.Document // whose Sandbox nil keeps that of ExpectedVersion
+	ExpectedVersion int64          // the version that Document was made from
+	Document        authz.Document // a nil Sandbox keeps the one of ExpectedVersion
 	Reason          string
 }
 
@@ -57,7 +57,7 @@ type PolicyPage struct {
 	HasNext  bool
 }
 
-// Policy reads the policy of the caller's tenant: FORBIDDEN.
+// Policy reads the policy of the caller's tenant. Error: FORBIDDEN without READ_POLICY on the whole tenant.
 func (s *Policies) Policy(ctx context.Context, p authz.Principal) (Policy, error) {
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
 		return Policy{}, err
@@ -77,7 +77,7 @@ func (s *Policies) newestPolicy(ctx context.Context, tenantID string) (Policy, e
 	return policyOf(newest[0])
 }
 
-// policyOf reads a stored policy; rules that follow the defaults stay nil.
+// policyOf decodes a stored policy. Rules that follow the defaults stay nil.
 func policyOf(p store.StoredPolicy) (Policy, error) {
 	out := Policy{Version: p.Version, Actor: p.Actor, Reason: p.Reason, RequestID: p.RequestID, At: p.At}
 	if err := json.Unmarshal(p.Doc, &out.Document); err != nil {
@@ -86,7 +86,8 @@ func policyOf(p store.StoredPolicy) (Policy, error) {
 	return out, nil
 }
 
-// PolicyHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
+// PolicyHistory reads the versions below before, or from the newest when before is 0, newest first. Errors: FORBIDDEN,
+// BAD_USER_INPUT.
 func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
 	n, err := control.PageSize(first, 20)
 	if err != nil {
@@ -103,10 +104,10 @@ func (s *Policies) PolicyHistory(ctx context.Context, p authz.Principal, first i
 	return PolicyPage{Policies: list, HasNext: more}, err
 }
 
-// SetPolicy puts a new policy in force: here before it answers, everywhere within 2 s. It is
-// compare-and-set on the version (POLICY_MOVED) and safe to repeat. What would break the
-// tenant is refused with all violations at once: BAD_USER_INPUT. What it did or refused
-// is audited.
+// SetPolicy puts a new policy in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.
+// Errors: FORBIDDEN; POLICY_MOVED when the policy is not at ExpectedVersion; BAD_USER_INPUT with all violations of a
+// policy that would lock the tenant out or that is invalid; UNAVAILABLE when the policy is stored but not in force here
+// yet. Accepted and refused changes are audited.
 func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
@@ -132,8 +133,8 @@ func (s *Policies) SetPolicy(ctx context.Context, p authz.Principal, in SetPolic
 	return out, err
 }
 
-// keepSandbox gives a document without ceilings of sandboxes those of the policy that it was made from. A client that
-// does not know them would remove them otherwise.
+// keepSandbox copies the sandbox ceilings of the expected version into a document that has none, because a client that
+// does not know the field would remove them.
 func (s *Policies) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
 	if in.Document.Sandbox != nil || in.ExpectedVersion == 0 {
 		return nil
@@ -143,14 +144,14 @@ func (s *Policies) keepSandbox(ctx context.Context, p authz.Principal, in *SetPo
 		return control.Translate(err)
 	}
 	if len(from) == 0 || from[0].Version != in.ExpectedVersion {
-		return nil // there is no such version, which the store refuses
+		return nil // the store refuses an unknown version
 	}
 	before, err := policyOf(from[0])
 	in.Document.Sandbox = before.Document.Sandbox
 	return err
 }
 
-// putPolicy writes the next version and puts it in force here.
+// putPolicy writes the next version and puts it in force in this process.
 func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow) (Policy, error) {
 	doc, err := json.Marshal(in.Document)
 	if err != nil {
@@ -174,8 +175,7 @@ func (s *Policies) putPolicy(ctx context.Context, p authz.Principal, in SetPolic
 	return out, s.loader.InForce(ctx)
 }
 
-// repeatedPolicy answers a request that has been carried out before, and refuses one
-// that comes too late.
+// repeatedPolicy returns the version that an earlier identical request wrote, or POLICY_MOVED.
 func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
 	rows, err := s.store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+2, 1)
 	if err != nil {
@@ -200,17 +200,17 @@ func (s *Policies) repeatedPolicy(ctx context.Context, p authz.Principal, in Set
 	return Policy{}, e
 }
 
-// WhoCould asks who may do an action to a run, or else in a place.
+// WhoCould asks who may do an action to a run, or in a project and environment.
 type WhoCould struct {
 	Action authz.Action
 	RunID  string
-	// The place; "" with a run.
+	// ProjectID and EnvironmentID name the scope; both are "" with a run.
 	ProjectID, EnvironmentID string
 }
 
-// WhoCould names principals of the caller's tenant that may do an action there, at
-// most ten; who asked for a run may not approve it, unless the policy says so: BAD_USER_INPUT,
-// NOT_FOUND, FORBIDDEN without READ_POLICY there.
+// WhoCould names at most ten principals of the caller's tenant that may do an action there. The principal that
+// requested a run is left out for APPROVE, unless the policy allows it. Errors: BAD_USER_INPUT, NOT_FOUND, FORBIDDEN
+// without READ_POLICY there.
 func (s *Policies) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
 	if err := checkWhoCould(q); err != nil {
 		return nil, err

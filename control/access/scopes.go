@@ -11,22 +11,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Limits of Places.
+// Limits of Viewers.Places.
 const (
 	MaxPlaces = 500
-	// maxPlacesLooked is how many places of a tenant are looked at for those that somebody may read.
+	// maxPlacesLooked bounds the scopes of a tenant that one call checks for p's right to read.
 	maxPlacesLooked = store.MaxPage
 )
 
-// Place is a project and environment of the caller's tenant.
+// Place is a project and an environment of the caller's tenant.
 type Place = store.Scope
 
-// Places lists where p may READ: those of its grants that name one, and those that have runs; by name, at most
-// first (1 to MaxPlaces, 0: 200). Of the places that have runs 1000 are looked at. Where p may not READ there is
-// no place (T101).
+// Places lists the scopes where p may READ: those that its grants name and those that have runs. They are sorted by
+// name. first limits them, at most MaxPlaces; 0 means 200. The call checks at most maxPlacesLooked scopes that have
+// runs. A scope where p may not READ is left out (contract T101).
 func (s *Viewers) Places(ctx context.Context, p authz.Principal, first int) ([]Place, error) {
 	n := min(cmp.Or(first, 200), MaxPlaces)
-	projects, found := s.granted(p)
+	projects, found := s.grantedScopes(p)
 	if projects == nil || len(projects) > 0 {
 		known, err := s.store.RunScopes(ctx, p.TenantID, projects, maxPlacesLooked)
 		if err != nil {
@@ -51,8 +51,9 @@ func (s *Viewers) Places(ctx context.Context, p authz.Principal, first int) ([]P
 	return out, nil
 }
 
-// granted are the projects that the grants of p are for, nil when one is for all, and the places that they name.
-func (s *Viewers) granted(p authz.Principal) (projects []string, named []Place) {
+// grantedScopes returns the projects that the grants of p name, nil when a grant covers all of them, and the scopes
+// that the grants name.
+func (s *Viewers) grantedScopes(p authz.Principal) (projects []string, named []Place) {
 	projects = []string{}
 	every := false
 	for _, g := range s.rights.Authz.Grants(p) {

@@ -23,7 +23,7 @@ type SessionStore interface {
 	AuthorityVersion(ctx context.Context) (int64, error)
 }
 
-// SignIns keeps the sessions of browsers. It is safe for concurrent use.
+// SignIns makes, finds and ends the sessions of browsers. It is safe for concurrent use.
 type SignIns struct {
 	rights   *control.Rights
 	store    SessionStore
@@ -33,36 +33,36 @@ type SignIns struct {
 	lookups  sessionLookups
 }
 
-// NewSignIns makes a SignIns.
+// NewSignIns makes SignIns.
 func NewSignIns(rights *control.Rights, store SessionStore, tokens *TokenIssuer, loader *Loader,
 	settings Sessions) *SignIns {
 	return &SignIns{rights: rights, store: store, tokens: tokens, loader: loader, settings: settings,
 		lookups: sessionLookups{slots: make(chan struct{}, maxSessionReads)}}
 }
 
-// Sessions says how long browsers stay signed in.
+// Sessions sets how long browsers stay signed in.
 type Sessions struct {
-	Life time.Duration // from the sign-in; 12 h
-	Idle time.Duration // without a request, known to a tenth; 0 is no limit. Streams that are open go on.
+	Life time.Duration // from the sign-in; 0 means 12 h
+	Idle time.Duration // maximum time without a request, to a tenth of it; 0 sets no limit. Open streams go on.
 }
 
 // sessionLookups bounds the reads of the store for sessions.
 type sessionLookups struct {
-	slots   chan struct{} // one for each read of the last use of a session
+	slots   chan struct{} // limits concurrent reads of the last use of sessions
 	catchUp control.Flight
 }
 
 const (
 	sessionLife = 12 * time.Hour
-	// maxSessions of one principal; the oldest ends when there is another.
+	// maxSessions bounds the sessions of one principal. Another sign-in ends the oldest.
 	maxSessions = 20
-	// maxSessionReads of the store at a time, for the last use of sessions.
+	// maxSessionReads bounds the concurrent reads of the last use of sessions.
 	maxSessionReads = 4
 )
 
-// SignIn makes a session for a principal that a provider has just named. Its secret, for the
-// browser's cookie, is in the answer and nowhere else; every server knows the session at once.
-// FORBIDDEN for somebody whom nobody has given any right. Both are audited.
+// SignIn makes a session for a principal that a provider has just authenticated. Only the answer contains its secret,
+// for the browser's cookie. Every server accepts the session at once. Error: FORBIDDEN for a principal without any
+// grant. Sign-ins and refusals are audited.
 func (s *SignIns) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, error) {
 	row := store.AuditRow{Action: control.ActionSignIn, Reason: "by " + p.Provider}
 	if len(s.rights.Authz.Grants(p)) == 0 {
@@ -85,7 +85,7 @@ func (s *SignIns) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, 
 	return s.tokens.putToken(ctx, p, t, []authz.Grant{}, row)
 }
 
-// endOldest leaves room for one more session.
+// endOldest ends the oldest sessions of p, so that there is room for one more.
 func (s *SignIns) endOldest(ctx context.Context, p authz.Principal) error {
 	open, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Kind: store.TokenSession,
 		Live: true, Limit: store.MaxPage})
@@ -93,7 +93,7 @@ func (s *SignIns) endOldest(ctx context.Context, p authz.Principal) error {
 		return control.Translate(err)
 	}
 	for _, t := range open[min(len(open), maxSessions-1):] {
-		if err := s.endSession(ctx, p, t.ID, "the oldest of too many"); err != nil {
+		if err := s.endSession(ctx, p, t.ID, "the oldest session above the limit"); err != nil {
 			return err
 		}
 	}
@@ -109,8 +109,8 @@ func (s *SignIns) endSession(ctx context.Context, p authz.Principal, id, reason 
 	return control.Translate(err)
 }
 
-// SignOut ends the session that p came with: here before it answers, everywhere within 2 s, its
-// streams included. Without a session there is nothing to do. Safe to repeat.
+// SignOut ends the session that p used, with its streams: in this process before it returns, everywhere within 2 s. It
+// does nothing without a session. It is safe to repeat.
 func (s *SignIns) SignOut(ctx context.Context, p authz.Principal) error {
 	if p.SessionID == "" {
 		return nil
@@ -121,8 +121,8 @@ func (s *SignIns) SignOut(ctx context.Context, p authz.Principal) error {
 	return s.loader.InForce(ctx)
 }
 
-// SignInRefused audits a sign-in at a provider of one tenant that never said who it was. What it
-// refuses within a minute is one row, and the next says how many it stands for.
+// SignInRefused audits a failed sign-in at a provider of one tenant, of a user that is not known. Failures within a
+// minute share one row; the next row says how many it stands for.
 func (s *SignIns) SignInRefused(ctx context.Context, tenantID, provider, address, reason string) {
 	s.rights.AuditDenied(ctx, authz.Principal{ID: control.Anonymous, TenantID: tenantID, Provider: provider,
 		Address: address,
@@ -131,10 +131,10 @@ func (s *SignIns) SignInRefused(ctx context.Context, tenantID, provider, address
 	})
 }
 
-// Session returns the principal of a browser's session by the secret in its cookie: authz.ErrUnauthenticated,
-// ErrExpired, or ErrUnavailable. For one that is not known here, or was used elsewhere, it reads the store. Callers
-// with sessions that nobody knows share one read, so that a flood of made-up sessions costs one read at a time and
-// fresh sessions get in.
+// Session returns the principal of a browser's session by the secret in its cookie. Errors: authz.ErrUnauthenticated,
+// authz.ErrExpired, authz.ErrUnavailable. It reads the store for a session that this process does not know, or that may
+// have been used on another server. Callers with unknown sessions share one read, so that a flood of invented sessions
+// costs one read at a time and new sessions still get in.
 func (s *SignIns) Session(ctx context.Context, secret string) (authz.Principal, error) {
 	if !authz.LooksLikeSecret(secret) {
 		return authz.Principal{}, authz.ErrUnauthenticated
@@ -158,8 +158,8 @@ func (s *SignIns) Session(ctx context.Context, secret string) (authz.Principal, 
 	return p, err
 }
 
-// forSession reads the store when there is room for that; a store that does not answer is
-// authz.ErrUnavailable.
+// forSession calls read when one of maxSessionReads slots is free. It returns authz.ErrUnavailable when the store or a
+// slot is not available in time.
 func (s *SignIns) forSession(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
@@ -177,7 +177,8 @@ func (s *SignIns) forSession(ctx context.Context, read func(context.Context) err
 	return err
 }
 
-// catchUpForSession puts in force what the store has now; a store that does not answer is authz.ErrUnavailable.
+// catchUpForSession puts the current contents of the store in force. Concurrent callers share a read. It returns
+// authz.ErrUnavailable when the store does not answer.
 func (s *SignIns) catchUpForSession(ctx context.Context) error {
 	err := s.lookups.catchUp.Do(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, policyTimeout)
@@ -194,7 +195,7 @@ func (s *SignIns) catchUpForSession(ctx context.Context) error {
 	return nil
 }
 
-// catchUp puts in force what the store has now.
+// catchUp puts the current policies and tokens of the store in force.
 func (s *SignIns) catchUp(ctx context.Context) error {
 	version, err := s.store.AuthorityVersion(ctx)
 	if err != nil || version == s.rights.Authz.Source() {
@@ -203,7 +204,7 @@ func (s *SignIns) catchUp(ctx context.Context) error {
 	return s.loader.LoadPolicy(ctx)
 }
 
-// lastUse reads when a session was used last, on whichever server.
+// lastUse reads the time of the last use of a session on any server.
 func (s *SignIns) lastUse(ctx context.Context, p authz.Principal) error {
 	found, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: p.SessionID, Live: true, Limit: 1})
 	if err != nil {

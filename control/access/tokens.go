@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TokenStore keeps tokens and sessions.
+// TokenStore reads and writes tokens and sessions.
 type TokenStore interface {
 	Tokens(ctx context.Context, f store.TokenFilter) ([]store.StoredToken, error)
 	PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (store.StoredToken, bool, error)
@@ -37,34 +37,34 @@ func NewTokenIssuer(rights *control.Rights, store TokenStore, loader *Loader) *T
 	return &TokenIssuer{rights: rights, store: store, loader: loader}
 }
 
-// Token is an API token as people see it; the secret is not kept.
+// Token is an API token without its secret, which is not stored.
 type Token struct {
 	store.StoredToken
 	Grants []authz.Grant
 }
 
-// CreateToken asks for an API token. Without a Service it is the caller's own.
+// CreateToken asks for an API token. Without a Service its principal is the caller.
 type CreateToken struct {
 	RequestID string
 	Name      string
-	Service   string // its principal is service/NAME, which the policy gives rights
+	Service   string // makes service/NAME the principal; the policy gives it rights
 	Grants    []authz.Grant
-	ExpiresAt time.Time // zero: in 90 days
+	ExpiresAt time.Time // zero means in 90 days
 }
 
-// CreatedToken is a token and, the first time only, its secret.
+// CreatedToken is a token with its secret, which only the first answer contains.
 type CreatedToken struct {
 	Token  Token
 	Secret string // "" when this answer repeats an earlier one
 }
 
-// RevokeToken asks to end a token for good.
+// RevokeToken asks to end a token permanently.
 type RevokeToken struct{ RequestID, ID, Reason string }
 
 // TokensQuery asks for a page of tokens of the caller's tenant, newest first.
 type TokensQuery struct {
-	All   bool // of everybody; else the caller's own
-	Live  bool // only those that can be used
+	All   bool // tokens of all principals, not only the caller's own
+	Live  bool // only tokens that can be used
 	First int
 	After string // id of the token before the page
 }
@@ -75,19 +75,19 @@ type TokensPage struct {
 	HasNext bool
 }
 
-// Limits of tokens (O6).
+// Limits of tokens (contract O6).
 const (
 	tokenLife      = 90 * 24 * time.Hour
 	maxTokenLife   = 366 * 24 * time.Hour
 	maxTokenName   = 100
 	maxTokenGrants = 20
-	maxTokens      = 50 // of one principal that can be used
+	maxTokens      = 50 // usable tokens of one principal
 )
 
-// CreateToken makes an API token that has at most the caller's rights, and never more than its
-// principal has at the moment of use. It works here at once, everywhere within 2 s. The
-// secret is in this answer and nowhere else. A repeated request gives the token without
-// it. FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT. A token cannot make a token.
+// CreateToken makes an API token. Its grants give at most the caller's rights now, and never more than its principal
+// has when the token is used. The token works in this process at once and everywhere within 2 s. Only this answer
+// contains the secret; a repeated request returns the token without it. A token cannot make a token. Errors: FORBIDDEN,
+// BAD_USER_INPUT, REQUEST_ID_CONFLICT.
 func (s *TokenIssuer) CreateToken(ctx context.Context, p authz.Principal, in CreateToken) (CreatedToken, error) {
 	row := store.AuditRow{Action: string(authz.CreateToken), RequestID: in.RequestID, Reason: "token " +
 		control.Clip(in.Name)}
@@ -114,7 +114,7 @@ func (s *TokenIssuer) CreateToken(ctx context.Context, p authz.Principal, in Cre
 	}
 	t.ID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID,
 		in.RequestID)).String()
-	if len(own) == maxTokens && !known(own, t.ID) {
+	if len(own) == maxTokens && !hasToken(own, t.ID) {
 		e := control.BadInput([]plan.Violation{
 			{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", t.Principal,
 				maxTokens)}})
@@ -123,7 +123,7 @@ func (s *TokenIssuer) CreateToken(ctx context.Context, p authz.Principal, in Cre
 	return s.putToken(ctx, p, t, in.Grants, row)
 }
 
-func known(list []store.StoredToken, id string) bool {
+func hasToken(list []store.StoredToken, id string) bool {
 	for _, t := range list {
 		if t.ID == id {
 			return true
@@ -158,12 +158,12 @@ func (s *TokenIssuer) putToken(ctx context.Context, p authz.Principal, t store.S
 	if !made {
 		secret = ""
 	}
-	out, err := shownToken(stored)
+	out, err := tokenView(stored)
 	if err != nil {
 		return CreatedToken{}, err
 	}
 	if err := s.loader.LoadPolicy(ctx); err != nil && made {
-		s.rights.Log.WarnContext(ctx, "a token was made and is not known here yet", slog.Any("error", err))
+		s.rights.Log.WarnContext(ctx, "a token was made but is not in force here yet", slog.Any("error", err))
 	}
 	return CreatedToken{Token: out, Secret: secret}, nil // the secret must reach its owner whatever else fails
 }
@@ -188,7 +188,7 @@ func (s *TokenIssuer) checkToken(in CreateToken) []plan.Violation {
 	}
 	for i, g := range in.Grants {
 		if g.ProjectID == "" || g.EnvironmentID == "" {
-			bad(fmt.Sprintf("grants[%d]", i), "INVALID", "projectId and environmentId must not be empty; * is all")
+			bad(fmt.Sprintf("grants[%d]", i), "INVALID", "projectId and environmentId must not be empty; use * for all")
 		}
 	}
 	if life := in.ExpiresAt.Sub(s.rights.Now()); life <= 0 || life > maxTokenLife {
@@ -197,7 +197,7 @@ func (s *TokenIssuer) checkToken(in CreateToken) []plan.Violation {
 	return vs
 }
 
-// mayCreate asks the policy, and that nobody gives away more than it has.
+// mayCreate checks the policy, and that the grants do not exceed the caller's own rights.
 func (s *TokenIssuer) mayCreate(ctx context.Context, p authz.Principal, in CreateToken, row store.AuditRow) error {
 	action, at := authz.CreateToken, make([]authz.Object, 0, len(in.Grants))
 	for _, g := range in.Grants {
@@ -209,7 +209,7 @@ func (s *TokenIssuer) mayCreate(ctx context.Context, p authz.Principal, in Creat
 	row.Code = run.CodeForbidden
 	if p.TokenID != "" {
 		s.rights.AuditDenied(ctx, p, row)
-		e := control.Refuse(run.CodeForbidden, "A token is not made with a token: come as yourself.")
+		e := control.Refuse(run.CodeForbidden, "A token cannot make a token. Sign in as yourself.")
 		e.Denial = &control.Denial{Action: action}
 		return e
 	}
@@ -230,16 +230,17 @@ func (s *TokenIssuer) mayCreate(ctx context.Context, p authz.Principal, in Creat
 	if !may {
 		s.rights.AuditDenied(ctx, p, row)
 		e := control.Refuse(run.CodeForbidden,
-			"A token has at most the rights of who makes it; some of these grants give more "+
-				"than you have.")
+			"A token can have at most the rights of its creator; some of these grants give more "+
+				"rights than yours.")
 		e.Denial = &control.Denial{Action: action}
 		return e
 	}
 	return nil
 }
 
-// RevokeToken ends a token: here before it answers, everywhere within 2 s, its streams
-// included. The caller's own, others' with MANAGE_TOKENS; NOT_FOUND for the rest. Safe to repeat.
+// RevokeToken ends a token with its streams: in this process before it returns, everywhere within 2 s. Callers may
+// revoke their own tokens, and those of others with MANAGE_TOKENS. It is safe to repeat. Errors: BAD_USER_INPUT,
+// NOT_FOUND for every other token.
 func (s *TokenIssuer) RevokeToken(ctx context.Context, p authz.Principal, in RevokeToken) (Token, error) {
 	if vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
 		return Token{}, control.BadInput(vs)
@@ -265,14 +266,15 @@ func (s *TokenIssuer) RevokeToken(ctx context.Context, p authz.Principal, in Rev
 	if err != nil {
 		return Token{}, control.Translate(err)
 	}
-	out, err := shownToken(gone)
+	out, err := tokenView(gone)
 	if err != nil {
 		return Token{}, err
 	}
 	return out, s.loader.InForce(ctx)
 }
 
-// Tokens lists tokens: the caller's own, or with MANAGE_TOKENS everybody's.
+// Tokens lists the caller's own tokens, or with MANAGE_TOKENS and All those of everybody, newest first. Errors:
+// FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
 func (s *TokenIssuer) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) (TokensPage, error) {
 	n, err := control.PageSize(q.First, 50)
 	if err != nil {
@@ -285,7 +287,7 @@ func (s *TokenIssuer) Tokens(ctx context.Context, p authz.Principal, q TokensQue
 		}
 		f.Principal = ""
 	}
-	if q.After != "" { // a place in this list, not in that of others
+	if q.After != "" { // the cursor must be a token of this list
 		at, err := s.store.Tokens(ctx, store.TokenFilter{TenantID: f.TenantID, Principal: f.Principal, Kind: f.Kind,
 			ID: q.After, Limit: 1})
 		switch {
@@ -299,11 +301,11 @@ func (s *TokenIssuer) Tokens(ctx context.Context, p authz.Principal, q TokensQue
 	if err != nil {
 		return TokensPage{}, control.Translate(err)
 	}
-	list, more, err := control.PageOf(rows, n, shownToken)
+	list, more, err := control.PageOf(rows, n, tokenView)
 	return TokensPage{Tokens: list, HasNext: more}, err
 }
 
-func shownToken(t store.StoredToken) (Token, error) {
+func tokenView(t store.StoredToken) (Token, error) {
 	out := Token{StoredToken: t}
 	out.SHA256 = ""
 	if err := json.Unmarshal(t.Grants, &out.Grants); err != nil {

@@ -10,42 +10,42 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Viewer says who is asking.
+// Viewer describes the caller and its rights.
 type Viewer struct {
 	Principal     authz.Principal
 	Grants        []ViewerGrant
 	PolicyVersion int64 // 0: the tenant has no policy of its own
-	// BreakGlassUntil is when the last role that the viewer took in an emergency ends; zero: none.
+	// BreakGlassUntil is the end of the last role that the viewer took by break-glass; zero when there is none.
 	BreakGlassUntil time.Time
 }
 
-// ViewerGrant is a grant with the actions it gives.
+// ViewerGrant is a grant with the actions that it allows.
 type ViewerGrant struct {
 	authz.Grant
 	Actions []authz.Action
 }
 
-// EngineCapability is one row of the capability matrix.
+// EngineCapability is one row of the capability matrix of the engine.
 type EngineCapability struct{ Engine, Name, Support, Note string }
 
-// PlaceStore lists where a tenant has runs.
+// PlaceStore lists the scopes in which a tenant has runs.
 type PlaceStore interface {
 	RunScopes(ctx context.Context, tenantID string, projects []string, limit int) ([]store.Scope, error)
 }
 
-// Viewers tells principals who they are and what they may do where. It is safe for concurrent use.
+// Viewers tells principals who they are and what they may do in which scope. It is safe for concurrent use.
 type Viewers struct {
 	rights *control.Rights
 	store  PlaceStore
 	engine engine.Engine
 }
 
-// NewViewers makes a Viewers.
+// NewViewers makes Viewers.
 func NewViewers(rights *control.Rights, store PlaceStore, engine engine.Engine) *Viewers {
 	return &Viewers{rights: rights, store: store, engine: engine}
 }
 
-// Viewer says who p is and what p may do where.
+// Viewer returns who p is and what p may do in which scope. It does no I/O.
 func (s *Viewers) Viewer(p authz.Principal) Viewer {
 	v := Viewer{Principal: p, PolicyVersion: s.rights.Authz.PolicyVersion(p.TenantID)}
 	for _, g := range s.rights.Authz.Grants(p) {
@@ -57,7 +57,7 @@ func (s *Viewers) Viewer(p authz.Principal) Viewer {
 	return v
 }
 
-// Capabilities is the capability matrix of the engine in use; it is no secret.
+// Capabilities returns the capability matrix of the engine in use. Every principal may read it.
 func (s *Viewers) Capabilities(authz.Principal) []EngineCapability {
 	rows := s.engine.Capabilities()
 	out := make([]EngineCapability, len(rows))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Admission is what decides whether a run may start, now or later, and what counts the answers.
+// Admission groups the parts that decide whether a run may start, and the metrics of their decisions.
 type Admission struct {
 	Modes      *Modes
 	Allowances *Allowances
@@ -16,8 +16,8 @@ type Admission struct {
 	Leases     Leases
 }
 
-// Leases are how long and how many rows of the queue a process leases at a time.
+// Leases configures how many queue rows a process leases at a time, and for how long.
 type Leases struct {
-	TTL   time.Duration // 30 s (O5)
+	TTL   time.Duration // 30 s (contract O5)
 	Batch int           // 16
 }

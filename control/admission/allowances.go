@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Allowances knows what tenants and projects may use. It does no I/O. It is safe for concurrent use.
+// Allowances knows the limits of tenants and projects. It does no I/O. It is safe for concurrent use.
 type Allowances struct {
 	rules *Quotas
 	modes *Modes
@@ -24,42 +24,42 @@ type Allowances struct {
 	tiers *lru.Cache[string, *tenantQuota]
 }
 
-// NewAllowances makes a Allowances.
+// NewAllowances makes Allowances.
 func NewAllowances(rules *Quotas, modes *Modes, waker *Waker, log *slog.Logger) *Allowances {
 	a := &Allowances{rules: rules, modes: modes, waker: waker, log: log, tiers: control.NewLRU[*tenantQuota](maxTenants)}
 	a.own.Store(&map[string]*tenantQuota{})
 	return a
 }
 
-// Quotas is what the operators of dvt give their tenants (§12.1).
+// Quotas are the limits that the operators of dvt set for tenants.
 type Quotas struct {
-	// Tiers by name; DefaultTier is that of tenants which Tenants does not name.
+	// Tiers are by name. DefaultTier applies to tenants that Tenants does not name.
 	Tiers   map[string]Tier
-	Tenants map[string]string // the tier of a tenant
-	// Projects have limits beside their tenant's tier, by "tenant/project".
+	Tenants map[string]string // name of a tier by tenant
+	// Projects have limits beside the tier of their tenant, by "tenant/project".
 	Projects  map[string]QuotaLimits
-	MaxActive int // runs of the whole installation that hold a place
+	MaxActive int // runs of the whole installation that hold a slot
 	Strategy  store.Strategy
-	TTL       time.Duration // that a run may wait
+	TTL       time.Duration // maximum time that a run may wait
 }
 
-// maxTenants whose limits are remembered.
+// maxTenants bounds the tenants whose limits are cached.
 const maxTenants = 10_000
 
-// DefaultTier is the tier of tenants that have no other.
+// DefaultTier is the tier of tenants without an assigned one.
 const DefaultTier = "default"
 
-// Tier is what each of its tenants may have.
+// Tier has the limits of each of its tenants.
 type Tier struct {
 	StartRunPerMinute   int `json:"startRunPerMinute"`
 	HeavyStepsPerMinute int `json:"heavyStepsPerMinute"`
 	SignalOpsPerMinute  int `json:"signalOpsPerMinute"`
-	MaxActive           int `json:"maxActive"`     // runs that hold a place
+	MaxActive           int `json:"maxActive"`     // runs that hold a slot
 	MaxQueueDepth       int `json:"maxQueueDepth"` // runs that wait
 	Weight              int `json:"weight"`        // against other tenants while runs wait
 }
 
-// QuotaLimits are some limits; nil is none of one's own.
+// QuotaLimits overrides limits. A nil field inherits.
 type QuotaLimits struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute,omitempty"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute,omitempty"`
@@ -68,7 +68,7 @@ type QuotaLimits struct {
 	MaxQueueDepth       *int `json:"maxQueueDepth,omitempty"`
 }
 
-// The limits, in one order for all that is done with each of them.
+// Indices of the limits. All loops over limits use this order.
 const (
 	limitStart = iota
 	limitHeavy
@@ -77,7 +77,7 @@ const (
 	limitDepth
 	numLimits
 
-	perMinute = limitSignal + 1 // the limits before it are token buckets
+	perMinute = limitSignal + 1 // the limits below this index are token buckets
 )
 
 type limits [numLimits]int
@@ -95,20 +95,20 @@ func (t Tier) limits() limits {
 	return limits{t.StartRunPerMinute, t.HeavyStepsPerMinute, t.SignalOpsPerMinute, t.MaxActive, t.MaxQueueDepth}
 }
 
-// none has no limit of its own anywhere.
-func none() limits { return limits{-1, -1, -1, -1, -1} }
+// noLimits returns limits that all inherit.
+func noLimits() limits { return limits{-1, -1, -1, -1, -1} }
 
-// tenantQuota is what holds for one tenant. It does not change.
+// tenantQuota has the effective limits of one tenant. It is immutable.
 type tenantQuota struct {
 	limits   limits
 	weight   int
-	projects map[string]projectQuota // those that have something of their own
+	projects map[string]projectQuota // projects with limits or a weight of their own
 	strategy store.Strategy
 	ttl      time.Duration
 }
 
 type projectQuota struct {
-	limits limits // negative: none of its own
+	limits limits // a negative limit inherits
 	weight int
 }
 
@@ -116,30 +116,30 @@ func (t *tenantQuota) project(id string) projectQuota {
 	if p, ok := t.projects[id]; ok {
 		return p
 	}
-	return projectQuota{limits: none(), weight: 1}
+	return projectQuota{limits: noLimits(), weight: 1}
 }
 
-// tier of a tenant.
+// tier returns the tier of a tenant with its name.
 func (q *Quotas) tier(tenantID string) (string, Tier) {
 	name := cmp.Or(q.Tenants[tenantID], DefaultTier)
 	return name, q.Tiers[name]
 }
 
-// granted is what the operators gave the projects of a tenant.
+// granted returns the limits that the operators set for projects of a tenant, by project.
 func (q *Quotas) granted(tenantID string) map[string]QuotaLimits {
 	out := map[string]QuotaLimits{}
 	for place, l := range q.Projects {
-		if tenant, project, _ := cutPlace(place); tenant == tenantID {
+		if tenant, project, _ := splitProject(place); tenant == tenantID {
 			out[project] = l
 		}
 	}
 	return out
 }
 
-// of is what holds for a tenant with the document of its own, if it has one. Whatever that
-// says, it is not above the tier: what projects have of their own is taken from it in
-// the order of their ids, and the tenant has what they leave.
-func (q *Quotas) of(tenantID string, doc QuotaDocument) *tenantQuota {
+// effective returns the limits that apply to a tenant with its own document. The document never raises a limit above
+// the tier. The limits per minute of projects are taken from the tier in the order of the project ids, and the tenant
+// keeps the rest.
+func (q *Quotas) effective(tenantID string, doc QuotaDocument) *tenantQuota {
 	_, tier := q.tier(tenantID)
 	out := &tenantQuota{limits: tier.limits(), weight: max(tier.Weight, 1), projects: map[string]projectQuota{},
 		strategy: q.Strategy, ttl: q.TTL}
@@ -156,7 +156,7 @@ func (q *Quotas) of(tenantID string, doc QuotaDocument) *tenantQuota {
 	own := map[string]QuotaLimits{}
 	for _, p := range doc.Projects {
 		own[p.ProjectID] = p.Limits
-		out.projects[p.ProjectID] = projectQuota{limits: none(), weight: max(p.Weight, 1)}
+		out.projects[p.ProjectID] = projectQuota{limits: noLimits(), weight: max(p.Weight, 1)}
 	}
 	for _, id := range slices.Sorted(maps.Keys(out.projects)) {
 		p, given, asked := out.projects[id], granted[id].each(), own[id].each()
@@ -184,7 +184,7 @@ func (q *Quotas) of(tenantID string, doc QuotaDocument) *tenantQuota {
 	return out
 }
 
-// quotaOf is what holds for a tenant now; nil: nothing is limited here. It does no I/O.
+// quotaOf returns the effective limits of a tenant; nil when quotas are not configured. It does no I/O.
 func (s *Allowances) quotaOf(tenantID string) *tenantQuota {
 	if s.rules == nil {
 		return nil
@@ -195,12 +195,12 @@ func (s *Allowances) quotaOf(tenantID string) *tenantQuota {
 	if q, ok := s.tiers.Get(tenantID); ok {
 		return q
 	}
-	q := s.rules.of(tenantID, QuotaDocument{})
+	q := s.rules.effective(tenantID, QuotaDocument{})
 	s.tiers.Add(tenantID, q)
 	return q
 }
 
-// Terms is what a project may have now, and its tenant. It does no I/O.
+// Terms returns the current terms of admission for a project and its tenant. It does no I/O.
 func (s *Allowances) Terms(tenantID, projectID string) store.Terms {
 	out := store.Unlimited()
 	if q := s.quotaOf(tenantID); q != nil {
@@ -218,17 +218,18 @@ func shareOf(l limits, weight int) store.Share {
 	return store.Share{PerMinute: l[limitStart], MaxActive: l[limitActive], MaxWaiting: l[limitDepth], Weight: weight}
 }
 
-// SignalBucket is what a signal to a run there takes a token of (T96). It does no I/O.
+// SignalBucket returns the bucket from which a signal to a run of the project takes a token (contract T96). It does no
+// I/O.
 func (s *Allowances) SignalBucket(tenantID, projectID string) store.Bucket {
 	return s.bucket(tenantID, projectID, store.BucketSignal, limitSignal)
 }
 
-// HeavyBucket is what a heavy step takes a token of (§12.3). It does no I/O.
+// HeavyBucket returns the bucket from which a heavy step takes a token. It does no I/O.
 func (s *Allowances) HeavyBucket(tenantID, projectID string) store.Bucket {
 	return s.bucket(tenantID, projectID, store.BucketHeavy, limitHeavy)
 }
 
-// bucket is the project's when it has one of its own, else its tenant's.
+// bucket returns the bucket of the project when it has its own limit, else that of its tenant.
 func (s *Allowances) bucket(tenantID, projectID string, action store.BucketAction, k int) store.Bucket {
 	out := store.Bucket{TenantID: tenantID, Action: action, PerMinute: -1}
 	if q := s.quotaOf(tenantID); q != nil {

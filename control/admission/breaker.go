@@ -9,32 +9,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Numbers of the breaker of starts (T135, §10.2).
+// Settings of the breaker of starts (contract T135).
 const (
 	startWindow  = time.Minute
-	startSamples = 5               // the fewest that say anything
-	StartLimit   = 5 * time.Second // of their P95
+	startSamples = 5               // fewer samples do not open the breaker
+	StartLimit   = 5 * time.Second // limit of the P95 of the samples
 	probeEvery   = 5 * time.Second
-	maxSamples   = 1024 // that are remembered; the newest count
+	maxSamples   = 1024 // only the newest are kept
 )
 
-// Breaker keeps new runs from an engine that starts them too slowly. It belongs to one
-// process, and knows what the reconciler of this process saw. While it is open one start at a
-// time, every probeEvery, shows whether the engine is well again; when none waits, a
-// question to the engine does. So it never waits for samples that cannot come.
+// Breaker stops new runs while the engine starts them too slowly. Each process has its own, which knows only the starts
+// of this process. While it is open, one start every probeEvery tests whether the engine has recovered; when no run
+// waits, a call to the engine takes its place. The breaker therefore never waits for samples that cannot come.
 type Breaker struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	samples []startSample
 	open    bool
-	probeAt time.Time // of an open one: when the next probe is due
-	probing bool      // what is observed next is the probe
+	probeAt time.Time // when the next probe is due, while open
+	probing bool      // the next observation is that of the probe
 	metrics breakerMetrics
 }
 
 type startSample struct {
 	at   time.Time
-	took time.Duration // a failure took longer than any limit
+	took time.Duration // a failure counts as longer than StartLimit
 }
 
 type breakerMetrics struct {
@@ -57,7 +56,7 @@ func NewBreaker(now func() time.Time, r prometheus.Registerer) *Breaker {
 	}}
 }
 
-// refuses reports whether new runs are refused, and when to come again.
+// refuses reports whether new runs are refused, and after what time a caller may try again.
 func (b *Breaker) refuses() (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,8 +66,7 @@ func (b *Breaker) refuses() (time.Duration, bool) {
 	return max(b.probeAt.Sub(b.now()), time.Second), true
 }
 
-// allows is how many of at most n starts may be made now. The one of an open
-// breaker is the probe: until observe says what came of it, the next is probeEvery away.
+// allows returns how many of at most n starts may be made now. An open breaker allows one probe each probeEvery.
 func (b *Breaker) allows(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +81,7 @@ func (b *Breaker) allows(n int) int {
 	return 1
 }
 
-// Observe takes what one start took. It reports whether that opened or closed the breaker.
+// Observe records the duration of one start. It reports whether this opened or closed the breaker.
 func (b *Breaker) Observe(took time.Duration, failed bool) (moved bool) {
 	b.metrics.took.Observe(took.Seconds())
 	if failed {
@@ -93,7 +91,7 @@ func (b *Breaker) Observe(took time.Duration, failed bool) (moved bool) {
 	defer b.mu.Unlock()
 	now := b.now()
 	if b.open && !b.probing {
-		return false // a start that was under way when it opened
+		return false // the start began before the breaker opened
 	}
 	if b.open {
 		b.probing = false
@@ -115,7 +113,7 @@ func (b *Breaker) Observe(took time.Duration, failed bool) (moved bool) {
 	return true
 }
 
-// percentile is the P95 of the last minute and of how many starts.
+// percentile returns the P95 of the starts of the last minute and their number.
 func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
 	b.samples = slices.DeleteFunc(b.samples, func(s startSample) bool { return now.Sub(s.at) >= startWindow })
 	n = len(b.samples)
@@ -130,7 +128,7 @@ func (b *Breaker) percentile(now time.Time) (p95 time.Duration, n int) {
 	return took[(n*95+99)/100-1], n
 }
 
-// Seen is the P95 of the last minute, of how many starts, and whether the breaker is open.
+// Seen returns the P95 of the starts of the last minute, their number, and whether the breaker is open.
 func (b *Breaker) Seen() (p95 time.Duration, n int, open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

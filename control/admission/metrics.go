@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Metrics are those of §12.4 and of the queue.
+// Metrics are the metrics of quotas and of the queue.
 type Metrics struct {
 	used          *prometheus.GaugeVec
 	depth         *prometheus.GaugeVec
@@ -25,13 +25,13 @@ type Metrics struct {
 	StartFailures prometheus.Counter
 
 	mu      sync.Mutex
-	tenants map[string]time.Time // that have a label of their own, and when they were last busy here
+	tenants map[string]time.Time // tenants with their own label, and when they were last busy here
 }
 
-// Bounds of labels and of what is read for them.
+// Limits of labels, and the interval of measuring.
 const (
 	maxTenantLabels = 200
-	otherTenants    = "other" // the label of those beyond
+	otherTenants    = "other" // the label of tenants above the limit
 	busyFor         = 5 * time.Minute
 	usageEvery      = 10 * time.Second
 )
@@ -53,19 +53,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 				"within 5 minutes.",
 		}, tenant),
 		waited: register.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "engine_tenant_wait_time_seconds", Help: "How long runs waited before this server admitted them.",
+			Name: "engine_tenant_wait_time_seconds", Help: "How long runs waited until this server admitted them.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}, tenant),
 		misjudged: register.NewHistogram(prometheus.HistogramOpts{
-			Name: "run_queue_estimate_error_seconds", Help: "How far the wait that a run was told when it came was " +
-				"from its wait.",
+			Name: "run_queue_estimate_error_seconds", Help: "Difference between the wait that was estimated when a " +
+				"run was requested and its actual wait.",
 			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}),
 		queued: counter("engine_backpressure_queued_total", "Runs that had to wait."),
 		refused: counter("engine_backpressure_rejected_total",
 			"Runs that were refused because of a quota or a full queue."),
 		delayed: counter("engine_backpressure_delayed_total", "Runs that were accepted for a later time."),
-		Expired: counter("engine_queue_ttl_exceeded_total", "Runs that waited longer than runs may, and failed."),
+		Expired: counter("engine_queue_ttl_exceeded_total",
+			"Runs that failed because they waited longer than their TTL."),
 		leasesExpired: register.NewCounter(prometheus.CounterOpts{
 			Name: "run_queue_leases_expired_total", Help: "Starts that this server took over because their lease was over.",
 		}),
@@ -74,7 +75,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 }
 
-// Label of a tenant, which is busy now. There are at most maxTenantLabels and one more.
+// Label returns the label of a tenant and marks it as busy. At most maxTenantLabels tenants have their own label; the
+// others share one.
 func (m *Metrics) Label(tenantID string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,13 +87,13 @@ func (m *Metrics) Label(tenantID string) string {
 	return tenantID
 }
 
-// forget shows no gauges of a tenant that is not busy any more.
+// forget removes the gauges of a tenant that is no longer busy.
 func (m *Metrics) forget(tenantID string) {
 	m.depth.DeleteLabelValues(tenantID)
 	m.used.DeletePartialMatch(prometheus.Labels{"tenant": tenantID})
 }
 
-// busy are the tenants that were within busyFor, and those that were not.
+// busy returns the tenants that were busy within busyFor, and the other known ones.
 func (m *Metrics) busy() (now, before []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,10 +107,10 @@ func (m *Metrics) busy() (now, before []string) {
 	return now, before
 }
 
-// Rejected counts a run that was refused.
+// Rejected counts a run that was refused by a quota or a full queue.
 func (m *Metrics) Rejected(tenantID string) { m.refused.WithLabelValues(m.Label(tenantID)).Inc() }
 
-// Accepted counts what became of a run that was asked for.
+// Accepted counts an accepted run that has to wait or that starts later.
 func (m *Metrics) Accepted(v control.RunView) {
 	tenant := m.Label(v.Run.TenantID)
 	switch q := v.Queue; {
@@ -131,7 +133,7 @@ func (m *Metrics) Admitted(rows []store.QueueRow, now time.Time) {
 	}
 }
 
-// Leased counts leases that nobody ended: a start that failed says why.
+// Leased counts leases that expired. A row with an error is not counted, because its start failed instead.
 func (m *Metrics) Leased(rows []store.QueueRow) {
 	for _, q := range rows {
 		if q.Attempts > 1 && q.LastError == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ModeStore keeps the settings of the installation.
+// ModeStore reads and writes the settings of the installation.
 type ModeStore interface {
 	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
 	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
@@ -26,7 +26,7 @@ type ModeStore interface {
 	ActiveRuns(ctx context.Context) (int64, error)
 }
 
-// ModeEditor shows and sets the mode of dvt and the freezes of tenants. It is safe for concurrent use.
+// ModeEditor reads and sets the mode of dvt and the freezes of tenants. It is safe for concurrent use.
 type ModeEditor struct {
 	rights *control.Rights
 	store  ModeStore
@@ -39,14 +39,14 @@ func NewModeEditor(rights *control.Rights, store ModeStore, modes *Modes, loader
 	return &ModeEditor{rights: rights, store: store, modes: modes, loader: loader}
 }
 
-// SetEngineMode asks for a mode of the whole installation.
+// SetEngineMode asks to set the mode of the whole installation.
 type SetEngineMode struct {
 	RequestID string
 	Mode      EngineMode
 	Reason    string
 }
 
-// FreezeTenant asks to freeze a tenant or to lift its freeze. TenantID "" is the caller's own.
+// FreezeTenant asks to freeze a tenant or to lift its freeze. A TenantID of "" means the caller's tenant.
 type FreezeTenant struct {
 	RequestID string
 	TenantID  string
@@ -55,14 +55,14 @@ type FreezeTenant struct {
 }
 
 const (
-	settingTries   = 5   // how often a change by somebody else is gone after
-	settingHistory = 100 // changes within which a repeated request is known
+	settingTries   = 5   // tries when others change the setting at the same time
+	settingHistory = 100 // newest changes that are searched for a repeated request
 )
 
-// SetEngineMode puts a mode in force: here before it answers, everywhere within 2 s. It is for
-// principals of the operators' tenant with the action. It is safe to repeat: a request that
-// was carried out before changes nothing, whatever was set since. FORBIDDEN,
-// BAD_USER_INPUT, REQUEST_ID_CONFLICT. What it did or refused is audited.
+// SetEngineMode puts a mode in force: in this process before it returns, everywhere within 2 s. Only principals of the
+// operators' tenant with the action SET_ENGINE_MODE may call it. It is safe to repeat: a request that was carried out
+// before changes nothing, even if the mode was set again since. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT,
+// UNAVAILABLE. Accepted and refused changes are audited.
 func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ServiceState, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if !in.Mode.known() {
@@ -84,9 +84,9 @@ func (s *ModeEditor) SetEngineMode(ctx context.Context, p authz.Principal, in Se
 	return s.ServiceState(ctx, p)
 }
 
-// FreezeTenant freezes a tenant or lifts its freeze, as SetEngineMode. One's own takes the
-// action FREEZE_TENANT, another one SET_ENGINE_MODE of the operators. NOT_FOUND for a tenant
-// of which nothing is known. Both tenants have it in their audit.
+// FreezeTenant freezes a tenant or lifts its freeze, with the guarantees of SetEngineMode. The caller's own tenant
+// needs the action FREEZE_TENANT; another tenant needs SET_ENGINE_MODE of the operators. Errors: those of
+// SetEngineMode, and NOT_FOUND for an unknown tenant. A change of another tenant is in the audit of both.
 func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ServiceState, error) {
 	row := store.AuditRow{Action: string(authz.FreezeTenant), Reason: control.Clip(in.Reason), RequestID: in.RequestID}
 	if in.TenantID == "" {
@@ -126,7 +126,7 @@ func (s *ModeEditor) FreezeTenant(ctx context.Context, p authz.Principal, in Fre
 	return s.ServiceState(ctx, p)
 }
 
-// checkTenantKnown is NOT_FOUND for a tenant without accounts, policy, tokens or runs.
+// checkTenantKnown returns NOT_FOUND for a tenant without accounts, policy, tokens and runs.
 func (s *ModeEditor) checkTenantKnown(ctx context.Context, tenantID string) error {
 	if s.rights.Authz.KnowsTenant(tenantID) {
 		return nil
@@ -141,17 +141,17 @@ func (s *ModeEditor) checkTenantKnown(ctx context.Context, tenantID string) erro
 	return nil
 }
 
-// notifyFrozen leaves a row with the tenant that another one's operators froze or freed, once for each change.
+// notifyFrozen writes an audit row for the tenant that operators of another tenant froze or unfroze. A repetition
+// writes the same row.
 func (s *ModeEditor) notifyFrozen(ctx context.Context, made store.StoredSetting, row store.AuditRow) error {
 	row.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt freeze|%s|%d", made.TenantID, made.Version)).String()
 	row.TenantID, row.Actor, row.Outcome = made.TenantID, control.EngineActor, "ACCEPTED"
-	row.Credential, row.Address, row.Via = "", "", "" // another tenant's people learn nothing of the operator
+	row.Credential, row.Address, row.Via = "", "", "" // the other tenant must not see who the operator is
 	return s.rights.Store.Audit(ctx, row)
 }
 
-// putSetting writes the next version of a setting, unless the request did so before, and
-// puts it in force here. The version that the request made is returned, also with an error
-// of putting it in force.
+// putSetting writes the next version of a setting, unless the same request did so before, and puts it in force in this
+// process. It returns the version that the request made, also together with an error of putting it in force.
 func (s *ModeEditor) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any,
 	row store.AuditRow) (store.StoredSetting, error) {
 	var err error
@@ -186,7 +186,7 @@ func (s *ModeEditor) putSetting(ctx context.Context, p authz.Principal, st store
 			return store.StoredSetting{}, control.Translate(err)
 		}
 	}
-	e := control.Refuse(run.CodeUnavailable, "This is changed all the time. Try again.")
+	e := control.Refuse(run.CodeUnavailable, "Others changed the setting during every try. Try again.")
 	e.RetryAfter = time.Second
 	return store.StoredSetting{}, e
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Modes knows in which mode dvt is and which tenants are frozen. It does no I/O. It is safe for concurrent use.
+// Modes knows the mode of dvt and the frozen tenants. It does no I/O. It is safe for concurrent use.
 type Modes struct {
 	Breaker    *Breaker
 	gate       PublishGate
@@ -22,20 +22,20 @@ type Modes struct {
 	State      *modeState
 }
 
-// NewModes makes a Modes.
+// NewModes makes Modes.
 func NewModes(breaker *Breaker, gate PublishGate, waker *Waker, leaseBatch int, log *slog.Logger) *Modes {
 	return &Modes{Breaker: breaker, gate: gate, Waker: waker, leaseBatch: leaseBatch, log: log, State: newModeState()}
 }
 
-// EngineMode says what the whole installation takes on (§17.1).
+// EngineMode is the mode of the whole installation.
 type EngineMode string
 
-// Engine modes. What runs goes on in each of them, and takes signals.
+// Engine modes. In each of them running runs go on and take signals.
 const (
 	ModeNormal EngineMode = "NORMAL"
-	// ModeReadOnly starts nothing and publishes nothing: viewers read the store (T169).
+	// ModeReadOnly starts nothing and publishes nothing: viewers read the store (contract T169).
 	ModeReadOnly EngineMode = "READ_ONLY"
-	// ModeDrained starts nothing: what runs ends, and then the installation may be stopped.
+	// ModeDrained starts nothing. When the running runs have ended, the installation can be stopped.
 	ModeDrained EngineMode = "DRAINED"
 )
 
@@ -46,7 +46,7 @@ type PublishGate interface {
 	Release()
 }
 
-// The documents of the settings.
+// JSON documents of the settings.
 type (
 	modeDocument struct {
 		Mode EngineMode `json:"mode"`
@@ -56,29 +56,29 @@ type (
 	}
 )
 
-// ruled is a mode or a freeze that holds, and why.
-type ruled struct {
+// modeReason is a mode or a freeze that is in force, with its reason.
+type modeReason struct {
 	reason string
 	since  time.Time
 }
 
-// modes is what holds now in this process. One is never changed.
+// modes is the current state of this process. It is immutable.
 type modes struct {
 	Mode EngineMode
-	ruled
-	Frozen map[string]ruled // by tenant
+	modeReason
+	Frozen map[string]modeReason // by tenant
 }
 
-// modesOf reads the newest version of each setting. One that cannot be read is of a later
-// program: it lets nothing new start.
+// modesOf decodes the newest version of each setting. An unreadable setting was written by a later version of dvt; to
+// be safe it starts nothing new.
 func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
-	out := &modes{Mode: ModeNormal, Frozen: map[string]ruled{}}
+	out := &modes{Mode: ModeNormal, Frozen: map[string]modeReason{}}
 	unreadable := func(st store.StoredSetting) {
-		s.log.Error("a setting cannot be read: nothing new starts where it holds",
+		s.log.Error("a setting cannot be read: nothing new starts where it applies",
 			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
 	}
 	for _, st := range settings {
-		why := ruled{st.Reason, st.At}
+		why := modeReason{st.Reason, st.At}
 		switch st.Kind {
 		case store.SettingMode:
 			var doc modeDocument
@@ -86,7 +86,7 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 				unreadable(st)
 				doc.Mode = ModeDrained
 			}
-			out.Mode, out.ruled = doc.Mode, why
+			out.Mode, out.modeReason = doc.Mode, why
 		case store.SettingFreeze:
 			var doc freezeDocument
 			if err := json.Unmarshal(st.Doc, &doc); err != nil {
@@ -103,7 +103,7 @@ func (s *Modes) modesOf(settings []store.StoredSetting) *modes {
 
 func (m EngineMode) known() bool { return m == ModeNormal || m == ModeReadOnly || m == ModeDrained }
 
-// modeState is what holds now and says when that changes.
+// modeState holds the current modes and notifies of changes.
 type modeState struct {
 	mu      sync.Mutex
 	now     *modes
@@ -120,14 +120,14 @@ func (r *modeState) Current() *modes {
 	return r.now
 }
 
-// moved is closed when what ServiceState says may have changed since the call.
+// moved returns a channel that is closed when the service state may have changed after the call.
 func (r *modeState) moved() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changed
 }
 
-// Set puts next in force, nil for what there is, and wakes who waits on moved.
+// Set puts next in force and wakes those who wait on moved. With nil it only wakes them.
 func (r *modeState) Set(next *modes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *modeState) Set(next *modes) {
 	r.changed = make(chan struct{})
 }
 
-// LoadSettings puts the settings in force here (T169).
+// LoadSettings puts the settings in force in this process (contract T169).
 func (s *Modes) LoadSettings(_ context.Context, settings []store.StoredSetting) {
 	next := s.modesOf(settings)
 	switch {
@@ -154,10 +154,10 @@ func (s *Modes) LoadSettings(_ context.Context, settings []store.StoredSetting) 
 		s.log.Warn("the engine's mode has changed", slog.String("mode", string(next.Mode)),
 			slog.String("was", string(was)), slog.String("reason", next.reason))
 	}
-	control.Wake(s.Waker.Starts) // what was held may start
+	control.Wake(s.Waker.Starts) // runs that were held may start
 }
 
-// CheckAdmits is nil when a run of the tenant may be asked for now, else why not. It does no I/O.
+// CheckAdmits returns nil when a new run of the tenant may be requested now, else the refusal. It does no I/O.
 func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	now := s.State.Current()
 	frozen, isFrozen := now.Frozen[tenantID]
@@ -165,24 +165,26 @@ func (s *Modes) CheckAdmits(tenantID string) *control.Error {
 	switch {
 	case now.Mode == ModeReadOnly:
 		return control.Later(control.Refuse(
-			run.CodeEngineReadOnly, "dvt is read-only: nothing new starts until its operators lift that. What runs goes on.%s",
+			run.CodeEngineReadOnly,
+			"dvt is read-only: nothing new starts until its operators lift that. Running runs go on.%s",
 			because(now.reason)), modeRetry)
 	case now.Mode == ModeDrained:
 		return control.Later(control.Refuse(
-			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. What runs goes on to its end.%s",
+			run.CodeEngineDraining, "dvt is being drained: nothing new starts here. Running runs go on to their end.%s",
 			because(now.reason)), modeRetry)
 	case isFrozen:
-		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. What runs goes on.%s",
+		return control.Refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. Running runs go on.%s",
 			because(frozen.reason))
 	case slow:
 		return control.Later(control.Refuse(
-			run.CodeEngineDegraded, "The engine starts runs too slowly for new ones. It is tried again every few seconds."),
+			run.CodeEngineDegraded,
+			"The engine starts runs too slowly, so new runs are refused. dvt tries a start every few seconds."),
 			wait)
 	}
 	return nil
 }
 
-// modeRetry is after how long a start is worth another try in a mode that people set.
+// modeRetry is the RetryAfter of refusals in a mode that people set.
 const modeRetry = 30 * time.Second
 
 func because(reason string) string {
@@ -192,15 +194,15 @@ func because(reason string) string {
 	return " Reason: " + reason
 }
 
-// isHolding reports whether what waits in the queue of the tenant goes on waiting. It does no I/O.
+// isHolding reports whether the waiting runs of the tenant must go on waiting. It does no I/O.
 func (s *Modes) isHolding(tenantID string) bool {
 	now := s.State.Current()
 	_, frozen := now.Frozen[tenantID]
 	return frozen || now.Mode != ModeNormal
 }
 
-// LeaseSize is how many starts a reconciler may lease now: none in a mode that starts
-// nothing, and one now and then while the engine is slow (T135).
+// LeaseSize returns how many starts a dispatcher may lease now: none in a mode that starts nothing, and a probe now and
+// then while the engine is slow (contract T135).
 func (s *Modes) LeaseSize() int {
 	if s.State.Current().Mode != ModeNormal {
 		return 0
@@ -208,11 +210,11 @@ func (s *Modes) LeaseSize() int {
 	return s.Breaker.allows(s.leaseBatch)
 }
 
-// StartsNothing reports whether starts that wait are meant to.
+// StartsNothing reports whether pending starts wait on purpose, because of the mode or the open breaker.
 func (s *Modes) StartsNothing() bool {
 	_, _, open := s.Breaker.Seen()
 	return open || s.State.Current().Mode != ModeNormal
 }
 
-// FrozenPause is after how long a start of a frozen tenant is looked at again.
+// FrozenPause is the time after which a start of a frozen tenant is tried again.
 const FrozenPause = 5 * time.Second

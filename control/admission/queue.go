@@ -19,34 +19,34 @@ type QueueStore interface {
 	WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store.WaitingRun, error)
 }
 
-// QueueViews shows the runs that wait in the queue. It is safe for concurrent use.
+// QueueViews returns views of the waiting runs. It is safe for concurrent use.
 type QueueViews struct {
 	rights     *control.Rights
 	store      QueueStore
 	allowances *Allowances
 }
 
-// NewQueueViews makes a QueueViews.
+// NewQueueViews makes QueueViews.
 func NewQueueViews(rights *control.Rights, store QueueStore, allowances *Allowances) *QueueViews {
 	return &QueueViews{rights: rights, store: store, allowances: allowances}
 }
 
 // QueueQuery asks for waiting runs of the caller's tenant.
 type QueueQuery struct {
-	ProjectID string // "": all that the caller may read
+	ProjectID string // "": all projects that the caller may read
 	First     int
-	After     string // the run before the page, which waits still
+	After     string // the last run of the page before; it must still wait
 }
 
-// QueuePage is a page of waiting runs by project, then in the order of their lane.
+// QueuePage is a page of waiting runs, by project and then in queue order.
 type QueuePage struct {
 	Entries []control.QueueEntry
 	HasNext bool
-	Depth   int // runs of the tenant that wait, whoever may see them
+	Depth   int // all waiting runs of the tenant, also those that the caller may not see
 }
 
-// Queue lists runs that wait for their quota or a place, those that p may READ (T137).
-// BAD_USER_INPUT, CURSOR_INVALID when the run of the cursor waits no more.
+// Queue lists runs that p may READ and that wait for a quota token or a slot (contract T137). Errors: BAD_USER_INPUT,
+// CURSOR_INVALID when the run of the cursor no longer waits.
 func (s *QueueViews) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (QueuePage, error) {
 	n, err := control.PageSize(q.First, 50)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *QueueViews) Queue(ctx context.Context, p authz.Principal, q QueueQuery)
 	if !ok {
 		return QueuePage{}, nil
 	}
-	if q.After != "" { // a place among what p sees
+	if q.After != "" { // the cursor must be a run that p may see
 		r, err := s.store.Get(ctx, q.After)
 		if err != nil || r.TenantID != p.TenantID || !s.rights.MayRead(p, r.ProjectID, r.EnvironmentID) {
 			return QueuePage{}, control.PageError(q.After, cmp.Or(err, store.ErrNotFound))
@@ -89,7 +89,7 @@ func (s *QueueViews) Queue(ctx context.Context, p authz.Principal, q QueueQuery)
 	return out, nil
 }
 
-// queueEntry is a row with why it waits and how long it will, from now.
+// queueEntry returns a row with the reason why it waits and the estimated wait from now.
 func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) control.QueueEntry {
 	e := control.QueueEntry{WaitingRun: row}
 	if !row.Waiting {
@@ -101,20 +101,20 @@ func (s *QueueViews) queueEntry(row store.WaitingRun, u store.Usage) control.Que
 		Tenant:  admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
 		Project: admission.Lane{Active: lane.Active, Waiting: lane.Waiting, Pace: lane.Pace},
 	}
-	first := admission.Admit(t, row.ProjectID, rows) // of its lane, whether that is this one or not
+	first := admission.Admit(t, row.ProjectID, rows) // the verdict for the first run of the project
 	switch e.Why = first.Why; {
 	case first.Why == store.WaitHold:
 		return e
 	case first.Admitted || row.Position > 1:
 		e.Why = store.WaitTurn
 	}
-	if t.Project.PerMinute != 0 && (t.Project.PerMinute > 0 || t.Tenant.PerMinute != 0) { // else there never is a token
+	if t.Project.PerMinute != 0 && (t.Project.PerMinute > 0 || t.Tenant.PerMinute != 0) { // 0 never gives a token
 		e.Wait = admission.Estimate(t, rows, row.Position, othersWaiting(row.ProjectID, u))
 	}
 	return e
 }
 
-// othersWaiting counts the projects beside one in which runs wait.
+// othersWaiting counts the other projects that have waiting runs.
 func othersWaiting(projectID string, u store.Usage) (n int) {
 	for id, lane := range u.Projects {
 		if id != projectID && lane.Waiting > 0 {
@@ -124,7 +124,7 @@ func othersWaiting(projectID string, u store.Usage) (n int) {
 	return n
 }
 
-// EntryOf is the queue row of a run that has not started.
+// EntryOf returns the queue entry of a run that has not started, nil when it has. Error: store.ErrNotFound.
 func (s *QueueViews) EntryOf(ctx context.Context, r store.Run) (*control.QueueEntry, error) {
 	q, err := s.store.QueueRow(ctx, r.RunID)
 	if err != nil || q.Status == store.QueueStarted {

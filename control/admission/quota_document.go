@@ -14,23 +14,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// QuotaDocument is what a tenant's Admin sets, within its tier.
+// QuotaDocument has the limits that a tenant's Admin sets, within its tier.
 type QuotaDocument struct {
 	Tenant   QuotaLimits    `json:"tenant"`
 	Projects []ProjectQuota `json:"projects"`
-	Strategy store.Strategy `json:"strategy,omitempty"` // "": the installation's
-	TTLMS    int64          `json:"ttlMs,omitempty"`    // 0: the installation's
+	Strategy store.Strategy `json:"strategy,omitempty"` // "" means that of the installation
+	TTLMS    int64          `json:"ttlMs,omitempty"`    // 0 means that of the installation
 }
 
-// ProjectQuota is what a project has of its own. With a limit per minute it takes
-// nothing of its tenant's.
+// ProjectQuota has the limits of a project. A project with its own limit per minute uses no tokens of its tenant.
 type ProjectQuota struct {
 	ProjectID string      `json:"projectId"`
 	Limits    QuotaLimits `json:"limits"`
 	Weight    int         `json:"weight"`
 }
 
-// Strategy says what becomes of a run that is over a quota.
+// Strategy says what happens to a run that is over a quota.
 type Strategy = store.Strategy
 
 const (
@@ -44,10 +43,10 @@ func isStrategy(s store.Strategy) bool {
 	return s == store.StrategyQueue || s == store.StrategyReject || s == store.StrategyDelay
 }
 
-// cutPlace reads "tenant/project".
-func cutPlace(place string) (tenantID, projectID string, ok bool) { return strings.Cut(place, "/") }
+// splitProject splits "tenant/project".
+func splitProject(place string) (tenantID, projectID string, ok bool) { return strings.Cut(place, "/") }
 
-// Check names everything that is wrong with quotas.
+// Check returns all errors in the quotas, joined; nil when there are none.
 func (q *Quotas) Check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -70,7 +69,7 @@ func (q *Quotas) Check() error {
 		}
 	}
 	for place, l := range q.Projects {
-		if tenant, project, ok := cutPlace(place); !ok || !control.IdPattern.MatchString(tenant) ||
+		if tenant, project, ok := splitProject(place); !ok || !control.IdPattern.MatchString(tenant) ||
 			!control.IdPattern.MatchString(project) {
 			bad("projects: %q is not TENANT/PROJECT", place)
 		}
@@ -92,13 +91,13 @@ func (q *Quotas) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkDocument names everything that is wrong with what a tenant's Admin wants.
+// checkDocument returns all violations of a tenant's document.
 func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []plan.Violation) {
 	bad := func(path, code, format string, args ...any) {
 		vs = append(vs, plan.Violation{Path: "settings." + path, Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if s.rules == nil {
-		bad("tenant", "INVALID", "nothing is limited here")
+		bad("tenant", "INVALID", "this installation has no quotas")
 		return vs
 	}
 	name, tier := s.rules.tier(tenantID)
@@ -107,12 +106,12 @@ func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []pla
 	within := func(path string, asked QuotaLimits, given QuotaLimits) {
 		given5 := given.each()
 		for k, v := range asked.each() {
-			limit, whose := most[k], "its tier "+name
+			limit, whose := most[k], "of its tier "+name
 			if given5[k] != nil {
-				limit, whose = *given5[k], "the operators give the project"
+				limit, whose = *given5[k], "that the operators set for the project"
 			}
 			if v != nil && (*v < 0 || *v > limit) {
-				bad(path+"."+limitNames()[k], "RANGE", "must be from 0 to %d, what %s has", limit, whose)
+				bad(path+"."+limitNames()[k], "RANGE", "must be from 0 to %d, the limit %s", limit, whose)
 			}
 		}
 	}
@@ -126,7 +125,7 @@ func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []pla
 		at := fmt.Sprintf("projects[%d]", i)
 		vs = control.CheckID(vs, "settings."+at+".projectId", p.ProjectID)
 		if seen[p.ProjectID] {
-			bad(at+".projectId", "DUPLICATE", "stands here twice")
+			bad(at+".projectId", "DUPLICATE", "is named twice")
 		}
 		seen[p.ProjectID] = true
 		if p.Weight < 1 || p.Weight > maxWeight {
@@ -137,7 +136,7 @@ func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []pla
 	for k, total := range totals(doc, granted) {
 		if total > most[k] {
 			bad("projects", "RANGE",
-				"%s of the tenant and of the projects with one of their own come to %d; the tier %s has %d",
+				"%s of the tenant and of its projects add up to %d; the tier %s has %d",
 				limitNames()[k], total, name, most[k])
 		}
 	}
@@ -150,7 +149,7 @@ func (s *Allowances) checkDocument(tenantID string, doc QuotaDocument) (vs []pla
 	return vs
 }
 
-// totals of the limits per minute that come out of the tier.
+// totals adds up the limits per minute that are taken from the tier.
 func totals(doc QuotaDocument, granted map[string]QuotaLimits) (sums [perMinute]int) {
 	add := func(l, given QuotaLimits) {
 		asked, gift := l.each(), given.each()
@@ -167,8 +166,8 @@ func totals(doc QuotaDocument, granted map[string]QuotaLimits) (sums [perMinute]
 	return sums
 }
 
-// LoadSettings puts the tenants' documents in force here. Of one that cannot be read the
-// limits of the tier hold.
+// LoadSettings puts the documents of tenants in force in this process. For an unreadable document the limits of the
+// tier apply.
 func (s *Allowances) LoadSettings(ctx context.Context, settings []store.StoredSetting) {
 	if s.rules == nil {
 		return
@@ -184,8 +183,8 @@ func (s *Allowances) LoadSettings(ctx context.Context, settings []store.StoredSe
 				slog.String("tenant", stored.TenantID), slog.Int64("version", stored.Version), slog.Any("error", err))
 			doc = QuotaDocument{}
 		}
-		next[stored.TenantID] = s.rules.of(stored.TenantID, doc)
+		next[stored.TenantID] = s.rules.effective(stored.TenantID, doc)
 	}
 	s.own.Store(&next)
-	control.Wake(s.waker.Starts) // what waits may have more now
+	control.Wake(s.waker.Starts) // waiting runs may have got more quota
 }

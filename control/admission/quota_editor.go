@@ -15,14 +15,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SettingStore keeps the versions of settings.
+// SettingStore reads and writes the versions of settings.
 type SettingStore interface {
 	PutSetting(ctx context.Context, s store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error)
 	SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64,
 		limit int) ([]store.StoredSetting, error)
 }
 
-// QuotaEditor reads and changes what tenants set of their quotas. It is safe for concurrent use.
+// QuotaEditor reads and changes the quota settings of tenants. It is safe for concurrent use.
 type QuotaEditor struct {
 	rights     *control.Rights
 	store      SettingStore
@@ -36,10 +36,10 @@ func NewQuotaEditor(rights *control.Rights, store SettingStore, allowances *Allo
 	return &QuotaEditor{rights: rights, store: store, allowances: allowances, loader: loader}
 }
 
-// QuotaSettings is one version of what the caller's tenant set of its quotas.
+// QuotaSettings is one version of the quota settings of the caller's tenant.
 type QuotaSettings struct {
-	Version   int64  // 0: it set nothing, its tier holds
-	Tier      string // today
+	Version   int64  // 0: the tenant set nothing, its tier applies
+	Tier      string // the current tier
 	Document  QuotaDocument
 	Actor     string
 	Reason    string
@@ -47,10 +47,10 @@ type QuotaSettings struct {
 	At        time.Time // zero for version 0
 }
 
-// SetQuota asks for new settings, whole.
+// SetQuota asks to replace the whole settings.
 type SetQuota struct {
 	RequestID       string
-	ExpectedVersion int64 // of the settings that they were made from
+	ExpectedVersion int64 // the version that Document was made from
 	Document        QuotaDocument
 	Reason          string
 }
@@ -61,7 +61,7 @@ type QuotaHistoryPage struct {
 	HasNext  bool
 }
 
-// QuotaSettings reads the newest version: FORBIDDEN.
+// QuotaSettings reads the newest version. Error: FORBIDDEN without READ_POLICY on the whole tenant.
 func (s *QuotaEditor) QuotaSettings(ctx context.Context, p authz.Principal) (QuotaSettings, error) {
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
 		return QuotaSettings{}, err
@@ -89,7 +89,8 @@ func (s *QuotaEditor) quotaVersion(v store.StoredSetting) (QuotaSettings, error)
 	return out, nil
 }
 
-// QuotaHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
+// QuotaHistory reads the versions below before, or from the newest when before is 0, newest first. Errors: FORBIDDEN,
+// BAD_USER_INPUT.
 func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage,
 	error) {
 	n, err := control.PageSize(first, 20)
@@ -107,10 +108,10 @@ func (s *QuotaEditor) QuotaHistory(ctx context.Context, p authz.Principal, first
 	return QuotaHistoryPage{Settings: list, HasNext: more}, err
 }
 
-// SetQuota puts new settings in force: here before it answers, everywhere within 2 s. It is
-// compare-and-set on the version (QUOTA_MOVED) and safe to repeat. What is above the
-// tenant's tier is refused with all violations at once: BAD_USER_INPUT. What it did or
-// refused is audited.
+// SetQuota puts new settings in force: in this process before it returns, everywhere within 2 s. It is safe to repeat.
+// Errors: FORBIDDEN; QUOTA_MOVED when the settings are not at ExpectedVersion; BAD_USER_INPUT with all violations, for
+// example of limits above the tenant's tier; UNAVAILABLE when the settings are stored but not in force here yet.
+// Accepted and refused changes are audited.
 func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuota) (QuotaSettings, error) {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedVersion < 0 {
@@ -130,7 +131,7 @@ func (s *QuotaEditor) SetQuota(ctx context.Context, p authz.Principal, in SetQuo
 	return out, err
 }
 
-// putQuota writes the next version and puts it in force here.
+// putQuota writes the next version and puts it in force in this process.
 func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuota, row store.AuditRow) (QuotaSettings,
 	error) {
 	doc, err := json.Marshal(in.Document)
@@ -157,8 +158,7 @@ func (s *QuotaEditor) putQuota(ctx context.Context, p authz.Principal, in SetQuo
 	return out, s.loader.InForce(ctx)
 }
 
-// repeatedQuota finds a request that has been carried out before, and refuses one that
-// comes too late.
+// repeatedQuota returns the version that an earlier identical request wrote, or QUOTA_MOVED.
 func (s *QuotaEditor) repeatedQuota(ctx context.Context, p authz.Principal, in SetQuota) (store.StoredSetting, error) {
 	rows, err := s.store.SettingHistory(ctx, store.SettingQuota, p.TenantID, in.ExpectedVersion+2, 1)
 	if err != nil {

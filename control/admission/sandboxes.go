@@ -17,7 +17,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SandboxStore reads plans and what workers reported of their sandboxes.
+// SandboxStore reads plans and the sandbox reports of workers.
 type SandboxStore interface {
 	Plan(ctx context.Context, sha256 string) ([]byte, error)
 	ByRequest(ctx context.Context, key run.Key) (store.Run, error)
@@ -39,7 +39,7 @@ func NewSandboxes(rights *control.Rights, store SandboxStore, queues plan.Queues
 // FreshReport is the maximum age of a report whose worker counts as alive. Workers report once a minute.
 const FreshReport = 2 * time.Minute
 
-// WorkerStore reads what workers reported of themselves.
+// WorkerStore reads the reports of workers.
 type WorkerStore interface {
 	WorkerReports(ctx context.Context, queues []string, maxAge time.Duration) ([]store.WorkerReport, error)
 }
@@ -214,7 +214,7 @@ func joinParts(parts []plan.SandboxPart) string {
 	return strings.Join(words, ", ")
 }
 
-// SandboxRefusal returns the refusal of a new run whose programs may not or cannot run; nil when they can. A plan by
+// SandboxRefusal returns the refusal of a new run whose programs must not or cannot run; nil when they can. A plan by
 // reference that no worker has fetched yet is checked when the run starts.
 func (s *Sandboxes) SandboxRefusal(ctx context.Context, id run.Identity, ref plan.Ref, pl *plan.Plan) (*control.Error,
 	error) {
@@ -242,7 +242,7 @@ func (s *Sandboxes) SandboxRefusal(ctx context.Context, id run.Identity, ref pla
 	return SandboxRule{Workers: s.store, Queues: s.queues, Ceiling: ceiling}.Check(ctx, *pl, false)
 }
 
-// AdmitSandboxes refuses a new run whose programs may not or cannot run in the requested sandboxes, and records the
+// AdmitSandboxes refuses a new run whose programs must not or cannot run in the requested sandboxes, and records the
 // denial. A repeated request whose run exists is not refused, because it returns that run.
 func (s *Sandboxes) AdmitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan,
 	row store.AuditRow) error {

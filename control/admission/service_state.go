@@ -9,21 +9,21 @@ import (
 	"github.com/dvt-engine/dvt/control"
 )
 
-// ServiceState is what a banner says: in which mode dvt is, for one tenant.
+// ServiceState is the state of dvt for one tenant, as the banner of the UI shows it.
 type ServiceState struct {
 	Mode         EngineMode
 	ModeReason   string
-	ModeSince    time.Time // zero: nobody set it
+	ModeSince    time.Time // zero when nobody set the mode
 	Frozen       bool
 	FrozenReason string
 	FrozenSince  time.Time
-	// Degraded: this server refuses new runs because the engine starts them too slowly.
+	// Degraded means that this server refuses new runs because the engine starts them too slowly.
 	Degraded   bool
 	RetryAfter time.Duration // while Degraded
 	ActiveRuns *int64        // of the whole installation, for its operators; nil for others
 }
 
-// ServiceState reads it for the viewer's tenant. FORBIDDEN for who may read nothing there.
+// ServiceState reads the state for the tenant of p. Error: FORBIDDEN when p may read no run of its tenant.
 func (s *ModeEditor) ServiceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
 	g := s.rights.GuardTenant(p)
 	if err := g.Check(); err != nil {
@@ -32,7 +32,7 @@ func (s *ModeEditor) ServiceState(ctx context.Context, p authz.Principal) (Servi
 	return s.serviceState(ctx, p)
 }
 
-// serviceState does I/O for operators alone.
+// serviceState returns the state. It does I/O only for operators.
 func (s *ModeEditor) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
 	now := s.modes.State.Current()
 	out := ServiceState{Mode: now.Mode, ModeReason: now.reason, ModeSince: now.since}
@@ -43,16 +43,16 @@ func (s *ModeEditor) serviceState(ctx context.Context, p authz.Principal) (Servi
 	if ok, err := s.rights.CanSetMode(p); err != nil || !ok {
 		return out, control.Translate(err)
 	}
-	if n, err := s.store.ActiveRuns(ctx); err == nil { // else everything but that is known
+	if n, err := s.store.ActiveRuns(ctx); err == nil { // without the number the rest is still useful
 		out.ActiveRuns = &n
 	}
 	return out, nil
 }
 
-// activeEvery is how often the active runs are counted for an operator who watches a drain.
+// activeEvery is the interval at which the active runs are counted for an operator who watches a drain.
 const activeEvery = 2 * time.Second
 
-// WatchService shows the state first as it is, then when it changes. FORBIDDEN as for ServiceState.
+// WatchService returns a stream of the current state and then of each change. Error: FORBIDDEN as for ServiceState.
 func (s *ModeEditor) WatchService(ctx context.Context, p authz.Principal) (control.Stream[ServiceState], error) {
 	w := &serviceStream{s: s, guard: s.rights.GuardTenant(p)}
 	if err := w.guard.Check(); err != nil {
@@ -90,7 +90,7 @@ func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
 			return ServiceState{}, err
 		}
 		if now.ActiveRuns == nil && w.shown != nil {
-			now.ActiveRuns = w.shown.ActiveRuns // as long as they cannot be counted
+			now.ActiveRuns = w.shown.ActiveRuns // keep the last number while counting fails
 		}
 		if w.shown == nil || !sameState(now, *w.shown) {
 			return now, nil
@@ -101,13 +101,13 @@ func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
 	}
 }
 
-// sameState leaves out what moves with the clock.
+// sameState compares two states without RetryAfter, which changes with the clock.
 func sameState(a, b ServiceState) bool {
 	a.RetryAfter, b.RetryAfter = 0, 0
 	return reflect.DeepEqual(a, b)
 }
 
-// pause waits until something may have changed.
+// pause waits until the state may have changed.
 func (w *serviceStream) pause(ctx context.Context, moved <-chan struct{}, now ServiceState) error {
 	var count <-chan time.Time
 	if now.Mode != ModeNormal && now.ActiveRuns != nil {
@@ -124,5 +124,5 @@ func (w *serviceStream) pause(ctx context.Context, moved <-chan struct{}, now Se
 	return nil
 }
 
-// Close implements Stream.
+// Close implements control.Stream.
 func (w *serviceStream) Close() {}

@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// UsageStore counts what tenants use.
+// UsageStore reads what tenants use.
 type UsageStore interface {
 	Usage(ctx context.Context, tenantID string) (store.Usage, error)
 }
@@ -32,7 +32,7 @@ func NewUsageMeter(rights *control.Rights, store UsageStore, allowances *Allowan
 	return &UsageMeter{rights: rights, store: store, allowances: allowances, metrics: metrics}
 }
 
-// QuotaSnapshot is what a tenant or one of its projects may use, and does (§12.2).
+// QuotaSnapshot has the limits and the use of a tenant or of one of its projects.
 type QuotaSnapshot struct {
 	ProjectID         string // "": the whole tenant
 	Buckets           []BucketSnapshot
@@ -46,13 +46,13 @@ type BucketSnapshot struct {
 	PerMinute   int
 	Remaining   int
 	UsedPercent float64
-	// NextRefill is when there is one token more; zero: it is full, or never.
+	// NextRefill is the time of the next token; zero when the bucket is full or never refills.
 	NextRefill time.Time
 }
 
-// Quotas reads what the caller's tenant may use and what it uses, and the same of those of its
-// projects that have limits of their own and that p may READ; the tenant first. Who may
-// read nothing sees nothing. A limit that is negative does not hold.
+// Quotas reads the limits and the use of the caller's tenant, and then of its projects that have limits of their own
+// and that p may READ. It returns nothing for a caller who may read nothing, or when quotas are not configured. A
+// negative limit is no limit.
 func (s *UsageMeter) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnapshot, error) {
 	scope, ok := s.rights.Narrow(p, control.RunFilter{})
 	q := s.allowances.quotaOf(p.TenantID)
@@ -65,7 +65,7 @@ func (s *UsageMeter) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnap
 	}
 	out := []QuotaSnapshot{snapshot("", q.limits, q.limits, u.Tenant, u.Now)}
 	for _, id := range slices.Sorted(maps.Keys(q.projects)) {
-		if project := q.projects[id]; project.limits != none() && (scope.ProjectIDs == nil ||
+		if project := q.projects[id]; project.limits != noLimits() && (scope.ProjectIDs == nil ||
 			slices.Contains(scope.ProjectIDs, id)) {
 			out = append(out, snapshot(id, project.limits, q.limits, u.Projects[id], u.Now))
 		}
@@ -73,7 +73,7 @@ func (s *UsageMeter) Quotas(ctx context.Context, p authz.Principal) ([]QuotaSnap
 	return out, nil
 }
 
-// snapshot shows the limits that a place has of its own, and the caps that hold for it.
+// snapshot returns the buckets of the own limits, and the effective caps of runs.
 func snapshot(projectID string, own, tenant limits, u store.LaneUsage, now time.Time) QuotaSnapshot {
 	least := func(k int) int {
 		if own[k] < 0 {
@@ -93,7 +93,7 @@ func snapshot(projectID string, own, tenant limits, u store.LaneUsage, now time.
 	return out
 }
 
-// bucketSnapshot reads a bucket of perMinute tokens by when it is full again.
+// bucketSnapshot computes the state of a bucket of perMinute tokens from the time at which it is full again.
 func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Time) BucketSnapshot {
 	b := BucketSnapshot{Action: action, PerMinute: perMinute, UsedPercent: 100}
 	if perMinute == 0 {
@@ -109,8 +109,8 @@ func bucketSnapshot(action store.BucketAction, perMinute int, full, now time.Tim
 	return b
 }
 
-// MeasureQuotas keeps the metrics of quotas until ctx ends: it reads what the tenants use that
-// were busy on this server of late, at most maxTenantLabels, every 10 s.
+// MeasureQuotas updates the metrics of quotas every 10 s until ctx ends. It reads only tenants that were busy on this
+// server within busyFor, at most maxTenantLabels, to bound the load.
 func (s *UsageMeter) MeasureQuotas(ctx context.Context) error {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
@@ -138,7 +138,7 @@ func (s *UsageMeter) measureQuotas(ctx context.Context) error {
 		}
 		s.metrics.depth.WithLabelValues(tenant).Set(float64(u.Tenant.Waiting))
 		if u.Tenant.Waiting > 0 {
-			s.metrics.Label(tenant) // it is busy waiting
+			s.metrics.Label(tenant) // a tenant with waiting runs counts as busy
 		}
 		if q := s.allowances.quotaOf(tenant); q != nil {
 			for _, b := range snapshot("", q.limits, q.limits, u.Tenant, u.Now).Buckets {

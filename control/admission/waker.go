@@ -10,50 +10,49 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// Waker tells reconcilers, wherever they are, that there may be something to start. A word
-// that is lost costs time until they look by themselves.
+// Waker notifies the dispatchers of all processes that a run may be ready to start. Best effort: dispatchers also poll.
 type Waker struct {
-	bus         live.Bus // nil: nobody is told
+	bus         live.Bus // nil: other processes are not notified
 	Dispatchers atomic.Int32
-	telling     atomic.Int64 // words since the last one that was sent
+	unsent      atomic.Int64 // notifications since the last one that was sent
 	Starts      chan struct{}
 }
 
-// NewWaker makes a Waker; a nil bus tells this process only.
+// NewWaker makes a Waker. With a nil bus it notifies this process only.
 func NewWaker(bus live.Bus) *Waker { return &Waker{bus: bus, Starts: make(chan struct{}, 1)} }
 
-// placesList is the list on which that is told: no run stands in it.
-func placesList() live.List { return live.List{} }
+// wakeList returns the list on whose channel the notifications travel. No run is in it.
+func wakeList() live.List { return live.List{} }
 
-// tellTime bounds one word.
-const tellTime = 2 * time.Second
+// notifyTimeout bounds the time of one notification.
+const notifyTimeout = 2 * time.Second
 
-// tell never blocks. Words that come while one is sent are one more.
-func (p *Waker) tell() {
-	if p.bus == nil || p.telling.Add(1) > 1 {
+// notify notifies the other processes without blocking. Calls during a notification cause one more.
+func (p *Waker) notify() {
+	if p.bus == nil || p.unsent.Add(1) > 1 {
 		return
 	}
 	go func() {
-		for said := p.telling.Load(); ; said = p.telling.Load() {
-			ctx, cancel := context.WithTimeout(context.Background(), tellTime)
-			_ = p.bus.WakeLists(ctx, placesList()) // who is not told looks later
+		for said := p.unsent.Load(); ; said = p.unsent.Load() {
+			ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+			_ = p.bus.WakeLists(ctx, wakeList()) // a process that misses it polls
 			cancel()
-			if p.telling.CompareAndSwap(said, 0) {
+			if p.unsent.CompareAndSwap(said, 0) {
 				return
 			}
 		}
 	}()
 }
 
-// Up reports whether words arrive.
+// Up reports whether notifications of other processes arrive.
 func (p *Waker) Up() bool { return p.bus != nil && p.bus.Up() }
 
-// Listen wakes c at each word until the returned function is called.
+// Listen wakes c at each notification until stop is called.
 func (p *Waker) Listen(c chan struct{}) (stop func()) {
 	if p.bus == nil {
 		return func() {}
 	}
-	list := placesList()
+	list := wakeList()
 	sub := p.bus.SubscribeList(list.TenantID, list.ProjectID)
 	done := make(chan struct{})
 	var group sync.WaitGroup
@@ -74,21 +73,21 @@ func (p *Waker) Listen(c chan struct{}) (stop func()) {
 	}
 }
 
-// WakeDispatchers has the queue looked at now: by this server, or by another one that has the duty.
+// WakeDispatchers makes a dispatcher look at the queue now: in this process, or else in another one.
 func (p *Waker) WakeDispatchers() {
 	control.Wake(p.Starts)
 	if p.Dispatchers.Load() == 0 {
-		p.tell()
+		p.notify()
 	}
 }
 
-// WakeAfter has the queue looked at when d has passed.
+// WakeAfter calls WakeDispatchers when d has passed.
 func (p *Waker) WakeAfter(d time.Duration) {
 	time.AfterFunc(d+time.Millisecond, p.WakeDispatchers)
 }
 
-// SlotNotifier returns a function that tells the reconcilers of all servers on the bus that a slot is free. The
-// function does not block, and a lost message only delays the next start: reconcilers also look by themselves.
+// SlotNotifier returns a function that notifies the dispatchers of all servers on the bus that a slot is free. The
+// function does not block. A lost notification only delays the next start, because dispatchers also poll.
 func SlotNotifier(bus live.Bus) (notify func()) {
-	return (&Waker{bus: bus}).tell
+	return (&Waker{bus: bus}).notify
 }

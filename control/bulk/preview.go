@@ -19,7 +19,7 @@ type BulkPreviewStore interface {
 	Load(ctx context.Context, runID string) (store.Loaded, error)
 }
 
-// Estimator says what a bulk would do. It is safe for concurrent use.
+// Estimator previews bulks. It is safe for concurrent use.
 type Estimator struct {
 	rights    *control.Rights
 	store     BulkPreviewStore
@@ -33,7 +33,7 @@ func NewEstimator(rights *control.Rights, store BulkPreviewStore, requester *Req
 	return &Estimator{rights: rights, store: store, requester: requester, previewer: previewer}
 }
 
-// PreviewBulk asks what a bulk would be of.
+// PreviewBulk asks what a bulk would do now.
 type PreviewBulk struct {
 	Runs   BulkRuns
 	Signal runs.SignalRun // without a run and an id
@@ -41,14 +41,15 @@ type PreviewBulk struct {
 
 const bulkSamples = 5
 
-// PreviewBulk previews a bulk as PreviewAction does a signal to one run.
+// PreviewBulk returns the number of runs that the bulk would target, the number of runs that are known to refuse the
+// signal, and previews for the first bulkSamples runs. It writes nothing, like PreviewAction. It returns the errors of
+// SignalRuns, except those about the count.
 func (s *Estimator) PreviewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (runs.ActionPreview, error) {
 	out, err := s.previewBulk(ctx, p, in)
 	return out, control.Translate(err)
 }
 
-// previewBulk says of which runs a bulk would be, how many of them are known to refuse, and what would
-// become of some. Errors as SignalRuns, but for those of the count.
+// previewBulk is PreviewBulk with untranslated errors.
 func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in PreviewBulk) (runs.ActionPreview, error) {
 	if err := s.requester.checkBulkAction(ctx, in.Signal); err != nil {
 		return runs.ActionPreview{}, err
@@ -86,7 +87,7 @@ func (s *Estimator) previewBulk(ctx context.Context, p authz.Principal, in Previ
 	return out, nil
 }
 
-// bulkSample previews one run; what is wrong with the signal for that run is its refusal.
+// bulkSample previews the signal to one run. An error about the signal to that run becomes a refused preview.
 func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, signal runs.SignalRun,
 	runID string) (runs.BulkSample,
 	error) {
@@ -106,7 +107,7 @@ func (s *Estimator) bulkSample(ctx context.Context, p authz.Principal, signal ru
 	return out, err
 }
 
-// bulkRefusals counts the runs that have ended, and those to which p may not do it.
+// bulkRefusals counts the runs that have ended, and the runs to which p may not send the signal, by code.
 func (s *Estimator) bulkRefusals(ctx context.Context, p authz.Principal, of []run.Identity,
 	action authz.Action) ([]runs.BulkReason, error) {
 	ids := make([]string, len(of))

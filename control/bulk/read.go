@@ -20,13 +20,13 @@ type BulkReadStore interface {
 	BulkRows(ctx context.Context, f store.BulkRowFilter) ([]store.BulkRow, error)
 }
 
-// TargetStore reads the runs that bulks are about.
+// TargetStore reads the runs that bulks target.
 type TargetStore interface {
 	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
 	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
 }
 
-// Reader shows bulks and the runs that they are about. It is safe for concurrent use.
+// Reader reads bulks and the runs that they target. It is safe for concurrent use.
 type Reader struct {
 	rights *control.Rights
 	store  BulkReadStore
@@ -42,7 +42,7 @@ func NewReader(rights *control.Rights, store BulkReadStore, runs TargetStore, qu
 // BulkRow is one run of a bulk.
 type BulkRow = store.BulkRow
 
-// BulkOutcome is what came back when the signal of a row was sent.
+// BulkOutcome is the result of sending the signal of a row.
 type BulkOutcome = store.BulkOutcome
 
 // BulksPage is a page of bulks, newest first.
@@ -54,7 +54,7 @@ type BulksPage struct {
 // BulkRowsQuery asks for a page of a bulk's rows.
 type BulkRowsQuery struct {
 	BulkID  string
-	Outcome BulkOutcome // "" for every one
+	Outcome BulkOutcome // "" for all outcomes
 	Failed  bool
 	First   int
 	After   string // cursor: the number of the row before the page
@@ -70,7 +70,7 @@ func bulkNotFound() *control.Error {
 	return control.Refuse(run.CodeNotFound, "There is no such bulk, or it is not yours.")
 }
 
-// Bulk reads one of p's own bulks. NOT_FOUND also for anybody else's (T101).
+// Bulk reads one of p's own bulks. Error: NOT_FOUND, also for a bulk of another principal (contract T101).
 func (s *Reader) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, error) {
 	b, err := s.ownBulk(ctx, p, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -82,7 +82,7 @@ func (s *Reader) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, 
 	return bulkView(b)
 }
 
-// ownBulk reads one of p's own bulks: store.ErrNotFound also for anybody else's.
+// ownBulk reads one of p's own bulks. Error: store.ErrNotFound, also for a bulk of another principal.
 func (s *Reader) ownBulk(ctx context.Context, p authz.Principal, id string) (store.Bulk, error) {
 	b, err := s.store.Bulk(ctx, id)
 	if err == nil && (b.TenantID != p.TenantID || b.Actor != p.ID) {
@@ -91,7 +91,7 @@ func (s *Reader) ownBulk(ctx context.Context, p authz.Principal, id string) (sto
 	return b, err
 }
 
-// Bulks reads a page of p's own bulks. CURSOR_INVALID.
+// Bulks reads a page of p's own bulks, newest first. Errors: BAD_USER_INPUT, CURSOR_INVALID.
 func (s *Reader) Bulks(ctx context.Context, p authz.Principal, first int, after string) (BulksPage, error) {
 	n, err := control.PageSize(first, 20)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Reader) Bulks(ctx context.Context, p authz.Principal, first int, after 
 	return BulksPage{Bulks: bulks, HasNext: more}, err
 }
 
-// BulkRows reads a page of the rows of one of p's own bulks, with the receipts of the runs that p may READ now.
-// NOT_FOUND, CURSOR_INVALID.
+// BulkRows reads a page of the rows of one of p's own bulks. Rows of runs that p may no longer READ have no receipt.
+// Errors: NOT_FOUND, BAD_USER_INPUT, CURSOR_INVALID.
 func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
 	n, err := control.PageSize(q.First, 50)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Reader) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuer
 	return BulkRowsPage{Rows: rows[:min(n, len(rows))], HasNext: len(rows) > n}, err
 }
 
-// bulkRows hides what p may no longer READ.
+// bulkRows reads rows and removes the receipts of runs that p may no longer READ.
 func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
 	rows, err := s.store.BulkRows(ctx, f)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Reader) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRo
 	return rows, nil
 }
 
-// failedRows are the rows of one of p's own bulks that failed so far.
+// failedRows reads the rows of one of p's own bulks that have failed so far.
 func (s *Reader) failedRows(ctx context.Context, p authz.Principal, id string) ([]BulkRow, error) {
 	if _, err := s.Bulk(ctx, p, id); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (s *Reader) failedRows(ctx context.Context, p authz.Principal, id string) (
 	return s.bulkRows(ctx, p, store.BulkRowFilter{BulkID: id, Failed: true, Limit: MaxBulk})
 }
 
-// BulkApplications counts how far the accepted signals of one of p's own bulks have come. NOT_FOUND.
+// BulkApplications counts how far the accepted signals of one of p's own bulks have come. Error: NOT_FOUND.
 func (s *Reader) BulkApplications(ctx context.Context, p authz.Principal, id string) (BulkApplications, error) {
 	if _, err := s.Bulk(ctx, p, id); err != nil {
 		return BulkApplications{}, err

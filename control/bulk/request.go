@@ -1,4 +1,4 @@
-// Package bulk is one signal to many runs: the request, its preview, the sender, and what became of each run.
+// Package bulk sends one signal to many runs: the request, its preview, the sender, and the results.
 package bulk
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// BulkStore keeps bulks.
+// BulkStore writes bulks.
 type BulkStore interface {
 	PutBulk(ctx context.Context, b store.NewBulk) (store.Bulk, bool, error)
 	Bulk(ctx context.Context, id string) (store.Bulk, error)
@@ -44,11 +44,11 @@ func NewRequester(rights *control.Rights, store BulkStore, reader *Reader, check
 // Limits of bulks.
 const (
 	MaxBulk      = store.MaxBulk // runs of one bulk
-	maxOpenBulks = 5             // of one principal
-	maxKeptBulks = 50            // of one principal, with their rows
+	maxOpenBulks = 5             // unfinished bulks of one principal
+	maxKeptBulks = 50            // bulks of one principal that are kept with their rows
 )
 
-// actionBulk is what the audit calls a bulk; what is done to a run has its own action.
+// actionBulk is the action of a bulk in the audit. The signal to each run is audited under its own action.
 const actionBulk authz.Action = "SIGNAL_RUNS"
 
 // SignalRuns asks to send one signal to many runs.
@@ -60,7 +60,7 @@ type SignalRuns struct {
 	ExpectedCount int
 }
 
-// BulkRuns says which runs are meant: exactly one member is set.
+// BulkRuns selects runs. Exactly one member is set.
 type BulkRuns struct {
 	IDs      []string           `json:"ids,omitempty"`
 	Filter   *control.RunFilter `json:"filter,omitempty"`
@@ -72,7 +72,7 @@ type Bulk struct {
 	store.Bulk
 	Signal       run.Signal
 	Payload      json.RawMessage
-	Applications *BulkApplications // nil where it was not counted
+	Applications *BulkApplications // nil when they were not counted
 }
 
 // State is RUNNING, PACED, STOPPING, STOPPED or DONE.
@@ -93,13 +93,14 @@ func (b Bulk) State() string {
 // BulkApplications counts accepted signals by how far they have come.
 type BulkApplications struct{ Pending, Delivered, Applied, Noop, NotApplied int }
 
-// MadeBulk answers SignalRuns; it is durable before it is given.
+// MadeBulk is the result of SignalRuns. The bulk is durable before it is returned.
 type MadeBulk struct {
 	Bulk      Bulk
-	Duplicate bool // the request was carried out before
+	Duplicate bool // an earlier identical request made the bulk
 }
 
-// bulkAsker is a principal as a bulk keeps it: how it came, and never what it may do.
+// bulkAsker is the stored form of the principal that requested a bulk. It has no rights: they are checked again for
+// each run.
 type bulkAsker struct {
 	ID        string    `json:"id"`
 	TenantID  string    `json:"tenantId"`
@@ -112,17 +113,18 @@ type bulkAsker struct {
 	Via       string    `json:"via,omitempty"`
 }
 
-// bulkAction is a signal as a bulk keeps it.
+// bulkAction is the stored form of the signal of a bulk.
 type bulkAction struct {
 	Signal  run.Signal      `json:"signal"`
 	Payload json.RawMessage `json:"payload"`
 	Reason  string          `json:"reason"`
 }
 
-// SignalRuns accepts a bulk: which runs it is of is fixed when it answers, and they are runs that p may READ. What p
-// may do to each of them is decided when it is that run's turn (SendBulks). It is safe to repeat. BULK_MOVED when other
-// than ExpectedCount runs are meant now, BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, NOT_FOUND of FailedOf,
-// FORBIDDEN for who may READ nothing. What it accepts or refuses is audited.
+// SignalRuns accepts a bulk. The set of runs is fixed when the request is accepted; p may READ all of them. Whether p
+// may send the signal to a run is decided when that signal is sent (SendBulks). The call is safe to repeat. Errors:
+// BAD_USER_INPUT; SIGNAL_TOO_LARGE; BULK_MOVED when the selection no longer has ExpectedCount runs; BULK_TOO_LARGE;
+// TOO_MANY_BULKS; REQUEST_ID_CONFLICT; NOT_FOUND for FailedOf; FORBIDDEN for a caller who may READ no run. Accepted
+// bulks and refused selections are audited.
 func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in SignalRuns) (MadeBulk, error) {
 	if err := s.checkBulk(ctx, in); err != nil {
 		return MadeBulk{}, err
@@ -140,7 +142,7 @@ func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in Signal
 	}
 	chosen, err := s.reader.bulkRuns(ctx, p, in.Runs)
 	if err == nil {
-		err = moved(in.ExpectedCount, len(chosen.runs))
+		err = checkCount(in.ExpectedCount, len(chosen.runs))
 	}
 	if err != nil {
 		return MadeBulk{}, s.rights.AuditRejected(ctx, p, store.AuditRow{Action: string(actionBulk),
@@ -168,7 +170,7 @@ func (s *Requester) SignalRuns(ctx context.Context, p authz.Principal, in Signal
 	return MadeBulk{Bulk: v}, err
 }
 
-// checkBulk reports everything that is wrong with what is asked for, whatever the runs are.
+// checkBulk checks everything that does not depend on the selected runs.
 func (s *Requester) checkBulk(ctx context.Context, in SignalRuns) error {
 	vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason)
 	if in.ExpectedCount < 1 {
@@ -188,7 +190,7 @@ func (s *Requester) checkBulk(ctx context.Context, in SignalRuns) error {
 	return nil
 }
 
-// checkBulkAction looks at no plan: each run has its own.
+// checkBulkAction checks the signal without a plan, because each run has its own.
 func (s *Requester) checkBulkAction(ctx context.Context, in runs.SignalRun) error {
 	if n, most := len(in.Payload), s.checker.Limits.MaxSignalBytes; n > most {
 		e := control.Refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed in a bulk.", n, most)
@@ -198,7 +200,8 @@ func (s *Requester) checkBulkAction(ctx context.Context, in runs.SignalRun) erro
 	return s.checker.CheckSignal(ctx, store.Run{}, in, false)
 }
 
-// newBulk has everything but the runs. Its id follows from the request.
+// newBulk returns the bulk of a request without its runs. Its id is derived from the request, so that a repetition
+// finds it.
 func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
 	asker, err := json.Marshal(bulkAsker{p.ID, p.TenantID, p.ExpiresAt, p.TokenID, p.SessionID, p.Provider, p.Groups,
 		p.Address, p.Via})
@@ -227,7 +230,8 @@ func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
 	}, err
 }
 
-// repeatedBulk answers a request that was carried out before.
+// repeatedBulk answers a repeated request with the stored bulk. A different request with the same id is
+// REQUEST_ID_CONFLICT.
 func repeatedBulk(old store.Bulk, b store.NewBulk) (MadeBulk, error) {
 	if old.Fingerprint != b.Fingerprint {
 		return MadeBulk{}, control.Refuse(run.CodeRequestConflict, "This requestId was used for another bulk.")
@@ -236,11 +240,11 @@ func repeatedBulk(old store.Bulk, b store.NewBulk) (MadeBulk, error) {
 	return MadeBulk{Bulk: v, Duplicate: true}, err
 }
 
-func moved(expected, count int) error {
+func checkCount(expected, count int) error {
 	if expected == count {
 		return nil
 	}
-	e := control.Refuse(run.CodeBulkMoved, "%s meant now, not %d. Look at the preview again. Nothing was sent.",
+	e := control.Refuse(run.CodeBulkMoved, "%s selected now, not %d. Look at the preview again. Nothing was sent.",
 		runs.Plural(count, "run is", "runs are"), expected)
 	e.Count = count
 	return e

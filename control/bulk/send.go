@@ -18,13 +18,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SenderSettings are how a BulkSender leases bulks, and what wakes it.
+// SenderSettings sets the leases of a Sender and the channel that wakes it.
 type SenderSettings struct {
-	LeaseTTL time.Duration // 30 s (O5)
+	LeaseTTL time.Duration // 30 s (contract O5)
 	Wake     chan struct{}
 }
 
-// BulkWorkStore leases bulks and settles their rows.
+// BulkWorkStore leases bulks and records the outcomes of their rows.
 type BulkWorkStore interface {
 	BulkRows(ctx context.Context, f store.BulkRowFilter) ([]store.BulkRow, error)
 	LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Bulk, error)
@@ -52,21 +52,22 @@ func NewSender(rights *control.Rights, store BulkWorkStore, signaller *runs.Sign
 }
 
 const (
-	bulksAtOnce = 4  // that one server sends
-	bulkRound   = 16 // signals of one bulk that are sent at once
-	// bulkTurn is how long a bulk is worked on before others have their turn.
+	bulksAtOnce = 4  // bulks that one server sends at once
+	bulkRound   = 16 // signals of one bulk that are sent concurrently
+	// bulkTurn is how long a sender works on a bulk before other bulks get their turn.
 	bulkTurn = 2 * time.Second
-	// bulkLife is how long a row may wait for what paces it; then that is its outcome.
+	// bulkLife is how long a row may wait for a rate limit or an outage. After that the row is REFUSED.
 	bulkLife = 24 * time.Hour
-	// The pause before a row that had to wait is tried again.
+	// Limits of the pause before a waiting row is tried again.
 	bulkPauseLeast, bulkPauseMost = 100 * time.Millisecond, 30 * time.Second
 	bulkStoreRetry                = 500 * time.Millisecond
 )
 
-// SendBulks sends the signals of bulks until ctx ends: 16 of a bulk at once, those of a bulk by one server at a time. A
-// signal's id follows from the bulk and the number of its row, so that what is sent again after a crash has one effect,
-// and each is decided under the fence of its bulk, so that a server that slept past its lease sends nothing more. A row
-// that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
+// SendBulks sends the signals of bulks until ctx ends. It sends at most 16 signals of a bulk concurrently, and only one
+// server at a time sends those of a bulk. The id of a signal is derived from the bulk and the row number, so that a
+// signal that is sent again after a crash has one effect. Each signal is decided under the fence of its bulk, so that a
+// server that lost its lease sends nothing more. A row with a temporary error (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE,
+// STORE_OVERLOADED, UNAVAILABLE) is tried again later, while the bulk goes on. owner names this process in leases.
 func (s *Sender) SendBulks(ctx context.Context, owner string) error {
 	return s.background.Loop(ctx, s.settings.Wake, func(ctx context.Context) (bool, error) {
 		leased, err := s.store.LeaseBulks(ctx, owner, s.settings.LeaseTTL, bulksAtOnce)
@@ -91,16 +92,16 @@ func (s *Sender) SendBulks(ctx context.Context, owner string) error {
 	})
 }
 
-// releaseBulk gives a lease back, also when this server is stopping. A bulk that is finished, or whose fence moved,
-// has none to give, and what cannot be given back ends by itself.
+// releaseBulk releases a lease, also while this server is stopping. A finished bulk or a lost lease needs no release,
+// and a lease that cannot be released expires.
 func (s *Sender) releaseBulk(ctx context.Context, b store.Bulk, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bulkTurn)
 	defer cancel()
 	return s.store.ReleaseBulk(ctx, b, wait)
 }
 
-// sendBulk works on a leased bulk for a turn, and says for how long there is nothing more to do; with an error 0
-// where the store may do better soon.
+// sendBulk works on a leased bulk for one turn. It returns the time until there is more to do. It returns 0 with an
+// error when another try soon may succeed.
 func (s *Sender) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, error) {
 	j := &bulkJob{s: s, bulk: b}
 	var asker bulkAsker
@@ -114,16 +115,16 @@ func (s *Sender) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, err
 	}
 	size := bulkRound
 	if b.Paced != "" {
-		size = 1 // what paced it may have passed, or not
+		size = 1 // try one row first: the limit may still apply
 	}
 	for turn := s.rights.Now().Add(bulkTurn); s.rights.Now().Before(turn); {
 		if b.StoppedAt != nil {
-			size = store.MaxPage // nothing is sent
+			size = store.MaxPage // the rows are only marked
 		}
 		var rows []store.BulkRow
 		var next store.BulkPause
 		var err error
-		if err = s.patiently(ctx, func() (err error) {
+		if err = s.retryStore(ctx, func() (err error) {
 			rows, next, err = s.store.WaitingBulkRows(ctx, b.ID, size)
 			return err
 		}); err != nil {
@@ -142,11 +143,11 @@ func (s *Sender) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, err
 		st, done := store.BulkSettlement{}, len(rows)
 		if b.StoppedAt == nil {
 			st, done = j.round(ctx, rows)
-		} else if st.Ends, err = j.leave(ctx, rows); err != nil {
+		} else if st.Ends, err = j.outcomesOfStopped(ctx, rows); err != nil {
 			return 0, err
 		}
 		if ctx.Err() != nil {
-			return 0, ctx.Err() // what was accepted is found when it is sent again
+			return 0, ctx.Err() // a repetition finds the receipts of accepted signals
 		}
 		after, err := s.settleBulk(ctx, b, st)
 		switch {
@@ -167,10 +168,10 @@ func (s *Sender) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, err
 	return 0, nil
 }
 
-// settleBulk keeps what became of a round.
+// settleBulk stores the outcomes of a round.
 func (s *Sender) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSettlement) (after store.Bulk,
 	err error) {
-	err = s.patiently(ctx, func() (err error) {
+	err = s.retryStore(ctx, func() (err error) {
 		after, err = s.store.SettleBulkRows(ctx, b, st, s.settings.LeaseTTL)
 		return err
 	})
@@ -183,9 +184,9 @@ func (s *Sender) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSett
 	return after, nil
 }
 
-// patiently tries again while the store does not answer, as long as a lease may hold: so a bulk goes on when the
-// store is back, and what is known is not found out twice.
-func (s *Sender) patiently(ctx context.Context, f func() error) error {
+// retryStore retries f while the store is unavailable, for at most the duration of a lease. The bulk then goes on when
+// the store is back, and the outcomes of a round are not lost.
+func (s *Sender) retryStore(ctx context.Context, f func() error) error {
 	for left := s.settings.LeaseTTL; ; left -= bulkStoreRetry {
 		err := f()
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded) || left <= 0 ||
@@ -195,7 +196,7 @@ func (s *Sender) patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// bulkJob is one bulk that is being sent.
+// bulkJob is the state of sending one bulk.
 type bulkJob struct {
 	s      *Sender
 	bulk   store.Bulk
@@ -203,8 +204,8 @@ type bulkJob struct {
 	action bulkAction
 }
 
-// round sends the signals of some rows at once, and counts those that have their outcome. It says nothing of rows whose
-// bulk was stopped or taken over meanwhile.
+// round sends the signals of rows concurrently and counts the rows with a final outcome. It returns no outcome for rows
+// whose bulk was stopped or taken over in the meantime.
 func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
 	var mu sync.Mutex
 	control.DoConcurrently(rows, func(r store.BulkRow) {
@@ -229,13 +230,14 @@ func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.Bul
 	return st, done
 }
 
-// leave says what became of rows of a bulk that was stopped: a dead server may have sent one and not noted it.
-func (j *bulkJob) leave(ctx context.Context, rows []store.BulkRow) ([]store.BulkEnd, error) {
+// outcomesOfStopped returns the outcomes of the rows of a stopped bulk. A server that crashed may have sent a signal
+// without recording it, so rows with a receipt are not NOT_SENT.
+func (j *bulkJob) outcomesOfStopped(ctx context.Context, rows []store.BulkRow) ([]store.BulkEnd, error) {
 	f := store.BulkRowFilter{BulkID: j.bulk.ID}
 	for _, r := range rows {
 		f.Nos = append(f.Nos, r.No)
 	}
-	err := j.s.patiently(ctx, func() (err error) {
+	err := j.s.retryStore(ctx, func() (err error) {
 		rows, err = j.s.store.BulkRows(ctx, f)
 		return err
 	})
@@ -251,8 +253,8 @@ func (j *bulkJob) leave(ctx context.Context, rows []store.BulkRow) ([]store.Bulk
 	return ends, err
 }
 
-// send sends the signal of one row and says what came back; false when the bulk is no longer held, and so nothing was
-// sent.
+// send sends the signal of one row and returns the outcome. It returns false when this server no longer holds the bulk;
+// then it sent nothing.
 func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd, held bool) {
 	rc, err := j.signal(ctx, r)
 	if errors.Is(err, store.ErrConflict) {
@@ -260,7 +262,7 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 	}
 	var own *control.Error
 	if errors.As(err, &own) && (own.Code == run.CodeForbidden || own.Code == run.CodeNotFound) {
-		// It was sent before a crash, when that was still allowed: what was accepted stays so.
+		// The signal may have been accepted before a crash, when it was still allowed. The acceptance stands.
 		if known, lookErr := j.s.store.Receipt(ctx, r.RunID, r.SignalID); lookErr == nil {
 			rc, err = runs.SignalReceipt{Receipt: known}, nil
 		} else if !errors.Is(lookErr, store.ErrNotFound) {
@@ -282,20 +284,20 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd,
 				slog.Int("row", r.No),
 				slog.Any("error", own.Unwrap()))
 		}
-	default: // the context's end
+	default: // ctx ended
 		end.Outcome, end.Code, end.Delay = store.BulkWaiting, run.CodeUnavailable, bulkPauseLeast
 	}
 	return end, true
 }
 
-// mustWait reports whether a row with the code is tried again.
+// mustWait reports whether a row that failed with the code is tried again.
 func mustWait(c run.Code) bool {
 	return c == run.CodeSignalRate || c == run.CodeStoreUnavailable || c == run.CodeStoreOverloaded ||
 		c == run.CodeUnavailable
 }
 
-// signal is SignalRun with the rights that the asker has now. What it may not do leaves a row in the
-// audit, and nothing in the log of the run: a bulk would flood it.
+// signal is SignalRun with the current rights of the principal that requested the bulk. A denial is written to the
+// audit but not to the log of the run, because a bulk would flood the log.
 func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (runs.SignalReceipt, error) {
 	s, action := j.s, authz.Action(j.action.Signal.Type)
 	alive, err := s.rights.Authz.Alive(j.asker)
@@ -306,7 +308,7 @@ func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (runs.SignalRecei
 	if !alive {
 		s.rights.AuditDenied(ctx, j.asker, audit)
 		return runs.SignalReceipt{}, control.Refuse(
-			run.CodeForbidden, "The account, token or session that asked for the bulk is no longer good.")
+			run.CodeForbidden, "The account, token or session that requested the bulk is no longer valid.")
 	}
 	of, err := s.rights.Visible(ctx, j.asker, action, r.RunID)
 	if err != nil {

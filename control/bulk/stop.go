@@ -9,7 +9,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// actionStopBulk is what the audit calls the stop of a bulk.
+// actionStopBulk is the action of stopping a bulk in the audit.
 const actionStopBulk authz.Action = "CANCEL_BULK"
 
 // CancelBulk asks to stop a bulk.
@@ -19,9 +19,9 @@ type CancelBulk struct {
 	Reason    string
 }
 
-// CancelBulk stops one of p's own bulks: signals that wait are not sent, and their rows say NOT_SENT as soon as a
-// server has looked at them. None is sent after it answered, by whomever. What was sent stays so. A bulk that is
-// finished or was stopped is left as it is, and only the first stop is audited. NOT_FOUND as Bulk.
+// CancelBulk stops one of p's own bulks. No server sends another signal of it after CancelBulk has returned. Waiting
+// rows become NOT_SENT as soon as a server has processed them. Signals that were sent are not taken back. A finished or
+// stopped bulk does not change, and only the first stop is audited. Errors: BAD_USER_INPUT, NOT_FOUND as for Bulk.
 func (s *Requester) CancelBulk(ctx context.Context, p authz.Principal, in CancelBulk) (Bulk, error) {
 	if vs := control.CheckReason(control.CheckID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
 		return Bulk{}, control.BadInput(vs)

@@ -11,14 +11,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// chosenRuns are the runs that a bulk would be of, and how many were named and are not.
+// chosenRuns has the runs that a bulk would target.
 type chosenRuns struct {
 	runs   []run.Identity
-	absent int // they do not exist, or p may not READ them
+	absent int // number of named runs that do not exist or that p may not READ
 }
 
-// bulkRuns finds the runs that are meant, each of them once and none that p may not READ: in the order in
-// which they were named, else newest first.
+// bulkRuns returns the selected runs that p may READ, each of them once: named runs in the order of their names, others
+// newest first.
 func (s *Reader) bulkRuns(ctx context.Context, p authz.Principal, in BulkRuns) (chosenRuns, error) {
 	given := 0
 	for _, is := range []bool{in.IDs != nil, in.Filter != nil, in.FailedOf != ""} {

@@ -12,24 +12,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// BulkFrame is a bulk, and the rows that changed since the frame before.
+// BulkFrame is the state of a bulk and the rows that changed since the frame before.
 type BulkFrame struct {
 	Sync   live.Sync
 	Reason live.Reason
 	AsOf   time.Time
-	Reset  bool // read the rows: this frame says nothing of what changed before it
+	Reset  bool // the client must read the rows again, because this frame does not list all changes
 	Bulk   Bulk
 	Rows   []BulkRow
 }
 
-// How often a bulk that is watched is read: slower the longer nothing moves in it, and only for the quiet
-// frames once nothing will.
+// Intervals at which a watched bulk is read: longer while nothing changes. Once all rows are final, it is read only for
+// the quiet frames.
 const (
 	bulkLookEvery = 200 * time.Millisecond
 	bulkLookMost  = 2 * time.Second
 )
 
-// WatchBulk shows one of p's own bulks as it is, then when it or a receipt of it moves. NOT_FOUND as Bulk.
+// WatchBulk returns a stream of the state of one of p's own bulks: first the current state, then each change of the
+// bulk or of a receipt, and a quiet frame when nothing changes. Errors: NOT_FOUND as for Bulk.
 func (s *Reader) WatchBulk(ctx context.Context, p authz.Principal, id string) (control.Stream[BulkFrame], error) {
 	b, err := s.Bulk(ctx, p, id)
 	if err != nil {
@@ -45,8 +46,8 @@ func (s *Reader) WatchBulk(ctx context.Context, p authz.Principal, id string) (c
 type bulkStream struct {
 	s     *Reader
 	guard control.Guard
-	shown BulkFrame        // the frame before
-	marks []store.BulkMark // as they were shown; nil before the first frame
+	shown BulkFrame        // the frame before; its Bulk is set from the start
+	marks []store.BulkMark // the marks of the frame before; nil before the first frame
 	every time.Duration
 }
 
@@ -86,8 +87,8 @@ func (w *bulkStream) next(ctx context.Context) (BulkFrame, error) {
 	}
 }
 
-// look makes the next frame and reports whether it says more than the one before. A store that does not
-// answer makes it STALE, with what is known.
+// look reads the next frame and reports whether it has a change. When the store does not answer, the frame is STALE
+// with the last known state.
 func (w *bulkStream) look(ctx context.Context) (BulkFrame, bool, error) {
 	f, moved, err := w.read(ctx)
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) {
@@ -95,7 +96,7 @@ func (w *bulkStream) look(ctx context.Context) (BulkFrame, bool, error) {
 		return f, w.shown.Sync != live.Stale, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return f, false, bulkNotFound() // the newest 50 are kept
+		return f, false, bulkNotFound() // only the newest 50 bulks are kept
 	}
 	return f, moved, err
 }
@@ -108,7 +109,7 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 		return f, false, err
 	}
 	back := w.shown.Sync == live.Stale
-	if w.marks != nil && b.Rev == w.shown.Bulk.Rev && settledBulk(w.marks) {
+	if w.marks != nil && b.Rev == w.shown.Bulk.Rev && isSettled(w.marks) {
 		w.every = s.quiet
 		return f, back, nil
 	}
@@ -121,7 +122,7 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 		return f, false, err
 	}
 	f.Bulk.Applications = &applications
-	// the store was restored, or this is the first
+	// This is the first frame, or the store was restored.
 	if w.marks == nil || b.Rev < w.shown.Bulk.Rev || len(marks) != len(w.marks) {
 		w.marks, w.every, f.Reset = marks, bulkLookEvery, true
 		return f, true, nil
@@ -145,12 +146,12 @@ func (w *bulkStream) read(ctx context.Context) (BulkFrame, bool, error) {
 	return f, true, nil
 }
 
-// settledBulk reports whether no row will move again.
-func settledBulk(marks []store.BulkMark) bool {
+// isSettled reports whether no row will change again.
+func isSettled(marks []store.BulkMark) bool {
 	return !slices.ContainsFunc(marks, func(m store.BulkMark) bool {
 		return m.Outcome == store.BulkWaiting || m.Outcome == store.BulkAccepted && !m.Application.Final() || m.Moving
 	})
 }
 
-// Close implements Stream.
+// Close implements control.Stream.
 func (w *bulkStream) Close() {}

@@ -23,7 +23,7 @@ type DeliveryStore interface {
 	Settle(ctx context.Context, d store.Delivery, delay time.Duration) error
 }
 
-// Deliverer hands accepted signals to the engine. It is safe for concurrent use.
+// Deliverer delivers accepted signals to the engine. It is safe for concurrent use.
 type Deliverer struct {
 	store      DeliveryStore
 	engine     engine.Engine
@@ -40,9 +40,9 @@ func NewDeliverer(store DeliveryStore, engine engine.Engine, stopper *runs.Stopp
 	return &Deliverer{store: store, engine: engine, stopper: stopper, background: background, leases: leases, wake: wake}
 }
 
-// Deliver hands accepted signals to the engine until ctx ends: in order per run,
-// n+1 only after the engine acknowledged n, at least once (T93, T196). An engine
-// that does not answer leaves them ACCEPTED.
+// Deliver delivers accepted signals to the engine until ctx ends: in order for each run, signal n+1 only after the
+// engine acknowledged n, and each at least once (contract T93, T196). Signals stay ACCEPTED while the engine does not
+// answer. owner names this process in leases. Any number of servers may do it.
 func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
 	return s.background.Loop(ctx, s.wake, func(ctx context.Context) (bool, error) {
 		leased, err := s.store.LeaseDeliveries(ctx, owner, s.leases.TTL, s.leases.Batch)
@@ -54,7 +54,7 @@ func (s *Deliverer) Deliver(ctx context.Context, owner string) error {
 			}); err != nil {
 				wait = 250 * time.Millisecond << min(d.Attempts, 6)
 				if errors.Is(err, engine.ErrNotStarted) {
-					wait = min(wait, time.Second) // its start is under way
+					wait = min(wait, time.Second) // the start is under way
 				} else if ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) {
 					s.background.Log.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID),
 						slog.Any("error", err))
@@ -79,7 +79,7 @@ func (s *Deliverer) deliver(ctx context.Context, d store.Delivery) error {
 		return err
 	}
 	if stop, ok := runs.Killer(receipts); ok {
-		return s.stopper.Kill(ctx, r, stop) // before what waits in front of it: nothing else matters any more
+		return s.stopper.Kill(ctx, r, stop) // before earlier signals, which no longer matter
 	}
 	for _, rc := range receipts {
 		err := s.engine.Signal(ctx, r.Identity, runs.EngineSignal(rc))

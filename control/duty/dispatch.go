@@ -1,5 +1,5 @@
-// Package duty is the work of a server that no request waits for: Dispatcher starts queued runs, Deliverer hands
-// signals to the engine, and Reconciler finds runs whose log and engine disagree.
+// Package duty has the background work of a server: Dispatcher starts queued runs, Deliverer delivers signals to the
+// engine, and Reconciler finds runs whose log and engine disagree.
 package duty
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// DispatchQueue admits and leases runs that wait.
+// DispatchQueue admits and leases waiting runs.
 type DispatchQueue interface {
 	AdmitWaiting(ctx context.Context, terms func(tenantID string, projectID string) store.Terms,
 		limit int) (store.Admitted, error)
@@ -25,7 +25,7 @@ type DispatchQueue interface {
 	Started(ctx context.Context, runID string, generation int64) error
 }
 
-// DispatchRuns reads the runs that are started.
+// DispatchRuns reads and approves the runs that are started.
 type DispatchRuns interface {
 	Get(ctx context.Context, runID string) (store.Run, error)
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
@@ -50,7 +50,7 @@ func NewDispatcher(queue DispatchQueue, runs DispatchRuns, launcher *Launcher, s
 		background: background}
 }
 
-// giveBackFrozen gives a leased start of a frozen tenant back; false: it may start.
+// giveBackFrozen releases the leased start of a frozen tenant. It returns false when the tenant is not frozen.
 func (s *Dispatcher) giveBackFrozen(ctx context.Context, q store.QueueRow) (bool, error) {
 	if _, frozen := s.admission.Modes.State.Current().Frozen[q.TenantID]; !frozen {
 		return false, nil
@@ -59,21 +59,20 @@ func (s *Dispatcher) giveBackFrozen(ctx context.Context, q store.QueueRow) (bool
 }
 
 const (
-	// lookEvery is how often a reconciler looks without being told; runs that end or are
-	// asked for anywhere wake it over the bus. Without a bus or a store it looks more often.
-	lookEvery      = 5 * time.Second
-	lookWithoutBus = 500 * time.Millisecond
-	// lookWhileShut is how often it asks whether anything may start, which costs nothing.
-	lookWhileShut = time.Second
-	// lookGap is the least time between two looks, so that a crowd of wake-ups is one.
-	lookGap = 10 * time.Millisecond
+	// pollEvery is how often a dispatcher polls the queue. Runs that end or are requested on any server wake it over
+	// the bus, so it polls more often without the bus, and after an error.
+	pollEvery      = 5 * time.Second
+	pollWithoutBus = 500 * time.Millisecond
+	// pollWhileHeld is how often a dispatcher checks whether the mode allows starts again. The check does no I/O.
+	pollWhileHeld = time.Second
+	// pollGap is the minimum time between two rounds, so that many wake-ups at once cause one round.
+	pollGap = 10 * time.Millisecond
 )
 
-// Dispatch admits what waits for a token or a place, and starts what was admitted in the
-// engine, until ctx ends. It is woken at once by a run that is asked for or ends, here or
-// on another server, and when time alone lets something in. Admitting is one
-// transaction, starting is idempotent and marking is fenced, so any number of reconcilers
-// start each run once (T128, T130).
+// Dispatch admits runs that wait for a quota token or a slot, and starts admitted runs in the engine, until ctx ends. A
+// run that is requested or ends on any server wakes it at once, and so does the time at which the next run can be
+// admitted. Admission is one transaction, starting is idempotent, and the mark of a started run is fenced, so that any
+// number of dispatchers start each run once (contract T128, T130). owner names this process in leases.
 func (s *Dispatcher) Dispatch(ctx context.Context, owner string) error {
 	s.admission.Waker.Dispatchers.Add(1)
 	defer s.admission.Waker.Dispatchers.Add(-1)
@@ -81,27 +80,28 @@ func (s *Dispatcher) Dispatch(ctx context.Context, owner string) error {
 	for {
 		more, wait, err := s.dispatch(ctx, owner)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.background.Log.WarnContext(ctx, "queued runs were not started; the next look tries again",
+			s.background.Log.WarnContext(ctx, "queued runs were not started; the next round tries again",
 				slog.Any("error", err))
 		}
 		if more && err == nil && ctx.Err() == nil {
 			continue
 		}
-		if !control.Sleep(ctx, nil, lookGap) || !control.Sleep(ctx, s.admission.Waker.Starts, wait) {
+		if !control.Sleep(ctx, nil, pollGap) || !control.Sleep(ctx, s.admission.Waker.Starts, wait) {
 			return nil
 		}
 	}
 }
 
-// dispatch is one look: whether there may be more to do at once, else how long there is not.
+// dispatch does one round. It returns more when there may be more to do at once, and else the time until the next
+// round.
 func (s *Dispatcher) dispatch(ctx context.Context, owner string) (more bool, wait time.Duration, err error) {
-	wait = lookEvery
+	wait = pollEvery
 	if !s.admission.Waker.Up() {
-		wait = lookWithoutBus
+		wait = pollWithoutBus
 	}
 	n := s.admission.Modes.LeaseSize()
 	if n == 0 {
-		return false, lookWhileShut, nil
+		return false, pollWhileHeld, nil
 	}
 	admitted, admitErr := s.queue.AdmitWaiting(ctx, s.admission.Allowances.Terms, n)
 	if admitted.Next > 0 {
@@ -121,13 +121,13 @@ func (s *Dispatcher) dispatch(ctx context.Context, owner string) (more bool, wai
 		}
 	})
 	if err = errors.Join(admitErr, err); err != nil {
-		wait = lookWithoutBus
+		wait = pollWithoutBus
 	}
 	full := s.admission.Leases.Batch
 	return len(rows) == full || len(admitted.Rows) == full, wait, err
 }
 
-// start hands a leased run to the engine.
+// start starts a leased run in the engine.
 func (s *Dispatcher) start(ctx context.Context, q store.QueueRow) error {
 	if held, err := s.giveBackFrozen(ctx, q); held {
 		return err
@@ -148,14 +148,14 @@ func (s *Dispatcher) start(ctx context.Context, q store.QueueRow) error {
 		return err
 	}
 	if errors.Is(err, store.ErrConflict) {
-		return nil // somebody else holds the lease now and will find the run started
+		return nil // another dispatcher holds the lease now and will find the run started
 	}
 	return err
 }
 
-// approveLeased appends the RunApproved of a run that waited, once, under the fence of its
-// lease: store.ErrConflict when that moved. A run that was approved before it came into the
-// queue stays as it is (T213).
+// approveLeased appends the RunApproved of a run that waited in the queue, once, under the fence of its lease. It
+// returns store.ErrConflict when the lease was lost. It does nothing for a run that was approved before it was queued
+// (contract T213).
 func (s *Dispatcher) approveLeased(ctx context.Context, q store.QueueRow) error {
 	first, err := s.runs.Events(ctx, q.RunID, 0, 1)
 	if err != nil || len(first) == 0 || first[0].Type != run.RunQueued {

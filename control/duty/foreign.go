@@ -19,7 +19,7 @@ func (s *Reconciler) reportForeign(ctx context.Context, id run.Identity, f engin
 	const held = "An execution that dvt did not start held the id of the run in the engine (%s): %s."
 	why := fmt.Sprintf(held, f.EngineRunID, f.Why)
 	s.help.Metrics.done.WithLabelValues(workflowForeign, didTerminate).Inc()
-	s.background.Log.WarnContext(ctx, "an execution under the id of a run is not one of dvt",
+	s.background.Log.WarnContext(ctx, "dvt did not start an execution under the id of a run",
 		slog.String("runId", id.RunID), slog.String("engineRunId", f.EngineRunID), slog.String("why", f.Why))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), control.RefusalAuditTime)
 	defer cancel()
@@ -36,17 +36,17 @@ func (s *Reconciler) reportForeign(ctx context.Context, id run.Identity, f engin
 // execution has already ended.
 func (w *pass) oust(ctx context.Context, id run.Identity, d engine.Description) error {
 	w.s.reportForeign(ctx, id, engine.ForeignExecution{EngineRunID: d.Ref.EngineRunID, Why: d.Foreign})
-	err := w.eye.Oust(ctx, id, "dvt: this execution held the id of a run, and dvt did not start it: "+d.Foreign)
+	err := w.engine.Oust(ctx, id, "dvt: this execution held the id of a run, and dvt did not start it: "+d.Foreign)
 	if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-// lookAtLeftovers terminates executions of runs whose log has ended. Either the engine did not answer when dvt ended
+// checkLeftovers terminates executions of runs whose log has ended. Either the engine did not answer when dvt ended
 // the run, or somebody started the execution later. Each call reads one page of the engine's index.
-func (w *pass) lookAtLeftovers(ctx context.Context) error {
-	open, next, err := w.eye.Running(ctx, w.runningPage)
+func (w *pass) checkLeftovers(ctx context.Context) error {
+	open, next, err := w.engine.Running(ctx, w.runningPage)
 	w.runningPage = next
 	if err != nil || len(open) == 0 {
 		return err
@@ -65,7 +65,7 @@ func (w *pass) lookAtLeftovers(ctx context.Context) error {
 			return nil // the workflow of the run may be closing by itself
 		}
 		return w.s.background.DoForRun(ctx, control.DutySweep, id.RunID, func() error {
-			err := w.eye.Terminate(ctx, id, "dvt: the run has ended")
+			err := w.engine.Terminate(ctx, id, "dvt: the run has ended")
 			if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
 				return nil
 			}

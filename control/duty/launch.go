@@ -18,7 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Launcher starts runs in the engine and watches how long that takes. It is safe for concurrent use.
+// Launcher starts runs in the engine and measures how long that takes. It is safe for concurrent use.
 type Launcher struct {
 	rights  *control.Rights
 	probe   *health.EngineProbe
@@ -35,7 +35,7 @@ func NewLauncher(rights *control.Rights, probe *health.EngineProbe, queues plan.
 	return &Launcher{rights: rights, probe: probe, queues: queues, modes: modes, alerts: alerts, foreign: foreign}
 }
 
-// startInEngine starts a run and takes the time.
+// startInEngine starts a run and reports the duration to the breaker.
 func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {
 	began := s.rights.Now()
 	started, err := s.probe.Engine.Start(ctx, id, s.queues.For(id.TenantID, id.EnvironmentID))
@@ -53,7 +53,7 @@ func (s *Launcher) startInEngine(ctx context.Context, id run.Identity) error {
 	return err
 }
 
-// tryEngine asks the engine about nothing, when it was to be tried and no start waits.
+// tryEngine probes the engine for the breaker while it is open and no run waits to be started.
 func (s *Launcher) tryEngine(ctx context.Context) {
 	if _, _, open := s.modes.Breaker.Seen(); !open {
 		return
@@ -67,14 +67,14 @@ func (s *Launcher) tryEngine(ctx context.Context) {
 	}
 }
 
-// observeStart tells the breaker, and people when it opens or closes.
+// observeStart reports a start to the breaker. It logs and audits the change when the breaker opens or closes.
 func (s *Launcher) observeStart(ctx context.Context, took time.Duration, err error) {
 	if !s.modes.Breaker.Observe(took, err != nil) {
 		return
 	}
 	s.modes.State.Set(nil)
 	p95, n, open := s.modes.Breaker.Seen()
-	word, why := "CLOSED", "A start within the limit: new runs are taken again."
+	word, why := "CLOSED", "A start within the limit: new runs are accepted again."
 	if open {
 		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+
 			p95.Round(time.Millisecond).String()+": new runs are refused."
@@ -87,7 +87,7 @@ func (s *Launcher) observeStart(ctx context.Context, took time.Duration, err err
 	s.auditBreaker(ctx, word, why)
 }
 
-// auditBreaker leaves a row with the operators: at most one a minute for each turn.
+// auditBreaker writes an audit row for the operators, at most one a minute for each direction.
 func (s *Launcher) auditBreaker(ctx context.Context, word, why string) {
 	if s.rights.Operators == "" {
 		return

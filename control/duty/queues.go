@@ -26,11 +26,11 @@ type silentQueue struct {
 	alerted map[string]bool // tenants with an alert
 }
 
-// lookAtQueues raises an alert (NO_WORKER_FOR_QUEUE) about each queue that a run waits for and that no worker serves.
+// checkQueues raises an alert (NO_WORKER_FOR_QUEUE) about each queue that a run waits for and that no worker serves.
 // It raises one for each queue and tenant until a worker is back. Three conditions make a queue unserved: no worker
 // polled it for NoWorkerAfter, tasks wait in it, and a whole cycle found no worker busy with one of its steps. The
 // third one is needed because a worker with all slots taken does not poll.
-func (w *pass) lookAtQueues(ctx context.Context, r store.QuietRun) error {
+func (w *pass) checkQueues(ctx context.Context, r store.QuietRun) error {
 	q := w.s.help.Plans.Queues.For(r.TenantID, r.EnvironmentID)
 	var due []string
 	for _, name := range q.Names() {
@@ -104,7 +104,7 @@ func (w *pass) busy(ctx context.Context, r store.QuietRun, queue string) (bool, 
 	if !slices.ContainsFunc(r.Running, on) {
 		return false, nil
 	}
-	d, err := w.eye.Debug(ctx, r.Identity)
+	d, err := w.engine.Debug(ctx, r.Identity)
 	if err != nil {
 		return false, err
 	}
@@ -119,8 +119,8 @@ func (w *pass) busy(ctx context.Context, r store.QuietRun, queue string) (bool, 
 	return false, nil
 }
 
-// lookAtSilentQueues forgets queues whose workers are back and queues without waiting tasks.
-func (w *pass) lookAtSilentQueues(ctx context.Context) error {
+// checkSilentQueues forgets queues whose workers are back and queues without waiting tasks.
+func (w *pass) checkSilentQueues(ctx context.Context) error {
 	alerted := 0
 	for name, x := range w.silentQueues {
 		sight, ok := w.s.help.Pollers.Look(ctx, name)

@@ -20,7 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ReconcileHelp is what a Sweeper asks beside the store and the engine.
+// ReconcileHelp has the dependencies of a Reconciler beside the store and the engine.
 type ReconcileHelp struct {
 	Plans    *runs.PlanReader
 	Pollers  *health.Pollers
@@ -28,7 +28,7 @@ type ReconcileHelp struct {
 	Metrics  ReconcileMetrics
 }
 
-// DriftStore reads and ends runs whose log and engine disagree.
+// DriftStore reads runs whose log and engine may disagree, and ends them.
 type DriftStore interface {
 	Get(ctx context.Context, runID string) (store.Run, error)
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
@@ -38,7 +38,7 @@ type DriftStore interface {
 	Audit(ctx context.Context, rows ...store.AuditRow) error
 }
 
-// OverdueStore lists runs that wait for too long.
+// OverdueStore lists runs and starts that wait for too long.
 type OverdueStore interface {
 	Alerts(ctx context.Context, f store.AlertFilter) ([]store.Alert, error)
 	ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow, error)
@@ -46,7 +46,7 @@ type OverdueStore interface {
 	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error)
 }
 
-// Reconciler finds runs whose log and engine disagree, and mends or reports them. It is safe for concurrent use.
+// Reconciler finds runs whose log and engine disagree. It repairs or reports them. It is safe for concurrent use.
 type Reconciler struct {
 	runs       DriftStore
 	waits      OverdueStore
@@ -56,7 +56,7 @@ type Reconciler struct {
 	help       ReconcileHelp
 }
 
-// NewReconciler makes a Sweeper.
+// NewReconciler makes a Reconciler.
 func NewReconciler(runs DriftStore, waits OverdueStore, stopper *runs.Stopper, background *control.Background,
 	admission *admission.Admission,
 	help ReconcileHelp) *Reconciler {
@@ -64,28 +64,28 @@ func NewReconciler(runs DriftStore, waits OverdueStore, stopper *runs.Stopper, b
 		help: help}
 }
 
-// ReconcileSettings is how a sweep goes about; zero fields take the defaults named.
+// ReconcileSettings has the intervals and limits of a Reconciler. A zero field takes the default that its comment
+// names.
 type ReconcileSettings struct {
-	// Interval between two looks; 5 s.
+	// Interval is the time between two rounds; 5 s.
 	Interval time.Duration
-	// Quiet is how long a run's log has stood still before the run is looked at; 30 s.
+	// Quiet is the time without a new event after which a run is checked; 30 s.
 	Quiet time.Duration
-	// Confirm is the time between the two looks that must agree before a run is
-	// ended or started again; 5 s.
+	// Confirm is the minimum time between the two checks that must agree before a run is ended or started again; 5 s.
 	Confirm time.Duration
-	// StartAge is how long a start may be overdue; 2 min.
+	// StartAge is how long a start may be overdue before it counts as stuck; 2 min.
 	StartAge time.Duration
-	// StepSlack is what a step may take beyond all its tries; 10 min.
+	// StepSlack is the time that an attempt may run beyond all its tries; 10 min.
 	StepSlack time.Duration
-	// NoWorkerAfter is how long no worker may ask a queue for work that a run waits for; 5 min.
+	// NoWorkerAfter is the time without a poll after which a queue with waiting tasks counts as unserved; 5 min.
 	NoWorkerAfter time.Duration
-	// StopWithin is how long the engine may take to carry out a stop before the sweep ends the run; 2 min.
+	// StopWithin is how long the engine may take to carry out a stop before the Reconciler ends the run; 2 min.
 	StopWithin time.Duration
-	// Batch is how many quiet runs one look takes; 500.
+	// Batch is the number of quiet runs that one round checks; 500.
 	Batch int
 }
 
-// WithDefaults returns c with the defaults of the fields that are zero.
+// WithDefaults returns c with the defaults in place of zero fields.
 func (c ReconcileSettings) WithDefaults() ReconcileSettings {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
@@ -105,82 +105,79 @@ func (c ReconcileSettings) WithDefaults() ReconcileSettings {
 	return c
 }
 
-// What a sweep finds.
+// Kinds of findings. They are labels of metrics.
 const (
 	workflowGone    = "workflow_gone"    // the execution ended, the run did not
 	workflowMissing = "workflow_missing" // the engine does not know a run that was handed to it
-	// An execution that dvt did not start holds the id of a run.
+	// workflowForeign is an execution that dvt did not start and that holds the id of a run.
 	workflowForeign  = "workflow_foreign"
 	workflowLeftover = "workflow_leftover" // an execution of a run that has ended
 	stopUnanswered   = "stop_unanswered"   // a stop that the engine has not carried out in time
-	startStuck       = "start_stuck"       // a queued start that nobody makes
+	startStuck       = "start_stuck"       // a queued start that no dispatcher takes
 	stepStuck        = "step_stuck"        // an attempt that runs for longer than all its tries may take
-	stepStray        = "step_stray"        // an attempt that is RUNNING in the log and that the engine does not execute
-	logRegressed     = "log_regressed"     // the engine knows more of the log than there is
-	noWorker         = "no_worker"         // a queue that a run waits for and that no worker serves
+	stepStray        = "step_stray"        // an attempt that is RUNNING in the log but that the engine does not execute
+	logRegressed     = "log_regressed"     // the engine knows later events than the log has
+	noWorker         = "no_worker"         // a queue with waiting runs that no worker serves
 )
 
-// What a sweep does about it.
+// Actions of the Reconciler. They are labels of metrics.
 const (
-	didFail      = "failed"    // the run, with RunFailed
-	didCancel    = "cancelled" // the run, by the stop that was open
+	didFail      = "failed"    // the run ended with RunFailed
+	didCancel    = "cancelled" // the run ended by its open stop
 	didRestart   = "restarted"
 	didWake      = "woken"
-	didEscalate  = "escalated"  // people are told
-	didTerminate = "terminated" // the execution, in the engine
+	didEscalate  = "escalated"  // an alert was raised
+	didTerminate = "terminated" // the execution was ended in the engine
 )
 
-// Bounds of a sweep.
+// Limits of the Reconciler.
 const (
 	maxSuspects    = 10000
-	maxClosed      = 1000            // of the executions that one look at the closed ones takes
-	maxForgotten   = 10              // runs that an engine may not know while it knows fewer than that
-	closedOverlap  = 2 * time.Minute // by which two looks at the closed executions overlap
-	closedAtFirst  = time.Hour       // that the first of them goes back
-	regressedPause = time.Minute     // before a run whose log is too short is looked at again
+	maxClosed      = 1000            // closed executions that one round reads
+	maxForgotten   = 10              // with more lost runs than this and than known ones, doubt the engine
+	closedOverlap  = 2 * time.Minute // overlap of two reads of the closed executions
+	closedAtFirst  = time.Hour       // how far back the first read goes
+	regressedPause = time.Minute     // before a doubtful run is checked again
 )
 
-// lookout is what a sweep asks of an engine.
-type lookout interface {
+// reconcilableEngine is the set of engine interfaces that a Reconciler needs.
+type reconcilableEngine interface {
 	engine.Engine
 	engine.Census
 	engine.Historian
 	engine.Debugger
 }
 
-// Reconcile finds what has come to stand still until ctx ends, says in words what is
-// wrong, and heals it or tells people (T99, T166, T192):
+// Reconcile looks for runs, starts and queues that have stopped making progress, until ctx ends. It repairs them or
+// raises an alert with the reason (contract T99, T166, T192):
 //
-//   - an execution that ended while its run did not, within a minute (E-16), and a
-//     run that the engine does not know: the run's open stop is completed, else it
-//     fails with ENGINE_TERMINATED or ENGINE_LOST; one that never began is started
-//     again. Two looks must agree, with the log standing still between them;
-//   - an execution under a run's id that dvt did not start: it is ended, and the run is treated as one whose execution
-//     ended;
-//   - a stop that the engine has not carried out within StopWithin: the run is ended in the store, whether the engine
-//     answers or not, and its execution when it answers;
-//   - an execution of a run that has ended: it is ended too;
-//   - a start that is overdue: it is made due, and the reconcilers are woken;
-//   - a run that waited longer than it may: it fails with QUEUE_TTL_EXCEEDED (T131);
-//   - a queue that runs wait for and that no worker serves: people are told, where the
-//     engine knows who serves a queue (engine.Pollers);
-//   - an attempt that runs for longer than all its tries may take: it fails when the engine does not execute it,
-//     else people are told. Runs that are PAUSED and steps that wait for a person are left alone (H06);
-//   - an attempt of a run that is being stopped and that the engine does not execute: it ends, so that the run can.
+//   - An execution that ended while its run did not (found within a minute, contract E-16), and a run that the engine
+//     does not know: the open stop of the run is completed, else the run fails with ENGINE_TERMINATED or ENGINE_LOST. A
+//     run that never began is started again. Two checks must agree, and the log must not have moved between them.
+//   - An execution under a run's id that dvt did not start: it is ended, and the run is treated like one whose
+//     execution ended.
+//   - A stop that the engine has not carried out within StopWithin: the run is ended in the store, even if the engine
+//     does not answer, and its execution when the engine answers.
+//   - An open execution of a run that has ended: it is ended.
+//   - A start that is overdue: its lease is ended and the dispatchers are woken.
+//   - A run that waited longer than its TTL: it fails with QUEUE_TTL_EXCEEDED (contract T131).
+//   - A queue with waiting runs that no worker serves: an alert is raised, if the engine implements engine.Pollers.
+//   - An attempt that runs for longer than all its tries may take: it fails when the engine does not execute it, else
+//     an alert is raised. PAUSED runs and steps that wait for a person are skipped (contract H06).
+//   - An attempt of a stopping run that the engine does not execute: it ends, so that the run can end.
 //
-// An engine that does not answer is no finding, and a run whose log is shorter than
-// the engine knows is for repair, never ended (T194). Any number of servers may
-// sweep: what is done is done under the head lock, once. Its price follows what is
-// open and quiet, not what there ever was. An error says that the engine in use
-// cannot be swept.
+// An engine that does not answer causes no finding. A run whose log is shorter than the engine knows is never ended,
+// because the store was restored from an older state and needs repair (contract T194). Any number of servers may
+// reconcile: every repair happens once, under the head lock of the run. The cost depends on the number of open quiet
+// runs, not on the number of all runs. Reconcile returns an error when the engine cannot list its executions.
 func (s *Reconciler) Reconcile(ctx context.Context) error {
-	eye, ok := s.stopper.Engine.(lookout)
+	target, ok := s.stopper.Engine.(reconcilableEngine)
 	if !ok {
-		return errors.New("control: this engine gives no census, so its runs cannot be swept")
+		return errors.New("control: this engine cannot list its executions, so its runs cannot be reconciled")
 	}
 	w := &pass{
-		s: s, eye: eye, cfg: s.help.Settings.WithDefaults(), metrics: s.help.Metrics,
-		suspects: map[string]*suspect{}, told: map[string]bool{}, strays: map[string]stray{},
+		s: s, engine: target, cfg: s.help.Settings.WithDefaults(), metrics: s.help.Metrics,
+		suspects: map[string]*suspect{}, alerted: map[string]bool{}, strays: map[string]stray{},
 		silentQueues: map[string]*silentQueue{},
 	}
 	var stops sync.WaitGroup
@@ -193,7 +190,7 @@ func (s *Reconciler) Reconcile(ctx context.Context) error {
 	return w.run(ctx)
 }
 
-// ReconcileMetrics count what the Reconciler did and what it left open.
+// ReconcileMetrics count the actions and the open findings of a Reconciler.
 type ReconcileMetrics struct {
 	done *prometheus.CounterVec
 	open *prometheus.GaugeVec
@@ -204,10 +201,10 @@ func NewReconcileMetrics(r prometheus.Registerer) ReconcileMetrics {
 	register := promauto.With(r)
 	m := ReconcileMetrics{
 		done: register.NewCounterVec(prometheus.CounterOpts{
-			Name: "dvt_swept_total", Help: "What sweeps did about runs, starts and steps that had come to stand still.",
+			Name: "dvt_swept_total", Help: "Actions of the reconciler on runs, starts and queues without progress.",
 		}, []string{"kind", "action"}),
 		open: register.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dvt_sweep_open", Help: "What sweeps of this server know to stand still and has not been healed.",
+			Name: "dvt_sweep_open", Help: "Findings of this server's reconciler that are not repaired yet.",
 		}, []string{"kind"}),
 	}
 	for _, kind := range []string{
@@ -218,36 +215,36 @@ func NewReconcileMetrics(r prometheus.Registerer) ReconcileMetrics {
 	return m
 }
 
-// pass is one sweep; it has one goroutine, and a stopSweep beside it.
+// pass is the state of one Reconcile call. One goroutine uses it; stopLoop runs beside it.
 type pass struct {
 	s       *Reconciler
-	eye     lookout
+	engine  reconcilableEngine
 	cfg     ReconcileSettings
 	metrics ReconcileMetrics
 
-	closedUpTo time.Time // when the closed executions were looked at
-	cursor     string    // in the list of quiet runs
+	closedUpTo time.Time // start of the newest read of the closed executions
+	cursor     string    // position in the list of quiet runs
 	suspects   map[string]*suspect
-	asOf       time.Time       // of the newest look at suspects, by the store's clock
-	told       map[string]bool // escalations, by sweepID
+	asOf       time.Time       // the store's time at the newest check of suspects
+	alerted    map[string]bool // raised alerts, by control.AlertID
 	strays     map[string]stray
-	known      int // quiet runs that the engine knows, of the last cycle
-	knows      int // the same of this cycle, so far
-	stuck      int // steps of this cycle that are stuck
+	known      int // quiet runs of the last cycle that the engine executes
+	knows      int // the same in this cycle so far
+	stuck      int // stuck steps found in this cycle
 
-	runningPage string // of the engine's open executions, where the next look goes on
+	runningPage string // next page of the engine's open executions
 
-	cycle        int // of looks at the quiet runs
+	cycle        int // number of completed cycles through the quiet runs
 	silentQueues map[string]*silentQueue
 }
 
-// suspect is a run about which one look found something.
+// suspect is a run that at least one check has doubts about.
 type suspect struct {
 	id    run.Identity
 	kind  string // "" before the first look
 	head  run.Seq
-	since time.Time // of the first look that found this
-	next  time.Time // not to be looked at before
+	since time.Time // time of the first check with this finding
+	next  time.Time // time of the next check
 }
 
 func (w *pass) run(ctx context.Context) error {
@@ -255,12 +252,13 @@ func (w *pass) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, look := range []func(context.Context) error{
-			w.lookAtWaiting, w.lookAtClosed, w.lookAtQuiet, w.lookAtSilentQueues, w.lookAtStarts, w.lookAtSuspects,
-			w.lookAtLeftovers,
+			w.checkWaiting, w.checkClosed, w.checkQuiet, w.checkSilentQueues, w.checkStarts, w.checkSuspects,
+			w.checkLeftovers,
 		} {
 			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) &&
 				!errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
-				w.s.background.Log.WarnContext(ctx, "sweep", slog.Any("error", err))
+				w.s.background.Log.WarnContext(ctx, "a check of the reconciler failed; the next round tries again",
+					slog.Any("error", err))
 			}
 		}
 		w.count()
@@ -272,7 +270,7 @@ func (w *pass) run(ctx context.Context) error {
 	}
 }
 
-// count says what is open.
+// count updates the gauges of open findings.
 func (w *pass) count() {
 	n := map[string]int{workflowGone: 0, workflowMissing: 0, workflowForeign: 0, logRegressed: 0}
 	for _, x := range w.suspects {
@@ -285,16 +283,16 @@ func (w *pass) count() {
 	}
 }
 
-// suspect marks a run to be looked at.
+// suspect adds a run to those that the next round checks.
 func (w *pass) suspect(id run.Identity) {
 	if w.suspects[id.RunID] == nil && len(w.suspects) < maxSuspects {
 		w.suspects[id.RunID] = &suspect{id: id}
 	}
 }
 
-// lookAtClosed suspects the runs whose execution was ended lately and that have
-// not: one list of the engine's, one read of heads.
-func (w *pass) lookAtClosed(ctx context.Context) error {
+// checkClosed suspects open runs whose execution ended recently. It makes one query to the engine and one to the
+// heads.
+func (w *pass) checkClosed(ctx context.Context) error {
 	began := w.s.background.Now()
 	since := w.closedUpTo.Add(-closedOverlap)
 	if w.closedUpTo.IsZero() {
@@ -302,7 +300,7 @@ func (w *pass) lookAtClosed(ctx context.Context) error {
 	}
 	found := map[string]run.Identity{}
 	var ids []string
-	for d, err := range w.eye.Closed(ctx, since) {
+	for d, err := range w.engine.Closed(ctx, since) {
 		if err != nil {
 			return err
 		}
@@ -311,7 +309,7 @@ func (w *pass) lookAtClosed(ctx context.Context) error {
 			ids = append(ids, d.Identity.RunID)
 		}
 		if len(ids) == maxClosed {
-			break // the rest is among the quiet ones
+			break // checkQuiet finds the rest
 		}
 	}
 	if len(ids) > 0 {
@@ -327,7 +325,7 @@ func (w *pass) lookAtClosed(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if r.TenantID == found[id].TenantID { // else somebody's execution names the run of another tenant
+			if r.TenantID == found[id].TenantID { // a forged execution may name the run of another tenant
 				w.suspect(r.Identity)
 			}
 		}
@@ -336,9 +334,9 @@ func (w *pass) lookAtClosed(ctx context.Context) error {
 	return nil
 }
 
-// lookAtQuiet takes the next open runs whose log stands still, and suspects those
-// that the engine's index does not show as open.
-func (w *pass) lookAtQuiet(ctx context.Context) error {
+// checkQuiet reads the next page of open runs whose log has not moved, and suspects those that the engine's index does
+// not list as open.
+func (w *pass) checkQuiet(ctx context.Context) error {
 	rows, err := w.s.runs.Quiet(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
 	if err != nil {
 		return err
@@ -346,8 +344,8 @@ func (w *pass) lookAtQuiet(ctx context.Context) error {
 	var broken error
 	var handed []store.QuietRun
 	for _, r := range rows {
-		// A start that waits is not the engine's yet; a run without a queue row was
-		// never handed to an engine by this store, and is not ours to end.
+		// The engine does not have a pending start yet. A run without a queue row was never given to an engine by this
+		// store, so it must not be ended here.
 		if r.Queue != store.QueuePending && r.Queue != store.QueueLocked && r.Queue != "" {
 			handed = append(handed, r)
 		}
@@ -359,7 +357,7 @@ func (w *pass) lookAtQuiet(ctx context.Context) error {
 		for i, r := range part {
 			ids[i] = r.Identity
 		}
-		open, err := w.eye.Open(ctx, ids)
+		open, err := w.engine.Open(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -370,11 +368,11 @@ func (w *pass) lookAtQuiet(ctx context.Context) error {
 			}
 			w.knows++
 			return w.s.background.DoForRun(ctx, control.DutySweep, r.RunID, func() error {
-				return cmp.Or(w.lookAtStrays(ctx, r), w.lookAtSteps(ctx, r), w.lookAtQueues(ctx, r))
+				return cmp.Or(w.checkStrays(ctx, r), w.checkSteps(ctx, r), w.checkQueues(ctx, r))
 			})
 		})
 		if err != nil && control.IsOutage(ctx, err) {
-			return err // they are looked at again
+			return err // the next round reads the page again
 		}
 		broken = cmp.Or(broken, err)
 	}
@@ -388,9 +386,9 @@ func (w *pass) lookAtQuiet(ctx context.Context) error {
 	return broken
 }
 
-// done says what was done about a finding.
+// done logs and counts an action on a finding.
 func (w *pass) done(ctx context.Context, runID, kind, action, why string) {
 	w.metrics.done.WithLabelValues(kind, action).Inc()
-	w.s.background.Log.WarnContext(ctx, "the sweep found something that stands still", slog.String("runId", runID),
-		slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
+	w.s.background.Log.WarnContext(ctx, "the reconciler acted on something that makes no progress",
+		slog.String("runId", runID), slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
 }

@@ -17,25 +17,26 @@ import (
 // terminateWait limits one call that ends an execution, so that an unresponsive engine does not delay other runs.
 const terminateWait = 2 * time.Second
 
-// stopLoop ends runs whose stop the engine has not carried out within Sweeping.StopWithin. It does so even if the
-// engine is down, has lost the run, or executes a foreign workflow under the run's id. It runs in its own goroutine and
-// depends only on the store, because the other parts of a sweep wait for an engine that does not answer.
+// stopLoop ends runs whose stop the engine has not carried out within ReconcileSettings.StopWithin, even if the engine
+// is down, has lost the run, or executes a foreign workflow under the run's id. It runs in its own goroutine and
+// depends only on the store, because the rest of the pass waits for an engine that does not answer.
 type stopLoop struct {
 	w      *pass  // only its settings, engine and metrics, because the rest belongs to another goroutine
-	cursor string // position in the list of runs that were ordered to stop
-	// silent is true when the engine did not answer in this look. The look then skips further calls to the engine;
-	// lookAtLeftovers ends these executions later.
+	cursor string // position in the list of stopping runs
+	// silent is true when the engine did not answer in this round. The round then makes no more calls to it;
+	// checkLeftovers ends these executions later.
 	silent bool
 }
 
-// run looks every Sweeping.Interval until ctx ends. It always returns nil.
+// run calls look every ReconcileSettings.Interval until ctx ends. It always returns nil.
 func (x *stopLoop) run(ctx context.Context) error {
 	tick := time.NewTicker(x.w.cfg.Interval)
 	defer tick.Stop()
 	for {
 		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, control.ErrSetAside) &&
 			!errors.Is(err, store.ErrUnavailable) {
-			x.w.s.background.Log.WarnContext(ctx, "sweep of stops", slog.Any("error", err))
+			x.w.s.background.Log.WarnContext(ctx, "overdue stops were not completed; the next round tries again",
+				slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -69,8 +70,8 @@ func (x *stopLoop) look(ctx context.Context) error {
 	return err
 }
 
-// end ends one run in the store and then terminates its execution. It decides under the lock of the run's head. The
-// receipt shows there whether the workflow or another server was faster, so concurrent sweeps end a run once.
+// end ends one run in the store and then terminates its execution. Under the lock of the run's head, the receipt shows
+// whether the workflow or another server was faster, so that a run is ended once.
 func (x *stopLoop) end(ctx context.Context, r store.StoppingRun) error {
 	s, within := x.w.s, x.w.cfg.StopWithin
 	var why string
@@ -81,7 +82,7 @@ func (x *stopLoop) end(ctx context.Context, r store.StoppingRun) error {
 			return err
 		}
 		why = fmt.Sprintf("The engine had not carried out the stop %s of %s within %s: %s.",
-			stop.Signal.ID, stop.ReceivedAt.UTC().Format(time.RFC3339), within, deliveryWords(stop))
+			stop.Signal.ID, stop.ReceivedAt.UTC().Format(time.RFC3339), within, describeDelivery(stop))
 		if err := s.stopper.CompleteStop(ctx, tx, stop, cutByStop(stop), appliedBySweep(within)); err != nil {
 			return err
 		}
@@ -95,14 +96,14 @@ func (x *stopLoop) end(ctx context.Context, r store.StoppingRun) error {
 	return nil
 }
 
-// terminate ends the execution of a run that has ended. It is best effort, because lookAtLeftovers repeats it.
+// terminate ends the execution of a run that has ended. It is best effort, because checkLeftovers repeats it.
 func (x *stopLoop) terminate(ctx context.Context, id run.Identity) {
 	if x.silent {
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, terminateWait)
 	defer cancel()
-	err := x.w.eye.Terminate(within, id, "dvt: the run was stopped, and its execution had not done so in time")
+	err := x.w.engine.Terminate(within, id, "dvt: the run was stopped, and its execution had not done so in time")
 	if err != nil && !errors.Is(err, engine.ErrNotStarted) && !errors.Is(err, engine.ErrClosed) && ctx.Err() == nil {
 		x.silent = true
 		x.w.s.background.Log.WarnContext(ctx,
@@ -112,8 +113,8 @@ func (x *stopLoop) terminate(ctx context.Context, id run.Identity) {
 	}
 }
 
-// deliveryWords describes how far the engine got with a stop, as part of a sentence.
-func deliveryWords(stop run.Receipt) string {
+// describeDelivery describes how far the engine got with a stop, as part of a sentence.
+func describeDelivery(stop run.Receipt) string {
 	if stop.DeliveredAt == nil {
 		return "the engine did not take the order"
 	}

@@ -19,13 +19,13 @@ type stray struct {
 	since time.Time
 }
 
-// lookAtStrays ends attempts of a stopping run that the engine does not execute. Nothing else would end them, and the
+// checkStrays ends attempts of a stopping run that the engine does not execute. Nothing else would end them, and the
 // run would stay open forever.
-func (w *pass) lookAtStrays(ctx context.Context, r store.QuietRun) error {
+func (w *pass) checkStrays(ctx context.Context, r store.QuietRun) error {
 	if len(r.Running) == 0 || r.Head.Gate&run.GateStopped == 0 {
 		return nil
 	}
-	d, err := w.eye.Debug(ctx, r.Identity)
+	d, err := w.engine.Debug(ctx, r.Identity)
 	if err != nil {
 		return err
 	}
@@ -89,5 +89,5 @@ func (w *pass) endStray(ctx context.Context, r store.QuietRun, stepID string, la
 	w.done(ctx, r.RunID, stepStray, didFail, fmt.Sprintf(
 		"Attempt %d of step %s was RUNNING in the log, and the engine did not execute it.", la, stepID))
 	// An empty signal wakes the workflow, which then reads the log.
-	return true, w.eye.Signal(ctx, r.Identity, engine.Signal{})
+	return true, w.engine.Signal(ctx, r.Identity, engine.Signal{})
 }

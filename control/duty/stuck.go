@@ -16,9 +16,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// lookAtStarts makes starts due that nobody makes. A lease that is over is free for
-// anyone, so a row that stays means that no reconciler is at work.
-func (w *pass) lookAtStarts(ctx context.Context) error {
+// checkStarts frees overdue starts. Any dispatcher takes a lease that has expired, so an overdue row means that no
+// dispatcher works.
+func (w *pass) checkStarts(ctx context.Context) error {
 	if w.s.admission.Modes.StartsNothing() {
 		return nil
 	}
@@ -32,34 +32,35 @@ func (w *pass) lookAtStarts(ctx context.Context) error {
 	}
 	broken := control.ForEach(ctx, rows, func(q store.QueueRow) error {
 		return w.s.background.DoForRun(ctx, control.DutySweep, q.RunID, func() error {
-			return w.free(ctx, q,
-				waitsLong(q))
+			return w.freeLease(ctx, q,
+				describeStuckStart(q))
 		})
 	})
 	if len(rows) == 0 || broken != nil && control.IsOutage(ctx, broken) {
 		return broken
 	}
-	oldest := rows[0] // of many that wait it says what is wrong
+	oldest := rows[0] // one alert is enough: the cause is the same for all
 	r, err := w.s.runs.Get(ctx, oldest.RunID)
 	if err != nil {
 		return err
 	}
-	return cmp.Or(w.escalate(ctx, r.Identity, "", startStuck, run.CodeEngineUnavailable, waitsLong(oldest)), broken)
+	err = w.escalate(ctx, r.Identity, "", startStuck, run.CodeEngineUnavailable, describeStuckStart(oldest))
+	return cmp.Or(err, broken)
 }
 
-// waitsLong says in words that nobody makes a start.
-func waitsLong(q store.QueueRow) string {
+// describeStuckStart returns a sentence about a start that no server makes.
+func describeStuckStart(q store.QueueRow) string {
 	why := fmt.Sprintf(
 		"The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
 		q.CreatedAt.UTC().Format(time.RFC3339), q.Attempts)
 	if q.LastError != "" {
-		why += " The last time: " + q.LastError
+		why += " The last error: " + q.LastError
 	}
 	return why
 }
 
-// free ends a lease that is over, if it still is.
-func (w *pass) free(ctx context.Context, q store.QueueRow, why string) error {
+// freeLease ends the lease of a row, unless it changed since it was read.
+func (w *pass) freeLease(ctx context.Context, q store.QueueRow, why string) error {
 	if q.Status != store.QueueLocked {
 		return nil
 	}
@@ -79,10 +80,10 @@ func (w *pass) free(ctx context.Context, q store.QueueRow, why string) error {
 	return err
 }
 
-// lookAtSteps tells of attempts that run for longer than all their tries may take.
-// A lost worker is found by the engine's heartbeats and a slow step by its timeout
-// (T57), so that one of these is a fault of its own.
-func (w *pass) lookAtSteps(ctx context.Context, r store.QuietRun) error {
+// checkSteps reports attempts that run for longer than all their tries may take. The engine itself detects a lost
+// worker by heartbeats and a slow step by its timeout (contract T57), so an attempt that is still running points to a
+// fault of another kind.
+func (w *pass) checkSteps(ctx context.Context, r store.QuietRun) error {
 	if len(r.Running) == 0 || r.Head.Gate&run.GatePaused != 0 {
 		return nil
 	}
@@ -101,20 +102,20 @@ func (w *pass) lookAtSteps(ctx context.Context, r store.QuietRun) error {
 			continue
 		}
 		w.stuck++
-		if err := w.tellOfStep(ctx, r, step, a, f); err != nil {
+		if err := w.reportStuckStep(ctx, r, step, a, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *pass) tellOfStep(ctx context.Context, r store.QuietRun, step *run.Step, a run.Attempt,
+func (w *pass) reportStuckStep(ctx context.Context, r store.QuietRun, step *run.Step, a run.Attempt,
 	f runs.StepFacts) error {
 	subject := fmt.Sprintf("%s/%d", step.StepID, a.LogicalAttempt)
-	if w.told[control.AlertID(r.RunID, subject, stepStuck)] {
+	if w.alerted[control.AlertID(r.RunID, subject, stepStuck)] {
 		return nil
 	}
-	d, err := w.eye.Debug(ctx, r.Identity)
+	d, err := w.engine.Debug(ctx, r.Identity)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (w *pass) tellOfStep(ctx context.Context, r store.QuietRun, step *run.Step,
 	return w.escalate(ctx, r.Identity, subject, stepStuck, run.CodeTimeout, why)
 }
 
-// diagnosis says in words what the engine knows of an attempt.
+// diagnosis returns a sentence with the engine's knowledge of an attempt.
 func diagnosis(d engine.Debug, subject, queue string) string {
 	for _, p := range d.Pending {
 		if !strings.HasPrefix(p.ID, subject+".") {
@@ -135,7 +136,8 @@ func diagnosis(d engine.Debug, subject, queue string) string {
 		}
 		switch {
 		case p.LastHeartbeat == nil:
-			return fmt.Sprintf("the engine waits for a worker of %s to take try %d (%s). Look whether one serves that queue.",
+			return fmt.Sprintf(
+				"the engine waits for a worker of %s to take try %d (%s). Check whether a worker serves that queue.",
 				queue, p.Attempt, p.State)
 		case p.LastFailure != "":
 			return fmt.Sprintf("try %d (%s) gave its last sign of life at %s, and the one before failed: %s", p.Attempt,
@@ -143,14 +145,14 @@ func diagnosis(d engine.Debug, subject, queue string) string {
 				p.LastHeartbeat.UTC().Format(time.RFC3339), p.LastFailure)
 		default:
 			return fmt.Sprintf(
-				"a worker of %s has try %d (%s) and gave its last sign of life at %s. Look at what the step does.",
+				"a worker of %s has try %d (%s) and gave its last sign of life at %s. Check what the step does.",
 				queue, p.Attempt, p.State, p.LastHeartbeat.UTC().Format(time.RFC3339))
 		}
 	}
-	return "the engine has no such execution in hand."
+	return "the engine does not execute it."
 }
 
-// stepPart is the step of a subject "step/attempt".
+// stepPart returns the stepId of a subject "step/attempt".
 func stepPart(subject string) string {
 	id, _, _ := strings.Cut(subject, "/")
 	return id

@@ -13,12 +13,11 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// errMoved says that the log moved since it was looked at: nothing is done about a
-// run that somebody writes to.
+// errMoved means that the log moved since it was read. A run that makes progress must not be repaired.
 var errMoved = errors.New("control: the log moved")
 
-// lookAtSuspects looks again at each run that something was found of.
-func (w *pass) lookAtSuspects(ctx context.Context) error {
+// checkSuspects checks each suspect whose next check is due.
+func (w *pass) checkSuspects(ctx context.Context) error {
 	now := w.s.background.Now()
 	ids := make([]string, 0, len(w.suspects))
 	for id, x := range w.suspects {
@@ -41,16 +40,15 @@ func (w *pass) lookAtSuspects(ctx context.Context) error {
 			return nil
 		}
 		return w.s.background.DoForRun(ctx, control.DutySweep, id, func() error {
-			return w.lookAtSuspect(ctx, w.suspects[id],
+			return w.checkSuspect(ctx, w.suspects[id],
 				head)
 		})
 	})
 }
 
-// lookAtSuspect confirms with the engine what its index said, twice, and then does
-// something about it.
-func (w *pass) lookAtSuspect(ctx context.Context, x *suspect, head store.Head) error {
-	d, err := w.eye.Describe(ctx, x.id)
+// checkSuspect asks the engine about a run. It repairs or reports the run when two checks agree.
+func (w *pass) checkSuspect(ctx context.Context, x *suspect, head store.Head) error {
+	d, err := w.engine.Describe(ctx, x.id)
 	kind := workflowGone
 	switch {
 	case errors.Is(err, engine.ErrNotStarted):
@@ -71,7 +69,7 @@ func (w *pass) lookAtSuspect(ctx context.Context, x *suspect, head store.Head) e
 	if now.Sub(x.since) < w.cfg.Confirm {
 		return nil
 	}
-	if (kind == workflowMissing || kind == workflowForeign) && w.forgotten(kind) {
+	if (kind == workflowMissing || kind == workflowForeign) && w.isEngineDoubtful(kind) {
 		x.next = now.Add(regressedPause)
 		why := "The engine does not know this run, nor most others: rather than all of them being lost, " +
 			"the engine came back without its data, or is another one. Nothing was ended."
@@ -82,7 +80,7 @@ func (w *pass) lookAtSuspect(ctx context.Context, x *suspect, head store.Head) e
 		return w.escalate(ctx, x.id, "", kind, run.CodeEngineLost, why)
 	}
 	known := run.Seq(0)
-	if kind == workflowForeign { // what it says of the log is made up
+	if kind == workflowForeign { // its history is not that of the run
 		err = w.oust(ctx, x.id, d)
 	} else {
 		known, err = w.knownHead(ctx, x.id)
@@ -107,9 +105,9 @@ func (w *pass) lookAtSuspect(ctx context.Context, x *suspect, head store.Head) e
 	return err
 }
 
-// forgotten reports whether so many runs are of a kind that the engine, or this server's keys, are to be
-// doubted, not the runs.
-func (w *pass) forgotten(kind string) bool {
+// isEngineDoubtful reports whether too many runs have the same finding. Then the engine or the keys of this server are
+// probably wrong, rather than all these runs.
+func (w *pass) isEngineDoubtful(kind string) bool {
 	missing := 0
 	for _, x := range w.suspects {
 		if x.kind == kind {
@@ -119,9 +117,9 @@ func (w *pass) forgotten(kind string) bool {
 	return missing > maxForgotten && missing > max(w.known, w.knows)
 }
 
-// knownHead is the highest seq of a run's log that its engine was ever told.
+// knownHead returns the highest seq of a run's log that its engine was told.
 func (w *pass) knownHead(ctx context.Context, id run.Identity) (known run.Seq, err error) {
-	for r, err := range w.eye.History(ctx, id) {
+	for r, err := range w.engine.History(ctx, id) {
 		if errors.Is(err, engine.ErrNotStarted) {
 			return known, nil
 		}
@@ -133,8 +131,8 @@ func (w *pass) knownHead(ctx context.Context, id run.Identity) (known run.Seq, e
 	return known, nil
 }
 
-// heal ends a run that nobody executes any more, or has it started again, under the
-// head lock. An open stop is completed before anything else is thought of (T192).
+// heal ends a run that no execution belongs to, or starts it again, under the head lock. It completes an open stop
+// first (contract T192).
 func (w *pass) heal(ctx context.Context, x *suspect, kind string, d engine.Description) error {
 	stop, stopping, err := w.s.stopper.OpenStop(ctx, x.id.RunID)
 	if err != nil {
@@ -147,12 +145,12 @@ func (w *pass) heal(ctx context.Context, x *suspect, kind string, d engine.Descr
 			return nil
 		}
 		if tx.Head().LastSeq != x.head {
-			return errMoved // a stop, perhaps
+			return errMoved // for example by a stop
 		}
 		if stopping {
 			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.",
-				words(kind, d), stop.Signal.ID)
-			reason := "dvt ended the run by itself, because " + words(kind, d)
+				describeFinding(kind, d), stop.Signal.ID)
+			reason := "dvt ended the run by itself, because " + describeFinding(kind, d)
 			if err := w.s.stopper.CompleteStop(ctx, tx, stop, cutByStop(stop), reason); err != nil {
 				return err
 			}
@@ -165,7 +163,7 @@ func (w *pass) heal(ctx context.Context, x *suspect, kind string, d engine.Descr
 		if kind != workflowGone && st.StartedAt == nil {
 			action = didRestart
 			why = fmt.Sprintf("The run was handed to the engine and never began, and %s: it is started again.",
-				words(kind, d))
+				describeFinding(kind, d))
 			return w.restart(ctx, tx, why)
 		}
 		action = didFail
@@ -173,7 +171,7 @@ func (w *pass) heal(ctx context.Context, x *suspect, kind string, d engine.Descr
 		if kind == workflowMissing {
 			code = run.CodeEngineLost
 		}
-		why = fmt.Sprintf("Nobody executes the run any more: %s.", words(kind, d))
+		why = fmt.Sprintf("Nobody executes the run any more: %s.", describeFinding(kind, d))
 		if err := w.fail(ctx, tx, st, code, why); err != nil {
 			return err
 		}
@@ -188,7 +186,7 @@ func (w *pass) heal(ctx context.Context, x *suspect, kind string, d engine.Descr
 	return err
 }
 
-func words(kind string, d engine.Description) string {
+func describeFinding(kind string, d engine.Description) string {
 	switch kind {
 	case workflowMissing:
 		return "the engine does not know it"
@@ -198,7 +196,7 @@ func words(kind string, d engine.Description) string {
 	return fmt.Sprintf("its execution in the engine closed as %s, and the log has no end of the run", d.ClosedAs)
 }
 
-// restart makes the run's start due again.
+// restart makes the start of the run due again.
 func (w *pass) restart(ctx context.Context, tx store.RunTx, why string) error {
 	q, err := tx.Queue(ctx)
 	if err != nil {
@@ -208,7 +206,7 @@ func (w *pass) restart(ctx context.Context, tx store.RunTx, why string) error {
 	return tx.SetQueue(ctx, q)
 }
 
-// fail ends what runs, and then the run.
+// fail ends the running attempts and then the run.
 func (w *pass) fail(ctx context.Context, tx store.RunTx, st run.State, code run.Code, why string) error {
 	cut := runs.CutByKill()
 	cut.ErrorMessage = "the attempt was cut off: nobody executes the run any more"
@@ -224,7 +222,7 @@ func (w *pass) fail(ctx context.Context, tx store.RunTx, st run.State, code run.
 		return err
 	}
 	q, err := tx.Queue(ctx)
-	if err == nil && q.Status == store.QueuePending { // nobody is to start it any more
+	if err == nil && q.Status == store.QueuePending { // the run must not start any more
 		q.Status = store.QueueFailed
 		err = tx.SetQueue(ctx, q)
 	}
@@ -237,7 +235,7 @@ func (w *pass) fail(ctx context.Context, tx store.RunTx, st run.State, code run.
 	}))
 }
 
-// trail records in the same transaction that a sweep ended a run.
+// trail writes, in the same transaction, the audit row of a run that the Reconciler ended.
 func (w *pass) trail(ctx context.Context, tx store.RunTx, id run.Identity, code run.Code, why string) error {
 	return tx.Audit(ctx, store.AuditRow{
 		ID: control.AlertID(id.RunID, "",
@@ -246,14 +244,15 @@ func (w *pass) trail(ctx context.Context, tx store.RunTx, id run.Identity, code 
 	})
 }
 
-// escalate tells people, once for each finding, whoever finds it and however often.
+// escalate raises an alert and writes an audit row, once for each finding: their ids follow from the finding, so that
+// other rounds and other servers write the same ones.
 func (w *pass) escalate(ctx context.Context, id run.Identity, stepID, kind string, code run.Code, why string) error {
 	key := control.AlertID(id.RunID, stepID, kind)
-	if w.told[key] {
+	if w.alerted[key] {
 		return nil
 	}
-	if len(w.told) >= maxSuspects {
-		clear(w.told)
+	if len(w.alerted) >= maxSuspects {
+		clear(w.alerted)
 	}
 	if err := w.s.background.Alerts.Raise(ctx, store.Alert{
 		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID),
@@ -269,7 +268,7 @@ func (w *pass) escalate(ctx context.Context, id run.Identity, stepID, kind strin
 	}); err != nil {
 		return err
 	}
-	w.told[key] = true
+	w.alerted[key] = true
 	w.done(ctx, id.RunID, kind, didEscalate, why)
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// lookAtWaiting fails the runs that waited longer than they may (T131). A lease, a place or a
-// stop that came first wins: all are decided under the head lock.
-func (w *pass) lookAtWaiting(ctx context.Context) error {
+// checkWaiting fails the runs that waited longer than they may (contract T131). A lease, a slot or a stop that came
+// first wins, because all of them decide under the head lock.
+func (w *pass) checkWaiting(ctx context.Context) error {
 	rows, err := w.s.waits.ExpiredWaiting(ctx, w.cfg.Batch)
 	if err != nil {
 		return err
@@ -37,7 +37,8 @@ func (s *Reconciler) expireWaiting(ctx context.Context, q store.QueueRow) error 
 			return err
 		}
 		if stopping {
-			return s.stopper.CompleteStop(ctx, tx, stop, runs.CutByKill(), "") // T192
+			// An open stop wins over the expiry (contract T192).
+			return s.stopper.CompleteStop(ctx, tx, stop, runs.CutByKill(), "")
 		}
 		expired = true
 		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{

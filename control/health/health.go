@@ -1,4 +1,5 @@
-// Package health shows what dvt stands on: the store, the engine, the bus, artifacts, workers and pollers.
+// Package health checks and measures what dvt depends on: the store, the engine, the bus, artifacts, workers and
+// pollers.
 package health
 
 import (
@@ -17,32 +18,33 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Health is the state of what dvt stands on (T136).
+// Health is the state of the dependencies of dvt (contract T136).
 type Health struct {
 	Status string // HEALTHY, DEGRADED or UNHEALTHY
 	Checks []HealthCheck
 }
 
-// HealthCheck is one part of Health.
+// HealthCheck is the result of one check.
 type HealthCheck struct {
 	Name, Status, Message string
 	Latency               time.Duration
 }
 
-// EngineProbe asks whether the engine answers.
+// EngineProbe checks whether the engine answers.
 type EngineProbe struct {
 	Engine engine.Engine
-	// Trouble says in a sentence why the engine does not answer, or "". It is asked only while the engine does not answer.
+	// Trouble returns a sentence that says why the engine does not answer, or "". It is called only while the engine
+	// does not answer.
 	Trouble func() string
 }
 
-// HealthStore asks whether the store answers and takes writes.
+// HealthStore checks whether the store answers and accepts writes.
 type HealthStore interface {
 	Ping(ctx context.Context) error
 	Writable(ctx context.Context) error
 }
 
-// Checks looks at what dvt stands on. It is safe for concurrent use.
+// Checks checks the dependencies of dvt. It is safe for concurrent use.
 type Checks struct {
 	store      HealthStore
 	logs       artifact.Logs
@@ -58,14 +60,14 @@ func NewChecks(store HealthStore, logs artifact.Logs, bus live.Bus, engine *Engi
 	return &Checks{store: store, logs: logs, bus: bus, engine: engine, modes: modes, background: background}
 }
 
-// BacklogStore counts what the store has to do.
+// BacklogStore counts unpublished and active runs.
 type BacklogStore interface {
 	Ping(ctx context.Context) error
 	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error)
 	ActiveRuns(ctx context.Context) (int64, error)
 }
 
-// Reports shows the health of this server. It is safe for concurrent use.
+// Reports returns the health of this server. It is safe for concurrent use.
 type Reports struct {
 	rights *control.Rights
 	store  BacklogStore
@@ -79,26 +81,27 @@ func NewReports(rights *control.Rights, store BacklogStore, checks *Checks) *Rep
 	return &Reports{rights: rights, store: store, checks: checks}
 }
 
-// healthTimeout bounds one check.
+// healthTimeout limits the duration of one check.
 const healthTimeout = 2 * time.Second
 
-// Health looks at what dvt stands on: five checks (H01). Without the store it is UNHEALTHY;
-// without anything else, or while the engine starts runs too slowly, DEGRADED (T136).
+// Health runs the five checks concurrently (contract H01). The result is UNHEALTHY without the store. It is DEGRADED
+// when another check fails or while the engine starts runs too slowly (contract T136). It takes at most about
+// healthTimeout.
 func (s *Checks) Health(ctx context.Context) Health {
 	checks := []struct {
 		name string
-		look func(context.Context) (down string) // what is wrong, in a sentence; "": nothing
+		look func(context.Context) (down string) // a sentence about what is wrong; "" when nothing is
 	}{
-		{CheckTemporal, s.lookAtEngine},
-		{CheckStore, s.lookAtStore},
+		{CheckTemporal, s.checkEngine},
+		{CheckStore, s.checkStore},
 		{checkSecrets, func(context.Context) string { return "" }},
 		{checkArtifacts, func(ctx context.Context) string {
 			_, err := s.logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health",
 				LogicalAttempt: 1}, 1, 1)
-			return whenNot(err == nil, "Logs and artifacts cannot be read or kept.")
+			return messageUnless(err == nil, "Logs and artifacts cannot be read or stored.")
 		}},
 		{CheckBus, func(context.Context) string {
-			return whenNot(s.bus.Up(), "The bus is down: viewers poll the store and stay LIVE.")
+			return messageUnless(s.bus.Up(), "The bus is down: viewers poll the store and stay LIVE.")
 		}},
 	}
 	out := Health{Status: "HEALTHY", Checks: make([]HealthCheck, len(checks))}
@@ -114,7 +117,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 				return nil
 			})
 			if panicked != nil {
-				h.Message = "The check itself failed; the log of the server says where."
+				h.Message = "The check itself panicked; the log of the server has the stack."
 			}
 			if h.Message != "" {
 				h.Status = "UNHEALTHY"
@@ -129,7 +132,7 @@ func (s *Checks) Health(ctx context.Context) Health {
 		_, _, slow := s.modes.Breaker.Seen()
 		switch {
 		case c.Name == checkSecrets:
-			c.Message = "There is none: a plan may name secrets, and this version gives them to no step."
+			c.Message = "There is none: a plan may name secrets, but this version passes them to no step."
 		case c.Name == CheckTemporal && c.Status == "HEALTHY" && slow:
 			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
 		}
@@ -144,14 +147,14 @@ func (s *Checks) Health(ctx context.Context) Health {
 	return out
 }
 
-func whenNot(well bool, sentence string) string {
+func messageUnless(well bool, sentence string) string {
 	if well {
 		return ""
 	}
 	return sentence
 }
 
-func (s *Checks) lookAtEngine(ctx context.Context) string {
+func (s *Checks) checkEngine(ctx context.Context) string {
 	if s.engine.Answers(ctx) == nil {
 		return ""
 	}
@@ -162,16 +165,16 @@ func (s *Checks) lookAtEngine(ctx context.Context) string {
 	return trouble + " Signals stay accepted, runs wait in the queue."
 }
 
-func (s *Checks) lookAtStore(ctx context.Context) string {
+func (s *Checks) checkStore(ctx context.Context) string {
 	if s.store.Ping(ctx) != nil {
 		return "The store does not answer: nothing can be changed, views are STALE."
 	}
-	return whenNot(s.store.Writable(ctx) == nil,
-		"The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and "+
-			"its rights.")
+	return messageUnless(s.store.Writable(ctx) == nil,
+		"The store can be read but not written: nothing can be changed, and running runs make no progress. Check its "+
+			"disk and its permissions.")
 }
 
-// The checks of H01.
+// Names of the checks (contract H01).
 const (
 	CheckTemporal  = "temporal"
 	CheckStore     = "stateStore"
@@ -180,21 +183,21 @@ const (
 	CheckBus       = "eventBus"
 )
 
-// DetailedHealth is Health with what operators look at next.
+// DetailedHealth is Health with more facts for operators.
 type DetailedHealth struct {
 	Health
 	Mode         admission.EngineMode
-	StartP95     time.Duration // of this process's starts of the last minute
-	StartSamples int           // how many they were
-	BreakerOpen  bool          // this process refuses new runs because of them
-	Backlog      int           // runs that something of is not published yet, at most backlogLimit
+	StartP95     time.Duration // of the starts by this process in the last minute
+	StartSamples int           // number of those starts
+	BreakerOpen  bool          // this process refuses new runs because the engine is slow
+	Backlog      int           // runs with unpublished events, at most backlogLimit
 	ActiveRuns   int64         // of the whole installation
 }
 
 const backlogLimit = 1000
 
-// DetailedHealth is for those with the action DEBUG on the whole tenant of the operators, or of any
-// tenant where there are none (T136): FORBIDDEN.
+// DetailedHealth returns the health with more facts. The caller needs the action DEBUG on the whole tenant of the
+// operators, or on its own whole tenant when there is no operators' tenant (contract T136). Error: FORBIDDEN.
 func (s *Reports) DetailedHealth(ctx context.Context, p authz.Principal) (DetailedHealth, error) {
 	if err := s.rights.MaySeeInstallation(ctx, p); err != nil {
 		return DetailedHealth{}, err
@@ -202,7 +205,7 @@ func (s *Reports) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	out := DetailedHealth{Health: s.SampledHealth(ctx), Mode: s.checks.modes.State.Current().Mode}
 	out.StartP95, out.StartSamples, out.BreakerOpen = s.checks.modes.Breaker.Seen()
 	if out.Status == "UNHEALTHY" {
-		return out, nil // the rest is what the store does not say
+		return out, nil // the other facts need the store
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -215,7 +218,7 @@ func (s *Reports) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	return out, control.Translate(err)
 }
 
-// Answers asks about a run that cannot exist: any definite answer will do.
+// Answers returns nil when the engine answers. It asks about a run that cannot exist; "not started" is a good answer.
 func (s *EngineProbe) Answers(ctx context.Context) error {
 	_, err := s.Engine.Describe(ctx, run.Identity{TenantID: "dvt", RunID: "health"})
 	if errors.Is(err, engine.ErrNotStarted) {

@@ -25,45 +25,45 @@ func NewMeter(rights *control.Rights, checks *Checks, settings Measuring) *Meter
 	return &Meter{rights: rights, checks: checks, settings: settings, measured: &Measured{since: rights.Now()}}
 }
 
-// MaxHealthSamples is how many samples of itself a server keeps, the newest: an hour of one every 15 s.
+// MaxHealthSamples is the number of samples that a server keeps: one hour at one sample every 15 s.
 const MaxHealthSamples = 240
 
-// Measuring is what MeasureHealth needs; zero fields take the defaults named.
+// Measuring has the settings of a Meter. A zero field takes the default that its comment names.
 type Measuring struct {
-	Every   time.Duration  // between two samples; 15 s
+	Every   time.Duration  // time between two samples; 15 s
 	Server  string         // the name of the server that measures
-	Counted func() Counted // what it has counted; nothing
+	Counted func() Counted // returns the counters of the server; by default they are zero
 }
 
-// Counted is what a server has counted of what it shows, since it started. Viewers, Streams and Stale are of now.
+// Counted has the counters of a server since its start. Viewers, Streams and Stale are current numbers.
 type Counted struct {
-	Frames  uint64      // that streams of runs gave out
-	Lag     []LagBucket // of the frames that show something new; the bounds ascend, the last is infinite
-	Viewers int         // subscriptions to runs and lists that are served
-	Streams int         // of runs
-	Stale   int         // of those: said STALE last
+	Frames  uint64      // sent by streams of runs
+	Lag     []LagBucket // of frames with something new; cumulative, with ascending bounds and an infinite last one
+	Viewers int         // open subscriptions to runs and lists
+	Streams int         // open streams of runs
+	Stale   int         // streams whose last frame was STALE
 }
 
-// LagBucket counts the frames that came at most UpTo seconds after the commit of what they show.
+// LagBucket counts the frames that were sent at most UpTo seconds after the commit of their content.
 type LagBucket struct {
 	UpTo  float64
 	Count uint64
 }
 
-// HealthSample is one moment of a server, and the interval before it.
+// HealthSample describes a server at one moment and in the interval before it.
 type HealthSample struct {
 	At             time.Time
 	Status         string         // HEALTHY, DEGRADED or UNHEALTHY
-	LagP50, LagP99 *time.Duration // from commit to frame, of the interval; nil: no frame was measured
-	FrameRate      float64        // frames in a second, of the interval
+	LagP50, LagP99 *time.Duration // from commit to frame, in the interval; nil when no frame was measured
+	FrameRate      float64        // frames per second in the interval
 	Viewers        int
 	Streams        int
 	Stale          int
-	Store, Engine  *time.Duration // in which they answered; nil: they did not
+	Store, Engine  *time.Duration // response times; nil without a response
 }
 
-// HealthHistory is what one server knows of itself. It is in memory alone: a server that
-// started anew has a short one, and Since says so.
+// HealthHistory has the samples of one server. They are kept in memory only, so the history of a server that was
+// restarted is short; Since is the start of the server.
 type HealthHistory struct {
 	Server  string
 	Since   time.Time
@@ -71,14 +71,14 @@ type HealthHistory struct {
 	Samples []HealthSample // oldest first, at most MaxHealthSamples
 }
 
-// Measured is the ring of samples.
+// Measured is a ring buffer of samples. It is safe for concurrent use.
 type Measured struct {
 	since   time.Time
 	mu      sync.Mutex
 	Samples []HealthSample
 }
 
-// Add keeps a sample in place of the oldest one when there are MaxHealthSamples.
+// Add adds a sample. It drops the oldest one when there are MaxHealthSamples.
 func (m *Measured) Add(one HealthSample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,15 +88,15 @@ func (m *Measured) Add(one HealthSample) {
 	m.Samples = append(m.Samples, one)
 }
 
-// Newest are the last n, or as many as there are; a copy.
+// Newest returns a copy of the newest n samples, oldest first, or of all when there are fewer.
 func (m *Measured) Newest(n int) []HealthSample {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]HealthSample{}, m.Samples[max(0, len(m.Samples)-n):]...)
 }
 
-// HealthHistory is the last samples that MeasureHealth of this process took, for those whom
-// DetailedHealth is for: FORBIDDEN; BAD_USER_INPUT unless last is from 1 to MaxHealthSamples.
+// HealthHistory returns the newest samples that MeasureHealth of this process took. Errors: FORBIDDEN as for
+// DetailedHealth; BAD_USER_INPUT unless last is from 1 to MaxHealthSamples.
 func (s *Meter) HealthHistory(ctx context.Context, p authz.Principal, last int) (HealthHistory, error) {
 	if last < 1 || last > MaxHealthSamples {
 		return HealthHistory{}, control.BadInput(
@@ -110,8 +110,8 @@ func (s *Meter) HealthHistory(ctx context.Context, p authz.Principal, last int) 
 		Samples: s.measured.Newest(last)}, nil
 }
 
-// MeasureHealth takes a sample of this process every Measuring.Every until ctx ends, the first one
-// after that time. It writes nothing to the store.
+// MeasureHealth takes a sample of this process every Measuring.Every until ctx ends. It takes the first one after that
+// interval. It writes nothing to the store.
 func (s *Meter) MeasureHealth(ctx context.Context) error {
 	tick := time.NewTicker(s.settings.Every)
 	defer tick.Stop()
@@ -125,14 +125,14 @@ func (s *Meter) MeasureHealth(ctx context.Context) error {
 		now, counted := s.rights.Now(), s.settings.Counted()
 		health := s.checks.Health(ctx)
 		if ctx.Err() != nil {
-			return nil // what did not answer was told not to
+			return nil // checks that were cancelled say nothing
 		}
 		s.measured.Add(SampleOf(health, before, counted, now, now.Sub(at)))
 		before, at = counted, now
 	}
 }
 
-// SampleOf is what happened between two counts.
+// SampleOf returns the sample for the interval between two readings of the counters.
 func SampleOf(h Health, before, after Counted, at time.Time, within time.Duration) HealthSample {
 	out := HealthSample{
 		At: at, Status: h.Status, Viewers: after.Viewers, Streams: after.Streams, Stale: after.Stale,
@@ -153,8 +153,8 @@ func SampleOf(h Health, before, after Counted, at time.Time, within time.Duratio
 	return out
 }
 
-// LagOf estimates a quantile of the frames between two counts, as if those of one bucket lay evenly
-// in it. Of what lies beyond the last bound it says that bound. Nil: there were no frames.
+// LagOf estimates a quantile of the lag of the frames between two readings. It interpolates linearly within a bucket,
+// and returns the last finite bound for a quantile beyond it. It returns nil when there were no frames.
 func LagOf(q float64, before, after []LagBucket) *time.Duration {
 	count := func(i int) float64 {
 		n := after[i].Count

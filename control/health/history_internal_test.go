@@ -24,7 +24,7 @@ func TestMeasured_KeepsTheNewest(t *testing.T) {
 	all := m.Newest(MaxHealthSamples)
 	for i, s := range all {
 		if want := 2*MaxHealthSamples + 7 + i; s.Viewers != want {
-			t.Fatalf("sample %d is the %dth, not the %dth", i, s.Viewers, want)
+			t.Fatalf("sample %d is number %d, want number %d", i, s.Viewers, want)
 		}
 	}
 	last := m.Newest(2)
@@ -33,7 +33,7 @@ func TestMeasured_KeepsTheNewest(t *testing.T) {
 	}
 	last[0].Viewers = -1
 	if m.Newest(2)[0].Viewers == -1 {
-		t.Error("what was given out is what is kept")
+		t.Error("Newest returned the stored samples, want a copy")
 	}
 }
 
@@ -55,8 +55,8 @@ func TestLagOf_EstimatesAnInterval(t *testing.T) {
 		"no frame ever":        {buckets(0, 0, 0, 0), buckets(0, 0, 0, 0), -1, -1},
 		"an empty interval":    {buckets(5, 9, 9, 9), buckets(5, 9, 9, 9), -1, -1},
 		"all within the first": {nil, buckets(100, 100, 100, 100), 5 * time.Millisecond, 9900 * time.Microsecond},
-		"what was before is gone": {buckets(1000, 1000, 1000, 1000), buckets(1000, 1100, 1100, 1100), 55 * time.Millisecond,
-			99100 * time.Microsecond},
+		"earlier counts are left out": {buckets(1000, 1000, 1000, 1000), buckets(1000, 1100, 1100, 1100),
+			55 * time.Millisecond, 99100 * time.Microsecond},
 		"a slow one in a hundred": {buckets(0, 0, 0, 0), buckets(98, 98, 100, 100), 5100 * time.Microsecond,
 			550 * time.Millisecond},
 		"one frame": {buckets(7, 7, 7, 7), buckets(7, 7, 8, 8), 550 * time.Millisecond,
@@ -67,7 +67,7 @@ func TestLagOf_EstimatesAnInterval(t *testing.T) {
 		for q, want := range map[float64]time.Duration{.5: test.p50, .99: test.p99} {
 			got := LagOf(q, test.before, test.after)
 			if want < 0 && got != nil || want >= 0 && (got == nil || *got != want) {
-				t.Errorf("%s: the quantile %v is %v, not %v", name, q, got, want)
+				t.Errorf("%s: the quantile %v is %v, want %v", name, q, got, want)
 			}
 		}
 	}

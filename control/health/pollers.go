@@ -39,7 +39,7 @@ type QueueSight struct {
 	Since               time.Time // when this process first looked at the queue
 }
 
-// NewPollers returns the pollers of queues that e knows; an engine that knows none answers nothing.
+// NewPollers returns the cache for e. If e does not implement engine.Pollers, Look always returns false.
 func NewPollers(e engine.Engine, now func() time.Time) *Pollers {
 	pollers, _ := e.(engine.Pollers)
 	return &Pollers{engine: pollers, now: now, queues: control.NewLRU[*watchedQueue](MaxQueues)}

@@ -18,7 +18,7 @@ type sample[T any] struct {
 
 	mu   sync.Mutex
 	last T
-	at   time.Time // zero: never asked
+	at   time.Time // zero before the first answer
 }
 
 // get returns an answer that is at most sampleFresh old, or that was computed after the call. For any number of

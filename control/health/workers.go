@@ -12,12 +12,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ReportStore reads what workers reported.
+// ReportStore reads the reports of workers.
 type ReportStore interface {
 	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
 }
 
-// WorkerReader shows what data workers reported. It is safe for concurrent use.
+// WorkerReader lists the reports of data workers. It is safe for concurrent use.
 type WorkerReader struct {
 	rights *control.Rights
 	store  ReportStore

@@ -167,7 +167,7 @@ func (j *Journal) noteAppended(a store.Append, out store.Appended) {
 		return
 	}
 	for i, d := range a.Events {
-		if at, ok := f.at(d.StepID); ok && out.Outcomes[i].Refused == "" {
+		if at, ok := f.stepIndex(d.StepID); ok && out.Outcomes[i].Refused == "" {
 			f.Log.note(d.Type, at, d.LogicalAttempt, out.Outcomes[i].Seq)
 		}
 	}

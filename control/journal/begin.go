@@ -13,19 +13,19 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Limits on the fields of a Begin.
+// Limits on the fields of a StartAttempt.
 const (
 	// maxSkew limits the difference between the clocks of a worker and the Journal, because EmittedAt enters the log.
 	maxSkew          = 10 * time.Minute
 	maxEngineAttempt = 1000
 )
 
-// Begin implements engine.AttemptJournal.
+// StartAttempt implements engine.AttemptJournal.
 func (a *attempts) StartAttempt(ctx context.Context, b engine.StartAttempt) (out engine.AttemptStarted, err error) {
 	key := fmt.Sprintf("%s/%s/%d", b.RunID, b.StepID, b.LogicalAttempt)
 	call := refusedCall{call: "begin", actor: a.worker.ID, runID: b.RunID, stepID: b.StepID}
 	err = a.write(ctx, key, call, func(ctx context.Context) error {
-		out, err = a.begin(ctx, b)
+		out, err = a.startAttempt(ctx, b)
 		return err
 	})
 	return out, err
@@ -37,7 +37,7 @@ func (a *attempts) write(ctx context.Context, key string, c refusedCall, f func(
 	return a.journal.refusals.record(ctx, c, err)
 }
 
-func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
+func (a *attempts) startAttempt(ctx context.Context, b engine.StartAttempt) (engine.AttemptStarted, error) {
 	j := a.journal
 	d, err := a.checkTicket(ctx, b, false)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.Att
 	begun, err := j.cfg.Store.Log.StartAttempt(ctx, in)
 	overlaid := begun.Head.Gate&run.GateOverlaid != 0
 	if err == nil && overlaid && begun.Verdict == store.StartParked {
-		begun, err = j.beginOverlaid(ctx, in)
+		begun, err = j.startOverlaid(ctx, in)
 	}
 	if err != nil {
 		return engine.AttemptStarted{}, err
@@ -98,7 +98,7 @@ func (a *attempts) begin(ctx context.Context, b engine.StartAttempt) (engine.Att
 	return out, err
 }
 
-// executionOf returns the execution that a Begin asks for. Its StartedSeq is not set yet.
+// executionOf returns the execution that a StartAttempt asks for. Its StartedSeq is not set yet.
 func executionOf(b engine.StartAttempt, hook bool) ticket.Execution {
 	return ticket.Execution{
 		RunID: b.RunID, StepID: b.StepID, LogicalAttempt: b.LogicalAttempt, N: b.N, EngineAttempt: b.EngineAttempt,
@@ -106,7 +106,8 @@ func executionOf(b engine.StartAttempt, hook bool) ticket.Execution {
 	}
 }
 
-// stepOf returns the facts of a run and the index of one of its steps: store.ErrNotFound without such a run or step.
+// stepOf returns the facts of a run and the index of one of its steps. Error: store.ErrNotFound without such a run or
+// step.
 func (j *Journal) stepOf(ctx context.Context, runID, stepID string) (*RunFacts, int, error) {
 	f, err := j.facts(ctx, runID)
 	if err != nil {
@@ -164,8 +165,8 @@ func describe(d ticket.Dispatch) string {
 }
 
 // checkTurn refuses an attempt that is not the next one of its step, or whose step has an open dependency. It accepts
-// an attempt that the log has already, because a Begin may be repeated. Usually the cached facts suffice, and nothing
-// is read.
+// an attempt that the log has already, because a StartAttempt may be repeated. Usually the cached facts suffice, and
+// nothing is read.
 func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt int) error {
 	needs := make([]int, 0, len(f.plan.Steps[i].DependsOn))
 	for _, id := range f.plan.Steps[i].DependsOn {
@@ -173,7 +174,7 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 	}
 	ok, err := j.learn(ctx, f, 0, func(k *KnownLog) bool {
 		s := k.Step(i)
-		_, over := k.phase() // the store refuses it then
+		_, over := k.phase() // if it is over, the store refuses the attempt
 		return over || max(s.begun, s.ended) >= logicalAttempt || s.ended == logicalAttempt-1 && k.missing(needs) < 0
 	})
 	if ok || err != nil {
@@ -184,7 +185,7 @@ func (j *Journal) checkTurn(ctx context.Context, f *RunFacts, i, logicalAttempt 
 			logicalAttempt, f.plan.Steps[i].StepID, s.ended)
 	}
 	open := f.Log.missing(needs)
-	if open < 0 { // another call learned of it in the meantime
+	if open < 0 { // another call has read the log in the meantime
 		return nil
 	}
 	return newRefusal("dependency", "step %s depends on step %s, which neither succeeded nor was skipped",

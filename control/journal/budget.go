@@ -18,17 +18,18 @@ import (
 
 const (
 	defaultWriteBudget = 3 * time.Second
-	// alertTimeouts in alertSpan raise the alert, once in each span (B06).
+	// More than alertTimeouts within alertSpan raise the alert, at most once in each span (contract B06).
 	alertTimeouts = 10
 	alertSpan     = time.Minute
-	// forgetAfter is when a write without answer counts as carried on elsewhere:
-	// more than the engine waits between two tries of it.
+	// forgetAfter is the time without a try after which another process has probably taken the write over. It is longer
+	// than the engine's pause between two tries.
 	forgetAfter = time.Minute
-	// maxWaiting bounds the writes that are known to wait; the gauge leaves out the rest.
+	// maxWaiting bounds the writes whose tries are remembered. The gauge does not count further ones.
 	maxWaiting = 10000
 )
 
-// writes keeps the write budget of a Journal and measures it (T120, R376, R378).
+// writes enforces the write budget of a Journal and measures writes (contract T120, R376, R378). It is safe for
+// concurrent use.
 type writes struct {
 	budget time.Duration
 	log    *slog.Logger
@@ -39,7 +40,7 @@ type writes struct {
 
 	mu      sync.Mutex
 	waiting map[string]*waiting
-	late    []time.Time // the last timeouts, at most alertTimeouts and one
+	late    []time.Time // times of the newest timeouts, at most alertTimeouts+1
 	alerted time.Time
 }
 
@@ -50,10 +51,10 @@ type write struct {
 	bounded bool // give up after the budget
 }
 
-// waiting is a write that was tried and is not confirmed.
+// waiting is a write that was tried but is not confirmed.
 type waiting struct {
 	events      int
-	since, last time.Time // of the first and the newest try
+	since, last time.Time // times of the first and the newest try
 }
 
 func newWrites(cfg Config) *writes {
@@ -77,20 +78,20 @@ func newWrites(cfg Config) *writes {
 		Name: "state_store_write_timeouts_total", Help: "Writes to the log that took longer than the write budget.",
 	})
 	w.mismatches = register.NewCounter(prometheus.CounterOpts{
-		Name: "append_payload_mismatch_total", Help: "Events that came again with another payload; the first one stays.",
+		Name: "append_payload_mismatch_total",
+		Help: "Events that were repeated with another payload; the first one stays.",
 	})
 	register.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "state_store_buffered_events_total", Help: "Events whose confirmation is outstanding for longer than the " +
 			"write budget.",
-	}, w.buffered)
+	}, w.bufferedEvents)
 	return w
 }
 
-// do makes one try. A bounded one ends after the budget, and its error is
-// engine.ErrUnanswered when that is why.
+// do makes one try of a write. A bounded try ends after the budget; its error is then engine.ErrUnanswered.
 func (w *writes) do(ctx context.Context, what write, f func(context.Context) error) error {
 	began := w.now()
-	w.tried(what, began)
+	w.noteTry(what, began)
 	trying, cancel := ctx, context.CancelFunc(func() {})
 	if what.bounded {
 		trying, cancel = context.WithTimeoutCause(ctx, w.budget, engine.ErrUnanswered)
@@ -103,8 +104,8 @@ func (w *writes) do(ctx context.Context, what write, f func(context.Context) err
 	if over || took > w.budget {
 		w.timeout(ctx, what, took)
 	}
-	if !retried(err) {
-		w.answered(what)
+	if !isRetried(err) {
+		w.noteAnswer(what)
 		return err
 	}
 	if over {
@@ -113,8 +114,8 @@ func (w *writes) do(ctx context.Context, what write, f func(context.Context) err
 	return err
 }
 
-// retried reports whether a write that got this error is to be tried again.
-func retried(err error) bool {
+// isRetried reports whether the engine tries a write with this error again.
+func isRetried(err error) bool {
 	for _, again := range []error{store.ErrUnavailable, store.ErrOverloaded, engine.ErrUnanswered,
 		context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, again) {
@@ -124,7 +125,7 @@ func retried(err error) bool {
 	return false
 }
 
-func (w *writes) tried(what write, at time.Time) {
+func (w *writes) noteTry(what write, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.waiting[what.key]; known != nil {
@@ -139,19 +140,19 @@ func (w *writes) tried(what write, at time.Time) {
 	}
 }
 
-func (w *writes) answered(what write) {
+func (w *writes) noteAnswer(what write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waiting, what.key)
 }
 
-// forget drops the writes that nobody tries here any more.
+// forget drops the writes that this process no longer tries.
 func (w *writes) forget(now time.Time) {
 	maps.DeleteFunc(w.waiting, func(_ string, x *waiting) bool { return now.Sub(x.last) > forgetAfter })
 }
 
-// buffered counts the events that wait for longer than the budget.
-func (w *writes) buffered() float64 {
+// bufferedEvents returns the number of events that have waited for longer than the budget.
+func (w *writes) bufferedEvents() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, now := 0, w.now()
@@ -164,8 +165,7 @@ func (w *writes) buffered() float64 {
 	return float64(n)
 }
 
-// timeout counts a write that took too long, and raises the alert when there
-// were too many.
+// timeout counts and logs a write that took too long, and logs the alert when there were too many.
 func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	w.timeouts.Inc()
 	w.log.LogAttrs(ctx, slog.LevelWarn, "the store did not confirm a write in time",
@@ -190,15 +190,15 @@ func (w *writes) timeout(ctx context.Context, what write, took time.Duration) {
 	}
 }
 
-// compare says which events came again with another payload; the first one
-// stays (T15, A04).
+// compare counts and logs events that were repeated with another payload. The first payload stays in the log (contract
+// T15, A04).
 func (w *writes) compare(ctx context.Context, a store.Append, out store.Appended) {
 	for i, o := range out.Outcomes {
 		if !o.PayloadMismatch {
 			continue
 		}
 		w.mismatches.Inc()
-		w.log.LogAttrs(ctx, slog.LevelWarn, "an event came again with another payload", slog.String("runId", a.RunID),
+		w.log.LogAttrs(ctx, slog.LevelWarn, "an event was repeated with another payload", slog.String("runId", a.RunID),
 			slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)),
 			slog.String("stepId", a.Events[i].StepID))
 	}

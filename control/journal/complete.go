@@ -11,8 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// completeManual adds to the end of a MANUAL step who completed it, what they left
-// and when they say that it was done (T82, T84).
+// completeManual adds to the end of a MANUAL step who completed it, with which notes and evidence, and at which time
+// the work was done (contract T82, T84).
 func (j *Journal) completeManual(ctx context.Context, runID string, d *run.Draft) error {
 	if !bytes.Contains(d.Payload, []byte(`"manual"`)) {
 		return nil

@@ -35,7 +35,7 @@ func (a *attempts) end(ctx context.Context, e engine.End) (engine.Receipt, error
 		return engine.Receipt{}, err
 	}
 	if (e.Completed == nil) == (e.Failed == nil) {
-		return engine.Receipt{}, noEnd("/", "an end has either completed or failed")
+		return engine.Receipt{}, endError("/", "an end has either completed or failed")
 	}
 	f, i, err := j.stepOf(ctx, e.RunID, e.StepID)
 	if err != nil {
@@ -71,8 +71,8 @@ func (a *attempts) checkKey(ctx context.Context, key string, x ticket.Execution)
 	return nil
 }
 
-// noEnd returns the run.SchemaError for an end that cannot become an event.
-func noEnd(path, message string) error {
+// endError returns the run.SchemaError for an end that cannot become an event.
+func endError(path, message string) error {
 	return &run.SchemaError{Violations: []plan.Violation{{Path: path, Message: message}}}
 }
 
@@ -91,7 +91,7 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 		p := *e.Failed
 		// Such a failure does not count as one, so workers may not claim it.
 		if p.ErrorCode == string(run.CodeCancelledByPause) {
-			return batch, noEnd("/failed/errorCode", "only the engine ends an attempt with "+p.ErrorCode)
+			return batch, endError("/failed/errorCode", "only the engine ends an attempt with "+p.ErrorCode)
 		}
 		p.RetryDeadline, p.Manual = nil, nil
 		draft.Type, payload = run.StepFailedEvent, p
@@ -102,7 +102,7 @@ func (j *Journal) endOf(f *RunFacts, e engine.End) (store.Append, error) {
 	}
 	var err error
 	if draft.Payload, err = json.Marshal(payload); err != nil {
-		return batch, noEnd("/completed/result", err.Error())
+		return batch, endError("/completed/result", err.Error())
 	}
 	batch.Events = []run.Draft{draft}
 	return batch, nil
@@ -159,7 +159,7 @@ func (j *Journal) hookEndOf(e engine.End) (store.Append, error) {
 	}
 	var err error
 	if draft.Payload, err = json.Marshal(p); err != nil {
-		return batch, noEnd("/completed/result", err.Error())
+		return batch, endError("/completed/result", err.Error())
 	}
 	batch.Events = []run.Draft{draft}
 	return batch, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// PlanError says that the plan of a run can never be had. Anything else that
-// goes wrong while fetching is temporary and tried again.
+// PlanError is the error of a plan that can never be fetched or is invalid. Other errors of a fetch are temporary; the
+// engine tries again.
 type PlanError struct {
 	Code     run.Code
 	Message  string
@@ -28,7 +28,7 @@ type PlanError struct {
 
 func (e *PlanError) Error() string { return string(e.Code) + ": " + e.Message }
 
-// planError makes what Parse and Ref say of a document final.
+// planError converts an error of plan.Parse, of a plan.Ref or of the checks of a run to the final PlanError.
 func planError(err error) error {
 	out := &PlanError{Code: run.CodePlanInvalid, Message: err.Error(), Category: run.CategoryUser}
 	var own *control.Error
@@ -38,28 +38,28 @@ func planError(err error) error {
 	case errors.Is(err, plan.ErrTooLarge):
 		out.Code, out.Message = run.CodePlanTooLarge, "The document is larger than 10 MiB."
 	case errors.Is(err, plan.ErrHashMismatch):
-		out.Code, out.Message = run.CodePlanHashMismatch, "The document's bytes are not those of the reference."
+		out.Code, out.Message = run.CodePlanHashMismatch, "The document's digest differs from that of the reference."
 	case errors.As(err, &own):
 		out.Code, out.Message = own.Code, own.Message
 	}
 	return out
 }
 
-// Fetcher gets plan documents by reference (T225): files under the allowed
-// roots, and https. The guard judges each address on the way.
+// Fetcher fetches plan documents by reference (contract T225): files below the allowed roots, and https URLs. The guard
+// checks each address, also after redirects. It is safe for concurrent use.
 type Fetcher struct {
 	roots   []string // clean and absolute directories below which file: references may point
 	private bool
 	client  *http.Client
 }
 
-// fetchAttempts is how often a document is asked for before the run fails with PLAN_FETCH_FAILED (T144).
+// fetchAttempts is the number of tries before the run fails with PLAN_FETCH_FAILED (contract T144).
 const fetchAttempts = 3
 
 const maxRedirects = 5
 
-// NewFetcher makes a Fetcher. A nil guard permits public addresses only; one that permits private networks permits
-// http: too.
+// NewFetcher makes a Fetcher. A nil guard permits public addresses only. With a guard that permits private networks,
+// http URLs are allowed too.
 func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 	f := &Fetcher{private: guard.Private()}
 	for _, root := range roots {
@@ -80,14 +80,15 @@ func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
 	return f
 }
 
-// Fetch returns the document's bytes as they are stored, checked against the
-// reference's hash, for a run of the tenant. A document whose bytes differ is asked for once more (L03).
+// Fetch returns the document of a reference for a run of the tenant, after checking its digest. The result has the
+// stored form: it may be compressed. A document with another digest is fetched once more and then fails the run
+// (contract L03). Errors: *PlanError, or the error of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte, error) {
 	ctx = egress.WithTenant(ctx, tenant)
 	if r.SizeBytes > plan.MaxDocumentBytes {
 		return nil, planError(plan.ErrTooLarge)
 	}
-	other := false // its bytes were others once already
+	other := false // the digest was wrong once
 	for attempt := range fetchAttempts {
 		select {
 		case <-ctx.Done():
@@ -127,7 +128,7 @@ func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
 	return f.http(ctx, uri)
 }
 
-// checkScheme holds for every address on the way.
+// checkScheme returns a PlanError for a scheme that is not allowed. It checks redirects too.
 func (f *Fetcher) checkScheme(u *url.URL) error {
 	if u.Scheme == "https" || u.Scheme == "http" && f.private {
 		return nil
@@ -140,8 +141,8 @@ func refusedURI(why string) error {
 		Category: run.CategoryUser}
 }
 
-// file reads a file below one of the roots. It judges the path as it is written before it asks the file system, so a
-// path outside the roots gets one answer whether something is there or not.
+// file reads a file below one of the roots. It checks the path itself before it accesses the file system, so that a
+// path outside the roots gets the same answer whether or not a file exists there.
 func (f *Fetcher) file(path string) ([]byte, error) {
 	path = filepath.Clean(path)
 	for _, root := range f.roots {
@@ -154,8 +155,8 @@ func (f *Fetcher) file(path string) ([]byte, error) {
 
 func refusedOutside() error { return refusedURI("is outside the directories that plans may come from") }
 
-// readBelow reads a file through an os.Root. It refuses a link that leads out of the directory, also one that somebody
-// makes between the check and the read, and whether or not the link leads to a file.
+// readBelow reads a file through an os.Root, which refuses a link that leads out of the directory, even if the link was
+// created after the check and whether or not it leads to a file.
 func readBelow(root, rel string) ([]byte, error) {
 	dir, err := os.OpenRoot(root)
 	if err != nil {
@@ -166,15 +167,15 @@ func readBelow(root, rel string) ([]byte, error) {
 	var errno syscall.Errno
 	switch {
 	case errors.As(err, &errno):
-		return nil, fmt.Errorf("control: plan file: %w", err) // the file system's answer; it may be another one later
+		return nil, fmt.Errorf("control: plan file: %w", err) // an error of the file system may be temporary
 	case err != nil:
-		return nil, refusedOutside() // the only other refusal of an os.Root: the path leaves it
+		return nil, refusedOutside() // the only other error of an os.Root: the path leaves it
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, refusedURI("is not a file")
 	}
-	return bounded(file)
+	return readLimited(file)
 }
 
 func (f *Fetcher) http(ctx context.Context, uri string) ([]byte, error) {
@@ -193,10 +194,10 @@ func (f *Fetcher) http(ctx context.Context, uri string) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("control: plan fetch: status %d", res.StatusCode)
 	}
-	return bounded(res.Body)
+	return readLimited(res.Body)
 }
 
-func bounded(r io.Reader) ([]byte, error) {
+func readLimited(r io.Reader) ([]byte, error) {
 	doc, err := io.ReadAll(io.LimitReader(r, plan.MaxDocumentBytes+1))
 	if err == nil && len(doc) > plan.MaxDocumentBytes {
 		err = planError(plan.ErrTooLarge)

@@ -1,4 +1,5 @@
-// Package journal is engine.Journal on the store: all that code of an engine may write to the log of a run.
+// Package journal implements engine.Journal on the store. Everything that an engine or a worker writes to the log of a
+// run passes through it.
 package journal
 
 import (
@@ -22,40 +23,40 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Config is what a Journal stands on.
+// Config has the dependencies and settings of a Journal.
 type Config struct {
 	Store  Store
 	Logs   artifact.Logs
 	Blobs  artifact.Blobs
 	Queues plan.Queues
 	Fetch  *Fetcher
-	// Tickets check tickets and make keys of executions. Without keys every ticket and every key is refused.
+	// Tickets check tickets and make the keys of executions. Without ticket keys every ticket and every key is refused.
 	Tickets ticket.Keys
-	// Restoring says that the Journal writes an engine's history back into a restored store. A RunStarted and a
-	// RunCompleted are then written whatever the store says of the run's turn and of its steps: they were in the log.
+	// Restoring means that the Journal writes the history of an engine back into a restored store. RunStarted and
+	// RunCompleted are then written without checking the queue and the steps, because they were in the log before.
 	Restoring bool
-	// MaxSteps of a plan that runs here, as for StartRun.
+	// MaxSteps is the maximum number of steps of a plan, as for StartRun.
 	MaxSteps int
-	// WriteBudget is how long the store may take to confirm that a step begins or
-	// completed; default 3 s (T120).
+	// WriteBudget is the time within which the store must confirm that a step started or completed; 0 means 3 s
+	// (contract T120).
 	WriteBudget time.Duration
-	// Heavy names the bucket that a heavy step of a project takes a token of when it
-	// begins (§12.3): one of class heavy, or of type DBT_RUN. It does no I/O; nil: there is no limit.
+	// Heavy returns the bucket from which a heavy step of a project takes a token when it starts. Steps of class heavy
+	// and of type DBT_RUN are heavy. It does no I/O. nil sets no limit.
 	Heavy func(tenantID, projectID string) store.Bucket
-	// Sandbox returns the ceiling of the sandboxes of a place. It does no I/O; nil: there is no ceiling.
+	// Sandbox returns the ceiling of the sandboxes of a scope. It does no I/O. nil sets no ceiling.
 	Sandbox func(tenantID, projectID, environmentID string) (plan.SandboxCeiling, error)
-	// OperatorsTenant has the audit rows about workers that serve all tenants; "": only the log has them.
+	// OperatorsTenant gets the audit rows about workers that serve all tenants. With "" they are only logged.
 	OperatorsTenant string
-	Metrics         prometheus.Registerer // none when nil
-	Logger          *slog.Logger          // nothing is logged when nil
-	Now             func() time.Time      // time.Now when nil
+	Metrics         prometheus.Registerer // nil registers no metrics
+	Logger          *slog.Logger          // nil logs nothing
+	Now             func() time.Time      // nil means time.Now
 }
 
-// Journal is engine.Journal on the store itself: control workers use it in process, and a server offers the part of
-// For to data workers. It keeps the facts and parsed plans of the maxKept runs used last, whose plans have maxKeptBytes
-// in all. It is safe for concurrent use.
+// Journal is engine.Journal on the store. Control workers use it in process; a server offers the part that For returns
+// to data workers. It caches the facts and parsed plans of the maxKept most recently used runs, with plan documents of
+// at most maxKeptBytes in total. It is safe for concurrent use.
 type Journal struct {
-	*attempts // of code in this process
+	*attempts // for callers in this process
 	cfg       Config
 	writes    *writes
 	runs      *sizedlru.Cache[*RunFacts]
@@ -65,10 +66,10 @@ type Journal struct {
 
 const (
 	maxKept      = 256
-	maxKeptBytes = 128 << 20 // of documents
+	maxKeptBytes = 128 << 20 // bytes of plan documents
 )
 
-// RunFacts are a run and its plan, which never change, and what is known of its log, which grows.
+// RunFacts has a run and its plan, which are immutable, and the known facts of its log, which grow.
 type RunFacts struct {
 	run   store.Run
 	plan  plan.Plan
@@ -102,11 +103,11 @@ type attempts struct {
 	worker  authz.Worker
 }
 
-// For is the part of the Journal that a worker may use. A run of a tenant and a dispatch to a queue that the worker
-// does not serve answer store.ErrNotFound.
+// For returns the part of the Journal that a worker may use. For a run of a tenant, or a dispatch to a queue, that the
+// worker does not serve, its methods return store.ErrNotFound.
 func (j *Journal) For(w authz.Worker) engine.AttemptJournal { return &attempts{journal: j, worker: w} }
 
-// identityOf reads whose a run is. A run of a tenant that the worker does not serve answers as one that does not exist.
+// identityOf reads the identity of a run. It returns store.ErrNotFound for a tenant that the worker does not serve.
 func (a *attempts) identityOf(ctx context.Context, runID string) (run.Identity, error) {
 	id, err := a.journal.identity(ctx, runID)
 	if err == nil && !a.worker.MayServe(id.TenantID) {
@@ -136,8 +137,8 @@ func (j *Journal) Signals(ctx context.Context, runID string, after int64) ([]eng
 	return out, nil
 }
 
-// Skeleton implements engine.Journal. A plan that cannot be had for good is an
-// answer, not an error: Failure says why (T144).
+// Skeleton implements engine.Journal. A plan that can never be fetched or is invalid is an answer and not an error:
+// Failure has the reason (contract T144).
 func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
 	f, err := j.facts(ctx, runID)
 	var broken *PlanError
@@ -163,7 +164,7 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	if err != nil {
 		return engine.Skeleton{}, err
 	}
-	reused, err := j.reused(ctx, f)
+	reused, err := j.reusedOrds(ctx, f)
 	if err != nil {
 		return engine.Skeleton{}, err
 	}
@@ -174,7 +175,7 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	}, err
 }
 
-// facts reads the run and its plan, from memory when it was read before.
+// facts returns the run and its plan, from the cache when possible. Errors: store.ErrNotFound, *PlanError.
 func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 	if f, ok := j.runs.Get(runID); ok {
 		return f, nil
@@ -195,7 +196,8 @@ func (j *Journal) facts(ctx context.Context, runID string) (*RunFacts, error) {
 	return f, nil
 }
 
-// plan reads the plan's body, of size bytes, fetching it once where it was given by reference.
+// plan reads the document of a run's plan, of size bytes. It fetches and stores a plan by reference that is not stored
+// yet.
 func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Runs.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
@@ -221,7 +223,7 @@ func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int
 	}
 	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {
 		return plan.Plan{}, 0, &PlanError{Code: run.CodePlanInvalid,
-			Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
+			Message: "The document has another planId or planVersion than the reference.", Category: run.CategoryUser}
 	}
 	return pl, len(body), nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// KnownLog caches facts of a run's log in this process. It may lag behind the log, but its facts stay true: an attempt
-// that began or ended stays so. A restore may replace the log. Another epoch, or a head below the known one, shows
-// that, and KnownLog then forgets everything. It is safe for concurrent use.
+// KnownLog caches facts of a run's log in this process. It may lag behind the log, but its facts stay true, because
+// attempts that started or ended are never undone. A restore may replace the log; another epoch, or a head below the
+// known one, shows that, and KnownLog then forgets everything. It is safe for concurrent use.
 type KnownLog struct {
 	reading chan struct{} // a lock that a context can abandon: holds one value during a read
 
@@ -33,7 +33,7 @@ type knownStep struct {
 	hookEnd                 run.Seq
 }
 
-// NewKnownLog returns an empty knowledge of the log of a run with a number of steps.
+// NewKnownLog returns an empty KnownLog for a run with a number of steps.
 func NewKnownLog(steps int) *KnownLog {
 	return &KnownLog{reading: make(chan struct{}, 1), steps: make([]knownStep, steps)}
 }
@@ -67,7 +67,7 @@ func (k *KnownLog) phase() (compensating, over bool) {
 	return k.compensating, k.over
 }
 
-// Position is the sequence number up to which every event is known.
+// Position returns the sequence number up to which every event is known.
 func (k *KnownLog) Position() run.Seq {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,8 +106,8 @@ func (k *KnownLog) take(t run.EventType, at, logicalAttempt int, seq run.Seq) {
 	}
 }
 
-// Highest returns the sequence number of the highest known event. A caller passes it to observe after a call of the
-// store.
+// Highest returns the sequence number of the highest known event. Callers read it before a call of the store and pass
+// it to Observe afterwards.
 func (k *KnownLog) Highest() run.Seq {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,9 +130,9 @@ func (k *KnownLog) forget() {
 	k.epoch, k.seen, k.top, k.compensating, k.over, k.readAt = "", 0, 0, false, false, time.Time{}
 }
 
-// at returns the index of an event's step in the plan, or -1 for an event of the run. ok is false when the plan has no
-// such step.
-func (f *RunFacts) at(stepID string) (i int, ok bool) {
+// stepIndex returns the index of an event's step in the plan, or -1 for an event of the run. ok is false when the plan
+// has no such step.
+func (f *RunFacts) stepIndex(stepID string) (i int, ok bool) {
 	if stepID == "" {
 		return -1, true
 	}
@@ -150,7 +150,7 @@ func (f *RunFacts) NoteEvents(epoch string, after run.Seq, evs []run.Event) {
 	}
 	k.epoch = epoch
 	for i := range evs {
-		if at, ok := f.at(evs[i].StepID); ok {
+		if at, ok := f.stepIndex(evs[i].StepID); ok {
 			k.take(evs[i].Type, at, evs[i].LogicalAttempt, evs[i].Seq)
 		}
 	}
@@ -260,7 +260,7 @@ func (j *Journal) readState(ctx context.Context, f *RunFacts) error {
 	}
 	newest, err := j.cfg.Store.Log.EventsBefore(ctx, f.run.RunID, l.State.Seq+1, store.MaxPage)
 	for i := range newest {
-		if at, ok := f.at(newest[i].StepID); ok {
+		if at, ok := f.stepIndex(newest[i].StepID); ok {
 			f.Log.note(newest[i].Type, at, newest[i].LogicalAttempt, newest[i].Seq)
 		}
 	}

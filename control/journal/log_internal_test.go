@@ -14,19 +14,18 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 	known := func() *RunFacts {
 		f := &RunFacts{Steps: map[string]int{"s1": 0}, Log: NewKnownLog(1)}
 		f.NoteEvents("epoch-1", 0, []run.Event{
-			{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1}, {Type: run.StepCompletedEvent,
-				StepID:         "s1",
-				LogicalAttempt: 1, Seq: 2},
+			{Type: run.StepStartedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 1},
+			{Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1, Seq: 2},
 		})
 		return f
 	}
 	for name, c := range map[string]struct {
-		learn  func(*RunFacts)
-		NewLRU bool
+		learn      func(*RunFacts)
+		remembered bool
 	}{
 		"the same history":             {func(f *RunFacts) { f.NoteEvents("epoch-1", 2, nil) }, true},
 		"another epoch":                {func(f *RunFacts) { f.NoteEvents("epoch-2", 2, nil) }, false},
-		"a head below what was known":  {func(f *RunFacts) { f.Log.Observe(f.Log.Highest(), 1) }, false},
+		"a head below the known one":   {func(f *RunFacts) { f.Log.Observe(f.Log.Highest(), 1) }, false},
 		"an older answer that is late": {func(f *RunFacts) { f.Log.Observe(0, 1) }, true},
 		"events behind ones not read": {
 			func(f *RunFacts) { f.NoteEvents("epoch-1", 7, []run.Event{{Type: run.RunPaused, Seq: 8}}) }, true},
@@ -43,10 +42,10 @@ func TestKnownLog_ForgetsAReplacedLog(t *testing.T) {
 	} {
 		f := known()
 		c.learn(f)
-		if kept := f.Log.Step(0).Satisfied(); kept != c.NewLRU {
-			t.Errorf("%s: satisfied() of s1 is %t, want %t", name, kept, c.NewLRU)
+		if kept := f.Log.Step(0).Satisfied(); kept != c.remembered {
+			t.Errorf("%s: Satisfied of s1 is %t, want %t", name, kept, c.remembered)
 		}
-		if !c.NewLRU && f.Log.Position() != 0 {
+		if !c.remembered && f.Log.Position() != 0 {
 			t.Errorf("%s: position is %d, want 0", name, f.Log.Position())
 		}
 	}

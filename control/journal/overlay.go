@@ -9,9 +9,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// beginOverlaid begins an attempt of a run that has overlays, under the head lock,
-// so that StepStarted names the newest one (T197).
-func (j *Journal) beginOverlaid(ctx context.Context, b store.StartAttempt) (begun store.AttemptStarted, err error) {
+// startOverlaid starts an attempt of a run that has overlays. It holds the head lock, so that StepStarted names the
+// newest overlay (contract T197).
+func (j *Journal) startOverlaid(ctx context.Context, b store.StartAttempt) (begun store.AttemptStarted, err error) {
 	err = j.cfg.Store.Log.InRun(ctx, b.RunID, func(tx store.RunTx) error {
 		_, newest, err := tx.Overlaid(ctx, b.StepID)
 		if err != nil {
@@ -24,8 +24,8 @@ func (j *Journal) beginOverlaid(ctx context.Context, b store.StartAttempt) (begu
 	return begun, err
 }
 
-// overlay adds to an attempt that begun the overlays as of its StepStarted, in
-// order, whatever was accepted since (T197).
+// overlay applies to a started attempt the overlays up to its StepStarted, in order. Overlays that were accepted later
+// do not change a repeated answer (contract T197).
 func (j *Journal) overlay(ctx context.Context, out *engine.AttemptStarted) error {
 	return runs.EachOverlay(ctx, j.cfg.Store.Signals, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq,
 		out.StartedSeq,

@@ -96,9 +96,9 @@ func (j *Journal) ReportForgery(ctx context.Context, runID, what string) {
 const actionRefuseWorker = "REFUSE_WORKER"
 
 // audit writes a row into the audit log of the run's tenant. Within a minute it writes one row for each action, call
-// and reason of an actor on a run, and at most auditRowsPerMinute for a run. The next row contains the number of
-// suppressed repetitions. A run that does not exist has no tenant, so it gets no row. A call about no run has a row in
-// each of its tenants.
+// and reason of an actor on a run, and at most control.AuditRowsPerMinute for a run. The next row contains the number
+// of suppressed repetitions. A run that does not exist has no tenant, so it gets no row. A call about no run has a row
+// in each of its tenants.
 func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why *refusal) {
 	w, known := r.seen.Add(c.runID + "/" + action + "/" + c.actor + "/" + c.call + "/" + why.reason)
 	if known && w.N > 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// reused are the ordinals of the steps that a rerun takes over.
-func (j *Journal) reused(ctx context.Context, f *RunFacts) ([]run.Ord, error) {
+// reusedOrds returns the ordinals of the steps whose results a rerun takes over.
+func (j *Journal) reusedOrds(ctx context.Context, f *RunFacts) ([]run.Ord, error) {
 	pin, err := runs.RerunOf(ctx, j.cfg.Store.Signals, f.run)
 	if pin == nil || err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func (j *Journal) reused(ctx context.Context, f *RunFacts) ([]run.Ord, error) {
 	return out, nil
 }
 
-// completeReused adds to the completions of reused steps what the earlier run, which
-// has ended and does not change any more, has of them (T209).
+// completeReused adds to the completions of reused steps the result and the artifacts from the earlier run. That run
+// has ended, so its results do not change (contract T209).
 func (j *Journal) completeReused(ctx context.Context, a store.Append) error {
 	var parent *run.State
 	for i := range a.Events {
@@ -48,7 +48,7 @@ func (j *Journal) completeReused(ctx context.Context, a store.Append) error {
 		}
 		step, ok := parent.Step(d.StepID)
 		if !ok || step.Status != run.StepSuccess {
-			continue // refused by its schema: there is nothing to take over
+			continue // nothing to take over: the schema refuses the event
 		}
 		of := step.Attempts[len(step.Attempts)-1]
 		p.Reused = &run.Reused{RunID: parent.RunID, Seq: of.EndedSeq}
@@ -60,7 +60,7 @@ func (j *Journal) completeReused(ctx context.Context, a store.Append) error {
 	return nil
 }
 
-// parent reads the run that a rerun takes over from; nil for one that is no rerun.
+// parent reads the run whose results a rerun takes over; nil for a run that is not a rerun.
 func (j *Journal) parent(ctx context.Context, runID string) (*run.State, error) {
 	f, err := j.facts(ctx, runID)
 	if err != nil || f.run.ParentRunID == "" {

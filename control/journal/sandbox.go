@@ -10,8 +10,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// sandboxCeiling returns the ceiling that the policy sets now for the programs of a run. store.ErrUnavailable when the
-// policy cannot be read: no program begins without its ceiling, and the worker retries the call.
+// sandboxCeiling returns the ceiling that the policy sets now for the programs of a run. It returns
+// store.ErrUnavailable when the policy cannot be read: no program starts without its ceiling, and the worker retries
+// the call.
 func (j *Journal) sandboxCeiling(id run.Identity) (plan.SandboxCeiling, error) {
 	if j.cfg.Sandbox == nil {
 		return plan.SandboxCeiling{}, nil
@@ -33,7 +34,7 @@ func applyCeiling(s *plan.Step, ceiling plan.SandboxCeiling) plan.SandboxLimits 
 	return ceiling.Limits
 }
 
-// sandboxFailure returns the failure that ends a run before its first step when its programs may not or cannot run in
+// sandboxFailure returns the failure that ends a run before its first step when its programs must not or cannot run in
 // the requested sandboxes; nil otherwise. It repeats the check of StartRun for plans by reference and for runs that
 // waited. A queue without reports is no failure here, because the accepted run waits for a worker. Runs that have
 // started are not failed.

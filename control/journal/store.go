@@ -17,7 +17,7 @@ type LogStore interface {
 	Tails(ctx context.Context, known []store.Known) (store.Tails, error)
 }
 
-// RunStore reads runs and keeps their plans.
+// RunStore reads runs, and reads and stores their plans.
 type RunStore interface {
 	Get(ctx context.Context, runID string) (store.Run, error)
 	Load(ctx context.Context, runID string) (store.Loaded, error)
@@ -27,7 +27,7 @@ type RunStore interface {
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 }
 
-// SignalStore reads what people decided about runs.
+// SignalStore reads signals, overlays and approvals of runs.
 type SignalStore interface {
 	After(ctx context.Context, runID string, no int64) ([]run.Receipt, error)
 	Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error)
@@ -36,14 +36,14 @@ type SignalStore interface {
 	Approval(ctx context.Context, runID string) (store.Approval, error)
 }
 
-// WorkerStore keeps what workers report, and the audit of what they were refused.
+// WorkerStore reads and stores the reports of workers, and writes audit rows.
 type WorkerStore interface {
 	Audit(ctx context.Context, rows ...store.AuditRow) error
 	PutWorkerReports(ctx context.Context, rows []store.WorkerReport, audit ...store.AuditRow) error
 	WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error)
 }
 
-// Store is the ports of a Journal.
+// Store groups the ports of a Journal.
 type Store struct {
 	Log     LogStore
 	Runs    RunStore
@@ -51,7 +51,7 @@ type Store struct {
 	Workers WorkerStore
 }
 
-// On is the ports on one store.
+// On returns the ports on one store that implements all of them.
 func On(s interface {
 	LogStore
 	RunStore

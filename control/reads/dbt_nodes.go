@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// DBTReader shows the nodes of dbt runs. It is safe for concurrent use.
+// DBTReader reads the nodes of dbt runs. It is safe for concurrent use.
 type DBTReader struct {
 	rights *control.Rights
 	store  StateStore
@@ -32,44 +32,44 @@ func NewDBTReader(rights *control.Rights, store StateStore, blobs artifact.Blobs
 }
 
 const (
-	// maxDBTResults is the largest run_results.json that is read for a page.
+	// maxDBTResults is the size of the largest run_results.json that is read, in bytes.
 	maxDBTResults = 16 << 20
 	maxDBTMessage = 4 << 10
 	maxDBTSQL     = 32 << 10
-	// dbtResults is the kind of artifact that a dbt step keeps them as, and its file.
+	// dbtResults is the kind of the artifact in which a dbt step stores its run_results.json.
 	dbtResults     = "run_results"
 	dbtResultsFile = "run_results.json"
 )
 
-// DBTNodesQuery asks for what dbt says of its nodes after one logical attempt.
+// DBTNodesQuery asks for the results of dbt's nodes in one logical attempt.
 type DBTNodesQuery struct {
 	RunID, StepID string
-	Attempt       int      // 0: the latest
-	Statuses      []string // of dbt; none: all
+	Attempt       int      // 0 means the latest
+	Statuses      []string // statuses of dbt; none means all
 	First         int
 	After         string // cursor of DBTNodesPage
 }
 
-// DBTNode is one node as dbt left it in its run_results.json.
+// DBTNode is the result of one node in run_results.json.
 type DBTNode struct {
 	UniqueID     string `json:"unique_id"`
-	Status       string `json:"status"` // dbt's word
+	Status       string `json:"status"` // as dbt writes it
 	Message      string `json:"message"`
 	Failures     *int64 `json:"failures"` // rows that a test found
-	RowsAffected *int64 `json:"-"`        // nil when the adapter does not say
+	RowsAffected *int64 `json:"-"`        // nil when the adapter does not report it
 	CompiledSQL  string `json:"compiled_code"`
-	// SQLCut says that CompiledSQL is longer.
+	// SQLCut means that CompiledSQL was cut.
 	SQLCut        bool          `json:"-"`
 	ExecutionTime time.Duration `json:"-"`
 }
 
-// ResourceType is dbt's kind of the node, such as model, test or seed.
+// ResourceType returns dbt's type of the node, such as model, test or seed.
 func (n DBTNode) ResourceType() string {
 	kind, _, _ := strings.Cut(n.UniqueID, ".")
 	return kind
 }
 
-// Name is the node's within its package; of a test without the digest that dbt adds.
+// Name returns the name of the node within its package. The name of a test lacks the digest that dbt appends.
 func (n DBTNode) Name() string {
 	parts := strings.Split(n.UniqueID, ".")
 	switch {
@@ -81,20 +81,20 @@ func (n DBTNode) Name() string {
 	return strings.Join(parts[2:], ".")
 }
 
-// DBTNodesPage is a page of nodes in the order in which dbt ended them.
+// DBTNodesPage is a page of nodes in the order in which dbt finished them.
 type DBTNodesPage struct {
 	Attempt  int
 	Nodes    []DBTNode
 	Cursors  []string       // one per node
-	Total    int            // of the statuses asked for
-	ByStatus map[string]int // of all nodes
+	Total    int            // number of nodes with the requested statuses
+	ByStatus map[string]int // counts of all nodes
 	HasNext  bool
 }
 
-// DBTNodes reads the nodes of one attempt from the run_results.json that it kept, whether it
-// succeeded or failed. ok is false when it kept none: it is no dbt step, has not ended, or
-// dbt got nowhere. NOT_FOUND, CURSOR_INVALID, BAD_USER_INPUT, and QUERY_TOO_COMPLEX for a
-// file above 16 MiB. It reads the file once for each page.
+// DBTNodes reads the nodes of one attempt from its run_results.json, whether the attempt succeeded or failed. ok is
+// false when there is no such file: the step is no dbt step, the attempt has not ended, dbt failed early, or the
+// artifact has expired. It reads the whole file for each page. Errors: NOT_FOUND, CURSOR_INVALID, BAD_USER_INPUT, and
+// QUERY_TOO_COMPLEX for a file above 16 MiB.
 func (s *DBTReader) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool,
 	err error) {
 	n, err := control.PageSize(in.First, 50)
@@ -114,11 +114,11 @@ func (s *DBTReader) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodes
 		return out, false, err
 	}
 	if ref.SizeBytes > maxDBTResults {
-		return out, false, tooMuchDBT(ref.SizeBytes)
+		return out, false, dbtTooLarge(ref.SizeBytes)
 	}
 	body, err := s.blobs.Open(ctx, ref.URI)
 	if errors.Is(err, artifact.ErrNotFound) {
-		return out, false, nil // it is not kept for ever
+		return out, false, nil // artifacts expire
 	}
 	if err != nil {
 		return out, false, control.Translate(err)
@@ -132,16 +132,16 @@ func (s *DBTReader) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodes
 	return page.DBTNodesPage, true, nil
 }
 
-func tooMuchDBT(bytes int64) *control.Error {
+func dbtTooLarge(bytes int64) *control.Error {
 	e := control.Refuse(run.CodeQueryTooComplex,
-		"dbt's run_results.json has %d bytes; at most %d are read here. Read the "+
+		"dbt's run_results.json has %d bytes; this query reads at most %d. Read the "+
 			"artifact itself.", bytes, maxDBTResults)
 	e.Limit = maxDBTResults
 	return e
 }
 
-// resultsOf finds the artifact, nil when there is none. What a worker reports as artifact of
-// the attempt is believed only when it lies where the attempt's own lie.
+// resultsOf returns the artifact, nil when there is none. It accepts only the URI that belongs to the attempt, because
+// a worker could report the artifact of another one.
 func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNodesQuery) (*run.ArtifactRef, int, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *DBTReader) resultsOf(ctx context.Context, p authz.Principal, in DBTNode
 	return nil, 0, nil
 }
 
-// dbtPage is a page while the file is read, of which no more than one node is in memory beside it.
+// dbtPage collects one page while the file is streamed. At most one node beyond the page is in memory.
 type dbtPage struct {
 	DBTNodesPage
 	of           []string
@@ -182,7 +182,7 @@ type dbtPage struct {
 
 func (d *dbtPage) read(file io.Reader) error {
 	doc := json.NewDecoder(file)
-	if err := opens(doc, '{'); err != nil {
+	if err := expectDelim(doc, '{'); err != nil {
 		return err
 	}
 	for doc.More() {
@@ -197,7 +197,7 @@ func (d *dbtPage) read(file io.Reader) error {
 			}
 			continue
 		}
-		if err := opens(doc, '['); err != nil {
+		if err := expectDelim(doc, '['); err != nil {
 			return err
 		}
 		for no := 1; doc.More(); no++ {
@@ -210,7 +210,7 @@ func (d *dbtPage) read(file io.Reader) error {
 	return nil
 }
 
-func opens(doc *json.Decoder, with json.Delim) error {
+func expectDelim(doc *json.Decoder, with json.Delim) error {
 	t, err := doc.Token()
 	if err == nil && t != with {
 		err = fmt.Errorf("%v instead of %v", t, with)
@@ -225,7 +225,7 @@ func unreadableDBT(err error) error {
 	return fmt.Errorf("control: run_results.json: %w", err)
 }
 
-// node reads one and counts it, or adds it to the page.
+// node decodes one node, counts it, and adds it to the page if it belongs there.
 func (d *dbtPage) node(doc *json.Decoder, no int) error {
 	var n struct {
 		DBTNode
@@ -261,7 +261,7 @@ func (d *dbtPage) node(doc *json.Decoder, no int) error {
 	return nil
 }
 
-// cutText keeps whole characters within limit bytes.
+// cutText cuts s to at most limit bytes without splitting a character.
 func cutText(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -269,7 +269,7 @@ func cutText(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "")
 }
 
-// decodeIndex reads a cursor that counts.
+// decodeIndex decodes a cursor that is the number of an entry; "" gives 0.
 func decodeIndex(cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil

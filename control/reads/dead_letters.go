@@ -9,12 +9,12 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// DeadLetterStore reads the messages that the bus did not take.
+// DeadLetterStore reads dead letters.
 type DeadLetterStore interface {
 	DeadLetters(ctx context.Context, f store.DeadLetterFilter) ([]store.DeadLetter, error)
 }
 
-// DeadLetterDesk shows dead letters and publishes them again. It is safe for concurrent use.
+// DeadLetterDesk lists dead letters and publishes them again. It is safe for concurrent use.
 type DeadLetterDesk struct {
 	rights   *control.Rights
 	store    DeadLetterStore
@@ -26,15 +26,15 @@ func NewDeadLetterDesk(rights *control.Rights, store DeadLetterStore, redriver R
 	return &DeadLetterDesk{rights: rights, store: store, redriver: redriver}
 }
 
-// DeadLetter is a message that was given up.
+// DeadLetter is a message that the bus refused too often and that is no longer retried.
 type DeadLetter = store.DeadLetter
 
-// DeadLettersQuery asks for a page of the caller's tenant's dead letters, newest first.
+// DeadLettersQuery asks for a page of the dead letters of the caller's tenant, newest first.
 type DeadLettersQuery struct {
-	RunID string // "" for every run
+	RunID string // "" for all runs
 	Open  bool   // only those not redriven
 	First int
-	After string // id of the letter before the page
+	After string // id of the last dead letter of the page before
 }
 
 // DeadLettersPage is a page of dead letters, newest first.
@@ -43,9 +43,9 @@ type DeadLettersPage struct {
 	HasNext bool
 }
 
-// DeadLetters reads a page of what the bus would not take (T123). It takes a role
-// on the whole tenant, or on the place of the one run that is asked for. FORBIDDEN,
-// NOT_FOUND for a run that is not the caller's, CURSOR_INVALID.
+// DeadLetters reads a page of dead letters (contract T123). The caller needs READ_DEAD_LETTERS on the whole tenant, or
+// on the scope of the run that it asks for. Errors: FORBIDDEN, BAD_USER_INPUT, NOT_FOUND for a run that the caller may
+// not see, CURSOR_INVALID.
 func (s *DeadLetterDesk) DeadLetters(ctx context.Context, p authz.Principal, q DeadLettersQuery) (DeadLettersPage,
 	error) {
 	n, err := control.PageSize(q.First, 50)
@@ -72,7 +72,7 @@ func (s *DeadLetterDesk) DeadLetters(ctx context.Context, p authz.Principal, q D
 	return DeadLettersPage{Letters: letters[:min(n, len(letters))], HasNext: len(letters) > n}, nil
 }
 
-// DeadLetter reads one dead letter. NOT_FOUND also for another tenant's.
+// DeadLetter reads one dead letter. Errors: FORBIDDEN, NOT_FOUND, also for a dead letter of another tenant.
 func (s *DeadLetterDesk) DeadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, error) {
 	if err := s.rights.MayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters)}); err != nil {
 		return DeadLetter{}, err
@@ -88,7 +88,7 @@ func deadLetterNotFound() *control.Error {
 	return control.Refuse(run.CodeNotFound, "There is no such dead letter, or it is not yours.")
 }
 
-// deadLetter reads a letter of p's tenant.
+// deadLetter reads a dead letter of p's tenant. found is false when there is none.
 func (s *DeadLetterDesk) deadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, bool, error) {
 	letters, err := s.store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, ID: id, Limit: 1})
 	if err != nil || len(letters) == 0 || id == "" {

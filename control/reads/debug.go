@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Debugger shows what the engine knows of a run. It is safe for concurrent use.
+// Debugger returns what the engine knows about runs. It is safe for concurrent use.
 type Debugger struct {
 	rights   *control.Rights
 	store    StateStore
@@ -26,23 +26,23 @@ func NewDebugger(rights *control.Rights, store StateStore, engine engine.Engine,
 	return &Debugger{rights: rights, store: store, engine: engine, receipts: receipts}
 }
 
-// RunDebug is a run as those see it who look for a fault: its place in the log, the
-// engine's side of it, and the signals that are not applied yet.
+// RunDebug helps to find a fault in a run: the position of its log, the state in the engine, and the signals that are
+// not applied yet.
 type RunDebug struct {
 	RunID  string      `json:"runId"`
 	Status run.Status  `json:"status"`
 	Seq    run.Seq     `json:"runSeq"`
-	Engine *RunEngine  `json:"engine,omitempty"` // nil: the engine knows nothing of it
+	Engine *RunEngine  `json:"engine,omitempty"` // nil when the engine does not know the run
 	Open   []OpenOrder `json:"signals"`          // at most store.MaxPage, oldest first
 }
 
-// RunEngine is what the engine says.
+// RunEngine is the engine's view of a run.
 type RunEngine struct {
 	Ref run.EngineRunRef `json:"ref"`
 	engine.Debug
 }
 
-// OpenOrder is a signal that was accepted and is not applied.
+// OpenOrder is a signal that was accepted but is not applied yet.
 type OpenOrder struct {
 	No          int64           `json:"no"`
 	ID          string          `json:"signalId"`
@@ -52,8 +52,8 @@ type OpenOrder struct {
 	Delivered   bool            `json:"delivered"`
 }
 
-// DebugRun looks into a run: NOT_FOUND, FORBIDDEN without DEBUG there, NOT_SUPPORTED where the engine
-// cannot be looked into.
+// DebugRun returns the state of a run in the log and in the engine. Errors: NOT_FOUND, FORBIDDEN without DEBUG on the
+// scope of the run, NOT_SUPPORTED when the engine does not implement engine.Debugger.
 func (s *Debugger) DebugRun(ctx context.Context, p authz.Principal, runID string) (RunDebug, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Debug, runID)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Debugger) DebugRun(ctx context.Context, p authz.Principal, runID string
 	}
 	looking, ok := s.engine.(engine.Debugger)
 	if !ok {
-		return RunDebug{}, control.Refuse(run.CodeNotSupported, "This engine cannot be looked into.")
+		return RunDebug{}, control.Refuse(run.CodeNotSupported, "This engine gives no debugging information.")
 	}
 	found, err := looking.Debug(ctx, r.Identity)
 	switch {

@@ -20,25 +20,25 @@ func NewDiffer(views *runs.Views, events *EventReader) *Differ {
 	return &Differ{views: views, events: events}
 }
 
-// RunDiff is what changed in a run from one moment of its log to a later one.
+// RunDiff is the change of a run between two positions of its log.
 type RunDiff struct {
 	From, To  control.RunView
-	Steps     []StepDiff  // those that changed, in plan order
-	Decisions []run.Event // about the run, not of its steps: at most 200
+	Steps     []StepDiff  // changed steps in plan order
+	Decisions []run.Event // events about the run and not its steps, at most 200
 }
 
-// StepDiff is a step at both moments.
+// StepDiff is a step at both positions.
 type StepDiff struct{ From, To *run.Step } // From is nil before RunStarted
 
-// decisions are events that say what people and dvt decided about a run.
+// decisions are the types of events that record what people and dvt decided about a run.
 var decisions = []string{
 	string(run.RunQueued), string(run.RunApproved), string(run.RunStarted), string(run.RunPaused), string(run.RunResumed),
 	string(run.RunCompleted), string(run.RunFailed), string(run.RunCancelled), string(run.RunCompensationStarted),
 	string(run.SignalAccepted), string(run.SignalRejected),
 }
 
-// DiffRun compares a run as it was after event a with how it was after event b (the
-// time machine). NOT_FOUND, and BAD_USER_INPUT when a is above b or b above the head.
+// DiffRun compares the state of a run after event a with its state after event b. Errors: NOT_FOUND, BAD_USER_INPUT
+// when a is above b or b is above the head.
 func (s *Differ) DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (RunDiff, error) {
 	to, err := s.views.Run(ctx, p, runID, &b)
 	if err != nil {

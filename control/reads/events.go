@@ -10,7 +10,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// EventPage asks for the First or the Last of the events between After and Before, both excluded; 0 is no bound.
+// EventPage asks for the First or the Last of the events between After and Before, both exclusive; 0 sets no bound.
+// Types selects event types; empty means all.
 type EventPage struct {
 	First, Last   int
 	After, Before run.Seq
@@ -29,23 +30,22 @@ type LogStore interface {
 	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
 }
 
-// EventReader shows the logs of runs. It is safe for concurrent use.
+// EventReader reads the logs of runs. It is safe for concurrent use.
 type EventReader struct {
 	rights *control.Rights
 	store  LogStore
 }
 
-// NewEventReader makes a EventReader.
+// NewEventReader makes an EventReader.
 func NewEventReader(rights *control.Rights, store LogStore) *EventReader {
 	return &EventReader{rights: rights, store: store}
 }
 
-// maxScan bounds the events that one filtered page looks at; it is more than a
-// run of the largest plan writes.
+// maxScan bounds the events that one filtered page reads. It is more than a run of the largest plan writes.
 const maxScan = 100 * store.MaxPage
 
-// Events reads a page of the log: the first events after After and before Before,
-// or with Last the last ones there.
+// Events reads a page of the log in ascending order: the first events after After and before Before, or with Last the
+// last ones. Errors: NOT_FOUND, BAD_USER_INPUT.
 func (s *EventReader) Events(ctx context.Context, p authz.Principal, runID string, page EventPage) (EventsPage, error) {
 	n, backward, err := control.PageEnd(page.First, page.Last, 100)
 	if err != nil {

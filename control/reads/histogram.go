@@ -13,22 +13,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// MaxHistogram is the longest time that a histogram is of.
+// MaxHistogram is the longest time that a histogram may cover.
 const MaxHistogram = 31 * 24 * time.Hour
 
-// RunHistogram asks how many runs were created when. CreatedFrom and CreatedTo of the filter are not looked at.
+// RunHistogram asks for the number of created runs over time. CreatedFrom and CreatedTo of the filter are ignored.
 type RunHistogram struct {
 	Filter   control.RunFilter
 	From, To time.Time
 	Buckets  int // 1 to store.MaxParts, all of the same length
 }
 
-// RunCount is how many runs were created in a bucket, and how many of them FAILED.
+// RunCount is the number of runs that were created in a bucket, and the number of FAILED ones among them.
 type RunCount = store.RunCount
 
-// RunHistogram counts the runs that p may see, the oldest bucket first, as lists show them.
-// BAD_USER_INPUT, and QUERY_TOO_COMPLEX for more than store.MaxCounted runs: its price is that
-// of the runs that it counts.
+// RunHistogram counts the runs that p may see, oldest bucket first. Like lists, it lags behind the logs by the time of
+// a projection. Errors: BAD_USER_INPUT, and QUERY_TOO_COMPLEX for more than store.MaxCounted runs, because the cost
+// grows with the number of counted runs.
 func (s *RunLists) RunHistogram(ctx context.Context, p authz.Principal, in RunHistogram) ([]RunCount, error) {
 	var vs []plan.Violation
 	refuseUnless := func(ok bool, path, message string) {
@@ -52,7 +52,8 @@ func (s *RunLists) RunHistogram(ctx context.Context, p authz.Principal, in RunHi
 	if errors.Is(err, store.ErrTooMany) {
 		return nil, &control.Error{
 			Code: run.CodeQueryTooComplex, Limit: store.MaxCounted,
-			Message: fmt.Sprintf("More than %d runs were created in this time. Ask for less of it, or for a project.",
+			Message: fmt.Sprintf(
+				"More than %d runs were created in this time. Ask for a shorter time or for one project.",
 				store.MaxCounted),
 		}
 	}

@@ -14,29 +14,29 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Bounds of what of a PlanDiff is told in full.
+// Limits of the details in a PlanDiff.
 const (
 	maxDiffSteps = 200
 	maxDiffParts = 20
 	maxDiffText  = 300 // bytes
 )
 
-// PlanChange says how a plan differs in one of its steps.
+// PlanChange is the kind of the difference of a step.
 type PlanChange string
 
-// The ways to differ.
+// Kinds of differences.
 const (
 	PlanStepAdded   PlanChange = "ADDED"
 	PlanStepRemoved PlanChange = "REMOVED"
 	PlanStepChanged PlanChange = "CHANGED"
 )
 
-// PlanDiff is how the plan of a run differs from that of the run before it.
+// PlanDiff is the difference between the plan of a run and that of the run before it.
 type PlanDiff struct {
 	Previous                       RunBefore
 	Total, Added, Removed, Changed int        // steps
-	Parts                          []PlanPart // that differ outside of the steps
-	// the first of those that differ, in the order of the plan; removed ones come last
+	Parts                          []PlanPart // differences outside of the steps
+	// Steps are the first maxDiffSteps differing steps, in the order of the plan; removed ones come last.
 	Steps []PlanStepDiff
 }
 
@@ -44,17 +44,17 @@ type PlanDiff struct {
 type PlanStepDiff struct {
 	StepID string
 	Change PlanChange
-	Parts  []PlanPart // of CHANGED
+	Parts  []PlanPart // set for CHANGED
 }
 
-// PlanPart is a member that differs, with its values as JSON: "" where there is none.
+// PlanPart is a member that differs, with its values as JSON. "" means that there is no value.
 type PlanPart struct{ Path, From, To string }
 
-// PlanDiff compares the plan of h with that of the newest run before it, of the same plan id, project and
-// environment, whatever became of that one. Nil when there is none that p may read, or when one of the documents
-// cannot be shown: PlanDocument says when. What looks like a secret is compared as it is shown, hidden. NOT_FOUND.
+// PlanDiff compares the plan of h with that of the newest run before it of the same plan id, project and environment,
+// whatever its status. It returns nil when p may read no such run, or when PlanDocument returns nil for one of the
+// runs. Secrets are hidden before the comparison, so a change of a secret is not a difference. Error: NOT_FOUND.
 func (s *RunLists) PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*PlanDiff, error) {
-	rows, err := s.before(ctx, p, h, control.RunFilter{Limit: 1})
+	rows, err := s.earlierRuns(ctx, p, h, control.RunFilter{Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return nil, control.Translate(err)
 	}
@@ -68,11 +68,11 @@ func (s *RunLists) PlanDiff(ctx context.Context, p authz.Principal, h run.Header
 		return nil, err
 	}
 	out := diffPlans(from, to)
-	out.Previous = beforeOf(before)
+	out.Previous = runBeforeOf(before)
 	return &out, nil
 }
 
-// planMembers is a document in parts: its members but the steps, and those by their id.
+// planMembers is a plan document, split into its steps by id and its other members.
 type planMembers struct {
 	rest  map[string]any
 	steps map[string]any
@@ -82,7 +82,7 @@ type planMembers struct {
 func membersOf(doc json.RawMessage) (out planMembers) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
-	_ = d.Decode(&out.rest) // it was a plan when the run began
+	_ = d.Decode(&out.rest) // the document was validated when the run started
 	list, _ := out.rest["steps"].([]any)
 	delete(out.rest, "steps")
 	out.steps = make(map[string]any, len(list))
@@ -122,7 +122,8 @@ func diffPlans(before, after json.RawMessage) PlanDiff {
 	return out
 }
 
-// diffMembers adds the members that differ, those of objects by their path; a list is one value.
+// diffMembers appends the members that differ. Members of objects are compared by path; a list is compared as one
+// value.
 func diffMembers(out []PlanPart, path string, from, to any) []PlanPart {
 	a, both := from.(map[string]any)
 	b, ok := to.(map[string]any)
@@ -130,7 +131,7 @@ func diffMembers(out []PlanPart, path string, from, to any) []PlanPart {
 		if len(out) == maxDiffParts || reflect.DeepEqual(from, to) {
 			return out
 		}
-		return append(out, PlanPart{Path: path, From: shown(from), To: shown(to)})
+		return append(out, PlanPart{Path: path, From: jsonText(from), To: jsonText(to)})
 	}
 	names := maps.Clone(a)
 	maps.Copy(names, b)
@@ -144,14 +145,14 @@ func diffMembers(out []PlanPart, path string, from, to any) []PlanPart {
 	return out
 }
 
-// shown is a value as JSON, cut where it is long; "" for none.
-func shown(v any) string {
+// jsonText returns v as JSON, cut to maxDiffText bytes; "" for nil.
+func jsonText(v any) string {
 	if v == nil {
 		return ""
 	}
 	doc, err := json.Marshal(v)
 	if err != nil {
-		return "" // what was read is always written
+		return "" // cannot happen: the value was decoded from JSON
 	}
 	if len(doc) <= maxDiffText {
 		return string(doc)

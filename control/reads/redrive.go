@@ -17,17 +17,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Redriver publishes a dead letter again and marks it. An error leaves the letter
-// open; live.ErrRefused says that the bus still will not take this one.
+// Redriver publishes a dead letter again and marks it as redriven. After an error the dead letter stays open.
+// live.ErrRefused means that the bus refused the message again.
 type Redriver interface {
 	Redrive(ctx context.Context, d DeadLetter) error
 }
 
-// MaxRedrive is the most dead letters of one RedriveDeadLetters.
+// MaxRedrive is the maximum number of dead letters that one RedriveDeadLetters publishes.
 const MaxRedrive = 200
 
-// RedriveDeadLetters asks to publish dead letters again: exactly one of IDs, RunID
-// (the open ones of a run) and AllOpen is given.
+// RedriveDeadLetters asks to publish dead letters again. Exactly one of IDs, RunID (all open ones of a run) and AllOpen
+// is set.
 type RedriveDeadLetters struct {
 	RequestID string
 	IDs       []string // at most MaxRedrive
@@ -35,25 +35,25 @@ type RedriveDeadLetters struct {
 	AllOpen   bool
 }
 
-// RedrivenDeadLetters is what became of each letter, in the order of IDs, else
-// newest first.
+// RedrivenDeadLetters has the result for each dead letter, in the order of IDs, else newest first.
 type RedrivenDeadLetters struct {
 	Results []RedriveResult
-	More    bool // letters beyond MaxRedrive are open
+	More    bool // more than MaxRedrive dead letters were open
 }
 
-// RedriveResult is what became of one letter.
+// RedriveResult is the result for one dead letter.
 type RedriveResult struct {
 	ID      string
 	Letter  *DeadLetter    // nil when there is none
-	Already bool           // it was redriven before and was left alone
-	Failed  *control.Error // it is still open
+	Already bool           // it was redriven before and not published again
+	Failed  *control.Error // why it is still open
 }
 
-// RedriveDeadLetters publishes dead letters again. It loses nothing and repeats
-// nothing that anyone would show: consumers ignore what they have seen (T123, O04).
-// A letter that was redriven is left alone, so that it is safe to repeat. Who
-// asked is in the audit before anything is published.
+// RedriveDeadLetters publishes dead letters again. Consumers ignore messages that they have seen, so viewers see
+// nothing twice (contract T123, O04). A dead letter that was redriven is not published again, so the call is safe to
+// repeat. The audit rows are written before anything is published. Errors: BAD_USER_INPUT; FORBIDDEN; NOT_FOUND for a
+// run that the caller may not see; NOT_SUPPORTED on a server without a publisher; errors of the store. A failure of one
+// dead letter is in its result.
 func (s *DeadLetterDesk) RedriveDeadLetters(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (
 	RedrivenDeadLetters, error) {
 	if err := checkRedrive(in); err != nil {
@@ -66,14 +66,14 @@ func (s *DeadLetterDesk) RedriveDeadLetters(ctx context.Context, p authz.Princip
 	if s.redriver == nil {
 		return RedrivenDeadLetters{}, control.Refuse(run.CodeNotSupported, "This server does not publish.")
 	}
-	out, err := s.chosen(ctx, p, in)
+	out, err := s.selectLetters(ctx, p, in)
 	if err != nil {
 		return RedrivenDeadLetters{}, err
 	}
 	if err := s.auditRedrive(ctx, p, in, out.Results); err != nil {
 		return RedrivenDeadLetters{}, control.Translate(err)
 	}
-	var down *control.Error // what ended the bus for the letters that are left
+	var down *control.Error // the failure of the bus, for the remaining letters
 	done := map[string]bool{}
 	for i := range out.Results {
 		r := &out.Results[i]
@@ -120,9 +120,9 @@ func checkRedrive(in RedriveDeadLetters) error {
 	return nil
 }
 
-// chosen reads the letters that are meant.
-func (s *DeadLetterDesk) chosen(ctx context.Context, p authz.Principal, in RedriveDeadLetters) (out RedrivenDeadLetters,
-	err error) {
+// selectLetters reads the selected dead letters.
+func (s *DeadLetterDesk) selectLetters(ctx context.Context, p authz.Principal,
+	in RedriveDeadLetters) (out RedrivenDeadLetters, err error) {
 	for _, id := range in.IDs {
 		r := RedriveResult{ID: id}
 		d, found, err := s.deadLetter(ctx, p, id)
@@ -149,8 +149,7 @@ func (s *DeadLetterDesk) chosen(ctx context.Context, p authz.Principal, in Redri
 	return out, nil
 }
 
-// auditRedrive writes one row for each open letter. A repeated request has the
-// same rows.
+// auditRedrive writes one row for each open dead letter. A repeated request writes the same rows.
 func (s *DeadLetterDesk) auditRedrive(ctx context.Context, p authz.Principal, in RedriveDeadLetters,
 	rs []RedriveResult) error {
 	var rows []store.AuditRow
@@ -174,8 +173,8 @@ func (s *DeadLetterDesk) auditRedrive(ctx context.Context, p authz.Principal, in
 	return s.rights.Store.Audit(ctx, rows...)
 }
 
-// redrive publishes one letter and reads it anew. A failure that concerns the bus,
-// not the letter, says when to come back.
+// redrive publishes one dead letter and reads it again. A failure of the bus, rather than of the message, has a
+// RetryAfter.
 func (s *DeadLetterDesk) redrive(ctx context.Context, p authz.Principal, r *RedriveResult) (*control.Error, error) {
 	err := s.redriver.Redrive(ctx, *r.Letter)
 	if ctx.Err() != nil {
@@ -197,7 +196,7 @@ func (s *DeadLetterDesk) redrive(ctx context.Context, p authz.Principal, r *Redr
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrOverloaded):
 		return nil, control.Translate(err)
 	}
-	e := control.Refuse(run.CodeUnavailable, "The bus does not answer. The letter is as it was; try again.")
+	e := control.Refuse(run.CodeUnavailable, "The bus does not answer. The dead letter is unchanged; try again.")
 	e.RetryAfter = 2 * time.Second
 	return e, nil
 }

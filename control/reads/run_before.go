@@ -11,7 +11,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxMedianRuns is how many runs a median is looked for in.
+// maxMedianRuns is the number of runs that medians are computed from.
 const maxMedianRuns = 10
 
 // RunBefore is an earlier run of the same plan, project and environment.
@@ -24,34 +24,33 @@ type RunBefore struct {
 	CompletedAt *time.Time
 }
 
-// LastGreen finds the newest run before h, of the same plan, project and environment, that
-// COMPLETED; nil when there is none, or p may not read there. It is one statement.
+// LastGreen returns the newest COMPLETED run before h of the same plan, project and environment. It returns nil when
+// there is none, or when p may not read that scope. It makes one query.
 func (s *RunLists) LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*RunBefore, error) {
-	rows, err := s.before(ctx, p, h, control.RunFilter{Statuses: []run.Status{run.Completed}, Limit: 1})
+	rows, err := s.earlierRuns(ctx, p, h, control.RunFilter{Statuses: []run.Status{run.Completed}, Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return nil, control.Translate(err)
 	}
-	return new(beforeOf(rows[0].Header)), nil
+	return new(runBeforeOf(rows[0].Header)), nil
 }
 
-func beforeOf(h run.Header) RunBefore {
+func runBeforeOf(h run.Header) RunBefore {
 	return RunBefore{
 		RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt,
 		CompletedAt: h.CompletedAt,
 	}
 }
 
-// StepMedians gives by stepId the median of how long the steps of h's plan took in the newest
-// runs before it, in the same project and environment, that have ended: of the attempts that
-// succeeded in the newest maxMedianRuns runs, or in as many as have store.MaxListSteps steps
-// together. Steps that never succeeded there are left out. It is one statement.
+// StepMedians returns by stepId the median duration of the successful attempts in earlier runs of h's plan, project and
+// environment that have ended. It reads the newest maxMedianRuns runs, or fewer when they have more than
+// store.MaxListSteps steps together. Steps that never succeeded there are left out. It makes one query.
 func (s *RunLists) StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error) {
 	f := control.RunFilter{Statuses: []run.Status{run.Completed, run.Failed, run.Cancelled}, Steps: true,
 		Limit: maxMedianRuns}
 	if n := h.Counts.Total; n > 0 {
 		f.Limit = max(1, min(f.Limit, store.MaxListSteps/n))
 	}
-	rows, err := s.before(ctx, p, h, f)
+	rows, err := s.earlierRuns(ctx, p, h, f)
 	if err != nil {
 		return nil, control.Translate(err)
 	}
@@ -75,23 +74,25 @@ func (s *RunLists) StepMedians(ctx context.Context, p authz.Principal, h run.Hea
 	return out, nil
 }
 
-// Of how many runs a forecast is made, and how much of them it covers.
+// Limits on the number of runs that a forecast uses, and the part of them that it covers.
 const (
 	minForecastRuns    = 5
 	maxForecastRuns    = 20
 	ForecastConfidence = 0.8
 )
 
-// Forecast is how long runs took from their start to their end: ForecastConfidence of them between Low and High.
+// Forecast is a range for the duration of a run. ForecastConfidence of the earlier runs took between Low and High.
 type Forecast struct {
 	Low, High time.Duration
 	Runs      int
 }
 
-// Forecast is made of the newest runs before h, of the same plan, project and environment, that COMPLETED; nil when
-// there are too few, or p may not read there. Pauses and waits count. It is one statement.
+// Forecast computes a forecast from the newest COMPLETED runs before h of the same plan, project and environment. It
+// returns nil when there are fewer than minForecastRuns, or when p may not read that scope. Pauses and waits count as
+// part of the duration. It makes one query.
 func (s *RunLists) Forecast(ctx context.Context, p authz.Principal, h run.Header) (*Forecast, error) {
-	rows, err := s.before(ctx, p, h, control.RunFilter{Statuses: []run.Status{run.Completed}, Limit: maxForecastRuns})
+	f := control.RunFilter{Statuses: []run.Status{run.Completed}, Limit: maxForecastRuns}
+	rows, err := s.earlierRuns(ctx, p, h, f)
 	if err != nil {
 		return nil, control.Translate(err)
 	}
@@ -105,14 +106,14 @@ func (s *RunLists) Forecast(ctx context.Context, p authz.Principal, h run.Header
 		return nil, nil //nolint:nilnil // too little is known
 	}
 	slices.Sort(took)
-	// As many are left out below as above.
+	// Leave out the same number of runs below and above.
 	out := int(float64(len(took)) * (1 - ForecastConfidence) / 2)
 	return &Forecast{Low: took[out], High: took[len(took)-1-out], Runs: len(took)}, nil
 }
 
-// before lists runs of the plan, project and environment of h that were created before it, the newest first.
-func (s *RunLists) before(ctx context.Context, p authz.Principal, h run.Header, f control.RunFilter) ([]store.RunRow,
-	error) {
+// earlierRuns lists runs of the plan, project and environment of h that were created before it, newest first.
+func (s *RunLists) earlierRuns(ctx context.Context, p authz.Principal, h run.Header,
+	f control.RunFilter) ([]store.RunRow, error) {
 	if p.TenantID != h.TenantID || !s.rights.MayRead(p, h.ProjectID, h.EnvironmentID) {
 		return nil, nil
 	}

@@ -1,4 +1,5 @@
-// Package reads is lists and histories: pages of runs, logs, step logs, dbt nodes, comparisons, and dead letters.
+// Package reads has the use cases that read lists and histories: pages of runs, logs, step logs, dbt nodes,
+// comparisons, and dead letters.
 package reads
 
 import (
@@ -29,14 +30,14 @@ type RunLists struct {
 	plans  *runs.PlanReader
 }
 
-// NewRunLists makes a RunLists.
+// NewRunLists makes RunLists.
 func NewRunLists(rights *control.Rights, store ListStore, plans *runs.PlanReader) *RunLists {
 	return &RunLists{rights: rights, store: store, plans: plans}
 }
 
-// Runs reads a page of the tenant's runs that p may see, with their steps when
-// Filter.Steps asks for them. CURSOR_INVALID for a cursor that this list did not give,
-// QUERY_TOO_COMPLEX for a page with more than store.MaxListSteps steps.
+// Runs reads a page of the tenant's runs that p may see, with their steps when Filter.Steps asks for them. Errors:
+// BAD_USER_INPUT; CURSOR_INVALID for a cursor of another list; QUERY_TOO_COMPLEX for a page with more than
+// store.MaxListSteps steps.
 func (s *RunLists) Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error) {
 	n, backward, err := control.PageEnd(q.First, q.Last, 50)
 	if err != nil {
@@ -98,5 +99,5 @@ func (s *RunLists) Runs(ctx context.Context, p authz.Principal, q control.RunsQu
 	return out, nil
 }
 
-// endOfTime is after every run.
+// endOfTime is later than the creation of every run.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant

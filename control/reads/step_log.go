@@ -11,25 +11,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// StepLogQuery asks for lines of one logical attempt.
+// StepLogQuery asks for lines of the log of one logical attempt.
 type StepLogQuery struct {
 	RunID, StepID string
-	Attempt       int // 0: the latest
+	Attempt       int // 0 means the latest
 	FromLine      int64
 	First         int
 	Find          string
-	ErrorLine     bool // look for it
+	ErrorLine     bool // compute StepLog.ErrorLine
 }
 
-// StepLog is some lines of one logical attempt.
+// StepLog has lines of the log of one logical attempt.
 type StepLog struct {
 	RunID, StepID string
 	Attempt       int
 	artifact.Page
 	Matches      []int64
 	TotalMatches int64
-	// ErrorLine is where to begin to read why the attempt failed (artifact.Logs); 0: it has not failed, or was not asked
-	// for.
+	// ErrorLine is the line at which to start reading why the attempt failed (artifact.Logs). It is 0 when the attempt
+	// has not failed or when it was not requested.
 	ErrorLine int64
 }
 
@@ -38,7 +38,7 @@ type StateStore interface {
 	Load(ctx context.Context, runID string) (store.Loaded, error)
 }
 
-// LogReader shows what attempts wrote. It is safe for concurrent use.
+// LogReader reads the logs of attempts. It is safe for concurrent use.
 type LogReader struct {
 	rights *control.Rights
 	store  StateStore
@@ -57,8 +57,8 @@ const (
 	maxFindBytes  = 200
 )
 
-// StepLog reads lines of what one logical attempt printed; an attempt that has
-// not printed anything has none.
+// StepLog reads lines of the log of one logical attempt. The result is empty for an attempt that has printed nothing.
+// Errors: NOT_FOUND, also for an unknown step; BAD_USER_INPUT.
 func (s *LogReader) StepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (StepLog, error) {
 	a, err := s.Attempt(ctx, p, &in)
 	if err != nil {
@@ -81,17 +81,17 @@ func (s *LogReader) StepLog(ctx context.Context, p authz.Principal, in StepLogQu
 	return out, nil
 }
 
-// printing is a logical attempt as its log is read.
+// printing is a logical attempt with the state of its run.
 type printing struct {
 	Run    store.Run
 	Id     artifact.AttemptID
-	Seq    run.Seq // of the run when it was found, in
-	Epoch  string  // of the store
-	Done   bool    // it prints no more
-	failed int     // its engine attempt that failed; 0: it has not
+	Seq    run.Seq // head of the run's log when it was read
+	Epoch  string  // epoch of the store at that time
+	Done   bool    // the attempt will print nothing more
+	failed int     // engine attempt that failed; 0 for none
 }
 
-// Attempt checks the query, fills in its defaults and finds the attempt.
+// Attempt checks the query, fills in its defaults, and finds the attempt. Errors: BAD_USER_INPUT, NOT_FOUND.
 func (s *LogReader) Attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (out printing, err error) {
 	var vs []plan.Violation
 	check := func(ok bool, path, message string) {
@@ -137,7 +137,7 @@ func (s *LogReader) Attempt(ctx context.Context, p authz.Principal, in *StepLogQ
 	return out, nil
 }
 
-// AttemptDone reports whether an attempt of a step will print no more, in a run of that status.
+// AttemptDone reports whether an attempt of a step will print nothing more, in a run with the status of.
 func AttemptDone(of run.Status, step *run.Step, attempt int) bool {
 	if of.Terminal() {
 		return true

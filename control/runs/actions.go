@@ -8,19 +8,18 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// ActionReader says what principals may do to runs. It does no I/O. It is safe for concurrent use.
+// ActionReader reports which actions principals may take on runs. It does no I/O. It is safe for concurrent use.
 type ActionReader struct {
 	rights   *control.Rights
 	approver *Approver
 }
 
-// NewActionReader makes a ActionReader.
+// NewActionReader makes an ActionReader.
 func NewActionReader(rights *control.Rights, approver *Approver) *ActionReader {
 	return &ActionReader{rights: rights, approver: approver}
 }
 
-// The signals that people send to a run and to a step, in the order in which they
-// see them.
+// runSignals and stepSignals are the signals that people send to a run and to a step, in the order of display.
 var (
 	//nolint:gochecknoglobals // a table
 	runSignals = []run.SignalType{run.Pause, run.Resume, run.UpdateParams, run.EscalateAlert, run.Cancel,
@@ -29,9 +28,9 @@ var (
 	stepSignals = []run.SignalType{run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.UpdateTarget}
 )
 
-// Actions says what p may do to the run and its steps if it were done now, and
-// why not: the policy first, then the state, by the same functions that decide
-// when it is really asked (T193). It does no I/O.
+// Actions reports what p may do to the run and its steps now, and otherwise why not. It checks the policy first and
+// then the state, with the functions that decide about the real request (contract T193), so that the answers agree. It
+// does no I/O.
 func (s *ActionReader) Actions(p authz.Principal, v control.RunView) Availability {
 	o := control.ObjectOf(v.State.Identity)
 	out := Availability{Steps: make(map[string][]ActionAvailability, len(v.State.Steps))}
@@ -53,7 +52,7 @@ func (s *ActionReader) Actions(p authz.Principal, v control.RunView) Availabilit
 		list := make([]ActionAvailability, len(of))
 		for i, a := range of {
 			if a.Outcome == "" {
-				a = s.ofStep(a, v, step, stepSignals[i])
+				a = s.judgeStep(a, v, step, stepSignals[i])
 			}
 			list[i] = a
 		}
@@ -62,8 +61,8 @@ func (s *ActionReader) Actions(p authz.Principal, v control.RunView) Availabilit
 	return out
 }
 
-// checkAllowed is what the policy says of signals of a type; an Outcome of "" leaves the
-// rest to the state.
+// checkAllowed returns the decision of the policy about signals of a type. When the policy allows them, Outcome is ""
+// and the state still has to decide.
 func (s *ActionReader) checkAllowed(p authz.Principal, o authz.Object, t run.SignalType) ActionAvailability {
 	a := ActionAvailability{Action: authz.Action(t), Strength: strength(t), ReasonRequired: reasonRequired(t)}
 	d, err := s.rights.Authz.Decide(p, a.Action, o)
@@ -79,19 +78,19 @@ func (s *ActionReader) checkAllowed(p authz.Principal, o authz.Object, t run.Sig
 	return a
 }
 
-// ofStep adds what the state and the kind of the step say.
-func (s *ActionReader) ofStep(a ActionAvailability, v control.RunView, step *run.Step,
+// judgeStep completes a with the decision that the type and the state of the step give.
+func (s *ActionReader) judgeStep(a ActionAvailability, v control.RunView, step *run.Step,
 	t run.SignalType) ActionAvailability {
 	if t == run.UpdateTarget && !hasTarget(step.Type) {
-		a.Outcome, a.Code, a.Reason = "REFUSED", run.CodeBadInput, noTarget(step.StepID, step.Type)+"."
+		a.Outcome, a.Code, a.Reason = "REFUSED", run.CodeBadInput, noTargetMessage(step.StepID, step.Type)+"."
 		return a
 	}
 	return s.judgeAction(a, v, run.Signal{Type: t, StepID: step.StepID})
 }
 
-// judgeAction adds what the state says.
+// judgeAction completes a with the decision that the state of the run gives.
 func (s *ActionReader) judgeAction(a ActionAvailability, v control.RunView, sig run.Signal) ActionAvailability {
-	d := run.Judge(latched{v.State, v.PendingRetry}, sig)
+	d := run.Judge(viewWithRetries{v.State, v.PendingRetry}, sig)
 	a.Code, a.Reason = d.Code, d.Message
 	switch d.Outcome {
 	case run.Accept:
@@ -104,21 +103,21 @@ func (s *ActionReader) judgeAction(a ActionAvailability, v control.RunView, sig 
 	return a
 }
 
-// latched is a State with the retries that are accepted and have not begun, which
-// the interpreter knows of (T59).
-type latched struct {
+// viewWithRetries is a State with the accepted retries that have not begun. The interpreter knows them, but the log
+// does not show them in the steps (contract T59).
+type viewWithRetries struct {
 	run.State
 	retries map[string]bool
 }
 
 // FindStep implements run.View.
-func (l latched) FindStep(stepID string) (run.StepView, bool) {
+func (l viewWithRetries) FindStep(stepID string) (run.StepView, bool) {
 	step, ok := l.State.FindStep(stepID)
 	step.RetryPending = l.retries[stepID]
 	return step, ok
 }
 
-// strength is how much a person should think before an action (T193).
+// strength returns how much a person should think before an action (contract T193).
 func strength(t run.SignalType) string {
 	switch t {
 	case run.Pause, run.Resume:
@@ -129,18 +128,18 @@ func strength(t run.SignalType) string {
 	return "NORMAL"
 }
 
-// reasonRequired reports whether a signal without a reason is BAD_USER_INPUT.
+// reasonRequired reports whether a signal of the type needs a reason; without one it is BAD_USER_INPUT.
 func reasonRequired(t run.SignalType) bool {
 	return t == run.EmergencyStop || t == run.InjectOverride || t == run.UpdateTarget
 }
 
-// Availability says what may be done to a run and to its steps, and why not.
+// Availability lists the actions on a run and its steps with their outcomes.
 type Availability struct {
 	Run   []ActionAvailability
 	Steps map[string][]ActionAvailability // by stepId
 }
 
-// ActionAvailability is one action's outcome if it were done now.
+// ActionAvailability is the outcome that one action would have now.
 type ActionAvailability struct {
 	Action         authz.Action
 	Outcome        string // APPLY, NOOP, REFUSED or UNSUPPORTED

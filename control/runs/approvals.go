@@ -11,7 +11,8 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Approval reads a run's way through approval, nil when it never needed one: NOT_FOUND.
+// Approval reads the approval of a run with its decisions. It returns nil when the run never needed one. Error:
+// NOT_FOUND.
 func (s *Approver) Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error) {
 	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
 		return nil, err
@@ -20,8 +21,8 @@ func (s *Approver) Approval(ctx context.Context, p authz.Principal, runID string
 	return at, control.Translate(err)
 }
 
-// Approvals reads a page of the runs that p may see and that wait for approval, the
-// oldest first: CURSOR_INVALID.
+// Approvals reads a page of the runs that p may see and that wait for approval, oldest first. Errors: CURSOR_INVALID,
+// BAD_USER_INPUT.
 func (s *Approver) Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage,
 	error) {
 	n, err := control.PageSize(first, 50)
@@ -50,14 +51,15 @@ func (s *Approver) Approvals(ctx context.Context, p authz.Principal, first int, 
 		if err != nil {
 			return control.RunsPage{}, err
 		}
-		v.Approval = &a // it has no row in the queue as long as it waits
+		v.Approval = &a // a run that waits for approval has no row in the queue
 		out.Runs = append(out.Runs, v)
 		out.Cursors = append(out.Cursors, control.EncodeCursor(store.RunPos{CreatedAt: a.CreatedAt, RunID: a.RunID}))
 	}
 	return out, nil
 }
 
-// OpenApprovals reads n open ones of a scope behind a place, and whether there are more.
+// OpenApprovals reads the first n open approvals of a scope after a position, oldest first. It returns true when there
+// are more.
 func (s *Approver) OpenApprovals(ctx context.Context, scope control.RunFilter, after *store.RunPos,
 	n int) ([]store.Approval,
 	bool, error) {
@@ -73,7 +75,7 @@ func (s *Approver) OpenApprovals(ctx context.Context, scope control.RunFilter, a
 	})
 }
 
-// HasApproved reports whether p is one of those who approved.
+// HasApproved reports whether p has approved.
 func HasApproved(at store.Approval, p authz.Principal) bool {
 	return slices.ContainsFunc(at.Decisions, func(d store.ApprovalDecision) bool {
 		return d.Approved &&
@@ -81,7 +83,7 @@ func HasApproved(at store.Approval, p authz.Principal) bool {
 	})
 }
 
-// mayApprove says whether p may decide about the run, and why not.
+// mayApprove returns whether p may decide about the run, and otherwise why not.
 func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunView) ActionAvailability {
 	a := ActionAvailability{Action: authz.Approve, Outcome: "REFUSED", Strength: "NORMAL"}
 	d, err := s.rights.Authz.Decide(p, authz.Approve, o)
@@ -101,10 +103,10 @@ func (s *Approver) mayApprove(p authz.Principal, o authz.Object, v control.RunVi
 	return a
 }
 
-// judgeApproval says what an approval by p would do.
+// judgeApproval sets the outcome that an approval by p would have now.
 func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
 	if HasDecided(at, p) {
-		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; that stands."
+		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; your decision stands."
 		return
 	}
 	if e := s.CheckMayDecide(p, triggeredBy, at, false); e != nil {
@@ -117,16 +119,16 @@ func (s *Approver) judgeApproval(a *ActionAvailability, p authz.Principal, trigg
 	}
 }
 
-// waitsForApproval says of a new run that it would not start by itself.
-func (v *previewing) waitsForApproval(s *Approver, o authz.Object) {
+// addApproval changes the preview of a new run that needs approvals: the run would stay PENDING.
+func (v *previewing) addApproval(s *Approver, o authz.Object) {
 	if n := s.rights.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID); n > 0 {
 		v.out.Status = run.Pending
 		v.warn("The run waits for %s before it starts.", Plural(n, "approval", "approvals"))
 	}
 }
 
-// Approval is a run's way through approval, with what people decided.
+// Approval is the approval of a run with the decisions of people.
 type Approval = store.Approval
 
-// ApprovalDecision is what one of them decided.
+// ApprovalDecision is the decision of one person.
 type ApprovalDecision = store.ApprovalDecision

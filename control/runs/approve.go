@@ -19,7 +19,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ApprovalStore keeps the approvals of runs.
+// ApprovalStore reads and writes the approvals of runs.
 type ApprovalStore interface {
 	Get(ctx context.Context, runID string) (store.Run, error)
 	OpenApprovals(ctx context.Context, f store.ApprovalFilter) ([]store.Approval, error)
@@ -27,7 +27,7 @@ type ApprovalStore interface {
 	InRun(ctx context.Context, runID string, f func(tx store.RunTx) error) error
 }
 
-// Approver takes the decisions of people about runs that wait for approval. It is safe for concurrent use.
+// Approver records the decisions of people about runs that wait for approval. It is safe for concurrent use.
 type Approver struct {
 	rights     *control.Rights
 	store      ApprovalStore
@@ -36,13 +36,13 @@ type Approver struct {
 	background *control.Background
 }
 
-// NewApprover makes a Approver.
+// NewApprover makes an Approver.
 func NewApprover(rights *control.Rights, store ApprovalStore, views *Views, admission *admission.Admission,
 	background *control.Background) *Approver {
 	return &Approver{rights: rights, store: store, views: views, admission: admission, background: background}
 }
 
-// ApproveRun asks to approve a run that waits for approval, or else to reject it.
+// ApproveRun asks to approve, or with Reject to reject, a run that waits for approval.
 type ApproveRun struct {
 	RunID, RequestID string
 	Reject           bool
@@ -52,13 +52,15 @@ type ApproveRun struct {
 
 const maxApprovalReason = 1024 // characters
 
-// ApproveRun keeps the decision of one principal about a run that waits (O3, O4, W-20). The
-// approval that is the last one needed is RunApproved by the planner, in the same
-// transaction with the row of the queue, and RunQueued behind it if the run has to wait
-// there (T213). A rejection ends the run as CANCELLED. How many are needed was settled
-// when the run was asked for. Order: visibility, input, authorisation, the same principal
-// again (whose first decision stands), the state of the approval, separation of duties,
-// RUN_MOVED, the mode of the engine. Every decision and refusal is audited.
+// ApproveRun records the decision of p about a run that waits for approval (contract O3, O4, W-20). The last approval
+// that is needed writes RunApproved by the planner and the queue row in one transaction, and RunQueued after it when
+// the run has to wait in the queue (contract T213). A rejection ends the run as CANCELLED. The number of approvals was
+// fixed when the run was requested.
+//
+// Checks in this order: visibility (NOT_FOUND), input (BAD_USER_INPUT), authorisation (FORBIDDEN), an earlier decision
+// of p (it stands; the call succeeds and changes nothing), the state of the approval (INVALID_RUN_STATE), separation of
+// duties (SOD_VIOLATION), for an approval the mode of the engine, RUN_MOVED. When the queue does not take the run in,
+// the error is QUOTA_EXCEEDED or QUEUE_FULL and the approval is not kept. Every decision and refusal is audited.
 func (s *Approver) ApproveRun(ctx context.Context, p authz.Principal, in ApproveRun) (control.RunView, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Approve, in.RunID)
 	if err != nil {
@@ -81,7 +83,7 @@ func (s *Approver) ApproveRun(ctx context.Context, p authz.Principal, in Approve
 	a := &approving{s: s, p: p, in: in, run: r, row: row}
 	err = s.store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return a.decide(ctx, tx) })
 	switch {
-	case errors.Is(err, errNoPlace):
+	case errors.Is(err, errQueueRefused):
 		return control.RunView{}, s.rights.AuditRefused(ctx, p, row, a.refusal)
 	case err != nil:
 		return control.RunView{}, control.Translate(err)
@@ -108,10 +110,10 @@ func checkApproval(in ApproveRun) error {
 	return nil
 }
 
-// errNoPlace rolls an approval back whose run the queue did not take in.
-var errNoPlace = errors.New("control: the queue does not take the run in")
+// errQueueRefused rolls back an approval when the queue refuses the run.
+var errQueueRefused = errors.New("control: the queue refused the run")
 
-// approving is one decision of one principal.
+// approving is the decision of one principal, while it is made.
 type approving struct {
 	s   *Approver
 	p   authz.Principal
@@ -161,11 +163,11 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 	case countApprovals(at)+1 < at.Required:
 		return nil
 	}
-	return a.approved(ctx, tx, at)
+	return a.completeApproval(ctx, tx, at)
 }
 
-// CheckMayDecide says why p may not decide about a run, nil if it may. at is zero for a run
-// that never needed approval. It does no I/O.
+// CheckMayDecide returns why p may not decide about a run, nil if p may. at is zero for a run that never needed
+// approval. It does no I/O.
 func (s *Approver) CheckMayDecide(p authz.Principal, triggeredBy string, at store.Approval,
 	reject bool) *control.Error {
 	switch {
@@ -176,7 +178,8 @@ func (s *Approver) CheckMayDecide(p authz.Principal, triggeredBy string, at stor
 	case !s.rights.Now().Before(at.ExpiresAt):
 		return control.Refuse(run.CodeInvalidRunState, "The time to approve the run is over.")
 	case triggeredBy == p.ID && s.rights.Authz.SOD(p.TenantID).Approve:
-		return control.Refuse(run.CodeSOD, "Who asked for the run may not decide about it; someone else must.")
+		return control.Refuse(run.CodeSOD,
+			"The principal that requested the run may not decide about it; another person must.")
 	case authz.IsService(p.ID) && s.rights.Authz.SOD(p.TenantID).Approve:
 		return control.Refuse(run.CodeSOD,
 			"A service may not decide about a run while the policy separates duties (sod.approve); "+
@@ -197,7 +200,7 @@ func HasDecided(at store.Approval, p authz.Principal) bool {
 	return false
 }
 
-// countApprovals is how many have approved.
+// countApprovals returns the number of approvals.
 func countApprovals(at store.Approval) (n int) {
 	for _, d := range at.Decisions {
 		if d.Approved {
@@ -207,8 +210,8 @@ func countApprovals(at store.Approval) (n int) {
 	return n
 }
 
-// approved is the last approval that was needed.
-func (a *approving) approved(ctx context.Context, tx store.RunTx, at store.Approval) error {
+// completeApproval writes RunApproved and the queue row after the last approval that was needed.
+func (a *approving) completeApproval(ctx context.Context, tx store.RunTx, at store.Approval) error {
 	if err := tx.CloseApproval(ctx); err != nil {
 		return err
 	}
@@ -227,9 +230,9 @@ func (a *approving) approved(ctx context.Context, tx store.RunTx, at store.Appro
 	switch {
 	case errors.As(err, &full):
 		a.refusal = control.Refuse(full.Code,
-			"The queue does not take the run in now. Your approval was not kept; give it again.")
+			"The queue accepts no more runs now. Your approval was not stored; approve again later.")
 		a.refusal.RetryAfter = full.RetryAfter
-		return errNoPlace
+		return errQueueRefused
 	case err != nil || !admission.Waiting:
 		return err
 	}
@@ -262,7 +265,7 @@ func (a *approving) audit(ctx context.Context, tx store.RunTx, outcome string, c
 	return tx.Audit(ctx, a.row)
 }
 
-// endUnapproved ends a run that waits for approval, and with it the wait.
+// endUnapproved cancels a run that waits for approval and closes its approval.
 func (s *Approver) endUnapproved(ctx context.Context, tx store.RunTx, runID string,
 	says run.RunCancelledPayload) error {
 	if err := tx.CloseApproval(ctx); err != nil {
@@ -292,8 +295,8 @@ const (
 	expireBatch = 100
 )
 
-// ExpireApprovals ends runs that were not approved in time, as CANCELLED with the code
-// APPROVAL_EXPIRED, until ctx ends. Any number of servers may do it.
+// ExpireApprovals ends runs that were not approved in time, as CANCELLED with the code APPROVAL_EXPIRED, until ctx
+// ends. Any number of servers may do it.
 func (s *Approver) ExpireApprovals(ctx context.Context) error {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()

@@ -26,10 +26,9 @@ func NewSignalChecker(plans *PlanReader, limits Limits) *SignalChecker {
 	return &SignalChecker{plans: plans, Limits: limits}
 }
 
-// CheckSignal reports everything that is wrong with what a signal says, whatever
-// the state of its run: NOT_SUPPORTED, SIGNAL_TOO_LARGE, or BAD_USER_INPUT with
-// every violation. Unless whole is set it does not look at the plan, which is for
-// those who may send it. It never looks at the signalId.
+// CheckSignal checks the content of a signal without the state of its run. Errors: NOT_SUPPORTED, SIGNAL_TOO_LARGE, or
+// BAD_USER_INPUT with every violation. It reads the plan only with whole set, because only a caller who may send the
+// signal may learn about the plan. It does not check the signalId.
 func (s *SignalChecker) CheckSignal(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
 	c := &content{sig: in.Signal, path: "signal"}
 	if whole {
@@ -85,7 +84,7 @@ func (s *SignalChecker) CheckSignal(ctx context.Context, r store.Run, in SignalR
 	return nil
 }
 
-// checkSize bounds a signal by the bytes of its payload (T96, W-12).
+// checkSize bounds a signal by the bytes of its payload and of its reason (contract T96, W-12).
 func (s *SignalChecker) checkSize(in SignalRun) error {
 	most := s.Limits.MaxSignalBytes
 	size := len(in.Payload)
@@ -103,18 +102,18 @@ func (s *SignalChecker) checkSize(in SignalRun) error {
 	return e
 }
 
-// member is the name of each signal's member of the @oneOf.
+// member maps each signal type to the name of its member of the @oneOf.
 var member = map[run.SignalType]string{ //nolint:gochecknoglobals // a table
 	run.RetryStep: "retryStep", run.SkipStep: "skipStep", run.UpdateParams: "updateParams",
 	run.InjectOverride: "injectOverride",
 	run.EscalateAlert:  "escalateAlert", run.UpdateTarget: "updateTarget", run.EmergencyStop: "emergencyStop",
 }
 
-// content gathers what is wrong with one signal.
+// content collects the violations of one signal.
 type content struct {
 	sig   run.Signal
 	path  string
-	step  func() (plan.Step, bool, error) // of the plan; nil when it is not looked at
+	step  func() (plan.Step, bool, error) // reads the step from the plan; nil when the plan must not be read
 	found []plan.Violation
 }
 
@@ -131,7 +130,7 @@ func (c *content) reason(reason string) {
 	}
 }
 
-// changes checks a merge patch; it reports whether it is one that can be applied.
+// changes checks a merge patch. It reports whether the patch can be applied.
 func (c *content) changes(field string, patch json.RawMessage, err error) bool {
 	var members map[string]json.RawMessage
 	if err != nil || json.Unmarshal(patch, &members) != nil || members == nil {
@@ -143,22 +142,22 @@ func (c *content) changes(field string, patch json.RawMessage, err error) bool {
 	}
 	secretMembers(patch, c.path+"."+field, func(path string) {
 		c.found = append(c.found, plan.Violation{
-			Path: path, Code: plan.CodeLiteral, Message: "remove it: a signal never carries a secret, the plan names one by " +
-				"provider and key in secretRefs",
+			Path: path, Code: plan.CodeLiteral, Message: "remove it: a signal must not contain a secret; the plan " +
+				"names secrets by provider and key in secretRefs",
 		})
 	})
 	return true
 }
 
-// inputs checks that the step would take the override. Overlays that are valid one
-// by one are valid together, so that the inputs of the plan are enough to look at.
+// inputs checks that the type of the step accepts its inputs with the override. The check uses the inputs of the plan
+// alone: overlays that are valid one by one are valid together.
 func (c *content) inputs(override json.RawMessage, err error) error {
 	if !c.changes("override", override, err) || c.step == nil {
 		return nil
 	}
 	step, found, err := c.step()
 	if err != nil || !found {
-		return err // Judge says that there is no such step
+		return err // run.Judge reports a missing step
 	}
 	var invalid *plan.InvalidError
 	if errors.As(plan.CheckInputs(step.Type, plan.MergePatch(step.Inputs, override)), &invalid) {
@@ -169,7 +168,7 @@ func (c *content) inputs(override json.RawMessage, err error) error {
 	return nil
 }
 
-// target checks an UPDATE_TARGET.
+// target checks the payload of an UPDATE_TARGET.
 func (c *content) target(p updateTarget, err error) error {
 	t := p.NewTarget
 	if err != nil || t.DestinationDB == nil && t.Schema == nil {
@@ -188,12 +187,12 @@ func (c *content) target(p updateTarget, err error) error {
 	}
 	step, found, err := c.step()
 	if err == nil && found && !hasTarget(string(step.Type)) {
-		c.add("stepId", plan.CodeInvalid, "%s", noTarget(step.StepID, string(step.Type)))
+		c.add("stepId", plan.CodeInvalid, "%s", noTargetMessage(step.StepID, string(step.Type)))
 	}
 	return err
 }
 
-// hasTarget reports whether steps of a type have a target (T197).
+// hasTarget reports whether steps of a type have a target (contract T197).
 func hasTarget(stepType string) bool {
 	switch plan.StepType(stepType) {
 	case plan.DBTCompile, plan.DBTRun, plan.DBTTest:
@@ -202,13 +201,13 @@ func hasTarget(stepType string) bool {
 	return false
 }
 
-func noTarget(stepID, stepType string) string {
+func noTargetMessage(stepID, stepType string) string {
 	return fmt.Sprintf("step %q is a %s step; only dbt steps have a target. Use INJECT_OVERRIDE to change its inputs",
 		stepID, stepType)
 }
 
-// stepOf reads a step of the run's plan; false when there is none, or when the plan
-// is not here yet because the run has not started.
+// stepOf reads a step of the run's plan. It returns false when the plan has no such step, or when the run has not
+// started and its plan is therefore not stored.
 func (s *SignalChecker) stepOf(ctx context.Context, r store.Run, stepID string) (plan.Step, bool, error) {
 	pl, known, err := s.plans.planOfRun(ctx, r)
 	if err != nil || !known {

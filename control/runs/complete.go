@@ -38,8 +38,8 @@ func NewCompleter(rights *control.Rights, store CompletionStore, judge *Judge, t
 	return &Completer{rights: rights, store: store, judge: judge, tasks: tasks, views: views}
 }
 
-// isExcluded reports whether p must not complete a step because it wants another person than those who asked for the
-// run and approved it. wanted is what the plan says of the step (O4, T87).
+// isExcluded reports whether p must not complete a step because the step asks for another person than those who
+// requested and approved the run. wanted is the rule of the step in the plan (contract O4, T87).
 func (s *Completer) isExcluded(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool,
 	error) {
 	if triggeredBy == p.ID || !s.rights.IsInvolved(wanted, true, p) {
@@ -54,16 +54,17 @@ const (
 	maxEvidenceRefs = 50
 	maxEvidenceRef  = 2048
 	maxManualToken  = 256
-	clockSkew       = time.Minute // that a caller's clock may be ahead
+	clockSkew       = time.Minute // maximum that a caller's clock may be ahead
 )
 
-// CompleteManualStep completes a step that waits for a person (R166, R177 to
-// R181). Order: visibility, input, authorisation, token, the same completion
-// again, separation of duties, RUN_MOVED, the state of the run (T84, T86, T87).
-// What it accepts is a signal like any other: durable, numbered and delivered in
-// order, whatever crashes next. The first outcome for an attempt stands: its token
-// again gives its receipt, whatever it says. A refusal leaves an audit row and
-// nothing in the log.
+// CompleteManualStep completes a step that waits for a person (contract R166, R177 to R181). An accepted completion is
+// a signal like any other: it is durable, numbered, and delivered in order in spite of crashes. The first outcome for
+// an attempt stands: a repetition with the token of the attempt returns the first receipt, whatever its content. A
+// refusal writes an audit row and nothing to the log.
+//
+// Checks in this order: visibility (NOT_FOUND), input (BAD_USER_INPUT, SIGNAL_TOO_LARGE), authorisation (FORBIDDEN),
+// whether this server has keys (NOT_SUPPORTED), the token (MANUAL_TOKEN_INVALID), an earlier completion of the attempt,
+// separation of duties (SOD_VIOLATION), RUN_MOVED, the state of the run (contract T84, T86, T87).
 func (s *Completer) CompleteManualStep(ctx context.Context, p authz.Principal, in CompleteManualStep) (SignalReceipt,
 	error) {
 	r, err := s.rights.Visible(ctx, p, authz.CompleteManual, in.RunID)
@@ -106,7 +107,7 @@ func (s *Completer) CompleteManualStep(ctx context.Context, p authz.Principal, i
 	return c.out, nil
 }
 
-// checkCompletion looks at what the caller wrote and names everything wrong with it.
+// checkCompletion checks the input and returns every violation.
 func (s *Completer) checkCompletion(in CompleteManualStep) error {
 	vs := control.CheckID(nil, "stepId", in.StepID)
 	bad := func(path, code, format string, args ...any) {
@@ -145,7 +146,7 @@ func (s *Completer) checkCompletion(in CompleteManualStep) error {
 	return nil
 }
 
-// authorizeCompletion asks the policy, and that nobody speaks for somebody else (T84).
+// authorizeCompletion checks the policy, and that the caller does not act in the name of somebody else (contract T84).
 func (s *Completer) authorizeCompletion(ctx context.Context, p authz.Principal, r store.Run,
 	in CompleteManualStep) error {
 	object := control.ObjectOf(r.Identity)
@@ -163,17 +164,17 @@ func (s *Completer) authorizeCompletion(ctx context.Context, p authz.Principal, 
 		return s.rights.DenialError(p, authz.CompleteManual, object, d)
 	}
 	e := control.Refuse(run.CodeForbidden,
-		"Nobody completes a step for somebody else: leave actor out, or give your own id.")
+		"You cannot complete a step for somebody else: leave actor out, or give your own id.")
 	e.Denial = &control.Denial{Action: authz.CompleteManual}
 	return e
 }
 
-// completing is one decision about one completion.
+// completing is one decision about one completion, while it is made.
 type completing struct {
 	judging
 	s       *Completer
 	in      CompleteManualStep
-	sameOne bool // who asked for the run or approved it, and the step wants another person
+	sameOne bool // separation of duties excludes the caller
 }
 
 func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
@@ -184,15 +185,15 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 	}
 	sig := &c.judging.in.Signal
 	step, ok := st.Step(c.in.StepID)
-	if !ok || step.LogicalAttempt == 0 { // nothing was ever given a token
-		return c.refused(ctx, tx, run.Judge(st, *sig))
+	if !ok || step.LogicalAttempt == 0 { // no attempt had a token
+		return c.refuse(ctx, tx, run.Judge(st, *sig))
 	}
 	sig.ExpectedAttempt = step.LogicalAttempt
 	sig.ID = manualSignalID(c.in.RunID, c.in.StepID, step.LogicalAttempt)
 	if !tokenFits(c.s.tasks.Keys, c.in.Token, c.in.RunID, c.in.StepID, step.LogicalAttempt) {
 		c.refusal = control.Refuse(
-			run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives "+
-				"it a new one.")
+			run.CodeManualToken, "This is not the token of the step's latest attempt. Read the task again: each retry "+
+				"has a new token.")
 		return nil
 	}
 	switch old, err := tx.Receipt(ctx, sig.ID); {
@@ -203,7 +204,7 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 		return err
 	}
 	if c.sameOne {
-		return c.refused(ctx, tx, run.Decision{Code: run.CodeSOD, Message: sodReason})
+		return c.refuse(ctx, tx, run.Decision{Code: run.CodeSOD, Message: sodReason})
 	}
 	if at := c.in.ExpectedRunSeq; at != nil && step.ChangedSeq > *at {
 		c.refusal = control.Refuse(
@@ -213,12 +214,12 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 		return c.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
 	}
 	if d := run.Judge(st, *sig); d.Outcome != run.Accept {
-		return c.refused(ctx, tx, d)
+		return c.refuse(ctx, tx, d)
 	}
 	return c.take(ctx, tx)
 }
 
-func (c *completing) refused(ctx context.Context, tx store.RunTx, d run.Decision) error {
+func (c *completing) refuse(ctx context.Context, tx store.RunTx, d run.Decision) error {
 	c.refusal = control.Refuse(d.Code, "%s", d.Message)
 	return c.auditTx(ctx, tx, "REJECTED", d.Code)
 }
@@ -239,8 +240,7 @@ func (c *completing) take(ctx context.Context, tx store.RunTx) error {
 	return c.appendAccepted(ctx, tx, c.judging.in.Signal, 0, true)
 }
 
-// Completion is the payload of the receipt: what the log is to say once the
-// interpreter has applied it.
+// Completion is the payload of the receipt. The interpreter writes these facts to the log when it applies the signal.
 type Completion struct {
 	StepID         string            `json:"stepId"`
 	LogicalAttempt int               `json:"logicalAttemptId"`
@@ -250,11 +250,10 @@ type Completion struct {
 	CompletedAt    *time.Time        `json:"completedAt,omitempty"`
 }
 
-// manualIDs begins the signalIds of completions, which no client may use.
+// manualIDs is the prefix of the signalIds of completions. Clients may not use it.
 const manualIDs = "manual."
 
-// checkNotReserved adds a violation for a client's signalId that could be that of
-// a completion or of a bulk.
+// checkNotReserved adds a violation for a client's signalId that could be the id of a completion or of a bulk's signal.
 func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
 	for prefix, whose := range map[string]string{manualIDs: "the completions of manual steps have",
 		store.BulkSignalPrefix: "the signals of bulks have"} {
@@ -266,20 +265,20 @@ func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
 	return vs
 }
 
-// manualSignalID is the same for every completion of one attempt, so that there is
-// one of them (T86).
+// manualSignalID returns the same id for every completion of one attempt, so that an attempt has at most one (contract
+// T86).
 func manualSignalID(runID, stepID string, la int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d", runID, stepID, la))
 	return manualIDs + hex.EncodeToString(sum[:16])
 }
 
-// outcomeOf is what a person said of a MANUAL step; "" in other receipts.
+// outcomeOf returns the outcome that a person gave to a MANUAL step; "" for other receipts.
 func outcomeOf(r run.Receipt) run.ManualOutcome {
 	if r.Signal.Type != run.CompleteManual {
 		return ""
 	}
 	var c Completion
-	_ = json.Unmarshal(r.Payload, &c) // written here
+	_ = json.Unmarshal(r.Payload, &c) // take wrote it, so it decodes
 	return c.Outcome
 }
 
@@ -290,7 +289,7 @@ type CompleteManualStep struct {
 	Outcome        run.ManualOutcome
 	Notes          string
 	EvidenceRefs   []string
-	CompletedAt    time.Time // zero: now
-	Actor          string    // "" or the caller, else FORBIDDEN (T84)
+	CompletedAt    time.Time // zero means now
+	Actor          string    // "" or the id of the caller; others are FORBIDDEN (contract T84)
 	ExpectedRunSeq *run.Seq
 }

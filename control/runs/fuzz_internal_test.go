@@ -8,7 +8,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// FuzzCursors: a cursor is read or refused with CURSOR_INVALID, and one that is read is the same place again.
+// FuzzCursors checks that a cursor is decoded or refused with CURSOR_INVALID, and that encoding it again does not
+// change it.
 func FuzzCursors(f *testing.F) {
 	for _, s := range []string{
 		"", "x", "MjAyNi0xMS0yMVQwMDowMDowMFogcjE", "2026-11-21T00:00:00Z r1 s1", "2026-11-21T00:00:00Z  s1",
@@ -19,7 +20,7 @@ func FuzzCursors(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		valid := func(err error) bool {
 			if own, ok := errors.AsType[*control.Error](err); err != nil && (!ok || own.Code != run.CodeCursorInvalid) {
-				t.Fatalf("%q is refused with %v", s, err)
+				t.Fatalf("%q is refused with %v, want CURSOR_INVALID", s, err)
 			}
 			return err == nil && s != ""
 		}

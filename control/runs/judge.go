@@ -33,7 +33,7 @@ func NewJudge(stopper *Stopper, allowances *admission.Allowances, limits Limits)
 		Deliveries: make(chan struct{}, 1)}
 }
 
-// acceptAlert raises an alert; the run goes on as it is (T197, R260).
+// acceptAlert raises an alert. The state of the run does not change (contract T197, R260).
 func (j *judging) acceptAlert(ctx context.Context, tx store.RunTx) error {
 	p, err := run.PayloadOf[escalateAlert](j.in.Payload)
 	if err != nil {
@@ -47,11 +47,11 @@ func (j *judging) acceptAlert(ctx context.Context, tx store.RunTx) error {
 		return err
 	}
 	j.raised = p.Level
-	return j.appliedHere(ctx, tx, 0)
+	return j.appendApplied(ctx, tx, 0)
 }
 
-// refusalInLog reports whether one more denial of a principal may reach a run's
-// log, as each one wakes every viewer of the run (T102), and if not how long to wait.
+// refusalInLog reports whether one more denial of a principal may be written to the log of a run, and otherwise how
+// long to wait. The limit exists because each event wakes every viewer of the run (contract T102).
 func (s *Judge) refusalInLog(p authz.Principal) (bool, time.Duration) {
 	w, known := s.denials.Add(p.TenantID + "/" + p.ID)
 	if known && w.N <= s.limits.DenialsPerMinute {
@@ -63,19 +63,19 @@ func (s *Judge) refusalInLog(p authz.Principal) (bool, time.Duration) {
 	return false, w.Began.Add(time.Minute).Sub(s.stopper.now())
 }
 
-// judging is one decision about one signal.
+// judging is one decision about one signal, while it is made.
 type judging struct {
 	s      *Judge
 	p      authz.Principal
-	in     SignalRun // its payload as a receipt keeps it
+	in     SignalRun // with the payload in the form of the receipt
 	rights authz.Decision
 	run    store.Run
-	bulk   *store.Bulk // that the signal is of, or nil
+	bulk   *store.Bulk // the bulk that sends the signal, or nil
 
 	out     SignalReceipt
-	refusal *control.Error   // answered without a trace but the audit row
-	why     string           // it was refused, for the audit
-	raised  store.AlertLevel // of the alert that was raised
+	refusal *control.Error   // a refusal that leaves at most an audit row
+	why     string           // reason of the refusal, for the audit
+	raised  store.AlertLevel // level of the alert that was raised; "" for none
 }
 
 func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
@@ -83,7 +83,7 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 	old, err := tx.Receipt(ctx, j.in.Signal.ID)
 	switch {
 	case err == nil:
-		return j.known(old)
+		return j.answerKnown(old)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
@@ -93,9 +93,9 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 		}
 	}
 	if !j.rights.Allowed {
-		return j.forbidden(ctx, tx)
+		return j.rejectForbidden(ctx, tx)
 	}
-	if err := j.limit(ctx, tx); err != nil || j.refusal != nil {
+	if err := j.checkLimits(ctx, tx); err != nil || j.refusal != nil {
 		return err
 	}
 	st, err := tx.State(ctx)
@@ -104,7 +104,8 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 	}
 	if moved := movedAt(st, j.in.Signal); j.in.ExpectedRunSeq != nil && moved > *j.in.ExpectedRunSeq {
 		j.refusal = control.Refuse(
-			run.CodeRunMoved, "What this signal concerns changed at seq %d, after the state you saw. Look again and decide again.", moved)
+			run.CodeRunMoved, "The part of the run that this signal affects changed at seq %d, after the state you "+
+				"saw. Look again and decide again.", moved)
 		j.refusal.RunSeq = st.Seq
 		return j.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
 	}
@@ -115,7 +116,7 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 	return j.accept(ctx, tx, st)
 }
 
-// movedAt is the seq at which what the signal concerns last changed (T193).
+// movedAt returns the seq at which the part of the run that the signal concerns last changed (contract T193).
 func movedAt(st run.State, sig run.Signal) run.Seq {
 	switch sig.Type {
 	case run.Pause, run.Resume:
@@ -128,8 +129,9 @@ func movedAt(st run.State, sig run.Signal) run.Seq {
 	return st.Seq
 }
 
-// known answers a repeated signal with its stored receipt (T94, T95).
-func (j *judging) known(old run.Receipt) error {
+// answerKnown answers a repeated signal with its stored receipt (contract T94, T95). A different signal with the same
+// id is SIGNAL_ID_CONFLICT.
+func (j *judging) answerKnown(old run.Receipt) error {
 	sig := j.in.Signal
 	if old.Signal.Type != sig.Type || old.Signal.StepID != sig.StepID || old.Signal.Force != sig.Force ||
 		!bytes.Equal(old.Payload, j.in.Payload) {
@@ -142,19 +144,19 @@ func (j *judging) known(old run.Receipt) error {
 	return nil
 }
 
-func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
+func (j *judging) rejectForbidden(ctx context.Context, tx store.RunTx) error {
 	if ok, wait := j.s.refusalInLog(j.p); !ok {
 		j.refusal, j.why = control.Refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute."),
-			"denied more often than the log takes"
+			"more denials than the log of the run accepts"
 		j.refusal.RetryAfter = wait
 		return nil
 	}
 	return j.reject(ctx, tx, run.CodeForbidden, "The role of the caller does not allow this.")
 }
 
-// limit holds the signal against what the run and its tenant may have of them, in
-// this order (T96). Only who may send the signal comes here, so that nobody else uses them up.
-func (j *judging) limit(ctx context.Context, tx store.RunTx) error {
+// checkLimits checks the limit of the run and then that of its tenant (contract T96). Only signals that the caller may
+// send are counted, so that other callers cannot use the limits up.
+func (j *judging) checkLimits(ctx context.Context, tx store.RunTx) error {
 	var wait time.Duration
 	var err error
 	if most := j.s.limits.SignalsPerMinute; most > 0 {
@@ -163,7 +165,7 @@ func (j *judging) limit(ctx context.Context, tx store.RunTx) error {
 	}
 	if bucket := j.s.allowances.SignalBucket(j.run.TenantID, j.run.ProjectID); err == nil && wait == 0 &&
 		bucket.PerMinute >= 0 {
-		j.why = "more signals than the quota gives"
+		j.why = "more signals than the quota allows"
 		wait, err = tx.Take(ctx, bucket)
 	}
 	if err != nil || wait == 0 {
@@ -193,7 +195,7 @@ func (j *judging) reject(ctx context.Context, tx store.RunTx, code run.Code, mes
 func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) error {
 	sig := j.in.Signal
 	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
-		sig.ExpectedAttempt = step.LogicalAttempt // T58
+		sig.ExpectedAttempt = step.LogicalAttempt // a retry without an attempt means the latest one (contract T58)
 	}
 	switch {
 	case sig.Type.Stops():
@@ -208,30 +210,31 @@ func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) erro
 	return j.appendAccepted(ctx, tx, sig, 0, true)
 }
 
-// appendAccepted appends SignalAccepted with the receipt; what deliver is false for the
-// engine never needs to see.
+// appendAccepted appends SignalAccepted with the receipt. deliver is false for a signal that the engine need not see.
 func (j *judging) appendAccepted(ctx context.Context, tx store.RunTx, sig run.Signal, gate run.Gate,
 	deliver bool) error {
 	out, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
 	if err != nil {
 		return err
 	}
-	return j.stored(ctx, tx, run.Receipt{Signal: sig, Application: run.SignalPending, AcceptedSeq: out.Seq}, deliver)
+	rc := run.Receipt{Signal: sig, Application: run.SignalPending, AcceptedSeq: out.Seq}
+	return j.storeReceipt(ctx, tx, rc, deliver)
 }
 
-// appliedHere appends SignalAccepted with a receipt that says that it is the effect (T197).
-func (j *judging) appliedHere(ctx context.Context, tx store.RunTx, gate run.Gate) error {
+// appendApplied appends SignalAccepted and a receipt that is already APPLIED by this event, because acceptance is the
+// whole effect of the signal (contract T197).
+func (j *judging) appendApplied(ctx context.Context, tx store.RunTx, gate run.Gate) error {
 	out, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
 	if err != nil {
 		return err
 	}
-	return j.stored(ctx, tx, run.Receipt{
+	return j.storeReceipt(ctx, tx, run.Receipt{
 		Signal: j.in.Signal, Application: run.SignalApplied, AcceptedSeq: out.Seq, AppliedSeq: out.Seq,
 		AppliedAt: &out.PersistedAt,
 	}, false)
 }
 
-func (j *judging) stored(ctx context.Context, tx store.RunTx, rc run.Receipt, deliver bool) error {
+func (j *judging) storeReceipt(ctx context.Context, tx store.RunTx, rc run.Receipt, deliver bool) error {
 	rc.RunID, rc.Payload, rc.Actor, rc.Reason = j.in.RunID, j.in.Payload, j.p.ID, j.in.Reason
 	stored, err := tx.PutReceipt(ctx, rc, deliver)
 	if err != nil {
@@ -241,7 +244,7 @@ func (j *judging) stored(ctx context.Context, tx store.RunTx, rc run.Receipt, de
 	return j.auditMade(ctx, tx, "ACCEPTED", stored)
 }
 
-// decide appends the decision about the signal.
+// decide appends the event of the decision about the signal.
 func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code,
 	gate run.Gate) (store.EventOutcome, error) {
 	payload, err := json.Marshal(run.SignalPayload{
@@ -267,12 +270,12 @@ func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, c
 	return out.Outcomes[0], nil
 }
 
-// auditTx writes the row of a decision that left no receipt.
+// auditTx writes the audit row of a decision without a receipt.
 func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, code run.Code) error {
 	return tx.Audit(ctx, j.auditRow(outcome, code))
 }
 
-// auditMade writes the row of a decision that left a receipt. CheckAudit compares the receipt with it.
+// auditMade writes the audit row of a decision with a receipt. CheckAudit compares the receipt with it.
 func (j *judging) auditMade(ctx context.Context, tx store.RunTx, outcome string, stored run.Receipt) error {
 	return tx.Audit(ctx, store.MadeSignal(j.auditRow(outcome, stored.Rejection), stored))
 }

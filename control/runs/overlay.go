@@ -17,16 +17,16 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxOverlays of one run; each Begin of the run reads those of its step.
+// maxOverlays bounds the overlays of one run, because each start of an attempt reads those of its step.
 const maxOverlays = 1000
 
-// Variables that UPDATE_TARGET gives a dbt step, in its models and its profile.
+// Variables that UPDATE_TARGET sets for a dbt step. Models and profiles read them.
 const (
 	varTargetDatabase = "dvt_target_database"
 	varTargetSchema   = "dvt_target_schema"
 )
 
-// The payloads of signals that are more than a name and a reason.
+// Payloads of the signals that have more fields than a step and a reason.
 type (
 	updateParams struct {
 		NewParams json.RawMessage `json:"newParams"`
@@ -46,10 +46,10 @@ type (
 	}
 )
 
-// Overlay is what one accepted parameter signal changes, as merge patches.
+// Overlay is the change that one accepted parameter signal makes, as merge patches.
 type Overlay struct{ params, inputs json.RawMessage }
 
-// overlayOf reads the payload of an accepted signal.
+// overlayOf decodes the payload of an accepted signal.
 func overlayOf(t run.SignalType, payload json.RawMessage) (Overlay, error) {
 	switch t {
 	case run.UpdateParams:
@@ -76,7 +76,7 @@ func overlayOf(t run.SignalType, payload json.RawMessage) (Overlay, error) {
 	return Overlay{}, fmt.Errorf("control: %s is no overlay", t)
 }
 
-// Apply gives what o makes of a step's inputs and the run's parameters.
+// Apply returns a step's inputs and the run's parameters with the change of o.
 func (o Overlay) Apply(inputs, params json.RawMessage) (newInputs, newParams json.RawMessage) {
 	if o.params != nil {
 		params = plan.MergePatch(params, o.params)
@@ -87,8 +87,8 @@ func (o Overlay) Apply(inputs, params json.RawMessage) (newInputs, newParams jso
 	return inputs, params
 }
 
-// EachOverlay gives take the overlays that were accepted for a step behind one event of its run up to another, in
-// order.
+// EachOverlay calls take with each overlay that was accepted for a step after the event after and up to the event upTo,
+// in order.
 func EachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq,
 	take func(run.Receipt, Overlay)) error {
 	for {
@@ -114,22 +114,22 @@ func EachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, run
 	}
 }
 
-// keptPayload stands in a receipt for a payload that is kept as an artifact (W-12).
-type keptPayload struct {
+// payloadRef is the content of a receipt whose payload is stored as an artifact because of its size (contract W-12).
+type payloadRef struct {
 	Artifact *run.ArtifactRef `json:"artifact,omitempty"`
 }
 
 const kindPayload = "signal-payload"
 
-// compactPayload is what a receipt keeps of a payload: itself, or above limit
-// bytes its reference. It stores nothing.
+// compactPayload returns the form of a payload in a receipt: the payload itself, or above limit bytes a reference to an
+// artifact. It stores nothing.
 func compactPayload(r run.Identity, payload json.RawMessage, limit int) (json.RawMessage, error) {
 	if len(payload) <= limit {
 		return payload, nil
 	}
 	sum := sha256.Sum256(payload)
 	digest := hex.EncodeToString(sum[:])
-	return json.Marshal(keptPayload{Artifact: &run.ArtifactRef{
+	return json.Marshal(payloadRef{Artifact: &run.ArtifactRef{
 		URI: artifact.URI(payloadName(r, digest)), Kind: kindPayload, SHA256: digest, SizeBytes: int64(len(payload)),
 		ContentType: "application/json",
 	}})
@@ -139,20 +139,19 @@ func payloadName(r run.Identity, digest string) string {
 	return strings.Join([]string{r.TenantID, r.RunID, "signals", digest + ".json"}, "/")
 }
 
-// putPayload keeps a payload that compactPayload gave a reference; again is the
-// same.
+// putPayload stores a payload that compactPayload replaced by a reference. It is idempotent.
 func putPayload(ctx context.Context, b artifact.Blobs, r run.Identity, payload json.RawMessage) error {
 	if b == nil {
-		return errors.New("control: nowhere to keep the payload of a signal")
+		return errors.New("control: there is no artifact store for the payload of a signal")
 	}
 	sum := sha256.Sum256(payload)
 	_, _, _, err := b.Put(ctx, payloadName(r, hex.EncodeToString(sum[:])), bytes.NewReader(payload))
 	return err
 }
 
-// openPayload is the payload that a receipt keeps or refers to.
+// openPayload returns the payload that a receipt contains or refers to.
 func openPayload(ctx context.Context, b artifact.Blobs, kept json.RawMessage) (json.RawMessage, error) {
-	p, err := run.PayloadOf[keptPayload](kept)
+	p, err := run.PayloadOf[payloadRef](kept)
 	if err != nil || p.Artifact == nil {
 		return kept, err
 	}
@@ -166,12 +165,13 @@ func openPayload(ctx context.Context, b artifact.Blobs, kept json.RawMessage) (j
 		return nil, err
 	}
 	if sum := sha256.Sum256(doc); hex.EncodeToString(sum[:]) != p.Artifact.SHA256 {
-		return nil, fmt.Errorf("%s has other bytes than were accepted", p.Artifact.URI)
+		return nil, fmt.Errorf("%s has other bytes than the accepted payload", p.Artifact.URI)
 	}
 	return doc, nil
 }
 
-// acceptOverlay keeps an overlay; the receipt is it (T197).
+// acceptOverlay accepts a change of parameters, inputs or target. The receipt itself is the stored overlay (contract
+// T197).
 func (j *judging) acceptOverlay(ctx context.Context, tx store.RunTx) error {
 	n, _, err := tx.Overlaid(ctx, j.in.Signal.StepID)
 	if err != nil {
@@ -179,8 +179,8 @@ func (j *judging) acceptOverlay(ctx context.Context, tx store.RunTx) error {
 	}
 	if n >= maxOverlays {
 		return j.reject(ctx, tx, run.CodeInvalidRunState,
-			fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, which is the most. Start a new run.",
+			fmt.Sprintf("The run has had %d changes of parameters, inputs and targets, the maximum. Start a new run.",
 				n))
 	}
-	return j.appliedHere(ctx, tx, run.GateOverlaid)
+	return j.appendApplied(ctx, tx, run.GateOverlaid)
 }

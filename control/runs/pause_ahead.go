@@ -9,10 +9,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// acceptPause accepts a PAUSE. Where nothing stands against it, it is in force at once:
-// RunPaused, the closed gate and the receipt APPLIED are in the transaction that accepts
-// it, whether or not the engine can be reached, and the engine takes it over when the signal is
-// delivered (docs/decisions/0029). Else the engine applies it, as every other order.
+// acceptPause accepts a PAUSE. If pausesAhead, the pause takes effect at once: the transaction that accepts it also
+// writes RunPaused, closes the gate and marks the receipt APPLIED, whether or not the engine can be reached. The engine
+// takes the pause over when the signal is delivered (docs/decisions/0029). Otherwise the engine applies the signal like
+// any other.
 func (j *judging) acceptPause(ctx context.Context, tx store.RunTx, st run.State) error {
 	ahead, err := pausesAhead(ctx, tx, st)
 	if err != nil {
@@ -45,9 +45,9 @@ func (j *judging) acceptPause(ctx context.Context, tx store.RunTx, st run.State)
 	return err
 }
 
-// pausesAhead reports whether a PAUSE may be applied now. While another signal waits to
-// be applied it may not: signals take effect in the order of their numbers (T196), and
-// what that one does may depend on whether the run is paused.
+// pausesAhead reports whether a PAUSE may be applied now. It may not while another signal waits to be applied: signals
+// take effect in the order of their numbers (contract T196), and the effect of the other signal may depend on whether
+// the run is paused.
 func pausesAhead(ctx context.Context, tx store.RunTx, st run.State) (bool, error) {
 	if !st.PausesAhead() || tx.Head().Gate&(run.GatePaused|run.GateStopped) != 0 {
 		return false, nil

@@ -10,10 +10,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// PlanDocument reads the document of a run's plan: nil when no worker has fetched it yet, or when it is of another
-// place than the run, which will not start. Values of members that look like a secret by their names are hidden, and so
-// is the path of an address, which is the secret of many webhooks. The document need not have the plan's digest.
-// NOT_FOUND.
+// PlanDocument reads the document of a run's plan. It returns nil when no worker has fetched the plan yet, and when the
+// plan has another scope than the run, which then will not start. It hides the values of members whose names look like
+// a secret, and the paths of addresses, because the path of a webhook is often its secret. The result therefore need
+// not have the plan's digest. Error: NOT_FOUND.
 func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 	}
 	kept, err := s.store.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none yet
+		return nil, nil //nolint:nilnil // no worker has fetched it yet
 	}
 	if err != nil {
 		return nil, control.Translate(err)
@@ -31,7 +31,7 @@ func (s *PlanReader) PlanDocument(ctx context.Context, p authz.Principal, runID 
 		return nil, control.Translate(err)
 	}
 	if !control.IsOfPlace(body, r.Identity) {
-		return nil, nil //nolint:nilnil // whoever knows a digest may ask for a run of it
+		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
 	return hideSecrets(body), nil
 }

@@ -31,28 +31,28 @@ func NewPlanReader(rights *control.Rights, store PlanStore, queues plan.Queues) 
 		maxFactsBytes)}
 }
 
-// planFacts is what the use cases need of the steps of a plan that runs.
+// planFacts holds by stepId the facts of a plan that the use cases need.
 type planFacts map[string]StepFacts
 
-// StepFacts of one step.
+// StepFacts are the facts of one step that the use cases need.
 type StepFacts struct {
 	Sod          bool // another person than the one who asked for the run must complete it
 	instructions string
 	evidence     json.RawMessage
-	Patience     time.Duration // what all tries of one attempt may take at most
+	Patience     time.Duration // maximum duration of all tries of one attempt
 	Tries        int
 	Timeout      time.Duration
 	Queue        string
 }
 
-// What is kept of the facts of plans by their digest, those read last: a plan never changes.
+// Limits of the cache of facts by plan digest. Entries do not expire: a plan never changes.
 const (
 	maxPlans      = 256
 	maxFactsBytes = 64 << 20
 )
 
-// PlanFacts reads the facts of a run's plan, from memory when they were read
-// before. store.ErrNotFound when no worker has fetched the plan yet.
+// PlanFacts returns the facts of a run's plan, from the cache when possible. Errors: store.ErrNotFound when no worker
+// has fetched the plan yet, *plan.InvalidError.
 func (s *PlanReader) PlanFacts(ctx context.Context, ref plan.Ref) (planFacts, error) {
 	if f, ok := s.facts.Get(ref.SHA256); ok {
 		return f, nil
@@ -66,8 +66,8 @@ func (s *PlanReader) PlanFacts(ctx context.Context, ref plan.Ref) (planFacts, er
 	return f, nil
 }
 
-// storedPlan reads a plan from the store: store.ErrNotFound when no worker has
-// fetched it yet, *plan.InvalidError when it is none.
+// storedPlan reads a plan from the store. Errors: store.ErrNotFound when no worker has fetched it yet,
+// *plan.InvalidError when the document is not a valid plan.
 func (s *PlanReader) storedPlan(ctx context.Context, ref plan.Ref) (plan.Plan, error) {
 	doc, err := s.store.Plan(ctx, ref.SHA256)
 	if err != nil {
@@ -86,7 +86,7 @@ func factsOf(pl plan.Plan, q plan.Queues) planFacts {
 			f.Sod = step.Wait.SOD
 		}
 		if step.Type == plan.Manual {
-			if in, err := plan.DecodeManual(step.Inputs); err == nil { // it was valid when the plan was
+			if in, err := plan.DecodeManual(step.Inputs); err == nil { // a valid plan has valid inputs
 				f.instructions = in.Instructions
 				if in.Evidence != nil {
 					f.evidence, _ = json.Marshal(in.Evidence)
@@ -98,7 +98,7 @@ func factsOf(pl plan.Plan, q plan.Queues) planFacts {
 	return out
 }
 
-// bytes is about what the facts hold.
+// bytes estimates the memory that the facts use.
 func (f planFacts) bytes() (n int) {
 	const ofStep = 256
 	for id, step := range f {
@@ -107,16 +107,16 @@ func (f planFacts) bytes() (n int) {
 	return n
 }
 
-// planOfRun reads the plan of a run; false where no worker has fetched it yet. Bodies are kept by their hash: one that
-// is there for another place, or is no plan as the run's reference says, is as if it were not, for who names a hash may
-// not know what has it (T101).
+// planOfRun reads the plan of a run. It returns false when no worker has fetched the plan yet. It also returns false
+// when the stored document has another scope, or does not match the run's reference: documents are stored by digest,
+// and a caller who knows a digest must not learn whether another tenant has the document (contract T101).
 func (s *PlanReader) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
 	pl, err := s.storedPlan(ctx, r.PlanRef)
 	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil {
 		return plan.Plan{}, false, err
 	}
 	if err != nil || CheckPlace(pl, r.Identity, plan.MaxSteps) != nil {
-		return plan.Plan{}, false, nil //nolint:nilerr // then it is not known
+		return plan.Plan{}, false, nil //nolint:nilerr // an unreadable plan counts as unknown
 	}
 	return pl, true, nil
 }

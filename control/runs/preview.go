@@ -16,30 +16,29 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// BulkPreview is what a bulk would be of, and what would become of it now.
+// BulkPreview counts the runs that a bulk would target and says what would happen to them now.
 type BulkPreview struct {
 	Count    int
-	Excluded []BulkReason // runs that were named and would not be in it
-	Refusals []BulkReason // runs that would be in it and, as things are, refused
+	Excluded []BulkReason // runs that were named but would not be targeted
+	Refusals []BulkReason // runs that would be targeted and whose signal would be refused now
 	Samples  []BulkSample
 }
 
-// BulkReason says why, and of how many runs.
+// BulkReason is a reason and the number of runs that it applies to.
 type BulkReason struct {
 	Code   run.Code
 	Reason string
 	Count  int
 }
 
-// BulkSample is what would become of one run.
+// BulkSample is the preview for one run.
 type BulkSample struct {
 	RunID   string
-	Status  run.Status // as it is
+	Status  run.Status // before the action
 	Preview ActionPreview
 }
 
-// PreviewAction asks what an action would do. Exactly one member is set; of
-// Signal the ID is ignored.
+// PreviewAction asks what an action would do. Exactly one member is set. The ID of Signal is ignored.
 type PreviewAction struct {
 	Signal         *SignalRun
 	CompleteManual *CompleteManualStep
@@ -48,20 +47,20 @@ type PreviewAction struct {
 	Approve        *ApproveRun
 }
 
-// ActionPreview is what an action would do now, if nothing else happened.
+// ActionPreview is the effect that an action would have on the current state.
 type ActionPreview struct {
 	BasedOnSeq run.Seq
-	Outcome    string // as of ActionAvailability
+	Outcome    string // a value of ActionAvailability.Outcome
 	Code       run.Code
 	Reason     string
 	Status     run.Status // of the run afterwards; "" when refused
 	Changes    []StepChange
 	Blocked    []string
 	Warnings   []string
-	Bulk       *BulkPreview // of a bulk
+	Bulk       *BulkPreview // set for a bulk only
 }
 
-// StepChange is what becomes of one step.
+// StepChange is the change of one step.
 type StepChange struct {
 	StepID   string
 	Kind     string // SCHEDULE, RERUN, CANCEL, SKIP, REUSE or CHANGE
@@ -69,7 +68,7 @@ type StepChange struct {
 	Why      string
 }
 
-// PreviewStore reads what a preview starts from.
+// PreviewStore reads the state that a preview is computed from.
 type PreviewStore interface {
 	Load(ctx context.Context, runID string) (store.Loaded, error)
 	Receipt(ctx context.Context, runID string, signalID string) (run.Receipt, error)
@@ -77,7 +76,7 @@ type PreviewStore interface {
 	Approval(ctx context.Context, runID string) (store.Approval, error)
 }
 
-// Previewer says what an action would do now. It is safe for concurrent use.
+// Previewer computes what actions would do now. It is safe for concurrent use.
 type Previewer struct {
 	rights    *control.Rights
 	store     PreviewStore
@@ -95,7 +94,7 @@ func NewPreviewer(rights *control.Rights, store PreviewStore, starter *Starter, 
 		checker: checker}
 }
 
-// previewApproval goes the way of ApproveRun.
+// previewApproval makes the checks of ApproveRun.
 func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in ApproveRun) (ActionPreview, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Approve, in.RunID)
 	if err != nil {
@@ -128,12 +127,11 @@ func (s *Previewer) previewApproval(ctx context.Context, p authz.Principal, in A
 	return out, nil
 }
 
-// PreviewAction says what an action would do now, by the same checks, policy,
-// judgement and interpreter that would do it, on the state at the head and with the
-// signals that are on their way counted in (O10, T193). It leaves no trace: no
-// event, no receipt and no audit row, but that of a run that the caller may not see.
-// A denial, a state that does not allow it and RUN_MOVED are an answer with the
-// outcome REFUSED; what is malformed is the error that the action would give.
+// PreviewAction returns what an action would do now. It uses the checks, the policy, the judgement and the interpreter
+// that the action itself uses, on the state at the head with all pending signals applied first (contract O10, T193). It
+// writes no event, no receipt and no audit row, except the row for a run that the caller may not see. A denial, a state
+// that does not allow the action, and RUN_MOVED are previews with the outcome REFUSED. Malformed input returns the
+// error that the action would return.
 func (s *Previewer) PreviewAction(ctx context.Context, p authz.Principal, in PreviewAction) (ActionPreview, error) {
 	var out ActionPreview
 	var err error
@@ -154,7 +152,7 @@ func (s *Previewer) PreviewAction(ctx context.Context, p authz.Principal, in Pre
 	return out, control.Translate(err)
 }
 
-// PreviewSignal goes the way of SignalRun.
+// PreviewSignal makes the checks of SignalRun.
 func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in SignalRun) (ActionPreview, error) {
 	action := authz.Action(in.Signal.Type)
 	r, err := s.rights.Visible(ctx, p, action, in.RunID)
@@ -174,12 +172,12 @@ func (s *Previewer) PreviewSignal(ctx context.Context, p authz.Principal, in Sig
 	}
 	if moved := movedAt(l.State, in.Signal); in.ExpectedRunSeq != nil && moved > *in.ExpectedRunSeq {
 		return RefusedPreview(l.State, run.CodeRunMoved, fmt.Sprintf(
-			"What this signal concerns changed at seq %d, after the state you saw.", moved)), nil
+			"The part of the run that this signal affects changed at seq %d, after the state you saw.", moved)), nil
 	}
 	return s.previewOn(ctx, r, l.State, in.Signal)
 }
 
-// previewCompletion goes the way of CompleteManualStep.
+// previewCompletion makes the checks of CompleteManualStep.
 func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview,
 	error) {
 	r, err := s.rights.Visible(ctx, p, authz.CompleteManual, in.RunID)
@@ -217,12 +215,12 @@ func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in
 			return ActionPreview{}, err
 		case in.Actor != "" && in.Actor != p.ID:
 			return RefusedPreview(st, run.CodeForbidden,
-				"Nobody completes a step for somebody else: leave actor out, or give "+
+				"You cannot complete a step for somebody else: leave actor out, or give "+
 					"your own id."), nil
 		case !tokenFits(s.completer.tasks.Keys, in.Token, in.RunID, in.StepID, step.LogicalAttempt):
 			return RefusedPreview(st, run.CodeManualToken,
-				"This token is not that of the step's latest attempt. Read the task "+
-					"again: a retry gives it a new one."), nil
+				"This is not the token of the step's latest attempt. Read the task again: "+
+					"each retry has a new token."), nil
 		case err == nil:
 			out := RefusedPreview(st, run.CodeSuperseded, "This attempt was completed already; the first outcome stands.")
 			out.Outcome, out.Status = "NOOP", st.RunStatus()
@@ -237,7 +235,7 @@ func (s *Previewer) previewCompletion(ctx context.Context, p authz.Principal, in
 	return s.previewOn(ctx, r, st, sig)
 }
 
-// previewRights asks the policy. The preview is the answer to those who may not.
+// previewRights checks the policy. When it returns false, the preview is the answer.
 func (s *Previewer) previewRights(p authz.Principal, action authz.Action, o authz.Object) (bool, ActionPreview, error) {
 	d, err := s.rights.Authz.Decide(p, action, o)
 	if err != nil || d.Allowed {
@@ -253,10 +251,10 @@ func RefusedPreview(st run.State, code run.Code, reason string) ActionPreview {
 	return ActionPreview{BasedOnSeq: st.Seq, Outcome: "REFUSED", Code: code, Reason: reason}
 }
 
-// previewOn asks the interpreter what an admissible signal would do.
+// previewOn previews an admissible signal with the interpreter.
 func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, sig run.Signal) (ActionPreview, error) {
 	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
-		sig.ExpectedAttempt = step.LogicalAttempt // T58
+		sig.ExpectedAttempt = step.LogicalAttempt // a retry without an attempt means the latest one (contract T58)
 	}
 	pl, known, err := s.checker.plans.planOfRun(ctx, r)
 	if err != nil {
@@ -275,7 +273,7 @@ func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, si
 	}
 	sk := pl.Skeleton(s.checker.plans.Queues)
 	if !known {
-		sk = outlined(st)
+		sk = skeletonFromLog(st)
 	}
 	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LogicalAttempt: sig.ExpectedAttempt,
 		Force:   sig.Force,
@@ -285,12 +283,12 @@ func (s *Previewer) previewOn(ctx context.Context, r store.Run, st run.State, si
 		v.warn("%s on the way and counted in.", Plural(n, "signal is", "signals are"))
 	}
 	if !known {
-		v.warn("The plan is not at hand: what can be stopped, and who is asked, is not known.")
+		v.warn("The plan is not known here, so the preview cannot say which steps can be stopped.")
 	}
 	return v.answer(), nil
 }
 
-// inboxOf reads the signals that have no final outcome, and which one paused the run.
+// inboxOf reads the signals without a final outcome, and the number of the signal that paused the run.
 func (s *Previewer) inboxOf(ctx context.Context, st run.State) (interp.Inbox, error) {
 	var in interp.Inbox
 	for rc, err := range s.approver.views.receipts.SignalsOf(ctx, st.RunID) {
@@ -307,8 +305,8 @@ func (s *Previewer) inboxOf(ctx context.Context, st run.State) (interp.Inbox, er
 	return in, nil
 }
 
-// outlined is as much of a skeleton as the log tells.
-func outlined(st run.State) plan.Skeleton {
+// skeletonFromLog builds a skeleton from the log alone, for a plan that is not known. It lacks what only the plan says.
+func skeletonFromLog(st run.State) plan.Skeleton {
 	ords := make(map[string]int, len(st.Steps))
 	for i, step := range st.Steps {
 		ords[step.StepID] = i
@@ -327,7 +325,7 @@ func outlined(st run.State) plan.Skeleton {
 	return sk
 }
 
-// reusedOf are the steps that a rerun took over.
+// reusedOf returns the steps whose results a rerun takes over.
 func (s *Previewer) reusedOf(ctx context.Context, r store.Run, pl plan.Plan) ([]run.Ord, error) {
 	pin, err := RerunOf(ctx, s.store, r)
 	if pin == nil || err != nil {
@@ -336,7 +334,7 @@ func (s *Previewer) reusedOf(ctx context.Context, r store.Run, pl plan.Plan) ([]
 	return ordsOf(pl, pin.Reuse), nil
 }
 
-// ordsOf are the ordinals of steps, ascending.
+// ordsOf returns the ordinals of steps, ascending.
 func ordsOf(pl plan.Plan, ids []string) []run.Ord {
 	wanted := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -351,7 +349,7 @@ func ordsOf(pl plan.Plan, ids []string) []run.Ord {
 	return out
 }
 
-// Plural is "1 signal is" or "3 signals are".
+// Plural returns n with one or many, such as "1 signal is" or "3 signals are".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -359,8 +357,8 @@ func Plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// some names a few of many.
-func some(ids []string) string {
+// firstFew joins the first five ids and counts the rest.
+func firstFew(ids []string) string {
 	const most = 5
 	if len(ids) <= most {
 		return strings.Join(ids, ", ")

@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// previewing words what the interpreter found.
+// previewing turns the result of the interpreter into an ActionPreview with sentences for people.
 type previewing struct {
 	st    run.State
 	sk    plan.Skeleton
@@ -26,7 +26,7 @@ func (v *previewing) answer() ActionPreview {
 	d := v.found.Decision
 	v.out.BasedOnSeq, v.out.Code, v.out.Reason = v.st.Seq, d.Code, d.Message
 	if v.out.Reason == "" {
-		v.out.Reason = meaning(d.Code)
+		v.out.Reason = codeMeaning(d.Code)
 	}
 	switch d.Outcome {
 	case run.Accept:
@@ -55,7 +55,7 @@ func (v *previewing) answer() ActionPreview {
 	return v.out
 }
 
-func meaning(code run.Code) string {
+func codeMeaning(code run.Code) string {
 	for _, c := range run.CodeTable() {
 		if c.Code == code {
 			return c.Meaning
@@ -85,7 +85,7 @@ func (v *previewing) changes() {
 				change.Why = "What depends on it goes on."
 			}
 		case interp.ChangeEnd:
-			change.Kind, change.To, change.Why = "CHANGE", run.StepSuccess, "It ends as you say."
+			change.Kind, change.To, change.Why = "CHANGE", run.StepSuccess, "It ends with the outcome that you chose."
 			if v.sig.Outcome != run.ManualSucceeded {
 				change.To = run.StepFailed
 			}
@@ -96,7 +96,7 @@ func (v *previewing) changes() {
 	}
 }
 
-// status of a step now; of one that the log does not know it is PENDING.
+// status returns the current status of a step, PENDING for a step that the log does not have.
 func (v *previewing) status(id string) run.StepStatus {
 	if step, ok := v.st.Step(id); ok {
 		return step.Status
@@ -104,7 +104,7 @@ func (v *previewing) status(id string) run.StepStatus {
 	return run.StepPending
 }
 
-// overlay names the steps that may still begin an attempt, which sees the change (T197).
+// overlay lists the steps that can still start an attempt, which would see the change (contract T197).
 func (v *previewing) overlay() {
 	for _, s := range v.sk.Steps {
 		if v.sig.StepID != "" && v.sig.StepID != s.StepID {
@@ -116,7 +116,7 @@ func (v *previewing) overlay() {
 		case run.StepPending:
 			why = "It sees the change when it starts."
 		case run.StepRunning:
-			why = "The attempt that runs does not see the change; one after it would."
+			why = "The running attempt does not see the change; the next one would."
 		case run.StepFailed:
 			why = "It sees the change if it is retried."
 		default:
@@ -127,7 +127,7 @@ func (v *previewing) overlay() {
 	}
 }
 
-// cutOff is an EMERGENCY_STOP with forceKill, which does not wait for anything (T99).
+// cutOff previews an EMERGENCY_STOP with forceKill, which waits for nothing (contract T99).
 func (v *previewing) cutOff() {
 	v.out.Status, v.out.Blocked, v.out.Changes = run.Cancelled, nil, nil
 	for _, step := range v.st.Steps {
@@ -138,11 +138,11 @@ func (v *previewing) cutOff() {
 		}
 	}
 	if len(v.out.Changes) > 0 {
-		v.warn("What runs is cut off and may go on outside for a while.")
+		v.warn("Running attempts are cut off; their programs may go on for a while outside of dvt.")
 	}
 }
 
-// warnings say what may take longer than it looks.
+// warnings adds warnings about steps that delay the effect.
 func (v *previewing) warnings() {
 	cancelled := map[string]bool{}
 	for _, c := range v.out.Changes {
@@ -163,13 +163,13 @@ func (v *previewing) warnings() {
 	}
 	asks := v.sig.Type == run.Cancel || v.sig.Type == run.EmergencyStop && !v.sig.Force
 	if asks && len(stubborn) > 0 {
-		v.warn("May not stop at once: %s.", some(stubborn))
+		v.warn("May not stop at once: %s.", firstFew(stubborn))
 	}
 	switch {
 	case v.sig.Type == run.Pause && len(going) > 0:
-		v.warn("Goes on until it ends: %s.", some(going))
+		v.warn("Goes on until it ends: %s.", firstFew(going))
 	case v.found.Later && v.sig.Type == run.Resume:
-		v.warn("The run stays PAUSED until this has ended: %s.", some(going))
+		v.warn("The run stays PAUSED until this has ended: %s.", firstFew(going))
 	case v.found.Later:
 		v.warn("It takes effect when the run is resumed.")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// previewStart goes the way of StartRun.
+// previewStart makes the checks of StartRun.
 func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
 	if err := s.starter.checkStart(in); err != nil {
 		return ActionPreview{}, err
@@ -39,7 +39,7 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running,
 		Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
-	v.waitsForApproval(s.approver, o)
+	v.addApproval(s.approver, o)
 	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
@@ -50,8 +50,7 @@ func (s *Previewer) previewStart(ctx context.Context, p authz.Principal, in Star
 	return v.out, nil
 }
 
-// previewRerun goes the way of Rerun. A run by the same request is found when it is
-// asked for, not here.
+// previewRerun makes the checks of Rerun, except that it does not look for an earlier run of the same request id.
 func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Reru
 	v := previewing{st: l.State, sk: pl.Skeleton(s.checker.plans.Queues), out: ActionPreview{
 		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
 	}}
-	v.waitsForApproval(s.approver, control.ObjectOf(r.Identity))
+	v.addApproval(s.approver, control.ObjectOf(r.Identity))
 	if !known {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
@@ -103,7 +102,7 @@ func (s *Previewer) previewRerun(ctx context.Context, p authz.Principal, in Reru
 	return v.out, nil
 }
 
-// rerun says of each step whether it is taken over, or when it runs again.
+// rerun adds a change for each step: its result is taken over, or it runs again.
 func (v *previewing) rerun(reused []run.Ord) {
 	over, first := map[run.Ord]bool{}, map[run.Ord]bool{}
 	for _, o := range reused {

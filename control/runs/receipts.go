@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SignalReceipt is a stored receipt and whether this answer repeats an earlier one.
+// SignalReceipt is a stored receipt. Duplicate says that this answer repeats an earlier one.
 type SignalReceipt struct {
 	run.Receipt
 	Duplicate bool
@@ -45,7 +45,7 @@ func NewReceiptReader(rights *control.Rights, store ReceiptStore, stopWithin tim
 	return &ReceiptReader{rights: rights, Store: store, stopWithin: stopWithin}
 }
 
-// Receipt reads one receipt.
+// Receipt reads one receipt. Error: NOT_FOUND for an unknown signal and for a run that p may not see.
 func (s *ReceiptReader) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (SignalReceipt, error) {
 	if _, err := s.rights.Visible(ctx, p, authz.Read, runID); err != nil {
 		return SignalReceipt{}, err
@@ -57,8 +57,8 @@ func (s *ReceiptReader) Receipt(ctx context.Context, p authz.Principal, runID, s
 	return SignalReceipt{Receipt: s.WithStopDeadline(r)}, control.Translate(err)
 }
 
-// Receipts reads a page of a run's receipts in the order they were received.
-// CURSOR_INVALID when afterSignalID is none of them.
+// Receipts reads a page of a run's receipts in the order they were received. Errors: NOT_FOUND, BAD_USER_INPUT,
+// CURSOR_INVALID when the run has no signal afterSignalID.
 func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string,
 	limit int) (ReceiptsPage, error) {
 	n, err := control.PageSize(limit, 50)
@@ -88,7 +88,7 @@ func (s *ReceiptReader) Receipts(ctx context.Context, p authz.Principal, runID, 
 	return out, nil
 }
 
-// MySignals reads the newest signals that p sent, newest first, at most 50.
+// MySignals reads the newest signals that p sent, newest first. limit is clamped to 1 to 50.
 func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, limit int) ([]SignalReceipt, error) {
 	rs, err := s.Store.ReceiptsOf(ctx, p.TenantID, p.ID, max(1, min(limit, 50)))
 	if err != nil {
@@ -101,7 +101,8 @@ func (s *ReceiptReader) MySignals(ctx context.Context, p authz.Principal, limit 
 	return out, nil
 }
 
-// SignalsOf yields all accepted signals of a run in their order, read page by page. An error is the last.
+// SignalsOf yields all accepted signals of a run in order and reads them page by page. After an error it yields nothing
+// more.
 func (s *ReceiptReader) SignalsOf(ctx context.Context, runID string) iter.Seq2[run.Receipt, error] {
 	return func(yield func(run.Receipt, error) bool) {
 		for no := int64(0); ; {
@@ -122,8 +123,8 @@ func (s *ReceiptReader) SignalsOf(ctx context.Context, runID string) iter.Seq2[r
 	}
 }
 
-// WithStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The reason is
-// computed on each read, because it applies from the acceptance of the stop.
+// WithStopDeadline adds to the receipt of a pending stop the time at which dvt ends the run by itself. The text is
+// computed on each read and not stored, because it depends on the delivery of the stop.
 func (s *ReceiptReader) WithStopDeadline(rc run.Receipt) run.Receipt {
 	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
 		return rc

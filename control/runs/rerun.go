@@ -15,8 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Rerun asks for a new run of the plan of one that has ended. Exactly one of
-// Start, Failed and Steps is set.
+// Rerun asks for a new run of the plan of a run that has ended. Exactly one of Start, Failed and Steps is set.
 type Rerun struct {
 	RunID, RequestID string
 	Start, Failed    bool
@@ -24,17 +23,17 @@ type Rerun struct {
 	Reason           string
 }
 
-// maxReason bounds why somebody wants a rerun.
+// maxReason bounds the reason of a rerun, in bytes.
 const maxReason = 4096
 
-// Rerun makes a new run of the plan of a run that has ended, by the same digest,
-// with that run's params and none of its overlays, and with today's policy. It
-// takes over the results and artifacts of the steps that need not run again (O2,
-// T209); what steps left in a run's workspace is not among them. It is durable
-// before the answer and safe to repeat as StartRun. INVALID_RUN_STATE when the run
-// has not ended, or when everything succeeded and nothing but what failed is asked
-// for; STEP_NOT_FOUND with a violation for each step that there is not;
-// REQUEST_ID_CONFLICT when the request id made another run.
+// Rerun creates a new run with the plan digest and the params of a run that has ended, without its overlays, and with
+// the current policy. It takes over the results and artifacts of the steps that need not run again (contract O2, T209),
+// but not files that steps left in the workspace of the run. The new run is durable before the answer, and a repetition
+// is as safe as that of StartRun.
+//
+// Errors: INVALID_RUN_STATE when the run has not ended, or when Failed is set and every step succeeded; STEP_NOT_FOUND
+// with a violation for each unknown step; REQUEST_ID_CONFLICT when the request id created another run; and those of
+// StartRun.
 func (s *Starter) Rerun(ctx context.Context, p authz.Principal, in Rerun) (StartedRun, error) {
 	parent, err := s.rights.Visible(ctx, p, authz.Rerun, in.RunID)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *Starter) createRerun(ctx context.Context, p authz.Principal, parent sto
 	return s.answerStart(ctx, r, created)
 }
 
-// sameRerun refuses a request id that made another run, or another rerun.
+// sameRerun returns REQUEST_ID_CONFLICT when the request id created a run that is not this rerun.
 func (s *Starter) sameRerun(ctx context.Context, r store.Run, requestID string, pin run.Rerun) error {
 	was, err := RerunOf(ctx, s.store, r)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Starter) sameRerun(ctx context.Context, r store.Run, requestID string, 
 	return nil
 }
 
-// checkRerun names everything wrong with a request, and says what runs again.
+// checkRerun checks the input and returns every violation, or the steps that are to run again.
 func checkRerun(in Rerun) (run.RerunFrom, error) {
 	vs := control.CheckID(nil, "runRequestId", in.RequestID)
 	bad := func(path, code, format string, args ...any) {
@@ -130,9 +129,9 @@ func checkRerun(in Rerun) (run.RerunFrom, error) {
 		Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, nil
 }
 
-// rerunPlan says which steps a rerun of a run takes over, in canonical order:
-// those that succeeded and depend on nothing that runs again. A step that an
-// operator skipped did not succeed. A *Error says why there can be no such rerun.
+// rerunPlan returns the steps whose results a rerun takes over, in canonical order: those that succeeded and depend on
+// no step that runs again. A step that an operator skipped did not succeed. It returns a *Error when the rerun is not
+// possible.
 func rerunPlan(st run.State, from run.RerunFrom) ([]string, *control.Error) {
 	if !st.RunStatus().Terminal() {
 		return nil, control.Refuse(
@@ -186,15 +185,14 @@ func rerunPlan(st run.State, from run.RerunFrom) ([]string, *control.Error) {
 	return reuse, nil
 }
 
-// RerunOf reads what a rerun takes over: it stands at the beginning of its log, in
-// its approval or in its wait for it. nil
-// for a run that is none.
+// RerunOf reads which results a rerun takes over. They are recorded in the first events of its log, or in its approval
+// while it waits for one. It returns nil for a run that is not a rerun.
 func RerunOf(ctx context.Context, s approvedLog, r store.Run) (*run.Rerun, error) {
 	if r.ParentRunID == "" {
 		return nil, nil //nolint:nilnil // not every run is a rerun
 	}
 	for after := run.Seq(0); ; {
-		page, err := s.Events(ctx, r.RunID, after, beginning)
+		page, err := s.Events(ctx, r.RunID, after, firstEvents)
 		if err != nil {
 			return nil, err
 		}
@@ -209,16 +207,16 @@ func RerunOf(ctx context.Context, s approvedLog, r store.Run) (*run.Rerun, error
 				}
 			}
 		}
-		if len(page) < beginning {
+		if len(page) < firstEvents {
 			return pinnedRerun(ctx, s, r.RunID)
 		}
 	}
 }
 
-// beginning is as many events as mostly stand before the approval of a run and with it.
-const beginning = 4
+// firstEvents is the usual number of events up to the approval of a run.
+const firstEvents = 4
 
-// pinnedRerun is what a rerun takes over that waits for approval.
+// pinnedRerun returns the results that a rerun takes over while it waits for approval.
 func pinnedRerun(ctx context.Context, s approvedLog, runID string) (*run.Rerun, error) {
 	at, err := s.Approval(ctx, runID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -227,7 +225,7 @@ func pinnedRerun(ctx context.Context, s approvedLog, runID string) (*run.Rerun, 
 	return at.Rerun, err
 }
 
-// approvedLog is where a rerun's beginning stands.
+// approvedLog reads the places that record the origin of a rerun.
 type approvedLog interface {
 	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
 	Approval(ctx context.Context, runID string) (store.Approval, error)

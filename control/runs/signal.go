@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// SignalRun asks for one signal (cancelRun included, as CANCEL).
+// SignalRun asks for one signal. cancelRun is also one, with the type CANCEL.
 type SignalRun struct {
 	RunID          string
 	Signal         run.Signal
@@ -23,7 +23,8 @@ type SignalRun struct {
 	ExpectedRunSeq *run.Seq
 }
 
-// EngineSignal is what travels to the engine: never a payload (T196).
+// EngineSignal converts a receipt to the form of the signal that the engine gets. It never contains the payload, which
+// stays in the store (contract T196).
 func EngineSignal(r run.Receipt) engine.Signal {
 	return engine.Signal{
 		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LogicalAttempt: r.Signal.ExpectedAttempt,
@@ -33,15 +34,15 @@ func EngineSignal(r run.Receipt) engine.Signal {
 	}
 }
 
-// Limits bound what one request may ask; zero fields take the defaults named.
+// Limits bound what one request may ask for. A zero field takes the default that its comment names.
 type Limits struct {
-	MaxSteps         int           // of a plan that runs here; plan.MaxSteps, 5,000
-	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (T96)
-	MaxOverlayBytes  int           // the same of UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (T97)
+	MaxSteps         int           // of a plan that this version runs; plan.MaxSteps, 5,000
+	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (contract T96)
+	MaxOverlayBytes  int           // the same for UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (contract T97)
 	MaxParamsBytes   int           // 65,536
-	DenialsPerMinute int           // that reach a run's log, per principal; 10 (T102)
-	SignalsPerMinute int           // of one run; 60, negative: not limited (T96)
-	LeaseTTL         time.Duration // 30 s (O5)
+	DenialsPerMinute int           // written to a run's log, per principal; 10 (contract T102)
+	SignalsPerMinute int           // of one run; 60; a negative value sets no limit (contract T96)
+	LeaseTTL         time.Duration // 30 s (contract O5)
 	LeaseBatch       int           // 16
 }
 
@@ -66,12 +67,15 @@ func NewSignaller(rights *control.Rights, store SignalStore, judge *Judge, check
 	return &Signaller{rights: rights, store: store, judge: judge, Checker: checker, blobs: blobs, alerts: alerts}
 }
 
-// SignalRun accepts or rejects one signal under the run's head lock and returns
-// its receipt (T93, T96, T222). Order: visibility, size, dedupe, authorisation, the
-// limits of the run and of its tenant, RUN_MOVED, the state of the run. What is over a limit is
-// SIGNAL_RATE_LIMITED and leaves no trace but an audit row; what the state refuses costs as much as
-// what it accepts. What it accepts is durable, numbered and will
-// be delivered in order, whatever crashes next. It is safe to repeat.
+// SignalRun accepts or rejects one signal under the run's head lock and returns its receipt (contract T93, T96, T222).
+// An accepted signal is durable, numbered, and delivered in order in spite of crashes. The call is safe to repeat: the
+// same signalId returns the stored receipt.
+//
+// Checks in this order: visibility (NOT_FOUND), content and size (BAD_USER_INPUT, SIGNAL_TOO_LARGE, NOT_SUPPORTED), a
+// stored receipt of the id (SIGNAL_ID_CONFLICT if it is of another signal), authorisation (FORBIDDEN), the limits of
+// the run and of its tenant, RUN_MOVED, the state of the run. A signal over a limit is SIGNAL_RATE_LIMITED and leaves
+// only an audit row. A signal that the state refuses has a receipt with Rejected and counts against the limits like an
+// accepted one.
 func (s *Signaller) SignalRun(ctx context.Context, p authz.Principal, in SignalRun) (SignalReceipt, error) {
 	action := authz.Action(in.Signal.Type)
 	r, err := s.rights.Visible(ctx, p, action, in.RunID)
@@ -88,8 +92,8 @@ func (s *Signaller) SignalRun(ctx context.Context, p authz.Principal, in SignalR
 	return s.DecideSignal(ctx, p, r, in, rights, nil)
 }
 
-// DecideSignal is SignalRun for what was seen to be visible and well-formed. One that is of a bulk
-// is decided under the fence of that: store.ErrConflict when it is held no more.
+// DecideSignal is SignalRun without the checks of visibility and content, which the caller has made. A signal of a bulk
+// is decided under the fence of the bulk: the error matches store.ErrConflict when the caller no longer holds the bulk.
 func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun,
 	rights authz.Decision,
 	bulk *store.Bulk) (SignalReceipt, error) {
@@ -126,7 +130,7 @@ func (s *Signaller) DecideSignal(ctx context.Context, p authz.Principal, r store
 	return j.out, nil
 }
 
-// checkWithID is checkSignal with the signalId, all violations at once.
+// checkWithID is CheckSignal together with the check of the signalId. It returns all violations at once.
 func (s *Signaller) checkWithID(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
 	vs := checkNotReserved(control.CheckID(nil, "signalId", in.Signal.ID), in.Signal.ID)
 	err := s.Checker.CheckSignal(ctx, r, in, whole)

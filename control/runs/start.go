@@ -1,5 +1,5 @@
-// Package runs is the use cases that change a run, and what they need to know of it: start and rerun, signals and
-// stops, approvals, manual steps, previews of each, and views of runs and plans.
+// Package runs has the use cases that change a run and the reads that they need: start and rerun, signals and stops,
+// approvals, manual steps, previews of each, and views of runs and plans.
 package runs
 
 import (
@@ -33,28 +33,28 @@ type StartRun struct {
 	Inline        json.RawMessage
 	Ref           *plan.Ref
 	Params        json.RawMessage
-	Priority      int // 0 to store.MaxPriority: while runs wait, higher goes first within a project
+	Priority      int // 0 to store.MaxPriority; among waiting runs of a project, higher goes first
 }
 
-// DefaultPriority is that of runs for which nobody asked for another.
+// DefaultPriority is the priority of reruns, and the default of the API for starts.
 const DefaultPriority = 5
 
-// StartedRun answers StartRun; it is durable before it is given.
+// StartedRun is the result of StartRun. The run is durable before it is returned.
 type StartedRun struct {
 	View         control.RunView
 	Deduplicated bool
 }
 
-// StartRules are what every new run is held against.
+// StartRules are the rules and limits for every new run.
 type StartRules struct {
 	Queues         plan.Queues
-	Policy         run.Policy // of runs whose plan does not say
+	Policy         run.Policy // default for runs whose plan sets none
 	MaxSteps       int        // of a plan
 	MaxParamsBytes int
-	ApprovalTTL    time.Duration // that a run waits for approval
+	ApprovalTTL    time.Duration // maximum time that a run waits for approval
 }
 
-// StartStore makes runs.
+// StartStore creates runs.
 type StartStore interface {
 	CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error)
 	ByRequest(ctx context.Context, key run.Key) (store.Run, error)
@@ -63,7 +63,7 @@ type StartStore interface {
 	Approval(ctx context.Context, runID string) (store.Approval, error)
 }
 
-// Starter makes runs and reruns. It is safe for concurrent use.
+// Starter creates runs and reruns. It is safe for concurrent use.
 type Starter struct {
 	rights    *control.Rights
 	store     StartStore
@@ -77,10 +77,10 @@ type Starter struct {
 func NewStarter(rights *control.Rights, store StartStore, views *Views, admission *admission.Admission,
 	rules StartRules) *Starter {
 	return &Starter{rights: rights, store: store, views: views, admission: admission, rules: rules,
-		versions: control.NewLRU[string](maxAsked)}
+		versions: control.NewLRU[string](maxRequestVersions)}
 }
 
-// checkStartable refuses a new run in a mode that starts nothing, unless its request made one before.
+// checkStartable refuses a new run in a mode that admits none, unless the same request created a run before.
 func (s *Starter) checkStartable(ctx context.Context, p authz.Principal, r store.Run, row store.AuditRow) error {
 	refusal := s.admission.Modes.CheckAdmits(r.TenantID)
 	if refusal == nil {
@@ -95,8 +95,9 @@ func (s *Starter) checkStartable(ctx context.Context, p authz.Principal, r store
 	return refusal
 }
 
-// requireApproval makes a new run wait for the people that the policy asks for: no event, no
-// row in the queue (W-20). How many they are stays with the run whatever the policy says later.
+// requireApproval makes a new run wait for approval when the policy asks for it: the run is created without an event
+// and without a queue row (contract W-20). The number of approvals is stored with the run, so later changes of the
+// policy do not affect it.
 func (s *Starter) requireApproval(n *store.NewRun, pin *run.Rerun) {
 	r := n.Run
 	required := s.rights.Authz.Approval(r.TenantID, r.ProjectID, r.EnvironmentID)
@@ -108,12 +109,11 @@ func (s *Starter) requireApproval(n *store.NewRun, pin *run.Rerun) {
 	n.Enqueue, n.Wait, n.Events = nil, nil, nil
 }
 
-// StartRun makes a run, approves it and queues its start, in one transaction
-// that is durable before the answer (T224); a run for which there is no token or no
-// place waits for them, and is approved then. It is safe to repeat: the same request
-// id with the same plan answers with the same run. An inline plan is validated
-// whole first; of a reference only the reference is checked here (T225).
-// QUOTA_EXCEEDED and QUEUE_FULL say when to come back.
+// StartRun creates a run, approves it and queues its start, in one transaction that is durable before the answer
+// (contract T224). A run without a quota token or a free slot waits for them and is approved when it gets them. The
+// call is safe to repeat: the same request id with the same plan returns the same run. An inline plan is validated
+// completely first; of a plan by reference only the reference is checked (contract T225). Errors: BAD_USER_INPUT,
+// PLAN_INVALID, FORBIDDEN, REQUEST_ID_CONFLICT, and QUOTA_EXCEEDED and QUEUE_FULL with RetryAfter.
 func (s *Starter) StartRun(ctx context.Context, p authz.Principal, in StartRun) (StartedRun, error) {
 	if err := s.checkStart(in); err != nil {
 		return StartedRun{}, err
@@ -162,12 +162,12 @@ func (s *Starter) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 		if q := w.Queue; q != nil && !q.Waiting {
 			return s.answerView(writtenView(r, w), created), nil
 		}
-	default: // the store does not say what it wrote
+	default: // the store did not report its write
 	}
 	return s.answerStart(ctx, r, created)
 }
 
-// writtenView is the view of a run that was admitted as it was made, without reading it again.
+// writtenView returns the view of a run that was admitted when it was created, without another read.
 func writtenView(r store.Run, w store.Written) control.RunView {
 	v := control.RunView{Run: r, State: w.Loaded.State, Epoch: w.Loaded.Epoch, OpsRev: w.Loaded.Head.OpsRev,
 		AsOf: w.Loaded.Now}
@@ -179,7 +179,7 @@ func writtenView(r store.Run, w store.Written) control.RunView {
 	return v
 }
 
-// startDetail says which plan starts where, beside what more says.
+// startDetail returns the JSON members of more with those that name the plan and the scope of the start.
 func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
 	out := map[string]any{}
 	if more != nil {
@@ -192,10 +192,10 @@ func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// approve makes a run of n that is approved and waits for its start, or first for its turn, or one that waits for
-// people to approve it where the policy asks for them (W-20), and the row of its audit, in one transaction; pin is what
-// a rerun takes over, else nil; pl is the plan, nil when it is not at hand. It gives both their ids and the run its
-// request key. false comes with the run that the request id made before.
+// approve creates the run of n and its audit row in one transaction. The run is approved and waits for its start or for
+// its slot; where the policy asks for approvals, it waits for people (contract W-20). pin holds the results that a
+// rerun takes over, nil for other runs. pl is the plan, nil when it is not known. approve sets the ids of n and its
+// request key. It returns false with the earlier run when the request id has created one.
 func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow,
 	pin *run.Rerun, pl *plan.Plan) (store.Run, bool, error) {
 	approved, err := s.RunApprovedDraft(pin)
@@ -231,7 +231,7 @@ func (s *Starter) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	return made, created, control.Translate(err)
 }
 
-// RunApprovedDraft is the RunApproved of a project that approves by itself.
+// RunApprovedDraft returns the RunApproved event of a project that needs no approvals.
 func (s *Starter) RunApprovedDraft(pin *run.Rerun) (run.Draft, error) {
 	payload, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically",
 		Rerun: pin})
@@ -241,7 +241,7 @@ func (s *Starter) RunApprovedDraft(pin *run.Rerun) (run.Draft, error) {
 	}, err
 }
 
-// runQueuedDrafts is the log of a run that has to wait (T137).
+// runQueuedDrafts returns the events of a run that has to wait (contract T137).
 func (s *Starter) runQueuedDrafts(a store.Admission, pin *run.Rerun) ([]run.Draft, error) {
 	payload, err := json.Marshal(
 		run.RunQueuedPayload{QueuePosition: a.Position, EstimatedWaitMS: a.Estimate.Milliseconds(), Rerun: pin})
@@ -251,7 +251,7 @@ func (s *Starter) runQueuedDrafts(a store.Admission, pin *run.Rerun) ([]run.Draf
 	}}, err
 }
 
-// answerStart has a run's start looked at, and shows the run.
+// answerStart wakes the dispatchers and returns the view of the run.
 func (s *Starter) answerStart(ctx context.Context, r store.Run, created bool) (StartedRun, error) {
 	v, err := s.views.View(ctx, r)
 	if err != nil {
@@ -273,11 +273,11 @@ func (s *Starter) answerView(v control.RunView, created bool) StartedRun {
 	return StartedRun{View: v, Deduplicated: !created}
 }
 
-// maxAsked request ids are remembered for a warning.
-const maxAsked = 10_000
+// maxRequestVersions bounds the number of request ids that are remembered for warnOfVersion.
+const maxRequestVersions = 10_000
 
-// warnOfVersion tells operators of a request id that comes again with another version of
-// its plan: that is another run (T138). What other servers were asked is not known here.
+// warnOfVersion logs a request id that comes again with another version of its plan: such a request starts a second run
+// (contract T138). Each server only knows its own requests.
 func (s *Starter) warnOfVersion(ctx context.Context, r store.Run) {
 	key := strings.Join([]string{r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.RequestID}, "/")
 	if before, ok := s.versions.Get(key); ok && before != r.PlanVersion {
@@ -311,7 +311,8 @@ func (s *Starter) checkStart(in StartRun) error {
 	return nil
 }
 
-// planProblems are those of the plan of a request that is refused without it: all are told at once.
+// planProblems returns the violations of the plan for a request that is refused for other violations, so that the
+// caller gets all of them at once.
 func (s *Starter) planProblems(in StartRun) []plan.Violation {
 	var err error
 	switch {
@@ -335,7 +336,7 @@ type pinnedPlan struct {
 	policy run.Policy
 }
 
-// planOf checks the plan and pins it.
+// planOf validates the plan of a request and computes its reference.
 func (s *Starter) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 	if in.Ref != nil {
 		if err := in.Ref.Validate(); err != nil {
@@ -363,7 +364,7 @@ func (s *Starter) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 	return pinnedPlan{ref: ref, body: body.Bytes(), plan: &pl, policy: s.rules.Policy.For(pl)}, nil
 }
 
-// CheckPlace refuses a plan made for another place, and one too long to run here.
+// CheckPlace refuses a plan that was made for another scope, and one with more than maxSteps steps.
 func CheckPlace(pl plan.Plan, at run.Identity, maxSteps int) error {
 	var vs []plan.Violation
 	for _, c := range []struct{ path, got, want string }{
@@ -373,11 +374,12 @@ func CheckPlace(pl plan.Plan, at run.Identity, maxSteps int) error {
 	} {
 		if c.got != c.want {
 			vs = append(vs, plan.Violation{Path: c.path, Code: "INVALID",
-				Message: fmt.Sprintf("must be %q, where the run is asked for", c.want)})
+				Message: fmt.Sprintf("must be %q, as in the request", c.want)})
 		}
 	}
 	if len(vs) > 0 {
-		return &control.Error{Code: run.CodePlanInvalid, Message: "The plan is made for another place.", Violations: vs}
+		return &control.Error{Code: run.CodePlanInvalid, Violations: vs,
+			Message: "The plan was made for another tenant, project or environment."}
 	}
 	if n := len(pl.Steps); n > maxSteps {
 		e := control.Refuse(run.CodePlanTooManySteps, "The plan has %d steps; this version runs plans of at most %d.", n,

@@ -22,23 +22,23 @@ type InputReader struct {
 	blobs  artifact.Blobs
 }
 
-// NewInputReader makes a InputReader.
+// NewInputReader makes an InputReader.
 func NewInputReader(rights *control.Rights, store store.Overlays, plans *PlanReader,
 	blobs artifact.Blobs) *InputReader {
 	return &InputReader{rights: rights, store: store, plans: plans, blobs: blobs}
 }
 
-// StepInputs is what an attempt of a step is given: what its plan and its run say, with the changes that were
-// accepted before it began. What looks like a secret is hidden as in PlanDocument.
+// StepInputs are the inputs of an attempt: those of the plan and the run, with the changes that were accepted before
+// the attempt started. Values that look like a secret are hidden as in PlanDocument.
 type StepInputs struct {
 	Inputs  json.RawMessage
-	Params  json.RawMessage // of the run; nil for none
+	Params  json.RawMessage // of the run; nil when it has none
 	Secrets []plan.SecretRef
 	Changes []SignalReceipt // UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET, in the order in which they were applied
 }
 
-// StepInputs gives what a step's attempt that began at upTo was given, or one that began now when upTo is 0. Nil
-// when PlanDocument has none, and when the plan has no such step. NOT_FOUND, STORE_UNAVAILABLE.
+// StepInputs returns the inputs of the attempt that started at the event upTo, or, when upTo is 0, of one that starts
+// now. It returns nil when PlanDocument does, and when the plan has no such step. Errors: NOT_FOUND, STORE_UNAVAILABLE.
 func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string,
 	upTo run.Seq) (*StepInputs,
 	error) {
@@ -48,14 +48,14 @@ func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, 
 	}
 	pl, err := s.plans.storedPlan(ctx, r.PlanRef)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none yet
+		return nil, nil //nolint:nilnil // no worker has fetched it yet
 	}
 	if err != nil {
 		return nil, control.Translate(err)
 	}
 	i := slices.IndexFunc(pl.Steps, func(step plan.Step) bool { return step.StepID == stepID })
 	if i < 0 || !control.OfPlace(pl.Scope, r.Identity) {
-		return nil, nil //nolint:nilnil // whoever knows a digest may ask for a run of it
+		return nil, nil //nolint:nilnil // anybody who knows the digest can start a run with it
 	}
 	out := &StepInputs{Inputs: pl.Steps[i].Inputs, Params: r.Params, Secrets: pl.Steps[i].SecretRefs}
 	if err := s.change(ctx, out, runID, stepID, upTo); err != nil {
@@ -68,7 +68,7 @@ func (s *InputReader) StepInputs(ctx context.Context, p authz.Principal, runID, 
 	return out, nil
 }
 
-// change applies to in what was accepted for the step up to an event of the run.
+// change applies the overlays that were accepted for the step up to an event of the run.
 func (s *InputReader) change(ctx context.Context, in *StepInputs, runID, stepID string, upTo run.Seq) error {
 	if upTo == 0 {
 		upTo = run.MaxSeq

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Stopper ends runs that are stopped. It is safe for concurrent use.
+// Stopper ends runs that a signal stops. It is safe for concurrent use.
 type Stopper struct {
 	store    SignalStore
 	Engine   engine.Engine
@@ -26,9 +26,9 @@ func NewStopper(store SignalStore, engine engine.Engine, receipts *ReceiptReader
 	return &Stopper{store: store, Engine: engine, receipts: receipts, now: now}
 }
 
-// acceptStop accepts a CANCEL or EMERGENCY_STOP. A run that no engine has seen ends
-// here and now (T100, G24); for any other the closed gate is the intent, there
-// before the engine is touched (T192).
+// acceptStop accepts a CANCEL or EMERGENCY_STOP. It ends a run that no engine has seen in the same transaction
+// (contract T100, G24). For any other run it closes the gate, which records the intent before the engine is called
+// (contract T192).
 func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) error {
 	q, err := tx.Queue(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -40,8 +40,8 @@ func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) 
 			return err
 		}
 	}
-	// A start that failed may have reached the engine all the same: a run that
-	// began is stopped there, whatever its queue row says.
+	// A start that failed may have reached the engine all the same. A run that has begun is therefore stopped by the
+	// engine, whatever its queue row says.
 	if !waits || st.Status == run.Running || st.Status == run.Paused {
 		return j.appendAccepted(ctx, tx, j.in.Signal, run.GateStopped, true)
 	}
@@ -55,7 +55,7 @@ func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) 
 	return err
 }
 
-// Killer is the newest forced stop among receipts that is not done yet, or false.
+// Killer returns the newest forced stop among receipts that is not carried out yet, or false.
 func Killer(receipts []run.Receipt) (run.Receipt, bool) {
 	for _, rc := range slices.Backward(receipts) {
 		if rc.Signal.Type == run.EmergencyStop && rc.Signal.Force && !rc.Application.Final() {
@@ -65,9 +65,9 @@ func Killer(receipts []run.Receipt) (run.Receipt, bool) {
 	return run.Receipt{}, false
 }
 
-// Kill carries out an EMERGENCY_STOP with forceKill: the engine ends the execution,
-// then control writes the end of the run (T99). It may be repeated from any point.
-// engine.ErrNotStarted says that a start is under way.
+// Kill carries out an EMERGENCY_STOP with forceKill: the engine ends the execution, then the events that end the run
+// are written (contract T99). It is idempotent from any point. It returns engine.ErrNotStarted while a start is under
+// way.
 func (s *Stopper) Kill(ctx context.Context, r store.Run, stop run.Receipt) error {
 	err := s.Engine.Terminate(ctx, r.Identity, "dvt: EMERGENCY_STOP "+stop.Signal.ID)
 	unknown := errors.Is(err, engine.ErrNotStarted)
@@ -81,15 +81,15 @@ func (s *Stopper) Kill(ctx context.Context, r store.Run, stop run.Receipt) error
 				return err
 			}
 			if err == nil && q.Status == store.QueueLocked {
-				return engine.ErrNotStarted // it may be there at any moment, and would go on
+				return engine.ErrNotStarted // the start may still reach the engine, and the run would go on
 			}
 		}
 		return s.CompleteStop(ctx, tx, stop, CutByKill(), "")
 	})
 }
 
-// OpenStop is the accepted stop of a run that has not been carried out: whoever
-// would end the run otherwise completes it instead (T192). The first one wins.
+// OpenStop returns the first accepted stop of a run that has not been carried out, or false. Code that would end the
+// run for another reason completes this stop instead (contract T192).
 func (s *Stopper) OpenStop(ctx context.Context, runID string) (run.Receipt, bool, error) {
 	for rc, err := range s.receipts.SignalsOf(ctx, runID) {
 		if err != nil {
@@ -102,10 +102,10 @@ func (s *Stopper) OpenStop(ctx context.Context, runID string) (run.Receipt, bool
 	return run.Receipt{}, false, nil
 }
 
-// CompleteStop ends a run on the word of a stop that no engine is to carry out any more: StepFailed with cut for every
-// attempt that runs, RunCancelled, and the receipt APPLIED by it with reason, in the caller's transaction (T99). A
-// start that is under way conflicts with the queue row, and the workflow that it makes finds the run ended. A run that
-// ended, or a stop that was carried out, stays as it is.
+// CompleteStop ends a run for a stop that the engine will not carry out. In the caller's transaction it writes
+// StepFailed with cut for every running attempt and RunCancelled, and marks the receipt APPLIED with reason (contract
+// T99). A start that is under way conflicts on the queue row, and its workflow finds the run ended. CompleteStop does
+// nothing when the run has ended or the stop was carried out.
 func (s *Stopper) CompleteStop(
 	ctx context.Context, tx store.RunTx, stop run.Receipt, cut run.FailurePayload, reason string,
 ) error {
@@ -126,7 +126,7 @@ func (s *Stopper) CompleteStop(
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
 		return err
-	case q.Status == store.QueuePending, q.Status == store.QueueLocked: // nobody is to start it any more
+	case q.Status == store.QueuePending, q.Status == store.QueueLocked: // the run must not start any more
 		q.Status = store.QueueCancelled
 		if err := tx.SetQueue(ctx, q); err != nil {
 			return err
@@ -137,8 +137,7 @@ func (s *Stopper) CompleteStop(
 	})
 }
 
-// EndRun appends what ends a run, whose last event does; applied are the signals
-// that this carries out.
+// EndRun appends events. The last event must end the run. The signals in applied are marked as applied by that event.
 func EndRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draft,
 	applied ...store.SignalOutcome) error {
 	for part := range slices.Chunk(events, store.MaxBatch) {
@@ -162,7 +161,7 @@ func EndRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draf
 	return nil
 }
 
-// stopEvents end what runs, in canonical order, and then the run.
+// stopEvents returns StepFailed for the running attempts in canonical order, then RunCancelled.
 func (s *Stopper) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayload) ([]run.Draft, error) {
 	events, err := s.CutOff(st, cut)
 	if err != nil {
@@ -176,7 +175,7 @@ func (s *Stopper) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayl
 	}), err
 }
 
-// CutByKill is the failure of attempts whose execution was ended without its cooperation (T99).
+// CutByKill returns the failure of attempts whose execution was ended without their cooperation (contract T99).
 func CutByKill() run.FailurePayload {
 	return run.FailurePayload{
 		ErrorCode: string(run.CodeTerminated), ErrorMessage: "the attempt was cut off because its run was stopped",
@@ -184,7 +183,7 @@ func CutByKill() run.FailurePayload {
 	}
 }
 
-// CutOff is StepFailed with cut for every attempt that runs, in canonical order.
+// CutOff returns a StepFailed with cut for every running attempt, in canonical order.
 func (s *Stopper) CutOff(st run.State, cut run.FailurePayload) ([]run.Draft, error) {
 	failed, err := json.Marshal(cut)
 	var events []run.Draft

@@ -22,8 +22,8 @@ type ManualTasksQuery struct {
 	After string // cursor of ManualTasksPage
 }
 
-// ManualTask is a step that waits for a person. Token is empty for those who may
-// not complete it (T85, T201).
+// ManualTask is a step that waits for a person. Token is empty for callers who may not complete it (contract T85,
+// T201).
 type ManualTask struct {
 	Identity       run.Identity
 	StepID         string
@@ -62,11 +62,10 @@ func NewTaskReader(rights *control.Rights, store WaitStore, plans *PlanReader, k
 	return &TaskReader{rights: rights, store: store, plans: plans, Keys: keys}
 }
 
-// ManualTasks lists steps of the tenant's runs that p may see and that wait for a
-// person, the longest wait first, in one query (T85, T201). Only who may complete a
-// task gets its token. Which tasks there are lags behind the log like every list,
-// by the time of a projection; one that was completed is gone at once. NOT_FOUND
-// for a run that p may not see, CURSOR_INVALID for a cursor of another list.
+// ManualTasks lists steps of the tenant's runs that p may see and that wait for a person, longest wait first, with one
+// query (contract T85, T201). Only a caller who may complete a task gets its token. New tasks appear with the lag of
+// the projection, like in every list; a completed task disappears at once. Errors: NOT_FOUND for a run that p may not
+// see, CURSOR_INVALID for a cursor of another list, BAD_USER_INPUT.
 func (s *TaskReader) ManualTasks(ctx context.Context, p authz.Principal, q ManualTasksQuery) (ManualTasksPage, error) {
 	n, err := control.PageSize(q.First, 50)
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *TaskReader) manualTask(ctx context.Context, p authz.Principal, w store.
 	return t, nil
 }
 
-// approvalsBy says which of the runs p has approved, in one read.
+// approvalsBy returns which of the runs p has approved, with one read.
 func (s *TaskReader) approvalsBy(ctx context.Context, p authz.Principal, waits []store.Wait) (map[string]bool, error) {
 	out := map[string]bool{}
 	var ids []string
@@ -147,8 +146,8 @@ func (s *TaskReader) approvalsBy(ctx context.Context, p authz.Principal, waits [
 	return out, err
 }
 
-// ManualFacts are those of one step. Of a plan that cannot be had only the rule
-// that is on by default is known (O4).
+// ManualFacts returns the facts of one step. When the plan cannot be read, only Sod is set, to the default true
+// (contract O4).
 func (s *TaskReader) ManualFacts(ctx context.Context, ref plan.Ref, stepID string) (StepFacts, error) {
 	facts, err := s.plans.PlanFacts(ctx, ref)
 	var broken *plan.InvalidError
@@ -163,8 +162,8 @@ func (s *TaskReader) ManualFacts(ctx context.Context, ref plan.Ref, stepID strin
 	return f, nil
 }
 
-// mayComplete says whether p may complete a task, and why not: the policy, then
-// the separation of duties (T87), then whether this server can.
+// mayComplete returns whether p may complete a task, and otherwise why not. It checks the policy, separation of duties
+// (contract T87), and whether this server has keys.
 func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool) ActionAvailability {
 	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
 	d, err := s.rights.Authz.Decide(p, a.Action, o)
@@ -185,10 +184,10 @@ func (s *TaskReader) mayComplete(p authz.Principal, o authz.Object, sameOne bool
 	return a
 }
 
-// What people are told who may not complete a task, or cannot here.
+// Reasons why people may not, or cannot, complete a task.
 const (
-	sodReason = "Who asked for the run or approved it may not complete this step, nor may a service; another " +
-		"person must."
+	sodReason = "A person who requested or approved the run may not complete this step, nor may a service; " +
+		"another person must."
 	noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
 )
 
@@ -198,7 +197,7 @@ func encodeWait(at store.WaitPos) string {
 
 func decodeWait(c string) (*store.WaitPos, error) {
 	if c == "" {
-		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
+		return nil, nil //nolint:nilnil // no cursor means the beginning
 	}
 	parts := strings.Split(c, " ")
 	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {

@@ -10,21 +10,20 @@ import (
 	"strings"
 )
 
-// ManualKey makes and knows completion tokens (T201). Its secret is never printed.
+// ManualKey makes and verifies completion tokens (contract T201). Its secret is never printed.
 type ManualKey struct {
 	ID     string
 	secret []byte
 }
 
-// minManualSecret is as many bytes as the hash has.
+// minManualSecret is the size of the hash in bytes.
 const minManualSecret = sha256.Size
 
 var manualKeyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// ParseManualKeys reads keys written as id:secret, the secret in base64 with at
-// least 32 bytes. The first one signs; the others are known still, which is how a
-// key is changed: put the new one first, and drop the old one when no task is
-// older. An error never shows a secret.
+// ParseManualKeys parses keys of the form id:secret, with at least 32 bytes of secret in base64. The first key signs,
+// and all of them verify. To rotate, put the new key first and remove the old one when no task is older than the
+// change. Errors never contain a secret.
 func ParseManualKeys(list []string) ([]ManualKey, error) {
 	var keys []ManualKey
 	known := map[string]bool{}
@@ -57,15 +56,15 @@ func (k ManualKey) GoString() string { return k.String() }
 // LogValue hides the secret.
 func (k ManualKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// token completes one attempt of a step. The ids cannot hold the separator.
+// token returns the token for one attempt of a step. The fields are separated by "|", which ids cannot contain.
 func (k ManualKey) token(runID, stepID string, la int) string {
 	mac := hmac.New(sha256.New, k.secret)
 	fmt.Fprintf(mac, "%s|%s|%d|%s", runID, stepID, la, k.ID)
 	return k.ID + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// tokenFits reports whether one of the keys made the token for this attempt. How
-// long that takes says nothing about the token.
+// tokenFits reports whether one of the keys made the token for this attempt. It compares with every key in constant
+// time, so that its duration tells nothing about the token.
 func tokenFits(keys []ManualKey, token, runID, stepID string, la int) bool {
 	fits := false
 	for _, k := range keys {

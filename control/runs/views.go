@@ -18,7 +18,7 @@ type RunStateStore interface {
 	Approval(ctx context.Context, runID string) (store.Approval, error)
 }
 
-// Views shows runs at their heads and at past positions. It is safe for concurrent use.
+// Views returns views of runs, at their heads and at past positions. It is safe for concurrent use.
 type Views struct {
 	rights   *control.Rights
 	store    RunStateStore
@@ -26,13 +26,13 @@ type Views struct {
 	receipts *ReceiptReader
 }
 
-// NewViews makes a Views.
+// NewViews makes Views.
 func NewViews(rights *control.Rights, store RunStateStore, queue *admission.QueueViews,
 	receipts *ReceiptReader) *Views {
 	return &Views{rights: rights, store: store, queue: queue, receipts: receipts}
 }
 
-// approvalOf is a run's way through approval, nil when it never needed one.
+// approvalOf reads the approval of a run. It returns nil when the run never needed one.
 func (s *Views) approvalOf(ctx context.Context, runID string) (*store.Approval, error) {
 	at, err := s.store.Approval(ctx, runID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -41,8 +41,8 @@ func (s *Views) approvalOf(ctx context.Context, runID string) (*store.Approval, 
 	return &at, err
 }
 
-// Run reads one run at the head of its log, or as it was at a past seq (the time
-// machine). NOT_FOUND, and BAD_USER_INPUT for a seq above the head.
+// Run reads one run at the head of its log, or its past state at a seq. Errors: NOT_FOUND, BAD_USER_INPUT for a seq
+// above the head.
 func (s *Views) Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error) {
 	r, err := s.rights.Visible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Views) Run(ctx context.Context, p authz.Principal, runID string, at *ru
 	return v, nil
 }
 
-// View reads the run at its head with the operational fields beside it.
+// View reads the run at its head with its operational fields.
 func (s *Views) View(ctx context.Context, r store.Run) (control.RunView, error) {
 	v, l, err := s.Load(ctx, r)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Views) View(ctx context.Context, r store.Run) (control.RunView, error) 
 	return v, nil
 }
 
-// Load is the view without what is read beside the state.
+// Load reads the state of a run without its queue entry, approval and pending retries.
 func (s *Views) Load(ctx context.Context, r store.Run) (control.RunView, store.Loaded, error) {
 	l, err := s.store.Load(ctx, r.RunID)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Views) Load(ctx context.Context, r store.Run) (control.RunView, store.L
 	return v, l, nil
 }
 
-// pendingRetries are the steps with an accepted retry that has not begun (T59).
+// pendingRetries returns the steps with an accepted retry that has not begun (contract T59).
 func (s *Views) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for r, err := range s.receipts.SignalsOf(ctx, runID) {

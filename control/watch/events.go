@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// EventsFrame is events as they are appended; Events is empty in a quiet frame.
+// EventsFrame has newly appended events. Events is empty in a quiet frame.
 type EventsFrame struct {
 	Sync    live.Sync
 	Reason  live.Reason
@@ -23,10 +23,9 @@ type EventsFrame struct {
 	Reset   bool
 }
 
-// WatchEvents follows one run's log: every event after the given position, in
-// order, none twice and none missing. The hub says when to look; the log itself
-// is what is read. A position ahead of the log or of another epoch begins anew with
-// Reset. While the store is down frames are STALE(STORE_DOWN).
+// WatchEvents returns a stream of one run's log: every event after the given position, in order, exactly once. The hub
+// only tells when to read; events come from the log itself. A position ahead of the log or of another epoch starts
+// again from the beginning with Reset. While the store is down, frames are STALE (STORE_DOWN). Error: NOT_FOUND.
 func (s *Watcher) WatchEvents(ctx context.Context, p authz.Principal, in WatchRun) (control.Stream[EventsFrame],
 	error) {
 	r, err := s.rights.Visible(ctx, p, authz.Read, in.RunID)
@@ -50,13 +49,13 @@ type eventStream struct {
 	frames *live.Stream
 	runID  string
 	shown  run.Seq
-	last   EventsFrame // of the newest hub frame, while its events are read page by page
+	last   EventsFrame // made from the newest frame of the hub, while its events are read page by page
 	more   bool
 	reset  bool
-	down   bool // the last read failed and the hub has not noticed
+	down   bool // the last read failed, and the hub has not reported it yet
 }
 
-// storeRetry is the time between two reads that the store did not answer.
+// storeRetry is the time between two reads while the store does not answer.
 const storeRetry = time.Second
 
 func (e *eventStream) Next(ctx context.Context) (f EventsFrame, err error) {
@@ -94,14 +93,13 @@ func (e *eventStream) next(ctx context.Context) (EventsFrame, error) {
 				}
 			}
 		}
-		f.HeadSeq = max(f.HeadSeq, e.shown) // the log may be read past what the hub knows
+		f.HeadSeq = max(f.HeadSeq, e.shown) // the log may be ahead of the hub
 		f.Reset, e.reset = e.reset, false
 		return f, nil
 	}
 }
 
-// listen takes the next frame of the hub, or asks for another read after a while
-// when the last one failed.
+// listen takes the next frame of the hub. After a failed read it asks for another read when storeRetry has passed.
 func (e *eventStream) listen(ctx context.Context) error {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	if e.down {

@@ -11,14 +11,14 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// InboxStore lists what waits for people.
+// InboxStore lists runs and steps that wait for people.
 type InboxStore interface {
 	Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error)
 	ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error)
 	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 }
 
-// InboxReader lists what waits for a person. It is safe for concurrent use.
+// InboxReader reads the inbox: runs and steps that wait for people. It is safe for concurrent use.
 type InboxReader struct {
 	rights   *control.Rights
 	store    InboxStore
@@ -26,49 +26,47 @@ type InboxReader struct {
 	approver *runs.Approver
 }
 
-// NewInboxReader makes a InboxReader.
+// NewInboxReader makes an InboxReader.
 func NewInboxReader(rights *control.Rights, store InboxStore, tasks *runs.TaskReader,
 	approver *runs.Approver) *InboxReader {
 	return &InboxReader{rights: rights, store: store, tasks: tasks, approver: approver}
 }
 
-// InboxItem is something that waits for a person: a run that waits for approval or, with
-// a StepID, an attempt of a MANUAL step.
+// InboxItem is a run that waits for approval or, with a StepID, an attempt of a MANUAL step that waits for a person.
 type InboxItem struct {
 	RunID, StepID            string
-	LogicalAttempt           int // 0 of an approval
+	LogicalAttempt           int // 0 for an approval
 	ProjectID, EnvironmentID string
 	Since                    time.Time
 	Yours                    bool // the viewer may decide it now
 }
 
-// InboxFrame is what moved in a viewer's inbox since its frame before.
+// InboxFrame has the changes of a viewer's inbox since the frame before.
 type InboxFrame struct {
 	Sync    live.Sync
 	Reason  live.Reason
 	AsOf    time.Time // the store's clock; zero when nothing could be read yet
-	Reset   bool      // Changed and Removed do not follow on what was shown: ask again for what there is
-	Count   *int      // as of InboxCount; nil when nothing could be read yet
+	Reset   bool      // the client must read the whole inbox again, because Changed and Removed are not complete
+	Count   *int      // as InboxCount returns it; nil when nothing could be read yet
 	Changed []InboxItem
 	Removed []InboxItem
 }
 
 const (
-	// MaxInboxCount stands for itself and all above.
+	// MaxInboxCount is the highest count. It means "this many or more".
 	MaxInboxCount = 100
-	// maxInbox is how many approvals, and how many tasks, an inbox looks at: the oldest.
+	// maxInbox bounds the approvals, and the tasks, that an inbox reads: the oldest ones.
 	maxInbox = 500
 )
 
-// InboxCount counts the approvals and manual tasks that p may decide now, up to
-// MaxInboxCount, among the oldest maxInbox of each that p may see. Tasks lag behind the log
-// by the time of a projection.
+// InboxCount counts the approvals and manual tasks that p may decide now, up to MaxInboxCount. It reads only the oldest
+// maxInbox of each that p may see. New tasks appear with the lag of the projection.
 func (s *InboxReader) InboxCount(ctx context.Context, p authz.Principal) (int, error) {
 	scope, ok := s.rights.Narrow(p, control.RunFilter{})
 	if !ok {
 		return 0, nil
 	}
-	v, err := s.lookInbox(ctx, scope, nil)
+	v, err := s.readInbox(ctx, scope, nil)
 	if err != nil {
 		return 0, control.Translate(err)
 	}
@@ -85,7 +83,7 @@ func countInbox(yours []bool) (n int) {
 	return min(n, MaxInboxCount)
 }
 
-// inboxView is what waits for people in a scope, whoever looks. It is never changed.
+// inboxView is the inbox of a scope, independent of the viewer. It is immutable.
 type inboxView struct {
 	asOf  time.Time
 	items []pending
@@ -97,19 +95,19 @@ type pendingKey struct {
 	logicalAttempt int
 }
 
-// pending is an item without its viewer, and what decides whose it is.
+// pending is an item with the facts that decide whose it is.
 type pending struct {
 	InboxItem
 	triggeredBy string
-	approval    store.Approval // of a task: who approved its run
-	sod         bool           // of a task: another person is wanted
+	approval    store.Approval // for a task, the approval of its run
+	sod         bool           // for a task: another person must complete it
 }
 
 func (p *pending) key() pendingKey { return pendingKey{p.RunID, p.StepID, p.LogicalAttempt} }
 
-// lookInbox reads what waits in a scope, in a number of reads that does not grow with it
-// but for plans that nobody has looked into before. before is the view before it, or nil.
-func (s *InboxReader) lookInbox(ctx context.Context, scope control.RunFilter, before *inboxView) (*inboxView, error) {
+// readInbox reads the inbox of a scope. The number of queries is constant, except for one for each plan that is not
+// cached. before is the previous view, or nil.
+func (s *InboxReader) readInbox(ctx context.Context, scope control.RunFilter, before *inboxView) (*inboxView, error) {
 	heads, err := s.store.Heads(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -179,7 +177,7 @@ func (v *inboxView) find(k pendingKey) (at int, ok bool) {
 	return at, ok
 }
 
-// canDecideEach says which of the items of v p may decide now. It does no I/O.
+// canDecideEach returns for each item of v whether p may decide it now. It does no I/O.
 func (s *InboxReader) canDecideEach(p authz.Principal, v *inboxView) ([]bool, error) {
 	type right struct {
 		action authz.Action
@@ -208,8 +206,8 @@ func (s *InboxReader) canDecideEach(p authz.Principal, v *inboxView) ([]bool, er
 	return out, nil
 }
 
-// canDecide says of who has the right whether there is something left to decide. Whoever may
-// not approve in the mode of the engine may still reject.
+// canDecide reports whether p, who has the right, still has a decision to make. It checks a rejection, which the mode
+// of the engine never forbids.
 func (s *InboxReader) canDecide(p authz.Principal, item *pending) bool {
 	if item.StepID != "" {
 		return len(s.tasks.Keys) > 0 && !s.rights.IsInvolved(item.sod, item.triggeredBy == p.ID ||

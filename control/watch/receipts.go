@@ -25,9 +25,9 @@ func NewReceiptWatcher(rights *control.Rights, hub *live.Hub, receipts *runs.Rec
 	return &ReceiptWatcher{rights: rights, hub: hub, receipts: receipts}
 }
 
-// WatchReceipts shows the receipts of a run as they move, each first as it is
-// now; only one when signalID is given. It looks when the run's operational
-// clock has moved (T204).
+// WatchReceipts returns a stream of the receipts of a run, or of one when signalID is given: first the current state of
+// each receipt, then each change. It reads when the operational revision or the seq of the run has changed (contract
+// T204). Error: NOT_FOUND for the run or the signal.
 func (s *ReceiptWatcher) WatchReceipts(ctx context.Context, p authz.Principal, runID,
 	signalID string) (control.Stream[runs.SignalReceipt],
 	error) {
@@ -50,7 +50,7 @@ func (s *ReceiptWatcher) WatchReceipts(ctx context.Context, p authz.Principal, r
 	}, nil
 }
 
-// receiptShown is what moves in a receipt.
+// receiptShown has the parts of a receipt that change.
 type receiptShown struct {
 	application run.Application
 	quiescent   run.Seq
@@ -63,13 +63,13 @@ type receiptStream struct {
 	runID, signalID string
 	opsRev          int64
 	seq             run.Seq
-	dirty           bool // something moved since the last look
+	dirty           bool // the run has changed since the last read
 	pending         []runs.SignalReceipt
-	settled         string                  // the receipts up to this signalId will not move again
-	shown           map[string]receiptShown // by signalId, of those that may; bounded by maxReceipts
+	settled         string                  // the receipts up to this signalId will not change again
+	shown           map[string]receiptShown // by signalId, receipts that may still change; at most maxReceipts
 }
 
-// maxReceipts that may still move in one run and are followed; later ones are not shown.
+// maxReceipts bounds the receipts of one run that may still change. Later receipts are not sent.
 const maxReceipts = 10000
 
 func (r *receiptStream) Next(ctx context.Context) (out runs.SignalReceipt, err error) {
@@ -140,7 +140,7 @@ func (r *receiptStream) look(ctx context.Context) error {
 	}
 }
 
-// isSettled reports whether a receipt will not move again.
+// isSettled reports whether a receipt will not change again.
 func isSettled(rc run.Receipt) bool {
 	if rc.Signal.Type == run.Pause && rc.Application == run.SignalApplied {
 		return rc.QuiescentSeq > 0

@@ -1,5 +1,5 @@
-// Package watch is streams: of a run, its events, receipts and step logs, of lists of runs, and of the inbox of a
-// person. Each stream looks at the rights of its viewer while it is open.
+// Package watch has the streams: of a run, its events, receipts and step logs, of lists of runs, and of the inbox of a
+// person. Each stream checks the rights of its viewer while it is open.
 package watch
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// WatchRun asks to follow one run. After and Epoch resume.
+// WatchRun asks to follow one run. After and Epoch resume a stream.
 type WatchRun struct {
 	RunID string
 	After *run.Seq
@@ -42,7 +42,7 @@ func NewWatcher(rights *control.Rights, hub *live.Hub, lists *live.Lists, store 
 		identities: identities{kept: control.NewLRU[run.Identity](maxIdentities)}}
 }
 
-// WatchRun follows one run's state; see live.Frame for what a frame promises.
+// WatchRun returns a stream of one run's state; see live.Frame for what a frame promises. Error: NOT_FOUND.
 func (s *Watcher) WatchRun(ctx context.Context, p authz.Principal, in WatchRun) (control.Stream[live.Frame], error) {
 	id, err := s.checkWatchable(ctx, p, in.RunID)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// RunsFrame is a page of runs, then rows as they change.
+// RunsFrame has a page of runs, or the rows that changed since.
 type RunsFrame struct {
 	Sync    live.Sync
 	Reason  live.Reason
@@ -24,9 +24,9 @@ type RunsFrame struct {
 	Reset   bool
 }
 
-// WatchRuns shows a page of runs, without their steps, then its rows as they enter,
-// change and leave; see live.ListFrame for what a frame promises. A viewer whose
-// rights change is shown the page that is left to it anew, with Reset.
+// WatchRuns returns a stream of a page of runs without their steps: first the page, then its rows as they enter, change
+// and leave; see live.ListFrame for what a frame promises. When the rights of the viewer change, the stream sends the
+// new page with Reset. Errors: FORBIDDEN, BAD_USER_INPUT.
 func (s *Watcher) WatchRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.Stream[RunsFrame],
 	error) {
 	asked, err := askedPage(q)
@@ -55,7 +55,7 @@ func (s *Watcher) WatchRuns(ctx context.Context, p authz.Principal, q control.Ru
 	return r, nil
 }
 
-// askedPage is the filter of a page that is watched: its first rows, without steps.
+// askedPage returns the filter of a watched page: its first rows, without steps.
 func askedPage(q control.RunsQuery) (store.RunFilter, error) {
 	n, err := control.PageSize(q.First, 50)
 	if err != nil {
@@ -76,7 +76,7 @@ func askedPage(q control.RunsQuery) (store.RunFilter, error) {
 	return f, nil
 }
 
-// runsStream is guarded, and shows another page when the rights of its viewer change.
+// runsStream is a guarded stream. It switches to another page when the rights of its viewer change.
 type runsStream struct {
 	guard control.Guard
 	lists *live.Lists
@@ -86,7 +86,7 @@ type runsStream struct {
 	closed bool
 }
 
-// show gives up the page that was shown for that of f.
+// show replaces the current page by the page of f.
 func (r *runsStream) show(f store.RunFilter) error {
 	page, err := r.lists.Watch(f)
 	if err != nil {
@@ -122,9 +122,8 @@ func (r *runsStream) Close() {
 	r.page.Close()
 }
 
-// OpenRuns is the stream of all who hold tickets of the class of t: nobody's
-// rights are looked at while it runs. It reads nothing itself; the first frame is
-// the whole page, or says that the store does not answer.
+// OpenRuns returns the stream for all holders of tickets of the class of t. It does not check rights while it runs; the
+// tickets do. It reads nothing itself: the first frame is the whole page, or says that the store does not answer.
 func (s *Watcher) OpenRuns(_ context.Context, t *Ticket) (control.Stream[RunsFrame], error) {
 	page, err := s.lists.Watch(t.filter)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// StepLogFrame is lines as they come.
+// StepLogFrame has newly printed lines.
 type StepLogFrame struct {
 	Attempt int
 	artifact.Page
@@ -21,12 +21,12 @@ type StepLogFrame struct {
 	AsOf     time.Time
 }
 
-// DeltaStore reads what changed of a run.
+// DeltaStore reads the changes of a run.
 type DeltaStore interface {
 	Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error)
 }
 
-// LogWatcher opens streams of what attempts write. It is safe for concurrent use.
+// LogWatcher opens streams of the logs of attempts. It is safe for concurrent use.
 type LogWatcher struct {
 	rights *control.Rights
 	store  DeltaStore
@@ -39,9 +39,9 @@ func NewLogWatcher(rights *control.Rights, store DeltaStore, reader *reads.LogRe
 	return &LogWatcher{rights: rights, store: store, reader: reader, quiet: quiet}
 }
 
-// WatchStepLog follows what one logical attempt prints, from a line on. When the
-// attempt is over and every line was given, one frame says Complete and the
-// stream then only repeats it at the quiet time.
+// WatchStepLog returns a stream of the log of one logical attempt, from a line on. When the attempt has ended and every
+// line was sent, one frame says Complete; after that the stream only repeats it at the quiet interval. Errors:
+// NOT_FOUND, BAD_USER_INPUT.
 func (s *LogWatcher) WatchStepLog(ctx context.Context, p authz.Principal,
 	in reads.StepLogQuery) (control.Stream[StepLogFrame],
 	error) {
@@ -62,11 +62,11 @@ type logStream struct {
 	id       artifact.AttemptID
 	in       reads.StepLogQuery
 	next     int64
-	seq      run.Seq // of the run when it was asked last, in
-	epoch    string  // of the store
+	seq      run.Seq // position in the run's log at the last check
+	epoch    string  // epoch of the store at that time
 	done     bool    // the attempt was over before the last read
 	asked    time.Time
-	complete bool // and that was said
+	complete bool // a frame said Complete
 	first    bool
 	wake     <-chan struct{}
 	stop     context.CancelFunc
@@ -109,16 +109,16 @@ func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
 		case <-deadline.C:
 			quiet = true
 		}
-		if err := l.ask(ctx); err != nil {
+		if err := l.checkDone(ctx); err != nil {
 			return StepLogFrame{}, err
 		}
 	}
 }
 
-// ask looks, at most once a second, whether the attempt has ended, by what has changed in
-// the run; lines shipped before that are there by now. A store that does not answer has
-// not said so.
-func (l *logStream) ask(ctx context.Context) error {
+// checkDone checks, at most once a second, whether the attempt has ended. It reads the changes of the run since the
+// last check. Lines are stored before the end of their attempt, so none are missed. While the store does not answer,
+// the attempt counts as not ended.
+func (l *logStream) checkDone(ctx context.Context) error {
 	if l.done || time.Since(l.asked) < time.Second {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (l *logStream) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now.Epoch != l.epoch { // the store was put back: the next look is at everything
+	if now.Epoch != l.epoch { // the store was restored: the next check reads the whole state
 		l.seq, l.epoch = 0, now.Epoch
 		return nil
 	}

@@ -14,28 +14,27 @@ import (
 	"github.com/dvt-engine/dvt/live"
 )
 
-// Ticket is the right of one viewer to a stream that it may share with others of
-// its class. It is safe for concurrent use.
+// Ticket is the right of one viewer to a stream that viewers of the same class share. It is safe for concurrent use.
 type Ticket struct {
 	class authz.Class
 	s     *Watcher
 	guard control.Guard
 	runID string
-	// filter is what a list may show.
+	// filter selects the runs of a list.
 	filter control.RunFilter
 
 	mu      sync.Mutex
-	version int64     // of the policy that said yes
-	until   time.Time // when it is asked again
+	version int64     // of the policy at the last successful check
+	until   time.Time // time of the next check
 }
 
-// Class is equal for viewers that may be shown the same bytes of the same stream.
+// Class is equal for viewers that may get the same bytes of the same stream.
 func (t *Ticket) Class() authz.Class { return t.class }
 
-// Check is nil while the right holds: it is looked at when the policy has changed,
-// when the token expires, and at least every Config.Recheck (T178). It does no I/O; a lost
-// right is audited beside it. ErrMoved says that the viewer may see something
-// else than before: it needs another ticket. Any other error is a *Error.
+// Check returns nil while the right holds. It checks the right when the policy has changed, when the token expires, and
+// at least every RightsConfig.Recheck (contract T178). It does no I/O; the loss of a right is audited in the
+// background. ErrMoved means that the viewer may see something else than before and needs another ticket. Any other
+// error is a *Error.
 func (t *Ticket) Check() error {
 	now, version := t.s.rights.Now(), t.s.rights.Authz.Version()
 	t.mu.Lock()
@@ -49,7 +48,7 @@ func (t *Ticket) Check() error {
 	case err != nil:
 		go func() {
 			_ = t.s.background.Panics.Call(control.DutyNotify, "", func() error {
-				t.lost(err)
+				t.auditLoss(err)
 				return nil
 			})
 		}()
@@ -59,20 +58,20 @@ func (t *Ticket) Check() error {
 	return nil
 }
 
-// auditTime bounds the row of a lost right.
+// auditTime limits the time of writing the audit row of a lost right.
 const auditTime = 5 * time.Second
 
-func (t *Ticket) lost(err error) {
+func (t *Ticket) auditLoss(err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
-	_ = t.guard.EndError(ctx, err) // audits; the viewer is told by Check
+	_ = t.guard.EndError(ctx, err) // writes the audit row; Check returns the error to the viewer
 }
 
-// ErrMoved says that a viewer belongs to another class now.
+// ErrMoved means that a viewer now belongs to another class.
 var ErrMoved = control.ErrLook
 
-// AdmitRun checks the right of p to watch a run: NOT_FOUND as for WatchRun. Every
-// principal that may read a run is shown the same frames of it.
+// AdmitRun returns a ticket for a run. Every principal that may read a run gets the same frames of it. Error: NOT_FOUND
+// as for WatchRun.
 func (s *Watcher) AdmitRun(ctx context.Context, p authz.Principal, runID string) (*Ticket, error) {
 	id, err := s.checkWatchable(ctx, p, runID)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Watcher) AdmitRun(ctx context.Context, p authz.Principal, runID string)
 	return t, t.Check()
 }
 
-// OpenRun is the stream of all who hold tickets of the run: nobody's rights are
-// looked at while it runs.
+// OpenRun returns the stream for all holders of tickets of the run. It does not check rights while it runs; the tickets
+// do.
 func (s *Watcher) OpenRun(ctx context.Context, t *Ticket) (control.Stream[live.Frame], error) {
 	frames, err := s.hub.Watch(ctx, t.runID, nil, "")
 	if err != nil {
@@ -92,9 +91,8 @@ func (s *Watcher) OpenRun(ctx context.Context, t *Ticket) (control.Stream[live.F
 	return openStream{frames}, nil
 }
 
-// AdmitRuns checks the right of p to watch a page of runs: BAD_INPUT, FORBIDDEN.
-// Tickets of one class are of one tenant, see the same projects and environments, and
-// ask for the same page.
+// AdmitRuns returns a ticket for a page of runs. Tickets of one class belong to one tenant, see the same projects and
+// environments, and ask for the same page. Errors: BAD_USER_INPUT, FORBIDDEN.
 func (s *Watcher) AdmitRuns(_ context.Context, p authz.Principal, q control.RunsQuery) (*Ticket, error) {
 	asked, err := askedPage(q)
 	if err != nil {
@@ -120,8 +118,8 @@ func (s *Watcher) AdmitRuns(_ context.Context, p authz.Principal, q control.Runs
 	return t, t.Check()
 }
 
-// classOf a list: everything of the filter that decides what it shows. An error says that a time of the filter is none
-// of the years 0 to 9999.
+// classOf returns the class of a list: every part of the filter that selects its runs. It returns an error when a time
+// of the filter is outside the years 0 to 9999.
 func classOf(f control.RunFilter) (authz.Class, error) {
 	class, err := json.Marshal(f)
 	if err != nil {
@@ -130,7 +128,7 @@ func classOf(f control.RunFilter) (authz.Class, error) {
 	return authz.Class(class), nil
 }
 
-// openStream words the errors of a hub's stream.
+// openStream translates the errors of a hub's stream.
 type openStream struct{ frames *live.Stream }
 
 func (o openStream) Next(ctx context.Context) (live.Frame, error) {

@@ -12,8 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// identities are whose the maxIdentities runs are that were watched last, which never
-// changes, and who is being read.
+// identities caches the immutable identities of the runs that were watched last, and shares concurrent reads of them.
 type identities struct {
 	kept    *lru.Cache[string, run.Identity]
 	reading singleflight.Group
@@ -24,10 +23,9 @@ const (
 	identityTime  = 5 * time.Second
 )
 
-// checkWatchable is visible for a stream of a run: the viewers who come at once, after a
-// server was lost, cost one read of each run. Whether the run is still there is
-// for the hub to say, which reads it anyway. A denial costs a read whatever is
-// known, so that time tells nothing.
+// checkWatchable is Visible for a stream of a run. Viewers who reconnect at once, after a server was lost, cost one
+// read of each run. It does not check whether the run still exists, because the hub reads the run anyway. A denial
+// always costs a read, so that its duration does not tell whether the run is cached.
 func (s *Watcher) checkWatchable(ctx context.Context, p authz.Principal, runID string) (run.Identity, error) {
 	if id, ok := s.identities.kept.Get(runID); ok {
 		if d, err := s.rights.Authz.Decide(p, authz.Read, control.ObjectOf(id)); err == nil && d.Allowed {
@@ -45,7 +43,7 @@ func (s *Watcher) checkWatchable(ctx context.Context, p authz.Principal, runID s
 	}
 }
 
-// identify reads whose a run is, for all who ask meanwhile: it outlives the one who asked first.
+// identify reads the identity of a run for all concurrent callers. It goes on when the first caller leaves.
 func (s *Watcher) identify(ctx context.Context, runID string) (run.Identity, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), identityTime)
 	defer cancel()

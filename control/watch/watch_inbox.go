@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// InboxWatcher opens streams of what waits for a person. It is safe for concurrent use.
+// InboxWatcher opens streams of the inbox of a person. It is safe for concurrent use.
 type InboxWatcher struct {
 	reader     *InboxReader
 	bus        live.Bus
@@ -22,29 +22,28 @@ type InboxWatcher struct {
 	inboxes    inboxes
 }
 
-// NewInboxWatcher makes a InboxWatcher.
+// NewInboxWatcher makes an InboxWatcher.
 func NewInboxWatcher(reader *InboxReader, bus live.Bus, background *control.Background,
 	quiet time.Duration) *InboxWatcher {
 	return &InboxWatcher{reader: reader, bus: bus, background: background, quiet: quiet,
 		inboxes: inboxes{open: map[authz.Class]*inbox{}}}
 }
 
-// Times of a watched inbox.
+// Intervals and limits of watched inboxes.
 const (
-	inboxGap  = 250 * time.Millisecond // between two looks: wake-ups in between are one
-	inboxNet  = 5 * time.Second        // the longest time between two looks while the bus is up
-	inboxPoll = time.Second            // while the bus is down, or the store was
-	inboxRead = 2 * time.Second        // bounds one look
-	// maxInboxes is how many scopes are watched at once.
+	inboxGap  = 250 * time.Millisecond // minimum time between two reads
+	inboxNet  = 5 * time.Second        // maximum time between two reads while the bus is up
+	inboxPoll = time.Second            // the same while the bus or the store is down
+	inboxRead = 2 * time.Second        // maximum duration of one read
+	// maxInboxes bounds the scopes that are watched at once.
 	maxInboxes = 1000
 )
 
-// WatchInbox shows how much waits for p, first as it is, then at every change with what
-// changed, at least once in Config.Quiet. It looks when a list of runs of the projects
-// that p may see has changed, and every five seconds. All who may see the same share the
-// looks; whose an item is depends on the viewer, on what it asked for and approved itself,
-// and is decided in memory. A viewer whose rights change is shown what is left with Reset.
-// FORBIDDEN for who may read nothing.
+// WatchInbox returns a stream of the inbox of p: first the current count, then the items that changed, and a frame at
+// least once in the quiet interval. It reads when a list of runs of the visible projects has changed, and every five
+// seconds. Viewers with the same scope share the reads. Which items a viewer may decide depends on the runs that it
+// requested or approved itself; that is computed in memory. When the rights of the viewer change, the stream continues
+// with Reset. Error: FORBIDDEN for a caller who may read no run.
 func (s *InboxWatcher) WatchInbox(ctx context.Context, p authz.Principal) (control.Stream[InboxFrame], error) {
 	w := &inboxStream{s: s}
 	w.guard = s.reader.rights.GuardBy(p, func() error {
@@ -66,13 +65,13 @@ func (s *InboxWatcher) WatchInbox(ctx context.Context, p authz.Principal) (contr
 	return w, nil
 }
 
-// inboxes are the scopes that somebody watches.
+// inboxes are the watched scopes.
 type inboxes struct {
 	mu   sync.Mutex
 	open map[authz.Class]*inbox
 }
 
-// inbox is what waits in one scope, for all who watch it. Its goroutine ends when nobody does.
+// inbox is the inbox of one scope for all its viewers. Its goroutine ends with the last viewer.
 type inbox struct {
 	s     *InboxWatcher
 	class authz.Class
@@ -82,17 +81,17 @@ type inbox struct {
 
 	mu      sync.Mutex
 	now     inboxState
-	changed chan struct{} // closed when now is another
+	changed chan struct{} // closed when now changes
 }
 
-// inboxState is what the last look found. view is nil until one has succeeded.
+// inboxState is the result of the newest read. view is nil until a read has succeeded.
 type inboxState struct {
 	view   *inboxView
 	sync   live.Sync
 	reason live.Reason
 }
 
-// enter adds a viewer; live.ErrTooMany.
+// enterInbox adds a viewer to the inbox of a scope. Error: live.ErrTooMany.
 func (s *InboxWatcher) enterInbox(scope control.RunFilter) (*inbox, error) {
 	all := &s.inboxes
 	class, err := classOf(scope)
@@ -154,12 +153,12 @@ func (in *inbox) run(ctx context.Context) {
 	}
 }
 
-// look reads anew and says when to do it again.
+// look reads the inbox and returns the time until the next read.
 func (in *inbox) look(ctx context.Context) time.Duration {
 	bounded, cancel := context.WithTimeout(ctx, inboxRead)
 	defer cancel()
 	up := in.s.bus.Up()
-	view, err := in.s.reader.lookInbox(bounded, in.scope, in.now.view)
+	view, err := in.s.reader.readInbox(bounded, in.scope, in.now.view)
 	switch {
 	case err != nil:
 		in.show(inboxState{view: in.now.view, sync: live.Stale, reason: live.StoreDown})
@@ -180,14 +179,14 @@ func (in *inbox) show(next inboxState) {
 	in.changed = make(chan struct{})
 }
 
-// state is what is known now, and what is closed when that is another.
+// state returns the current state and a channel that is closed when it changes.
 func (in *inbox) state() (inboxState, <-chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.now, in.changed
 }
 
-// inboxStream is guarded, and moves to another inbox when the rights of its viewer change.
+// inboxStream is a guarded stream. It moves to another inbox when the rights of its viewer change.
 type inboxStream struct {
 	s     *InboxWatcher
 	guard control.Guard
@@ -196,11 +195,11 @@ type inboxStream struct {
 	inbox  *inbox
 	closed bool
 
-	// Of the reader alone.
-	of    *inbox // that shown is of
+	// The fields below belong to the goroutine that calls Next.
+	of    *inbox // the inbox of shown
 	shown inboxState
 	yours []bool
-	last  time.Time // when the last frame was given out
+	last  time.Time // time of the last frame
 }
 
 func (w *inboxStream) move(scope store.RunFilter) error {
@@ -258,7 +257,7 @@ func (w *inboxStream) next(ctx context.Context) (InboxFrame, error) {
 	}
 }
 
-// advance is what moves the viewer from what it was shown to now.
+// advance returns the frame that brings the viewer to the state now, and whether it has a change.
 func (w *inboxStream) advance(in *inbox, now inboxState) (f InboxFrame, moved bool, err error) {
 	f = InboxFrame{Sync: now.sync, Reason: now.reason, Reset: w.of != in || w.shown.view == nil && now.view != nil}
 	var yours []bool
@@ -276,7 +275,7 @@ func (w *inboxStream) advance(in *inbox, now inboxState) (f InboxFrame, moved bo
 	return f, moved, nil
 }
 
-// difference is what entered or changed, oldest first, and what left.
+// difference returns the items that entered or changed, oldest first, and the items that left.
 func difference(from *inboxView, was []bool, to *inboxView, is []bool) (changed, removed []InboxItem) {
 	for i := range to.items {
 		item := &to.items[i]
@@ -296,7 +295,7 @@ func difference(from *inboxView, was []bool, to *inboxView, is []bool) (changed,
 	return changed, removed
 }
 
-// Close implements Stream.
+// Close implements control.Stream.
 func (w *inboxStream) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
